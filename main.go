@@ -25,12 +25,13 @@ import (
 )
 
 func main() {
-	// The manager renders charts in processes of its own program.
+	// The manager renders charts in child processes of its own binary.
 	sandbox.Serve(rendering.Tasks(), bundle.Tasks())
 	options, logOptions := &manager.Options{}, logs.NewOptions()
 	fs := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	fs.Usage = func() {
-		fmt.Fprintf(os.Stderr, "The manager of HelmOp installs Helm charts from OCI registries in the workload clusters of Cluster API.\n\nFlags:\n%s", fs.FlagUsages())
+		fmt.Fprintf(os.Stderr,
+			"Install Helm charts from OCI registries in the workload clusters of Cluster API.\n\nFlags:\n%s", fs.FlagUsages())
 	}
 	printVersion := fs.Bool("version", false, "Print the version and exit.")
 	options.AddFlags(fs)
@@ -55,7 +56,7 @@ func main() {
 	// The Helm SDK writes warnings that quote values to the standard logger.
 	helmerr.SilenceHelm()
 	if err := manager.Run(ctrl.SetupSignalHandler(), options); err != nil {
-		klog.Background().Error(err, "The manager ended with an error")
+		klog.Background().Error(err, "The manager stopped with an error")
 		klog.Flush()
 		os.Exit(1)
 	}
@@ -63,6 +64,6 @@ func main() {
 }
 
 func exit(code int, err error) {
-	fmt.Fprintf(os.Stderr, "manager: %v\nRun with --help for the flags.\n", err)
+	fmt.Fprintf(os.Stderr, "manager: %v\nSee \"manager --help\" for the flags.\n", err)
 	os.Exit(code)
 }

@@ -1,7 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectl-helmop is the plugin "kubectl helmop": it makes, pushes, reads and compares the artifacts that HelmOp installs.
+// Command kubectl-helmop is the plugin "kubectl helmop". It packs, pushes, reads and compares the artifacts that HelmOp
+// installs.
 package main
 
 import (

@@ -81,7 +81,7 @@ func TestReleaseWaitsForItsDependencies(t *testing.T) {
 		"two of three": {controllertest.DependingOn("cni", "dns", "csi"), []client.Object{cni, dns, controllertest.ReadyRelease("cni", nil), controllertest.ReadyRelease("dns", notReady)}, nil, addonsv1.WaitingForDependenciesReason,
 			"the release of HelmOp dns is not Ready: InstallFailed: no room; HelmOp csi does not exist"},
 		"many":              {controllertest.DependingOn("a", "b", "c", "d", "e"), nil, nil, addonsv1.WaitingForDependenciesReason, "HelmOp c does not exist; and 2 more"},
-		"the cache is late": {controllertest.DependingOn("cni"), []client.Object{cni, controllertest.ReadyRelease("cni", nil)}, []client.Object{controllertest.ReadyRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Generation++ })}, addonsv1.WaitingForDependenciesReason, "about to be looked at"},
+		"the cache is late": {controllertest.DependingOn("cni"), []client.Object{cni, controllertest.ReadyRelease("cni", nil)}, []client.Object{controllertest.ReadyRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Generation++ })}, addonsv1.WaitingForDependenciesReason, "has not been checked yet"},
 		"gone by now":       {controllertest.DependingOn("cni"), []client.Object{cni, controllertest.ReadyRelease("cni", nil)}, []client.Object{}, addonsv1.WaitingForDependenciesReason, "has no release in Cluster one yet"},
 		"itself":            {controllertest.DependingOn("app"), []client.Object{controllertest.ReadyRelease("app", nil)}, nil, addonsv1.DependencyCycleReason, "app → app"},
 		"each other":        {controllertest.DependingOn("cni"), []client.Object{onApp, controllertest.ReadyRelease("cni", nil)}, nil, addonsv1.DependencyCycleReason, "app → cni → app"},

@@ -34,7 +34,7 @@ func SystemNamespace(ctx context.Context, reader client.Reader) (*metav1.Partial
 	system := PartialOf(KindNamespace)
 	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
 		// That it is not found must not pass for a Cluster that is gone.
-		return nil, fmt.Errorf("finding out which cluster the management cluster is: %s", err.Error())
+		return nil, fmt.Errorf("reading the UID of the management cluster: %s", err.Error())
 	}
 	return system, nil
 }

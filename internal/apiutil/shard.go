@@ -60,13 +60,13 @@ func IsOfShard(obj metav1.Object, shard string) bool {
 func ShardTitle(obj metav1.Object) string {
 	value, ok := obj.GetLabels()[addonsv1.ShardLabel]
 	if !ok {
-		return "of no shard"
+		return "in no shard"
 	}
-	return fmt.Sprintf("of shard %q", value)
+	return fmt.Sprintf("in shard %q", value)
 }
 
-// OtherShardMessage tells why a release is left alone whose Cluster is of another shard than its HelmOp, and what to do about it.
+// OtherShardMessage says that a release is not reconciled because its Cluster and its HelmOp are in different shards, and what to do.
 func OtherShardMessage(cluster, helmOp metav1.Object) string {
-	return fmt.Sprintf("Cluster %s is %s and the HelmOp %s: the release is left alone until both have the same label %s; "+
-		"one that is to end is let go with deletionPolicy Orphan", cluster.GetName(), ShardTitle(cluster), ShardTitle(helmOp), addonsv1.ShardLabel)
+	return fmt.Sprintf("Cluster %q is %s and its HelmOp is %s; the release is not reconciled until both have the same label %s; "+
+		"to delete it without the Cluster, set deletionPolicy: Orphan", cluster.GetName(), ShardTitle(cluster), ShardTitle(helmOp), addonsv1.ShardLabel)
 }

@@ -29,7 +29,7 @@ import (
 var ErrFetching = errors.New("the chart is being fetched or prepared")
 
 // ErrRefetching is ErrFetching after a try that failed.
-var ErrRefetching = errors.New("the chart is asked for again")
+var ErrRefetching = errors.New("fetching the chart is retried")
 
 // Fetcher pulls artifacts.
 type Fetcher interface {

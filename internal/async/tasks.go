@@ -35,7 +35,7 @@ const (
 )
 
 // errPanic replaces a panic, whose text may hold anything.
-var errPanic = errors.New("the program failed at this; its log says where. Please report it")
+var errPanic = errors.New("internal error: panic, see the manager's log; please report it")
 
 // Tasks are work that may take long, for example because a registry hangs, and must not hold a worker. An object
 // whose task is not done within Grace is enqueued again when it is.

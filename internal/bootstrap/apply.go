@@ -25,15 +25,15 @@ import (
 )
 
 const (
-	// fieldManager is what this is called among those that change objects.
+	// fieldManager is the command's field manager.
 	fieldManager = "kubectl-helmop"
-	// poll is how often it is looked at what is waited for.
+	// poll is the interval at which objects are checked while waiting.
 	poll = 500 * time.Millisecond
-	// patience is how long one request may take.
+	// patience is the time limit for one request.
 	patience = 30 * time.Second
 )
 
-// Outcome is what became of an object.
+// Outcome is the result for an object.
 type Outcome string
 
 // Outcomes of Apply and of Wait.
@@ -45,21 +45,21 @@ const (
 )
 
 var (
-	// ErrNotReady is wrapped by errors that tell what did not become ready in time.
+	// ErrNotReady is wrapped by errors about objects that did not become ready in time.
 	ErrNotReady = errors.New("not ready")
-	// ErrPaused is wrapped by errors that tell for what nothing is done because somebody wants it so.
+	// ErrPaused is wrapped by errors about HelmOps that are suspended or paused.
 	ErrPaused = errors.New("paused")
 )
 
 // Applier applies objects to a cluster.
 type Applier struct {
-	// Client reaches the cluster. It must know the kinds of HelmOp.
+	// Client is a client for the cluster. It must know the kinds of HelmOp.
 	Client client.Client
-	// Tell is told what becomes of each object.
+	// Tell is called with the outcome of each object.
 	Tell func(object client.Object, outcome Outcome)
 }
 
-// Check tells whether a cluster can have the provider: Cluster API must be in it.
+// Check returns an error if the cluster cannot run the provider, because it lacks Cluster API.
 func (a *Applier) Check(ctx context.Context) error {
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: crdKind})
@@ -67,22 +67,22 @@ func (a *Applier) Check(ctx context.Context) error {
 		return a.Client.Get(ctx, client.ObjectKey{Name: "clusters.cluster.x-k8s.io"}, crd)
 	})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("%w: Cluster API is not in the cluster: install it first (clusterctl init)", ErrInvalid)
+		return fmt.Errorf("%w: Cluster API is not installed in the cluster; install it first (clusterctl init)", ErrInvalid)
 	}
 	if err != nil {
-		return fmt.Errorf("asking the management cluster: %w", err)
+		return fmt.Errorf("reading from the management cluster: %w", err)
 	}
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	if !slices.ContainsFunc(versions, func(version any) bool {
 		fields, _ := version.(map[string]any)
 		return fields["name"] == "v1beta2" && fields["served"] == true
 	}) {
-		return fmt.Errorf("%w: Cluster API in the cluster does not serve v1beta2: upgrade it to 1.11 or later", ErrInvalid)
+		return fmt.Errorf("%w: the cluster's Cluster API does not serve v1beta2; upgrade it to 1.11 or later", ErrInvalid)
 	}
 	return nil
 }
 
-// Apply applies objects in their order, and waits for CustomResourceDefinitions before what comes after them.
+// Apply applies objects in order. It waits until CustomResourceDefinitions are served before it applies later objects.
 func (a *Applier) Apply(ctx context.Context, objects []*unstructured.Unstructured) error {
 	var definitions []*unstructured.Unstructured
 	for _, object := range objects {
@@ -105,7 +105,7 @@ func (a *Applier) Apply(ctx context.Context, objects []*unstructured.Unstructure
 
 func (a *Applier) apply(ctx context.Context, object *unstructured.Unstructured) (outcome Outcome, err error) {
 	err = a.bounded(ctx, func(ctx context.Context) error {
-		// The status of what is taken over may change meanwhile.
+		// An update of the status may conflict with the transfer of field ownership.
 		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 			outcome, err = a.tryApply(ctx, object)
 			return err
@@ -126,7 +126,12 @@ func (a *Applier) tryApply(ctx context.Context, object *unstructured.Unstructure
 		return "", err
 	}
 	applied := object.DeepCopy()
-	err = a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(fieldManager), client.ForceOwnership)
+	err = a.Client.Apply(
+		ctx,
+		client.ApplyConfigurationFromUnstructured(applied),
+		client.FieldOwner(fieldManager),
+		client.ForceOwnership,
+	)
 	switch {
 	case err != nil:
 		return "", err
@@ -139,15 +144,15 @@ func (a *Applier) tryApply(ctx context.Context, object *unstructured.Unstructure
 	}
 }
 
-// Wait returns when all objects are what they are to be.
+// Wait returns when all objects are ready.
 func (a *Applier) Wait(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
-		why := "it was not looked at"
+		why := "it was not checked"
 		err := a.until(ctx, func(ctx context.Context) (bool, error) {
 			now := object.DeepCopy()
 			if err := a.Client.Get(ctx, client.ObjectKeyFromObject(object), now); err != nil {
 				why = orBefore(ctx, err, why)
-				return false, nil // It is said when there is no more time.
+				return false, nil // reported when the time is over
 			}
 			result, err := status.Compute(now)
 			if err != nil {
@@ -167,19 +172,24 @@ func (a *Applier) Wait(ctx context.Context, objects []*unstructured.Unstructured
 	return nil
 }
 
-// WaitFor returns when the release of a HelmOp in the management cluster is made from an artifact, and a condition of it is true. It does not wait
-// for what is paused.
+// WaitFor returns when a HelmOp's release in the management cluster has the artifact and the condition is true. It
+// returns ErrPaused for a paused HelmOp.
 func (a *Applier) WaitFor(ctx context.Context, helmOp, digest, condition string) error {
-	release, why := &addonsv1.HelmOpRelease{}, "the manager has not taken it up"
+	release, why := &addonsv1.HelmOpRelease{}, "the manager has not reconciled it yet"
 	err := a.until(ctx, func(ctx context.Context) (bool, error) {
 		if err := a.paused(ctx, helmOp); err != nil {
 			return false, err
 		}
 		list := &addonsv1.HelmOpReleaseList{}
-		err := a.Client.List(ctx, list, client.InNamespace(Namespace), client.MatchingLabels{addonsv1.HelmOpNameLabel: helmOp})
+		err := a.Client.List(
+			ctx,
+			list,
+			client.InNamespace(Namespace),
+			client.MatchingLabels{addonsv1.HelmOpNameLabel: helmOp},
+		)
 		if err != nil {
 			why = orBefore(ctx, err, why)
-			return false, nil // It is said when there is no more time.
+			return false, nil // reported when the time is over
 		}
 		if len(list.Items) == 0 {
 			why = a.whyNot(ctx, helmOp, why)
@@ -204,11 +214,11 @@ func (a *Applier) WaitFor(ctx context.Context, helmOp, digest, condition string)
 		if known.Status != metav1.ConditionTrue || known.ObservedGeneration != release.Generation {
 			return false, nil
 		}
-		// What is there stays although it is not signed as is demanded by now.
+		// A release stays installed when its signature no longer meets the policy, so Verified is checked, too.
 		unverified, err := a.unverified(ctx, helmOp)
 		if err != nil {
 			why = orBefore(ctx, err, why)
-			return false, nil // It is said when there is no more time.
+			return false, nil // reported when the time is over
 		}
 		why = unverified
 		return why == "", nil
@@ -221,23 +231,23 @@ func (a *Applier) WaitFor(ctx context.Context, helmOp, digest, condition string)
 	return nil
 }
 
-// paused returns an error if nothing is done for a HelmOp.
+// paused returns an error if a HelmOp is suspended or paused.
 func (a *Applier) paused(ctx context.Context, name string) error {
 	helmOp := &addonsv1.HelmOp{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: name}, helmOp); err != nil {
-		return nil //nolint:nilerr // That it is not there is told by what waits.
+		return nil //nolint:nilerr // the caller reports a missing HelmOp
 	}
 	switch {
 	case helmOp.Spec.Paused:
 		return fmt.Errorf("%w: spec.paused is true", ErrPaused)
 	case annotations.HasPaused(helmOp):
-		return fmt.Errorf("%w: it has the paused annotation", ErrPaused)
+		return fmt.Errorf("%w: it has the annotation cluster.x-k8s.io/paused", ErrPaused)
 	default:
 		return nil
 	}
 }
 
-// unverified tells why a HelmOp is not known to have what is signed as it demands; empty if it is, or demands nothing.
+// unverified returns why the signature required by a HelmOp is not confirmed; empty if it is, or if none is required.
 func (a *Applier) unverified(ctx context.Context, name string) (string, error) {
 	helmOp := &addonsv1.HelmOp{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: name}, helmOp); err != nil {
@@ -248,7 +258,7 @@ func (a *Applier) unverified(ctx context.Context, name string) (string, error) {
 	case helmOp.Spec.Source.Verify == nil:
 		return "", nil
 	case verified == nil || verified.ObservedGeneration != helmOp.Generation:
-		return "the manager has not looked at its signature", nil
+		return "the manager has not checked its signature yet", nil
 	case verified.Status != metav1.ConditionTrue:
 		return verified.Reason + ": " + verified.Message, nil
 	default:
@@ -256,7 +266,7 @@ func (a *Applier) unverified(ctx context.Context, name string) (string, error) {
 	}
 }
 
-// whyNot tells what a HelmOp says of itself, or what was known before.
+// whyNot returns the Ready condition of a HelmOp as text. If it cannot be read in time, it returns before.
 func (a *Applier) whyNot(ctx context.Context, name, before string) string {
 	helmOp := &addonsv1.HelmOp{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: name}, helmOp); err != nil {
@@ -265,10 +275,10 @@ func (a *Applier) whyNot(ctx context.Context, name, before string) string {
 	if ready := conditions.Get(helmOp, addonsv1.ReadyCondition); ready != nil {
 		return ready.Reason + ": " + ready.Message
 	}
-	return "the manager has not taken it up"
+	return "the manager has not reconciled it yet"
 }
 
-// orBefore is the text of an error or, if that is only that the time is over, what was known before.
+// orBefore returns the text of an error. If the time is over and there is an earlier reason, it returns that.
 func orBefore(ctx context.Context, err error, before string) string {
 	if ctx.Err() != nil && before != "" {
 		return before
@@ -276,7 +286,7 @@ func orBefore(ctx context.Context, err error, before string) string {
 	return err.Error()
 }
 
-// until asks again and again, until it is so or time is over.
+// until polls until ask returns true or an error, or the time is over.
 func (a *Applier) until(ctx context.Context, ask func(context.Context) (bool, error)) error {
 	return wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (done bool, err error) {
 		err = a.bounded(ctx, func(ctx context.Context) error {
@@ -287,14 +297,14 @@ func (a *Applier) until(ctx context.Context, ask func(context.Context) (bool, er
 	})
 }
 
-// bounded gives one step its time.
+// bounded runs one step with a time limit.
 func (a *Applier) bounded(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return do(ctx)
 }
 
-// withReason says what was waited for where time is over.
+// withReason adds the reason to an error if the time is over.
 func withReason(err error, why string) error {
 	if !wait.Interrupted(err) {
 		return err
@@ -302,7 +312,7 @@ func withReason(err error, why string) error {
 	return fmt.Errorf("%w in time: %s", ErrNotReady, why)
 }
 
-// Title names an object to people.
+// Title returns kind and name of an object for messages.
 func Title(object client.Object) string {
 	name := object.GetName()
 	if namespace := object.GetNamespace(); namespace != "" {

@@ -26,7 +26,7 @@ import (
 
 const aDigest = "sha256:a"
 
-// newApplier is one to a cluster with some objects, which has a moment for each wait.
+// newApplier returns an Applier for a cluster with the given objects. Its context gives each wait a moment.
 func newApplier(t *testing.T, objects ...client.Object) (*Applier, context.Context) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -39,7 +39,7 @@ func newApplier(t *testing.T, objects ...client.Object) (*Applier, context.Conte
 	return &Applier{Client: c, Tell: func(client.Object, Outcome) {}}, ctx
 }
 
-// expect wants an error with a text, or none if that is empty.
+// expect checks the text of an error; an empty text expects no error.
 func expect(t *testing.T, name string, err error, want string) {
 	t.Helper()
 	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -141,7 +141,7 @@ func TestWaitFor(t *testing.T) {
 		"suspended":              {[]client.Object{suspended, release(aDigest, ready)}, "HelmOp helmop: paused: spec.paused is true"},
 		"paused":                 {[]client.Object{helmOp, paused}, "HelmOp helmop: paused: because of this"},
 		"verified":               {[]client.Object{demanding(verified), release(aDigest, ready)}, ""},
-		"verified before":        {[]client.Object{demanding(before), release(aDigest, ready)}, "not looked at its signature"},
+		"verified before":        {[]client.Object{demanding(before), release(aDigest, ready)}, "not checked its signature"},
 		"ready and not signed":   {[]client.Object{demanding(unsigned), release(aDigest, ready)}, "SignatureNotFound: none"},
 	} {
 		applier, ctx := newApplier(t, tc.objects...)

@@ -19,40 +19,41 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 )
 
-// What an installation consists of, by the names that config gives.
+// Parts of an installation. The names are those in package config.
 const (
-	// Namespace is where the provider is.
+	// Namespace is the namespace of the provider.
 	Namespace = "helmop-system"
-	// Deployment is the one of the manager.
+	// Deployment is the name of the manager's Deployment.
 	Deployment = "helmop-controller-manager"
-	// ServiceAccount is the one under whose rights the manager installs in the management cluster.
+	// ServiceAccount is impersonated by the manager when it installs in the management cluster.
 	ServiceAccount = "helmop-management"
-	// ComponentsFile is the file of the components in the artifact, and beside the kustomization of the user.
+	// ComponentsFile is the file of the components, in the artifact and beside the user's kustomization.
 	ComponentsFile = "helmop-components.yaml"
 
-	// imageName is what the manager's image is called before anybody names another.
+	// imageName is the manager's image in the manifests.
 	imageName = "ghcr.io/helmop/cluster-api-helmop-controller"
-	// kustomizationFile is the name of a kustomization.
+	// kustomizationFile is the file name of a kustomization.
 	kustomizationFile = "kustomization.yaml"
 )
 
-// ErrInvalid is wrapped by errors about what the user gave.
-var ErrInvalid = errors.New("not possible")
+// ErrInvalid is wrapped by errors about invalid input of the user.
+var ErrInvalid = errors.New("invalid input")
 
-// Options say what the components are to be.
+// Options configure the components.
 type Options struct {
-	// Version is the one of the manager: the tag of its image.
+	// Version is the version of the manager and the default tag of its image.
 	Version string
-	// Image is the manager's image, with or without a tag or a digest. Default: the one of the project, with Version.
+	// Image is the manager's image, with an optional tag or digest. Default: the project's image with the tag Version.
 	Image string
-	// Variable returns a variable of the components, and whether it is set. Those that are not have their defaults.
+	// Variable returns the value of a variable, and false if it is not set. Unset variables have their defaults.
 	Variable func(name string) (string, bool)
-	// Kustomization is the folder of the user's kustomization, by the names of its files; nil if there is none. It finds the
-	// components as ComponentsFile, which needs not be among its resources.
+	// Kustomization holds the files of the user's kustomization folder by name; nil without one. The components are added
+	// to it as ComponentsFile, and to its resources if they do not name that file.
 	Kustomization map[string][]byte
 }
 
-// Components returns the objects of the provider, in the order in which they are applied, without the metadata that Own adds.
+// Components returns the objects of the provider in the order in which they are applied, without the metadata that Own
+// adds.
 func Components(options Options) ([]*unstructured.Unstructured, error) {
 	files, err := embedded(options.Variable)
 	if err != nil {
@@ -69,17 +70,17 @@ func Components(options Options) ([]*unstructured.Unstructured, error) {
 	}
 	if options.Kustomization != nil {
 		if objects, err = kustomized(options.Kustomization, objects); err != nil {
-			return nil, fmt.Errorf("the kustomization: %w", err)
+			return nil, fmt.Errorf("building the kustomization: %w", err)
 		}
 	}
 	inOrder(objects)
 	return objects, check(objects)
 }
 
-// variable is how the manifests name one, with its default.
+// variable matches a variable of the manifests, with its default.
 var variable = regexp.MustCompile(`\$\{([A-Z0-9_]+):=([^}]*)\}`)
 
-// embedded are the manifests of this version, with the variables replaced as clusterctl would.
+// embedded returns the manifests of this version. Variables are replaced as clusterctl replaces them.
 func embedded(value func(string) (string, bool)) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	return files, fs.WalkDir(config.Files, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -101,7 +102,7 @@ func embedded(value func(string) (string, bool)) (map[string][]byte, error) {
 	})
 }
 
-// overlay is a kustomization that names the image.
+// overlay returns a kustomization that sets the image.
 func overlay(options Options) ([]byte, error) {
 	image := map[string]any{"name": imageName, "newTag": options.Version}
 	if options.Image != "" {
@@ -113,7 +114,7 @@ func overlay(options Options) ([]byte, error) {
 		image["newName"] = name
 		switch {
 		case name == "":
-			return nil, fmt.Errorf("%w: %q is no image", ErrInvalid, options.Image)
+			return nil, fmt.Errorf("%w: %q is not an image reference", ErrInvalid, options.Image)
 		case pinned:
 			delete(image, "newTag")
 			image["digest"] = digest
@@ -124,8 +125,11 @@ func overlay(options Options) ([]byte, error) {
 	return yaml.Marshal(map[string]any{"resources": []any{"../" + config.Bootstrap}, "images": []any{image}})
 }
 
-// kustomized are the objects that the user's kustomization makes of the components.
-func kustomized(folder map[string][]byte, components []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+// kustomized applies the user's kustomization to the components.
+func kustomized(
+	folder map[string][]byte,
+	components []*unstructured.Unstructured,
+) ([]*unstructured.Unstructured, error) {
 	files := map[string][]byte{}
 	for name, data := range folder {
 		files[path.Clean(name)] = data
@@ -135,12 +139,16 @@ func kustomized(folder map[string][]byte, components []*unstructured.Unstructure
 		return nil, err
 	}
 	if _, taken := files[ComponentsFile]; taken {
-		return nil, fmt.Errorf("%w: there is a file %s beside it, which is the name of the components of this version", ErrInvalid, ComponentsFile)
+		return nil, fmt.Errorf(
+			"%w: its folder contains a file %s; rename the file, because the components are added under this name",
+			ErrInvalid,
+			ComponentsFile,
+		)
 	}
 	files[ComponentsFile] = text
 	var content map[string]any
 	if err := yaml.Unmarshal(files[kustomizationFile], &content); err != nil || content == nil {
-		return nil, fmt.Errorf("%w: it is not YAML with fields", ErrInvalid)
+		return nil, fmt.Errorf("%w: it is not a YAML object", ErrInvalid)
 	}
 	resources, _ := content["resources"].([]any)
 	if !slices.ContainsFunc(resources, func(resource any) bool {
@@ -171,7 +179,7 @@ func build(files map[string][]byte, folder string) ([]*unstructured.Unstructured
 	return objects, nil
 }
 
-// check refuses components that could not keep themselves in step.
+// check refuses components without the objects that HelmOp needs to update itself.
 func check(objects []*unstructured.Unstructured) error {
 	for _, needed := range []struct{ kind, namespace, name string }{
 		{"Namespace", "", Namespace}, {"Deployment", Namespace, Deployment}, {"ServiceAccount", Namespace, ServiceAccount},
@@ -180,14 +188,15 @@ func check(objects []*unstructured.Unstructured) error {
 		if !slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
 			return o.GetKind() == needed.kind && o.GetNamespace() == needed.namespace && o.GetName() == needed.name
 		}) {
-			return fmt.Errorf("%w: without %s %s in %s the provider could not update itself; the kustomization must not take it away or rename it",
+			return fmt.Errorf(
+				"%w: HelmOp needs %s %q in namespace %q to update itself; the kustomization must neither remove nor rename it",
 				ErrInvalid, needed.kind, needed.name, Namespace)
 		}
 	}
 	return nil
 }
 
-// YAML writes objects as one file.
+// YAML returns objects as one multi-document file.
 func YAML(objects []*unstructured.Unstructured) ([]byte, error) {
 	var text []byte
 	for _, object := range objects {

@@ -135,10 +135,10 @@ func TestUsersKustomization(t *testing.T) {
 		"that names them by a path": {files: map[string]string{"kustomization.yaml": replicas + "resources: [./helmop-components.yaml]\n"}},
 		"with an object":            {files: map[string]string{"kustomization.yaml": replicas + "resources: [a.yaml]\n", "a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"}},
 		"from elsewhere":            {files: map[string]string{"kustomization.yaml": "resources: [https://example.com/a]\n"}, want: "nothing is fetched"},
-		"another namespace":         {files: map[string]string{"kustomization.yaml": "namespace: other\n"}, want: "must not take it away"},
-		"no Deployment":             {files: map[string]string{"kustomization.yaml": "patches:\n- patch: |\n    $patch: delete\n    apiVersion: apps/v1\n    kind: Deployment\n    metadata: {name: helmop-controller-manager, namespace: helmop-system}\n"}, want: "must not take it away"},
-		"no YAML":                   {files: map[string]string{"kustomization.yaml": ":"}, want: "not YAML"},
-		"components of its own":     {files: map[string]string{"kustomization.yaml": replicas, ComponentsFile: "a: b\n"}, want: "beside it"},
+		"another namespace":         {files: map[string]string{"kustomization.yaml": "namespace: other\n"}, want: "must neither remove nor rename it"},
+		"no Deployment":             {files: map[string]string{"kustomization.yaml": "patches:\n- patch: |\n    $patch: delete\n    apiVersion: apps/v1\n    kind: Deployment\n    metadata: {name: helmop-controller-manager, namespace: helmop-system}\n"}, want: "must neither remove nor rename it"},
+		"no YAML":                   {files: map[string]string{"kustomization.yaml": ":"}, want: "not a YAML object"},
+		"components of its own":     {files: map[string]string{"kustomization.yaml": replicas, ComponentsFile: "a: b\n"}, want: "rename the file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,15 +1,15 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bootstrap knows what an installation without Git consists of: the components of the provider, the objects that keep them and
-// the desired state of the management cluster in step with a registry, and how they are applied.
+// Package bootstrap builds and applies an installation of HelmOp that is kept in a registry: the components of the
+// provider, and the HelmOps that keep these and the desired state of the management cluster in sync with the registry.
 //
 // # Contract
 //
-//   - Equal input gives equal output: nothing here has a time, a random name or an order that is not fixed.
-//   - What is applied here is what the manager installs later: it has the ownership metadata of the release that takes it over, so that
-//     this is no change, and no restart.
-//   - Objects are applied by server-side apply, in an order in which none is refused for want of another: namespaces, then
-//     CustomResourceDefinitions until they are served, then the rest.
-//   - No registry is asked here, and nothing of the machine is read but what the caller gives.
+//   - The same input gives the same output: there are no times, random names or unstable orders.
+//   - Applied components carry the ownership metadata of the release that later adopts them. Adoption therefore neither
+//     changes nor restarts them.
+//   - Objects are applied with server-side apply, dependencies first: Namespaces, then CustomResourceDefinitions until
+//     they are served, then the rest.
+//   - The package sends no requests to registries, and reads nothing from the machine except what the caller passes in.
 package bootstrap

@@ -16,59 +16,62 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// Names of what is made in Namespace.
+// Names of objects in Namespace.
 const (
-	// ProviderHelmOp keeps the provider in step with its artifact, itself included.
+	// ProviderHelmOp keeps the provider, including this HelmOp's own controller, in sync with its artifact.
 	ProviderHelmOp = "helmop"
-	// StateHelmOp keeps the management cluster in step with its desired state.
+	// StateHelmOp keeps the management cluster in sync with its desired state.
 	StateHelmOp = "cluster-state"
-	// PullSecret holds the credential with which both are pulled.
+	// PullSecret holds the credential for pulling both artifacts.
 	PullSecret = "helmop-pull"
-	// CASecret holds the authorities of the registries.
+	// CASecret holds the CAs of the registries.
 	CASecret = "helmop-registry-ca"
-	// VerifySecret holds the key with which both must be signed.
+	// VerifySecret holds the public key that both signatures must match.
 	VerifySecret = "helmop-verify"
 )
 
 const (
-	// providerHealthTimeout is how long a new manager may take to be ready before the old one takes its version back.
+	// providerHealthTimeout is how long a new manager may take to become ready before it is rolled back.
 	providerHealthTimeout = 5 * time.Minute
-	// stateHealthTimeout is how long what the state consists of may take: Clusters are made in it.
+	// stateHealthTimeout is how long the objects of the state may take to become ready, which includes new Clusters.
 	stateHealthTimeout = time.Hour
 )
 
-// Artifact is where one is pulled from.
+// Artifact is the place of an artifact in a registry.
 type Artifact struct {
-	// URL is the repository, oci://host/path, and Tag the moving tag.
+	// URL is the repository, oci://host/path. Tag is the moving tag.
 	URL, Tag string
-	// Path is the folder in it; empty for all of it.
+	// Path is the folder in the artifact; empty for the whole artifact.
 	Path string
 }
 
-// Access is how registries are reached from the management cluster.
+// Access configures how the management cluster reaches the registries.
 type Access struct {
-	// DockerConfig has the credential; nil if there is none.
+	// DockerConfig holds the credential; nil to pull anonymously.
 	DockerConfig []byte
-	// CA are authorities to trust beside the system's, in PEM; nil if there are none.
+	// CA holds CAs in PEM to trust in addition to the system's; nil for none.
 	CA []byte
-	// PlainHTTP talks HTTP.
+	// PlainHTTP uses HTTP instead of HTTPS.
 	PlainHTTP bool
-	// Provider is the cloud whose identity is used; empty is none.
+	// Provider is the cloud whose workload identity is used; empty for none.
 	Provider addonsv1.RegistryProvider
-	// Interval is how often the moving tags are looked at.
+	// Interval is how often the moving tags are resolved.
 	Interval time.Duration
-	// VerifyKey is the public key of cosign, in PEM, with which both artifacts must be signed; nil asks for no signature.
+	// VerifyKey is cosign's public key in PEM that both artifacts must be signed with; nil requires no signatures.
 	VerifyKey []byte
-	// SuspendState has nothing done for the desired state.
+	// SuspendState suspends the HelmOp of the desired state.
 	SuspendState bool
 }
 
-// HelmOps returns the objects that keep the provider and the desired state in step with the registry, in the order in which they are
-// applied.
+// HelmOps returns the objects that keep the provider and the desired state in sync with the registry, in the order in
+// which they are applied.
 func HelmOps(provider, state Artifact, access Access) ([]*unstructured.Unstructured, error) {
 	var objects []runtime.Object
 	if access.DockerConfig != nil {
-		objects = append(objects, secret(PullSecret, corev1.SecretTypeDockerConfigJson, corev1.DockerConfigJsonKey, access.DockerConfig))
+		objects = append(
+			objects,
+			secret(PullSecret, corev1.SecretTypeDockerConfigJson, corev1.DockerConfigJsonKey, access.DockerConfig),
+		)
 	}
 	if access.CA != nil {
 		objects = append(objects, secret(CASecret, corev1.SecretTypeOpaque, "ca.crt", access.CA))
@@ -83,11 +86,12 @@ func HelmOps(provider, state Artifact, access Access) ([]*unstructured.Unstructu
 	desired.Spec.Paused = access.SuspendState
 	objects = append(objects, helmOp(ProviderHelmOp, provider, access, addonsv1.ReleaseOptions{
 		Upgrade: &addonsv1.UpgradeOptions{Remediation: &addonsv1.UpgradeRemediation{
-			// A version that never becomes ready is tried again in case it was not its own fault, and then no more until there is another.
+			// A version that does not become ready is retried in case the failure was temporary. Then it is left until there is
+			// another version.
 			Strategy: addonsv1.UpgradeRemediationRollback, Retries: ptr.To[int32](2),
 		}},
 		Health: &addonsv1.HealthOptions{Timeout: &metav1.Duration{Duration: providerHealthTimeout}},
-		// Another run of bootstrap changes the provider a moment before the tag is looked at: that must not be undone.
+		// Another run of bootstrap applies components shortly before HelmOp resolves the tag. A correction would undo them.
 		DriftDetection: &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn},
 	}), desired)
 	made := make([]*unstructured.Unstructured, 0, len(objects))
@@ -96,7 +100,7 @@ func HelmOps(provider, state Artifact, access Access) ([]*unstructured.Unstructu
 		if err != nil {
 			return nil, err
 		}
-		// What the server writes is no part of what is applied.
+		// Fields of the server are not applied.
 		delete(content, "status")
 		unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
 		made = append(made, &unstructured.Unstructured{Object: content})
@@ -107,14 +111,18 @@ func HelmOps(provider, state Artifact, access Access) ([]*unstructured.Unstructu
 func secret(name string, kind corev1.SecretType, key string, data []byte) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		// It goes where the HelmOps that name it go.
-		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, Labels: map[string]string{clusterctlv1.ClusterctlMoveLabel: ""}},
-		Type:       kind, Data: map[string][]byte{key: data},
+		// The label makes clusterctl move take the Secret along with its HelmOps.
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: Namespace,
+			Name:      name,
+			Labels:    map[string]string{clusterctlv1.ClusterctlMoveLabel: ""},
+		},
+		Type: kind, Data: map[string][]byte{key: data},
 	}
 }
 
-// helmOp installs an artifact in the management cluster. Its deletion leaves everything: that of the provider would take away the manager
-// which is to carry it out, and that of the state all Clusters.
+// helmOp returns a HelmOp that installs an artifact in the management cluster. Its deletion orphans everything:
+// otherwise, the provider's HelmOp would delete the manager, and the state's HelmOp all Clusters.
 func helmOp(name string, artifact Artifact, access Access, options addonsv1.ReleaseOptions) *addonsv1.HelmOp {
 	source := addonsv1.ArtifactSource{
 		URL: artifact.URL, Ref: addonsv1.ArtifactReference{Tag: artifact.Tag}, Path: artifact.Path,

@@ -19,8 +19,8 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// AppliedState tells what the desired state that is in the cluster comes from: what its HelmOp follows, or Helm's records of it where
-// that HelmOp was deleted, since another one would go on from these. Empty if there is no state.
+// AppliedState describes the source of the desired state in the cluster; empty if there is no state. Helm's records
+// count as a state even if the HelmOp was deleted, because a new HelmOp would continue from them.
 func (a *Applier) AppliedState(ctx context.Context) (string, error) {
 	helmOp, err := a.state(ctx)
 	if err != nil {
@@ -33,7 +33,13 @@ func (a *Applier) AppliedState(ctx context.Context) (string, error) {
 	records := &metav1.PartialObjectMetadataList{}
 	records.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "SecretList"})
 	err = a.bounded(ctx, func(ctx context.Context) error {
-		return a.Client.List(ctx, records, client.InNamespace(Namespace), client.MatchingLabels{"owner": "helm", "name": StateHelmOp}, client.Limit(1))
+		return a.Client.List(
+			ctx,
+			records,
+			client.InNamespace(Namespace),
+			client.MatchingLabels{"owner": "helm", "name": StateHelmOp},
+			client.Limit(1),
+		)
 	})
 	if err != nil {
 		return "", asking(err)
@@ -41,11 +47,15 @@ func (a *Applier) AppliedState(ctx context.Context) (string, error) {
 	if len(records.Items) == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("HelmOp %s is gone, but what it has installed is there (Secret %s)", StateHelmOp, records.Items[0].Name), nil
+	return fmt.Sprintf(
+		"HelmOp %s does not exist, but its release is still installed (Secret %s)",
+		StateHelmOp,
+		records.Items[0].Name,
+	), nil
 }
 
-// StatePath tells the folder that the desired state in the cluster is taken from, empty for all of the artifact, and whether there is a
-// HelmOp that says so.
+// StatePath returns the folder from which the desired state in the cluster is taken; empty for the whole artifact.
+// found is false if there is no HelmOp.
 func (a *Applier) StatePath(ctx context.Context) (folder string, found bool, err error) {
 	helmOp, err := a.state(ctx)
 	if err != nil || helmOp == nil {
@@ -54,14 +64,14 @@ func (a *Applier) StatePath(ctx context.Context) (folder string, found bool, err
 	return helmOp.Spec.Source.Path, true, nil
 }
 
-// state is the HelmOp of the desired state; nil if there is none.
+// state returns the HelmOp of the desired state; nil if there is none.
 func (a *Applier) state(ctx context.Context) (*addonsv1.HelmOp, error) {
 	helmOp := &addonsv1.HelmOp{}
 	err := a.bounded(ctx, func(ctx context.Context) error {
 		return a.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: StateHelmOp}, helmOp)
 	})
 	switch {
-	// Without the CustomResourceDefinition there is none, either.
+	// Without the CustomResourceDefinition there is no HelmOp either.
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return nil, nil
 	case err != nil:
@@ -71,11 +81,11 @@ func (a *Applier) state(ctx context.Context) (*addonsv1.HelmOp, error) {
 }
 
 func asking(err error) error {
-	return fmt.Errorf("asking the management cluster for its state: %w", err)
+	return fmt.Errorf("reading the state of the management cluster: %w", err)
 }
 
-// Keep has HelmOps keep a field of their source of which whoever applies them says nothing: it would go, or have its default. It tells
-// whether that makes a difference.
+// Keep copies a field of the source from the HelmOps in the cluster to those that are to be applied. Otherwise,
+// applying would remove the field or reset it to its default. It returns true if that changed an object.
 func (a *Applier) Keep(ctx context.Context, objects []*unstructured.Unstructured, field string) (kept bool, err error) {
 	path := []string{"spec", "source", field}
 	for _, object := range objects {
@@ -83,7 +93,10 @@ func (a *Applier) Keep(ctx context.Context, objects []*unstructured.Unstructured
 			continue
 		}
 		now := object.DeepCopy()
-		err := a.bounded(ctx, func(ctx context.Context) error { return a.Client.Get(ctx, client.ObjectKeyFromObject(object), now) })
+		err := a.bounded(
+			ctx,
+			func(ctx context.Context) error { return a.Client.Get(ctx, client.ObjectKeyFromObject(object), now) },
+		)
 		if apierrors.IsNotFound(err) {
 			continue
 		}

@@ -36,7 +36,7 @@ func TestAppliedState(t *testing.T) {
 		"another release":              {[]client.Object{record(ProviderHelmOp)}, ""},
 		"a HelmOp":                     {[]client.Object{following(addonsv1.ArtifactReference{Tag: "x"})}, "HelmOp cluster-state follows oci://r.example/fleet:x"},
 		"a HelmOp without a tag":       {[]client.Object{following(addonsv1.ArtifactReference{})}, "HelmOp cluster-state follows oci://r.example/fleet"},
-		"what a deleted HelmOp leaves": {[]client.Object{record(StateHelmOp)}, "is gone, but what it has installed is there (Secret sh.helm.release.v1.cluster-state.v3)"},
+		"what a deleted HelmOp leaves": {[]client.Object{record(StateHelmOp)}, "does not exist, but its release is still installed (Secret sh.helm.release.v1.cluster-state.v3)"},
 	} {
 		applier, ctx := newApplier(t, tc.objects...)
 		got, err := applier.AppliedState(ctx)

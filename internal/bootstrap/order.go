@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Ownership metadata of Helm's releases.
+// Metadata with which Helm marks the objects of a release.
 const (
 	managedByLabel      = "app.kubernetes.io/managed-by"
 	managedByHelm       = "Helm"
@@ -20,7 +20,7 @@ const (
 
 const crdKind = "CustomResourceDefinition"
 
-// phase is when an object is applied: what others need comes first.
+// phase returns the position of an object in the order of applying: objects that others need come first.
 func phase(object *unstructured.Unstructured) int {
 	switch object.GetKind() {
 	case "Namespace":
@@ -46,8 +46,8 @@ func inOrder(objects []*unstructured.Unstructured) {
 	})
 }
 
-// Own returns copies of the components that belong to the release which the HelmOp of the provider installs: so Helm takes them for its
-// own. CustomResourceDefinitions belong to no release.
+// Own returns copies of the components with the ownership metadata of the provider's release, so that Helm adopts them.
+// CustomResourceDefinitions belong to no release.
 func Own(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	owned := make([]*unstructured.Unstructured, 0, len(objects))
 	for _, object := range objects {

@@ -15,12 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// managerFieldManager is what the manager is called among those that change objects, where it installs.
+// managerFieldManager is the manager's field manager.
 const managerFieldManager = "helmop"
 
-// takeOver makes what the manager has written to an object of the provider this command's, so that it goes where it is not applied: what
-// an update added to lists would stay else, as that of somebody else. It changes no more than who is told to have written it.
-func (a *Applier) takeOver(ctx context.Context, object *unstructured.Unstructured, now *metav1.PartialObjectMetadata) error {
+// takeOver transfers the manager's fields of a provider object to this command. Otherwise, list entries that an update
+// added would remain, because the manager would still own them. It changes the field ownership only.
+func (a *Applier) takeOver(
+	ctx context.Context,
+	object *unstructured.Unstructured,
+	now *metav1.PartialObjectMetadata,
+) error {
 	if !ofProvider(object) {
 		return nil
 	}
@@ -29,12 +33,12 @@ func (a *Applier) takeOver(ctx context.Context, object *unstructured.Unstructure
 		return err
 	}
 	if err := a.Client.Patch(ctx, now, client.RawPatch(types.JSONPatchType, patch)); err != nil {
-		return fmt.Errorf("taking it over from the manager: %w", err)
+		return fmt.Errorf("transferring the manager's field ownership: %w", err)
 	}
 	return nil
 }
 
-// ofProvider tells whether an object is one of the provider's components, as Own returns them.
+// ofProvider is true for components of the provider, as Own returns them.
 func ofProvider(object *unstructured.Unstructured) bool {
 	return object.GetKind() == crdKind || object.GetAnnotations()[releaseNameKey] == ProviderHelmOp
 }

@@ -16,11 +16,10 @@ import (
 )
 
 const (
-	// maxDepth is how deep packed subcharts may be nested; charts in use have one
-	// or two levels.
+	// maxDepth is how deep packed subcharts may be nested. Charts in use have one or two levels.
 	maxDepth = 8
-	// packedSuffix stands for ".tgz" in the names of unpacked subcharts: Helm would
-	// take a folder with that ending for an archive again.
+	// packedSuffix replaces ".tgz" in the names of unpacked subcharts. Otherwise Helm would treat the folder as an archive
+	// again.
 	packedSuffix = "~tgz"
 )
 
@@ -35,8 +34,7 @@ type unpacker struct {
 	names map[string]bool
 }
 
-// unpack returns the files of a chart, named from the chart's root, and their
-// size in bytes.
+// unpack returns the files of a chart, named relative to the chart's root, and their size in bytes.
 func unpack(packed []byte, limits Limits) ([]*loader.BufferedFile, int64, error) {
 	u := &unpacker{budget: newBudget(limits, ErrInvalidChart), names: map[string]bool{}}
 	if err := u.packed(int64(len(packed))); err != nil {
@@ -51,7 +49,7 @@ func unpack(packed []byte, limits Limits) ([]*loader.BufferedFile, int64, error)
 // archive adds the files of one packed chart under a prefix.
 func (u *unpacker) archive(packed []byte, prefix string, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("%w: subcharts are packed more than %d deep at %q", ErrTooLarge, maxDepth, clip(prefix))
+		return fmt.Errorf("%w: subcharts are nested more than %d levels deep at %q", ErrTooLarge, maxDepth, clip(prefix))
 	}
 	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -76,7 +74,11 @@ func (u *unpacker) entry(header *tar.Header, from io.Reader, prefix string, dept
 	}
 	if header.Typeflag != tar.TypeReg {
 		if matters(name) {
-			return fmt.Errorf("%w: %q is a link or device; package the chart with regular files", ErrInvalidChart, clip(name))
+			return fmt.Errorf(
+				"%w: %q is a link or device; package the chart with regular files only",
+				ErrInvalidChart,
+				clip(name),
+			)
 		}
 		return nil // a linked README changes nothing
 	}
@@ -93,15 +95,14 @@ func (u *unpacker) entry(header *tar.Header, from io.Reader, prefix string, dept
 		return u.archive(data, strings.TrimSuffix(full, ".tgz")+packedSuffix+"/", depth+1)
 	}
 	if u.names[full] {
-		return fmt.Errorf("%w: %q is in the archive twice", ErrInvalidChart, clip(full))
+		return fmt.Errorf("%w: the archive contains %q twice", ErrInvalidChart, clip(full))
 	}
 	u.names[full] = true
 	u.files = append(u.files, &loader.BufferedFile{Name: full, Data: bytes.TrimPrefix(data, utf8BOM)})
 	return nil
 }
 
-// entryName returns the name of an entry below the chart's one folder, or
-// why it is refused.
+// entryName returns the name of an entry relative to the chart's only folder, or an error.
 func entryName(raw string) (string, error) {
 	slashed, err := safeName(raw, ErrInvalidChart)
 	if err != nil {
@@ -112,14 +113,17 @@ func entryName(raw string) (string, error) {
 	case path.IsAbs(name) || drivePath.MatchString(name):
 		return "", fmt.Errorf("%w: entry %q has an absolute path", ErrInvalidChart, clip(raw))
 	case !ok, path.Clean(name) == ".":
-		return "", fmt.Errorf("%w: entry %q is not in the chart's folder; package the chart with \"helm package\"", ErrInvalidChart, clip(raw))
+		return "", fmt.Errorf(
+			"%w: entry %q is not in the chart's folder; package the chart with \"helm package\"",
+			ErrInvalidChart,
+			clip(raw),
+		)
 	}
 	return path.Clean(name), nil
 }
 
-// isPackedSubchart tells files directly in a charts folder, of the chart or of
-// an unpacked subchart, that Helm takes for a packed subchart. Names that begin
-// with "_" or "." are left out, as Helm does.
+// isPackedSubchart is true for files directly in a charts folder that Helm treats as packed subcharts. Like Helm, it
+// skips names that start with "_" or ".".
 func isPackedSubchart(name string) bool {
 	parts := strings.Split(name, "/")
 	if len(parts)%2 != 0 {
@@ -133,7 +137,7 @@ func isPackedSubchart(name string) bool {
 	return strings.HasSuffix(name, ".tgz")
 }
 
-// matters tells entries whose absence would change what is installed.
+// matters is true for entries whose absence would change what is installed.
 func matters(name string) bool {
 	switch name {
 	case "Chart.yaml", "Chart.lock", "values.yaml", "values.schema.json", "requirements.yaml":

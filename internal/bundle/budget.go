@@ -15,22 +15,22 @@ import (
 	"unicode/utf8"
 )
 
-// maxNameLength is what file systems take.
+// maxNameLength is a limit that file systems support, in bytes.
 const maxNameLength = 1024
 
 var drivePath = regexp.MustCompile(`^[A-Za-z]:`)
 
-// budget is what unpacking an artifact may cost, all of its layers and what is packed in them together.
+// budget limits the unpacking of an artifact, with all layers and nested archives.
 type budget struct {
 	limits Limits
-	// invalid is the error for what is broken, as the format at hand has it.
+	// invalid is the error kind for broken content in the format at hand.
 	invalid error
-	// bytes is the size of what was unpacked so far.
+	// bytes is the size of the unpacked files so far.
 	bytes int64
-	// entries counts what is skipped too, so that it cannot be made endless.
+	// entries counts all entries. Skipped ones count, too, so that an archive cannot have an unlimited number of them.
 	entries int
-	// left is what may still be unzipped. It bounds headers, padding and skipped
-	// entries too, which no file accounts for.
+	// left is the number of bytes that may still be unzipped. It also limits headers, padding and skipped entries, which
+	// belong to no file.
 	left int64
 }
 
@@ -38,15 +38,15 @@ func newBudget(limits Limits, invalid error) *budget {
 	return &budget{limits: limits, invalid: invalid, left: 2*limits.UnpackedBytes + 1<<20}
 }
 
-// packed checks the size of what is to be unpacked.
+// packed checks the size of content before it is unpacked.
 func (b *budget) packed(bytes int64) error {
 	if bytes > b.limits.PackedBytes {
-		return fmt.Errorf("%w: packed it has %d bytes, limit %d", ErrTooLarge, bytes, b.limits.PackedBytes)
+		return fmt.Errorf("%w: packed, it has %d bytes; the limit is %d", ErrTooLarge, bytes, b.limits.PackedBytes)
 	}
 	return nil
 }
 
-// walk visits the entries of a tar archive, which is called what in errors.
+// walk visits the entries of a tar archive. Errors name it by what.
 func (b *budget) walk(archive io.Reader, what string, visit func(*tar.Header, io.Reader) error) error {
 	entries := tar.NewReader(budgetReader{from: archive, left: &b.left})
 	for {
@@ -66,10 +66,10 @@ func (b *budget) walk(archive io.Reader, what string, visit func(*tar.Header, io
 	}
 }
 
-// errBudget says that more was unzipped than all archives together may hold.
+// errBudget is returned when more was unzipped than all archives together may hold.
 var errBudget = errors.New("over budget")
 
-// budgetReader takes what it reads from a budget that it shares with others.
+// budgetReader counts the bytes that it reads against a shared budget.
 type budgetReader struct {
 	from io.Reader
 	left *int64
@@ -98,33 +98,33 @@ func (b *budget) read(header *tar.Header, from io.Reader, limit int64) ([]byte, 
 		return nil, b.tooLarge()
 	}
 	if err != nil || int64(len(data)) != header.Size {
-		return nil, fmt.Errorf("%w: %q is cut off", b.invalid, clip(header.Name))
+		return nil, fmt.Errorf("%w: %q is truncated", b.invalid, clip(header.Name))
 	}
 	return data, nil
 }
 
-// take counts a file of some size among what was unpacked.
+// take counts an unpacked file.
 func (b *budget) take(name string, size, limit int64) error {
 	if size > b.limits.UnpackedBytes-b.bytes {
 		return b.tooLarge()
 	}
 	if size > limit {
-		return fmt.Errorf("%w: %q has %d bytes, limit %d", ErrTooLarge, clip(name), size, limit)
+		return fmt.Errorf("%w: %q has %d bytes; the limit is %d", ErrTooLarge, clip(name), size, limit)
 	}
 	b.bytes += size
 	return nil
 }
 
 func (b *budget) tooLarge() error {
-	return fmt.Errorf("%w: unpacked it is over %d bytes", ErrTooLarge, b.limits.UnpackedBytes)
+	return fmt.Errorf("%w: unpacked, it has more than %d bytes", ErrTooLarge, b.limits.UnpackedBytes)
 }
 
 func (b *budget) tooMany() error {
-	return fmt.Errorf("%w: more than %d files", ErrTooLarge, b.limits.Files)
+	return fmt.Errorf("%w: it has more than %d files", ErrTooLarge, b.limits.Files)
 }
 
-// safeName returns the name of a file of others with "/" between its parts, or an error of the given kind: it must not
-// be absolute and not lead out of where it is.
+// safeName returns a file name with "/" as separator. It returns an error of the given kind if the name is absolute or
+// leads out of the folder.
 func safeName(raw string, invalid error) (string, error) {
 	refuse := func(why string) (string, error) {
 		return "", fmt.Errorf("%w: entry %q %s", invalid, clip(raw), why)

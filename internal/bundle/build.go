@@ -26,19 +26,23 @@ import (
 // taskBuild is the name of the task that builds kustomizations.
 const taskBuild = "kustomization/build"
 
-// Tasks returns what a Loader has done by its runner, for [sandbox.Serve].
+// Tasks returns the tasks that a Loader runs in other processes, for [sandbox.Serve].
 func Tasks() sandbox.Tasks {
 	return sandbox.Tasks{taskBuild: {Decode: decodeFolders, Run: runBuild}}
 }
 
-// BuildKustomization builds the kustomization in a folder of some files, and returns its objects as JSON, in the order in which
-// kustomize yields them. What the kustomizations of artifacts may do, this one may; see the contract of the package. It builds in this
-// process: the files are those of the user.
+// BuildKustomization builds the kustomization in a folder, and returns its objects as JSON in the order of kustomize.
+// The same rules apply as for kustomizations in artifacts, see the contract of the package. It builds in this process,
+// because the files belong to the user.
 func BuildKustomization(files map[string][]byte, folder string, limits Limits) (objects [][]byte, err error) {
-	// As for artifacts.
+	// The same protection as for artifacts.
 	defer func() {
 		if caught := recover(); caught != nil {
-			objects, err = nil, fmt.Errorf("%w: the kustomization in %s cannot be built", ErrInvalidManifests, folderName(folder))
+			objects, err = nil, fmt.Errorf(
+				"%w: building the kustomization in %s failed",
+				ErrInvalidManifests,
+				folderName(folder),
+			)
 		}
 	}()
 	limits = limits.withDefaults()
@@ -53,29 +57,29 @@ func BuildKustomization(files map[string][]byte, folder string, limits Limits) (
 	return objects, nil
 }
 
-// builder is how kustomizations are built.
+// builder holds what is needed to build kustomizations.
 type builder struct {
 	ctx    context.Context
 	runner sandbox.Runner
 	tenant string
 }
 
-// buildRequest is the input of the task. The files are shared by the requests for all folders of an artifact.
+// buildRequest is the input of the task. The requests for all folders of an artifact share the files.
 type buildRequest struct {
 	Folder string
 }
 
-// buildFiles are the files of an artifact, and what building may cost.
+// buildFiles are the files of an artifact and the limits of the build.
 type buildFiles struct {
 	Files  map[string][]byte
 	Limits Limits
 }
 
-// built is what a kustomization yields.
+// built is the output of a kustomization.
 type built struct {
 	// Objects are JSON.
 	Objects [][]byte
-	// SaysEmpty tells that the kustomization says it has no resources.
+	// SaysEmpty is true if the kustomization has an explicitly empty list of resources.
 	SaysEmpty bool
 	// Kind and Text are those of an error. The kind is a key of buildErrors.
 	Kind, Text string
@@ -84,7 +88,7 @@ type built struct {
 // buildErrors are the errors that cross the boundary of the task.
 var buildErrors = map[string]error{"manifests": ErrInvalidManifests, "size": ErrTooLarge}
 
-// buildError is an error that was told by a task.
+// buildError is an error returned by a task.
 type buildError struct {
 	kind error
 	text string
@@ -93,7 +97,7 @@ type buildError struct {
 func (e *buildError) Error() string { return e.text }
 func (e *buildError) Unwrap() error { return e.kind }
 
-// build has the kustomization in a folder built.
+// build builds the kustomization in a folder in another process.
 func (k *kustomizer) build(folder string) (*built, error) {
 	input, err := toGob(buildRequest{Folder: folder})
 	if err != nil {
@@ -106,10 +110,10 @@ func (k *kustomizer) build(folder string) (*built, error) {
 	output, err := k.builder.runner.Run(k.builder.ctx, request)
 	var limited *sandbox.LimitError
 	if errors.As(err, &limited) {
-		// The text names the folder already.
+		// The text contains the folder already.
 		ended := *limited
 		ended.Doing = ""
-		return nil, fmt.Errorf("%w: building the kustomization in %s was ended, for %w: have it yield less, or %s",
+		return nil, fmt.Errorf("%w: building the kustomization in %s was stopped: %w; make its output smaller, or %s",
 			ErrLimit, folderName(folder), &ended, ended.Remedy())
 	}
 	if err != nil {
@@ -117,7 +121,7 @@ func (k *kustomizer) build(folder string) (*built, error) {
 	}
 	result := &built{}
 	if err := gob.NewDecoder(bytes.NewReader(output)).Decode(result); err != nil {
-		return nil, fmt.Errorf("reading what the kustomization in %s yields: %w", folderName(folder), err)
+		return nil, fmt.Errorf("reading the output of the kustomization in %s: %w", folderName(folder), err)
 	}
 	if result.Text != "" {
 		return nil, &buildError{kind: buildErrors[result.Kind], text: result.Text}
@@ -147,10 +151,10 @@ func toGob(value any) ([]byte, error) {
 	return buffer.Bytes(), err
 }
 
-// folders are the files of an artifact as the task sees them.
+// folders are the files of an artifact inside the task.
 type folders struct {
 	check *kustomizationCheck
-	// files are those that kustomize sees; nil until there is something to build.
+	// files is the file system for kustomize; nil until there is something to build.
 	files filesys.FileSystem
 }
 
@@ -185,8 +189,8 @@ func runBuild(work *sandbox.Work) ([]byte, error) {
 	return toGob(result)
 }
 
-// limitCopies bounds what the copy operations of one JSON patch add, in the library that kustomize applies patches with. No object may be
-// larger.
+// limitCopies limits the bytes that the copy operations of one JSON patch may add, in kustomize's patch library. An
+// object may not be larger.
 var limitCopies = sync.OnceFunc(func() { jsonpatch.AccumulatedCopySizeLimit = 3 << 20 })
 
 // build checks and builds the kustomization in a folder.
@@ -202,7 +206,7 @@ func (f *folders) build(folder string) (*built, error) {
 		f.files = filesys.MakeFsInMemory()
 		for name, data := range f.check.files {
 			if err := f.files.WriteFile("/"+name, data); err != nil {
-				return nil, fmt.Errorf("%w: %q is a file and a folder", ErrInvalidManifests, clip(name))
+				return nil, fmt.Errorf("%w: %q is both a file and a folder", ErrInvalidManifests, clip(name))
 			}
 		}
 	}
@@ -211,14 +215,23 @@ func (f *folders) build(folder string) (*built, error) {
 	options.PluginConfig = types.DisabledPluginConfig()
 	made, err := krusty.MakeKustomizer(options).Run(f.files, "/"+folder)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the kustomization in %s cannot be built: %s", ErrInvalidManifests, folderName(folder), kustomizeReason(err))
+		return nil, fmt.Errorf(
+			"%w: building the kustomization in %s failed: %s",
+			ErrInvalidManifests,
+			folderName(folder),
+			kustomizeReason(err),
+		)
 	}
 	result := &built{SaysEmpty: cost.saysEmpty && made.Size() == 0}
 	weighed := newReader(f.check.limits)
 	for i, one := range made.Resources() {
 		content, err := one.MarshalJSON()
 		if err != nil {
-			return nil, fmt.Errorf("%w: the kustomization in %s yields what is no object", ErrInvalidManifests, folderName(folder))
+			return nil, fmt.Errorf(
+				"%w: the output of the kustomization in %s contains something that is not an object",
+				ErrInvalidManifests,
+				folderName(folder),
+			)
 		}
 		if err := weighed.weigh(objectPlace(folder, i), content); err != nil {
 			return nil, err
@@ -228,7 +241,7 @@ func (f *folders) build(folder string) (*built, error) {
 	return result, nil
 }
 
-// objectPlace names an object that a kustomization yields.
+// objectPlace describes an object in the output of a kustomization.
 func objectPlace(folder string, i int) string {
 	return fmt.Sprintf("the kustomization in %s, object %d,", folderName(folder), i)
 }

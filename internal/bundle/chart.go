@@ -5,5 +5,5 @@ package bundle
 
 import "helm.sh/helm/v3/pkg/chart"
 
-// Chart is a loaded chart. The alias lets other packages hand a chart on without importing the Helm SDK.
+// Chart is a loaded chart. With the alias, other packages can pass charts without importing the Helm SDK.
 type Chart = chart.Chart

@@ -11,13 +11,13 @@ import (
 
 // File is a file of an artifact.
 type File struct {
-	// Name is relative to the root of the artifact, for a chart to its folder, with "/" between its parts.
+	// Name is relative to the root of the artifact, or to the folder of a chart, with "/" as separator.
 	Name string
 	Data []byte
 }
 
-// Files returns what an artifact is, and the files in it, under the default limits. Of an image, only those below
-// /manifests are. What is selected of it, but for format and layer, does not matter.
+// Files returns the format of an artifact and its files, under the default limits. For an image, it returns the files
+// below /manifests. Of the selection, only format and layer are used.
 func Files(ctx context.Context, src Source) (format Format, files []File, err error) {
 	src.Path, src.Templates = "", false
 	format, layers, data, err := src.content(ctx)
@@ -42,7 +42,7 @@ func Files(ctx context.Context, src Source) (format Format, files []File, err er
 	return format, files, nil
 }
 
-// content tells what an artifact is and reads the layers that matter.
+// content detects the format and reads the relevant layers.
 func (s *Source) content(ctx context.Context) (Format, []int, [][]byte, error) {
 	format, layers, err := Detect(s.Manifest, s.Selection)
 	if err != nil {
@@ -52,5 +52,5 @@ func (s *Source) content(ctx context.Context) (Format, []int, [][]byte, error) {
 	return format, layers, data, err
 }
 
-// errUnreadable is what there is to say when a parser panics.
+// errUnreadable is the error for a panic in a parser.
 func errUnreadable() error { return fmt.Errorf("%w: reading them failed", ErrInvalidManifests) }

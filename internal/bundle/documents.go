@@ -17,14 +17,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// section is a document in a file, and where it begins.
+// section is a document in a file.
 type section struct {
 	// line is the number of its first line, from 0.
 	line int
 	text []byte
 }
 
-// sections splits a YAML file into its documents. It does so line by line, so that each has its place in the file.
+// sections splits a YAML file into its documents line by line, so that the position of each document is known.
 func sections(text []byte) []section {
 	var out []section
 	current := section{}
@@ -39,13 +39,13 @@ func sections(text []byte) []section {
 		switch {
 		case isMarker(one, "---"):
 			out = append(out, current)
-			// What follows the marker belongs to the document.
+			// Text after the marker belongs to the document.
 			current = section{line: line, text: append([]byte("   "), one[3:]...)}
 		case isMarker(one, "..."):
 			out = append(out, current)
 			current = section{line: line, text: []byte("\n")}
 		case one[0] == '%' && isBlank(current.text):
-			// A directive. What one gives a meaning to, tags with a prefix, is an error without it.
+			// Directives are dropped. Tags that need a %TAG directive are errors without it.
 			current.text = append(current.text, '\n')
 		default:
 			current.text = append(current.text, one...)
@@ -55,13 +55,13 @@ func sections(text []byte) []section {
 	return append(out, current)
 }
 
-// isMarker tells whether a line separates documents.
+// isMarker is true if a line separates documents.
 func isMarker(line []byte, marker string) bool {
 	rest, ok := bytes.CutPrefix(line, []byte(marker))
 	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
 }
 
-// isBlank tells whether there are only comments.
+// isBlank is true if a text has only comments.
 func isBlank(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
@@ -71,7 +71,7 @@ func isBlank(text []byte) bool {
 	return true
 }
 
-// isManifestFile tells files by their names that may hold objects.
+// isManifestFile is true for names of files that may hold objects.
 func isManifestFile(name string) bool {
 	switch path.Ext(name) {
 	case ".yaml", ".yml", ".json":
@@ -80,10 +80,10 @@ func isManifestFile(name string) bool {
 	return false
 }
 
-// yamlLine is where parsers say that something is wrong, and what.
+// yamlLine matches the position and the text of a parser's error.
 var yamlLine = regexp.MustCompile(`line (\d+): ([^\n]*)`)
 
-// documents calls visit with the documents of a file as JSON, but for empty ones, and where each begins.
+// documents calls visit with each non-empty document of a file as JSON, and its position.
 func (r *reader) documents(name string, text []byte, visit func(where string, content []byte) error) error {
 	if path.Ext(name) == ".json" {
 		return r.jsonDocuments(name, text, visit)
@@ -135,7 +135,7 @@ func (r *reader) jsonDocuments(name string, text []byte, visit func(where string
 	}
 }
 
-// weigh counts a text among all that are read, and refuses those that are over the limits before they are parsed.
+// weigh adds a text to the total of all texts, and refuses it before parsing if a limit is exceeded.
 func (r *reader) weigh(name string, text []byte) error {
 	limits := r.limits
 	limits.TextBytes, limits.TextTokens = limits.ManifestBytes, limits.ManifestTokens
@@ -151,14 +151,14 @@ func (r *reader) weigh(name string, text []byte) error {
 func (w weight) withinManifests(limits Limits) error {
 	switch {
 	case w.bytes > limits.ManifestBytes:
-		return fmt.Errorf("%w: its manifests are over %d bytes", ErrTooLarge, limits.ManifestBytes)
+		return fmt.Errorf("%w: its manifests have more than %d bytes", ErrTooLarge, limits.ManifestBytes)
 	case w.tokens > limits.ManifestTokens:
-		return fmt.Errorf("%w: its manifests are over %d values", ErrTooLarge, limits.ManifestTokens)
+		return fmt.Errorf("%w: its manifests have more than %d values", ErrTooLarge, limits.ManifestTokens)
 	}
 	return nil
 }
 
-// notYAML names the line of the file at which a document that begins at some line is wrong.
+// notYAML returns an error for a document that begins at a line of a file, with the line in the file.
 func notYAML(name string, begin int, err error) error {
 	line, what := begin+1, clip(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
 	if found := yamlLine.FindStringSubmatch(err.Error()); found != nil {
@@ -169,13 +169,13 @@ func notYAML(name string, begin int, err error) error {
 	return fmt.Errorf("%w: %s is not YAML: %s", ErrInvalidManifests, at(name, line), what)
 }
 
-// firstLine is the number of the line at which the content of a document begins, comments included, from 1.
+// firstLine returns the number of the line at which the content of a document begins, including comments, from 1.
 func firstLine(one section) int {
 	blank := len(one.text) - len(bytes.TrimLeft(one.text, " \t\r\n"))
 	return one.line + 1 + bytes.Count(one.text[:blank], []byte("\n"))
 }
 
-// at names a line of a file.
+// at formats a line of a file.
 func at(name string, line int) string {
 	return fmt.Sprintf("%s:%d", clip(name), line)
 }

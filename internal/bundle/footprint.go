@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// mapHeader and mapGroup are the fixed part of a map, and the least number of
-	// entries that one with any has room for.
+	// mapHeader is the fixed size of a map in bytes. mapGroup is the smallest number of entries for which a non-empty map
+	// has space.
 	mapHeader = 48
 	mapGroup  = 8
 )
 
-// footprint returns about how many bytes of memory a chart takes, but for the
-// content of its files. Parsed, a short text can take many times its size.
+// footprint estimates the memory of a chart in bytes, without the content of its files. A short text can take many
+// times its size when parsed.
 func footprint(c *chart.Chart) int64 {
 	file := int64(reflect.TypeFor[chart.File]().Size() + reflect.TypeFor[*chart.File]().Size())
 	total := file*int64(len(c.Templates)+len(c.Files)) +
@@ -44,7 +44,7 @@ func contents(c *chart.Chart) int64 {
 	return total
 }
 
-// behind returns about how many bytes a value refers to.
+// behind estimates the bytes that a value refers to.
 func behind(v reflect.Value) int64 {
 	var total int64
 	switch v.Kind() {
@@ -73,7 +73,7 @@ func behind(v reflect.Value) int64 {
 		}
 		total = mapHeader
 		if v.Len() > 0 {
-			// A map is between half and all full; a small one has one group.
+			// A map is between half and completely full; a small one has one group.
 			entries := max(mapGroup, v.Len()*3/2)
 			total += int64(entries) * int64(v.Type().Key().Size()+v.Type().Elem().Size()+1)
 		}

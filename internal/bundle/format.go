@@ -14,25 +14,25 @@ import (
 
 // The errors of this package. Match them with errors.Is.
 var (
-	// ErrUnsupported says that the artifact is of a kind that cannot be installed.
-	ErrUnsupported = errors.New("nothing that can be installed")
-	// ErrInvalidChart says that a Helm chart is broken, incomplete or not installable.
+	// ErrUnsupported means that the artifact is of a kind that cannot be installed.
+	ErrUnsupported = errors.New("not an installable artifact")
+	// ErrInvalidChart means that a Helm chart is broken, incomplete or not installable.
 	ErrInvalidChart = errors.New("invalid chart")
-	// ErrInvalidManifests says that what an artifact of another format holds is broken, or not allowed in it.
+	// ErrInvalidManifests means that the content of an artifact of another format is broken or not allowed.
 	ErrInvalidManifests = errors.New("invalid manifests")
-	// ErrTooLarge says that the artifact is over one of the limits.
+	// ErrTooLarge means that the artifact exceeds a limit.
 	ErrTooLarge = errors.New("artifact too large")
-	// ErrLimit says that building a kustomization took more memory or time than it may, and was ended.
+	// ErrLimit means that building a kustomization exceeded its limit of memory or time and was stopped.
 	ErrLimit = errors.New("render limit exceeded")
 )
 
-// Media types by which formats are told.
+// Media types that identify formats.
 const (
 	// ChartConfigMediaType is the type of the config blob of Helm charts.
 	ChartConfigMediaType = "application/vnd.cncf.helm.config.v1+json"
 	// ChartLayerMediaType is the type of the layer with the packed chart.
 	ChartLayerMediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
-	// legacyChartLayerMediaType was used before Helm 3.7.
+	// legacyChartLayerMediaType is the type before Helm 3.7.
 	legacyChartLayerMediaType = "application/tar+gzip"
 
 	// FluxConfigMediaType is the type of the config blob of artifacts of Flux.
@@ -46,61 +46,61 @@ const (
 	// ImageConfigMediaType and DockerConfigMediaType are the types of the config blob of container images.
 	ImageConfigMediaType  = "application/vnd.oci.image.config.v1+json"
 	DockerConfigMediaType = "application/vnd.docker.container.image.v1+json"
-	// UnpackAnnotation is "true" on layers that ORAS made of folders.
+	// UnpackAnnotation is "true" on layers that ORAS created from folders.
 	UnpackAnnotation = "io.deis.oras.content.unpack"
 )
 
-// Format is what an artifact is.
+// Format is the format of an artifact.
 type Format string
 
 // The formats that can be installed.
 const (
-	// FormatHelmChart is a Helm chart as "helm push" makes it.
+	// FormatHelmChart is a Helm chart, as pushed by "helm push".
 	FormatHelmChart Format = "HelmChart"
-	// FormatFlux is a packed folder as "flux push artifact" makes it.
+	// FormatFlux is a packed folder, as pushed by "flux push artifact".
 	FormatFlux Format = "Flux"
 	// FormatPlain is a container image with the folder /manifests: rukpak's plain+v0.
 	FormatPlain Format = "Plain"
-	// FormatFiles are files and packed folders as "oras push" makes them, a layer each.
+	// FormatFiles are files and packed folders, one per layer, as pushed by "oras push".
 	FormatFiles Format = "Files"
-	// FormatFleet is the list of files that Fleet keeps in registries.
+	// FormatFleet is Fleet's list of files.
 	FormatFleet Format = "Fleet"
 )
 
-// Manifest is what the manifest of an artifact says of it.
+// Manifest holds the relevant fields of an artifact's manifest.
 type Manifest struct {
 	ConfigMediaType string
 	ArtifactType    string
 	Layers          []Layer
 }
 
-// Layer is what a manifest says of a layer.
+// Layer holds the relevant fields of a layer's descriptor.
 type Layer struct {
 	MediaType string
 	// Size is in bytes.
 	Size int64
-	// Title is the name of the file or folder that the layer is; empty if it is none.
+	// Title is the name of the file or folder in the layer; empty for other layers.
 	Title string
-	// IsFolder tells that the layer is a packed folder.
+	// IsFolder is true if the layer is a packed folder.
 	IsFolder bool
 }
 
-// Selection is what is wanted of an artifact.
+// Selection selects a part of an artifact and how it is interpreted.
 type Selection struct {
-	// Format overrides what the media types tell; empty for that.
+	// Format overrides the format detected from the media types; empty to detect it.
 	Format Format
-	// LayerMediaType selects the first layer of that type, for the formats that have one layer; it is a packed chart
-	// unless Format says otherwise. Empty for the layer that the format's media type names.
+	// LayerMediaType selects the first layer of that type, for formats with one layer. The layer is a packed chart unless
+	// Format is set. Empty to use the format's media type.
 	LayerMediaType string
-	// Path is the folder of the artifact that is taken, relative to its root. Empty for all of it.
+	// Path is the folder of the artifact to use, relative to its root; empty for the whole artifact.
 	Path string
-	// Templates tells that files are templates, for Helm to render with values. Without it they are taken literally.
+	// Templates is true if Helm renders the files as templates. Otherwise they are installed literally.
 	Templates bool
 }
 
-// Detect tells what an artifact is, and which of its layers hold the content, in their order, from its manifest alone.
-// It returns ErrUnsupported, with the types it saw, for what cannot be installed, and for a selection that does not suit
-// the format.
+// Detect determines from the manifest the format of an artifact and the indices of its content layers. It returns
+// ErrUnsupported, with the types that it found, for artifacts that cannot be installed, and for a selection that the
+// format does not support.
 func Detect(m Manifest, want Selection) (Format, []int, error) {
 	format := want.Format
 	switch {
@@ -110,7 +110,8 @@ func Detect(m Manifest, want Selection) (Format, []int, error) {
 		format = m.format()
 	}
 	if format == "" {
-		return "", nil, fmt.Errorf("%w: want a layer of type %s, or an artifact of Flux, Fleet or ORAS with manifests, or an image with /manifests; found %s; "+
+		return "", nil, fmt.Errorf("%w: it must have a layer of type %s, or be an artifact of Flux, Fleet or ORAS with "+
+			"manifests, or an image with /manifests; found %s; "+
 			"select a layer by its type if it is a packed chart, or name the format", ErrUnsupported, ChartLayerMediaType, m)
 	}
 	if err := want.suits(format); err != nil {
@@ -119,22 +120,27 @@ func Detect(m Manifest, want Selection) (Format, []int, error) {
 	if want.LayerMediaType != "" {
 		i := slices.IndexFunc(m.Layers, func(layer Layer) bool { return layer.MediaType == want.LayerMediaType })
 		if i < 0 {
-			return "", nil, fmt.Errorf("%w: no layer has the selected type %q, found layers %s",
+			return "", nil, fmt.Errorf("%w: no layer has the selected type %q; found layers %s",
 				ErrUnsupported, clip(want.LayerMediaType), quoteSome(m.Layers))
 		}
 		return format, []int{i}, nil
 	}
 	layers := m.layersOf(format)
 	if len(layers) == 0 {
-		return "", nil, fmt.Errorf("%w: no layer suits the format %s, found %s", ErrUnsupported, clip(string(format)), m)
+		return "", nil, fmt.Errorf("%w: no layer has the format %s; found %s", ErrUnsupported, clip(string(format)), m)
 	}
 	return format, layers, nil
 }
 
-// suits checks that what is selected exists in a format.
+// suits returns an error if a format does not support the selection.
 func (s Selection) suits(format Format) error {
 	refuse := func(what string) error {
-		return fmt.Errorf("%w: the artifact is of the format %s, which has no %s", ErrUnsupported, clip(string(format)), what)
+		return fmt.Errorf(
+			"%w: the artifact has the format %s, which does not support %s",
+			ErrUnsupported,
+			clip(string(format)),
+			what,
+		)
 	}
 	switch {
 	case format == FormatHelmChart && s.Path != "", format == FormatPlain && s.Path != "":
@@ -147,7 +153,7 @@ func (s Selection) suits(format Format) error {
 	return nil
 }
 
-// format is what the media types tell; empty if they tell nothing that can be installed.
+// format returns the format by media types; empty if it is not installable.
 func (m Manifest) format() Format {
 	for _, format := range []Format{FormatHelmChart, FormatFlux, FormatFleet} {
 		if len(m.typed(format)) > 0 {
@@ -165,12 +171,13 @@ func (m Manifest) format() Format {
 	return ""
 }
 
-// typed finds the layer that has the media type of a format with one layer.
+// typed returns the layer with the media type of a format that has one layer.
 func (m Manifest) typed(format Format) []int {
 	for i, layer := range m.Layers {
 		switch {
 		case format == FormatHelmChart && layer.MediaType == ChartLayerMediaType,
-			format == FormatHelmChart && layer.MediaType == legacyChartLayerMediaType && m.ConfigMediaType == ChartConfigMediaType,
+			format == FormatHelmChart && layer.MediaType == legacyChartLayerMediaType &&
+				m.ConfigMediaType == ChartConfigMediaType,
 			format == FormatFlux && layer.MediaType == FluxLayerMediaType,
 			format == FormatFleet && layer.MediaType == FleetLayerMediaType:
 			return []int{i}
@@ -179,7 +186,7 @@ func (m Manifest) typed(format Format) []int {
 	return nil
 }
 
-// layersOf finds the layers that hold the content if the artifact is of a format.
+// layersOf returns the layers with the content of an artifact of a format.
 func (m Manifest) layersOf(format Format) []int {
 	var layers []int
 	switch format {
@@ -206,12 +213,17 @@ func (m Manifest) layersOf(format Format) []int {
 	return layers
 }
 
-// String says what a manifest is, in few words.
+// String describes a manifest briefly.
 func (m Manifest) String() string {
-	return fmt.Sprintf("config %q, artifact type %q, layers %s", clip(m.ConfigMediaType), clip(m.ArtifactType), quoteSome(m.Layers))
+	return fmt.Sprintf(
+		"config %q, artifact type %q, layers %s",
+		clip(m.ConfigMediaType),
+		clip(m.ArtifactType),
+		quoteSome(m.Layers),
+	)
 }
 
-// quoteSome lists the first few types; a manifest may have thousands.
+// quoteSome lists the first few types, because a manifest may have thousands.
 func quoteSome(layers []Layer) string {
 	const limit = 5
 	var quoted []string
@@ -225,5 +237,5 @@ func quoteSome(layers []Layer) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// clip bounds text of others that goes into a message.
+// clip shortens untrusted text for a message.
 func clip(text string) string { return truncate.Text(text, 120) }

@@ -16,15 +16,15 @@ import (
 const (
 	// manifestsFolder is the folder of an image that is a plain bundle.
 	manifestsFolder = "manifests"
-	// whiteout begins the names of files that take away what layers below have; opaque takes away all of a folder.
+	// whiteout is the prefix of files that remove entries of lower layers. opaque removes all entries of a folder.
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
-	// maxRoots bounds what is remembered of an image for a message.
+	// maxRoots limits the root entries of an image that are kept for a message.
 	maxRoots = 100
 )
 
-// image is the folder /manifests of a container image, layer by layer, and what folders there are in it, by
-// their names from the root; folders have no content. Of the rest of the image only the names at its root are kept.
+// image holds the folder /manifests of a container image, layer by layer: files, and folders without content, by name
+// from the root. Of the rest of the image, only the names at its root are kept.
 type image struct {
 	*budget
 	content map[string]*imageEntry
@@ -37,10 +37,15 @@ type imageEntry struct {
 }
 
 func newImage(limits Limits) *image {
-	return &image{budget: newBudget(limits, ErrInvalidManifests), content: map[string]*imageEntry{}, roots: map[string]bool{}}
+	return &image{
+		budget:  newBudget(limits, ErrInvalidManifests),
+		content: map[string]*imageEntry{},
+		roots:   map[string]bool{},
+	}
 }
 
-// layer applies a layer on top of those before. What it takes away is taken away from them, wherever in it that is said.
+// layer applies a layer on top of the previous ones. Its whiteouts remove entries of lower layers only, wherever they
+// appear in the layer.
 func (i *image) layer(packed []byte) error {
 	unzipped, err := i.unzip(packed)
 	if err != nil {
@@ -87,7 +92,7 @@ func (i *image) entry(added map[string]*imageEntry, name string, header *tar.Hea
 	if err := i.count(); err != nil {
 		return err
 	}
-	// The root of an image is "/": names that begin with it are no others.
+	// The root of an image is "/", so a leading "/" is allowed.
 	if _, err := safeName(strings.TrimPrefix(header.Name, "/"), i.invalid); err != nil {
 		return err
 	}
@@ -96,7 +101,7 @@ func (i *image) entry(added map[string]*imageEntry, name string, header *tar.Hea
 		added[name] = &imageEntry{isFolder: true}
 		return nil
 	case header.Typeflag != tar.TypeReg:
-		return fmt.Errorf("%w: %q is a link or device; only regular files are taken", i.invalid, clip(name))
+		return fmt.Errorf("%w: %q is a link or device; only regular files are supported", i.invalid, clip(name))
 	}
 	data, err := i.read(header, from, i.limits.FileBytes)
 	added[name] = &imageEntry{data: data}
@@ -116,7 +121,7 @@ func (i *image) sees(name string) {
 	}
 }
 
-// remove takes away what has a name and all below it; only what is below it if the name ends with "/".
+// remove removes an entry and everything below it. If the name ends with "/", it removes only what is below it.
 func (i *image) remove(name string) {
 	folder := strings.TrimSuffix(name, "/") + "/"
 	maps.DeleteFunc(i.content, func(entry string, _ *imageEntry) bool {
@@ -124,7 +129,7 @@ func (i *image) remove(name string) {
 	})
 }
 
-// put adds an entry. A file takes the place of a folder of its name, with all that is in it; a folder that of a file.
+// put adds an entry. A file replaces a folder of the same name with its content, and a folder replaces a file.
 func (i *image) put(name string, entry *imageEntry) {
 	if before := i.content[name]; before != nil && before.isFolder {
 		if entry.isFolder {
@@ -135,11 +140,11 @@ func (i *image) put(name string, entry *imageEntry) {
 	i.content[name] = entry
 }
 
-// tree returns the files of a plain bundle, which has no folders below /manifests.
+// tree returns the files of a plain bundle, which must have no subfolders in /manifests.
 func (i *image) tree() (*tree, error) {
 	root := i.content[manifestsFolder]
 	if root != nil && !root.isFolder || root == nil && len(i.content) == 0 {
-		return nil, fmt.Errorf("%w: the image has no folder /%s, so it is no plain bundle; it has %s",
+		return nil, fmt.Errorf("%w: the image is not a plain bundle, because it has no folder /%s; it has %s",
 			ErrUnsupported, manifestsFolder, listSome(slices.Sorted(maps.Keys(i.roots))))
 	}
 	out := &tree{budget: i.budget, files: map[string][]byte{}}
@@ -149,14 +154,19 @@ func (i *image) tree() (*tree, error) {
 		}
 		below := strings.TrimPrefix(name, manifestsFolder+"/")
 		if i.content[name].isFolder || strings.Contains(below, "/") {
-			return nil, fmt.Errorf("%w: %q is in a folder below /%s, which a plain bundle must not have", i.invalid, clip(name), manifestsFolder)
+			return nil, fmt.Errorf(
+				"%w: %q is in a subfolder of /%s, which a plain bundle must not have",
+				i.invalid,
+				clip(name),
+				manifestsFolder,
+			)
 		}
 		out.files[name] = i.content[name].data
 	}
 	return out, nil
 }
 
-// isWithin tells whether a name is that of a folder or of something below it.
+// isWithin is true if a name is a folder or in it.
 func isWithin(name, folder string) bool {
 	return name == folder || strings.HasPrefix(name, folder+"/")
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// kustomizer finds the kustomizations among the files of an artifact, and has them built from these files alone.
+// kustomizer finds the kustomizations in an artifact and builds them from its files only.
 type kustomizer struct {
 	check   *kustomizationCheck
 	builder builder
-	// digest identifies the files and the limits; empty until there is something to build.
+	// digest identifies the files and the limits; empty until something is built.
 	digest string
 }
 
@@ -26,12 +26,12 @@ func newKustomizer(files map[string][]byte, limits Limits, builder builder) *kus
 	return &kustomizer{check: newKustomizationCheck(files, limits), builder: builder}
 }
 
-// IsKustomization tells whether kustomize takes a file of that name for a kustomization, in whatever folder it is.
+// IsKustomization is true if kustomize uses a file of this name as a kustomization, in any folder.
 func IsKustomization(name string) bool {
 	return slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name))
 }
 
-// above finds the outermost folder with a kustomization that a file is in, from a folder of the artifact on.
+// above returns the outermost folder with a kustomization that contains a file, starting from a folder of the artifact.
 func (k *kustomizer) above(root, name string) (string, bool) {
 	folder := root
 	for {
@@ -47,7 +47,7 @@ func (k *kustomizer) above(root, name string) (string, bool) {
 	}
 }
 
-// kustomization adds the objects that the kustomization in a folder yields.
+// kustomization adds the objects of the kustomization in a folder.
 func (r *reader) kustomization(k *kustomizer, folder string) error {
 	made, err := k.build(folder)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *reader) kustomization(k *kustomizer, folder string) error {
 	return nil
 }
 
-// kustomizeReason is what kustomize says, without the patches and files that it quotes: these may hold secrets.
+// kustomizeReason returns kustomize's error without quoted patches and files, which may hold secrets.
 func kustomizeReason(err error) string {
 	reason, _, _ := strings.Cut(err.Error(), "\n")
 	for _, quote := range []string{"[patch: ", "{", "`"} {
@@ -75,7 +75,7 @@ func kustomizeReason(err error) string {
 	return truncate.Text(strings.TrimSpace(reason), maxReason)
 }
 
-// folderName names a folder of the artifact.
+// folderName formats a folder of the artifact.
 func folderName(folder string) string {
 	if folder == "" {
 		return "the root"
@@ -83,7 +83,7 @@ func folderName(folder string) string {
 	return fmt.Sprintf("%q", clip(folder))
 }
 
-// kustomizations are the names of the files in a folder that kustomize takes for a kustomization.
+// kustomizations returns the names of the kustomization files in a folder.
 func (c *kustomizationCheck) kustomizations(folder string) []string {
 	var found []string
 	for _, base := range konfig.RecognizedKustomizationFileNames() {

@@ -18,21 +18,22 @@ import (
 )
 
 const (
-	// maxAffix is the length of prefixes and the like that kustomize puts into every object: that of the longest name.
+	// maxAffix is the length of prefixes and suffixes that kustomize adds to every object, at most that of the longest
+	// name.
 	maxAffix = 253
-	// maxChanges is by how many times the size of all manifests what patches write into objects may be.
+	// maxChanges limits the size of what patches write into objects, as a multiple of the size of all manifests.
 	maxChanges = 16
 )
 
-// kustomizationCost is what building a kustomization takes at most.
+// kustomizationCost is the maximum cost of building a kustomization.
 type kustomizationCost struct {
-	// weight is that of all files, each as often as it is used.
+	// weight is that of all files, counted as often as they are used.
 	weight
-	// objects is the number of those that it yields, before any is deleted.
+	// objects is the number of objects before patches delete any.
 	objects int64
-	// changes is the size of what may be written into each of them.
+	// changes is the size of what may be written into each object.
 	changes int64
-	// saysEmpty tells that the kustomization says it has no resources, by an empty list of them.
+	// saysEmpty is true if the kustomization has an explicitly empty list of resources.
 	saysEmpty bool
 }
 
@@ -48,24 +49,34 @@ func (c *kustomizationCost) within(limits Limits) error {
 		return err
 	}
 	if most := maxChanges * limits.ManifestBytes; c.changes > most || c.changes*c.objects > most {
-		return fmt.Errorf("%w: its patches, for each of its %d objects, are over %d bytes", ErrTooLarge, c.objects, most)
+		return fmt.Errorf(
+			"%w: its patches, multiplied by its %d objects, have more than %d bytes",
+			ErrTooLarge,
+			c.objects,
+			most,
+		)
 	}
 	return nil
 }
 
-// kustomizationCheck looks at kustomizations before they are built. Kustomize would fetch what they name from other
-// places, run programs and take any time and memory: what is not a file or folder of the artifact is refused, and so are
-// the fields whose result has no bound.
+// kustomizationCheck checks kustomizations before they are built. Kustomize would fetch remote references, run programs
+// and use any amount of time and memory. The check therefore refuses references to anything outside of the artifact,
+// and fields whose result has no limit.
 type kustomizationCheck struct {
 	files   map[string][]byte
 	folders map[string]bool
 	limits  Limits
-	// known are the costs of folders; nil for those that are being looked at.
+	// known are the costs of folders; nil while a folder is being checked.
 	known map[string]*kustomizationCost
 }
 
 func newKustomizationCheck(files map[string][]byte, limits Limits) *kustomizationCheck {
-	c := &kustomizationCheck{files: files, folders: map[string]bool{"": true}, limits: limits, known: map[string]*kustomizationCost{}}
+	c := &kustomizationCheck{
+		files:   files,
+		folders: map[string]bool{"": true},
+		limits:  limits,
+		known:   map[string]*kustomizationCost{},
+	}
 	for name := range files {
 		for folder := path.Dir(name); folder != "." && !c.folders[folder]; folder = path.Dir(folder) {
 			c.folders[folder] = true
@@ -74,7 +85,7 @@ func newKustomizationCheck(files map[string][]byte, limits Limits) *kustomizatio
 	return c
 }
 
-// folder checks the kustomization in a folder and all that it names.
+// folder checks the kustomization in a folder and everything it refers to.
 func (c *kustomizationCheck) folder(folder string) (*kustomizationCost, error) {
 	if known, seen := c.known[folder]; seen {
 		if known == nil {
@@ -85,7 +96,12 @@ func (c *kustomizationCheck) folder(folder string) (*kustomizationCost, error) {
 	c.known[folder] = nil
 	names := c.kustomizations(folder)
 	if len(names) != 1 {
-		return nil, fmt.Errorf("%w: folder %s has %d kustomization files, and needs one to be built", ErrInvalidManifests, folderName(folder), len(names))
+		return nil, fmt.Errorf(
+			"%w: folder %s has %d kustomization files; it must have exactly one",
+			ErrInvalidManifests,
+			folderName(folder),
+			len(names),
+		)
 	}
 	one := &kustomizationFile{check: c, folder: folder, name: names[0], cost: &kustomizationCost{}}
 	if err := one.read(); err != nil {
@@ -95,7 +111,7 @@ func (c *kustomizationCheck) folder(folder string) (*kustomizationCost, error) {
 	return one.cost, nil
 }
 
-// kustomizationFile is one kustomization, and what it costs with all that it names.
+// kustomizationFile is a kustomization, and its cost including everything it refers to.
 type kustomizationFile struct {
 	check        *kustomizationCheck
 	folder, name string
@@ -111,7 +127,7 @@ func (k *kustomizationFile) read() error {
 		return err
 	}
 	k.cost.changes = int64(len(k.check.files[k.name]))
-	// Kustomize's own types, for they decide what it reads: it does not care about the case of names, for example.
+	// Kustomize's own types decide what it reads. For example, it ignores the case of names.
 	var content types.Kustomization
 	if err := content.Unmarshal(k.check.files[k.name]); err != nil {
 		return k.refuse("is no kustomization: %s", clip(kustomizeReason(err)))
@@ -134,7 +150,7 @@ func (k *kustomizationFile) read() error {
 	return k.cost.within(k.check.limits)
 }
 
-// unboundedField names a field that is refused, if one is set.
+// unboundedField returns the name of a refused field that is set.
 func unboundedField(content *types.Kustomization) string {
 	for _, field := range []struct {
 		name  string
@@ -148,7 +164,7 @@ func unboundedField(content *types.Kustomization) string {
 		{"validators", len(content.Validators) > 0},
 		{"openapi", len(content.OpenAPI) > 0},
 		{"replacements", len(content.Replacements) > 0},
-		{"vars", len(content.Vars) > 0}, //nolint:staticcheck // It is deprecated, and works.
+		{"vars", len(content.Vars) > 0}, //nolint:staticcheck // deprecated, but still works
 	} {
 		if field.isSet {
 			return field.name
@@ -157,9 +173,9 @@ func unboundedField(content *types.Kustomization) string {
 	return ""
 }
 
-// resources checks what is built upon.
+// resources checks the resources.
 func (k *kustomizationFile) resources(content *types.Kustomization) error {
-	for _, named := range content.Resources { // with those of the deprecated bases
+	for _, named := range content.Resources { // includes the deprecated bases
 		name, err := k.find("resources", named)
 		if err != nil {
 			return err
@@ -225,7 +241,7 @@ func (k *kustomizationFile) weigh(name string) error {
 	return k.cost.within(k.check.limits)
 }
 
-// change counts a file whose content may get into each object.
+// change counts a file whose content may be added to each object.
 func (k *kustomizationFile) change(field, named string) error {
 	name, err := k.file(field, named)
 	if err != nil {
@@ -235,7 +251,7 @@ func (k *kustomizationFile) change(field, named string) error {
 	return k.weigh(name)
 }
 
-// patches checks what changes objects.
+// patches checks the patches.
 func (k *kustomizationFile) patches(content *types.Kustomization) error {
 	patch := func(field, text, named string) error {
 		if named == "" {
@@ -251,13 +267,13 @@ func (k *kustomizationFile) patches(content *types.Kustomization) error {
 			return err
 		}
 	}
-	for _, one := range content.PatchesJson6902 { //nolint:staticcheck // It is deprecated, and works.
+	for _, one := range content.PatchesJson6902 { //nolint:staticcheck // deprecated, but still works
 		if err := patch("patchesJson6902", one.Patch, one.Path); err != nil {
 			return err
 		}
 	}
-	for _, one := range content.PatchesStrategicMerge { //nolint:staticcheck // It is deprecated, and works.
-		// A text of several lines, or in braces, is no name that could be fetched.
+	for _, one := range content.PatchesStrategicMerge { //nolint:staticcheck // deprecated, but still works
+		// Inline patches have several lines or braces. They are not names that could be fetched.
 		text, named := string(one), string(one)
 		if strings.Contains(text, "\n") || strings.HasPrefix(text, "{") {
 			named = ""
@@ -269,7 +285,8 @@ func (k *kustomizationFile) patches(content *types.Kustomization) error {
 	return nil
 }
 
-// patch refuses the one operation of JSON patches that makes objects grow without end, aliases that do, and what kustomize cannot read.
+// patch refuses patches that can grow without limit, which are the JSON patch operation "copy" and recursive aliases,
+// and patches that kustomize cannot read.
 func (k *kustomizationFile) patch(text []byte) error {
 	content := newReader(k.check.limits)
 	for _, one := range sections(text) {
@@ -287,7 +304,7 @@ func (k *kustomizationFile) patch(text []byte) error {
 	return nil
 }
 
-// jsonPatchOf returns the operations of a JSON patch, as kustomize reads them: by the same parsers, in the same way. It returns nil for a
+// jsonPatchOf returns the operations of a JSON patch, read by the same parsers as in kustomize. It returns nil for a
 // strategic merge patch.
 func jsonPatchOf(text []byte) (jsonpatch.Patch, error) {
 	if !bytes.HasPrefix(text, []byte("[")) {
@@ -302,9 +319,10 @@ func jsonPatchOf(text []byte) (jsonpatch.Patch, error) {
 	return jsonpatch.DecodePatch(text)
 }
 
-const refusedCopy = "has a patch with the operation \"copy\", which HelmOp does not take: its result has no bound"
+const refusedCopy = "has a patch with the operation \"copy\", which HelmOp does not support because its result has " +
+	"no limit"
 
-// generators checks the files that ConfigMaps and Secrets are made of.
+// generators checks the files of ConfigMap and Secret generators.
 func (k *kustomizationFile) generators(content *types.Kustomization) error {
 	var sources []types.KvPairSources
 	for _, one := range content.ConfigMapGenerator {
@@ -337,7 +355,7 @@ func (k *kustomizationFile) generators(content *types.Kustomization) error {
 	return k.cost.within(k.check.limits)
 }
 
-// file finds a file that a field names.
+// file finds a file that a field refers to.
 func (k *kustomizationFile) file(field, named string) (string, error) {
 	name, err := k.find(field, named)
 	if err == nil && k.check.folders[name] {
@@ -346,8 +364,8 @@ func (k *kustomizationFile) file(field, named string) (string, error) {
 	return name, err
 }
 
-// find returns the name of what a field names, a file or a folder of the artifact. Names that could mean a place elsewhere
-// are refused even where there is such a file: kustomize looks at the form of a name first.
+// find returns the name of a file or folder of the artifact that a field refers to. Names that could be remote are
+// refused even if such a file exists, because kustomize checks the form of a name first.
 func (k *kustomizationFile) find(field, named string) (string, error) {
 	name := path.Join(k.folder, named)
 	if name == "." {
@@ -358,7 +376,11 @@ func (k *kustomizationFile) find(field, named string) (string, error) {
 		name == ".." || strings.HasPrefix(name, "../")
 	_, isFile := k.check.files[name]
 	if isElsewhere || named == "" || !isFile && !k.check.folders[name] {
-		return "", k.refuse("names %q under %s, which is not in the artifact: nothing is fetched from elsewhere", clip(named), field)
+		return "", k.refuse(
+			"names %q under %s, which is not in the artifact: nothing is fetched from elsewhere",
+			clip(named),
+			field,
+		)
 	}
 	return name, nil
 }

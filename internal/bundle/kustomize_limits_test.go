@@ -46,10 +46,10 @@ func TestLimitsOfKustomizations(t *testing.T) {
 	}{
 		// 250 MB out of 1 MB.
 		"one large object": {growing(1_000_000, 250, 1), sandbox.Limits{Memory: 256 << 20}, sandbox.LimitMemory,
-			"256 MiB of memory: have it yield less, or raise --render-memory of the manager"},
+			"256 MiB of memory; make its output smaller, or raise --render-memory of the manager"},
 		// 200 MB of texts and 1,000,000 fields out of 150 kB.
 		"many objects": {growing(200, 2000, 500), sandbox.Limits{CPU: 3 * time.Second}, sandbox.LimitCPU,
-			"3s of CPU time: have it yield less, or raise --render-cpu of the manager"},
+			"3s of CPU time; make its output smaller, or raise --render-cpu of the manager"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -65,7 +65,8 @@ func TestLimitsOfKustomizations(t *testing.T) {
 			grown := taken() - before
 			t.Logf("this process had %d MiB of memory, and took %d MiB more: %v", before>>20, grown>>20, err)
 			g.Expect(errors.Is(err, ErrLimit)).To(BeTrue(), "%v", err)
-			g.Expect(err).To(MatchError(ContainSubstring("the kustomization in the root was ended, for it needed more than " + tc.says)))
+			g.Expect(err).To(MatchError(ContainSubstring(
+				"building the kustomization in the root was stopped: it needed more than " + tc.says)))
 			g.Expect(ended).To(Receive(Equal(tc.limit)))
 			g.Expect(grown).To(BeNumerically("<", ownMemory))
 

@@ -18,37 +18,31 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// maxParses bounds the parses of one tenant at a time on machines with many processors.
+// maxParses is the maximum number of concurrent parses of one tenant.
 const maxParses = 4
 
-// Limits bound what a chart may cost. Zero fields take the default.
+// Limits limit the cost of a chart. Zero fields use the default.
 type Limits struct {
-	// PackedBytes is the size of the archive, and of each packed subchart.
-	// Default 64 MiB.
+	// PackedBytes is the size of the archive, and of each packed subchart. Default 64 MiB.
 	PackedBytes int64
-	// UnpackedBytes is the size of all files, packed subcharts counted packed and
-	// unpacked. Default 100 MiB, as in Helm.
+	// UnpackedBytes is the size of all files. Packed subcharts count packed and unpacked. Default 100 MiB, as in Helm.
 	UnpackedBytes int64
 	// FileBytes is the size of the largest file. Default 5 MiB, as in Helm.
 	FileBytes int64
 	// Files is the number of entries. Default 10,000.
 	Files int
-	// TextBytes is the size of Chart.yaml, values.yaml and what else of YAML is
-	// parsed, in the chart and its subcharts together, with aliases replaced by what
-	// they stand for; and again of all values.schema.json. Default 4 MiB.
+	// TextBytes is the size of all parsed YAML, such as Chart.yaml and values.yaml, of the chart and its subcharts, with
+	// expanded aliases. It applies separately to all values.schema.json. Default 4 MiB.
 	TextBytes int64
-	// TextTokens is the number of signs in these texts that separate or open values;
-	// in a text with aliases, it is the number of values. Default 200,000; a values.yaml
-	// of 200 KiB has about 20,000.
+	// TextTokens is the number of signs in these texts that separate or open values; in a text with aliases, it is the
+	// number of values. Default 200,000. A values.yaml of 200 KiB has about 20,000.
 	TextTokens int
-	// ManifestBytes is the size of the YAML and JSON files that are taken of an artifact
-	// that is no chart, with aliases and the bases of kustomizations repeated as often as
-	// they are used. Default 8 MiB.
+	// ManifestBytes is the size of the YAML and JSON files that are used of an artifact that is not a chart. Aliases and
+	// bases of kustomizations count as often as they are used. Default 8 MiB.
 	ManifestBytes int64
-	// ManifestTokens is the number of values in them, counted as TextTokens. Default 300,000.
+	// ManifestTokens is the number of values in these files, counted as TextTokens. Default 300,000.
 	ManifestTokens int
-	// CacheBytes is the memory for charts that are kept, unpacked and parsed.
-	// Default 128 MiB.
+	// CacheBytes is the memory for cached charts, unpacked and parsed. Default 128 MiB.
 	CacheBytes int64
 }
 
@@ -76,40 +70,37 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Source is an artifact as its manifest describes it, what is wanted of it, and the
-// way to its bytes.
+// Source is an artifact as described by its manifest, the selection of its content, and access to its layers.
 type Source struct {
 	Manifest
 	Selection
 
 	// Digest names the artifact in the cache; equal digests mean equal content.
 	Digest string
-	// Name and Version are those of the chart that is made of an artifact that is no
-	// chart. Without a semantic version, the digest stands in for it.
+	// Name and Version are those of the chart that is generated for an artifact that is not a chart. Without a semantic
+	// version, the version contains the digest.
 	Name, Version string
-	// Tenant is whom the work is for: tenants share what builds kustomizations.
+	// Tenant is the tenant for fair sharing of the processes that build kustomizations.
 	Tenant string
-	// PullLayer, if set, brings a layer to where ReadLayer finds it, and not into memory.
-	// It must bound how long that takes, and is called only when the artifact is not in
-	// the cache. So slow registries hold no memory.
+	// PullLayer, if set, stores a layer where ReadLayer finds it, without holding it in memory. It must limit its own
+	// time, and is called only if the artifact is not cached. Slow registries therefore hold no memory.
 	PullLayer func(ctx context.Context, layer int) error
-	// ReadLayer returns the bytes of a layer, checked, by its place in Layers. It must
-	// bound what it reads and how long that takes, and is called only when the artifact
-	// is not in the cache.
+	// ReadLayer returns the verified bytes of a layer by its index in Layers. It must limit its own size and time, and is
+	// called only if the artifact is not cached.
 	ReadLayer func(ctx context.Context, layer int) ([]byte, error)
-	// Owner is for whom the artifact is read.
+	// Owner is charged for the memory.
 	Owner bytebudget.Owner
 }
 
-// parseCost is what a byte of a packed artifact takes in memory until it is parsed: itself
-// and what it holds unpacked.
+// parseCost is the memory for each byte of a packed artifact while it is parsed: the byte itself and its unpacked
+// content.
 const parseCost = 5
 
-// memoryTimeout bounds how long a parse waits for memory.
+// memoryTimeout is how long a parse waits for memory.
 const memoryTimeout = time.Minute
 
-// key names what is made of the artifact. How a layer was selected is the same to
-// the cache, and so is what a Helm chart is called from outside.
+// key identifies the result. It does not depend on how a layer was selected, or on the name and version of a Helm
+// chart.
 func (s *Source) key(format Format, layers []int) string {
 	if format == FormatHelmChart {
 		return fmt.Sprintf("%s %v", s.Digest, layers)
@@ -117,8 +108,8 @@ func (s *Source) key(format Format, layers []int) string {
 	return fmt.Sprintf("%s %v %s %t %q %q %q", s.Digest, layers, format, s.Templates, s.Path, s.Name, s.Version)
 }
 
-// size returns that of the layers that hold the content, in bytes. Together they must be
-// within the limits: the manifest has the sizes, before anything is pulled.
+// size returns the size of the content layers in bytes. It checks their sum against the limits before anything is
+// pulled, because the manifest has the sizes.
 func (s *Source) size(layers []int, limits Limits) (int64, error) {
 	size := int64(0)
 	for _, layer := range layers {
@@ -127,7 +118,7 @@ func (s *Source) size(layers []int, limits Limits) (int64, error) {
 	return size, newBudget(limits, ErrInvalidManifests).packed(size)
 }
 
-// pull brings the layers to where they can be read.
+// pull pulls the layers.
 func (s *Source) pull(ctx context.Context, layers []int) error {
 	if s.PullLayer == nil {
 		return nil
@@ -140,7 +131,7 @@ func (s *Source) pull(ctx context.Context, layers []int) error {
 	return nil
 }
 
-// read returns the layers that hold the content.
+// read returns the content layers.
 func (s *Source) read(ctx context.Context, layers []int) ([][]byte, error) {
 	data := make([][]byte, 0, len(layers))
 	for _, layer := range layers {
@@ -153,7 +144,7 @@ func (s *Source) read(ctx context.Context, layers []int) ([][]byte, error) {
 	return data, nil
 }
 
-// readWithin is read for layers whose size was not checked yet.
+// readWithin is like read, but checks the sizes first.
 func (s *Source) readWithin(ctx context.Context, layers []int, limits Limits) ([][]byte, error) {
 	if _, err := s.size(layers, limits); err != nil {
 		return nil, err
@@ -161,31 +152,31 @@ func (s *Source) readWithin(ctx context.Context, layers []int, limits Limits) ([
 	return s.read(ctx, layers)
 }
 
-// readError says that a layer could not be read, which is the matter of who read it.
+// readError is an error of the caller's ReadLayer or PullLayer.
 type readError struct{ error }
 
 func (e *readError) Unwrap() error { return e.error }
 
-// Loader makes charts of artifacts and keeps the parsed ones in memory. It is
-// safe for use by several goroutines.
+// Loader converts artifacts to charts and caches the parsed charts. It is safe for concurrent use.
 type Loader struct {
 	limits Limits
 	bytes  *bytebudget.Budget
 	parses singleflight.Group
 	// runner builds kustomizations.
 	runner sandbox.Runner
-	// turns bounds the parses at a time: each may take 150 MiB for a moment.
+	// turns limits concurrent parses, because each may need 150 MiB for a moment.
 	turns *turns
-	// charts do not change any more.
+	// charts are not changed after they were added.
 	charts *bytelru.Cache[string, *chart.Chart]
 }
 
-// NewLoader returns an empty Loader. The runner builds kustomizations; it must know [Tasks]. Artifacts are bounded each for itself only.
+// NewLoader returns an empty Loader. The runner builds kustomizations; it must know [Tasks]. Each artifact is limited
+// on its own.
 func NewLoader(limits Limits, runner sandbox.Runner) *Loader {
 	return NewBoundedLoader(limits, runner, nil)
 }
 
-// NewBoundedLoader is NewLoader with a bound for all artifacts that are being read and parsed.
+// NewBoundedLoader is like NewLoader, and limits the memory of all artifacts that are being read and parsed.
 func NewBoundedLoader(limits Limits, runner sandbox.Runner, bytes *bytebudget.Budget) *Loader {
 	limits = limits.withDefaults()
 	return &Loader{
@@ -194,11 +185,9 @@ func NewBoundedLoader(limits Limits, runner sandbox.Runner, bytes *bytebudget.Bu
 	}
 }
 
-// Chart returns the chart in an artifact. All callers share the chart: they must not
-// change it. Each caller pulls for itself, so that one whose pull fails, for want of
-// credentials for example, does not fail the others; what they pulled is read and
-// parsed once. The error wraps bytebudget.ErrExhausted if no memory is free for that:
-// try again later.
+// Chart returns the chart of an artifact. All callers share the chart and must not change it. Each caller pulls for
+// itself, so a failed pull, for example without credentials, does not fail other callers. Reading and parsing happen
+// once. The error wraps bytebudget.ErrExhausted if there is no free memory; retry later.
 func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	format, layers, err := Detect(src.Manifest, src.Selection)
 	if err != nil {
@@ -226,7 +215,7 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 		case errors.As(err, &failed) && own:
 			return nil, failed.error
 		case errors.As(err, &failed):
-			continue // Another caller could not read. This caller may have other credentials.
+			continue // another caller failed to read, and this one may have other credentials
 		case err != nil:
 			return nil, err
 		}
@@ -238,7 +227,7 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	}
 }
 
-// Cached returns the chart in an artifact, as Chart does, if it is in the cache. It neither reads nor parses anything.
+// Cached returns the chart of an artifact if it is cached. It neither reads nor parses.
 func (l *Loader) Cached(src Source) (*chart.Chart, bool) {
 	format, layers, err := Detect(src.Manifest, src.Selection)
 	if err != nil {
@@ -247,7 +236,8 @@ func (l *Loader) Cached(src Source) (*chart.Chart, bool) {
 	return l.charts.Get(src.key(format, layers))
 }
 
-// load reads and parses an artifact. It takes its memory before its turn: a caller that waits for memory must not hold a turn.
+// load reads and parses an artifact. It acquires memory first and then a turn, because a caller that waits for memory
+// must not hold a turn.
 func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []int, key string, size int64,
 ) (*chart.Chart, error) {
 	if found, ok := l.charts.Get(key); ok {
@@ -275,11 +265,11 @@ func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []
 	return made, err
 }
 
-// parse turns the content of an artifact into a chart, and returns about how many bytes of memory the chart takes.
+// parse converts the content of an artifact to a chart, and estimates the chart's memory in bytes.
 func (l *Loader) parse(ctx context.Context, src *Source, format Format, layers []int, data [][]byte,
 ) (*chart.Chart, int64, error) {
 	if format != FormatHelmChart {
-		// Others wait for the same parse: it does not end with the first who asked.
+		// Other callers wait for the same parse, so it must not end with the first caller's context.
 		b := builder{ctx: context.WithoutCancel(ctx), runner: l.runner, tenant: src.Tenant}
 		c, err := manifestChart(src, format, layers, data, l.limits, b)
 		if err != nil {

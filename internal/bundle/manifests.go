@@ -17,13 +17,20 @@ import (
 const (
 	templatesFolder = "templates/"
 	crdsFolder      = "crds/"
-	// digestLength is how much of a digest stands in for a version.
+	// digestLength is how many digits of the digest a generated version has.
 	digestLength = 12
 )
 
-// manifestChart makes a chart of the layers of an artifact that is none.
-func manifestChart(src *Source, format Format, layers []int, data [][]byte, limits Limits, b builder) (c *chart.Chart, err error) {
-	// As for charts: a panic in a parser must not take down the releases of others.
+// manifestChart generates a chart from an artifact that is not a chart.
+func manifestChart(
+	src *Source,
+	format Format,
+	layers []int,
+	data [][]byte,
+	limits Limits,
+	b builder,
+) (c *chart.Chart, err error) {
+	// A panic in a parser must not affect the releases of others.
 	defer func() {
 		if caught := recover(); caught != nil {
 			c, err = nil, errUnreadable()
@@ -31,7 +38,7 @@ func manifestChart(src *Source, format Format, layers []int, data [][]byte, limi
 	}()
 	c = &chart.Chart{Metadata: &chart.Metadata{
 		APIVersion: chart.APIVersionV2, Name: src.Name, Version: src.chartVersion(), Type: "application",
-		Description: fmt.Sprintf("Made of an artifact of the format %s.", format),
+		Description: fmt.Sprintf("Generated from an artifact of the format %s.", format),
 	}, Values: map[string]any{}}
 	objects, err := objectsOf(c, src, format, layers, data, limits, b)
 	if err != nil {
@@ -40,8 +47,16 @@ func manifestChart(src *Source, format Format, layers []int, data [][]byte, limi
 	return c, addObjects(c, objects, src.Templates)
 }
 
-// objectsOf returns the objects of an artifact that is no chart, and adds to the chart what is a template.
-func objectsOf(c *chart.Chart, src *Source, format Format, layers []int, data [][]byte, limits Limits, b builder) ([]*object, error) {
+// objectsOf returns the objects of an artifact that is not a chart, and adds templates to the chart.
+func objectsOf(
+	c *chart.Chart,
+	src *Source,
+	format Format,
+	layers []int,
+	data [][]byte,
+	limits Limits,
+	b builder,
+) ([]*object, error) {
 	files, err := filesOf(src, format, layers, data, limits)
 	if err != nil {
 		return nil, err
@@ -53,14 +68,16 @@ func objectsOf(c *chart.Chart, src *Source, format Format, layers []int, data []
 		err = r.folder(c, files, src, format, b)
 	}
 	if err == nil && !r.saysEmpty && len(r.objects)+len(c.Templates)+len(c.Files) == 0 {
-		err = fmt.Errorf("%w: there is no object in it; it has %s", ErrInvalidManifests, files.roots())
+		err = fmt.Errorf("%w: it contains no objects; it has %s", ErrInvalidManifests, files.roots())
 	}
 	return r.objects, err
 }
 
-// chartVersion is the version of the artifact if it has a semantic one, and else one that tells its digest.
+// chartVersion returns the version of the artifact if it is a semantic version, and otherwise one that contains the
+// digest.
 func (s *Source) chartVersion() string {
-	if version, err := semver.StrictNewVersion(strings.TrimPrefix(s.Version, "v")); err == nil && len(s.Version) <= maxVersionLength {
+	if version, err := semver.StrictNewVersion(strings.TrimPrefix(s.Version, "v")); err == nil &&
+		len(s.Version) <= maxVersionLength {
 		return version.String()
 	}
 	_, encoded, _ := strings.Cut(s.Digest, ":")
@@ -99,7 +116,7 @@ func filesOf(src *Source, format Format, layers []int, data [][]byte, limits Lim
 	return files, nil
 }
 
-// plain reads a plain bundle, all files of which hold objects.
+// plain reads a plain bundle. All of its files hold objects.
 func (r *reader) plain(c *chart.Chart, files *tree, templates bool) error {
 	for _, name := range files.names() {
 		if err := r.take(c, name, files.files[name], templates); err != nil {
@@ -109,7 +126,7 @@ func (r *reader) plain(c *chart.Chart, files *tree, templates bool) error {
 	return nil
 }
 
-// folder reads what is selected of the files of an artifact.
+// folder reads the selected files of an artifact.
 func (r *reader) folder(c *chart.Chart, files *tree, src *Source, format Format, b builder) error {
 	root := path.Clean("/" + src.Path)[1:]
 	names := files.below(root)
@@ -155,12 +172,12 @@ func (r *reader) folder(c *chart.Chart, files *tree, src *Source, format Format,
 
 const (
 	chartMetadataFile = "Chart.yaml"
-	// fleetOverlays is the folder of an artifact of Fleet of which Fleet installs what its options choose, for each cluster.
+	// fleetOverlays is the folder with Fleet's overlays, which Fleet selects by options for each cluster.
 	fleetOverlays = "overlays/"
 )
 
-// isFleetOptions tells a file with Fleet's options, which are no part of what is installed. Where Fleet did not make the artifact, a file of
-// that name may hold objects as well as any other.
+// isFleetOptions is true for a file with Fleet's options, which is not installed. In artifacts of other formats, a file
+// of that name may hold objects.
 func isFleetOptions(format Format, name string, data []byte, limits Limits) bool {
 	if base := path.Base(name); base != "fleet.yaml" && base != "fleet.yml" {
 		return false
@@ -178,21 +195,27 @@ func isFleetOptions(format Format, name string, data []byte, limits Limits) bool
 	return isOptions && err == nil
 }
 
-// refuseChosen refuses what whoever made an artifact does not mean to be installed as it is: charts, which Fleet keeps in hidden folders,
-// and Fleet's overlays. isBuilt tells that the kustomization in a folder is what is taken of the file.
+// refuseChosen refuses files that are not meant to be installed as they are: charts, which Fleet stores in hidden
+// folders, and Fleet's overlays. isBuilt is true if the file is used through the kustomization in a folder.
 func refuseChosen(format Format, root, name string, isBuilt bool, folder string) error {
 	isFleet, hidden := format == FormatFleet, isHidden(strings.TrimPrefix(name, root))
 	switch {
 	case path.Base(name) == chartMetadataFile && (!hidden && !isBuilt || hidden && isFleet):
-		return fmt.Errorf("%w: %q is a Helm chart; push the chart itself with \"helm push\" or \"kubectl helmop push\"", ErrInvalidManifests, clip(name))
-	case isFleet && root == "" && strings.HasPrefix(name, fleetOverlays) && (isBuilt && folder != "" || !isBuilt && isManifestFile(name)):
-		return fmt.Errorf("%w: %q is of an overlay, which Fleet installs where its options choose it, and they are not in the artifact; push what is "+
+		return fmt.Errorf(
+			"%w: %q is a Helm chart; push the chart itself with \"helm push\" or \"kubectl helmop push\"",
+			ErrInvalidManifests,
+			clip(name),
+		)
+	case isFleet && root == "" && strings.HasPrefix(name, fleetOverlays) &&
+		(isBuilt && folder != "" || !isBuilt && isManifestFile(name)):
+		return fmt.Errorf("%w: %q belongs to an overlay, which Fleet selects by options that are not in the artifact; "+
+			"push what is "+
 			"to be installed, or set path to one folder", ErrInvalidManifests, clip(name))
 	}
 	return nil
 }
 
-// isHidden tells files whose name, or that of a folder they are in, begins with a dot.
+// isHidden is true if the name of a file or one of its folders starts with a dot.
 func isHidden(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if strings.HasPrefix(part, ".") {
@@ -202,7 +225,7 @@ func isHidden(name string) bool {
 	return false
 }
 
-// take takes a file: as a template, or the objects in it.
+// take adds a file, either as a template or by its objects.
 func (r *reader) take(c *chart.Chart, name string, data []byte, isTemplate bool) error {
 	if !isTemplate {
 		return r.file(name, data)
@@ -223,7 +246,7 @@ func (r *reader) take(c *chart.Chart, name string, data []byte, isTemplate bool)
 	return nil
 }
 
-// holdsCRDs tells whether a file that may be a template is none and has nothing but CRDs in it.
+// holdsCRDs is true if a file that could be a template is not one and holds only CRDs.
 func holdsCRDs(name string, data []byte, limits Limits) bool {
 	if bytes.Contains(data, []byte("{{")) {
 		return false
@@ -240,7 +263,7 @@ func holdsCRDs(name string, data []byte, limits Limits) bool {
 	return len(content.objects) > 0
 }
 
-// addObjects adds objects to a chart, a file each.
+// addObjects adds objects to a chart, one file each.
 func addObjects(c *chart.Chart, objects []*object, templates bool) error {
 	for _, one := range objects {
 		write, folder := one.literal, templatesFolder

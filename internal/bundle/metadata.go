@@ -5,8 +5,8 @@ package bundle
 
 import "helm.sh/helm/v3/pkg/chart"
 
-// ReadMetadata returns what a packed chart says of itself, and refuses with ErrInvalidChart or ErrTooLarge what Loader would
-// refuse within the default limits.
+// ReadMetadata returns the metadata of a packed chart. It returns ErrInvalidChart or ErrTooLarge for charts that a
+// Loader with the default limits would refuse.
 func ReadMetadata(packed []byte) (*chart.Metadata, error) {
 	limits := Limits{}.withDefaults()
 	files, _, err := unpack(packed, limits)

@@ -17,13 +17,14 @@ const (
 	crdGroup = "apiextensions.k8s.io"
 	crdKind  = "CustomResourceDefinition"
 
-	// noValue is what Helm takes out of all that it rendered, wherever it stands.
+	// noValue is removed by Helm from everything that it renders.
 	noValue = "<no value>"
-	// maxActions is how many literal template actions in an object are written as such, which keeps it readable.
+	// maxActions is how many literal template actions in an object are escaped one by one, which keeps the template
+	// readable.
 	maxActions = 200
 )
 
-// objectKey identifies an object, in whatever version it is written.
+// objectKey identifies an object, regardless of its version.
 type objectKey struct {
 	group, kind, namespace, name string
 }
@@ -31,7 +32,7 @@ type objectKey struct {
 // object is an object of an artifact.
 type object struct {
 	objectKey
-	// content is JSON that is YAML, too.
+	// content is JSON that is also valid YAML.
 	content []byte
 }
 
@@ -42,9 +43,9 @@ type reader struct {
 	limits  Limits
 	total   weight
 	objects []*object
-	// seen tells where each object was found.
+	// seen holds where each object was found.
 	seen map[objectKey]string
-	// saysEmpty tells that a kustomization without resources said so.
+	// saysEmpty is true if a kustomization has an explicitly empty list of resources.
 	saysEmpty bool
 }
 
@@ -57,10 +58,10 @@ func (r *reader) file(name string, text []byte) error {
 	return r.documents(name, text, r.document)
 }
 
-// document adds what is in a document.
+// document adds the objects in a document.
 func (r *reader) document(where string, content []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(content))
-	decoder.UseNumber() // or large numbers would lose digits
+	decoder.UseNumber() // large numbers would lose digits as floats
 	var value any
 	if err := decoder.Decode(&value); err != nil {
 		return fmt.Errorf("%w: %s cannot be read", ErrInvalidManifests, where)
@@ -68,7 +69,7 @@ func (r *reader) document(where string, content []byte) error {
 	return r.add(where, value, 0)
 }
 
-// add adds an object, or those of a list.
+// add adds an object, or the objects of a list.
 func (r *reader) add(where string, value any, depth int) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s %s", ErrInvalidManifests, where, fmt.Sprintf(format, args...))
@@ -105,7 +106,12 @@ func (r *reader) add(where string, value any, depth int) error {
 	}
 	key := objectKey{group: version.Group, kind: kind, namespace: text(metadata["namespace"]), name: name}
 	if before, twice := r.seen[key]; twice {
-		return refuse("has %s %q, which is in %s, too", clip(kind), clip(strings.TrimPrefix(key.namespace+"/"+name, "/")), before)
+		return refuse(
+			"has %s %q, which is in %s, too",
+			clip(kind),
+			clip(strings.TrimPrefix(key.namespace+"/"+name, "/")),
+			before,
+		)
 	}
 	content, err := json.Marshal(fields)
 	if err != nil {
@@ -116,7 +122,7 @@ func (r *reader) add(where string, value any, depth int) error {
 	return nil
 }
 
-// escapeJSON escapes the characters that YAML parsers refuse, or take for the end of a line. In JSON they can be in strings
+// escapeJSON escapes characters that YAML parsers refuse or treat as line breaks. In JSON, they can occur in strings
 // only.
 func escapeJSON(text []byte) []byte {
 	isOdd := func(r rune) bool { return r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff }
@@ -139,7 +145,7 @@ func text(value any) string {
 	return out
 }
 
-// fileName is a name for an object in a chart that no other object has and that stays the same as long as the object's.
+// fileName returns a unique file name for the object in a chart. It stays the same while the name of the object does.
 func (o *object) fileName() string {
 	kind := o.kind
 	if o.group != "" {
@@ -152,7 +158,7 @@ func (o *object) fileName() string {
 	return strings.Join(append(parts, escapeName(o.name)), "_") + ".yaml"
 }
 
-// escapeName keeps letters, digits, "-" and "." and writes other bytes as "~" and two digits.
+// escapeName keeps letters, digits, "-" and ".", and replaces other bytes by "~" and two digits.
 func escapeName(name string) string {
 	var out strings.Builder
 	for _, b := range []byte(name) {
@@ -166,24 +172,24 @@ func escapeName(name string) string {
 	return out.String()
 }
 
-// yaml is the object as text for people.
+// yaml returns the object as readable YAML.
 func (o *object) yaml() ([]byte, error) {
 	out, err := yaml.JSONToYAML(o.content)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s %q cannot be written as YAML", ErrInvalidManifests, clip(o.kind), clip(o.name))
+		return nil, fmt.Errorf("%w: %s %q cannot be converted to YAML", ErrInvalidManifests, clip(o.kind), clip(o.name))
 	}
 	return out, nil
 }
 
-// literal is the object as a template that renders to just this object, whatever its texts look like to Helm.
+// literal returns the object as a template that renders to exactly this object.
 func (o *object) literal() ([]byte, error) {
 	out, err := o.yaml()
 	if err != nil {
 		return nil, err
 	}
 	if bytes.Contains(out, []byte(noValue)) || bytes.Count(out, []byte("{{")) > maxActions {
-		// In JSON, "<" is escaped and braces can be: nothing is left for Helm to see. They are next to each other
-		// in strings only.
+		// In JSON, "<" and braces can be escaped, so that nothing looks like a template action. Adjacent braces occur in
+		// strings only.
 		return bytes.ReplaceAll(o.content, []byte("{{"), []byte(`\u007b\u007b`)), nil
 	}
 	return bytes.ReplaceAll(out, []byte("{{"), []byte("{{`{{`}}")), nil

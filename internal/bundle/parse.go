@@ -16,22 +16,21 @@ import (
 )
 
 const (
-	// maxVersionLength keeps the version fit for status fields and labels.
+	// maxVersionLength is the maximum length of a version, so that it fits into status fields and labels.
 	maxVersionLength = 128
 	typeLibrary      = "library"
-	// maxReason is the length of what Helm's parser may say, in bytes: the path of nested
-	// subcharts comes first, what is wrong comes last.
+	// maxReason is the maximum length of a message of Helm's parser, in bytes. The message begins with the path of
+	// nested subcharts and ends with the cause.
 	maxReason = 400
 )
 
-// parse makes a chart of files, whose YAML must be within the limits, and checks
-// that it can be installed.
+// parse creates a chart from files and checks that it can be installed. The YAML in the files must be within the
+// limits.
 func parse(files []*loader.BufferedFile, limits Limits) (c *chart.Chart, err error) {
-	// The parsers meet whatever somebody pushed; a panic in them must not take
-	// down the releases of others.
+	// A panic in a parser must not affect the releases of others.
 	defer func() {
 		if caught := recover(); caught != nil {
-			c, err = nil, fmt.Errorf("%w: parsing it failed", ErrInvalidChart)
+			c, err = nil, fmt.Errorf("%w: it cannot be parsed", ErrInvalidChart)
 		}
 	}()
 	if err := checkTexts(files, limits); err != nil {
@@ -49,7 +48,7 @@ func parse(files []*loader.BufferedFile, limits Limits) (c *chart.Chart, err err
 	return c, nil
 }
 
-// installable checks what Helm's parser leaves to its commands.
+// installable checks what Helm checks in its commands instead of its parser.
 func installable(c *chart.Chart) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrInvalidChart, fmt.Sprintf(format, args...))
@@ -64,13 +63,14 @@ func installable(c *chart.Chart) error {
 		return refuse("version in Chart.yaml is longer than %d characters", maxVersionLength)
 	}
 	if missing := missingDependencies(c); len(missing) > 0 {
-		return refuse("Chart.yaml lists dependencies that are not in charts/: %s; run \"helm dependency build\" before packaging",
+		return refuse("Chart.yaml lists dependencies that are not in charts/: %s; run \"helm dependency build\" before "+
+			"packaging",
 			clip(strings.Join(missing, ", ")))
 	}
 	return nil
 }
 
-// missingDependencies names the listed dependencies that are not packed.
+// missingDependencies returns the declared dependencies that are not packed.
 func missingDependencies(c *chart.Chart) []string {
 	packed := map[string]bool{}
 	for _, dependency := range c.Dependencies() {
@@ -85,8 +85,8 @@ func missingDependencies(c *chart.Chart) []string {
 	return missing
 }
 
-// sortDependencies orders subcharts by name and version: Helm's parser leaves
-// them in the random order of a map, and equal input should give equal output.
+// sortDependencies sorts subcharts by name and version. Helm's parser leaves them in the random order of a map, but the
+// same input must give the same output.
 func sortDependencies(c *chart.Chart) {
 	subcharts := slices.Clone(c.Dependencies())
 	slices.SortStableFunc(subcharts, func(a, b *chart.Chart) int {
@@ -98,7 +98,7 @@ func sortDependencies(c *chart.Chart) {
 	}
 }
 
-// dropRaw drops the files as they were packed: only "helm show" and "helm package" read them.
+// dropRaw drops the packed files, which only "helm show" and "helm package" read.
 func dropRaw(c *chart.Chart) {
 	c.Raw = nil
 	for _, subchart := range c.Dependencies() {

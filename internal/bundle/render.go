@@ -20,25 +20,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// notesFile is what a chart says to people.
+// notesFile holds a chart's notes for users.
 const notesFile = "NOTES.txt"
 
-// RenderOptions are what a chart is rendered for.
+// RenderOptions configure the rendering of a chart.
 type RenderOptions struct {
 	// Name and Namespace are those of the release.
 	Name, Namespace string
 
-	// Values are laid over those of the chart.
+	// Values override those of the chart.
 	Values map[string]any
 }
 
-// Render returns the objects that a chart installs, without a cluster: its CRDs first, and those in lists one by one.
-// What a chart looks up in the cluster is not there, and the Kubernetes version is that which Helm assumes. Helm changes
-// the chart: nothing else may use it. Errors are ErrInvalidChart.
+// Render returns the objects that a chart installs, without a cluster: CRDs first, and lists split into their objects.
+// Lookups in the cluster return nothing, and the Kubernetes version is Helm's default. Helm changes the chart, so it
+// must not be used elsewhere. Errors are ErrInvalidChart.
 func Render(c *chart.Chart, options RenderOptions) (objects []*unstructured.Unstructured, err error) {
 	defer func() {
 		if caught := recover(); caught != nil {
-			objects, err = nil, fmt.Errorf("%w: rendering it failed", ErrInvalidChart)
+			objects, err = nil, fmt.Errorf("%w: it cannot be rendered", ErrInvalidChart)
 		}
 	}()
 	for _, crd := range c.CRDObjects() {
@@ -95,7 +95,7 @@ func decode(name, text string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// flat returns the objects in a list, or the one that is none. Those in a list of one kind need not tell theirs.
+// flat returns the objects of a list, or the object itself. Items of a typed list may omit their kind.
 func flat(object *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	if !object.IsList() {
 		return []*unstructured.Unstructured{object}, nil
@@ -105,7 +105,7 @@ func flat(object *unstructured.Unstructured) ([]*unstructured.Unstructured, erro
 	for i, item := range items {
 		fields, ok := item.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("item %d of a %s is no object", i, object.GetKind())
+			return nil, fmt.Errorf("item %d of a %s is not an object", i, object.GetKind())
 		}
 		one := &unstructured.Unstructured{Object: fields}
 		if one.GetKind() == "" && one.GetAPIVersion() == "" {
@@ -121,18 +121,21 @@ func flat(object *unstructured.Unstructured) ([]*unstructured.Unstructured, erro
 	return objects, nil
 }
 
-// ObjectName names an object among others: its kind with the group, its namespace and its name.
+// ObjectName returns the kind with group, namespace and name of an object.
 func ObjectName(object *unstructured.Unstructured) string {
 	group, _, _ := strings.Cut(object.GetAPIVersion(), "/")
 	if !strings.Contains(object.GetAPIVersion(), "/") {
 		group = ""
 	}
 	kind := strings.TrimSuffix(object.GetKind()+"."+group, ".")
-	return kind + " " + strings.TrimPrefix(object.GetNamespace()+"/"+cmp.Or(object.GetName(), object.GetGenerateName()), "/")
+	return kind + " " + strings.TrimPrefix(
+		object.GetNamespace()+"/"+cmp.Or(object.GetName(), object.GetGenerateName()),
+		"/",
+	)
 }
 
-// MergeValues lays values over others, as Helm does: maps are merged, all else is replaced, and a null stays, to remove what a chart
-// has. It changes neither.
+// MergeValues merges values over others like Helm: maps are merged, other values are replaced, and a null is kept,
+// which removes a value of the chart. It does not change its arguments.
 func MergeValues(base, over map[string]any) map[string]any {
 	merged := make(map[string]any, len(base)+len(over))
 	maps.Copy(merged, base)

@@ -8,16 +8,18 @@ import (
 	"strings"
 )
 
-// userinfo is what stands before the host of a URL. A password may hold anything but what ends the host.
+// userinfo matches the part before the host of a URL. A password may contain any character that does not end the host.
 var userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*)://([^/?#\s]*)@`)
 
-// WithoutCredential is a text without the credentials in its URLs, and whether there were any. "git remote get-url" tells the token that a
-// pipeline clones with. Nothing is left before the host but the user of SSH, whose key is elsewhere; git@host:path is no URL.
+// WithoutCredential returns a text without the credentials in its URLs, and whether there were any. For example, "git
+// remote get-url" returns the token with which a pipeline clones. Only the user of SSH URLs is kept, because it is not
+// a secret. git@host:path is not a URL.
 func WithoutCredential(text string) (clean string, had bool) {
 	clean = userinfo.ReplaceAllStringFunc(text, func(found string) string {
 		parts := userinfo.FindStringSubmatch(found)
 		user := ""
-		if scheme := strings.ToLower(parts[1]); scheme == "ssh" || strings.HasSuffix(scheme, "+ssh") || strings.HasPrefix(scheme, "ssh+") {
+		if scheme := strings.ToLower(parts[1]); scheme == "ssh" || strings.HasSuffix(scheme, "+ssh") ||
+			strings.HasPrefix(scheme, "ssh+") {
 			user, _, _ = strings.Cut(parts[2], ":")
 		}
 		if user != "" {

@@ -16,19 +16,18 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
-// tagDirective gives a prefix that parsers repeat for each node that uses it.
+// tagDirective matches directives whose prefix parsers repeat for each node that uses it.
 var tagDirective = regexp.MustCompile(`(?:^|[\n\r\x{85}\x{2028}\x{2029}\x{FEFF}])%TAG[ \t]`)
 
-// weight is what parsing text yields at most.
+// weight is the maximum size of parsed text.
 type weight struct {
 	bytes  int64
 	tokens int
 }
 
-// checkTexts looks at the YAML files that Helm parses, those of subcharts
-// included, and refuses what would take more memory than the limits allow: a few
-// KiB packed could make hundreds of MiB. It does so before they are parsed. Each
-// schema is parsed when values are checked; schemas have limits of their own.
+// checkTexts checks the YAML files that Helm parses, including those of subcharts, before they are parsed. It refuses
+// files that would exceed the memory limits: a few packed KiB could expand to hundreds of MiB. Schemas are parsed when
+// values are validated, and have limits of their own.
 func checkTexts(files []*loader.BufferedFile, limits Limits) error {
 	var texts, schemas weight
 	for _, file := range files {
@@ -61,15 +60,24 @@ func (w weight) within(limits Limits, base string) error {
 	}
 	switch {
 	case w.bytes > limits.TextBytes:
-		return fmt.Errorf("%w: %s, with those of subcharts, are over %d bytes", ErrTooLarge, kind, limits.TextBytes)
+		return fmt.Errorf(
+			"%w: %s, including those of subcharts, have more than %d bytes",
+			ErrTooLarge,
+			kind,
+			limits.TextBytes,
+		)
 	case w.tokens > limits.TextTokens:
-		return fmt.Errorf("%w: %s, with those of subcharts, are over %d values", ErrTooLarge, kind, limits.TextTokens)
+		return fmt.Errorf(
+			"%w: %s, including those of subcharts, have more than %d values",
+			ErrTooLarge,
+			kind,
+			limits.TextTokens,
+		)
 	}
 	return nil
 }
 
-// chartFile returns the name of a file in the folder of the chart or of a
-// subchart, or "" for files elsewhere.
+// chartFile returns the name of a file in the folder of the chart or of a subchart, or "" for other files.
 func chartFile(name string) string {
 	folder, base := path.Split(name)
 	for folder != "" {
@@ -84,14 +92,13 @@ func chartFile(name string) string {
 	return base
 }
 
-// weigh returns the weight of one text, with aliases replaced by what they stand for. What is wrong with it is an
-// error of the given kind.
+// weigh returns the weight of a text with expanded aliases. Errors have the given kind.
 func weigh(name string, text []byte, limits Limits, invalid error) (weight, error) {
 	if !utf8.Valid(text) {
 		return weight{}, fmt.Errorf("%w: %q is not UTF-8 text", invalid, clip(name))
 	}
 	if tagDirective.Match(text) {
-		return weight{}, fmt.Errorf("%w: %q has a %%TAG directive; write tags in full", invalid, clip(name))
+		return weight{}, fmt.Errorf("%w: %q has a %%TAG directive; use full tags", invalid, clip(name))
 	}
 	w := yamlweight.Of(text)
 	if w.Bytes <= limits.TextBytes && w.Values <= limits.TextTokens && yamlweight.HasAliases(text) {

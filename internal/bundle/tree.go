@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// tree is the files of an artifact by their names, which are relative to its root.
+// tree holds the files of an artifact by name, relative to its root.
 type tree struct {
 	*budget
 	files map[string][]byte
@@ -41,7 +41,7 @@ func (t *tree) add(raw string, data []byte) error {
 		return fmt.Errorf("%w: a file has no name", t.invalid)
 	}
 	if _, twice := t.files[name]; twice {
-		return fmt.Errorf("%w: %q is in the artifact twice", t.invalid, clip(name))
+		return fmt.Errorf("%w: the artifact contains %q twice", t.invalid, clip(name))
 	}
 	if t.entries++; t.entries > t.limits.Files {
 		return t.tooMany()
@@ -64,7 +64,7 @@ func (t *tree) folder(packed []byte) error {
 			return nil
 		}
 		if header.Typeflag != tar.TypeReg {
-			return fmt.Errorf("%w: %q is a link or device; only regular files are taken", t.invalid, clip(header.Name))
+			return fmt.Errorf("%w: %q is a link or device; only regular files are supported", t.invalid, clip(header.Name))
 		}
 		data, err := t.read(header, from, t.limits.FileBytes)
 		if err != nil {
@@ -74,7 +74,7 @@ func (t *tree) folder(packed []byte) error {
 	})
 }
 
-// unzip returns what is to be read of a tar archive that may be packed with gzip.
+// unzip returns a reader for a tar archive, decompressed if it is gzipped.
 func (b *budget) unzip(packed []byte) (io.Reader, error) {
 	switch {
 	case bytes.HasPrefix(packed, []byte{0x1f, 0x8b}):
@@ -84,22 +84,22 @@ func (b *budget) unzip(packed []byte) (io.Reader, error) {
 		}
 		return unzipped, nil
 	case bytes.HasPrefix(packed, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return nil, fmt.Errorf("%w: it is packed with zstd; pack it with gzip", b.invalid)
+		return nil, fmt.Errorf("%w: it is compressed with zstd; compress it with gzip", b.invalid)
 	}
 	return bytes.NewReader(packed), nil
 }
 
-// fleetResource is a file as Fleet keeps it.
+// fleetResource is a file in Fleet's list.
 type fleetResource struct {
 	Name     string `json:"name"`
 	Content  string `json:"content"`
 	Encoding string `json:"encoding"`
 }
 
-// fleet adds the files of a list of Fleet.
+// fleet adds the files of Fleet's list.
 func (t *tree) fleet(data []byte) error {
 	broken := func(what string) error { return fmt.Errorf("%w: the list of files %s", t.invalid, what) }
-	// Entries are read one by one: millions of empty ones would fit into the layer.
+	// Entries are read one by one, because millions of empty ones would fit into the layer.
 	list := json.NewDecoder(bufio.NewReader(bytes.NewReader(data)))
 	if open, err := list.Token(); err != nil || open != json.Delim('{') {
 		return broken("is no JSON object")
@@ -143,7 +143,7 @@ func (t *tree) fleetFile(one fleetResource) error {
 		}
 		var err error
 		if data, err = base64.StdEncoding.DecodeString(one.Content); err != nil {
-			return fmt.Errorf("%w: %q is not the base64 text that it is said to be", t.invalid, clip(one.Name))
+			return fmt.Errorf("%w: %q is declared as base64, but is not", t.invalid, clip(one.Name))
 		}
 	}
 	if one.Encoding == "base64+gz" {
@@ -155,7 +155,7 @@ func (t *tree) fleetFile(one fleetResource) error {
 			return t.tooLarge()
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %q is not packed with gzip, as it is said to be", t.invalid, clip(one.Name))
+			return fmt.Errorf("%w: %q is declared as gzip, but is not", t.invalid, clip(one.Name))
 		}
 	}
 	if err := t.take(one.Name, int64(len(data)), t.limits.FileBytes); err != nil {
@@ -164,10 +164,10 @@ func (t *tree) fleetFile(one fleetResource) error {
 	return t.add(one.Name, data)
 }
 
-// names are the names of all files, in their order.
+// names returns the sorted names of all files.
 func (t *tree) names() []string { return slices.Sorted(maps.Keys(t.files)) }
 
-// below are the names of the files in a folder and in those below it, in their order; of all files if it is empty.
+// below returns the sorted names of the files in a folder and its subfolders; of all files if it is empty.
 func (t *tree) below(folder string) []string {
 	names := t.names()
 	if folder == "" {
@@ -176,7 +176,7 @@ func (t *tree) below(folder string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, folder+"/") })
 }
 
-// roots lists what is at the root of an artifact, for messages.
+// roots lists the root entries of an artifact for messages.
 func (t *tree) roots() string {
 	seen := map[string]bool{}
 	for name := range t.files {
@@ -189,7 +189,7 @@ func (t *tree) roots() string {
 	return listSome(slices.Sorted(maps.Keys(seen)))
 }
 
-// listSome lists the first few of many names.
+// listSome lists the first few names.
 func listSome(names []string) string {
 	const limit = 8
 	var quoted []string

@@ -10,22 +10,22 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fairshare"
 )
 
-// turns are the parses that may run at the same time. Tenants share them, see fairshare: building the kustomizations of one tenant may
-// take minutes. They are safe for concurrent use.
+// turns limit concurrent parses. Tenants share them fairly, see fairshare, because building the kustomizations of one
+// tenant may take minutes. They are safe for concurrent use.
 type turns struct {
 	mu    sync.Mutex
 	pool  *fairshare.Pool[string]
 	queue *fairshare.Queue[string, chan struct{}]
 }
 
-// newTurns returns turns for a number of parses of one tenant, and for one more of other tenants.
+// newTurns returns turns for a number of parses of one tenant, and one more for other tenants.
 func newTurns(parses int) *turns {
 	size := parses + 1
 	pool := fairshare.NewPool[string](2*size, size)
 	return &turns{pool: pool, queue: fairshare.NewQueue[string, chan struct{}](pool)}
 }
 
-// acquire waits for a turn of a tenant. After it, release must be called. The error is that of the context.
+// acquire waits for a turn of a tenant. The caller must call release afterwards. The error is that of the context.
 func (t *turns) acquire(ctx context.Context, tenant string) error {
 	granted := make(chan struct{})
 	t.mu.Lock()
@@ -40,7 +40,7 @@ func (t *turns) acquire(ctx context.Context, tenant string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.queue.Remove(tenant, granted) {
-		// The turn was granted at the same moment.
+		// The turn was granted at the same time.
 		t.pool.GiveBack(tenant)
 		t.grant()
 	}
@@ -55,7 +55,7 @@ func (t *turns) release(tenant string) {
 	t.grant()
 }
 
-// grant gives turns to those that wait. The caller holds mu.
+// grant gives turns to waiting parses. The caller holds mu.
 func (t *turns) grant() {
 	for {
 		_, granted, ok := t.queue.Pop()

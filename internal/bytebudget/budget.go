@@ -24,7 +24,7 @@ const (
 
 var (
 	// ErrExhausted means that a Budget has nothing left for now: try again later.
-	ErrExhausted = errors.New("too much is under way at the same time")
+	ErrExhausted = errors.New("the memory budget is used up")
 	// ErrTooLarge means that one thing takes more than the share of its owner. It does not help to try again.
 	ErrTooLarge = errors.New("larger than the share of one host")
 )
@@ -101,7 +101,7 @@ func (b *Budget) Acquire(ctx context.Context, owner Owner, n int64) (*Lease, err
 				taken.Release(n)
 			}
 			b.forget(l.sources)
-			return nil, fmt.Errorf("%w: no share of %d MiB was free within the deadline: %w", ErrExhausted, b.total>>20, context.Cause(ctx))
+			return nil, fmt.Errorf("%w: no memory of %d MiB was free within the deadline: %w", ErrExhausted, b.total>>20, context.Cause(ctx))
 		}
 	}
 	l.held = n

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// maxManifest bounds a manifest, as registries do.
+	// maxManifest is the largest manifest that is read, in bytes. Registries have the same limit.
 	maxManifest = 4 << 20
 
-	// maxLayer bounds a layer; the manager pulls none that is larger.
+	// maxLayer is the largest layer that is read, in bytes. The manager has the same limit.
 	maxLayer = 64 << 20
 )
 
@@ -43,9 +43,9 @@ func (f *registryFlags) open(ctx context.Context, streams Streams, at location) 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = body.Close() }() // all that is needed is read
+	defer func() { _ = body.Close() }() // everything needed is read
 	if desc.Size > maxManifest {
-		return nil, fmt.Errorf("%s: the manifest has %d bytes, limit %d", at, desc.Size, maxManifest)
+		return nil, fmt.Errorf("%s: the manifest has %d bytes; the limit is %d", at, desc.Size, maxManifest)
 	}
 	data, err := content.ReadAll(body, desc)
 	if err != nil {
@@ -53,7 +53,8 @@ func (f *registryFlags) open(ctx context.Context, streams Streams, at location) 
 	}
 	a := &remoteArtifact{location: at, repository: repository, desc: desc}
 	if err := json.Unmarshal(data, &a.manifest); err != nil || len(a.manifest.Layers) == 0 {
-		return nil, fmt.Errorf("%s is no manifest of an artifact with content: name one by its digest if it is an index", a)
+		return nil, fmt.Errorf(
+			"%s is not the manifest of an artifact with content; if it is an index, give the digest of one of its artifacts", a)
 	}
 	var total int64
 	for _, layer := range a.manifest.Layers {
@@ -63,14 +64,14 @@ func (f *registryFlags) open(ctx context.Context, streams Streams, at location) 
 	return a, nil
 }
 
-// String is the artifact by its digest.
+// String returns the reference of the artifact with its digest.
 func (a *remoteArtifact) String() string { return a.pinned(a.desc.Digest.String()) }
 
-// layer reads a layer and checks it.
+// layer reads a layer and checks its digest.
 func (a *remoteArtifact) layer(ctx context.Context, i int) ([]byte, error) {
 	desc := a.manifest.Layers[i]
 	if desc.Size > maxLayer {
-		return nil, fmt.Errorf("layer %s has %d bytes, limit %d", desc.Digest, desc.Size, maxLayer)
+		return nil, fmt.Errorf("layer %s has %d bytes; the limit is %d", desc.Digest, desc.Size, maxLayer)
 	}
 	body, err := a.repository.Fetch(ctx, desc)
 	if err != nil {
@@ -84,7 +85,7 @@ func (a *remoteArtifact) layer(ctx context.Context, i int) ([]byte, error) {
 	return data, err
 }
 
-// source is the artifact for package bundle.
+// source returns the artifact in the form that package bundle reads.
 func (a *remoteArtifact) source() bundle.Source {
 	source := bundle.Source{
 		Manifest: bundle.Manifest{ConfigMediaType: a.manifest.Config.MediaType, ArtifactType: a.manifest.ArtifactType},

@@ -56,19 +56,19 @@ type bootstrapped struct {
 	// Provider and State are the artifacts.
 	Provider bootstrapArtifact  `json:"provider"`
 	State    *bootstrapArtifact `json:"clusterState,omitempty"`
-	// Credential tells how the cluster pulls: Secret, Anonymous or the cloud's name.
+	// Credential is how the cluster pulls: "Secret", "Anonymous" or the name of the cloud.
 	Credential string `json:"credential,omitempty"`
-	// Objects are those in the management cluster.
+	// Objects are the objects that were applied to the management cluster.
 	Objects []bootstrapObject `json:"objects,omitempty"`
 }
 
 type bootstrapArtifact struct {
-	// Reference is the artifact by its digest; Tags are those that lead to it.
+	// Reference names the artifact by its digest. Tags point to the artifact.
 	Reference string   `json:"reference"`
 	Tags      []string `json:"tags"`
-	// Pushed tells whether anything was.
+	// Pushed is true if the artifact or one of its tags was pushed.
 	Pushed bool `json:"pushed"`
-	// Signature is the digest of the manifest of the signature; empty if nobody was to sign.
+	// Signature is the digest of the signature's manifest; empty without a signature.
 	Signature string `json:"signature,omitempty"`
 }
 
@@ -83,7 +83,7 @@ type bootstrapObject struct {
 func newBootstrap(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bootstrap",
-		Short: "Install HelmOp in a management cluster so that it keeps itself and the cluster in step with a registry",
+		Short: "Install HelmOp in a management cluster, and keep both in sync with a registry",
 		Args:  exactArgs(),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -98,13 +98,15 @@ func newBootstrapOCI(streams Streams) *cobra.Command {
 		Short: "Keep HelmOp and the desired state of the management cluster in an OCI registry",
 		Long: `Keep HelmOp and the desired state of the management cluster in an OCI registry.
 
-The components of this version are pushed to --url, applied to the management cluster, and from then on updated from there by HelmOp itself.
-What --cluster-path of the artifact at --cluster-url holds (namespaces, Clusters, HelmOps) is applied and pruned by HelmOp; an empty artifact
-is pushed if there is none and the cluster has no state yet. To run it again, with the same flags and variables HELMOP_..., upgrades to this
-version.
+The command pushes the components of this version to --url and applies them to the management cluster. From then on,
+HelmOp updates itself from there. HelmOp also applies and prunes the desired state (namespaces, Clusters, HelmOps): the
+folder --cluster-path of the artifact at --cluster-url. If there is no such artifact and the cluster has no state yet,
+the command pushes an empty artifact.
 
-The credential for pushing (--username, or the Docker configuration) never gets into the cluster. What the cluster pulls with is
---pull-username, which must not be able to push, or nothing where anybody may pull.`,
+To upgrade HelmOp, run the new version of the command with the same flags and HELMOP_... variables.
+
+The credential for pushing (--username, or the Docker configuration) is never stored in the cluster. The cluster pulls
+with --pull-username, which must not be able to push, or anonymously.`,
 		Example: `  kubectl helmop bootstrap oci --url oci://registry.example.com/helmop:production \
     --cluster-url oci://registry.example.com/fleet:production --cluster-path clusters/production \
     --pull-username fleet-reader --pull-password "$READ_TOKEN"`,
@@ -120,8 +122,8 @@ The credential for pushing (--username, or the Docker configuration) never gets 
 	return cmd
 }
 
-// newKubeFlags are kubectl's flags that say which cluster is meant, and as whom it is reached. What is made has its own namespace, and
-// nothing is cached; --username and --password are those for the registry.
+// newKubeFlags returns the flags of kubectl that choose the cluster and the identity. There is no --namespace, because
+// the objects name their namespaces, and nothing is cached. --username and --password belong to the registry.
 func newKubeFlags() *genericclioptions.ConfigFlags {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.Namespace, flags.CacheDir = nil, nil
@@ -129,32 +131,46 @@ func newKubeFlags() *genericclioptions.ConfigFlags {
 }
 
 func (b *bootstrapOCI) add(flags *pflag.FlagSet) {
-	flags.StringVar(&b.url, "url", "", "Where the provider's components are kept, oci://HOST/REPOSITORY:TAG; the tag is moved with each update.")
-	flags.StringVar(&b.clusterURL, "cluster-url", "", "Where the desired state of the management cluster is kept, oci://HOST/REPOSITORY:TAG.")
-	flags.StringVar(&b.clusterPath, "cluster-path", "", "Folder of that artifact, \".\" for all of it; default: the one that the cluster has its state from, and all of it if there is none.")
-	flags.StringVar(&b.kustomization, "kustomization", "", "Kustomization to apply to the components, which are "+bootstrap.ComponentsFile+" beside it.")
-	flags.StringVar(&b.image, "image", "", "Image of the manager; default: that of this version.")
-	flags.StringVar(&b.provider, "provider", "", "Cloud whose identity the manager pulls with instead of a credential: aws, azure or gcp.")
-	flags.StringVarP(&b.username, "username", "u", "", "User name for pushing; default: the Docker configuration.")
+	flags.StringVar(&b.url, "url", "",
+		"Repository and tag of HelmOp's components, oci://HOST/REPOSITORY:TAG. Each update moves the tag.")
+	flags.StringVar(&b.clusterURL, "cluster-url", "",
+		"Repository and tag of the management cluster's desired state, oci://HOST/REPOSITORY:TAG.")
+	flags.StringVar(&b.clusterPath, "cluster-path", "",
+		"Folder of the artifact at --cluster-url, or \".\" for the whole artifact "+
+			"(default: the folder that the cluster uses already, otherwise the whole artifact).")
+	flags.StringVar(&b.kustomization, "kustomization", "",
+		"Kustomization file to apply to the components, which it names as the resource "+bootstrap.ComponentsFile+".")
+	flags.StringVar(&b.image, "image", "", "Image of the manager (default: the image of this version).")
+	flags.StringVar(&b.provider, "provider", "",
+		"Cloud whose workload identity the manager pulls with, instead of a stored credential: aws, azure or gcp.")
+	flags.StringVarP(&b.username, "username", "u", "",
+		"Username for pushing (default: the credential in the Docker configuration).")
 	flags.StringVar(&b.password, "password", "", "Password for pushing.")
 	flags.BoolVar(&b.passwordStdin, "password-stdin", false, "Read the password for pushing from standard input.")
-	flags.DurationVar(&b.interval, "interval", time.Minute, "How often HelmOp looks whether the tags have moved; if not given, what the cluster has stays.")
-	flags.StringVar(&b.verifyKey, "verify-key", "", "Public key of cosign: the cluster takes nothing that is not signed with its private key.")
-	flags.BoolVar(&b.suspend, "suspend", false, "Suspend the HelmOp of the desired state, until the command runs without this flag: before a clusterctl move to this cluster.")
+	flags.DurationVar(&b.interval, "interval", time.Minute,
+		"How often HelmOp checks whether the tags have moved. If it is not set, an existing interval is kept.")
+	flags.StringVar(&b.verifyKey, "verify-key", "",
+		"File with a public key of cosign. The cluster accepts only artifacts that are signed with its private key.")
+	flags.BoolVar(&b.suspend, "suspend", false,
+		"Suspend the HelmOp of the desired state until the command runs again without this flag. "+
+			"Use it before \"clusterctl move\" to this cluster.")
 	flags.BoolVar(&b.allowEmptyState, "allow-empty-state", false,
-		"Push an empty state where there is none even if the cluster has one: all that it has made is deleted then, Clusters included.")
-	flags.BoolVar(&b.export, "export", false, "Print what would be applied, and touch neither the cluster nor the registry.")
-	flags.BoolVar(&b.pushOnly, "push-only", false, "Push the components and leave the cluster to HelmOp: for upgrades from where there is no access to it.")
+		"Push an empty state if there is no artifact at --cluster-url, even if the cluster has a state. "+
+			"This deletes everything that the state has created, including Clusters.")
+	flags.BoolVar(&b.export, "export", false,
+		"Print the objects that would be applied. Change neither the cluster nor the registry.")
+	flags.BoolVar(&b.pushOnly, "push-only", false,
+		"Push the components only; HelmOp then updates itself. Use it to upgrade without access to the cluster.")
 }
 
-// bootstrapPlan is what the arguments come to.
+// bootstrapPlan holds the parsed arguments.
 type bootstrapPlan struct {
 	provider, state location
 	components      []*unstructured.Unstructured
 	access          bootstrap.Access
 	signer          *signer
 	pull            known
-	// path is the folder of the state.
+	// path is the folder of the desired state in its artifact.
 	path string
 }
 
@@ -184,7 +200,7 @@ func (b *bootstrapOCI) run(cmd *cobra.Command) error {
 	})
 }
 
-// plan reads the arguments and builds the components. It sends nothing.
+// plan reads the arguments and builds the components. It sends no requests.
 func (b *bootstrapOCI) plan(ctx context.Context) (*bootstrapPlan, error) {
 	plan := &bootstrapPlan{path: strings.Trim(path.Clean("/"+b.clusterPath), "/")}
 	var err error
@@ -220,10 +236,11 @@ func (b *bootstrapOCI) plan(ctx context.Context) (*bootstrapPlan, error) {
 	return plan, b.planAccess(plan)
 }
 
-// planAccess tells how the cluster pulls, and what it trusts.
+// planAccess sets how the cluster pulls and what it trusts.
 func (b *bootstrapOCI) planAccess(plan *bootstrapPlan) (err error) {
 	plan.access = bootstrap.Access{
-		PlainHTTP: b.plainHTTP, Provider: addonsv1.RegistryProvider(b.provider), Interval: b.interval, SuspendState: b.suspend,
+		PlainHTTP: b.plainHTTP, Provider: addonsv1.RegistryProvider(b.provider),
+		Interval: b.interval, SuspendState: b.suspend,
 	}
 	if b.caFile != "" {
 		if plan.access.CA, err = os.ReadFile(b.caFile); err != nil {
@@ -244,7 +261,7 @@ func (b *bootstrapOCI) planAccess(plan *bootstrapPlan) (err error) {
 	return err
 }
 
-// readPasswords reads those that come by standard input, and has that for pushing used.
+// readPasswords reads the passwords that come from standard input, and sets the credential for pushing.
 func (b *bootstrapOCI) readPasswords(plan *bootstrapPlan) (err error) {
 	switch {
 	case b.passwordStdin:
@@ -258,7 +275,7 @@ func (b *bootstrapOCI) readPasswords(plan *bootstrapPlan) (err error) {
 	return err
 }
 
-// usageIf makes an error about what was given one about the arguments.
+// usageIf turns an error of package bootstrap about invalid input into a usage error.
 func usageIf(err error) error {
 	if errors.Is(err, bootstrap.ErrInvalid) {
 		return usageError{err}
@@ -266,54 +283,58 @@ func usageIf(err error) error {
 	return err
 }
 
-// movingTag reads a reference that must have a tag.
+// movingTag parses a reference that must have a tag.
 func movingTag(flag, text string) (location, error) {
 	if text == "" {
-		return location{}, usageError{fmt.Errorf("%s is missing", flag)}
+		return location{}, usageError{fmt.Errorf("%s is required", flag)}
 	}
 	l, err := parseLocation(text)
 	if err != nil {
 		return location{}, err
 	}
 	if l.ValidateReferenceAsTag() != nil {
-		return location{}, usageError{fmt.Errorf("%s: %q needs a tag, and no digest: it is what moves", flag, text)}
+		return location{}, usageError{fmt.Errorf(
+			"%s: %q must have a tag, not a digest, because updates move the tag", flag, text)}
 	}
 	return l, nil
 }
 
-// isCloud tells whether the manager pulls with an identity at a cloud.
+// isCloud is true if the manager pulls with its identity at a cloud.
 func (b *bootstrapOCI) isCloud() bool {
 	return b.provider != "" && b.provider != string(addonsv1.RegistryProviderGeneric)
 }
 
-// validate checks what belongs together.
+// validate checks which flags may be combined.
 func (b *bootstrapOCI) validate() error {
 	isCloud := b.isCloud()
 	switch {
 	case b.export && b.pushOnly:
-		return usageError{errors.New("--export and --push-only exclude each other")}
+		return usageError{errors.New("--export and --push-only cannot be used together")}
 	case b.passwordStdin && b.pull.stdin:
-		return usageError{errors.New("--password-stdin and --pull-password-stdin exclude each other: there is one standard input")}
+		return usageError{errors.New(
+			"--password-stdin and --pull-password-stdin cannot be used together: there is only one standard input")}
 	case (b.password != "" || b.passwordStdin) && b.username == "":
-		return usageError{errors.New("--password without --username")}
+		return usageError{errors.New("--password requires --username")}
 	case b.username != "" && b.password == "" && !b.passwordStdin && !b.export:
-		return usageError{errors.New("--username needs --password or --password-stdin")}
+		return usageError{errors.New("--username requires --password or --password-stdin")}
 	case isCloud && !slices.Contains([]string{"aws", "azure", "gcp"}, b.provider):
-		return usageError{fmt.Errorf("--provider %q is not known; there are aws, azure and gcp", b.provider)}
+		return usageError{fmt.Errorf("--provider %q is unknown; use aws, azure or gcp", b.provider)}
 	case isCloud && b.pull.username+b.pull.config != "":
-		return usageError{errors.New("--provider excludes --pull-username and --pull-registry-config")}
+		return usageError{errors.New("--provider cannot be used with --pull-username or --pull-registry-config")}
 	case isCloud && b.plainHTTP:
-		return usageError{errors.New("--provider and --plain-http exclude each other: the manager's identity is not sent in plain text")}
+		return usageError{errors.New(
+			"--provider and --plain-http cannot be used together: the manager's identity is never sent unencrypted")}
 	case isCloud && b.caFile != "":
-		return usageError{errors.New("--provider and --ca-file exclude each other: the manager's identity is not used with an authority of a HelmOp." +
-			" Give authorities to the manager, in the ConfigMap helmop-registries, and to this command in SSL_CERT_FILE")}
+		return usageError{errors.New(
+			"--provider and --ca-file cannot be used together: the manager does not use its identity with a CA of a HelmOp; " +
+				"put the CA into the ConfigMap helmop-registries for the manager, and into SSL_CERT_FILE for this command")}
 	case b.interval < time.Second:
 		return usageError{errors.New("--interval must be at least 1s")}
 	}
 	return errors.Join(b.pull.validate(), b.sign.validate(), b.output.validate())
 }
 
-// print writes all that would be applied.
+// print writes everything that would be applied.
 func (b *bootstrapOCI) print(plan *bootstrapPlan) error {
 	objects, err := plan.helmOps(nil)
 	if err != nil {
@@ -324,17 +345,19 @@ func (b *bootstrapOCI) print(plan *bootstrapPlan) error {
 		return err
 	}
 	if b.verifyKey == "" {
-		b.say("warning: without --verify-key, what is printed demands no signatures; applied to a cluster that demands them, it may drop the demand")
+		b.say("warning: without --verify-key, the printed HelmOps require no signatures; " +
+			"applying them to a cluster that requires signatures may remove the requirement")
 	}
 	if b.clusterPath == "" {
-		b.say("warning: without --cluster-path, what is printed takes all of the artifact; applied to a cluster that takes a folder of it, it may take the other folders, too")
+		b.say("warning: without --cluster-path, the printed HelmOp uses the whole artifact; " +
+			"applying it to a cluster that uses one folder may add the other folders")
 	}
 	_, err = b.streams.Out.Write(text)
 	return err
 }
 
-// helmOps are the objects beside the components. The digests of what was pushed, by the names of the HelmOps, make these look at their
-// tags at once.
+// helmOps returns the HelmOps and their Secrets. digests are the pushed artifacts by the name of their HelmOp: the
+// request annotation makes the HelmOp resolve its tag at once.
 func (p *bootstrapPlan) helmOps(digests map[string]string) ([]*unstructured.Unstructured, error) {
 	provider := bootstrap.Artifact{URL: p.provider.name(), Tag: p.provider.Reference.Reference}
 	state := bootstrap.Artifact{URL: p.state.name(), Tag: p.state.Reference.Reference, Path: p.path}
@@ -347,7 +370,7 @@ func (p *bootstrapPlan) helmOps(digests map[string]string) ([]*unstructured.Unst
 	return objects, err
 }
 
-// install applies everything and waits for it.
+// install applies everything and waits until it is ready.
 func (b *bootstrapOCI) install(ctx context.Context, plan *bootstrapPlan, result *bootstrapped) error {
 	applier, err := b.applier(result)
 	if err != nil {
@@ -361,12 +384,13 @@ func (b *bootstrapOCI) install(ctx context.Context, plan *bootstrapPlan, result 
 	if err := applier.Apply(ctx, components); err != nil {
 		return err
 	}
-	b.say("waiting until they are ready")
+	b.say("waiting until the components are ready")
 	if err := applier.Wait(ctx, components); err != nil {
 		return err
 	}
 	digests := map[string]string{
-		bootstrap.ProviderHelmOp: digestOf(result.Provider.Reference), bootstrap.StateHelmOp: digestOf(result.State.Reference),
+		bootstrap.ProviderHelmOp: digestOf(result.Provider.Reference),
+		bootstrap.StateHelmOp:    digestOf(result.State.Reference),
 	}
 	objects, err := plan.helmOps(digests)
 	if err != nil {
@@ -375,19 +399,19 @@ func (b *bootstrapOCI) install(ctx context.Context, plan *bootstrapPlan, result 
 	if err := b.keepSource(ctx, applier, objects); err != nil {
 		return err
 	}
-	b.say("creating what keeps them, and the cluster, in step with the registry")
+	b.say("applying the HelmOps that keep the components and the cluster in sync with the registry")
 	if err := applier.Apply(ctx, objects); err != nil {
 		return err
 	}
-	b.say("waiting until HelmOp has taken over")
+	b.say("waiting until HelmOp manages both")
 	for _, waits := range []struct{ helmOp, condition string }{
 		{bootstrap.ProviderHelmOp, addonsv1.ReadyCondition},
-		// What the state consists of may take hours: Clusters are made in it.
+		// The HelmOp of the state may take hours to become ready, because it creates Clusters.
 		{bootstrap.StateHelmOp, addonsv1.ReleasedCondition},
 	} {
 		err := applier.WaitFor(ctx, waits.helmOp, digests[waits.helmOp], waits.condition)
 		if errors.Is(err, bootstrap.ErrPaused) {
-			b.say("warning: %s: nothing is done for it", err)
+			b.say("warning: %s: HelmOp ignores it until it is resumed", err)
 		} else if err != nil {
 			return err
 		}
@@ -395,11 +419,11 @@ func (b *bootstrapOCI) install(ctx context.Context, plan *bootstrapPlan, result 
 	return nil
 }
 
-// applier is the way to the management cluster. What it does is told in the result.
+// applier returns a client for the management cluster. It records each applied object in the result.
 func (b *bootstrapOCI) applier(result *bootstrapped) (*bootstrap.Applier, error) {
 	config, err := b.kube.ToRESTConfig()
 	if err != nil {
-		return nil, fmt.Errorf("finding the management cluster: %w", err)
+		return nil, fmt.Errorf("reading the kubeconfig of the management cluster: %w", err)
 	}
 	config.UserAgent = "kubectl-helmop/" + version.Version
 	scheme := runtime.NewScheme()
@@ -408,7 +432,7 @@ func (b *bootstrapOCI) applier(result *bootstrapped) (*bootstrap.Applier, error)
 	}
 	cluster, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
-		return nil, fmt.Errorf("reaching the management cluster: %w", err)
+		return nil, fmt.Errorf("connecting to the management cluster: %w", err)
 	}
 	return &bootstrap.Applier{Client: cluster, Tell: func(object client.Object, outcome bootstrap.Outcome) {
 		b.say("  %s %s", bootstrap.Title(object), outcome)
@@ -419,7 +443,7 @@ func (b *bootstrapOCI) applier(result *bootstrapped) (*bootstrap.Applier, error)
 	}}, nil
 }
 
-// say tells of progress.
+// say prints progress.
 func (b *bootstrapOCI) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(b.streams.ErrOut, format+"\n", args...)
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bootstrap"
 )
 
-// keepPath has the state of the cluster stay that of the folder which it is from, unless the run names one: the artifact may have what
-// makes the Clusters of others. An empty name, of a variable that is not set say, is none.
+// keepPath keeps the folder that the cluster uses already, unless the command line names one. Other folders of the
+// artifact may describe the Clusters of other management clusters. An empty --cluster-path, for example from an unset
+// variable, counts as not set.
 func (b *bootstrapOCI) keepPath(ctx context.Context, plan *bootstrapPlan) error {
 	if b.clusterPath != "" {
 		return nil
@@ -28,7 +29,7 @@ func (b *bootstrapOCI) keepPath(ctx context.Context, plan *bootstrapPlan) error 
 	}
 	if found {
 		if plan.path = folder; folder != "" {
-			b.say("without --cluster-path, the state of the cluster stays that in %s", folder)
+			b.say("--cluster-path is not set: the cluster keeps using the folder %s", folder)
 		}
 		return nil
 	}
@@ -37,22 +38,27 @@ func (b *bootstrapOCI) keepPath(ctx context.Context, plan *bootstrapPlan) error 
 		return err
 	}
 	if applied != "" {
-		return usageError{fmt.Errorf("%s, and from which folder is not known: give --cluster-path, which is . for all of the artifact", applied)}
+		return usageError{fmt.Errorf(
+			"%s, and its folder is unknown; set --cluster-path (\".\" for the whole artifact)", applied)}
 	}
-	b.say("without --cluster-path, the state of the cluster is all of the artifact at %s", plan.state.name())
+	b.say("--cluster-path is not set: the cluster uses the whole artifact at %s", plan.state.name())
 	return nil
 }
 
-// keepSource has the HelmOps keep what else the run says nothing of: an update from where the key is not at hand must not drop the demand
-// for signatures.
-func (b *bootstrapOCI) keepSource(ctx context.Context, applier *bootstrap.Applier, objects []*unstructured.Unstructured) error {
+// keepSource keeps fields of the HelmOps for which the command line has no value. For example, an update without the
+// key at hand must not remove the requirement for signatures.
+func (b *bootstrapOCI) keepSource(
+	ctx context.Context,
+	applier *bootstrap.Applier,
+	objects []*unstructured.Unstructured,
+) error {
 	for _, one := range []struct {
 		field, flag string
 		silent      bool
 	}{
 		{"verify", "verify-key", b.verifyKey == ""},
 		{"interval", "interval", !b.intervalGiven},
-		// One goes with neither.
+		// A CA cannot be combined with a cloud's identity or with HTTP.
 		{"certSecretRef", "ca-file", b.caFile == "" && !b.isCloud() && !b.plainHTTP},
 	} {
 		if !one.silent {
@@ -63,7 +69,7 @@ func (b *bootstrapOCI) keepSource(ctx context.Context, applier *bootstrap.Applie
 			return err
 		}
 		if kept {
-			b.say("without --%s, spec.source.%s of the HelmOps stays as it is", one.flag, one.field)
+			b.say("--%s is not set: spec.source.%s of the HelmOps is kept", one.flag, one.field)
 		}
 	}
 	return nil

@@ -17,15 +17,15 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// stateOf is the HelmOp of a state in a folder.
+// stateOf returns the HelmOp of a state in a folder.
 func stateOf(folder string) *addonsv1.HelmOp {
 	return &addonsv1.HelmOp{Spec: addonsv1.HelmOpSpec{
 		Source: addonsv1.ArtifactSource{URL: "oci://r.example/fleet", Ref: addonsv1.ArtifactReference{Tag: "production"}, Path: folder},
 	}}
 }
 
-// stateCluster is what is asked of a management cluster with the HelmOp of a state, or with Helm's records of one: its address, and as whom
-// it is asked.
+// stateCluster serves a management cluster with the HelmOp of a state, or with Helm's records of one. It returns its
+// address, and a function that returns the impersonated users of the requests.
 func (b *bed) stateCluster(state *addonsv1.HelmOp, records ...metav1.PartialObjectMetadata) (url string, users func() []string) {
 	var mu sync.Mutex
 	var seen []string
@@ -76,15 +76,16 @@ func (b *bed) stateCluster(state *addonsv1.HelmOp, records ...metav1.PartialObje
 	}
 }
 
-// A state that is not found, because of a slip in its address, say, is not replaced by an empty one where that would delete Clusters.
+// TestBootstrapMakesNoEmptyStateOverAnother holds that a state that is not found, for example because its address is
+// misspelled, is not replaced by an empty one: that would delete Clusters.
 func TestBootstrapMakesNoEmptyStateOverAnother(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.write("none", "") // Nobody's own configuration is read.
+	b.write("none", "") // hides the kubeconfig of the user who runs the test
 	cluster, users := b.stateCluster(stateOf(""))
 	args := b.bootstrapArgs("--kubeconfig", b.path("none"), "--server", cluster, "--as", "admiral", "--timeout", "20s",
 		"--pull-username", b.Username(), "--pull-password", b.Password(), "--allow-push-with-pull-credential")
-	b.fails(exitUsage, "HelmOp cluster-state follows oci://r.example/fleet:production. Correct --cluster-url", args...)
+	b.fails(exitUsage, "HelmOp cluster-state follows oci://r.example/fleet:production; correct --cluster-url", args...)
 	for _, repository := range []string{"helmop", "fleet"} {
 		if b.run("list", b.at(repository)).code != exitNotFound {
 			t.Errorf("something was pushed to %s", repository)
@@ -93,22 +94,26 @@ func TestBootstrapMakesNoEmptyStateOverAnother(t *testing.T) {
 	if got := users(); !slices.Equal(got, []string{"admiral"}) {
 		t.Errorf("the cluster was asked as %q", got)
 	}
-	// Where it is wanted so, or there is an artifact, the command goes on, and fails since there is no real cluster here.
+	// With the flag, or with an artifact, the command goes on. It fails later, because there is no real cluster.
 	b.fails(exitFailed, "pushing an empty state", append(args, "--allow-empty-state")...)
-	b.fails(exitFailed, "error: asking the management cluster: ", args...)
+	b.fails(exitFailed, "error: reading from the management cluster: ", args...)
 }
 
-// A run that names no folder of the state takes that which the cluster has, and not what makes the Clusters of others.
+// TestBootstrapKeepsTheFolderOfTheState holds that a run without a folder keeps the folder that the cluster uses. Other
+// folders may describe the Clusters of other management clusters.
 func TestBootstrapKeepsTheFolderOfTheState(t *testing.T) {
 	t.Parallel()
 	record := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "sh.helm.release.v1.cluster-state.v1"}}
-	const kept, all = "without --cluster-path, the state of the cluster stays that in clusters/one\n", "without --cluster-path, the state of the cluster is all of the artifact at "
+	const (
+		kept = "--cluster-path is not set: the cluster keeps using the folder clusters/one\n"
+		all  = "--cluster-path is not set: the cluster uses the whole artifact at "
+	)
 	for name, tc := range map[string]struct {
 		state   *addonsv1.HelmOp
 		records []metav1.PartialObjectMetadata
 		args    []string
 		said    string
-		// empty is where the empty state is pushed to; none if the command is refused before.
+		// empty is the file of the pushed empty state; empty if the command is refused first.
 		empty string
 	}{
 		"a run without it":      {state: stateOf("clusters/one"), said: kept, empty: "clusters/one/kustomization.yaml"},
@@ -117,7 +122,7 @@ func TestBootstrapKeepsTheFolderOfTheState(t *testing.T) {
 		"all of it":             {state: stateOf("clusters/one"), args: []string{"--cluster-path=."}, empty: "kustomization.yaml"},
 		"all of it, as before":  {state: stateOf(""), empty: "kustomization.yaml"},
 		"the first run":         {said: all, empty: "kustomization.yaml"},
-		"records alone":         {records: []metav1.PartialObjectMetadata{record}, said: "which is . for all of the artifact"},
+		"records alone":         {records: []metav1.PartialObjectMetadata{record}, said: "\".\" for the whole artifact"},
 		"records and a folder":  {records: []metav1.PartialObjectMetadata{record}, args: []string{"--cluster-path=."}, empty: "kustomization.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +133,7 @@ func TestBootstrapKeepsTheFolderOfTheState(t *testing.T) {
 			got := b.run(append([]string{"bootstrap", "oci", "--url", b.at("helmop:production"), "--cluster-url", b.at("fleet:production"),
 				"--kubeconfig", b.path("none"), "--server", cluster, "--timeout", "20s", "--allow-empty-state",
 				"--pull-username", b.Username(), "--pull-password", b.Password(), "--allow-push-with-pull-credential"}, tc.args...)...)
-			if !strings.Contains(got.err, tc.said) || tc.said == "" && strings.Contains(got.err, "without --cluster-path") {
+			if !strings.Contains(got.err, tc.said) || tc.said == "" && strings.Contains(got.err, "--cluster-path is not set") {
 				t.Errorf("it said %s", got.err)
 			}
 			if tc.empty == "" {
@@ -137,8 +142,8 @@ func TestBootstrapKeepsTheFolderOfTheState(t *testing.T) {
 				}
 				return
 			}
-			// There is no real cluster to go on with.
-			if got.code != exitFailed || !strings.Contains(got.err, "asking the management cluster: ") {
+			// The command fails here, because there is no real cluster.
+			if got.code != exitFailed || !strings.Contains(got.err, "reading from the management cluster: ") {
 				t.Errorf("%+v", got)
 			}
 			if out := b.ok("pull", b.at("fleet:production"), "--dir", b.path("out")); out != b.path("out/"+tc.empty)+"\n" {

@@ -25,7 +25,7 @@ const (
 	pullsAnonymously = "Anonymous"
 )
 
-// pullFlags are the credential with which the cluster pulls.
+// pullFlags are the flags for the credential with which the cluster pulls.
 type pullFlags struct {
 	username, password string
 	stdin              bool
@@ -34,32 +34,36 @@ type pullFlags struct {
 }
 
 func (f *pullFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.username, "pull-username", "", "User name with which the cluster pulls, of somebody who cannot push; default: nobody, where anybody may pull.")
-	flags.StringVar(&f.password, "pull-password", "", "Password with which the cluster pulls.")
-	flags.BoolVar(&f.stdin, "pull-password-stdin", false, "Read the password with which the cluster pulls from standard input.")
-	flags.StringVar(&f.config, "pull-registry-config", "", "Docker configuration with the user names and passwords with which the cluster pulls, where the two registries "+
-		"have different ones; nothing else of it gets into the cluster.")
+	flags.StringVar(&f.username, "pull-username", "",
+		"Username of a read-only account with which the cluster pulls (default: pull anonymously).")
+	flags.StringVar(&f.password, "pull-password", "", "Password of the account with which the cluster pulls.")
+	flags.BoolVar(&f.stdin, "pull-password-stdin", false,
+		"Read the password of the account with which the cluster pulls from standard input.")
+	flags.StringVar(&f.config, "pull-registry-config", "",
+		"Docker configuration with the accounts with which the cluster pulls, if the two registries need different ones. "+
+			"Only the accounts of these two registries are stored in the cluster.")
 	flags.BoolVar(&f.mayPush, "allow-push-with-pull-credential", false,
-		"Keep the credential in the cluster though it can push: for registries that know no rights. Who gets it can replace what the cluster runs.")
+		"Accept a credential that can push, for registries without access rights. "+
+			"Anyone who reads it in the cluster can replace what the cluster runs.")
 }
 
 func (f *pullFlags) validate() error {
 	switch {
 	case f.username != "" && f.password == "" && !f.stdin:
-		return usageError{errors.New("--pull-username needs --pull-password or --pull-password-stdin")}
+		return usageError{errors.New("--pull-username requires --pull-password or --pull-password-stdin")}
 	case f.username != "" && f.config != "":
-		return usageError{errors.New("--pull-username and --pull-registry-config exclude each other")}
+		return usageError{errors.New("--pull-username and --pull-registry-config cannot be used together")}
 	case f.username == "" && (f.password != "" || f.stdin):
-		return usageError{errors.New("--pull-password without --pull-username")}
+		return usageError{errors.New("--pull-password requires --pull-username")}
 	default:
 		return nil
 	}
 }
 
-// known are credentials by registries.
+// known holds credentials by registry.
 type known map[string]auth.Credential
 
-// only is a credential for the registries of some locations.
+// only returns the credential for the registries of the given locations.
 func only(username, password string, locations ...location) known {
 	all := known{}
 	for _, l := range locations {
@@ -70,7 +74,7 @@ func only(username, password string, locations ...location) known {
 	return all
 }
 
-// find is an auth.CredentialFunc for these registries, and for no other host that they lead to.
+// find is an auth.CredentialFunc. Other hosts, for example targets of redirects, get no credential.
 func (k known) find(_ context.Context, host string) (auth.Credential, error) {
 	for name, credential := range k {
 		if (location{registry.Reference{Registry: name}}).Host() == host {
@@ -80,7 +84,7 @@ func (k known) find(_ context.Context, host string) (auth.Credential, error) {
 	return auth.EmptyCredential, nil
 }
 
-// dockerConfig is a Docker configuration with nothing but the credentials.
+// dockerConfig returns a Docker configuration that holds these credentials only.
 func (k known) dockerConfig() ([]byte, error) {
 	auths := map[string]any{}
 	for name, c := range k {
@@ -89,7 +93,7 @@ func (k known) dockerConfig() ([]byte, error) {
 	return json.Marshal(map[string]any{"auths": auths})
 }
 
-// credentials are those with which the cluster pulls; none where there are none.
+// credentials returns the credentials with which the cluster pulls; nil to pull anonymously.
 func (f *pullFlags) credentials(ctx context.Context, locations ...location) (known, error) {
 	switch {
 	case f.username != "":
@@ -100,7 +104,7 @@ func (f *pullFlags) credentials(ctx context.Context, locations ...location) (kno
 	if _, err := os.Stat(f.config); err != nil {
 		return nil, usageError{fmt.Errorf("--pull-registry-config: %w", err)}
 	}
-	// Of files with helpers only what they hold themselves is read: a helper's credential may change.
+	// Credential helpers are not called, because the credentials that they return may expire.
 	store, err := credentials.NewFileStore(f.config)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--pull-registry-config: %w", err)}
@@ -115,14 +119,16 @@ func (f *pullFlags) credentials(ctx context.Context, locations ...location) (kno
 			return nil, usageError{fmt.Errorf("--pull-registry-config: %s: %w", l.Registry, err)}
 		}
 		if credential.Username == "" || credential.Password == "" {
-			return nil, usageError{fmt.Errorf("--pull-registry-config: %s has no user name with a password for %s", f.config, l.Registry)}
+			return nil, usageError{fmt.Errorf(
+				"--pull-registry-config: %s has no username and password for %s", f.config, l.Registry)}
 		}
 		all[l.Registry] = credential
 	}
 	return all, nil
 }
 
-// credentialOf is the credential for a registry. Docker keeps that of its Hub under an address of its own, some others under the name.
+// credentialOf returns the credential for a registry. Docker stores the credential of Docker Hub under a special
+// address; some tools store it under the registry's name.
 func credentialOf(ctx context.Context, store credentials.Store, name string) (auth.Credential, error) {
 	credential, err := store.Get(ctx, credentials.ServerAddressFromRegistry(name))
 	if err != nil || credential != auth.EmptyCredential {
@@ -131,7 +137,7 @@ func credentialOf(ctx context.Context, store credentials.Store, name string) (au
 	return store.Get(ctx, name)
 }
 
-// puller reaches registries as the cluster will, and tells how that is.
+// puller returns the access that the cluster will have to the registries, and its name.
 func (b *bootstrapOCI) puller(plan *bootstrapPlan) (registryFlags, string) {
 	reader := b.registryFlags
 	switch {
@@ -146,31 +152,37 @@ func (b *bootstrapOCI) puller(plan *bootstrapPlan) (registryFlags, string) {
 	}
 }
 
-// checkRights makes sure, before anything is pushed, that the cluster will be able to do no more than pull.
+// checkRights checks, before anything is pushed, that the cluster's credential can only pull.
 func (b *bootstrapOCI) checkRights(ctx context.Context, plan *bootstrapPlan) error {
 	reader, how := b.puller(plan)
 	if b.isCloud() {
-		b.say("the cluster pulls with the manager's identity at %s: see that it can read only", how)
+		b.say("the cluster pulls with the manager's identity at %s; make sure that this identity can only read", how)
 		return nil
 	}
 	for _, l := range []location{plan.provider, plan.state} {
 		can, err := reader.canPush(ctx, l)
 		switch {
 		case err != nil:
-			return fmt.Errorf("finding out whether the cluster's credential can push to %s: %w", l.name(), err)
+			return fmt.Errorf("checking whether the cluster's credential can push to %s: %w", l.name(), err)
 		case can && how == pullsAnonymously:
-			b.say("warning: anybody can push to %s", l.name())
+			b.say("warning: anyone can push to %s without a credential", l.name())
 		case can && !b.pull.mayPush:
-			return usageError{fmt.Errorf("%s can push to %s: whoever gets at the cluster could replace what it runs. Give one that can only pull,"+
-				" or --allow-push-with-pull-credential if the registry knows no rights", plan.pull[l.Registry].Username, l.name())}
+			return usageError{fmt.Errorf(
+				"the account %q can push to %s: anyone who reads its password in the cluster could replace what the cluster runs; "+
+					"use a read-only account, or --allow-push-with-pull-credential if the registry has no access rights",
+				plan.pull[l.Registry].Username, l.name())}
 		case can:
-			b.say("warning: %s, whose password is kept in the cluster, can push to %s", plan.pull[l.Registry].Username, l.name())
+			b.say(
+				"warning: the account %q can push to %s, and its password is stored in the cluster",
+				plan.pull[l.Registry].Username,
+				l.name(),
+			)
 		}
 	}
 	return nil
 }
 
-// checkPull makes sure that the cluster can pull what is there now. It tells how.
+// checkPull checks that the cluster can pull both artifacts. It returns how.
 func (b *bootstrapOCI) checkPull(ctx context.Context, plan *bootstrapPlan) (string, error) {
 	reader, how := b.puller(plan)
 	if b.isCloud() {
@@ -185,17 +197,18 @@ func (b *bootstrapOCI) checkPull(ctx context.Context, plan *bootstrapPlan) (stri
 		switch {
 		case err == nil:
 		case how == pullsAnonymously && exitCode(err) == exitDenied:
-			return "", usageError{fmt.Errorf("%s is not for everybody to pull: give the cluster a credential with --pull-username and --pull-password,"+
-				" of somebody who cannot push. That for pushing is never put into the cluster: %w", l.name(), err)}
+			return "", usageError{fmt.Errorf(
+				"%s cannot be pulled anonymously: %w; set --pull-username and --pull-password to a read-only account "+
+					"(the credential for pushing is never stored in the cluster)", l.name(), err)}
 		default:
-			return "", fmt.Errorf("pulling %s as the cluster will: %w", l.name(), err)
+			return "", fmt.Errorf("pulling %s with the cluster's credential: %w", l.name(), err)
 		}
 	}
 	b.say("the cluster pulls with: %s", how)
 	return how, nil
 }
 
-// canPush finds out whether an upload may begin, and gives it up again.
+// canPush checks whether the registry lets an upload start, and cancels the upload.
 func (f *registryFlags) canPush(ctx context.Context, l location) (bool, error) {
 	client, err := f.client()
 	if err != nil {
@@ -221,22 +234,22 @@ func (f *registryFlags) canPush(ctx context.Context, l location) (bool, error) {
 		return false, nil
 	case http.StatusAccepted:
 	default:
-		return false, fmt.Errorf("the registry answers %s to the begin of an upload", http.StatusText(answer.code))
+		return false, fmt.Errorf("the registry answers %q to the start of an upload", http.StatusText(answer.code))
 	}
 	if answer.location != "" {
-		// One that is not given up expires.
+		// If this fails, the upload expires in the registry.
 		_, _ = send(ctx, client, http.MethodDelete, answer.location)
 	}
 	return true, nil
 }
 
-// answer is what is of interest of one: its status, and where it leads, empty if nowhere.
+// answer holds the status of a response, and its Location header if there is one.
 type answer struct {
 	code     int
 	location string
 }
 
-// send sends a request without a body, and reads none.
+// send sends a request without a body and ignores the body of the response.
 func send(ctx context.Context, client *auth.Client, method, url string) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {

@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	// checksumLength is how much of its digest is in an artifact's own tag.
+	// checksumLength is how many digits of its digest an artifact's own tag has.
 	checksumLength = 12
-	// maxKustomization bounds the folder of the user's kustomization.
+	// maxKustomization is the largest size of the user's kustomization folder, in bytes.
 	maxKustomization = 8 << 20
-	// emptyState is a kustomization that says that there is nothing.
+	// emptyState is a kustomization without resources.
 	emptyState = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: []\n"
 )
 
@@ -43,7 +43,7 @@ func (b *bootstrapOCI) push(ctx context.Context, plan *bootstrapPlan, result *bo
 		if err = b.keepPath(ctx, plan); err != nil {
 			return err
 		}
-		// Before anything is pushed, and once: what was found is what is done.
+		// The lookup runs once and before any push, so that the rest of the command acts on its result.
 		if known, err = b.findState(ctx, plan); err != nil {
 			return err
 		}
@@ -72,9 +72,13 @@ func (b *bootstrapOCI) push(ctx context.Context, plan *bootstrapPlan, result *bo
 	return err
 }
 
-// ensure pushes the artifact of the provider under a tag of its own, which tells its digest, and has the moving tag lead to it. What is
-// there already is not pushed again, nor signed again.
-func (b *bootstrapOCI) ensure(ctx context.Context, plan *bootstrapPlan, artifact *pack.Artifact) (bootstrapArtifact, error) {
+// ensure pushes the artifact of the provider with a tag of its own, which contains its digest, and moves the given tag
+// to it. It neither pushes nor signs again what the registry has already.
+func (b *bootstrapOCI) ensure(
+	ctx context.Context,
+	plan *bootstrapPlan,
+	artifact *pack.Artifact,
+) (bootstrapArtifact, error) {
 	to, digest := plan.provider, artifact.Manifest.Digest
 	own := strings.ReplaceAll(version.Version, "+", "_") + "-" + digest.Encoded()[:checksumLength]
 	made := bootstrapArtifact{Reference: to.pinned(digest.String()), Tags: []string{own, to.Reference.Reference}}
@@ -90,7 +94,8 @@ func (b *bootstrapOCI) ensure(ctx context.Context, plan *bootstrapPlan, artifact
 			return made, err
 		case known == digest.String():
 		case known != "" && tag == own:
-			return made, fmt.Errorf("tag %s of %s leads to %s, which is another artifact: somebody moved it", tag, to.name(), known)
+			return made, fmt.Errorf(
+				"tag %q of %s was moved to another artifact, %s; delete or restore the tag", tag, to.name(), known)
 		default:
 			missing = append(missing, tag)
 		}
@@ -103,7 +108,7 @@ func (b *bootstrapOCI) ensure(ctx context.Context, plan *bootstrapPlan, artifact
 	return made, err
 }
 
-// findState returns the digest of the desired state, empty if there is none and an empty one may be made.
+// findState returns the digest of the desired state; empty if there is none and an empty state may be pushed.
 func (b *bootstrapOCI) findState(ctx context.Context, plan *bootstrapPlan) (string, error) {
 	repository, err := b.repository(plan.state)
 	if err != nil {
@@ -121,12 +126,14 @@ func (b *bootstrapOCI) findState(ctx context.Context, plan *bootstrapPlan) (stri
 	if err != nil || applied == "" {
 		return "", err
 	}
-	return "", usageError{fmt.Errorf("there is no artifact at %s:%s, and an empty state would delete all that the present one has made, Clusters included: %s."+
-		" Correct --cluster-url, or push the state there first; --allow-empty-state begins anew",
+	return "", usageError{fmt.Errorf(
+		"there is no artifact at %s:%s, and an empty state would delete everything that the current state has created, "+
+			"including Clusters: %s; correct --cluster-url, push the state there first, or start over with --allow-empty-state",
 		plan.state.name(), plan.state.Reference.Reference, applied)}
 }
 
-// ensureState returns the artifact of the desired state, whose digest is known, and pushes an empty one if there is none.
+// ensureState returns the artifact of the desired state. known is its digest; if it is empty, ensureState pushes an
+// empty state.
 func (b *bootstrapOCI) ensureState(ctx context.Context, plan *bootstrapPlan, known string) (bootstrapArtifact, error) {
 	made := bootstrapArtifact{Tags: []string{plan.state.Reference.Reference}}
 	repository, err := b.repository(plan.state)
@@ -140,18 +147,18 @@ func (b *bootstrapOCI) ensureState(ctx context.Context, plan *bootstrapPlan, kno
 	if known != "" {
 		made.Reference = plan.state.pinned(known)
 		if known == artifact.Manifest.Digest.String() {
-			// What somebody else pushed, somebody else signs.
+			// The command signs only the empty state. The author of another state signs that.
 			made.Signature, err = plan.signer.sign(ctx, repository, artifact.Manifest.Descriptor)
 		}
 		return made, err
 	}
-	b.say("pushing an empty state to %s, where there is none", plan.state.name())
+	b.say("there is no state at %s: pushing an empty state", plan.state.name())
 	made.Reference, made.Pushed = plan.state.pinned(artifact.Manifest.Digest.String()), true
 	made.Signature, err = plan.signer.upload(ctx, b.streams, repository, artifact, made.Tags)
 	return made, err
 }
 
-// resolve is the digest that a tag leads to; empty if there is no such tag.
+// resolve returns the digest of a tag; empty if the tag does not exist.
 func resolve(ctx context.Context, repository *remote.Repository, tag string) (string, error) {
 	desc, err := repository.Resolve(ctx, tag)
 	if errors.Is(err, errdef.ErrNotFound) {
@@ -160,19 +167,19 @@ func resolve(ctx context.Context, repository *remote.Repository, tag string) (st
 	return desc.Digest.String(), err
 }
 
-// digestOf is the digest in a reference.
+// digestOf returns the digest in a reference.
 func digestOf(reference string) string {
 	_, digest, _ := strings.Cut(reference, "@")
 	return digest
 }
 
-// packed makes an artifact of files.
+// packed packs files as an artifact.
 func packed(files, annotations map[string]string) (*pack.Artifact, error) {
 	dir, err := os.MkdirTemp("", "helmop-")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // what is left there is in the artifact, too
+	defer func() { _ = os.RemoveAll(dir) }() // a copy of the artifact's content
 	for name, content := range files {
 		file := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -185,7 +192,7 @@ func packed(files, annotations map[string]string) (*pack.Artifact, error) {
 	return pack.Pack(dir, pack.Options{Format: bundle.FormatFlux, Annotations: annotations})
 }
 
-// readKustomization reads the folder of a kustomization, which is to be called kustomization.yaml from then on.
+// readKustomization reads the folder of a kustomization file. In the result, that file is named kustomization.yaml.
 func readKustomization(file string) (map[string][]byte, error) {
 	root, files, total := filepath.Dir(file), map[string][]byte{}, int64(0)
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
@@ -206,7 +213,10 @@ func readKustomization(file string) (map[string][]byte, error) {
 			return err
 		}
 		if total += info.Size(); total > maxKustomization {
-			return usageError{fmt.Errorf("--kustomization: its folder has more than %d MiB: put it into one of its own, with the files that it names", maxKustomization>>20)}
+			return usageError{fmt.Errorf(
+				"--kustomization: its folder has more than %d MiB; use a folder with only the kustomization and its files",
+				maxKustomization>>20,
+			)}
 		}
 		relative, err := filepath.Rel(root, name)
 		if err != nil {
@@ -220,7 +230,7 @@ func readKustomization(file string) (map[string][]byte, error) {
 	}
 	content, ok := files[filepath.Base(file)]
 	if !ok {
-		return nil, usageError{fmt.Errorf("--kustomization: %s is no file", file)}
+		return nil, usageError{fmt.Errorf("--kustomization: %s is not a file", file)}
 	}
 	for _, name := range []string{"kustomization.yml", "Kustomization", filepath.Base(file)} {
 		delete(files, name)

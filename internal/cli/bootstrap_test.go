@@ -18,7 +18,7 @@ import (
 
 const pullPassword = "the password for pulling"
 
-// bootstrapArgs are arguments that work, without those for the cluster.
+// bootstrapArgs returns valid arguments, without those for access to the cluster.
 func (b *bed) bootstrapArgs(more ...string) []string {
 	return append([]string{"bootstrap", "oci", "--url", b.at("helmop:production"), "--cluster-url", b.at("fleet:production"),
 		"--cluster-path", "clusters/production/"}, more...)
@@ -31,32 +31,32 @@ func TestBootstrapArguments(t *testing.T) {
 	b.write("k/pull.json", `{"auths":{"elsewhere.example":{"username":"x","password":"y"}}}`)
 	b.ResetCounts()
 	for text, args := range map[string][]string{
-		"--url is missing":                                   {"bootstrap", "oci", "--cluster-url", b.at("fleet:x")},
-		"--cluster-url is missing":                           {"bootstrap", "oci", "--url", b.at("helmop:x")},
-		"needs a tag":                                        {"bootstrap", "oci", "--url", b.at("helmop"), "--cluster-url", b.at("fleet:x")},
-		"and no digest":                                      {"bootstrap", "oci", "--url", b.at("helmop@sha256:" + strings.Repeat("a", 64)), "--cluster-url", b.at("fleet:x")},
-		"does not begin with":                                {"bootstrap", "oci", "--url", "registry/helmop:x", "--cluster-url", b.at("fleet:x")},
-		"--export and --push-only exclude each other":        b.bootstrapArgs("--export", "--push-only"),
-		"--password-stdin and --pull-password-stdin exclude": b.bootstrapArgs("-u", "a", "--password-stdin", "--pull-username", "b", "--pull-password-stdin"),
-		"--password without --username":                      b.bootstrapArgs("--password", "x"),
-		"--username needs --password":                        b.bootstrapArgs("--username", "x"),
-		"--pull-username needs --pull-password":              b.bootstrapArgs("--pull-username", "x"),
-		"--pull-password without --pull-username":            b.bootstrapArgs("--pull-password", "x"),
-		"there are aws, azure and gcp":                       b.bootstrapArgs("--provider", "cumulus"),
-		"--provider excludes --pull-username":                b.bootstrapArgs("--provider", "aws", "--pull-username", "x", "--pull-password", "y"),
-		"excludes --pull-username and":                       b.bootstrapArgs("--provider", "aws", "--pull-registry-config", b.path("k/kustomization.yaml")),
-		"--provider and --ca-file exclude each other":        b.bootstrapArgs("--provider", "aws"),
-		"--pull-registry-config exclude each other":          b.bootstrapArgs("--pull-username", "x", "--pull-password", "y", "--pull-registry-config", b.path("k/pull.json")),
-		"has no user name with a password for":               b.bootstrapArgs("--pull-registry-config", b.path("k/pull.json")),
-		"--pull-registry-config: stat":                       b.bootstrapArgs("--pull-registry-config", b.path("k/none.json")),
-		"--verify-key: ":                                     b.bootstrapArgs("--verify-key", b.path("k/kustomization.yaml")),
-		"--sign needs --key":                                 b.bootstrapArgs("--sign"),
-		"not sent in plain text":                             b.bootstrapArgs("--provider", "aws", "--plain-http"),
-		"--interval must be at least 1s":                     b.bootstrapArgs("--interval", "1ms"),
-		"--output \"xml\" is not known":                      b.bootstrapArgs("-o", "xml"),
-		"must not take it away or rename it":                 b.bootstrapArgs("--kustomization", b.path("k/kustomization.yaml")),
-		"is no file":                                         b.bootstrapArgs("--kustomization", b.path("k/other.yaml")),
-		"is no image":                                        b.bootstrapArgs("--image", "@sha256:a"),
+		"--url is required":         {"bootstrap", "oci", "--cluster-url", b.at("fleet:x")},
+		"--cluster-url is required": {"bootstrap", "oci", "--url", b.at("helmop:x")},
+		"must have a tag":           {"bootstrap", "oci", "--url", b.at("helmop"), "--cluster-url", b.at("fleet:x")},
+		"not a digest":              {"bootstrap", "oci", "--url", b.at("helmop@sha256:" + strings.Repeat("a", 64)), "--cluster-url", b.at("fleet:x")},
+		"does not start with":       {"bootstrap", "oci", "--url", "registry/helmop:x", "--cluster-url", b.at("fleet:x")},
+		"--export and --push-only cannot be used together":  b.bootstrapArgs("--export", "--push-only"),
+		"--password-stdin and --pull-password-stdin cannot": b.bootstrapArgs("-u", "a", "--password-stdin", "--pull-username", "b", "--pull-password-stdin"),
+		"--password requires --username":                    b.bootstrapArgs("--password", "x"),
+		"--username requires --password":                    b.bootstrapArgs("--username", "x"),
+		"--pull-username requires --pull-password":          b.bootstrapArgs("--pull-username", "x"),
+		"--pull-password requires --pull-username":          b.bootstrapArgs("--pull-password", "x"),
+		"use aws, azure or gcp":                             b.bootstrapArgs("--provider", "cumulus"),
+		"--provider cannot be used with --pull-username":    b.bootstrapArgs("--provider", "aws", "--pull-username", "x", "--pull-password", "y"),
+		"--pull-username or --pull-registry-config":         b.bootstrapArgs("--provider", "aws", "--pull-registry-config", b.path("k/kustomization.yaml")),
+		"--provider and --ca-file cannot be used together":  b.bootstrapArgs("--provider", "aws"),
+		"--pull-registry-config cannot be used together":    b.bootstrapArgs("--pull-username", "x", "--pull-password", "y", "--pull-registry-config", b.path("k/pull.json")),
+		"has no username and password for":                  b.bootstrapArgs("--pull-registry-config", b.path("k/pull.json")),
+		"--pull-registry-config: stat":                      b.bootstrapArgs("--pull-registry-config", b.path("k/none.json")),
+		"--verify-key: ":                                    b.bootstrapArgs("--verify-key", b.path("k/kustomization.yaml")),
+		"--sign requires --key":                             b.bootstrapArgs("--sign"),
+		"never sent unencrypted":                            b.bootstrapArgs("--provider", "aws", "--plain-http"),
+		"--interval must be at least 1s":                    b.bootstrapArgs("--interval", "1ms"),
+		"--output \"xml\" is unknown":                       b.bootstrapArgs("-o", "xml"),
+		"must neither remove nor rename it":                 b.bootstrapArgs("--kustomization", b.path("k/kustomization.yaml")),
+		"is not a file":                                     b.bootstrapArgs("--kustomization", b.path("k/other.yaml")),
+		"is not an image reference":                         b.bootstrapArgs("--image", "@sha256:a"),
 	} {
 		b.fails(exitUsage, text, args...)
 	}
@@ -88,7 +88,7 @@ func TestBootstrapExport(t *testing.T) {
 	if open := b.ok(b.bootstrapArgs("--export")...); strings.Contains(open, "helmop-pull") {
 		t.Error("there is a credential that nobody gave")
 	}
-	// The cluster, which may demand signatures, is not read.
+	// The export does not read the cluster, which may require signatures, so it prints a warning.
 	const dropped = "warning: without --verify-key"
 	_, public := newKey(t)
 	b.write("cosign.pub", string(public))
@@ -109,7 +109,7 @@ func TestBootstrapExport(t *testing.T) {
 	}
 }
 
-// okBare is ok for what needs no registry.
+// okBare expects success of a command that needs no registry.
 func (b *bed) okBare(args ...string) string {
 	b.Helper()
 	got := b.runPlain("", args...)
@@ -119,7 +119,7 @@ func (b *bed) okBare(args ...string) string {
 	return got.out
 }
 
-// keptCredentials are those that the cluster gets, "name:password" by registries.
+// keptCredentials returns the credentials that the cluster gets, as "name:password" by registry.
 func keptCredentials(t *testing.T, export string) map[string]string {
 	t.Helper()
 	var config struct {
@@ -143,7 +143,8 @@ func keptCredentials(t *testing.T, export string) map[string]string {
 	return kept
 }
 
-// Docker keeps the credential for its Hub under an address of its own.
+// TestBootstrapPullsFromDockerHub holds that the credential for Docker Hub is found, which Docker stores under a
+// special address.
 func TestBootstrapPullsFromDockerHub(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"https://index.docker.io/v1/", "docker.io"} {
@@ -157,7 +158,7 @@ func TestBootstrapPullsFromDockerHub(t *testing.T) {
 	}
 }
 
-// What the cluster pulls with may be another credential for each registry, or none that is kept.
+// TestBootstrapExportsHowTheClusterPulls exports with one credential for each registry, and with no stored credential.
 func TestBootstrapExportsHowTheClusterPulls(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -194,9 +195,9 @@ func TestBootstrapPushesOnce(t *testing.T) {
 	if !third.Provider.Pushed || third.Provider.Reference == first.Provider.Reference || third.Provider.Tags[0] == first.Provider.Tags[0] {
 		t.Errorf("%+v", third)
 	}
-	// The tag that tells the digest is never moved.
+	// The tag with the digest is never moved.
 	b.ok("tag", b.at("helmop:"+third.Provider.Tags[0]), first.Provider.Tags[0])
-	b.fails(exitFailed, "somebody moved it", args...)
+	b.fails(exitFailed, "was moved to another artifact", args...)
 	out := b.ok("pull", b.at("helmop:production"), "--dir", b.path("pulled"))
 	if !strings.Contains(out, bootstrap.ComponentsFile) {
 		t.Errorf("pulled %s", out)
@@ -212,10 +213,10 @@ func TestBootstrapKeepsTheCredentialForPushingOut(t *testing.T) {
 	if b.run("list", b.at("helmop")).code != exitNotFound {
 		t.Error("something was pushed")
 	}
-	// Nobody in particular may pull here.
-	b.fails(exitUsage, "is not for everybody to pull", b.bootstrapArgs(kubeconfig...)...)
+	// The registry has no anonymous access.
+	b.fails(exitUsage, "cannot be pulled anonymously", b.bootstrapArgs(kubeconfig...)...)
 	got := b.run(b.bootstrapArgs(append(kubeconfig, "--pull-username", b.Username(), "--pull-password", b.Password(), "--allow-push-with-pull-credential")...)...)
-	if got.code != exitFailed || !strings.Contains(got.err, "warning: ") || !strings.Contains(got.err, "finding the management cluster") {
+	if got.code != exitFailed || !strings.Contains(got.err, "warning: ") || !strings.Contains(got.err, "reading the kubeconfig of the management cluster") {
 		t.Errorf("%+v", got)
 	}
 	b.fails(exitDenied, "pulling ", b.bootstrapArgs(append(kubeconfig, "--pull-username", "reader", "--pull-password", pullPassword)...)...)

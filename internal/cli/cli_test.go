@@ -28,14 +28,14 @@ import (
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: one\n"
 
-// bed is a registry and what a user has on the own machine.
+// bed holds a registry and the files of a user.
 type bed struct {
 	*testing.T
 	*registry.Registry
 	home string
 }
 
-// result is what a command came to.
+// result is the outcome of a command.
 type result struct {
 	code     int
 	out, err string
@@ -62,7 +62,7 @@ func newBed(t *testing.T) *bed {
 	return b
 }
 
-// path is a file of the user's.
+// path returns the path of a user's file.
 func (b *bed) path(name string) string { return filepath.Join(b.home, filepath.FromSlash(name)) }
 
 func (b *bed) write(name, content string) string {
@@ -77,7 +77,7 @@ func (b *bed) write(name, content string) string {
 	return path
 }
 
-// at is a reference in the registry.
+// at returns a reference in the registry.
 func (b *bed) at(reference string) string { return scheme + b.Host() + "/" + reference }
 
 // run runs a command with access to the registry.
@@ -153,10 +153,10 @@ func TestPushChart(t *testing.T) {
 	if got.Format != "HelmChart" || !slices.Equal(got.Tags, []string{"1.2.3_b.4"}) {
 		t.Errorf("%+v", got)
 	}
-	b.fails(exitUsage, "is its version, 1.2.3_b.4", "push", b.path("cni"), b.at("charts/cni:latest"))
+	b.fails(exitUsage, "must be its version, 1.2.3_b.4", "push", b.path("cni"), b.at("charts/cni:latest"))
 }
 
-// TestPushTellsNoCredential holds that the token with which a pipeline clones is not pushed along.
+// TestPushTellsNoCredential holds that the token with which a pipeline clones is not pushed.
 func TestPushTellsNoCredential(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -173,7 +173,7 @@ func TestPushTellsNoCredential(t *testing.T) {
 		"none":       {[]string{"dir", "base:v3", "--source", "git@example.com:me/repo"}, "git@example.com:me/repo"},
 	} {
 		got := b.run(append([]string{"push", b.path(tc.args[0]), b.at(tc.args[1])}, tc.args[2:]...)...)
-		if warns := strings.Contains(got.err, "warning: "+source+" is pushed without"); got.code != exitDone || warns != (tc.want == without) || strings.Contains(got.err, "planted") {
+		if warns := strings.Contains(got.err, "warning: the credential in the URL of "+source+" was removed"); got.code != exitDone || warns != (tc.want == without) || strings.Contains(got.err, "planted") {
 			t.Errorf("%s: %+v", name, got)
 		}
 		repository, tag, _ := strings.Cut(tc.args[1], ":")
@@ -210,7 +210,7 @@ func TestListAndTag(t *testing.T) {
 	}
 }
 
-// newKey is a key as PKCS #8, and its public part in PEM.
+// newKey returns a key as PKCS #8, and its public key as PEM.
 func newKey(t *testing.T) (private, public []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -226,7 +226,7 @@ func newKey(t *testing.T) (private, public []byte) {
 	return private, public
 }
 
-// TestSigned holds that the manager trusts what is signed here, by keys of cosign and of PKCS #8.
+// TestSigned holds that the manager trusts signatures of the CLI, by keys of cosign and of PKCS #8.
 func TestSigned(t *testing.T) {
 	b := newBed(t)
 	b.write("dir/one.yaml", configMap)
@@ -246,7 +246,7 @@ func TestSigned(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		b.expectSigned(b.at(repository), got.Digest, public)
-		// What has not changed is signed once by a key, and once by each.
+		// Unchanged content gets one signature for each key.
 		again := decode[pushed](t, b.ok("push", b.path("dir"), b.at(repository+":v1"), "--sign", "--key", file, "-o", "json"))
 		if again.Signature != got.Signature {
 			t.Errorf("signed again: %s after %s", again.Signature, got.Signature)
@@ -256,7 +256,7 @@ func TestSigned(t *testing.T) {
 			t.Error("the signature of another key was taken for it")
 		}
 	}
-	// Whoever follows the tag finds what it leads to signed.
+	// The tags are set after the signature.
 	var order []string
 	for _, request := range b.Requests() {
 		if request.Method == http.MethodPut && request.Repository == "plain" && request.Reference != "" && len(order) < 3 {
@@ -268,12 +268,12 @@ func TestSigned(t *testing.T) {
 	}
 	t.Setenv(passwordVariable, "wrong")
 	b.ResetCounts()
-	b.fails(exitFailed, "nothing is pushed", "push", b.path("dir"), b.at("other:v1"), "--sign", "--key", cosign)
-	b.fails(exitFailed, "nothing is pushed", "push", b.path("dir"), b.at("other:v1"), "--sign", "--key", b.path("none"))
+	b.fails(exitFailed, "nothing was pushed", "push", b.path("dir"), b.at("other:v1"), "--sign", "--key", cosign)
+	b.fails(exitFailed, "nothing was pushed", "push", b.path("dir"), b.at("other:v1"), "--sign", "--key", b.path("none"))
 	if writes := b.Counts().Writes; writes != 0 {
 		t.Errorf("%d writes by pushes whose key cannot be read", writes)
 	}
-	b.fails(exitUsage, "--sign needs --key", "push", b.path("dir"), b.at("other:v1"), "--sign")
+	b.fails(exitUsage, "--sign requires --key", "push", b.path("dir"), b.at("other:v1"), "--sign")
 }
 
 func (b *bed) expectSigned(url, digest string, public []byte) {
@@ -325,7 +325,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestExitCodes holds what scripts go by.
+// TestExitCodes holds the exit codes, because scripts depend on them.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -336,20 +336,20 @@ func TestExitCodes(t *testing.T) {
 	b.fails(exitUnreachable, "", "push", dir, scheme+"127.0.0.1:1/base:v1", "--timeout", "5s")
 	b.fails(exitFailed, "none", "push", b.path("none"), b.at("base:v1"))
 	for text, args := range map[string][]string{
-		"does not begin with oci://":  {"push", dir, b.Host() + "/base:v1"},
-		"has no tag":                  {"push", dir, b.at("base")},
-		"has a digest":                {"push", dir, b.at("base@sha256:" + strings.Repeat("0", 64))},
-		`format "zip" is not known`:   {"push", dir, b.at("base:v1"), "--format", "zip"},
-		"--created":                   {"push", dir, b.at("base:v1"), "--created", "today"},
-		"--output":                    {"list", b.at("base"), "-o", "xml"},
-		"names no artifact":           {"tag", b.at("base"), "v2"},
-		"1 arguments, want":           {"tag", b.at("base:v1")},
-		"give the repository":         {"list", b.at("base:v1")},
-		"unknown flag":                {"list", b.at("base"), "--none"},
-		"--username is missing":       {"login", b.Host()},
-		"there is no terminal":        {"login", b.Host(), "-u", "me"},
-		`tag "a b"`:                   {"tag", b.at("base:v1"), "a b"},
-		"is no reference of the form": {"list", "oci://UPPER"},
+		"does not start with oci://":     {"push", dir, b.Host() + "/base:v1"},
+		"has no tag":                     {"push", dir, b.at("base")},
+		"has a digest":                   {"push", dir, b.at("base@sha256:" + strings.Repeat("0", 64))},
+		`unknown format "zip"`:           {"push", dir, b.at("base:v1"), "--format", "zip"},
+		"--created":                      {"push", dir, b.at("base:v1"), "--created", "today"},
+		"--output":                       {"list", b.at("base"), "-o", "xml"},
+		"neither a tag nor a digest":     {"tag", b.at("base"), "v2"},
+		"got 1; usage:":                  {"tag", b.at("base:v1")},
+		"give the repository only":       {"list", b.at("base:v1")},
+		"unknown flag":                   {"list", b.at("base"), "--none"},
+		"--username is required":         {"login", b.Host()},
+		"is not a terminal":              {"login", b.Host(), "-u", "me"},
+		`tag "a b"`:                      {"tag", b.at("base:v1"), "a b"},
+		"is not a reference of the form": {"list", "oci://UPPER"},
 	} {
 		b.fails(exitUsage, text, args...)
 	}
@@ -357,7 +357,7 @@ func TestExitCodes(t *testing.T) {
 	if got.code != exitDenied {
 		t.Errorf("without a credential: %+v", got)
 	}
-	if got := b.runPlain("", "none"); got.code != exitUsage || !strings.Contains(got.err, `there is no command "none"`) {
+	if got := b.runPlain("", "none"); got.code != exitUsage || !strings.Contains(got.err, `unknown command "none"`) {
 		t.Errorf("an unknown command: %+v", got)
 	}
 	for _, args := range [][]string{{"--help"}, {"push", "--help"}, {"completion", "bash"}, {"--version"}} {

@@ -9,10 +9,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// programName is the name of the program's file: kubectl takes "kubectl helmop" for it.
+// programName is the name of the binary. kubectl runs it for "kubectl helmop".
 const programName = "kubectl-helmop"
 
-// addCompletion adds the scripts of cobra, which complete the program by its own name, and the one that kubectl asks for its plugins.
+// addCompletion adds cobra's completion scripts, which complete "kubectl-helmop", and the script that kubectl runs to
+// complete a plugin.
 func addCompletion(root *cobra.Command, streams Streams) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
@@ -25,9 +26,11 @@ func addCompletion(root *cobra.Command, streams Streams) {
 func newKubectlCompletion(streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "kubectl",
-		Short: "Print the script by which kubectl completes \"kubectl helmop\"",
-		Long: `Print the script by which kubectl, whose own completion must be set up, completes "kubectl helmop": as kubectl_complete-helmop it must be in the
-PATH, as must be ` + programName + `.`,
+		Short: "Print the script with which kubectl completes \"kubectl helmop\"",
+		Long: `Print the script with which kubectl completes "kubectl helmop".
+
+Save it as kubectl_complete-helmop in a directory of the PATH, beside ` + programName + `.
+kubectl's own completion must be set up.`,
 		Example: `  kubectl helmop completion kubectl > ~/.local/bin/kubectl_complete-helmop
   chmod +x ~/.local/bin/kubectl_complete-helmop`,
 		Args: exactArgs(),

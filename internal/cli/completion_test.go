@@ -31,7 +31,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestCompletionScripts holds that they name the program, and that it is called by people as kubectl calls it.
+// TestCompletionScripts holds that the scripts name the program, which people and kubectl call by different names.
 func TestCompletionScripts(t *testing.T) {
 	t.Parallel()
 	b := &bed{T: t}

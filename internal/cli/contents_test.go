@@ -51,7 +51,7 @@ func TestRoundTrip(t *testing.T) {
 			if format == "Plain" {
 				pulledTo = "out/manifests"
 			} else {
-				// What is no object comes back, too.
+				// Files without objects are kept.
 				b.write("dir/fleet.yaml", "defaultNamespace: apps\n")
 				files = b.read(b.path("dir"))
 			}
@@ -128,7 +128,7 @@ func TestDiff(t *testing.T) {
 		}
 	}
 	b.fails(exitNotFound, "none", "diff", before, b.at("none:v1"))
-	b.fails(exitUsage, "names no artifact", "diff", before, b.at("base"))
+	b.fails(exitUsage, "neither a tag nor a digest", "diff", before, b.at("base"))
 	b.write("broken/a.yaml", "a: b: c\n")
 	broken := strings.TrimSpace(b.ok("push", b.path("broken"), b.at("base:broken")))
 	b.fails(exitUsage, "a.yaml", "diff", before, broken)
@@ -152,7 +152,7 @@ func TestDiffOfCharts(t *testing.T) {
 	b.fails(exitUsage, "--values", slices.Concat([]string{"diff"}, references, []string{"-f", b.path("none")})...)
 }
 
-// TestDiffTakesListsApart compares charts with several lists, and objects without names of their own.
+// TestDiffTakesListsApart compares charts with several Lists, and with objects that have only a generateName.
 func TestDiffTakesListsApart(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

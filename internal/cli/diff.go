@@ -24,10 +24,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// contextLines are how many lines are shown around a difference.
+// contextLines is the number of lines shown before and after a difference.
 const contextLines = 3
 
-// diff is the command of this name.
+// diff is the command "diff".
 type diff struct {
 	registryFlags
 	output
@@ -37,7 +37,7 @@ type diff struct {
 	valueFiles         []string
 	streams            Streams
 
-	// mask is the key of the texts that stand for what Secrets hold.
+	// mask is the key of the hashes that replace the values of Secrets.
 	mask []byte
 }
 
@@ -50,10 +50,10 @@ type diffed struct {
 
 // diffedObject is an object that differs.
 type diffedObject struct {
-	// Object is its kind, namespace and name; Change is added, removed or changed.
+	// Object is the kind, namespace and name. Change is "added", "removed" or "changed".
 	Object string `json:"object"`
 	Change string `json:"change"`
-	// Diff is what differs, as a unified diff of YAML.
+	// Diff is a unified diff of the object's YAML.
 	Diff string `json:"diff"`
 }
 
@@ -61,11 +61,12 @@ func newDiff(streams Streams) *cobra.Command {
 	d := &diff{streams: streams, mask: []byte(rand.Text())}
 	cmd := &cobra.Command{
 		Use:   "diff oci://OLD oci://NEW",
-		Short: "Compare the objects of two artifacts, whatever their formats",
-		Long: `Compare the objects that two artifacts install, whatever their formats. Charts are rendered with their own values and those of --values.
+		Short: "Compare the objects of two artifacts",
+		Long: `Compare the objects that two artifacts install. The formats of the artifacts may differ. Charts are rendered
+with their default values and those of --values. Values of Secrets are not shown, only whether they differ.
 
-Exit codes as those of "kubectl diff": 0 no differences, 1 differences, above 1 a failure.`,
-		Example: `  kubectl helmop diff oci://registry.example.com/platform/base:v1 oci://registry.example.com/platform/base:v2`,
+The exit codes are those of "kubectl diff": 0 without differences, 1 with differences, higher on failure.`,
+		Example: `  kubectl helmop diff oci://registry.example.com/base:v1 oci://registry.example.com/base:v2`,
 		Args:    exactArgs("OLD", "NEW"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			differ, err := d.run(cmd, args[0], args[1])
@@ -81,11 +82,13 @@ Exit codes as those of "kubectl diff": 0 no differences, 1 differences, above 1 
 	}
 	d.registryFlags.add(cmd.Flags())
 	d.output.add(cmd.Flags())
-	cmd.Flags().StringVar(&d.release, "release", "release", "Name of the release for which charts are rendered.")
-	cmd.Flags().StringVarP(&d.namespace, "namespace", "n", "default", "Namespace of the release for which charts are rendered.")
-	cmd.Flags().StringSliceVarP(&d.valueFiles, "values", "f", nil, "Files with values for charts; later ones win.")
-	cmd.Flags().StringVar(&d.path, "path", "", "Folder of the artifacts to compare, as spec.source.path of a HelmOp.")
-	cmd.Flags().BoolVar(&d.templates, "templates", false, "Take files that are no charts for templates, as spec.source.templating Helm of a HelmOp.")
+	cmd.Flags().StringVar(&d.release, "release", "release", "Release name to render charts with.")
+	cmd.Flags().StringVarP(&d.namespace, "namespace", "n", "default", "Release namespace to render charts with.")
+	cmd.Flags().StringSliceVarP(&d.valueFiles, "values", "f", nil,
+		"Files with values for charts. Later files take precedence.")
+	cmd.Flags().StringVar(&d.path, "path", "", "Folder of the artifacts to compare, like spec.source.path of a HelmOp.")
+	cmd.Flags().BoolVar(&d.templates, "templates", false,
+		"Render the files of artifacts that are not charts as templates, like spec.source.templating: Helm of a HelmOp.")
 	return cmd
 }
 
@@ -132,10 +135,10 @@ func (d *diff) run(cmd *cobra.Command, before, after string) (bool, error) {
 	})
 }
 
-// objects are those of an artifact as YAML, by their names.
+// objects returns the objects of an artifact as YAML, by name.
 func (d *diff) objects(ctx context.Context, a *remoteArtifact) (map[string]string, error) {
 	defer a.progress.end()
-	// A loader of its own: rendering changes the chart.
+	// Rendering changes the chart, so each artifact has its own loader.
 	loader := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks()))
 	source := a.source()
 	source.Path, source.Templates = d.path, d.templates
@@ -160,7 +163,8 @@ func (d *diff) objects(ctx context.Context, a *remoteArtifact) (map[string]strin
 	return objects, nil
 }
 
-// nameBeside is a name that is not taken: objects of one name, as those with generateName are, have numbers from the second on.
+// nameBeside returns a name that is not taken. The second and later objects of one name, for example with generateName,
+// get a number.
 func nameBeside(taken map[string]string, name string) string {
 	free := name
 	for n := 2; ; n++ {
@@ -171,14 +175,15 @@ func nameBeside(taken map[string]string, name string) string {
 	}
 }
 
-// textOf is an object as YAML. What a Secret holds is not shown, only whether it differs: the output may end in a log.
+// textOf returns an object as YAML. The values of a Secret are replaced by hashes, because the output may end up in a
+// log.
 func (d *diff) textOf(object *unstructured.Unstructured) (string, error) {
 	if object.GetKind() == "Secret" && object.GetAPIVersion() == "v1" {
 		for _, field := range []string{"data", "stringData"} {
 			content, _, _ := unstructured.NestedMap(object.Object, field)
 			for key, value := range content {
 				sum := hmac.New(sha256.New, d.mask)
-				_, _ = fmt.Fprint(sum, value) // a hash takes everything
+				_, _ = fmt.Fprint(sum, value) // writing to a hash never fails
 				content[key] = fmt.Sprintf("*** %.8x", sum.Sum(nil)[:4])
 			}
 			if len(content) > 0 {
@@ -190,7 +195,7 @@ func (d *diff) textOf(object *unstructured.Unstructured) (string, error) {
 	return string(data), err
 }
 
-// readValues lays the values of files over each other.
+// readValues merges the values of files; later files take precedence.
 func readValues(files []string) (map[string]any, error) {
 	merged := map[string]any{}
 	for _, name := range files {
@@ -213,7 +218,7 @@ func union(a, b map[string]string) map[string]string {
 	return both
 }
 
-// compare tells how an object differs.
+// compare returns the difference of an object; false if there is none.
 func compare(name string, before, after map[string]string) (diffedObject, bool) {
 	was, had := before[name]
 	is, has := after[name]
@@ -240,7 +245,7 @@ func compare(name string, before, after map[string]string) (diffedObject, bool) 
 	return changed, true
 }
 
-// lines splits a text for a diff; none has no lines.
+// lines splits a text for a diff.
 func lines(text string) []string {
 	if text == "" {
 		return nil

@@ -24,7 +24,7 @@ const (
 	exitUnreachable = 5
 )
 
-// errDiffers ends "diff" where there are differences, as that of kubectl does.
+// errDiffers makes "diff" exit with 1 if there are differences, like "kubectl diff".
 var errDiffers = errors.New("the artifacts differ")
 
 // usageError is an error in the arguments.
@@ -33,16 +33,16 @@ type usageError struct{ error }
 // Unwrap lets errors.Is and errors.As look into it.
 func (e usageError) Unwrap() error { return e.error }
 
-// diffError is any failure of "diff": 1 says that there are differences.
+// diffError is a failure of "diff". It must not exit with 1, which means that there are differences.
 type diffError struct{ error }
 
 // Unwrap lets errors.Is and errors.As look into it.
 func (e diffError) Unwrap() error { return e.error }
 
-// isQuiet tells errors that need no message.
+// isQuiet is true for errors without a message.
 func isQuiet(err error) bool { return errors.Is(err, errDiffers) }
 
-// exitCode is the exit code for an error.
+// exitCode returns the exit code of an error.
 func exitCode(err error) int {
 	var (
 		usage    usageError
@@ -74,7 +74,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// codesByStatus are the exit codes for what a registry answers.
+// codesByStatus maps HTTP status codes of registries to exit codes.
 var codesByStatus = map[int]int{
 	http.StatusUnauthorized:       exitDenied,
 	http.StatusForbidden:          exitDenied,

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/crane"
 )
 
-// flux is Flux's own client of the registry.
+// flux is Flux's own client for registries.
 func (b *bed) flux() *fluxoci.Client {
 	b.Helper()
 	authorities := x509.NewCertPool()
@@ -28,7 +28,7 @@ func (b *bed) flux() *fluxoci.Client {
 	})
 }
 
-// TestFluxReadsAndIsRead exchanges artifacts with Flux's own library, in both directions.
+// TestFluxReadsAndIsRead exchanges artifacts with Flux's own library in both directions.
 func TestFluxReadsAndIsRead(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

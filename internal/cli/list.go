@@ -18,10 +18,10 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-// lookups is how many tags are resolved at a time.
+// lookups is how many tags are resolved at the same time.
 const lookups = 8
 
-// list is the command of this name.
+// list is the command "list".
 type list struct {
 	registryFlags
 	output
@@ -45,13 +45,13 @@ func newList(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list oci://HOST/REPOSITORY",
 		Aliases: []string{"ls"},
-		Short:   "List the tags of a repository: versions first, the highest on top",
+		Short:   "List the tags of a repository, highest version first",
 		Args:    exactArgs("REPOSITORY"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd, args[0]) },
 	}
 	l.registryFlags.add(cmd.Flags())
 	l.output.add(cmd.Flags())
-	cmd.Flags().BoolVar(&l.digests, "digests", false, "Tell the digest of each tag, which costs a request each.")
+	cmd.Flags().BoolVar(&l.digests, "digests", false, "Show the digest of each tag. This takes one request for each tag.")
 	return cmd
 }
 
@@ -64,7 +64,7 @@ func (l *list) run(cmd *cobra.Command, reference string) error {
 		return err
 	}
 	if at.Reference.Reference != "" {
-		return usageError{fmt.Errorf("%q has a tag or a digest: give the repository", reference)}
+		return usageError{fmt.Errorf("%q has a tag or a digest; give the repository only", reference)}
 	}
 	ctx, cancel := l.bounded(cmd)
 	defer cancel()
@@ -127,7 +127,7 @@ func (l *list) table(out io.Writer, result *listed) error {
 	return table.Flush()
 }
 
-// compareTags orders versions before other tags, higher ones first.
+// compareTags sorts versions before other tags, and higher versions first.
 func compareTags(a, b string) int {
 	left, errLeft := semver.NewVersion(a)
 	right, errRight := semver.NewVersion(b)
@@ -143,7 +143,7 @@ func compareTags(a, b string) int {
 	}
 }
 
-// describe is the descriptor of content.
+// describe returns the descriptor of content.
 func describe(mediaType string, content []byte) ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(content), Size: int64(len(content))}
 }

@@ -17,10 +17,10 @@ import (
 	"oras.land/oras-go/v2/registry/remote/credentials"
 )
 
-// maxPassword is far above what registries take.
+// maxPassword is the largest password that is read, in bytes.
 const maxPassword = 64 << 10
 
-// login is the command of this name.
+// login is the command "login".
 type login struct {
 	registryFlags
 	username string
@@ -32,20 +32,21 @@ func newLogin(streams Streams) *cobra.Command {
 	l := &login{streams: streams}
 	cmd := &cobra.Command{
 		Use:     "login HOST",
-		Short:   "Check a credential and keep it in the Docker configuration, or in its credential helper",
+		Short:   "Check a credential and store it in the Docker configuration or its credential helper",
 		Example: `  printenv TOKEN | kubectl helmop login registry.example.com --username me --password-stdin`,
 		Args:    exactArgs("HOST"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd, args[0]) },
 	}
 	l.registryFlags.add(cmd.Flags())
-	cmd.Flags().StringVarP(&l.username, "username", "u", "", "User name.")
-	cmd.Flags().BoolVar(&l.stdin, "password-stdin", false, "Read the password or token from standard input; default: ask for it.")
+	cmd.Flags().StringVarP(&l.username, "username", "u", "", "Username.")
+	cmd.Flags().BoolVar(&l.stdin, "password-stdin", false,
+		"Read the password or token from standard input (default: prompt for it).")
 	return cmd
 }
 
 func (l *login) run(cmd *cobra.Command, host string) error {
 	if l.username == "" {
-		return usageError{errors.New("--username is missing")}
+		return usageError{errors.New("--username is required")}
 	}
 	password, err := l.password()
 	if err != nil {
@@ -68,11 +69,11 @@ func (l *login) run(cmd *cobra.Command, host string) error {
 	return err
 }
 
-// registry is the way to a registry, without credentials.
+// registry returns a client for a registry, without credentials.
 func (f *registryFlags) registry(host string) (*remote.Registry, error) {
 	reg, err := remote.NewRegistry(strings.TrimPrefix(host, scheme))
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%q is no host of a registry: %w", host, err)}
+		return nil, usageError{fmt.Errorf("%q is not a host name of a registry: %w", host, err)}
 	}
 	plain, err := f.httpClient()
 	if err != nil {
@@ -89,7 +90,8 @@ func (l *login) password() (string, error) {
 	}
 	file, ok := l.streams.In.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return "", usageError{errors.New("there is no terminal to ask for the password: use --password-stdin")}
+		return "", usageError{errors.New(
+			"cannot prompt for the password, because standard input is not a terminal; use --password-stdin")}
 	}
 	_, _ = fmt.Fprint(l.streams.ErrOut, "Password: ")
 	password, err := term.ReadPassword(int(file.Fd()))
@@ -97,18 +99,18 @@ func (l *login) password() (string, error) {
 	return string(password), err
 }
 
-// readPassword reads a password that is all there is to read.
+// readPassword reads a password, which is the whole input except for the last line break.
 func readPassword(in io.Reader) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(in, maxPassword))
 	return strings.TrimRight(string(data), "\r\n"), err
 }
 
-// newLogout is the command "logout".
+// newLogout returns the command "logout".
 func newLogout(streams Streams) *cobra.Command {
 	var flags registryFlags
 	cmd := &cobra.Command{
 		Use:   "logout HOST",
-		Short: "Remove a credential from the Docker configuration, or from its credential helper",
+		Short: "Remove a credential from the Docker configuration or its credential helper",
 		Args:  exactArgs("HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			store, err := flags.credentials()
@@ -122,6 +124,7 @@ func newLogout(streams Streams) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&flags.config, "registry-config", "", "Docker configuration with the credentials (default: that of Docker).")
+	cmd.Flags().StringVar(&flags.config, "registry-config", "",
+		"File with the Docker configuration and its credentials (default: Docker's own).")
 	return cmd
 }

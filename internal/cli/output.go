@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// output is how a result is written.
+// output is the format in which a command prints its result.
 type output string
 
 const (
@@ -22,7 +22,7 @@ const (
 )
 
 func (o *output) add(flags *pflag.FlagSet) {
-	flags.StringVarP((*string)(o), "output", "o", "", "Format of the result: json or yaml; default: text for people.")
+	flags.StringVarP((*string)(o), "output", "o", "", "Output format: json or yaml (default: plain text).")
 }
 
 func (o *output) validate() error {
@@ -30,11 +30,11 @@ func (o *output) validate() error {
 	case outputText, outputJSON, outputYAML:
 		return nil
 	default:
-		return usageError{fmt.Errorf("--output %q is not known; there are json and yaml", string(*o))}
+		return usageError{fmt.Errorf("--output %q is unknown; use json or yaml", string(*o))}
 	}
 }
 
-// write writes a result; text writes it for people.
+// write prints a result. text prints it in the default format.
 func (o *output) write(to io.Writer, result any, text func(io.Writer) error) error {
 	var data []byte
 	var err error

@@ -17,13 +17,13 @@ import (
 	"oras.land/oras-go/v2/content"
 )
 
-// redraw is how often a bar is drawn.
+// redraw is the shortest time between two updates of the bar.
 const redraw = 100 * time.Millisecond
 
-// progress tells of transfers: a bar on a terminal, else a line for each blob that is done.
+// progress shows transfers: as a bar on a terminal, otherwise as a line for each blob.
 type progress struct {
 	out io.Writer
-	// width is that of the terminal; 0 if there is none.
+	// width is the width of the terminal; 0 without a terminal.
 	width int
 
 	mu          sync.Mutex
@@ -32,7 +32,7 @@ type progress struct {
 	drawn       time.Time
 }
 
-// newProgress tells of transfers of so many bytes.
+// newProgress shows the transfer of total bytes.
 func newProgress(out io.Writer, verb string, total int64) *progress {
 	p := &progress{out: out, verb: verb, total: total}
 	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
@@ -43,7 +43,7 @@ func newProgress(out io.Writer, verb string, total int64) *progress {
 	return p
 }
 
-// add tells of bytes that were transferred.
+// add counts transferred bytes.
 func (p *progress) add(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,7 +53,7 @@ func (p *progress) add(n int64) {
 	}
 }
 
-// draw draws the bar over the one before. The caller holds mu.
+// draw draws the bar over the previous one. The caller holds mu.
 func (p *progress) draw() {
 	p.drawn = time.Now()
 	text := fmt.Sprintf("%s %s of %s ", p.verb, sizeOf(p.done), sizeOf(p.total))
@@ -73,7 +73,7 @@ func (p *progress) draw() {
 	_, _ = fmt.Fprintf(p.out, "\r%s[%s]", text, bar)
 }
 
-// sizeOf writes a size in bytes for people.
+// sizeOf formats a size in bytes.
 func sizeOf(n int64) string {
 	switch {
 	case n < 1<<10:
@@ -85,7 +85,7 @@ func sizeOf(n int64) string {
 	}
 }
 
-// blob tells that a blob is done, or was there already.
+// blob prints that a blob was transferred, or existed already.
 func (p *progress) blob(desc ocispec.Descriptor, what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +104,7 @@ func (p *progress) end() {
 	}
 }
 
-// options are those of a copy that is told of.
+// options returns options for a copy whose progress is shown.
 func (p *progress) options(done string) oras.CopyGraphOptions {
 	options := oras.DefaultCopyGraphOptions
 	options.PostCopy = func(_ context.Context, desc ocispec.Descriptor) error {
@@ -119,7 +119,7 @@ func (p *progress) options(done string) oras.CopyGraphOptions {
 	return options
 }
 
-// countedSource is a source of a copy whose reads are told of.
+// countedSource counts the bytes that a copy reads.
 type countedSource struct {
 	content.ReadOnlyStorage
 	progress *progress
@@ -134,7 +134,7 @@ func (t countedSource) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.R
 	return countedReader{from, t.progress}, nil
 }
 
-// countedReader tells what was read.
+// countedReader counts the bytes that are read.
 type countedReader struct {
 	io.ReadCloser
 	progress *progress

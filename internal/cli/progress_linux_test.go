@@ -14,7 +14,7 @@ import (
 	"unsafe"
 )
 
-// terminal opens a terminal: what a program has, and what its user sees of it.
+// terminal opens a pseudo-terminal. It returns the program's side and the user's side.
 func terminal(t *testing.T, columns uint16) (program, user *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -40,10 +40,10 @@ func ioctl(t *testing.T, file *os.File, request uintptr, argument unsafe.Pointer
 	}
 }
 
-// barBegin is how a bar begins, with sizes that need no leading zeros.
+// barBegin is the start of a bar with sizes that need no leading zeros.
 var barBegin = regexp.MustCompile(`^pushing (0|[1-9]\d*)(\.\d)? (B|KiB|MiB) of [1-9]\d*(\.\d)? (B|KiB|MiB) \[`)
 
-// TestProgress holds that a transfer draws a bar on a terminal, and writes lines to all else.
+// TestProgress holds that a transfer draws a bar on a terminal, and prints lines otherwise.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

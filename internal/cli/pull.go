@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 )
 
-// pull is the command of this name.
+// pull is the command "pull".
 type pull struct {
 	registryFlags
 	output
@@ -40,16 +40,17 @@ func newPull(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull oci://HOST/REPOSITORY:TAG|@DIGEST",
 		Short: "Pull an artifact and write its files",
-		Long: `Pull an artifact and write its files into a folder. A Helm chart is written as the archive that it is, unless --untar is set.
+		Long: `Pull an artifact and write its files into a folder. A Helm chart is written as an archive,
+unless --untar is set.
 
-Files that are there already are an error: nothing is overwritten.`,
+Existing files are not overwritten: if one of the files exists, the command fails and writes nothing.`,
 		Args: exactArgs("REFERENCE"),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.run(cmd, args[0]) },
 	}
 	p.registryFlags.add(cmd.Flags())
 	p.output.add(cmd.Flags())
-	cmd.Flags().StringVarP(&p.dir, "dir", "d", ".", "Folder to write to; made if it is not there.")
-	cmd.Flags().BoolVar(&p.untar, "untar", false, "Unpack a chart, into a folder of its name.")
+	cmd.Flags().StringVarP(&p.dir, "dir", "d", ".", "Folder to write to. It is created if it does not exist.")
+	cmd.Flags().BoolVar(&p.untar, "untar", false, "Unpack a chart into a folder with the chart's name.")
 	return cmd
 }
 
@@ -89,7 +90,7 @@ func (p *pull) run(cmd *cobra.Command, reference string) error {
 	})
 }
 
-// files are what is to be written.
+// files returns the files to write.
 func (p *pull) files(ctx context.Context, a *remoteArtifact) (bundle.Format, []bundle.File, error) {
 	source := a.source()
 	format, layers, err := bundle.Detect(source.Manifest, source.Selection)
@@ -118,7 +119,8 @@ func (p *pull) files(ctx context.Context, a *remoteArtifact) (bundle.Format, []b
 	return format, files, err
 }
 
-// writeFiles writes files below a folder. It writes nothing if one of them is there, and nothing outside of the folder.
+// writeFiles writes files into a folder. It writes nothing if one of the files exists, and nothing outside of the
+// folder.
 func writeFiles(dir string, files []bundle.File) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -127,10 +129,11 @@ func writeFiles(dir string, files []bundle.File) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = root.Close() }() // what was written is synced by its own Close
+	defer func() { _ = root.Close() }() // WriteFile has closed the files
 	for _, file := range files {
 		if _, err := root.Lstat(filepath.FromSlash(file.Name)); err == nil {
-			return fmt.Errorf("%s is there already: nothing was written", filepath.Join(dir, file.Name))
+			return fmt.Errorf(
+				"%s exists already: nothing was written; remove it or use another --dir", filepath.Join(dir, file.Name))
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/pack"
 )
 
-// push is the command of this name.
+// push is the command "push".
 type push struct {
 	registryFlags
 	output
@@ -34,7 +34,7 @@ type push struct {
 
 // pushed is the result of "push".
 type pushed struct {
-	// Reference is the artifact by its digest; Tags are those that lead to it.
+	// Reference names the artifact by its digest. Tags point to the artifact.
 	Reference string   `json:"reference"`
 	Digest    string   `json:"digest"`
 	Tags      []string `json:"tags,omitempty"`
@@ -48,15 +48,15 @@ func newPush(streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push DIR|FILE|CHART oci://HOST/REPOSITORY[:TAG]",
 		Short: "Push a chart or Kubernetes objects to a registry",
-		Long: `Push a chart or Kubernetes objects to a registry. Equal content has an equal digest, whenever and wherever it is pushed;
-what --source, --revision, --created and --annotation say is part of it.
+		Long: `Push a chart or Kubernetes objects to a registry. The same content always has the same digest. The values of
+--source, --revision, --created and --annotation are part of the content.
 
 Formats:
-  HelmChart  a Helm chart, from its folder or archive; without TAG, its version is the tag ("_" for "+")
-  Flux       a folder, as "flux push artifact" makes it; with kustomization.yaml if it has one
-  Plain      a plain+v0 bundle: an image with the files in /manifests; no folders
-  Files      a layer for each file, as "oras push" makes of files
-  Fleet      a list of files, as Fleet keeps it`,
+  HelmChart  a Helm chart, from its folder or archive; its tag is its version ("_" for "+")
+  Flux       a folder, with or without a kustomization.yaml, like "flux push artifact"
+  Plain      a plain+v0 bundle: an image with the files in /manifests, without subfolders
+  Files      one layer for each file, like "oras push"
+  Fleet      a list of files, like Fleet's OCI storage`,
 		Example: `  kubectl helmop push ./charts/cni oci://registry.example.com/charts/cni
   kubectl helmop push ./manifests oci://registry.example.com/platform/base:v1 \
     --source "$(git remote get-url origin)" --revision "$(git log -1 --format=%H -- ./manifests)"
@@ -67,12 +67,20 @@ Formats:
 	p.registryFlags.add(cmd.Flags())
 	p.output.add(cmd.Flags())
 	p.sign.add(cmd.Flags())
-	cmd.Flags().StringVar(&p.format, "format", "", "HelmChart, Flux, Plain, Files or Fleet; default: HelmChart for charts, Flux for other folders, Files for a file.")
-	cmd.Flags().StringVar(&p.source, "source", "", "Where the content comes from, for example a Git URL (org.opencontainers.image.source); a credential in it is left out.")
-	cmd.Flags().StringVar(&p.revision, "revision", "", "Revision of the source, for example the last commit to PATH (org.opencontainers.image.revision).")
-	cmd.Flags().StringVar(&p.created, "created", "", "Time to tell in the manifest, as in 2026-05-20T09:00:00Z; default: none, so that the digest stays the same.")
-	cmd.Flags().StringToStringVar(&p.annotations, "annotation", nil, "Further annotations of the manifest, KEY=VALUE.")
-	cmd.Flags().StringSliceVar(&p.tags, "tag", nil, "Further tags.")
+	cmd.Flags().StringVar(&p.format, "format", "",
+		"Format: HelmChart, Flux, Plain, Files or Fleet "+
+			"(default: HelmChart for charts, Flux for other folders, Files for a file).")
+	cmd.Flags().StringVar(&p.source, "source", "",
+		"Source of the content, for example a Git URL (annotation org.opencontainers.image.source). "+
+			"A credential in the URL is removed.")
+	cmd.Flags().StringVar(&p.revision, "revision", "",
+		"Revision of the source, for example the last commit of PATH (annotation org.opencontainers.image.revision).")
+	cmd.Flags().StringVar(&p.created, "created", "",
+		"Creation time to write into the manifest, for example 2026-05-20T09:00:00Z "+
+			"(default: none, so that the same content has the same digest).")
+	cmd.Flags().StringToStringVar(&p.annotations, "annotation", nil,
+		"Additional annotations of the manifest, as KEY=VALUE.")
+	cmd.Flags().StringSliceVar(&p.tags, "tag", nil, "Additional tags.")
 	_ = cmd.RegisterFlagCompletionFunc("format", completeFormats)
 	return cmd
 }
@@ -98,7 +106,8 @@ func (p *push) run(cmd *cobra.Command, path, reference string) error {
 		return err
 	}
 	for _, key := range artifact.Stripped {
-		_, _ = fmt.Fprintf(p.streams.ErrOut, "warning: %s is pushed without the credential in its URL; what files say of it is pushed as it is\n", key)
+		_, _ = fmt.Fprintf(p.streams.ErrOut,
+			"warning: the credential in the URL of %s was removed; files that contain the URL are pushed unchanged\n", key)
 	}
 	tags, err := p.tagsOf(to, artifact)
 	if err != nil {
@@ -133,7 +142,7 @@ func (p *push) run(cmd *cobra.Command, path, reference string) error {
 // validate checks the arguments before anything is read or sent.
 func (p *push) validate(to location) error {
 	if _, err := to.Digest(); err == nil {
-		return usageError{fmt.Errorf("%s has a digest, which is what comes out of a push: give a tag", to.name())}
+		return usageError{fmt.Errorf("%s has a digest, which only the push determines; give a tag", to.name())}
 	}
 	if err := p.sign.validate(); err != nil {
 		return err
@@ -166,18 +175,23 @@ func (p *push) pack(path string) (*pack.Artifact, error) {
 	return pack.Pack(path, options)
 }
 
-// tagsOf are the tags that are to lead to the artifact. That of a chart must be its version, else Helm does not find it.
+// tagsOf returns the tags to set. The tag of a chart must be its version, because Helm looks for the version.
 func (p *push) tagsOf(to location, artifact *pack.Artifact) ([]string, error) {
 	tag := to.Reference.Reference
 	if artifact.Format == bundle.FormatHelmChart {
 		version := strings.ReplaceAll(artifact.Version, "+", "_")
 		if tag != "" && tag != version {
-			return nil, usageError{fmt.Errorf("the tag of chart %s is its version, %s, and not %s; name others with --tag", artifact.Name, version, tag)}
+			return nil, usageError{fmt.Errorf(
+				"the tag of the chart %q must be its version, %s, not %s; use --tag for additional tags",
+				artifact.Name,
+				version,
+				tag,
+			)}
 		}
 		tag = version
 	}
 	if tag == "" && len(p.tags) == 0 {
-		return nil, usageError{fmt.Errorf("%s has no tag: write %s:TAG", to.name(), to.name())}
+		return nil, usageError{fmt.Errorf("%s has no tag; use %s:TAG", to.name(), to.name())}
 	}
 	var tags []string
 	for _, name := range append([]string{tag}, p.tags...) {
@@ -194,25 +208,33 @@ func (p *push) tagsOf(to location, artifact *pack.Artifact) ([]string, error) {
 	return tags, nil
 }
 
-// upload copies an artifact to its repository, signs it if there is somebody to, and sets the tags last: whoever follows them finds it
-// whole, and signed. It returns the digest of the manifest of the signature, empty if nobody signs.
-func (s *signer) upload(ctx context.Context, streams Streams, repository *remote.Repository, artifact *pack.Artifact, tags []string) (string, error) {
+// upload copies an artifact to its repository, signs it if there is a key, and sets the tags last. Clients that follow
+// a tag therefore find the artifact complete and signed. It returns the digest of the signature's manifest; empty
+// without a key.
+func (s *signer) upload(
+	ctx context.Context,
+	streams Streams,
+	repository *remote.Repository,
+	artifact *pack.Artifact,
+	tags []string,
+) (string, error) {
 	if err := transfer(ctx, streams, repository, artifact); err != nil {
 		return "", err
 	}
 	made, err := s.sign(ctx, repository, artifact.Manifest.Descriptor)
 	if err != nil {
-		return "", fmt.Errorf("%s is pushed, but not signed, and no tag leads to it: %w", artifact.Manifest.Digest, err)
+		return "", fmt.Errorf("%s was pushed, but neither signed nor tagged: %w", artifact.Manifest.Digest, err)
 	}
 	for _, tag := range tags {
-		if err := repository.PushReference(ctx, artifact.Manifest.Descriptor, bytes.NewReader(artifact.Manifest.Content), tag); err != nil {
+		manifest := bytes.NewReader(artifact.Manifest.Content)
+		if err := repository.PushReference(ctx, artifact.Manifest.Descriptor, manifest, tag); err != nil {
 			return "", fmt.Errorf("tag %s: %w", tag, err)
 		}
 	}
 	return made, nil
 }
 
-// transfer copies an artifact to its repository, content before what names it.
+// transfer copies an artifact to its repository: blobs first, then the manifest.
 func transfer(ctx context.Context, streams Streams, repository *remote.Repository, artifact *pack.Artifact) error {
 	staged := memory.New()
 	total := artifact.Manifest.Size

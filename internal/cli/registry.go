@@ -27,63 +27,67 @@ import (
 
 const scheme = "oci://"
 
-// registryFlags are how registries are reached.
+// registryFlags are the flags for access to registries.
 type registryFlags struct {
 	plainHTTP bool
 	caFile    string
 	config    string
 	timeout   time.Duration
-	// as is the credential instead of those of the Docker configuration; nil is none.
+	// as returns the credentials to use instead of the Docker configuration; nil to use the Docker configuration.
 	as auth.CredentialFunc
 }
 
 func (f *registryFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.plainHTTP, "plain-http", false, "Talk HTTP to the registry instead of HTTPS.")
-	flags.StringVar(&f.caFile, "ca-file", "", "File with PEM certificates of authorities to trust beside the system's.")
-	flags.StringVar(&f.config, "registry-config", "", "Docker configuration with the credentials (default: that of Docker).")
-	flags.DurationVar(&f.timeout, "timeout", 10*time.Minute, "How long the whole command may take; 0 is without end.")
+	flags.BoolVar(&f.plainHTTP, "plain-http", false, "Use HTTP instead of HTTPS.")
+	flags.StringVar(&f.caFile, "ca-file", "",
+		"File with PEM certificates of CAs to trust in addition to the system's CAs.")
+	flags.StringVar(&f.config, "registry-config", "",
+		"File with the Docker configuration and its credentials (default: Docker's own).")
+	flags.DurationVar(&f.timeout, "timeout", 10*time.Minute, "Time limit for the whole command. 0 means no limit.")
 }
 
-// bounded is a context that ends after the timeout.
+// bounded returns a context that ends after the timeout.
 func (f *registryFlags) bounded(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 	if f.timeout <= 0 {
 		return context.WithCancel(cmd.Context())
 	}
-	return context.WithTimeoutCause(cmd.Context(), f.timeout, fmt.Errorf("not done after %s (--timeout): %w", f.timeout, context.DeadlineExceeded))
+	return context.WithTimeoutCause(cmd.Context(), f.timeout, fmt.Errorf(
+		"not finished after %s (--timeout): %w", f.timeout, context.DeadlineExceeded))
 }
 
-// location is a reference as users write it: oci://host/repository, :tag or @digest.
+// location is a reference as users write it: oci://host/repository, with an optional :tag or @digest.
 type location struct{ registry.Reference }
 
-// parseLocation reads a reference. What names neither a tag nor a digest has an empty Reference.
+// parseLocation parses a reference. Without a tag and a digest, its Reference is empty.
 func parseLocation(text string) (location, error) {
 	bare, ok := strings.CutPrefix(text, scheme)
 	if !ok {
-		return location{}, usageError{fmt.Errorf("%q does not begin with %s", text, scheme)}
+		return location{}, usageError{fmt.Errorf("%q does not start with %s", text, scheme)}
 	}
 	ref, err := registry.ParseReference(bare)
 	if err != nil {
-		return location{}, usageError{fmt.Errorf("%q is no reference of the form %shost/repository[:tag|@digest]: %w", text, scheme, err)}
+		return location{}, usageError{fmt.Errorf(
+			"%q is not a reference of the form %shost/repository[:tag|@digest]: %w", text, scheme, err)}
 	}
 	return location{ref}, nil
 }
 
-// parseArtifact reads a reference that must name an artifact.
+// parseArtifact parses a reference that must have a tag or a digest.
 func parseArtifact(text string) (location, error) {
 	l, err := parseLocation(text)
 	if err == nil && l.Reference.Reference == "" {
-		err = usageError{fmt.Errorf("%q names no artifact: add :tag or @digest", text)}
+		err = usageError{fmt.Errorf("%q has neither a tag nor a digest; add :tag or @digest", text)}
 	}
 	return l, err
 }
 
-// name is the repository without a tag.
+// name returns the repository without tag and digest.
 func (l location) name() string { return scheme + l.Registry + "/" + l.Repository }
 
-// pinned is the reference with a digest.
+// pinned returns the repository with a digest.
 func (l location) pinned(digest string) string { return l.name() + "@" + digest }
 
-// repository is the way to the repository of a location.
+// repository returns a client for the repository of a location.
 func (f *registryFlags) repository(l location) (*remote.Repository, error) {
 	client, err := f.client()
 	if err != nil {
@@ -93,7 +97,7 @@ func (f *registryFlags) repository(l location) (*remote.Repository, error) {
 	return repository, nil
 }
 
-// client sends requests with the credentials of the Docker configuration.
+// client returns a client that uses the credentials of the Docker configuration.
 func (f *registryFlags) client() (*auth.Client, error) {
 	plain, err := f.httpClient()
 	if err != nil {
@@ -112,7 +116,8 @@ func (f *registryFlags) client() (*auth.Client, error) {
 	return client, nil
 }
 
-// credentials is the Docker configuration. Passwords are written into it where there is no credential helper, as Docker does.
+// credentials returns the store of the Docker configuration. Like Docker, it stores passwords in the file if there is
+// no credential helper.
 func (f *registryFlags) credentials() (credentials.Store, error) {
 	options := credentials.StoreOptions{AllowPlaintextPut: true, DetectDefaultNativeStore: true}
 	if f.config != "" {
@@ -124,7 +129,7 @@ func (f *registryFlags) credentials() (credentials.Store, error) {
 func (f *registryFlags) httpClient() (*http.Client, error) {
 	transport, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
-		return nil, errors.New("the default transport of this program was replaced")
+		return nil, errors.New("internal error: http.DefaultTransport was replaced")
 	}
 	transport = transport.Clone()
 	transport.ResponseHeaderTimeout = 30 * time.Second
@@ -138,7 +143,7 @@ func (f *registryFlags) httpClient() (*http.Client, error) {
 	return &http.Client{Transport: retry.NewTransport(transport)}, nil
 }
 
-// withAuthorities are the system's authorities and those of a file.
+// withAuthorities returns the CAs of the system and those of a file.
 func withAuthorities(file string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {
@@ -149,7 +154,7 @@ func withAuthorities(file string) (*x509.CertPool, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, usageError{fmt.Errorf("--ca-file: %s has no certificate", file)}
+		return nil, usageError{fmt.Errorf("--ca-file: %s contains no certificate", file)}
 	}
 	return pool, nil
 }

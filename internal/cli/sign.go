@@ -31,7 +31,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 )
 
-// How cosign 3 stores a signature: a Sigstore bundle, in a manifest that refers to what is signed.
+// Formats of a signature by cosign 3: a Sigstore bundle, in a manifest whose subject is the signed manifest.
 // https://github.com/sigstore/cosign/blob/main/specs/BUNDLE_SPEC.md
 const (
 	bundleMediaType     = "application/vnd.dev.sigstore.bundle.v0.3+json"
@@ -41,56 +41,58 @@ const (
 	contentAnnotation   = "dev.sigstore.bundle.content"
 	predicateAnnotation = "dev.sigstore.bundle.predicateType"
 
-	// maxSignature bounds a signature that is read, in bytes, and maxSignatures how many are.
+	// maxSignature is the largest signature that is read, in bytes. maxSignatures is how many are read.
 	maxSignature  = 1 << 20
 	maxSignatures = 64
 
-	// passwordVariable has the password of the key, as with cosign.
+	// passwordVariable is the environment variable with the password of the key, as with cosign.
 	passwordVariable = "COSIGN_PASSWORD"
 )
 
-// signFlags are how a push is signed.
+// signFlags are the flags for signing.
 type signFlags struct {
 	enabled bool
 	key     string
 }
 
 func (f *signFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.enabled, "sign", false, "Sign what was pushed as cosign does, with --key.")
-	flags.StringVar(&f.key, "key", "", "File with the private key to sign with, of \"cosign generate-key-pair\" or PKCS #8; its password is read from "+
-		passwordVariable+", or asked for.")
+	flags.BoolVar(&f.enabled, "sign", false, "Sign the pushed artifact like cosign, with --key.")
+	flags.StringVar(&f.key, "key", "",
+		"File with the private key for --sign, from \"cosign generate-key-pair\" or in PKCS #8. "+
+			"Its password is read from "+passwordVariable+" or prompted for.")
 }
 
 func (f *signFlags) validate() error {
 	switch {
 	case f.enabled && f.key == "":
-		return usageError{errors.New("--sign needs --key")}
+		return usageError{errors.New("--sign requires --key")}
 	case !f.enabled && f.key != "":
-		return usageError{errors.New("--key without --sign")}
+		return usageError{errors.New("--key requires --sign")}
 	default:
 		return nil
 	}
 }
 
-// signer signs what is pushed; nil is nobody.
+// signer signs what is pushed. A nil signer does not sign.
 type signer struct{ key crypto.PrivateKey }
 
-// signer reads the key, so that one that cannot be used is known before anything is pushed.
+// signer reads the key. It runs before anything is pushed, so that an unusable key fails early.
 func (f *signFlags) signer(streams Streams) (*signer, error) {
 	if !f.enabled {
 		return nil, nil
 	}
 	key, err := f.privateKey(streams)
 	if err != nil {
-		return nil, fmt.Errorf("nothing is pushed: --key: %w", err)
+		return nil, fmt.Errorf("--key: %w: nothing was pushed", err)
 	}
 	if _, err := signature.LoadDefaultSigner(key); err != nil {
-		return nil, fmt.Errorf("nothing is pushed: --key: %s: %w", f.key, err)
+		return nil, fmt.Errorf("--key: %s: %w: nothing was pushed", f.key, err)
 	}
 	return &signer{key}, nil
 }
 
-// sign signs a manifest and stores the signature beside it. It returns the digest of the manifest of the signature, empty if nobody signs.
+// sign signs a manifest and stores the signature beside it. It returns the digest of the signature's manifest; empty
+// for a nil signer.
 func (s *signer) sign(ctx context.Context, repository *remote.Repository, subject ocispec.Descriptor) (string, error) {
 	if s == nil {
 		return "", nil
@@ -106,11 +108,15 @@ func (s *signer) sign(ctx context.Context, repository *remote.Repository, subjec
 	return pushBundle(ctx, repository, bundle, subject)
 }
 
-// signature looks for a signature by the key that is there already: a pipeline signs what has not changed again and again. It returns the
-// digest of its manifest, empty if there is none.
-func (s *signer) signature(ctx context.Context, repository *remote.Repository, subject ocispec.Descriptor) (known string, err error) {
+// signature looks for an existing signature by this key, so that a pipeline that pushes unchanged content does not add
+// signatures. It returns the digest of the signature's manifest; empty if there is none.
+func (s *signer) signature(
+	ctx context.Context,
+	repository *remote.Repository,
+	subject ocispec.Descriptor,
+) (known string, err error) {
 	var referrers []ocispec.Descriptor
-	// Some registries tell the type of the configuration for that of the artifact.
+	// The filter by type is not used: some registries report the configuration's type as the type of the artifact.
 	err = repository.Referrers(ctx, subject, "", func(page []ocispec.Descriptor) error {
 		referrers = append(referrers, page...)
 		return nil
@@ -119,7 +125,7 @@ func (s *signer) signature(ctx context.Context, repository *remote.Repository, s
 		return "", err
 	}
 	for _, referrer := range referrers[:min(len(referrers), maxSignatures)] {
-		// One that cannot be read, or is another's, is none of ours.
+		// Signatures that are unreadable or made with another key are skipped.
 		if s.hasSigned(ctx, repository, referrer, subject) {
 			return referrer.Digest.String(), nil
 		}
@@ -127,8 +133,12 @@ func (s *signer) signature(ctx context.Context, repository *remote.Repository, s
 	return "", nil
 }
 
-// hasSigned tells whether a manifest is that of a signature by the key.
-func (s *signer) hasSigned(ctx context.Context, repository *remote.Repository, referrer, subject ocispec.Descriptor) bool {
+// hasSigned is true if a manifest is a signature of the subject by the key.
+func (s *signer) hasSigned(
+	ctx context.Context,
+	repository *remote.Repository,
+	referrer, subject ocispec.Descriptor,
+) bool {
 	var manifest ocispec.Manifest
 	found := &protobundle.Bundle{}
 	text, err := fetchSmall(ctx, repository, referrer)
@@ -140,7 +150,8 @@ func (s *signer) hasSigned(ctx context.Context, repository *remote.Repository, r
 	}
 	envelope := found.GetDsseEnvelope()
 	statement, err := statementOf(subject)
-	if err != nil || envelope == nil || len(envelope.GetSignatures()) != 1 || !bytes.Equal(envelope.GetPayload(), statement) {
+	if err != nil || envelope == nil || len(envelope.GetSignatures()) != 1 ||
+		!bytes.Equal(envelope.GetPayload(), statement) {
 		return false
 	}
 	signer, err := signature.LoadDefaultSigner(s.key)
@@ -155,10 +166,13 @@ func (s *signer) hasSigned(ctx context.Context, repository *remote.Repository, r
 	if err != nil {
 		return false
 	}
-	return verifier.VerifySignature(bytes.NewReader(envelope.GetSignatures()[0].GetSig()), bytes.NewReader(dsse.PAE(statementMediaType, statement))) == nil
+	return verifier.VerifySignature(
+		bytes.NewReader(envelope.GetSignatures()[0].GetSig()),
+		bytes.NewReader(dsse.PAE(statementMediaType, statement)),
+	) == nil
 }
 
-// fetchSmall reads what has at most maxSignature bytes.
+// fetchSmall reads content of at most maxSignature bytes.
 func fetchSmall(ctx context.Context, repository *remote.Repository, desc ocispec.Descriptor) ([]byte, error) {
 	if desc.Size > maxSignature {
 		return nil, errdef.ErrSizeExceedsLimit
@@ -166,7 +180,7 @@ func fetchSmall(ctx context.Context, repository *remote.Repository, desc ocispec
 	return content.FetchAll(ctx, repository, desc)
 }
 
-// privateKey reads the key, and asks for its password where it needs one.
+// privateKey reads the key. It reads the password from the environment or the terminal if the key is encrypted.
 func (f *signFlags) privateKey(streams Streams) (crypto.PrivateKey, error) {
 	data, err := os.ReadFile(f.key)
 	if err != nil {
@@ -174,7 +188,7 @@ func (f *signFlags) privateKey(streams Streams) (crypto.PrivateKey, error) {
 	}
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return nil, fmt.Errorf("%s is no PEM file", f.key)
+		return nil, fmt.Errorf("%s is not a PEM file", f.key)
 	}
 	der := block.Bytes
 	switch block.Type {
@@ -184,11 +198,11 @@ func (f *signFlags) privateKey(streams Streams) (crypto.PrivateKey, error) {
 			return nil, err
 		}
 		if der, err = encrypted.Decrypt(block.Bytes, password); err != nil {
-			return nil, fmt.Errorf("%s: the password is wrong (%s), or the key is broken", f.key, passwordVariable)
+			return nil, fmt.Errorf("%s: the password in %s is wrong, or the key is damaged", f.key, passwordVariable)
 		}
 	case "PRIVATE KEY":
 	default:
-		return nil, fmt.Errorf("%s holds %q, and no private key of cosign or PKCS #8", f.key, block.Type)
+		return nil, fmt.Errorf("%s holds a block %q, which is not a private key of cosign or PKCS #8", f.key, block.Type)
 	}
 	key, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {
@@ -203,7 +217,8 @@ func keyPassword(streams Streams) ([]byte, error) {
 	}
 	file, ok := streams.In.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return nil, fmt.Errorf("the key needs a password: set %s", passwordVariable)
+		return nil, fmt.Errorf(
+			"the key is encrypted, and there is no terminal to prompt for its password; set %s", passwordVariable)
 	}
 	_, _ = fmt.Fprint(streams.ErrOut, "Password of the key: ")
 	password, err := term.ReadPassword(int(file.Fd()))
@@ -211,7 +226,7 @@ func keyPassword(streams Streams) ([]byte, error) {
 	return password, err
 }
 
-// signedBundle is a bundle with a signed statement about a manifest.
+// signedBundle returns a bundle with a signed statement about a manifest.
 func signedBundle(key crypto.PrivateKey, subject ocispec.Descriptor) (*protobundle.Bundle, error) {
 	signer, err := signature.LoadDefaultSigner(key)
 	if err != nil {
@@ -236,7 +251,9 @@ func signedBundle(key crypto.PrivateKey, subject ocispec.Descriptor) (*protobund
 	return &protobundle.Bundle{
 		MediaType: bundleMediaType,
 		VerificationMaterial: &protobundle.VerificationMaterial{
-			Content: &protobundle.VerificationMaterial_PublicKey{PublicKey: &protocommon.PublicKeyIdentifier{Hint: fmt.Sprintf("%x", hint)}},
+			Content: &protobundle.VerificationMaterial_PublicKey{
+				PublicKey: &protocommon.PublicKeyIdentifier{Hint: fmt.Sprintf("%x", hint)},
+			},
 		},
 		Content: &protobundle.Bundle_DsseEnvelope{DsseEnvelope: &protodsse.Envelope{
 			Payload: statement, PayloadType: statementMediaType, Signatures: []*protodsse.Signature{{Sig: signed}},
@@ -244,26 +261,35 @@ func signedBundle(key crypto.PrivateKey, subject ocispec.Descriptor) (*protobund
 	}, nil
 }
 
-// statementOf is what is signed about a manifest.
+// statementOf returns the statement about a manifest that is signed.
 func statementOf(subject ocispec.Descriptor) ([]byte, error) {
 	return json.Marshal(map[string]any{
-		"_type":         statementType,
-		"subject":       []any{map[string]any{"digest": map[string]string{subject.Digest.Algorithm().String(): subject.Digest.Encoded()}}},
+		"_type": statementType,
+		"subject": []any{
+			map[string]any{"digest": map[string]string{subject.Digest.Algorithm().String(): subject.Digest.Encoded()}},
+		},
 		"predicateType": signPredicate,
 		"predicate":     map[string]any{},
 	})
 }
 
-// pushBundle stores a bundle as a referrer. Where the registry keeps no list of those, it is kept under a tag, as the distribution
-// specification has it.
-func pushBundle(ctx context.Context, repository *remote.Repository, bundle *protobundle.Bundle, subject ocispec.Descriptor) (string, error) {
+// pushBundle stores a bundle as a referrer. If the registry has no API for referrers, the client stores it under the
+// tag that the distribution specification defines.
+func pushBundle(
+	ctx context.Context,
+	repository *remote.Repository,
+	bundle *protobundle.Bundle,
+	subject ocispec.Descriptor,
+) (string, error) {
 	data, err := protojson.Marshal(bundle)
 	if err != nil {
 		return "", err
 	}
 	layer := describe(bundleMediaType, data)
 	manifest := ocispec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: bundleMediaType,
+		Versioned: specs.Versioned{
+			SchemaVersion: 2,
+		}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: bundleMediaType,
 		Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer}, Subject: &subject,
 		Annotations: map[string]string{contentAnnotation: "dsse-envelope", predicateAnnotation: signPredicate},
 	}

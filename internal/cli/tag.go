@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// tag is the command of this name.
+// tag is the command "tag".
 type tag struct {
 	registryFlags
 	output
@@ -28,7 +28,7 @@ func newTag(streams Streams) *cobra.Command {
 	t := &tag{streams: streams}
 	cmd := &cobra.Command{
 		Use:     "tag oci://HOST/REPOSITORY:TAG|@DIGEST TAG...",
-		Short:   "Let further tags lead to an artifact",
+		Short:   "Add tags to an artifact",
 		Example: `  kubectl helmop tag oci://registry.example.com/platform/base:v1.2.3 production`,
 		Args:    minArgs(-1, "REFERENCE", "TAG"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return t.run(cmd, args[0], args[1:]) },

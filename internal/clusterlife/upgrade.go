@@ -136,7 +136,7 @@ func JudgeUpgrade(cluster *clusterv1.Cluster, s UpgradeState) UpgradeVerdict {
 	if !s.Wanted || !cluster.Spec.Topology.IsDefined() {
 		if s.Held && !known.since.IsZero() {
 			return UpgradeVerdict{Event: addonsv1.ClusterUpgradeReleasedEvent,
-				Message: fmt.Sprintf("The upgrade to %s is not held any more: the release is ending, or beforeClusterUpgrade was removed", known.version)}
+				Message: fmt.Sprintf("The upgrade to %s is no longer held: the release is being deleted, or beforeClusterUpgrade was removed", known.version)}
 		}
 		return UpgradeVerdict{}
 	}
@@ -165,24 +165,24 @@ func judgeEnded(cluster *clusterv1.Cluster, s UpgradeState, running string) Upgr
 	verdict := UpgradeVerdict{Held: true, Value: upgradeHold{version: running}.String()}
 	known := parseUpgradeHold(s.Value)
 	begun := !known.since.IsZero()
-	// A control plane that is yet to serve is made with what is wanted.
+	// A control plane that is not initialized yet is created with the desired version.
 	reached := begun && render.NewerVersion(known.version, running) == ""
 	wentOn := apiutil.IsInitialized(cluster) && (reached || !begun && render.NewerVersion(running, known.version) != "")
 	switch {
 	case !s.Held:
 	case wentOn:
 		verdict.Event, verdict.Warning = addonsv1.ClusterUpgradeReleasedEvent, true
-		verdict.Message = fmt.Sprintf("The control plane runs %s although its upgrade was to be held: the annotation was taken away for a moment, "+
-			"or Cluster API does not heed it, which takes its feature gate RuntimeSDK", running)
+		verdict.Message = fmt.Sprintf("The control plane runs %s although its upgrade was held: the annotation was removed for a moment, "+
+			"or Cluster API ignores it because its feature gate RuntimeSDK is off", running)
 	case begun && !reached:
 		verdict.Event = addonsv1.ClusterUpgradeReleasedEvent
-		verdict.Message = fmt.Sprintf("The upgrade to %s is not held any more: it is not asked for any more", known.version)
+		verdict.Message = fmt.Sprintf("The upgrade to %s is no longer held: it is no longer requested", known.version)
 	}
 	return verdict
 }
 
-// judgeUnheld decides while an upgrade is to come and the annotation does not stand. It is too late then, for Cluster API may have begun;
-// and whoever took the annotation away wants the upgrade.
+// judgeUnheld decides while an upgrade is pending and the annotation is not set. It does not set the annotation, because Cluster API may have begun
+// the upgrade, and a user who removed the annotation wants the upgrade.
 func judgeUnheld(s UpgradeState, upcoming string) UpgradeVerdict {
 	verdict := UpgradeVerdict{Released: upcoming}
 	if s.Released == upcoming {
@@ -190,22 +190,22 @@ func judgeUnheld(s UpgradeState, upcoming string) UpgradeVerdict {
 	}
 	if why := s.Unready(upcoming); why != "" {
 		verdict.Event, verdict.Warning = addonsv1.ClusterUpgradeReleasedEvent, true
-		verdict.Message = fmt.Sprintf("The upgrade to %s is not held, though the release is not as it needs it: the annotation that holds upgrades "+
-			"did not stand when this one was asked for, or was taken away: %s", upcoming, why)
+		verdict.Message = fmt.Sprintf("The upgrade to %s is not held, although the release is not ready for it: the annotation that holds upgrades "+
+			"was not set when the upgrade was requested, or was removed: %s", upcoming, why)
 	}
 	return verdict
 }
 
-// judgePending decides while an upgrade is to come and the annotation stands.
+// judgePending decides while an upgrade is pending and the annotation is set.
 func judgePending(s UpgradeState, known upgradeHold, upcoming string) UpgradeVerdict {
 	why := s.Unready(upcoming)
 	if why == "" {
 		return UpgradeVerdict{Released: upcoming, Event: addonsv1.ClusterUpgradeReleasedEvent,
-			Message: fmt.Sprintf("The upgrade to %s may go on: the release is as it needs it", upcoming)}
+			Message: fmt.Sprintf("The upgrade to %s can continue: the release is ready for it", upcoming)}
 	}
 	if known.since.IsZero() || known.version != upcoming || IsAhead(known.since, s.Now) {
 		return UpgradeVerdict{Held: true, Value: upgradeHold{version: upcoming, since: s.Now}.String(), Event: addonsv1.ClusterUpgradeHeldEvent,
-			Message: fmt.Sprintf("The upgrade to %s waits, for at most %s, until the release is as it needs it: %s", upcoming, s.Timeout, why), RequeueAfter: s.Timeout}
+			Message: fmt.Sprintf("The upgrade to %s waits for at most %s until the release is ready for it: %s", upcoming, s.Timeout, why), RequeueAfter: s.Timeout}
 	}
 	since := known.since
 	if s.Resumed.After(since) {
@@ -216,7 +216,7 @@ func judgePending(s UpgradeState, known upgradeHold, upcoming string) UpgradeVer
 		return UpgradeVerdict{Held: true, Value: s.Value, RequeueAfter: rest}
 	}
 	return UpgradeVerdict{Released: upcoming, Event: addonsv1.ClusterUpgradeReleasedEvent, Warning: true,
-		Message: fmt.Sprintf("The upgrade to %s was held for %s and goes on though the release is not as it needs it: %s", upcoming, s.Timeout, why)}
+		Message: fmt.Sprintf("The upgrade to %s was held for %s and continues, although the release is not ready for it: %s", upcoming, s.Timeout, why)}
 }
 
 // UnreadyFor tells why a release, nil if there is none, is not as a version of Kubernetes to come needs it; empty if it is.

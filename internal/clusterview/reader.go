@@ -179,9 +179,9 @@ func objectError(subject string, err error) error {
 	var unreadable *kindcache.UnreadableError
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("the %s does not exist: the Cluster refers to it, create it or correct the reference", subject)
+		return fmt.Errorf("the %s does not exist, but the Cluster refers to it; create it or correct the reference", subject)
 	case errors.As(err, &unreadable):
-		return fmt.Errorf("the %s cannot be read: %s; give the manager list and watch on its kind by a ClusterRole"+
+		return fmt.Errorf("the %s cannot be read: %s; allow the manager to list and watch its kind with a ClusterRole"+
 			" with the label addons.cluster.x-k8s.io/aggregate-to-helmop-manager: \"true\"", subject, unreadable.Reason)
 	default:
 		return fmt.Errorf("reading the %s: %w", subject, err)

@@ -42,9 +42,9 @@ func TestKindThatCannotBeRead(t *testing.T) {
 	}{
 		"forbidden": {
 			err:  &kindcache.UnreadableError{Kind: kind, Reason: "the manager may not list exampleclusters.infrastructure.example"},
-			want: "cannot be read: the manager may not list exampleclusters.infrastructure.example; give the manager list and watch on its kind",
+			want: "cannot be read: the manager may not list exampleclusters.infrastructure.example; allow the manager to list and watch its kind",
 		},
-		"too many": {err: kindcache.ErrTooMany, want: "delete Clusters, or correct their references"},
+		"too many": {err: kindcache.ErrTooMany, want: "delete Clusters or correct their references"},
 		"pending":  {err: kindcache.ErrPending, want: "its kind is being read for the first time", isPending: true},
 	} {
 		objects := NewReader(failingReader{err: fmt.Errorf("reading: %w", tc.err)})

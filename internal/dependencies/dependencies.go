@@ -62,7 +62,7 @@ func Unsettled(helmOp *addonsv1.HelmOp) string {
 	}
 	rolledOut := conditions.Get(helmOp, addonsv1.RolledOutCondition)
 	if rolledOut == nil || rolledOut.ObservedGeneration != helmOp.Generation {
-		return "has changed and is about to be looked at"
+		return "has changed and has not been reconciled yet"
 	}
 	source, err := apiutil.SourceDigest(&helmOp.Spec.Source)
 	if err == nil && (helmOp.Status.Artifact == nil || helmOp.Status.Artifact.SourceDigest != source) {
@@ -89,16 +89,17 @@ func (d *Dependency) Unmet(cluster metav1.Object, release *addonsv1.HelmOpReleas
 	case release == nil:
 		return fmt.Sprintf("HelmOp %s has no release in %s yet", d.Name, apiutil.PlaceOf(cluster))
 	case !release.DeletionTimestamp.IsZero():
-		return fmt.Sprintf("the release of HelmOp %s is ending", d.Name)
+		return fmt.Sprintf("the release of HelmOp %s is being deleted", d.Name)
 	case d.unsettled != "":
 		return fmt.Sprintf("HelmOp %s %s", d.Name, d.unsettled)
 	case d.isOutdated(release):
-		return fmt.Sprintf("HelmOp %s has yet to tell %s of its revision %d", d.Name, apiutil.PlaceOf(cluster), d.HelmOp.Status.Rollout.Revision)
+		return fmt.Sprintf("HelmOp %s has not assigned revision %d to %s yet",
+			d.Name, d.HelmOp.Status.Rollout.Revision, apiutil.PlaceOf(cluster))
 	}
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	switch {
 	case ready == nil || ready.ObservedGeneration != release.Generation:
-		return fmt.Sprintf("the release of HelmOp %s is about to be looked at", d.Name)
+		return fmt.Sprintf("the release of HelmOp %s has not been checked yet", d.Name)
 	case ready.Status != metav1.ConditionTrue:
 		return fmt.Sprintf("the release of HelmOp %s is not Ready: %s: %s", d.Name, ready.Reason, ready.Message)
 	case d.ReadyExpr == "":
@@ -106,7 +107,7 @@ func (d *Dependency) Unmet(cluster metav1.Object, release *addonsv1.HelmOpReleas
 	}
 	switch truth, err := isReadyBy(d.ReadyExpr, release); {
 	case err != nil:
-		return fmt.Sprintf("readyExpr for HelmOp %s has no answer: %v", d.Name, err)
+		return fmt.Sprintf("readyExpr for HelmOp %s cannot be evaluated: %v", d.Name, err)
 	case !truth:
 		return fmt.Sprintf("readyExpr for HelmOp %s is false", d.Name)
 	default:
@@ -275,7 +276,7 @@ func CycleMessage(path []string) string {
 	if len(path) > maxCyclePath {
 		shown = append(slices.Clone(path[:maxCyclePath-1]), "…", path[len(path)-1])
 	}
-	return "the HelmOps depend on each other in a circle, so that none can come first: " + strings.Join(shown, " → ") +
+	return "the HelmOps have a dependency cycle: " + strings.Join(shown, " → ") +
 		"; take one of them out of dependsOn"
 }
 

@@ -47,7 +47,7 @@ func ReadDependency(ctx context.Context, live client.Reader, shard, namespace st
 	other.SetGroupVersionKind(addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))
 	ok, err := Exists(ctx, live, client.ObjectKey{Namespace: namespace, Name: named.Name}, other)
 	if ok && !apiutil.IsOfShard(other, shard) {
-		d.otherShard = fmt.Sprintf("HelmOp %s is %s: dependsOn works within a shard only", named.Name, apiutil.ShardTitle(other))
+		d.otherShard = fmt.Sprintf("HelmOp %s is %s; dependsOn works within one shard only", named.Name, apiutil.ShardTitle(other))
 	}
 	return d, err
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // ErrRefused is wrapped by the errors of connections that are refused.
-var ErrRefused = errors.New("the address is loopback, link-local or another of the manager's own machine or cloud, which is not connected to")
+var ErrRefused = errors.New("connections to loopback and link-local addresses, and to those of the manager's own machine or cloud, are refused")
 
 // metadata are the addresses beside the link-local ones at which clouds tell
 // machines their secrets: AWS's in IPv6, Google's, Alibaba's, Azure's, Oracle's.

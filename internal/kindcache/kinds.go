@@ -43,12 +43,12 @@ const (
 	syncPoll = 20 * time.Millisecond
 )
 
-// ErrPending says that a kind is being read for the first time.
+// ErrPending is returned while the objects of a kind are listed for the first time.
 var ErrPending = errors.New("its kind is being read for the first time")
 
-// ErrTooMany says that no more kinds are read.
-var ErrTooMany = fmt.Errorf("the Clusters refer to too many kinds: the manager reads %d at most, and one namespace leaves some of these to others;"+
-	" delete Clusters, or correct their references", maxKinds)
+// ErrTooMany is returned when the limit of kinds is reached.
+var ErrTooMany = fmt.Errorf("the Clusters refer to too many kinds: the manager reads at most %d, of which one namespace can use a part;"+
+	" delete Clusters or correct their references", maxKinds)
 
 // UnreadableError says why the objects of a kind cannot be read.
 type UnreadableError struct {

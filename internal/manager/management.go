@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// wayIn is the manager's own way to its API server in the form that those to workload clusters have. What the config names of files,
-// such as the token of the pod, which is renewed there, stays behind the transport: a config of a workload cluster must not name any.
+// wayIn converts the manager's own config to the form of configs for workload clusters, which must not name files.
+// Files of the config, such as the pod's token that the kubelet renews, are read by the transport.
 func wayIn(config *rest.Config) (*rest.Config, error) {
 	url, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manager wires the rooms of HelmOp together. It makes no decision.
+// Package manager wires the parts of HelmOp together. It makes no decisions.
 package manager
 
 import (
@@ -50,7 +50,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
-// Run is the life of the manager: it ends when ctx does, or with an error.
+// Run runs the manager until ctx ends or it fails.
 func Run(ctx context.Context, options *Options) error {
 	klog.Background().Info("Starting", "version", version.String())
 	goruntime.SetMutexProfileFraction(options.mutexProfileFraction)
@@ -75,7 +75,7 @@ func Run(ctx context.Context, options *Options) error {
 		return fmt.Errorf("setting up the shards: %w", err)
 	}
 	if err := setupMemory(mgr); err != nil {
-		return fmt.Errorf("setting up what gives memory back: %w", err)
+		return fmt.Errorf("setting up the return of memory: %w", err)
 	}
 	return mgr.Start(ctx)
 }
@@ -99,7 +99,7 @@ func newManager(options *Options) (ctrl.Manager, error) {
 	}
 	restConfig, err := config.GetConfig()
 	if err != nil {
-		return nil, fmt.Errorf("finding the management cluster: %w", err)
+		return nil, fmt.Errorf("reading the kubeconfig of the management cluster: %w", err)
 	}
 	restConfig.QPS, restConfig.Burst = options.kubeAPIQPS, options.kubeAPIBurst
 	restConfig.UserAgent = "helmop-manager/" + version.Version
@@ -116,7 +116,7 @@ func newManager(options *Options) (ctrl.Manager, error) {
 		RenewDeadline:              &options.leaderElectRenewDeadline,
 		RetryPeriod:                &options.leaderElectRetryPeriod,
 		LeaderElectionResourceLock: "leases",
-		// The next leader may start at once when this one has ended in good order: nothing is at work then.
+		// The lease is released on exit, because no work is running then. The next leader can start at once.
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       &options.gracefulShutdownTimeout,
 		HealthProbeBindAddress:        options.healthAddr,
@@ -125,7 +125,7 @@ func newManager(options *Options) (ctrl.Manager, error) {
 		Cache:                         cacheOptions(options),
 		Client: client.Options{Cache: &client.CacheOptions{
 			Unstructured: true,
-			// Their metadata is cached; their content is read for the few that HelmOps name.
+			// The metadata of all Secrets and ConfigMaps is cached. The content is read only for those that HelmOps name.
 			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},
 		}},
 	})
@@ -137,7 +137,9 @@ func cacheOptions(options *Options) cache.Options {
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject:         map[client.Object]cache.ByObject{},
 	}
-	for _, obj := range []client.Object{&addonsv1.HelmOp{}, &addonsv1.HelmOpRelease{}, &addonsv1.HelmOpRevision{}, &clusterv1.Cluster{}} {
+	for _, obj := range []client.Object{
+		&addonsv1.HelmOp{}, &addonsv1.HelmOpRelease{}, &addonsv1.HelmOpRevision{}, &clusterv1.Cluster{},
+	} {
 		result.ByObject[obj] = cache.ByObject{Label: apiutil.ShardSelector(options.shard)}
 	}
 	if options.namespace != "" {
@@ -150,14 +152,15 @@ func setupHealth(mgr ctrl.Manager) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
-	// Kinds of other providers are added to the cache later: one that may not be read must not make the manager unready.
+	// Kinds of other providers are added to the cache later. A kind that may not be read must not make the manager
+	// unready.
 	var synced atomic.Bool
 	return mgr.AddReadyzCheck("informers", func(req *http.Request) error {
 		if synced.Load() {
 			return nil
 		}
 		if !mgr.GetCache().WaitForCacheSync(req.Context()) {
-			return fmt.Errorf("the caches of the management cluster are not filled yet")
+			return fmt.Errorf("the caches of the management cluster are not synced yet")
 		}
 		synced.Store(true)
 		return nil
@@ -206,8 +209,12 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 	})
 }
 
-// setupRegistries opens the store of artifacts and makes the ways to registries and signatures.
-func setupRegistries(options *Options, budget *bytebudget.Budget, log logr.Logger) (*oci.Client, *verification.Verifier, error) {
+// setupRegistries opens the artifact store, and creates the client for registries and the verifier of signatures.
+func setupRegistries(
+	options *Options,
+	budget *bytebudget.Budget,
+	log logr.Logger,
+) (*oci.Client, *verification.Verifier, error) {
 	flags := &options.registry
 	registry, err := oci.New(oci.Options{
 		Dir:               filepath.Join(options.artifactDir, "artifacts"),
@@ -226,7 +233,7 @@ func setupRegistries(options *Options, budget *bytebudget.Budget, log logr.Logge
 		RefuseLocal:       !options.allowLocal,
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("setting up the way to registries and the artifact store : %w", err)
+		return nil, nil, fmt.Errorf("setting up the registry client and the artifact store: %w", err)
 	}
 	verifier, err := verification.New(verification.Options{
 		Registry: registry,
@@ -238,7 +245,7 @@ func setupRegistries(options *Options, budget *bytebudget.Budget, log logr.Logge
 	return registry, verifier, nil
 }
 
-// recordStorage tells where records of releases are kept outside of their clusters.
+// recordStorage configures where records are stored outside of the workload clusters.
 func recordStorage(options *recordOptions, registry *oci.Client) helmoprelease.RecordStorage {
 	return helmoprelease.RecordStorage{
 		Registries: payloadregistry.New(registry),
@@ -256,8 +263,8 @@ func recordStorage(options *recordOptions, registry *oci.Client) helmoprelease.R
 	}
 }
 
-// setupClusters makes the links to the Clusters, and the cache of the kubeconfigs that they follow: of the Secrets that belong to
-// Clusters the kubeconfigs are cached with their content, and no others.
+// setupClusters creates the links to the Clusters and the cache of their kubeconfigs. Only Secrets that belong to
+// Clusters are cached with their content.
 func setupClusters(ctx context.Context, mgr ctrl.Manager, options *Options) (client.Reader, *clusterlink.Links, error) {
 	ofCluster, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
 	if err != nil {
@@ -282,7 +289,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, options *Options) (cli
 	}
 	if len(options.managementCluster) > 0 {
 		if linkOptions.Management, err = wayIn(mgr.GetConfig()); err != nil {
-			return nil, nil, fmt.Errorf("the management cluster: %w", err)
+			return nil, nil, fmt.Errorf("connecting to the management cluster: %w", err)
 		}
 	}
 	links := clusterlink.New(linkOptions)

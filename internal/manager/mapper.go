@@ -14,15 +14,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// steadyMapper remembers under which resources kinds are served. Every read of a cache asks for that, to learn whether the kind is
-// namespaced, and the mapper of controller-runtime goes through all kinds of the group each time. It is safe for concurrent use.
+// steadyMapper caches the resources of kinds. Each read from a cache needs the mapping, and the mapper of
+// controller-runtime searches all kinds of the group each time. It is safe for concurrent use.
 type steadyMapper struct {
 	meta.RESTMapper
-	// known holds mappings by kind and versions. There are as many as kinds that are read.
+	// known holds mappings by kind and versions. Its size is the number of kinds that are read.
 	known sync.Map
 }
 
-// newSteadyMapper is a manager's MapperProvider.
+// newSteadyMapper is a MapperProvider.
 func newSteadyMapper(config *rest.Config, httpClient *http.Client) (meta.RESTMapper, error) {
 	mapper, err := apiutil.NewDynamicRESTMapper(config, httpClient)
 	if err != nil {
@@ -31,11 +31,12 @@ func newSteadyMapper(config *rest.Config, httpClient *http.Client) (meta.RESTMap
 	return &steadyMapper{RESTMapper: mapper}, nil
 }
 
-// RESTMapping implements meta.RESTMapper. What is not served is asked for again: it may be soon. A kind cannot change whether it is
-// namespaced, but by being deleted and made anew, which ends the watch of a cache, too.
+// RESTMapping implements meta.RESTMapper. Kinds that are not served are looked up again, because they may be served
+// later. A kind can become namespaced or cluster-scoped only by being re-created, which also ends the watch of the
+// cache.
 func (m *steadyMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if len(versions) == 0 {
-		// Which version is the preferred one may change.
+		// The preferred version may change, so it is not cached.
 		return m.RESTMapper.RESTMapping(kind)
 	}
 	key := kind.String() + "/" + strings.Join(versions, ",")

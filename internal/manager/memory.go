@@ -13,24 +13,26 @@ import (
 )
 
 const (
-	// heapInterval is how often it is looked how much was allocated.
+	// heapInterval is how often allocations are measured.
 	heapInterval = 5 * time.Second
 
-	// burstShare is which part of what is in use must be allocated anew within heapInterval to be a burst of work: a quarter. A thousand
-	// Clusters at rest take less than a third of that, for health probes and looks; their installations take five times as much.
+	// burstShare is the part of the used memory, 1/burstShare, that must be allocated within heapInterval to count as a
+	// burst of work. A thousand idle Clusters allocate less than a third of that, for probes and checks; their
+	// installations allocate five times as much.
 	burstShare = 4
 
-	// minBurst is the least, in bytes, for small managers, whose metrics are read now and then.
+	// minBurst is the smallest burst, in bytes. Small managers allocate less than this when their metrics are read.
 	minBurst = 16 << 20
 
-	// restTicks is for how many intervals there must be no burst until one is over: connections of actions end 20 seconds after them.
+	// restTicks is the number of intervals without a burst after which the work is over. Connections of actions end 20
+	// seconds after the action.
 	restTicks = 5
 )
 
-// memoryReturner gives back what a burst of work needed, such as an upgrade of a whole fleet. Go would keep it for minutes: garbage is
-// collected when enough of it was made, which takes long at rest, and pages are given back by and by.
+// memoryReturner returns memory to the system after a burst of work, such as the upgrade of a whole fleet. Go alone
+// would keep the memory for minutes: an idle process collects garbage rarely and returns pages slowly.
 type memoryReturner struct {
-	// read returns the bytes that were allocated since the start, and those that were in use at the last collection.
+	// read returns the bytes allocated since the start, and the bytes in use at the last collection.
 	read     func() (allocated, live uint64)
 	giveBack func()
 	interval time.Duration
@@ -57,18 +59,19 @@ func (m *memoryReturner) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: a replica that waits fills its caches, too.
+// NeedLeaderElection implements manager.LeaderElectionRunnable. Replicas that wait for the lead fill their caches, too.
 func (*memoryReturner) NeedLeaderElection() bool { return false }
 
-// burst is what is known of a burst of work.
+// burst tracks a burst of work.
 type burst struct {
-	// allocated is what was allocated when it was last looked at.
+	// allocated is the number of bytes allocated at the last check.
 	allocated uint64
-	// rest is for how many more intervals there must be none; 0 if there was none, or what it needed was given back.
+	// rest is the number of further intervals without a burst after which the burst is over; 0 if there was none or its
+	// memory was returned.
 	rest int
 }
 
-// isOver tells once of each burst that it is over, by the bytes that were allocated so far and those that are in use.
+// isOver returns true once for each burst, when it is over. Arguments are the bytes allocated so far and in use.
 func (b *burst) isOver(allocated, live uint64) bool {
 	recent := allocated - b.allocated
 	b.allocated = allocated
@@ -83,7 +86,7 @@ func (b *burst) isOver(allocated, live uint64) bool {
 	return b.rest == 0
 }
 
-// readHeap asks the runtime.
+// readHeap reads the metrics of the runtime.
 func readHeap() (allocated, live uint64) {
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(samples)

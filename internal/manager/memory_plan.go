@@ -16,26 +16,27 @@ import (
 )
 
 const (
-	// renderShare is the part of the container's limit that the processes that render charts may take together: a half.
+	// renderShare is the part of the container's limit, 1/renderShare, that all render processes together may use.
 	renderShare = 2
-	// defaultMemory is what the manager itself has where no limit is known.
+	// defaultMemory is the manager's own memory if no limit is known, in bytes.
 	defaultMemory = 1 << 30
-	// underWayShare is the part of the manager's own memory that everything under way may take: a half. A thousand Clusters with five
-	// releases each take 379 MiB at rest.
+	// underWayShare is the part of the manager's own memory, 1/underWayShare, that data being read may use. A thousand
+	// idle Clusters with five releases each use 379 MiB.
 	underWayShare = 2
 )
 
 // memoryPlan divides the memory of the container.
 type memoryPlan struct {
-	// heap is what the Go runtime keeps the process below, in bytes; 0 if no limit is known.
+	// heap is the memory limit of the Go runtime, in bytes; 0 if no limit is known.
 	heap int64
-	// underWay is what answers, events and artifacts may take together while they are read, in bytes.
+	// underWay is the memory that responses, events and artifacts together may use while they are read, in bytes.
 	underWay int64
-	// renderers is how many processes render charts for one tenant at a time; another tenant has one more. 0 is one for each processor.
+	// renderers is the number of processes that render charts for one tenant at a time. Another tenant can use one more. 0
+	// means one for each processor.
 	renderers int
 }
 
-// memoryLimit is what the flag says or else the environment, in bytes; 0 if neither does.
+// memoryLimit returns the flag's value or else that of the environment, in bytes; 0 if neither is set.
 func memoryLimit(flag int64, environment string) (int64, error) {
 	if flag != 0 || environment == "" {
 		return flag, nil
@@ -47,15 +48,16 @@ func memoryLimit(flag int64, environment string) (int64, error) {
 	return limit, nil
 }
 
-// planMemory divides a container's limit in bytes, 0 if it is not known, given what one process that renders charts may take.
+// planMemory divides a container's limit. renderer is the limit of one render process. Both are in bytes; a limit of 0
+// is unknown.
 func planMemory(limit, renderer int64) memoryPlan {
 	if limit <= 0 {
 		return memoryPlan{underWay: defaultMemory / underWayShare}
 	}
-	// A small container cannot have two renderers at their limit; half of it is the manager's all the same.
+	// A small container has no room for two renderers at their limit. The manager keeps half of the memory anyway.
 	processes := max(2, min(limit/renderShare/renderer, int64(runtime.GOMAXPROCS(0))+1))
 	own := max(limit-processes*renderer, limit/renderShare)
-	// A tenth is for what the runtime does not count: the program itself, and the kernel's buffers of its connections.
+	// A tenth is reserved for memory that the runtime does not count: the binary, and the kernel's socket buffers.
 	return memoryPlan{heap: own / 10 * 9, underWay: own / underWayShare, renderers: int(processes) - 1}
 }
 
@@ -66,17 +68,22 @@ func (p memoryPlan) apply(environment string) {
 	}
 }
 
-// observeBudget makes metrics of what is under way.
+// observeBudget registers metrics of the memory budget.
 func observeBudget(budget *bytebudget.Budget) error {
 	for _, metric := range []struct {
 		name, help string
 		value      func() int64
 	}{
-		{"helmop_memory_under_way_bytes", "Memory that answers, events and artifacts take while they are read, by estimate.", budget.InUse},
-		{"helmop_memory_under_way_limit_bytes", "What helmop_memory_under_way_bytes may be.", budget.Total},
-		{"helmop_memory_under_way_waiting", "Answers, events and artifacts that wait for memory before they are read.", budget.Waiting},
+		{"helmop_memory_under_way_bytes", "Estimated memory in bytes of the responses, events and artifacts that are " +
+			"being read.", budget.InUse},
+		{"helmop_memory_under_way_limit_bytes", "Limit of helmop_memory_under_way_bytes.", budget.Total},
+		{"helmop_memory_under_way_waiting", "Number of responses, events and artifacts that wait for memory before they " +
+			"are read.", budget.Waiting},
 	} {
-		gauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: metric.name, Help: metric.help}, func() float64 { return float64(metric.value()) })
+		gauge := prometheus.NewGaugeFunc(
+			prometheus.GaugeOpts{Name: metric.name, Help: metric.help},
+			func() float64 { return float64(metric.value()) },
+		)
 		if err := metrics.Registry.Register(gauge); err != nil {
 			return err
 		}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestPlanMemory: what the parts take never exceeds the limit, and what is under way fits beside a large fleet at rest.
+// TestPlanMemory holds that the parts never exceed the limit, and that a large idle fleet leaves room for data being
+// read.
 func TestPlanMemory(t *testing.T) {
 	t.Parallel()
 	const fleet = 379 << 20 // docs/scale.md

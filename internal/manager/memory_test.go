@@ -14,7 +14,7 @@ func TestBurstIsOverOnce(t *testing.T) {
 	t.Parallel()
 	const mebi, live = 1 << 20, 100 << 20
 	tests := map[string]struct {
-		// allocations are those of each interval, over are those after which a burst is over.
+		// allocations are the bytes allocated in each interval. over are the intervals after which a burst is over.
 		allocations []uint64
 		over        []int
 	}{
@@ -51,7 +51,7 @@ func TestSmallManagersHaveNoBursts(t *testing.T) {
 	}
 }
 
-// TestMemoryIsGivenBack: after a burst, and not before.
+// TestMemoryIsGivenBack holds that memory is returned after a burst, and not earlier.
 func TestMemoryIsGivenBack(t *testing.T) {
 	t.Parallel()
 	if allocated, live := readHeap(); allocated == 0 || live > allocated {

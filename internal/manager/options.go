@@ -52,7 +52,7 @@ type Options struct {
 	rendering        renderingOptions
 }
 
-// recordOptions are the flags that say where records of releases are kept.
+// recordOptions are the flags for the storage of records.
 type recordOptions struct {
 	url             string
 	formerURLs      []string
@@ -60,7 +60,7 @@ type recordOptions struct {
 	insecure        bool
 }
 
-// registryOptions are the flags that say how registries are reached.
+// registryOptions are the flags for access to registries.
 type registryOptions struct {
 	timeout           time.Duration
 	credentialsFile   string
@@ -75,88 +75,120 @@ type registryOptions struct {
 // AddFlags adds the flags to a flag set and sets their defaults.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.leaderElect, "leader-elect", false,
-		"Elect a leader, so that of several managers one is at work. Without it, run one manager only.")
+		"Elect a leader among several managers, so that only one is active. Without leader election, run only one manager.")
 	fs.DurationVar(&o.leaderElectLeaseDuration, "leader-elect-lease-duration", 15*time.Second,
-		"How long a leader that does not answer keeps the lead.")
+		"Time after which the lease of an unresponsive leader expires.")
 	fs.DurationVar(&o.leaderElectRenewDeadline, "leader-elect-renew-deadline", 10*time.Second,
-		"How long a leader tries to renew its lease before it exits. Must be less than the lease duration.")
+		"Time for which a leader tries to renew its lease before it exits. It must be less than the lease duration.")
 	fs.DurationVar(&o.leaderElectRetryPeriod, "leader-elect-retry-period", 2*time.Second,
-		"How long to wait between tries to get or renew the lease.")
+		"Time between attempts to acquire or renew the lease.")
 	fs.StringVar(&o.leaderElectNamespace, "leader-elect-namespace", "",
-		"Namespace of the lease. Default: the namespace of the pod; must be set outside of a cluster.")
+		"Namespace of the lease (default: the namespace of the pod). It is required outside of a cluster.")
 	fs.DurationVar(&o.gracefulShutdownTimeout, "graceful-shutdown-timeout", 60*time.Second,
-		"How long a Helm action that runs may take to end when the manager is told to stop. One that takes longer is taken up again by the next manager.")
+		"Time that running Helm actions have to finish when the manager stops. "+
+			"The next manager recovers an action that was interrupted.")
 	fs.StringVar(&o.namespace, "namespace", "",
-		"Namespace to work on. Default: all namespaces.")
+		"Namespace to reconcile (default: all namespaces).")
 	fs.StringSliceVar(&o.managementCluster, "management-cluster-namespaces", nil,
-		"Namespaces whose HelmOps may install in the management cluster itself, each as a ServiceAccount of its namespace that the manager may impersonate. Default: none.")
+		"Namespaces whose HelmOps may install in the management cluster itself (default: none). "+
+			"They impersonate a ServiceAccount of their namespace; the manager needs the right to impersonate it.")
 	fs.StringVar(&o.watchFilter, "watch-filter", "",
-		fmt.Sprintf("Work on HelmOps whose label %s has this value only. Default: on all.", clusterv1.WatchLabel))
+		fmt.Sprintf("Reconcile only HelmOps whose label %s has this value (default: all HelmOps).", clusterv1.WatchLabel))
 	fs.StringVar(&o.shard, "shard", "",
-		fmt.Sprintf("Serve the HelmOps and Clusters whose label %s has this value only. Default: those without the label.", addonsv1.ShardLabel))
+		fmt.Sprintf("Reconcile only HelmOps and Clusters whose label %s has this value "+
+			"(default: those without the label).", addonsv1.ShardLabel))
 	fs.IntVar(&o.helmOpConcurrency, "helmop-concurrency", 5,
-		"Number of HelmOps to work on at the same time.")
+		"Number of HelmOps to reconcile concurrently.")
 	fs.IntVar(&o.releaseConcurrency, "helmoprelease-concurrency", 24,
-		"Number of releases to work on at the same time. An eighth of them only look; one namespace gets at most three quarters, and one HelmOp three quarters of that.")
+		"Number of releases to reconcile concurrently. One eighth of the workers is reserved for status checks. "+
+			"One namespace can use at most three quarters of the rest, and one HelmOp three quarters of that.")
 	fs.IntVar(&o.clusterConcurrency, "cluster-concurrency", 4,
-		"Number of Helm actions to run in one Cluster at the same time. With 1, they run one after the other.")
-	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute,
-		"How often every object is looked at though nothing happened. A release costs its cluster one small read then.")
+		"Number of Helm actions to run concurrently in one Cluster.")
+	fs.DurationVar(
+		&o.syncPeriod,
+		"sync-period",
+		10*time.Minute,
+		"Interval at which every object is reconciled without an event. Each release causes one small request to its "+
+			"cluster.",
+	)
 	fs.Float32Var(&o.kubeAPIQPS, "kube-api-qps", 100,
-		"Requests per second to the API server of the management cluster, for each kind of object.")
+		"Maximum requests per second to the API server of the management cluster, for each kind of object.")
 	fs.IntVar(&o.kubeAPIBurst, "kube-api-burst", 200,
-		"Requests to the API server of the management cluster that may be sent at once, for each kind of object.")
+		"Maximum burst of requests to the API server of the management cluster, for each kind of object.")
 	fs.StringVar(&o.healthAddr, "health-addr", ":9440",
-		"Address of /healthz and /readyz.")
+		"Address on which /healthz and /readyz are served.")
 	fs.StringVar(&o.artifactDir, "artifact-dir", "/var/cache/helmop",
-		"Directory of the store of pulled artifacts. It must be writable; what is in it may be lost.")
+		"Writable directory in which pulled artifacts are cached. Its content may be lost.")
 	fs.Int64Var(&o.artifactMaxBytes, "artifact-max-bytes", 1<<30,
-		"Size of the store of pulled artifacts, in bytes. What was used least recently is dropped first.")
+		"Maximum size of the cache of pulled artifacts, in bytes. Least recently used artifacts are removed first.")
 	o.registry.addFlags(fs)
 	o.records.addFlags(fs)
 	o.rendering.addFlags(fs)
 	flags.AddManagerOptions(fs, &o.diagnostics)
 	fs.IntVar(&o.gcPercent, "gc-percent", 25,
-		"How much garbage there may be beside what is in use, in percent, before it is collected. The manager is mostly idle, with connections to many Clusters, so memory counts for more than the CPU time of collecting more often.")
+		"Growth of the heap since the last garbage collection, in percent, that starts the next one (GOGC). "+
+			"Lower values save memory and cost CPU time.")
 	fs.BoolVar(&o.allowLocal, "allow-local-addresses", false,
-		"Let HelmOps name registries and proxies, and kubeconfigs API servers, at loopback, link-local and unspecified addresses. Registries that --registries-file or --record-storage-url name are allowed anyway.")
-	fs.Int64Var(&o.memoryLimit, "memory-limit", 0,
-		"Memory that the container may use, in bytes. The manager keeps its heap and what it reads at the same time below that, with room for the processes that render charts. An environment variable GOMEMLIMIT takes precedence for the heap. Default: the environment variable MEMORY_LIMIT, which the Deployment sets; without it, what is read at the same time is bounded to 512 MiB.")
+		"Allow loopback, link-local and unspecified addresses for the registries and proxies of HelmOps and the API servers "+
+			"of kubeconfigs. Registries in --registries-file and --record-storage-url are always allowed.")
+	fs.Int64Var(
+		&o.memoryLimit,
+		"memory-limit",
+		0,
+		"Memory limit of the container, in bytes (default: the environment variable MEMORY_LIMIT, which the Deployment "+
+			"sets). The manager limits its heap and the data that it reads concurrently to fit, and reserves memory for "+
+			"rendering charts. The environment variable GOMEMLIMIT takes precedence for the heap. "+
+			"Without a limit, data that is read concurrently may use 512 MiB.",
+	)
 	fs.IntVar(&o.mutexProfileFraction, "mutex-profile-fraction", 0,
-		"Record one in so many contentions of mutexes for the profile at --diagnostics-address. Default: none.")
+		"Record one of this many mutex contentions for the profile at --diagnostics-address. 0 records none.")
 }
 
 func (o *recordOptions) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.url, "record-storage-url", "",
-		"Repository (oci://<host>/<path>) in which the records of releases are kept, encrypted, unless spec.storage of a HelmOp says otherwise. Default: they are kept in the workload clusters.")
+	fs.StringVar(
+		&o.url,
+		"record-storage-url",
+		"",
+		"Repository, oci://HOST/PATH, in which release records are stored encrypted (default: they are stored in the "+
+			"workload clusters).  spec.storage of a HelmOp takes precedence.",
+	)
 	fs.StringSliceVar(&o.formerURLs, "record-storage-former-urls", nil,
-		"Repositories that --record-storage-url was before: records that are there are read, and cleaned up, with the same credentials.")
+		"Former values of --record-storage-url. Records there are read and cleaned up, with the same credentials.")
 	fs.StringVar(&o.credentialsFile, "record-storage-credentials-file", "/etc/helmop/record-storage/.dockerconfigjson",
-		"Docker configuration (config.json) with the credentials for --record-storage-url and the former ones, which must allow to pull, push and delete. Read whenever it is needed; it need not exist.")
+		"Docker configuration (config.json) with credentials that can pull, push and delete at --record-storage-url and "+
+			"--record-storage-former-urls. It is read for each use and may be missing.")
 	fs.BoolVar(&o.insecure, "record-storage-insecure", false,
-		"Speak plain HTTP to the registry of --record-storage-url.")
+		"Use HTTP instead of HTTPS for --record-storage-url.")
 }
 
 func (o *registryOptions) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.timeout, "registry-timeout", 30*time.Second,
-		"How long a registry may take to answer a request. No worker waits for it that long.")
+		"Time limit for a registry's response to a request. Workers do not wait for the response.")
 	fs.StringVar(&o.credentialsFile, "registry-credentials-file", "/etc/helmop/registry-credentials/.dockerconfigjson",
-		"Docker configuration (config.json) with credentials for HelmOps that have none for their repository. Read again when it changes; it need not exist.")
+		"Docker configuration (config.json) with default credentials for HelmOps without credentials of their own. "+
+			"It is reloaded when it changes and may be missing.")
 	fs.StringVar(&o.caFile, "registry-ca-file", "/etc/helmop/registries/ca.crt",
-		"PEM certificates of authorities that are trusted for every registry, beside those of the system. Read again when it changes; it need not exist.")
+		"File with PEM certificates of CAs to trust for all registries, in addition to the system's CAs. "+
+			"It is reloaded when it changes and may be missing.")
 	fs.StringVar(&o.registriesFile, "registries-file", "/etc/helmop/registries/registries.conf",
-		"Mirrors, in the form of containers-registries.conf(5), version 2. Read again when it changes; it need not exist.")
+		"File with registry mirrors, in the format of containers-registries.conf(5), version 2. "+
+			"It is reloaded when it changes and may be missing.")
 	fs.StringSliceVar(&o.tokenHosts, "registry-token-hosts", nil,
-		"Hosts (host[:port]) whose token services may be used by registries of another name though their addresses are private ones.")
-	fs.DurationVar(&o.minInterval, "min-source-interval", 30*time.Second,
-		"Shortest time after which a HelmOp resolves its tag or range again. A shorter spec.source.interval counts as this.")
+		"Token services (host[:port]) with private addresses that registries with other host names may use.")
+	fs.DurationVar(
+		&o.minInterval,
+		"min-source-interval",
+		30*time.Second,
+		"Minimum interval at which a HelmOp resolves its tag or version range. A shorter spec.source.interval is raised "+
+			"to it.",
+	)
 	fs.Float64Var(&o.requestsPerSecond, "registry-requests-per-second", 50,
-		"Requests per second to one registry; twice as many may be sent at once.")
+		"Maximum requests per second to one registry. Bursts may be twice as large.")
 	fs.IntVar(&o.maxRequests, "registry-max-requests", 8,
-		"Requests to one registry that may be under way at the same time.")
+		"Maximum concurrent requests to one registry.")
 }
 
-// Validate tells what is wrong with the flags.
+// Validate returns an error if flags are invalid.
 func (o *Options) Validate() error {
 	switch {
 	case o.helmOpConcurrency < 1, o.releaseConcurrency < 1, o.clusterConcurrency < 1:
@@ -180,7 +212,8 @@ func (o *Options) Validate() error {
 	case o.leaderElectLeaseDuration < time.Second:
 		return errors.New("--leader-elect-lease-duration must be at least 1s")
 	case o.shard != "" && len(validation.IsDNS1123Label(o.shard)) > 0:
-		return errors.New("--shard must consist of at most 63 lower-case letters, digits and '-', and begin and end with a letter or a digit")
+		return errors.New(
+			"--shard must consist of at most 63 lower-case letters, digits and '-', and start and end with a letter or a digit")
 	default:
 		return errors.Join(o.validateManagementCluster(), o.records.validate(), o.rendering.validate())
 	}
@@ -202,7 +235,7 @@ func (o *recordOptions) validate() error {
 func (o *Options) validateManagementCluster() error {
 	for _, namespace := range o.managementCluster {
 		if len(validation.IsDNS1123Label(namespace)) > 0 {
-			return fmt.Errorf("--management-cluster-namespaces: %q is no name of a namespace", namespace)
+			return fmt.Errorf("--management-cluster-namespaces: %q is not a valid name of a namespace", namespace)
 		}
 	}
 	return nil

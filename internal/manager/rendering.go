@@ -14,24 +14,25 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// renderingOptions are the flags that say what rendering a chart may take.
+// renderingOptions are the flags that limit the rendering of charts.
 type renderingOptions struct {
 	memory  resource.QuantityValue
 	cpu     time.Duration
 	timeout time.Duration
 }
 
-// minRenderMemory is what the smallest charts need.
+// minRenderMemory is the memory that the smallest charts need, in bytes.
 const minRenderMemory = 128 << 20
 
 func (o *renderingOptions) addFlags(fs *pflag.FlagSet) {
 	o.memory = resource.QuantityValue{Quantity: resource.MustParse("512Mi")}
 	fs.Var(&o.memory, "render-memory",
-		"Memory that rendering one chart may take. Charts are rendered in child processes, one for each processor and one more at most, and no more than half of the pod's memory has room for.")
+		"Memory limit for rendering one chart. Charts are rendered in child processes: "+
+			"at most one for each processor plus one, and no more than fit into half of the pod's memory.")
 	fs.DurationVar(&o.cpu, "render-cpu", 30*time.Second,
-		"CPU time that rendering one chart may take, in whole seconds.")
+		"CPU time limit for rendering one chart, in whole seconds.")
 	fs.DurationVar(&o.timeout, "render-timeout", 5*time.Minute,
-		"How long rendering one chart may take. The timeout of the Helm action counts as well.")
+		"Time limit for rendering one chart. The timeout of the Helm action applies as well.")
 }
 
 func (o *renderingOptions) validate() error {
@@ -44,7 +45,8 @@ func (o *renderingOptions) validate() error {
 	return nil
 }
 
-// pool returns what renders charts, by so many processes for one tenant at a time, 0 for one for each processor.
+// pool returns the pool of render processes. children is the number of processes for one tenant; 0 means one for each
+// processor.
 func (o *renderingOptions) pool(children int) *sandbox.Pool {
 	return sandbox.NewPool(sandbox.Options{
 		Children: children,

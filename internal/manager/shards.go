@@ -26,20 +26,22 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sharding"
 )
 
-// podNamespaceFile tells a pod its namespace.
+// podNamespaceFile is the file with the namespace of the pod.
 const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// setupShards has the manager without --shard tell which shards nobody serves, and the others that they live.
+// setupShards makes the manager without --shard report which shards are served. Managers with --shard report themselves
+// as running.
 func setupShards(mgr ctrl.Manager, options *Options) error {
 	namespace := leaseNamespace(options)
 	switch {
 	case namespace == "":
-		mgr.GetLogger().Info("Not telling which shards are served: the namespace of the leases is not known, see --leader-elect-namespace")
+		mgr.GetLogger().Info(
+			"Not reporting which shards are served: the namespace of the leases is unknown; set --leader-elect-namespace")
 		return nil
 	case options.shard == "":
 		return setupOverview(mgr, options, namespace)
 	case options.leaderElect:
-		return nil // Its lease tells.
+		return nil // its leader election lease shows that it runs
 	default:
 		return mgr.Add(&heartbeat{
 			client: mgr.GetClient(), live: mgr.GetAPIReader(), duration: options.leaderElectLeaseDuration, now: time.Now,
@@ -60,7 +62,7 @@ func leaseNamespace(options *Options) string {
 	return strings.TrimSpace(string(data))
 }
 
-// setupOverview watches the metadata of what has a shard. It is begun by who leads.
+// setupOverview watches the metadata of objects with a shard label. It runs on the leader only.
 func setupOverview(mgr ctrl.Manager, options *Options, namespace string) error {
 	hasShard, err := labels.NewRequirement(addonsv1.ShardLabel, selection.Exists, nil)
 	if err != nil {
@@ -84,14 +86,15 @@ func setupOverview(mgr ctrl.Manager, options *Options, namespace string) error {
 	}))
 }
 
-// onlyShard keeps of an object what tells its shard: of ten thousand Clusters of others, a few hundred bytes each.
+// onlyShard drops everything but the shard of an object, so that ten thousand Clusters take a few hundred bytes each.
 func onlyShard(obj any) (any, error) {
 	object, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return obj, nil
 	}
 	kept := &metav1.PartialObjectMetadata{TypeMeta: object.TypeMeta, ObjectMeta: metav1.ObjectMeta{
-		Namespace: object.Namespace, Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion, Labels: map[string]string{},
+		Namespace: object.Namespace, Name: object.Name, UID: object.UID,
+		ResourceVersion: object.ResourceVersion, Labels: map[string]string{},
 	}}
 	for _, key := range []string{addonsv1.ShardLabel, clusterv1.WatchLabel} {
 		if value, ok := object.Labels[key]; ok {
@@ -101,7 +104,8 @@ func onlyShard(obj any) (any, error) {
 	return kept, nil
 }
 
-// heartbeat renews the lease of a shard whose manager elects no leader. Nobody else may hold it: without an election, there is one manager.
+// heartbeat renews the lease of a shard whose manager runs without leader election. No other process uses that lease,
+// because without an election only one manager may run.
 type heartbeat struct {
 	client   client.Client
 	live     client.Reader
@@ -110,13 +114,13 @@ type heartbeat struct {
 	now      func() time.Time
 }
 
-// Start renews the lease until ctx ends, and then gives it back.
+// Start renews the lease until ctx ends, and then releases it.
 func (h *heartbeat) Start(ctx context.Context) error {
 	ticker := time.NewTicker(h.duration / 3)
 	defer ticker.Stop()
 	for {
 		if err := h.beat(ctx, identity()); err != nil && ctx.Err() == nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Cannot tell that the shard is served", "lease", h.key)
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot renew the lease that reports the shard as served", "lease", h.key)
 		}
 		select {
 		case <-ctx.Done():

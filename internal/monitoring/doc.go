@@ -1,5 +1,5 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package monitoring has the metrics of the controllers. They are described in docs/operations.md.
+// Package monitoring defines the metrics of the controllers. docs/operations.md describes them.
 package monitoring

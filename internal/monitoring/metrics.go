@@ -15,85 +15,100 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// scrapeTimeout bounds the listing of the releases for a scrape; it reads a cache.
+// scrapeTimeout limits the listing of releases during a scrape. The list comes from a cache.
 const scrapeTimeout = 10 * time.Second
 
-// Metrics that are set where something happens. The Help of each says what it counts.
+// Metrics that are set when something happens. The Help of each says what it counts.
 var (
 	actionDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "helmop_release_action_duration_seconds",
-		Help:    "How long Helm actions in workload clusters took, by action (Install, Upgrade, Rollback, Test, Uninstall) and result (success, failure).",
+		Name: "helmop_release_action_duration_seconds",
+		Help: "Duration of Helm actions in workload clusters in seconds, by action (Install, Upgrade, Rollback, Test, " +
+			"Uninstall) " +
+			"and result (success, failure).",
 		Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 150, 300},
 	}, []string{"action", "result"})
 
 	TimeToDeployed = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name:    "helmop_cluster_initialized_to_deployed_seconds",
-		Help:    "Time from a Cluster's control plane being initialized to the first deployment of a release in it, for Clusters that became initialized after their HelmOp was created.",
+		Name: "helmop_cluster_initialized_to_deployed_seconds",
+		Help: "Time in seconds from the initialization of a Cluster's control plane to the first deployment of a release, " +
+			"for Clusters that were initialized after their HelmOp was created.",
 		Buckets: []float64{.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800},
 	})
 
 	driftCorrections = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "helmop_drift_corrections_total",
-		Help: "Objects in workload clusters that were put right because they differed from what their release installed, by result (success, failure).",
+		Help: "Number of corrections of drifted objects in workload clusters, by result (success, failure).",
 	}, []string{"result"})
 
 	SlotsInUse = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "helmop_action_slots_in_use",
-		Help: "Helm actions, comparisons and corrections in workload clusters that are under way or about to begin.",
+		Help: "Number of Helm actions, drift checks and corrections in workload clusters that are running or starting.",
 	})
 
 	SlotsWaiting = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "helmop_action_slots_waiting",
-		Help: "Releases that wait for their turn: for a worker, for their Cluster or for others of their HelmOp.",
+		Help: "Number of releases that wait because a concurrency limit of the manager, their Cluster or their HelmOp is " +
+			"reached.",
 	})
 
 	ClustersInDoubt = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "helmop_clusters_in_doubt",
-		Help: "Clusters that did not answer promptly when a release was last looked at: no worker waits for them until they do.",
+		Help: "Number of Clusters whose API server was unresponsive at the last check of a release. Workers do not wait " +
+			"for them.",
 	})
 
 	registryRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "helmop_registry_requests_total",
-		Help: "Requests to registries, by host, kind (manifest, blob, tags, referrers, token, redirect) and HTTP status (0 if there was no answer).",
+		Help: "Number of requests to registries, by host, kind (manifest, blob, tags, referrers, token, redirect) " +
+			"and HTTP status (0 without a response).",
 	}, []string{"registry", "kind", "status"})
 
 	registryBytes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "helmop_registry_received_bytes_total",
-		Help: "Bytes received from registries, by host and kind.",
+		Help: "Number of bytes received from registries, by host and kind.",
 	}, []string{"registry", "kind"})
 
 	RecordsLeft = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "helmop_records_left_total",
-		Help: "Records of releases, in registries or in parts, that no release needs any more and that could not be deleted.",
+		Help: "Number of unused release records, in registries or in parts, whose deletion failed.",
 	})
 
 	releasesDesc = prometheus.NewDesc("helmop_releases",
-		"Number of releases by HelmOp and the reason of their Ready condition; ready is True, False or Unknown.",
+		"Number of releases by HelmOp, and status (True, False, Unknown) and reason of their Ready condition.",
 		[]string{"namespace", "helmop", "ready", "reason"}, nil)
 
 	deletionsWaitingDesc = prometheus.NewDesc("helmop_deletions_waiting",
-		"Number of releases of a HelmOp whose deletion waits for a confirmation, see spec.maxDeletions.",
+		"Number of releases of a HelmOp whose deletion waits for confirmation, see spec.maxDeletions.",
 		[]string{"namespace", "helmop"}, nil)
 
 	conditionsDesc = prometheus.NewDesc("helmop_condition",
-		"1 for each condition of a HelmOp, with its status and its reason.",
+		"1 for each condition of a HelmOp, with its status and reason.",
 		[]string{"namespace", "helmop", "type", "status", "reason"}, nil)
 )
 
 func init() {
-	metrics.Registry.MustRegister(actionDuration, TimeToDeployed, driftCorrections, SlotsInUse, SlotsWaiting, ClustersInDoubt, registrySeries, RecordsLeft)
+	metrics.Registry.MustRegister(
+		actionDuration,
+		TimeToDeployed,
+		driftCorrections,
+		SlotsInUse,
+		SlotsWaiting,
+		ClustersInDoubt,
+		registrySeries,
+		RecordsLeft,
+	)
 }
 
-// NewReadsGauge tells how many reads of what clusters say of their releases are not over.
+// NewReadsGauge returns a gauge of the status reads in workload clusters that are running.
 func NewReadsGauge(count func() float64) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "helmop_cluster_reads",
-		Help: "Releases of which it is being read what their Clusters say of them.",
+		Help: "Number of status reads of releases in workload clusters that are running.",
 	}, count)
 }
 
-// stateCollector tells the state of HelmOps and counts the releases when it is asked, so that nothing has to be kept up to
-// date and nothing is left of a HelmOp that is gone.
+// stateCollector reads the state of HelmOps and releases during a scrape. It keeps no state, so metrics of deleted
+// HelmOps disappear.
 type stateCollector struct {
 	reader client.Reader
 }
@@ -127,7 +142,8 @@ func (c *stateCollector) collectConditions(ctx context.Context, out chan<- prome
 	for i := range list.Items {
 		helmOp := &list.Items[i]
 		if deletions := helmOp.Status.Deletions; deletions != nil && deletions.Waiting > 0 {
-			out <- prometheus.MustNewConstMetric(deletionsWaitingDesc, prometheus.GaugeValue, float64(deletions.Waiting), helmOp.Namespace, helmOp.Name)
+			out <- prometheus.MustNewConstMetric(deletionsWaitingDesc, prometheus.GaugeValue,
+				float64(deletions.Waiting), helmOp.Namespace, helmOp.Name)
 		}
 		for _, condition := range helmOp.Status.Conditions {
 			out <- prometheus.MustNewConstMetric(conditionsDesc, prometheus.GaugeValue, 1,
@@ -153,7 +169,8 @@ func (c *stateCollector) collectReleases(ctx context.Context, out chan<- prometh
 		counts[k]++
 	}
 	for k, n := range counts {
-		out <- prometheus.MustNewConstMetric(releasesDesc, prometheus.GaugeValue, float64(n), k.namespace, k.helmOp, k.ready, k.reason)
+		out <- prometheus.MustNewConstMetric(releasesDesc, prometheus.GaugeValue,
+			float64(n), k.namespace, k.helmOp, k.ready, k.reason)
 	}
 }
 

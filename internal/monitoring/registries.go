@@ -17,30 +17,31 @@ import (
 )
 
 const (
-	// maxObservedRegistries is how many registries have metrics: those that were asked last. Users choose the hosts.
+	// maxObservedRegistries is how many registries have metrics. The most recently used ones are kept, because users
+	// choose the hosts.
 	maxObservedRegistries = 200
-	// registrySeriesAge is how long a registry has metrics that is not asked any more.
+	// registrySeriesAge is how long an unused registry keeps its metrics.
 	registrySeriesAge = 24 * time.Hour
-	// otherStatus is the label of answers whose status HTTP does not know.
+	// otherStatus is the label of responses with an unknown HTTP status.
 	otherStatus = "other"
 )
 
-// registrySeries are the metrics of the registries that the manager asks.
+// registrySeries are the metrics of the registries that the manager uses.
 var registrySeries = newRegistryMetrics(registryRequests, registryBytes)
 
-// registryMetrics count the requests to registries. They are a prometheus.Collector, and safe for concurrent use.
+// registryMetrics count the requests to registries. They are a prometheus.Collector and safe for concurrent use.
 type registryMetrics struct {
 	requests, bytes *prometheus.CounterVec
 	now             func() time.Time
 
 	mu sync.Mutex
-	// hosts are the registries that have metrics, with when they were asked last.
+	// hosts holds the registries that have metrics, with the time of the last request.
 	hosts *lru.LRU[string, time.Time]
 }
 
 func newRegistryMetrics(requests, bytes *prometheus.CounterVec) *registryMetrics {
 	m := &registryMetrics{requests: requests, bytes: bytes, now: time.Now}
-	// It fails only if the size is not positive.
+	// NewLRU fails only for a size that is not positive.
 	m.hosts, _ = lru.NewLRU(maxObservedRegistries, func(host string, _ time.Time) {
 		of := prometheus.Labels{"registry": host}
 		m.requests.DeletePartialMatch(of)
@@ -63,7 +64,7 @@ func (m *registryMetrics) Describe(descs chan<- *prometheus.Desc) {
 	m.bytes.Describe(descs)
 }
 
-// Collect implements prometheus.Collector. Registries that were not asked for registrySeriesAge are left out and forgotten.
+// Collect implements prometheus.Collector. Registries that were not used for registrySeriesAge are dropped.
 func (m *registryMetrics) Collect(out chan<- prometheus.Metric) {
 	m.expire()
 	m.requests.Collect(out)
@@ -82,7 +83,7 @@ func (m *registryMetrics) expire() {
 	}
 }
 
-// statusLabel returns an HTTP status as a label; 0 means that there was no answer.
+// statusLabel returns an HTTP status as a label; 0 means that there was no response.
 func statusLabel(status int) string {
 	if status != 0 && http.StatusText(status) == "" {
 		return otherStatus
@@ -90,12 +91,17 @@ func statusLabel(status int) string {
 	return strconv.Itoa(status)
 }
 
-// RegistryObserver counts the requests to registries, and logs what is wrong with the manager's own files about them.
+// RegistryObserver counts the requests to registries, and logs errors in the manager's own files about registries.
 func RegistryObserver(log logr.Logger) oci.Observer {
 	return oci.Observer{
 		Request: registrySeries.count,
 		File: func(e oci.FileEvent) {
-			log.Error(e.Err, "A file about registries cannot be used: what it was before holds on, or what needs it fails", "file", e.Path)
+			log.Error(
+				e.Err,
+				"A file about registries is invalid: its last valid content stays in use; without one, requests that need it fail",
+				"file",
+				e.Path,
+			)
 		},
 	}
 }

@@ -36,7 +36,7 @@ func TestRegistryMetricsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRegistryMetricsEnd holds that a registry that is not asked any more loses its metrics, and others do not.
+// TestRegistryMetricsEnd holds that a registry loses its metrics when it is no longer used, and others keep them.
 func TestRegistryMetricsEnd(t *testing.T) {
 	t.Parallel()
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "requests"}, []string{"registry", "kind", "status"})

@@ -134,7 +134,7 @@ func (c *Client) RawManifest(ctx context.Context, url, dgst string, access Acces
 		return "", nil, err
 	}
 	if data, err = c.store.read(digest.Digest(dgst), maxMetadata); err != nil {
-		return "", nil, &Error{Op: opManifest, Subject: url + "@" + dgst, Kind: ErrStore, Detail: "what was written cannot be read back"}
+		return "", nil, &Error{Op: opManifest, Subject: url + "@" + dgst, Kind: ErrStore, Detail: "stored content cannot be read back"}
 	}
 	return content.MediaType, data, nil
 }

@@ -30,19 +30,19 @@ import (
 const maxDetail = 200
 
 const (
-	hintNone       = "no credentials were found for this registry: give some in a Secret with an entry for it"
-	hintGiven      = "check that the user of the Secret's entry for this registry may pull from the repository"
-	hintIdentity   = "check that the controller's identity at the cloud provider may pull from the repository"
-	hintDefault    = "the controller's own credentials were used: ask its operator, or give some in a Secret"
-	hintRealm      = "it must be at a public address, at the registry's own host name, or among the hosts whose token services the controller trusts"
-	hintProtocol   = "check that the URL leads to a registry, with the right protocol and port"
-	hintOperator   = "ask the operator of the controller"
-	hintClientCert = "give a client certificate that the registry trusts, with its key"
-	hintHandshake  = "give a client certificate if the registry asks for one; else see which versions of TLS it speaks"
-	hintLocal      = "give an address that others reach, too, or ask the operator of the controller to name the registry in its registries file"
-	hintAlgorithm  = "push it with a digest of the algorithm sha256"
-	hintReference  = "check the URL and the reference; some registries answer so when credentials are missing"
-	hintCA         = "give the registry's CA certificate, or fix the certificate"
+	hintNone       = "there are no credentials for this registry: add an entry for it to a Secret"
+	hintGiven      = "check that the account in the Secret's entry for this registry may pull from the repository"
+	hintIdentity   = "check that the manager's identity at the cloud provider may pull from the repository"
+	hintDefault    = "the manager's own credentials were used: ask its operator, or add credentials to a Secret"
+	hintRealm      = "it must have a public address or the registry's own host name, or be listed in the manager's --registry-token-hosts"
+	hintProtocol   = "check that the URL is that of a registry, with the right protocol and port"
+	hintOperator   = "ask the operator of the manager"
+	hintClientCert = "provide a client certificate that the registry trusts, with its key"
+	hintHandshake  = "provide a client certificate if the registry requires one; otherwise check which versions of TLS it supports"
+	hintLocal      = "use an address that other machines can reach, or ask the operator of the manager to add the registry to its registries file"
+	hintAlgorithm  = "push it with a sha256 digest"
+	hintReference  = "check the URL and the reference; some registries return this when credentials are missing"
+	hintCA         = "provide the registry's CA certificate, or fix the certificate"
 	hintReach      = "check the registry, the network and the proxy settings"
 )
 
@@ -89,10 +89,10 @@ func explain(op, subject string, err error, x *exchange) *Error {
 	case errors.Is(err, errdef.ErrNotFound):
 		out.fromNotFound(x)
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the registry asks for credentials and none are given", x.credentialHint()
+		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the registry requires credentials, and there are none", x.credentialHint()
 	case strings.Contains(err.Error(), "missing username or password"):
 		// Nor for this.
-		out.Kind, out.Detail = ErrInvalidAccess, "the registry asks for a user and a password, and the credential has not both"
+		out.Kind, out.Detail = ErrInvalidAccess, "the registry requires a username and a password, and the credential does not have both"
 	case strings.Contains(err.Error(), "bearer realm"):
 		// The library has no error value for this. It refuses token services at
 		// internal addresses, which a registry could otherwise use to reach them.
@@ -102,7 +102,7 @@ func explain(op, subject string, err error, x *exchange) *Error {
 	case errors.Is(err, errLocal):
 		out.Kind, out.Detail, out.Hint = ErrInvalidAccess, errLocal.Error(), hintLocal
 	case errors.Is(err, bytebudget.ErrTooLarge):
-		out.Kind, out.Detail = ErrTooLarge, "the answer would take more memory than one registry may use"
+		out.Kind, out.Detail = ErrTooLarge, "the response needs more memory than one registry may use"
 	case errors.Is(err, bytebudget.ErrExhausted):
 		return noRoom(op, subject)
 	case errors.Is(err, context.Canceled):
@@ -112,7 +112,7 @@ func explain(op, subject string, err error, x *exchange) *Error {
 		out.Detail = errRedirects.Error()
 	default:
 		// Texts of libraries repeat here what the other side sent.
-		out.Detail, out.Hint = "the answer is not one that a registry gives", hintProtocol
+		out.Detail, out.Hint = "the response is not that of a registry", hintProtocol
 	}
 	return out
 }
@@ -134,9 +134,9 @@ func (e *Error) fromStatus(answer *errcode.ErrorResponse, x *exchange) {
 	case status == http.StatusNotImplemented: // refuses a method, HEAD for example; it will not pass
 	case status == http.StatusRequestTimeout, status == http.StatusBadGateway, status == http.StatusServiceUnavailable,
 		status == http.StatusGatewayTimeout: // something before the registry says that this does not answer
-		e.Kind, e.Hint = ErrUnreachable, "the registry has a problem of its own; it is tried again"
+		e.Kind, e.Hint = ErrUnreachable, "the registry has an internal error; the request is retried"
 	case status >= http.StatusInternalServerError:
-		e.Kind, e.Hint = ErrServer, "it is tried again; look at the log of the registry"
+		e.Kind, e.Hint = ErrServer, "the request is retried; check the log of the registry"
 	}
 }
 
@@ -148,7 +148,7 @@ func (e *Error) fromNotFound(x *exchange) {
 	case errcode.ErrorCodeNameUnknown:
 		e.Detail, e.noRepository = "the registry does not know the repository", true
 	case errcode.ErrorCodeManifestUnknown:
-		e.Detail = "the registry has no such manifest in that repository"
+		e.Detail = "the repository has no such manifest"
 	case errcode.ErrorCodeBlobUnknown:
 		e.Detail = "the repository has no such blob"
 	case errcode.ErrorCodeUnauthorized, errcode.ErrorCodeDenied:
@@ -179,7 +179,7 @@ func (e *Error) fromTLS(err error) bool {
 			e.Detail = "the certificate has expired or is not valid yet" // the message of the library holds the time
 		}
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		e.Detail, e.Hint = "the registry does not speak TLS", "set insecure if plain HTTP is meant"
+		e.Detail, e.Hint = "the registry does not use TLS", "set insecure to use plain HTTP"
 	case errors.As(err, &network) && network.Op == "remote error": // crypto/tls keeps the type of alerts to itself
 		e.fromAlert(safeText(network.Err))
 	case errors.Is(err, errDowngrade):
@@ -196,7 +196,7 @@ func (e *Error) fromAlert(text string) {
 	e.Detail = "the registry ended the handshake: " + text
 	switch {
 	case strings.Contains(text, "certificate required"):
-		e.Detail, e.Hint = "the registry asks for a client certificate and none, or none it knows, is given", hintClientCert
+		e.Detail, e.Hint = "the registry requires a client certificate, and there is none that it accepts", hintClientCert
 	case strings.Contains(text, "certificate"):
 		e.Hint = hintClientCert
 	case strings.Contains(text, "handshake failure"): // of TLS 1.2, which has no alert for a missing certificate
@@ -210,11 +210,11 @@ func (e *Error) fromContent(err error) bool {
 	case errors.Is(err, errdef.ErrSizeExceedsLimit), errors.Is(err, errdef.ErrTooManyPages):
 		e.Kind, e.Detail = ErrTooLarge, "over the limit"
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		e.Kind, e.Detail = ErrIntegrity, "the body ended early"
+		e.Kind, e.Detail = ErrIntegrity, "the response ended early"
 	case isMismatch(err),
 		// The library has no error value for headers that contradict the descriptor.
 		strings.Contains(err.Error(), "mismatch Content-Length"), strings.Contains(err.Error(), "digest mismatch"):
-		e.Kind, e.Detail = ErrIntegrity, "the registry sent other content"
+		e.Kind, e.Detail = ErrIntegrity, "the registry sent different content"
 	default:
 		return false
 	}
@@ -227,7 +227,7 @@ func (e *Error) fromNetwork(err error) bool {
 	isNetwork := errors.As(err, &network)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), isNetwork && network.Timeout():
-		e.Detail, e.timeout = "no answer within the deadline", true
+		e.Detail, e.timeout = "no response within the deadline", true
 	case isNetwork && !isURLOnly(err), isBrokenConnection(err), errors.Is(err, syscall.ECONNREFUSED):
 		e.Detail = safeText(err)
 	default:

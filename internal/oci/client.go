@@ -172,7 +172,7 @@ func share[T any](ctx context.Context, group *singleflight.Group, key string, li
 	done := group.DoChan(key, func() (_ any, err error) {
 		defer func() {
 			if fault := recover(); fault != nil {
-				err = &Error{Kind: ErrUnexpected, Detail: fmt.Sprintf("a fault of this program, a panic with a %T", fault), Hint: "please report it"}
+				err = &Error{Kind: ErrUnexpected, Detail: fmt.Sprintf("internal error: panic with a %T", fault), Hint: "please report it"}
 			}
 		}()
 		run, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)

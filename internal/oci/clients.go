@@ -44,7 +44,7 @@ type clients struct {
 	limits *limits
 	clouds *cloudTokens // nil without Options.CloudLogin
 	// distrust is of what mirrors sent wrong.
-	distrust *distrust
+	distrust *mirrorBlocklist
 
 	dockerConfig *watchedFile[dockerConfig]
 	authorities  *watchedFile[authorities]
@@ -67,7 +67,7 @@ func newClients(opts Options) (*clients, error) {
 	if c.limits, err = newLimits(opts); err != nil {
 		return nil, err
 	}
-	if c.distrust, err = newDistrust(); err != nil {
+	if c.distrust, err = newMirrorBlocklist(); err != nil {
 		return nil, err
 	}
 	if opts.CloudLogin != nil {

@@ -122,7 +122,7 @@ func cloudError(provider string, err error) error {
 		out.Detail = "the cloud provider: " + out.Detail
 	default:
 		out.Kind, out.Hint = ErrUnauthorized, hintCloud
-		out.Detail = fmt.Sprintf("the cloud provider gave no credential: %s", safeText(err))
+		out.Detail = fmt.Sprintf("the cloud provider returned no credential: %s", safeText(err))
 	}
 	return out
 }

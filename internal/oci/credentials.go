@@ -37,10 +37,10 @@ func newCredentials(access Access, fallback func() (dockerConfig, error), clouds
 	switch {
 	case out.provider == "":
 	case clouds == nil:
-		return nil, errors.New("this controller is not set up to log in to cloud providers")
+		return nil, errors.New("the manager is not set up to log in to cloud providers")
 	case access.Insecure || len(access.CA) > 0:
-		return nil, errors.New("the controller's cloud identity is not used together with plain HTTP or an authority of one's own (ca.crt): " +
-			"whoever chose them could read it")
+		return nil, errors.New("the manager's cloud identity is not used together with plain HTTP or a custom CA (ca.crt): " +
+			"the author of the HelmOp could read it")
 	}
 	for _, data := range access.DockerConfigs {
 		config, err := parseDockerConfig(data)
@@ -63,14 +63,14 @@ type source struct {
 	provider  string
 	clouds    *cloudTokens
 	ref       registry.Reference
-	elsewhere bool
+	otherHost bool
 }
 
 // source returns where the credential for a repository comes from: the first
 // Docker config with an entry, the cloud provider, the controller's own Docker
 // config, nowhere. The middle two are the controller's, see isExposed.
 func (c *credentials) source(r route) (*source, error) {
-	out := &source{clouds: c.clouds, ref: r.ref, elsewhere: r.elsewhere, hint: hintNone}
+	out := &source{clouds: c.clouds, ref: r.ref, otherHost: r.otherHost, hint: hintNone}
 	for _, config := range c.configs {
 		credential, found, err := config.lookup(r.ref, r.insecure)
 		if err != nil || found {
@@ -111,7 +111,7 @@ func (s *source) credential(ctx context.Context) (auth.Credential, error) {
 		return s.static, nil
 	}
 	credential, err := s.clouds.get(ctx, s.provider, s.ref)
-	if s.elsewhere && errors.Is(err, ErrInvalidAccess) {
+	if s.otherHost && errors.Is(err, ErrInvalidAccess) {
 		return s.static, nil
 	}
 	x.usesCredential(hintIdentity)

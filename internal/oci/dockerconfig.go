@@ -38,7 +38,7 @@ type dockerAuth struct {
 
 // errHelper says that a config leads to a credential helper only. The config
 // comes from a Secret, and running a program it names is not an option.
-var errHelper = errors.New(`the Docker config refers to a credential helper ("credsStore" or "credHelpers"), which is not run: write the credential into "auths"`)
+var errHelper = errors.New(`the Docker config refers to a credential helper ("credsStore" or "credHelpers"), which is not run; write the credential into "auths"`)
 
 // parseDockerConfig reads a Docker config file; nothing is an empty one. Errors
 // never repeat the config's content.

@@ -123,5 +123,5 @@ func contextError(op, subject string, err error) *Error {
 	if errors.Is(err, context.Canceled) {
 		return &Error{Op: op, Subject: subject, Kind: context.Canceled}
 	}
-	return &Error{Op: op, Subject: subject, Kind: ErrUnreachable, Detail: "no answer within the deadline", timeout: true}
+	return &Error{Op: op, Subject: subject, Kind: ErrUnreachable, Detail: "no response within the deadline", timeout: true}
 }

@@ -33,8 +33,8 @@ type exchange struct {
 	retryAfter time.Duration
 	// host is who gave the outcome, vain are those that were asked in vain, each with
 	// the reason.
-	host string
-	vain []asked
+	host        string
+	failedHosts []asked
 	// hint says what to do if the credential that was used last is refused.
 	hint string
 	// answered is who answered last, leftOut are those who are not asked any more.
@@ -62,7 +62,7 @@ func exchangeFrom(ctx context.Context) *exchange {
 
 // ask notes whose answer is the outcome from now on. What was noted of another
 // one's does not hold any longer.
-func (x *exchange) ask(host string) {
+func (x *exchange) setHost(host string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.host != host {
@@ -71,10 +71,10 @@ func (x *exchange) ask(host string) {
 }
 
 // gaveUp notes why a host was left for the next one.
-func (x *exchange) gaveUp(host, reason string) {
+func (x *exchange) recordFailure(host, reason string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.vain = append(x.vain, asked{host, reason})
+	x.failedHosts = append(x.failedHosts, asked{host, reason})
 }
 
 // usesCredential notes what to do if the credential of the next request is refused.
@@ -106,7 +106,7 @@ func (x *exchange) leaveOut(failure *Error) bool {
 	if !wrong || x.answered == nil || !x.answered.mirror {
 		return false
 	}
-	x.vain = append(x.vain, asked{x.answered.ref.Registry, failure.Kind.Error()})
+	x.failedHosts = append(x.failedHosts, asked{x.answered.ref.Registry, failure.Kind.Error()})
 	x.leftOut, x.answered = append(x.leftOut, x.answered), nil
 	return true
 }
@@ -123,10 +123,10 @@ func (x *exchange) route() string {
 	defer x.mu.Unlock()
 	var parts []string
 	if x.host != "" && x.host != x.registry {
-		parts = append(parts, "asked at "+x.host)
+		parts = append(parts, "answered by "+x.host)
 	}
-	for _, other := range x.vain {
-		text := "in vain at " + other.host + " (" + other.reason + ")"
+	for _, other := range x.failedHosts {
+		text := "failed at " + other.host + " (" + other.reason + ")"
 		if other.host != x.host && !slices.Contains(parts, text) {
 			parts = append(parts, text)
 		}

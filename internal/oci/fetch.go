@@ -154,7 +154,7 @@ func (c *Client) pulledBlob(ctx context.Context, e *endpoint, desc ocispec.Descr
 		}
 		// What was there in its place has been dropped.
 	}
-	return nil, &Error{Op: opBlob, Subject: e.url + "@" + desc.Digest.String(), Kind: ErrStore, Detail: "what was written cannot be read back"}
+	return nil, &Error{Op: opBlob, Subject: e.url + "@" + desc.Digest.String(), Kind: ErrStore, Detail: "stored content cannot be read back"}
 }
 
 // pull pulls a blob into the store, once for all callers with the same access. It
@@ -211,10 +211,10 @@ func (c *Client) pullToStore(ctx context.Context, e *endpoint, desc ocispec.Desc
 
 // noRoom says that too much is under way at the same time.
 func noRoom(op, subject string) *Error {
-	return &Error{Op: op, Subject: subject, Kind: ErrRateLimited, Detail: "too much is being pulled at the same time", timeout: true}
+	return &Error{Op: op, Subject: subject, Kind: ErrRateLimited, Detail: "the limit of concurrent pulls is reached", timeout: true}
 }
 
 func tooLargeBlob(url string, desc ocispec.Descriptor, limit int64) *Error {
 	return &Error{Op: opBlob, Subject: url + "@" + desc.Digest.String(), Kind: ErrTooLarge,
-		Detail: fmt.Sprintf("%d bytes, limit %d", desc.Size, limit)}
+		Detail: fmt.Sprintf("%d bytes; the limit is %d", desc.Size, limit)}
 }

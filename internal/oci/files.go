@@ -22,7 +22,7 @@ const (
 )
 
 // errBrokenFile says that a file of Options cannot be used and never could.
-var errBrokenFile = errors.New("a file of the controller cannot be used")
+var errBrokenFile = errors.New("a file of the manager is invalid")
 
 // watchedFile is a file that is read again when it changes, as mounted
 // ConfigMaps and Secrets do. Looking costs a stat at each use, and no watcher.

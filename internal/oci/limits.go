@@ -56,7 +56,7 @@ func (l *limits) of(target *url.URL, way string) *hostLimits {
 	defer l.mu.Unlock()
 	host, ok := l.hosts.Get(key)
 	if !ok {
-		host = &hostLimits{turns: newTurns(l.perSecond, l.running), gates: map[string]time.Time{}}
+		host = &hostLimits{slots: newRequestSlots(l.perSecond, l.running), gates: map[string]time.Time{}}
 		l.hosts.Add(key, host)
 	}
 	return host
@@ -64,7 +64,7 @@ func (l *limits) of(target *url.URL, way string) *hostLimits {
 
 // hostLimits are the limits of one host.
 type hostLimits struct {
-	turns *turns
+	slots *requestSlots
 
 	mu      sync.Mutex
 	breaker breaker
@@ -82,14 +82,14 @@ func (h *hostLimits) admit(ctx context.Context, user, tenant string) (probe bool
 		if err := h.pass(ctx, user); err != nil {
 			return false, err
 		}
-		if err := h.turns.acquire(ctx, tenant); err != nil {
+		if err := h.slots.acquire(ctx, tenant); err != nil {
 			return false, err
 		}
 		probe, ok, err := h.begin(ctx, time.Now(), user)
 		if ok {
 			return probe, nil
 		}
-		h.turns.release(tenant)
+		h.slots.release(tenant)
 		if err != nil {
 			return false, err
 		}
@@ -130,7 +130,7 @@ func (h *hostLimits) begin(ctx context.Context, now time.Time, user string) (pro
 func (h *hostLimits) obstacle(ctx context.Context, now time.Time, user string) (time.Duration, error) {
 	if wait, refused := h.breaker.refuses(now, hasAlternative(ctx)); refused {
 		return 0, &Error{Kind: ErrUnreachable, RetryAfter: wait, Hint: hintReach,
-			Detail: "not asked now, for it did not answer before: " + h.breaker.last}
+			Detail: "not retried yet after earlier failures: " + h.breaker.last}
 	}
 	return max(0, h.gates[allUsers].Sub(now), h.gates[user].Sub(now)), nil
 }
@@ -192,11 +192,11 @@ func (t *politeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	now := time.Now()
 	host.leave(now, probe, outcomeOf(ctx, err, now.Sub(start) >= t.limits.timeout/10), err)
 	if err != nil {
-		host.turns.release(tenant)
+		host.slots.release(tenant)
 		return nil, err
 	}
 	host.obey(now, t.user, resp.StatusCode, retryAfter(resp, now))
-	release := sync.OnceFunc(func() { host.turns.release(tenant) })
+	release := sync.OnceFunc(func() { host.slots.release(tenant) })
 	stop := context.AfterFunc(ctx, release)
 	resp.Body = &closingBody{ReadCloser: resp.Body, closed: func() {
 		stop()
@@ -266,7 +266,7 @@ func sleep(ctx context.Context, wait time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return waitError(ctx, "no turn within the deadline")
+		return waitError(ctx, "no free slot within the deadline")
 	}
 }
 

@@ -30,16 +30,16 @@ func limitsOf(c *Client, r *fakeRegistry) *hostLimits {
 func takeTurns(t *testing.T, host *hostLimits, number int) {
 	t.Helper()
 	for range number {
-		if err := host.turns.acquire(t.Context(), ""); err != nil {
+		if err := host.slots.acquire(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 func underWay(host *hostLimits) int {
-	host.turns.mu.Lock()
-	defer host.turns.mu.Unlock()
-	return host.turns.pool.Total()
+	host.slots.mu.Lock()
+	defer host.slots.mu.Unlock()
+	return host.slots.pool.Total()
 }
 
 func TestRequestsAtTheSameTimeAreBounded(t *testing.T) {
@@ -111,7 +111,7 @@ func TestOneRequestAtATimeIsEnough(t *testing.T) {
 	if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v, want ErrUnreachable by deadline", err)
 	}
-	if _, err := host.admit(ctx, "u", ""); err == nil || !strings.Contains(err.Error(), "1 requests to the host are under way") {
+	if _, err := host.admit(ctx, "u", ""); err == nil || !strings.Contains(err.Error(), "1 request to the host is running") {
 		t.Errorf("error = %v, want one that says what was waited for", err)
 	}
 }
@@ -147,8 +147,8 @@ func TestNoTurn(t *testing.T) {
 		underWay int
 		want     string
 	}{
-		"a free turn": {0, "the deadline was over before the request was sent"},
-		"no turn":     {3, "no turn within the deadline: 3 requests to the host are under way"},
+		"a free slot":  {0, "the deadline passed before the request was sent"},
+		"no free slot": {3, "no free slot within the deadline: 3 requests to the host are running"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -188,7 +188,7 @@ func TestRateOfRequests(t *testing.T) {
 	start := time.Now()
 	for range 42 { // two more than the burst
 		takeTurns(t, host, 1)
-		host.turns.release("")
+		host.slots.release("")
 	}
 	if took := time.Since(start); took < 50*time.Millisecond {
 		t.Errorf("42 requests in %s at 20 per second and a burst of 40", took)
@@ -311,7 +311,7 @@ func TestSilentHostIsLeftAlone(t *testing.T) {
 	_, err := c.Resolve(t.Context(), src)
 	var failure *Error
 	if !errors.As(err, &failure) || !errors.Is(err, ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) || failure.RetryAfter <= 0 ||
-		!strings.Contains(err.Error(), "did not answer before: no answer within the deadline") {
+		!strings.Contains(err.Error(), "not retried yet after earlier failures: no response within the deadline") {
 		t.Errorf("error = %v, want ErrUnreachable at once, with the time to wait", err)
 	}
 	if n := r.count("HEAD manifest"); n > breakerLimit { // fewer if one ended before it arrived

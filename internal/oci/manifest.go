@@ -100,7 +100,7 @@ func (c *Client) pullManifestOnce(ctx context.Context, x *exchange, e *endpoint,
 	}
 	got := want.Algorithm().FromBytes(data)
 	if got != want {
-		return nil, &Error{Op: opManifest, Subject: subject, Kind: ErrIntegrity, Detail: "the registry sent other content"}
+		return nil, &Error{Op: opManifest, Subject: subject, Kind: ErrIntegrity, Detail: "the registry sent different content"}
 	}
 	m, err := parseManifest(subject, got, data)
 	if err != nil {

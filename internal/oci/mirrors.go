@@ -68,7 +68,7 @@ type route struct {
 	mirror bool
 	pull   string
 	// elsewhere says that the host is another than the one in the source's URL.
-	elsewhere bool
+	otherHost bool
 	// named says that the registries file names the host.
 	named bool
 }
@@ -84,7 +84,7 @@ func (r route) serves(byDigest bool) bool {
 	return true
 }
 
-var errBlocked = errors.New("the registry is blocked by the controller's registries file")
+var errBlocked = errors.New("the registry is blocked by the manager's registries file")
 
 // parseRegistries reads a registries.conf; nothing is one that changes nothing.
 // Its errors name the key or the prefix that is wrong.
@@ -95,14 +95,14 @@ func parseRegistries(data []byte) (*registriesConfig, error) {
 		return nil, err
 	}
 	if config.VersionOne != nil {
-		return nil, errors.New("[registries] is version 1 of the format: write [[registry]] tables as in version 2")
+		return nil, errors.New("[registries] is version 1 of the format; use [[registry]] tables as in version 2")
 	}
 	if unknown := meta.Undecoded(); len(unknown) > 0 {
-		return nil, fmt.Errorf("key %q is not known", unknown[0].String())
+		return nil, fmt.Errorf("unknown key %q", unknown[0].String())
 	}
 	for _, helper := range config.CredentialHelpers {
 		if helper != "containers-auth.json" {
-			return nil, fmt.Errorf("credential-helpers: %q is not supported, for helpers are programs: give a Docker config file instead", helper)
+			return nil, fmt.Errorf("credential-helpers: %q is not supported, because helpers are programs; use a Docker config file instead", helper)
 		}
 	}
 	seen := map[string]bool{}
@@ -112,7 +112,7 @@ func parseRegistries(data []byte) (*registriesConfig, error) {
 			return nil, fmt.Errorf("[[registry]] %d (prefix %q, location %q): %w", i+1, r.Prefix, r.Location, err)
 		}
 		if seen[r.key] {
-			return nil, fmt.Errorf("[[registry]] %d: prefix %q is there already", i+1, r.Prefix)
+			return nil, fmt.Errorf("[[registry]] %d: duplicate prefix %q", i+1, r.Prefix)
 		}
 		seen[r.key] = true
 	}
@@ -232,18 +232,18 @@ func (c *registriesConfig) routes(ref registry.Reference, insecure bool) ([]rout
 	if best.Location != "" && best.Location != best.Prefix {
 		moved, err := registry.ParseReference(best.Location + rest)
 		if err != nil {
-			return nil, fmt.Errorf("the registries file makes it %q, which is no repository", best.Location+rest)
+			return nil, fmt.Errorf("the registries file rewrites it to %q, which is not a repository", best.Location+rest)
 		}
 		own.ref, own.insecure = moved, best.Insecure || insecure && moved.Registry == ref.Registry
-		own.elsewhere = moved.Registry != ref.Registry
+		own.otherHost = moved.Registry != ref.Registry
 	}
 	var out []route
 	for _, mirror := range best.Mirrors {
 		there, err := registry.ParseReference(mirror.Location + rest)
 		if err != nil {
-			return nil, fmt.Errorf("the registries file makes it %q, which is no repository", mirror.Location+rest)
+			return nil, fmt.Errorf("the registries file rewrites it to %q, which is not a repository", mirror.Location+rest)
 		}
-		out = append(out, route{ref: there, insecure: mirror.Insecure, mirror: true, pull: mirror.PullFromMirror, elsewhere: true})
+		out = append(out, route{ref: there, insecure: mirror.Insecure, mirror: true, pull: mirror.PullFromMirror, otherHost: true})
 	}
 	return append(out, own), nil
 }

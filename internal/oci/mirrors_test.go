@@ -32,7 +32,7 @@ func TestParseRegistriesRefuses(t *testing.T) {
 		"empty mirror":        {"[[registry]]\nlocation=\"r.example\"\n[[registry.mirror]]\ninsecure=true", "mirror 1"},
 		"unknown pull":        {"[[registry]]\nlocation=\"r.example\"\n[[registry.mirror]]\nlocation=\"m.example\"\npull-from-mirror=\"x\"", "pull-from-mirror"},
 		"contradiction":       {"[[registry]]\nlocation=\"r.example\"\nmirror-by-digest-only=true\n[[registry.mirror]]\nlocation=\"m.example\"\npull-from-mirror=\"all\"", "mirror-by-digest-only"},
-		"same prefix twice":   {"[[registry]]\nlocation=\"docker.io\"\n[[registry]]\nprefix=\"index.docker.io\"", "already"},
+		"same prefix twice":   {"[[registry]]\nlocation=\"docker.io\"\n[[registry]]\nprefix=\"index.docker.io\"", "duplicate prefix"},
 		"wrong type of value": {"[[registry]]\nlocation=\"r.example\"\nblocked=\"yes\"", "blocked"},
 	} {
 		if _, err := parseRegistries([]byte(tc.config)); err == nil || !strings.Contains(err.Error(), tc.want) {

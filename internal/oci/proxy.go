@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-const hintProxy = "check the proxy's address and credentials, and that it lets the controller out to the registry"
+const hintProxy = "check the proxy's address and credentials, and that it allows connections to the registry"
 
 // url returns the proxy's address as net/http takes it. Errors do not repeat
 // the address, for people write passwords into it.
@@ -23,9 +23,9 @@ func (p *Proxy) url() (*url.URL, error) {
 	case err != nil, address.Hostname() == "":
 		return nil, errors.New("the proxy's address is not of the form http://host:port")
 	case address.User != nil:
-		return nil, errors.New("the proxy's address holds a user: give username and password apart from it")
+		return nil, errors.New("the proxy's address contains a user; set username and password in their own keys")
 	case address.Scheme != "http" && address.Scheme != "https" && address.Scheme != "socks5":
-		return nil, errors.New("the proxy's address must begin with http://, https:// or socks5://")
+		return nil, errors.New("the proxy's address must start with http://, https:// or socks5://")
 	case strings.Trim(address.Path, "/") != "" || address.RawQuery != "" || address.Fragment != "":
 		return nil, errors.New("the proxy's address must end after host:port")
 	case p.Username == "" && p.Password != "":
@@ -68,7 +68,7 @@ func (e *Error) fromProxy(err error) bool {
 	var network *net.OpError
 	switch {
 	case errors.As(err, &answer) && answer == http.StatusProxyAuthRequired:
-		e.Kind, e.Detail, e.Hint = ErrUnauthorized, "the proxy asks for credentials, or refuses those it was given", hintProxy
+		e.Kind, e.Detail, e.Hint = ErrUnauthorized, "the proxy requires credentials or refuses the given ones", hintProxy
 	case errors.As(err, &answer):
 		e.Kind, e.Detail, e.Hint = ErrUnreachable, answer.Error(), hintProxy
 	case errors.Is(err, errLocal):

@@ -134,10 +134,10 @@ func TestProxyOfAnAccess(t *testing.T) {
 		{name: "plain HTTP", insecure: true},
 		{name: "with user", user: &user, given: Proxy{Username: testUser, Password: testPassword}},
 		{name: "plain HTTP with user", user: &user, given: Proxy{Username: testUser, Password: testPassword}, insecure: true},
-		{name: "without user", user: &user, wantErr: ErrUnauthorized, wantText: "the proxy asks for credentials"},
-		{name: "plain HTTP without user", user: &user, insecure: true, wantErr: ErrUnauthorized, wantText: "the proxy asks for credentials"},
+		{name: "without user", user: &user, wantErr: ErrUnauthorized, wantText: "the proxy requires credentials"},
+		{name: "plain HTTP without user", user: &user, insecure: true, wantErr: ErrUnauthorized, wantText: "the proxy requires credentials"},
 		{name: "with another user", user: &user, given: Proxy{Username: testUser, Password: "planted-wrong"},
-			wantErr: ErrUnauthorized, wantText: "the proxy asks for credentials"},
+			wantErr: ErrUnauthorized, wantText: "the proxy requires credentials"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -205,7 +205,7 @@ func TestProxyAddress(t *testing.T) {
 		"p.example:3128":                       "form",
 		"http://:3128":                         "form",
 		"http://planted-u:planted-p@p.example": "user",
-		"ftp://p.example":                      "begin with",
+		"ftp://p.example":                      "start with",
 		"http://p.example/planted-x":           "after host:port",
 		"http://p.example?planted-x":           "after host:port",
 		"http://p.example:planted-x":           "form",

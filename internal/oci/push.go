@@ -25,8 +25,8 @@ const (
 	opPush   = "push to"
 	opDelete = "delete"
 
-	hintPush   = "check that the user of the credentials may push to the repository"
-	hintDelete = "check that the registry deletes manifests and that the user of the credentials may delete in the repository"
+	hintPush   = "check that the account of the credentials may push to the repository"
+	hintDelete = "check that the registry deletes manifests and that the account of the credentials may delete in the repository"
 )
 
 // Upload is an artifact of one layer.
@@ -198,6 +198,6 @@ type homeClient struct{ hop *hop }
 // Do implements remote.Client.
 func (c homeClient) Do(req *http.Request) (*http.Response, error) {
 	x := exchangeFrom(req.Context())
-	x.ask(c.hop.ref.Registry)
+	x.setHost(c.hop.ref.Registry)
 	return c.hop.do(req)
 }

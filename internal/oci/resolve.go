@@ -116,7 +116,7 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, ref Reference, subjec
 	}
 	if m.digest.Algorithm() != digest.SHA256 {
 		return Artifact{}, &Error{Op: opResolve, Subject: subject, Kind: ErrUnsupported,
-			Detail: "the registry names it by a digest of the algorithm " + clip(m.digest.Algorithm().String()), Hint: hintAlgorithm}
+			Detail: "the registry returned a digest of the unsupported algorithm " + clip(m.digest.Algorithm().String()), Hint: hintAlgorithm}
 	}
 	return c.describe(ctx, e, m, tag)
 }
@@ -162,7 +162,7 @@ func (c *Client) chooseTag(ctx context.Context, e *endpoint, ref Reference, subj
 	err = repository.Tags(ctx, "", func(tags []string) error {
 		if pages.repeated(tags) {
 			return &Error{Op: opTags, Subject: e.url, Kind: ErrUnexpected,
-				Detail: "the registry's tag list leads in a circle", Hint: "use a tag or a digest instead of a range or a filter"}
+				Detail: "the pages of the registry's tag list form a loop", Hint: "use a tag or a digest instead of a range or a filter"}
 		}
 		for _, tag := range tags {
 			choice.consider(tag)

@@ -55,7 +55,7 @@ func (r *router) Do(req *http.Request) (*http.Response, error) {
 	var refusal *http.Response
 	var refusedBy string
 	for i, h := range hops {
-		x.ask(h.ref.Registry)
+		x.setHost(h.ref.Registry)
 		last, left := i == len(hops)-1, len(hops)-i
 		if refusal != nil && refusal.StatusCode == http.StatusOK {
 			left++ // the empty list counts if the rest is silent: the caller needs time to go on with it
@@ -70,12 +70,12 @@ func (r *router) Do(req *http.Request) (*http.Response, error) {
 		case req.Context().Err() != nil, last && (refusal == nil || !isSilence(err)):
 			return resp, err
 		}
-		x.gaveUp(h.ref.Registry, reasonOf(resp, err))
+		x.recordFailure(h.ref.Registry, reasonOf(resp, err))
 		if err == nil {
 			refusal, refusedBy = resp, h.ref.Registry
 		}
 	}
-	x.ask(refusedBy)
+	x.setHost(refusedBy)
 	x.record(refusal)
 	return refusal, nil
 }

@@ -304,7 +304,7 @@ func TestLocationTakesThePlaceOfTheRegistry(t *testing.T) {
 	}
 	src.Ref.Tag = "2.0.0"
 	_, err := newClient(t, set).Resolve(t.Context(), src)
-	if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "asked at "+internal.host()) {
+	if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "answered by "+internal.host()) {
 		t.Errorf("error = %v, want ErrNotFound that says who was asked", err)
 	}
 }

@@ -110,7 +110,7 @@ func parseURL(url string) (registry.Reference, error) {
 	}
 	if strings.ContainsRune(url, '@') {
 		// What stands before the @ may be a password: it is not repeated.
-		return invalid("", `"@" is not allowed: put a digest into the reference and credentials into a Secret`)
+		return invalid("", `"@" is not allowed; put a digest into the reference and credentials into a Secret`)
 	}
 	subject := fmt.Sprintf("%q", url)
 	rest, ok := strings.CutPrefix(url, scheme)
@@ -122,13 +122,14 @@ func parseURL(url string) (registry.Reference, error) {
 		return invalid(subject, "must be oci://host[:port]/path in lower case")
 	}
 	if ref.Reference != "" || strings.HasSuffix(rest, ":") {
-		return invalid(subject, "must not contain a tag: put it into the reference")
+		return invalid(subject, "must not contain a tag; put it into the reference")
 	}
 	if strings.HasSuffix(ref.Registry, ":") {
 		return invalid(subject, "port is missing")
 	}
 	if !hostPattern.MatchString(ref.Registry) {
-		return invalid(subject, "the host must be a name of letters, digits, dots and dashes, or an IP address, without a dot at the end or zeros before the port; write an international name in its xn-- form")
+		return invalid(subject, "the host must be an IP address or a name of letters, digits, dots and dashes, without a trailing dot, "+
+			"and the port must not start with zeros; write an international name in its xn-- form")
 	}
 	return ref, nil
 }
@@ -149,7 +150,7 @@ func (r Reference) validate(url string) error {
 	case set > 1:
 		return invalid("exactly one of tag, digest and semver must be set, not %d", set)
 	case r.TagFilter != "" && r.Tag+r.Digest != "":
-		return invalid("tagFilter goes with semver or stands alone: a tag or digest leaves nothing to filter")
+		return invalid("tagFilter can be set alone or with semver, but not with a tag or a digest")
 	case r.Tag != "" && !tagPattern.MatchString(tagName(r.Tag)):
 		return invalid("%q is not a tag", r.Tag)
 	case r.Digest != "":
@@ -191,7 +192,7 @@ func parseFilter(text string) (*regexp.Regexp, error) {
 		return nil, filterError(err)
 	}
 	if len(program.Inst) > maxFilterSteps {
-		return nil, errors.New("its repetitions are too large")
+		return nil, errors.New("repetition counts are too large")
 	}
 	return regexp.Compile(text)
 }

@@ -39,7 +39,7 @@ var errNotStored = errors.New("not in the store")
 
 // errTryAgain says that a write failed for a reason that the store has dealt
 // with: it has made room on a full disk, or its directory was emptied under it.
-var errTryAgain = errors.New("the store has mended itself")
+var errTryAgain = errors.New("the store was repaired")
 
 // store is an OCI image layout with a size limit: written by temporary file,
 // check and rename, checked again on read, and evicted by age of last use, but
@@ -185,7 +185,7 @@ func (s *store) read(dgst digest.Digest, limit int64) ([]byte, error) {
 	}
 	defer s.unpin(blob)
 	if blob.size > limit {
-		return nil, &Error{Op: "read", Subject: dgst.String(), Kind: ErrTooLarge, Detail: fmt.Sprintf("%d bytes, limit %d", blob.size, limit)}
+		return nil, &Error{Op: "read", Subject: dgst.String(), Kind: ErrTooLarge, Detail: fmt.Sprintf("%d bytes; the limit is %d", blob.size, limit)}
 	}
 	desc := ocispec.Descriptor{Digest: dgst, Size: blob.size}
 	file, err := os.Open(s.path(dgst))
@@ -258,7 +258,7 @@ func (s *store) has(dgst digest.Digest) bool {
 // storeError says why content could not be written, without the path.
 func storeError(dgst digest.Digest, err error) *Error {
 	out := &Error{Op: "store", Subject: dgst.String(), Kind: ErrStore, Detail: "cannot write",
-		Hint: "check the size and the rights of the cache directory"}
+		Hint: "check the size and the permissions of the cache directory"}
 	var (
 		path *fs.PathError
 		link *os.LinkError

@@ -191,20 +191,28 @@ func (c *tagChoice) none(subject string) *Error {
 	out := &Error{Op: opResolve, Subject: subject, Kind: ErrNoMatchingTag}
 	switch {
 	case c.filter != nil && c.matched == 0:
-		out.Detail = fmt.Sprintf("the tag filter matches none of %d tags", c.seen)
-		out.Hint = "check the filter; tags of signatures, attestations and bills of material never count"
+		out.Detail = fmt.Sprintf("the tag filter matches none of %s", countTags(c.seen))
+		out.Hint = "check the filter; tags of signatures, attestations and SBOMs are ignored"
 	case c.filter != nil:
-		out.Detail = fmt.Sprintf("none of the %d tags that the tag filter matches, of %d, is a version in the range", c.matched, c.seen)
+		out.Detail = fmt.Sprintf("the tag filter matches %d of %s, and none of these is a version in the range", c.matched, countTags(c.seen))
 	default:
-		out.Detail = fmt.Sprintf("none of %d tags is a version in the range", c.seen)
+		out.Detail = fmt.Sprintf("none of %s is a version in the range", countTags(c.seen))
 	}
 	if out.Hint == "" {
-		out.Hint = "check the range; pre-releases count only if it names one, as in \">=1.0.0-0\""
+		out.Hint = "check the range; pre-releases match only if it names one, as in \">=1.0.0-0\""
 	}
 	return out
 }
 
-// tagPages notices a registry whose pages of tags lead in a circle. A page is
+// countTags returns a number of tags as text.
+func countTags(n int) string {
+	if n == 1 {
+		return "1 tag"
+	}
+	return fmt.Sprintf("%d tags", n)
+}
+
+// tagPages notices a registry whose pages of tags form a loop. A page is
 // known by its first and its last tag, for no tag is listed twice.
 type tagPages struct {
 	seen  map[[2]string]bool

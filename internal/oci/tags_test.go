@@ -102,7 +102,7 @@ func TestNoMatchingTagSaysWhy(t *testing.T) {
 	}{
 		{Reference{Semver: "^2"}, "none of 3 tags is a version in the range; check the range; pre-releases"},
 		{Reference{TagFilter: "^dev"}, "the tag filter matches none of 3 tags; check the filter"},
-		{Reference{TagFilter: "^main", Semver: "^1"}, "none of the 1 tags that the tag filter matches, of 3, is a version in the range"},
+		{Reference{TagFilter: "^main", Semver: "^1"}, "the tag filter matches 1 of 3 tags, and none of these is a version in the range"},
 		{Reference{TagFilter: "^dev", Semver: "^1"}, "matches none of 3"},
 	} {
 		_, err := c.Resolve(t.Context(), r.source(tc.ref))
@@ -183,12 +183,12 @@ func TestTagListFaults(t *testing.T) {
 		detail string
 		pages  int
 	}{
-		{name: "page that points to itself", want: ErrUnexpected, detail: "circle", pages: 2,
+		{name: "page that points to itself", want: ErrUnexpected, detail: "form a loop", pages: 2,
 			serve: func(w http.ResponseWriter, req *http.Request, _ string) {
 				next(w, req.URL.Path)
 				fmt.Fprint(w, `{"tags":["1.0.0","1.1.0"]}`)
 			}},
-		{name: "two pages that point to each other", want: ErrUnexpected, detail: "circle", pages: 3,
+		{name: "two pages that point to each other", want: ErrUnexpected, detail: "form a loop", pages: 3,
 			serve: func(w http.ResponseWriter, req *http.Request, last string) {
 				if last == "" {
 					next(w, req.URL.Path+"?last=x")
@@ -198,7 +198,7 @@ func TestTagListFaults(t *testing.T) {
 				next(w, req.URL.Path)
 				fmt.Fprint(w, `{"tags":["2.0.0"]}`)
 			}},
-		{name: "endless empty pages", want: ErrUnexpected, detail: "circle", pages: maxEmptyPages + 1,
+		{name: "endless empty pages", want: ErrUnexpected, detail: "form a loop", pages: maxEmptyPages + 1,
 			serve: func(w http.ResponseWriter, req *http.Request, _ string) {
 				next(w, req.URL.Path)
 				fmt.Fprint(w, `{"tags":null}`)

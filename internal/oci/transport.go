@@ -58,7 +58,7 @@ type transports struct {
 }
 
 // errLinkLocal says that a registry sent us where no registry has its storage.
-var errLinkLocal = errors.New("redirected to a link-local address or another of a cloud's own services, which is not followed")
+var errLinkLocal = errors.New("refused a redirect to a link-local address or another address of a cloud's own services")
 
 // errLocal says that a tenant named an address that is the manager's own, or a registry sent us there.
 var errLocal = dialguard.ErrRefused

@@ -19,7 +19,7 @@ var (
 	// configured, or belongs to another release.
 	ErrNotAllowed = errors.New("not allowed")
 	// ErrKept means that a store does not delete, for example because its credentials have no right to.
-	ErrKept = errors.New("the store does not delete")
+	ErrKept = errors.New("the store does not support deletion")
 )
 
 // Name tells of which record a payload is.

@@ -8,7 +8,7 @@ import (
 )
 
 // ErrDowngrade says that a reference which chooses among tags stands for an older one than before.
-var ErrDowngrade = errors.New("an older version is refused")
+var ErrDowngrade = errors.New("downgrades are not allowed")
 
 // ErrRecord wraps an error of writing a HelmOpRelease.
 var ErrRecord = errors.New("cannot write the HelmOpRelease")

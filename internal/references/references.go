@@ -200,7 +200,7 @@ func (r *Reader) readError(key referenceKey, err error) error {
 		return fmt.Errorf("%s %s: %w; create it or correct the reference", key.kind, key.ObjectKey, ErrReferenceNotFound)
 	}
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("%s %s: %w; give its ServiceAccount the right to", key.kind, key.ObjectKey, ErrReferenceForbidden)
+		return fmt.Errorf("%s %s: %w; grant its ServiceAccount the right to read it", key.kind, key.ObjectKey, ErrReferenceForbidden)
 	}
 	return fmt.Errorf("reading %s %s: %w", key.kind, key.ObjectKey, err)
 }

@@ -27,13 +27,13 @@ type movable interface {
 	conditions.Setter
 }
 
-// BeingMoved says in the condition Paused why nothing is done for an object, and how that ends where no move is
-// under way: a move that was cut off, or a person, may have left the annotation.
+// BeingMoved sets the condition Paused of an object that clusterctl move is moving. The message tells how to end the
+// pause if no move is running, because an interrupted move or a user may have left the annotation.
 func BeingMoved(ctx context.Context, c client.Client, obj movable, resource string, owned []string) error {
 	before := copied(obj)
 	SetCondition(obj, addonsv1.PausedCondition, True, addonsv1.BeingMovedReason, fmt.Sprintf(
-		"Nothing is done for this object: the annotation %s says that clusterctl move takes it to another management cluster. If no move is"+
-			" under way, remove the annotation: kubectl -n %s annotate %s %s %s-", clusterctlv1.DeleteForMoveAnnotation,
+		"This object is not reconciled: its annotation %s means that clusterctl move is moving it to another management cluster. If no move"+
+			" is running, remove the annotation: kubectl -n %s annotate %s %s %s-", clusterctlv1.DeleteForMoveAnnotation,
 		obj.GetNamespace(), resource, obj.GetName(), clusterctlv1.DeleteForMoveAnnotation))
 	return client.IgnoreNotFound(WriteObject(ctx, c, before, obj, owned))
 }

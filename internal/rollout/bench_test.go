@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// bigFleet is in the middle of a rollout: a tenth is done, some are on their way, the rest is yet to be told.
+// bigFleet returns a fleet in the middle of a rollout: a tenth is done, some Clusters are in flight, the rest is
+// pending.
 func bigFleet(n int) Input {
 	in := Input{
 		Strategy: Strategy{MaxUnavailable: Limit{Percent: 5}, Budgeted: true, MaxFailures: Limit{Percent: 10}},
@@ -43,7 +44,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// BenchmarkPlanIdle is what most plans are: nothing is left to do.
+// BenchmarkPlanIdle plans when nothing is left to do, which is the usual case.
 func BenchmarkPlanIdle(b *testing.B) {
 	in := bigFleet(10_000)
 	in.State.Phase = PhaseComplete
@@ -56,7 +57,7 @@ func BenchmarkPlanIdle(b *testing.B) {
 	}
 }
 
-// The plan of a big fleet takes a handful of allocations, however many Clusters there are.
+// TestPlanAllocates holds that a plan takes a few allocations, regardless of the number of Clusters.
 func TestPlanAllocates(t *testing.T) {
 	in := bigFleet(2_000)
 	if allocs := testing.AllocsPerRun(10, func() { Plan(in) }); allocs > 20 {

@@ -3,48 +3,55 @@
 
 package rollout
 
-// IsLeaving reports whether a Cluster that is not selected any more has a release whose deletion has not begun and
-// could begin. A Cluster that is gone or under deletion takes its release along, and a paused Cluster keeps it.
+// IsLeaving reports whether a Cluster that is no longer selected has a release whose deletion could begin. Clusters
+// that do not exist or are under deletion take their release along, and paused Clusters keep it.
 func IsLeaving(c *Cluster) bool {
 	return !c.Selected && c.Child != nil && !c.Child.Deleting && !c.Gone && !c.Deleting && !c.Paused
 }
 
-// PlanDeletion returns one step for each Cluster of a HelmOp that is under deletion: each release ends, within the
-// limits of the strategy. The deletion of a HelmOp waits for no wave, no promotion and no paused rollout, because it is
-// a decision that came after them.
+// PlanDeletion returns one step for each Cluster of a HelmOp under deletion. Releases are deleted within the limits of
+// the strategy. Waves, promotions and a paused rollout do not delay the deletion, because deleting the HelmOp is the
+// later decision.
 func PlanDeletion(strategy Strategy, clusters []Cluster) []Step {
 	steps := make([]Step, len(clusters))
 	for i := range clusters {
 		c := &clusters[i]
 		switch {
 		case c.Child == nil || c.Child.Deleting:
-			steps[i] = step(c, ActionNone, "the release is ending")
+			steps[i] = step(c, ActionNone, "the release is being deleted")
 		default:
-			// A pause of the Cluster holds the uninstallation, and not the deletion of the HelmOpRelease.
+			// A pause of the Cluster holds the uninstallation, but not the deletion of the HelmOpRelease.
 			steps[i] = step(c, ActionDelete, "the HelmOp is under deletion")
 		}
 	}
-	newDeletions(strategy, clusters).pace(clusters, steps, "", func(c *Cluster, why string) Step { return step(c, ActionNone, why) })
+	newDeletions(
+		strategy,
+		clusters,
+	).pace(
+		clusters,
+		steps,
+		"",
+		func(c *Cluster, why string) Step { return step(c, ActionNone, why) },
+	)
 	return steps
 }
 
-// whyDeletionsWait returns why no release of a Cluster that is not selected any more is deleted now; empty if releases
-// are. A rollout that spent its failure budget does not hold deletions: to unselect a Cluster that fails is a way to
-// mend it.
+// whyDeletionsWait returns why releases of unselected Clusters must not be deleted now; empty if they may. A spent
+// failure budget does not hold deletions: unselecting a failing Cluster is a way to repair it.
 func (p *plan) whyDeletionsWait() string {
 	switch {
 	case p.in.DeletionsHeld:
-		return "the deletion of the release waits for a confirmation"
+		return "the deletion of the release waits for confirmation"
 	case p.in.Strategy.Paused:
-		return "the deletion of the release waits for the end of the pause of the rollout"
+		return "the deletion of the release waits because the rollout is paused"
 	default:
 		return ""
 	}
 }
 
-// pace keeps those of the deletions among the steps for which the limits have room, in the order of the waves. With a
-// reason to wait it keeps none. Clusters that are gone or under deletion neither wait nor count. The function hold
-// returns the step of a Cluster that waits.
+// pace keeps as many of the deletions among the steps as the limits allow, in the order of the waves. If wait is not
+// empty, it keeps none. Clusters that do not exist or are under deletion neither wait nor count. hold returns the step
+// of a Cluster that waits.
 func (d *deletions) pace(clusters []Cluster, steps []Step, wait string, hold func(c *Cluster, why string) Step) {
 	for group := range d.groups {
 		for _, unreachable := range []bool{false, true} {
@@ -57,7 +64,7 @@ func (d *deletions) pace(clusters []Cluster, steps []Step, wait string, hold fun
 				case wait != "":
 					steps[i] = hold(c, wait)
 				case !d.hasRoom(c):
-					steps[i] = hold(c, "as many releases are being deleted as spec.rollout.maxUnavailable allows")
+					steps[i] = hold(c, "spec.rollout.maxUnavailable is reached: other releases are being deleted")
 				default:
 					d.begin(c)
 				}
@@ -70,22 +77,22 @@ func isPacedDeletion(c *Cluster, s *Step) bool {
 	return s.Action == ActionDelete && !c.Gone && !c.Deleting && !c.Paused
 }
 
-// deletions counts the deletions that are under way, of all Clusters and of each wave, against their limits. Clusters
-// in no wave are the last group.
+// deletions counts the running deletions, of all Clusters and of each wave, against their limits. The last group holds
+// the Clusters in no wave.
 type deletions struct {
-	total  places
-	groups []places
+	total  slots
+	groups []slots
 }
 
-// places are those that one limit allows. A deletion holds its place until the release is gone, also if the
-// uninstallation fails or the Cluster ceased to answer after it began: what one deletion broke must not happen to the
-// others. A deletion in a Cluster that did not answer before holds no place against the Clusters that answer.
-type places struct {
-	limit, taken, takenAway int
+// slots are the slots of one limit. A deletion keeps its slot until the release is deleted, even if the uninstallation
+// fails or the Cluster becomes unreachable meanwhile: the deletion may be the cause, and others must wait. A deletion
+// in a Cluster that was unreachable before takes no slot from Clusters that respond.
+type slots struct {
+	limit, taken, takenUnreachable int
 }
 
 func newDeletions(strategy Strategy, clusters []Cluster) *deletions {
-	d := &deletions{groups: make([]places, len(strategy.Waves)+1)}
+	d := &deletions{groups: make([]slots, len(strategy.Waves)+1)}
 	all, members := 0, make([]int, len(d.groups))
 	for i := range clusters {
 		c := &clusters[i]
@@ -94,7 +101,7 @@ func newDeletions(strategy Strategy, clusters []Cluster) *deletions {
 		}
 		all++
 		members[d.group(c)]++
-		// A replacement that cannot end holds no place in the rollout of the revision either.
+		// A replacement whose deletion fails takes no slot among the updates either.
 		isStuck := c.Selected && c.Health == HealthFailed
 		if c.Child != nil && c.Child.Deleting && !c.Paused && !isStuck {
 			d.take(c, c.Child.Away)
@@ -118,38 +125,38 @@ func (d *deletions) group(c *Cluster) int {
 	return c.Wave
 }
 
-// hasRoom reports whether the limits have room for one more deletion.
+// hasRoom reports whether the limits allow one more deletion.
 func (d *deletions) hasRoom(c *Cluster) bool {
-	isAway := c.Health == HealthUnreachable
-	return d.total.hasRoom(isAway) && d.groups[d.group(c)].hasRoom(isAway)
+	isUnreachable := c.Health == HealthUnreachable
+	return d.total.hasRoom(isUnreachable) && d.groups[d.group(c)].hasRoom(isUnreachable)
 }
 
 // begin counts a deletion that begins.
 func (d *deletions) begin(c *Cluster) { d.take(c, c.Health == HealthUnreachable) }
 
-func (d *deletions) take(c *Cluster, isAway bool) {
-	d.total.take(isAway)
-	d.groups[d.group(c)].take(isAway)
+func (d *deletions) take(c *Cluster, isUnreachable bool) {
+	d.total.take(isUnreachable)
+	d.groups[d.group(c)].take(isUnreachable)
 }
 
-func (p *places) hasRoom(isAway bool) bool {
-	if isAway {
-		return p.taken+p.takenAway < p.limit
+func (p *slots) hasRoom(isUnreachable bool) bool {
+	if isUnreachable {
+		return p.taken+p.takenUnreachable < p.limit
 	}
 	return p.taken < p.limit
 }
 
-func (p *places) take(isAway bool) {
-	if isAway {
-		p.takenAway++
+func (p *slots) take(isUnreachable bool) {
+	if isUnreachable {
+		p.takenUnreachable++
 		return
 	}
 	p.taken++
 }
 
-// paceReplacements keeps those of the replacements that follow from a change of the Cluster itself for which the limits
-// have room. Other changes of a Cluster reach it at once, but a replacement uninstalls a release before another one is
-// installed.
+// paceReplacements keeps as many of the replacements that follow from a change of the Cluster itself as the limits
+// allow. Other changes of a Cluster are applied at once, but a replacement uninstalls a release before it installs the
+// next one.
 func (p *plan) paceReplacements(steps []Step) {
 	var replaced []int
 	for i := range steps {
@@ -159,7 +166,7 @@ func (p *plan) paceReplacements(steps []Step) {
 		}
 		replaced = append(replaced, i)
 		if p.standings[i] == standingInFlight && (c.Health == HealthFailed || c.Health == HealthReady && p.soaked(c)) {
-			// It is on its way for the replacement alone, and counts again when the limits have room for it.
+			// It is in flight only because of the replacement, and counts again when there is a free slot.
 			p.move(i, standingPending)
 		}
 	}
@@ -168,7 +175,8 @@ func (p *plan) paceReplacements(steps []Step) {
 		isLate := p.standings[i] == standingPending && p.isLate(c)
 		isCounted := p.standings[i] == standingInFlight
 		if c.Health == HealthUnreachable || !p.deletions.hasRoom(c) || !isCounted && !p.hasRoom(p.group(c), isLate) {
-			steps[i] = p.leave(c, "the release changes its name or namespace, but as many Clusters are on their way as may be")
+			steps[i] = p.leave(c,
+				"the release changes its name or namespace, but maxUnavailable is reached or the Cluster is unreachable")
 			continue
 		}
 		p.deletions.begin(c)

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// checkDeletions sees to it that no more releases are being deleted than the limits allow, and none where deletions
-// wait.
+// checkDeletions checks that no more releases are being deleted than the limits allow, and none where deletions wait.
 func (j *judge) checkDeletions() {
 	last := len(j.in.Strategy.Waves)
 	begun, under, members := make([]int, last+1), make([]int, last+1), make([]int, last+1)
@@ -58,7 +57,7 @@ func (j *judge) checkDeletions() {
 	}
 }
 
-// hasAwayDeletion tells whether a deletion in a Cluster that did not answer before is under way or begins.
+// hasAwayDeletion is true if a deletion runs or begins in a Cluster that was unreachable before.
 func (j *judge) hasAwayDeletion() bool {
 	for i := range j.after {
 		if c := &j.after[i]; c.Child != nil && c.Child.Deleting && c.Child.Away {
@@ -75,7 +74,7 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// However a fleet looks, the deletion of its HelmOp stays within the limits, and ends.
+// TestPlanDeletionPacesAndEnds holds for random fleets that the deletion of a HelmOp stays within the limits and ends.
 func TestPlanDeletionPacesAndEnds(t *testing.T) {
 	t.Parallel()
 	for seed := range int64(100) {

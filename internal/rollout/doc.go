@@ -1,77 +1,111 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollout decides which Clusters may move to what a HelmOp wants now. It is made of pure functions over plain
-// structs: it knows no client and no clock. The controller carries out what it plans, and asks again whenever something changed.
+// Package rollout plans which Clusters of a HelmOp move to the current HelmOp revision, and when. It consists of pure
+// functions over plain structs, without clients or clocks. The controller carries out the plan, and plans again
+// whenever something changes.
 //
-// Everything that a plan depends on is either what the Clusters and their releases are, or State, which is small and kept with
-// the HelmOpRevision. A manager that is restarted, or moved to another management cluster, goes on where it was.
+// A plan depends only on the Clusters, their releases and State. State is small and stored in the HelmOpRevision. A
+// manager that restarts, or moves to another management cluster, therefore continues where it was.
 //
-// # What the caller owes
+// # Duties of the caller
 //
-// State is written before the steps are carried out. A plan is made of children as they were told last: one that is made of older
-// ones may tell more Clusters than the limits allow. Health is about what the child says now, not about what it said before.
+//   - Write State before carrying out the steps.
+//   - Plan with the newest specs of the children. With older ones, a plan can update more Clusters than the limits
+//     allow.
+//   - Health must refer to the child's current spec, not to an earlier one.
 //
-// # Who counts
+// # Which Clusters count
 //
-// A Cluster counts if it is selected, can be served and is not new. New is one without a child, and one that has had none but
-// under the revision that is wanted; so is, with the first revision, every Cluster. A Cluster that was there before the rollout
-// began and has no child is not new: its release was ended to be replaced. Otherwise another name of the release would make the
-// whole fleet new, and waves and budget void. That the revision cannot be rendered for a Cluster that came after the rollout began is
-// no failure of the revision either.
+// A Cluster counts if it is selected, can be served and is not new. A Cluster is new if it has no child, or only one
+// created for the current revision. For the first revision, all Clusters are new. A Cluster without a child is not new
+// if it existed when the rollout began: its release was deleted to be replaced. Otherwise, a new release name would
+// make the whole fleet new and disable waves and budget.
 //
-// Those that count are done (ready for their soak time), on their way (told, and neither done nor failed), failed, excused (failed, but
-// failed already under a revision that was good), lost, or yet to be told. Those that do not answer, and did not before they were told,
-// are none of that: they are not told, hold no wave and no place within the limits, and are told when they are back. So are those in which
-// a HelmOp that comes first is not ready, and those for which it is not known what they are to have, with an exception, see below.
+// If the revision cannot be rendered for a new Cluster, that is not a failure of the revision.
 //
-// Lost is a Cluster that was told and does not answer since: a broken CNI shows itself like that. It holds its place within the limits
-// until it is back, or somebody pauses it, and speaks against its wave. Whether it was done before it went is not known. It is not lost if
-// it was new, or if the last good revision makes the same of it.
+// Each Cluster that counts has one of these states:
+//
+//   - done: ready for its soak time
+//   - in flight: updated, and neither done nor failed
+//   - failed
+//   - excused: failed, but it had failed already under a good revision
+//   - unreachable after the update
+//   - pending: not updated yet
+//
+// Clusters that were unreachable before the update do not count. They hold neither a wave nor a slot within the limits,
+// and are updated when they respond again. The same applies to Clusters in which a dependency is not ready, and to
+// Clusters whose desired release is unknown, except as described under Waves.
+//
+// A Cluster that becomes unreachable after its update may have a broken CNI. It keeps its slot within the limits until
+// it responds again or is paused, and its wave does not pass because of it. It is unknown whether its update finished.
+// New Clusters, and Clusters whose release is identical under the last good revision, are not treated this way.
 //
 // # What is not paced
 //
-// New Clusters are served at once: with the revision that is wanted if the turn of their wave has come, else with the last good one, else
-// with that which is wanted nevertheless, unless it was given up or, if there is a good one, has spent its budget. One without a child
-// that is not new waits for its turn in that case. A change of the Cluster itself reaches it at once under the revision
-// that it has, whatever holds the rollout. A Cluster of which two revisions make the same is told at once, too, even if the rollout
-// is held: nothing happens in it. And the return from a revision that was given up is for all at once, because what is broken is mended
-// first; those that do not answer are told as well, lest they take the broken revision when they are back.
+//   - New Clusters are served at once. They get the current revision if their wave has its turn, otherwise the last
+//     good one. Without a good one they get the current revision, unless it was given up. If there is a good one that
+//     cannot be rendered, they do not get a revision whose budget is spent.
+//   - A Cluster without a child that is not new waits for its wave if the last good revision cannot be rendered.
+//   - A change of the Cluster itself is applied at once, under the revision that the Cluster has, even if the rollout
+//     is paused.
+//   - A Cluster whose release is identical under both revisions is updated at once, even if the rollout is paused,
+//     because nothing changes in it.
+//   - After a revision was given up, all Clusters return at once, because repairs come first. Unreachable Clusters are
+//     assigned the good revision, too. Otherwise they would install the broken revision when they respond again.
 //
 // # Deletions
 //
-// The releases of Clusters that are not selected any more are deleted within MaxUnavailable, wave by wave, apart from the Clusters that are
-// on their way to a revision. A paused rollout and a missing confirmation hold all of these deletions. A rollout that spent its failure
-// budget does not. A release that is replaced, because its name or namespace changed with the Cluster itself, takes a place among the
-// deletions and one among the Clusters on their way, and waits while its Cluster does not answer. A Cluster that is gone or under
-// deletion takes its release along: it neither counts nor waits. The deletion of the HelmOp itself stays within the limits and waits for
-// nothing else.
+// Releases of Clusters that are no longer selected are deleted within MaxUnavailable, wave by wave. They are counted
+// separately from updates. A paused rollout and a missing confirmation hold all of these deletions. A spent failure
+// budget does not hold them.
+//
+// A change of a Cluster may change the name or namespace of its release, which replaces the release. A replacement
+// takes a slot among the deletions and one among the updates, and waits while its Cluster is unreachable.
+//
+// A Cluster that does not exist or is under deletion takes its release along. It neither counts nor waits. The deletion
+// of the HelmOp itself stays within the limits and waits for nothing else.
 //
 // # Waves
 //
-// A wave is passed when nobody in it is on the way or yet to be told and at least one Cluster is done; or, with nobody done, if nobody in
-// it counts, if its failures were acknowledged and nobody is lost, or if somebody promoted it. A wave with nobody done is otherwise not
-// passed if somebody in it is lost, waits for a HelmOp that comes first or cannot be told what the revision means: if two HelmOps of which
-// one depends on the other change at once, the first wave of the second always waits so, and the later ones would overtake it. A manual
-// wave takes a promotion in any case; that of a later wave is one of the earlier, too. A wave that is not finished is not passed even if it
-// is promoted.
+// A wave passes when no Cluster in it is in flight or pending, and one of these is true:
 //
-// Within a wave those that are not ready are told first. One that is still on its way to an earlier revision that was never good holds a
-// place against the others, because it is not available either.
+//   - at least one Cluster is done
+//   - no Cluster in it counts
+//   - its failures were acknowledged, and no Cluster is unreachable after its update
+//   - it was promoted
 //
-// Once the first Cluster of a later wave is told, the wave is left behind for good: what comes back into it, or is unwell for a while,
-// is told and mended within the limits, but holds nobody. As long as nobody was told, nothing is left behind, so that a network
-// that is down for a moment does not open all waves.
+// Without a Cluster that is done, a wave does not pass if a Cluster is unreachable after its update, waits for a
+// dependency or has an unknown desired release. For example, if two dependent HelmOps change at the same time, the
+// first wave of the second one always waits for the first one. Without this rule, its later waves would overtake that
+// wave.
+//
+// A manual wave always needs a promotion. The promotion of a later wave includes all earlier waves. A promotion does
+// not pass a wave that is unfinished.
+//
+// Within a wave, Clusters that are not ready are updated first. A Cluster that is still in flight to an earlier
+// revision that never completed takes a slot, because it is unavailable, too.
+//
+// When the first Cluster of a later wave is updated, the wave is left behind for good. Clusters that join it later, or
+// become unhealthy, are updated within the limits but do not hold the rollout. No wave is left behind before that
+// update. A short network outage therefore does not open all waves.
 //
 // # How a rollout ends
 //
-// It is complete, and its revision a good one, when nobody is on the way or yet to be told, at least one Cluster is done (new ones prove a
-// revision as well, but are waited for only if there are no others), and no fewer are done than could not be told or are lost. A HelmOp
-// without Clusters is never complete: nobody has tried the revision, and new Clusters get it all the same. What can be told only after that
-// is told within the limits; waves and budget do not count any more.
+// A rollout is complete, and its revision good, when all of these are true:
 //
-// The failure budget is spent when so many are failed at the same time; failures that somebody acknowledged with a request to continue do
-// not count, until they are mended. It pauses the rollout or, if that is wanted and there is a good revision, returns to that. A pause
-// lasts until a request to continue, though the failures may be mended. A request to abort wins over one to continue, also if there is
-// nothing to return to: then it has to be taken back first. What is complete or was given up stays so, and no request changes that.
+//   - no Cluster is in flight or pending
+//   - at least one Cluster is done; new Clusters count as proof, but are waited for only if there are no others
+//   - at least as many Clusters are done as could not be updated or became unreachable after their update
+//
+// A HelmOp without Clusters never completes, because its revision is untested. New Clusters get that revision anyway.
+// Clusters that can be updated only after completion are updated within the limits, without waves and budget.
+//
+// The failure budget is spent when that many Clusters are failed at the same time. Failures that were acknowledged with
+// a request to continue do not count until they are repaired. A spent budget pauses the rollout or, if configured and
+// if there is a good revision, rolls back to that. A pause lasts until a request to continue, even if the failures are
+// repaired.
+//
+// A request to abort takes precedence over a request to continue, even if there is no revision to return to; it must be
+// removed first. No request changes a rollout that is complete or was given up.
 package rollout

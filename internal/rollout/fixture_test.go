@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// In these tests revision 7 is wanted and 6 was good, unless a case says otherwise. What a Cluster is to have under a revision is
-// named after it.
+// In these tests the current revision is 7 and the last good one is 6, unless a case says otherwise. Releases are named
+// after their revision.
 
 var testNow = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
@@ -20,7 +20,8 @@ func releaseOf(revision int64) *Release {
 	return &Release{Identity: "ns/a", Content: strconv.FormatInt(revision, 10)}
 }
 
-// fleetMember is a Cluster of a wave that has a revision, or none if that is negative. One that is ready has been for an hour.
+// fleetMember returns a Cluster of a wave with a revision; a negative revision means without a child. A ready Cluster
+// has been ready for an hour.
 func fleetMember(name string, wave int, revision int64, health Health, changes ...func(*Cluster)) Cluster {
 	c := Cluster{
 		Name: name, Wave: wave, Selected: true, Initialized: true, Known: true,
@@ -54,7 +55,7 @@ func wasDone(c *Cluster)   { c.WasReady, c.ReadyFor = true, time.Hour }
 func noGood(c *Cluster)    { c.Good = nil }
 func sameAsOwn(c *Cluster) { c.Target = c.Own }
 
-// moved changes the Cluster itself, under every revision alike.
+// moved changes the Cluster itself, in the same way under all revisions.
 func moved(c *Cluster) {
 	for _, release := range []**Release{&c.Target, &c.Good, &c.Own} {
 		if *release != nil {
@@ -63,21 +64,21 @@ func moved(c *Cluster) {
 	}
 }
 
-// renamed makes the revision that is wanted one with another name of the release.
+// renamed gives the release another name under the current revision.
 func renamed(c *Cluster) { c.Target = &Release{Identity: "ns/b", Content: "7"} }
 
 func readyFor(d time.Duration) func(*Cluster) {
 	return func(c *Cluster) { c.ReadySince = testNow.Add(-d) }
 }
 
-// planTest is a plan, and what must come of it.
+// planTest is the input of a plan and its expected result.
 type planTest struct {
 	strategy Strategy
 	state    State
 	requests Requests
 	clusters []Cluster
 
-	// want are the steps that do something, for example "a: Update Target 7".
+	// want are the steps that change something, for example "a: Update Target 7".
 	want string
 
 	phase      Phase
@@ -85,7 +86,7 @@ type planTest struct {
 	promote    string
 	requeue    time.Duration
 
-	// check sees to the rest.
+	// check checks the rest of the result.
 	check func(*testing.T, Result)
 }
 
@@ -167,7 +168,7 @@ func wantPassed(wave string) func(*testing.T, Result) {
 	}
 }
 
-// canary is a wave before the others.
+// canary is a first wave.
 func canary(wave Wave) Strategy {
 	wave.Name = "canary"
 	return Strategy{Waves: []Wave{wave}}

@@ -12,7 +12,7 @@ func (j *judge) soak(c *Cluster) time.Duration {
 	return j.in.Strategy.Soak
 }
 
-// isDone is a Cluster that speaks for what is wanted.
+// isDone is true for a Cluster that proves the current revision.
 func (j *judge) isDone(c *Cluster) bool {
 	release, revision := j.goal(c)
 	if !isServable(c) || c.Child == nil || c.Child.Deleting || c.Health != HealthReady || j.isOnItsWay(c) || c.Child.Revision == revision && c.Child.Joined {
@@ -22,7 +22,7 @@ func (j *judge) isDone(c *Cluster) bool {
 	return same || c.Child.Revision == revision && release == nil
 }
 
-// wasDone is a Cluster that went dark after it was done.
+// wasDone is true for a Cluster that became unreachable after it was done.
 func (j *judge) wasDone(c *Cluster) bool {
 	return j.isLost(c) && !c.Child.Deleting && c.WasReady && c.ReadyFor >= j.soak(c)
 }

@@ -8,110 +8,110 @@ import (
 	"time"
 )
 
-// What went dark when it was told, be it because of a broken CNI, must not pass for a Cluster that nobody counts.
+// TestPlanLost holds that Clusters that became unreachable after their update count. A broken CNI may be the reason.
 func TestPlanLost(t *testing.T) {
 	t.Parallel()
 	one := Strategy{MaxUnavailable: Limit{Count: 1}, Budgeted: true, MaxFailures: Limit{Count: 1}}
-	const suffix = "; 1 Cluster does not answer since it was told"
+	const suffix = "; 1 Cluster became unreachable after its update"
 	for name, tc := range map[string]planTest{
-		"a canary that goes dark opens no later wave": {
+		"a canary that becomes unreachable opens no later wave": {
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, 7, unreachable), fleetMember("b", 0, 6, unreachable), fleetMember("c", 1, 6, ready)},
 			promote:  "canary", waitingFor: "a Cluster of wave canary to be ready" + suffix, check: wantPassed(""),
 		},
-		"nor one that goes dark while its release is replaced": {
+		"a canary that becomes unreachable while its release is replaced opens no later wave": {
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, 6, unreachable, renamed, ending), fleetMember("c", 1, 6, ready, renamed)},
 			promote:  "canary", waitingFor: "a Cluster of wave canary to be ready" + suffix,
 		},
-		"nor if others of it failed and that was acknowledged": {
+		"acknowledged failures do not open the next wave while a Cluster is unreachable": {
 			strategy: canary(Wave{}), state: State{Acknowledged: 1},
 			clusters: []Cluster{fleetMember("a", 0, 7, unreachable), fleetMember("b", 0, 7, failed), fleetMember("c", 1, 6, ready)},
 			promote:  "canary", waitingFor: "a Cluster of wave canary to be ready: 1 Cluster failed" + suffix,
 		},
-		"unless somebody promotes it": {
+		"a promotion opens the next wave": {
 			strategy: canary(Wave{}), requests: Requests{Promoted: "canary"},
 			clusters: []Cluster{fleetMember("a", 0, 7, unreachable), fleetMember("c", 1, 6, ready)},
 			want:     "c: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready" + suffix, check: wantPassed("canary"),
 		},
-		"or one of it is done": {
+		"a done Cluster opens the next wave": {
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, 7, unreachable), fleetMember("b", 0, 7, ready), fleetMember("c", 1, 6, ready)},
 			want:     "c: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready" + suffix,
 		},
-		"it holds a place": {
+		"a Cluster that became unreachable takes a slot": {
 			strategy: one, clusters: []Cluster{fleetMember("a", 0, 7, unreachable), fleetMember("b", 0, 6, ready), fleetMember("c", 0, 6, ready)},
 			waitingFor: "2 of 2 Clusters to be ready" + suffix, check: wantProgress(1, 0, 0, 0),
 		},
-		"also one that goes dark while its release is replaced": {
+		"a Cluster that became unreachable during a replacement takes a slot": {
 			strategy: one, clusters: []Cluster{fleetMember("a", 0, 6, unreachable, renamed, ending), fleetMember("b", 0, 6, ready, renamed)},
 			waitingFor: "1 of 1 Cluster to be ready" + suffix,
 		},
-		"and one of its wave": {
+		"a Cluster that became unreachable takes a slot of its wave": {
 			strategy:   canary(Wave{MaxUnavailable: Limit{Count: 1}}),
 			clusters:   []Cluster{fleetMember("a", 0, 7, unreachable), fleetMember("b", 0, 6, ready), fleetMember("c", 1, 6, ready)},
 			waitingFor: "1 of 1 Cluster of wave canary to be ready" + suffix,
 		},
-		"unless it is paused": {
+		"a paused Cluster takes no slot": {
 			strategy: one, clusters: []Cluster{fleetMember("a", 0, 7, unreachable, paused), fleetMember("b", 0, 6, ready)},
 			want: "b: Update Target 7", waitingFor: "1 of 1 Cluster to be ready",
 		},
-		"or was new": {
+		"a new Cluster takes no slot": {
 			strategy: one, clusters: []Cluster{fleetMember("a", 0, 7, unreachable, joined), fleetMember("b", 0, 6, ready)},
 			want: "b: Update Target 7", waitingFor: "1 of 1 Cluster to be ready",
 		},
-		"or has what was good, too": {
+		"a Cluster with identical content under the good revision takes no slot": {
 			strategy: one,
 			clusters: []Cluster{fleetMember("a", 0, 7, unreachable, func(c *Cluster) { c.Good = c.Target }), fleetMember("b", 0, 6, ready)},
 			want:     "b: Update Target 7", waitingFor: "1 of 1 Cluster to be ready",
 		},
-		"or the rollout is over": {
+		"no slot is taken after the rollout completed": {
 			strategy: one, state: State{Phase: PhaseComplete}, clusters: []Cluster{fleetMember("a", 0, 7, unreachable), fleetMember("b", 0, 6, ready)},
 			want: "b: Update Target 7", phase: PhaseComplete,
 		},
-		"or the revision was given up": {
+		"no slot is taken after the revision was given up": {
 			strategy: one, state: State{Phase: PhaseRolledBack, Reason: "it failed"},
 			clusters: []Cluster{fleetMember("a", 0, 6, unreachable), fleetMember("b", 0, 5, ready)},
 			want:     "b: Update Good 6", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with revision 6",
 		},
-		"one that was done before holds none while another one is": {
+		"unreachable after done takes no slot while another Cluster is done": {
 			strategy: one,
 			clusters: []Cluster{fleetMember("a", 0, 7, unreachable, wasDone), fleetMember("b", 0, 7, ready), fleetMember("c", 0, 6, ready), fleetMember("d", 0, 6, ready)},
 			want:     "c: Update Target 7", waitingFor: "2 of 3 Clusters to be ready" + suffix,
 		},
-		"but holds one while none is": {
+		"unreachable after done takes a slot while no Cluster is done": {
 			strategy: one, clusters: []Cluster{fleetMember("a", 0, 7, unreachable, wasDone), fleetMember("b", 0, 6, ready)},
 			waitingFor: "1 of 1 Cluster to be ready" + suffix,
 		},
-		"and each that is one too many holds one": {
+		"each Cluster beyond the number of done ones takes a slot": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 2}},
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, unreachable, wasDone), fleetMember("b", 0, 7, unreachable, wasDone), fleetMember("c", 0, 7, ready),
 				fleetMember("d", 0, 6, ready), fleetMember("e", 0, 6, ready),
 			},
-			want: "d: Update Target 7", waitingFor: "2 of 3 Clusters to be ready; 2 Clusters do not answer since they were told",
+			want: "d: Update Target 7", waitingFor: "2 of 3 Clusters to be ready; 2 Clusters became unreachable after their update",
 		},
-		"one that was ready for less than its soak time was not done": {
+		"ready for less than the soak time was not done": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Soak: time.Minute},
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, unreachable, wasDone, func(c *Cluster) { c.ReadyFor = 59 * time.Second }), fleetMember("b", 0, 7, ready), fleetMember("c", 0, 6, ready),
 			},
 			waitingFor: "1 of 2 Clusters to be ready for 1m0s" + suffix,
 		},
-		"a canary that was done and goes dark opens no later wave either": {
+		"a canary that becomes unreachable after it was done opens no later wave": {
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, 7, unreachable, wasDone), fleetMember("c", 1, 6, ready)},
 			promote:  "canary", waitingFor: "a Cluster of wave canary to be ready" + suffix, check: wantPassed(""),
 		},
-		"the rollout is not complete if more are lost than done": {
+		"not complete if more Clusters became unreachable than are done": {
 			clusters:   []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 7, unreachable), fleetMember("c", 0, 7, unreachable)},
-			waitingFor: "as many Clusters to be ready as do not answer: 1 of 2; 2 Clusters do not answer since they were told",
+			waitingFor: "more ready Clusters: 1 ready, and 2 became unreachable after the update; 2 Clusters became unreachable after their update",
 		},
-		"but if as many are": {
+		"complete if as many Clusters are done as became unreachable": {
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 7, unreachable)}, phase: PhaseComplete,
 		},
-		"not if none is done": {
-			clusters: []Cluster{fleetMember("a", 0, 7, unreachable)}, waitingFor: "a Cluster to be ready: none of 1 is" + suffix,
+		"not complete if no Cluster is done": {
+			clusters: []Cluster{fleetMember("a", 0, 7, unreachable)}, waitingFor: "a Cluster to be ready: 1 selected, 0 ready" + suffix,
 		},
 	} {
 		t.Run(name, tc.run)
@@ -121,67 +121,67 @@ func TestPlanLost(t *testing.T) {
 func TestPlanUnknown(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]planTest{
-		"if nothing is known, nothing is passed": {
+		"no wave passes while all desired releases are unknown": {
 			strategy:   canary(Wave{}),
 			clusters:   []Cluster{fleetMember("a", 0, 6, ready, unknown), fleetMember("b", 1, 6, ready, unknown)},
-			waitingFor: "what the revision means for 1 Cluster of wave canary: it cannot be told now",
+			waitingFor: "the desired release of 1 Cluster of wave canary, which is unknown",
 		},
-		"nor complete": {
+		"not complete while all desired releases are unknown": {
 			clusters:   []Cluster{fleetMember("a", 0, 7, ready, unknown), fleetMember("b", 0, 6, ready, unknown)},
-			waitingFor: "what the revision means for 1 Cluster: it cannot be told now",
+			waitingFor: "the desired release of 1 Cluster, which is unknown",
 		},
-		"one holds a wave of which nobody is done": {
+		"an unknown desired release holds a wave without a done Cluster": {
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, 6, ready, unknown), fleetMember("b", 1, 6, ready)},
-			promote:  "canary", waitingFor: "what the revision means for 1 Cluster of wave canary: it cannot be told now",
+			promote:  "canary", waitingFor: "the desired release of 1 Cluster of wave canary, which is unknown",
 		},
-		"but not one that has proven itself": {
+		"an unknown desired release does not hold a proven wave": {
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, 6, ready, unknown), fleetMember("b", 0, 7, ready), fleetMember("c", 1, 6, ready)},
 			want:     "c: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready",
 		},
-		"nor the end": {
+		"an unknown desired release does not hold completion": {
 			clusters: []Cluster{fleetMember("a", 0, 6, ready, unknown), fleetMember("b", 0, 7, ready)}, phase: PhaseComplete,
 		},
-		"unless there are more than done": {
+		"more unknown than done Clusters hold completion": {
 			clusters: []Cluster{fleetMember("a", 0, 6, ready, unknown), fleetMember("b", 0, 6, ready, unknown), fleetMember("c", 0, 7, ready)},
-			waitingFor: "Clusters that cannot be told now: 0 do not answer, 0 wait for HelmOps that come first, 0 are paused" +
-				", and what the revision means for 2 is not known",
+			waitingFor: "Clusters that cannot be updated now: 0 unreachable, 0 waiting for dependencies, 0 paused" +
+				", 2 with an unknown desired release",
 		},
 	} {
 		t.Run(name, tc.run)
 	}
 }
 
-// What has no child and is not new must not take the revision that is held.
+// TestPlanServesTheReplaced holds that a Cluster without a child that is not new does not get a revision that is held.
 func TestPlanServesTheReplaced(t *testing.T) {
 	t.Parallel()
 	inNoWave := []Cluster{fleetMember("a", 0, 7, onItsWay), fleetMember("b", 1, -1, onItsWay, noGood)}
 	for name, tc := range map[string]planTest{
-		"with the good revision before its turn": {
+		"good revision before the turn of the wave": {
 			strategy: Strategy{Paused: true}, clusters: []Cluster{fleetMember("a", 0, -1, onItsWay)},
-			want: "a: Create Good 6", waitingFor: "the end of the pause: 1 Cluster has another revision",
+			want: "a: Create Good 6", waitingFor: "spec.rollout.paused to be unset: 1 Cluster is outdated",
 		},
-		"not if that cannot be told while it is paused": {
+		"nothing while paused and the good release is unknown": {
 			strategy: Strategy{Paused: true}, clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, noGood)},
-			waitingFor: "the end of the pause: 1 Cluster has another revision",
+			waitingFor: "spec.rollout.paused to be unset: 1 Cluster is outdated",
 		},
-		"nor while the budget is spent": {
+		"nothing while the budget is spent and the good release is unknown": {
 			state: State{Phase: PhasePaused, Reason: "it failed"}, clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, noGood)},
 			phase: PhasePaused, waitingFor: toContinue,
 		},
-		"nor before the turn of its wave": {
+		"nothing before the turn of the wave if the good release is unknown": {
 			strategy: canary(Wave{}), clusters: inNoWave, waitingFor: "1 of 1 Cluster of wave canary to be ready",
 		},
-		"but then": {
+		"current revision when the wave has its turn": {
 			strategy: canary(Wave{}), state: State{Passed: "canary"}, clusters: inNoWave,
 			want: "b: Create Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready",
 		},
-		"and if nothing was good": {
+		"current revision if there is no good one": {
 			strategy: canary(Wave{}), state: State{Revision: 7, Good: -1}, clusters: inNoWave,
 			want: "b: Create Target 7", waitingFor: "1 of 1 Cluster of wave canary to be ready",
 		},
-		"a new one does not wait": {
+		"a new Cluster does not wait": {
 			strategy: Strategy{Paused: true}, clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, noGood, stranger)},
 			want: "a: Create Target 7 joined", waitingFor: "1 Cluster to be ready",
 		},
@@ -190,34 +190,34 @@ func TestPlanServesTheReplaced(t *testing.T) {
 	}
 }
 
-// What is on its way to a revision that nobody wants any more is not available either.
+// TestPlanLate holds that Clusters in flight to a superseded revision count as unavailable.
 func TestPlanLate(t *testing.T) {
 	t.Parallel()
 	now8 := func(c *Cluster) { c.Target = releaseOf(8) }
 	one, state := Strategy{MaxUnavailable: Limit{Count: 1}}, State{Revision: 8, Good: 6}
-	const suffix = "; still on their way to an earlier revision: 1 Cluster"
+	const suffix = "; 1 Cluster is still being updated to an earlier revision"
 	for name, tc := range map[string]planTest{
-		"it is told first": {
+		"a late Cluster is updated first": {
 			strategy: one, state: state,
 			clusters: []Cluster{fleetMember("a", 0, 6, ready, now8), fleetMember("m", 0, 7, onItsWay, now8)},
 			want:     "m: Update Target 8", waitingFor: "2 of 2 Clusters to be ready",
 		},
-		"then what failed, then what is ready": {
+		"failed Clusters are updated before ready ones": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 2}}, state: state,
 			clusters: []Cluster{fleetMember("a", 0, 6, ready, now8), fleetMember("b", 0, 6, failed, now8), fleetMember("m", 0, 7, onItsWay, now8)},
 			want:     "b: Update Target 8 failedBefore, m: Update Target 8", waitingFor: "3 of 3 Clusters to be ready",
 		},
-		"it holds its place while its turn has not come": {
+		"a late Cluster takes a slot before the turn of its wave": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Waves: []Wave{{Name: "canary"}}}, state: state,
 			clusters:   []Cluster{fleetMember("a", 0, 6, ready, now8), fleetMember("m", 1, 7, onItsWay, now8)},
 			waitingFor: "1 of 1 Cluster of wave canary to be ready" + suffix,
 		},
-		"it is told though there are too many": {
+		"a late Cluster is updated although the limit is exceeded": {
 			strategy: one, state: state,
 			clusters: []Cluster{fleetMember("m", 0, 7, onItsWay, now8), fleetMember("n", 0, 7, onItsWay, now8)},
 			want:     "m: Update Target 8", waitingFor: "2 of 2 Clusters to be ready" + suffix,
 		},
-		"what is new or unwell with what was good holds no place": {
+		"new or unhealthy Clusters with the good revision take no slot": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Waves: []Wave{{Name: "canary"}}}, state: state,
 			clusters: []Cluster{
 				fleetMember("a", 0, 6, ready, now8), fleetMember("m", 1, 7, onItsWay, now8, joined), fleetMember("n", 1, 6, onItsWay, now8),

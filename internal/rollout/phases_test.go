@@ -26,43 +26,43 @@ func wantState(acknowledged int, reason string) func(*testing.T, Result) {
 	}
 }
 
-const toContinue = "a request to continue, or another revision"
+const toContinue = "the annotation rollout-continue, or for a change of the spec"
 
 func TestPlanBudget(t *testing.T) {
 	t.Parallel()
 	paused := State{Phase: PhasePaused, Reason: "as it was"}
 	for name, tc := range map[string]planTest{
-		"failures below the budget end nothing": {
+		"failures below the budget do not end the rollout": {
 			strategy: budget(2),
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 6, ready)},
 			want:     "b: Update Target 7", waitingFor: "1 of 2 Clusters to be ready",
 			check: wantProgress(2, 0, 1, 1),
 		},
-		"failures without a budget end nothing": {
+		"failures without a budget do not end the rollout": {
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, failed), fleetMember("c", 0, 6, ready)},
 			want:     "c: Update Target 7", waitingFor: "1 of 3 Clusters to be ready",
 		},
-		"a phase that is unknown goes on": {
+		"an unknown phase counts as progressing": {
 			state: State{Phase: "Superseded"}, clusters: []Cluster{fleetMember("a", 0, 6, ready)},
 			want: "a: Update Target 7", waitingFor: "1 of 1 Cluster to be ready",
 		},
-		"the budget is reached": {
+		"the budget is spent": {
 			strategy: budget(2),
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, failed), fleetMember("c", 0, 6, ready)},
 			phase:    PhasePaused, waitingFor: toContinue,
 			check: wantState(0, "the failure budget is spent: 2 Clusters failed, maxFailures is 2"),
 		},
-		"a percentage is one of the selected, rounded down, at least one": {
+		"a percentage refers to the selected Clusters, rounded down, at least one": {
 			strategy: Strategy{Budgeted: true, MaxFailures: Limit{Percent: 40}},
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 6, unreachable), fleetMember("c", 0, 6, ready)},
 			phase:    PhasePaused, waitingFor: toContinue, check: wantState(0, "1 Cluster failed, maxFailures is 1"),
 		},
-		"what cannot be rendered is a failure, before anybody is told": {
+		"a Cluster that cannot be rendered counts as failed before any update": {
 			strategy: budget(1),
 			clusters: []Cluster{fleetMember("a", 0, 6, ready), fleetMember("b", 0, 6, unreachable, invalid)},
 			phase:    PhasePaused, waitingFor: toContinue,
 		},
-		"what failed before is no failure of the revision": {
+		"Clusters that failed before are not failures of the revision": {
 			strategy: budget(1),
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, failed, excused), fleetMember("b", 0, 6, failed, invalid), fleetMember("c", 0, 6, failed),
@@ -73,7 +73,7 @@ func TestPlanBudget(t *testing.T) {
 				"g: Update Target 7, h: Update Target 7",
 			waitingFor: "6 of 8 Clusters to be ready",
 		},
-		"what is new is no failure": {
+		"new Clusters are not failures": {
 			strategy: budget(1),
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, failed, joined), fleetMember("b", 0, -1, onItsWay, stranger, invalid, noGood), fleetMember("c", 0, 6, ready),
@@ -81,28 +81,28 @@ func TestPlanBudget(t *testing.T) {
 			},
 			want: "c: Update Target 7", waitingFor: "1 of 1 Cluster to be ready",
 		},
-		"what does not answer, is paused or goes is no failure": {
+		"unreachable, paused and deleted Clusters are not failures": {
 			strategy: budget(1),
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, unreachable), fleetMember("b", 0, 7, failed, func(c *Cluster) { c.Paused = true }),
 				fleetMember("c", 0, 7, failed, func(c *Cluster) { c.Deleting = true }), fleetMember("d", 0, 6, ready),
 			},
-			want: "d: Update Target 7", waitingFor: "1 of 1 Cluster to be ready; 1 Cluster does not answer since it was told",
+			want: "d: Update Target 7", waitingFor: "1 of 1 Cluster to be ready; 1 Cluster became unreachable after its update",
 		},
-		"what is about to be changed is no failure": {
+		"a Cluster that is about to be changed is not a failure": {
 			strategy: budget(1), clusters: []Cluster{fleetMember("a", 0, 7, failed, moved)},
 			want: "a: Update Target 7", waitingFor: "1 of 1 Cluster to be ready",
 		},
-		"the pause stays though the failure was mended": {
+		"the pause stays after the failure was repaired": {
 			strategy: budget(1), state: paused,
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, ready)},
 			phase:    PhasePaused, waitingFor: toContinue, check: wantState(0, "as it was"),
 		},
-		"and though nothing is left to do": {
+		"the pause stays although nothing is left to do": {
 			strategy: budget(1), state: paused, clusters: []Cluster{fleetMember("a", 0, 7, ready)},
 			phase: PhasePaused, waitingFor: toContinue,
 		},
-		"what itself changed is told while it is paused, under the revision that it has": {
+		"a changed Cluster is updated under its own revision while paused": {
 			strategy: budget(1), state: paused,
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, ready, moved), fleetMember("b", 0, 6, ready, moved, joined, excused), fleetMember("c", 0, 5, ready, moved),
@@ -110,19 +110,19 @@ func TestPlanBudget(t *testing.T) {
 			want:  "a: Update Target 7, b: Update Own 6 joined failedBefore, c: Update Own 5",
 			phase: PhasePaused, waitingFor: toContinue,
 		},
-		"what is new gets the good revision while it is paused, or nothing": {
+		"a new Cluster gets the good revision or nothing while paused": {
 			strategy: budget(1), state: paused,
 			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger), fleetMember("b", 0, -1, onItsWay, stranger, noGood)},
 			want:     "a: Create Good 6 joined",
 			phase:    PhasePaused, waitingFor: toContinue,
 		},
-		"somebody asks to continue": {
+		"a request to continue": {
 			strategy: budget(1), state: paused, requests: Requests{Continue: true},
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 6, ready)},
 			want:     "b: Update Target 7", waitingFor: "1 of 2 Clusters to be ready",
 			check: wantState(1, ""),
 		},
-		"to continue can be all it takes": {
+		"a request to continue completes the rollout": {
 			strategy: budget(1), state: paused, requests: Requests{Continue: true},
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, ready)},
 			phase:    PhaseComplete, check: wantProgress(2, 1, 0, 0),
@@ -132,21 +132,21 @@ func TestPlanBudget(t *testing.T) {
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, failed), fleetMember("c", 0, 6, ready)},
 			phase:    PhasePaused, waitingFor: toContinue, check: wantState(1, "1 Cluster failed"),
 		},
-		"what was acknowledged and mended is acknowledged no more": {
+		"a repaired failure is no longer acknowledged": {
 			strategy: budget(5), state: State{Acknowledged: 3},
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, onItsWay)}, waitingFor: "1 of 2 Clusters to be ready",
 			check: wantState(1, ""),
 		},
-		"a pause becomes a return if that is what is wanted now": {
+		"a pause becomes a rollback if the strategy changes": {
 			strategy: rollback(1), state: paused,
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 6, ready)},
 			want:     "a: Update Good 6 returned", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with revision 6",
 		},
-		"but not once the failures are mended": {
+		"no rollback once the failures are repaired": {
 			strategy: rollback(1), state: paused, clusters: []Cluster{fleetMember("a", 0, 7, ready)},
 			phase: PhasePaused, waitingFor: toContinue,
 		},
-		"there is nothing to return to": {
+		"there is no revision to return to": {
 			strategy: rollback(1), state: State{Revision: 7, Good: -1},
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 5, ready)},
 			phase:    PhasePaused, waitingFor: toContinue, check: wantState(0, "maxFailures is 1; there is no good revision to return to"),
@@ -161,7 +161,7 @@ func TestPlanReturns(t *testing.T) {
 	back := State{Phase: PhaseRolledBack, Reason: "it failed"}
 	previous := func(c *Cluster) { c.Good, c.Child.Previous = nil, 6 }
 	for name, tc := range map[string]planTest{
-		"all that took the revision return at once, whether they answer or not": {
+		"all updated Clusters return at once, also unreachable ones": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Budgeted: true, Rollback: true, Paused: true},
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, ready), fleetMember("c", 0, 7, unreachable), fleetMember("d", 0, 7, onItsWay, blocked),
@@ -173,41 +173,41 @@ func TestPlanReturns(t *testing.T) {
 			phase: PhaseRolledBack, waitingFor: "4 Clusters to be ready with revision 6",
 			check: wantProgress(0, 1, 4, 0),
 		},
-		"somebody asks to end it": {
+		"a request to abort": {
 			requests: Requests{Abort: true, Continue: true},
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, ready)},
 			want:     "a: Update Good 6 returned", phase: PhaseAborted, waitingFor: "1 Cluster to be ready with revision 6",
-			check: wantState(0, "somebody asked"),
+			check: wantState(0, "rollout-abort is set"),
 		},
-		"somebody asks to end it while it is paused": {
+		"a request to abort while paused": {
 			state: State{Phase: PhasePaused}, requests: Requests{Abort: true},
 			clusters: []Cluster{fleetMember("a", 0, 7, ready)},
 			want:     "a: Update Good 6 returned", phase: PhaseAborted, waitingFor: "1 Cluster to be ready with revision 6",
 		},
-		"somebody asks to end it, but there is nothing to return to": {
+		"a request to abort without a revision to return to": {
 			state: State{Revision: 7, Good: -1}, requests: Requests{Abort: true},
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 5, ready)},
-			phase:    PhasePaused, waitingFor: "the end of the request to end the rollout, and one to continue, or another revision",
-			check: wantState(0, "no good revision to return to; no request to continue counts until the annotation that asks to end it is removed"),
+			phase:    PhasePaused, waitingFor: "the annotation rollout-abort to be removed and then rollout-continue to be set, or for a change of the spec",
+			check: wantState(0, "no good revision to return to; remove it, and then set rollout-continue"),
 		},
-		"what is complete or has returned is not ended": {
+		"complete and rolled back rollouts cannot be aborted": {
 			state: State{Phase: PhaseComplete}, requests: Requests{Abort: true, Continue: true},
 			clusters: []Cluster{fleetMember("a", 0, 7, ready)}, phase: PhaseComplete,
 		},
-		"what has returned stays": {
+		"a Cluster that returned stays": {
 			state: back, requests: Requests{Abort: true, Continue: true},
 			clusters: []Cluster{fleetMember("a", 0, 6, ready), fleetMember("b", 0, 6, failed)},
 			phase:    PhaseRolledBack, check: wantState(0, "it failed"),
 		},
-		"what itself changed is told under the good revision": {
+		"a changed Cluster is updated under the good revision": {
 			state: back, clusters: []Cluster{fleetMember("a", 0, 6, ready, moved)},
 			want: "a: Update Good 6", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with revision 6",
 		},
-		"what cannot be rendered returns to what the child remembers": {
+		"a Cluster that cannot be rendered returns to the release stored in its child": {
 			state: back, clusters: []Cluster{fleetMember("a", 0, 7, failed, previous)},
 			want: "a: Update Previous 6 returned", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with revision 6",
 		},
-		"and has returned then": {
+		"after that it has returned": {
 			state: back, clusters: []Cluster{fleetMember("a", 0, 6, ready, noGood)}, phase: PhaseRolledBack,
 			check: func(t *testing.T, result Result) {
 				if !result.Steps[0].Told {
@@ -215,13 +215,13 @@ func TestPlanReturns(t *testing.T) {
 				}
 			},
 		},
-		"what the child does not remember stays": {
+		"without a stored release the Cluster stays": {
 			state: back,
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, ready, previous, func(c *Cluster) { c.Child.Previous = 5 }), fleetMember("b", 0, 7, onItsWay),
 			},
 			want: "b: Update Good 6 returned", phase: PhaseRolledBack,
-			waitingFor: "1 Cluster to be ready with revision 6; another revision: what 1 Cluster had under revision 6 cannot be told any more",
+			waitingFor: "1 Cluster to be ready with revision 6; a change of the spec: revision 6 can no longer be rendered for 1 Cluster",
 			check: func(t *testing.T, result Result) {
 				if result.Steps[0].Told {
 					t.Error("what stays is told")
@@ -229,31 +229,31 @@ func TestPlanReturns(t *testing.T) {
 				wantProgress(1, 0, 1, 0)(t, result)
 			},
 		},
-		"another name of the release is another release": {
+		"a different release name is a different release": {
 			state: back, clusters: []Cluster{fleetMember("a", 0, 7, failed, func(c *Cluster) { c.Good = &Release{Identity: "ns/b", Content: "6"} })},
 			want: "a: Replace", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with revision 6",
 		},
-		"older ones come to the good revision within the limits": {
+		"Clusters with older revisions move to the good one within the limits": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 2}, Waves: []Wave{{Name: "canary"}}}, state: back,
 			clusters: []Cluster{
 				fleetMember("a", 1, 5, ready), fleetMember("b", 0, 6, onItsWay), fleetMember("c", 1, 5, ready), fleetMember("d", 1, 5, unreachable),
 			},
 			want: "a: Update Good 6", phase: PhaseRolledBack, waitingFor: "3 Clusters to be ready with revision 6",
 		},
-		"but not while it is paused": {
+		"they do not move while paused": {
 			strategy: Strategy{Paused: true}, state: back, clusters: []Cluster{fleetMember("a", 0, 5, ready)},
 			phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with revision 6",
 		},
-		"what is new gets the good revision, or nothing": {
+		"a new Cluster gets the good revision or nothing": {
 			state:    back,
 			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger), fleetMember("b", 0, -1, onItsWay, stranger, noGood)},
 			want:     "a: Create Good 6 joined", phase: PhaseRolledBack, check: wantProgress(0, 0, 1, 0),
 		},
-		"what was given up is told to nobody, be it the same": {
+		"a revision that was given up is never assigned, even if it is identical": {
 			state: back, clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger, func(c *Cluster) { c.Target = c.Good })},
 			want: "a: Create Good 6 joined", phase: PhaseRolledBack,
 		},
-		"what was given up with nothing to return to is left as it is": {
+		"a revision that was given up stays if there is no good one": {
 			state: State{Revision: 7, Good: -1, Phase: PhaseRolledBack}, clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 6, ready)},
 			phase: PhaseRolledBack,
 		},
@@ -266,68 +266,68 @@ func TestPlanCompletes(t *testing.T) {
 	t.Parallel()
 	manual := canary(Wave{Manual: true})
 	for name, tc := range map[string]planTest{
-		"all that count are done or failed": {
+		"all Clusters that count are done or failed": {
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 7, failed), fleetMember("c", 0, 6, unreachable)},
 			phase:    PhaseComplete, check: wantProgress(2, 1, 0, 1),
 		},
-		"not if none is done": {
-			clusters: []Cluster{fleetMember("a", 0, 7, failed)}, waitingFor: "a Cluster to be ready: none of 1 is",
+		"not complete if no Cluster is done": {
+			clusters: []Cluster{fleetMember("a", 0, 7, failed)}, waitingFor: "a Cluster to be ready: 1 selected, 0 ready",
 		},
-		"not if there is none": {waitingFor: "a Cluster: none is selected"},
-		"not if fewer are done than do not answer or are blocked": {
+		"not complete without Clusters": {waitingFor: "a Cluster to be selected"},
+		"not complete if fewer are done than unreachable or blocked": {
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, unreachable), fleetMember("c", 0, 6, ready, blocked), fleetMember("d", 0, 7, unreachable),
 			},
-			waitingFor: "Clusters that cannot be told now: 1 do not answer, 1 wait for HelmOps that come first, 0 are paused" +
-				"; 1 Cluster does not answer since it was told",
+			waitingFor: "Clusters that cannot be updated now: 1 unreachable, 1 waiting for dependencies, 0 paused" +
+				"; 1 Cluster became unreachable after its update",
 		},
-		"not if more are paused than done": {
+		"not complete if more are paused than done": {
 			clusters:   []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, ready, paused), fleetMember("c", 0, 6, ready, paused)},
-			waitingFor: "Clusters that cannot be told now: 0 do not answer, 0 wait for HelmOps that come first, 2 are paused",
+			waitingFor: "Clusters that cannot be updated now: 0 unreachable, 0 waiting for dependencies, 2 paused",
 		},
-		"but if as many are": {
+		"complete if as many are done as paused": {
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, ready, paused)}, phase: PhaseComplete,
 		},
-		"not while those that are paused are behind a promotion": {
+		"not complete while paused Clusters are behind a promotion": {
 			strategy: manual, clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 1, 6, ready, paused)},
 			waitingFor: "the promotion of wave canary", promote: "canary",
 		},
-		"not if one is being replaced": {
+		"not complete while a Cluster is being replaced": {
 			clusters:   []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, onItsWay, ending)},
 			waitingFor: "1 of 2 Clusters to be ready",
 		},
-		"the promotion of the last Clusters is not waited for": {
+		"complete without the promotion of the last Clusters": {
 			strategy: manual, clusters: []Cluster{fleetMember("a", 0, 7, ready)}, phase: PhaseComplete,
 		},
-		"new ones are not waited for": {
+		"complete without the new Clusters": {
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 7, onItsWay, joined)}, phase: PhaseComplete,
 		},
-		"unless all are new": {
+		"new Clusters are waited for if all are new": {
 			state:    State{Revision: 1},
 			clusters: []Cluster{fleetMember("a", 0, 1, ready, joined, targetIs1), fleetMember("b", 0, 1, onItsWay, joined, targetIs1)}, waitingFor: "1 Cluster to be ready",
 		},
-		"with the first revision all are new": {
+		"all Clusters are new for the first revision": {
 			state:    State{Revision: 1},
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay), fleetMember("b", 1, -1, onItsWay)},
 			want:     "a: Create Target 1 joined, b: Create Target 1 joined", waitingFor: "2 Clusters to be ready",
 		},
-		"new ones can prove a revision": {
+		"new Clusters prove a revision": {
 			clusters: []Cluster{fleetMember("a", 0, 7, ready, joined)}, phase: PhaseComplete, check: wantProgress(1, 1, 0, 0),
 		},
-		"what comes back later is told within the limits, and no failure ends that": {
+		"Clusters that respond later are updated within the limits, whatever fails": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Budgeted: true, Rollback: true, Waves: []Wave{{Name: "canary"}}},
 			state:    State{Phase: PhaseComplete},
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, failed), fleetMember("b", 1, 6, ready), fleetMember("c", 0, 6, unreachable), fleetMember("d", 1, 6, ready),
 			},
-			want: "b: Update Target 7", phase: PhaseComplete, waitingFor: "1 Cluster that could not be told before",
+			want: "b: Update Target 7", phase: PhaseComplete, waitingFor: "1 Cluster that could not be updated before",
 			check: wantPassed(""),
 		},
-		"what is new gets the revision though another is held": {
+		"a new Cluster gets the completed revision": {
 			strategy: Strategy{Paused: true}, state: State{Phase: PhaseComplete},
 			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger), fleetMember("b", 0, 6, ready)},
-			want:     "a: Create Target 7 joined", phase: PhaseComplete, waitingFor: "the end of the pause: 1 Cluster has another revision",
+			want:     "a: Create Target 7 joined", phase: PhaseComplete, waitingFor: "spec.rollout.paused to be unset: 1 Cluster is outdated",
 		},
 	} {
 		t.Run(name, tc.run)
@@ -339,7 +339,7 @@ func targetIs1(c *Cluster) { c.Target, c.Good = releaseOf(1), nil }
 func TestPlanServesNewClusters(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]planTest{
-		"with the good revision before the turn of their wave, with that which is wanted then": {
+		"good revision before the turn of the wave, then the current one": {
 			strategy: Strategy{Waves: []Wave{{Name: "canary"}, {Name: "early"}}},
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, ready), fleetMember("b", 1, 6, ready), fleetMember("c", 0, -1, onItsWay, stranger),
@@ -348,24 +348,24 @@ func TestPlanServesNewClusters(t *testing.T) {
 			want:       "b: Update Target 7, c: Create Target 7 joined, d: Create Target 7 joined, e: Create Good 6 joined",
 			waitingFor: "1 of 1 Cluster of wave early to be ready",
 		},
-		"with the good revision while it is paused": {
+		"good revision while paused": {
 			strategy: Strategy{Paused: true}, clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger)},
-			want: "a: Create Good 6 joined", waitingFor: "a Cluster to be ready: none of 1 is",
+			want: "a: Create Good 6 joined", waitingFor: "a Cluster to be ready: 1 selected, 0 ready",
 		},
-		"with that which is wanted if there is no good one": {
+		"current revision if there is no good one": {
 			strategy: canary(Wave{}), state: State{Revision: 7, Good: -1},
 			clusters: []Cluster{fleetMember("a", 0, 5, onItsWay), fleetMember("b", 1, -1, onItsWay, stranger)},
 			want:     "a: Update Target 7, b: Create Target 7 joined", waitingFor: "1 of 1 Cluster of wave canary to be ready",
 		},
-		"with the good revision if the other cannot be rendered": {
+		"good revision if the current one cannot be rendered": {
 			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger, invalid), fleetMember("b", 0, -1, onItsWay, stranger, invalid, noGood)},
-			want:     "a: Create Good 6 joined", waitingFor: "a Cluster to be ready: none of 2 is",
+			want:     "a: Create Good 6 joined", waitingFor: "a Cluster to be ready: 2 selected, 0 ready",
 		},
-		"with that which is wanted if both are the same": {
+		"current revision if both are identical": {
 			strategy: Strategy{Paused: true}, clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger, func(c *Cluster) { c.Target = c.Good })},
 			want: "a: Create Target 7 joined", waitingFor: "1 Cluster to be ready",
 		},
-		"though they do not answer or wait for others": {
+		"even if unreachable or waiting for dependencies": {
 			clusters: []Cluster{fleetMember("a", 0, -1, unreachable, stranger), fleetMember("b", 0, -1, onItsWay, stranger, blocked)},
 			want:     "a: Create Target 7 joined, b: Create Target 7 joined", waitingFor: "2 Clusters to be ready",
 		},
@@ -374,7 +374,7 @@ func TestPlanServesNewClusters(t *testing.T) {
 	}
 }
 
-// A sentence that people read must not change while nothing happens.
+// TestPlanSaysNothingOfTime holds that the texts for users do not change while nothing happens.
 func TestPlanSaysNothingOfTime(t *testing.T) {
 	t.Parallel()
 	in := Input{

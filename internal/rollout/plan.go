@@ -8,40 +8,41 @@ import (
 	"time"
 )
 
-// plan is a plan in the making.
+// plan is the working state of Plan.
 type plan struct {
 	in    *Input
 	state State
 
-	// goal is the revision that the Clusters are to have: the last good one if that which is wanted was given up.
+	// goal is the desired revision of the Clusters: the current one, or the last good one if the current was given up.
 	goal    int64
 	givenUp bool
 
-	// standings are those of the Clusters, groups and total count them; groups are the waves, and last the Clusters in no wave.
+	// standings are the standings of the Clusters; groups and total count them. groups are the waves, and at the end
+	// the Clusters in no wave.
 	standings []standing
 	groups    []tally
 	total     tally
 
-	// isKnown is true if what is wanted can be told for at least one Cluster.
+	// isKnown is true if the desired release of at least one Cluster is known.
 	isKnown bool
 
-	// left and promoted are the indices of the last wave that was left behind, and that was promoted; -1 if none was.
+	// left is the index of the last wave that was left behind, promoted that of the last promoted wave; -1 for none.
 	left, promoted int
 
-	// turn is the index of the group whose turn it is.
+	// turn is the index of the first group that has not passed.
 	turn int
 
-	// stuck counts the Clusters that cannot return to the last good revision, because it cannot be told any more.
+	// stuck counts the Clusters that cannot return, because their release under the last good revision is unknown.
 	stuck int
 
-	// deletions counts the releases that are being uninstalled, the replaced ones included.
+	// deletions counts the releases that are being uninstalled, including replaced ones.
 	deletions *deletions
 
 	requeueAfter time.Duration
 }
 
-// Plan tells what is done for each Cluster now. It changes nothing of its input, and its time grows with the number of
-// Clusters only.
+// Plan returns the next step of each Cluster. It does not change its input, and its time is linear in the number of
+// Clusters.
 func Plan(in Input) Result {
 	p := &plan{
 		in: &in, state: in.State,
@@ -53,11 +54,11 @@ func Plan(in Input) Result {
 	default:
 		p.state.Phase = PhaseProgressing
 	}
-	p.aim()
-	p.survey()
+	p.setGoal()
+	p.countStandings()
 	if phase := p.state.Phase; p.advance() != phase {
-		p.aim()
-		p.survey()
+		p.setGoal()
+		p.countStandings()
 	}
 	p.findTurn()
 
@@ -72,8 +73,8 @@ func Plan(in Input) Result {
 	return Result{Steps: steps, State: p.state, Progress: p.progress(steps), RequeueAfter: p.requeueAfter}
 }
 
-// aim finds out which revision the Clusters are to have. One that was given up without a good one to return to stays.
-func (p *plan) aim() {
+// setGoal sets the goal. A revision that was given up stays the goal if there is no good one.
+func (p *plan) setGoal() {
 	p.goal = p.state.Revision
 	p.givenUp = (p.state.Phase == PhaseRolledBack || p.state.Phase == PhaseAborted) && p.state.Good != 0
 	if p.givenUp {
@@ -81,7 +82,7 @@ func (p *plan) aim() {
 	}
 }
 
-// advance finds out what the rollout is about from now on. What is over stays over.
+// advance sets the phase of the rollout and returns it. Final phases do not change.
 func (p *plan) advance() Phase {
 	s := &p.state
 	if s.Phase != PhaseProgressing && s.Phase != PhasePaused {
@@ -91,11 +92,14 @@ func (p *plan) advance() Phase {
 	s.Acknowledged = min(s.Acknowledged, failed)
 	switch {
 	case p.in.Requests.Abort && s.Good != 0:
-		s.Phase, s.Reason = PhaseAborted, fmt.Sprintf("somebody asked to end the rollout; the last good revision is %d", s.Good)
+		s.Phase, s.Reason = PhaseAborted, fmt.Sprintf(
+			"the annotation rollout-abort is set; the last good revision is %d",
+			s.Good,
+		)
 		return s.Phase
 	case p.in.Requests.Abort:
-		s.Phase, s.Reason = PhasePaused, "somebody asked to end the rollout, but there is no good revision to return to; "+
-			"no request to continue counts until the annotation that asks to end it is removed"
+		s.Phase, s.Reason = PhasePaused, "the annotation rollout-abort is set, but there is no good revision to return to; "+
+			"remove it, and then set rollout-continue to continue"
 		return s.Phase
 	case p.in.Requests.Continue:
 		s.Phase, s.Reason, s.Acknowledged = PhaseProgressing, "", failed
@@ -105,7 +109,7 @@ func (p *plan) advance() Phase {
 	case spent && p.in.Strategy.Rollback && s.Good != 0:
 		s.Phase, s.Reason = PhaseRolledBack, p.budgetSpent()
 	case s.Phase == PhasePaused:
-		// It takes somebody to go on, even if the failures were mended since.
+		// Only a request to continue ends a pause, even if the failures were repaired.
 	case spent && p.in.Strategy.Rollback:
 		s.Phase, s.Reason = PhasePaused, p.budgetSpent()+"; there is no good revision to return to"
 	case spent:
@@ -125,30 +129,31 @@ func (p *plan) budgetSpent() string {
 		clusters(p.total.by[standingFailed]-p.state.Acknowledged), p.maxFailures())
 }
 
-// isComplete tells if nothing is left to do and the revision has proven itself: somewhere, and in no fewer Clusters than those that
-// could not be told of it, or do not answer since they were. Otherwise a network that is down for a minute, or clusterctl move, which unpauses one Cluster after the
-// other, would end the rollout, and with it the waves and the budget, for most of the Clusters. Nor is it complete while those
-// that could not be told are behind a wave that only a promotion opens, or while nobody can be told what it means.
+// isComplete is true if nothing is left to do and enough Clusters are done: at least one, and no fewer than Clusters
+// that could not be updated or became unreachable after their update. Otherwise a short network outage would complete
+// the rollout, and disable waves and budget for most Clusters. So would clusterctl move, which unpauses Clusters one by
+// one. The rollout is not complete while Clusters that could not be updated are behind a wave that needs a promotion,
+// or while no desired release is known.
 func (p *plan) isComplete() bool {
 	by := &p.total.by
 	done := by[standingDone] + by[standingJoined]
-	isDone := p.total.unfinished() == 0 && done > 0 && done >= p.total.untold()+p.total.silent() &&
+	isDone := p.total.unfinished() == 0 && done > 0 && done >= p.total.outdated()+p.total.unreachable() &&
 		(by[standingDone] > 0 || by[standingJoining] == 0) && (p.isKnown || by[standingUnknown] == 0)
 	return isDone && !p.isBehindPromotion()
 }
 
-// isBehindPromotion tells if Clusters that could not be told are behind a wave that was not passed.
+// isBehindPromotion is true if Clusters that could not be updated are behind a wave that has not passed.
 func (p *plan) isBehindPromotion() bool {
 	p.findTurn()
 	for group := p.turn + 1; group < len(p.groups); group++ {
-		if p.groups[group].untold() > 0 {
+		if p.groups[group].outdated() > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// findTurn finds the first group that is not passed; the last group is the turn of all.
+// findTurn finds the first group that has not passed. When it is the last group, all groups may be updated.
 func (p *plan) findTurn() {
 	waves := p.in.Strategy.Waves
 	p.left, p.promoted = waveNamed(waves, p.state.Passed), waveNamed(waves, p.in.Requests.Promoted)
@@ -158,18 +163,18 @@ func (p *plan) findTurn() {
 	}
 }
 
-// isPassed tells if the wave after a wave may begin.
+// isPassed is true if the next wave may begin.
 func (p *plan) isPassed(wave int) bool {
 	promoted := wave <= p.promoted
 	return p.groups[wave].unfinished() == 0 && (promoted || p.isProven(wave) && !p.in.Strategy.Waves[wave].Manual)
 }
 
-// isProven tells if a finished wave speaks for the revision. A wave in which all failed does not, unless somebody asked to continue in
-// spite of that. One that nobody counts in does; one that waits for HelmOps that come first does not: if several of them change at
-// once, the later waves would overtake the first where it is needed most. One whose Clusters went dark when they were told does not
-// either: a broken CNI shows itself like that. To go on nevertheless takes a promotion.
+// isProven is true if a finished wave allows the next wave without a promotion. A wave in which no Cluster counts does.
+// A wave in which all Clusters failed does only if the failures were acknowledged. A wave without a done Cluster that
+// waits for dependencies does not: if several dependent HelmOps change at once, later waves would overtake it. Nor does
+// a wave whose Clusters became unreachable after their update, which is how a broken CNI shows.
 func (p *plan) isProven(wave int) bool {
-	by, isLit := &p.groups[wave].by, p.groups[wave].silent() == 0
+	by, isLit := &p.groups[wave].by, p.groups[wave].unreachable() == 0
 	acknowledged := by[standingFailed] > 0 && p.total.by[standingFailed] <= p.state.Acknowledged && isLit
 	saysNothing := by[standingFailed]+by[standingExcused]+by[standingBlocked]+by[standingUnknown] == 0 && isLit
 	return by[standingDone] > 0 || acknowledged || saysNothing
@@ -185,13 +190,13 @@ func waveNamed(waves []Wave, name string) int {
 	return -1
 }
 
-// isHeld tells if no Cluster is told of another revision than it has.
+// isHeld is true if no Cluster may change its revision.
 func (p *plan) isHeld() bool {
 	return p.in.Strategy.Paused || p.state.Phase == PhasePaused ||
 		!p.givenUp && (p.state.Phase == PhaseRolledBack || p.state.Phase == PhaseAborted)
 }
 
-// pace tells Clusters of the revision that they are to have, wave by wave and within the limits.
+// pace assigns the goal to Clusters, wave by wave and within the limits.
 func (p *plan) pace(steps []Step) {
 	if p.isHeld() || p.total.by[standingPending] == 0 {
 		return
@@ -201,20 +206,21 @@ func (p *plan) pace(steps []Step) {
 		last = p.turn
 	}
 	for group := 0; group <= last; group++ {
-		told := 0
+		assigned := 0
 		for place := range pacings {
-			told += p.paceGroup(group, place, steps)
+			assigned += p.paceGroup(group, place, steps)
 		}
-		if told > 0 && group-1 > p.left && p.state.Phase == PhaseProgressing {
+		if assigned > 0 && group-1 > p.left && p.state.Phase == PhaseProgressing {
 			p.left = group - 1
 			p.state.Passed = p.in.Strategy.Waves[p.left].Name
 		}
 	}
 }
 
-// paceGroup tells as many Clusters of a group as there is room for, of those of one place in the order, and returns how many that were.
+// paceGroup assigns the goal to Clusters of one group and one pacing, as many as there are free slots. It returns how
+// many.
 func (p *plan) paceGroup(group int, place pacing, steps []Step) int {
-	told := 0
+	assigned := 0
 	if place == paceLate && p.groups[group].late == 0 {
 		return 0
 	}
@@ -223,7 +229,7 @@ func (p *plan) paceGroup(group int, place pacing, steps []Step) int {
 		if p.standings[i] != standingPending || c.Child == nil || p.group(c) != group || p.pacing(c) != place {
 			continue
 		}
-		next := p.tell(c, "another revision is wanted")
+		next := p.assign(c, "the Cluster is outdated")
 		if next.Action == ActionReplace {
 			if !p.deletions.hasRoom(c) {
 				continue
@@ -232,22 +238,23 @@ func (p *plan) paceGroup(group int, place pacing, steps []Step) int {
 		}
 		steps[i] = next
 		p.move(i, standingInFlight)
-		told++
+		assigned++
 	}
-	return told
+	return assigned
 }
 
-// hasRoom tells if one more Cluster of a group may be told within the limits. Those that are late are not available anyway: they hold
-// their places against the others, and not against themselves.
+// hasRoom is true if the limits allow one more Cluster of a group. Late Clusters are unavailable already, so their
+// slots are taken for others but free for themselves.
 func (p *plan) hasRoom(group int, isLate bool) bool {
 	if !isBelow(p.in.Strategy.MaxUnavailable, &p.total, isLate) {
 		return false
 	}
-	return group >= len(p.in.Strategy.Waves) || isBelow(p.in.Strategy.Waves[group].MaxUnavailable, &p.groups[group], isLate)
+	return group >= len(p.in.Strategy.Waves) ||
+		isBelow(p.in.Strategy.Waves[group].MaxUnavailable, &p.groups[group], isLate)
 }
 
 func isBelow(limit Limit, t *tally, isLate bool) bool {
-	taken := t.taken()
+	taken := t.usedSlots()
 	if !isLate {
 		taken += t.late
 	}

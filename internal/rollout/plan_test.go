@@ -20,23 +20,23 @@ func TestPlan(t *testing.T) {
 			Cluster{Selected: true, Initialized: true, Target: desired}, ActionCreate},
 		"nothing happens before the control plane is initialized": {
 			Cluster{Selected: true, Target: desired}, ActionNone},
-		"nothing happens while nothing is resolved": {
+		"nothing happens while no reference is resolved": {
 			Cluster{Selected: true, Initialized: true}, ActionNone},
 		"an existing release stays while a template fails": {
 			Cluster{Selected: true, Initialized: true, Child: child("ns/a", "1")}, ActionNone},
 		"another revision updates": {
 			Cluster{Selected: true, Initialized: true, Target: desired, Child: child("ns/a", "1")}, ActionUpdate},
-		"the same revision is left alone": {
+		"an unchanged revision changes nothing": {
 			Cluster{Selected: true, Initialized: true, Target: desired, Child: child("ns/a", "2")}, ActionNone},
-		"another identity replaces, whatever the revision": {
+		"a different identity replaces, whatever the revision": {
 			Cluster{Selected: true, Initialized: true, Target: desired, Child: child("ns/b", "2")}, ActionReplace},
-		"a release that is ending is waited for": {
+		"a release under deletion is waited for": {
 			Cluster{Selected: true, Initialized: true, Target: desired, Child: deleting}, ActionNone},
 		"an unselected Cluster loses its release": {
 			Cluster{Initialized: true, Child: child("ns/a", "2")}, ActionDelete},
 		"an unselected Cluster loses its release even if its control plane is lost": {
 			Cluster{Child: child("ns/a", "2")}, ActionDelete},
-		"an unselected Cluster without a release is left alone": {
+		"an unselected Cluster without a release stays": {
 			Cluster{Initialized: true}, ActionNone},
 		"a paused Cluster is not installed": {
 			Cluster{Selected: true, Initialized: true, Paused: true, Target: desired}, ActionNone},
@@ -46,19 +46,19 @@ func TestPlan(t *testing.T) {
 			Cluster{Selected: true, Initialized: true, Paused: true, Target: desired, Child: child("ns/b", "1")}, ActionNone},
 		"a paused Cluster keeps its release when unselected": {
 			Cluster{Initialized: true, Paused: true, Child: child("ns/a", "1")}, ActionNone},
-		"a Cluster under deletion is left alone": {
+		"a Cluster under deletion is not changed": {
 			Cluster{Selected: true, Initialized: true, Deleting: true, Target: desired, Child: child("ns/a", "1")}, ActionNone},
-		"a Cluster under deletion is left alone when unselected": {
+		"a Cluster under deletion is not changed when unselected": {
 			Cluster{Deleting: true, Child: child("ns/a", "1")}, ActionNone},
-		"the release of a Cluster that is gone is forgotten": {
+		"the release of a Cluster that does not exist is dropped": {
 			Cluster{Gone: true, Child: child("ns/a", "1")}, ActionDelete},
-		"the release of a Cluster that is gone is forgotten once": {
+		"the release of a Cluster that does not exist is dropped once": {
 			Cluster{Gone: true, Child: deleting}, ActionNone},
 	}
 	told := map[string]bool{
 		"a selected Cluster without a release gets one": true,
 		"another revision updates":                      true,
-		"the same revision is left alone":               true,
+		"an unchanged revision changes nothing":         true,
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -17,8 +17,8 @@ var (
 	firstSeed = flag.Int64("rollout.seed", 1, "seed of the first of them")
 )
 
-// Whatever happens to a fleet, in whatever order, no plan breaks a limit, an order or a budget, and once nothing happens any
-// more every Cluster comes to what it is to have.
+// TestPlanKeepsItsPromises holds for random events in random order that no plan breaks a limit, an order or a budget.
+// When the events end, every Cluster gets its desired release.
 func TestPlanKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	for n := range int64(*worlds) {
@@ -53,7 +53,7 @@ func describe(v any) string {
 	return string(out)
 }
 
-// checkedPlan makes a plan and holds it against all promises.
+// checkedPlan plans and checks the plan against all rules.
 func (w *world) checkedPlan(t *testing.T) Result {
 	t.Helper()
 	in := w.input()
@@ -85,13 +85,13 @@ func checkPure(t *testing.T, in, sameIn Input, result Result) {
 	}
 }
 
-// judge holds a plan against what was promised. It counts for itself, so that a wrong count of the plan's is seen.
+// judge checks a plan. It counts on its own, so that wrong counts of the plan are found.
 type judge struct {
 	*testing.T
 	in     Input
 	result Result
 
-	// after are the Clusters as they are when the steps are done.
+	// after are the Clusters after the steps.
 	after []Cluster
 }
 
@@ -111,7 +111,7 @@ func (j *judge) goal(c *Cluster) (*Release, int64) {
 	return c.Target, j.in.State.Revision
 }
 
-// carryOut gives each Cluster what its step tells it.
+// carryOut applies the steps to the Clusters.
 func (j *judge) carryOut() {
 	for i, step := range j.result.Steps {
 		c := &j.after[i]
@@ -137,7 +137,7 @@ func (j *judge) carryOut() {
 	}
 }
 
-// isOnItsWay is what the limits bound.
+// isOnItsWay is true for Clusters that the limits count.
 func (j *judge) isOnItsWay(c *Cluster) bool {
 	if !isServable(c) || c.Child == nil || c.Health == HealthUnreachable || c.Health == HealthFailed {
 		return false
@@ -157,7 +157,7 @@ func (j *judge) isOnItsWay(c *Cluster) bool {
 	return soak > 0 && j.in.Now.Sub(c.ReadySince) < soak
 }
 
-// isLost is a Cluster that may have gone dark because of what it was told.
+// isLost is true for a Cluster that became unreachable, possibly because of its update.
 func (j *judge) isLost(c *Cluster) bool {
 	if !isServable(c) || c.Child == nil || c.Health != HealthUnreachable || j.isGivenUp() || j.result.State.Phase == PhaseComplete {
 		return false
@@ -170,7 +170,7 @@ func (j *judge) isLost(c *Cluster) bool {
 	return c.Child.Deleting || isGoal && !isNew && (c.Good == nil || !sameContent(*c.Good, *wanted))
 }
 
-// isLate is a Cluster that is on its way to a revision that nobody wants any more and that was never good.
+// isLate is true for a Cluster that is in flight to a superseded revision that never completed.
 func (j *judge) isLate(c *Cluster) bool {
 	release, revision := j.goal(c)
 	if c.Child == nil || c.Health != HealthProgressing && (c.Own == nil || sameContent(*c.Own, c.Child.Release)) {
@@ -180,7 +180,8 @@ func (j *judge) isLate(c *Cluster) bool {
 		c.Child.Revision > j.in.State.Good && c.Child.Revision != revision && c.Child.Revision != j.in.State.Revision && release != nil && !j.isOnItsWay(c)
 }
 
-// isPaced tells if a step is one that limits and waves bound: it changes what runs in a Cluster, and not for the Cluster's own sake.
+// isPaced is true for a step that limits and waves hold: it changes what runs in a Cluster, and not because the Cluster
+// itself changed.
 func (j *judge) isPaced(i int) bool {
 	c, step := &j.in.Clusters[i], j.result.Steps[i]
 	if !isServable(c) || c.Child == nil || step.Action != ActionUpdate && step.Action != ActionReplace {
@@ -242,7 +243,7 @@ func (j *judge) checkPhase() {
 	}
 }
 
-// isFailed is what the budget counts. The revision is the one that is wanted, whatever the plan makes of it.
+// isFailed is true for Clusters that the budget counts for the current revision, whatever the goal of the plan is.
 func (j *judge) isFailed(c *Cluster) bool {
 	before := c.Child != nil && (c.Child.FailedBefore && c.Health != HealthReady ||
 		c.Health == HealthFailed && (c.Child.Revision == j.in.State.Good || c.Child.Revision == 0))
@@ -300,7 +301,7 @@ func (j *judge) checkSteps() {
 	}
 }
 
-// checkNone sees to it that what cannot wait does not.
+// checkNone checks that steps that must not wait do not wait.
 func (j *judge) checkNone(c *Cluster, step Step) {
 	if !isServable(c) || c.Child != nil && c.Child.Deleting {
 		return
@@ -319,8 +320,8 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 	}
 }
 
-// mayWait tells if a Cluster without a child may get nothing for now, though what is wanted is known: what was good is not, and it is
-// not new, or what is wanted has spent its budget.
+// mayWait is true if a Cluster without a child may get nothing, although its desired release is known. Either the good
+// release is unknown and the Cluster is not new, or the current revision has spent its budget.
 func (j *judge) mayWait(c *Cluster) bool {
 	state, isNew := j.result.State, !c.Known || j.in.State.Revision == 1
 	isTurn := state.Phase == PhaseProgressing && !j.in.Strategy.Paused && c.Wave <= j.result.Progress.Wave
@@ -372,7 +373,7 @@ func (j *judge) checkLimits() {
 	}
 }
 
-// checkOrder sees to it that no wave begins before the ones before it are done and, where it takes that, promoted.
+// checkOrder checks that no wave begins before the earlier ones are done and, if necessary, promoted.
 func (j *judge) checkOrder() {
 	if j.result.State.Phase != PhaseProgressing {
 		return
@@ -420,7 +421,7 @@ func (j *judge) checkPassed(wave int, told string) {
 	}
 }
 
-// checkWaiting sees to it that a rollout does not stand still without a word.
+// checkWaiting checks that a rollout that does not progress says what it waits for.
 func (j *judge) checkWaiting() {
 	state, progress := j.result.State, j.result.Progress
 	if (state.Phase == PhaseProgressing || state.Phase == PhasePaused) && progress.WaitingFor == "" {
@@ -437,7 +438,7 @@ func (j *judge) checkWaiting() {
 	}
 }
 
-// checkQuiet sees to it that a plan that was carried out asks for nothing more.
+// checkQuiet checks that a plan after carrying out a plan has no more steps.
 func (w *world) checkQuiet(t *testing.T) {
 	t.Helper()
 	for _, step := range Plan(w.input()).Steps {
@@ -447,7 +448,7 @@ func (w *world) checkQuiet(t *testing.T) {
 	}
 }
 
-// converge ends all trouble and sees to it that every Cluster comes to what it is to have.
+// converge ends all trouble and checks that every Cluster gets its desired release.
 func (w *world) converge(t *testing.T) {
 	t.Helper()
 	for rounds, quiet := 0, 0; quiet < 2; rounds++ {

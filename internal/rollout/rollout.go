@@ -5,127 +5,129 @@ package rollout
 
 import "time"
 
-// Release identifies what a Cluster is to have, or was told to have.
+// Release identifies a desired or assigned release.
 type Release struct {
-	// Identity is the name and the namespace of the release. Another identity is another release.
+	// Identity is the name and namespace of the release. A different identity is a different release.
 	Identity string
 
-	// Content is a digest of everything else that shapes the release.
+	// Content is a digest of everything else that affects the installed release.
 	Content string
 
-	// Rest is a digest of what is told along and shapes nothing, for example the deletion policy.
+	// Rest is a digest of the fields that do not affect the installed release, such as the deletion policy.
 	Rest string
 }
 
-// Child is what a Cluster was told to have.
+// Child is the release assigned to a Cluster.
 type Child struct {
 	Release
 
-	// Revision is the number of the revision that it is made from; 0 is none that is known.
+	// Revision is the number of the revision that it is made from; 0 if unknown.
 	Revision int64
 
-	// Joined is true if the Cluster was new when it was told this revision.
+	// Joined is true if the Cluster was new when this revision was assigned.
 	Joined bool
 
-	// FailedBefore is true if the release failed already before the Cluster was told this revision, under one that was good.
+	// FailedBefore is true if the release had failed under a good revision before this revision was assigned.
 	FailedBefore bool
 
-	// Previous is the number of the revision of which the child remembers what it had under it; 0 is none.
+	// Previous is the number of the revision whose release is stored in the child for a rollback; 0 for none.
 	Previous int64
 
-	// Deleting is true while the child ends its release.
+	// Deleting is true while the child is under deletion.
 	Deleting bool
 
-	// Foreign is true if another owner has the release: the deletion of the child uninstalls nothing.
+	// Foreign is true if the release has another owner. The deletion of the child then uninstalls nothing.
 	Foreign bool
 
-	// Away is true if Deleting and the Cluster did not answer already when the deletion began.
+	// Away is true if Deleting and the Cluster was unreachable when the deletion began.
 	Away bool
 }
 
-// Health is how a Cluster fares with what it was told.
+// Health is the state of a Cluster with the assigned release.
 type Health string
 
 const (
-	// HealthProgressing is on its way, or not known.
+	// HealthProgressing means in progress or unknown.
 	HealthProgressing Health = ""
 
-	// HealthReady is as it was told, healthy and, where enabled, tested.
+	// HealthReady means installed as assigned, healthy and, if enabled, tested.
 	HealthReady Health = "Ready"
 
-	// HealthFailed is failed, be it that it is tried again.
+	// HealthFailed means failed, whether it will be retried or not.
 	HealthFailed Health = "Failed"
 
-	// HealthUnreachable has an API server that does not answer.
+	// HealthUnreachable means that the Cluster's API server does not respond.
 	HealthUnreachable Health = "Unreachable"
 )
 
-// Cluster is all that the plan needs to know of a Cluster.
+// Cluster is the input of a plan for one Cluster.
 type Cluster struct {
-	// Name of the Cluster, unique among those of a plan.
+	// Name is unique among the Clusters of a plan.
 	Name string
 
 	// Wave is the index of the Cluster's wave in Strategy.Waves, or len(Strategy.Waves) if it is in none.
 	Wave int
 
-	// Selected is true if the selector chooses the Cluster.
+	// Selected is true if the selector selects the Cluster.
 	Selected bool
 
-	// Gone is true if there is no such Cluster any more.
+	// Gone is true if the Cluster does not exist any more.
 	Gone bool
 
 	// Deleting is true if the Cluster is under deletion.
 	Deleting bool
 
-	// Paused is true if nothing may be done for the Cluster.
+	// Paused is true if the Cluster must not be changed.
 	Paused bool
 
-	// Initialized is true once the control plane of the Cluster can be served.
+	// Initialized is true if the control plane is initialized.
 	Initialized bool
 
-	// Known is true if the Cluster could be served already when the rollout of the revision that is wanted began. One that has no
-	// child nevertheless is not taken for new: its release was ended to be replaced.
+	// Known is true if the Cluster was initialized when the rollout of the current revision began. Without a child, it is
+	// not new: its release was deleted to be replaced.
 	Known bool
 
-	// Blocked is true while a HelmOp that comes first is not ready in the Cluster.
+	// Blocked is true while a dependency is not ready in the Cluster.
 	Blocked bool
 
-	// Target is what the Cluster is to have under the revision that is wanted; nil if that cannot be told now.
+	// Target is the desired release under the current revision; nil if it is unknown.
 	Target *Release
 
-	// TargetInvalid is true if Target is nil because what is wanted cannot be rendered for this Cluster: a failure of the revision.
+	// TargetInvalid is true if Target is nil because it cannot be rendered for this Cluster. That is a failure of the
+	// revision.
 	TargetInvalid bool
 
-	// Good is what the Cluster is to have under the last good revision; nil if there is none or if that cannot be told now.
+	// Good is the desired release under the last good revision; nil if there is none or it is unknown.
 	Good *Release
 
-	// Own is what the Cluster is to have under the revision that its child is made from; nil if that cannot be told now.
+	// Own is the desired release under the child's revision; nil if it is unknown.
 	Own *Release
 
-	// Child is what the Cluster was told to have; nil if it was told nothing.
+	// Child is the assigned release; nil for none.
 	Child *Child
 
-	// Health is how the Cluster fares with that.
+	// Health is the state of the Cluster with the assigned release.
 	Health Health
 
-	// ReadySince is since when it is HealthReady with that. If it is not known, the soak time has yet to pass.
+	// ReadySince is the time since which Health is HealthReady. If it is zero, the soak time has not passed.
 	ReadySince time.Time
 
-	// WasReady is true if it is HealthUnreachable and was HealthReady with that before, and ReadyFor is for how long it had been then.
+	// WasReady is true if Health is HealthUnreachable and was HealthReady before, for the time ReadyFor.
 	WasReady bool
 	ReadyFor time.Duration
 }
 
-// Limit is a number of Clusters, or a percentage of some.
+// Limit is a number of Clusters or a percentage.
 type Limit struct {
-	// Count is the number; it counts if Percent is 0.
+	// Count is the number. It is used if Percent is 0.
 	Count int
 
 	// Percent is the percentage, from 1 to 100.
 	Percent int
 }
 
-// Of returns the limit among n Clusters: rounded down, at least 1. A zero Limit is no limit and returns n, at least 1.
+// Of returns the limit for n Clusters, rounded down, but at least 1. A zero Limit does not limit: it returns n, at
+// least 1.
 func (l Limit) Of(n int) int {
 	switch {
 	case l.Percent > 0:
@@ -137,120 +139,121 @@ func (l Limit) Of(n int) int {
 	}
 }
 
-// Wave is a part of the Clusters that is served before the next.
+// Wave is a group of Clusters that is updated before the next one.
 type Wave struct {
 	Name string
 
-	// MaxUnavailable narrows that of the strategy, as a share of the wave.
+	// MaxUnavailable limits the wave in addition to the strategy's limit. A percentage refers to the wave.
 	MaxUnavailable Limit
 
 	// Soak is how long a Cluster of the wave must be ready to be done.
 	Soak time.Duration
 
-	// Manual waits, when the wave is done, until it is promoted.
+	// Manual requires a promotion after the wave is done.
 	Manual bool
 }
 
-// Strategy tells how a revision spreads. The zero value is all at once, without a failure budget.
+// Strategy configures how a revision is rolled out. The zero value updates all Clusters at once, without a failure
+// budget.
 type Strategy struct {
-	// Paused tells no Cluster that has another revision of the one that is wanted.
+	// Paused keeps every outdated Cluster on its revision.
 	Paused bool
 
-	// MaxUnavailable bounds how many Clusters are on their way at the same time.
+	// MaxUnavailable limits how many Clusters are in flight at the same time.
 	MaxUnavailable Limit
 
 	// Soak is how long a Cluster in no wave must be ready to be done.
 	Soak time.Duration
 
-	// Waves come one after the other, before the Clusters in no wave.
+	// Waves are updated in order, before the Clusters in no wave.
 	Waves []Wave
 
-	// Budgeted is true if MaxFailures counts.
+	// Budgeted is true if MaxFailures applies.
 	Budgeted bool
 
-	// MaxFailures is the number of failures that ends the rollout.
+	// MaxFailures is the number of failed Clusters that ends the rollout.
 	MaxFailures Limit
 
-	// Rollback returns the Clusters to the last good revision when the budget is spent, instead of leaving them.
+	// Rollback returns the Clusters to the last good revision when the budget is spent. Otherwise the rollout is paused.
 	Rollback bool
 }
 
-// Phase is what a rollout is about.
+// Phase is the phase of a rollout.
 type Phase string
 
 const (
-	// PhaseProgressing tells one Cluster after the other.
+	// PhaseProgressing updates Clusters.
 	PhaseProgressing Phase = "Progressing"
 
-	// PhaseComplete is done with every Cluster that can be served, once. What returns later is served within the limits; no
-	// failure ends it any more.
+	// PhaseComplete has updated every Cluster that could be served. Clusters that can be served later are updated within
+	// the limits. Failures no longer end the rollout.
 	PhaseComplete Phase = "Complete"
 
-	// PhasePaused has spent its failure budget: what has another revision keeps it.
+	// PhasePaused has spent the failure budget. Outdated Clusters keep their revision.
 	PhasePaused Phase = "Paused"
 
-	// PhaseRolledBack has spent its failure budget: what took the revision returns to the last good one.
+	// PhaseRolledBack has spent the failure budget. Updated Clusters return to the last good revision.
 	PhaseRolledBack Phase = "RolledBack"
 
-	// PhaseAborted was ended on request: what took the revision returns to the last good one.
+	// PhaseAborted was ended on request. Updated Clusters return to the last good revision.
 	PhaseAborted Phase = "Aborted"
 )
 
-// State is what is remembered of the rollout of a revision from one plan to the next.
+// State is the state of a rollout that is kept between plans.
 type State struct {
-	// Revision is the number of the revision that is wanted.
+	// Revision is the number of the current revision.
 	Revision int64
 
-	// Good is the number of the last good revision before it; 0 if there is none.
+	// Good is the number of the last good revision before it; 0 for none.
 	Good int64
 
-	// Phase of the rollout; any that is none of the above is PhaseProgressing.
+	// Phase is the phase of the rollout. Unknown values mean PhaseProgressing.
 	Phase Phase
 
-	// Passed is the name of the last wave that was left behind: the first Cluster of a later one was told. What becomes of the
-	// Clusters of such a wave holds no later one any more.
+	// Passed is the name of the last wave that was left behind, because a Cluster of a later wave was updated. Clusters of
+	// such a wave no longer hold later waves.
 	Passed string
 
-	// Acknowledged are the failures that do not count any more.
+	// Acknowledged is the number of failures that do not count.
 	Acknowledged int
 
-	// Reason tells why the phase is what it is, for people.
+	// Reason explains the phase to users.
 	Reason string
 }
 
-// Requests are what somebody asks of the rollout of the revision that is wanted.
+// Requests are the users' requests for the rollout of the current revision.
 type Requests struct {
-	// Continue goes on though the failure budget is spent. It is given once per request.
+	// Continue continues a rollout whose failure budget is spent. It is set once for each request.
 	Continue bool
 
 	// Abort ends the rollout.
 	Abort bool
 
-	// Promoted is the name of the last wave that was promoted; empty if none was.
+	// Promoted is the name of the last promoted wave; empty for none.
 	Promoted string
 }
 
-// Action is what is done for a Cluster.
+// Action is the kind of a step.
 type Action string
 
 const (
-	// ActionNone leaves everything as it is.
+	// ActionNone changes nothing.
 	ActionNone Action = "None"
 
-	// ActionCreate tells a Cluster for the first time.
+	// ActionCreate assigns the first release to a Cluster.
 	ActionCreate Action = "Create"
 
-	// ActionUpdate tells a Cluster of something new.
+	// ActionUpdate assigns a new release to a Cluster.
 	ActionUpdate Action = "Update"
 
-	// ActionReplace ends the release of the Cluster, so that another one can follow.
+	// ActionReplace deletes the release of the Cluster, so that another one can be installed.
 	ActionReplace Action = "Replace"
 
-	// ActionDelete ends the release of the Cluster.
+	// ActionDelete deletes the release of the Cluster.
 	ActionDelete Action = "Delete"
 )
 
-// Source tells which of a Cluster's releases a step tells it.
+// Source is the release of a Cluster that a step assigns.
 type Source string
 
 const (
@@ -263,11 +266,11 @@ const (
 	// SourceOwn is Cluster.Own.
 	SourceOwn Source = "Own"
 
-	// SourcePrevious is what the child remembers of the last good revision, where Cluster.Good cannot be told.
+	// SourcePrevious is the release stored in the child. It is used if Cluster.Good is unknown.
 	SourcePrevious Source = "Previous"
 )
 
-// Step is what is done for one Cluster, and why.
+// Step is the next action for one Cluster.
 type Step struct {
 	// Cluster is the name of the Cluster.
 	Cluster string
@@ -275,44 +278,45 @@ type Step struct {
 	// Action is what is done.
 	Action Action
 
-	// Source tells what the Cluster is told by ActionCreate and ActionUpdate.
+	// Source is the release that ActionCreate and ActionUpdate assign.
 	Source Source
 
-	// Revision is the number of the revision that it is told by them, or because of which ActionReplace ends its release. A child that
-	// has it already keeps what it says of how it came to it.
+	// Revision is the number of the revision that these actions assign, or the reason for ActionReplace. A child that has
+	// the revision already keeps its Joined and FailedBefore.
 	Revision int64
 
-	// Joined, FailedBefore and Returned are what its child is to say of that.
+	// Joined, FailedBefore and Returned are to be stored in the child.
 	Joined, FailedBefore, Returned bool
 
-	// Why tells the reason, for logs.
+	// Why is the reason, for logs.
 	Why string
 
-	// Told is true if the Cluster has, or has with this step, what it is to have in the end.
+	// Told is true if the Cluster has its final desired release, or gets it with this step.
 	Told bool
 }
 
-// Progress is how far a rollout has come.
+// Progress is the progress of a rollout.
 type Progress struct {
-	// Wave is the index of the wave whose turn it is; len(Strategy.Waves) is the Clusters in no wave, and one more is nobody's.
+	// Wave is the index of the wave whose turn it is. len(Strategy.Waves) means the Clusters in no wave; a larger index
+	// means none.
 	Wave int
 
-	// Updated, Done, InFlight and Failed count selected Clusters as they are after the steps, see the API's RolloutStatus. While Clusters
-	// return to the last good revision, Done and InFlight are about that one.
+	// Updated, Done, InFlight and Failed count selected Clusters after the steps, see the API's RolloutStatus. During a
+	// rollback, Done and InFlight refer to the last good revision.
 	Updated, Done, InFlight, Failed int
 
-	// WaitingFor tells what it takes to go on, for people; empty if nothing is waited for.
+	// WaitingFor says for users what the rollout waits for; empty if it does not wait.
 	WaitingFor string
 
-	// Promote is the name of the wave that it takes a promotion of; empty if it takes none.
+	// Promote is the name of the wave that needs a promotion; empty for none.
 	Promote string
 
-	// DeletionsWaiting is the number of releases, of Clusters that are not selected any more, whose deletion waits for its turn, for the
-	// end of a pause or for a confirmation.
+	// DeletionsWaiting is the number of releases of unselected Clusters whose deletion waits for a slot, for the end of a
+	// pause or for confirmation.
 	DeletionsWaiting int
 }
 
-// Input is all that a plan depends on.
+// Input is the complete input of a plan.
 type Input struct {
 	Strategy Strategy
 	State    State
@@ -320,20 +324,20 @@ type Input struct {
 	Clusters []Cluster
 	Now      time.Time
 
-	// DeletionsHeld is true while the deletions of the releases of Clusters that are not selected any more wait for a confirmation.
+	// DeletionsHeld is true while deletions of releases of unselected Clusters wait for confirmation.
 	DeletionsHeld bool
 }
 
 // Result is a plan.
 type Result struct {
-	// Steps are one for each Cluster, in the order of the input.
+	// Steps has one step for each Cluster, in the order of the input.
 	Steps []Step
 
-	// State is what to remember, before any step is carried out.
+	// State is the new state. It must be stored before any step is carried out.
 	State State
 
 	Progress Progress
 
-	// RequeueAfter is when time alone changes the plan; 0 is never.
+	// RequeueAfter is the time after which the plan may change without an event; 0 for never.
 	RequeueAfter time.Duration
 }

@@ -5,98 +5,102 @@ package rollout
 
 import "time"
 
-// standing is how a Cluster stands to the revision that the Clusters are to have.
+// standing is the state of a Cluster in the rollout.
 type standing uint8
 
 const (
-	// standingOut does not count: the Cluster cannot be served, or is new, or does not answer and that is not the revision's fault.
+	// standingOut does not count: the Cluster cannot be served, is new, or is unreachable for reasons other than the
+	// revision.
 	standingOut standing = iota
 
-	// standingJoining is new, has the revision and is on its way.
+	// standingJoining is a new Cluster that has the revision and is in flight.
 	standingJoining
 
-	// standingJoined is new, has the revision and is done.
+	// standingJoined is a new Cluster that has the revision and is done.
 	standingJoined
 
-	// standingAway is not told, because it does not answer.
-	standingAway
+	// standingUnreachable is outdated and unreachable.
+	standingUnreachable
 
-	// standingPaused is not told, because it is paused.
+	// standingPaused is outdated and paused.
 	standingPaused
 
-	// standingBlocked waits for HelmOps that come first, be it told or not.
+	// standingBlocked waits for dependencies, whether it was updated or not.
 	standingBlocked
 
-	// standingUnknown is not told, because what it is to have is not known.
+	// standingUnknown is outdated, and its desired release is unknown.
 	standingUnknown
 
-	// standingLost was told, and does not answer since.
-	standingLost
+	// standingUnreachableAfterUpdate was updated and has been unreachable since.
+	standingUnreachableAfterUpdate
 
-	// standingDark was told and done, and does not answer since.
-	standingDark
+	// standingUnreachableAfterReady was updated and done, and has been unreachable since.
+	standingUnreachableAfterReady
 
-	// standingPending is yet to be told.
+	// standingPending is outdated and can be updated.
 	standingPending
 
-	// standingInFlight is told and on its way.
+	// standingInFlight was updated and is neither done nor failed.
 	standingInFlight
 
-	// standingDone is told and ready for its soak time.
+	// standingDone was updated and is ready for its soak time.
 	standingDone
 
-	// standingFailed is told and failed, or cannot be told because what it is to have cannot be rendered.
+	// standingFailed was updated and failed, or its desired release cannot be rendered.
 	standingFailed
 
-	// standingExcused is failed as well, but was before.
+	// standingExcused failed as well, but had failed before the update.
 	standingExcused
 
 	standings
 )
 
-// tally counts the Clusters of a wave, or all.
+// tally counts the Clusters of one wave or of all.
 type tally struct {
 	selected int
 	by       [standings]int
 
-	// late are the pending ones that are still on their way to another revision.
+	// late counts the pending Clusters that are still in flight to another revision.
 	late int
 }
 
-// unfinished are those that hold their wave.
+// unfinished returns the number of Clusters that hold their wave.
 func (t *tally) unfinished() int {
 	return t.by[standingPending] + t.by[standingInFlight]
 }
 
-// untold are those that have another revision and cannot be told now.
-func (t *tally) untold() int {
-	return t.by[standingAway] + t.by[standingBlocked] + t.by[standingPaused] + t.by[standingUnknown]
+// outdated returns the number of outdated Clusters that cannot be updated now.
+func (t *tally) outdated() int {
+	return t.by[standingUnreachable] + t.by[standingBlocked] + t.by[standingPaused] + t.by[standingUnknown]
 }
 
-// silent are those that were told and do not answer since.
-func (t *tally) silent() int {
-	return t.by[standingLost] + t.by[standingDark]
+// unreachable returns the number of Clusters that became unreachable after their update.
+func (t *tally) unreachable() int {
+	return t.by[standingUnreachableAfterUpdate] + t.by[standingUnreachableAfterReady]
 }
 
-// taken are the places that are held. Those who were done before they went dark hold one only where they outnumber the done: if that is
-// what becomes of a Cluster that has the revision, those that are told next must not go the same way. If it is not, one that
-// is done is soon found.
-func (t *tally) taken() int {
-	return t.by[standingInFlight] + t.by[standingLost] + max(0, t.by[standingDark]-t.by[standingDone])
+// usedSlots returns the number of used slots. Clusters that became unreachable after they were done take slots only if
+// they outnumber the done ones: in that case the revision may have caused it, and further updates must wait. Otherwise
+// there are enough Clusters that still work with the revision.
+func (t *tally) usedSlots() int {
+	return t.by[standingInFlight] + t.by[standingUnreachableAfterUpdate] + max(
+		0,
+		t.by[standingUnreachableAfterReady]-t.by[standingDone],
+	)
 }
 
-// counting are those that say something about the revision, now or soon.
+// counting returns the number of Clusters that prove something about the revision now or soon.
 func (t *tally) counting() int {
 	return t.unfinished() + t.by[standingDone] + t.by[standingFailed] + t.by[standingExcused]
 }
 
-// survey finds out how each Cluster stands.
-func (p *plan) survey() {
+// countStandings determines the standing of each Cluster and counts them.
+func (p *plan) countStandings() {
 	p.total, p.isKnown, p.requeueAfter = tally{}, false, 0
 	clear(p.groups)
 	for i := range p.in.Clusters {
 		c := &p.in.Clusters[i]
-		s := p.stand(c)
+		s := p.standingOf(c)
 		p.standings[i] = s
 		group := &p.groups[p.group(c)]
 		group.by[s]++
@@ -113,7 +117,7 @@ func (p *plan) survey() {
 	}
 }
 
-// move changes how a Cluster stands, because of the step that it takes.
+// move changes the standing of a Cluster because of its step.
 func (p *plan) move(i int, to standing) {
 	c := &p.in.Clusters[i]
 	group, from := &p.groups[p.group(c)], p.standings[i]
@@ -132,7 +136,7 @@ func (p *plan) move(i int, to standing) {
 	p.standings[i] = to
 }
 
-func (p *plan) stand(c *Cluster) standing {
+func (p *plan) standingOf(c *Cluster) standing {
 	switch {
 	case !c.Selected || c.Gone || c.Deleting || !c.Initialized:
 		return standingOut
@@ -143,30 +147,30 @@ func (p *plan) stand(c *Cluster) standing {
 	case c.Child == nil && p.isNew(c):
 		return standingOut
 	case c.Child == nil:
-		return p.standUntold(c)
+		return p.standOutdated(c)
 	case c.Child.Deleting:
 		return p.standEnding(c)
 	case p.isReturning(c):
 		return p.standReturning(c)
 	case c.Child.Revision == p.goal && c.Child.Joined:
-		return asNew(p.standTold(c, c.Child.FailedBefore))
+		return asNew(p.standUpdated(c, c.Child.FailedBefore))
 	case c.Child.Revision == p.goal:
-		return p.standTold(c, c.Child.FailedBefore)
+		return p.standUpdated(c, c.Child.FailedBefore)
 	case p.hasGoalAlready(c):
-		return p.standTold(c, p.failedBefore(c))
+		return p.standUpdated(c, p.failedBefore(c))
 	default:
-		return p.standUntold(c)
+		return p.standOutdated(c)
 	}
 }
 
-// standEnding is about a release that ends so that another one can follow. That it cannot end proves nothing against the
-// revision, which has not been tried yet.
+// standEnding returns the standing of a Cluster whose release is being deleted to be replaced. A failing deletion
+// proves nothing about the new revision, which was not installed yet.
 func (p *plan) standEnding(c *Cluster) standing {
 	switch {
 	case c.Health == HealthUnreachable && p.isTrial():
-		return standingLost
+		return standingUnreachableAfterUpdate
 	case c.Health == HealthUnreachable:
-		return standingAway
+		return standingUnreachable
 	case c.Health == HealthFailed:
 		return standingExcused
 	default:
@@ -174,7 +178,7 @@ func (p *plan) standEnding(c *Cluster) standing {
 	}
 }
 
-// standReturning is about a Cluster that has the revision that was given up.
+// standReturning returns the standing of a Cluster that has the revision that was given up.
 func (p *plan) standReturning(c *Cluster) standing {
 	switch {
 	case !p.canReturn(c) || c.Health == HealthUnreachable:
@@ -186,18 +190,18 @@ func (p *plan) standReturning(c *Cluster) standing {
 	}
 }
 
-func (p *plan) standUntold(c *Cluster) standing {
+func (p *plan) standOutdated(c *Cluster) standing {
 	isInvalid := !p.givenUp && c.Target == nil && c.TargetInvalid
 	switch {
 	case isInvalid && !c.Known:
-		// It is new, and has the last good revision for this very reason.
+		// A new Cluster has the last good revision because the current one cannot be rendered for it.
 		return standingOut
 	case isInvalid && p.failedBefore(c):
 		return standingExcused
 	case isInvalid:
 		return standingFailed
 	case c.Health == HealthUnreachable:
-		return standingAway
+		return standingUnreachable
 	case p.release(c) == nil:
 		return standingUnknown
 	case c.Blocked:
@@ -207,20 +211,20 @@ func (p *plan) standUntold(c *Cluster) standing {
 	}
 }
 
-func (p *plan) standTold(c *Cluster, failedBefore bool) standing {
+func (p *plan) standUpdated(c *Cluster, failedBefore bool) standing {
 	release := p.release(c)
 	changes := release != nil && !sameContent(c.Child.Release, *release)
 	switch {
-	case c.Health == HealthUnreachable && p.canBeLost(c) && c.WasReady && c.ReadyFor >= p.soak(p.group(c)):
-		return standingDark
-	case c.Health == HealthUnreachable && p.canBeLost(c):
-		return standingLost
+	case c.Health == HealthUnreachable && p.mayHaveBroken(c) && c.WasReady && c.ReadyFor >= p.soak(p.group(c)):
+		return standingUnreachableAfterReady
+	case c.Health == HealthUnreachable && p.mayHaveBroken(c):
+		return standingUnreachableAfterUpdate
 	case c.Health == HealthUnreachable:
 		return standingOut
 	case c.Blocked && (changes || c.Health == HealthProgressing):
 		return standingBlocked
 	case changes:
-		// It is told so in this plan: how it fares now says nothing about that.
+		// This plan updates it, so its present health proves nothing about the update.
 		return standingInFlight
 	case c.Health == HealthFailed && failedBefore:
 		return standingExcused
@@ -233,14 +237,14 @@ func (p *plan) standTold(c *Cluster, failedBefore bool) standing {
 	}
 }
 
-// isTrial tells if the revision has yet to prove itself.
+// isTrial is true if the revision is still unproven.
 func (p *plan) isTrial() bool {
 	return !p.givenUp && p.state.Phase != PhaseComplete
 }
 
-// canBeLost tells if a Cluster that has what is wanted and does not answer may be so because of that. It is not if the last good revision
-// makes the same of it.
-func (p *plan) canBeLost(c *Cluster) bool {
+// mayHaveBroken is true if the revision can be the cause that an updated Cluster is unreachable. It cannot if the
+// release is identical under the last good revision.
+func (p *plan) mayHaveBroken(c *Cluster) bool {
 	has := c.Target
 	if has == nil && c.Child != nil {
 		has = &c.Child.Release
@@ -248,8 +252,8 @@ func (p *plan) canBeLost(c *Cluster) bool {
 	return p.isTrial() && (c.Good == nil || has == nil || !sameContent(*c.Good, *has))
 }
 
-// isLate tells if a Cluster that is yet to be told is still on its way to another revision that was never good, or will be because it
-// changed itself. It is not available, so it holds a place for itself.
+// isLate is true if a pending Cluster is still in flight to another revision that never completed, or will be because
+// the Cluster itself changed. It is unavailable, so it takes a slot.
 func (p *plan) isLate(c *Cluster) bool {
 	if c.Child == nil || c.Child.Joined || c.Child.Revision <= p.state.Good {
 		return false
@@ -257,7 +261,7 @@ func (p *plan) isLate(c *Cluster) bool {
 	return c.Health == HealthProgressing || c.Own != nil && !sameContent(c.Child.Release, *c.Own)
 }
 
-// pacing is the order in which the Clusters of a wave are told.
+// pacing is the order in which the Clusters of a wave are updated.
 type pacing uint8
 
 const (
@@ -278,7 +282,7 @@ func (p *plan) pacing(c *Cluster) pacing {
 	}
 }
 
-// asNew turns the standing of a Cluster into that of one that was new.
+// asNew returns the standing of a new Cluster for the standing that an existing one would have.
 func asNew(s standing) standing {
 	switch s {
 	case standingDone:
@@ -290,7 +294,7 @@ func asNew(s standing) standing {
 	}
 }
 
-// soaked tells if a ready Cluster has been ready for long enough, and sees to it that the plan is made again when it has.
+// soaked is true if a ready Cluster was ready for its soak time. Otherwise it schedules the next plan.
 func (p *plan) soaked(c *Cluster) bool {
 	soak := p.soak(p.group(c))
 	if soak <= 0 {
@@ -316,7 +320,7 @@ func (p *plan) soak(group int) time.Duration {
 	return p.in.Strategy.Soak
 }
 
-// group is the index of a Cluster's wave; Clusters in no wave are the last group.
+// group returns the index of a Cluster's wave. The last group holds the Clusters in no wave.
 func (p *plan) group(c *Cluster) int {
 	if c.Wave < 0 || c.Wave > len(p.in.Strategy.Waves) {
 		return len(p.in.Strategy.Waves)
@@ -324,22 +328,22 @@ func (p *plan) group(c *Cluster) int {
 	return c.Wave
 }
 
-// isNew tells if a Cluster without a child has never had one. With the first revision every Cluster is new to the HelmOp.
+// isNew is true if a Cluster without a child never had one. For the first revision, all Clusters are new.
 func (p *plan) isNew(c *Cluster) bool {
 	return !c.Known || p.state.Revision <= 1
 }
 
-// isReturning tells if a Cluster has the revision that was given up.
+// isReturning is true if a Cluster has the revision that was given up.
 func (p *plan) isReturning(c *Cluster) bool {
 	return p.givenUp && c.Child.Revision == p.state.Revision
 }
 
-// canReturn tells if it is known what a Cluster had under the last good revision.
+// canReturn is true if the Cluster's release under the last good revision is known.
 func (p *plan) canReturn(c *Cluster) bool {
 	return c.Good != nil || c.Child.Previous == p.state.Good
 }
 
-// release is what a Cluster is to have; nil if that cannot be told.
+// release returns the desired release of a Cluster; nil if it is unknown.
 func (p *plan) release(c *Cluster) *Release {
 	if p.givenUp {
 		return c.Good
@@ -347,14 +351,14 @@ func (p *plan) release(c *Cluster) *Release {
 	return c.Target
 }
 
-// hasGoalAlready tells if the revision that a Cluster is to have makes the same of it as its own one.
+// hasGoalAlready is true if the desired release is identical to the Cluster's present release.
 func (p *plan) hasGoalAlready(c *Cluster) bool {
 	release := p.release(c)
 	return release != nil && (sameContent(c.Child.Release, *release) || c.Own != nil && sameContent(*c.Own, *release))
 }
 
-// failedBefore tells if a failure of a Cluster that is told another revision now proves nothing against that one: it failed under
-// a revision that was good, be it that it was told another one in between and has not been ready since.
+// failedBefore is true if a failure of the Cluster proves nothing about the revision that it gets now: it failed under
+// a good revision, and has not been ready since.
 func (p *plan) failedBefore(c *Cluster) bool {
 	child := c.Child
 	if child == nil {

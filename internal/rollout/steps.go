@@ -5,22 +5,22 @@ package rollout
 
 import "fmt"
 
-// decide tells what is done for a Cluster, whatever the limits: what they bound comes after it. It asks in an order that matters:
-// what forbids a change comes before what wants one. A Cluster that is gone comes first, because forgetting its release
-// touches nothing and holds for a paused one, too.
+// decide returns the step for a Cluster regardless of the limits, which are applied afterwards. The order of the cases
+// matters: those that forbid a change come first. A Cluster that does not exist comes before all, because dropping its
+// release touches nothing and is right for a paused Cluster, too.
 func (p *plan) decide(i int) Step {
 	c := &p.in.Clusters[i]
 	switch {
 	case c.Gone && c.Child != nil && !c.Child.Deleting:
-		return step(c, ActionDelete, "the Cluster is gone")
+		return step(c, ActionDelete, "the Cluster does not exist")
 	case c.Gone:
-		return step(c, ActionNone, "the Cluster is gone")
+		return step(c, ActionNone, "the Cluster does not exist")
 	case c.Deleting:
 		return p.leave(c, "the Cluster is under deletion")
 	case c.Paused:
 		return p.leave(c, "the Cluster is paused")
 	case c.Child != nil && c.Child.Deleting:
-		return step(c, ActionNone, "the previous release is ending")
+		return step(c, ActionNone, "the previous release is being deleted")
 	case !c.Selected && c.Child != nil:
 		return step(c, ActionDelete, "the Cluster is no longer selected")
 	case !c.Selected:
@@ -30,7 +30,7 @@ func (p *plan) decide(i int) Step {
 	case c.Child == nil:
 		return p.create(i, c)
 	case p.isReturning(c):
-		return p.giveBack(c)
+		return p.rollBack(c)
 	case c.Child.Revision == p.goal || p.hasGoalAlready(c):
 		return p.keep(c)
 	default:
@@ -42,15 +42,16 @@ func step(c *Cluster, action Action, why string) Step {
 	return Step{Cluster: c.Name, Action: action, Why: why}
 }
 
-// leave leaves a Cluster as it is.
+// leave returns a step that changes nothing.
 func (p *plan) leave(c *Cluster, why string) Step {
 	s := step(c, ActionNone, why)
-	s.Told = p.isTold(c)
+	s.Told = p.isAssigned(c)
 	return s
 }
 
-// isTold tells if a Cluster has what it is to have in the end. It has if it returned to a revision that cannot be rendered any more.
-func (p *plan) isTold(c *Cluster) bool {
+// isAssigned is true if a Cluster has its final desired release. This includes a Cluster that returned to a good
+// revision that can no longer be rendered.
+func (p *plan) isAssigned(c *Cluster) bool {
 	if c.Child == nil || c.Child.Deleting || c.Child.Revision != p.goal {
 		return false
 	}
@@ -58,9 +59,10 @@ func (p *plan) isTold(c *Cluster) bool {
 	return release == nil && p.givenUp || release != nil && c.Child.Release == *release
 }
 
-// create serves a Cluster that has no release, at once. It gets the revision that is wanted if the turn of its wave has come, or if no
-// other can be told; one that was given up is told to nobody. If there is a good revision and it cannot be told now, one that is not
-// new waits for its turn, and nobody gets what has spent its budget.
+// create returns the step for a Cluster without a release. It gets the current revision if its wave has its turn, or if
+// no other revision is available. A revision that was given up is never assigned. If the last good revision exists but
+// is unknown for the Cluster, a Cluster that is not new waits for its wave, and no Cluster gets a revision whose budget
+// is spent.
 func (p *plan) create(i int, c *Cluster) Step {
 	hasGood := p.state.Good != 0 && c.Good != nil
 	isTurn := p.state.Phase == PhaseComplete ||
@@ -71,15 +73,16 @@ func (p *plan) create(i int, c *Cluster) Step {
 	switch {
 	case hasGood && (p.givenUp || !isTurn || c.Target == nil):
 		s.Source, s.Revision, s.Told = SourceGood, p.state.Good, p.givenUp
-		s.Why = "the Cluster has no release yet, and is not to have the revision that is wanted"
+		s.Why = "the Cluster has no release yet, and must not get the current revision now"
 		if p.givenUp {
 			p.start(i, s.Joined)
 		}
 		return s
 	case p.givenUp || c.Target == nil:
-		return step(c, ActionNone, "what is desired cannot be told")
+		return step(c, ActionNone, "the desired release is unknown")
 	case !isTurn && p.state.Good != 0 && (!s.Joined || p.state.Phase != PhaseProgressing):
-		return step(c, ActionNone, "the last good revision cannot be told, and it is not the turn of the one that is wanted")
+		return step(c, ActionNone,
+			"the release under the last good revision is unknown, and the Cluster's wave has not begun")
 	default:
 		s.Source, s.Revision, s.Told = SourceTarget, p.state.Revision, true
 		p.start(i, s.Joined)
@@ -87,20 +90,21 @@ func (p *plan) create(i int, c *Cluster) Step {
 	}
 }
 
-// start counts a Cluster as on its way that is told for the first time.
+// start counts a Cluster as in flight that gets its first release in this rollout.
 func (p *plan) start(i int, joined bool) {
 	switch {
 	case joined:
 		p.move(i, standingJoining)
 	case p.standings[i] == standingPending:
 		p.move(i, standingInFlight)
-	case p.standings[i] == standingAway && p.canBeLost(&p.in.Clusters[i]):
-		p.move(i, standingLost)
+	case p.standings[i] == standingUnreachable && p.mayHaveBroken(&p.in.Clusters[i]):
+		p.move(i, standingUnreachableAfterUpdate)
 	}
 }
 
-// tell tells a Cluster what it is to have. Another identity is another release, which can only follow when the one before has ended.
-func (p *plan) tell(c *Cluster, why string) Step {
+// assign assigns the desired release to a Cluster. A different identity is a different release, which can be installed
+// only after the present one is deleted.
+func (p *plan) assign(c *Cluster, why string) Step {
 	release := p.release(c)
 	if c.Child.Identity != release.Identity {
 		return replace(c, release, p.goal)
@@ -124,28 +128,29 @@ func replace(c *Cluster, release *Release, revision int64) Step {
 	return s
 }
 
-// keep is about a Cluster that has what it is to have, but for what changed with the Cluster itself, or for the number of the
-// revision. Neither is paced: the former is no rollout, and of the latter nothing is to be seen in the Cluster.
+// keep returns the step for a Cluster whose release has the desired content, except for changes of the Cluster itself
+// or of the revision number. Neither is paced: the first is not part of the rollout, and the second changes nothing in
+// the Cluster.
 func (p *plan) keep(c *Cluster) Step {
 	release := p.release(c)
 	switch {
 	case release == nil:
-		return p.leave(c, "what is desired cannot be told")
+		return p.leave(c, "the desired release is unknown")
 	case c.Child.Revision != p.goal:
-		return p.tell(c, "another revision is wanted that is the same for this Cluster")
+		return p.assign(c, "the current revision is identical for this Cluster")
 	case c.Child.Release != *release:
-		return p.tell(c, "something else is desired")
+		return p.assign(c, "the desired release changed")
 	default:
-		return p.leave(c, "the Cluster was told what is desired")
+		return p.leave(c, "the Cluster is up to date")
 	}
 }
 
-// giveBack returns a Cluster to the last good revision. Returns are not paced, and a Cluster that does not answer is told, too: what is
-// broken is mended first, and what is not yet broken must not be.
-func (p *plan) giveBack(c *Cluster) Step {
+// rollBack returns a Cluster to the last good revision. Returns are not paced and include unreachable Clusters: repairs
+// come first, and further damage must be prevented.
+func (p *plan) rollBack(c *Cluster) Step {
 	if !p.canReturn(c) {
 		p.stuck++
-		return p.repair(c, "what the Cluster had under the last good revision cannot be told any more")
+		return p.repair(c, "the release under the last good revision is unknown")
 	}
 	if c.Good != nil && c.Child.Identity != c.Good.Identity {
 		return replace(c, c.Good, p.goal)
@@ -159,7 +164,7 @@ func (p *plan) giveBack(c *Cluster) Step {
 	return s
 }
 
-// repair keeps a Cluster on the revision that it has. What changed with the Cluster itself reaches it under that one.
+// repair keeps a Cluster on its present revision, and applies changes of the Cluster itself under that revision.
 func (p *plan) repair(c *Cluster, why string) Step {
 	switch {
 	case c.Own == nil || c.Child.Release == *c.Own:
@@ -173,20 +178,20 @@ func (p *plan) repair(c *Cluster, why string) Step {
 	return s
 }
 
-// whyNot tells why a Cluster is not told of another revision.
+// whyNot returns why a Cluster keeps its outdated revision.
 func (p *plan) whyNot(c *Cluster, s standing) string {
 	switch {
-	case s == standingAway:
-		return "another revision is wanted, but the Cluster does not answer"
+	case s == standingUnreachable:
+		return "the Cluster is outdated and unreachable"
 	case s == standingBlocked:
-		return "another revision is wanted, but a HelmOp that comes first is not ready in the Cluster"
+		return "the Cluster is outdated, and a dependency is not ready in it"
 	case p.release(c) == nil:
-		return "what is desired cannot be told"
+		return "the desired release is unknown"
 	case p.isHeld():
-		return "another revision is wanted, but its rollout is held"
+		return "the Cluster is outdated, and the rollout is paused"
 	case p.state.Phase == PhaseProgressing && p.group(c) > p.turn:
-		return "another revision is wanted, but the turn of the Cluster's wave has not come"
+		return "the Cluster is outdated, and its wave has not begun"
 	default:
-		return "another revision is wanted, but as many Clusters are on their way as may be"
+		return "the Cluster is outdated, and maxUnavailable is reached"
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// progress tells how far the rollout is with the steps of the plan.
+// progress returns the progress of the rollout after the steps of the plan.
 func (p *plan) progress(steps []Step) Progress {
 	by := &p.total.by
 	progress := Progress{
@@ -35,7 +35,7 @@ func (p *plan) progress(steps []Step) Progress {
 	return progress
 }
 
-// hasRevision tells if a Cluster has the revision that is wanted when its step is done.
+// hasRevision is true if a Cluster has the current revision after its step.
 func (p *plan) hasRevision(c *Cluster, s *Step) bool {
 	switch s.Action {
 	case ActionCreate, ActionUpdate:
@@ -47,43 +47,46 @@ func (p *plan) hasRevision(c *Cluster, s *Step) bool {
 	}
 }
 
-// waitingFor tells what it takes to go on, and which wave only a promotion opens. It names no point in time, so that a status that
-// says it changes only when something happened.
+// waitingFor returns what the rollout waits for, and the wave that needs a promotion. The text contains no times, so
+// that the status changes only when something happens.
 func (p *plan) waitingFor() (waitingFor, promote string) {
 	by := &p.total.by
 	switch {
 	case p.givenUp:
 		return p.waitingForReturn(), ""
-	case p.state.Phase == PhaseComplete && by[standingPending] == 0, p.state.Phase == PhaseRolledBack, p.state.Phase == PhaseAborted:
+	case p.state.Phase == PhaseComplete && by[standingPending] == 0,
+		p.state.Phase == PhaseRolledBack,
+		p.state.Phase == PhaseAborted:
 		return "", ""
 	case p.state.Phase == PhasePaused && p.in.Requests.Abort:
-		return "the end of the request to end the rollout, and one to continue, or another revision", ""
+		return "the annotation rollout-abort to be removed and then rollout-continue to be set, " +
+			"or for a change of the spec", ""
 	case p.state.Phase == PhasePaused:
-		return "a request to continue, or another revision", ""
+		return "the annotation rollout-continue, or for a change of the spec", ""
 	case p.in.Strategy.Paused && by[standingPending] > 0:
-		return fmt.Sprintf("the end of the pause: %s another revision", have(by[standingPending])), ""
+		return fmt.Sprintf("spec.rollout.paused to be unset: %s outdated", are(by[standingPending])), ""
 	case p.state.Phase == PhaseComplete:
-		return fmt.Sprintf("%s that could not be told before", clusters(by[standingPending])), ""
+		return fmt.Sprintf("%s that could not be updated before", clusters(by[standingPending])), ""
 	case p.turn < len(p.in.Strategy.Waves):
 		waitingFor, promote = p.waitingForWave()
 	default:
 		waitingFor = p.waitingForLast()
 	}
-	return waitingFor + p.holdingPlaces(), promote
+	return waitingFor + p.slotHolders(), promote
 }
 
-// holdingPlaces tells who holds places within the limits without being waited for.
-func (p *plan) holdingPlaces() string {
+// slotHolders names the Clusters that take slots although the rollout does not wait for them.
+func (p *plan) slotHolders() string {
 	text := ""
-	switch n := p.total.silent(); n {
+	switch n := p.total.unreachable(); n {
 	case 0:
 	case 1:
-		text = "; 1 Cluster does not answer since it was told"
+		text = "; 1 Cluster became unreachable after its update"
 	default:
-		text = fmt.Sprintf("; %d Clusters do not answer since they were told", n)
+		text = fmt.Sprintf("; %d Clusters became unreachable after their update", n)
 	}
 	if p.total.late > 0 {
-		text += fmt.Sprintf("; still on their way to an earlier revision: %s", clusters(p.total.late))
+		text += fmt.Sprintf("; %s still being updated to an earlier revision", are(p.total.late))
 	}
 	return text
 }
@@ -100,10 +103,14 @@ func (p *plan) waitingForReturn() string {
 	if back != "" {
 		back += "; "
 	}
-	return back + fmt.Sprintf("another revision: what %s had under revision %d cannot be told any more", clusters(p.stuck), p.goal)
+	return back + fmt.Sprintf(
+		"a change of the spec: revision %d can no longer be rendered for %s",
+		p.goal,
+		clusters(p.stuck),
+	)
 }
 
-// waitingForWave is about the wave whose turn it is, which is not passed.
+// waitingForWave returns what the first wave that has not passed waits for.
 func (p *plan) waitingForWave() (waitingFor, promote string) {
 	wave, tally := &p.in.Strategy.Waves[p.turn], &p.groups[p.turn]
 	of := " of wave " + wave.Name
@@ -113,7 +120,7 @@ func (p *plan) waitingForWave() (waitingFor, promote string) {
 	case p.isProven(p.turn):
 		return "the promotion of wave " + wave.Name, wave.Name
 	case tally.by[standingBlocked] > 0:
-		return fmt.Sprintf("HelmOps that come first, in %s%s", clusters(tally.by[standingBlocked]), of), wave.Name
+		return fmt.Sprintf("the dependencies in %s%s", clusters(tally.by[standingBlocked]), of), wave.Name
 	case tally.by[standingUnknown] > 0 && !p.isKnown:
 		return unknownIn(tally, of), ""
 	case tally.by[standingUnknown] > 0:
@@ -127,7 +134,8 @@ func (p *plan) waitingForWave() (waitingFor, promote string) {
 	}
 }
 
-// waitingForLast is about the Clusters in no wave, or about all if every other is done.
+// waitingForLast returns what the Clusters in no wave wait for. If these are done, it returns what completion waits
+// for.
 func (p *plan) waitingForLast() string {
 	by := &p.total.by
 	last := &p.groups[len(p.groups)-1]
@@ -143,23 +151,27 @@ func (p *plan) waitingForLast() string {
 		return fmt.Sprintf("%s to be ready", clusters(by[standingJoining]))
 	case by[standingUnknown] > 0 && !p.isKnown:
 		return unknownIn(&p.total, "")
-	case p.total.untold() > 0 && p.total.untold()+p.total.silent() > done:
-		return p.waitingForUntold()
-	case p.total.silent() > done && done > 0:
-		return fmt.Sprintf("as many Clusters to be ready as do not answer: %d of %d", done, p.total.silent())
+	case p.total.outdated() > 0 && p.total.outdated()+p.total.unreachable() > done:
+		return p.waitingForOutdated()
+	case p.total.unreachable() > done && done > 0:
+		return fmt.Sprintf(
+			"more ready Clusters: %d ready, and %d became unreachable after the update",
+			done,
+			p.total.unreachable(),
+		)
 	case p.total.selected > 0:
-		return fmt.Sprintf("a Cluster to be ready: none of %d is", p.total.selected)
+		return fmt.Sprintf("a Cluster to be ready: %d selected, 0 ready", p.total.selected)
 	default:
-		return "a Cluster: none is selected"
+		return "a Cluster to be selected"
 	}
 }
 
-func (p *plan) waitingForUntold() string {
+func (p *plan) waitingForOutdated() string {
 	by := &p.total.by
-	text := fmt.Sprintf("Clusters that cannot be told now: %d do not answer, %d wait for HelmOps that come first, %d are paused",
-		by[standingAway], by[standingBlocked], by[standingPaused])
+	text := fmt.Sprintf("Clusters that cannot be updated now: %d unreachable, %d waiting for dependencies, %d paused",
+		by[standingUnreachable], by[standingBlocked], by[standingPaused])
 	if n := by[standingUnknown]; n > 0 {
-		text += fmt.Sprintf(", and what the revision means for %d is not known", n)
+		text += fmt.Sprintf(", %d with an unknown desired release", n)
 	}
 	return text
 }
@@ -173,7 +185,7 @@ func waitingForGroup(t *tally, of string, soak time.Duration) string {
 }
 
 func unknownIn(t *tally, of string) string {
-	return fmt.Sprintf("what the revision means for %s%s: it cannot be told now", clusters(t.by[standingUnknown]), of)
+	return fmt.Sprintf("the desired release of %s%s, which is unknown", clusters(t.by[standingUnknown]), of)
 }
 
 func clusters(n int) string {
@@ -183,9 +195,9 @@ func clusters(n int) string {
 	return fmt.Sprintf("%d Clusters", n)
 }
 
-func have(n int) string {
+func are(n int) string {
 	if n == 1 {
-		return "1 Cluster has"
+		return "1 Cluster is"
 	}
-	return fmt.Sprintf("%d Clusters have", n)
+	return fmt.Sprintf("%d Clusters are", n)
 }

@@ -18,13 +18,13 @@ const (
 func TestPlanLimits(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]planTest{
-		"without a strategy all are told at once": {
+		"without a strategy all Clusters are updated at once": {
 			clusters:   []Cluster{fleetMember("a", 0, 6, ready), fleetMember("b", 0, 6, failed)},
 			want:       "a: Update Target 7, b: Update Target 7 failedBefore",
 			waitingFor: "2 of 2 Clusters to be ready",
 			check:      wantProgress(2, 0, 2, 0),
 		},
-		"a limit bounds those on their way": {
+		"maxUnavailable limits the Clusters in flight": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 2}},
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, onItsWay), fleetMember("b", 0, 6, ready), fleetMember("c", 0, 6, ready),
@@ -34,7 +34,7 @@ func TestPlanLimits(t *testing.T) {
 			waitingFor: "3 of 4 Clusters to be ready",
 			check:      wantProgress(3, 1, 2, 0),
 		},
-		"a percentage is one of the selected, rounded down": {
+		"a percentage refers to the selected Clusters, rounded down": {
 			strategy: Strategy{MaxUnavailable: Limit{Percent: 50}},
 			clusters: []Cluster{
 				fleetMember("a", 0, 6, ready), fleetMember("b", 0, 6, ready),
@@ -49,38 +49,38 @@ func TestPlanLimits(t *testing.T) {
 			want:       "a: Update Target 7",
 			waitingFor: "2 of 2 Clusters to be ready",
 		},
-		"a limit that was lowered tells nobody until enough are done": {
+		"a lowered limit updates none until enough are done": {
 			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
 			clusters:   []Cluster{fleetMember("a", 0, 7, onItsWay), fleetMember("b", 0, 7, onItsWay), fleetMember("c", 0, 6, ready)},
 			waitingFor: "3 of 3 Clusters to be ready",
 		},
-		"the failed hold no place": {
+		"failed Clusters take no slot": {
 			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
 			clusters:   []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 6, ready)},
 			want:       "b: Update Target 7",
 			waitingFor: "1 of 2 Clusters to be ready",
 			check:      wantProgress(2, 0, 1, 1),
 		},
-		"the unreachable hold no place and are not told": {
+		"unreachable Clusters take no slot and are not updated": {
 			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
 			clusters:   []Cluster{fleetMember("a", 0, 7, unreachable, joined), fleetMember("b", 0, 6, unreachable), fleetMember("c", 0, 6, ready)},
 			want:       "c: Update Target 7",
 			waitingFor: "1 of 1 Cluster to be ready",
 			check:      wantProgress(2, 0, 1, 0),
 		},
-		"the blocked hold no place and are not told": {
+		"blocked Clusters take no slot and are not updated": {
 			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
 			clusters:   []Cluster{fleetMember("a", 0, 7, onItsWay, blocked), fleetMember("b", 0, 6, ready, blocked), fleetMember("c", 0, 6, ready)},
 			want:       "c: Update Target 7",
 			waitingFor: "1 of 1 Cluster to be ready",
 		},
-		"what is ending to be replaced holds a place": {
+		"a deletion for a replacement takes a slot": {
 			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
 			clusters:   []Cluster{fleetMember("a", 0, 6, onItsWay, renamed, ending), fleetMember("b", 0, 6, ready, renamed)},
 			waitingFor: "2 of 2 Clusters to be ready",
 			check:      wantProgress(0, 0, 1, 0),
 		},
-		"what cannot end holds no place, and is no failure of the revision": {
+		"a failing deletion takes no slot and is not a failure of the revision": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Budgeted: true, MaxFailures: Limit{Count: 1}},
 			clusters: []Cluster{
 				fleetMember("a", 0, 6, failed, renamed, ending), fleetMember("c", 0, 6, ready, renamed),
@@ -88,14 +88,14 @@ func TestPlanLimits(t *testing.T) {
 			want:       "c: Replace",
 			waitingFor: "1 of 2 Clusters to be ready",
 		},
-		"what was replaced is served at once, counts and holds a place": {
+		"a replaced release is installed at once, counts and takes a slot": {
 			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
 			clusters:   []Cluster{fleetMember("a", 0, -1, onItsWay, renamed), fleetMember("b", 0, 6, ready, renamed)},
 			want:       "a: Create Target 7",
 			waitingFor: "2 of 2 Clusters to be ready",
 			check:      wantProgress(1, 0, 1, 0),
 		},
-		"what is new is served at once and holds no place": {
+		"a new Cluster is served at once and takes no slot": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}},
 			clusters: []Cluster{
 				fleetMember("a", 0, -1, onItsWay, stranger), fleetMember("b", 0, 7, onItsWay, joined), fleetMember("c", 0, 6, ready),
@@ -104,13 +104,13 @@ func TestPlanLimits(t *testing.T) {
 			waitingFor: "1 of 1 Cluster to be ready",
 			check:      wantProgress(3, 0, 3, 0),
 		},
-		"soaking holds a place": {
+		"a Cluster within its soak time takes a slot": {
 			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}, Soak: 5 * time.Minute},
 			clusters:   []Cluster{fleetMember("a", 0, 7, ready, readyFor(2*time.Minute)), fleetMember("b", 0, 6, ready)},
 			waitingFor: "2 of 2 Clusters to be ready for 5m0s",
 			requeue:    3 * time.Minute,
 		},
-		"the first to have soaked wakes the plan": {
+		"the plan is repeated when the first soak time ends": {
 			strategy: Strategy{Soak: 5 * time.Minute},
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, ready, readyFor(time.Minute)), fleetMember("b", 0, 7, ready, readyFor(3*time.Minute)),
@@ -119,25 +119,25 @@ func TestPlanLimits(t *testing.T) {
 			waitingFor: "3 of 3 Clusters to be ready for 5m0s",
 			requeue:    2 * time.Minute,
 		},
-		"soaked to the second": {
+		"a soak time ends to the second": {
 			strategy: Strategy{Soak: 5 * time.Minute},
 			clusters: []Cluster{fleetMember("a", 0, 7, ready, readyFor(5*time.Minute))},
 			phase:    PhaseComplete,
 			check:    wantProgress(1, 1, 0, 0),
 		},
-		"ready since nobody knows when has yet to soak": {
+		"an unknown ready time has not passed the soak time": {
 			strategy:   Strategy{Soak: 5 * time.Minute},
 			clusters:   []Cluster{fleetMember("a", 0, 7, ready, func(c *Cluster) { c.ReadySince = time.Time{} })},
 			waitingFor: "1 of 1 Cluster to be ready for 5m0s",
 			requeue:    5 * time.Minute,
 		},
-		"nobody is told while it is paused": {
+		"no Cluster is updated while paused": {
 			strategy:   Strategy{Paused: true},
 			clusters:   []Cluster{fleetMember("a", 0, 6, ready), fleetMember("b", 0, 7, ready)},
-			waitingFor: "the end of the pause: 1 Cluster has another revision",
+			waitingFor: "spec.rollout.paused to be unset: 1 Cluster is outdated",
 			check:      wantProgress(1, 1, 0, 0),
 		},
-		"a wave that is none is none": {
+		"an unknown wave counts as no wave": {
 			clusters:   []Cluster{fleetMember("a", 9, 6, ready), fleetMember("b", -3, 6, ready)},
 			want:       "a: Update Target 7, b: Update Target 7",
 			waitingFor: "2 of 2 Clusters to be ready",
@@ -151,35 +151,35 @@ func TestPlanWaves(t *testing.T) {
 	t.Parallel()
 	three := Strategy{Waves: []Wave{{Name: "canary"}, {Name: "early", Manual: true}, {Name: "late"}}}
 	for name, tc := range map[string]planTest{
-		"the first wave is first": {
+		"the first wave is updated first": {
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 1, 6, ready), fleetMember("b", 0, 6, ready)},
 			want:     "b: Update Target 7", waitingFor: "1 of 1 Cluster of wave canary to be ready",
 			check: wantPassed(""),
 		},
-		"a wave waits for all of the one before, for their soak time": {
+		"a wave waits for the soak time of the wave before": {
 			strategy: canary(Wave{Soak: time.Hour}),
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, ready), fleetMember("b", 0, 7, ready, readyFor(59*time.Minute)), fleetMember("c", 1, 6, ready),
 			},
 			waitingFor: "1 of 2 Clusters of wave canary to be ready for 1h0m0s", requeue: time.Minute,
 		},
-		"a wave begins when the one before is done, which is remembered": {
+		"a wave begins when the one before is done, and that is stored": {
 			strategy: canary(Wave{Soak: time.Hour}),
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 1, 6, ready), fleetMember("c", 1, 6, ready)},
 			want:     "b: Update Target 7, c: Update Target 7", waitingFor: "2 of 2 Clusters in no wave to be ready",
 			check: wantPassed("canary"),
 		},
-		"a wave that is left behind holds nobody": {
+		"a wave that was left behind holds no later wave": {
 			strategy: canary(Wave{Soak: time.Hour}), state: State{Passed: "canary"},
 			clusters: []Cluster{fleetMember("a", 0, 7, onItsWay), fleetMember("b", 0, 6, ready), fleetMember("c", 1, 6, ready)},
 			want:     "b: Update Target 7, c: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready",
 		},
-		"a wave that was left behind and is no wave any more begins anew": {
+		"a stored wave that no longer exists restarts the waves": {
 			strategy: canary(Wave{}), state: State{Passed: "pilots"},
 			clusters: []Cluster{fleetMember("a", 0, 7, onItsWay), fleetMember("b", 1, 6, ready)}, waitingFor: "1 of 1 Cluster of wave canary to be ready",
 		},
-		"what is left of earlier waves is waited for in the end": {
+		"completion waits for the rest of earlier waves": {
 			strategy: canary(Wave{Soak: time.Hour}), state: State{Passed: "canary"},
 			clusters:   []Cluster{fleetMember("a", 0, 7, onItsWay), fleetMember("b", 1, 7, ready)},
 			waitingFor: "1 Cluster of earlier waves to be ready",
@@ -189,122 +189,122 @@ func TestPlanWaves(t *testing.T) {
 			clusters: []Cluster{fleetMember("a", 0, 6, ready), fleetMember("b", 0, 6, ready), fleetMember("c", 1, 6, ready)},
 			want:     "a: Update Target 7", waitingFor: "2 of 2 Clusters of wave canary to be ready",
 		},
-		"and cannot have more than all have": {
+		"the total limit applies as well": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Waves: []Wave{{Name: "canary", MaxUnavailable: Limit{Count: 2}}}},
 			clusters: []Cluster{fleetMember("a", 0, 6, ready), fleetMember("b", 0, 6, ready)},
 			want:     "a: Update Target 7", waitingFor: "2 of 2 Clusters of wave canary to be ready",
 		},
-		"the earlier wave has the first call on the limit": {
+		"the earlier wave gets the slots first": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Waves: []Wave{{Name: "canary"}}}, state: State{Passed: "canary"},
 			clusters: []Cluster{fleetMember("a", 1, 6, ready), fleetMember("b", 0, 6, ready)},
 			want:     "b: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready",
 		},
-		"the unreachable hold no wave": {
+		"unreachable Clusters do not hold a wave": {
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, 6, unreachable), fleetMember("b", 0, 7, unreachable, joined), fleetMember("c", 1, 6, ready)},
 			want:     "c: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready",
 			check: wantPassed("canary"),
 		},
-		"no wave is left behind while nobody of a later one is told": {
+		"no wave is left behind before a Cluster of a later wave is updated": {
 			strategy:   canary(Wave{}),
 			clusters:   []Cluster{fleetMember("a", 0, 6, unreachable), fleetMember("b", 1, 6, unreachable)},
-			waitingFor: "Clusters that cannot be told now: 2 do not answer, 0 wait for HelmOps that come first, 0 are paused",
+			waitingFor: "Clusters that cannot be updated now: 2 unreachable, 0 waiting for dependencies, 0 paused",
 			check:      wantPassed(""),
 		},
-		"the blocked hold their wave if nobody of it is done": {
+		"blocked Clusters hold their wave if no Cluster is done": {
 			strategy:   canary(Wave{}),
 			clusters:   []Cluster{fleetMember("a", 0, 6, ready, blocked), fleetMember("b", 1, 6, ready)},
-			waitingFor: "HelmOps that come first, in 1 Cluster of wave canary", promote: "canary",
+			waitingFor: "the dependencies in 1 Cluster of wave canary", promote: "canary",
 		},
-		"the blocked do not hold a wave that has proven itself": {
+		"blocked Clusters do not hold a proven wave": {
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, 6, ready, blocked), fleetMember("b", 0, 7, ready), fleetMember("c", 1, 6, ready)},
 			want:     "c: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready",
 		},
-		"what is done stays done though what comes first is not ready any more": {
+		"a done Cluster stays done when a dependency becomes unready": {
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, 7, ready, blocked), fleetMember("b", 1, 6, ready)},
 			want:     "b: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready",
 		},
-		"a wave of nobody but new ones holds nobody": {
+		"a wave of new Clusters only holds no later wave": {
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, 7, onItsWay, joined), fleetMember("b", 1, 6, ready)},
 			want:     "b: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready",
 		},
-		"a wave of which all failed holds the next": {
+		"a wave of failed Clusters only holds the next wave": {
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, failed, excused), fleetMember("c", 1, 6, ready)},
 			promote:  "canary", waitingFor: "a Cluster of wave canary to be ready: 2 Clusters failed",
 		},
-		"unless somebody promotes it": {
+		"a promotion opens the next wave after failures": {
 			strategy: canary(Wave{}), requests: Requests{Promoted: "canary"},
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("c", 1, 6, ready)},
 			want:     "c: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready",
 		},
-		"or has asked to continue": {
+		"acknowledged failures open the next wave": {
 			strategy: canary(Wave{}), requests: Requests{Continue: true},
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("c", 1, 6, ready)},
 			want:     "c: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready",
 		},
-		"or some of it are done": {
+		"a done Cluster opens the next wave despite failures": {
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, ready), fleetMember("c", 1, 6, ready)},
 			want:     "c: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready",
 		},
-		"what was acknowledged in one wave opens no other": {
+		"failures acknowledged in one wave open no other wave": {
 			strategy: three, state: State{Acknowledged: 1}, requests: Requests{Promoted: "early"},
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, failed), fleetMember("b", 1, 7, ready), fleetMember("c", 2, 7, failed, excused), fleetMember("d", 3, 6, ready),
 			},
 			promote: "late", waitingFor: "a Cluster of wave late to be ready: 1 Cluster failed",
 		},
-		"nor does it once there are more": {
+		"more failures than acknowledged open no wave": {
 			strategy: canary(Wave{}), state: State{Acknowledged: 1},
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, failed), fleetMember("c", 1, 6, ready)},
 			promote:  "canary", waitingFor: "a Cluster of wave canary to be ready: 2 Clusters failed",
 		},
-		"a manual wave is done and waits": {
+		"a manual wave waits after it is done": {
 			strategy: three,
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 1, 7, ready), fleetMember("c", 2, 6, ready)},
 			promote:  "early", waitingFor: "the promotion of wave early",
 			check: wantProgress(2, 2, 0, 0),
 		},
-		"a promotion opens it": {
+		"a promotion opens a manual wave": {
 			strategy: three, requests: Requests{Promoted: "early"},
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 1, 7, ready), fleetMember("c", 2, 6, ready)},
 			want:     "c: Update Target 7", waitingFor: "1 of 1 Cluster of wave late to be ready",
 		},
-		"that of a later wave opens it, too": {
+		"the promotion of a later wave opens it": {
 			strategy: three, requests: Requests{Promoted: "late"},
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 1, 7, ready), fleetMember("c", 2, 6, ready)},
 			want:     "c: Update Target 7", waitingFor: "1 of 1 Cluster of wave late to be ready",
 		},
-		"that of an earlier one does not": {
+		"the promotion of an earlier wave does not open it": {
 			strategy: three, requests: Requests{Promoted: "canary"},
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 1, 7, ready), fleetMember("c", 2, 6, ready)},
 			promote:  "early", waitingFor: "the promotion of wave early",
 		},
-		"that of a wave on its way waits for it": {
+		"a promotion does not open an unfinished wave": {
 			strategy: three, requests: Requests{Promoted: "early"},
 			clusters:   []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 1, 7, onItsWay), fleetMember("c", 2, 6, ready)},
 			waitingFor: "1 of 1 Cluster of wave early to be ready",
 		},
-		"what is the same under both revisions is told at once, whatever holds": {
+		"identical content is updated at once, even if paused": {
 			strategy: Strategy{Paused: true, Waves: []Wave{{Name: "canary"}}},
 			clusters: []Cluster{
 				fleetMember("a", 0, 6, ready), fleetMember("b", 1, 6, ready, sameAsOwn), fleetMember("c", 1, 6, unreachable, sameAsOwn),
 				fleetMember("d", 1, 6, failed, sameAsOwn),
 			},
 			want:       "b: Update Target 7, c: Update Target 7, d: Update Target 7 failedBefore",
-			waitingFor: "the end of the pause: 1 Cluster has another revision",
+			waitingFor: "spec.rollout.paused to be unset: 1 Cluster is outdated",
 			check:      wantProgress(3, 1, 0, 0),
 		},
-		"what is the same, of a Cluster that itself changed, is told at once": {
+		"identical content of a changed Cluster is updated at once": {
 			strategy: Strategy{Paused: true},
 			clusters: []Cluster{fleetMember("a", 0, 6, ready, sameAsOwn, moved), fleetMember("b", 0, 6, ready)},
-			want:     "a: Update Target 7", waitingFor: "the end of the pause: 1 Cluster has another revision",
+			want:     "a: Update Target 7", waitingFor: "spec.rollout.paused to be unset: 1 Cluster is outdated",
 		},
-		"another name of the release waits its turn, whatever else is the same": {
+		"a different release name waits for its turn, even with identical content": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}},
 			clusters: []Cluster{
 				fleetMember("a", 0, 6, ready, func(c *Cluster) { c.Target = &Release{Identity: "ns/b", Content: "6"} }),
@@ -312,7 +312,7 @@ func TestPlanWaves(t *testing.T) {
 			},
 			want: "a: Replace", waitingFor: "2 of 2 Clusters to be ready",
 		},
-		"another name of the release of a Cluster that itself changed does not": {
+		"a different release name of a changed Cluster does not wait": {
 			strategy: Strategy{Paused: true},
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, ready, renamed),
@@ -320,19 +320,19 @@ func TestPlanWaves(t *testing.T) {
 			},
 			want: "a: Replace, b: Replace", waitingFor: "2 of 2 Clusters to be ready",
 		},
-		"what shapes nothing is told at once and disturbs nobody": {
+		"fields without effect are updated at once": {
 			strategy: Strategy{Paused: true},
 			clusters: []Cluster{
 				fleetMember("a", 0, 7, ready, func(c *Cluster) { c.Target.Rest = "orphan" }), fleetMember("b", 0, 6, ready, func(c *Cluster) { c.Own.Rest = "orphan" }),
 			},
-			want: "a: Update Target 7, b: Update Own 6", waitingFor: "the end of the pause: 1 Cluster has another revision",
+			want: "a: Update Target 7, b: Update Own 6", waitingFor: "spec.rollout.paused to be unset: 1 Cluster is outdated",
 			check: wantProgress(1, 1, 0, 0),
 		},
-		"a Cluster that itself changed keeps how it came to its revision": {
+		"a changed Cluster keeps Joined and FailedBefore": {
 			clusters: []Cluster{fleetMember("a", 0, 7, ready, joined, excused, moved)},
 			want:     "a: Update Target 7 joined failedBefore", waitingFor: "1 Cluster to be ready",
 		},
-		"no wave is left behind while the limit keeps the later ones": {
+		"no wave is left behind while the limit holds later waves": {
 			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}, Waves: []Wave{{Name: "canary"}}},
 			clusters:   []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 1, 7, onItsWay), fleetMember("c", 1, 6, ready)},
 			waitingFor: "2 of 2 Clusters in no wave to be ready", check: wantPassed(""),

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// world is a fleet, and what happens to it. A plan sees of it what a controller would read: the Clusters, their children and State.
-// Nothing else is remembered from one plan to the next, so every plan is one after a restart.
+// world is a fleet and the events in it. A plan gets only what a controller would read: the Clusters, their children
+// and State. Nothing else is kept between plans, so every plan is also one after a restart.
 type world struct {
 	rng       *rand.Rand
 	now       time.Time
@@ -25,36 +25,36 @@ type world struct {
 	deletionsHeld bool
 }
 
-// revision is what a HelmOp wants at a time.
+// revision is a HelmOp revision.
 type revision struct {
 	identity string
 	started  time.Time
 
-	// base is what the revision makes of a Cluster; a Cluster may have the same under two revisions.
+	// base is the content of the release of a Cluster. A Cluster may have the same content under two revisions.
 	base map[string]string
 
-	// invalid are the Clusters for which it cannot be rendered, bad those in which it fails at first.
+	// invalid are the Clusters for which it cannot be rendered. bad are those in which it fails at first.
 	invalid, bad map[string]bool
 
-	// lost is true if nothing can be rendered with it any more.
+	// lost is true if the revision can no longer be rendered.
 	lost bool
 }
 
-// member is a Cluster, with what a plan sees of it and what it does not.
+// member is a Cluster, including state that a plan does not see.
 type member struct {
 	Cluster
 	local, rest int
 
-	// alias is the part of the identity that comes from the Cluster itself.
+	// alias is the part of the identity that depends on the Cluster itself.
 	alias     int
 	born      time.Time
 	reachable bool
 	darkAt    time.Time
 
-	// unresolved is true while what is wanted cannot be told for the Cluster, though it can be rendered.
+	// unresolved is true while the desired release of the Cluster is unknown, although it can be rendered.
 	unresolved bool
 
-	// health is what the release is, whether the Cluster answers or not.
+	// health is the health of the release, whether the Cluster is reachable or not.
 	health Health
 	since  time.Time
 }
@@ -114,7 +114,7 @@ func (w *world) addCluster() {
 	})
 }
 
-// wantRevision makes the next revision, as the controller does: the last good one is that which was complete last.
+// wantRevision creates the next revision as the controller does: the last good one is the last completed one.
 func (w *world) wantRevision() {
 	good := w.state.Good
 	if w.state.Phase == PhaseComplete {
@@ -147,7 +147,7 @@ func (w *world) wantRevision() {
 	w.requests = Requests{}
 }
 
-// under is what a Cluster is to have under a revision.
+// under returns the desired release of a Cluster under a revision.
 func (w *world) under(c *member, number int64) *Release {
 	r := w.revisions[number]
 	if r == nil || r.lost || r.invalid[c.Name] || !c.Selected || c.Gone || c.Deleting || !c.Initialized {
@@ -160,7 +160,7 @@ func (w *world) under(c *member, number int64) *Release {
 	return &Release{Identity: identity, Content: r.base[c.Name] + "/" + strconv.Itoa(c.local), Rest: strconv.Itoa(c.rest)}
 }
 
-// input is what the controller reads.
+// input returns what the controller reads.
 func (w *world) input() Input {
 	in := Input{Strategy: w.strategy, State: w.state, Requests: w.requests, Now: w.now, DeletionsHeld: w.deletionsHeld}
 	for _, c := range w.clusters {
@@ -191,7 +191,8 @@ func (w *world) input() Input {
 	return in
 }
 
-// carryOut does what the controller would: the state first, then each step, but for those that a crash keeps it from.
+// carryOut acts like the controller: it stores the state first, then carries out the steps, except those that a crash
+// prevents.
 func (w *world) carryOut(result Result, crash bool) {
 	w.state, w.requests.Continue = result.State, false
 	for i, step := range result.Steps {
@@ -237,7 +238,7 @@ func (w *world) tell(c *member, step Step) {
 	c.Child = next
 }
 
-// settle lets a release that is on its way arrive, well or not.
+// settle lets the release of a Cluster become ready or fail.
 func (w *world) settle(c *member, faults bool) {
 	switch {
 	case c.Child == nil || !c.reachable && faults:
@@ -250,7 +251,7 @@ func (w *world) settle(c *member, faults bool) {
 	}
 }
 
-// happen lets something happen to the fleet.
+// happen applies a random event to the fleet.
 func (w *world) happen() {
 	if len(w.clusters) == 0 || w.chance(3) {
 		w.addCluster()
@@ -301,7 +302,7 @@ func (w *world) happen() {
 	}
 }
 
-// loseSelection takes a part of the Clusters out of the selection, all at once.
+// loseSelection unselects a part of the Clusters at once.
 func (w *world) loseSelection() {
 	for _, c := range w.clusters {
 		c.Selected = c.Selected && w.chance(50)
@@ -327,7 +328,7 @@ func (w *world) somebodyActs() {
 	}
 }
 
-// calm ends all trouble, but for what the failure budget has decided.
+// calm ends all trouble, except for decisions of the failure budget.
 func (w *world) calm() {
 	w.strategy.Paused, w.deletionsHeld = false, false
 	w.requests = Requests{}

@@ -137,7 +137,7 @@ func (c *child) work(name string, slot byte, input []byte) (output []byte, err e
 }
 
 // errPanic stands for a panic.
-var errPanic = errors.New("the program failed at this; please report it")
+var errPanic = errors.New("internal error: panic; please report it")
 
 func (c *child) ask(question []byte) ([]byte, error) {
 	if int64(len(question)) > c.limits.Output {

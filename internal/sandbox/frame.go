@@ -44,7 +44,7 @@ const (
 type errFrameSize struct{ size, limit int64 }
 
 func (e errFrameSize) Error() string {
-	return fmt.Sprintf("a frame of %d bytes, limit %d", e.size, e.limit)
+	return fmt.Sprintf("a frame of %d bytes; the limit is %d", e.size, e.limit)
 }
 
 // writeFrame writes a frame whose content are the parts, one after the other.

@@ -142,7 +142,7 @@ func (e *LimitError) Error() string {
 	case LimitTime:
 		text = "it was not done in time"
 	case LimitOutput:
-		text = fmt.Sprintf("it yielded more than %d MiB", e.Limits.Output>>20)
+		text = fmt.Sprintf("its output exceeded %d MiB", e.Limits.Output>>20)
 	default:
 		text = "its process ended (" + e.Detail + ")"
 	}

@@ -130,13 +130,13 @@ func (g *Guard) review(ctx context.Context, question guardQuestion, groups []str
 		},
 	}}
 	if err := g.client.Create(ctx, review); err != nil {
-		return guardAnswer{err: fmt.Errorf("%w: asking whether %s may get Secrets in namespace %s: %w", ErrAccessUnknown, question.user, question.namespace, err)}
+		return guardAnswer{err: fmt.Errorf("%w: checking whether %s may get Secrets in namespace %s: %w", ErrAccessUnknown, question.user, question.namespace, err)}
 	}
 	return guardAnswer{allowed: review.Status.Allowed}
 }
 
 // ErrAccessUnknown wraps an error of asking whether a HelmOp may serve a Cluster of another namespace.
-var ErrAccessUnknown = errors.New("it is not known whether the Cluster may be accessed")
+var ErrAccessUnknown = errors.New("access to the Cluster could not be checked")
 
 // AccessDeniedError says that a HelmOp may not serve a Cluster of another namespace.
 type AccessDeniedError struct{ message string }
@@ -146,12 +146,13 @@ func (e *AccessDeniedError) Error() string { return e.message }
 // DeniedError says why a HelmOp may not access a Cluster.
 func DeniedError(helmOp *addonsv1.HelmOp, cluster client.ObjectKey) error {
 	if cluster == clusterlink.Management {
-		return &AccessDeniedError{fmt.Sprintf("the manager does not let HelmOps of namespace %s into the management cluster: whoever runs it"+
-			" can permit that by its flag --management-cluster-namespaces", helmOp.Namespace)}
+		return &AccessDeniedError{fmt.Sprintf(
+			"HelmOps in namespace %s may not install in the management cluster; "+
+				"the operator of the manager can allow it with --management-cluster-namespaces", helmOp.Namespace)}
 	}
 	if helmOp.Spec.ClusterNamespaces == nil {
-		return &AccessDeniedError{fmt.Sprintf("Cluster %s is of another namespace, and spec.clusterNamespaces is not set", cluster)}
+		return &AccessDeniedError{fmt.Sprintf("Cluster %s is in another namespace, and spec.clusterNamespaces is not set", cluster)}
 	}
-	return &AccessDeniedError{fmt.Sprintf("service account %s/%s may not get Secret %s of namespace %s: grant it that with a Role and a RoleBinding there",
+	return &AccessDeniedError{fmt.Sprintf("ServiceAccount %s/%s may not get Secret %s in namespace %s; grant it this right with a Role and a RoleBinding there",
 		helmOp.Namespace, helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName, secret.Name(cluster.Name, secret.Kubeconfig), cluster.Namespace)}
 }

@@ -34,12 +34,14 @@ const (
 var (
 	shardObjects = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "helmop_shard_objects",
-		Help: "Number of HelmOps and Clusters by shard and kind; the shard is empty for those without one. The manager without --shard tells it.",
+		Help: "Number of HelmOps and Clusters by shard and kind; the shard is empty for objects without the label. " +
+			"Exported by the manager without --shard.",
 	}, []string{"shard", "kind"})
 
 	shardOwned = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "helmop_shard_owned",
-		Help: "1 for each shard with objects whose manager renews its lease, 0 if it does not. The manager without --shard tells it.",
+		Help: "1 for each shard with objects if its manager renews its lease, 0 if it does not. " +
+			"Exported by the manager without --shard.",
 	}, []string{"shard"})
 )
 
@@ -151,7 +153,10 @@ func (o *ShardOverview) look(ctx context.Context) error {
 		return kerrors.NewAggregate(errs)
 	}))
 	for _, shard := range deserted {
-		errs = append(errs, bounded(ctx, func(ctx context.Context) error { return o.tellAll(ctx, shards[shard], o.shards[shard]) }))
+		errs = append(
+			errs,
+			bounded(ctx, func(ctx context.Context) error { return o.tellAll(ctx, shards[shard], o.shards[shard]) }),
+		)
 	}
 	return kerrors.NewAggregate(errs)
 }
@@ -173,10 +178,14 @@ func shardMetric(shard string) string {
 
 // content is what the shards have, by their names.
 func (o *ShardOverview) content(ctx context.Context) (map[string]*shardContent, error) {
-	helmOps, clusters := apiutil.MetadataList(addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind)), apiutil.MetadataList(clusterv1.GroupVersion.WithKind(apiutil.ClusterKind))
+	helmOps, clusters := apiutil.MetadataList(
+		addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind),
+	), apiutil.MetadataList(
+		clusterv1.GroupVersion.WithKind(apiutil.ClusterKind),
+	)
 	for _, list := range []*metav1.PartialObjectMetadataList{helmOps, clusters} {
 		if err := o.Others.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing what has a shard: %w", err)
+			return nil, fmt.Errorf("listing objects with a shard label: %w", err)
 		}
 	}
 	shards := map[string]*shardContent{}
@@ -202,7 +211,7 @@ func (o *ShardOverview) countOwn(ctx context.Context) error {
 	helmOps, clusters := &addonsv1.HelmOpList{}, apiutil.NewClusterList()
 	for _, list := range []client.ObjectList{helmOps, clusters} {
 		if err := o.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("counting what has no shard: %w", err)
+			return fmt.Errorf("counting objects without a shard label: %w", err)
 		}
 	}
 	shardObjects.WithLabelValues("", apiutil.HelmOpKind).Set(float64(len(helmOps.Items)))
@@ -265,7 +274,8 @@ func (o *ShardOverview) isServed(ctx context.Context, shard string, state *shard
 		return false, fmt.Errorf("reading the lease of shard %s: %w", shard, err)
 	}
 	spec := lease.Spec
-	if spec.RenewTime == nil || spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.LeaseDurationSeconds == nil {
+	if spec.RenewTime == nil || spec.HolderIdentity == nil || *spec.HolderIdentity == "" ||
+		spec.LeaseDurationSeconds == nil {
 		return false, nil
 	}
 	known := state.renewed
@@ -276,7 +286,8 @@ func (o *ShardOverview) isServed(ctx context.Context, shard string, state *shard
 
 // tell says at a HelmOp that nobody serves its shard. The manager that takes the shard up overwrites it.
 func (o *ShardOverview) tell(ctx context.Context, known *metav1.PartialObjectMetadata, state *shardState) error {
-	if state.told[known.UID] || state.paused[known.UID] == known.ResourceVersion || report.IsBeingMoved(known) || !apiutil.IsWatched(known, o.WatchFilterValue) {
+	if state.told[known.UID] || state.paused[known.UID] == known.ResourceVersion || report.IsBeingMoved(known) ||
+		!apiutil.IsWatched(known, o.WatchFilterValue) {
 		return nil
 	}
 	helmOp := &addonsv1.HelmOp{}
@@ -293,15 +304,24 @@ func (o *ShardOverview) tell(ctx context.Context, known *metav1.PartialObjectMet
 	}
 	if conditions.GetReason(helmOp, addonsv1.ReadyCondition) != addonsv1.ShardNotServedReason {
 		before := helmOp.DeepCopy()
-		report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionUnknown, addonsv1.ShardNotServedReason, fmt.Sprintf(
-			"no manager serves shard %q, so nothing is done for this HelmOp: start one with --shard=%s, or correct the label %s of this object and of its Clusters",
-			shard, shard, addonsv1.ShardLabel))
+		report.SetCondition(
+			helmOp,
+			addonsv1.ReadyCondition,
+			metav1.ConditionUnknown,
+			addonsv1.ShardNotServedReason,
+			fmt.Sprintf(
+				"no manager serves shard %q, so this HelmOp is not reconciled; start one with --shard=%s, or correct the label %s of this object and of its Clusters",
+				shard,
+				shard,
+				addonsv1.ShardLabel,
+			),
+		)
 		err := o.Client.Status().Patch(ctx, helmOp, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return nil // Somebody is at work on it.
+			return nil // another manager has changed the object
 		}
 		if err != nil {
-			return fmt.Errorf("telling that nobody serves shard %s: %w", shard, err)
+			return fmt.Errorf("reporting that no manager serves shard %s: %w", shard, err)
 		}
 	}
 	state.told[known.UID] = true

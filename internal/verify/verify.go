@@ -38,7 +38,7 @@ type unverifiedError struct {
 
 // Error implements error.
 func (e *unverifiedError) Error() string {
-	return fmt.Sprintf("%s@%s is not used, for its signature was not verified: %s", e.url, e.digest, e.err)
+	return fmt.Sprintf("%s@%s is not used, because its signature could not be verified: %s", e.url, e.digest, e.err)
 }
 
 // Unwrap implements the interface of errors.Is.

@@ -61,7 +61,7 @@ func TestFairShares(t *testing.T) {
 		s.create(helmOp)
 		s.createUnreadableCluster("unreadable")
 		s.eventually(helmOp, failure("unreadable", addonsv1.ObjectReadFailedReason, "the manager may not list widgets.fair.example",
-			"give the manager list and watch"))
+			"allow the manager to list and watch"))
 	})
 	for range 3 {
 		neighbour.expectServed(t)

@@ -17,10 +17,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 )
 
-// chartFile makes a folder a chart.
+// chartFile marks a folder as a chart.
 const chartFile = "Chart.yaml"
 
-// packHelm packs a chart's folder, or takes an archive as it is.
+// packHelm packs the folder of a chart, or uses an archive unchanged.
 func packHelm(name string, options Options) (*draft, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -36,7 +36,7 @@ func packHelm(name string, options Options) (*draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	// It is read as the manager will read it, so that what cannot be installed is not pushed.
+	// Read the chart like the manager does, so that a chart that cannot be installed is not pushed.
 	meta, err := bundle.ReadMetadata(packed)
 	if err != nil {
 		return nil, invalid("%s: %v", name, err)
@@ -54,9 +54,9 @@ func packHelm(name string, options Options) (*draft, error) {
 	}, nil
 }
 
-// packChart packs a chart's folder. What .helmignore names is left out.
+// packChart packs the folder of a chart, without the files in .helmignore.
 func packChart(name string, limit int64) ([]byte, error) {
-	// Helm's reader has no limit of its own.
+	// Helm's reader has no limit.
 	if _, err := readTree(name, limit); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func packChart(name string, limit int64) ([]byte, error) {
 	return packed, err
 }
 
-// chartAnnotations are what "helm push" says of a chart.
+// chartAnnotations returns the annotations that "helm push" sets.
 func chartAnnotations(meta *chart.Metadata) map[string]string {
 	annotations := map[string]string{ocispec.AnnotationTitle: meta.Name, ocispec.AnnotationVersion: meta.Version}
 	if meta.Description != "" {

@@ -20,13 +20,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 )
 
-// file is a file by its name below the folder that is packed, with slashes.
+// file is a file with its name relative to the packed folder, with slashes.
 type file struct {
 	name    string
 	content []byte
 }
 
-// isManifest tells the files that can hold objects.
+// isManifest is true for files that can hold objects.
 func isManifest(name string) bool {
 	switch path.Ext(name) {
 	case ".yaml", ".yml", ".json":
@@ -36,10 +36,10 @@ func isManifest(name string) bool {
 	}
 }
 
-// versionControl are folders that no artifact is meant to have.
+// versionControl are the folders of version control systems, which are not packed.
 var versionControl = map[string]bool{".git": true, ".hg": true, ".svn": true, ".bzr": true}
 
-// readTree reads a folder, or one file, in the order of names. Folders of version control are left out.
+// readTree reads a folder or one file, sorted by name, without folders of version control.
 func readTree(root string, limit int64) ([]file, error) {
 	info, err := os.Stat(root)
 	if err != nil {
@@ -76,25 +76,25 @@ func readTree(root string, limit int64) ([]file, error) {
 	return files, nil
 }
 
-// readFile reads a file and takes its size from what is left.
+// readFile reads a file and subtracts its size from left.
 func readFile(name string, left *int64) ([]byte, error) {
 	opened, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = opened.Close() }() // it was only read
+	defer func() { _ = opened.Close() }() // only reads
 	content, err := io.ReadAll(io.LimitReader(opened, *left+1))
 	if err != nil {
 		return nil, err
 	}
 	if *left -= int64(len(content)); *left < 0 {
-		return nil, fmt.Errorf("%w: at %s it is over the limit", ErrTooLarge, name)
+		return nil, fmt.Errorf("%w: the limit is exceeded at %s", ErrTooLarge, name)
 	}
 	return content, nil
 }
 
-// readManifests reads the files of a folder that can hold objects, of which there must be some. A kustomization may name files of any
-// kind: beside one all are read.
+// readManifests reads the files of a folder that can hold objects. At least one must exist. If there is a
+// kustomization, it reads all files, because a kustomization may use files of any kind.
 func readManifests(root string, limit int64) ([]file, error) {
 	files, err := readTree(root, limit)
 	if err != nil {
@@ -110,12 +110,12 @@ func readManifests(root string, limit int64) ([]file, error) {
 	return files, nil
 }
 
-// kustomizationIn tells the first kustomization.
+// kustomizationIn returns the first kustomization.
 func kustomizationIn(files []file) (string, bool) {
 	return firstOf(files, func(f file) bool { return bundle.IsKustomization(f.name) })
 }
 
-// inFolder tells the first file that is in a folder.
+// inFolder returns the first file in a subfolder.
 func inFolder(files []file) (string, bool) {
 	return firstOf(files, func(f file) bool { return strings.Contains(f.name, "/") })
 }
@@ -128,12 +128,19 @@ func firstOf(files []file, is func(file) bool) (string, bool) {
 	return files[i].name, true
 }
 
-// archive packs files under a prefix, the same way each time: with no owners and no times. It returns the archive packed and unpacked.
+// archive packs files under a prefix reproducibly, without owners and times. It returns the compressed and the
+// uncompressed archive.
 func archive(files []file, prefix string) (packed, unpacked []byte, err error) {
 	var out bytes.Buffer
 	writer := tar.NewWriter(&out)
 	for _, f := range files {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: prefix + f.name, Mode: 0o644, Size: int64(len(f.content)), Format: tar.FormatPAX}
+		header := &tar.Header{
+			Typeflag: tar.TypeReg,
+			Name:     prefix + f.name,
+			Mode:     0o644,
+			Size:     int64(len(f.content)),
+			Format:   tar.FormatPAX,
+		}
 		if err := writer.WriteHeader(header); err != nil {
 			return nil, nil, invalid("%s: %v", f.name, err)
 		}

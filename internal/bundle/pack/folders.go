@@ -16,15 +16,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 )
 
-// What the formats leave to whoever pushes.
+// Types that the formats do not define.
 const (
-	// filesArtifactType says that the layers are files with Kubernetes objects; "oras push" takes any type.
+	// filesArtifactType marks artifacts whose layers are files with Kubernetes objects. "oras push" accepts any type.
 	filesArtifactType = "application/vnd.helmop.manifests.v1"
 	yamlMediaType     = "application/yaml"
 	jsonMediaType     = "application/json"
 	otherMediaType    = "application/octet-stream"
 
-	// fleetIDAnnotation has the name by which Fleet finds the content.
+	// fleetIDAnnotation holds the name under which Fleet finds the content.
 	fleetIDAnnotation = "id"
 )
 
@@ -43,7 +43,10 @@ func packFlux(path string, options Options) (*draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &draft{config: newBlob(bundle.FluxConfigMediaType, []byte("{}")), layers: []Blob{newBlob(bundle.FluxLayerMediaType, packed)}}, nil
+	return &draft{
+		config: newBlob(bundle.FluxConfigMediaType, []byte("{}")),
+		layers: []Blob{newBlob(bundle.FluxLayerMediaType, packed)},
+	}, nil
 }
 
 func packPlain(path string, options Options) (*draft, error) {
@@ -52,7 +55,10 @@ func packPlain(path string, options Options) (*draft, error) {
 		return nil, err
 	}
 	if name, ok := kustomizationIn(files); ok {
-		return nil, invalid("%s is a kustomization, of which the format knows none: take another one, or build it first", name)
+		return nil, invalid(
+			"%s is a kustomization, of which the format knows none: take another one, or build it first",
+			name,
+		)
 	}
 	if name, ok := inFolder(files); ok {
 		return nil, invalid("%s is in a folder, of which the format knows none", name)
@@ -61,7 +67,7 @@ func packPlain(path string, options Options) (*draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What is in it runs nowhere; the specification wants some platform.
+	// The image is never run, but the specification requires a platform.
 	image := ocispec.Image{
 		Platform: ocispec.Platform{Architecture: "amd64", OS: "linux"},
 		RootFS:   ocispec.RootFS{Type: "layers", DiffIDs: []digest.Digest{digest.FromBytes(unpacked)}},
@@ -130,7 +136,7 @@ func packFleet(path string, options Options) (*draft, error) {
 	return &draft{artifactType: bundle.FleetArtifactType, config: emptyConfig(), layers: []Blob{layer}}, nil
 }
 
-// fleetID is the name by which Fleet checks the content: "s-" and as much of its SHA-256 as a label takes.
+// fleetID returns the name with which Fleet verifies the content: "s-" and as much of its SHA-256 as fits into a label.
 func fleetID(content digest.Digest) string {
 	const labelLength = 63
 	return ("s-" + content.Encoded())[:labelLength]

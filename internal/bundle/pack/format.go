@@ -13,22 +13,28 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 )
 
-// Formats are the formats in which an artifact can be made. A Helm chart is made of a chart's folder or archive, all else of a folder
-// or a file.
-var Formats = []bundle.Format{bundle.FormatHelmChart, bundle.FormatFlux, bundle.FormatPlain, bundle.FormatFiles, bundle.FormatFleet}
+// Formats are the formats that Pack supports. A Helm chart is packed from a chart's folder or archive, the others from
+// a folder or a file.
+var Formats = []bundle.Format{
+	bundle.FormatHelmChart,
+	bundle.FormatFlux,
+	bundle.FormatPlain,
+	bundle.FormatFiles,
+	bundle.FormatFleet,
+}
 
-// ErrInvalid says that something cannot be packed in the format.
+// ErrInvalid means that something cannot be packed in the format.
 var ErrInvalid = errors.New("cannot be packed")
 
-// ErrTooLarge says that something is over Options.MaxBytes.
+// ErrTooLarge means that Options.MaxBytes is exceeded.
 var ErrTooLarge = errors.New("too large")
 
-// invalid is ErrInvalid with a reason.
+// invalid returns ErrInvalid with a reason.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// ParseFormat returns the format of a name, in which upper and lower case are the same.
+// ParseFormat returns the format with a name, ignoring case.
 func ParseFormat(name string) (bundle.Format, error) {
 	names := make([]string, 0, len(Formats))
 	for _, format := range Formats {
@@ -37,11 +43,11 @@ func ParseFormat(name string) (bundle.Format, error) {
 		}
 		names = append(names, string(format))
 	}
-	return "", fmt.Errorf("format %q is not known; there are %s", name, strings.Join(names, ", "))
+	return "", fmt.Errorf("unknown format %q; use %s", name, strings.Join(names, ", "))
 }
 
-// Guess returns the format that a path is most likely meant to have: a chart for what is one, else Flux for a folder
-// and Files for a file.
+// Guess returns the most likely format of a path: HelmChart for a chart, otherwise Flux for a folder and Files for a
+// file.
 func Guess(path string) (bundle.Format, error) {
 	info, err := os.Stat(path)
 	if err != nil {

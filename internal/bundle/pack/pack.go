@@ -17,35 +17,36 @@ import (
 
 const defaultMaxBytes = 64 << 20
 
-// Options say how to pack. The zero value packs what Guess says.
+// Options configure the packing. The zero value uses the format that Guess returns.
 type Options struct {
-	// Format is the format; empty for the one that Guess returns.
+	// Format is the format; empty to use Guess.
 	Format bundle.Format
 
-	// Annotations are added to the manifest; they win over those of the format. Credentials in their URLs are left out.
+	// Annotations are added to the manifest and take precedence over those of the format. Credentials in their URLs are
+	// removed.
 	Annotations map[string]string
 
-	// Created is told in the manifest; zero tells none, so that equal content has an equal digest whenever it is packed.
+	// Created is written to the manifest. Zero writes no time, so that the same content always has the same digest.
 	Created time.Time
 
-	// MaxBytes bounds what is read. Default 64 MiB, which is also what the manager pulls.
+	// MaxBytes limits the bytes that are read. Default 64 MiB, which is also the limit of the manager.
 	MaxBytes int64
 }
 
-// Artifact is what is to be pushed.
+// Artifact is a packed artifact.
 type Artifact struct {
-	// Format is how it was packed.
+	// Format is the format of the artifact.
 	Format bundle.Format
 
-	// Manifest is the manifest, and Config and Layers are what it names.
+	// Manifest is the manifest. Config and Layers are the blobs that it refers to.
 	Manifest Blob
 	Config   Blob
 	Layers   []Blob
 
-	// Name and Version are those of a Helm chart, else empty.
+	// Name and Version are those of a Helm chart; otherwise empty.
 	Name, Version string
 
-	// Stripped are the annotations with a URL that had a credential, which is not in the manifest.
+	// Stripped are the annotations from whose URLs a credential was removed.
 	Stripped []string
 }
 
@@ -55,7 +56,7 @@ type Blob struct {
 	Content []byte
 }
 
-// Blobs are the config and the layers, each digest once.
+// Blobs returns the config and the layers, each digest once.
 func (a *Artifact) Blobs() []Blob {
 	var blobs []Blob
 	seen := map[digest.Digest]bool{}
@@ -68,7 +69,7 @@ func (a *Artifact) Blobs() []Blob {
 	return blobs
 }
 
-// Pack makes an artifact of a folder, a file or a chart. Its errors are ErrInvalid, ErrTooLarge, or those of the file system.
+// Pack packs a folder, a file or a chart. Errors are ErrInvalid, ErrTooLarge or errors of the file system.
 func Pack(path string, options Options) (*Artifact, error) {
 	if options.MaxBytes <= 0 {
 		options.MaxBytes = defaultMaxBytes
@@ -87,7 +88,7 @@ func Pack(path string, options Options) (*Artifact, error) {
 	return made.artifact(options)
 }
 
-// packers pack in a format.
+// packers are the functions that pack each format.
 var packers = map[bundle.Format]func(path string, options Options) (*draft, error){
 	bundle.FormatHelmChart: packHelm,
 	bundle.FormatFlux:      packFlux,
@@ -105,7 +106,7 @@ type draft struct {
 	name, version string
 }
 
-// urlAnnotations have URLs, which everybody reads who may pull.
+// urlAnnotations hold URLs, which everyone with read access can see.
 var urlAnnotations = []string{ocispec.AnnotationSource, ocispec.AnnotationURL, ocispec.AnnotationDocumentation}
 
 func (d *draft) artifact(options Options) (*Artifact, error) {
@@ -149,5 +150,5 @@ func newBlob(mediaType string, content []byte) Blob {
 	}
 }
 
-// emptyConfig is the config of artifacts that need none, as the image specification has it.
+// emptyConfig returns the empty config that the image specification defines.
 func emptyConfig() Blob { return newBlob(ocispec.MediaTypeEmptyJSON, ocispec.DescriptorEmptyJSON.Data) }

@@ -54,16 +54,16 @@ func explain(ctx context.Context, subject, hint string, err error) *oci.Error {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return &oci.Error{Op: opLogin, Subject: subject, Kind: context.Canceled}
 	case errors.Is(err, errIncomplete):
-		out.Detail = "the cloud provider's answer is incomplete"
+		out.Detail = "the cloud provider's response is incomplete"
 	case errors.As(err, &operation) && operation.ServiceID == "ec2imds":
 		// Where no identity is given to the Pod, the SDK ends with the instance's.
-		out.Detail = "no identity was found, neither the Pod's nor the instance's"
+		out.Detail = "there is no identity, neither of the Pod nor of the instance"
 	case answered:
 		out.Detail = strings.Join(append([]string{"the cloud provider refused"}, codes...), ", ")
 	case errors.As(err, &file):
 		out.Detail = fmt.Sprintf("%s %s: %v", file.Op, file.Path, file.Err)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(inner, &network) && network.Timeout():
-		out.Kind, out.Detail = oci.ErrUnreachable, "the cloud provider did not answer in time"
+		out.Kind, out.Detail = oci.ErrUnreachable, "the cloud provider did not respond in time"
 	case errors.As(inner, &network):
 		out.Kind, out.Detail = oci.ErrUnreachable, "the cloud provider cannot be reached: "+reason(network)
 	default:

@@ -84,8 +84,8 @@ func (l *Login) Login(ctx context.Context, providerName, repository string) (oci
 	host = strings.TrimSuffix(host, ":443")
 	if _, err := cloud.ParseArtifactRepository(host); err != nil {
 		return oci.CloudCredential{}, &oci.Error{Op: opLogin, Subject: providerName, Kind: oci.ErrInvalidAccess,
-			Detail: fmt.Sprintf("%q is no registry of this provider, whose hosts are %s", host, cloud.registries),
-			Hint:   "remove the provider, or give credentials in a Secret"}
+			Detail: fmt.Sprintf("%q is not a registry of this provider, whose hosts are %s", host, cloud.registries),
+			Hint:   "remove the provider, or add credentials to a Secret"}
 	}
 	limited, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -113,7 +113,7 @@ func login(ctx context.Context, cloud provider, host string) (oci.CloudCredentia
 }
 
 // errIncomplete says that a provider's answer does not hold what it must.
-var errIncomplete = errors.New("the answer is incomplete")
+var errIncomplete = errors.New("the response is incomplete")
 
 // within runs a function and stops waiting for it when the context ends: not
 // every SDK heeds contexts. Those that are left behind end by their own timeouts.

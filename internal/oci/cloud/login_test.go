@@ -247,7 +247,7 @@ func TestLogin(t *testing.T) {
 				f.on(awsECR, answer(http.StatusOK, `{"authorizationData":[{"authorizationToken":"QVdTOg==","expiresAt":4000000000}]}`))
 				return f.irsa()
 			}},
-		{name: "AWS without any identity", request: loginRequest{Provider: "aws", Repository: awsHost + "/x"}, kind: "unauthorized", detail: "no identity was found",
+		{name: "AWS without any identity", request: loginRequest{Provider: "aws", Repository: awsHost + "/x"}, kind: "unauthorized", detail: "there is no identity",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.on("metadata", answer(http.StatusNotFound, "planted-text"))
 				return map[string]string{"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://METADATA"}
@@ -311,12 +311,12 @@ func TestLogin(t *testing.T) {
 				f.on("metadata", answer(http.StatusForbidden, "planted-text"))
 				return map[string]string{"GCE_METADATA_HOST": "METADATA"}
 			}},
-		{name: "Google Cloud hangs", request: loginRequest{Provider: "gcp", Repository: gcpHost + "/x/y", Timeout: time.Second}, kind: "unreachable", detail: "did not answer in time",
+		{name: "Google Cloud hangs", request: loginRequest{Provider: "gcp", Repository: gcpHost + "/x/y", Timeout: time.Second}, kind: "unreachable", detail: "did not respond in time",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.on("metadata", f.hang)
 				return map[string]string{"GCE_METADATA_HOST": "METADATA"}
 			}},
-		{name: "AWS hangs", request: loginRequest{Provider: "aws", Repository: awsHost + "/x/y", Timeout: time.Second}, kind: "unreachable", detail: "did not answer in time",
+		{name: "AWS hangs", request: loginRequest{Provider: "aws", Repository: awsHost + "/x/y", Timeout: time.Second}, kind: "unreachable", detail: "did not respond in time",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.on(awsECR, f.hang)
 				return f.irsa()
@@ -414,8 +414,8 @@ func TestExplain(t *testing.T) {
 	}{
 		{"refused", around(refused), oci.ErrUnreachable, "cannot be reached: dial tcp: connection refused"},
 		{"unknown host", around(&net.DNSError{Err: "no such host", Name: "sts.example", IsNotFound: true}), oci.ErrUnreachable, "lookup sts.example: no such host"},
-		{"deadline", fmt.Errorf("x: %w", context.DeadlineExceeded), oci.ErrUnreachable, "did not answer in time"},
-		{"slow", around(os.ErrDeadlineExceeded), oci.ErrUnreachable, "did not answer in time"},
+		{"deadline", fmt.Errorf("x: %w", context.DeadlineExceeded), oci.ErrUnreachable, "did not respond in time"},
+		{"slow", around(os.ErrDeadlineExceeded), oci.ErrUnreachable, "did not respond in time"},
 		{"certificate", around(x509.UnknownAuthorityError{}), oci.ErrUnauthorized, "unknown authority"},
 		{"code that is none", &smithy.GenericAPIError{Code: "planted code!", Message: "planted"}, oci.ErrUnauthorized, "refused; hint"},
 		{"oauth", &oauth2.RetrieveError{Response: &http.Response{StatusCode: http.StatusBadRequest}, ErrorCode: "invalid_grant", Body: []byte("planted")}, oci.ErrUnauthorized, "refused, invalid_grant, HTTP 400"},

@@ -49,7 +49,7 @@ func errorOfPanic(subject string, err *error) {
 	if caught == nil {
 		return
 	}
-	detail := fmt.Sprintf("a defect of the program ended it (%T)", caught)
+	detail := fmt.Sprintf("internal error: panic with a %T", caught)
 	if fault, ok := caught.(runtime.Error); ok {
 		detail = "a defect of the program ended it: " + clip(fault.Error())
 	}
@@ -89,8 +89,8 @@ func (f *findings) error(subject string, provider Provider) error {
 	out := &oci.Error{Op: opVerify, Subject: subject}
 	if f.signatures == 0 && !f.more {
 		out.Kind = ErrUnsigned
-		out.Detail = fmt.Sprintf("the repository has no %s signature of it", provider)
-		out.Hint = fmt.Sprintf("sign it with %s; who copies an artifact to another repository must copy its signatures, too", provider)
+		out.Detail = fmt.Sprintf("the repository has no %s signature for it", provider)
+		out.Hint = fmt.Sprintf("sign it with %s; copy the signatures, too, when you copy an artifact to another repository", provider)
 		if f.attestations > 0 {
 			out.Detail += fmt.Sprintf(", only other attestations (%d)", f.attestations)
 		}
@@ -99,7 +99,7 @@ func (f *findings) error(subject string, provider Provider) error {
 	out.Kind = ErrUntrusted
 	switch f.signatures {
 	case 0:
-		out.Detail = fmt.Sprintf("none of what was looked at is a %s signature of it", provider)
+		out.Detail = fmt.Sprintf("none of the checked manifests is a %s signature for it", provider)
 	case 1:
 		out.Detail = "its signature does not satisfy the policy"
 	default:
@@ -108,9 +108,9 @@ func (f *findings) error(subject string, provider Provider) error {
 	if f.best != nil {
 		out.Detail += ": " + f.best.why
 	}
-	out.Hint = "if that signer is to be trusted, add it to the policy"
+	out.Hint = "if you trust that signer, add it to the policy"
 	if f.more {
-		out.Hint = "more refers to it than is looked at: remove what is not needed"
+		out.Hint = "it has more referrers than are checked; remove those that are not needed"
 	}
 	return out
 }

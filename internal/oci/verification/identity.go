@@ -27,7 +27,7 @@ func (id Identity) compile(i int) (verify.CertificateIdentity, error) {
 	}
 	compiled, err := verify.NewShortCertificateIdentity(id.Issuer, issuer, id.Subject, subject)
 	if err != nil {
-		return verify.CertificateIdentity{}, invalidPolicy(fmt.Sprintf("identity %d cannot be used", i+1), "give an issuer and a subject")
+		return verify.CertificateIdentity{}, invalidPolicy(fmt.Sprintf("identity %d cannot be used", i+1), "set an issuer and a subject")
 	}
 	return compiled, nil
 }
@@ -89,7 +89,7 @@ func compileName(what, exact, pattern string, strange []string) (string, error) 
 	// On its own first: "a)|(b" would otherwise leave the anchors.
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return "", invalidPolicy(fmt.Sprintf("the %s is no pattern: %s", what, clip(err.Error())), "use RE2 syntax")
+		return "", invalidPolicy(fmt.Sprintf("the %s is not a valid pattern: %s", what, clip(err.Error())), "use RE2 syntax")
 	}
 	whole := "^(?:" + pattern + ")$"
 	// A short pattern may repeat much, and then each name takes a millisecond.
@@ -98,11 +98,11 @@ func compileName(what, exact, pattern string, strange []string) (string, error) 
 	}
 	expression, err := regexp.Compile(whole)
 	if err != nil {
-		return "", invalidPolicy(fmt.Sprintf("the %s is no pattern: %s", what, clip(err.Error())), "use RE2 syntax")
+		return "", invalidPolicy(fmt.Sprintf("the %s is not a valid pattern: %s", what, clip(err.Error())), "use RE2 syntax")
 	}
 	for _, name := range strange {
 		if expression.MatchString(name) {
-			return "", invalidPolicy(fmt.Sprintf("the %s matches anybody's, %q for example", what, name),
+			return "", invalidPolicy(fmt.Sprintf("the %s matches untrusted names, for example %q", what, name),
 				"bind the domain, and on a shared host the organization, as in \"https://github\\.com/my-org/.+\" or \".+@example\\.com\"")
 		}
 	}

@@ -306,7 +306,7 @@ func TestManySignatures(t *testing.T) {
 	check(t, artifact.PushTag(t.Context(), append([]signing.Layer{good}, layers...)...))
 	_, err := b.verify(artifact, keyPolicy(key))
 	wantError(t, err, ErrUntrusted, "none of 100 signatures")
-	wantError(t, err, ErrUntrusted, "more refers to it than is looked at")
+	wantError(t, err, ErrUntrusted, "it has more referrers than are checked")
 
 	// The newest are looked at first.
 	check(t, artifact.PushTag(t.Context(), append(layers, good)...))
@@ -331,7 +331,7 @@ func TestManyReferrers(t *testing.T) {
 			}
 			b.asked()
 			_, err := b.verify(artifact, keyPolicy(key))
-			wantError(t, err, ErrUntrusted, "more refers to it than is looked at")
+			wantError(t, err, ErrUntrusted, "it has more referrers than are checked")
 			if requests := len(b.asked()); requests > 2*maxSignatures+10 {
 				t.Errorf("%d requests", requests)
 			}
@@ -363,7 +363,7 @@ func TestMoreReferrersThanAreListed(t *testing.T) {
 		return true
 	})
 	_, err := b.verify(artifact, keyPolicy(newTestKey(t)))
-	wantError(t, err, ErrUntrusted, "more refers to it than is looked at")
+	wantError(t, err, ErrUntrusted, "it has more referrers than are checked")
 }
 
 // A library that panics over what a stranger wrote must not end the process.

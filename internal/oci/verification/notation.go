@@ -60,8 +60,8 @@ func (r *notationRules) appliesTo(target *target) error {
 		return invalidPolicy(fmt.Sprintf("no statement of the trust policy applies to %s", target.repository()), hint)
 	}
 	if statement.SignatureVerification.VerificationLevel == trustpolicy.LevelSkip.Name {
-		return invalidPolicy(fmt.Sprintf("statement %q has the level \"skip\" for %s, which verifies nothing", clip(statement.Name), target.repository()),
-			`use "strict", or do without verification`)
+		return invalidPolicy(fmt.Sprintf("statement %q has the level \"skip\" for %s, which disables verification", clip(statement.Name), target.repository()),
+			`use "strict", or remove spec.source.verify`)
 	}
 	return nil
 }

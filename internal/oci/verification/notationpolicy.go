@@ -56,12 +56,13 @@ func (p Policy) compileNotation() (*notationRules, error) {
 		for _, store := range statement.TrustStores {
 			if stores[store] = files.of(store); len(stores[store]) == 0 {
 				return nil, invalidPolicy(fmt.Sprintf("trust store %q of statement %q has no certificate", clip(store), clip(statement.Name)),
-					fmt.Sprintf("give one named %q", strings.Replace(store, ":", ".", 1)+".pem"))
+					fmt.Sprintf("add one named %q", strings.Replace(store, ":", ".", 1)+".pem"))
 			}
 		}
 	}
 	if !proves {
-		return nil, invalidPolicy(`every statement of the trust policy has the level "skip", which verifies nothing`, `use "strict", or do without verification`)
+		return nil, invalidPolicy(`every statement of the trust policy has the level "skip", which disables verification`,
+			`use "strict", or remove spec.source.verify`)
 	}
 	return &notationRules{document: document, stores: stores}, nil
 }
@@ -92,7 +93,7 @@ func parseCertificates(files map[string][]byte) (certificateFiles, error) {
 				`it must begin with "-----BEGIN CERTIFICATE-----"`)
 		}
 		if err := truststore.ValidateCertificates(certificates); err != nil {
-			return nil, invalidPolicy(fmt.Sprintf("certificate %q is neither an authority's nor self-signed", clip(name)),
+			return nil, invalidPolicy(fmt.Sprintf("certificate %q is neither that of a CA nor self-signed", clip(name)),
 				"give the root certificate of who signs, not the signer's own")
 		}
 		base := name
@@ -100,8 +101,8 @@ func parseCertificates(files map[string][]byte) (certificateFiles, error) {
 			base = strings.TrimSuffix(name, extension)
 		}
 		if kind := meansStore(base); kind != "" {
-			return nil, invalidPolicy(fmt.Sprintf("certificate %q is named almost as if it were for a trust store of the type %q", clip(name), kind),
-				fmt.Sprintf("name it %q to have it in the store %q, or without that word to have it in every store of signers", kind+".acme.pem", kind+":acme"))
+			return nil, invalidPolicy(fmt.Sprintf("the name of certificate %q resembles that of a trust store of the type %q", clip(name), kind),
+				fmt.Sprintf("name it %q to use it in the store %q, or remove that word from the name to use it in every store of signers", kind+".acme.pem", kind+":acme"))
 		}
 		out[base] = append(out[base], certificates...)
 	}

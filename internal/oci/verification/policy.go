@@ -154,6 +154,6 @@ func (p Policy) compile() (*rules, error) {
 		compiled, err := p.compileNotation()
 		return &rules{notation: compiled}, err
 	default:
-		return nil, invalidPolicy(fmt.Sprintf("provider %q is not known", clip(string(p.Provider))), `use "cosign" or "notation"`)
+		return nil, invalidPolicy(fmt.Sprintf("unknown provider %q", clip(string(p.Provider))), `use "cosign" or "notation"`)
 	}
 }

@@ -111,8 +111,8 @@ func (p *publicRoot) try(ctx context.Context) (fetched *root.TrustedRoot, err er
 func orUnavailable(current *root.TrustedRoot) (*root.TrustedRoot, error) {
 	if current == nil {
 		return nil, &oci.Error{Op: opVerify, Kind: ErrTrustRoot,
-			Detail: "the public Sigstore's could not be fetched from " + tuf.DefaultMirror,
-			Hint:   "check the network and the proxy settings; without a way there, give a trusted_root.json in the policy"}
+			Detail: "that of the public Sigstore could not be fetched from " + tuf.DefaultMirror,
+			Hint:   "check the network and the proxy settings; without access to it, add a trusted_root.json to the policy"}
 	}
 	return current, nil
 }

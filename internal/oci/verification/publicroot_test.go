@@ -89,7 +89,7 @@ func TestPublicRootIsLookedAfter(t *testing.T) {
 			t.Errorf("%s: %d tries, root %v, %v; want %d tries, root %v", step.name, s.tries, got != nil, err, step.tries, step.ok)
 		}
 		if !step.ok {
-			wantError(t, err, ErrTrustRoot, "give a trusted_root.json")
+			wantError(t, err, ErrTrustRoot, "add a trusted_root.json")
 		}
 	}
 }
@@ -170,7 +170,7 @@ func TestPublicRootIsFetchedOnlyWhenNeeded(t *testing.T) {
 		t.Errorf("%d requests for a root that nothing needed", n)
 	}
 	for range 3 {
-		wantError(t, verify(keyless), ErrTrustRoot, "give a trusted_root.json")
+		wantError(t, verify(keyless), ErrTrustRoot, "add a trusted_root.json")
 	}
 	if n := asked.Load(); n != 1 {
 		t.Errorf("%d requests for the root within a minute, want 1", n)

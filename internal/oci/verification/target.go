@@ -42,7 +42,7 @@ func (t *target) gaveUp(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return &oci.Error{Op: opVerify, Subject: t.String(), Kind: context.Canceled}
 	}
-	return &oci.Error{Op: opVerify, Subject: t.String(), Kind: oci.ErrUnreachable, Detail: "no outcome within the deadline"}
+	return &oci.Error{Op: opVerify, Subject: t.String(), Kind: oci.ErrUnreachable, Detail: "no result within the deadline"}
 }
 
 // referrers returns what refers to the target and may be a signature, the most

@@ -65,7 +65,7 @@ func TestVerifiedOnce(t *testing.T) {
 		t.Fatal("the copy has another digest")
 	}
 	_, err = v.Verify(t.Context(), "oci://"+b.Host+"/charts/copy", artifact.Digest(), b.access(), policy)
-	wantError(t, err, ErrUnsigned, "who copies an artifact to another repository must copy its signatures")
+	wantError(t, err, ErrUnsigned, "copy the signatures, too, when you copy an artifact to another repository")
 }
 
 func TestFailuresAreNotRemembered(t *testing.T) {
@@ -197,7 +197,7 @@ func TestTimeIsBounded(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_, err = v.Verify(ctx, b.url(), artifact.Digest(), b.access(), keyPolicy(newTestKey(t)))
-	wantError(t, err, oci.ErrUnreachable, "no outcome within the deadline")
+	wantError(t, err, oci.ErrUnreachable, "no result within the deadline")
 }
 
 // Credentials of one caller that are refused are no answer to another's.
@@ -266,7 +266,7 @@ func TestPanicsFailTheVerification(t *testing.T) {
 			defer errorOfPanic("x", &err)
 			panic(value)
 		}()
-		wantError(t, err, oci.ErrUnexpected, "defect")
+		wantError(t, err, oci.ErrUnexpected, "internal error: panic")
 	}
 }
 
@@ -334,35 +334,35 @@ func TestPolicyOfCosign(t *testing.T) {
 		{name: "subject of an organization", policy: subject(`https://github\.com/org/.+`)},
 		{name: "subject of a domain", policy: subject(`.+@example\.com`)},
 		{name: "issuers", policy: issuer(`https://(gitlab|accounts)\.example\.com(/.*)?`)},
-		{name: "any", policy: subject(`.*`), says: "matches anybody's"},
-		{name: "any, not empty", policy: subject(`.+`), says: "matches anybody's"},
-		{name: "any, anchored", policy: subject(`^.*$`), says: "matches anybody's"},
-		{name: "any, grouped", policy: subject(`((.*))`), says: "matches anybody's"},
-		{name: "any, other words", policy: subject(`[\s\S]*`), says: "matches anybody's"},
-		{name: "any, as alternative", policy: subject(`jane@example\.com|.*`), says: "matches anybody's"},
-		{name: "any address", policy: subject(`.+@.+`), says: "matches anybody's"},
-		{name: "any URI", policy: subject(`https://.*`), says: "matches anybody's"},
-		{name: "any workflow", policy: subject(`https://.*/\.github/workflows/.*`), says: "matches anybody's"},
-		{name: "any issuer", policy: issuer(`.*`), says: "matches anybody's"},
-		{name: "any issuer by HTTPS", policy: issuer(`https://.+`), says: "matches anybody's"},
-		{name: "any issuer of some domains", policy: issuer(`https://.+\.(com|io|dev)`), says: "matches anybody's"},
-		{name: "any issuer of one domain", policy: issuer(`https://[^/]+\.org`), says: "matches anybody's"},
-		{name: "any issuer with a path", policy: issuer(`https://[a-z]+\.dev/.+`), says: "matches anybody's"},
-		{name: "any short issuer", policy: issuer(`https://.{1,5}\.io`), says: "matches anybody's"},
-		{name: "any subject of some domains", policy: subject(`.+\.(com|io|org)(/.*)?`), says: "matches anybody's"},
-		{name: "any address of a domain", policy: subject(`[^@]+@[^@]+\.net`), says: "matches anybody's"},
+		{name: "any", policy: subject(`.*`), says: "matches untrusted names"},
+		{name: "any, not empty", policy: subject(`.+`), says: "matches untrusted names"},
+		{name: "any, anchored", policy: subject(`^.*$`), says: "matches untrusted names"},
+		{name: "any, grouped", policy: subject(`((.*))`), says: "matches untrusted names"},
+		{name: "any, other words", policy: subject(`[\s\S]*`), says: "matches untrusted names"},
+		{name: "any, as alternative", policy: subject(`jane@example\.com|.*`), says: "matches untrusted names"},
+		{name: "any address", policy: subject(`.+@.+`), says: "matches untrusted names"},
+		{name: "any URI", policy: subject(`https://.*`), says: "matches untrusted names"},
+		{name: "any workflow", policy: subject(`https://.*/\.github/workflows/.*`), says: "matches untrusted names"},
+		{name: "any issuer", policy: issuer(`.*`), says: "matches untrusted names"},
+		{name: "any issuer by HTTPS", policy: issuer(`https://.+`), says: "matches untrusted names"},
+		{name: "any issuer of some domains", policy: issuer(`https://.+\.(com|io|dev)`), says: "matches untrusted names"},
+		{name: "any issuer of one domain", policy: issuer(`https://[^/]+\.org`), says: "matches untrusted names"},
+		{name: "any issuer with a path", policy: issuer(`https://[a-z]+\.dev/.+`), says: "matches untrusted names"},
+		{name: "any short issuer", policy: issuer(`https://.{1,5}\.io`), says: "matches untrusted names"},
+		{name: "any subject of some domains", policy: subject(`.+\.(com|io|org)(/.*)?`), says: "matches untrusted names"},
+		{name: "any address of a domain", policy: subject(`[^@]+@[^@]+\.net`), says: "matches untrusted names"},
 		{name: "any organization of GitHub", policy: subject(`https://github\.com/.*`), says: `"https://github.com/helmopstranger`},
 		{name: "any organization of GitLab", policy: subject(`^https://gitlab\.com/[^/]+/.+`), says: `"https://gitlab.com/helmopstranger`},
-		{name: "any workflow at a tag", policy: subject(`https://.+@refs/tags/v[0-9.]+`), says: "matches anybody's"},
+		{name: "any workflow at a tag", policy: subject(`https://.+@refs/tags/v[0-9.]+`), says: "matches untrusted names"},
 		{name: "any release workflow", policy: subject(`https://github\.com/[^/]+/[^/]+/\.github/workflows/release\.ya?ml@.+`), says: "bind the domain, and on a shared host the organization"},
-		{name: "any group's pipeline", policy: subject(`.+//\.gitlab-ci\.yml@refs/heads/main`), says: "matches anybody's"},
-		{name: "any workload", policy: subject(`spiffe://[^/]+/ns/.+/sa/.+`), says: "matches anybody's"},
+		{name: "any group's pipeline", policy: subject(`.+//\.gitlab-ci\.yml@refs/heads/main`), says: "matches untrusted names"},
+		{name: "any workload", policy: subject(`spiffe://[^/]+/ns/.+/sa/.+`), says: "matches untrusted names"},
 		{name: "issuer of GitHub", policy: issuer(`https://token\.actions\.githubusercontent\.com(/.+)?`)},
 		{name: "issuers of a company", policy: issuer(`https://.+\.example\.(com|org)`)},
 		{name: "organizations", policy: subject(`https://(github|gitlab)\.com/(my-org|other-org)/.+@refs/tags/.+`)},
-		{name: "not a pattern", policy: subject(`(`), says: "is no pattern"},
-		{name: "escapes the anchors", policy: subject(`a)|(?:b`), says: "is no pattern"},
-		{name: "lookahead", policy: subject(`(?!x)`), says: "is no pattern"},
+		{name: "not a pattern", policy: subject(`(`), says: "is not a valid pattern"},
+		{name: "escapes the anchors", policy: subject(`a)|(?:b`), says: "is not a valid pattern"},
+		{name: "lookahead", policy: subject(`(?!x)`), says: "is not a valid pattern"},
 		{name: "repeats much", policy: subject(`(?:(?:.?.?){30}){30}@example\.com`), says: "repeats too much"},
 		{name: "long, literally", policy: subject(strings.Repeat("a", maxPattern))},
 		{name: "long", policy: subject(strings.Repeat("a", maxPattern+1)), says: "too long"},

@@ -117,7 +117,7 @@ type store struct {
 var _ payload.Store = &store{}
 
 // errNone says that there is no repository.
-var errNone = errors.New("no registry for release records is configured: set spec.storage.registry, or the manager's --record-storage-url")
+var errNone = errors.New("no registry for release records is configured; set spec.storage.registry or the manager's --record-storage-url")
 
 // Prepare implements payload.Store.
 func (s *store) Prepare(ctx context.Context) error {
@@ -179,14 +179,14 @@ func tagOf(cluster string, name payload.Name) string {
 	return fmt.Sprintf("%s.%s.v%d.%s", short[:min(len(short), maxClusterInTag)], name.Release, name.Revision, name.ID)
 }
 
-// repository returns the repository with a URL, if it is one that is configured.
+// repository returns the configured repository with a URL.
 func (s *store) repository(url string) (*Repository, error) {
 	if s.options.New != nil && s.options.New.URL == url {
 		return s.options.New, nil
 	}
 	i := slices.IndexFunc(s.options.Known, func(r Repository) bool { return r.URL == url })
 	if i < 0 {
-		return nil, fmt.Errorf("%w: it is none of the repositories that are configured for release records; if it was one, name it in "+
+		return nil, fmt.Errorf("%w: this repository is not configured for release records; if it was before, add it to "+
 			"spec.storage.formerURLs", payload.ErrNotAllowed)
 	}
 	return &s.options.Known[i], nil
@@ -214,7 +214,7 @@ func (s *store) Get(ctx context.Context, place payload.Place) ([]byte, error) {
 
 // hiddenError says that a repository, which had a payload, is not there any more, or not for these credentials: nobody can tell.
 func hiddenError(err error) error {
-	return fmt.Errorf("%w (see that the credentials may still pull from it)", err)
+	return fmt.Errorf("%w (check that the credentials may still pull from it)", err)
 }
 
 // Delete implements payload.Store.
@@ -229,7 +229,7 @@ func (s *store) Delete(ctx context.Context, place payload.Place, name payload.Na
 	}
 	key := userOf(from.URL, access)
 	if s.refuses(key) {
-		return fmt.Errorf("%w: it refused to a while ago", payload.ErrKept)
+		return fmt.Errorf("%w: it refused a deletion recently", payload.ErrKept)
 	}
 	content, err := s.client.Fetch(ctx, from.URL, place.Manifest, access)
 	switch {
@@ -241,7 +241,7 @@ func (s *store) Delete(ctx context.Context, place payload.Place, name payload.Na
 		return err
 	case content.ArtifactType != ArtifactType, content.Annotations[ClusterAnnotation] != s.options.Cluster,
 		content.Annotations[ReleaseAnnotation] != releaseOf(name):
-		return fmt.Errorf("%w: %s is no record of this release", payload.ErrNotAllowed, place.Manifest)
+		return fmt.Errorf("%w: %s is not a record of this release", payload.ErrNotAllowed, place.Manifest)
 	}
 	err = s.client.Delete(ctx, from.URL, access, place.Manifest)
 	if errors.Is(err, oci.ErrUnauthorized) || errors.Is(err, oci.ErrUnsupported) {

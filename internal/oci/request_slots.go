@@ -36,10 +36,10 @@ func sharedKey(ctx context.Context, e *endpoint, content string) string {
 
 // turns are the requests to one host that may run at the same time, and their rate. Tenants share both, see fairshare. They are safe for
 // concurrent use.
-type turns struct {
+type requestSlots struct {
 	mu    sync.Mutex
 	pool  *fairshare.Pool[string]
-	queue *fairshare.Queue[string, *turn]
+	queue *fairshare.Queue[string, *slotWaiter]
 	rate  *rate.Limiter
 
 	// timer ends when the rate allows the next request; nil if nobody waits for that.
@@ -47,20 +47,20 @@ type turns struct {
 }
 
 // turn is a request that waits.
-type turn struct{ granted chan struct{} }
+type slotWaiter struct{ granted chan struct{} }
 
-func newTurns(perSecond float64, running int) *turns {
+func newRequestSlots(perSecond float64, running int) *requestSlots {
 	pool := fairshare.NewPool[string](running, running)
-	return &turns{
-		pool: pool, queue: fairshare.NewQueue[string, *turn](pool),
+	return &requestSlots{
+		pool: pool, queue: fairshare.NewQueue[string, *slotWaiter](pool),
 		rate: rate.NewLimiter(rate.Limit(perSecond), int(math.Ceil(2*perSecond))),
 	}
 }
 
 // acquire waits for a turn of a tenant. After it, release must be called. Errors are ErrRateLimited at once where the rate leaves no turn
 // within the deadline, and that of the context.
-func (t *turns) acquire(ctx context.Context, tenant string) error {
-	waiting := &turn{granted: make(chan struct{})}
+func (t *requestSlots) acquire(ctx context.Context, tenant string) error {
+	waiting := &slotWaiter{granted: make(chan struct{})}
 	if err := t.enter(ctx, tenant, waiting); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (t *turns) acquire(ctx context.Context, tenant string) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	err := waitError(ctx, t.noTurn())
+	err := waitError(ctx, t.noSlot())
 	if !t.queue.Remove(tenant, waiting) {
 		t.giveBack(tenant)
 	}
@@ -79,14 +79,14 @@ func (t *turns) acquire(ctx context.Context, tenant string) error {
 }
 
 // enter puts a request into the queue, unless its deadline leaves no time for its turn.
-func (t *turns) enter(ctx context.Context, tenant string, waiting *turn) error {
+func (t *requestSlots) enter(ctx context.Context, tenant string, waiting *slotWaiter) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if ctx.Err() != nil {
 		if t.pool.Admits(tenant) {
-			return waitError(ctx, "the deadline was over before the request was sent")
+			return waitError(ctx, "the deadline passed before the request was sent")
 		}
-		return waitError(ctx, t.noTurn())
+		return waitError(ctx, t.noSlot())
 	}
 	now := time.Now()
 	ahead := t.queue.Push(tenant, waiting)
@@ -94,27 +94,27 @@ func (t *turns) enter(ctx context.Context, tenant string, waiting *turn) error {
 	if wait := t.untilTokens(now, ahead+1); wait > 0 && wait > untilDeadline(ctx) {
 		t.queue.Remove(tenant, waiting)
 		return &Error{Kind: ErrRateLimited, RetryAfter: wait,
-			Detail: fmt.Sprintf("the controller's own limit of %g requests per second to the host", t.rate.Limit())}
+			Detail: fmt.Sprintf("the manager's limit of %g requests per second to the host is reached", t.rate.Limit())}
 	}
 	t.grant(now)
 	return nil
 }
 
 // release gives a turn back.
-func (t *turns) release(tenant string) {
+func (t *requestSlots) release(tenant string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.giveBack(tenant)
 }
 
 // giveBack is release for a caller that holds mu, as do all below.
-func (t *turns) giveBack(tenant string) {
+func (t *requestSlots) giveBack(tenant string) {
 	t.pool.GiveBack(tenant)
 	t.grant(time.Now())
 }
 
 // grant gives turns to those that wait, as many as rate and number allow.
-func (t *turns) grant(now time.Time) {
+func (t *requestSlots) grant(now time.Time) {
 	for t.queue.Ready() {
 		if !t.rate.AllowN(now, 1) {
 			t.grantIn(t.untilTokens(now, 1))
@@ -125,7 +125,7 @@ func (t *turns) grant(now time.Time) {
 	}
 }
 
-func (t *turns) grantIn(wait time.Duration) {
+func (t *requestSlots) grantIn(wait time.Duration) {
 	if t.timer != nil {
 		return
 	}
@@ -138,7 +138,7 @@ func (t *turns) grantIn(wait time.Duration) {
 }
 
 // untilTokens is how long it takes until the rate allows so many requests.
-func (t *turns) untilTokens(now time.Time, requests int) time.Duration {
+func (t *requestSlots) untilTokens(now time.Time, requests int) time.Duration {
 	missing := float64(requests) - t.rate.TokensAt(now)
 	if missing <= 0 {
 		return 0
@@ -146,7 +146,10 @@ func (t *turns) untilTokens(now time.Time, requests int) time.Duration {
 	return time.Duration(missing / float64(t.rate.Limit()) * float64(time.Second))
 }
 
-// noTurn says why a request got no turn.
-func (t *turns) noTurn() string {
-	return fmt.Sprintf("no turn within the deadline: %d requests to the host are under way", t.pool.Total())
+// noSlot says why a request got no slot.
+func (t *requestSlots) noSlot() string {
+	if n := t.pool.Total(); n != 1 {
+		return fmt.Sprintf("no free slot within the deadline: %d requests to the host are running", n)
+	}
+	return "no free slot within the deadline: 1 request to the host is running"
 }

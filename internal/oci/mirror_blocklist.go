@@ -20,28 +20,28 @@ import (
 const (
 	// distrustFor is how long a mirror is not asked again for content that it sent
 	// wrong or broken.
-	distrustFor   = 10 * time.Minute
-	maxDistrusted = 4096
+	blockFor   = 10 * time.Minute
+	maxBlocked = 4096
 	// headerDigest is what registries say of the content of an answer.
 	headerDigest = "Docker-Content-Digest"
 )
 
 // errMirrorContent says that a mirror sent something else than was asked for.
-var errMirrorContent = fmt.Errorf("the mirror sent other content: %w", content.ErrMismatchedDigest)
+var errMirrorContent = fmt.Errorf("the mirror sent different content: %w", content.ErrMismatchedDigest)
 
 // distrust remembers what mirrors sent wrong, so that a mirror with a damaged
 // file does not stand before the registry that has the right one.
-type distrust struct {
+type mirrorBlocklist struct {
 	mu   sync.Mutex
 	seen *lru.LRU[string, time.Time]
 }
 
-func newDistrust() (*distrust, error) {
-	seen, err := lru.NewLRU[string, time.Time](maxDistrusted, nil)
+func newMirrorBlocklist() (*mirrorBlocklist, error) {
+	seen, err := lru.NewLRU[string, time.Time](maxBlocked, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &distrust{seen: seen}, nil
+	return &mirrorBlocklist{seen: seen}, nil
 }
 
 // contentOf returns the digest of the content that a path of the distribution
@@ -58,17 +58,17 @@ func contentOf(path string) digest.Digest {
 }
 
 // holds says whether a mirror is out of question for a path.
-func (d *distrust) holds(h *hop, path string) bool {
+func (d *mirrorBlocklist) holds(h *hop, path string) bool {
 	if !h.mirror {
 		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	since, ok := d.seen.Get(h.ref.String() + contentOf(path).String())
-	return ok && time.Since(since) < distrustFor
+	return ok && time.Since(since) < blockFor
 }
 
-func (d *distrust) add(h *hop, dgst digest.Digest) {
+func (d *mirrorBlocklist) add(h *hop, dgst digest.Digest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.seen.Add(h.ref.String()+dgst.String(), time.Now())
@@ -77,7 +77,7 @@ func (d *distrust) add(h *hop, dgst digest.Digest) {
 // watch has the mirror distrusted if what it says of its answer is not what was
 // asked for, or if the body is not or breaks off. A caller that closes the body
 // early may have reasons of its own, a full disk for example.
-func (d *distrust) watch(h *hop, req *http.Request, resp *http.Response) {
+func (d *mirrorBlocklist) watch(h *hop, req *http.Request, resp *http.Response) {
 	dgst := contentOf(req.URL.Path)
 	if !h.mirror || req.Method != http.MethodGet || dgst == "" || resp.StatusCode != http.StatusOK {
 		return

@@ -70,7 +70,7 @@ func TestTenantsShareTheRequestsAtTheSameTime(t *testing.T) {
 // TestTenantsShareTheRate holds that a tenant with a thousand requests in the queue does not use up the rate of another one.
 func TestTenantsShareTheRate(t *testing.T) {
 	t.Parallel()
-	turns := newTurns(50, 8)
+	turns := newRequestSlots(50, 8)
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for range 1000 {
@@ -155,7 +155,7 @@ func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Mi
 // TestADeadlineIsNotTheRate holds that the rate is not named where it leaves a turn.
 func TestADeadlineIsNotTheRate(t *testing.T) {
 	t.Parallel()
-	turns := newTurns(1, 1)
+	turns := newRequestSlots(1, 1)
 	if err := turns.acquire(lateContext{t.Context()}, "a"); err != nil {
 		t.Fatalf("error = %v, want none: the request ends by the deadline", err)
 	}
