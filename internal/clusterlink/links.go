@@ -34,11 +34,11 @@ var Management = client.ObjectKey{Name: "management-cluster"}
 const kubeconfigReadTimeout = 5 * time.Second
 
 // ErrNotConnected is wrapped by errors that say that there is no link to a Cluster.
-var ErrNotConnected = errors.New("there is no connection to the Cluster")
+var ErrNotConnected = errors.New("not connected to the Cluster")
 
 // ErrNotTried is an ErrNotConnected that says nothing of the Cluster: it was not tried yet, for example because the manager has just
 // started or the kubeconfig was just replaced.
-var ErrNotTried = fmt.Errorf("%w, which was not tried yet", ErrNotConnected)
+var ErrNotTried = fmt.Errorf("%w: the first connection attempt has not ended yet", ErrNotConnected)
 
 // State is how a Cluster has answered.
 type State struct {

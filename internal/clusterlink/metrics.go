@@ -11,11 +11,11 @@ import (
 var (
 	connected = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "helmop_clusters_connected",
-		Help: "Number of Clusters whose API server answers.",
+		Help: "Number of Clusters whose API server responds.",
 	})
 	probes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "helmop_cluster_probes_total",
-		Help: "Probes of the API servers of Clusters by result, success or error.",
+		Help: "Total number of probes of the API servers of Clusters, by result (success or error).",
 	}, []string{"result"})
 )
 

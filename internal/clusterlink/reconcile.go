@@ -52,7 +52,7 @@ const (
 	failing = 3
 )
 
-var errUnauthorized = errors.New("the API server does not accept the credentials of the kubeconfig")
+var errUnauthorized = errors.New("the API server rejects the credentials in the kubeconfig")
 
 // Reconcile looks at one Cluster: it makes, probes or ends the link to it.
 func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -164,7 +164,7 @@ func (l *Links) connect(ctx context.Context, known *link, found kubeconfig) {
 	log := ctrl.LoggerFrom(ctx)
 	if known.isUnread(found, l.now()) {
 		// The manager has just begun, or is in trouble itself. That says nothing of the Cluster, so it does not count as tried.
-		log.V(1).Info("Cannot read the kubeconfig; it is tried again", "why", found.err.Error())
+		log.V(1).Info("Cannot read the kubeconfig; retrying", "reason", found.err.Error())
 		return
 	}
 	began := l.now()
@@ -179,7 +179,7 @@ func (l *Links) connect(ctx context.Context, known *link, found kubeconfig) {
 	known.triedLocked(l.now(), err)
 	if err != nil {
 		if known.state.Failures == 1 {
-			log.Info("Cannot connect to the Cluster; it is tried again", "why", err.Error())
+			log.Info("Cannot connect to the Cluster; retrying", "reason", err.Error())
 		}
 		return
 	}
@@ -210,12 +210,12 @@ func (l *Links) prepare(known *link, found kubeconfig) (*rest.Config, error) {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	if why := safeconfig.Refusal(config); why != "" {
-		return nil, fmt.Errorf("using the kubeconfig: %s", why)
+		return nil, fmt.Errorf("kubeconfig not accepted: %s", why)
 	}
 	config.UserAgent, config.Timeout = l.options.UserAgent, configTimeout
 	made, err := wayTo(config, l.options.RefuseLocal)
 	if err != nil {
-		return nil, fmt.Errorf("using the kubeconfig: %w", err)
+		return nil, fmt.Errorf("kubeconfig not accepted: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,7 +232,7 @@ func (l *Links) probed(ctx context.Context, known *link, err error) bool {
 	if !refused && known.state.Failures < maxFailures {
 		return false
 	}
-	ctrl.LoggerFrom(ctx).Info("The connection to the Cluster is down; it is tried again", "why", err.Error())
+	ctrl.LoggerFrom(ctx).Info("Lost the connection to the Cluster; retrying", "reason", err.Error())
 	known.downLocked()
 	if refused {
 		known.state.LastTry = time.Time{}
@@ -280,6 +280,6 @@ func askVersion(ctx context.Context, host *http.Client, config *rest.Config) err
 	case http.StatusUnauthorized:
 		return errUnauthorized
 	default:
-		return fmt.Errorf("the API server answered %s", resp.Status)
+		return fmt.Errorf("the API server responded with %s", resp.Status)
 	}
 }

@@ -39,7 +39,7 @@ func (l *Links) SetupWithManager(mgr ctrl.Manager) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(l)
 	if err != nil {
-		return fmt.Errorf("setting up the controller of connections: %w", err)
+		return fmt.Errorf("setting up the connection controller: %w", err)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ type Comparison struct {
 func Compare(ctx context.Context, c Cluster, release Release, rules *Rules, manifest []*unstructured.Unstructured) (Comparison, error) {
 	client, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
-		return Comparison{}, fmt.Errorf("connect: %w", err)
+		return Comparison{}, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	run := &comparison{client: client, mapper: c.Mapper, release: release, rules: rules}
 	begin := ctx
@@ -157,7 +157,7 @@ func (c *comparison) compare(ctx context.Context, obj *unstructured.Unstructured
 // resolve returns an own copy of the object as Helm sends it, and its place in the API. It completes ref.
 func (c *comparison) resolve(obj *unstructured.Unstructured, ref *inventory.Ref) (*unstructured.Unstructured, dynamic.ResourceInterface, error) {
 	if ref.Name == "" {
-		return nil, nil, errors.New("it has no name: what cannot be found again cannot be compared")
+		return nil, nil, errors.New("the object has no name and cannot be compared")
 	}
 	mapping, err := c.mapper.RESTMapping(ref.GroupVersionKind().GroupKind(), ref.Version)
 	if err != nil {

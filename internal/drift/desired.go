@@ -38,11 +38,11 @@ func newDesired(obj *unstructured.Unstructured, namespace string, release Releas
 	// Not DeepCopy, which panics on types that JSON does not know.
 	data, err := json.Marshal(obj.Object)
 	if err != nil {
-		return nil, errors.New("the manifest cannot be written as JSON")
+		return nil, errors.New("the manifest cannot be encoded as JSON")
 	}
 	desired := &unstructured.Unstructured{}
 	if err := json.Unmarshal(data, &desired.Object); err != nil {
-		return nil, errors.New("the manifest cannot be read as JSON")
+		return nil, errors.New("the manifest cannot be decoded from JSON")
 	}
 	delete(desired.Object, statusField)
 	metadata := child(desired.Object, metadataField)

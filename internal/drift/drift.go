@@ -88,7 +88,7 @@ func (d Difference) String() string {
 		text += ", changed by " + d.Manager
 	}
 	if d.Owner != "" {
-		text += ", belongs to release " + d.Owner + " now"
+		text += ", now belongs to release " + d.Owner
 	}
 	return text
 }

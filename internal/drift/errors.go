@@ -73,7 +73,7 @@ func withoutValues(err error, secret bool) error {
 	case errors.As(err, &answer):
 		return withoutValuesOf(answer.Status(), secret)
 	case meta.IsNoMatchError(err):
-		return fmt.Errorf("the cluster does not know the kind (any more): %w", err)
+		return fmt.Errorf("the cluster does not serve the kind: %w", err)
 	case secret && !isUnanswered(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
 		return errRequest
 	default:
@@ -115,7 +115,7 @@ func withoutValuesOf(status metav1.Status, secret bool) error {
 }
 
 func answered(status metav1.Status) string {
-	return fmt.Sprintf("the API server answered %d %s", status.Code, status.Reason)
+	return fmt.Sprintf("the API server responded with %d %s", status.Code, status.Reason)
 }
 
 // whoRefuses find in a refusal who refuses: what the authorizer says in full, for it knows no content, and the names of
@@ -143,15 +143,15 @@ func invalidFields(details *metav1.StatusDetails) string {
 			}
 		}
 	}
-	message := "the API server refuses what the manifest says"
+	message := "the API server rejects the desired values"
 	if len(fields) > 0 {
 		message += " of " + strings.Join(fields, ", ")
 	}
 	if !immutable {
 		return message
 	}
-	return message + ", which cannot be changed: delete the object, and it is created anew as the manifest says, " +
-		"or leave the fields out by driftDetection.ignore"
+	return message + ", which are immutable: delete the object to have it re-created from the manifest, " +
+		"or exclude the fields with driftDetection.ignore"
 }
 
 // isImmutable tells whether a field was refused because it cannot be changed any more.

@@ -22,7 +22,7 @@ import (
 var (
 	emptyObject = []byte("{}")
 	// errMerge stands for errors of the merging, which quote what they could not merge.
-	errMerge = errors.New("the manifest and the object in the cluster cannot be merged: their shapes differ")
+	errMerge = errors.New("the manifest and the object in the cluster cannot be merged: a field has different types in the two")
 )
 
 // makePatch returns what makes live say all that wanted says. It is Helm's three-way merge where the old manifest and the

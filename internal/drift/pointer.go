@@ -21,12 +21,12 @@ func parsePointer(text string) ([]string, error) {
 		return nil, nil
 	}
 	if text[0] != '/' {
-		return nil, fmt.Errorf("%q does not begin with /", text)
+		return nil, fmt.Errorf("%q must start with /", text)
 	}
 	tokens := strings.Split(text[1:], "/")
 	for i, token := range tokens {
 		if token == "-" {
-			return nil, fmt.Errorf("%q has a part -, which no object has", text)
+			return nil, fmt.Errorf("%q must not contain the array index -", text)
 		}
 		if err := checkEscapes(token); err != nil {
 			return nil, fmt.Errorf("%q: %w", text, err)

@@ -84,7 +84,7 @@ func (c *Checker) Check(obj *unstructured.Unstructured) (verdict Verdict, messag
 	// kstatus trusts objects to have the form that their kind demands; those of custom kinds need not.
 	defer func() {
 		if recover() != nil {
-			verdict, message = Unknown, "its status cannot be understood"
+			verdict, message = Unknown, "its status cannot be evaluated"
 		}
 	}()
 	switch {

@@ -132,13 +132,17 @@ var words = map[Verdict]string{
 // describe names the first of the objects that are not current.
 func describe(lacking []Object, total int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d objects not healthy: ", len(lacking), total)
+	verb := "are"
+	if len(lacking) == 1 {
+		verb = "is"
+	}
+	fmt.Fprintf(&b, "%d of %d objects %s not healthy: ", len(lacking), total, verb)
 	for i, o := range lacking[:min(len(lacking), maxNamed)] {
 		if i > 0 {
 			b.WriteString("; ")
 		}
 		// Names have up to 253 characters each.
-		message := cmp.Or(o.Message, words[o.Verdict], "is unknown")
+		message := cmp.Or(o.Message, words[o.Verdict], "has an unknown health")
 		b.WriteString(truncate.Text(o.Ref.String(), 140) + ": " + truncate.Text(message, 140))
 	}
 	if more := len(lacking) - maxNamed; more > 0 {

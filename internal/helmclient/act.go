@@ -83,7 +83,7 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	logs := &helmerr.LogBuffer{Redactor: helmerr.NewRedactor(values, options.SecretValues)}
 	fail := func(err error, s *session) *helmerr.Error { return newActError(decision.Action, err, s, logs) }
 	if err := ctx.Err(); err != nil {
-		return Result{}, fail(fmt.Errorf("not begun: %w", err), nil)
+		return Result{}, fail(fmt.Errorf("nothing was changed: %w", err), nil)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
@@ -208,13 +208,13 @@ func (s *session) checkNewest(decision decide.Decision, desired model.Desired) e
 	}
 	last, err := s.config.Releases.Last(desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "revision %d is gone", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d no longer exists", decision.FromRevision)
 	}
 	if err != nil {
 		return fmt.Errorf("reading revision %d: %w", decision.FromRevision, err)
 	}
 	if last.Version != decision.FromRevision {
-		return helmerr.New(helmerr.ErrStale, "revision %d is there, after revision %d", last.Version, decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d was created after revision %d", last.Version, decision.FromRevision)
 	}
 	if err := s.checkSameRecord(decision, desired); err != nil {
 		return err
@@ -230,7 +230,7 @@ func (s *session) checkSameRecord(decision decide.Decision, desired model.Desire
 	}
 	id := s.records.SeenUID(records.NameOf(desired.Name, decision.FromRevision))
 	if id != "" && decision.FromID != "" && id != decision.FromID {
-		return helmerr.New(helmerr.ErrStale, "revision %d was made after the one that was observed was gone", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d was re-created after it was observed", decision.FromRevision)
 	}
 	return nil
 }
@@ -259,9 +259,9 @@ func (s *session) checkNeverWorked(decision decide.Decision, desired model.Desir
 	}
 	switch {
 	case last.Info == nil || last.Info.Status != release.StatusFailed:
-		return helmerr.New(helmerr.ErrStale, "revision %d is no longer failed", last.Version)
+		return helmerr.New(helmerr.ErrStale, "revision %d is no longer marked as failed", last.Version)
 	case last.Labels[model.LabelRevision] != strconv.Itoa(last.Version), desired.UID == "", last.Labels[model.LabelReleaseUID] != desired.UID:
-		return helmerr.New(helmerr.ErrStale, "revision %d was made by another hand", last.Version)
+		return helmerr.New(helmerr.ErrStale, "revision %d was not made by HelmOp", last.Version)
 	}
 	return nil
 }
@@ -269,7 +269,7 @@ func (s *session) checkNeverWorked(decision decide.Decision, desired model.Desir
 // checkRecorded returns an error where Helm claims success but could not save it, which it only logs.
 func (s *session) checkRecorded() error {
 	if newest := s.storage.Newest(); newest == nil || newest.Info.Status != release.StatusDeployed {
-		return helmerr.New(helmerr.ErrUnreachable, "the release was applied, but its record could not be saved; it will be recovered")
+		return helmerr.New(helmerr.ErrUnreachable, "the release was applied, but its record was not saved: the next reconciliation recovers the release")
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func TestIntegrationRecordGone(t *testing.T) {
 	}
 	begun := time.Now()
 	_, err := b.act(decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now()), desired, nil, nil)
-	helmtest.WantError(t, err, helmerr.ErrStale, true, "uninstalled by somebody else")
+	helmtest.WantError(t, err, helmerr.ErrStale, true, "another process uninstalled the release")
 	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}

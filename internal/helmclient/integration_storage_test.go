@@ -188,7 +188,7 @@ func TestIntegrationStoreDown(t *testing.T) {
 	for _, call := range []string{"prepare", "put"} {
 		store.failWith(errStoreDown, call)
 		_, err := run.actNow(t, model.ActionInstall)
-		helmtest.WantError(t, err, helmerr.ErrRecordStorage, false, "nothing was begun", "registry unreachable")
+		helmtest.WantError(t, err, helmerr.ErrRecordStorage, false, "nothing was changed", "registry unreachable")
 		b.wantRecords(run.desired)
 		b.wantNoConfigMap("first")
 		if call == "prepare" && (b.get("/api/v1/namespaces/"+b.namespace) != nil || b.crdVersions("store.down.test") != nil) {
@@ -209,7 +209,7 @@ func TestIntegrationStoreDown(t *testing.T) {
 		b.wantRecords(run.desired, "1 deployed")
 	}
 	_, err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 1)
-	helmtest.WantError(t, err, helmerr.ErrRecordStorage, false, "left as it is")
+	helmtest.WantError(t, err, helmerr.ErrRecordStorage, false, "the release is not changed")
 	uninstall := decide.Uninstall(b.observe(run.desired), run.desired, model.Policy{}, time.Now())
 	_, err = run.act(t.Context(), uninstall)
 	helmtest.WantError(t, err, helmerr.ErrRecordStorage, false)

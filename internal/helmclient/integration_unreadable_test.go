@@ -74,7 +74,7 @@ func TestIntegrationUnreadable(t *testing.T) {
 		b.spoilRecord(2, garble)
 		b.newProcess(run)
 		_, err := run.act(t.Context(), decide.Uninstall(b.observe(run.desired), run.desired, model.Policy{}, time.Now()))
-		helmtest.WantError(t, err, helmerr.ErrRecordDamaged, false, records.NameOf("demo", 2), "take its Secret from a backup")
+		helmtest.WantError(t, err, helmerr.ErrRecordDamaged, false, records.NameOf("demo", 2), "restore its Secret from a backup")
 		b.wantConfigMap("first", "2")
 		b.wantConfigMap("second", "2")
 		b.wantRecords(run.desired, "2 deployed", "1 superseded")

@@ -49,7 +49,7 @@ func (s *session) lossOf(desired model.Desired, next *release.Release) (model.Lo
 	if err != nil {
 		// Without one that is deployed, Helm takes the newest.
 		if current, err = s.config.Releases.Last(desired.Name); err != nil {
-			return model.Loss{}, fmt.Errorf("reading what the release has: %w", err)
+			return model.Loss{}, fmt.Errorf("reading the objects of the release: %w", err)
 		}
 	}
 	manifest, err := s.manifestOf(current)

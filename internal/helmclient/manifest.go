@@ -45,7 +45,7 @@ func (c *Client) manifest(ctx context.Context, target model.Target, namespace, n
 	if !ok {
 		record, err := s.config.Releases.Get(name, revision)
 		if errors.Is(err, driver.ErrReleaseNotFound) {
-			return nil, helmerr.New(helmerr.ErrStale, "there is no revision %d", revision)
+			return nil, helmerr.New(helmerr.ErrStale, "revision %d does not exist", revision)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading revision %d: %w", revision, err)

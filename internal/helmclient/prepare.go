@@ -69,10 +69,10 @@ func (s *session) prepareStorage() error {
 		return nil
 	}
 	if s.stored.Store == nil {
-		return helmerr.New(helmerr.ErrRecordStorage, "no registry is configured for release records")
+		return helmerr.New(helmerr.ErrRecordStorage, "no registry is configured for release records: set spec.storage.registry, or the manager's --record-storage-url")
 	}
 	if err := s.stored.Store.Prepare(s.context()); err != nil {
-		return helmerr.New(helmerr.ErrRecordStorage, "the record cannot be kept there, so nothing was begun: %s", err)
+		return helmerr.New(helmerr.ErrRecordStorage, "nothing was changed, because the record cannot be stored: %s", err)
 	}
 	return nil
 }

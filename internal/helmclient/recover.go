@@ -23,13 +23,13 @@ import (
 func (s *session) recoverPending(decision decide.Decision, desired model.Desired) error {
 	record, err := s.config.Releases.Last(desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "the pending revision %d is gone", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "the pending revision %d no longer exists", decision.FromRevision)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the pending revision %d: %w", decision.FromRevision, err)
 	}
 	if record.Version != decision.FromRevision {
-		return helmerr.New(helmerr.ErrStale, "the newest revision is %d, no longer the pending %d", record.Version, decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "the newest revision is %d and no longer the pending revision %d", record.Version, decision.FromRevision)
 	}
 	if err := s.checkSameRecord(decision, desired); err != nil {
 		return err

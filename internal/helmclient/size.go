@@ -61,7 +61,7 @@ func (s *session) checkSize(desired model.Desired, chrt *chart.Chart, values map
 		return err
 	}
 	if err != nil {
-		s.logs.Printf("the size of the release is not known in advance: %s", err)
+		s.logs.Printf("cannot determine the size of the release in advance: %s", err)
 		return nil
 	}
 	packed, err := s.records.Pack(rls)

@@ -24,7 +24,7 @@ func (s *session) checkRecordExists(name string) error {
 	defer cancel()
 	_, err := s.records.Metadata.Get(ctx, records.NameOf(name, newest.Version), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return helmerr.New(helmerr.ErrStale, "the record of revision %d is gone: the release was uninstalled by somebody else meanwhile", newest.Version)
+		return helmerr.New(helmerr.ErrStale, "the record of revision %d no longer exists: another process uninstalled the release", newest.Version)
 	}
 	// The end of the wait will tell of other errors.
 	return nil

@@ -61,7 +61,7 @@ func (s *session) test(decision decide.Decision, desired model.Desired, options 
 	case errors.Is(helmerr.Classify(err), helmerr.ErrStale):
 		return err
 	case err != nil && failure == nil:
-		return fmt.Errorf("the tests passed, but that could not be saved; they will run again: %w", err)
+		return fmt.Errorf("the tests passed, but the result was not saved; they will run again: %w", err)
 	default:
 		return failure
 	}
@@ -72,13 +72,13 @@ func (s *session) saveTested(tested *release.Release) error {
 	s.storage.Refresh()
 	newest, err := s.config.Releases.Last(tested.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "revision %d is gone, its tests mean nothing any more", tested.Version)
+		return helmerr.New(helmerr.ErrStale, "revision %d no longer exists, so the result of its tests is discarded", tested.Version)
 	}
 	if err != nil {
 		return err
 	}
 	if newest.Version != tested.Version || newest.Info.Status != release.StatusDeployed {
-		return helmerr.New(helmerr.ErrStale, "revision %d is %s, the tests of revision %d mean nothing any more",
+		return helmerr.New(helmerr.ErrStale, "revision %d is %s, so the result of the tests of revision %d is discarded",
 			newest.Version, newest.Info.Status, tested.Version)
 	}
 	return s.storage.Replace(records.NameOf(tested.Name, tested.Version), tested)

@@ -74,7 +74,7 @@ func (s *session) markUninstalling(decision decide.Decision, desired model.Desir
 		s.storage.Mark(false)
 		last.Info = &info
 		if err := s.config.Releases.Update(last); err != nil {
-			return fmt.Errorf("taking back that revision %d is being uninstalled: %w", last.Version, err)
+			return fmt.Errorf("removing the mark that revision %d is being uninstalled: %w", last.Version, err)
 		}
 		// Nothing has changed, and this counts as no try.
 		s.storage.Restart()
@@ -92,7 +92,7 @@ func (s *session) markUninstalling(decision decide.Decision, desired model.Desir
 		return nil, errors.Join(fmt.Errorf("reading the history again: %w", err), unmark())
 	}
 	if newest.Version != last.Version {
-		return nil, errors.Join(helmerr.New(helmerr.ErrStale, "revision %d was made meanwhile", newest.Version), unmark())
+		return nil, errors.Join(helmerr.New(helmerr.ErrStale, "revision %d was created in the meantime", newest.Version), unmark())
 	}
 	return unmark, nil
 }
@@ -102,7 +102,7 @@ func checkUninstallable(last *release.Release, decision decide.Decision, desired
 	owner := last.Labels[model.LabelOwner]
 	switch {
 	case decision.FromRevision > 0 && last.Version != decision.FromRevision:
-		return helmerr.New(helmerr.ErrStale, "revision %d is there, after revision %d", last.Version, decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d was created after revision %d", last.Version, decision.FromRevision)
 	case owner != "" && owner != model.OwnerLabel(desired.Owner) && decision.State != model.StateForeign:
 		return helmerr.New(helmerr.ErrStale, "revision %d belongs to HelmOp %q", last.Version, owner)
 	case !model.IsManagedBy(last.Labels[model.LabelManagementCluster], desired) && decision.State != model.StateForeign:
@@ -120,7 +120,7 @@ func (s *session) checkNotUninstalledMeanwhile(decision decide.Decision, desired
 	s.storage.Refresh()
 	adopted, err := s.config.Releases.Get(desired.Name, decision.FromRevision)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "revision %d was uninstalled meanwhile", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d was uninstalled in the meantime", decision.FromRevision)
 	}
 	if err != nil {
 		return fmt.Errorf("reading revision %d again: %w", decision.FromRevision, err)

@@ -26,7 +26,7 @@ func (s *session) upgradeValues(desired model.Desired, policy model.ValuesPolicy
 	}
 	before, err := s.previous(desired.Name)
 	if err != nil {
-		return nil, fmt.Errorf("reading the values of the revision before: %w", err)
+		return nil, fmt.Errorf("reading the values of the previous revision: %w", err)
 	}
 	given := rendering.CopyValues(before.Config)
 	if policy == model.ValuesReuse && before.Chart != nil {

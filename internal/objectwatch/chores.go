@@ -172,7 +172,7 @@ func (l *link) confirmObject(t target) {
 			l.chores.confirm(t, absenceInterval)
 		}
 	case apierrors.IsForbidden(err):
-		w.applyLocked(t, finding{verdict: health.Unknown, message: "may not be read"})
+		w.applyLocked(t, finding{verdict: health.Unknown, message: "cannot be read: permission denied"})
 		l.chores.confirm(t, absenceInterval)
 	default:
 		l.chores.confirm(t, pauseAfter(l.chores.failures))

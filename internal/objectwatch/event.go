@@ -19,7 +19,7 @@ import (
 // binaryPrefix begins each object in binary form.
 var binaryPrefix = []byte{'k', '8', 's', 0}
 
-var errNoEvent = errors.New("an event cannot be read")
+var errNoEvent = errors.New("a watch event cannot be decoded")
 
 // event is one event of a watch, as far as it was read.
 type event struct {

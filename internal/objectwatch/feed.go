@@ -44,7 +44,7 @@ const (
 	wholeForm = "application/json"
 )
 
-var errSilent = errors.New("the cluster did not answer in time")
+var errSilent = errors.New("the cluster did not respond in time")
 
 // feed is one run of a stream: it lists what there is, then follows what changes. Only its goroutine uses it. Other than the
 // Reflector of client-go, it needs no goroutine beside that one, and keeps no objects and next to no buffers while nothing happens.
@@ -269,7 +269,7 @@ func (f *feed) take(frame []byte) error {
 	case watch.Deleted:
 		f.gone(&e.head)
 	default:
-		return fmt.Errorf("%w: it is of the unknown type %q", errNoEvent, shorten(errors.New(string(e.kind))))
+		return fmt.Errorf("%w: unknown type %q", errNoEvent, shorten(errors.New(string(e.kind))))
 	}
 	if !f.listing {
 		f.version = e.head.ResourceVersion

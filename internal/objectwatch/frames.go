@@ -25,11 +25,11 @@ const (
 	lengthBytes = 4
 )
 
-var errFrameTooLarge = fmt.Errorf("an event is larger than %d MiB", maxFrameBytes>>20)
+var errFrameTooLarge = fmt.Errorf("a watch event is larger than %d MiB", maxFrameBytes>>20)
 
 var (
-	errFrameTooDense = errors.New("an event would take more memory than one cluster may use")
-	errFrameNoMemory = errors.New("no memory is free for an event: too many large ones are being read")
+	errFrameTooDense = errors.New("a watch event would take more memory than one cluster may use")
+	errFrameNoMemory = errors.New("no memory is free for a watch event: too many large events are being read")
 )
 
 // frames splits the body of a watch into events: JSON texts one after the other, or binary ones with their length in front.

@@ -67,10 +67,10 @@ func newLink(w *Watcher, id linkID, conn Connection) (*link, error) {
 	config.GroupVersion = &schema.GroupVersion{}
 	var err error
 	if l.host, err = rest.HTTPClientFor(config); err != nil {
-		return nil, fmt.Errorf("cluster connection: %w", err)
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	if l.client, err = rest.RESTClientForConfigAndClient(config, l.host); err != nil {
-		return nil, fmt.Errorf("cluster connection: %w", err)
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	l.ctx, l.cancel = context.WithCancel(w.ctx)
 	l.chores = newChores()

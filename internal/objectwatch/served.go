@@ -116,7 +116,7 @@ func (l *link) refusedLocked(gvk schema.GroupVersionKind) {
 func (l *link) unresolvedLocked(gvk schema.GroupVersionKind, err error) {
 	w, k := l.watcher, l.chores.kinds[gvk]
 	first := k.trouble.err == nil
-	k.trouble.set(fmt.Errorf("find out how %s is served: %s", gvk.GroupKind(), shorten(err)))
+	k.trouble.set(fmt.Errorf("discovering %s: %s", gvk.GroupKind(), shorten(err)))
 	stuck := k.trouble.isStuck(w.stuckAfter)
 	k.due, k.failures = time.Now().Add(pauseAfter(k.failures)), k.failures+1
 	l.chores.kinds[gvk] = k
@@ -152,7 +152,7 @@ func (l *link) goneLocked(served schema.GroupVersionResource, err error) {
 	}
 	pause := backoff.Spread(backoff.Exponential(minPause, quietPause, g.count))
 	if g.count > 0 {
-		g.trouble.set(fmt.Errorf("watch %s: %s", served.GroupResource(), shorten(err)))
+		g.trouble.set(fmt.Errorf("watching %s: %s", served.GroupResource(), shorten(err)))
 	}
 	g.at, g.count = now, g.count+1
 	stuck := g.trouble.isStuck(l.watcher.stuckAfter)

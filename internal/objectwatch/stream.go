@@ -95,7 +95,7 @@ func (s *stream) beginLocked() {
 		settle = rejoinTime
 		s.cancel()
 	case s.link.begun >= s.link.watcher.maxStreams:
-		s.failLocked(fmt.Errorf("watch %s: %w: there are %d", s.describe(), errTooManyStreams, s.link.begun))
+		s.failLocked(fmt.Errorf("watching %s: %w (%d watches)", s.describe(), errTooManyStreams, s.link.begun))
 		return
 	default:
 		s.link.begun++
@@ -182,7 +182,7 @@ func (s *stream) broke(run int, err error) bool {
 	case apierrors.IsForbidden(err):
 		s.failLocked(fmt.Errorf("%w %s: %s", ErrForbidden, s.describe(), shorten(err)))
 	default:
-		s.failLocked(fmt.Errorf("watch %s: %s", s.describe(), shorten(err)))
+		s.failLocked(fmt.Errorf("watching %s: %s", s.describe(), shorten(err)))
 	}
 	return true
 }

@@ -80,7 +80,7 @@ func (w *Watcher) Start(ctx context.Context) error {
 	select {
 	case <-ended:
 	case <-timer.C:
-		w.options.Log.Info("Streams to workload clusters have not ended in time")
+		w.options.Log.Info("Watches of workload clusters did not end in time")
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func (s *Reads) noteEnd(cluster string, hasAnswer bool) (waited sets.Set[ctrl.Re
 }
 
 // errNoAnswer is the result for a release that waited for the read of another one. The error of that read names the other release.
-var errNoAnswer = &helmerr.Error{Kind: helmerr.ErrUnreachable, Message: "the API server does not answer when other releases are looked at"}
+var errNoAnswer = &helmerr.Error{Kind: helmerr.ErrUnreachable, Message: "the API server did not respond to requests for other releases"}
 
 // begin reports whether a read for a release may begin. If it has to wait, the release is enqueued again when a read
 // of the cluster ends. The error is the result for a release that waited, if that read had no answer.

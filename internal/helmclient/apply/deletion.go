@@ -93,7 +93,7 @@ func (k *Client) deleteServed(info *resource.Info, how Deletion, seen *sight) er
 			}
 		}
 		if other := k.Owner.other(seen.annotations); other != "" {
-			k.Log("%s %q is not deleted: it belongs to the release %s", info.Mapping.GroupVersionKind.Kind, info.Name, other)
+			k.Log("not deleting %s %q: it belongs to release %s", info.Mapping.GroupVersionKind.Kind, info.Name, other)
 			return nil
 		}
 		if how.sparesKept && seen.annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {

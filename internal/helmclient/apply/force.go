@@ -58,13 +58,13 @@ func (k *Client) forceUpdate(original, target kube.ResourceList) (*kube.Result, 
 	if checkErr != nil || len(refused) == 0 {
 		return result, errors.Join(err, checkErr)
 	}
-	k.Progress(fmt.Sprintf("deleting %d objects that cannot be changed", len(refused)))
+	k.Progress(fmt.Sprintf("deleting %s that cannot be changed in place", countObjects(len(refused))))
 	if _, errs := k.DeleteAll(refused, Deletion{Policy: metav1.DeletePropagationBackground}); len(errs) > 0 {
 		return result, errors.Join(errs...)
 	}
 	// With other objects: waiting overwrites them.
 	if err := k.WaitForDelete(copyInfos(refused), k.remaining(model.DefaultTimeout)); err != nil {
-		return result, fmt.Errorf("waiting until objects that cannot be changed are deleted: %w", err)
+		return result, fmt.Errorf("waiting for the deletion of objects that cannot be changed in place: %w", err)
 	}
 	return k.Client.Update(original, target, true)
 }
@@ -90,10 +90,10 @@ func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube
 		}
 		reason, err := k.reasonToSpare(info)
 		if err != nil {
-			return nil, fmt.Errorf("looking at %s %q, which cannot be changed: %w", kind.Kind, info.Name, err)
+			return nil, fmt.Errorf("checking whether %s %q, which cannot be changed in place, may be deleted: %w", kind.Kind, info.Name, err)
 		}
 		if reason != "" {
-			return nil, fmt.Errorf("%s %q is not deleted, although force is set, because %s", kind.Kind, info.Name, reason)
+			return nil, fmt.Errorf("%s %q cannot be changed in place, and force does not delete it: %s", kind.Kind, info.Name, reason)
 		}
 		refused = append(refused, info)
 	}
@@ -104,7 +104,7 @@ func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube
 func (k *Client) reasonToSpare(info *resource.Info) (string, error) {
 	kind := info.Mapping.GroupVersionKind.GroupKind()
 	if !replaceable[kind] {
-		return "that could destroy data", nil
+		return "its deletion could destroy data", nil
 	}
 	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
 	if err != nil {
@@ -116,17 +116,17 @@ func (k *Client) reasonToSpare(info *resource.Info) (string, error) {
 	}
 	object := &unstructured.Unstructured{Object: content}
 	if other := k.Owner.other(object.GetAnnotations()); other != "" {
-		return "it belongs to the release " + other, nil
+		return "it belongs to release " + other, nil
 	}
 	if object.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
-		return "its annotation " + kube.ResourcePolicyAnno + " says that it is to be kept", nil
+		return "its annotation " + kube.ResourcePolicyAnno + " forbids the deletion", nil
 	}
 	retention, _, err := unstructured.NestedString(content, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
 	if err != nil {
 		return "", err
 	}
 	if kind == statefulSet && retention != "" && retention != string(appsv1.RetainPersistentVolumeClaimRetentionPolicyType) {
-		return "its PersistentVolumeClaims, and the data in them, would be deleted with it", nil
+		return "its PersistentVolumeClaims and their data would be deleted, too", nil
 	}
 	return "", nil
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -106,7 +107,7 @@ func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
 	if hook, ok := hookOf(resources); ok {
 		k.Progress("creating " + hook)
 	} else {
-		k.Progress(fmt.Sprintf("creating %d objects", len(resources)))
+		k.Progress("creating " + countObjects(len(resources)))
 	}
 	result, err := k.Client.Create(resources)
 	k.noteApplied(result)
@@ -133,7 +134,7 @@ func (k *Client) UpdateThreeWayMerge(original, target kube.ResourceList, force b
 // apply updates objects, then deletes those that are no longer wanted. Helm's client gets to see only what stays: it would
 // delete objects whoever they belong to, and only log where it cannot, and no later revision would know of them.
 func (k *Client) apply(original, target kube.ResourceList, update func(original, target kube.ResourceList) (*kube.Result, error)) (*kube.Result, error) {
-	k.Progress(fmt.Sprintf("applying %d objects", len(target)))
+	k.Progress("applying " + countObjects(len(target)))
 	result, err := update(original.Intersect(target), target)
 	k.noteApplied(result)
 	if err != nil {
@@ -147,7 +148,7 @@ func (k *Client) apply(original, target kube.ResourceList, update func(original,
 	deleted, errs := k.DeleteAll(unwanted, Deletion{Policy: metav1.DeletePropagationBackground, sparesKept: true})
 	result.Deleted = append(result.Deleted, deleted.Deleted...)
 	if err := errors.Join(errs...); err != nil {
-		return result, helmerr.Explain(fmt.Errorf("what is no longer wanted: %w", err))
+		return result, helmerr.Explain(fmt.Errorf("deleting objects that are no longer desired: %w", err))
 	}
 	return result, nil
 }
@@ -196,7 +197,7 @@ func (k *Client) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 // DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation. An uninstall calls it for the objects of the
 // newest revision.
 func (k *Client) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
-	k.Progress(fmt.Sprintf("deleting %d objects", len(resources)))
+	k.Progress("deleting " + countObjects(len(resources)))
 	behind, err := k.leftBehind(resources)
 	if err != nil {
 		k.noteDeletions(err)
@@ -276,4 +277,12 @@ func hookOf(resources kube.ResourceList) (description string, ok bool) {
 	}
 	return fmt.Sprintf("hook %s %s (%s)", resources[0].Mapping.GroupVersionKind.Kind, resources[0].Name,
 		object.GetAnnotations()[release.HookAnnotation]), true
+}
+
+// countObjects returns the number of objects in words, for progress messages.
+func countObjects(n int) string {
+	if n == 1 {
+		return "1 object"
+	}
+	return strconv.Itoa(n) + " objects"
 }

@@ -81,13 +81,13 @@ func (k *Client) leftBehind(known kube.ResourceList) (kube.ResourceList, error) 
 	for _, manifest := range behind.Manifests {
 		resources, err := k.Build(strings.NewReader(manifest), false)
 		if err != nil {
-			return nil, fmt.Errorf("what failed revisions left behind: %w", err)
+			return nil, fmt.Errorf("reading the objects that failed revisions left behind: %w", err)
 		}
 		for _, info := range resources.Difference(known) {
 			known.Append(info)
 			ours, err := k.mayDelete(info)
 			if err != nil {
-				return nil, fmt.Errorf("looking for %s %q, which is no longer wanted: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err)
+				return nil, fmt.Errorf("checking %s %q, which is no longer desired: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err)
 			}
 			if ours {
 				found.Append(info)

@@ -157,15 +157,15 @@ func (n *Namespacer) isMissing(err error) bool {
 
 func (n *Namespacer) missing() error {
 	if n.Impersonated {
-		return helmerr.New(nil, "the namespace %q does not exist: create it; with a service account, it is created only if install.createNamespace is true", n.Name)
+		return helmerr.New(nil, "the namespace %q does not exist: create it, or set install.createNamespace to true, which is needed with a service account", n.Name)
 	}
-	return helmerr.New(nil, "the namespace %q does not exist and install.createNamespace is false: create it, or set that to true", n.Name)
+	return helmerr.New(nil, "the namespace %q does not exist and install.createNamespace is false: create the namespace, or set install.createNamespace to true", n.Name)
 }
 
 // explain says of a namespace that is being deleted what to do.
 func (n *Namespacer) explain(err error) error {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return helmerr.New(nil, "the namespace %q is being terminated: wait until it is gone, this is tried again", n.Name)
+		return helmerr.New(nil, "the namespace %q is being terminated: the action is tried again when it is gone", n.Name)
 	}
 	return err
 }

@@ -128,7 +128,7 @@ func (k *Client) readMetadata(request *rest.Request, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return helmerr.New(helmerr.ErrUnreachable, "the cluster's answer cannot be understood")
+		return helmerr.New(helmerr.ErrUnreachable, "the response of the cluster cannot be decoded")
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // errWaitPanic stands for a panic, whose text may hold anything.
-var errWaitPanic = errors.New("the program failed at this; please report it")
+var errWaitPanic = errors.New("internal error (panic): please report it")
 
 // untilStop waits for objects as Helm does, but no longer than until the action is stopped. Helm's waits know a timeout only: one that is
 // left alone goes on in vain until then, or until the requests that it makes have failed a number of times, for they end with the action.
@@ -69,5 +69,5 @@ func (k *Client) checkRecorded() error {
 }
 
 func (k *Client) stopped() error {
-	return fmt.Errorf("it was not waited for any longer: %w", context.Cause(k.Stop))
+	return fmt.Errorf("stopped waiting: %w", context.Cause(k.Stop))
 }

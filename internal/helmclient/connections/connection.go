@@ -90,7 +90,7 @@ func NewCluster(key string, config *rest.Config, shared sharedKnowledge) (*clust
 	copied.UserAgent = model.UserAgent
 	transport, err := rest.TransportFor(copied)
 	if err != nil {
-		return nil, fmt.Errorf("cluster connection: %w", err)
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	c := &cluster{
 		Identity:     configIdentity(config),
@@ -141,10 +141,10 @@ func newConnection(c *cluster, transport http.RoundTripper, host rest.Config) (c
 	binary.ContentType = runtime.ContentTypeProtobuf
 	binary.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	if conn.Core, err = corev1client.NewForConfig(binary); err != nil {
-		return nil, fmt.Errorf("cluster connection: %w", err)
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	if conn.Metadata, err = metadata.NewForConfig(own); err != nil {
-		return nil, fmt.Errorf("cluster connection: %w", err)
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	return conn, nil
 }
@@ -206,7 +206,7 @@ func (c *cluster) LearnCapabilities(log action.DebugLog) (*chartutil.Capabilitie
 		return nil, err
 	}
 	if known.partial != nil {
-		log("an API service of the cluster does not answer: %s", known.partial)
+		log("an API service of the cluster does not respond: %s", known.partial)
 	}
 	return known.capabilities.Copy(), nil
 }

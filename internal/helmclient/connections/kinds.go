@@ -36,7 +36,7 @@ const (
 )
 
 // errNoKinds is the answer where asking came to no end.
-var errNoKinds = errors.New("reading what the cluster serves came to no end")
+var errNoKinds = errors.New("reading the cluster's API versions did not end")
 
 // Kinds is what a cluster serves: its version, its kinds and how they are mapped to resources. Whoever finds it missing
 // or too old asks the cluster; who comes meanwhile waits for that answer, be it an error, and asks nothing. It is safe
@@ -94,7 +94,7 @@ func newKinds(host rest.Config, transport http.RoundTripper, library *kindsLibra
 	host.Transport = tags
 	live, err := discovery.NewDiscoveryClientForConfig(&host)
 	if err != nil {
-		return nil, fmt.Errorf("cluster connection: %w", err)
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	return &Kinds{host: host, live: live, tags: tags, library: library, Now: time.Now}, nil
 }

@@ -159,7 +159,7 @@ type silentGroupError struct {
 }
 
 func (e *silentGroupError) Error() string {
-	return fmt.Sprintf("it is not known whether the cluster serves %s: %s", e.what, e.failed)
+	return fmt.Sprintf("cannot discover whether the cluster serves %s: %s", e.what, e.failed)
 }
 
 func (e *silentGroupError) Unwrap() []error {

@@ -27,8 +27,8 @@ const (
 )
 
 var (
-	errResponseTooLarge = fmt.Errorf("the cluster's answer is larger than %d MiB", maxResponseBytes>>20)
-	errTooMuchToDecode  = errors.New("the cluster's answer would take more memory than one cluster may use")
+	errResponseTooLarge = fmt.Errorf("the response of the cluster is larger than %d MiB", maxResponseBytes>>20)
+	errTooMuchToDecode  = errors.New("the response of the cluster would take more memory than one cluster may use")
 )
 
 // boundedTransport gives each request a deadline and each answer a size limit, because Helm passes no context to its

@@ -137,7 +137,7 @@ func parseCRDObject(data []byte) (*Object, error) {
 		Spec json.RawMessage `json:"spec"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, errors.New("a document is no Kubernetes object")
+		return nil, errors.New("a document is not a Kubernetes object")
 	}
 	groupVersion, err := schema.ParseGroupVersion(head.APIVersion)
 	if err != nil || head.APIVersion == "" || head.Kind == "" || head.Metadata.Name == "" {
@@ -156,7 +156,7 @@ func parseCRDObject(data []byte) (*Object, error) {
 		} `json:"versions"`
 	}
 	if err := json.Unmarshal(head.Spec, &spec); err != nil {
-		return nil, fmt.Errorf("the CustomResourceDefinition %q is malformed", head.Metadata.Name)
+		return nil, fmt.Errorf("the CustomResourceDefinition %q is invalid", head.Metadata.Name)
 	}
 	for _, version := range spec.Versions {
 		if version.Served {

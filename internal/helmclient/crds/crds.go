@@ -77,7 +77,7 @@ func Apply(target Target, policy model.CRDPolicy, objects []*Object, preflight f
 	if a.mapper, err = target.Cluster.Clients.ToRESTMapper(); err != nil {
 		return err
 	}
-	target.Cluster.Progress("looking for the chart's CRDs")
+	target.Cluster.Progress("checking the chart's CRDs")
 	return a.apply(objects)
 }
 
@@ -155,7 +155,7 @@ func (a *applier) names() (map[string]bool, error) {
 	}
 	var table metav1.Table
 	if err := json.Unmarshal(data, &table); err != nil {
-		return nil, helmerr.New(helmerr.ErrUnreachable, "the cluster's answer cannot be understood")
+		return nil, helmerr.New(helmerr.ErrUnreachable, "the response of the cluster cannot be decoded")
 	}
 	names := map[string]bool{}
 	at := slices.IndexFunc(table.ColumnDefinitions, func(column metav1.TableColumnDefinition) bool { return column.Format == "name" })
@@ -230,7 +230,7 @@ func (a *applier) replace(crd *Object) error {
 				return err
 			}
 			if try == maxCRDTries {
-				return fail(errors.New("the cluster says both that it exists and that it does not"))
+				return fail(errors.New("the cluster reports contradictorily that it exists and that it does not exist"))
 			}
 			select {
 			case <-a.ctx.Done():
@@ -267,14 +267,14 @@ func (a *applier) replace(crd *Object) error {
 func mergeCRD(desired, live []byte) ([]byte, error) {
 	wanted, found := map[string]any{}, map[string]any{}
 	if err := json.Unmarshal(desired, &wanted); err != nil {
-		return nil, errors.New("it cannot be read")
+		return nil, errors.New("the CustomResourceDefinition of the chart cannot be decoded")
 	}
 	if err := json.Unmarshal(live, &found); err != nil {
-		return nil, helmerr.New(helmerr.ErrUnreachable, "the cluster's answer cannot be understood")
+		return nil, helmerr.New(helmerr.ErrUnreachable, "the response of the cluster cannot be decoded")
 	}
 	metadata, _, _ := unstructured.NestedMap(found, "metadata")
 	if metadata == nil {
-		return nil, helmerr.New(helmerr.ErrUnreachable, "the cluster's answer cannot be understood")
+		return nil, helmerr.New(helmerr.ErrUnreachable, "the response of the cluster cannot be decoded")
 	}
 	delete(metadata, "managedFields")
 	for _, field := range []string{"labels", "annotations"} {
@@ -294,7 +294,7 @@ func mergeCRD(desired, live []byte) ([]byte, error) {
 	delete(wanted, "status")
 	spec, ok := wanted["spec"].(map[string]any)
 	if !ok {
-		return nil, errors.New("it has no spec")
+		return nil, errors.New("the CustomResourceDefinition of the chart has no spec")
 	}
 	keepConversion(spec, found)
 	return json.Marshal(wanted)
@@ -359,7 +359,7 @@ func (a *applier) awaitKinds(crds []*Object) error {
 	if len(a.awaited) == 0 {
 		return nil
 	}
-	a.Cluster.Progress("waiting until the cluster serves the kinds of the CRDs")
+	a.Cluster.Progress("waiting for the cluster to serve the kinds of the CRDs")
 	deadline := time.Now().Add(crdTimeout)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		missing, err := a.missing()
@@ -371,7 +371,7 @@ func (a *applier) awaitKinds(crds []*Object) error {
 		}
 		select {
 		case <-a.ctx.Done():
-			return fmt.Errorf("waiting until the cluster serves %s of %s: %w", missing.Kind, missing.GroupVersion(), context.Cause(a.ctx))
+			return fmt.Errorf("waiting for the cluster to serve %s of %s: %w", missing.Kind, missing.GroupVersion(), context.Cause(a.ctx))
 		case <-time.After(pause):
 		}
 	}
@@ -436,6 +436,6 @@ func (a *applier) notServed(missing schema.GroupVersionKind, crds []*Object) err
 			}
 		}
 	}
-	return helmerr.New(helmerr.ErrTimeout, "the cluster does not serve %s of %s, %s after its CustomResourceDefinition was applied%s",
+	return helmerr.New(helmerr.ErrTimeout, "the cluster does not serve %s of %s %s after the CustomResourceDefinition was applied%s",
 		missing.Kind, missing.GroupVersion(), crdTimeout, reason)
 }

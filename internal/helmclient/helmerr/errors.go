@@ -24,10 +24,10 @@ import (
 
 var (
 	// ErrRequestDeadline is the error of a request that had no answer within its deadline.
-	ErrRequestDeadline = errors.New("the cluster did not answer in time")
+	ErrRequestDeadline = errors.New("the cluster did not respond in time")
 
 	// ErrNoMemory counts as an unreachable cluster: nothing was attempted, and the next try finds room.
-	ErrNoMemory = errors.New("no memory is free for the cluster's answer: too many large answers are being read; it is tried again")
+	ErrNoMemory = errors.New("no memory is free for the response of the cluster: too many large responses are being read; retrying")
 )
 
 // The kinds of errors; match them with errors.Is. An [Error] of none of these kinds is Helm's or the cluster's
@@ -36,11 +36,11 @@ var (
 	// ErrUnreachable means that the cluster did not answer, or could not: try again later.
 	ErrUnreachable = errors.New("cluster unreachable")
 	// ErrUnauthorized means that the cluster does not accept the credentials.
-	ErrUnauthorized = errors.New("credentials not accepted")
+	ErrUnauthorized = errors.New("credentials rejected")
 	// ErrForbidden means that the credentials don't allow what the release needs.
 	ErrForbidden = errors.New("not permitted")
 	// ErrConflict means that an object of the release exists and belongs to somebody else.
-	ErrConflict = errors.New("object belongs to somebody else")
+	ErrConflict = errors.New("object has another owner")
 	// ErrStale means that the release changed since it was observed: observe and decide again.
 	ErrStale = errors.New("release changed since it was observed")
 	// ErrTooLarge means that the release is too large to be recorded.
@@ -51,14 +51,14 @@ var (
 	ErrInvalidChart = rendering.ErrInvalidChart
 	// ErrChartFailed means that a template of the chart ended with fail or required: the chart itself demands other
 	// values, or another cluster.
-	ErrChartFailed = errors.New("the chart refuses to be rendered")
+	ErrChartFailed = errors.New("chart template failed")
 	// ErrKindNotServed means that the cluster does not serve the kind of an object of the release.
 	ErrKindNotServed = errors.New("kind not served")
 	// ErrPostRender means that the patches cannot be applied to what the chart rendered.
 	ErrPostRender = rendering.ErrPostRender
 	// ErrRecordStorage means that the store which keeps records outside of the cluster does not answer or refuses: nothing was
 	// begun, or what was could be recorded all the same. Try again later.
-	ErrRecordStorage = errors.New("the storage of release records failed")
+	ErrRecordStorage = errors.New("record storage failed")
 	// ErrRecordDamaged means that a part of a record is missing, not what was written, or cannot be read.
 	ErrRecordDamaged = errors.New("release record damaged")
 	// ErrRefused means that [model.Options].Admit refused what the action would delete: nothing was begun.

@@ -118,12 +118,12 @@ func (s *Store) readChunks(record *splitRecord) ([]byte, error) {
 func (s *Store) readChunk(record *splitRecord, i int) ([]byte, error) {
 	answer, err := s.readAnswer(record.chunkKey(i))
 	damaged := func(how string) error {
-		return helmerr.New(helmerr.ErrRecordDamaged, "the Secret %q with part %d of %d of the record of revision %d is %s: take it "+
-			"from a backup of the cluster", record.chunkKey(i), i+1, record.Chunks, record.Revision, how)
+		return helmerr.New(helmerr.ErrRecordDamaged, "the Secret %q with part %d of %d of the record of revision %d %s: "+
+			"restore it from a backup of the cluster", record.chunkKey(i), i+1, record.Chunks, record.Revision, how)
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, damaged("gone")
+		return nil, damaged("does not exist")
 	case err != nil:
 		return nil, fmt.Errorf("reading part %d of %d of the record of revision %d: %w",
 			i+1, record.Chunks, record.Revision, err)
@@ -135,7 +135,7 @@ func (s *Store) readChunk(record *splitRecord, i int) ([]byte, error) {
 	}
 	part := secret.Data[chunkKey]
 	if len(part) != min(chunkSize, record.Size-i*chunkSize) {
-		return nil, damaged("not what was written")
+		return nil, damaged("was changed")
 	}
 	return part, nil
 }
@@ -202,7 +202,7 @@ func (s *Store) Sweep(name string, now time.Time) (left int, err error) {
 		case partNamed:
 			continue
 		case partYoung:
-			kept = fmt.Errorf("another manager may be about to need the parts that are younger than %s", ChunkGrace)
+			kept = fmt.Errorf("parts younger than %s are kept, because another manager may be writing their record", ChunkGrace)
 		case partUnused:
 			kept = s.deleteChunk(part.Name)
 		}

@@ -42,8 +42,8 @@ const (
 )
 
 // errUnreadableRecord says that a record is there and tells nothing: nobody knows what it installed.
-var errUnreadableRecord = helmerr.New(helmerr.ErrRecordDamaged, "it cannot be decoded: take its Secret from a backup of the cluster, or see "+
-	"docs/storage.md for the ways out")
+var errUnreadableRecord = helmerr.New(helmerr.ErrRecordDamaged, "it cannot be decoded: restore its Secret from a backup of the cluster, or see "+
+	"docs/storage.md for other remedies")
 
 // Codec writes and reads Helm's records: base64 of gzip of JSON. The files of the chart are most
 // of it and are the same in each record of that chart, in every cluster. They are therefore packed once, as a gzip
@@ -121,13 +121,13 @@ func (c *Codec) pack(rls *release.Release) ([]byte, error) {
 		rest[len(rest)-1] = '}'
 	}
 	if piece.unpacked+len(rest) > c.limit {
-		return nil, helmerr.New(helmerr.ErrTooLarge, "chart, values and manifest have %d MiB as JSON, and %d MiB is the limit: "+
-			"leave files out of the chart that no template reads (tests, icons, documentation), or split the chart",
+		return nil, helmerr.New(helmerr.ErrTooLarge, "chart, values and manifest are %d MiB as JSON, and the limit is %d MiB: "+
+			"remove files from the chart that no template reads (tests, icons, documentation), or split the chart",
 			(piece.unpacked+len(rest))>>20, c.limit>>20)
 	}
 	if piece.values+jsonvalues.Count(rest) > MaxValues {
-		return nil, helmerr.New(helmerr.ErrTooLarge, "chart and release have more than %d JSON values in their values and metadata, which is the limit: "+
-			"put long lists into a file of the chart, or split the chart", MaxValues)
+		return nil, helmerr.New(helmerr.ErrTooLarge, "values and metadata of chart and release have more than %d JSON values, which is the limit: "+
+			"move long lists to a file of the chart, or split the chart", MaxValues)
 	}
 	return packText(piece.Packed, rest)
 }
@@ -330,7 +330,7 @@ func readLimited(reader io.Reader, limit int, begin []byte, hold holdText) ([]by
 		case err != nil:
 			return nil, err
 		case read > limit:
-			return nil, fmt.Errorf("it unpacks to more than %d MiB", limit>>20)
+			return nil, fmt.Errorf("it is larger than %d MiB when unpacked", limit>>20)
 		case int(n) < step:
 			return buffer.Bytes(), nil
 		case hold == nil:

@@ -27,7 +27,7 @@ const (
 )
 
 // ErrTooMany is the error of reading a history that has no end.
-var ErrTooMany = errors.New("the release has more records than can be read; limit its history")
+var ErrTooMany = errors.New("the release has too many records: lower upgrade.maxHistory, or delete old release Secrets")
 
 // FromMetadata reads the labels of a release Secret; ok is false if they are not those of a Helm release.
 func FromMetadata(object *metav1.ObjectMeta) (model.Record, bool) {

@@ -149,7 +149,7 @@ func (s *Store) putPayload(record *splitRecord, packed []byte) error {
 	}
 	place, err := s.storage.Store.Put(s.ctx, s.payloadName(record), sealed)
 	if err != nil {
-		return helmerr.New(helmerr.ErrRecordStorage, "the record of revision %d cannot be put there, so nothing was begun: %s",
+		return helmerr.New(helmerr.ErrRecordStorage, "nothing was changed, because the record of revision %d cannot be stored: %s",
 			record.Revision, err)
 	}
 	record.Place, record.Key = &place, key
@@ -224,13 +224,13 @@ func (s *Store) content(record *splitRecord) (*release.Release, error) {
 		return nil, err
 	}
 	if len(packed) != record.Size || digestOf(packed) != record.Digest {
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "what is kept of revision %d is not what was written: take it from a backup",
+		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the stored part of the record of revision %d was changed: restore it from a backup",
 			record.Revision)
 	}
 	content, err = s.codec.unpackRecord(packed, s.holdText)
 	switch {
 	case errors.Is(err, errUnreadableRecord):
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "what is kept of revision %d cannot be read", record.Revision)
+		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the stored part of the record of revision %d cannot be decoded", record.Revision)
 	case err != nil:
 		return nil, err
 	}
@@ -244,22 +244,22 @@ func (s *Store) readPayload(record *splitRecord) ([]byte, error) {
 	if record.Place == nil {
 		return s.readChunks(record)
 	}
-	where := fmt.Sprintf("the record of revision %d is kept at %s", record.Revision, record.Place.URL)
+	where := fmt.Sprintf("the record of revision %d is stored at %s", record.Revision, record.Place.URL)
 	if s.storage.Store == nil {
-		return nil, helmerr.New(helmerr.ErrRecordStorage, "%s, and no registry is configured for release records: set "+
+		return nil, helmerr.New(helmerr.ErrRecordStorage, "%s, but no registry is configured for release records: set "+
 			"spec.storage.registry, or the manager's --record-storage-url", where)
 	}
 	sealed, err := s.storage.Store.Get(s.ctx, *record.Place)
 	switch {
 	case errors.Is(err, payload.ErrMissing):
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "%s, and cannot be had any more: %s", where, err)
+		return nil, helmerr.New(helmerr.ErrRecordDamaged, "%s, but it no longer exists there: %s", where, err)
 	case err != nil:
-		return nil, helmerr.New(helmerr.ErrRecordStorage, "%s, and cannot be read now, so the release is left as it is: %s",
+		return nil, helmerr.New(helmerr.ErrRecordStorage, "%s and cannot be read now, so the release is not changed: %s",
 			where, err)
 	}
 	packed, err := unseal(sealed, record.Key)
 	if err != nil {
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "%s, and %s with the key in the Secret of the record", where, err)
+		return nil, helmerr.New(helmerr.ErrRecordDamaged, "%s, but %s with the key in the Secret of the record", where, err)
 	}
 	return packed, nil
 }
@@ -388,7 +388,7 @@ func (s *Store) Finish(name string, now time.Time, isGone bool) {
 		return
 	}
 	if left, err := s.Sweep(name, now); isGone && left > 0 {
-		s.noteLeft(left, fmt.Errorf("parts of records, with the label %s=%s, in the namespace %s: %w",
+		s.noteLeft(left, fmt.Errorf("parts of records with the label %s=%s in the namespace %q: %w",
 			LabelChunkOf, name, s.namespace, err))
 	}
 }

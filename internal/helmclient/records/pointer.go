@@ -120,7 +120,7 @@ metadata: {name: %s, namespace: %s}
 // pointerOf returns where the payload of a record is, nil if the record is whole.
 func pointerOf(rls *release.Release) (*pointer, error) {
 	damaged := func(what string) (*pointer, error) {
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "revision %d is kept in two parts, and %s", rls.Version, what)
+		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the record of revision %d is split, and %s", rls.Version, what)
 	}
 	var file *chart.File
 	if rls.Chart != nil && len(rls.Chart.Files) == 1 && rls.Chart.Files[0] != nil && rls.Chart.Files[0].Name == pointerFile {
@@ -129,22 +129,22 @@ func pointerOf(rls *release.Release) (*pointer, error) {
 	isPointer := strings.Contains(rls.Manifest, "\nkind: "+PointerKind+"\n")
 	switch {
 	case file == nil && isPointer:
-		return damaged("what tells where the other one is, is gone: take the Secret from a backup of the cluster")
+		return damaged("the pointer to the second part is missing: restore the Secret from a backup of the cluster")
 	case file == nil || !isPointer:
 		return nil, nil
 	case len(file.Data) > maxPointerFile, jsonvalues.Count(file.Data) > maxPointerValues:
-		return damaged("what tells where the other one is, is too large")
+		return damaged("the pointer to the second part is too large: restore the Secret from a backup of the cluster")
 	}
 	to := &pointer{}
 	// The error of the decoder may quote what it read, the key for example.
 	if json.Unmarshal(file.Data, to) != nil {
-		return damaged("what tells where the other one is, cannot be read")
+		return damaged("the pointer to the second part cannot be decoded: restore the Secret from a backup of the cluster")
 	}
 	if to.Version != pointerVersion {
-		return damaged(fmt.Sprintf("its format %d is of a newer version of HelmOp: update this one", to.Version))
+		return damaged(fmt.Sprintf("its format %d needs a newer version of HelmOp: update HelmOp", to.Version))
 	}
 	if !to.isSound() {
-		return damaged("what tells where the other one is, makes no sense")
+		return damaged("the pointer to the second part is invalid: restore the Secret from a backup of the cluster")
 	}
 	return to, nil
 }

@@ -159,7 +159,7 @@ func (s *Store) Replace(key string, rls *release.Release) error {
 	}
 	read := s.state(key)
 	if read.version == "" {
-		return fmt.Errorf("the release record %q was not read", key)
+		return fmt.Errorf("the release record %q was not read before it was written", key)
 	}
 	before, err := s.pointed(key)
 	if err != nil {

@@ -178,8 +178,8 @@ func describeRule(rule jsonschema.ErrorKind) string {
 		return "is not allowed"
 	default:
 		if keywords := rule.KeywordPath(); len(keywords) > 0 {
-			return "does not meet " + keywords[0]
+			return "does not match " + keywords[0]
 		}
-		return "does not meet the schema"
+		return "does not match the schema"
 	}
 }
