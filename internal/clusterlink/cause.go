@@ -11,7 +11,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 )
 
-// Cause is why a Cluster does not answer, for people. It is empty where the network is at fault, which looks different from try to try.
+// Cause is why a Cluster does not respond, in words for people. It is empty for network errors, whose text differs
+// between attempts.
 type Cause string
 
 // Causes that only a person can remove.

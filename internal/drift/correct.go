@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Correct puts right one difference that [Compare] found, by one request: it creates what is missing and patches only
-// what differs. It does not delete, and it does not touch an object that was deleted or created anew since: that is a
-// conflict, as apierrors.IsConflict tells, and wants a new comparison. The error is an [*ObjectError].
+// Correct corrects one difference that [Compare] found, with one request: it creates a missing object, or patches only
+// the differing fields. It does not delete. If the object was deleted or re-created since, the error is a conflict, see
+// apierrors.IsConflict, and the caller must compare again. The error is an [*ObjectError].
 func Correct(ctx context.Context, c Cluster, d Difference) error {
 	if d.Owner != "" {
 		return &ObjectError{Ref: d.Ref, Err: fmt.Errorf("not corrected: the object now belongs to release %s", d.Owner)}

@@ -122,8 +122,8 @@ func TestClusterThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestComparisonThatTakesTooLong holds that what was compared is told when the time is up, that what was begun with is not
-// cut off, and that objects which hang do not look like those that were not come to.
+// TestComparisonThatTakesTooLong holds that what was compared is told when the time is up, that what was begun with is
+// not cut off, and that objects which hang do not look like those that were not come to.
 func TestComparisonThatTakesTooLong(t *testing.T) {
 	b := newBench(t)
 	manifest := b.parse(`

@@ -36,7 +36,7 @@ func parsePointer(text string) ([]string, error) {
 	return tokens, nil
 }
 
-// checkEscapes tells whether each ~ is followed by 0 or 1.
+// checkEscapes returns an error unless each ~ is followed by 0 or 1.
 func checkEscapes(token string) error {
 	for i := range len(token) {
 		if token[i] == '~' && (i+1 == len(token) || token[i+1] != '0' && token[i+1] != '1') {

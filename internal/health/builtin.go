@@ -13,7 +13,7 @@ import (
 // rule judges an object; false leaves it to kstatus.
 type rule func(obj *unstructured.Unstructured) (Verdict, string, bool)
 
-// rules are those that differ from kstatus, by kind.
+// rules are the exceptions from kstatus, by kind.
 var rules = map[schema.GroupKind]rule{
 	{Kind: "Pod"}:                                         pod,
 	{Kind: "PersistentVolumeClaim"}:                       volumeClaim,
@@ -74,7 +74,7 @@ func byKstatus(obj *unstructured.Unstructured) (Verdict, string) {
 	}
 }
 
-// explain says why kstatus does not call an object current.
+// explain returns why an object is not current according to kstatus.
 func explain(obj *unstructured.Unstructured, result *status.Result) string {
 	var reason, message string
 	if len(result.Conditions) > 0 {
@@ -83,7 +83,7 @@ func explain(obj *unstructured.Unstructured, result *status.Result) string {
 	if words, ok := reasons[reason]; ok {
 		return words
 	}
-	// The text of a condition may count anything, so it is told only where nothing changes any more.
+	// The message of a condition may contain counters, so it is shown only in a final state.
 	text := "is not ready"
 	if result.Status == status.FailedStatus {
 		text = "has failed"
@@ -136,7 +136,7 @@ func pod(obj *unstructured.Unstructured) (Verdict, string, bool) {
 	}
 }
 
-// annProvisioner is set by Kubernetes when it begins to ask somebody for a volume.
+// annProvisioner is set by Kubernetes when it asks a provisioner for a volume.
 var annProvisioner = []string{"volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"}
 
 func volumeClaim(obj *unstructured.Unstructured) (Verdict, string, bool) {
@@ -172,7 +172,7 @@ func job(obj *unstructured.Unstructured) (Verdict, string, bool) {
 	return InProgress, "has not completed", true
 }
 
-// daemonSet makes kstatus overlook the revision of pods where nobody but their owner replaces them.
+// daemonSet makes kstatus ignore the revision of pods that only their owner replaces (OnDelete).
 func daemonSet(obj *unstructured.Unstructured) (Verdict, string, bool) {
 	if text(obj, "spec", "updateStrategy", "type") != "OnDelete" {
 		return "", "", false

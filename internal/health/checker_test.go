@@ -144,7 +144,8 @@ func TestChecksOfKinds(t *testing.T) {
 	}
 }
 
-// TestExpressionsAreBounded holds that no expression takes memory or time without end. Each doubles something, time and again.
+// TestExpressionsAreBounded holds that no expression takes memory or time without end. Each doubles something, time and
+// again.
 func TestExpressionsAreBounded(t *testing.T) {
 	t.Parallel()
 	object := parse(t, "apiVersion: v1\nkind: ConfigMap\ndata: {k: "+strings.Repeat("x", 100)+"}")

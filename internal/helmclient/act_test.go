@@ -305,7 +305,8 @@ func TestActHidesPreviousValues(t *testing.T) {
 	}
 }
 
-// TestActKeepsFailed holds that a failed revision is never called superseded: nothing would tell it from one that worked.
+// TestActKeepsFailed holds that a failed revision is never called superseded: nothing would tell it from one that
+// worked.
 func TestActKeepsFailed(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()

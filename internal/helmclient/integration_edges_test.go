@@ -158,8 +158,8 @@ func TestIntegrationCRDRequests(t *testing.T) {
 	}
 }
 
-// TestIntegrationCRDForbidden holds that whoever may not look at CRDs installs a chart whose CRDs are there, and is told
-// where they are not.
+// TestIntegrationCRDForbidden holds that whoever may not look at CRDs installs a chart whose CRDs are there, and is
+// told where they are not.
 func TestIntegrationCRDForbidden(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
@@ -218,8 +218,8 @@ func TestIntegrationNamespaceMetadata(t *testing.T) {
 	want(map[string]string{"by": "human"}, map[string]string{"note": "three"})
 }
 
-// TestIntegrationNamespaceIsMadeAtOnce holds that an install that has seen that its namespace is missing does not try to write a record
-// there first.
+// TestIntegrationNamespaceIsMadeAtOnce holds that an install that has seen that its namespace is missing does not try
+// to write a record there first.
 func TestIntegrationNamespaceIsMadeAtOnce(t *testing.T) {
 	b := newBench(t)
 	proxy, err := cutproxy.Start(sharedServer.Server(t).RESTConfig())
@@ -350,8 +350,8 @@ func TestIntegrationPostRender(t *testing.T) {
 	}
 }
 
-// TestIntegrationVersionGone holds that an object of a kind that is served in another version than the recorded manifest
-// has is still deleted.
+// TestIntegrationVersionGone holds that an object of a kind that is served in another version than the recorded
+// manifest has is still deleted.
 func TestIntegrationVersionGone(t *testing.T) {
 	for _, action := range []string{"upgrade", "uninstall"} {
 		t.Run(action, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestIntegrationForce holds that force makes objects anew whose fields cannot be changed, only those, and none that hold
-// data.
+// TestIntegrationForce holds that force makes objects anew whose fields cannot be changed, only those, and none that
+// hold data.
 func TestIntegrationForce(t *testing.T) {
 	b := newBench(t)
 	templates := func(app, size string) map[string]string {
@@ -49,8 +49,8 @@ func TestIntegrationForce(t *testing.T) {
 	}
 }
 
-// forceCase is an object of which a field changes that cannot be changed; NAMESPACE stands for the test's own, FIELD for
-// the field's value.
+// forceCase is an object of which a field changes that cannot be changed; NAMESPACE stands for the test's own, FIELD
+// for the field's value.
 type forceCase struct {
 	path, manifest string
 	before, after  string
@@ -123,8 +123,8 @@ spec:
               size: {type: string, x-kubernetes-validations: [{rule: self == oldSelf, message: Value is immutable}]}
 `
 
-// TestIntegrationForceKinds holds which objects force makes anew, and that it leaves all others alone whose deletion may
-// destroy something.
+// TestIntegrationForceKinds holds which objects force makes anew, and that it leaves all others alone whose deletion
+// may destroy something.
 func TestIntegrationForceKinds(t *testing.T) {
 	for name, test := range forceCases() {
 		t.Run(name, func(t *testing.T) {

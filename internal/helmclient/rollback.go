@@ -56,7 +56,8 @@ func (s *session) rollback(j job) error {
 	return err
 }
 
-// checkReturn returns an error unless the revision was made from what is desired: the record of the return says that it is.
+// checkReturn returns an error unless the revision was made from the desired state, because the record of the return
+// claims that.
 func checkReturn(target *release.Release, desired model.Desired) error {
 	if target.Labels[model.LabelRevision] != strconv.Itoa(target.Version) || apply.DigestsIn(target.Labels) != apply.DigestsIn(model.DesiredLabels(desired)) {
 		return helmerr.New(helmerr.ErrStale, "revision %d, the target of the rollback, was not made from the desired release", target.Version)

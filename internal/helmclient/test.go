@@ -44,7 +44,7 @@ func (s *session) test(decision decide.Decision, desired model.Desired, options 
 	}
 	s.tests = testResults(tested.Hooks, began)
 	if errors.Is(helmerr.Classify(failure), helmerr.ErrUnreachable) {
-		// That tells nothing of the tests: they will run again.
+		// The error says nothing about the tests, so they will run again.
 		return failure
 	}
 	if tested.Labels == nil {
@@ -67,7 +67,8 @@ func (s *session) test(decision decide.Decision, desired model.Desired, options 
 	}
 }
 
-// saveTested saves how the tests of a revision ended if it is still the newest, deployed and as it was: tests may take long.
+// saveTested records the result of the tests if their revision is still the newest, deployed and unchanged: tests may
+// take long.
 func (s *session) saveTested(tested *release.Release) error {
 	s.storage.Refresh()
 	newest, err := s.config.Releases.Last(tested.Name)

@@ -22,9 +22,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// replaceable are the kinds whose objects may be deleted and made anew: all that they hold is in the manifest, or comes back
-// by itself. What the deletion of an object of any other kind destroys is not known: a custom resource may stand for a
-// database, a Namespace or a CustomResourceDefinition holds what others made.
+// replaceable are the kinds whose objects may be deleted and re-created: their content is in the manifest, or is
+// restored automatically. For other kinds it is unknown what a deletion destroys: a custom resource may represent a
+// database, and a Namespace or a CustomResourceDefinition holds objects of others.
 var replaceable = map[schema.GroupKind]bool{
 	{Kind: "ConfigMap"}:                                              true,
 	{Kind: "Secret"}:                                                 true,
@@ -47,8 +47,8 @@ var replaceable = map[schema.GroupKind]bool{
 // statefulSet is replaceable unless its claims go with it.
 var statefulSet = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
 
-// forceUpdate is the update that "force" asks for: Helm replaces objects as a whole, and those that the cluster refuses to
-// change even so are deleted and made anew.
+// forceUpdate is the update with the option force: Helm replaces whole objects, and objects that the cluster still
+// refuses to change are deleted and re-created.
 func (k *Client) forceUpdate(original, target kube.ResourceList) (*kube.Result, error) {
 	result, err := k.Client.Update(original, target, true)
 	if err == nil || !helmerr.Immutable.MatchString(err.Error()) {
@@ -69,9 +69,9 @@ func (k *Client) forceUpdate(original, target kube.ResourceList) (*kube.Result, 
 	return k.Client.Update(original, target, true)
 }
 
-// refusedAsImmutable returns those objects which the cluster refuses to change. Text is what it said about all of them;
-// each that it names is tried once more, without effect: there may be another one of the name. It is an error where one of
-// them is not to be deleted.
+// refusedAsImmutable returns the objects that the cluster refuses to change. Text is the error for all objects. Each
+// object that it names is updated once more as a dry run, because two objects may have the same name. The result is an
+// error if an object must not be deleted.
 func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube.ResourceList, error) {
 	var refused kube.ResourceList
 	for _, info := range target {
@@ -100,7 +100,7 @@ func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube
 	return refused, nil
 }
 
-// reasonToSpare says why an object must not be deleted and made anew, "" where it may.
+// reasonToSpare returns why an object must not be deleted and re-created, "" if it may be.
 func (k *Client) reasonToSpare(info *resource.Info) (string, error) {
 	kind := info.Mapping.GroupVersionKind.GroupKind()
 	if !replaceable[kind] {

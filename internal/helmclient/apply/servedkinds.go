@@ -32,7 +32,7 @@ type RecordedManifests struct {
 	mu sync.Mutex
 	// revisions holds the revisions of each manifest.
 	revisions map[string][]int
-	// except is a revision whose manifest is to be applied again.
+	// except is a revision whose manifest will be applied again.
 	except int
 }
 
@@ -92,7 +92,7 @@ func unknownKinds(err error) []schema.GroupVersionKind {
 	return unknown
 }
 
-// RefuseUnknown says which kinds the cluster does not serve.
+// RefuseUnknown returns an error with the kinds that the cluster does not serve.
 func (k *Client) RefuseUnknown(unknown []schema.GroupVersionKind) error {
 	var missing []string
 	for _, kind := range unknown {
@@ -137,8 +137,8 @@ func (k *Client) Serves(kind schema.GroupVersionKind) (bool, error) {
 	return slices.ContainsFunc(list.APIResources, func(resource metav1.APIResource) bool { return resource.Kind == kind.Kind }), nil
 }
 
-// buildServed builds what is recorded without the objects of kinds that the cluster no longer serves. Where it serves
-// the kind in another version, the object is taken for one of that version: it is the same object.
+// buildServed builds a recorded manifest without the objects of kinds that the cluster no longer serves. If the cluster
+// serves the kind in another version, the object is built in that version: it is the same object.
 func (k *Client) buildServed(manifest []byte) (kube.ResourceList, error) {
 	objects, err := DecodeManifest(manifest)
 	if err != nil {

@@ -88,7 +88,7 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	return resp, nil
 }
 
-// causeOf tells a deadline of this transport from the caller's own cancellation, which stays as it is.
+// causeOf distinguishes a deadline of this transport from a cancellation by the caller, which is returned unchanged.
 func causeOf(ctx, caller context.Context, err error) error {
 	if ctx.Err() == nil || caller.Err() != nil {
 		return err

@@ -22,8 +22,8 @@ func (d Decision) asked(request string) Decision {
 	return d
 }
 
-// TestDecideInterrupted holds that what was cut off is taken up at once, but not for ever: it may itself be what cuts the
-// connection, or ends the process, each time.
+// TestDecideInterrupted holds that what was cut off is taken up at once, but not for ever: it may itself be what cuts
+// the connection, or ends the process, each time.
 func TestDecideInterrupted(t *testing.T) {
 	t.Parallel()
 	good := helmtest.Record("deployed", 3, otherArtifact)

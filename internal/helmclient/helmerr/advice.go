@@ -8,7 +8,7 @@ import (
 	"regexp"
 )
 
-// advice tells what to do about refusals that no retry cures.
+// advice is what to do about errors that a retry does not resolve.
 var advice = []struct {
 	sign   *regexp.Regexp
 	advice string
@@ -36,6 +36,6 @@ func Explain(err error) error {
 	return err
 }
 
-// Immutable matches refusals that end only when the object is made anew.
+// Immutable matches errors that end only when the object is re-created.
 var Immutable = regexp.MustCompile(`is immutable|may not change once set|may not be changed in an update|cannot change roleRef|` +
 	`updates to statefulset spec for fields other than|updates to (parameters|provisioner|reclaimPolicy) are forbidden`)

@@ -151,7 +151,7 @@ func (s *Store) readAnswer(key string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(body, maxChunkAnswer+1))
 }
 
-// deleteChunks deletes the Secrets of a payload. A Secret that is gone is no error.
+// deleteChunks deletes the Secrets of a payload. It ignores Secrets that do not exist.
 func (s *Store) deleteChunks(record *splitRecord) error {
 	var group errgroup.Group
 	group.SetLimit(chunksAtOnce)
@@ -214,7 +214,7 @@ func (s *Store) Sweep(name string, now time.Time) (left int, err error) {
 	return left, err
 }
 
-// partUse tells whether a part is needed.
+// partUse is whether a part is needed.
 type partUse int
 
 const (
@@ -226,9 +226,9 @@ const (
 	partUnused
 )
 
-// useOf returns whether a part is needed; isOwn says that its payload is one that this action put, or whose record it
-// replaced or deleted. A record without the label may name a payload of its own revision: Helm before 3.13 drops the
-// label of a record that it writes.
+// useOf returns whether a part is needed. isOwn means that this action put the payload, or replaced or deleted its
+// record. A record without the label may name a payload of its own revision: Helm before 3.13 drops the label of a
+// record that it writes.
 func useOf(
 	part *metav1.PartialObjectMetadata, records []metav1.PartialObjectMetadata, isOwn bool, now time.Time,
 ) partUse {

@@ -35,7 +35,7 @@ type splitRecord struct {
 	content [sha256.Size]byte
 }
 
-// splitRecords is what an action knows of records that are split. The Store's mutex guards it.
+// splitRecords is what an action knows about split records. The Store's mutex guards it.
 type splitRecords struct {
 	// byKey holds the records whose payloads were read or written.
 	byKey map[string]*splitRecord
@@ -57,7 +57,7 @@ type splitRecords struct {
 	memory *PayloadMemory
 	held   int64
 	grown  bool
-	// left counts the payloads that could not be deleted, leftErr says why.
+	// left counts the payloads that could not be deleted; leftErr is the cause.
 	left    int
 	leftErr error
 }
@@ -98,8 +98,8 @@ func (s *Store) splitOf(key string) *splitRecord {
 	return s.split.byKey[key]
 }
 
-// notePointer keeps which pointer is under a key after a read, a write or a deletion: record, nil if there is none.
-// Before is the pointer that this action replaced or deleted, nil if there was none.
+// notePointer notes the pointer under a key after a read, a write or a deletion: record, nil if there is none. Before
+// is the pointer that this action replaced or deleted, nil if there was none.
 func (s *Store) notePointer(key string, record, before *splitRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,9 +160,9 @@ func (s *Store) payloadName(record *splitRecord) payload.Name {
 	return payload.Name{Namespace: s.namespace, Release: record.release, Revision: record.Revision, ID: record.ID}
 }
 
-// confirm returns the error of writing the pointer to a new payload, nil if the pointer is in the cluster all the same:
-// the connection may break after a write that was done, and the next try is then refused because of it. A payload that
-// a write may still come to name is not deleted by this action.
+// confirm returns the error of writing the pointer to a new payload, nil if the pointer is in the cluster nevertheless:
+// the connection may break after a successful write, and the repeated write is then rejected. This action does not
+// delete a payload that a pending write may still name.
 func (s *Store) confirm(key string, record *splitRecord, err error) error {
 	if err == nil || record == nil {
 		return err
@@ -351,7 +351,7 @@ func (s *Store) readPointer(key string) (secret *corev1.Secret, small *release.R
 	return secret, small, to, err
 }
 
-// readSecret reads the Secret of a record as it is now.
+// readSecret reads the current Secret of a record.
 func (s *Store) readSecret(key string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	err := s.client.Get().Namespace(s.namespace).Resource("secrets").Name(key).Do(context.Background()).Into(secret)
@@ -366,8 +366,8 @@ func (s *Store) readSecret(key string) (*corev1.Secret, error) {
 func (s *Store) KeepOldRecords() { s.split.keepsOld = true }
 
 // Finish ends an action on a release: it deletes the records whose deletion was deferred, payloads of this action that
-// no record names, and parts that crashes left behind. The next action deletes what cannot be deleted now; with isGone
-// there is none, and LeftBehind tells of it.
+// no record names, and parts that crashes left behind. The next action deletes what cannot be deleted now. With isGone
+// there is no next action, and LeftBehind reports the rest.
 func (s *Store) Finish(name string, now time.Time, isGone bool) {
 	defer s.Release()
 	s.mu.Lock()

@@ -65,7 +65,7 @@ func (a *lookupAnswers) answer(_ context.Context, data []byte) ([]byte, error) {
 // lookups returns clients to Helm's engine, in a task.
 type lookups struct {
 	work *sandbox.Work
-	// asks says whether the engine answers lookups.
+	// asks is whether the engine answers lookups.
 	asks bool
 }
 

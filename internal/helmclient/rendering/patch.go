@@ -33,7 +33,7 @@ var errNoYAML = errors.New("the patch is not valid YAML")
 
 // patch is a JSON patch, or one document of a strategic merge patch.
 type patch struct {
-	// name tells users which patch it is.
+	// name identifies the patch in errors.
 	name string
 	// matcher selects the objects. If it is nil, merge names its object.
 	matcher *inventory.Matcher

@@ -133,8 +133,8 @@ func (r *postRenderer) applyPatch(p *patch, objects []*renderedObject) ([]*rende
 	return kept, nil
 }
 
-// namespaceOf returns the namespace by which patches select an object. An object without one has that of the release, also
-// if its kind is not namespaced: the rendering does not know the kinds of the cluster.
+// namespaceOf returns the namespace by which patches select an object. An object without a namespace has that of the
+// release, even if its kind is cluster-scoped: rendering does not know the kinds of the cluster.
 func (r *postRenderer) namespaceOf(object *unstructured.Unstructured) string {
 	return cmp.Or(object.GetNamespace(), r.namespace)
 }
@@ -195,7 +195,7 @@ func (i ImageOverride) applyToContainers(value any) (changed bool) {
 	return changed
 }
 
-// imageVersion matches the text after the name of an image: a tag, a digest, both or neither. Bazel writes tags with
+// imageVersion matches the text after the name of an image: a tag, a digest, both or none. Bazel writes tags with
 // braces.
 var imageVersion = regexp.MustCompile(`^(:[\w.{}-]*)?(@[\w.:+-]*)?$`)
 

@@ -121,7 +121,7 @@ func (acceptingLoader) Load(string) (any, error) { return true, nil }
 // violationList holds the violated rules and their places, without duplicates.
 type violationList struct {
 	texts []string
-	// isCut says that there are more than maxViolationsKept.
+	// isCut means that there are more than maxViolationsKept.
 	isCut bool
 }
 

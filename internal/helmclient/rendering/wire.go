@@ -56,7 +56,7 @@ func decode(data []byte, into any) error {
 // wireHead is a chart without its files and subcharts.
 type wireHead struct {
 	Metadata *chart.Metadata
-	// EmptyDependencies says that the metadata has an empty list of dependencies. Helm treats nil differently.
+	// EmptyDependencies means that the metadata has an empty list of dependencies. Helm treats nil differently.
 	EmptyDependencies bool
 	Values            map[string]any
 	Schema            []byte
