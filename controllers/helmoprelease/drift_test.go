@@ -35,7 +35,7 @@ func TestUncomparableObjectsDoNotHoldUpTheOthers(t *testing.T) {
 			b := newDriftBench(t, 50, unserved)
 			status, reason, message := report.False, addonsv1.NoDriftReason, ""
 			if unserved > 0 {
-				status, reason, message = metav1Unknown, addonsv1.DriftCheckFailedReason, "does not know the kind"
+				status, reason, message = metav1Unknown, addonsv1.DriftCheckFailedReason, "does not serve the kind"
 			}
 			b.edit("c0")
 			if reads := b.pass(); reads != 50 || b.patches != 1 {
@@ -222,7 +222,7 @@ func TestForeignObjectIsNoFight(t *testing.T) {
 		b.p.differences = []drift.Difference{{Ref: b.refs[0], Paths: []string{"/metadata"}, Owner: "apps/other"}}
 		b.memory().Standing[b.refs[0]] = b.p.differences[0]
 		b.r.correctDrift(t.Context(), b.p, decide.Decision{})
-		b.want(report.True, addonsv1.DriftCorrectionFailedReason, "it belongs to release apps/other now")
+		b.want(report.True, addonsv1.DriftCorrectionFailedReason, "the object now belongs to release apps/other")
 		b.now = b.now.Add(driftmemory.Retry)
 	}
 }

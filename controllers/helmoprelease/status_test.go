@@ -88,7 +88,7 @@ func TestARollbackForHealthSaysWhatWasUnhealthy(t *testing.T) {
 	p := &releasePass{releaseScope: &releaseScope{release: release}}
 	reportWaiting(p, decide.Decision{
 		Action: model.ActionWait, State: model.StateRolledBack, Reason: decide.ReasonBackoff, FromRevision: 5,
-		Message: "The upgrade failed, and revision 5 is the return to what worked before.",
+		Message: "The upgrade failed, and revision 5 rolled it back.",
 	})
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	if ready.Reason != addonsv1.RolledBackReason {

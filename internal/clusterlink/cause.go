@@ -11,20 +11,21 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 )
 
-// Cause is why a Cluster does not answer, for people. It is empty where the network is at fault, which looks different from try to try.
+// Cause is why a Cluster does not respond, in words for people. It is empty for network errors, whose text differs
+// between attempts.
 type Cause string
 
 // Causes that only a person can remove.
 const (
 	// CauseLocal: the address is refused, see Options.RefuseLocal.
-	CauseLocal Cause = "the address in its kubeconfig is a loopback or link-local one, or one of the cloud's own, to which the manager does not " +
-		"connect unless it is started with --allow-local-addresses"
+	CauseLocal Cause = "the kubeconfig has a loopback, link-local or cloud-internal address, to which the manager " +
+		"connects only if it is started with --allow-local-addresses"
 	// CauseCredentials: the API server answers 401.
-	CauseCredentials Cause = "the API server does not accept the credentials of the kubeconfig"
+	CauseCredentials Cause = "the API server rejects the credentials in the kubeconfig"
 	// CauseCertificate: the certificate of the API server is not trusted, or is for another name.
-	CauseCertificate Cause = "the certificate of the API server is not one that the kubeconfig trusts for this address"
+	CauseCertificate Cause = "the kubeconfig does not trust the certificate of the API server for this address"
 	// CauseName: the name of the host does not exist.
-	CauseName Cause = "the host name in the kubeconfig does not exist"
+	CauseName Cause = "the host name in the kubeconfig cannot be resolved"
 )
 
 // causeOf is the cause of a failed try.

@@ -27,18 +27,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Management is what the management cluster is called where Clusters are. No Cluster has that key: they all have a namespace.
+// Management is the key of the management cluster among the keys of Clusters. No Cluster has this key, because all have
+// a namespace.
 var Management = client.ObjectKey{Name: "management-cluster"}
 
 // kubeconfigReadTimeout bounds the read of a kubeconfig, which comes from a cache.
 const kubeconfigReadTimeout = 5 * time.Second
 
-// ErrNotConnected is wrapped by errors that say that there is no link to a Cluster.
-var ErrNotConnected = errors.New("there is no connection to the Cluster")
+// ErrNotConnected is wrapped by the errors for a Cluster without a link.
+var ErrNotConnected = errors.New("not connected to the Cluster")
 
-// ErrNotTried is an ErrNotConnected that says nothing of the Cluster: it was not tried yet, for example because the manager has just
-// started or the kubeconfig was just replaced.
-var ErrNotTried = fmt.Errorf("%w, which was not tried yet", ErrNotConnected)
+// ErrNotTried is an ErrNotConnected for a Cluster to which no connection was tried yet, for example because the manager
+// just started or the kubeconfig was just replaced. It does not mean that the Cluster is unreachable.
+var ErrNotTried = fmt.Errorf("%w: the first connection attempt has not ended yet", ErrNotConnected)
 
 // State is how a Cluster has answered.
 type State struct {
@@ -52,8 +53,8 @@ type State struct {
 	Cause Cause
 }
 
-// IsSilent tells whether a Cluster has not answered twice in a row. One failure may be a lost packet or an API server
-// that is restarted.
+// IsSilent reports whether a Cluster did not respond twice in a row. A single failure may be a lost packet or a restart
+// of the API server.
 func (s State) IsSilent() bool { return s.Failures >= silentFailures }
 
 // Options of Links.
@@ -62,13 +63,13 @@ type Options struct {
 	Clusters client.Reader
 	// Kubeconfigs reads the Secrets with the kubeconfigs. Where it refuses one, it fills the Secret all the same.
 	Kubeconfigs client.Reader
-	// UserAgent is what API servers are told.
+	// UserAgent is the user agent of all requests.
 	UserAgent string
-	// Management is how the management cluster itself is reached; nil if it is not to be. It is not probed: while it does not answer,
-	// its manager has nothing to do.
+	// Management is the config of the management cluster; nil disables it. It is not probed: while it does not respond,
+	// its manager cannot do anything.
 	Management *rest.Config
-	// RefuseLocal refuses API servers, and proxies of kubeconfigs, at loopback, link-local and unspecified addresses: a person who can write
-	// a kubeconfig must not make the manager connect to its own machine.
+	// RefuseLocal rejects API servers, and proxies of kubeconfigs, at loopback, link-local and unspecified addresses: the
+	// author of a kubeconfig must not make the manager connect to its own machine.
 	RefuseLocal bool
 }
 
@@ -91,9 +92,9 @@ type Links struct {
 
 // link is the way to one Cluster. The lock of Links guards it.
 type link struct {
-	// origin is what the link is, or was to be, made from.
+	// origin is the source of the link, or of the attempt to make it.
 	origin origin
-	// made is what was made from it, nil if nothing was yet; it stays while the link is down.
+	// made is the config made from origin, nil if there is none yet; it stays while the link is down.
 	made *rest.Config
 	// config and client are nil while the link is down.
 	config *rest.Config
@@ -103,7 +104,8 @@ type link struct {
 	unreadSince time.Time
 }
 
-// isUnread tells whether it is not known if there is a kubeconfig, and not for so long that people have to know.
+// isUnread reports whether the existence of a kubeconfig is unknown, and only for such a short time that no error is
+// reported.
 func (k *link) isUnread(found kubeconfig, now time.Time) bool {
 	if !found.isUnread() {
 		k.unreadSince = time.Time{}
@@ -115,14 +117,14 @@ func (k *link) isUnread(found kubeconfig, now time.Time) bool {
 	return now.Sub(k.unreadSince) < unreadPatience
 }
 
-// origin is what a link is made from.
+// origin is the source of a link.
 type origin struct {
-	// cluster is the UID of the Cluster: one that is created anew under the same name is another.
+	// cluster is the UID of the Cluster, which distinguishes a re-created Cluster.
 	cluster    types.UID
 	kubeconfig [sha256.Size]byte
 }
 
-// listener is a controller that hears when links go up and down, and when a Cluster falls silent.
+// listener is a controller that is notified when links go up and down, and when a Cluster becomes silent.
 type listener struct {
 	handler handler.EventHandler
 	// queue is nil until the controller has begun.
@@ -134,8 +136,9 @@ func New(options Options) *Links {
 	return &Links{options: options, now: time.Now, silentSpread: silentSpread, probe: askVersion, links: map[client.ObjectKey]*link{}}
 }
 
-// GetRESTConfig returns how to reach a Cluster. It must be copied before it is changed. The error wraps ErrNotConnected, or
-// ErrNotTried: who asked State for that instead, a moment later, would take a link that was made in between for one that is down.
+// GetRESTConfig returns the config of a Cluster. Copy it before you change it. The error wraps ErrNotConnected or
+// ErrNotTried. Do not call State instead to distinguish the two: a link that was made in between would look like one
+// that is down.
 func (l *Links) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*rest.Config, error) {
 	if cluster == Management && l.options.Management != nil {
 		return l.options.Management, nil
@@ -162,9 +165,9 @@ func (l *Links) State(cluster client.ObjectKey) State {
 	return State{}
 }
 
-// Source returns a source of requests for one controller: what a Cluster is mapped to whenever the link to it goes up
-// or down, and when the Cluster falls silent, see State.IsSilent, or answers again. The requests for one that falls silent
-// come within silentSpread.
+// Source returns a source of requests for one controller. It maps a Cluster to requests when its link goes up or down,
+// and when the Cluster becomes silent, see State.IsSilent, or responds again. The requests for a silent Cluster are
+// spread over silentSpread.
 func (l *Links) Source(requests handler.MapFunc) source.Source {
 	heard := &listener{handler: handler.EnqueueRequestsFromMapFunc(requests)}
 	l.mu.Lock()
@@ -187,8 +190,8 @@ type spreadQueue struct {
 // Add implements workqueue.TypedInterface.
 func (q spreadQueue) Add(request ctrl.Request) { q.AddAfter(request, rand.N(q.within+1)) }
 
-// tell says that a link went up or down, or that a Cluster fell silent or answers again. A controller that has not begun
-// yet looks at everything when it does.
+// tell notifies the listeners that a link went up or down, or that a Cluster became silent or responds again. It skips
+// controllers that have not started: they reconcile everything at their start.
 func (l *Links) tell(ctx context.Context, cluster client.Object, isSilent bool) {
 	l.mu.RLock()
 	listeners := make([]listener, 0, len(l.listeners))
@@ -207,16 +210,16 @@ func (l *Links) tell(ctx context.Context, cluster client.Object, isSilent bool) 
 	}
 }
 
-// kubeconfig is what a link to a Cluster would be made from.
+// kubeconfig is the source of a link to a Cluster.
 type kubeconfig struct {
 	origin origin
-	// data is empty if there is none.
+	// data is empty if there is no kubeconfig.
 	data []byte
-	// err tells why it must not be used, or is not there.
+	// err is why the kubeconfig is missing or must not be used.
 	err error
 }
 
-// isUnread tells whether it is not known if there is one.
+// isUnread reports whether the existence of a kubeconfig is unknown.
 func (k kubeconfig) isUnread() bool {
 	return len(k.data) == 0 && k.err != nil && !apierrors.IsNotFound(k.err)
 }
@@ -226,7 +229,7 @@ func (l *Links) find(ctx context.Context, cluster client.Object) kubeconfig {
 	ctx, cancel := context.WithTimeout(ctx, kubeconfigReadTimeout)
 	defer cancel()
 	stored := &corev1.Secret{}
-	// One that is refused counts, too: what it replaces must not be used any longer. It is only read, with every probe.
+	// A rejected kubeconfig counts, too: the one it replaces must not be used any longer. Each probe reads it again.
 	err := l.options.Kubeconfigs.Get(ctx, client.ObjectKey{
 		Namespace: cluster.GetNamespace(), Name: secret.Name(cluster.GetName(), secret.Kubeconfig),
 	}, stored, client.UnsafeDisableDeepCopy)
@@ -249,7 +252,7 @@ func (k *link) downLocked() {
 	if k.config == nil {
 		return
 	}
-	// The client's own method does not look behind what is wrapped around the transport.
+	// The client's own method does not unwrap transports.
 	utilnet.CloseIdleConnectionsFor(k.config.Transport)
 	k.config, k.client = nil, nil
 	connected.Dec()

@@ -145,8 +145,8 @@ func (f *fleet) write(token string) {
 	}
 }
 
-// look has the Cluster looked at and wants the link to be up with a token, or down if that is empty; whether that is told; and
-// about when it is looked at next.
+// look has the Cluster looked at and wants the link to be up with a token, or down if that is empty; whether that is
+// told; and about when it is looked at next.
 func (f *fleet) look(what, token string, told bool, next time.Duration) {
 	f.Helper()
 	result, err := f.links.Reconcile(f.Context(), ctrl.Request{NamespacedName: one})
@@ -321,8 +321,8 @@ func (u unread) Get(context.Context, client.ObjectKey, client.Object, ...client.
 	return u.err
 }
 
-// TestUnreadKubeconfigIsNoFailure holds that nothing is said against a Cluster as long as the manager itself cannot read its kubeconfig, as
-// it is while the cache of kubeconfigs is yet to be filled.
+// TestUnreadKubeconfigIsNoFailure holds that nothing is said against a Cluster as long as the manager itself cannot
+// read its kubeconfig, as it is while the cache of kubeconfigs is yet to be filled.
 func TestUnreadKubeconfigIsNoFailure(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
@@ -350,7 +350,8 @@ func TestUnreadKubeconfigIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestKubeconfigThatStaysUnreadIsAFailure holds that a manager which lacks a right says so of the Clusters in time, and goes on when it has it.
+// TestKubeconfigThatStaysUnreadIsAFailure holds that a manager which lacks a right says so of the Clusters in time, and
+// goes on when it has it.
 func TestKubeconfigThatStaysUnreadIsAFailure(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

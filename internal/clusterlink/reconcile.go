@@ -30,29 +30,32 @@ const (
 	probeInterval, probeTimeout = 10 * time.Second, 5 * time.Second
 	// maxVersionBytes is how much of an answer is waited for.
 	maxVersionBytes = 4 << 10
-	// silentFailures is how many probes in a row may fail before the Cluster counts as silent, confirmInterval when it
-	// is asked again after the first, and silentSpread within what time the releases of a silent Cluster hear of that:
-	// each makes a write.
+	// silentFailures is how many successive failed probes make a Cluster silent. confirmInterval is the interval after the
+	// first failure. Notifications for the releases of a silent Cluster are spread over silentSpread, because each causes
+	// a write.
 	silentFailures, confirmInterval, silentSpread = 2, 5 * time.Second, 5 * time.Second
 	// maxFailures is how many probes in a row may fail before the link is down.
 	maxFailures = 5
-	// firstRetry is when a link that could not be made is tried again, then twice as late each time up to retryInterval, and
-	// every slowRetryInterval from slowAfter failures on: each try at an API server that does not answer holds a worker.
+	// firstRetry is the wait after a first failed attempt to make a link; it doubles with each failure up to
+	// retryInterval. From slowAfter failures on it is slowRetryInterval, because an attempt at an unreachable API server
+	// occupies a worker.
 	firstRetry, retryInterval, slowRetryInterval, slowAfter = 3 * time.Second, 30 * time.Second, time.Minute, 10
-	// unreadPatience is for how long nothing is said of a kubeconfig that the manager cannot read, for want of a right for example.
+	// unreadPatience is how long no error is reported while the manager cannot read a kubeconfig, for example without a
+	// permission.
 	unreadPatience = 2 * time.Minute
 	// readRetry is when a Cluster is read again that could not be.
 	readRetry = 10 * time.Second
 	// configTimeout is the timeout of the configs that are given out.
 	configTimeout = 10 * time.Second
-	// probePriority is that of probes and first retries in the queue: new Clusters, and those whose kubeconfig changed, come before them.
-	// Those that go on failing come last, with failingPriority: where a whole region is dark, each try holds a worker until its time is over.
+	// probePriority is the priority of probes and first retries in the queue: new Clusters and replaced kubeconfigs come
+	// first. Further retries come last, with failingPriority: during the outage of a whole region, each occupies a worker
+	// until its timeout.
 	probePriority, failingPriority = -200, -300
 	// failing is the number of failures in a row from which on a Cluster comes last.
 	failing = 3
 )
 
-var errUnauthorized = errors.New("the API server does not accept the credentials of the kubeconfig")
+var errUnauthorized = errors.New("the API server rejects the credentials in the kubeconfig")
 
 // Reconcile looks at one Cluster: it makes, probes or ends the link to it.
 func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -94,7 +97,7 @@ func after(wait time.Duration, failures int) ctrl.Result {
 	return ctrl.Result{RequeueAfter: wait - wait/10 + rand.N(wait/5+1), Priority: &priority}
 }
 
-// isSet tells whether a field of a Cluster's status.initialization is true.
+// isSet reports whether a field of a Cluster's status.initialization is true.
 func isSet(cluster *unstructured.Unstructured, field string) bool {
 	set, _, _ := unstructured.NestedBool(cluster.Object, "status", "initialization", field)
 	return set
@@ -112,8 +115,7 @@ func (l *Links) of(cluster client.ObjectKey) *link {
 	return known
 }
 
-// follow ends a link that was made from something else than is there now, and reports whether it did. Without a kubeconfig
-// there is nothing better than what is there.
+// follow ends a link if its source has changed, and reports whether it did. Without a kubeconfig it keeps the link.
 func (l *Links) follow(known *link, found kubeconfig) bool {
 	if len(found.data) == 0 || found.origin == known.origin {
 		return false
@@ -121,7 +123,7 @@ func (l *Links) follow(known *link, found kubeconfig) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known.downLocked()
-	// What failed before says nothing of this one.
+	// Failures of the previous source do not count for the new one.
 	known.origin, known.made, known.state = found.origin, nil, State{}
 	return true
 }
@@ -163,8 +165,9 @@ func (k *link) retryInterval() time.Duration {
 func (l *Links) connect(ctx context.Context, known *link, found kubeconfig) {
 	log := ctrl.LoggerFrom(ctx)
 	if known.isUnread(found, l.now()) {
-		// The manager has just begun, or is in trouble itself. That says nothing of the Cluster, so it does not count as tried.
-		log.V(1).Info("Cannot read the kubeconfig; it is tried again", "why", found.err.Error())
+		// The manager has just started, or has a problem itself. This says nothing about the Cluster, so it does not count as
+		// an attempt.
+		log.V(1).Info("Cannot read the kubeconfig; retrying", "reason", found.err.Error())
 		return
 	}
 	began := l.now()
@@ -179,7 +182,7 @@ func (l *Links) connect(ctx context.Context, known *link, found kubeconfig) {
 	known.triedLocked(l.now(), err)
 	if err != nil {
 		if known.state.Failures == 1 {
-			log.Info("Cannot connect to the Cluster; it is tried again", "why", err.Error())
+			log.Info("Cannot connect to the Cluster; retrying", "reason", err.Error())
 		}
 		return
 	}
@@ -187,8 +190,8 @@ func (l *Links) connect(ctx context.Context, known *link, found kubeconfig) {
 	log.V(2).Info("Connected to the Cluster", "duration", l.now().Sub(began))
 }
 
-// try probes an API server that there is no link to. After a failure the next try makes another connection: behind the address there may
-// be servers that are well.
+// try probes an API server without a link. The next attempt after a failure uses another connection, because the
+// address may lead to several servers, some of them healthy.
 func (l *Links) try(ctx context.Context, host *http.Client, config *rest.Config) error {
 	err := l.probe(ctx, host, config)
 	if err != nil {
@@ -210,12 +213,12 @@ func (l *Links) prepare(known *link, found kubeconfig) (*rest.Config, error) {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	if why := safeconfig.Refusal(config); why != "" {
-		return nil, fmt.Errorf("using the kubeconfig: %s", why)
+		return nil, fmt.Errorf("kubeconfig not accepted: %s", why)
 	}
 	config.UserAgent, config.Timeout = l.options.UserAgent, configTimeout
 	made, err := wayTo(config, l.options.RefuseLocal)
 	if err != nil {
-		return nil, fmt.Errorf("using the kubeconfig: %w", err)
+		return nil, fmt.Errorf("kubeconfig not accepted: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,7 +235,7 @@ func (l *Links) probed(ctx context.Context, known *link, err error) bool {
 	if !refused && known.state.Failures < maxFailures {
 		return false
 	}
-	ctrl.LoggerFrom(ctx).Info("The connection to the Cluster is down; it is tried again", "why", err.Error())
+	ctrl.LoggerFrom(ctx).Info("Lost the connection to the Cluster; retrying", "reason", err.Error())
 	known.downLocked()
 	if refused {
 		known.state.LastTry = time.Time{}
@@ -252,8 +255,8 @@ func (k *link) triedLocked(now time.Time, err error) {
 	probes.WithLabelValues("success").Inc()
 }
 
-// askVersion asks an API server for its version, the smallest answer that everybody may have and for which credentials are checked. One
-// that says that this user may not read that, or not now, is well.
+// askVersion asks an API server for its version, the smallest resource that all users may read and that requires valid
+// credentials. A server that responds that the user may not read it, or not now, is healthy.
 func askVersion(ctx context.Context, host *http.Client, config *rest.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -280,6 +283,6 @@ func askVersion(ctx context.Context, host *http.Client, config *rest.Config) err
 	case http.StatusUnauthorized:
 		return errUnauthorized
 	default:
-		return fmt.Errorf("the API server answered %s", resp.Status)
+		return fmt.Errorf("the API server responded with %s", resp.Status)
 	}
 }

@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// workers is how many Clusters are looked after at the same time. One that does not answer holds a worker for probeTimeout, half of the
-// interval in which it is asked: so 400 that fall silent together are found out in the same time as one. Workers that have nothing to do
-// cost some kilobytes each.
+// workers is how many Clusters are probed at the same time. A Cluster that does not respond occupies a worker for
+// probeTimeout, half of the probe interval. So 400 Clusters that fail together are detected as fast as one. An idle
+// worker takes some kilobytes.
 const workers = 200
 
 const kubeconfigSuffix = "-" + string(secret.Kubeconfig)
@@ -39,7 +39,7 @@ func (l *Links) SetupWithManager(mgr ctrl.Manager) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(l)
 	if err != nil {
-		return fmt.Errorf("setting up the controller of connections: %w", err)
+		return fmt.Errorf("setting up the connection controller: %w", err)
 	}
 	return nil
 }
@@ -80,8 +80,8 @@ func (l *Links) kubeconfigChanged(before, after any) {
 	}
 }
 
-// SlimSecret is a transform for the cache of Secrets that belong to Clusters. It keeps the kubeconfigs, and of the others, which are
-// the keys of authorities for example, the metadata.
+// SlimSecret is a transform for the cache of Secrets that belong to Clusters. It keeps kubeconfigs, and only the
+// metadata of other Secrets, for example of certificate authorities.
 func SlimSecret(obj any) (any, error) {
 	s, ok := obj.(*corev1.Secret)
 	if !ok {

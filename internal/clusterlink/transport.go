@@ -26,16 +26,16 @@ const (
 	maxIdlePerHost = 25
 )
 
-// roads are the two ways to one API server. A connection keeps the largest buffers that it ever needed: TLS for a record, HTTP/2 for
-// a frame, 16 kB each and more after a single large answer. So what goes on for ever, and is small, has a connection of its own,
-// which stays small; the other one ends soon after an action.
+// roads are the two connections to one API server. A connection keeps the largest buffers that it ever needed: 16 kB
+// each for TLS records and HTTP/2 frames, and more after a single large response. So long-lived, small responses have a
+// connection of their own, which stays small. The other one closes soon after an action.
 type roads struct {
 	// steady is for probes, watches and reads of metadata, busy for everything else.
 	steady, busy *http.Transport
 }
 
-// newRoads returns the ways to the API server of a config, without what tells who asks. It sends no request. With refuseLocal, neither
-// the API server nor a proxy of the config is at an address of this machine.
+// newRoads returns the connections to the API server of a config, without credentials. It sends no request. With
+// refuseLocal, it rejects API servers and proxies at addresses of this machine.
 func newRoads(settings *clienttransport.Config, refuseLocal bool) (*roads, error) {
 	secured, err := clienttransport.TLSConfigFor(settings)
 	if err != nil {
@@ -59,8 +59,8 @@ func newRoads(settings *clienttransport.Config, refuseLocal bool) (*roads, error
 	return r, nil
 }
 
-// newRoad returns what client-go makes of a config, but for the tables of headers: those of answers are new each time, and would be
-// remembered by the kilobyte to spare some bytes.
+// newRoad returns client-go's transport for a config, without header compression tables: the headers of responses
+// always differ, so the tables would cost kilobytes to save some bytes.
 func newRoad(settings *clienttransport.Config, secured *tls.Config, refuseLocal bool) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
 	guard := &dialguard.Guard{Dialer: dialer, Refuse: dialguard.IsLocal}
@@ -90,13 +90,13 @@ func (r *roads) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.busy.RoundTrip(req)
 }
 
-// CloseIdleConnections ends what nobody uses.
+// CloseIdleConnections closes unused connections.
 func (r *roads) CloseIdleConnections() {
 	r.steady.CloseIdleConnections()
 	r.busy.CloseIdleConnections()
 }
 
-// isSmall reports whether what is asked for comes in small pieces: a probe, a watch or metadata.
+// isSmall reports whether the response comes in small pieces: a probe, a watch or metadata.
 func isSmall(req *http.Request) bool {
 	if req.Method != http.MethodGet || req.Body != nil && req.Body != http.NoBody {
 		return false
@@ -105,8 +105,8 @@ func isSmall(req *http.Request) bool {
 	return accept == "" || strings.Contains(accept, "as=PartialObjectMetadata") || strings.Contains(req.URL.RawQuery, "watch=true")
 }
 
-// wayTo returns a config by which requests go where those by another config go, as whom it says. All about TLS and credentials is in its
-// transport: the texts of a kubeconfig are not kept.
+// wayTo returns a config that sends requests to the same server with the same identity as another config. TLS and
+// credentials are in its transport: the texts of the kubeconfig are not kept.
 func wayTo(config *rest.Config, refuseLocal bool) (*rest.Config, error) {
 	url, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

@@ -116,7 +116,8 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// TestLargeAnswersHaveAConnectionOfTheirOwn holds that a connection which has grown with an answer ends, and that it costs no full handshake.
+// TestLargeAnswersHaveAConnectionOfTheirOwn holds that a connection which has grown with an answer ends, and that it
+// costs no full handshake.
 func TestLargeAnswersHaveAConnectionOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
@@ -157,7 +158,8 @@ func TestALinkThatEndsClosesItsConnections(t *testing.T) {
 	eventually(t, "the connection ends", func() bool { return !server.isOpen(address) })
 }
 
-// TestAFailedTryEndsItsConnection holds that an API server which answers with failures only is not the only one that is tried.
+// TestAFailedTryEndsItsConnection holds that an API server which answers with failures only is not the only one that is
+// tried.
 func TestAFailedTryEndsItsConnection(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)

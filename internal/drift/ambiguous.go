@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// listKeys are the fields that tell the elements of lists apart, for the lists whose strategic merge key does not: ports
-// of both protocols have the same number, and a variable may be given twice.
+// listKeys are the fields that identify the elements of lists whose strategic merge key does not: ports of both
+// protocols can have the same number, and an environment variable can occur twice.
 var listKeys = map[string][]string{
 	"ports":                     {"port", "containerPort", "protocol"},
 	"env":                       {"name"},
@@ -28,7 +28,7 @@ var mergeKeys = map[string][]string{
 	"topologySpreadConstraints": {"topologyKey"},
 }
 
-// keyDefaults are what the API server sets if a key is not given.
+// keyDefaults are the defaults that the API server sets for absent keys.
 var keyDefaults = map[string]string{"protocol": "TCP"}
 
 // podSpecs are where the kinds of Kubernetes have the specification of a pod.
@@ -44,19 +44,19 @@ var podSpecs = map[string][]string{
 	"PodTemplate":           {"template", "spec"},
 }
 
-// ambiguousList is a list of the wanted object, two of whose elements have the same merge key, there or in the cluster. A
-// strategic merge cannot tell them apart.
+// ambiguousList is a list of the desired object with two elements of the same merge key, in the manifest or in the
+// cluster. A strategic merge cannot distinguish them.
 type ambiguousList struct {
 	// path leads to the map that has the list, or that has the container that has it.
 	path []string
 	// containers and container name the container, in a list by this name; both are empty if the list is in no container.
 	containers, container string
-	// field is the name of the list, merged what is to be in it.
+	// field is the name of the list, merged its desired content.
 	field  string
 	merged []any
 }
 
-// ambiguousLists returns those of an object of a built-in kind, merged with what is in the cluster.
+// ambiguousLists returns the ambiguous lists of an object of a built-in kind, merged with the lists in the cluster.
 func ambiguousLists(kind string, wanted, live map[string]any) []ambiguousList {
 	if kind == "Service" {
 		path := []string{"spec"}
@@ -80,7 +80,7 @@ func ambiguousLists(kind string, wanted, live map[string]any) []ambiguousList {
 	return found
 }
 
-// findAmbiguous appends the ambiguous ones of some lists of a map; at tells where the map is.
+// findAmbiguous appends the ambiguous ones among some lists of a map; at is the place of the map.
 func findAmbiguous(found []ambiguousList, at ambiguousList, wanted, live map[string]any, fields ...string) []ambiguousList {
 	for _, field := range fields {
 		wantedList, _ := wanted[field].([]any)
@@ -105,7 +105,7 @@ func (l ambiguousList) put(merged map[string]any) {
 	}
 }
 
-// named returns the map of a list by its name, nil if there is none.
+// named returns the map with a name in a list, nil if there is none.
 func named(list any, name string) map[string]any {
 	elements, _ := list.([]any)
 	for _, element := range elements {
@@ -116,7 +116,7 @@ func named(list any, name string) map[string]any {
 	return nil
 }
 
-// repeats tells whether two elements of a list have the same merge key.
+// repeats reports whether two elements of a list have the same merge key.
 func repeats(list []any, field string) bool {
 	seen := map[string]struct{}{}
 	for _, element := range list {
@@ -129,7 +129,7 @@ func repeats(list []any, field string) bool {
 	return false
 }
 
-// identityOf returns what tells an element apart from others.
+// identityOf returns the identity of an element within its list.
 func identityOf(element any, keys []string) string {
 	fields, _ := element.(map[string]any)
 	var identity strings.Builder
@@ -143,8 +143,9 @@ func identityOf(element any, keys []string) string {
 	return identity.String()
 }
 
-// mergeLists lays wanted elements over live ones, the n-th of an identity over the n-th. Elements that others added stay.
-// The order is that of the live ones; if any is missing there, that of the wanted ones, and the others follow.
+// mergeLists merges desired elements over live ones, the n-th of an identity over the n-th. Elements that others added
+// stay. The order is that of the live elements. If any desired element is missing there, it is the desired order,
+// followed by the others.
 func mergeLists(wanted, live []any, keys []string) []any {
 	places := map[string][]int{}
 	for i, element := range live {
@@ -177,7 +178,7 @@ func mergeLists(wanted, live []any, keys []string) []any {
 	return inWantedOrder
 }
 
-// layOver returns base with all that over says; lists are replaced.
+// layOver returns base with the fields of over set; it replaces lists.
 func layOver(base, over any) any {
 	baseMap, isMap := base.(map[string]any)
 	overMap, alsoMap := over.(map[string]any)

@@ -29,8 +29,8 @@ const (
 	maxUnanswered = 3
 )
 
-// Comparison is what came of a comparison. What it names nowhere was not come to: the time was up, or the cluster did not
-// answer. References are those of the manifest.
+// Comparison is the result of a comparison. Objects that it does not mention were not compared, because the time was up
+// or the cluster did not respond. References are those of the manifest.
 type Comparison struct {
 	// Differences are the objects that differ, in the order of the manifest.
 	Differences []Difference
@@ -40,16 +40,16 @@ type Comparison struct {
 	Failed []*ObjectError
 }
 
-// Compare compares objects of a release's manifest with what is in the cluster. manifest may be a part of the release's
-// objects; it is not changed. Objects that are being deleted are left out.
+// Compare compares objects of a release's manifest with the cluster. manifest may be a part of the release's objects;
+// it is not changed. Objects that are being deleted are skipped.
 //
-// One object's error does not hold up the others. For two thirds of the time that ctx leaves, objects are begun with, in the
-// order of the manifest; those that were begun with have the rest. The error tells that nothing
-// could be compared at all.
+// The error of one object does not delay the others. During two thirds of the time that ctx leaves, Compare starts
+// objects in the order of the manifest; started objects may use the rest. It returns an error if nothing could be
+// compared at all.
 func Compare(ctx context.Context, c Cluster, release Release, rules *Rules, manifest []*unstructured.Unstructured) (Comparison, error) {
 	client, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
-		return Comparison{}, fmt.Errorf("connect: %w", err)
+		return Comparison{}, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	run := &comparison{client: client, mapper: c.Mapper, release: release, rules: rules}
 	begin := ctx
@@ -84,7 +84,7 @@ type comparison struct {
 	unanswered atomic.Int32
 }
 
-// outcome is what came of one object; the zero value is that it was not come to.
+// outcome is the result for one object; the zero value means that the object was not compared.
 type outcome struct {
 	compared   bool
 	difference *Difference
@@ -112,7 +112,7 @@ func collect(manifest []*unstructured.Unstructured, results []outcome) Compariso
 func (c *comparison) one(ctx context.Context, obj *unstructured.Unstructured) outcome {
 	difference, err := c.compare(ctx, obj)
 	if isStale(err) {
-		// It changed, went or was created anew between the two requests.
+		// The object was changed, deleted or re-created between the two requests.
 		difference, err = c.compare(ctx, obj)
 	}
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *comparison) compare(ctx context.Context, obj *unstructured.Unstructured
 // resolve returns an own copy of the object as Helm sends it, and its place in the API. It completes ref.
 func (c *comparison) resolve(obj *unstructured.Unstructured, ref *inventory.Ref) (*unstructured.Unstructured, dynamic.ResourceInterface, error) {
 	if ref.Name == "" {
-		return nil, nil, errors.New("it has no name: what cannot be found again cannot be compared")
+		return nil, nil, errors.New("the object has no name and cannot be compared")
 	}
 	mapping, err := c.mapper.RESTMapping(ref.GroupVersionKind().GroupKind(), ref.Version)
 	if err != nil {
@@ -201,7 +201,7 @@ func compareLive(ctx context.Context, resource dynamic.ResourceInterface, ref in
 	var paths [][]string
 	switch {
 	case apierrors.IsInvalid(err) && !isStale(err):
-		// What the manifest says cannot be reached from what is there: that is a difference, too.
+		// The live object cannot be changed to match the manifest: that is a difference, too.
 		difference.Refused = describe(ref, err)
 		paths = changedPaths(live.Object, wanted)
 	case err != nil:
@@ -215,7 +215,7 @@ func compareLive(ctx context.Context, resource dynamic.ResourceInterface, ref in
 	return difference, nil
 }
 
-// patch is what is sent to the API server.
+// patch is the patch for the API server.
 type patch struct {
 	kind types.PatchType
 	data []byte

@@ -13,12 +13,12 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Correct puts right one difference that [Compare] found, by one request: it creates what is missing and patches only
-// what differs. It does not delete, and it does not touch an object that was deleted or created anew since: that is a
-// conflict, as apierrors.IsConflict tells, and wants a new comparison. The error is an [*ObjectError].
+// Correct corrects one difference that [Compare] found, with one request: it creates a missing object, or patches only
+// the differing fields. It does not delete. If the object was deleted or re-created since, the error is a conflict, see
+// apierrors.IsConflict, and the caller must compare again. The error is an [*ObjectError].
 func Correct(ctx context.Context, c Cluster, d Difference) error {
 	if d.Owner != "" {
-		return &ObjectError{Ref: d.Ref, Err: fmt.Errorf("it belongs to release %s now and is left alone", d.Owner)}
+		return &ObjectError{Ref: d.Ref, Err: fmt.Errorf("not corrected: the object now belongs to release %s", d.Owner)}
 	}
 	if d.Refused != nil {
 		return d.Refused
@@ -32,7 +32,7 @@ func Correct(ctx context.Context, c Cluster, d Difference) error {
 func correct(ctx context.Context, c Cluster, d Difference) error {
 	client, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	mapping, err := c.Mapper.RESTMapping(d.Ref.GroupVersionKind().GroupKind(), d.Ref.Version)
 	if err != nil {
@@ -48,10 +48,10 @@ func correct(ctx context.Context, c Cluster, d Difference) error {
 		_, err = resource.Patch(ctx, d.Ref.Name, d.patchType, d.patch, metav1.PatchOptions{FieldManager: fieldManager})
 		stale = isStale(err)
 	default:
-		return errors.New("the difference does not come from a comparison")
+		return errors.New("the difference was not returned by a comparison")
 	}
 	if stale {
-		return apierrors.NewConflict(mapping.Resource.GroupResource(), d.Ref.Name, errors.New("it changed since it was compared"))
+		return apierrors.NewConflict(mapping.Resource.GroupResource(), d.Ref.Name, errors.New("the object changed after it was compared"))
 	}
 	return err
 }

@@ -32,17 +32,17 @@ var serverFields = []string{
 	"resourceVersion", "selfLink", "uid",
 }
 
-// newDesired returns a copy of a manifest's object as Helm sends it to the API server: in its namespace, and marked with
-// the release.
+// newDesired returns a copy of a manifest's object as Helm sends it to the API server: with its namespace and the
+// labels and annotations of the release.
 func newDesired(obj *unstructured.Unstructured, namespace string, release Release) (*unstructured.Unstructured, error) {
 	// Not DeepCopy, which panics on types that JSON does not know.
 	data, err := json.Marshal(obj.Object)
 	if err != nil {
-		return nil, errors.New("the manifest cannot be written as JSON")
+		return nil, errors.New("the manifest cannot be encoded as JSON")
 	}
 	desired := &unstructured.Unstructured{}
 	if err := json.Unmarshal(data, &desired.Object); err != nil {
-		return nil, errors.New("the manifest cannot be read as JSON")
+		return nil, errors.New("the manifest cannot be decoded from JSON")
 	}
 	delete(desired.Object, statusField)
 	metadata := child(desired.Object, metadataField)
@@ -61,7 +61,7 @@ func newDesired(obj *unstructured.Unstructured, namespace string, release Releas
 	return desired, nil
 }
 
-// child returns the map below a key; it puts an empty one there if there is none.
+// child returns the map below a key; it adds an empty one if there is none.
 func child(parent map[string]any, key string) map[string]any {
 	if found, ok := parent[key].(map[string]any); ok {
 		return found
@@ -71,8 +71,8 @@ func child(parent map[string]any, key string) map[string]any {
 	return made
 }
 
-// toCompare returns what of desired is to be compared with live: without ignored fields, and without what the API server
-// writes in another way.
+// toCompare returns the fields of desired that are compared with live: without ignored fields, and without fields that
+// the API server stores in another form.
 func toCompare(desired, live *unstructured.Unstructured, ignored [][]string) map[string]any {
 	wanted := desired.DeepCopy().Object
 	if isSecret(desired.GroupVersionKind()) {
@@ -118,8 +118,8 @@ func dropNulls(value any) {
 	}
 }
 
-// takeOver makes wanted say at a pointer what live says, be that nothing, so that the field does not differ. Where live
-// has a list of named elements, the element of the same name is meant, not that of the same index: others add elements.
+// takeOver copies the value at a pointer from live to wanted, also if it is absent, so that the field does not differ.
+// In a list of named elements it uses the element of the same name, not of the same index, because others add elements.
 func takeOver(wanted, live any, pointer []string) {
 	if len(pointer) == 0 {
 		return
@@ -171,7 +171,7 @@ func takeOverField(wanted, live map[string]any, token string, rest []string) {
 	}
 }
 
-// has tells whether nested maps have a field.
+// has reports whether nested maps have a field.
 func has(value map[string]any, pointer []string) bool {
 	inner, found := value[pointer[0]]
 	if !found || len(pointer) == 1 {

@@ -1,16 +1,17 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package drift finds what others changed in a cluster since Helm installed a release there, and puts it right without a
-// new revision of the release.
+// Package drift finds changes that others made to the objects of a Helm release, and corrects them without a new Helm
+// revision.
 //
-// What the manifest of the release sets is compared, and nothing else: a field that others add is left alone, as Helm
-// itself leaves it alone in an upgrade. An object costs one GET. Only if it does not say word by word what the manifest
-// says, the API server is asked, by one PATCH as a dry run, whether that matters: "1000m" and "1" are the same.
+// It compares only the fields that the manifest sets: fields that others add stay, as in a Helm upgrade. An object
+// costs one GET. If it does not literally match the manifest, one PATCH as a dry run shows whether the difference
+// matters: "1000m" and "1" are equal.
 //
-// A Job that Kubernetes deletes when it is done (ttlSecondsAfterFinished) is not missed.
+// A Job that Kubernetes deletes after its end (ttlSecondsAfterFinished) does not count as missing.
 //
-// Nothing here ever deletes an object, and no difference, error or text holds a value, only paths.
+// The package never deletes an object. No difference, error or text holds a value, only paths. It keeps no state but
+// [History]: callers decide when to compare, and must compare again after a conflict.
 package drift
 
 import (
@@ -26,7 +27,7 @@ import (
 )
 
 const (
-	// fieldManager is who the API server is told makes the corrections: the same as for what Helm writes.
+	// fieldManager is the field manager of corrections: the same as for Helm's writes.
 	fieldManager = "helmop"
 	// optOut on an object, as an annotation or a label with the value Disabled, leaves the object out.
 	optOut      = "addons.cluster.x-k8s.io/drift-detection"
@@ -44,13 +45,13 @@ type Cluster struct {
 	Mapper meta.RESTMapper
 }
 
-// Release names the release that objects belong to. Helm marks them with it, beside what is in the manifest, and knows
-// them again by that; the loss of the mark is a difference, too.
+// Release is the release that objects belong to. Helm marks its objects with labels and annotations and recognises them
+// by these, so a missing mark is a difference, too.
 type Release struct {
 	Namespace, Name string
 }
 
-// Difference is an object that is not what the manifest says.
+// Difference is an object that does not match the manifest.
 type Difference struct {
 	Ref inventory.Ref
 	// Missing is true if the object does not exist.
@@ -59,8 +60,8 @@ type Difference struct {
 	Paths []string
 	// More is the number of differing fields that Paths leaves out.
 	More int
-	// Manager is the field manager that wrote to those fields, or below them, last, as far as the API server knows. It does
-	// not know who removed a field; then this is empty.
+	// Manager is the field manager that last wrote these fields, or fields below them. It is empty if the API server does
+	// not know it, for example for a removed field.
 	Manager string
 	// Owner is the other release, as namespace/name, that the object is marked as belonging to now. Such an object is not
 	// corrected.
@@ -75,7 +76,7 @@ type Difference struct {
 	patchType types.PatchType
 }
 
-// String tells the difference to people, without values.
+// String describes the difference without values.
 func (d Difference) String() string {
 	if d.Missing {
 		return d.Ref.String() + " is missing"
@@ -88,7 +89,7 @@ func (d Difference) String() string {
 		text += ", changed by " + d.Manager
 	}
 	if d.Owner != "" {
-		text += ", belongs to release " + d.Owner + " now"
+		text += ", now belongs to release " + d.Owner
 	}
 	return text
 }

@@ -22,11 +22,11 @@ import (
 // maxErrorLength bounds the text of an error.
 const maxErrorLength = 512
 
-// errRequest stands for errors whose text may quote a Secret.
+// errRequest replaces errors whose text may quote a Secret.
 var errRequest = errors.New("the request failed")
 
-// ObjectError is what went wrong with one object. Its text holds no value of the object. The errors of an API server can
-// be told apart by k8s.io/apimachinery/pkg/api/errors; for a Secret their text is the reason only.
+// ObjectError is the error of one object. Its text holds no value of the object. k8s.io/apimachinery/pkg/api/errors can
+// classify errors of an API server; for a Secret their text is the reason only.
 type ObjectError struct {
 	Ref inventory.Ref
 	Err error
@@ -42,13 +42,13 @@ func (e *ObjectError) Unwrap() error {
 	return e.Err
 }
 
-// isUnanswered tells whether an error means that there was no answer to a request.
+// isUnanswered reports whether a request had no response.
 func isUnanswered(err error) bool {
 	var request *url.Error
 	return errors.As(err, &request)
 }
 
-// isStale tells whether a patch was refused because it is not for the object that is there now.
+// isStale reports whether a patch was rejected because the object has changed or was replaced.
 func isStale(err error) bool {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return true
@@ -73,7 +73,7 @@ func withoutValues(err error, secret bool) error {
 	case errors.As(err, &answer):
 		return withoutValuesOf(answer.Status(), secret)
 	case meta.IsNoMatchError(err):
-		return fmt.Errorf("the cluster does not know the kind (any more): %w", err)
+		return fmt.Errorf("the cluster does not serve the kind: %w", err)
 	case secret && !isUnanswered(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
 		return errRequest
 	default:
@@ -94,7 +94,7 @@ func (b *bounded) Unwrap() error {
 	return b.err
 }
 
-// withoutValuesOf returns an API server's answer, of the same kind, without what it quotes.
+// withoutValuesOf returns an error of an API server, of the same kind, without quoted content.
 func withoutValuesOf(status metav1.Status, secret bool) error {
 	safe := metav1.Status{
 		Status: metav1.StatusFailure, Code: status.Code, Reason: status.Reason,
@@ -115,15 +115,16 @@ func withoutValuesOf(status metav1.Status, secret bool) error {
 }
 
 func answered(status metav1.Status) string {
-	return fmt.Sprintf("the API server answered %d %s", status.Code, status.Reason)
+	return fmt.Sprintf("the API server responded with %d %s", status.Code, status.Reason)
 }
 
-// whoRefuses find in a refusal who refuses: what the authorizer says in full, for it knows no content, and the names of
-// webhooks, policies and quotas. What they say may quote the object, which may hold what came from a Secret.
+// whoRefuses matches the part of an error that names the rejecting party: the whole text of the authorizer, which sees
+// no content, and the names of webhooks, policies and quotas. Their texts may quote the object, which may hold values
+// of a Secret.
 var whoRefuses = regexp.MustCompile(`User "[^"]*" cannot .*|admission webhook "[^"]*" denied the request|` +
 	`ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request|exceeded quota: [^,]*|violates PodSecurity "[^"]*"`)
 
-// refusal tells who refuses an object, and not in which words.
+// refusal returns which party rejects an object, without its text.
 func refusal(status metav1.Status) string {
 	if who := whoRefuses.FindString(status.Message); who != "" {
 		return answered(status) + ": " + who
@@ -131,7 +132,7 @@ func refusal(status metav1.Status) string {
 	return answered(status)
 }
 
-// invalidFields tells which fields an API server refuses: its own message quotes their values.
+// invalidFields returns the fields that an API server rejects: its own message quotes their values.
 func invalidFields(details *metav1.StatusDetails) string {
 	var fields []string
 	var immutable bool
@@ -143,18 +144,18 @@ func invalidFields(details *metav1.StatusDetails) string {
 			}
 		}
 	}
-	message := "the API server refuses what the manifest says"
+	message := "the API server rejects the desired values"
 	if len(fields) > 0 {
 		message += " of " + strings.Join(fields, ", ")
 	}
 	if !immutable {
 		return message
 	}
-	return message + ", which cannot be changed: delete the object, and it is created anew as the manifest says, " +
-		"or leave the fields out by driftDetection.ignore"
+	return message + ", which are immutable: delete the object to have it re-created from the manifest, " +
+		"or exclude the fields with driftDetection.ignore"
 }
 
-// isImmutable tells whether a field was refused because it cannot be changed any more.
+// isImmutable reports whether a field was rejected because it is immutable.
 func isImmutable(cause metav1.StatusCause) bool {
 	for _, text := range []string{"immutable", "may not change", "may not be changed", "updates to", "cannot be changed", "may not be unset"} {
 		if strings.Contains(cause.Message, text) {

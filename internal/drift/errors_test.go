@@ -50,19 +50,19 @@ func TestDescribe(t *testing.T) {
 		err        error
 		want       string
 	}{
-		{"admission", "ConfigMap", denied, "the API server answered 403 Forbidden"},
+		{"admission", "ConfigMap", denied, "the API server responded with 403 Forbidden"},
 		{"webhook", "ConfigMap", apierrors.NewBadRequest(`admission webhook "a.example.com" denied the request: no hunter2`),
-			`the API server answered 400 BadRequest: admission webhook "a.example.com" denied the request`},
+			`the API server responded with 400 BadRequest: admission webhook "a.example.com" denied the request`},
 		{"policy", "ConfigMap", forbidden("ValidatingAdmissionPolicy 'a' with binding 'b' denied request: no hunter2"),
-			"the API server answered 403 Forbidden: ValidatingAdmissionPolicy 'a' with binding 'b' denied request"},
+			"the API server responded with 403 Forbidden: ValidatingAdmissionPolicy 'a' with binding 'b' denied request"},
 		{"rights", "ConfigMap", forbidden(`User "a" cannot patch resource "x" in API group "" in the namespace "n"`),
-			`the API server answered 403 Forbidden: User "a" cannot patch resource "x" in API group "" in the namespace "n"`},
-		{"admission of a Secret", "Secret", denied, "the API server answered 403 Forbidden"},
-		{"invalid", "ConfigMap", invalid, "the API server refuses what the manifest says of spec.size, spec.name"},
-		{"invalid Secret", "Secret", invalid, "the API server refuses what the manifest says of spec.size, spec.name"},
-		{"immutable", "ConfigMap", immutable, "the API server refuses what the manifest says of spec, which cannot be changed: " +
-			"delete the object, and it is created anew as the manifest says, or leave the fields out by driftDetection.ignore"},
-		{"wrapped", "Secret", fmt.Errorf("hunter2: %w", denied), "the API server answered 403 Forbidden"},
+			`the API server responded with 403 Forbidden: User "a" cannot patch resource "x" in API group "" in the namespace "n"`},
+		{"admission of a Secret", "Secret", denied, "the API server responded with 403 Forbidden"},
+		{"invalid", "ConfigMap", invalid, "the API server rejects the desired values of spec.size, spec.name"},
+		{"invalid Secret", "Secret", invalid, "the API server rejects the desired values of spec.size, spec.name"},
+		{"immutable", "ConfigMap", immutable, "the API server rejects the desired values of spec, which are immutable: " +
+			"delete the object to have it re-created from the manifest, or exclude the fields with driftDetection.ignore"},
+		{"wrapped", "Secret", fmt.Errorf("hunter2: %w", denied), "the API server responded with 403 Forbidden"},
 		{"network", "Secret", network, `Get "https://cluster.example.com": context deadline exceeded`},
 		{"ended", "Secret", context.Canceled, "context canceled"},
 		{"anything", "ConfigMap", errors.New("x\ny"), "x y"},
@@ -122,8 +122,8 @@ func TestClusterThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestComparisonThatTakesTooLong holds that what was compared is told when the time is up, that what was begun with is not
-// cut off, and that objects which hang do not look like those that were not come to.
+// TestComparisonThatTakesTooLong holds that what was compared is told when the time is up, that what was begun with is
+// not cut off, and that objects which hang do not look like those that were not come to.
 func TestComparisonThatTakesTooLong(t *testing.T) {
 	b := newBench(t)
 	manifest := b.parse(`

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// fightWindow and fightCorrections tell a fight from accidents: so many corrections of an object in that time.
+	// A fight is at least fightCorrections corrections of an object within fightWindow.
 	fightWindow      = 10 * time.Minute
 	fightCorrections = 3
 	// minHold and maxHold bound how long a fought-over object is left alone.
@@ -23,10 +23,10 @@ const (
 	maxHistory = 1000
 )
 
-// History remembers corrections of one release, so that a fight with another controller does not become a loop: from the
-// third correction of an object within 10 minutes on, the object is left alone for 1 minute, after the next for 2, and so
-// on up to 30. An hour without a correction ends that. The zero value is empty; it is safe for concurrent use. It
-// remembers 1,000 objects at most, those that were corrected last.
+// History remembers the corrections of one release, so that a fight with another controller does not become a loop.
+// From the third correction of an object within 10 minutes on, the object is not corrected for 1 minute, after the next
+// correction for 2, and so on up to 30. An hour without a correction ends that. The zero value is empty; it is safe for
+// concurrent use. It holds at most 1,000 objects, those that were corrected last.
 type History struct {
 	mu      sync.Mutex
 	objects map[inventory.Ref]*past
@@ -37,7 +37,7 @@ type past struct {
 	// recent are the times of corrections within the window before the last one, the last one included. It is no longer
 	// than fightCorrections.
 	recent []time.Time
-	// hold is how long the object is left alone after the last correction; 0 while nobody fights.
+	// hold is how long the object is not corrected after the last correction; 0 without a fight.
 	hold time.Duration
 }
 
@@ -73,12 +73,12 @@ func (p *past) correct(now time.Time) {
 		p.hold = minHold
 	}
 	if p.hold > 0 {
-		// The hold tells all that the times told.
+		// The hold replaces the earlier times.
 		p.recent = append(p.recent[:0], now)
 	}
 }
 
-// makeRoom forgets what is due and, if that is not enough for one more, the object that was corrected longest ago.
+// makeRoom drops expired entries and, if that does not suffice, the object that was corrected longest ago.
 func (h *History) makeRoom(ref inventory.Ref, now time.Time) {
 	if h.objects == nil {
 		h.objects = map[inventory.Ref]*past{}
@@ -100,7 +100,7 @@ func (h *History) makeRoom(ref inventory.Ref, now time.Time) {
 	}
 }
 
-// HeldUntil tells whether an object is to be left alone now, and until when. Two controllers want different things of it.
+// HeldUntil reports whether an object must not be corrected now, and until when.
 func (h *History) HeldUntil(ref inventory.Ref, now time.Time) (time.Time, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

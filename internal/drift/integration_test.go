@@ -265,7 +265,7 @@ func TestObjectOfAnotherReleaseIsLeftAlone(t *testing.T) {
 	if len(got) != 1 || got[0].Owner != b.namespace+"/theirs" {
 		t.Fatalf("differences %v", got)
 	}
-	if err := Correct(t.Context(), b.cluster, got[0]); err == nil || !strings.Contains(err.Error(), "left alone") {
+	if err := Correct(t.Context(), b.cluster, got[0]); err == nil || !strings.Contains(err.Error(), "not corrected") {
 		t.Errorf("error %v", err)
 	}
 	b.wantRequests()
@@ -373,7 +373,7 @@ func TestErrorsOfSingleObjects(t *testing.T) {
 	if !slices.Equal(got.Compared, inventory.FromObjects(manifest[2:])) || len(got.Failed) != 2 {
 		t.Fatalf("compared %v, failed %v", got.Compared, got.Failed)
 	}
-	for i, want := range []string{"does not know the kind", "has no name"} {
+	for i, want := range []string{"does not serve the kind", "has no name"} {
 		if !strings.Contains(got.Failed[i].Error(), want) || got.Failed[i].Ref != inventory.Of(manifest[i]) {
 			t.Errorf("error %v, want %s", got.Failed[i], want)
 		}

@@ -17,19 +17,18 @@ import (
 // maxManagedPaths bounds the paths that owners are looked up for.
 const maxManagedPaths = 100
 
-// optedOut tells whether an object asks to be left out.
+// optedOut reports whether an object has an annotation that disables the comparison.
 func optedOut(obj *unstructured.Unstructured) bool {
 	return obj.GetAnnotations()[optOut] == optOutValue || obj.GetLabels()[optOut] == optOutValue
 }
 
-// endsItself tells whether an object is deleted by Kubernetes once it has done its work: to create it again would do the
-// work again.
+// endsItself reports whether Kubernetes deletes an object after its work: to create it again would repeat the work.
 func endsItself(obj *unstructured.Unstructured) bool {
 	gvk := obj.GroupVersionKind()
 	return gvk.Group == "batch" && gvk.Kind == "Job" && mapAt(obj.Object, "spec")["ttlSecondsAfterFinished"] != nil
 }
 
-// foreignOwner returns the other release that an object is marked as belonging to, empty if there is none.
+// foreignOwner returns another release that the object is marked with, empty if there is none.
 func foreignOwner(live *unstructured.Unstructured, release Release) string {
 	annotations := live.GetAnnotations()
 	name, namespace := annotations[releaseNameKey], annotations[releaseNamespace]
@@ -82,7 +81,8 @@ func ownsAny(fields map[string]any, live map[string]any, paths [][]string) bool 
 	return false
 }
 
-// owns tells whether a set of fields, in the form of managedFields, has the field of a value at a path, or one below it.
+// owns reports whether a set of fields, in the form of managedFields, has the field of a value at a path, or one below
+// it.
 func owns(fields map[string]any, value any, path []string) bool {
 	if len(path) == 0 || len(fields) == 0 {
 		// Below a field without more of them, all is the manager's.
@@ -107,8 +107,8 @@ func owns(fields map[string]any, value any, path []string) bool {
 	return false
 }
 
-// isElement tells whether a key of managedFields means an element of a list: k: by some of its fields, v: by its value,
-// i: by its index.
+// isElement reports whether a key of managedFields identifies an element of a list: k: by some of its fields, v: by its
+// value, i: by its index.
 func isElement(key string, element any, index int) bool {
 	kind, text, _ := strings.Cut(key, ":")
 	var parsed any

@@ -21,12 +21,12 @@ import (
 
 var (
 	emptyObject = []byte("{}")
-	// errMerge stands for errors of the merging, which quote what they could not merge.
-	errMerge = errors.New("the manifest and the object in the cluster cannot be merged: their shapes differ")
+	// errMerge replaces errors of the merging, which quote values.
+	errMerge = errors.New("the manifest and the object in the cluster cannot be merged: a field has different types in the two")
 )
 
-// makePatch returns what makes live say all that wanted says. It is Helm's three-way merge where the old manifest and the
-// new one are the same: nothing is deleted, so that no old one is needed.
+// makePatch returns the patch that gives live all fields of wanted. It is Helm's three-way merge with equal old and new
+// manifests: nothing is deleted, so the old manifest is not needed.
 func makePatch(ref inventory.Ref, wanted, live map[string]any) (made patch, err error) {
 	// The merging panics on some shapes that no API server accepts, but a manifest may have.
 	defer func() {
@@ -56,7 +56,7 @@ func makePatch(ref inventory.Ref, wanted, live map[string]any) (made patch, err 
 	return patch{kind: types.StrategicMergePatchType, data: data}, nil
 }
 
-// mergePatch is for kinds whose lists nobody knows how to merge: they are compared and replaced as a whole.
+// mergePatch is for kinds without merge keys: their lists are compared and replaced as a whole.
 func mergePatch(wanted, live map[string]any) (patch, error) {
 	wantedData, liveData, err := marshal(wanted, live)
 	if err != nil {
@@ -69,7 +69,8 @@ func mergePatch(wanted, live map[string]any) (patch, error) {
 	return patch{kind: types.MergePatchType, data: data}, nil
 }
 
-// exactPatch is for objects with lists that a strategic merge patch gets wrong. They are merged here, and sent as a whole.
+// exactPatch is for objects with lists that a strategic merge patch cannot handle. It merges these lists and sends them
+// as a whole.
 func exactPatch(lists []ambiguousList, wanted, live map[string]any, lookup strategicpatch.LookupPatchMeta) (patch, error) {
 	merged, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(runtime.DeepCopyJSON(live), runtime.DeepCopyJSON(wanted), lookup)
 	if err != nil {
@@ -79,7 +80,7 @@ func exactPatch(lists []ambiguousList, wanted, live map[string]any, lookup strat
 		list.put(merged)
 	}
 	p, err := mergePatch(merged, live)
-	// Its lists hold what others have added so far: if they add more, it must not be applied.
+	// The lists include elements of others. If others add more, the patch must not be applied.
 	p.exact = true
 	return p, err
 }
@@ -114,7 +115,7 @@ func (p *patch) guard(live *unstructured.Unstructured) error {
 	return nil
 }
 
-// isSecret tells whether a kind is the one that holds secrets.
+// isSecret reports whether a kind is Secret.
 func isSecret(gvk schema.GroupVersionKind) bool {
 	return gvk.Group == "" && gvk.Kind == "Secret"
 }

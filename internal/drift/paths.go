@@ -15,15 +15,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// differingPaths returns where the corrected object differs from the live one in what is wanted. Any write changes some
-// fields of the API server's own, and of webhooks: these are nobody's drift.
+// differingPaths returns the paths of the desired fields in which the corrected object differs from the live one. Any
+// write changes fields of the API server and of webhooks; these are not drift.
 func differingPaths(live, corrected *unstructured.Unstructured, wanted map[string]any) [][]string {
 	found := diff(nil, nil, withoutServerFields(live), withoutServerFields(corrected), false)
 	return slices.DeleteFunc(found, func(path []string) bool { return !isWanted(wanted, path) })
 }
 
-// isWanted tells whether a value says anything at a path of the live object. Lists may be in another order there: all
-// that is in one that is wanted is.
+// isWanted reports whether wanted has a value at a path of the live object. The order of lists may differ, so every
+// element of a desired list counts.
 func isWanted(wanted any, path []string) bool {
 	fields, isMap := wanted.(map[string]any)
 	if len(path) == 0 || !isMap {
@@ -52,7 +52,7 @@ func withoutServerFields(obj *unstructured.Unstructured) map[string]any {
 	return stripped
 }
 
-// changedPaths returns where live does not say what wanted says.
+// changedPaths returns the paths at which live lacks the value of wanted.
 func changedPaths(live, wanted map[string]any) [][]string {
 	return diff(nil, nil, live, wanted, true)
 }
@@ -97,7 +97,7 @@ func diff(found [][]string, path []string, a, b any, partial bool) [][]string {
 	return append(found, slices.Clone(path))
 }
 
-// name sets what the difference says about fields of the live object.
+// name adds the paths of the live object, and who changed them, to the difference.
 func (d *Difference) name(live *unstructured.Unstructured, paths [][]string) {
 	d.Manager = lastManager(live, paths)
 	texts := make([]string, 0, len(paths))

@@ -21,12 +21,12 @@ func parsePointer(text string) ([]string, error) {
 		return nil, nil
 	}
 	if text[0] != '/' {
-		return nil, fmt.Errorf("%q does not begin with /", text)
+		return nil, fmt.Errorf("%q must start with /", text)
 	}
 	tokens := strings.Split(text[1:], "/")
 	for i, token := range tokens {
 		if token == "-" {
-			return nil, fmt.Errorf("%q has a part -, which no object has", text)
+			return nil, fmt.Errorf("%q must not contain the array index -", text)
 		}
 		if err := checkEscapes(token); err != nil {
 			return nil, fmt.Errorf("%q: %w", text, err)
@@ -36,7 +36,7 @@ func parsePointer(text string) ([]string, error) {
 	return tokens, nil
 }
 
-// checkEscapes tells whether each ~ is followed by 0 or 1.
+// checkEscapes returns an error unless each ~ is followed by 0 or 1.
 func checkEscapes(token string) error {
 	for i := range len(token) {
 		if token[i] == '~' && (i+1 == len(token) || token[i+1] != '0' && token[i+1] != '1') {

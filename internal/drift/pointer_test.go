@@ -85,9 +85,9 @@ func FuzzPointer(f *testing.F) {
 func TestNewRules(t *testing.T) {
 	t.Parallel()
 	for want, rules := range map[string][]Rule{
-		"ignore[1].paths[2]: \"x\" does not begin": {{}, {Paths: []string{"", "/a", "x"}}},
-		"ignore[0].target.name: ":                  {{Target: &inventory.Selector{Name: "("}}},
-		"ignore[0].target.labelSelector: ":         {{Target: &inventory.Selector{LabelSelector: "a in b"}}},
+		"ignore[1].paths[2]: \"x\" must start with": {{}, {Paths: []string{"", "/a", "x"}}},
+		"ignore[0].target.name: ":                   {{Target: &inventory.Selector{Name: "("}}},
+		"ignore[0].target.labelSelector: ":          {{Target: &inventory.Selector{LabelSelector: "a in b"}}},
 	} {
 		if _, err := NewRules(rules); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)

@@ -30,7 +30,7 @@ type compiledRule struct {
 	whole    bool
 }
 
-// NewRules checks rules. The error names the rule and what is wrong with it.
+// NewRules compiles rules. The error names the rule and the cause.
 func NewRules(rules []Rule) (*Rules, error) {
 	compiled := &Rules{rules: make([]compiledRule, 0, len(rules))}
 	for i, rule := range rules {

@@ -13,7 +13,7 @@ import (
 // rule judges an object; false leaves it to kstatus.
 type rule func(obj *unstructured.Unstructured) (Verdict, string, bool)
 
-// rules are those that differ from kstatus, by kind.
+// rules are the exceptions from kstatus, by kind.
 var rules = map[schema.GroupKind]rule{
 	{Kind: "Pod"}:                                         pod,
 	{Kind: "PersistentVolumeClaim"}:                       volumeClaim,
@@ -24,25 +24,25 @@ var rules = map[schema.GroupKind]rule{
 
 // reasons are kstatus's in words. Its own messages count replicas.
 var reasons = map[string]string{
-	"LatestGenerationNotObserved": "its controller has not seen the latest change",
-	"NoObservedGeneration":        "its controller has not seen it",
-	"NoGeneration":                "its controller has not seen it",
-	"NoDesiredNumber":             "its controller has not seen it",
+	"LatestGenerationNotObserved": "its controller has not observed the latest change",
+	"NoObservedGeneration":        "its controller has not observed it yet",
+	"NoGeneration":                "its controller has not observed it yet",
+	"NoDesiredNumber":             "its controller has not observed it yet",
 	"LessReplicas":                "not all pods exist",
 	"LessCurrent":                 "not all pods exist",
 	"LessLabelled":                "not all pods exist",
-	"LessUpdated":                 "not all pods are of the latest revision",
-	"PartitionRollout":            "not all pods are of the latest revision",
-	"RevisionMismatch":            "not all pods are of the latest revision",
-	"ExtraPods":                   "pods of an older revision still run",
+	"LessUpdated":                 "not all pods are updated to the latest revision",
+	"PartitionRollout":            "not all pods are updated to the latest revision",
+	"RevisionMismatch":            "not all pods are updated to the latest revision",
+	"ExtraPods":                   "pods of an older revision are still running",
 	"LessAvailable":               "not all pods are available",
 	"LessReady":                   "not all pods are ready",
-	"ReplicaSetNotAvailable":      "its latest revision is not rolled out",
+	"ReplicaSetNotAvailable":      "its latest revision is not rolled out yet",
 	"DeploymentNotAvailable":      "not enough pods are available",
 	"ProgressDeadlineExceeded":    "its rollout has exceeded its deadline",
 	"ReplicaFailure":              "its pods cannot be created",
 	"NotBound":                    "is not bound to a volume",
-	"NoIPAssigned":                "has no address in the cluster",
+	"NoIPAssigned":                "has no cluster IP",
 }
 
 // builtIn judges an object by the rules for its kind and by kstatus.
@@ -58,7 +58,7 @@ func builtIn(obj *unstructured.Unstructured) (Verdict, string) {
 func byKstatus(obj *unstructured.Unstructured) (Verdict, string) {
 	result, err := status.Compute(obj)
 	if err != nil {
-		return Unknown, "its status cannot be understood"
+		return Unknown, "its status cannot be evaluated"
 	}
 	switch result.Status {
 	case status.CurrentStatus:
@@ -70,11 +70,11 @@ func byKstatus(obj *unstructured.Unstructured) (Verdict, string) {
 	case status.TerminatingStatus:
 		return Terminating, "is being deleted"
 	default:
-		return Unknown, "its status cannot be understood"
+		return Unknown, "its status cannot be evaluated"
 	}
 }
 
-// explain says why kstatus does not call an object current.
+// explain returns why an object is not current according to kstatus.
 func explain(obj *unstructured.Unstructured, result *status.Result) string {
 	var reason, message string
 	if len(result.Conditions) > 0 {
@@ -83,7 +83,7 @@ func explain(obj *unstructured.Unstructured, result *status.Result) string {
 	if words, ok := reasons[reason]; ok {
 		return words
 	}
-	// The text of a condition may count anything, so it is told only where nothing changes any more.
+	// The message of a condition may contain counters, so it is shown only in a final state.
 	text := "is not ready"
 	if result.Status == status.FailedStatus {
 		text = "has failed"
@@ -127,16 +127,16 @@ func pod(obj *unstructured.Unstructured) (Verdict, string, bool) {
 		if ready, _ := condition(obj, string(corev1.PodReady)); ready == string(corev1.ConditionTrue) {
 			return Current, "", true
 		}
-		return InProgress, "runs and is not ready", true
+		return InProgress, "is running but not ready", true
 	default:
 		if _, reason := condition(obj, string(corev1.PodScheduled)); reason == corev1.PodReasonUnschedulable {
-			return InProgress, "finds no node", true
+			return InProgress, "cannot be scheduled to a node", true
 		}
-		return InProgress, "does not run yet", true
+		return InProgress, "is not running yet", true
 	}
 }
 
-// annProvisioner is set by Kubernetes when it begins to ask somebody for a volume.
+// annProvisioner is set by Kubernetes when it asks a provisioner for a volume.
 var annProvisioner = []string{"volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"}
 
 func volumeClaim(obj *unstructured.Unstructured) (Verdict, string, bool) {
@@ -172,7 +172,7 @@ func job(obj *unstructured.Unstructured) (Verdict, string, bool) {
 	return InProgress, "has not completed", true
 }
 
-// daemonSet makes kstatus overlook the revision of pods where nobody but their owner replaces them.
+// daemonSet makes kstatus ignore the revision of pods that only their owner replaces (OnDelete).
 func daemonSet(obj *unstructured.Unstructured) (Verdict, string, bool) {
 	if text(obj, "spec", "updateStrategy", "type") != "OnDelete" {
 		return "", "", false
@@ -193,8 +193,8 @@ func apiService(obj *unstructured.Unstructured) (Verdict, string, bool) {
 	case available == string(corev1.ConditionTrue):
 		return Current, "", true
 	case reason != "":
-		return InProgress, "does not answer: " + reason, true
+		return InProgress, "does not respond: " + reason, true
 	default:
-		return InProgress, "does not answer yet", true
+		return InProgress, "does not respond yet", true
 	}
 }

@@ -18,7 +18,7 @@ import (
 // maxMessageBytes bounds the message about one object.
 const maxMessageBytes = 256
 
-// compiled keeps checkers by what they were made from: a thousand releases of one HelmOp share one.
+// compiled caches checkers by their checks: a thousand releases of one HelmOp share one.
 var compiled = func() *lru.Cache[[sha256.Size]byte, *Checker] {
 	cache, err := lru.New[[sha256.Size]byte, *Checker](256)
 	if err != nil {
@@ -33,8 +33,8 @@ type Checker struct {
 	byKind map[schema.GroupVersionKind]*expressions
 }
 
-// NewChecker returns a Checker. Calling it again with the same checks is cheap. Of two checks for one kind the first
-// counts. An error names the check by its index, the field, and what is wrong with it.
+// NewChecker returns a Checker. Repeated calls with the same checks are cheap. If two checks have the same kind, the
+// first one counts. An error names the index of the check, the field and the cause.
 func NewChecker(checks []Check) (*Checker, error) {
 	encoded, err := json.Marshal(checks)
 	if err != nil {
@@ -78,13 +78,13 @@ func (c *Checker) Has(gvk schema.GroupVersionKind) bool {
 	return c.byKind[gvk] != nil
 }
 
-// Check judges an object as it was read from a cluster. The message says why it is not current, and is empty if it is; it
-// is bounded and holds nothing of the object but reasons and messages of its conditions.
+// Check returns the health of an object as it was read from a cluster. The message is why it is not current, and empty
+// if it is. It is bounded and holds nothing of the object but reasons and messages of its conditions.
 func (c *Checker) Check(obj *unstructured.Unstructured) (verdict Verdict, message string) {
 	// kstatus trusts objects to have the form that their kind demands; those of custom kinds need not.
 	defer func() {
 		if recover() != nil {
-			verdict, message = Unknown, "its status cannot be understood"
+			verdict, message = Unknown, "its status cannot be evaluated"
 		}
 	}()
 	switch {

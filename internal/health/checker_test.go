@@ -51,14 +51,14 @@ func TestBuiltInKinds(t *testing.T) {
 		message      string
 	}{
 		{"a Deployment that nobody works on", deployment, InProgress, "not all pods exist"},
-		{"a Deployment whose change was not seen", deployment + "status: {observedGeneration: 1, replicas: 3, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3}", InProgress, "its controller has not seen the latest change"},
+		{"a Deployment whose change was not seen", deployment + "status: {observedGeneration: 1, replicas: 3, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3}", InProgress, "its controller has not observed the latest change"},
 		{"a Deployment that rolls out", deployment + "status: {observedGeneration: 2, replicas: 3, updatedReplicas: 3, readyReplicas: 1, availableReplicas: 1}", InProgress, "not all pods are available"},
 		{"a Deployment with two of three", deployment + "status: {observedGeneration: 2, replicas: 3, updatedReplicas: 3, readyReplicas: 2, availableReplicas: 2}", InProgress, "not all pods are available"},
 		{"a Deployment that is stuck", deployment + "status: {observedGeneration: 2, conditions: [{type: Progressing, status: 'False', reason: ProgressDeadlineExceeded}]}", Failed, "its rollout has exceeded its deadline"},
 		{"a Deployment of none", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {generation: 1}\nspec: {replicas: 0}\nstatus: {observedGeneration: 1, conditions: [{type: Available, status: 'True'}]}", Current, ""},
-		{"a DaemonSet that nobody works on", daemonset, InProgress, "its controller has not seen it"},
+		{"a DaemonSet that nobody works on", daemonset, InProgress, "its controller has not observed it yet"},
 		{"a DaemonSet without nodes", daemonset + "status: {observedGeneration: 2, desiredNumberScheduled: 0, currentNumberScheduled: 0, numberReady: 0}", Current, ""},
-		{"a DaemonSet on its way", daemonset + "status: {observedGeneration: 2, desiredNumberScheduled: 2, currentNumberScheduled: 2, updatedNumberScheduled: 1, numberAvailable: 2, numberReady: 2}", InProgress, "not all pods are of the latest revision"},
+		{"a DaemonSet on its way", daemonset + "status: {observedGeneration: 2, desiredNumberScheduled: 2, currentNumberScheduled: 2, updatedNumberScheduled: 1, numberAvailable: 2, numberReady: 2}", InProgress, "not all pods are updated to the latest revision"},
 		{"a DaemonSet whose owner deletes pods", daemonset + "spec: {updateStrategy: {type: OnDelete}}\nstatus: {observedGeneration: 2, desiredNumberScheduled: 2, currentNumberScheduled: 2, updatedNumberScheduled: 0, numberAvailable: 2, numberReady: 2}", Current, ""},
 		{"the same with a pod that is not ready", daemonset + "spec: {updateStrategy: {type: OnDelete}}\nstatus: {observedGeneration: 2, desiredNumberScheduled: 2, currentNumberScheduled: 2, numberAvailable: 1, numberReady: 1}", InProgress, "not all pods are available"},
 		{"a Job that has not begun", jobText, InProgress, "has not completed"},
@@ -74,21 +74,21 @@ func TestBuiltInKinds(t *testing.T) {
 		{"a claim without a class", claim + "status: {phase: Pending}", InProgress, "is not bound to a volume"},
 		{"a claim that is bound", claim + "status: {phase: Bound}", Current, ""},
 		{"a claim that lost its volume", claim + "status: {phase: Lost}", Failed, "has lost its volume"},
-		{"a Pod without node", podText + "status: {phase: Pending, conditions: [{type: PodScheduled, status: 'False', reason: Unschedulable}]}", InProgress, "finds no node"},
-		{"a Pod that crashes", podText + "status: {phase: Running, containerStatuses: [{name: c, state: {waiting: {reason: CrashLoopBackOff}}}]}", InProgress, "runs and is not ready"},
+		{"a Pod without node", podText + "status: {phase: Pending, conditions: [{type: PodScheduled, status: 'False', reason: Unschedulable}]}", InProgress, "cannot be scheduled to a node"},
+		{"a Pod that crashes", podText + "status: {phase: Running, containerStatuses: [{name: c, state: {waiting: {reason: CrashLoopBackOff}}}]}", InProgress, "is running but not ready"},
 		{"a Pod that failed", podText + "status: {phase: Failed}", Failed, "has failed"},
 		{"a Pod that is ready", podText + "status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}", Current, ""},
-		{"an APIService that does not answer", "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nstatus: {conditions: [{type: Available, status: 'False', reason: MissingEndpoints}]}", InProgress, "does not answer: MissingEndpoints"},
+		{"an APIService that does not answer", "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nstatus: {conditions: [{type: Available, status: 'False', reason: MissingEndpoints}]}", InProgress, "does not respond: MissingEndpoints"},
 		{"an APIService that answers", "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nstatus: {conditions: [{type: Available, status: 'True'}]}", Current, ""},
 		{"a kind without conditions", custom + "spec: {a: 1}", Current, ""},
 		{"a kind that is not ready", custom + "status: {conditions: [{type: Ready, status: 'False', reason: Waiting, message: 3 of 7 parts}]}", InProgress, "is not ready: Waiting"},
 		{"a kind that is ready", custom + "status: {conditions: [{type: Ready, status: 'True'}]}", Current, ""},
 		{"a kind that is stalled", custom + "status: {conditions: [{type: Stalled, status: 'True', reason: Broken, message: no such disk}]}", Failed, "has failed: Broken: no such disk"},
-		{"a kind whose change was not seen", custom + "metadata: {generation: 3}\nstatus: {observedGeneration: 2, conditions: [{type: Ready, status: 'True'}]}", InProgress, "its controller has not seen the latest change"},
+		{"a kind whose change was not seen", custom + "metadata: {generation: 3}\nstatus: {observedGeneration: 2, conditions: [{type: Ready, status: 'True'}]}", InProgress, "its controller has not observed the latest change"},
 		{"an object that is being deleted", custom + "metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}", Terminating, "is being deleted"},
-		{"conditions of another form", custom + "status: {conditions: Ready}", Unknown, "its status cannot be understood"},
-		{"a status of another form", custom + "status: 5", Unknown, "its status cannot be understood"},
-		{"a generation of another form", custom + "metadata: {generation: two}", Unknown, "its status cannot be understood"},
+		{"conditions of another form", custom + "status: {conditions: Ready}", Unknown, "its status cannot be evaluated"},
+		{"a status of another form", custom + "status: 5", Unknown, "its status cannot be evaluated"},
+		{"a generation of another form", custom + "metadata: {generation: two}", Unknown, "its status cannot be evaluated"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -123,16 +123,16 @@ func TestChecksOfKinds(t *testing.T) {
 		want         Verdict
 		message      string
 	}{
-		{"in progress comes first", widget + "status: {phase: Moving}", InProgress, "is in progress by its health check"},
-		{"failed", widget + "status: {phase: Broken}", Failed, "has failed by its health check"},
+		{"in progress comes first", widget + "status: {phase: Moving}", InProgress, "is in progress according to its health check"},
+		{"failed", widget + "status: {phase: Broken}", Failed, "has failed according to its health check"},
 		{"current", widget + "status: {phase: Running, observed: 2}", Current, ""},
-		{"none", widget + "status: {phase: Running, observed: 1}", InProgress, "is not yet current by its health check"},
-		{"no status", widget, InProgress, `its health check has no answer yet: field "status" is missing`},
+		{"none", widget + "status: {phase: Running, observed: 1}", InProgress, "is not current yet according to its health check"},
+		{"no status", widget, InProgress, `its health check cannot be evaluated yet: field "status" is missing`},
 		{"deleted", custom + "metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}\nstatus: {phase: Running}", Terminating, "is being deleted"},
 		{"another version of the kind", "apiVersion: example.com/v2\nkind: Widget\nstatus: {phase: Broken}", Current, ""},
-		{"a value that cannot be converted", "apiVersion: v1\nkind: Secret\ndata: {k: hunter2}", InProgress, "its health check has no answer yet: it cannot be evaluated"},
-		{"an endless expression", "apiVersion: v1\nkind: ConfigMap", InProgress, "its health check has no answer yet: it is too expensive"},
-		{"not a truth", "apiVersion: v1\nkind: Service\nspec: {type: x}", InProgress, "its health check has no answer yet: it is neither true nor false"},
+		{"a value that cannot be converted", "apiVersion: v1\nkind: Secret\ndata: {k: hunter2}", InProgress, "its health check cannot be evaluated yet: it cannot be evaluated"},
+		{"an endless expression", "apiVersion: v1\nkind: ConfigMap", InProgress, "its health check cannot be evaluated yet: it is too expensive"},
+		{"not a truth", "apiVersion: v1\nkind: Service\nspec: {type: x}", InProgress, "its health check cannot be evaluated yet: it is neither true nor false"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -144,7 +144,8 @@ func TestChecksOfKinds(t *testing.T) {
 	}
 }
 
-// TestExpressionsAreBounded holds that no expression takes memory or time without end. Each doubles something, time and again.
+// TestExpressionsAreBounded holds that no expression takes memory or time without end. Each doubles something, time and
+// again.
 func TestExpressionsAreBounded(t *testing.T) {
 	t.Parallel()
 	object := parse(t, "apiVersion: v1\nkind: ConfigMap\ndata: {k: "+strings.Repeat("x", 100)+"}")
@@ -162,7 +163,7 @@ func TestExpressionsAreBounded(t *testing.T) {
 			t.Parallel()
 			checker := mustChecker(t, Check{APIVersion: "v1", Kind: "ConfigMap", Current: source})
 			verdict, message := checker.Check(object)
-			if want := "its health check has no answer yet: it is too expensive"; verdict != InProgress || message != want {
+			if want := "its health check cannot be evaluated yet: it is too expensive"; verdict != InProgress || message != want {
 				t.Errorf("got %s %q", verdict, message)
 			}
 		})

@@ -45,23 +45,23 @@ func compile(check Check) (*expressions, error) {
 
 func (e *expressions) evaluate(obj *unstructured.Unstructured) (Verdict, string) {
 	if holds(e.inProgress, obj) {
-		return InProgress, "is in progress by its health check"
+		return InProgress, "is in progress according to its health check"
 	}
 	if holds(e.failed, obj) {
-		return Failed, "has failed by its health check"
+		return Failed, "has failed according to its health check"
 	}
 	truth, err := e.current.Holds(obj.Object)
 	switch {
 	case truth:
 		return Current, ""
 	case err != nil:
-		return InProgress, "its health check has no answer yet: " + err.Error()
+		return InProgress, "its health check cannot be evaluated yet: " + err.Error()
 	default:
-		return InProgress, "is not yet current by its health check"
+		return InProgress, "is not current yet according to its health check"
 	}
 }
 
-// holds tells whether there is an expression and it is true.
+// holds reports whether there is an expression and it is true.
 func holds(expression *celexpr.Expression, obj *unstructured.Unstructured) bool {
 	if expression == nil {
 		return false

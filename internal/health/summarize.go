@@ -23,9 +23,9 @@ const (
 	maxSummaryBytes = 1024
 )
 
-// Summarize turns what is known of the objects of a release into one state. The order of the objects does not matter.
+// Summarize turns the health of the objects of a release into one state. The order of the objects does not matter.
 //
-// Jobs that are gone are left out: those that finished are commonly deleted.
+// It ignores deleted Jobs, because finished ones are commonly deleted.
 func Summarize(objects []Object, policy Policy, past Past, now time.Time) Summary {
 	if policy.Timeout <= 0 {
 		policy.Timeout = DefaultTimeout
@@ -44,7 +44,7 @@ func Summarize(objects []Object, policy Policy, past Past, now time.Time) Summar
 	return summary
 }
 
-// beforeHealthy judges a release of which nobody knows that it ever worked.
+// beforeHealthy judges a release that is not known to have ever been healthy.
 func (s *Summary) beforeHealthy(lacking []Object, policy Policy, now time.Time) {
 	if policy.FailFast {
 		grace := s.Past.DeployedAt.Add(creationGrace).Sub(now)
@@ -124,7 +124,7 @@ func severity(v Verdict) int {
 	return len(order)
 }
 
-// words say what a verdict is where nobody says why.
+// words are the messages for verdicts without one.
 var words = map[Verdict]string{
 	InProgress: "is in progress", Failed: "has failed", Terminating: "is being deleted", NotFound: "does not exist",
 }
@@ -132,13 +132,17 @@ var words = map[Verdict]string{
 // describe names the first of the objects that are not current.
 func describe(lacking []Object, total int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d objects not healthy: ", len(lacking), total)
+	verb := "are"
+	if len(lacking) == 1 {
+		verb = "is"
+	}
+	fmt.Fprintf(&b, "%d of %d objects %s not healthy: ", len(lacking), total, verb)
 	for i, o := range lacking[:min(len(lacking), maxNamed)] {
 		if i > 0 {
 			b.WriteString("; ")
 		}
 		// Names have up to 253 characters each.
-		message := cmp.Or(o.Message, words[o.Verdict], "is unknown")
+		message := cmp.Or(o.Message, words[o.Verdict], "has an unknown health")
 		b.WriteString(truncate.Text(o.Ref.String(), 140) + ": " + truncate.Text(message, 140))
 	}
 	if more := len(lacking) - maxNamed; more > 0 {

@@ -107,7 +107,7 @@ func TestMessages(t *testing.T) {
 		named("Service", "t", Current, ""),
 		named("Service", "u", Unknown, ""),
 	}
-	const want = "5 of 6 objects not healthy: DaemonSet ns/z: has failed; Service ns/s: does not exist; " +
+	const want = "5 of 6 objects are not healthy: DaemonSet ns/z: has failed; Service ns/s: does not exist; " +
 		"Deployment ns/a: not all pods exist; and 2 more"
 	for range 20 {
 		rand.Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
@@ -117,7 +117,7 @@ func TestMessages(t *testing.T) {
 	}
 	worked := Past{DeployedAt: now, Healthy: true}
 	got := Summarize(of(InProgress), Policy{}, worked, now.Add(time.Hour))
-	if want := "1 of 1 objects not healthy: Deployment ns/0: is in progress, tolerated since 2026-01-02T04:04:05Z"; got.Message != want {
+	if want := "1 of 1 objects is not healthy: Deployment ns/0: is in progress, tolerated since 2026-01-02T04:04:05Z"; got.Message != want {
 		t.Errorf("got %q", got.Message)
 	}
 	if again := Summarize(of(InProgress), Policy{}, got.Past, now.Add(time.Hour+time.Minute)); again.Message != got.Message {

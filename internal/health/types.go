@@ -9,11 +9,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// Verdict is what is known of the health of one object.
+// Verdict is the health of one object.
 type Verdict string
 
 const (
-	// Current is an object that is what it is to be.
+	// Current means that an object is in its desired state.
 	Current Verdict = "Current"
 	// InProgress is an object that is on its way.
 	InProgress Verdict = "InProgress"
@@ -23,14 +23,14 @@ const (
 	Terminating Verdict = "Terminating"
 	// NotFound is an object that does not exist.
 	NotFound Verdict = "NotFound"
-	// Unknown is an object about which nothing can be said, for example because it has not been looked at.
+	// Unknown means that the health of an object is unknown, for example because it was not read yet.
 	Unknown Verdict = "Unknown"
 )
 
-// Check tells by CEL expressions what healthy means for a kind. Each sees the object as self. They are tried in the order
-// InProgress, Failed, Current; the first that is true counts, and none is in progress. An expression that cannot be
-// evaluated, for example because a field does not exist or because it is too expensive, is not true. Expressions have the
-// standard functions and macros of CEL.
+// Check defines the health of a kind with CEL expressions. Each sees the object as self. They are evaluated in the
+// order InProgress, Failed, Current, and the first true one counts; without one, the object is in progress. An
+// expression that cannot be evaluated is not true, for example because a field does not exist or the expression is too
+// expensive. Expressions have the standard functions and macros of CEL.
 type Check struct {
 	// APIVersion and Kind of the objects.
 	APIVersion, Kind string
@@ -38,15 +38,15 @@ type Check struct {
 	InProgress, Failed, Current string
 }
 
-// Object is what is known of one object of a release.
+// Object is the health of one object of a release.
 type Object struct {
 	Ref     inventory.Ref
 	Verdict Verdict
-	// Message says why, as of [Checker.Check].
+	// Message is the cause, see [Checker.Check].
 	Message string
 }
 
-// State is what is known of the health of a release.
+// State is the health of a release.
 type State string
 
 const (
@@ -54,26 +54,27 @@ const (
 	StateHealthy State = "Healthy"
 	// StateProgressing is a release that is on its way to healthy.
 	StateProgressing State = "Progressing"
-	// StateFailed is a release with objects that failed, or that are gone.
+	// StateFailed means that objects of the release failed or do not exist.
 	StateFailed State = "Failed"
 	// StateTimedOut is a release that has been on its way for too long.
 	StateTimedOut State = "TimedOut"
 )
 
-// DefaultTimeout is how long a release may be on its way if nobody says otherwise.
+// DefaultTimeout is the default time for a release to become healthy.
 const DefaultTimeout = 5 * time.Minute
 
-// Policy tells how patient to be.
+// Policy is how long to wait.
 type Policy struct {
 	// Timeout is how long a release may take to become healthy after it was deployed, and how long one that was
 	// healthy may be in progress. Zero is DefaultTimeout.
 	Timeout time.Duration
-	// FailFast calls a release failed as soon as one of its objects is, or is gone, without waiting for the timeout.
+	// FailFast makes a release failed as soon as one of its objects failed or does not exist, without waiting for the
+	// timeout.
 	FailFast bool
 }
 
-// Past is what the caller remembers of a release between two calls of [Summarize]: what the last one returned, or, for a
-// revision that it is the first for, Revision and DeployedAt only.
+// Past is what the caller remembers of a release between two calls of [Summarize]: the Past of the last Summary. For a
+// new revision it is Revision and DeployedAt only.
 type Past struct {
 	// Revision is the revision that all of this is about. Summarize does not read it.
 	Revision int64
@@ -87,13 +88,13 @@ type Past struct {
 	ProgressingSince time.Time
 }
 
-// Summary is what is known of the health of a release.
+// Summary is the health of a release.
 type Summary struct {
 	State State
 	// Message names the objects that are not current, at most the first three; it is empty if all are. It has at most
 	// 1 KiB and stays the same as long as the same objects are not current for the same reasons.
 	Message string
-	// Past is to be remembered for the next call.
+	// Past must be remembered for the next call.
 	Past Past
 	// RequeueAfter is when the state may change without any change of an object. Zero: never.
 	RequeueAfter time.Duration

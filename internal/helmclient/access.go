@@ -15,8 +15,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// Access is a way to a cluster for what does not go through Helm. It shares the connections, the rate limit and what is
-// known of the cluster's kinds with the actions there.
+// Access is a way to a cluster for requests that do not go through Helm. It shares the connections, the rate limit and
+// the known kinds with the actions on the cluster.
 type Access struct {
 	// Config makes clients. Each of their requests that is no watch has a deadline.
 	Config *rest.Config

@@ -31,18 +31,18 @@ type Result struct {
 	ChartName, ChartVersion, AppVersion string
 	// FirstDeployed and LastDeployed are when the release was first installed, and when this revision was made.
 	FirstDeployed, LastDeployed time.Time
-	// StorageChanged says whether anything was saved or deleted.
+	// StorageChanged is true if anything was saved or deleted.
 	StorageChanged bool
-	// Objects are those of the revision's manifest, with namespaces filled in, hooks left out, in a fixed order. Set after an
-	// install, upgrade or rollback that succeeded.
+	// Objects are the objects of the revision's manifest, with namespaces filled in, without hooks, in a fixed order. Set
+	// after a successful installation, upgrade or rollback.
 	Objects []inventory.Ref
-	// Generations are what the API server answered for those of the Objects that the action created, patched or found
+	// Generations are the generations that the API server returned for Objects that the action created, patched or found
 	// unchanged.
 	Generations map[inventory.Ref]model.Generation
 	// Tests are the tests that ran, in the order in which they did. Set by ActionTest, also where they failed.
 	Tests []TestResult
-	// PayloadsLeft is the number of payloads outside of the cluster, and of parts of a release that is gone in it, that no record names any
-	// more and that could not be deleted, at least. PayloadsLeftReason says where they are, and why.
+	// PayloadsLeft is the minimum number of payloads, and of parts of an uninstalled release in the cluster, that no
+	// record names any more and that could not be deleted. PayloadsLeftReason is their place and the cause.
 	PayloadsLeft       int
 	PayloadsLeftReason string
 }
@@ -66,13 +66,12 @@ type job struct {
 	values   map[string]any
 }
 
-// Act carries a decision out. The error, if any, is an [*Error]; the Result is valid beside it too.
+// Act carries out a decision. The error, if any, is an [*Error]; the Result is valid even with an error.
 //
-// Chart and values are read only, and may be shared between calls; they may be nil for all but installs and upgrades.
-// Decisions that ask for no action return at once, as does ActionCorrectDrift.
+// Chart and values are only read and may be shared between calls. They may be nil for all actions but installations and
+// upgrades. Decisions without an action return at once; so does ActionCorrectDrift.
 //
-// A ctx that ends after Act began does not stop it: what was begun is brought to its end, within the timeout of the
-// action, unless Options.Stop ends it.
+// The end of ctx does not stop a running action: the action continues, within its timeout, unless Options.Stop ends it.
 func (c *Client) Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired, options model.Options,
 	chrt *chart.Chart, values map[string]any,
 ) (Result, error) {
@@ -83,7 +82,7 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	logs := &helmerr.LogBuffer{Redactor: helmerr.NewRedactor(values, options.SecretValues)}
 	fail := func(err error, s *session) *helmerr.Error { return newActError(decision.Action, err, s, logs) }
 	if err := ctx.Err(); err != nil {
-		return Result{}, fail(fmt.Errorf("not begun: %w", err), nil)
+		return Result{}, fail(fmt.Errorf("nothing was changed: %w", err), nil)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
@@ -131,8 +130,8 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	return result, nil
 }
 
-// performAndFinish gives back what the action took also where it panics. It tells whether the action ran out of time, which what comes
-// after it does not count for.
+// performAndFinish releases the resources of the action even after a panic. It reports whether the action ran out of
+// time; the time for the cleanup does not count.
 func (c *Client) performAndFinish(ctx context.Context, s *session, j job) (late bool, err error) {
 	isGone := false
 	if s.records != nil {
@@ -199,8 +198,8 @@ func (s *session) perform(j job) error {
 	return s.checkRecorded()
 }
 
-// checkNewest returns an error where the newest revision is no longer the one that the decision was made on: Helm's lock
-// keeps two actions apart, but not a decision from what happened since.
+// checkNewest returns an error if the newest revision is not the one that the decision is based on. Helm's lock
+// separates two actions, but it does not protect a decision from later changes.
 func (s *session) checkNewest(decision decide.Decision, desired model.Desired) error {
 	if decision.FromRevision == 0 || decision.Recovery == decide.RecoverReplace {
 		// recoverPending saw to it, and hid the newest revision since.
@@ -208,13 +207,13 @@ func (s *session) checkNewest(decision decide.Decision, desired model.Desired) e
 	}
 	last, err := s.config.Releases.Last(desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "revision %d is gone", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d no longer exists", decision.FromRevision)
 	}
 	if err != nil {
 		return fmt.Errorf("reading revision %d: %w", decision.FromRevision, err)
 	}
 	if last.Version != decision.FromRevision {
-		return helmerr.New(helmerr.ErrStale, "revision %d is there, after revision %d", last.Version, decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d was created after revision %d", last.Version, decision.FromRevision)
 	}
 	if err := s.checkSameRecord(decision, desired); err != nil {
 		return err
@@ -222,15 +221,15 @@ func (s *session) checkNewest(decision decide.Decision, desired model.Desired) e
 	return checkNotUninstalled(last)
 }
 
-// checkSameRecord returns an error if the record of the revision that was decided on, as it was just read, is another one of the same
-// number: the release was uninstalled and installed meanwhile.
+// checkSameRecord returns an error if the record that was just read only has the same number as the record that the
+// decision is based on: the release was reinstalled in between.
 func (s *session) checkSameRecord(decision decide.Decision, desired model.Desired) error {
 	if s.records == nil {
 		return nil
 	}
 	id := s.records.SeenUID(records.NameOf(desired.Name, decision.FromRevision))
 	if id != "" && decision.FromID != "" && id != decision.FromID {
-		return helmerr.New(helmerr.ErrStale, "revision %d was made after the one that was observed was gone", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d was re-created after it was observed", decision.FromRevision)
 	}
 	return nil
 }
@@ -243,8 +242,9 @@ func checkNotUninstalled(last *release.Release) error {
 	return nil
 }
 
-// checkNeverWorked returns an error unless the newest revision is, as the cluster has it now, the failed try of ours that
-// the decision was made on: what works by now, or is another's, must not be uninstalled because an earlier try failed.
+// checkNeverWorked returns an error unless the newest revision in the cluster is still the failed attempt by HelmOp
+// that the decision is based on. A release that works now, or belongs to another owner, must not be uninstalled because
+// of an earlier failure.
 func (s *session) checkNeverWorked(decision decide.Decision, desired model.Desired) error {
 	if s.cluster != nil {
 		conn := s.cluster.Clients.Conn
@@ -259,9 +259,9 @@ func (s *session) checkNeverWorked(decision decide.Decision, desired model.Desir
 	}
 	switch {
 	case last.Info == nil || last.Info.Status != release.StatusFailed:
-		return helmerr.New(helmerr.ErrStale, "revision %d is no longer failed", last.Version)
+		return helmerr.New(helmerr.ErrStale, "revision %d is no longer marked as failed", last.Version)
 	case last.Labels[model.LabelRevision] != strconv.Itoa(last.Version), desired.UID == "", last.Labels[model.LabelReleaseUID] != desired.UID:
-		return helmerr.New(helmerr.ErrStale, "revision %d was made by another hand", last.Version)
+		return helmerr.New(helmerr.ErrStale, "revision %d was not made by HelmOp", last.Version)
 	}
 	return nil
 }
@@ -269,7 +269,7 @@ func (s *session) checkNeverWorked(decision decide.Decision, desired model.Desir
 // checkRecorded returns an error where Helm claims success but could not save it, which it only logs.
 func (s *session) checkRecorded() error {
 	if newest := s.storage.Newest(); newest == nil || newest.Info.Status != release.StatusDeployed {
-		return helmerr.New(helmerr.ErrUnreachable, "the release was applied, but its record could not be saved; it will be recovered")
+		return helmerr.New(helmerr.ErrUnreachable, "the release was applied, but its record was not saved: the next reconciliation recovers the release")
 	}
 	return nil
 }

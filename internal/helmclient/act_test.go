@@ -187,7 +187,7 @@ func TestActWithoutAction(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := c.Act(ctx, model.Target{}, decide.Decision{Action: model.ActionUninstall}, model.Desired{Name: "demo"}, model.Options{}, nil, nil)
-	helmtest.WantError(t, err, nil, false, "not begun")
+	helmtest.WantError(t, err, nil, false, "nothing was changed")
 }
 
 func TestActRefusesCharts(t *testing.T) {
@@ -203,8 +203,8 @@ func TestActRefusesCharts(t *testing.T) {
 		kind     error
 		contains string
 	}{
-		"none":               {nil, helmerr.ErrInvalidChart, "no chart"},
-		"no metadata":        {&chart.Chart{}, helmerr.ErrInvalidChart, "no chart"},
+		"none":               {nil, helmerr.ErrInvalidChart, "the chart is missing"},
+		"no metadata":        {&chart.Chart{}, helmerr.ErrInvalidChart, "the chart is missing"},
 		"no version":         {with(func(c *chart.Chart) { c.Metadata.Version = "" }), helmerr.ErrInvalidChart, "version"},
 		"library":            {with(func(c *chart.Chart) { c.Metadata.Type = "library" }), helmerr.ErrInvalidChart, `"library"`},
 		"missing dependency": {with(func(c *chart.Chart) { c.Metadata.Dependencies = []*chart.Dependency{{Name: "sub"}} }), helmerr.ErrInvalidChart, "sub"},
@@ -305,7 +305,8 @@ func TestActHidesPreviousValues(t *testing.T) {
 	}
 }
 
-// TestActKeepsFailed holds that a failed revision is never called superseded: nothing would tell it from one that worked.
+// TestActKeepsFailed holds that a failed revision is never called superseded: nothing would tell it from one that
+// worked.
 func TestActKeepsFailed(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()

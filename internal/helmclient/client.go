@@ -19,8 +19,8 @@ import (
 
 func init() { kube.ManagedFieldsManager = model.FieldManager }
 
-// Client observes and acts on releases in any number of clusters. It is safe for concurrent use. Of two actions on one release at the
-// same time, the second one fails with [helmerr.ErrStale].
+// Client observes and acts on releases in any number of clusters. It is safe for concurrent use. If two actions run on
+// one release at the same time, the second one fails with [helmerr.ErrStale].
 type Client struct {
 	connections *connections.Pool
 	manifests   *manifestCache
@@ -31,12 +31,12 @@ type Client struct {
 	open func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*session, error)
 }
 
-// New returns a Client that renders charts by a runner, which must know the tasks of the package rendering. Answers of clusters are bounded
-// each for itself only.
+// New returns a Client that renders charts with a runner, which must know the tasks of package rendering. Each response
+// of a cluster is bounded, but their sum is not.
 func New(runner sandbox.Runner) *Client { return NewBounded(runner, nil) }
 
-// NewBounded is New with a bound for all answers of clusters that are being read. The Key of a [model.Target], and what is before the "/" in it, tell
-// for whom.
+// NewBounded is New with a bound for all responses that are being read. The part of a [model.Target].Key before the "/"
+// is the owner of the share.
 func NewBounded(runner sandbox.Runner, bytes *bytebudget.Budget) *Client {
 	c := &Client{
 		connections: connections.NewPool(connections.MaxConnections, bytes), manifests: newManifestCache(maxManifestBytes),
@@ -46,7 +46,8 @@ func NewBounded(runner sandbox.Runner, bytes *bytebudget.Budget) *Client {
 	return c
 }
 
-// Forget drops what is kept about a cluster, given the Key of its [model.Target]. Call it when the cluster is gone.
+// Forget drops everything that is cached about a cluster, identified by the Key of its [model.Target]. Call it when the
+// Cluster is deleted.
 func (c *Client) Forget(key string) {
 	c.connections.Forget(key)
 	c.manifests.forget(key)

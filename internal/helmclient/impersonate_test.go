@@ -28,7 +28,7 @@ func TestCheckConfig(t *testing.T) {
 		refused string
 	}{
 		"token and data": {config: &rest.Config{BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("a"), CertData: []byte("b"), KeyData: []byte("c")}}},
-		"nothing":        {refused: "there is none"},
+		"nothing":        {refused: "it is missing"},
 		"exec":           {config: &rest.Config{ExecProvider: &clientcmdapi.ExecConfig{Command: "steal"}}, refused: "exec"},
 		"auth provider":  {config: &rest.Config{AuthProvider: &clientcmdapi.AuthProviderConfig{Name: "gcp"}}, refused: "auth-provider"},
 		"token file":     {config: &rest.Config{BearerTokenFile: "/var/run/secrets/token"}, refused: "tokenFile"},

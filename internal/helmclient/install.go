@@ -12,7 +12,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// install installs the release, be it over the kept history of one that was uninstalled.
+// install installs the release, also over the kept history of an uninstalled release.
 func (s *session) install(j job) error {
 	renderer, err := s.prepare(j.desired, j.options, j.chart, j.values, false)
 	if err != nil {

@@ -19,8 +19,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// smallRecords refuses what is larger than a quarter of a Secret, so that tests need not make what does not fit into many: to pack
-// megabytes takes seconds with the race detector. It splits records as those are that come near the bound.
+// smallRecords refuses what is larger than a quarter of a Secret, so that tests need not make what does not fit into
+// many: to pack megabytes takes seconds with the race detector. It splits records as those are that come near the
+// bound.
 var smallRecords = model.Storage{Limit: 256 << 10, SplitAll: true}
 
 // bigText returns text of about so many bytes that compresses like hashes and certificates do, by a third or so, always
@@ -60,7 +61,8 @@ func withWidgets(chrt *chart.Chart, group string) *chart.Chart {
 	return chrt
 }
 
-// TestIntegrationBigFits holds that a release which just fits is installed, upgraded, observed by one request, and removed.
+// TestIntegrationBigFits holds that a release which just fits is installed, upgraded, observed by one request, and
+// removed.
 func TestIntegrationBigFits(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(bigChart("1.0.0", 850<<10, 1000), map[string]any{"cidr": "1"})
@@ -133,8 +135,8 @@ func TestIntegrationBigRefused(t *testing.T) {
 	}
 }
 
-// TestIntegrationBigUpgradeRefused holds that an upgrade which does not fit changes nothing, and that one that does goes
-// through afterwards.
+// TestIntegrationBigUpgradeRefused holds that an upgrade which does not fit changes nothing, and that one that does
+// goes through afterwards.
 func TestIntegrationBigUpgradeRefused(t *testing.T) {
 	b := newBench(t)
 	b.target.Storage = smallRecords
@@ -155,8 +157,8 @@ func TestIntegrationBigUpgradeRefused(t *testing.T) {
 	b.wantRecords(run.desired, "2 deployed", "1 superseded")
 }
 
-// TestIntegrationLargeRecords installs, upgrades, rolls back and uninstalls a release whose records have 3 MB, in each storage, as
-// several processes would.
+// TestIntegrationLargeRecords installs, upgrades, rolls back and uninstalls a release whose records have 3 MB, in each
+// storage, as several processes would.
 func TestIntegrationLargeRecords(t *testing.T) {
 	for name, use := range storages() {
 		t.Run(name, func(t *testing.T) {

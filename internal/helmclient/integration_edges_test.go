@@ -158,8 +158,8 @@ func TestIntegrationCRDRequests(t *testing.T) {
 	}
 }
 
-// TestIntegrationCRDForbidden holds that whoever may not look at CRDs installs a chart whose CRDs are there, and is told
-// where they are not.
+// TestIntegrationCRDForbidden holds that whoever may not look at CRDs installs a chart whose CRDs are there, and is
+// told where they are not.
 func TestIntegrationCRDForbidden(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
@@ -218,8 +218,8 @@ func TestIntegrationNamespaceMetadata(t *testing.T) {
 	want(map[string]string{"by": "human"}, map[string]string{"note": "three"})
 }
 
-// TestIntegrationNamespaceIsMadeAtOnce holds that an install that has seen that its namespace is missing does not try to write a record
-// there first.
+// TestIntegrationNamespaceIsMadeAtOnce holds that an install that has seen that its namespace is missing does not try
+// to write a record there first.
 func TestIntegrationNamespaceIsMadeAtOnce(t *testing.T) {
 	b := newBench(t)
 	proxy, err := cutproxy.Start(sharedServer.Server(t).RESTConfig())
@@ -267,21 +267,21 @@ func TestIntegrationNothingLeftBehind(t *testing.T) {
 		kind   error
 		want   string
 	}{
-		"chart":    {chart: with(helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), crd("chart.left.test")), "large.bin", random), kind: helmerr.ErrTooLarge, want: "Secrets of the cluster take 256 KiB"},
+		"chart":    {chart: with(helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), crd("chart.left.test")), "large.bin", random), kind: helmerr.ErrTooLarge, want: "the Secrets of the cluster store at most 256 KiB"},
 		"manifest": {chart: with(helmtest.ChartWithCRDs("1.0.0", printing, crd("manifest.left.test")), "big.bin", random[:130<<10]), kind: helmerr.ErrTooLarge, want: "split the chart"},
 		"values": {chart: helmtest.NewChart("1.0.0", map[string]string{"value.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: big}\ndata: {key: {{ .Values.cidr | b64enc | b64enc | quote }}}\n"}),
 			values: map[string]any{"cidr": fmt.Sprintf("%x", random[:175<<10])}, kind: helmerr.ErrTooLarge, want: "split the chart"},
 		"template": {chart: helmtest.NewChart("1.0.0", map[string]string{"bad.yaml": "{{ fail \"bad\" }}"}), kind: helmerr.ErrChartFailed, want: "bad"},
 		"kind":     {chart: helmtest.NewChart("1.0.0", map[string]string{"odd.yaml": "apiVersion: odd.left.test/v1\nkind: Odd\nmetadata: {name: odd}\n"}), kind: helmerr.ErrKindNotServed, want: "does not serve Odd of odd.left.test/v1"},
-		"patch": {chart: helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), nil), kind: helmerr.ErrPostRender, want: "it matches no object",
+		"patch": {chart: helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), nil), kind: helmerr.ErrPostRender, want: "the patch matches no object",
 			change: func(o *model.Options) {
 				o.PostRender = &model.PostRender{Patches: []model.Patch{{Patch: "kind: ConfigMap\napiVersion: v1\nmetadata: {name: gone}"}}}
 			}},
-		"patch-form": {chart: helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), crd("patch-form.left.test")), kind: helmerr.ErrPostRender, want: "patch 1: it is empty",
+		"patch-form": {chart: helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), crd("patch-form.left.test")), kind: helmerr.ErrPostRender, want: "patch 1: the patch is empty",
 			change: func(o *model.Options) { o.PostRender = &model.PostRender{Patches: []model.Patch{{}}} }},
 		"namespace": {chart: helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), crd("namespace.left.test")), want: "does not exist and install.createNamespace is false",
 			change: func(o *model.Options) { o.Install.CreateNamespace = &no }},
-		"impersonated": {chart: helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), want: "with a service account, it is created only if install.createNamespace is true"},
+		"impersonated": {chart: helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), want: "set install.createNamespace to true, which is needed with a service account"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -350,8 +350,8 @@ func TestIntegrationPostRender(t *testing.T) {
 	}
 }
 
-// TestIntegrationVersionGone holds that an object of a kind that is served in another version than the recorded manifest
-// has is still deleted.
+// TestIntegrationVersionGone holds that an object of a kind that is served in another version than the recorded
+// manifest has is still deleted.
 func TestIntegrationVersionGone(t *testing.T) {
 	for _, action := range []string{"upgrade", "uninstall"} {
 		t.Run(action, func(t *testing.T) {
@@ -428,8 +428,8 @@ func TestIntegrationProgress(t *testing.T) {
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	b.converge(desired, helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "hook.yaml": hook("ConfigMap", "hook", "pre-install", "")},
 		map[string]string{"crd.yaml": helmtest.CrdOf("progress.edges.test", "v1")}), map[string]any{"cidr": "1"})
-	want := []string{"looking for the chart's CRDs", "applying CRDs", "waiting until the cluster serves the kinds of the CRDs", "rendering",
-		"creating hook ConfigMap hook (pre-install)", "waiting for hook ConfigMap hook (pre-install)", "creating 1 objects"}
+	want := []string{"checking the chart's CRDs", "applying CRDs", "waiting for the cluster to serve the kinds of the CRDs", "rendering",
+		"creating hook ConfigMap hook (pre-install)", "waiting for hook ConfigMap hook (pre-install)", "creating 1 object"}
 	if !slices.Equal(steps, want) {
 		t.Errorf("got %q, want %q", steps, want)
 	}

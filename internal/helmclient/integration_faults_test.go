@@ -148,8 +148,8 @@ func (b *bench) deploymentUID(name string) types.UID {
 	return deployment.UID
 }
 
-// TestIntegrationFaultQuota holds that a quota is no matter of rights, that what worked stays, and that the upgrade goes
-// through once there is room.
+// TestIntegrationFaultQuota holds that a quota is no matter of rights, that what worked stays, and that the upgrade
+// goes through once there is room.
 func TestIntegrationFaultQuota(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
@@ -210,8 +210,8 @@ func (b *bench) setQuota(hard int64) {
 	})
 }
 
-// TestIntegrationFaultAdmission holds that a denial of an admission policy is reported in its own words, and leaves what
-// worked.
+// TestIntegrationFaultAdmission holds that a denial of an admission policy is reported in its own words, and leaves
+// what worked.
 func TestIntegrationFaultAdmission(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
@@ -228,8 +228,8 @@ func TestIntegrationFaultAdmission(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
-// TestIntegrationFaultDeletionDenied holds that an object which the new chart no longer has, and that cannot be deleted,
-// is not forgotten: the upgrade fails, and a later try deletes it.
+// TestIntegrationFaultDeletionDenied holds that an object which the new chart no longer has, and that cannot be
+// deleted, is not forgotten: the upgrade fails, and a later try deletes it.
 func TestIntegrationFaultDeletionDenied(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -245,8 +245,8 @@ func TestIntegrationFaultDeletionDenied(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
-// TestIntegrationFaultLeftovers holds that what failed upgrades had created does not outlive them where it is not wanted
-// any more.
+// TestIntegrationFaultLeftovers holds that what failed upgrades had created does not outlive them where it is not
+// wanted any more.
 func TestIntegrationFaultLeftovers(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
@@ -331,8 +331,8 @@ func TestIntegrationFaultTerminating(t *testing.T) {
 	b.wantNoConfigMap("first")
 }
 
-// TestIntegrationFaultTwoWriters holds that of two processes that act at once, or on what they saw before the other acted,
-// one wins; the other is told that it knew too little, and no revision is doubled.
+// TestIntegrationFaultTwoWriters holds that of two processes that act at once, or on what they saw before the other
+// acted, one wins; the other is told that it knew too little, and no revision is doubled.
 func TestIntegrationFaultTwoWriters(t *testing.T) {
 	b := newBench(t)
 	chrt := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps())

@@ -40,8 +40,8 @@ func TestIntegrationRequests(t *testing.T) {
 	}{
 		{model.ActionInstall, "1", 2*objects + 3},
 		{model.ActionUpgrade, "2", 2*objects + 5},
-		// Many of a kind are looked at together before they are deleted. The history is read again once the release is marked as uninstalling.
-		// The last one is for parts of records, which nobody would look for later.
+		// Many of a kind are looked at together before they are deleted. The history is read again once the release is marked
+		// as uninstalling. The last one is for parts of records, which nobody would look for later.
 		{model.ActionUninstall, "", objects + 8},
 	} {
 		b.cutter.Take()
@@ -206,7 +206,8 @@ func TestIntegrationMaxHistory(t *testing.T) {
 	b.wantRecords(desired, "4 deployed", "3 superseded")
 }
 
-// TestIntegrationKeepsProven holds that upgrades which follow each other in a hurry don't push out what a rollback needs.
+// TestIntegrationKeepsProven holds that upgrades which follow each other in a hurry don't push out what a rollback
+// needs.
 func TestIntegrationKeepsProven(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -246,8 +247,8 @@ func TestIntegrationRefusedObject(t *testing.T) {
 	}
 }
 
-// TestIntegrationUninstallWaits holds that an uninstall which is to wait does so for what another one has to finish, within its
-// time, and not for what it spared.
+// TestIntegrationUninstallWaits holds that an uninstall which is to wait does so for what another one has to finish,
+// within its time, and not for what it spared.
 func TestIntegrationUninstallWaits(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")

@@ -14,8 +14,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestIntegrationForce holds that force makes objects anew whose fields cannot be changed, only those, and none that hold
-// data.
+// TestIntegrationForce holds that force makes objects anew whose fields cannot be changed, only those, and none that
+// hold data.
 func TestIntegrationForce(t *testing.T) {
 	b := newBench(t)
 	templates := func(app, size string) map[string]string {
@@ -43,14 +43,14 @@ func TestIntegrationForce(t *testing.T) {
 	before := b.get(claim).GetUID()
 	run.want("a3", made("3.0.0", "b", "two"))
 	_, err := run.actNow(t, model.ActionUpgrade)
-	helmtest.WantError(t, err, nil, true, `PersistentVolumeClaim "data" is not deleted, although force is set`)
+	helmtest.WantError(t, err, nil, true, `PersistentVolumeClaim "data" cannot be changed in place, and force does not delete it`)
 	if b.get(claim).GetUID() != before {
 		t.Error("the claim was made anew")
 	}
 }
 
-// forceCase is an object of which a field changes that cannot be changed; NAMESPACE stands for the test's own, FIELD for
-// the field's value.
+// forceCase is an object of which a field changes that cannot be changed; NAMESPACE stands for the test's own, FIELD
+// for the field's value.
 type forceCase struct {
 	path, manifest string
 	before, after  string
@@ -84,16 +84,16 @@ func forceCases() map[string]forceCase {
 		"priority-class": {path: "/apis/scheduling.k8s.io/v1/priorityclasses/NAMESPACE", before: "1", after: "2",
 			manifest: "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NAMESPACE}\nvalue: FIELD\n"},
 		"kept": {path: "/api/v1" + namespaced + "configmaps/forced", manifest: forcedConfigMap, before: "1", after: "2",
-			meanwhile: `{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`, refusal: "says that it is to be kept"},
+			meanwhile: `{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`, refusal: "forbids the deletion"},
 		"of-another-release": {path: "/api/v1" + namespaced + "configmaps/forced", manifest: forcedConfigMap, before: "1", after: "2",
-			meanwhile: `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`, refusal: "it belongs to the release"},
+			meanwhile: `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`, refusal: "it belongs to release"},
 		"custom-resource": {path: "/apis/NAMESPACE.example.com/v1" + namespaced + "databases/forced", before: "1", after: "2",
 			manifest: "apiVersion: NAMESPACE.example.com/v1\nkind: Database\nmetadata: {name: forced}\nspec: {size: \"FIELD\"}\n",
-			refusal:  "that could destroy data"},
+			refusal:  "its deletion could destroy data"},
 	}
 	set := forceCase{path: "/apis/apps/v1" + namespaced + "statefulsets/forced", manifest: forcedStatefulSet, before: "one", after: "two"}
 	cases["stateful-set"] = set
-	set.manifest, set.refusal = forcedStatefulSet+deletesClaims, "the data in them, would be deleted with it"
+	set.manifest, set.refusal = forcedStatefulSet+deletesClaims, "its PersistentVolumeClaims and their data would be deleted"
 	cases["stateful-set-with-data"] = set
 	// What counts is how it is in the cluster.
 	set.manifest, set.meanwhile = forcedStatefulSet, `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Delete"}}}`
@@ -123,8 +123,8 @@ spec:
               size: {type: string, x-kubernetes-validations: [{rule: self == oldSelf, message: Value is immutable}]}
 `
 
-// TestIntegrationForceKinds holds which objects force makes anew, and that it leaves all others alone whose deletion may
-// destroy something.
+// TestIntegrationForceKinds holds which objects force makes anew, and that it leaves all others alone whose deletion
+// may destroy something.
 func TestIntegrationForceKinds(t *testing.T) {
 	for name, test := range forceCases() {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestIntegrationForceKinds(t *testing.T) {
 				t.Errorf("not made anew: %v", err)
 			}
 			if test.refusal != "" {
-				helmtest.WantError(t, err, nil, true, "is not deleted, although force is set, because", test.refusal)
+				helmtest.WantError(t, err, nil, true, "cannot be changed in place, and force does not delete it:", test.refusal)
 			}
 			if remains := b.get(path).GetUID() == before; remains != (test.refusal != "") {
 				t.Errorf("the same object is there: %t", remains)

@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// TestIntegrationGenerations holds that an action tells which objects it left behind, and in which generation: what a watch
-// shows may be older.
+// TestIntegrationGenerations holds that an action tells which objects it left behind, and in which generation: what a
+// watch shows may be older.
 func TestIntegrationGenerations(t *testing.T) {
 	b := newBench(t)
 	made := func(version, app string) *chart.Chart {

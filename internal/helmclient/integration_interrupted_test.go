@@ -78,8 +78,8 @@ func (b *bench) cutAtRecord(run *releaseRun, decision decide.Decision) {
 	b.restart(run, -1)
 }
 
-// TestIntegrationInterruptedUpgradeReverted holds that an upgrade which was cut off stays known, whatever becomes of the next
-// tries, so that going back to what was before undoes it.
+// TestIntegrationInterruptedUpgradeReverted holds that an upgrade which was cut off stays known, whatever becomes of
+// the next tries, so that going back to what was before undoes it.
 func TestIntegrationInterruptedUpgradeReverted(t *testing.T) {
 	b := newBench(t)
 	first := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
@@ -147,8 +147,8 @@ func TestIntegrationInterruptedAgain(t *testing.T) {
 	}
 }
 
-// TestIntegrationKeptHistoryStaysApart holds that what was uninstalled is no revision to return to, and that the policy of
-// installs is that of an install over a kept history.
+// TestIntegrationKeptHistoryStaysApart holds that what was uninstalled is no revision to return to, and that the policy
+// of installs is that of an install over a kept history.
 func TestIntegrationKeptHistoryStaysApart(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"old.yaml": helmtest.ConfigMap("old", "1")}), map[string]any{"cidr": "1"})
@@ -173,7 +173,8 @@ func TestIntegrationKeptHistoryStaysApart(t *testing.T) {
 	b.wantNoConfigMap("old")
 }
 
-// TestIntegrationAdoptedObjectSurvives holds that a failed install does not take objects with it that were there before.
+// TestIntegrationAdoptedObjectSurvives holds that a failed install does not take objects with it that were there
+// before.
 func TestIntegrationAdoptedObjectSurvives(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
@@ -194,8 +195,8 @@ func TestIntegrationAdoptedObjectSurvives(t *testing.T) {
 	b.wantConfigMap("adopted", "new")
 }
 
-// TestIntegrationNoReturnToUnhealthy holds that what was rolled back from because it was unhealthy is not returned to later,
-// although it is the newest revision that was ever deployed.
+// TestIntegrationNoReturnToUnhealthy holds that what was rolled back from because it was unhealthy is not returned to
+// later, although it is the newest revision that was ever deployed.
 func TestIntegrationNoReturnToUnhealthy(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("aa", "good"), "hook.yaml": hookService("refused", "pre-rollback")}), map[string]any{"cidr": "1"})

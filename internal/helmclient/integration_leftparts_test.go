@@ -30,8 +30,8 @@ func (b *bench) refuseParts(run *releaseRun, failures int) {
 	run.client, run.target.Config = New(testRunner), config
 }
 
-// TestIntegrationPartsLeft holds that no part outlives its release because its deletion failed once, and that somebody is told of those
-// that do.
+// TestIntegrationPartsLeft holds that no part outlives its release because its deletion failed once, and that somebody
+// is told of those that do.
 func TestIntegrationPartsLeft(t *testing.T) {
 	for name, test := range map[string]struct{ failures, left int }{"once": {1, 0}, "always": {-1, 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -56,8 +56,8 @@ func TestIntegrationPartsLeft(t *testing.T) {
 	}
 }
 
-// TestIntegrationPartsUnknown holds that an uninstallation finds the parts of a record that cannot be read, and of one that never came to
-// be, and leaves those alone that somebody may be about to need.
+// TestIntegrationPartsUnknown holds that an uninstallation finds the parts of a record that cannot be read, and of one
+// that never came to be, and leaves those alone that somebody may be about to need.
 func TestIntegrationPartsUnknown(t *testing.T) {
 	for name, test := range map[string]struct {
 		later time.Duration

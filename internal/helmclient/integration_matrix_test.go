@@ -393,8 +393,8 @@ func matrixTested() map[string]matrixCase {
 	}
 }
 
-// TestIntegrationMatrixIdle holds what a pass over a release costs that is as desired: one request, for metadata, whatever
-// the release holds.
+// TestIntegrationMatrixIdle holds what a pass over a release costs that is as desired: one request, for metadata,
+// whatever the release holds.
 func TestIntegrationMatrixIdle(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})

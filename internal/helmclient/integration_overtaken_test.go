@@ -36,8 +36,8 @@ func (b *bench) takeOver(key string) error {
 	return held.Replace(key, rls)
 }
 
-// TestIntegrationOvertaken holds that an action which is late writes no record that another manager has taken over: its pointer would name a
-// payload that is gone.
+// TestIntegrationOvertaken holds that an action which is late writes no record that another manager has taken over: its
+// pointer would name a payload that is gone.
 func TestIntegrationOvertaken(t *testing.T) {
 	for name, use := range storages() {
 		t.Run(name, func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestIntegrationOvertaken(t *testing.T) {
 	}
 }
 
-// TestIntegrationPointerWrites holds what is no reason to give up a record: metadata that somebody changed, and answers that were lost. After
-// a write by another hand, nothing is written any more.
+// TestIntegrationPointerWrites holds what is no reason to give up a record: metadata that somebody changed, and answers
+// that were lost. After a write by another hand, nothing is written any more.
 func TestIntegrationPointerWrites(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()

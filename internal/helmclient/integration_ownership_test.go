@@ -39,8 +39,8 @@ func sharedObjects(count int, value string) map[string]string {
 	return templates
 }
 
-// TestIntegrationUninstallSparesOthers holds that an uninstall leaves objects alone which another release made after this
-// one failed to, be they few or so many that they are looked at together.
+// TestIntegrationUninstallSparesOthers holds that an uninstall leaves objects alone which another release made after
+// this one failed to, be they few or so many that they are looked at together.
 func TestIntegrationUninstallSparesOthers(t *testing.T) {
 	for name, count := range map[string]int{"few": 1, "many": apply.ManyLooks + 1} {
 		t.Run(name, func(t *testing.T) {
@@ -116,8 +116,8 @@ func TestIntegrationUninstallTakesUnmarked(t *testing.T) {
 	}
 }
 
-// TestIntegrationUninstallDeletesWhatItSaw holds that an object that was made anew by another release, after it was looked
-// at and before it is deleted, stays.
+// TestIntegrationUninstallDeletesWhatItSaw holds that an object that was made anew by another release, after it was
+// looked at and before it is deleted, stays.
 func TestIntegrationUninstallDeletesWhatItSaw(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -195,8 +195,8 @@ func TestIntegrationUninstallLeftovers(t *testing.T) {
 	}
 }
 
-// TestIntegrationStaleRemediation holds that nothing is uninstalled because a try failed, where another hand has taken the
-// release meanwhile.
+// TestIntegrationStaleRemediation holds that nothing is uninstalled because a try failed, where another hand has taken
+// the release meanwhile.
 func TestIntegrationStaleRemediation(t *testing.T) {
 	for name, meanwhile := range map[string]func(*testing.T, *bench){
 		"installed anew": func(t *testing.T, b *bench) {

@@ -30,11 +30,13 @@ const (
 	randomRounds = 6
 	// randomSteps is how many steps a round has.
 	randomSteps = 14
-	// maxRequests is before which request of an action something happens, at most. Actions of the chart in use take about as many.
+	// maxRequests is before which request of an action something happens, at most. Actions of the chart in use take about
+	// as many.
 	maxRequests = 16
 )
 
-// randomStep is one thing that happens to a release. What it holds follows from the seed alone, so that a round can be repeated.
+// randomStep is one thing that happens to a release. What it holds follows from the seed alone, so that a round can be
+// repeated.
 type randomStep struct {
 	kind randomKind
 	// party is whose manager acts.
@@ -171,7 +173,8 @@ func (r *randomRound) decide(p *randomParty, past model.Past) (decide.Decision, 
 	return decide.Uninstall(obs, p.desired, model.Policy{}, now), nil
 }
 
-// carryOut carries a decision of a party out. One that is stale, or meets the action of the other party, changes nothing.
+// carryOut carries a decision of a party out. One that is stale, or meets the action of the other party, changes
+// nothing.
 func (r *randomRound) carryOut(p *randomParty, decision decide.Decision) {
 	if _, ok := actionTimeout(decision.Action, p.options); !ok {
 		p.gone = p.gone || p != r.parties[r.wanted] && decision.Action != model.ActionWait
@@ -317,7 +320,8 @@ func (r *randomRound) isInSync() bool {
 // errLost says that objects are gone that the owner of the release wants.
 var errLost = errors.New("objects of a release in sync were deleted")
 
-// steps carries out the steps of a plan and checks after each that it deleted nothing that the owner wants. Only the helm command may.
+// steps carries out the steps of a plan and checks after each that it deleted nothing that the owner wants. Only the
+// helm command may.
 func (r *randomRound) steps(plan []randomStep) error {
 	for _, s := range plan {
 		kept := r.isInSync() && s.kind != handOn && s.kind != uninstall && s.meanwhile != uninstall
@@ -336,8 +340,8 @@ func (r *randomRound) steps(plan []randomStep) error {
 	return nil
 }
 
-// converge has both managers go on until the release is as it is wanted. Objects that a person deleted with the helm command in the middle
-// of an upgrade are noticed by the manager and put back on request.
+// converge has both managers go on until the release is as it is wanted. Objects that a person deleted with the helm
+// command in the middle of an upgrade are noticed by the manager and put back on request.
 func (r *randomRound) converge() error {
 	p, other := r.parties[r.wanted], r.parties[1-r.wanted]
 	for i := range 20 {
@@ -387,16 +391,17 @@ func (r *randomRound) check() error {
 	return nil
 }
 
-// isRepeated reports whether a revision was made from the same as the one before for the same object, although nobody asked for it and the
-// one before had been deployed.
+// isRepeated reports whether a revision was made from the same as the one before for the same object, although nobody
+// asked for it and the one before had been deployed.
 func isRepeated(newer, older model.Record) bool {
 	return newer.Revision == older.Revision+1 && newer.Request == "" && newer.Authentic() && older.Authentic() && older.WasApplied() &&
 		newer.UID == older.UID && newer.Attempt() == older.Attempt()
 }
 
-// TestIntegrationRandom has two HelmOps with a manager each hand a release over and back, change it, and act on what they have seen some
-// steps before, while managers are killed between any two requests and somebody uses the helm command. In the end the HelmOp that
-// wants the release has it, once, with all its objects, and nothing was deleted that its owner wanted.
+// TestIntegrationRandom has two HelmOps with a manager each hand a release over and back, change it, and act on what
+// they have seen some steps before, while managers are killed between any two requests and somebody uses the helm
+// command. In the end the HelmOp that wants the release has it, once, with all its objects, and nothing was deleted
+// that its owner wanted.
 //
 // HELMOP_ROUNDS is the number of rounds; HELMOP_SEED, which a failure prints, repeats a round.
 func TestIntegrationRandom(t *testing.T) {

@@ -136,7 +136,8 @@ func TestIntegrationRollback(t *testing.T) {
 	b.wantNoConfigMap("first")
 }
 
-// TestIntegrationRollbackFails holds that a failed rollback is recorded as failed, whatever it failed on, and done again.
+// TestIntegrationRollbackFails holds that a failed rollback is recorded as failed, whatever it failed on, and done
+// again.
 func TestIntegrationRollbackFails(t *testing.T) {
 	b := newBench(t)
 	templates := helmtest.TwoConfigMaps()
@@ -194,7 +195,8 @@ func TestIntegrationUnhealthy(t *testing.T) {
 	}
 }
 
-// TestIntegrationRemediateUninstall follows an install that fails and is uninstalled, until the last failure, which stays.
+// TestIntegrationRemediateUninstall follows an install that fails and is uninstalled, until the last failure, which
+// stays.
 func TestIntegrationRemediateUninstall(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(brokenChart("1.0.0"), map[string]any{"cidr": "1"})

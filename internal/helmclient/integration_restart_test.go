@@ -74,8 +74,8 @@ func (b *bench) upgradeAtHook(run *releaseRun) (ended <-chan error) {
 	return done
 }
 
-// TestIntegrationRestart holds that an API server which is restarted in the middle of an upgrade leads to the same end as
-// one that is not.
+// TestIntegrationRestart holds that an API server which is restarted in the middle of an upgrade leads to the same end
+// as one that is not.
 func TestIntegrationRestart(t *testing.T) {
 	b, server := newOwnServer(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})

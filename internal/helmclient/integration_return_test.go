@@ -42,8 +42,8 @@ func (r *releaseRun) mustReturn(t *testing.T, target int) Result {
 	return result
 }
 
-// TestIntegrationReturn holds that a return brings back everything that a revision was made from, without chart and values, again and
-// again, and that what it comes to is in sync.
+// TestIntegrationReturn holds that a return brings back everything that a revision was made from, without chart and
+// values, again and again, and that what it comes to is in sync.
 func TestIntegrationReturn(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -91,7 +91,8 @@ func TestIntegrationReturn(t *testing.T) {
 	}
 }
 
-// TestIntegrationReturnAfterAnotherHand holds that a return goes over what somebody did by hand, be it Helm's own rollback to the same.
+// TestIntegrationReturnAfterAnotherHand holds that a return goes over what somebody did by hand, be it Helm's own
+// rollback to the same.
 func TestIntegrationReturnAfterAnotherHand(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -118,8 +119,8 @@ func TestIntegrationReturnAfterAnotherHand(t *testing.T) {
 	b.wantRecords(run.desired, "6 deployed", "5 superseded", "4 superseded", "3 superseded", "2 superseded", "1 superseded")
 }
 
-// TestIntegrationReturnPruned holds that a return goes by an upgrade where the history has nothing left, and that the tries at one may push
-// out what they return to.
+// TestIntegrationReturnPruned holds that a return goes by an upgrade where the history has nothing left, and that the
+// tries at one may push out what they return to.
 func TestIntegrationReturnPruned(t *testing.T) {
 	b := newBench(t)
 	templates := helmtest.TwoConfigMaps()

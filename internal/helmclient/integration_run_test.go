@@ -47,7 +47,8 @@ func (r *releaseRun) decideUninstall(ctx context.Context) (decide.Decision, erro
 	return decide.Uninstall(obs, r.desired, r.policy, time.Now()), err
 }
 
-// settle observes, decides and acts until there is nothing to do, or nothing is tried any more. It waits for no clock: it moves its own.
+// settle observes, decides and acts until there is nothing to do, or nothing is tried any more. It waits for no clock:
+// it moves its own.
 func (r *releaseRun) settle(ctx context.Context) error {
 	now := time.Now()
 	for range maxSteps {

@@ -19,8 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// TestIntegrationSplitHelm holds what Helm, by hand, makes of records that are split: it lists them, and refuses to do what it would
-// do wrong.
+// TestIntegrationSplitHelm holds what Helm, by hand, makes of records that are split: it lists them, and refuses to do
+// what it would do wrong.
 func TestIntegrationSplitHelm(t *testing.T) {
 	for name, use := range storages() {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,8 @@ func (b *bench) configMapUID(name string) types.UID {
 	return object.UID
 }
 
-// TestIntegrationSplitHelmRollback holds that a payload which Helm, by hand, has another record point to is kept for it.
+// TestIntegrationSplitHelmRollback holds that a payload which Helm, by hand, has another record point to is kept for
+// it.
 func TestIntegrationSplitHelmRollback(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()

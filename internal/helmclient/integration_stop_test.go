@@ -21,8 +21,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// TestIntegrationStop holds that an action which waits ends soon when it is told to, in good order: its revision is a failed one, and
-// can be uninstalled at once.
+// TestIntegrationStop holds that an action which waits ends soon when it is told to, in good order: its revision is a
+// failed one, and can be uninstalled at once.
 func TestIntegrationStop(t *testing.T) {
 	for name, template := range map[string]string{
 		"hook before": hook("Job", "hang", "pre-install", jobSpec),
@@ -62,8 +62,8 @@ func TestIntegrationStop(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordGone holds that an uninstallation that waits for a hook ends soon after somebody else has removed the record, and
-// that nothing is left to do then.
+// TestIntegrationRecordGone holds that an uninstallation that waits for a hook ends soon after somebody else has
+// removed the record, and that nothing is left to do then.
 func TestIntegrationRecordGone(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
@@ -80,7 +80,7 @@ func TestIntegrationRecordGone(t *testing.T) {
 	}
 	begun := time.Now()
 	_, err := b.act(decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now()), desired, nil, nil)
-	helmtest.WantError(t, err, helmerr.ErrStale, true, "uninstalled by somebody else")
+	helmtest.WantError(t, err, helmerr.ErrStale, true, "another process uninstalled the release")
 	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
@@ -89,8 +89,8 @@ func TestIntegrationRecordGone(t *testing.T) {
 	}
 }
 
-// TestIntegrationUninstallByHand holds that an uninstallation with the helm command that waits for its hook is left alone until it has
-// ended: its hook runs once. Then the release is installed again.
+// TestIntegrationUninstallByHand holds that an uninstallation with the helm command that waits for its hook is left
+// alone until it has ended: its hook runs once. Then the release is installed again.
 func TestIntegrationUninstallByHand(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")

@@ -176,8 +176,8 @@ func (b *bench) rollBack(run *releaseRun) {
 	run.desired.Return = false
 }
 
-// TestIntegrationStoreDown holds what a store that fails keeps from happening: nothing is begun, nothing is destroyed, what was begun is
-// recorded, and everything goes on once it is back.
+// TestIntegrationStoreDown holds what a store that fails keeps from happening: nothing is begun, nothing is destroyed,
+// what was begun is recorded, and everything goes on once it is back.
 func TestIntegrationStoreDown(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
@@ -188,7 +188,7 @@ func TestIntegrationStoreDown(t *testing.T) {
 	for _, call := range []string{"prepare", "put"} {
 		store.failWith(errStoreDown, call)
 		_, err := run.actNow(t, model.ActionInstall)
-		helmtest.WantError(t, err, helmerr.ErrRecordStorage, false, "nothing was begun", "registry unreachable")
+		helmtest.WantError(t, err, helmerr.ErrRecordStorage, false, "nothing was changed", "registry unreachable")
 		b.wantRecords(run.desired)
 		b.wantNoConfigMap("first")
 		if call == "prepare" && (b.get("/api/v1/namespaces/"+b.namespace) != nil || b.crdVersions("store.down.test") != nil) {
@@ -209,7 +209,7 @@ func TestIntegrationStoreDown(t *testing.T) {
 		b.wantRecords(run.desired, "1 deployed")
 	}
 	_, err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 1)
-	helmtest.WantError(t, err, helmerr.ErrRecordStorage, false, "left as it is")
+	helmtest.WantError(t, err, helmerr.ErrRecordStorage, false, "the release is not changed")
 	uninstall := decide.Uninstall(b.observe(run.desired), run.desired, model.Policy{}, time.Now())
 	_, err = run.act(t.Context(), uninstall)
 	helmtest.WantError(t, err, helmerr.ErrRecordStorage, false)
@@ -278,8 +278,8 @@ func TestIntegrationStoreKeeps(t *testing.T) {
 	b.wantRecords(run.desired, "4 deployed", "3 superseded")
 }
 
-// TestIntegrationStoreDownAtFirst holds that a full history of records in the cluster loses none to the first one that is to go to a store,
-// while the store does not take it.
+// TestIntegrationStoreDownAtFirst holds that a full history of records in the cluster loses none to the first one that
+// is to go to a store, while the store does not take it.
 func TestIntegrationStoreDownAtFirst(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -418,7 +418,8 @@ func TestIntegrationCutSplit(t *testing.T) {
 	}
 }
 
-// onlyReferred holds that each record has its payload, and that after the next actions no part is in the cluster that no record has.
+// onlyReferred holds that each record has its payload, and that after the next actions no part is in the cluster that
+// no record has.
 func (r *cutRun) onlyReferred() error {
 	referred := map[string]bool{}
 	conn, err := r.client.connections.Get(r.target)
@@ -454,7 +455,8 @@ func (r *cutRun) onlyReferred() error {
 	return nil
 }
 
-// TestIntegrationPayloadMemory holds that actions with large records wait for each other, in time, and give back what they took.
+// TestIntegrationPayloadMemory holds that actions with large records wait for each other, in time, and give back what
+// they took.
 func TestIntegrationPayloadMemory(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(bigChart("1.0.0", 2<<20, 0), map[string]any{"cidr": "1"})

@@ -26,7 +26,8 @@ type storeCut struct {
 	at int
 	// answer says that the call is carried out and its answer lost, otherwise that the call is.
 	answer bool
-	// once says that the store is well afterwards, kills that the process is no more: nothing of what it does gets anywhere.
+	// once says that the store is well afterwards, kills that the process is no more: nothing of what it does gets
+	// anywhere.
 	once, kills bool
 }
 
@@ -133,8 +134,9 @@ func storeCutCases() map[string]cutCase {
 	}
 }
 
-// TestIntegrationStoreCut breaks a store of payloads at each of its calls (see package sample), in every way. The next process
-// completes what was begun: each record that is there has its payload, and no payload is left that the store could have deleted.
+// TestIntegrationStoreCut breaks a store of payloads at each of its calls (see package sample), in every way. The next
+// process completes what was begun: each record that is there has its payload, and no payload is left that the store
+// could have deleted.
 func TestIntegrationStoreCut(t *testing.T) {
 	for name, c := range storeCutCases() {
 		t.Run(name, func(t *testing.T) {
@@ -221,7 +223,8 @@ func (b *bench) storeCutOnce(ctx context.Context, c cutCase, name string, cut st
 	return store.calls, r.noneLeft(memory, store, cut)
 }
 
-// noneLeft holds that the store has nothing that no record names, but for what it was not, or could not be, told to delete.
+// noneLeft holds that the store has nothing that no record names, but for what it was not, or could not be, told to
+// delete.
 func (r *cutRun) noneLeft(memory *memoryStore, store *cuttingStore, cut storeCut) error {
 	conn, err := r.client.connections.Get(r.target)
 	if err != nil {

@@ -104,8 +104,9 @@ func TestIntegrationStoredParts(t *testing.T) {
 	}
 }
 
-// TestIntegrationStoredPayloads checks that records of an earlier version with payloads in a store are read and deleted.
-// Helm's rollback by hand made revision 3 name the payload of revision 1: the payload is deleted with revision 3.
+// TestIntegrationStoredPayloads checks that records of an earlier version with payloads in a store are read and
+// deleted. Helm's rollback by hand made revision 3 name the payload of revision 1: the payload is deleted with revision
+// 3.
 func TestIntegrationStoredPayloads(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()

@@ -34,7 +34,8 @@ import (
 // sharedServer is the API server of all integration tests; each test has a namespace of its own.
 var sharedServer apiserver.Shared
 
-// testsAtOnce is how many tests run at once, unless -parallel says otherwise. Most wait for the API server most of the time.
+// testsAtOnce is how many tests run at once, unless -parallel says otherwise. Most wait for the API server most of the
+// time.
 const testsAtOnce = 6
 
 // testRunner renders the charts of all tests.

@@ -52,8 +52,8 @@ func tooManyValues(t *testing.T) func(*corev1.Secret) {
 	}
 }
 
-// TestIntegrationUnreadable holds that nothing is begun where the newest record cannot be read, above all no uninstallation of less than
-// there is, and that the ways out of the documentation lead out.
+// TestIntegrationUnreadable holds that nothing is begun where the newest record cannot be read, above all no
+// uninstallation of less than there is, and that the ways out of the documentation lead out.
 func TestIntegrationUnreadable(t *testing.T) {
 	for name, spoil := range map[string]func(*corev1.Secret){"garbage": garble, "too many values": tooManyValues(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestIntegrationUnreadable(t *testing.T) {
 		b.spoilRecord(2, garble)
 		b.newProcess(run)
 		_, err := run.act(t.Context(), decide.Uninstall(b.observe(run.desired), run.desired, model.Policy{}, time.Now()))
-		helmtest.WantError(t, err, helmerr.ErrRecordDamaged, false, records.NameOf("demo", 2), "take its Secret from a backup")
+		helmtest.WantError(t, err, helmerr.ErrRecordDamaged, false, records.NameOf("demo", 2), "restore its Secret from a backup")
 		b.wantConfigMap("first", "2")
 		b.wantConfigMap("second", "2")
 		b.wantRecords(run.desired, "2 deployed", "1 superseded")

@@ -41,7 +41,7 @@ func (s *session) findLeftovers(decision decide.Decision, desired model.Desired)
 	for _, record := range apply.Suspects(history, decision) {
 		key := apply.DigestsIn(record.Labels)
 		if record.Labels[model.LabelRevision] != strconv.Itoa(record.Version) {
-			// Another hand made it: the digests mean nothing.
+			// HelmOp did not make the record, so the digests have no meaning.
 			key = strconv.Itoa(record.Version)
 		}
 		if known[key] && record.Manifest == "" {
@@ -61,7 +61,7 @@ func (s *session) findLeftovers(decision decide.Decision, desired model.Desired)
 	return nil
 }
 
-// manifestOf returns the manifest of a record, of which the history may hold the metadata alone.
+// manifestOf returns the manifest of a record, which it reads if the history has only its metadata.
 func (s *session) manifestOf(record *release.Release) (string, error) {
 	if record.Manifest != "" {
 		return record.Manifest, nil

@@ -42,14 +42,14 @@ func (s *session) checkLoss(j job, next *release.Release) error {
 	return nil
 }
 
-// lossOf compares a new manifest with that of the revision which Helm compares it with, and with those that the
-// leftovers are looked for in.
+// lossOf compares a new manifest with the manifest of the revision that Helm compares it with, and with the revisions
+// that may have left objects behind.
 func (s *session) lossOf(desired model.Desired, next *release.Release) (model.Loss, error) {
 	current, err := s.config.Releases.Deployed(desired.Name)
 	if err != nil {
 		// Without one that is deployed, Helm takes the newest.
 		if current, err = s.config.Releases.Last(desired.Name); err != nil {
-			return model.Loss{}, fmt.Errorf("reading what the release has: %w", err)
+			return model.Loss{}, fmt.Errorf("reading the objects of the release: %w", err)
 		}
 	}
 	manifest, err := s.manifestOf(current)

@@ -80,8 +80,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestIntegrationTakeOver moves a release from one management cluster to another, which then says so in all records and changes nothing
-// else; a manager of the former one leaves the release alone from then on.
+// TestIntegrationTakeOver moves a release from one management cluster to another, which then says so in all records and
+// changes nothing else; a manager of the former one leaves the release alone from then on.
 func TestIntegrationTakeOver(t *testing.T) {
 	b := newBench(t)
 	former := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")

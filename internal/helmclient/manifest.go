@@ -18,12 +18,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// Manifest returns the objects of a revision, with namespaces filled in, hooks left out. An object whose manifest names no
-// namespace has that of the release, unless the cluster says that its kind has none: of a kind that the cluster does not
-// serve it is a guess, which is right once it does, for the namespace of an object without one means nothing to those who
-// look at it. Where it cannot be learned what the cluster serves of a kind's group, there is an error and no guess. The
-// objects belong to the caller. What Act made is kept in memory; of any other revision the record is read. The error is
-// an [*Error]: of the kind ErrStale where there is no such revision.
+// Manifest returns the objects of a revision, with namespaces filled in and without hooks. The objects belong to the
+// caller. The manifests of Act are cached; for other revisions the record is read.
+//
+// An object without a namespace gets that of the release, unless its kind is cluster-scoped in the cluster. If the
+// cluster does not serve the kind, the namespace is a guess, which is harmless: readers of a cluster-scoped object
+// ignore it. If discovery of the kind's group failed, Manifest returns an error and does not guess.
+//
+// The error is an [*Error]; its kind is ErrStale if the revision does not exist.
 func (c *Client) Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured, error) {
 	objects, err := c.manifest(ctx, target, namespace, name, revision)
 	if err != nil {
@@ -45,7 +47,7 @@ func (c *Client) manifest(ctx context.Context, target model.Target, namespace, n
 	if !ok {
 		record, err := s.config.Releases.Get(name, revision)
 		if errors.Is(err, driver.ErrReleaseNotFound) {
-			return nil, helmerr.New(helmerr.ErrStale, "there is no revision %d", revision)
+			return nil, helmerr.New(helmerr.ErrStale, "revision %d does not exist", revision)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading revision %d: %w", revision, err)
@@ -71,28 +73,28 @@ func (c *Client) manifest(ctx context.Context, target model.Target, namespace, n
 	return objects, nil
 }
 
-// namespaces tells in which namespaces objects are.
+// namespaces resolves the namespaces of objects.
 type namespaces struct {
 	mapper  meta.RESTMapper
 	release string
-	// scoped tells of each kind that was asked for whether it has namespaces, or may have.
+	// scoped holds for each kind that was looked up whether it is, or may be, namespaced.
 	scoped map[schema.GroupVersionKind]bool
-	// err is why it could not be learned what the cluster serves.
+	// err is the error of discovery.
 	err error
 }
 
 func (s *session) namespaces(release string) *namespaces {
 	n := &namespaces{release: release, scoped: map[schema.GroupVersionKind]bool{}}
 	if s.config.RESTClientGetter != nil {
-		// Ours never fails.
+		// This implementation never returns an error.
 		n.mapper, _ = s.config.RESTClientGetter.ToRESTMapper()
 	}
 	return n
 }
 
-// of returns the namespace of an object of a kind, given the one in its manifest. A kind that is not known is taken for
-// one with namespaces, as most are: who looks for the object without its namespace would look in vain for good, while a
-// namespace that is one too many is passed over.
+// of returns the namespace of an object of a kind, given the namespace in its manifest. An unknown kind counts as
+// namespaced, as most kinds are: without its namespace the object would never be found, while a superfluous namespace
+// is ignored.
 func (n *namespaces) of(kind schema.GroupVersionKind, named string) string {
 	scoped, ok := n.scoped[kind]
 	if !ok {

@@ -107,8 +107,8 @@ func knownKindsOf(t *testing.T, c *Client, target model.Target) *connections.Kin
 	return conn.Kinds
 }
 
-// TestManifestAsksOnceForUnknownKinds holds that the kinds of a manifest that the cluster does not know are asked for once,
-// however long the answer takes and whatever it is, and that the caller's deadline counts.
+// TestManifestAsksOnceForUnknownKinds holds that the kinds of a manifest that the cluster does not know are asked for
+// once, however long the answer takes and whatever it is, and that the caller's deadline counts.
 func TestManifestAsksOnceForUnknownKinds(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
@@ -189,8 +189,8 @@ func TestUnknownKindIsAskedForAfterAWhile(t *testing.T) {
 	}
 }
 
-// TestManifestOfSilentService holds that no namespace is guessed where an API service of the kind's group does not answer,
-// and that the kind counts as one that is not served once the API service is gone.
+// TestManifestOfSilentService holds that no namespace is guessed where an API service of the kind's group does not
+// answer, and that the kind counts as one that is not served once the API service is gone.
 func TestManifestOfSilentService(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
@@ -229,8 +229,8 @@ func TestManifestOfSilentService(t *testing.T) {
 	}
 }
 
-// TestUninstallOfSilentService holds that an uninstall leaves out no object of a kind of which it is not known whether it is
-// served, although the version in the manifest is not, and that it does once the API service is gone.
+// TestUninstallOfSilentService holds that an uninstall leaves out no object of a kind of which it is not known whether
+// it is served, although the version in the manifest is not, and that it does once the API service is gone.
 func TestUninstallOfSilentService(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
@@ -248,8 +248,8 @@ func TestUninstallOfSilentService(t *testing.T) {
 	}
 }
 
-// TestDeletionRelearnsOnce holds that objects of a kind whose path the cluster does not know make it be asked once what it
-// serves.
+// TestDeletionRelearnsOnce holds that objects of a kind whose path the cluster does not know make it be asked once what
+// it serves.
 func TestDeletionRelearnsOnce(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)

@@ -37,8 +37,8 @@ func newManifestCache(limit int64) *manifestCache {
 	return &manifestCache{entries: bytelru.New[manifestKey, manifestEntry](limit)}
 }
 
-// note keeps what an action saved. The manifests of before are forgotten in any case: a release that is installed anew counts
-// its revisions from one again.
+// note caches the manifests that an action saved. It drops the earlier ones in any case, because a reinstalled release
+// starts again with revision 1.
 func (c *manifestCache) note(target model.Target, desired model.Desired, storage *records.RecordingDriver) {
 	if !storage.StorageChanged() {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// prepareNamespace tells how the namespace of the release is to be; create says that this action may create it. It sends no
-// request.
+// prepareNamespace sets the desired state of the release's namespace; create permits this action to create it. It sends
+// no request.
 func (s *session) prepareNamespace(desired model.Desired, o model.InstallOptions, create bool) {
 	n := s.namespace
 	if n == nil {

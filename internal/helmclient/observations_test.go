@@ -21,7 +21,8 @@ func (b *bench) newRecords() *records.Store {
 	return recordsOf(b.t.Context(), conn, b.namespace, b.target.Storage, nil)
 }
 
-// TestIntegrationObservedRecords holds that an action takes what was observed for its history, once, and not after a write.
+// TestIntegrationObservedRecords holds that an action takes what was observed for its history, once, and not after a
+// write.
 func TestIntegrationObservedRecords(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()

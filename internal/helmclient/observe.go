@@ -16,8 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// Observe reads what Helm's storage says about a release: the metadata of its records, in one request, none of their
-// contents. The error is an [*Error].
+// Observe reads the metadata of a release's records in one request, without their contents. The error is an [*Error].
 func (c *Client) Observe(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error) {
 	conn, err := c.connections.Get(target)
 	if err != nil {

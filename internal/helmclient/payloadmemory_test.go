@@ -15,7 +15,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// TestPanicGivesBackMemory holds that an action which panics gives back the memory for payloads: the controller survives it.
+// TestPanicGivesBackMemory holds that an action which panics gives back the memory for payloads: the controller
+// survives it.
 func TestPanicGivesBackMemory(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()

@@ -15,8 +15,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// prepare does what comes before Helm's part of an install or upgrade, and returns what Helm is to render with. It takes chart
-// and values as they are, and changes neither.
+// prepare does the steps before Helm's part of an installation or upgrade, and returns the input for Helm's rendering.
+// It does not change chart and values.
 func (s *session) prepare(desired model.Desired, options model.Options, chrt *chart.Chart, values map[string]any, upgrade bool) (postrender.PostRenderer, error) {
 	renderer, err := s.renderer.PostRenderer(s.context(), options.PostRender, desired.Namespace, tenantOf(desired))
 	if err != nil {
@@ -45,8 +45,8 @@ func (s *session) prepare(desired model.Desired, options model.Options, chrt *ch
 	return renderer, nil
 }
 
-// applyCRDsOf applies what is in the folder crds of a chart and in those of its enabled dependencies. A chart without the folder costs
-// nothing. Preflight is called before the first write.
+// applyCRDsOf applies the objects in the crds folders of a chart and of its enabled dependencies. It costs nothing if
+// there are none. Preflight is called before the first write.
 func (s *session) applyCRDsOf(source rendering.Source, policy model.CRDPolicy, preflight func([]*crds.Object) error) error {
 	if policy == model.CRDsSkip || s.cluster == nil {
 		return nil
@@ -69,22 +69,22 @@ func (s *session) prepareStorage() error {
 		return nil
 	}
 	if s.stored.Store == nil {
-		return helmerr.New(helmerr.ErrRecordStorage, "no registry is configured for release records")
+		return helmerr.New(helmerr.ErrRecordStorage, "no registry is configured for release records: set spec.storage.registry, or the manager's --record-storage-url")
 	}
 	if err := s.stored.Store.Prepare(s.context()); err != nil {
-		return helmerr.New(helmerr.ErrRecordStorage, "the record cannot be kept there, so nothing was begun: %s", err)
+		return helmerr.New(helmerr.ErrRecordStorage, "nothing was changed, because the record cannot be stored: %s", err)
 	}
 	return nil
 }
 
-// ApplyAgain tells that the manifest of a recorded revision is going to be applied: the cluster must serve its kinds.
+// ApplyAgain declares that the manifest of a recorded revision will be applied: the cluster must serve its kinds.
 func (s *session) applyAgain(revision int) {
 	if s.cluster != nil {
 		s.cluster.Seen.ApplyAgain(revision)
 	}
 }
 
-// onlyDeletes tells that nothing but hooks is going to be applied: kinds that the cluster no longer serves are left out.
+// onlyDeletes declares that only hooks will be applied: objects of kinds that the cluster no longer serves are skipped.
 func (s *session) onlyDeletes() {
 	if s.cluster != nil {
 		s.cluster.Lenient = true

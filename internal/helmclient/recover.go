@@ -17,19 +17,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// recoverPending resolves the pending record, or the one that Helm by hand could not uninstall, that the decision was made on, so that Helm acts on the release again. One that
-// is to be replaced is hidden from this session only: whatever happens before the new record is made, the old one says
-// that an action began, and what it may have created.
+// recoverPending resolves the pending record that the decision is based on, or the record that the helm command could
+// not uninstall, so that Helm acts on the release again. A record that will be replaced is only hidden from this
+// session: until the new record exists, the old one proves that an action began, and which objects it may have created.
 func (s *session) recoverPending(decision decide.Decision, desired model.Desired) error {
 	record, err := s.config.Releases.Last(desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "the pending revision %d is gone", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "the pending revision %d no longer exists", decision.FromRevision)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the pending revision %d: %w", decision.FromRevision, err)
 	}
 	if record.Version != decision.FromRevision {
-		return helmerr.New(helmerr.ErrStale, "the newest revision is %d, no longer the pending %d", record.Version, decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "the newest revision is %d and no longer the pending revision %d", record.Version, decision.FromRevision)
 	}
 	if err := s.checkSameRecord(decision, desired); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (s *session) recoverPending(decision decide.Decision, desired model.Desired
 	if err := s.config.Releases.Update(record); err != nil {
 		return fmt.Errorf("recovering the pending revision %d: %w", decision.FromRevision, err)
 	}
-	// Recovery is no attempt at what is desired.
+	// A recovery is not an attempt at the desired state.
 	s.storage.Restart()
 	return nil
 }

@@ -46,7 +46,8 @@ func (j job) check(ctx context.Context, renderer *rendering.Renderer) error {
 	return renderer.CheckValues(ctx, sourceOf(j.desired, j.chart, j.values))
 }
 
-// render renders a chart in the cluster of the action, and has the record of the revision hold the chart and not what Helm is given.
+// render renders a chart in the cluster of the action. The record of the revision has the original chart, not the input
+// for Helm.
 func (s *session) render(desired model.Desired, chrt *chart.Chart, values map[string]any, release chartutil.ReleaseOptions) (*chart.Chart, error) {
 	options := rendering.Options{Release: release, Capabilities: s.config.Capabilities}
 	if s.config.RESTClientGetter != nil {
@@ -67,7 +68,7 @@ func (s *session) render(desired model.Desired, chrt *chart.Chart, values map[st
 	return rendered.Literal, nil
 }
 
-// nextRevision returns the number of the revision that an upgrade makes. Templates see it. The errors are those of Helm's upgrade.
+// nextRevision returns the number of the next revision, which templates see. Its errors are those of Helm's upgrade.
 func (s *session) nextRevision(name string) (int, error) {
 	last, err := s.config.Releases.Last(name)
 	switch {

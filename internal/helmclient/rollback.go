@@ -24,10 +24,10 @@ func (s *session) rollback(j job) error {
 	decision, desired, options := j.decision, j.desired, j.options
 	target, err := s.config.Releases.Get(desired.Name, decision.RollbackTo)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "revision %d, which was to be returned to, is gone", decision.RollbackTo)
+		return helmerr.New(helmerr.ErrStale, "revision %d, the target of the rollback, no longer exists", decision.RollbackTo)
 	}
 	if err != nil {
-		return fmt.Errorf("reading revision %d, which is to be returned to: %w", decision.RollbackTo, err)
+		return fmt.Errorf("reading revision %d, the target of the rollback: %w", decision.RollbackTo, err)
 	}
 	if err := s.checkNewest(decision, desired); err != nil {
 		return err
@@ -56,10 +56,11 @@ func (s *session) rollback(j job) error {
 	return err
 }
 
-// checkReturn returns an error unless the revision was made from what is desired: the record of the return says that it is.
+// checkReturn returns an error unless the revision was made from the desired state, because the record of the return
+// claims that.
 func checkReturn(target *release.Release, desired model.Desired) error {
 	if target.Labels[model.LabelRevision] != strconv.Itoa(target.Version) || apply.DigestsIn(target.Labels) != apply.DigestsIn(model.DesiredLabels(desired)) {
-		return helmerr.New(helmerr.ErrStale, "revision %d, which was to be returned to, was not made from what is desired", target.Version)
+		return helmerr.New(helmerr.ErrStale, "revision %d, the target of the rollback, was not made from the desired release", target.Version)
 	}
 	return nil
 }
@@ -72,7 +73,7 @@ func (s *session) settleRollback() {
 	}
 	newest.SetStatus(release.StatusFailed, "Rollback failed")
 	if err := s.config.Releases.Update(newest); err != nil {
-		s.logs.Printf("the failure of the rollback could not be saved: %s", err)
+		s.logs.Printf("cannot record the failure of the rollback: %s", err)
 	}
 }
 

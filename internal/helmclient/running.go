@@ -11,8 +11,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// runningActions are the releases on which an action of this process is at work. Two actions on one release, of two HelmOps that hand
-// it over for example, each decide on what was there before the other. It is safe for concurrent use.
+// runningActions are the releases on which an action of this process is running. Two actions on one release, for
+// example of two HelmOps during a handover, would each be based on the state before the other. It is safe for
+// concurrent use.
 type runningActions struct {
 	mu      sync.Mutex
 	running map[records.ObservationKey]bool
@@ -22,20 +23,20 @@ func newRunningActions() *runningActions {
 	return &runningActions{running: map[records.ObservationKey]bool{}}
 }
 
-// begin notes that an action on a release begins; end that it has ended. It is an error of the kind [helmerr.ErrStale] if one is at work: what
-// was decided on will not be there when it ends.
+// begin notes the start of an action on a release; call end after the action. It returns an error of the kind
+// [helmerr.ErrStale] if another action is running: the decision will be outdated when that one ends.
 func (c *Client) begin(s *session, desired model.Desired) (end func(), err error) {
 	if s.cluster == nil {
 		return func() {}, nil
 	}
 	key := s.cluster.Clients.Conn.ObservationKey(desired.Namespace, desired.Name)
-	// Whoever acts, the release is the same.
+	// The release is the same for every impersonated user.
 	key.User = ""
 	r := c.running
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.running[key] {
-		return nil, helmerr.New(helmerr.ErrStale, "another action on the release %s/%s is at work", desired.Namespace, desired.Name)
+		return nil, helmerr.New(helmerr.ErrStale, "another action on the release %s/%s is running", desired.Namespace, desired.Name)
 	}
 	r.running[key] = true
 	return func() {

@@ -34,14 +34,14 @@ type session struct {
 	deletions func() error
 	// namespace sees to the release's namespace when the first record is made.
 	namespace *apply.Namespacer
-	// cluster is Helm's client of the cluster; nil where tests put another one there.
+	// cluster is Helm's client of the cluster; nil if a test replaces it.
 	cluster *apply.Client
-	// records is the storage at the bottom, stored where it keeps new records; nil and zero where tests put another one there.
+	// records is the lowest storage, stored is its place for new records; nil and zero if a test replaces them.
 	records *records.Store
 	stored  model.Storage
 	// renderer renders charts.
 	renderer *rendering.Renderer
-	// tests are those that ran.
+	// tests are the tests that ran.
 	tests []TestResult
 }
 
@@ -72,7 +72,8 @@ func (c *Client) openSession(ctx context.Context, target model.Target, desired m
 	return s, nil
 }
 
-// recordsOf returns the store of Helm's records in a namespace of a cluster. BeforeCreate is called before a record is created.
+// recordsOf returns the store of Helm's records in a namespace of a cluster. It calls beforeCreate before it creates a
+// record.
 func recordsOf(ctx context.Context, conn *connections.Connection, namespace string, storage model.Storage, beforeCreate func() error) *records.Store {
 	return records.NewStore(ctx, records.StoreOptions{
 		Client:    conn.Core.RESTClient(),
@@ -108,7 +109,7 @@ func newSession(inner driver.Driver, cluster kube.Interface, desired model.Desir
 	}
 }
 
-// relearn asks the cluster anew what it serves.
+// relearn discovers the kinds of the cluster again.
 func (s *session) relearn() (*chartutil.Capabilities, error) {
 	conn := s.cluster.Clients.Conn
 	conn.Kinds.Invalidate()

@@ -38,9 +38,9 @@ func (s *session) checkChartSize(chrt *chart.Chart) error {
 	return records.CheckSize(len(piece.Packed), s.stored)
 }
 
-// checkSize renders a chart before its CRDs are applied, as if the cluster served their kinds already, and returns an error
-// where the outcome is too large for Helm's storage. A chart that cannot be rendered so is no error: it may look
-// something up in the cluster. A chart without CRDs is checked when its record is made, before anything else.
+// checkSize renders a chart before its CRDs are applied, as if the cluster served their kinds, and returns an error if
+// the result is too large for Helm's storage. It ignores errors of the rendering, because the chart may look up objects
+// in the cluster. A chart without CRDs is checked when its record is created, before any other write.
 func (s *session) checkSize(desired model.Desired, chrt *chart.Chart, values map[string]any, renderer postrender.PostRenderer,
 	crds []*crds.Object, upgrade bool,
 ) error {
@@ -61,7 +61,7 @@ func (s *session) checkSize(desired model.Desired, chrt *chart.Chart, values map
 		return err
 	}
 	if err != nil {
-		s.logs.Printf("the size of the release is not known in advance: %s", err)
+		s.logs.Printf("cannot determine the size of the release in advance: %s", err)
 		return nil
 	}
 	packed, err := s.records.Pack(rls)

@@ -14,7 +14,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// checkRecordExists returns an error if the newest record that the action has saved is gone.
+// checkRecordExists returns an error if the newest record that the action saved no longer exists.
 func (s *session) checkRecordExists(name string) error {
 	newest := s.storage.Newest()
 	if newest == nil || s.records == nil {
@@ -24,8 +24,8 @@ func (s *session) checkRecordExists(name string) error {
 	defer cancel()
 	_, err := s.records.Metadata.Get(ctx, records.NameOf(name, newest.Version), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return helmerr.New(helmerr.ErrStale, "the record of revision %d is gone: the release was uninstalled by somebody else meanwhile", newest.Version)
+		return helmerr.New(helmerr.ErrStale, "the record of revision %d no longer exists: another process uninstalled the release", newest.Version)
 	}
-	// The end of the wait will tell of other errors.
+	// Other errors show when the wait ends.
 	return nil
 }

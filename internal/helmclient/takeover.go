@@ -19,8 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// TakeOver has all revisions of a release that name [model.Desired].FormerManagementCluster name [model.Desired].ManagementCluster, and changes
-// nothing else of them. A revision that names another one by now is left as it is. The error is an [*Error].
+// TakeOver changes [model.Desired].FormerManagementCluster to [model.Desired].ManagementCluster on all records of a
+// release, and nothing else. It skips records that name another management cluster by now. The error is an [*Error].
 func (c *Client) TakeOver(ctx context.Context, target model.Target, desired model.Desired, obs model.Observation) error {
 	conn, err := c.connections.Get(target)
 	if err != nil {

@@ -44,7 +44,7 @@ func (s *session) test(decision decide.Decision, desired model.Desired, options 
 	}
 	s.tests = testResults(tested.Hooks, began)
 	if errors.Is(helmerr.Classify(failure), helmerr.ErrUnreachable) {
-		// That tells nothing of the tests: they will run again.
+		// The error says nothing about the tests, so they will run again.
 		return failure
 	}
 	if tested.Labels == nil {
@@ -61,24 +61,25 @@ func (s *session) test(decision decide.Decision, desired model.Desired, options 
 	case errors.Is(helmerr.Classify(err), helmerr.ErrStale):
 		return err
 	case err != nil && failure == nil:
-		return fmt.Errorf("the tests passed, but that could not be saved; they will run again: %w", err)
+		return fmt.Errorf("the tests passed, but the result was not saved; they will run again: %w", err)
 	default:
 		return failure
 	}
 }
 
-// saveTested saves how the tests of a revision ended if it is still the newest, deployed and as it was: tests may take long.
+// saveTested records the result of the tests if their revision is still the newest, deployed and unchanged: tests may
+// take long.
 func (s *session) saveTested(tested *release.Release) error {
 	s.storage.Refresh()
 	newest, err := s.config.Releases.Last(tested.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "revision %d is gone, its tests mean nothing any more", tested.Version)
+		return helmerr.New(helmerr.ErrStale, "revision %d no longer exists, so the result of its tests is discarded", tested.Version)
 	}
 	if err != nil {
 		return err
 	}
 	if newest.Version != tested.Version || newest.Info.Status != release.StatusDeployed {
-		return helmerr.New(helmerr.ErrStale, "revision %d is %s, the tests of revision %d mean nothing any more",
+		return helmerr.New(helmerr.ErrStale, "revision %d is %s, so the result of the tests of revision %d is discarded",
 			newest.Version, newest.Info.Status, tested.Version)
 	}
 	return s.storage.Replace(records.NameOf(tested.Name, tested.Version), tested)

@@ -20,10 +20,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// uninstall removes the release. One that is gone already is no error.
+// uninstall uninstalls the release. It succeeds if the release does not exist.
 func (s *session) uninstall(decision decide.Decision, desired model.Desired, options model.UninstallOptions) error {
 	if decision.Reason == decide.ReasonRemediateUninstall {
-		// It may work by now, if somebody else has seen to it.
+		// The release may work by now, if another process repaired it.
 		if err := s.checkNeverWorked(decision, desired); err != nil {
 			return err
 		}
@@ -49,10 +49,10 @@ func (s *session) uninstall(decision decide.Decision, desired model.Desired, opt
 	return err
 }
 
-// markUninstalling marks the newest revision as uninstalling before anything is deleted or any hook runs, if that revision is still the
-// one that was decided on, and looks whether it still is the newest one. Whoever adopts a release writes its own record and then
-// looks at this one, see [session.checkNotUninstalledMeanwhile]: of two that write at the same time, at least one sees the other.
-// Unmark takes the mark back.
+// markUninstalling marks the newest revision as uninstalling before any deletion or hook, if the decision is based on
+// that revision, and then checks that it is still the newest. A process that adopts a release writes its own record
+// first and then reads this one, see [session.checkNotUninstalledMeanwhile]: of two concurrent writers, at least one
+// sees the other's record. Unmark removes the mark.
 func (s *session) markUninstalling(decision decide.Decision, desired model.Desired) (unmark func() error, err error) {
 	last, err := s.config.Releases.Last(desired.Name)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *session) markUninstalling(decision decide.Decision, desired model.Desir
 		s.storage.Mark(false)
 		last.Info = &info
 		if err := s.config.Releases.Update(last); err != nil {
-			return fmt.Errorf("taking back that revision %d is being uninstalled: %w", last.Version, err)
+			return fmt.Errorf("removing the mark that revision %d is being uninstalled: %w", last.Version, err)
 		}
 		// Nothing has changed, and this counts as no try.
 		s.storage.Restart()
@@ -92,17 +92,18 @@ func (s *session) markUninstalling(decision decide.Decision, desired model.Desir
 		return nil, errors.Join(fmt.Errorf("reading the history again: %w", err), unmark())
 	}
 	if newest.Version != last.Version {
-		return nil, errors.Join(helmerr.New(helmerr.ErrStale, "revision %d was made meanwhile", newest.Version), unmark())
+		return nil, errors.Join(helmerr.New(helmerr.ErrStale, "revision %d was created in the meantime", newest.Version), unmark())
 	}
 	return unmark, nil
 }
 
-// checkUninstallable returns an error unless the newest revision, as the cluster has it now, is still what was decided on.
+// checkUninstallable returns an error unless the newest revision in the cluster is still the one that the decision is
+// based on.
 func checkUninstallable(last *release.Release, decision decide.Decision, desired model.Desired) error {
 	owner := last.Labels[model.LabelOwner]
 	switch {
 	case decision.FromRevision > 0 && last.Version != decision.FromRevision:
-		return helmerr.New(helmerr.ErrStale, "revision %d is there, after revision %d", last.Version, decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d was created after revision %d", last.Version, decision.FromRevision)
 	case owner != "" && owner != model.OwnerLabel(desired.Owner) && decision.State != model.StateForeign:
 		return helmerr.New(helmerr.ErrStale, "revision %d belongs to HelmOp %q", last.Version, owner)
 	case !model.IsManagedBy(last.Labels[model.LabelManagementCluster], desired) && decision.State != model.StateForeign:
@@ -115,12 +116,13 @@ func checkUninstallable(last *release.Release, decision decide.Decision, desired
 	return nil
 }
 
-// checkNotUninstalledMeanwhile returns an error if the revision that is adopted is being uninstalled by its owner, or gone.
+// checkNotUninstalledMeanwhile returns an error if the owner of an adopted revision is uninstalling it, or has
+// uninstalled it.
 func (s *session) checkNotUninstalledMeanwhile(decision decide.Decision, desired model.Desired) error {
 	s.storage.Refresh()
 	adopted, err := s.config.Releases.Get(desired.Name, decision.FromRevision)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "revision %d was uninstalled meanwhile", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "revision %d was uninstalled in the meantime", decision.FromRevision)
 	}
 	if err != nil {
 		return fmt.Errorf("reading revision %d again: %w", decision.FromRevision, err)

@@ -21,7 +21,7 @@ func (s *session) upgrade(j job) error {
 		return err
 	}
 	if options.Values != model.ValuesReset {
-		// The wanted values alone were not compared with the schema.
+		// Only the desired values were validated, not the merged ones.
 		if !options.DisableSchemaValidation {
 			if err := s.renderer.CheckValues(s.context(), sourceOf(j.desired, j.chart, values)); err != nil {
 				return err

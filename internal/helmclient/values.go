@@ -16,9 +16,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// upgradeValues returns the values of an upgrade: those that are wanted, laid over those of the revision before as the policy
-// says. What is null in the wanted values removes a value, be it the chart's default; Helm's own merge forgets the null and
-// brings the default back.
+// upgradeValues returns the values of an upgrade: the desired values, merged over those of the previous revision
+// according to the policy. A null in the desired values removes a value, including a default of the chart. Helm's own
+// merge drops the null and restores the default.
 func (s *session) upgradeValues(desired model.Desired, policy model.ValuesPolicy, wanted map[string]any) (map[string]any, error) {
 	wanted = rendering.CopyValues(wanted)
 	if policy == model.ValuesReset {
@@ -26,7 +26,7 @@ func (s *session) upgradeValues(desired model.Desired, policy model.ValuesPolicy
 	}
 	before, err := s.previous(desired.Name)
 	if err != nil {
-		return nil, fmt.Errorf("reading the values of the revision before: %w", err)
+		return nil, fmt.Errorf("reading the values of the previous revision: %w", err)
 	}
 	given := rendering.CopyValues(before.Config)
 	if policy == model.ValuesReuse && before.Chart != nil {

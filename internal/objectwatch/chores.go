@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// absenceInterval is how often an object is read that does not exist, and a kind asked for that has long not been served.
+	// absenceInterval is how often a missing object is read, and a kind discovered that has not been served for long.
 	absenceInterval = 5 * time.Minute
 	// choreTimeout bounds one read.
 	choreTimeout = 30 * time.Second
 )
 
-// chores are the single reads of a link, which one goroutine does while there are any: kinds to resolve, and objects that
-// are not in their stream. The Watcher's lock guards them.
+// chores are the pending single reads of a link: kinds to discover, and objects that are missing in their stream. One
+// goroutine does them while there are any. The Watcher's lock guards them.
 type chores struct {
 	kinds   map[schema.GroupVersionKind]kindChore
 	objects map[target]time.Time
@@ -40,7 +40,7 @@ func newChores() chores {
 	}
 }
 
-// empty gives back the room that there was for chores: a map keeps what it ever had, and most clusters have none for ever.
+// empty replaces the maps, because Go maps never shrink and most clusters never have pending reads.
 func (c *chores) empty() {
 	c.kinds, c.objects = map[schema.GroupVersionKind]kindChore{}, map[target]time.Time{}
 }
@@ -50,7 +50,7 @@ func (c *chores) confirm(t target, after time.Duration) {
 	c.objects[t] = time.Now().Add(after)
 }
 
-// forget drops what a release asked for.
+// forget drops the pending reads of a release.
 func (c *chores) forget(r *release) {
 	for t := range c.objects {
 		if t.release == r {
@@ -64,7 +64,7 @@ func pauseAfter(failures int) time.Duration {
 	return backoff.Spread(backoff.Exponential(minPause, maxPause, failures))
 }
 
-// next returns the chore that is due first: an object, or a kind if its release is nil.
+// next returns the read that is due first: an object, or a kind if the release of the target is nil.
 func (c *chores) next() (due time.Time, t target, gvk schema.GroupVersionKind, ok bool) {
 	for candidate, k := range c.kinds {
 		if !ok || k.due.Before(due) {
@@ -79,7 +79,7 @@ func (c *chores) next() (due time.Time, t target, gvk schema.GroupVersionKind, o
 	return due, t, gvk, ok
 }
 
-// workLocked sees to it that somebody does the chores.
+// workLocked starts the goroutine for the pending reads unless it runs.
 func (l *link) workLocked() {
 	c := &l.chores
 	if c.running {
@@ -95,7 +95,7 @@ func (l *link) workLocked() {
 	}
 }
 
-// work does the chores of a link until there are none.
+// work does the pending reads of a link until there are none.
 func (l *link) work() {
 	for l.ctx.Err() == nil {
 		l.watcher.mu.Lock()
@@ -120,7 +120,7 @@ func (l *link) work() {
 	}
 }
 
-// rest waits until a chore is due, or a new one came.
+// rest waits until a read is due or a new one is added.
 func (l *link) rest(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -172,7 +172,7 @@ func (l *link) confirmObject(t target) {
 			l.chores.confirm(t, absenceInterval)
 		}
 	case apierrors.IsForbidden(err):
-		w.applyLocked(t, finding{verdict: health.Unknown, message: "may not be read"})
+		w.applyLocked(t, finding{verdict: health.Unknown, message: "cannot be read: permission denied"})
 		l.chores.confirm(t, absenceInterval)
 	default:
 		l.chores.confirm(t, pauseAfter(l.chores.failures))

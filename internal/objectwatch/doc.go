@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package objectwatch follows the objects of releases in workload clusters by watches: their health, and whether somebody
-// changed them. It costs no request while nothing changes and keeps a few hundred bytes per object.
+// Package objectwatch follows the objects of releases in workload clusters with watches: their health, and changes by
+// others. It sends no requests while nothing changes, and keeps a few hundred bytes per object.
 //
 //	watcher := objectwatch.New(objectwatch.Options{})
 //	mgr.Add(watcher)                                   // ends all streams with the manager
@@ -12,32 +12,37 @@
 //
 // # Streams
 //
-// All releases of a cluster that follow objects of one kind share one watch. It asks for objects with Helm's label
-// app.kubernetes.io/managed-by=Helm, and keeps something only of those that are followed: of the health of an object a
-// verdict and a message, of its content a fingerprint. Kinds with a health of their own are watched in full, others by
-// their metadata. A stream ends with the last release that needs it. Where an identity may not watch the whole cluster,
-// there is one stream for each namespace in which it follows objects.
+// All releases of a cluster that follow objects of one kind share one watch. It selects objects with Helm's label
+// app.kubernetes.io/managed-by=Helm, and keeps only the followed ones: a verdict and a message for their health, and a
+// fingerprint of their content. Kinds with a health of their own are watched in full, others by their metadata. A
+// stream ends with its last release. If an identity may not watch the whole cluster, there is one stream for each
+// followed namespace.
 //
 // # Lists
 //
-// A kind without a health of its own, such as ConfigMap, is not worth a watch: all that can happen to it is that it is gone. With
-// Plan.ListEvery, the metadata of all objects with Helm's label is listed instead, once for each kind and interval and for all releases
-// of the cluster. Where that is not permitted, not even in single namespaces, objects count as existing. Watcher.List asks for
-// the lists at once.
+// A kind without a health of its own, such as ConfigMap, does not need a watch: its objects can only be deleted. With
+// Plan.ListEvery, the metadata of all objects with Helm's label is listed instead, once per kind and interval for all
+// releases of the cluster. If lists are not permitted, not even in single namespaces, the objects count as existing.
+// Watcher.List requests the lists at once.
 //
-// A stream that is silent costs two goroutines, one of them of the HTTP connection, and some kilobytes: events are read one by one,
-// and nothing of them is kept but what was found.
+// A silent stream costs two goroutines, one of them for the HTTP connection, and some kilobytes: events are read one by
+// one, and only the result is kept.
 //
-// A large event takes its share of Options.Bytes before it is read, and has a minute to come in. A cluster has at most 500 streams under one
-// identity; objects beyond are in trouble (State.Trouble) until others end.
+// A large event takes its share of Options.Bytes before it is read, and must be complete within a minute. A cluster has
+// at most 500 streams under one identity; further objects have an error (State.Trouble) until other streams end.
 //
-// # What is gone
+// # Missing objects
 //
-// An object that vanishes from a stream was deleted, or lost the label. It is read once to tell which; one
-// that exists without the label gets a stream of its own. What does not exist is read again every five minutes, for it may
-// have come back without the label; Jobs are not, for those that finished are commonly deleted.
+// An object that vanishes from a stream was deleted, or lost the label. It is read once to distinguish the two; an
+// object without the label gets a stream of its own. A missing object is read every five minutes, because it may be
+// re-created without the label. Jobs are not, because finished ones are commonly deleted.
 //
-// Where the cluster stops serving a kind in the version that is watched, its objects are followed in another one. They
-// are gone only when it serves the kind in none. Such a kind is asked for again after three seconds, then less and less
-// often down to every five minutes, and at once when a release is given a new plan.
+// If the cluster stops serving the watched version of a kind, its objects are followed in another version. They count
+// as deleted only if the cluster serves the kind in none. Discovery of such a kind is repeated after three seconds,
+// then at growing intervals of up to five minutes, and at once when a release gets a new plan.
+//
+// # What callers must do
+//
+// Call [Watcher.Follow] in each pass over a release, [Watcher.Forget] when the release is deleted, and
+// [Watcher.Disconnect] when its cluster is unreachable or deleted.
 package objectwatch

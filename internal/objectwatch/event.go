@@ -19,18 +19,19 @@ import (
 // binaryPrefix begins each object in binary form.
 var binaryPrefix = []byte{'k', '8', 's', 0}
 
-var errNoEvent = errors.New("an event cannot be read")
+var errNoEvent = errors.New("a watch event cannot be decoded")
 
 // event is one event of a watch, as far as it was read.
 type event struct {
 	kind watch.EventType
-	// head is the metadata of the object; of one in binary form all of it, else what tells who wants it.
+	// head is the metadata of the object: all of it for a binary event, otherwise only the fields that identify its
+	// followers.
 	head metav1.ObjectMeta
-	// data is the event as it came, nil if the head is all that there is.
+	// data is the event as it was received, nil if head is the whole content.
 	data []byte
 }
 
-// jsonEvent reads of an event in JSON what tells who wants the object.
+// jsonEvent decodes from a JSON event only the fields that identify the followers of the object.
 type jsonEvent struct {
 	Type   watch.EventType `json:"type"`
 	Object struct {
@@ -44,7 +45,7 @@ type jsonEvent struct {
 	} `json:"object"`
 }
 
-// readEvent reads an event. One that says that the watch has failed is an error.
+// readEvent decodes an event. An event that reports the failure of the watch is an error.
 func readEvent(frame []byte) (event, error) {
 	if len(frame) == 0 {
 		return event{}, errNoEvent

@@ -27,11 +27,11 @@ const (
 	ownerSelector   = "owner=helm"
 	recordNameLabel = "name"
 
-	// minWatch is how long a watch lasts at least, and twice as long at most, as where kube-apiserver chooses: then the cluster is to end it, and after
-	// watchGrace this side does.
+	// minWatch is the minimum duration of a watch; the maximum is twice that, as with kube-apiserver's own choice. The
+	// cluster ends the watch then; if it does not, this side ends it after watchGrace.
 	minWatch, watchGrace = 30 * time.Minute, 30 * time.Second
-	// beginTime bounds the time until a watch has begun, or the first list was streamed. A proxy may hold back the beginning until
-	// the first event, which is a bookmark after a minute at the latest.
+	// beginTime bounds the time until a watch has begun, or its first list was streamed. A proxy may hold back the
+	// beginning until the first event, which is a bookmark after a minute at the latest.
 	beginTime = 90 * time.Second
 	// listPage is how many objects are listed by one request.
 	listPage = 500
@@ -44,10 +44,11 @@ const (
 	wholeForm = "application/json"
 )
 
-var errSilent = errors.New("the cluster did not answer in time")
+var errSilent = errors.New("the cluster did not respond in time")
 
-// feed is one run of a stream: it lists what there is, then follows what changes. Only its goroutine uses it. Other than the
-// Reflector of client-go, it needs no goroutine beside that one, and keeps no objects and next to no buffers while nothing happens.
+// feed is one run of a stream: it lists the objects and then follows their changes. Only its goroutine uses it. Unlike
+// client-go's Reflector, it needs no second goroutine, and keeps no objects and almost no buffers while nothing
+// changes.
 type feed struct {
 	stream *stream
 	run    int
@@ -56,14 +57,14 @@ type feed struct {
 	// listing is whether a streaming list is coming in, and found what came of it.
 	listing bool
 	found   map[objectKey][]seen
-	// anew is whether what the cluster still remembers does not reach back to what was known.
+	// anew is true if the history of the cluster no longer reaches back to the last known version.
 	anew bool
 	// fresh is whether a plain list has just come in.
 	fresh bool
 }
 
-// advance sends one request, or those of a plain list, and takes in what comes of it until it ends. Without an error, it
-// ended in good order.
+// advance sends one request, or those of a plain list, and processes the response until it ends. It returns nil after a
+// regular end.
 func (f *feed) advance(ctx context.Context) error {
 	if f.version != "" {
 		err := f.watch(ctx, false)
@@ -93,7 +94,7 @@ func isUnsupported(err error) bool {
 // isExpired reports whether the cluster does not remember the version that a watch was to go on from.
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// watch sends a watch, which begins with a list if that is wanted, and takes in its events until it ends.
+// watch sends a watch, which begins with a list if listing is true, and processes its events until it ends.
 func (f *feed) watch(ctx context.Context, listing bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -114,7 +115,7 @@ func (f *feed) watch(ctx context.Context, listing bool) error {
 	if err != nil {
 		return cause(ctx, err)
 	}
-	defer func() { _ = body.Close() }() // What was read counts.
+	defer func() { _ = body.Close() }() // Everything was read.
 	if !listing {
 		deadline.Reset(duration + watchGrace)
 		f.well()
@@ -123,7 +124,7 @@ func (f *feed) watch(ctx context.Context, listing bool) error {
 	for {
 		if err := events.next(f.take); err != nil {
 			if !f.listing && !isSaid(err) {
-				// It has ended, or broke. Whether something stands in the way, the next one tells.
+				// The watch ended or broke. The next one shows whether there is an error.
 				return nil
 			}
 			return cause(ctx, err)
@@ -135,7 +136,7 @@ func (f *feed) watch(ctx context.Context, listing bool) error {
 	}
 }
 
-// isSaid reports whether an error is about what the cluster said, rather than the end of it.
+// isSaid reports whether an error is about the content of a response, rather than about its end.
 func isSaid(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) || errors.Is(err, errNoEvent) || errors.Is(err, errFrameTooLarge) ||
@@ -269,7 +270,7 @@ func (f *feed) take(frame []byte) error {
 	case watch.Deleted:
 		f.gone(&e.head)
 	default:
-		return fmt.Errorf("%w: it is of the unknown type %q", errNoEvent, shorten(errors.New(string(e.kind))))
+		return fmt.Errorf("%w: unknown type %q", errNoEvent, shorten(errors.New(string(e.kind))))
 	}
 	if !f.listing {
 		f.version = e.head.ResourceVersion

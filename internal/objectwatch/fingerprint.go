@@ -40,7 +40,7 @@ var statusless = map[schema.GroupKind]bool{
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: true,
 }
 
-// busyAnnotations are prefixes of annotations in which controllers of Kubernetes keep what is a status by its nature.
+// busyAnnotations are prefixes of annotations in which Kubernetes controllers keep a kind of status.
 var busyAnnotations = []string{
 	"deployment.kubernetes.io/",
 	"deprecated.daemonset.template.generation",
@@ -59,9 +59,9 @@ type managedEntry struct {
 	fields any
 }
 
-// fingerprint returns a number that changes when anything but the status of an object does. It depends on the object
-// alone, never on the process, so that a restart finds nothing changed. Whoever changes the algorithm makes all releases
-// be compared once.
+// fingerprint returns a number that changes when anything but the status of an object changes. It depends only on the
+// object, not on the process, so a restart finds nothing changed. A change of this algorithm makes HelmOp compare all
+// releases once.
 func fingerprint(kind schema.GroupKind, obj metav1.Object, entries []managedEntry) uint64 {
 	h := fnv.New64a()
 	put(h, string(obj.GetUID()))
@@ -82,7 +82,7 @@ func fingerprint(kind schema.GroupKind, obj metav1.Object, entries []managedEntr
 	}
 	switch generation := obj.GetGeneration(); {
 	case annotations[leaderAnnotation] != "":
-		// Whoever holds the lock writes it every few seconds.
+		// The holder of a lock writes it every few seconds.
 	case statusless[kind]:
 		put(h, "v", obj.GetResourceVersion())
 	case generation > 0:
@@ -179,7 +179,7 @@ func optedOut(obj metav1.Object) bool {
 		obj.GetLabels()[addonsv1.DriftDetectionAnnotation] == disabled
 }
 
-// digest hashes what is known of all objects, which are sorted by their names.
+// digest returns a hash of the state of all objects, which must be sorted by name.
 func digest(objects []object) string {
 	h := sha256.New()
 	for i := range objects {

@@ -121,8 +121,8 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestFingerprintIsOfNoProcess holds the value of the algorithm: if it changes, every release is compared once after an upgrade
-// of HelmOp.
+// TestFingerprintIsOfNoProcess holds the value of the algorithm: if it changes, every release is compared once after an
+// upgrade of HelmOp.
 func TestFingerprintIsOfNoProcess(t *testing.T) {
 	t.Parallel()
 	const want = 3396377862868254690

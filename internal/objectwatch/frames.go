@@ -25,15 +25,15 @@ const (
 	lengthBytes = 4
 )
 
-var errFrameTooLarge = fmt.Errorf("an event is larger than %d MiB", maxFrameBytes>>20)
+var errFrameTooLarge = fmt.Errorf("a watch event is larger than %d MiB", maxFrameBytes>>20)
 
 var (
-	errFrameTooDense = errors.New("an event would take more memory than one cluster may use")
-	errFrameNoMemory = errors.New("no memory is free for an event: too many large ones are being read")
+	errFrameTooDense = errors.New("a watch event would take more memory than one cluster may use")
+	errFrameNoMemory = errors.New("no memory is free for a watch event: too many large events are being read")
 )
 
-// frames splits the body of a watch into events: JSON texts one after the other, or binary ones with their length in front.
-// Between two events it holds next to nothing, for most streams are silent most of the time.
+// frames splits the body of a watch into events: concatenated JSON texts, or binary events with a length prefix. It
+// holds almost nothing between two events, because most streams are silent most of the time.
 type frames struct {
 	body io.Reader
 	// memory is what large events take their share of.
@@ -42,7 +42,7 @@ type frames struct {
 	share *bytebudget.Intake
 	// hurry abandons the stream if that event does not come in.
 	hurry *time.Timer
-	// chunk is what was read last, and unread what of it belongs to events to come.
+	// chunk is the last read piece, and unread its part that belongs to later events.
 	chunk  [512]byte
 	unread []byte
 }
@@ -52,8 +52,8 @@ type eventMemory struct {
 	ctx    context.Context
 	budget *bytebudget.Budget
 	owner  bytebudget.Owner
-	// patience is how long an event waits for its share, and abandon ends the stream where an event has not come in after
-	// twice that time: others may wait for what it holds.
+	// patience is how long an event waits for its memory. abandon ends the stream if an event is not complete after twice
+	// that time, because others may wait for the memory.
 	patience time.Duration
 	abandon  func()
 }
@@ -84,7 +84,7 @@ func (f *frames) next(take func([]byte) error) error {
 	return f.binary(buffer, take)
 }
 
-// end gives back what an event held.
+// end releases the memory of an event.
 func (f *frames) end() {
 	if f.share != nil {
 		f.share.Release()
@@ -132,7 +132,8 @@ func (f *frames) consume(buffer *bytes.Buffer, n, size int) error {
 	return nil
 }
 
-// takeShare sees to it that there is memory for an event that is no longer small, before more of it is read and while it is decoded.
+// takeShare reserves memory for an event that exceeds the small size, before more of it is read and while it is
+// decoded.
 func (f *frames) takeShare(buffer *bytes.Buffer, n, size int) error {
 	ctx, cancel := context.WithTimeout(f.memory.ctx, f.memory.patience)
 	defer cancel()
@@ -162,7 +163,7 @@ func (f *frames) takeShare(buffer *bytes.Buffer, n, size int) error {
 	return err
 }
 
-// lengthOf is the length in front of an event in binary form, nothing for another one.
+// lengthOf returns the length prefix of a binary event, nil for a JSON event.
 func lengthOf(size int) []byte {
 	if size < 0 {
 		return nil

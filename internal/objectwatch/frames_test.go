@@ -158,7 +158,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// TestFramesShareMemory: events that are large, or of many values, take their share before they are read, and give it back.
+// TestFramesShareMemory: events that are large, or of many values, take their share before they are read, and give it
+// back.
 func TestFramesShareMemory(t *testing.T) {
 	t.Parallel()
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"a": strings.Repeat("x", 1<<20)}}}

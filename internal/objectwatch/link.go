@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// linkID tells links apart.
+// linkID identifies a link.
 type linkID struct{ cluster, identity string }
 
-// link is what is followed in one cluster under one identity. The Watcher's lock guards its fields.
+// link is everything that is followed in one cluster under one identity. The Watcher's lock guards its fields.
 type link struct {
 	watcher *Watcher
 	id      linkID
@@ -37,9 +37,9 @@ type link struct {
 	streams  map[streamKey]*stream
 	// begun is how many of them have begun.
 	begun int
-	// kinds are those that are resolved.
+	// kinds are the discovered kinds.
 	kinds map[schema.GroupVersionKind]resource
-	// gone are the resources that turned out not to be served.
+	// gone are resources that are not served, although discovery named them.
 	gone map[schema.GroupVersionResource]gone
 	// narrow are the resources that may not be watched in all namespaces at once.
 	narrow map[narrowKey]struct{}
@@ -67,10 +67,10 @@ func newLink(w *Watcher, id linkID, conn Connection) (*link, error) {
 	config.GroupVersion = &schema.GroupVersion{}
 	var err error
 	if l.host, err = rest.HTTPClientFor(config); err != nil {
-		return nil, fmt.Errorf("cluster connection: %w", err)
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	if l.client, err = rest.RESTClientForConfigAndClient(config, l.host); err != nil {
-		return nil, fmt.Errorf("cluster connection: %w", err)
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	l.ctx, l.cancel = context.WithCancel(w.ctx)
 	l.chores = newChores()
@@ -105,7 +105,7 @@ func (l *link) setPlain() {
 	l.plain = true
 }
 
-// attachLocked begins to follow what a release wants.
+// attachLocked begins to follow the objects of a release.
 func (l *link) attachLocked(r *release) {
 	l.releases[r] = struct{}{}
 	r.link = l
@@ -124,7 +124,7 @@ func (l *link) attachLocked(r *release) {
 	l.workLocked()
 }
 
-// placeLocked puts an object into the stream that tells of it, or has its kind resolved.
+// placeLocked adds an object to its stream, or starts the discovery of its kind.
 func (l *link) placeLocked(r *release, i int) {
 	o := &r.objects[i]
 	ref := o.ref.Value()
@@ -166,7 +166,7 @@ func (l *link) placeAloneLocked(r *release, i int, key streamKey, at objectKey) 
 	s.joinLocked(at, target{release: r, index: i}, r.objects[i].known)
 }
 
-// streamLocked returns the stream for a key, of one namespace if that is all that is permitted.
+// streamLocked returns the stream for a key, in one namespace if only that is permitted.
 func (l *link) streamLocked(key streamKey, namespace string) *stream {
 	if _, ok := l.narrow[narrowKey{key.resource, key.mode}]; ok {
 		key.namespace = namespace
@@ -183,7 +183,7 @@ func (l *link) exactLocked(key streamKey) *stream {
 	return s
 }
 
-// joinLocked adds one who wants to know of an object; the stream begins anew unless that is known already.
+// joinLocked adds a follower of an object; the stream restarts unless the object is known already.
 func (s *stream) joinLocked(at objectKey, t target, known bool) {
 	s.wanted[at] = append(s.wanted[at], t)
 	if s.key.mode == listed {
@@ -195,7 +195,7 @@ func (s *stream) joinLocked(at objectKey, t target, known bool) {
 	}
 }
 
-// leaveLocked removes all that a release wants of a stream, which ends if nobody else wants anything.
+// leaveLocked removes all objects of a release from a stream, which ends without followers.
 func (s *stream) leaveLocked(r *release) {
 	for at, targets := range s.wanted {
 		s.removeLocked(at, targets, func(t target) bool { return t.release == r })
@@ -240,7 +240,7 @@ func (l *link) admitLocked() {
 	}
 }
 
-// detachLocked ends what a release wants; the link ends with its last release.
+// detachLocked stops following the objects of a release; the link ends with its last release.
 func (l *link) detachLocked(r *release) {
 	delete(l.releases, r)
 	left := map[*stream]struct{}{}
@@ -274,8 +274,8 @@ func (l *link) closeLocked() {
 	}
 }
 
-// narrowLocked replaces a stream of all namespaces by one for each in which something is wanted. It reports whether
-// there is a namespace to narrow it to.
+// narrowLocked replaces a stream of all namespaces by one stream for each followed namespace. It returns false if there
+// is no such namespace.
 func (l *link) narrowLocked(s *stream) bool {
 	for at := range s.wanted {
 		if at.namespace == "" {
@@ -299,7 +299,7 @@ func (l *link) narrowLocked(s *stream) bool {
 	return true
 }
 
-// vanishedLocked is told that an object is not in its stream.
+// vanishedLocked handles an object that is not in its stream.
 func (s *stream) vanishedLocked(t target) {
 	switch o := &t.release.objects[t.index]; {
 	case s.key.name != "":

@@ -21,7 +21,7 @@ const listAgain = time.Minute
 type lists struct {
 	timer *time.Timer
 	due   time.Time
-	// running is whether a goroutine lists, and anew that something is to be listed after that.
+	// running means that a goroutine lists, and anew that another list is due after that.
 	running bool
 	anew    time.Duration
 }
@@ -34,8 +34,8 @@ func (l *lists) stop() {
 	}
 }
 
-// List reads all objects of a release that are only listed, within seconds. Until then they are not known, and as soon as all are, the
-// release is asked for, see Source. It does nothing for a release that is not followed.
+// List reads all listed objects of a release within seconds. Until then their state is unknown; when all are known, the
+// release is requested, see Source. It does nothing for a release that is not followed.
 func (w *Watcher) List(key types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,7 +45,7 @@ func (w *Watcher) List(key types.NamespacedName) {
 	}
 }
 
-// Installed takes all objects of a release that are only listed for existing: an action has just created those that did not.
+// Installed marks all listed objects of a release as existing: an action has just created the missing ones.
 func (w *Watcher) Installed(key types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +63,8 @@ func (w *Watcher) Installed(key types.NamespacedName) {
 	}
 }
 
-// applyListed is apply for an object of which nothing but its existence is followed. That it exists is no news unless it did not.
+// applyListed is apply for an object of which only the existence is followed. Its existence is a change only if it did
+// not exist before.
 func (r *release) applyListed(i int, f finding) bool {
 	o := &r.objects[i]
 	changed := o.exists != f.exists
@@ -72,7 +73,7 @@ func (r *release) applyListed(i int, f finding) bool {
 	return r.answered() || changed
 }
 
-// answered reports, once, whether all listed objects are known after somebody has asked for that.
+// answered returns true once, when all listed objects are known after a call of List.
 func (r *release) answered() bool {
 	if !r.isAsked {
 		return false
@@ -102,7 +103,7 @@ func (l *link) listLocked(r *release) {
 		l.watcher.notifier.changed(r.key)
 		return
 	}
-	// What is asked for together is listed together.
+	// Lists that are requested together run together.
 	l.scheduleListsLocked(rejoinTime)
 }
 
@@ -123,7 +124,7 @@ func (l *link) scheduleListsLocked(after time.Duration) {
 	l.lists.timer = time.AfterFunc(after, l.beginLists)
 }
 
-// beginLists lists what is due, in a goroutine that ends with the Watcher.
+// beginLists runs due lists in a goroutine, which ends with the Watcher.
 func (l *link) beginLists() {
 	w := l.watcher
 	w.mu.Lock()
@@ -161,7 +162,7 @@ func (l *link) list() {
 	l.scheduleListsLocked(next)
 }
 
-// dueList returns what lists a stream that is due. Without one, it returns when the next one is; zero if there is none.
+// dueList returns the feed for a due list. Without one, it returns when the next list is due; zero if there is none.
 func (l *link) dueList() (f *feed, next time.Duration) {
 	w := l.watcher
 	w.mu.Lock()
@@ -172,7 +173,7 @@ func (l *link) dueList() (f *feed, next time.Duration) {
 		if candidate.key.mode != listed || every == 0 {
 			continue
 		}
-		// What is due soon is listed with the others.
+		// Lists that are due soon run with the others.
 		wait := candidate.listedAt.Add(every).Sub(now)
 		if wait <= every/4 {
 			return &feed{stream: candidate, run: candidate.run, anew: true}, 0
@@ -184,7 +185,7 @@ func (l *link) dueList() (f *feed, next time.Duration) {
 	return nil, next
 }
 
-// listEvery is how often a stream is listed: as often as the release asks that wants it most often.
+// listEvery is how often a stream is listed: the shortest interval among its releases.
 func (s *stream) listEvery() time.Duration {
 	every := time.Duration(0)
 	for _, targets := range s.wanted {
@@ -197,7 +198,7 @@ func (s *stream) listEvery() time.Duration {
 	return every
 }
 
-// wasListed takes note of how a list ended. What may not be listed is not known to be gone.
+// wasListed notes the end of a list. If it is not permitted, its objects do not count as deleted.
 func (l *link) wasListed(s *stream, err error) {
 	w := l.watcher
 	w.mu.Lock()
@@ -212,7 +213,7 @@ func (l *link) wasListed(s *stream, err error) {
 		if s.key.namespace == "" && l.narrowLocked(s) {
 			return
 		}
-		w.options.Log.V(1).Info("Objects of releases may not be listed, and count as existing", "cluster", l.id.cluster, "kind", s.describe())
+		w.options.Log.V(1).Info("Not permitted to list objects of releases: they count as existing", "cluster", l.id.cluster, "kind", s.describe())
 		for _, targets := range s.wanted {
 			for _, t := range targets {
 				o := &t.release.objects[t.index]
@@ -223,6 +224,6 @@ func (l *link) wasListed(s *stream, err error) {
 		}
 	default:
 		s.listedAt = s.listedAt.Add(min(listAgain, every) - every)
-		w.options.Log.V(1).Info("Objects of releases could not be listed", "cluster", l.id.cluster, "kind", s.describe(), "why", shorten(err))
+		w.options.Log.V(1).Info("Cannot list objects of releases; retrying", "cluster", l.id.cluster, "kind", s.describe(), "reason", shorten(err))
 	}
 }

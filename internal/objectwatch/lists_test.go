@@ -45,8 +45,8 @@ func (b *bench) createServiceAccount(name string) inventory.Ref {
 	return inventory.Ref{Version: "v1", Kind: "ServiceAccount", Namespace: b.namespace, Name: name}
 }
 
-// TestListsWhatNothingWatches holds that an object without a health is noticed once it is gone, by one list for each kind and interval that
-// all releases of a cluster share, and that nothing is asked before.
+// TestListsWhatNothingWatches holds that an object without a health is noticed once it is gone, by one list for each
+// kind and interval that all releases of a cluster share, and that nothing is asked before.
 func TestListsWhatNothingWatches(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -110,7 +110,8 @@ func TestListsOnRequest(t *testing.T) {
 	b.becomes(release, config, "gone", func(s State) bool { return s.Known && !s.Exists })
 }
 
-// TestListsWhatIsPermitted holds that a tenant is listed in its namespaces, and that what may not be listed counts as existing.
+// TestListsWhatIsPermitted holds that a tenant is listed in its namespaces, and that what may not be listed counts as
+// existing.
 func TestListsWhatIsPermitted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

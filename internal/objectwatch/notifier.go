@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A release may be asked for burstRequests times in a row, and once per requestInterval for ever: where something changes an
-// object all the time, a release costs no more than that.
+// A release may be requested burstRequests times in a row, and then once per requestInterval: this bounds the cost of
+// an object that changes all the time.
 const (
 	burstRequests   = 20
 	requestInterval = 10 * time.Second
@@ -78,12 +78,12 @@ func (n *notifier) changed(key types.NamespacedName) {
 	if !now.Before(p.due) {
 		p.due = now.Add(max(n.debounce, p.limiter.ReserveN(now, 1).DelayFrom(now)))
 	}
-	// Also where that was asked for before: the queue may have given the release out early, for another reason, to a pass that
-	// has not seen this change. It keeps one request, the earliest.
+	// Add even if a request is pending: the queue may have delivered the release early, to a pass that did not see this
+	// change. The queue keeps one request, the earliest.
 	n.queue.AddAfter(reconcile.Request{NamespacedName: key}, p.due.Sub(now))
 }
 
-// forget drops what is remembered of a release.
+// forget drops the state of a release.
 func (n *notifier) forget(key types.NamespacedName) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

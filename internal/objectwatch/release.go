@@ -18,7 +18,7 @@ import (
 // maxLoneStreams is how many objects of one release get a stream of their own because they lost Helm's label.
 const maxLoneStreams = 16
 
-// release is what is followed of one release, and what is known of it. The Watcher's lock guards it.
+// release is the state of a followed release. The Watcher's lock guards it.
 type release struct {
 	key     types.NamespacedName
 	digest  uint64
@@ -28,12 +28,12 @@ type release struct {
 	link *link
 	// unlinked is why there is no link.
 	unlinked trouble
-	// stuckSince and healthStuckSince are the beginnings of the troubles that there were when the release was last asked
-	// for because they last: of anything that is followed, and of what its health needs.
+	// stuckSince and healthStuckSince are the begins of the lasting errors when the release was last requested because of
+	// them: for all followed objects, and for those whose health is followed.
 	stuckSince, healthStuckSince time.Time
 	// objects are sorted by their names.
 	objects []object
-	// unknown is the number of objects, and sets of records, about which nothing was heard since the plan was given.
+	// unknown is the number of objects, and sets of records, that were not seen since the plan was given.
 	unknown int
 	// unjudged is the number of those among them whose health is followed.
 	unjudged int
@@ -41,7 +41,7 @@ type release struct {
 	// listEvery and listSoon are those of the plan, for the objects that are listed.
 	listEvery time.Duration
 	listSoon  bool
-	// isAsked is whether somebody waits for all listed objects to be known, see Watcher.List.
+	// isAsked means that a caller of Watcher.List waits until all listed objects are known.
 	isAsked bool
 
 	recordsRef    *RecordsRef
@@ -50,7 +50,7 @@ type release struct {
 	recordsStream *stream
 }
 
-// object is what is known of one object. Its texts are shared between releases and clusters.
+// object is the state of one object. Its texts are shared between releases and clusters.
 type object struct {
 	ref         unique.Handle[inventory.Ref]
 	fingerprint uint64
@@ -59,7 +59,7 @@ type object struct {
 	message     unique.Handle[string]
 	manager     unique.Handle[string]
 	verdict     unique.Handle[health.Verdict]
-	// stream is the one that tells of the object, nil as long as its kind is not resolved.
+	// stream is the stream of the object, nil until its kind is discovered.
 	stream                *stream
 	known, exists, optOut bool
 	// moved is whether clusterctl took the object to another management cluster, or is about to.
@@ -68,7 +68,7 @@ type object struct {
 	judged, listed bool
 }
 
-// finding is what an object was found to be.
+// finding is an observed state of an object.
 type finding struct {
 	exists, optOut, moved bool
 	fingerprint           uint64
@@ -107,7 +107,7 @@ func newRelease(key types.NamespacedName, digest uint64, plan Plan) *release {
 		case judged:
 			r.unjudged++
 		case o.listed:
-			// It counts as existing, and nobody waits for the next list.
+			// The object counts as existing, and no caller waits for the next list.
 			o.exists = true
 			r.unknown--
 		}
@@ -122,8 +122,8 @@ func (r *release) judges(ref inventory.Ref) bool {
 	return r.checker != nil && (inventory.HasHealth(gvk) || r.checker.Has(gvk))
 }
 
-// recall takes over what a predecessor knew. What it knew for certain stays certain if it was told by the same link and
-// the same rules.
+// recall takes over the state of a predecessor. Known states stay known if they came from the same link and the same
+// checker.
 func (r *release) recall(old *release) {
 	r.isAsked, r.listSoon = old.isAsked, r.listSoon && old.link != r.link
 	certain := old.link != nil && old.link == r.link && old.checker.Equal(r.checker) && old.drift == r.drift
@@ -174,8 +174,8 @@ func (r *release) setKnown(i int, known bool) {
 	}
 }
 
-// apply takes a finding about an object and reports whether the release is to be looked at: once all is known, and for its
-// health once all is known that counts there. The rest may be not to be had.
+// apply takes a finding about an object and reports whether the release must be reconciled: first when all objects are
+// known, and for its health when all objects with followed health are. The others may never become known.
 func (r *release) apply(i int, f finding) bool {
 	o := &r.objects[i]
 	if o.listed {
@@ -183,13 +183,13 @@ func (r *release) apply(i int, f finding) bool {
 	}
 	after := *o
 	after.exists, after.optOut, after.fingerprint = f.exists, f.optOut, f.fingerprint
-	// Of one that is gone, the last that was seen of it tells.
+	// For a deleted object, its last observed state counts.
 	after.moved = f.moved || !f.exists && o.moved
 	after.uid, after.generation = f.uid, f.generation
 	after.manager, after.verdict, after.message = unique.Make(f.manager), unique.Make(f.verdict), unique.Make(f.message)
 	before := *o
 	if f.isVersion {
-		// What changed with it shows elsewhere, or is of no interest.
+		// The accompanying change is reported otherwise, or is irrelevant.
 		before.generation = after.generation
 	}
 	changed := after != before || !o.known
@@ -198,7 +198,7 @@ func (r *release) apply(i int, f finding) bool {
 	return changed && (r.unknown == 0 || o.judged && r.unjudged == 0)
 }
 
-// applyRecords takes the records of the release and reports whether it is to be looked at.
+// applyRecords takes the records of the release and reports whether the release must be reconciled.
 func (r *release) applyRecords(changed bool) bool {
 	if !r.recordsKnown {
 		r.recordsKnown = true
@@ -220,7 +220,7 @@ func (r *release) forgetCertainty() {
 	r.recordsKnown, r.recordsStream, r.lone = false, nil, 0
 }
 
-// troubleOf returns what stands in the way of an object, or none.
+// troubleOf returns the error that prevents following an object, or none.
 func (r *release) troubleOf(i int) trouble {
 	switch o := &r.objects[i]; {
 	case r.link == nil:
@@ -232,8 +232,8 @@ func (r *release) troubleOf(i int) trouble {
 	}
 }
 
-// trouble returns what has stood in the way for the longest time, or none: of anything that is followed, and of the objects
-// whose health is.
+// trouble returns the errors that have lasted longest, or none: among all followed objects, and among the objects whose
+// health is followed.
 func (r *release) trouble() (worst, health trouble) {
 	if r.link == nil {
 		worst = r.unlinked
@@ -250,7 +250,7 @@ func (r *release) trouble() (worst, health trouble) {
 	return worst, health
 }
 
-// troubles returns what stands in the way of each object, nil if nothing does.
+// troubles returns the error of each object, nil if there is none.
 func (r *release) troubles() []*Trouble {
 	troubles := make([]*Trouble, len(r.objects))
 	var last *Trouble
@@ -271,7 +271,7 @@ func (r *release) troubles() []*Trouble {
 // planSeed makes hashes of plans differ between processes; they never leave one.
 var planSeed = maphash.MakeSeed()
 
-// planDigest tells plans apart.
+// planDigest identifies a plan.
 func planDigest(plan Plan) uint64 {
 	var h maphash.Hash
 	h.SetSeed(planSeed)

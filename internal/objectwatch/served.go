@@ -33,25 +33,25 @@ type resource struct {
 // kindChore is a kind to be resolved.
 type kindChore struct {
 	due time.Time
-	// refusals is how often in a row the cluster said that it does not serve the kind.
+	// refusals is how many times in a row the cluster reported that it does not serve the kind.
 	refusals int
-	// outdated is whether what the mapper knows of the kind has turned out to be wrong.
+	// outdated means that the mapper's result for the kind was wrong.
 	outdated bool
 	// failures is how often in a row the kind could not be asked for.
 	failures int
-	// trouble is why it could not be, or that of the resource that the kind was served as.
+	// trouble is why discovery failed, or the error of the resource that served the kind.
 	trouble trouble
 }
 
-// gone is what is remembered of a resource that turned out not to be served.
+// gone is the state of a resource that is not served, although discovery named it.
 type gone struct {
 	at    time.Time
 	count int
-	// trouble is set once the cluster contradicts itself: it names the resource, and does not serve it.
+	// trouble is set when the cluster contradicts itself: discovery names the resource, but it is not served.
 	trouble trouble
 }
 
-// resolve asks for a kind: now, if it is new or one that the cluster did not serve. It may, since somebody asks anew.
+// resolve schedules the discovery of a kind: at once if it is new or was not served, because a new plan asks for it.
 func (c *chores) resolve(gvk schema.GroupVersionKind) {
 	if k, ok := c.kinds[gvk]; !ok || k.refusals > 0 {
 		k.due, k.refusals = time.Now(), 0
@@ -59,7 +59,7 @@ func (c *chores) resolve(gvk schema.GroupVersionKind) {
 	}
 }
 
-// resolveKind asks how the cluster serves a kind: in the version asked for or, if that is gone, in any.
+// resolveKind discovers the resource of a kind: in the requested version or, if that is not served, in any.
 func (l *link) resolveKind(gvk schema.GroupVersionKind) {
 	w := l.watcher
 	w.mu.Lock()
@@ -94,8 +94,8 @@ func (l *link) resolveKind(gvk schema.GroupVersionKind) {
 	}
 }
 
-// refusedLocked is told that the cluster serves a kind in no version. What existed is not taken for gone before the
-// cluster has said so twice: while it changes versions it may have none for a moment.
+// refusedLocked handles a kind that the cluster serves in no version. Existing objects count as deleted only after a
+// second report: while the cluster changes versions, it may serve none for a moment.
 func (l *link) refusedLocked(gvk schema.GroupVersionKind) {
 	refusals := l.chores.kinds[gvk].refusals
 	pause := backoff.Exponential(refusalPause, absenceInterval, refusals)
@@ -112,11 +112,11 @@ func (l *link) refusedLocked(gvk schema.GroupVersionKind) {
 	}
 }
 
-// unresolvedLocked is told that a kind could not be asked for.
+// unresolvedLocked handles a failed discovery of a kind.
 func (l *link) unresolvedLocked(gvk schema.GroupVersionKind, err error) {
 	w, k := l.watcher, l.chores.kinds[gvk]
 	first := k.trouble.err == nil
-	k.trouble.set(fmt.Errorf("find out how %s is served: %s", gvk.GroupKind(), shorten(err)))
+	k.trouble.set(fmt.Errorf("discovering %s: %s", gvk.GroupKind(), shorten(err)))
 	stuck := k.trouble.isStuck(w.stuckAfter)
 	k.due, k.failures = time.Now().Add(pauseAfter(k.failures)), k.failures+1
 	l.chores.kinds[gvk] = k
@@ -128,8 +128,8 @@ func (l *link) unresolvedLocked(gvk schema.GroupVersionKind, err error) {
 	}
 }
 
-// resolvedLocked places the objects of a kind whose resource is now known. What is known of those that exist holds until
-// the stream tells otherwise.
+// resolvedLocked adds the objects of a discovered kind to streams. The state of existing objects stays valid until the
+// stream changes it.
 func (l *link) resolvedLocked(gvk schema.GroupVersionKind, served resource) {
 	l.kinds[gvk] = served
 	l.eachUnplacedLocked(gvk, func(r *release, i int) {
@@ -142,9 +142,9 @@ func (l *link) resolvedLocked(gvk schema.GroupVersionKind, served resource) {
 	})
 }
 
-// goneLocked is told that the cluster does not serve a resource. The kind may be served in another version: that is
-// found out anew, and what is known of the objects stays meanwhile. The pause before grows while the cluster goes on to
-// name the resource.
+// goneLocked handles a resource that is not served. The kind may be served in another version, so it is discovered
+// again, and the state of its objects stays until then. The pause before that grows while discovery still names the
+// resource.
 func (l *link) goneLocked(served schema.GroupVersionResource, err error) {
 	now, g := time.Now(), l.gone[served]
 	if now.Sub(g.at) > goneMemory {
@@ -152,7 +152,7 @@ func (l *link) goneLocked(served schema.GroupVersionResource, err error) {
 	}
 	pause := backoff.Spread(backoff.Exponential(minPause, quietPause, g.count))
 	if g.count > 0 {
-		g.trouble.set(fmt.Errorf("watch %s: %s", served.GroupResource(), shorten(err)))
+		g.trouble.set(fmt.Errorf("watching %s: %s", served.GroupResource(), shorten(err)))
 	}
 	g.at, g.count = now, g.count+1
 	stuck := g.trouble.isStuck(l.watcher.stuckAfter)
@@ -197,7 +197,7 @@ func (l *link) clearLocked(s *stream, each func(target)) {
 	s.endIfIdleLocked()
 }
 
-// servedLocked is told that a resource is served. How often it was gone still counts for a while.
+// servedLocked handles a resource that is served. Its earlier absences still count for a while.
 func (l *link) servedLocked(served schema.GroupVersionResource) {
 	if g, ok := l.gone[served]; ok {
 		g.trouble = trouble{}
@@ -215,8 +215,8 @@ func (l *link) eachUnplacedLocked(gvk schema.GroupVersionKind, do func(*release,
 	}
 }
 
-// isUnserved reports whether the answer to the reading of an object is that the path is not served, which says nothing
-// about the object.
+// isUnserved reports whether the response to the read of an object means that its path is not served, which says
+// nothing about the object.
 func isUnserved(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {

@@ -12,7 +12,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// seen is an object and what it was found to be by each checker that was asked.
+// seen is an object with the finding of each checker.
 type seen struct {
 	name     string
 	findings map[*health.Checker]finding
@@ -26,8 +26,7 @@ func (f *feed) meet(obj metav1.Object) {
 	}
 }
 
-// replace takes the objects of a list for all that there are, as of a version: those that are wanted and not among them have
-// vanished.
+// replace takes the objects of a list as complete at a version: followed objects that are not in it have vanished.
 func (f *feed) replace(version string) {
 	found := f.found
 	f.found, f.version, f.anew = nil, version, false
@@ -52,7 +51,7 @@ func (f *feed) replace(version string) {
 	}
 }
 
-// changed judges an object that came or changed, without a lock, and reports the outcome to who wants it.
+// changed judges an added or changed object, without a lock, and passes the result to its followers.
 func (f *feed) changed(obj metav1.Object) {
 	findings := f.judge(obj)
 	if findings == nil {
@@ -69,7 +68,7 @@ func (f *feed) changed(obj metav1.Object) {
 	}
 }
 
-// gone takes in that an object was deleted, or has lost the label.
+// gone handles an object that was deleted or lost the label.
 func (f *feed) gone(obj metav1.Object) {
 	w := f.stream.link.watcher
 	w.mu.Lock()
@@ -99,12 +98,12 @@ func (f *feed) well() {
 	}
 }
 
-// tellLocked tells a release of an object, or of some of its records.
+// tellLocked passes an object, or some records, to a release.
 func (f *feed) tellLocked(t target, objects []seen) {
 	for _, o := range objects {
 		found, ok := o.findings[t.release.checker]
 		switch {
-		case !ok: // joined meanwhile; the next run tells
+		case !ok: // The release joined in the meantime; the next run covers it.
 		case f.stream.key.mode == helmRecords:
 			f.stream.link.watcher.recordLocked(t.release, o.name, found.fingerprint)
 		default:
@@ -113,7 +112,7 @@ func (f *feed) tellLocked(t target, objects []seen) {
 	}
 }
 
-// judge returns what the object is by each checker of those who want it, nil if nobody does.
+// judge returns the finding of each follower's checker for an object, nil without followers.
 func (f *feed) judge(obj metav1.Object) map[*health.Checker]finding {
 	targets := f.stream.targets(f.run, obj)
 	if len(targets) == 0 {
@@ -129,7 +128,7 @@ func (f *feed) judge(obj metav1.Object) map[*health.Checker]finding {
 	return findings
 }
 
-// targets returns a copy of the list of those who want an object.
+// targets returns a copy of the list of an object's followers.
 func (s *stream) targets(run int, obj metav1.Object) []target {
 	key := s.keyOf(obj)
 	s.link.watcher.mu.Lock()
@@ -140,7 +139,7 @@ func (s *stream) targets(run int, obj metav1.Object) []target {
 	return append([]target(nil), s.wanted[key]...)
 }
 
-// keyOf returns by what an object is wanted.
+// keyOf returns the key of an object for its followers.
 func (s *stream) keyOf(obj metav1.Object) objectKey {
 	if s.key.mode == helmRecords {
 		return objectKey{namespace: obj.GetNamespace(), name: obj.GetLabels()[recordNameLabel]}
@@ -169,7 +168,7 @@ func (s *stream) examine(obj metav1.Object, checker *health.Checker) finding {
 	return f
 }
 
-// isMoved tells whether clusterctl deletes an object because it is in another management cluster by now.
+// isMoved reports whether clusterctl deletes an object because it moved the object to another management cluster.
 func isMoved(obj metav1.Object) bool {
 	_, moved := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]
 	return moved

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// settleTime is how long a stream waits for more releases to join before it begins, and rejoinTime before it begins anew for one that
-	// came later: the charts of a new Cluster are installed within seconds, and each would cost a list of everything.
+	// settleTime is how long a new stream waits for more releases to join. rejoinTime is how long it waits before it
+	// restarts for a later one: the charts of a new Cluster are installed within seconds, and each restart costs a full
+	// list.
 	settleTime, rejoinTime = 200 * time.Millisecond, time.Second
 	// minPause and maxPause bound the pause after a stream broke; each is twice the one before.
 	minPause, maxPause = time.Second, 30 * time.Second
@@ -30,13 +31,13 @@ const (
 	steadyTime = time.Minute
 )
 
-// maxStreams bounds the streams of one cluster under one identity: what kinds there are, charts and clusters say. Each costs some
-// kilobytes here, and a watch there.
+// maxStreams bounds the streams of one cluster under one identity, because charts and clusters determine the kinds.
+// Each stream costs some kilobytes here, and a watch in the cluster.
 const maxStreams = 500
 
 var errTooManyStreams = errors.New("too many kinds or namespaces are watched in the cluster")
 
-// mode is what a stream shows of objects.
+// mode is which part of objects a stream receives.
 type mode uint8
 
 const (
@@ -62,7 +63,7 @@ type streamKey struct {
 // objectKey names an object within a stream; of Helm's records, the release.
 type objectKey struct{ namespace, name string }
 
-// target is a release that wants to know of an object, by its index.
+// target is a follower of an object: a release, and the index of the object in it.
 type target struct {
 	release *release
 	index   int
@@ -72,19 +73,19 @@ type target struct {
 type stream struct {
 	link *link
 	key  streamKey
-	// wanted is what releases want to know of. What is not in it is not kept.
+	// wanted holds the followers of each object. Other objects are not kept.
 	wanted map[objectKey][]target
-	// run counts the beginnings: what a former run still reports is not heard.
+	// run is the generation of the stream: results of earlier runs are ignored.
 	run    int
 	cancel context.CancelFunc
-	// settling is true until the run sends its first request; releases may join without beginning anew.
+	// settling is true until the run sends its first request; releases may join without a restart.
 	settling bool
 	trouble  trouble
 	// listedAt is when a stream of the mode listed was last listed.
 	listedAt time.Time
 }
 
-// beginLocked makes the stream list its objects, anew if it has already.
+// beginLocked starts, or restarts, the stream with a list of its objects.
 func (s *stream) beginLocked() {
 	if s.settling || s.key.mode == listed {
 		return
@@ -95,7 +96,7 @@ func (s *stream) beginLocked() {
 		settle = rejoinTime
 		s.cancel()
 	case s.link.begun >= s.link.watcher.maxStreams:
-		s.failLocked(fmt.Errorf("watch %s: %w: there are %d", s.describe(), errTooManyStreams, s.link.begun))
+		s.failLocked(fmt.Errorf("watching %s: %w (%d watches)", s.describe(), errTooManyStreams, s.link.begun))
 		return
 	default:
 		s.link.begun++
@@ -182,13 +183,13 @@ func (s *stream) broke(run int, err error) bool {
 	case apierrors.IsForbidden(err):
 		s.failLocked(fmt.Errorf("%w %s: %s", ErrForbidden, s.describe(), shorten(err)))
 	default:
-		s.failLocked(fmt.Errorf("watch %s: %s", s.describe(), shorten(err)))
+		s.failLocked(fmt.Errorf("watching %s: %s", s.describe(), shorten(err)))
 	}
 	return true
 }
 
-// failLocked records an error. Who waits for first news is told, and everybody if it is about rights, or lasts: errors
-// that pass say nothing about a release.
+// failLocked records an error. It notifies releases that wait for their first state, and all releases if the error is a
+// missing permission or lasts long: short errors say nothing about a release.
 func (s *stream) failLocked(err error) {
 	changed := s.trouble.set(err)
 	forbidden := errors.Is(err, ErrForbidden)
@@ -200,7 +201,7 @@ func (s *stream) failLocked(err error) {
 	}
 }
 
-// tellStuckLocked asks for the releases that do not know yet that what they want is not to be had for long.
+// tellStuckLocked requests the releases that have not been notified of a lasting error.
 func (s *stream) tellStuckLocked() {
 	asked := map[*release]struct{}{}
 	for _, targets := range s.wanted {

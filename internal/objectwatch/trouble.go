@@ -5,7 +5,7 @@ package objectwatch
 
 import "time"
 
-// trouble is what stands in the way of following something, and since when. The zero trouble is none.
+// trouble is an error that prevents following an object, and its begin. The zero value means no error.
 type trouble struct {
 	err   error
 	since time.Time
@@ -23,7 +23,7 @@ func (t *trouble) set(err error) bool {
 	return news
 }
 
-// isStuck reports whether the trouble has lasted for long.
+// isStuck reports whether the error has lasted long.
 func (t *trouble) isStuck(after time.Duration) bool {
 	t.lasts = t.err != nil && time.Since(t.since) >= after
 	return t.lasts
@@ -37,8 +37,8 @@ func (t trouble) older(other trouble) trouble {
 	return t
 }
 
-// stuckLocked asks for a release because something has stood in its way for long: once, however many streams it is, and
-// once more if later it comes to stand in the way of its health, too.
+// stuckLocked requests a release because of a lasting error: once for all streams, and once more if an error later
+// affects objects whose health is followed.
 func (w *Watcher) stuckLocked(r *release) {
 	worst, health := r.trouble()
 	if !worst.since.Equal(r.stuckSince) || health.isStuck(w.stuckAfter) && !health.since.Equal(r.healthStuckSince) {

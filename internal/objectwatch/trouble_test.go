@@ -125,7 +125,8 @@ func TestTroubleOfAKindIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestTroubleIsThatOfItsObjects holds that what may not be watched does not keep the health of the rest from being followed.
+// TestTroubleIsThatOfItsObjects holds that what may not be watched does not keep the health of the rest from being
+// followed.
 func TestTroubleIsThatOfItsObjects(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -152,7 +153,8 @@ func TestTroubleIsThatOfItsObjects(t *testing.T) {
 	}
 }
 
-// TestTroubleOfHealthIsToldBesideAnother holds that trouble that has long been told does not hide what health gets into.
+// TestTroubleOfHealthIsToldBesideAnother holds that trouble that has long been told does not hide what health gets
+// into.
 func TestTroubleOfHealthIsToldBesideAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,15 +20,16 @@ import (
 // MaxObjects is how many objects of one release are followed. More are left out.
 const MaxObjects = 3000
 
-// StuckAfter is how long it takes until an error that may pass by itself is told by a request.
+// StuckAfter is how long a possibly transient error lasts before its releases are requested.
 const StuckAfter = 3 * time.Minute
 
-// ErrForbidden is wrapped by Snapshot.Err, and Trouble.Err, if the identity may not watch some of the objects.
+// ErrForbidden is wrapped by Snapshot.Err and Trouble.Err if the identity lacks the permission to watch some of the
+// objects.
 var ErrForbidden = errors.New("not permitted to watch")
 
 // Options of a Watcher.
 type Options struct {
-	// Log gets what is not reported otherwise. Default: nothing is logged.
+	// Log receives what is not reported otherwise. Default: nothing is logged.
 	Log logr.Logger
 	// Debounce is how long changes are collected before the release is asked for. Default: 250 ms.
 	Debounce time.Duration
@@ -36,13 +37,14 @@ type Options struct {
 	Bytes *bytebudget.Budget
 }
 
-// Connection says how to reach a cluster.
+// Connection is how to reach a cluster.
 type Connection struct {
 	// Cluster identifies the cluster. The same name must always mean the same one.
 	Cluster string
-	// Config is used as it is. It must bound the time of each request that is not a watch.
+	// Config is used unchanged. It must bound the time of each request that is not a watch.
 	Config *rest.Config
-	// Mapper resolves kinds. It asks the cluster for those that it does not know and, if it can be reset, after that for all.
+	// Mapper maps kinds to resources. For unknown kinds it must run discovery. If it can be reset, it is reset before a
+	// second attempt.
 	Mapper meta.RESTMapper
 	// Identity changes when the address or the credentials do. Releases with the same Cluster and Identity share streams.
 	Identity string
@@ -52,12 +54,12 @@ type Connection struct {
 
 // Plan is what to follow of a release.
 type Plan struct {
-	// Objects are those of the release, at most MaxObjects. Those that neither Checker nor Drift asks for are listed; without ListEvery
-	// they are left out.
+	// Objects are the objects of the release, at most MaxObjects. Objects that neither Checker nor Drift follows are
+	// listed; without ListEvery they are not followed.
 	Objects []inventory.Ref
 	// Checker judges the health of objects whose kinds have one. Nil: health is not followed.
 	Checker *health.Checker
-	// Drift follows all objects, for what others change in them.
+	// Drift follows the changes of all objects by others.
 	Drift bool
 	// ListEvery is how often objects are listed that nothing watches, to see whether they still exist. Zero: never.
 	ListEvery time.Duration
@@ -73,19 +75,19 @@ type RecordsRef struct {
 	Namespace, Name string
 }
 
-// Snapshot is what is known of the objects of a release.
+// Snapshot is the state of the objects of a release.
 type Snapshot struct {
-	// Synced is whether everything that the plan asks for has been seen since it was given. What is known of a
-	// cluster that has become unreachable stays as it was.
+	// Synced means that everything in the plan has been seen since the plan was given. The known state of a cluster that
+	// became unreachable stays.
 	Synced bool
-	// Err is why something that the plan asks for cannot be followed, nil if nothing stands in the way. It wraps
-	// ErrForbidden if rights are missing. Streams try again by themselves. State.Trouble is that of one object.
+	// Err is why something in the plan cannot be followed, nil if all can. It wraps ErrForbidden if permissions are
+	// missing. Streams retry automatically. State.Trouble is the error of one object.
 	Err error
-	// ErrSince is since when something has stood in the way without a break, the zero time without Err. Unless
-	// that is ErrDisconnected, the release is asked for once when it is about StuckAfter ago, and again when it is over;
-	// once more if objects whose health is followed get into trouble after that, which then lasts as long.
+	// ErrSince is when the uninterrupted error began, the zero time without Err. Except for ErrDisconnected, the release
+	// is requested when the error is about StuckAfter old, and again when it ends. It is requested once more if objects
+	// whose health is followed are affected later, for as long.
 	ErrSince time.Time
-	// Objects is what is known of each object that is followed.
+	// Objects is the state of each followed object.
 	Objects map[inventory.Ref]State
 	// Fingerprint changes when anything but the status of an object changes, or one comes or goes. It is the same for
 	// the same objects in every process, as long as this package's version of the algorithm is; at most 64 characters.
@@ -94,7 +96,7 @@ type Snapshot struct {
 	Records string
 }
 
-// Trouble is what stands in the way of following an object.
+// Trouble is an error that prevents following an object.
 type Trouble struct {
 	// Err is why the object cannot be followed. It wraps ErrForbidden if rights are missing.
 	Err error
@@ -102,31 +104,32 @@ type Trouble struct {
 	Since time.Time
 }
 
-// State is what is known of one object.
+// State is the state of one object.
 type State struct {
-	// Known is whether the object has been looked at since the plan was given, or the cluster was connected. What is not
-	// known is as it was before, if anything was.
+	// Known means that the object was seen since the plan was given, or the cluster was connected. Otherwise the rest of
+	// the State is the previous one, if there was any.
 	Known bool
-	// Trouble is nil if nothing stands in the way. It is shared between objects and must not be changed.
+	// Trouble is nil if there is no error. It is shared between objects and must not be changed.
 	Trouble *Trouble
-	// Exists is whether the object is in the cluster. One that is listed counts as existing until a list has told otherwise.
+	// Exists means that the object is in the cluster. A listed object counts as existing until a list shows otherwise.
 	Exists bool
-	// Moved is whether clusterctl move took the object to another management cluster, or is about to: that it is gone is meant so.
+	// Moved means that clusterctl move has moved, or is moving, the object to another management cluster: its deletion is
+	// intended.
 	Moved bool
 	// UID of the object, empty if it does not exist.
 	UID types.UID
-	// Generation of the object or, where its kind has none, its resource version; 0 if it does not exist. A resource version alone is
-	// no change: nobody is told of it.
+	// Generation is the generation of the object or, if its kind has none, its resource version; 0 if it does not exist. A
+	// change of the resource version alone causes no request.
 	Generation int64
 	// Fingerprint changes when anything but the status of the object changes.
 	Fingerprint uint64
-	// Verdict and Message are what the plan's checker says. Kinds without a health of their own are current if
-	// they exist.
+	// Verdict and Message are the result of the plan's checker. Kinds without a health of their own are current if they
+	// exist.
 	Verdict health.Verdict
 	Message string
 	// OptOut is whether an annotation or a label on the object leaves it out of drift detection.
 	OptOut bool
-	// Manager is who last changed something in the object besides its status, by the name of the field manager, other
-	// than HelmOp. Empty if nobody did.
+	// Manager is the field manager, other than HelmOp, that last changed something besides the status. Empty if there is
+	// none.
 	Manager string
 }

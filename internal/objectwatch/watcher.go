@@ -80,7 +80,7 @@ func (w *Watcher) Start(ctx context.Context) error {
 	select {
 	case <-ended:
 	case <-timer.C:
-		w.options.Log.Info("Streams to workload clusters have not ended in time")
+		w.options.Log.Info("Watches of workload clusters did not end in time")
 	}
 	return nil
 }
@@ -88,13 +88,13 @@ func (w *Watcher) Start(ctx context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
-// Source returns a source of requests: one for each release about which something became known or changed. It is for one
-// controller. Changes are collected for a moment, and a release in which something changes all the time is asked for
-// every ten seconds only.
+// Source returns a source of requests, one for each release whose objects changed or became known. It is for one
+// controller. Changes are collected for a moment, and a release that changes all the time is requested only every ten
+// seconds.
 func (w *Watcher) Source() source.Source { return source.Func(w.notifier.start) }
 
-// Follow makes the Watcher follow what the plan says, in place of what it followed for the release before. It returns at
-// once, does nothing if nothing changed, and keeps what it knows of objects that were followed already.
+// Follow replaces the plan of a release. It returns at once, does nothing if nothing changed, and keeps the known state
+// of objects that were followed already.
 func (w *Watcher) Follow(key types.NamespacedName, conn Connection, plan Plan) {
 	digest, id := planDigest(plan), linkID{cluster: conn.Cluster, identity: conn.Identity}
 	w.mu.Lock()
@@ -129,7 +129,7 @@ func (w *Watcher) Follow(key types.NamespacedName, conn Connection, plan Plan) {
 	}
 }
 
-// Forget ends what is followed for a release.
+// Forget stops following a release.
 func (w *Watcher) Forget(key types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,8 +148,8 @@ func (w *Watcher) forgetLocked(key types.NamespacedName) {
 	}
 }
 
-// Disconnect ends all streams of a cluster, for example because it cannot be reached or is gone. What is known stays.
-// The next Follow for one of its releases begins anew.
+// Disconnect ends all streams of a cluster, for example because it is unreachable or deleted. The known state stays.
+// The next Follow for one of its releases reconnects.
 func (w *Watcher) Disconnect(cluster string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,7 +166,7 @@ func (w *Watcher) Disconnect(cluster string) {
 	}
 }
 
-// Look returns what is known of the objects of a release; false if it is not followed.
+// Look returns the state of the objects of a release; false if it is not followed.
 func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 	w.mu.Lock()
 	r := w.releases[key]
@@ -195,7 +195,7 @@ func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 	return snapshot, true
 }
 
-// decode waits until an event may be read, and returns what is to be called when it was.
+// decode waits until an event may be decoded; call done afterwards.
 func (w *Watcher) decode() (done func()) {
 	w.decoding <- struct{}{}
 	return func() { <-w.decoding }
@@ -218,7 +218,7 @@ func (w *Watcher) applyLocked(t target, f finding) {
 	}
 }
 
-// recordLocked takes one record of a release; one without a fingerprint is gone.
+// recordLocked takes one record of a release; a record without a fingerprint was deleted.
 func (w *Watcher) recordLocked(r *release, name string, fingerprint uint64) {
 	before, existed := r.records[name]
 	if fingerprint == 0 {

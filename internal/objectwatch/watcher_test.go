@@ -133,7 +133,8 @@ func TestRequestsAreCollected(t *testing.T) {
 	})
 }
 
-// A controller may look at a release for another reason, before it is due. What changes after that look is yet to be seen.
+// A controller may look at a release for another reason, before it is due. What changes after that look is yet to be
+// seen.
 func TestChangeAfterAnEarlyLookIsNotLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -30,12 +30,12 @@ const (
 	// resultKept is how old the result of a read may be when it is used.
 	resultKept = 30 * time.Second
 
-	// firstReadKept is how long the result of the first read of a release serves a second pass as well. Among thousands of releases the
-	// second pass comes late.
+	// firstReadKept is how long the result of the first read of a release can serve a second pass. With thousands of
+	// releases the second pass comes late.
 	firstReadKept = time.Minute
 
-	// maxReadsWhenUnresponsive is how many reads of an unresponsive cluster are in flight at the same time: as many as the cluster has slots
-	// for actions, for it may just be slow.
+	// maxReadsWhenUnresponsive is the maximum number of concurrent reads of an unresponsive cluster. It is the number of
+	// slots for actions in a cluster, because the cluster may only be slow.
 	maxReadsWhenUnresponsive = slots.DefaultPerCluster
 )
 
@@ -48,14 +48,14 @@ type Reads struct {
 	unresponsive sets.Set[string]
 	answers      map[string]uint64
 
-	// inFlight is how many reads of a cluster are in flight. waiting are the releases that wait until one of these reads ends, and
-	// unanswered is when a read ended without an answer, for those that waited: they need no read of their own.
+	// inFlight is the number of running reads of a cluster. waiting are the releases that wait for the end of one of them.
+	// unanswered is when a read ended without a response, for releases that waited: they need no read of their own.
 	inFlight   map[string]int
 	waiting    map[string]sets.Set[ctrl.Request]
 	unanswered map[ctrl.Request]time.Time
 
-	// firstReads are the results of the first reads of releases, and nil from their use on. A manager that starts makes two passes over each
-	// release: at first, and when its watches show the objects.
+	// firstReads are the results of the first reads of releases, nil after their use. A manager that starts reconciles
+	// each release twice: at first, and when its watches have the objects.
 	firstReads map[ctrl.Request]*firstRead
 }
 
@@ -68,7 +68,8 @@ type firstRead struct {
 
 // New returns the reads for a number of workers, each of which may wait for a cluster.
 func New(workers int) *Reads {
-	// Reads are small and bounded for each Cluster: with one bound for all, hundreds of Clusters that hang would hold up those that answer.
+	// Reads are small and bounded for each Cluster. With one bound for all, hundreds of unresponsive Clusters would delay
+	// the others.
 	tasks := async.NewUnboundedTasks[model.Observation](workers)
 	tasks.Kept = resultKept
 	return &Reads{
@@ -83,8 +84,8 @@ func (s *Reads) Source() source.Source { return s.tasks.Waker.Source() }
 // Count is how many reads are in flight, or have a result that is not used yet.
 func (s *Reads) Count() float64 { return float64(s.tasks.Len()) }
 
-// Observe reads the records of a release in a cluster. done is false if the read has not ended: the release is enqueued again when it
-// has. The error wraps helmerr.ErrUnreachable if there was no answer.
+// Observe reads the records of a release in a cluster. If done is false, the read has not ended, and the release is
+// requeued when it does. The error wraps helmerr.ErrUnreachable if the cluster did not respond.
 func (s *Reads) Observe(ctx context.Context, release ctrl.Request, cluster, key string,
 	read func(context.Context) (model.Observation, error),
 ) (observation model.Observation, err error, done bool) {
@@ -141,8 +142,9 @@ func (s *Reads) noteEnd(cluster string, hasAnswer bool) (waited sets.Set[ctrl.Re
 	return waited
 }
 
-// errNoAnswer is the result for a release that waited for the read of another one. The error of that read names the other release.
-var errNoAnswer = &helmerr.Error{Kind: helmerr.ErrUnreachable, Message: "the API server does not answer when other releases are looked at"}
+// errNoAnswer is the result for a release that waited for the read of another one. The error of that read names the
+// other release.
+var errNoAnswer = &helmerr.Error{Kind: helmerr.ErrUnreachable, Message: "the API server did not respond to requests for other releases"}
 
 // begin reports whether a read for a release may begin. If it has to wait, the release is enqueued again when a read
 // of the cluster ends. The error is the result for a release that waited, if that read had no answer.
@@ -166,7 +168,8 @@ func (s *Reads) begin(cluster string, release ctrl.Request) (err error, waits bo
 	return nil, true
 }
 
-// gaveUp notes that a worker waited for a cluster in vain, unless an answer has come since grace returned this number of them.
+// gaveUp notes that a worker waited without a response from a cluster, unless a response came since grace returned this
+// number of responses.
 func (s *Reads) gaveUp(cluster string, answers uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +188,7 @@ func (s *Reads) setResponsive(cluster string, responsive bool) {
 	monitoring.ClustersInDoubt.Set(float64(s.unresponsive.Len()))
 }
 
-// Forget drops what is known of a cluster, and wakes the releases that wait for it.
+// Forget drops the state of a cluster and requeues the releases that wait for it.
 func (s *Reads) Forget(cluster string) {
 	s.mu.Lock()
 	waiting := s.waiting[cluster]
@@ -217,7 +220,8 @@ func (s *Reads) rememberFirst(release ctrl.Request, key string, observation mode
 	}
 }
 
-// TakeFirst returns, once, the result of the first read of a release if that was within a minute. See [MemorySuffices] for its use.
+// TakeFirst returns, once, the result of the first read of a release if it is younger than a minute. [MemorySuffices]
+// reports whether a decision may use it.
 func (s *Reads) TakeFirst(release ctrl.Request, key string) (model.Observation, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +240,7 @@ func (s *Reads) Outdate(release ctrl.Request) {
 	s.firstReads[release] = nil
 }
 
-// Drop drops what is known of a release.
+// Drop drops the state of a release.
 func (s *Reads) Drop(release ctrl.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,8 +253,8 @@ func KeyOf(release *addonsv1.HelmOpRelease, target model.Target, desired model.D
 	return strings.Join([]string{target.Key, release.Status.ClusterUID, target.Impersonate, desired.Namespace, desired.Name, string(release.UID)}, "\n")
 }
 
-// MemorySuffices reports whether a decision may be made from the result of an earlier read: only the decision to do nothing. A release
-// that waits needs to know whether the wait is over, and drift is corrected to the revision that is deployed now.
+// MemorySuffices reports whether a decision may use the result of an earlier read. Only the decision to do nothing may:
+// a waiting release must learn whether the wait is over, and drift is corrected to the currently deployed revision.
 func MemorySuffices(decision decide.Decision, policy model.Policy) bool {
 	return decision.Action == model.ActionNone && !policy.CorrectDrift
 }

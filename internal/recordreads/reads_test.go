@@ -122,8 +122,8 @@ func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
 	})
 }
 
-// TestSharedOutcome shows that a release which waited for the read of another one gets the result that there was no answer, for a while, and
-// nothing of the other one.
+// TestSharedOutcome shows that a release which waited for the read of another one gets the result that there was no
+// answer, for a while, and nothing of the other one.
 func TestSharedOutcome(t *testing.T) {
 	t.Parallel()
 	now := controllertest.Noon
@@ -155,7 +155,8 @@ func TestSharedOutcome(t *testing.T) {
 	}
 }
 
-// TestAnAnswerIsNotOvertaken shows that a worker which gave up does not make a cluster unresponsive that has answered meanwhile.
+// TestAnAnswerIsNotOvertaken shows that a worker which gave up does not make a cluster unresponsive that has answered
+// meanwhile.
 func TestAnAnswerIsNotOvertaken(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meanwhile    func(*Reads)
@@ -182,7 +183,8 @@ func TestAnAnswerIsNotOvertaken(t *testing.T) {
 	}
 }
 
-// TestTheFirstReadServesTwoPasses shows that the result of the first read serves one more pass, unless it may be wrong by then.
+// TestTheFirstReadServesTwoPasses shows that the result of the first read serves one more pass, unless it may be wrong
+// by then.
 func TestTheFirstReadServesTwoPasses(t *testing.T) {
 	release := controllertest.RequestFor("a")
 	for name, tc := range map[string]struct {

@@ -16,13 +16,13 @@ func Refusal(config *rest.Config) string {
 	case config.AuthProvider != nil:
 		return "it needs an auth-provider plugin; use a token or a client certificate"
 	case config.CAFile != "":
-		return "certificate-authority names a file; use certificate-authority-data"
+		return "certificate-authority refers to a file; use certificate-authority-data"
 	case config.CertFile != "":
-		return "client-certificate names a file; use client-certificate-data"
+		return "client-certificate refers to a file; use client-certificate-data"
 	case config.KeyFile != "":
-		return "client-key names a file; use client-key-data"
+		return "client-key refers to a file; use client-key-data"
 	case config.BearerTokenFile != "":
-		return "tokenFile names a file; use token"
+		return "tokenFile refers to a file; use token"
 	default:
 		return ""
 	}

@@ -82,7 +82,8 @@ func (w *world) endOne() {
 	}
 }
 
-// check compares the slots with a count of what runs: no bound is exceeded, and a free slot that a waiter may have is never idle.
+// check compares the slots with a count of what runs: no bound is exceeded, and a free slot that a waiter may have is
+// never idle.
 func (w *world) check() {
 	total, endings := 0, map[string]int{}
 	namespaces, helmOps, clusters := map[string]int{}, map[types.NamespacedName]int{}, map[string]int{}
@@ -148,8 +149,8 @@ func (w *world) mayHave(claim *Claim, total int, namespaces map[string]int, helm
 	return ok
 }
 
-// TestEverybodyIsServed runs random releases through the slots: all bounds hold at all times, no slot is idle that a waiter may
-// have, and each release is served once the others end.
+// TestEverybodyIsServed runs random releases through the slots: all bounds hold at all times, no slot is idle that a
+// waiter may have, and each release is served once the others end.
 func TestEverybodyIsServed(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -176,7 +177,8 @@ func TestEverybodyIsServed(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForANamespaceThatNeverEnds holds that releases of all other namespaces are served though no action of the first one ends.
+// TestNobodyWaitsForANamespaceThatNeverEnds holds that releases of all other namespaces are served though no action of
+// the first one ends.
 func TestNobodyWaitsForANamespaceThatNeverEnds(t *testing.T) {
 	t.Parallel()
 	for workers := 3; workers <= 40; workers++ {

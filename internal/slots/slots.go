@@ -12,8 +12,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fairshare"
 )
 
-// DefaultPerCluster is how many actions may run in one Cluster at the same time. A Cluster whose API server has become slow takes no more
-// workers than this from the others.
+// DefaultPerCluster is how many actions may run in one Cluster at the same time. It bounds the workers that a slow API
+// server can occupy.
 const DefaultPerCluster = 4
 
 // Options are the bounds of Slots, and the functions that they call.
@@ -33,7 +33,7 @@ type Options struct {
 	Report func(inUse, waiting int)
 }
 
-// Claim says for what a release needs a slot.
+// Claim is a request of a release for a slot.
 type Claim struct {
 	// Release is the release that needs the slot. The slot counts for its namespace.
 	Release types.NamespacedName
@@ -48,7 +48,7 @@ type Claim struct {
 	// changed.
 	First bool
 
-	// Ending is true for an uninstallation that waits until the deleted objects are gone.
+	// Ending is true for an uninstallation that waits for the deletion of its objects.
 	Ending bool
 }
 
@@ -122,8 +122,8 @@ func New(options Options) *Slots {
 	}
 }
 
-// Acquire takes a slot; done gives it back. If ok is false, there is none: the release is in the queue, and is woken
-// when a slot is granted. A release that claims something else than before goes to the end of the queue.
+// Acquire takes a slot; call done to release it. If ok is false, no slot is free: the release is queued, and
+// Options.Wake is called when a slot is granted. A release whose claim changed goes to the end of the queue.
 func (s *Slots) Acquire(claim Claim) (done func(), ok bool) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -235,7 +235,7 @@ func (s *Slots) giveBack(claim *Claim) {
 	}
 }
 
-// next is the waiter that gets a slot now; nil if there is none.
+// next returns the waiter that gets a slot now; nil if there is none.
 func (s *Slots) next() *waiter {
 	var best *waiter
 	for helmOp, queue := range s.queues {

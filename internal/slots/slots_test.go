@@ -102,8 +102,8 @@ func (b *bench) fill(namespace string, helmOps, clusters int, ending bool) int {
 	return taken
 }
 
-// TestOneNamespaceLeavesSlotsToAnother holds that a namespace whose actions never end cannot stop another one, whatever the number of workers
-// and however many HelmOps and Clusters it has.
+// TestOneNamespaceLeavesSlotsToAnother holds that a namespace whose actions never end cannot stop another one, whatever
+// the number of workers and however many HelmOps and Clusters it has.
 func TestOneNamespaceLeavesSlotsToAnother(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ workers, helmOps, clusters, taken int }{
@@ -137,7 +137,8 @@ func TestOneNamespaceLeavesSlotsToAnother(t *testing.T) {
 	}
 }
 
-// TestUninstallationsThatWaitAreShared holds that a namespace whose uninstallations never end leaves some of their slots to another one.
+// TestUninstallationsThatWaitAreShared holds that a namespace whose uninstallations never end leaves some of their
+// slots to another one.
 func TestUninstallationsThatWaitAreShared(t *testing.T) {
 	t.Parallel()
 	for workers, want := range map[int]int{24: 6, 20: 5, 8: 2, 4: 1} {
@@ -151,7 +152,8 @@ func TestUninstallationsThatWaitAreShared(t *testing.T) {
 	}
 }
 
-// TestWaitersOfNamespacesTakeTurns holds that the next slot goes to the namespace that holds the fewest, then to the HelmOp.
+// TestWaitersOfNamespacesTakeTurns holds that the next slot goes to the namespace that holds the fewest, then to the
+// HelmOp.
 func TestWaitersOfNamespacesTakeTurns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8, 1)
@@ -207,7 +209,8 @@ func TestSlotsOfClustersAndHelmOps(t *testing.T) {
 	one.want(claimFor("b", "c", "h"), false)
 }
 
-// TestSomebodyAlwaysLooks holds that actions, which hooks may hold for minutes, never take all workers, however few these are.
+// TestSomebodyAlwaysLooks holds that actions, which hooks may hold for minutes, never take all workers, however few
+// these are.
 func TestSomebodyAlwaysLooks(t *testing.T) {
 	t.Parallel()
 	for workers := 2; workers <= 40; workers++ {
@@ -224,7 +227,8 @@ func TestSomebodyAlwaysLooks(t *testing.T) {
 	}
 }
 
-// TestGrantedSlotIsKept holds that a release keeps a slot that was granted to it until it takes the slot, or needs none.
+// TestGrantedSlotIsKept holds that a release keeps a slot that was granted to it until it takes the slot, or needs
+// none.
 func TestGrantedSlotIsKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8, 1)
@@ -260,8 +264,8 @@ func TestSlotIsGivenBackOnce(t *testing.T) {
 	b.want(claimFor("c", "c", "h"), false)
 }
 
-// TestHelmOpsShareSlots holds that HelmOps that came late with little work need not wait until one with much is done, and that releases
-// of one Cluster are served in the order in which they came.
+// TestHelmOpsShareSlots holds that HelmOps that came late with little work need not wait until one with much is done,
+// and that releases of one Cluster are served in the order in which they came.
 func TestHelmOpsShareSlots(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8, 1)
@@ -279,8 +283,8 @@ func TestHelmOpsShareSlots(t *testing.T) {
 	b.wantWoken("later-0")
 }
 
-// TestSlotGoesToWhatIsNotThereYet holds that a new Cluster does not wait until a chart was changed in a thousand others, and that
-// HelmOps still share the slots.
+// TestSlotGoesToWhatIsNotThereYet holds that a new Cluster does not wait until a chart was changed in a thousand
+// others, and that HelmOps still share the slots.
 func TestSlotGoesToWhatIsNotThereYet(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8, 1)
@@ -301,8 +305,8 @@ func TestSlotGoesToWhatIsNotThereYet(t *testing.T) {
 	b.wantWoken("old-4")
 }
 
-// TestSlotIsNotKeptFromOthers holds that one that does not need its slot any more, or whose pass could not ask for it, neither keeps
-// it nor loses it.
+// TestSlotIsNotKeptFromOthers holds that one that does not need its slot any more, or whose pass could not ask for it,
+// neither keeps it nor loses it.
 func TestSlotIsNotKeptFromOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 6, 1)

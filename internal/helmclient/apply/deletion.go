@@ -25,8 +25,8 @@ const maxDeletionTries = 3
 // Deletion is how objects are deleted. Those of another release never are.
 type Deletion struct {
 	Policy metav1.DeletionPropagation
-	// sparesKept leaves those alone which are to be kept according to the cluster. Helm looks into the manifest where the
-	// whole release goes, and has left them out by then.
+	// sparesKept keeps objects whose annotation in the cluster demands it. When a whole release is uninstalled, Helm reads
+	// the annotation in the manifest and has already excluded such objects.
 	sparesKept bool
 }
 
@@ -35,7 +35,7 @@ type Deletion struct {
 func (k *Client) DeleteAll(resources kube.ResourceList, how Deletion) (*kube.Result, []error) {
 	result := &kube.Result{}
 	var errs []error
-	// What the cluster serves is asked for once for each kind that turns out not to be served as it was.
+	// Discovery runs once for each kind that the cluster does not serve as expected.
 	relearn := map[schema.GroupVersionKind]func(){}
 	for len(resources) > 0 {
 		kind := resources[0].Mapping.GroupVersionKind
@@ -66,9 +66,9 @@ func (k *Client) DeleteAll(resources kube.ResourceList, how Deletion) (*kube.Res
 	return result, errs
 }
 
-// deleteObject deletes an object, of which seen is what was just seen, nil for nothing. That the cluster does not know its
-// path is not taken for the object being gone: the cluster may have ceased to serve a version of the kind a moment ago, and
-// still hold the object. Then relearn has the cluster asked what it serves.
+// deleteObject deletes an object. Seen is the object as it was just read, nil if it was not. An unknown path does not
+// prove that the object is deleted: the cluster may just have stopped serving that version of the kind and still hold
+// the object. In this case deleteObject calls relearn, which discovers the kinds again.
 func (k *Client) deleteObject(info *resource.Info, how Deletion, seen *sight, relearn func()) error {
 	err := k.deleteServed(info, how, seen)
 	if !isUnserved(err) {
@@ -82,8 +82,8 @@ func (k *Client) deleteObject(info *resource.Info, how Deletion, seen *sight, re
 	return helmerr.IgnoreNotFound(err)
 }
 
-// deleteServed looks at an object and deletes the very one it looked at, unless that belongs to another release: a revision
-// may have failed before it made its own, and somebody may have made one of that name since.
+// deleteServed reads an object and deletes exactly that one, unless it belongs to another release. The revision may
+// have failed before it created its own object, and another user may have created one of that name since.
 func (k *Client) deleteServed(info *resource.Info, how Deletion, seen *sight) error {
 	for try := 1; ; try++ {
 		if seen == nil {
@@ -93,7 +93,7 @@ func (k *Client) deleteServed(info *resource.Info, how Deletion, seen *sight) er
 			}
 		}
 		if other := k.Owner.other(seen.annotations); other != "" {
-			k.Log("%s %q is not deleted: it belongs to the release %s", info.Mapping.GroupVersionKind.Kind, info.Name, other)
+			k.Log("not deleting %s %q: it belongs to release %s", info.Mapping.GroupVersionKind.Kind, info.Name, other)
 			return nil
 		}
 		if how.sparesKept && seen.annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
@@ -123,7 +123,7 @@ func (k *Client) rebuild(info *resource.Info) (kube.ResourceList, error) {
 	return k.buildServed(data)
 }
 
-// isUnserved reports whether the cluster did not know the path of a request: it says so in no words of the API.
+// isUnserved reports whether the cluster does not know the path of a request: its response is then not an API object.
 func isUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -22,9 +22,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// replaceable are the kinds whose objects may be deleted and made anew: all that they hold is in the manifest, or comes back
-// by itself. What the deletion of an object of any other kind destroys is not known: a custom resource may stand for a
-// database, a Namespace or a CustomResourceDefinition holds what others made.
+// replaceable are the kinds whose objects may be deleted and re-created: their content is in the manifest, or is
+// restored automatically. For other kinds it is unknown what a deletion destroys: a custom resource may represent a
+// database, and a Namespace or a CustomResourceDefinition holds objects of others.
 var replaceable = map[schema.GroupKind]bool{
 	{Kind: "ConfigMap"}:                                              true,
 	{Kind: "Secret"}:                                                 true,
@@ -47,8 +47,8 @@ var replaceable = map[schema.GroupKind]bool{
 // statefulSet is replaceable unless its claims go with it.
 var statefulSet = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
 
-// forceUpdate is the update that "force" asks for: Helm replaces objects as a whole, and those that the cluster refuses to
-// change even so are deleted and made anew.
+// forceUpdate is the update with the option force: Helm replaces whole objects, and objects that the cluster still
+// refuses to change are deleted and re-created.
 func (k *Client) forceUpdate(original, target kube.ResourceList) (*kube.Result, error) {
 	result, err := k.Client.Update(original, target, true)
 	if err == nil || !helmerr.Immutable.MatchString(err.Error()) {
@@ -58,20 +58,20 @@ func (k *Client) forceUpdate(original, target kube.ResourceList) (*kube.Result, 
 	if checkErr != nil || len(refused) == 0 {
 		return result, errors.Join(err, checkErr)
 	}
-	k.Progress(fmt.Sprintf("deleting %d objects that cannot be changed", len(refused)))
+	k.Progress(fmt.Sprintf("deleting %s that cannot be changed in place", countObjects(len(refused))))
 	if _, errs := k.DeleteAll(refused, Deletion{Policy: metav1.DeletePropagationBackground}); len(errs) > 0 {
 		return result, errors.Join(errs...)
 	}
 	// With other objects: waiting overwrites them.
 	if err := k.WaitForDelete(copyInfos(refused), k.remaining(model.DefaultTimeout)); err != nil {
-		return result, fmt.Errorf("waiting until objects that cannot be changed are deleted: %w", err)
+		return result, fmt.Errorf("waiting for the deletion of objects that cannot be changed in place: %w", err)
 	}
 	return k.Client.Update(original, target, true)
 }
 
-// refusedAsImmutable returns those objects which the cluster refuses to change. Text is what it said about all of them;
-// each that it names is tried once more, without effect: there may be another one of the name. It is an error where one of
-// them is not to be deleted.
+// refusedAsImmutable returns the objects that the cluster refuses to change. Text is the error for all objects. Each
+// object that it names is updated once more as a dry run, because two objects may have the same name. The result is an
+// error if an object must not be deleted.
 func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube.ResourceList, error) {
 	var refused kube.ResourceList
 	for _, info := range target {
@@ -90,21 +90,21 @@ func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube
 		}
 		reason, err := k.reasonToSpare(info)
 		if err != nil {
-			return nil, fmt.Errorf("looking at %s %q, which cannot be changed: %w", kind.Kind, info.Name, err)
+			return nil, fmt.Errorf("checking whether %s %q, which cannot be changed in place, may be deleted: %w", kind.Kind, info.Name, err)
 		}
 		if reason != "" {
-			return nil, fmt.Errorf("%s %q is not deleted, although force is set, because %s", kind.Kind, info.Name, reason)
+			return nil, fmt.Errorf("%s %q cannot be changed in place, and force does not delete it: %s", kind.Kind, info.Name, reason)
 		}
 		refused = append(refused, info)
 	}
 	return refused, nil
 }
 
-// reasonToSpare says why an object must not be deleted and made anew, "" where it may.
+// reasonToSpare returns why an object must not be deleted and re-created, "" if it may be.
 func (k *Client) reasonToSpare(info *resource.Info) (string, error) {
 	kind := info.Mapping.GroupVersionKind.GroupKind()
 	if !replaceable[kind] {
-		return "that could destroy data", nil
+		return "its deletion could destroy data", nil
 	}
 	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
 	if err != nil {
@@ -116,17 +116,17 @@ func (k *Client) reasonToSpare(info *resource.Info) (string, error) {
 	}
 	object := &unstructured.Unstructured{Object: content}
 	if other := k.Owner.other(object.GetAnnotations()); other != "" {
-		return "it belongs to the release " + other, nil
+		return "it belongs to release " + other, nil
 	}
 	if object.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
-		return "its annotation " + kube.ResourcePolicyAnno + " says that it is to be kept", nil
+		return "its annotation " + kube.ResourcePolicyAnno + " forbids the deletion", nil
 	}
 	retention, _, err := unstructured.NestedString(content, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
 	if err != nil {
 		return "", err
 	}
 	if kind == statefulSet && retention != "" && retention != string(appsv1.RetainPersistentVolumeClaimRetentionPolicyType) {
-		return "its PersistentVolumeClaims, and the data in them, would be deleted with it", nil
+		return "its PersistentVolumeClaims and their data would be deleted, too", nil
 	}
 	return "", nil
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -40,18 +41,18 @@ type Client struct {
 	Clients *connections.Getter
 	// Seen are the manifests that are recorded already.
 	Seen *RecordedManifests
-	// Lenient leaves objects of kinds that the cluster no longer serves out of everything that is built without being
-	// validated, as an uninstall does with what is to be deleted.
+	// Lenient skips objects of kinds that the cluster no longer serves when objects are built without validation, for
+	// example before an uninstallation.
 	Lenient bool
 	// Owner is the release that the action is about.
 	Owner ReleaseName
 	// Leftovers are what else may exist of the release; nil where nothing does.
 	Leftovers *Leftovers
-	// Progress is told what goes on.
+	// Progress receives a description of the current step.
 	Progress func(string)
-	// Stop ends what is waited for; nil if nothing does.
+	// Stop ends waits when it is done; nil if nothing ends them.
 	Stop context.Context
-	// Recorded returns an error if the record that the action is about is gone; nil if nothing tells.
+	// Recorded returns an error if the record of the action no longer exists; nil if there is no such check.
 	Recorded func() error
 
 	mu        sync.Mutex
@@ -60,7 +61,7 @@ type Client struct {
 	applied map[inventory.Ref]model.Generation
 }
 
-// NewClient returns a client of the objects in a namespace. ctx bounds all that it does; log gets what Helm logs.
+// NewClient returns a client of the objects in a namespace. ctx bounds all its requests; log receives Helm's log lines.
 func NewClient(ctx context.Context, clients *connections.Getter, namespace string, log action.DebugLog) *Client {
 	return &Client{
 		Client:   &kube.Client{Factory: clients, Log: log, Namespace: namespace},
@@ -76,8 +77,9 @@ func NewClient(ctx context.Context, clients *connections.Getter, namespace strin
 // request to every action.
 func (k *Client) IsReachable() error { return nil }
 
-// Build implements kube.Interface. Kinds that the cluster does not serve are an error in what is to be applied. In what
-// is recorded they are left out: objects of such kinds cannot exist, and an upgrade or uninstall must not fail for them.
+// Build implements kube.Interface. Kinds that the cluster does not serve are an error in a manifest that will be
+// applied. In a recorded manifest they are skipped: objects of such kinds cannot exist, so an upgrade or uninstallation
+// must not fail because of them.
 func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, error) {
 	manifest, err := io.ReadAll(reader)
 	if err != nil {
@@ -95,7 +97,7 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 		resources, err = k.leftBehind(nil)
 	}
 	if err != nil && k.Lenient {
-		// An uninstall only says that it failed.
+		// Helm's uninstall reports only that it failed.
 		k.noteDeletions(err)
 	}
 	return resources, err
@@ -106,7 +108,7 @@ func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
 	if hook, ok := hookOf(resources); ok {
 		k.Progress("creating " + hook)
 	} else {
-		k.Progress(fmt.Sprintf("creating %d objects", len(resources)))
+		k.Progress("creating " + countObjects(len(resources)))
 	}
 	result, err := k.Client.Create(resources)
 	k.noteApplied(result)
@@ -130,10 +132,11 @@ func (k *Client) UpdateThreeWayMerge(original, target kube.ResourceList, force b
 	})
 }
 
-// apply updates objects, then deletes those that are no longer wanted. Helm's client gets to see only what stays: it would
-// delete objects whoever they belong to, and only log where it cannot, and no later revision would know of them.
+// apply updates objects and then deletes the objects that are no longer desired. Helm's client receives only the
+// objects that stay: it would delete objects of other owners, and only log failures, after which no later revision
+// would know these objects.
 func (k *Client) apply(original, target kube.ResourceList, update func(original, target kube.ResourceList) (*kube.Result, error)) (*kube.Result, error) {
-	k.Progress(fmt.Sprintf("applying %d objects", len(target)))
+	k.Progress("applying " + countObjects(len(target)))
 	result, err := update(original.Intersect(target), target)
 	k.noteApplied(result)
 	if err != nil {
@@ -147,7 +150,7 @@ func (k *Client) apply(original, target kube.ResourceList, update func(original,
 	deleted, errs := k.DeleteAll(unwanted, Deletion{Policy: metav1.DeletePropagationBackground, sparesKept: true})
 	result.Deleted = append(result.Deleted, deleted.Deleted...)
 	if err := errors.Join(errs...); err != nil {
-		return result, helmerr.Explain(fmt.Errorf("what is no longer wanted: %w", err))
+		return result, helmerr.Explain(fmt.Errorf("deleting objects that are no longer desired: %w", err))
 	}
 	return result, nil
 }
@@ -165,7 +168,8 @@ func (k *Client) WatchUntilReady(resources kube.ResourceList, timeout time.Durat
 	return k.untilStop(resources, timeout, k.Client.WatchUntilReady)
 }
 
-// WaitForDelete implements kube.InterfaceExt. What exists and is not under deletion was spared: to wait for it is in vain.
+// WaitForDelete implements kube.InterfaceExt. Objects that exist and are not being deleted were kept, so it does not
+// wait for them.
 func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
 	var going kube.ResourceList
 	// Copies: looking at objects overwrites them.
@@ -185,7 +189,7 @@ func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duratio
 	return k.untilStop(going, timeout, k.Client.WaitForDelete)
 }
 
-// Delete implements kube.Interface. It is called for hooks, and for what a failed action is to clean up.
+// Delete implements kube.Interface. Helm calls it for hooks, and to clean up after a failed action.
 func (k *Client) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 	if _, ok := hookOf(resources); ok {
 		return k.Client.Delete(resources)
@@ -193,10 +197,10 @@ func (k *Client) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 	return k.DeleteAll(resources, Deletion{Policy: metav1.DeletePropagationBackground})
 }
 
-// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation. An uninstall calls it for the objects of the
-// newest revision.
+// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation. An uninstallation calls it for the objects
+// of the newest revision.
 func (k *Client) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
-	k.Progress(fmt.Sprintf("deleting %d objects", len(resources)))
+	k.Progress("deleting " + countObjects(len(resources)))
 	behind, err := k.leftBehind(resources)
 	if err != nil {
 		k.noteDeletions(err)
@@ -220,7 +224,7 @@ func (k *Client) DeletionErrors() error {
 	return errors.Join(k.deletions...)
 }
 
-// remaining returns the timeout, cut to what is left of the action: Helm grants the whole timeout to each hook anew.
+// remaining bounds the timeout by the remaining time of the action: Helm grants each hook the whole timeout again.
 func (k *Client) remaining(timeout time.Duration) time.Duration {
 	deadline, ok := k.Ctx.Deadline()
 	if !ok {
@@ -230,7 +234,8 @@ func (k *Client) remaining(timeout time.Duration) time.Duration {
 	return max(min(timeout, time.Until(deadline)), time.Millisecond)
 }
 
-// noteApplied keeps which objects of the manifest were applied, and as what the API server answered them.
+// noteApplied stores which objects of the manifest were applied, and their generations in the responses of the API
+// server.
 func (k *Client) noteApplied(result *kube.Result) {
 	if result == nil {
 		return
@@ -249,7 +254,7 @@ func (k *Client) noteApplied(result *kube.Result) {
 	}
 }
 
-// Objects returns the objects of the manifest that were created, changed or found as they are to be, and their generations.
+// Objects returns the objects of the manifest that were created, changed or found up to date, and their generations.
 func (k *Client) Objects() (refs []inventory.Ref, generations map[inventory.Ref]model.Generation) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -265,7 +270,7 @@ func refOf(info *resource.Info) inventory.Ref {
 
 func isHook(object metav1.Object) bool { return object.GetAnnotations()[release.HookAnnotation] != "" }
 
-// hookOf describes the hook that the objects are; ok is false where they are none.
+// hookOf describes the hook of the objects; ok is false if they are not a hook.
 func hookOf(resources kube.ResourceList) (description string, ok bool) {
 	if len(resources) == 0 || resources[0].Mapping == nil {
 		return "", false
@@ -276,4 +281,12 @@ func hookOf(resources kube.ResourceList) (description string, ok bool) {
 	}
 	return fmt.Sprintf("hook %s %s (%s)", resources[0].Mapping.GroupVersionKind.Kind, resources[0].Name,
 		object.GetAnnotations()[release.HookAnnotation]), true
+}
+
+// countObjects returns the number of objects in words, for progress messages.
+func countObjects(n int) string {
+	if n == 1 {
+		return "1 object"
+	}
+	return strconv.Itoa(n) + " objects"
 }

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxLeftoverRevisions bounds the revisions that are read to learn what they may have left behind.
+	// maxLeftoverRevisions bounds the revisions that are read to find the objects that they may have left behind.
 	maxLeftoverRevisions = 10
 	// MaxLeftoverBytes bounds their manifests together: once they have more, no further one is read.
 	MaxLeftoverBytes = 32 << 20
@@ -30,7 +30,7 @@ const (
 // an uninstall look at the newest revision alone.
 type Leftovers struct{ Manifests []string }
 
-// Suspects returns the revisions, newest first, of which objects may exist although Helm does not look at them.
+// Suspects returns the revisions, newest first, that may have objects in the cluster which Helm does not check.
 func Suspects(history []*release.Release, decision decide.Decision) []*release.Release {
 	var found []*release.Release
 	for i, record := range history {
@@ -59,7 +59,7 @@ func Suspects(history []*release.Release, decision decide.Decision) []*release.R
 	return found
 }
 
-// DigestsIn returns one text for what a revision was made from.
+// DigestsIn returns all digests of a revision as one text.
 func DigestsIn(labels map[string]string) string {
 	digests := make([]string, 0, len(model.DigestLabels))
 	for _, key := range model.DigestLabels {
@@ -68,8 +68,9 @@ func DigestsIn(labels map[string]string) string {
 	return strings.Join(digests, "/")
 }
 
-// LeftBehind returns, once in an action, the objects of the leftovers which are not among those given, exist, belong to
-// the release and are not to be kept: neither according to the cluster nor to the newest revision that has them.
+// LeftBehind returns, once per action, the objects of failed revisions that are not among the given ones, exist, and
+// belong to the release. It excludes objects that must be kept according to the cluster or to the newest revision that
+// has them.
 func (k *Client) leftBehind(known kube.ResourceList) (kube.ResourceList, error) {
 	behind := k.Leftovers
 	k.Leftovers = nil
@@ -81,13 +82,13 @@ func (k *Client) leftBehind(known kube.ResourceList) (kube.ResourceList, error) 
 	for _, manifest := range behind.Manifests {
 		resources, err := k.Build(strings.NewReader(manifest), false)
 		if err != nil {
-			return nil, fmt.Errorf("what failed revisions left behind: %w", err)
+			return nil, fmt.Errorf("reading the objects that failed revisions left behind: %w", err)
 		}
 		for _, info := range resources.Difference(known) {
 			known.Append(info)
 			ours, err := k.mayDelete(info)
 			if err != nil {
-				return nil, fmt.Errorf("looking for %s %q, which is no longer wanted: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err)
+				return nil, fmt.Errorf("checking %s %q, which is no longer desired: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err)
 			}
 			if ours {
 				found.Append(info)
@@ -97,8 +98,8 @@ func (k *Client) leftBehind(known kube.ResourceList) (kube.ResourceList, error) 
 	return found, nil
 }
 
-// mayDelete reports whether an object exists, belongs to the release and is not to be kept: the revision may have failed
-// before it made the object, and somebody else may have made one of that name.
+// mayDelete reports whether an object exists, belongs to the release and has no policy to keep it. The revision may
+// have failed before it created the object, and another user may have created one of that name.
 func (k *Client) mayDelete(info *resource.Info) (bool, error) {
 	wanted, err := meta.Accessor(info.Object)
 	if err != nil || wanted.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {

@@ -21,10 +21,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// Namespacer sees to the namespace of a release when its record is about to be made: by then the chart is rendered and
-// nobody else's object is in the way, so a chart that cannot be installed leaves no namespace behind. That it is
-// missing is known from the search for objects in the way, or learned from the refusal of the record: in a namespace that exists this
-// costs no request.
+// Namespacer creates the namespace of a release right before its record is created. By then the chart is rendered and
+// no object of another owner conflicts, so a chart that cannot be installed leaves no namespace behind. The engine
+// learns that the namespace is missing from the search for conflicts, or from the rejected record; an existing
+// namespace costs no request.
 type Namespacer struct {
 	Ctx     context.Context
 	Clients *connections.Getter
@@ -51,11 +51,11 @@ func (n *Namespacer) Check() error {
 	if apierrors.IsNotFound(err) {
 		return n.missing()
 	}
-	// Whoever may not read namespaces learns it from the record.
+	// Without the permission to read namespaces, the creation of the record shows whether the namespace exists.
 	return nil
 }
 
-// Around calls makeRecord, with the namespace and its labels and annotations as they are to be.
+// Around calls makeRecord and sets up the namespace with its labels and annotations if needed.
 func (n *Namespacer) Around(makeRecord func() error) error {
 	if n == nil || n.Name == "" {
 		return makeRecord()
@@ -79,8 +79,8 @@ func (n *Namespacer) Around(makeRecord func() error) error {
 	return n.explain(makeRecord())
 }
 
-// EnsureKnownMissing creates the namespace if it is to be, and the action has just seen that it is missing: without this, the record
-// would be refused first.
+// EnsureKnownMissing creates the namespace, if that is desired and the action has just seen that it is missing. Without
+// this, the cluster would first reject the record.
 func (n *Namespacer) EnsureKnownMissing() error {
 	if n.Name == "" || !n.Create || !n.Clients.IsMissing(n.Name) {
 		return nil
@@ -96,7 +96,7 @@ func (n *Namespacer) ensure() error {
 	return nil
 }
 
-// setMetadata sets labels and annotations, on a namespace that it creates where that is wanted.
+// setMetadata sets labels and annotations of the namespace, which it creates first if that is desired.
 func (n *Namespacer) setMetadata() error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": n.Labels, "annotations": n.Annotations}})
 	if err != nil {
@@ -136,7 +136,7 @@ func (n *Namespacer) make() error {
 	return err
 }
 
-// namespaces returns a client that what is known of objects during the action learns from.
+// namespaces returns a client whose results update what the action knows about objects.
 func (n *Namespacer) namespaces() (corev1client.NamespaceInterface, error) {
 	client, err := corev1client.NewForConfig(n.Clients.Config)
 	if err != nil {
@@ -157,15 +157,15 @@ func (n *Namespacer) isMissing(err error) bool {
 
 func (n *Namespacer) missing() error {
 	if n.Impersonated {
-		return helmerr.New(nil, "the namespace %q does not exist: create it; with a service account, it is created only if install.createNamespace is true", n.Name)
+		return helmerr.New(nil, "the namespace %q does not exist: create it, or set install.createNamespace to true, which is needed with a service account", n.Name)
 	}
-	return helmerr.New(nil, "the namespace %q does not exist and install.createNamespace is false: create it, or set that to true", n.Name)
+	return helmerr.New(nil, "the namespace %q does not exist and install.createNamespace is false: create the namespace, or set install.createNamespace to true", n.Name)
 }
 
-// explain says of a namespace that is being deleted what to do.
+// explain adds to an error what to do about a namespace that is being deleted.
 func (n *Namespacer) explain(err error) error {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return helmerr.New(nil, "the namespace %q is being terminated: wait until it is gone, this is tried again", n.Name)
+		return helmerr.New(nil, "the namespace %q is being terminated: the action is tried again when it is gone", n.Name)
 	}
 	return err
 }

@@ -32,7 +32,7 @@ const (
 	ManyLooks = 8
 	// looksPerPage is the number of objects that one request looks at.
 	looksPerPage = 500
-	// asMetadataList keeps the API server from sending back what the objects hold.
+	// asMetadataList makes the API server return only the metadata of objects.
 	asMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 )
 
@@ -54,7 +54,7 @@ func (r ReleaseName) other(annotations map[string]string) string {
 	return namespace + "/" + name
 }
 
-// sight is what was seen of an object in the cluster.
+// sight is the state of an object as it was read from the cluster.
 type sight struct {
 	uid         types.UID
 	annotations map[string]string
@@ -75,8 +75,8 @@ func (k *Client) lookRequest(info *resource.Info) *rest.Request {
 		Resource(info.Mapping.Resource.Resource)
 }
 
-// survey looks at objects of one kind together, so far as that saves requests. What it does not find, because it is gone,
-// lost Helm's label or may not be listed, is to be looked at by itself.
+// survey reads objects of one kind together if that saves requests. Objects that it does not find must be read
+// individually: they may not exist, lack Helm's label, or not be permitted to be listed.
 func (k *Client) survey(resources kube.ResourceList) map[string]*sight {
 	byNamespace := map[string]kube.ResourceList{}
 	for _, info := range resources {
@@ -117,7 +117,8 @@ func (k *Client) surveyNamespace(infos kube.ResourceList, seen map[string]*sight
 
 func sightKey(namespace, name string) string { return namespace + "/" + name }
 
-// readMetadata sends a request and reads the answer. Its error is what the cluster said, also where that is no word of the API.
+// readMetadata sends a request and decodes the response. Its error is the response of the cluster, even if that is not
+// an API object.
 func (k *Client) readMetadata(request *rest.Request, into any) error {
 	result := request.Do(k.Ctx)
 	if err := result.Error(); err != nil {
@@ -128,7 +129,7 @@ func (k *Client) readMetadata(request *rest.Request, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return helmerr.New(helmerr.ErrUnreachable, "the cluster's answer cannot be understood")
+		return helmerr.New(helmerr.ErrUnreachable, "the response of the cluster cannot be decoded")
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ type RecordedManifests struct {
 	mu sync.Mutex
 	// revisions holds the revisions of each manifest.
 	revisions map[string][]int
-	// except is a revision whose manifest is to be applied again.
+	// except is a revision whose manifest will be applied again.
 	except int
 }
 
@@ -92,7 +92,7 @@ func unknownKinds(err error) []schema.GroupVersionKind {
 	return unknown
 }
 
-// RefuseUnknown says which kinds the cluster does not serve.
+// RefuseUnknown returns an error with the kinds that the cluster does not serve.
 func (k *Client) RefuseUnknown(unknown []schema.GroupVersionKind) error {
 	var missing []string
 	for _, kind := range unknown {
@@ -105,10 +105,10 @@ func (k *Client) RefuseUnknown(unknown []schema.GroupVersionKind) error {
 		}
 	}
 	if len(missing) == 0 {
-		return helmerr.New(helmerr.ErrUnreachable, "the cluster began to serve %s of %s a moment ago; this is tried again", unknown[0].Kind, unknown[0].GroupVersion())
+		return helmerr.New(helmerr.ErrUnreachable, "the cluster has only just begun to serve %s of %s: the action is tried again", unknown[0].Kind, unknown[0].GroupVersion())
 	}
 	slices.Sort(missing)
-	return helmerr.New(helmerr.ErrKindNotServed, "the cluster does not serve %s: install the CustomResourceDefinition, or see whether the chart suits this version of Kubernetes",
+	return helmerr.New(helmerr.ErrKindNotServed, "the cluster does not serve %s: install the CustomResourceDefinition, or check that the chart supports this version of Kubernetes",
 		strings.Join(missing, ", "))
 }
 
@@ -128,17 +128,17 @@ func (k *Client) Serves(kind schema.GroupVersionKind) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, helmerr.New(helmerr.ErrUnreachable, "asking the cluster whether it serves %s of %s: %s", kind.Kind, kind.GroupVersion(), err)
+		return false, helmerr.New(helmerr.ErrUnreachable, "discovering whether the cluster serves %s of %s: %s", kind.Kind, kind.GroupVersion(), err)
 	}
 	list := metav1.APIResourceList{}
 	if err := json.Unmarshal(data, &list); err != nil {
-		return false, helmerr.New(helmerr.ErrUnreachable, "the cluster's answer about %s cannot be understood", kind.GroupVersion())
+		return false, helmerr.New(helmerr.ErrUnreachable, "the response of the cluster to the discovery of %s cannot be decoded", kind.GroupVersion())
 	}
 	return slices.ContainsFunc(list.APIResources, func(resource metav1.APIResource) bool { return resource.Kind == kind.Kind }), nil
 }
 
-// buildServed builds what is recorded without the objects of kinds that the cluster no longer serves. Where it serves
-// the kind in another version, the object is taken for one of that version: it is the same object.
+// buildServed builds a recorded manifest without the objects of kinds that the cluster no longer serves. If the cluster
+// serves the kind in another version, the object is built in that version: it is the same object.
 func (k *Client) buildServed(manifest []byte) (kube.ResourceList, error) {
 	objects, err := DecodeManifest(manifest)
 	if err != nil {
@@ -156,7 +156,7 @@ func (k *Client) buildServed(manifest []byte) (kube.ResourceList, error) {
 			decided[kind] = servedAs
 		}
 		if servedAs.Empty() {
-			k.Log("%s %s is left out: the cluster no longer serves %s", kind.Kind, object.GetName(), kind.GroupVersion())
+			k.Log("skipping %s %s: the cluster no longer serves %s", kind.Kind, object.GetName(), kind.GroupVersion())
 			continue
 		}
 		object.SetGroupVersionKind(servedAs)
@@ -188,7 +188,7 @@ func (k *Client) servedAs(kind schema.GroupVersionKind) (schema.GroupVersionKind
 		return schema.GroupVersionKind{}, err
 	}
 	if served {
-		return schema.GroupVersionKind{}, helmerr.New(helmerr.ErrUnreachable, "the cluster began to serve %s of %s a moment ago; this is tried again", kind.Kind, kind.GroupVersion())
+		return schema.GroupVersionKind{}, helmerr.New(helmerr.ErrUnreachable, "the cluster has only just begun to serve %s of %s: the action is tried again", kind.Kind, kind.GroupVersion())
 	}
 	mapping, err := mapper.RESTMapping(kind.GroupKind())
 	if meta.IsNoMatchError(err) {
@@ -211,7 +211,7 @@ func DecodeManifest(manifest []byte) ([]*unstructured.Unstructured, error) {
 			return objects, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the manifest cannot be read: %w", err)
+			return nil, fmt.Errorf("the manifest cannot be parsed: %w", err)
 		}
 		if len(object.Object) == 0 {
 			continue
@@ -225,7 +225,7 @@ func DecodeManifest(manifest []byte) ([]*unstructured.Unstructured, error) {
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("the manifest cannot be read: %w", err)
+			return nil, fmt.Errorf("the manifest cannot be parsed: %w", err)
 		}
 	}
 }

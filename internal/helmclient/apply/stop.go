@@ -12,11 +12,12 @@ import (
 	"helm.sh/helm/v3/pkg/kube"
 )
 
-// errWaitPanic stands for a panic, whose text may hold anything.
-var errWaitPanic = errors.New("the program failed at this; please report it")
+// errWaitPanic replaces a panic, whose text may hold secrets.
+var errWaitPanic = errors.New("internal error (panic): please report it")
 
-// untilStop waits for objects as Helm does, but no longer than until the action is stopped. Helm's waits know a timeout only: one that is
-// left alone goes on in vain until then, or until the requests that it makes have failed a number of times, for they end with the action.
+// untilStop waits for objects as Helm does, but only until the action is stopped. Helm's waits know only a timeout. An
+// abandoned wait continues until that timeout, or until a number of its requests have failed, because these end with
+// the action.
 func (k *Client) untilStop(resources kube.ResourceList, timeout time.Duration, wait func(kube.ResourceList, time.Duration) error) error {
 	timeout = k.remaining(timeout)
 	if len(resources) == 0 || k.Stop == nil && k.Recorded == nil {
@@ -59,8 +60,8 @@ func (k *Client) untilStop(resources kube.ResourceList, timeout time.Duration, w
 // RecordInterval is how often it is looked, while an action waits, whether its record is still there.
 const RecordInterval = 5 * time.Second
 
-// checkRecorded returns an error if the record of the action is gone: somebody has uninstalled the release meanwhile, and nobody wants
-// any more what is waited for.
+// checkRecorded returns an error if the record of the action no longer exists. Another process then uninstalled the
+// release, so waiting is pointless.
 func (k *Client) checkRecorded() error {
 	if k.Recorded == nil {
 		return nil
@@ -69,5 +70,5 @@ func (k *Client) checkRecorded() error {
 }
 
 func (k *Client) stopped() error {
-	return fmt.Errorf("it was not waited for any longer: %w", context.Cause(k.Stop))
+	return fmt.Errorf("stopped waiting: %w", context.Cause(k.Stop))
 }

@@ -19,7 +19,7 @@ var ErrInvalidTarget = errors.New("kubeconfig not accepted")
 // [safeconfig.Refusal]. Observe, Act and Access call it.
 func CheckConfig(config *rest.Config) error {
 	if config == nil {
-		return helmerr.New(ErrInvalidTarget, "there is none")
+		return helmerr.New(ErrInvalidTarget, "it is missing")
 	}
 	if why := safeconfig.Refusal(config); why != "" {
 		return helmerr.New(ErrInvalidTarget, "%s", why)

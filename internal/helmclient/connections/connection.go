@@ -36,14 +36,14 @@ const (
 	// hundreds of objects needs the burst; API servers have their own fairness against the rest.
 	connectionQPS   = 200
 	connectionBurst = 400
-	// coolDown is how long after its last action a connection keeps what it learned about the cluster's kinds, about half a
-	// megabyte where no other cluster serves the same.
+	// coolDown is how long a connection keeps the discovered kinds after its last action. They take about half a megabyte
+	// if no other cluster serves the same kinds.
 	coolDown = 5 * time.Minute
 	// maxImpersonated bounds the users of one cluster whose connections are kept; they are cheap to make.
 	maxImpersonated = 100
 )
 
-// cluster is what is kept about one cluster between actions. It is safe for concurrent use.
+// cluster is the state of one cluster between actions. It is safe for concurrent use.
 type cluster struct {
 	Identity [sha256.Size]byte
 	// root is the path of the API server.
@@ -57,7 +57,7 @@ type cluster struct {
 	Payloads *records.PayloadMemory
 	// Observations are for the actions that follow.
 	Observations *records.Observations
-	// Namespaces are those that were seen.
+	// Namespaces are the namespaces that were seen.
 	Namespaces *records.NameSet
 	// Own is the connection as the user of the config.
 	Own   *Connection
@@ -69,8 +69,8 @@ type cluster struct {
 	impersonated map[string]*Connection
 }
 
-// Connection is a way to a cluster as one user. Connections of one cluster share what is known of its kinds, the rate
-// limit and, below the credentials, the network connections. It is safe for concurrent use.
+// Connection is a way to a cluster as one user. Connections of one cluster share the discovered kinds, the rate limit
+// and, below the credentials, the network connections. It is safe for concurrent use.
 type Connection struct {
 	*cluster
 	host      rest.Config
@@ -78,11 +78,11 @@ type Connection struct {
 	// Core speaks protobuf, which has no base64 in it: records are large.
 	Core     corev1client.CoreV1Interface
 	Metadata metadata.Interface
-	// user is who it is impersonated as, empty for nobody.
+	// user is the impersonated user, empty without impersonation.
 	user string
 }
 
-// NewCluster returns what is kept about a cluster; it sends no request.
+// NewCluster returns the state of a cluster; it sends no request.
 func NewCluster(key string, config *rest.Config, shared sharedKnowledge) (*cluster, error) {
 	copied := rest.CopyConfig(config)
 	// The deadline of one request is the transport's; a client's timeout would cut watches too.
@@ -90,7 +90,7 @@ func NewCluster(key string, config *rest.Config, shared sharedKnowledge) (*clust
 	copied.UserAgent = model.UserAgent
 	transport, err := rest.TransportFor(copied)
 	if err != nil {
-		return nil, fmt.Errorf("cluster connection: %w", err)
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	c := &cluster{
 		Identity:     configIdentity(config),
@@ -111,7 +111,7 @@ func NewCluster(key string, config *rest.Config, shared sharedKnowledge) (*clust
 		Host:      config.Host,
 		APIPath:   config.APIPath,
 		UserAgent: model.UserAgent,
-		// The transport limits the rate, below what is answered without a request.
+		// The transport limits the rate, below the read cache.
 		RateLimiter:    flowcontrol.NewFakeAlwaysRateLimiter(),
 		WarningHandler: rest.NoWarnings{},
 	})
@@ -125,7 +125,7 @@ func NewCluster(key string, config *rest.Config, shared sharedKnowledge) (*clust
 	return c, nil
 }
 
-// ownerOf says for whom the answers of a cluster are read, given the Key of its [model.Target].
+// ownerOf returns the owner of the memory for a cluster's responses, given the Key of its [model.Target].
 func ownerOf(key string) bytebudget.Owner {
 	tenant, _, found := strings.Cut(key, "/")
 	if !found {
@@ -141,10 +141,10 @@ func newConnection(c *cluster, transport http.RoundTripper, host rest.Config) (c
 	binary.ContentType = runtime.ContentTypeProtobuf
 	binary.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	if conn.Core, err = corev1client.NewForConfig(binary); err != nil {
-		return nil, fmt.Errorf("cluster connection: %w", err)
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	if conn.Metadata, err = metadata.NewForConfig(own); err != nil {
-		return nil, fmt.Errorf("cluster connection: %w", err)
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	return conn, nil
 }
@@ -199,22 +199,22 @@ func (c *Connection) ActionConfig(ctx context.Context) *rest.Config {
 	return config
 }
 
-// LearnCapabilities returns what the cluster serves, not older than kindsTTL.
+// LearnCapabilities returns the version and kinds that the cluster serves, not older than kindsTTL.
 func (c *cluster) LearnCapabilities(log action.DebugLog) (*chartutil.Capabilities, error) {
 	known, err := c.Kinds.current()
 	if err != nil {
 		return nil, err
 	}
 	if known.partial != nil {
-		log("an API service of the cluster does not answer: %s", known.partial)
+		log("an API service of the cluster does not respond: %s", known.partial)
 	}
 	return known.capabilities.Copy(), nil
 }
 
-// forgetKinds makes the next action ask the cluster again what it serves.
+// forgetKinds makes the next action discover the kinds again.
 func (c *cluster) forgetKinds() { c.Kinds.expire() }
 
-// KeepWarm puts off the moment when what is known of the cluster's kinds is dropped.
+// KeepWarm postpones the time at which the discovered kinds are dropped.
 func (c *cluster) KeepWarm() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,7 +225,7 @@ func (c *cluster) KeepWarm() {
 	c.cooling.Reset(coolDown)
 }
 
-// close frees what the cluster holds. Requests under way go on.
+// close frees the resources of the cluster. Running requests continue.
 func (c *cluster) close() {
 	c.mu.Lock()
 	if c.cooling != nil {
@@ -235,7 +235,7 @@ func (c *cluster) close() {
 	utilnet.CloseIdleConnectionsFor(c.Own.transport)
 }
 
-// configIdentity tells configs of one cluster apart: by address, credentials and functions.
+// configIdentity returns a digest of a config's address, credentials and functions, which identifies the config.
 func configIdentity(config *rest.Config) [sha256.Size]byte {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%q %q %q %q %q %q", config.Host, config.APIPath, config.Username, config.Password,

@@ -13,11 +13,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// MaxConnections bounds the clusters about which something is kept. One without recent actions holds some tens of
-// kilobytes; the least recently used one beyond the bound is dropped, and made anew when needed.
+// MaxConnections bounds the clusters in the pool. A cluster without recent actions takes some tens of kilobytes. Beyond
+// the bound, the least recently used one is dropped, and created again when needed.
 const MaxConnections = 5000
 
-// Pool keeps what is known of each cluster. It is safe for concurrent use.
+// Pool holds the state of each cluster. It is safe for concurrent use.
 type Pool struct {
 	Shared sharedKnowledge
 
@@ -43,7 +43,8 @@ func NewSharedKnowledge() sharedKnowledge {
 	}
 }
 
-// NewPool returns a pool of connections to maxKept clusters at most. Their answers share the budget bytes; nil for no bound beside that of each cluster.
+// NewPool returns a pool for at most maxKept clusters. Their responses share the budget bytes; nil means that only each
+// single cluster is bounded.
 func NewPool(maxKept int, bytes *bytebudget.Budget) *Pool {
 	shared := NewSharedKnowledge()
 	shared.bytes = bytes
@@ -79,7 +80,7 @@ func (cs *Pool) cluster(target model.Target) (*cluster, error) {
 	return made, nil
 }
 
-// Forget drops what is kept about a cluster, as whatever user.
+// Forget drops the state of a cluster for all users.
 func (cs *Pool) Forget(key string) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

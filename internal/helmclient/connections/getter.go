@@ -22,8 +22,8 @@ import (
 	"k8s.io/kubectl/pkg/validation"
 )
 
-// Getter gives Helm the clients for one action: what is known of the cluster's kinds is the connection's, requests end
-// with the action. It is the RESTClientGetter and the factory that Helm wants.
+// Getter gives Helm the clients for one action: the discovered kinds belong to the connection, requests end with the
+// action. It implements Helm's RESTClientGetter and factory.
 type Getter struct {
 	Conn   *Connection
 	Config *rest.Config

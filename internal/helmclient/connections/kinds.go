@@ -36,11 +36,11 @@ const (
 )
 
 // errNoKinds is the answer where asking came to no end.
-var errNoKinds = errors.New("reading what the cluster serves came to no end")
+var errNoKinds = errors.New("reading the cluster's API versions did not end")
 
-// Kinds is what a cluster serves: its version, its kinds and how they are mapped to resources. Whoever finds it missing
-// or too old asks the cluster; who comes meanwhile waits for that answer, be it an error, and asks nothing. It is safe
-// for concurrent use.
+// Kinds is what a cluster serves: its version, its kinds and their resources. A caller that finds the kinds missing or
+// outdated runs discovery; concurrent callers wait for that result, even if it is an error. It is safe for concurrent
+// use.
 type Kinds struct {
 	host    rest.Config
 	live    *discovery.DiscoveryClient
@@ -67,7 +67,7 @@ type knownKinds struct {
 	*kindsAnswer
 }
 
-// kindsAnswer is what a cluster answers, or several the same. It is read only.
+// kindsAnswer is the discovery result of a cluster, or of several clusters with the same result. It is read only.
 type kindsAnswer struct {
 	version   *version.Info
 	groups    []*metav1.APIGroup
@@ -88,18 +88,18 @@ type kindsFlight struct {
 	err              error
 }
 
-// newKinds returns what is not known yet of a cluster; it sends no request.
+// newKinds returns the kinds of a cluster before discovery; it sends no request.
 func newKinds(host rest.Config, transport http.RoundTripper, library *kindsLibrary) (*Kinds, error) {
 	tags := &tagTransport{base: transport}
 	host.Transport = tags
 	live, err := discovery.NewDiscoveryClientForConfig(&host)
 	if err != nil {
-		return nil, fmt.Errorf("cluster connection: %w", err)
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	return &Kinds{host: host, live: live, tags: tags, library: library, Now: time.Now}, nil
 }
 
-// expire makes the next action ask the cluster again. Lookups go on with what is known.
+// expire makes the next action discover the kinds again. Lookups still use the known kinds.
 func (k *Kinds) expire() {
 	k.Mu.Lock()
 	defer k.Mu.Unlock()
@@ -114,14 +114,14 @@ func (k *Kinds) Invalidate() {
 	k.Invalid++
 }
 
-// drop frees what is known.
+// drop frees the known kinds.
 func (k *Kinds) drop() {
 	k.Mu.Lock()
 	defer k.Mu.Unlock()
 	k.known = nil
 }
 
-// current returns what is known, for an action that begins: no older than kindsTTL.
+// current returns the known kinds for a new action: no older than kindsTTL.
 func (k *Kinds) current() (*knownKinds, error) {
 	k.Mu.Lock()
 	expired, invalid := k.expired, k.Invalid
@@ -131,7 +131,7 @@ func (k *Kinds) current() (*knownKinds, error) {
 	})
 }
 
-// lookup returns what is known, however old, unless it was invalidated.
+// lookup returns the known kinds of any age, unless they were invalidated.
 func (k *Kinds) lookup() (*knownKinds, error) {
 	k.Mu.Lock()
 	invalid := k.Invalid
@@ -139,7 +139,7 @@ func (k *Kinds) lookup() (*knownKinds, error) {
 	return k.learn(func(known *knownKinds) bool { return known.invalid >= invalid })
 }
 
-// learn returns what is known if it is good enough, else what the cluster answers.
+// learn returns the known kinds if they are good enough, otherwise the result of discovery.
 func (k *Kinds) learn(goodEnough func(*knownKinds) bool) (*knownKinds, error) {
 	for {
 		k.Mu.Lock()
@@ -164,7 +164,7 @@ func (k *Kinds) learn(goodEnough func(*knownKinds) bool) (*knownKinds, error) {
 	}
 }
 
-// fly asks the cluster. Whoever waits for the answer gets one whatever happens, be it a panic over what the cluster said.
+// fly runs discovery. It always completes the flight, even after a panic over the response, because others wait for it.
 func (k *Kinds) fly(flight *kindsFlight, known *knownKinds) {
 	var result *knownKinds
 	err := errNoKinds
@@ -188,8 +188,8 @@ func (k *Kinds) fly(flight *kindsFlight, known *knownKinds) {
 	}
 }
 
-// ask asks the cluster what it serves: for its version and, if that is as before, whether the rest is. All of it takes no
-// longer than one request may, for there are those who wait.
+// ask discovers what the cluster serves: first its version and, if that is unchanged, whether the kinds are unchanged.
+// All of it takes no longer than the deadline of one request, because callers wait.
 func (k *Kinds) ask(known *knownKinds) (*knownKinds, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), model.RequestTimeout, helmerr.ErrRequestDeadline)
 	defer cancel()
@@ -220,7 +220,7 @@ func (k *Kinds) ask(known *knownKinds) (*knownKinds, error) {
 	return &knownKinds{kindsAnswer: answer}, err
 }
 
-// readServed reads what a cluster serves.
+// readServed reads the kinds that a cluster serves.
 func readServed(ctx context.Context, from *discovery.DiscoveryClient, serverVersion *version.Info) (*kindsAnswer, error) {
 	groups, resources, err := from.ServerGroupsAndResourcesWithContext(ctx)
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
@@ -241,7 +241,7 @@ func readServed(ctx context.Context, from *discovery.DiscoveryClient, serverVers
 	return read, nil
 }
 
-// unchanged asks the server whether its kinds are those of the tag. Any doubt is a no.
+// unchanged asks the server whether its kinds still have the tag. It returns false if this is uncertain.
 func (k *Kinds) unchanged(ctx context.Context, tag string) bool {
 	url := k.live.RESTClient().Get().AbsPath("/apis").URL()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
@@ -258,7 +258,7 @@ func (k *Kinds) unchanged(ctx context.Context, tag string) bool {
 	return resp.Body.Close() == nil && resp.StatusCode == http.StatusNotModified
 }
 
-// answeredDiscovery gives an answer to who wants to ask.
+// answeredDiscovery is a discovery client that returns a known result.
 type answeredDiscovery struct {
 	discovery.ServerResourcesInterface
 	known *kindsAnswer

@@ -223,8 +223,8 @@ func (b *kindsBench) createCRD(kind string) schema.GroupKind {
 	}
 }
 
-// TestIntegrationKindsTTL holds that kinds are not asked for within the TTL, cost little after it while they are the same,
-// and that a kind which another hand made is seen after it.
+// TestIntegrationKindsTTL holds that kinds are not asked for within the TTL, cost little after it while they are the
+// same, and that a kind which another hand made is seen after it.
 func TestIntegrationKindsTTL(t *testing.T) {
 	b := newKindsBench(t)
 	first := b.current()

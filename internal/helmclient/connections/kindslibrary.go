@@ -24,10 +24,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// kindsLibrary shares what clusters serve among those that serve the same, as the clusters of a fleet mostly do: it is half a
-// megabyte each, and takes longer to read than anything else about a cluster. Only answers that are the same to the last
-// byte are shared, so that no cluster has a say in what is taken for another one's. It keeps nothing that nobody
-// uses, and is safe for concurrent use.
+// kindsLibrary shares discovery results between clusters that serve the same kinds, as most clusters of a fleet do. A
+// result takes half a megabyte, and reading it takes longer than anything else about a cluster. Only results that are
+// equal to the last byte are shared, so no cluster can influence the result of another. It keeps nothing that is
+// unused, and is safe for concurrent use.
 type kindsLibrary struct {
 	mu       sync.Mutex
 	byDigest map[[sha256.Size]byte]weak.Pointer[kindsAnswer]
@@ -37,14 +37,14 @@ func newKindsLibrary() *kindsLibrary {
 	return &kindsLibrary{byDigest: map[[sha256.Size]byte]weak.Pointer[kindsAnswer]{}}
 }
 
-// find returns what was read of the same documents, nil if nobody has it.
+// find returns the result for the same documents, nil if it is unknown.
 func (l *kindsLibrary) find(digest [sha256.Size]byte) *kindsAnswer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.byDigest[digest].Value()
 }
 
-// add returns what was read of documents, or what somebody else has read of the same ones meanwhile.
+// add returns the result for documents, or the equal result that another caller added in the meantime.
 func (l *kindsLibrary) add(digest [sha256.Size]byte, answer *kindsAnswer) *kindsAnswer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *kindsLibrary) add(digest [sha256.Size]byte, answer *kindsAnswer) *kinds
 	return answer
 }
 
-// servedDocument is one of the two documents in which a cluster says what it serves.
+// servedDocument is one of the two documents that list what a cluster serves.
 type servedDocument struct {
 	header http.Header
 	body   []byte
@@ -75,10 +75,11 @@ type servedDocuments map[string]*servedDocument
 // servedPaths are those of the documents: the core group, and all others.
 var servedPaths = []string{"/api", "/apis"}
 
-// documentKind is what the documents are of servers of today; older ones have a document for each group and version.
+// documentKind is the kind of the documents of current servers; older servers have a document for each group and
+// version.
 var documentKind = schema.GroupVersionKind{Group: "apidiscovery.k8s.io", Version: "v2", Kind: "APIGroupDiscoveryList"}
 
-// fetchServed reads the documents. False is any doubt: then the cluster is to be asked in the usual way.
+// fetchServed reads the documents. It returns false if anything is uncertain; the caller then uses the usual discovery.
 func (k *Kinds) fetchServed(ctx context.Context) (servedDocuments, bool) {
 	documents := servedDocuments{}
 	for _, path := range servedPaths {
@@ -103,7 +104,7 @@ func (k *Kinds) fetchServed(ctx context.Context) (servedDocuments, bool) {
 	return documents, true
 }
 
-// read reads what the documents say.
+// read decodes the documents.
 func (d servedDocuments) read(ctx context.Context, host rest.Config, of *version.Info) (*kindsAnswer, error) {
 	host.Transport = d
 	client, err := discovery.NewDiscoveryClientForConfig(&host)
@@ -121,7 +122,7 @@ func (d servedDocuments) read(ctx context.Context, host rest.Config, of *version
 func (d servedDocuments) digest(of *version.Info) [sha256.Size]byte {
 	h := sha256.New()
 	encoder := json.NewEncoder(h)
-	// Neither a struct of texts nor a hash can fail.
+	// Encoding a struct of texts into a hash cannot fail.
 	_ = encoder.Encode(of)
 	for _, path := range servedPaths {
 		_ = encoder.Encode(len(d[path].body))

@@ -18,19 +18,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
-// cachedDiscovery shows Helm and its builders what is known of a cluster's kinds.
+// cachedDiscovery serves the known kinds to Helm and its builders.
 type cachedDiscovery struct {
-	// DiscoveryInterface asks the cluster; it serves what is not kept, such as schemas.
+	// DiscoveryInterface asks the cluster for what is not cached, such as schemas.
 	discovery.DiscoveryInterface
 	kinds *Kinds
 }
 
-// discovery returns the discovery client over what is known.
+// discovery returns the discovery client for the known kinds.
 func (k *Kinds) discovery() discovery.CachedDiscoveryInterface {
 	return &cachedDiscovery{DiscoveryInterface: k.live, kinds: k}
 }
 
-// Fresh implements discovery.CachedDiscoveryInterface. What is not found is asked for by the mapper.
+// Fresh implements discovery.CachedDiscoveryInterface. The mapper discovers unknown kinds again.
 func (d *cachedDiscovery) Fresh() bool { return true }
 
 // Invalidate implements discovery.CachedDiscoveryInterface.
@@ -90,15 +90,15 @@ func (d *cachedDiscovery) ServerPreferredNamespacedResources() ([]*metav1.APIRes
 	return discovery.ServerPreferredNamespacedResources(d)
 }
 
-// kindsMapper maps kinds by what is known, and asks the cluster again when it does not know one, which may have been
-// added since.
+// kindsMapper maps known kinds. If a kind is unknown, it runs discovery again, because the kind may have been added
+// since.
 type kindsMapper struct{ kinds *Kinds }
 
 // Mapper maps kinds to resources. It asks the cluster again for a kind that it does not know, but not each time.
 func (k *Kinds) Mapper() meta.ResettableRESTMapper { return kindsMapper{kinds: k} }
 
-// mapped looks something up, twice if it is not known at first. Of a group that the cluster did not tell everything of, it
-// does not say that it has no such kind.
+// mapped calls look, and again after discovery if the kind is unknown at first. If discovery of the kind's group
+// failed, it does not report that the kind does not exist.
 func mapped[T any](k *Kinds, look func(meta.RESTMapper) (T, error)) (T, error) {
 	known, err := k.lookup()
 	if err != nil {
@@ -119,8 +119,8 @@ func mapped[T any](k *Kinds, look func(meta.RESTMapper) (T, error)) (T, error) {
 	return found, err
 }
 
-// silent returns an error if what could not be mapped is of a group with an API service that did not answer: the kind may
-// be served, in that version or another, and its objects exist.
+// silent returns an error if the unmapped kind is in a group whose API service did not respond: the kind may be served,
+// in that version or another, and its objects may exist.
 func (k *knownKinds) silent(err error) error {
 	var kind *meta.NoKindMatchError
 	var resource *meta.NoResourceMatchError
@@ -151,29 +151,29 @@ func (k *knownKinds) silent(err error) error {
 	return &silentGroupError{what: what, failed: &discovery.ErrGroupDiscoveryFailed{Groups: ofGroup}}
 }
 
-// silentGroupError says that it is not known whether the cluster serves something, for an API service does not answer. It
-// is of the kind ErrUnreachable, which is told by its text, too.
+// silentGroupError means that it is unknown whether the cluster serves something, because an API service does not
+// respond. Its kind is ErrUnreachable, which its text shows, too.
 type silentGroupError struct {
 	what   string
 	failed *discovery.ErrGroupDiscoveryFailed
 }
 
 func (e *silentGroupError) Error() string {
-	return fmt.Sprintf("it is not known whether the cluster serves %s: %s", e.what, e.failed)
+	return fmt.Sprintf("cannot discover whether the cluster serves %s: %s", e.what, e.failed)
 }
 
 func (e *silentGroupError) Unwrap() []error {
 	return []error{e.failed, helmerr.New(helmerr.ErrUnreachable, "%s", e)}
 }
 
-// IsUnmapped reports whether a lookup says that the cluster does not serve something, or not yet for all it tells.
+// IsUnmapped reports whether an error of a lookup means that the cluster does not serve something, or not yet.
 func IsUnmapped(err error) bool {
 	var silent *silentGroupError
 	return meta.IsNoMatchError(err) || errors.As(err, &silent)
 }
 
-// askForUnknown returns something newer than what did not know a kind, unless the cluster was asked for one a moment ago. A
-// question that fails leaves what is known as good as it was: the next lookup does not ask again for that.
+// askForUnknown returns kinds that are newer than known, unless discovery ran a moment ago. If discovery fails, the
+// known kinds stay valid, and the next lookup does not run it again for the same reason.
 func (k *Kinds) askForUnknown(known *knownKinds) (*knownKinds, error) {
 	k.Mu.Lock()
 	recent := k.known == known && k.flight == nil && k.Now().Sub(k.UnknownAt) < UnknownKindInterval

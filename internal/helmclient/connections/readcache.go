@@ -30,14 +30,13 @@ const (
 	maxReads     = 32
 )
 
-// readCache spares an action questions that it has just asked: it answers a GET of a single object as the cluster did
-// less than readTTL ago, and answers that there is no object where it has just seen that there is no such namespace.
+// readCache avoids repeated reads within an action. It answers a GET of a single object with a response that is younger
+// than readTTL, and reports that an object does not exist if its namespace was just seen to be missing.
 //
-// What Helm does with such an answer, it would have done with the answer that it got the moment before: patches are
-// computed from an object that may have changed since it was read, with the cache as without it. Every write of the
-// action drops the answers about what it writes to and what is below that, and an answer that was on its way meanwhile.
-// A watch drops everything: a hook runs, and what it does is not seen here. Lists, and Helm's own records, are never
-// kept. It is for one action and safe for concurrent use.
+// The cache adds no new race: even without it, Helm computes patches from an object that may have changed since it was
+// read. Each write of the action drops the responses for the written path and everything below it, and responses to
+// reads that were under way. A watch drops all: then a hook runs, and its writes are not seen here. Lists and Helm's own records
+// are never cached. It is for one action and safe for concurrent use.
 type readCache struct {
 	base http.RoundTripper
 	// root is the path of the API server, which may be behind a proxy.
@@ -51,7 +50,7 @@ type readCache struct {
 	writes int
 	// existing holds namespaces that were seen; asking for one of those is not worth a request.
 	existing *records.NameSet
-	// missing tells when it was seen that a namespace does not exist.
+	// missing holds when a namespace was seen not to exist.
 	missing map[string]time.Time
 }
 
@@ -108,7 +107,7 @@ func (c *readCache) RoundTrip(req *http.Request) (*http.Response, error) {
 	return kept.response(req), nil
 }
 
-// read sends a request and reads the answer; where the answer is not to be kept, it is returned as it is.
+// read sends a request and reads the response; a response that must not be cached is returned unchanged.
 func (c *readCache) read(req *http.Request) (*keptRead, *http.Response, error) {
 	resp, err := c.base.RoundTrip(req)
 	if err != nil || resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNotFound {
@@ -146,7 +145,7 @@ func (c *readCache) keep(key string, kept *keptRead, writes int) {
 	c.reads[key] = kept
 }
 
-// drop forgets what a write to the path makes wrong.
+// drop removes the responses that a write to the path makes outdated.
 func (c *readCache) drop(path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,7 +211,7 @@ func (k *keptRead) response(req *http.Request) *http.Response {
 // objectPath is an object as the path of its URL names it.
 type objectPath struct{ group, resource, namespace, name string }
 
-// objectOf tells which single object a path is of; it is not ok for lists, parts of objects and Helm's records.
+// objectOf returns the single object of a path; ok is false for lists, subresources and Helm's records.
 func (c *readCache) objectOf(path string) (object objectPath, ok bool) {
 	path, ok = strings.CutPrefix(path, c.root)
 	if !ok {

@@ -27,8 +27,8 @@ const (
 )
 
 var (
-	errResponseTooLarge = fmt.Errorf("the cluster's answer is larger than %d MiB", maxResponseBytes>>20)
-	errTooMuchToDecode  = errors.New("the cluster's answer would take more memory than one cluster may use")
+	errResponseTooLarge = fmt.Errorf("the response of the cluster is larger than %d MiB", maxResponseBytes>>20)
+	errTooMuchToDecode  = errors.New("the response of the cluster would take more memory than one cluster may use")
 )
 
 // boundedTransport gives each request a deadline and each answer a size limit, because Helm passes no context to its
@@ -88,7 +88,7 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	return resp, nil
 }
 
-// causeOf tells a deadline of this transport from the caller's own cancellation, which stays as it is.
+// causeOf distinguishes a deadline of this transport from a cancellation by the caller, which is returned unchanged.
 func causeOf(ctx, caller context.Context, err error) error {
 	if ctx.Err() == nil || caller.Err() != nil {
 		return err

@@ -93,7 +93,8 @@ func TestTransportLimitsAnswers(t *testing.T) {
 	}
 }
 
-// TestTransportSharesMemory: what answers take is within one budget, be they large or of many values, and one cluster leaves others room.
+// TestTransportSharesMemory: what answers take is within one budget, be they large or of many values, and one cluster
+// leaves others room.
 func TestTransportSharesMemory(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})

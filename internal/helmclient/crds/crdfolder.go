@@ -35,7 +35,7 @@ type Object struct {
 	namespace, Name string
 	// data is the object as JSON. It is shared: read only.
 	data []byte
-	// Serves are the kinds that it makes the cluster serve; empty for what is no CustomResourceDefinition.
+	// Serves are the kinds that the object defines; empty if it is not a CustomResourceDefinition.
 	Serves []schema.GroupVersionKind
 }
 
@@ -60,14 +60,14 @@ func Read(files []chart.CRD) ([]*Object, error) {
 const (
 	// maxParsedCRDBytes bounds the memory for CRDs that were read.
 	maxParsedCRDBytes = 32 << 20
-	// objectOverhead is about what an Object takes beside its data.
+	// objectOverhead is the approximate size of an Object beside its data.
 	objectOverhead = 256
 )
 
-// parsedCRDs keeps what is read from files: a fleet installs one chart many times, and some have megabytes of CRDs.
+// parsedCRDs caches parsed files: a fleet installs one chart many times, and some charts have megabytes of CRDs.
 var parsedCRDs = newCRDCache(maxParsedCRDBytes)
 
-// crdCache keeps parsed files by their digests, those that were used last. It is safe for concurrent use.
+// crdCache keeps the most recently used parsed files by digest. It is safe for concurrent use.
 type crdCache struct {
 	files *bytelru.Cache[[sha256.Size]byte, []*Object]
 }
@@ -137,7 +137,7 @@ func parseCRDObject(data []byte) (*Object, error) {
 		Spec json.RawMessage `json:"spec"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, errors.New("a document is no Kubernetes object")
+		return nil, errors.New("a document is not a Kubernetes object")
 	}
 	groupVersion, err := schema.ParseGroupVersion(head.APIVersion)
 	if err != nil || head.APIVersion == "" || head.Kind == "" || head.Metadata.Name == "" {
@@ -156,7 +156,7 @@ func parseCRDObject(data []byte) (*Object, error) {
 		} `json:"versions"`
 	}
 	if err := json.Unmarshal(head.Spec, &spec); err != nil {
-		return nil, fmt.Errorf("the CustomResourceDefinition %q is malformed", head.Metadata.Name)
+		return nil, fmt.Errorf("the CustomResourceDefinition %q is invalid", head.Metadata.Name)
 	}
 	for _, version := range spec.Versions {
 		if version.Served {

@@ -35,8 +35,8 @@ const (
 	fewCRDs = 3
 	// crdTimeout bounds the wait until the cluster serves new kinds.
 	crdTimeout = 60 * time.Second
-	// maxCRDTries bounds the tries to replace a CRD that somebody else keeps changing, or of which the cluster says now that
-	// it exists, now that it does not. crdPause is the pause after the first try at the latter; it grows with each.
+	// maxCRDTries bounds the attempts to replace a CRD that another writer keeps changing, or whose existence the cluster
+	// reports contradictorily. crdPause is the pause after the first contradiction; it grows with each.
 	maxCRDTries = 5
 	crdPause    = 100 * time.Millisecond
 )
@@ -63,8 +63,8 @@ type Target struct {
 	Relearn func() (*chartutil.Capabilities, error)
 }
 
-// Apply creates, or creates and replaces, the objects of a chart's folders crds, and returns once the cluster serves the new
-// kinds: templates that ask for them find them. Nothing is ever deleted. Preflight is called before the first write.
+// Apply creates, or creates and replaces, the objects of a chart's crds folders, and returns when the cluster serves
+// the new kinds, so that templates can find them. It never deletes. Preflight is called before the first write.
 func Apply(target Target, policy model.CRDPolicy, objects []*Object, preflight func() error) error {
 	if err := target.Namespace.Check(); err != nil {
 		return err
@@ -77,7 +77,7 @@ func Apply(target Target, policy model.CRDPolicy, objects []*Object, preflight f
 	if a.mapper, err = target.Cluster.Clients.ToRESTMapper(); err != nil {
 		return err
 	}
-	target.Cluster.Progress("looking for the chart's CRDs")
+	target.Cluster.Progress("checking the chart's CRDs")
 	return a.apply(objects)
 }
 
@@ -115,7 +115,7 @@ func (a *applier) createMissing(crds []*Object) error {
 		existing, err = a.names()
 		switch {
 		case apierrors.IsForbidden(err):
-			// Whoever may install the chart's objects need not be allowed to look at CRDs.
+			// The permission to install the chart's objects does not include the permission to read CRDs.
 			existing = map[string]bool{}
 			for _, crd := range crds {
 				existing[crd.Name] = a.isKnown(crd)
@@ -155,12 +155,12 @@ func (a *applier) names() (map[string]bool, error) {
 	}
 	var table metav1.Table
 	if err := json.Unmarshal(data, &table); err != nil {
-		return nil, helmerr.New(helmerr.ErrUnreachable, "the cluster's answer cannot be understood")
+		return nil, helmerr.New(helmerr.ErrUnreachable, "the response of the cluster cannot be decoded")
 	}
 	names := map[string]bool{}
 	at := slices.IndexFunc(table.ColumnDefinitions, func(column metav1.TableColumnDefinition) bool { return column.Format == "name" })
 	for _, row := range table.Rows {
-		// Whatever is not understood counts as missing; to create it anew does no harm.
+		// A row that cannot be decoded counts as missing: creating the CRD again does no harm.
 		if at >= 0 && at < len(row.Cells) {
 			if name, ok := row.Cells[at].(string); ok {
 				names[name] = true
@@ -197,7 +197,7 @@ func (a *applier) begin() error {
 	return nil
 }
 
-// awaitUnlessKnown waits for the kind of a CRD that somebody else may have created a moment ago.
+// awaitUnlessKnown waits for the kind of a CRD that another process may have just created.
 func (a *applier) awaitUnlessKnown(crd *Object) {
 	if len(crd.Serves) == 0 {
 		return
@@ -217,7 +217,7 @@ func (a *applier) createOrReplace(crds []*Object) error {
 	return nil
 }
 
-// replace makes a CRD what the chart says. It creates it where it is missing.
+// replace makes a CRD equal to the one in the chart. It creates it if it is missing.
 func (a *applier) replace(crd *Object) error {
 	path := Path + "/" + crd.Name
 	fail := func(err error) error {
@@ -230,7 +230,7 @@ func (a *applier) replace(crd *Object) error {
 				return err
 			}
 			if try == maxCRDTries {
-				return fail(errors.New("the cluster says both that it exists and that it does not"))
+				return fail(errors.New("the cluster reports contradictorily that it exists and that it does not exist"))
 			}
 			select {
 			case <-a.ctx.Done():
@@ -261,20 +261,20 @@ func (a *applier) replace(crd *Object) error {
 	}
 }
 
-// mergeCRD returns the chart's CRD as the replacement of a live one. What others put on it stays: labels, annotations,
-// finalizers, owners; the conversion where the chart says nothing about it; and the certificate authority of its webhook where the
-// chart leaves that to somebody else.
+// mergeCRD returns the chart's CRD as the replacement of a live one. It keeps what others set: labels, annotations,
+// finalizers and owners; the conversion if the chart has none; and the certificate authority of the conversion webhook
+// if the chart leaves that empty.
 func mergeCRD(desired, live []byte) ([]byte, error) {
 	wanted, found := map[string]any{}, map[string]any{}
 	if err := json.Unmarshal(desired, &wanted); err != nil {
-		return nil, errors.New("it cannot be read")
+		return nil, errors.New("the CustomResourceDefinition of the chart cannot be decoded")
 	}
 	if err := json.Unmarshal(live, &found); err != nil {
-		return nil, helmerr.New(helmerr.ErrUnreachable, "the cluster's answer cannot be understood")
+		return nil, helmerr.New(helmerr.ErrUnreachable, "the response of the cluster cannot be decoded")
 	}
 	metadata, _, _ := unstructured.NestedMap(found, "metadata")
 	if metadata == nil {
-		return nil, helmerr.New(helmerr.ErrUnreachable, "the cluster's answer cannot be understood")
+		return nil, helmerr.New(helmerr.ErrUnreachable, "the response of the cluster cannot be decoded")
 	}
 	delete(metadata, "managedFields")
 	for _, field := range []string{"labels", "annotations"} {
@@ -294,7 +294,7 @@ func mergeCRD(desired, live []byte) ([]byte, error) {
 	delete(wanted, "status")
 	spec, ok := wanted["spec"].(map[string]any)
 	if !ok {
-		return nil, errors.New("it has no spec")
+		return nil, errors.New("the CustomResourceDefinition of the chart has no spec")
 	}
 	keepConversion(spec, found)
 	return json.Marshal(wanted)
@@ -359,7 +359,7 @@ func (a *applier) awaitKinds(crds []*Object) error {
 	if len(a.awaited) == 0 {
 		return nil
 	}
-	a.Cluster.Progress("waiting until the cluster serves the kinds of the CRDs")
+	a.Cluster.Progress("waiting for the cluster to serve the kinds of the CRDs")
 	deadline := time.Now().Add(crdTimeout)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		missing, err := a.missing()
@@ -371,14 +371,14 @@ func (a *applier) awaitKinds(crds []*Object) error {
 		}
 		select {
 		case <-a.ctx.Done():
-			return fmt.Errorf("waiting until the cluster serves %s of %s: %w", missing.Kind, missing.GroupVersion(), context.Cause(a.ctx))
+			return fmt.Errorf("waiting for the cluster to serve %s of %s: %w", missing.Kind, missing.GroupVersion(), context.Cause(a.ctx))
 		case <-time.After(pause):
 		}
 	}
 }
 
-// missing returns a kind that the cluster does not serve yet, an empty one where it serves all. It asks for the versions of
-// groups, which is little, and only then for all kinds.
+// missing returns a kind that the cluster does not serve yet, an empty kind if it serves all. It reads the versions of
+// groups first, which is cheap, and only then all kinds.
 func (a *applier) missing() (schema.GroupVersionKind, error) {
 	for _, kind := range a.awaited {
 		if kind.Version == "" {
@@ -411,7 +411,7 @@ func (a *applier) missing() (schema.GroupVersionKind, error) {
 	return schema.GroupVersionKind{}, nil
 }
 
-// notServed says why the cluster does not serve a kind whose CRD it has.
+// notServed returns why the cluster does not serve a kind although it has the CRD.
 func (a *applier) notServed(missing schema.GroupVersionKind, crds []*Object) error {
 	reason := ""
 	for _, crd := range crds {
@@ -436,6 +436,6 @@ func (a *applier) notServed(missing schema.GroupVersionKind, crds []*Object) err
 			}
 		}
 	}
-	return helmerr.New(helmerr.ErrTimeout, "the cluster does not serve %s of %s, %s after its CustomResourceDefinition was applied%s",
+	return helmerr.New(helmerr.ErrTimeout, "the cluster does not serve %s of %s %s after the CustomResourceDefinition was applied%s",
 		missing.Kind, missing.GroupVersion(), crdTimeout, reason)
 }

@@ -113,8 +113,8 @@ func TestCRDCacheCountsFilesWithoutObjects(t *testing.T) {
 	}
 }
 
-// TestCRDThatIsAndIsNot holds that a cluster which says that a CRD is not there, and will not have it because it is, is not
-// asked for ever.
+// TestCRDThatIsAndIsNot holds that a cluster which says that a CRD is not there, and will not have it because it is, is
+// not asked for ever.
 func TestCRDThatIsAndIsNot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -22,8 +22,8 @@ const (
 	// RecoverReplace does the same again under the same revision. The pending record stays, as the proof that something
 	// began, until the new one takes its place.
 	RecoverReplace Recovery = "Replace"
-	// RecoverFail marks the pending record, or one that Helm by hand could not uninstall, as failed, and what is done next is another
-	// revision. What it had created stays known to Helm.
+	// RecoverFail marks the pending record as failed; the next action makes another revision. Helm still knows what the
+	// record's action created. It is also for a record that the helm command could not uninstall.
 	RecoverFail Recovery = "Fail"
 )
 
@@ -56,7 +56,7 @@ const (
 	ReasonRetriesExhausted = "RetriesExhausted"
 	// ReasonRollbackFailed is that of ActionStall where a rollback failed too often, and of further rollbacks before.
 	ReasonRollbackFailed = "RollbackFailed"
-	// ReasonRemediateUninstall is that of the uninstall of what a failed install left.
+	// ReasonRemediateUninstall is the reason to uninstall a failed installation before the next attempt.
 	ReasonRemediateUninstall = "RemediateUninstall"
 	// ReasonUpgradeFailed, ReasonUnhealthy and ReasonTestsFailed are those of rollbacks; the last also that of tests that
 	// run again.
@@ -74,7 +74,7 @@ const (
 	ReasonReturn = "Return"
 )
 
-// Decision is what a release needs next, and why.
+// Decision is the next action on a release, and its reason.
 type Decision struct {
 	// Action is what to do.
 	Action model.Action
@@ -82,27 +82,29 @@ type Decision struct {
 	State model.State
 	// Reason is one of the Reason constants: a word for programs.
 	Reason string
-	// Message says the same to people. It holds no values.
+	// Message explains the decision to people. It holds no values of the release.
 	Message string
-	// FromRevision is the newest revision found, zero where there is none.
+	// FromRevision is the newest revision found, zero if there is none.
 	FromRevision int
 	// FromID is the [model.Record].ID of FromRevision.
 	FromID types.UID
 	// ToRevision is the revision that the action is expected to make; equal to FromRevision where it makes none.
 	ToRevision int
-	// Recovery says how the pending record FromRevision is resolved first.
+	// Recovery is how the pending record FromRevision is resolved before the action.
 	Recovery Recovery
 	// RollbackTo is the revision to return to, set with ActionRollback only.
 	RollbackTo int
-	// Returns says of ActionRollback that what it goes back to is what is desired: a success makes the release in sync.
+	// Returns means, with ActionRollback, that RollbackTo is the desired state: after a success the release is in sync.
 	Returns bool
-	// Failures is how many tries at what is desired failed so far. Act notes it on the record it makes.
+	// Failures is the number of failed attempts at the desired state. Act notes it on the record it makes.
 	Failures int
 	// RollbackFailures is how many rollbacks in a row failed so far.
 	RollbackFailures int
-	// Interruptions is how many tries in a row at what is desired were cut off so far. Act notes it on the record it makes.
+	// Interruptions is the number of successive interrupted attempts at the desired state. Act notes it on the record it
+	// makes.
 	Interruptions int
-	// Unproven is the newest of the revisions known never to have been healthy, zero where none is. Act notes it on the record it makes.
+	// Unproven is the newest revision that is known never to have been healthy, zero if there is none. Act notes it on the
+	// record it makes.
 	Unproven int
 	// Keep is a revision that must stay in the history, whatever its limit, zero where none must: a rollback may need it.
 	Keep int
@@ -114,7 +116,7 @@ type Decision struct {
 	NextTryAt time.Time
 }
 
-// situation is all that a decision is made from.
+// situation is the complete input of a decision.
 type situation struct {
 	obs     model.Observation
 	newest  model.Record
@@ -124,10 +126,10 @@ type situation struct {
 	now     time.Time
 }
 
-// Next says what a release needs to become as desired. It is a pure function.
+// Next returns the next action that brings a release to its desired state. It is a pure function.
 //
-// The caller must not call it while an action of this process runs on the release: a pending record with the
-// desired UID is taken for one that a predecessor left behind.
+// The caller must not call it while an action of this process runs on the release. Next takes a pending record with the
+// desired UID for one that a predecessor of this process left behind.
 func Next(obs model.Observation, desired model.Desired, policy model.Policy, past model.Past, now time.Time) Decision {
 	newest, _ := obs.Newest()
 	s := situation{obs: obs, newest: newest, desired: desired, policy: policy, past: past.Since(newest, desired), now: now}
@@ -169,19 +171,19 @@ func (s situation) decide(d Decision) Decision {
 		return s.decideFailed(d)
 	case model.StateRolledBack:
 		return s.retry(d, s.policy.Upgrade, model.ActionUpgrade, ReasonRetryFailed,
-			fmt.Sprintf("The upgrade failed, and revision %d is the return to what worked before.", revision))
+			fmt.Sprintf("The upgrade failed, and revision %d rolled it back.", revision))
 	case model.StateUnmanaged:
-		return s.reach(d, ReasonChangedByAnotherHand, fmt.Sprintf("Revision %d was made by another hand.", revision))
+		return s.reach(d, ReasonChangedByAnotherHand, fmt.Sprintf("Revision %d was not made by HelmOp.", revision))
 	case model.StateUninstalling:
 		if s.newest.IsPointerUninstalledByHand() {
-			return d.recoverFailed(ReasonChangedByAnotherHand, fmt.Sprintf("Revision %d was uninstalled with the helm command. Its record is a "+
-				"pointer, which helm cannot uninstall: nothing was deleted, and the release is upgraded.", revision))
+			return d.recoverFailed(ReasonChangedByAnotherHand, fmt.Sprintf("Revision %d was uninstalled with the helm command, "+
+				"which deleted nothing because it cannot read split records: HelmOp upgrades the release.", revision))
 		}
 		if wait := remainingUninstall(s.newest, s.desired, s.policy, s.now); wait > 0 {
 			return d.waitFor(s.newest, s.desired, wait)
 		}
 		if wait := s.remainingBackoff(d.Failures); wait > 0 {
-			return s.backOff(d, wait, fmt.Sprintf("An uninstall of revision %d did not end.", revision))
+			return s.backOff(d, wait, fmt.Sprintf("The uninstallation of revision %d did not complete.", revision))
 		}
 		return d.finishUninstall()
 	default:
@@ -193,13 +195,13 @@ func (s situation) decide(d Decision) Decision {
 func Unreachable() Decision {
 	return Decision{
 		Action: model.ActionWait, State: model.StateUnreachable, Reason: ReasonUnreachable, RequeueAfter: model.UnreachableRetry,
-		Message: "The cluster does not answer.",
+		Message: "The cluster does not respond.",
 	}
 }
 
-// Uninstall says what a release needs to be gone. It is a pure function; of desired, only Owner and UID count.
-// Decide's condition on running actions holds here too. A policy's TakeOwnership does not count: what belongs to
-// somebody else is never uninstalled.
+// Uninstall returns the next action that uninstalls a release. It is a pure function and uses only Owner and UID of
+// desired. As with [Next], no action of this process may run on the release. It ignores TakeOwnership: a release of
+// another owner is never uninstalled.
 func Uninstall(obs model.Observation, desired model.Desired, policy model.Policy, now time.Time) Decision {
 	state := obs.State(desired)
 	newest, _ := obs.Newest()
@@ -227,7 +229,7 @@ func (s situation) decideOutOfSync(d Decision) Decision {
 	differ := newest.Differences(s.desired)
 	if len(differ) == 0 {
 		return s.reach(d, ReasonNotDeployed,
-			fmt.Sprintf("Revision %d is the newest but its status is %q.", newest.Revision, newest.Status))
+			fmt.Sprintf("Revision %d is the newest, but its status is %q.", newest.Revision, newest.Status))
 	}
 	reasons := map[model.Difference]string{
 		model.DifferenceArtifact:   ReasonArtifactChanged,
@@ -235,7 +237,7 @@ func (s situation) decideOutOfSync(d Decision) Decision {
 		model.DifferenceOptions:    ReasonOptionsChanged,
 		model.DifferencePostRender: ReasonPostRenderChanged,
 	}
-	reason, message := reasons[differ[0]], fmt.Sprintf("Revision %d was made from other %s.", newest.Revision, joinDifferences(differ))
+	reason, message := reasons[differ[0]], fmt.Sprintf("Revision %d was made with different %s.", newest.Revision, joinDifferences(differ))
 	decided := s.reach(d, reason, message)
 	if decided.Action == model.ActionUpgrade && d.Failures > 0 {
 		// Tries without a record: rendering the chart was ended.
@@ -255,7 +257,7 @@ func joinDifferences(differ []model.Difference) string {
 	return strings.Join(words, ", ")
 }
 
-// MakesDesired reports whether the action of the decision, if it succeeds, makes the release what is desired.
+// MakesDesired reports whether the release has its desired state after a success of the action.
 func (d Decision) MakesDesired() bool { return d.Action.RendersChart() || d.Returns }
 
 // act returns the decision to make a new revision.
@@ -272,27 +274,28 @@ func (d Decision) stay(action model.Action, reason, message string) Decision {
 
 func (d Decision) finishUninstall() Decision {
 	return d.stay(model.ActionUninstall, ReasonFinishUninstall,
-		fmt.Sprintf("An uninstall of revision %d did not end.", d.FromRevision))
+		fmt.Sprintf("The uninstallation of revision %d did not complete.", d.FromRevision))
 }
 
-// refuseLost leaves a release alone that another HelmOp has taken over: if both took it back, they would upgrade it in turn for ever.
+// refuseLost leaves a release to the HelmOp that has taken it over. If both took it back, they would upgrade it in turn
+// for ever.
 func (d Decision) refuseLost(obs model.Observation, desired model.Desired) Decision {
 	if model.IsSameOwner(obs, desired) {
 		return d.refuse(obs, desired)
 	}
-	return d.stay(model.ActionRefuse, ReasonConflict, fmt.Sprintf("HelmOp %q has taken over the release, which is left to it: give one of the two"+
-		" HelmOps another release name or other Clusters, or request a retry to take the release back.", obs.Owner()))
+	return d.stay(model.ActionRefuse, ReasonConflict, fmt.Sprintf("HelmOp %q has taken over the release: change the"+
+		" release name or the Clusters of one of the two HelmOps, or request a retry to take the release back.", obs.Owner()))
 }
 
 func (d Decision) refuse(obs model.Observation, desired model.Desired) Decision {
 	switch owner := obs.Owner(); {
 	case owner == "":
-		return d.stay(model.ActionRefuse, ReasonConflict, "The release was made without HelmOp and is left alone: set"+
+		return d.stay(model.ActionRefuse, ReasonConflict, "The release exists and was not installed by HelmOp: set"+
 			" install.takeOwnership to take ownership of it, or choose another release name or namespace.")
 	case model.IsSameOwner(obs, desired):
 		return d.stay(model.ActionRefuse, ReasonConflict, d.otherManagementCluster(obs))
 	default:
-		return d.stay(model.ActionRefuse, ReasonConflict, fmt.Sprintf("The release belongs to HelmOp %q and is left alone: set"+
+		return d.stay(model.ActionRefuse, ReasonConflict, fmt.Sprintf("The release belongs to HelmOp %q: set"+
 			" install.takeOwnership to take ownership of it, or choose another release name or namespace.", owner))
 	}
 }

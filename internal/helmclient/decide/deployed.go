@@ -11,7 +11,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// decideInSync decides on a newest revision that is deployed and made from what is desired.
+// decideInSync decides if the newest revision is deployed and was made from the desired state.
 func (s situation) decideInSync(d Decision) Decision {
 	if s.past.Unhealthy && s.policy.Upgrade.Remediate == model.RemediateRollback {
 		if target, ok := s.provenTarget(); ok {
@@ -20,22 +20,22 @@ func (s situation) decideInSync(d Decision) Decision {
 		}
 	}
 	if s.past.Restore {
-		return s.reach(d, ReasonObjectsMissing, fmt.Sprintf("Objects of revision %d were deleted, and a retry is requested.", d.FromRevision))
+		return s.reach(d, ReasonObjectsMissing, fmt.Sprintf("Objects of revision %d were deleted, and a retry was requested.", d.FromRevision))
 	}
 	if s.policy.Test.Enabled {
 		switch {
 		case s.newest.Tested == "":
 			d.State = model.StateUntested
 			if s.past.Progressing {
-				return d.stay(model.ActionNone, ReasonUntested, fmt.Sprintf("Revision %d is tested once it is healthy.", d.FromRevision))
+				return d.stay(model.ActionNone, ReasonUntested, fmt.Sprintf("Revision %d will be tested when it is healthy.", d.FromRevision))
 			}
-			return d.stay(model.ActionTest, ReasonUntested, fmt.Sprintf("Revision %d is not tested.", d.FromRevision))
+			return d.stay(model.ActionTest, ReasonUntested, fmt.Sprintf("Revision %d is not tested yet.", d.FromRevision))
 		case s.newest.TestsFailed() && !s.policy.Test.IgnoreFailures:
 			return s.decideFailedTests(d)
 		}
 	}
 	d.Failures = 0
-	return d.stay(model.ActionNone, ReasonInSync, fmt.Sprintf("Revision %d is as desired.", d.FromRevision))
+	return d.stay(model.ActionNone, ReasonInSync, fmt.Sprintf("Revision %d is up to date.", d.FromRevision))
 }
 
 // unhealthyFailures returns the number of failures with the newest revision, which did not become healthy.
@@ -57,8 +57,8 @@ func (s situation) decideFailedTests(d Decision) Decision {
 	return s.retry(d, s.policyNow(), model.ActionTest, ReasonTestsFailed, message)
 }
 
-// decideDrift adds to a decision that changes nothing what is to be done about objects that differ from the manifest of the
-// newest revision, if that one is deployed.
+// decideDrift replaces a decision without an action if objects differ from the manifest of the newest revision and that
+// revision is deployed.
 func (s situation) decideDrift(d Decision) Decision {
 	correct := s.policy.CorrectDrift
 	idle := d.Action == model.ActionNone || correct && (d.Action == model.ActionWait || d.Action == model.ActionStall)
@@ -66,7 +66,7 @@ func (s situation) decideDrift(d Decision) Decision {
 		return d
 	}
 	d.State, d.RequeueAfter = model.StateDrifted, 0
-	message := fmt.Sprintf("Objects differ from revision %d.", d.FromRevision)
+	message := fmt.Sprintf("Objects in the cluster differ from the manifest of revision %d.", d.FromRevision)
 	if correct {
 		return d.stay(model.ActionCorrectDrift, ReasonDrifted, message)
 	}

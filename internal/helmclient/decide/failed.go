@@ -12,7 +12,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// failures returns how many tries at what is desired failed, as far as anybody knows.
+// failures returns the known number of failed attempts at the desired state.
 func (s situation) failures() int {
 	if s.past.RetryRequested {
 		return 0
@@ -20,12 +20,13 @@ func (s situation) failures() int {
 	return max(s.past.Failures, s.newest.FailuresAt(s.desired))
 }
 
-// install decides on a release that is not there. Failures are remembered of one that was uninstalled because it failed.
+// install decides if the release does not exist. Failures still count if the release was uninstalled because it failed.
 func (s situation) install(d Decision, message string) Decision {
 	return s.retry(d, s.policy.Install, model.ActionInstall, ReasonNotInstalled, message)
 }
 
-// decideFailed decides on a newest revision that is failed and was made from, or rolled back from, what is desired.
+// decideFailed decides if the newest revision failed and is an attempt at the desired state, or the rollback from such
+// an attempt.
 func (s situation) decideFailed(d Decision) Decision {
 	if s.newest.IsRolledBackFrom(s.desired) {
 		return s.decideFailedRollback(d)
@@ -33,42 +34,42 @@ func (s situation) decideFailed(d Decision) Decision {
 	first, policy := !s.workedBefore(), s.policyNow()
 	reason, message := ReasonRetryFailed, fmt.Sprintf("Revision %d failed.", s.newest.Revision)
 	if s.newest.Interrupted {
-		// Nothing is known against what is desired.
+		// An interruption does not show that the desired state is faulty.
 		again := s.reach(d, ReasonInterrupted, fmt.Sprintf("Revision %d was interrupted.", s.newest.Revision))
 		return s.takeUp(d, again, policy, d.Failures)
 	}
 	switch {
 	case d.Failures == 0:
-		// Somebody asks to try again.
+		// A retry was requested.
 	case first && policy.Remediate == model.RemediateUninstall && policy.Allows(d.Failures):
 		kept := s.whyNotUninstalled()
 		if kept == "" {
-			return d.stay(model.ActionUninstall, ReasonRemediateUninstall, message+" No revision of the release ever worked; it is uninstalled first.")
+			return d.stay(model.ActionUninstall, ReasonRemediateUninstall, message+" No revision of the release ever worked, so it is uninstalled before the next attempt.")
 		}
-		message += " It is not uninstalled: " + kept
+		message += " The release is not uninstalled: " + kept
 	case !first && policy.Remediate == model.RemediateRollback:
 		target, ok := s.upgradeTarget()
 		if ok {
 			return d.rollback(target, ReasonUpgradeFailed, message)
 		}
-		reason, message = ReasonNoRollbackTarget, message+" There is no revision to return to."
+		reason, message = ReasonNoRollbackTarget, message+" There is no revision to roll back to."
 	}
 	return s.retry(d, policy, model.ActionUpgrade, reason, message)
 }
 
-// decideFailedRollback decides on a newest revision that is a failed rollback from what is desired.
+// decideFailedRollback decides if the newest revision is a failed rollback from the desired state.
 func (s situation) decideFailedRollback(d Decision) Decision {
 	policy := s.policy.Upgrade
-	message := fmt.Sprintf("The upgrade failed, and revision %d, which was to return to what worked before, failed as well.", s.newest.Revision)
+	message := fmt.Sprintf("The upgrade failed, and its rollback, revision %d, failed, too.", s.newest.Revision)
 	if s.newest.Interrupted {
-		message = fmt.Sprintf("The upgrade failed, and revision %d, which was to return to what worked before, was interrupted.", s.newest.Revision)
+		message = fmt.Sprintf("The upgrade failed, and its rollback, revision %d, was interrupted.", s.newest.Revision)
 	}
 	if policy.Remediate != model.RemediateRollback {
 		return s.retry(d, policy, model.ActionUpgrade, ReasonRetryFailed, message)
 	}
 	target, ok := s.provenTarget()
 	if !ok {
-		// Its own record has all that the revision had which it was to return to.
+		// The record of the rollback has the whole content of its target.
 		target = s.newest.Revision
 	}
 	d.RollbackFailures = s.newest.RollbackFailures
@@ -111,7 +112,7 @@ func (s situation) retry(d Decision, policy model.FailurePolicy, action model.Ac
 // remainingBackoff returns how long to wait still after so many failures.
 func (s situation) remainingBackoff(failures int) time.Duration {
 	since := s.past.FailedAt
-	// A record that is in sync, or absent, tells nothing of when something failed.
+	// A record that is in sync or absent does not hold the time of a failure.
 	failed := s.newest.IsRolledBackFrom(s.desired) || s.newest.TestsFailed() || release.Status(s.newest.Status) == release.StatusFailed
 	if failed && s.newest.ChangedAt.After(since) {
 		since = s.newest.ChangedAt
@@ -141,7 +142,7 @@ func (s situation) policyNow() model.FailurePolicy {
 	return s.policy.Install
 }
 
-// workedBefore reports whether any revision below the newest worked, be it one made from what is desired.
+// workedBefore reports whether any older revision worked, including revisions that were made from the desired state.
 func (s situation) workedBefore() bool {
 	for _, record := range s.below() {
 		if record.WasApplied() {
@@ -166,19 +167,19 @@ func (s situation) below() []model.Record {
 func (s situation) whyNotUninstalled() string {
 	switch {
 	case s.policy.TakeOwnership:
-		return "it takes ownership of objects, and they may have worked before."
+		return "it takes ownership of objects that may have worked before."
 	case s.desired.UID == "" || s.newest.UID != s.desired.UID:
-		return "another object had asked for it."
+		return "another HelmOpRelease object installed it."
 	case !s.neverWorked():
-		return "its history does not prove that no revision ever worked."
+		return "a revision may have worked before, according to its history."
 	default:
 		return ""
 	}
 }
 
-// neverWorked reports whether the history proves that no revision of the release ever worked: it reaches back to the
-// first revision, or to an uninstall, without a gap, and all of it failed and is ours. One that was interrupted may have
-// been applied as a whole.
+// neverWorked reports whether the history proves that no revision of the release ever worked. For that, the history
+// must reach back to the first revision, or to an uninstallation, without a gap, and each record must be failed and
+// made by HelmOp. An interrupted revision proves nothing: it may have been applied completely.
 func (s situation) neverWorked() bool {
 	expected := s.newest.Revision
 	for _, record := range s.obs.Records {
@@ -198,19 +199,19 @@ func (s situation) neverWorked() bool {
 // rollback returns the decision to return to a revision.
 func (d Decision) rollback(target int, reason, message string) Decision {
 	d.RollbackTo = target
-	return d.act(model.ActionRollback, reason, fmt.Sprintf("%s Returning to revision %d.", message, target))
+	return d.act(model.ActionRollback, reason, fmt.Sprintf("%s Rolling back to revision %d.", message, target))
 }
 
 // backOff returns the decision to wait until the next try is due.
 func (s situation) backOff(d Decision, wait time.Duration, message string) Decision {
 	// The next try is due in whole seconds, so that a message does not change from one look to the next.
 	d.RequeueAfter, d.NextTryAt = max(wait, model.MinRequeue), s.now.Add(wait).Round(time.Second)
-	return d.stay(model.ActionWait, ReasonBackoff, fmt.Sprintf("%s Failures so far: %d; the next try is at %s, or as soon as a retry is requested.",
+	return d.stay(model.ActionWait, ReasonBackoff, fmt.Sprintf("%s Failures so far: %d; the next attempt is at %s, or when a retry is requested.",
 		message, max(d.Failures, d.RollbackFailures), d.NextTryAt.UTC().Format(time.RFC3339)))
 }
 
 // stall returns the decision to try nothing any more.
 func (d Decision) stall(reason, message string) Decision {
-	return d.stay(model.ActionStall, reason, fmt.Sprintf("%s Failures: %d; it is not tried again. Find out why it failed and change the spec,"+
+	return d.stay(model.ActionStall, reason, fmt.Sprintf("%s Failures: %d; no further attempt is made. Correct the cause and change the spec,"+
 		" or set the annotation %sretry-requested-at to try again.", message, max(d.Failures, d.RollbackFailures), model.LabelPrefix))
 }

@@ -22,8 +22,8 @@ func (d Decision) asked(request string) Decision {
 	return d
 }
 
-// TestDecideInterrupted holds that what was cut off is taken up at once, but not for ever: it may itself be what cuts the
-// connection, or ends the process, each time.
+// TestDecideInterrupted holds that what was cut off is taken up at once, but not for ever: it may itself be what cuts
+// the connection, or ends the process, each time.
 func TestDecideInterrupted(t *testing.T) {
 	t.Parallel()
 	good := helmtest.Record("deployed", 3, otherArtifact)
@@ -98,7 +98,7 @@ func TestDecideInterrupted(t *testing.T) {
 			want: Decision{State: model.StateFailed, Action: model.ActionUpgrade, Reason: ReasonRetryFailed, FromRevision: 4, ToRevision: 5, Failures: 1}},
 	})
 	d := Next(model.Observation{Records: pending(12)}, helmtest.Desired(), model.Policy{}, model.Past{}, helmtest.Now)
-	if !strings.Contains(d.Message, "13 tries in a row were cut off") || !strings.Contains(d.Message, "retry-requested-at") {
+	if !strings.Contains(d.Message, "13 attempts in a row were interrupted") || !strings.Contains(d.Message, "retry-requested-at") {
 		t.Errorf("message %q", d.Message)
 	}
 }
@@ -115,9 +115,9 @@ func TestDecideKeepsFailedInstall(t *testing.T) {
 		message string
 	}{
 		"it took objects over":       {records: []model.Record{helmtest.Record("failed", 2), helmtest.Record("failed", 1)}, policy: adopting, message: "takes ownership"},
-		"another object asked":       {records: []model.Record{helmtest.Record("failed", 2, otherUID), helmtest.Record("failed", 1)}, policy: helmtest.WithUninstall, message: "another object"},
-		"nobody asks":                {records: []model.Record{helmtest.Record("failed", 2)}, policy: helmtest.WithUninstall, change: func(d *model.Desired) { d.UID = "" }, message: "another object"},
-		"an earlier one was cut off": {records: []model.Record{helmtest.Record("failed", 2), helmtest.Record("failed", 1, interrupted, otherArtifact)}, policy: helmtest.WithUninstall, message: "does not prove"},
+		"another object asked":       {records: []model.Record{helmtest.Record("failed", 2, otherUID), helmtest.Record("failed", 1)}, policy: helmtest.WithUninstall, message: "another HelmOpRelease"},
+		"nobody asks":                {records: []model.Record{helmtest.Record("failed", 2)}, policy: helmtest.WithUninstall, change: func(d *model.Desired) { d.UID = "" }, message: "another HelmOpRelease"},
+		"an earlier one was cut off": {records: []model.Record{helmtest.Record("failed", 2), helmtest.Record("failed", 1, interrupted, otherArtifact)}, policy: helmtest.WithUninstall, message: "may have worked before, according to its history"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

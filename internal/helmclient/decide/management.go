@@ -11,7 +11,7 @@ import (
 
 // otherManagementCluster is the message for a release that a HelmOp of the same name has in another management cluster.
 func (d Decision) otherManagementCluster(obs model.Observation) string {
-	return fmt.Sprintf("The release belongs to the same HelmOp in another management cluster, whose namespace kube-system has the UID %q, and is"+
-		" left alone: delete the HelmOp in one of the two management clusters, or set install.takeOwnership to take ownership of the"+
-		" release.", obs.ManagementCluster())
+	return fmt.Sprintf("The release belongs to the HelmOp of the same name in another management cluster (UID %q of its namespace"+
+		" kube-system): delete the HelmOp in one of the two management clusters, or set install.takeOwnership to take ownership"+
+		" of the release.", obs.ManagementCluster())
 }

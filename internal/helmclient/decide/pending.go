@@ -12,13 +12,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// decideAdoption decides on a release that belongs to somebody else and is to be adopted.
+// decideAdoption decides if the release belongs to another owner and is taken over.
 func decideAdoption(d Decision, newest model.Record, policy model.Policy, now time.Time) Decision {
 	status := release.Status(newest.Status)
 	if !status.IsPending() && status != release.StatusUninstalling {
 		return d.act(model.ActionUpgrade, ReasonAdopt, fmt.Sprintf("Adopting the release at revision %d.", newest.Revision))
 	}
-	// Nothing in the record can make it ours, so only its age counts.
+	// The pending record belongs to another owner, so only its age counts.
 	if wait := remainingPending(newest, model.Desired{}, policy, now); wait > 0 {
 		return d.wait(newest, wait)
 	}
@@ -36,7 +36,7 @@ func (s situation) decidePending(d Decision) Decision {
 	reason, message := ReasonPendingTimeout, abandonedMessage(newest, s.policy)
 	if isOwnPending(newest, s.desired) {
 		reason = ReasonInterrupted
-		message = fmt.Sprintf("Revision %d was interrupted and left as %s.", newest.Revision, newest.Status)
+		message = fmt.Sprintf("Revision %d was interrupted while it was %s.", newest.Revision, newest.Status)
 	}
 	status := release.Status(newest.Status)
 	if status == release.StatusPendingRollback && newest.IsRolledBackFrom(s.desired) {
@@ -83,7 +83,7 @@ func (s situation) upgradesAgain() bool {
 	}
 }
 
-// interruptions returns how many tries in a row at what is desired were cut off.
+// interruptions returns the number of successive interrupted attempts at the desired state.
 func (s situation) interruptions() int {
 	if s.past.RetryRequested || !s.newest.WasCutOff() || !s.newest.IsTryOf(s.desired) {
 		return 0
@@ -91,13 +91,13 @@ func (s situation) interruptions() int {
 	return s.newest.Interruptions + 1
 }
 
-// takeUp decides to do again what was cut off: at once, but not if that happens each time. A try may itself be what ends
-// the connection, or this process, before its failure can be recorded.
+// takeUp continues an interrupted action: at once, but with a delay if it is interrupted each time. The action itself
+// may end the connection or this process before its failure can be recorded.
 func (s situation) takeUp(d, decided Decision, policy model.FailurePolicy, failures int) Decision {
 	counted := max(0, d.Interruptions-model.FreeInterruptions)
 	message := decided.Message
 	if counted > 0 {
-		message = fmt.Sprintf("%s %d tries in a row were cut off, which may be their own doing.", message, d.Interruptions)
+		message = fmt.Sprintf("%s %d attempts in a row were interrupted, which the release may cause itself.", message, d.Interruptions)
 	}
 	if !policy.Allows(failures + counted) {
 		return d.stall(ReasonRetriesExhausted, message)
@@ -108,7 +108,7 @@ func (s situation) takeUp(d, decided Decision, policy model.FailurePolicy, failu
 	return decided
 }
 
-// rollbackAgain decides on a rollback of ours that was cut off.
+// rollbackAgain decides if a rollback by HelmOp was interrupted.
 func (s situation) rollbackAgain(d Decision, reason, message string) Decision {
 	if s.policy.Upgrade.Remediate != model.RemediateRollback {
 		return s.takeUp(d, s.reachOverPending(d, reason, message), s.policy.Upgrade, d.Failures)
@@ -118,7 +118,7 @@ func (s situation) rollbackAgain(d Decision, reason, message string) Decision {
 	}
 	target, ok := s.provenTarget()
 	if !ok {
-		// Its own record has all that the revision had which it was to return to, so nothing may take its place.
+		// The record of the rollback has the whole content of its target, so no other record may replace it.
 		target = s.newest.Revision
 	}
 	decided := d.rollback(target, reason, message)
@@ -134,7 +134,8 @@ func isOwnPending(newest model.Record, desired model.Desired) bool {
 	return newest.IsFor(desired) && newest.Shard == desired.Shard
 }
 
-// isElsewhere reports whether a process of another shard, which the release was of before, may be at work on the record.
+// isElsewhere reports whether the manager of another shard, which managed the release before, may be working on the
+// record.
 func isElsewhere(newest model.Record, desired model.Desired) bool {
 	return newest.IsFor(desired) && newest.Shard != desired.Shard
 }
@@ -156,8 +157,8 @@ func remainingPending(newest model.Record, desired model.Desired, policy model.P
 	return min(max(remaining, model.MinRequeue), longest)
 }
 
-// remainingUninstall returns how long to wait for an uninstallation by the manager of another shard, or by the helm command. What
-// this manager, or the one before it in the same shard, has begun is continued at once.
+// remainingUninstall returns how long to wait for an uninstallation by the manager of another shard or by the helm
+// command. An uninstallation that this manager, or its predecessor in the same shard, began is continued at once.
 func remainingUninstall(newest model.Record, desired model.Desired, policy model.Policy, now time.Time) time.Duration {
 	if newest.Uninstalling && !isElsewhere(newest, desired) || newest.IsPointerUninstalledByHand() {
 		return 0
@@ -167,10 +168,10 @@ func remainingUninstall(newest model.Record, desired model.Desired, policy model
 
 func abandonedMessage(newest model.Record, policy model.Policy) string {
 	if newest.HasDeadline() {
-		return fmt.Sprintf("Revision %d is %s, and the action on it was to end by %s: the manager that began it is taken for gone.",
+		return fmt.Sprintf("Revision %d is still %s, although its action had to end by %s: HelmOp takes over.",
 			newest.Revision, newest.Status, newest.Deadline.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("Revision %d has been %s for more than %s; its holder is taken for gone.",
+	return fmt.Sprintf("Revision %d has been %s for more than %s: HelmOp takes over.",
 		newest.Revision, newest.Status, policy.PendingLimit())
 }
 
@@ -188,15 +189,16 @@ func (d Decision) recoverFailed(reason, message string) Decision {
 func (d Decision) wait(newest model.Record, after time.Duration) Decision {
 	d.RequeueAfter = min(after, ElsewhereRetry)
 	return d.stay(model.ActionWait, ReasonPendingElsewhere,
-		fmt.Sprintf("Revision %d is %s, and another holder may be at work on it.", newest.Revision, newest.Status))
+		fmt.Sprintf("Revision %d is %s, and another process may be working on it.", newest.Revision, newest.Status))
 }
 
-// waitFor is wait for a record whose holder may be the manager of another shard. It ends what it has begun, and nothing tells when.
+// waitFor is wait for a record on which the manager of another shard may be working. No event tells when that manager
+// ends its action.
 func (d Decision) waitFor(newest model.Record, desired model.Desired, after time.Duration) Decision {
 	if !isElsewhere(newest, desired) {
 		d = d.wait(newest, after)
 		if release.Status(newest.Status) == release.StatusUninstalling {
-			d.Message = fmt.Sprintf("Revision %d is being uninstalled with the helm command, and HelmOp waits for that to end.", newest.Revision)
+			d.Message = fmt.Sprintf("Revision %d is being uninstalled with the helm command: waiting for it to end.", newest.Revision)
 		}
 		return d
 	}
@@ -205,15 +207,15 @@ func (d Decision) waitFor(newest model.Record, desired model.Desired, after time
 	if newest.Shard != "" {
 		holder = fmt.Sprintf("of shard %q", newest.Shard)
 	}
-	d.Message = fmt.Sprintf("Revision %d is %s: the manager %s, which served the release before, may be at work on it.", newest.Revision, newest.Status, holder)
+	d.Message = fmt.Sprintf("Revision %d is %s, and the manager %s, which managed the release before, may be working on it.", newest.Revision, newest.Status, holder)
 	return d
 }
 
 const (
-	// ElsewhereRetry is how often it is looked whether another holder has ended what it began.
+	// ElsewhereRetry is how often a release is checked while another process may be working on it.
 	ElsewhereRetry = 5 * time.Second
 	// maxActionTime is the longest that an action may take, see the API's timeouts, with ActionMargin.
 	maxActionTime = time.Hour + ActionMargin
-	// ActionMargin is what an action may take beyond its timeout, to record how it ended.
+	// ActionMargin is how long an action may take beyond its timeout to record its outcome.
 	ActionMargin = time.Minute
 )

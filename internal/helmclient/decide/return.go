@@ -9,9 +9,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// returnTarget returns the revision that a return goes to: the newest below the newest one that was applied as a whole
-// and made, for the owner, from what is desired. How its tests ended, and whether it was rolled back from, does not matter:
-// an upgrade to what is desired would make the same. ok is false where no return is desired, or nothing is left of it.
+// returnTarget returns the target of a return: the newest older revision that was applied completely and that was made,
+// for the owner, from the desired state. Failed tests of that revision, or a rollback from it, do not matter: an
+// upgrade would make the same revision. ok is false if no return is desired, or if the history has no such revision.
 func (s situation) returnTarget() (revision int, ok bool) {
 	if !s.desired.Return {
 		return 0, false
@@ -21,7 +21,7 @@ func (s situation) returnTarget() (revision int, ok bool) {
 			return record.Revision, true
 		}
 	}
-	// Tries that failed may have pushed it out of the history. The last of them has all that it had.
+	// Failed attempts may have pushed the target out of the history. The last attempt has the same content.
 	status := release.Status(s.newest.Status)
 	if (status == release.StatusFailed || status == release.StatusPendingRollback) && s.isDesired(s.newest) && s.workedBefore() {
 		return s.newest.Revision, true
@@ -29,13 +29,13 @@ func (s situation) returnTarget() (revision int, ok bool) {
 	return 0, false
 }
 
-// isDesired reports whether a record was made, for the owner, from what is desired.
+// isDesired reports whether a record was made, for the owner, from the desired state.
 func (s situation) isDesired(record model.Record) bool {
 	return record.Owner == model.OwnerLabel(s.desired.Owner) && record.MadeFrom(s.desired)
 }
 
-// reach returns the decision to make a release what is desired that is there, but is something else: by a return where one is
-// desired and possible, else by an upgrade.
+// reach brings an existing release to its desired state: by a return if one is desired and possible, otherwise by an
+// upgrade.
 func (s situation) reach(d Decision, reason, message string) Decision {
 	target, ok := s.returnTarget()
 	if !ok {
@@ -45,7 +45,7 @@ func (s situation) reach(d Decision, reason, message string) Decision {
 	return d.rollback(target, reason, message)
 }
 
-// reachOverPending is reach over a pending record that is to be marked as failed.
+// reachOverPending is reach if the newest record is pending and must be marked as failed first.
 func (s situation) reachOverPending(d Decision, reason, message string) Decision {
 	d.Recovery = RecoverFail
 	decided := s.reach(d, reason, message)
@@ -55,8 +55,8 @@ func (s situation) reachOverPending(d Decision, reason, message string) Decision
 	return decided
 }
 
-// withoutRemediation returns the situation with a policy under which a return is not rolled back, should it fail: it would be
-// to what was given up.
+// withoutRemediation returns the situation with a policy that does not roll back a failed return: a rollback would go
+// to the state that was given up.
 func (s situation) withoutRemediation() situation {
 	if s.policy.Upgrade.Remediate == model.RemediateRollback {
 		s.policy.Upgrade.Remediate = model.RemediateNothing

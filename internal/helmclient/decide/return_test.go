@@ -46,7 +46,8 @@ func TestDecideReturn(t *testing.T) {
 	})
 }
 
-// TestDecideReturnFails holds that a return that fails is tried again, within the budget, and never answered by what was given up.
+// TestDecideReturnFails holds that a return that fails is tried again, within the budget, and never answered by what
+// was given up.
 func TestDecideReturnFails(t *testing.T) {
 	t.Parallel()
 	bad, had := helmtest.Record("deployed", 2, otherArtifact), helmtest.Record("superseded", 1)
@@ -76,8 +77,8 @@ func TestDecideReturnFails(t *testing.T) {
 	})
 }
 
-// TestDecideReturnCutOff holds that a return that was cut off is done again under the same revision, and that one goes over an upgrade
-// that was.
+// TestDecideReturnCutOff holds that a return that was cut off is done again under the same revision, and that one goes
+// over an upgrade that was.
 func TestDecideReturnCutOff(t *testing.T) {
 	t.Parallel()
 	bad, had := helmtest.Record("deployed", 2, otherArtifact), helmtest.Record("superseded", 1)

@@ -11,8 +11,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestOtherShards holds that what the manager of another shard began, which served the release before, is left to it for as long as
-// what a stranger began, and looked at often.
+// TestOtherShards holds that what the manager of another shard began, which served the release before, is left to it
+// for as long as what a stranger began, and looked at often.
 func TestOtherShards(t *testing.T) {
 	t.Parallel()
 	inShard := func(shard string) func(*model.Record) { return func(r *model.Record) { r.Shard = shard } }

@@ -9,7 +9,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// verdicts are what newer records say of older ones.
+// verdicts hold what newer records imply for older revisions.
 type verdicts struct {
 	// rolledBack are the attempts that were rolled back from, by [model.Record].attempt.
 	rolledBack map[string]bool
@@ -39,8 +39,8 @@ func (v verdicts) allow(record model.Record) bool {
 	return record.Worked() && !v.rolledBack[record.Attempt()]
 }
 
-// newestProven returns the newest of the records, newest first, that worked, had the time to become healthy, was not rolled
-// back from since, and is wanted. It notes what those say that are newer.
+// newestProven returns the newest record that worked, had the time to become healthy, was not rolled back since, and
+// passes isWanted. The records must be sorted, newest first. It notes what each newer record implies.
 func (v verdicts) newestProven(records []model.Record, isWanted func(model.Record) bool) (revision int, ok bool) {
 	for _, record := range records {
 		if v.allow(record) && !v.unproven[record.Revision] && isWanted(record) {
@@ -51,14 +51,14 @@ func (v verdicts) newestProven(records []model.Record, isWanted func(model.Recor
 	return 0, false
 }
 
-// provenTarget returns the newest revision below the newest that is proven to work and is not what is desired.
+// provenTarget returns the newest older revision that is proven to work and was not made from the desired state.
 func (s situation) provenTarget() (revision int, ok bool) {
 	return newVerdicts(s.newest).newestProven(s.below(), func(record model.Record) bool { return !record.MadeFrom(s.desired) })
 }
 
-// upgradeTarget returns the revision to return to from an upgrade that could not be carried out. Where nothing else is proven to
-// work, it is the newest revision of which only the proof is missing, unless what is desired is proven itself: then it is
-// better tried again.
+// upgradeTarget returns the revision to roll back to after an upgrade that could not be carried out. If no other
+// revision is proven to work, it is the newest one that lacks only the proof. There is no target if the desired state
+// itself is proven: another attempt is better then.
 func (s situation) upgradeTarget() (revision int, ok bool) {
 	if revision, ok = s.provenTarget(); ok {
 		return revision, true
@@ -76,17 +76,17 @@ func (s situation) upgradeTarget() (revision int, ok bool) {
 	return 0, false
 }
 
-// unproven returns the newest revision known never to have been healthy, zero where there is none.
+// unproven returns the newest revision that is known never to have been healthy, zero if there is none.
 func (s situation) unproven() int {
 	if s.past.Unproven && release.Status(s.newest.Status) == release.StatusDeployed {
 		return s.newest.Revision
 	}
-	// A record that takes the place of the newest says it in its stead.
+	// The record that replaces the newest one must keep this information.
 	return s.newest.Unproven
 }
 
-// keeps returns the revision to which a rollback would go that nothing newer is proven to replace, whatever is desired by then;
-// zero where there is none, or nothing is rolled back.
+// keeps returns the revision that a later rollback may need, whatever the desired state is by then: the newest proven
+// one. It is zero if there is none, or if the policy does not roll back.
 func (s situation) keeps() int {
 	if s.policy.Upgrade.Remediate != model.RemediateRollback {
 		return 0

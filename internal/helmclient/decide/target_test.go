@@ -50,7 +50,8 @@ func TestDecideRollbackTarget(t *testing.T) {
 	}
 }
 
-// TestDecideRollbackTargetOvertaken holds that a rollback returns to a revision that had the time to become healthy, if there is one.
+// TestDecideRollbackTargetOvertaken holds that a rollback returns to a revision that had the time to become healthy, if
+// there is one.
 func TestDecideRollbackTargetOvertaken(t *testing.T) {
 	t.Parallel()
 	broken := func(r *model.Record) { r.ArtifactDigest = "2" }
@@ -134,8 +135,8 @@ func TestDecideKeep(t *testing.T) {
 	}
 }
 
-// TestDecideWithoutProvenTarget holds what is done where nothing is proven to work: what was applied as a whole stays, a rollback goes on
-// with what it had chosen, and what is known to have worked is rather tried again.
+// TestDecideWithoutProvenTarget holds what is done where nothing is proven to work: what was applied as a whole stays,
+// a rollback goes on with what it had chosen, and what is known to have worked is rather tried again.
 func TestDecideWithoutProvenTarget(t *testing.T) {
 	t.Parallel()
 	hasty := helmtest.Record("superseded", 3, otherArtifact)

@@ -11,7 +11,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestDecideAfterTriesWithoutRecord holds that tries count which were ended while the chart was rendered: they leave no record.
+// TestDecideAfterTriesWithoutRecord holds that tries count which were ended while the chart was rendered: they leave no
+// record.
 func TestDecideAfterTriesWithoutRecord(t *testing.T) {
 	t.Parallel()
 	deployed := []model.Record{helmtest.Record("deployed", 3, otherArtifact)}

@@ -8,18 +8,18 @@ import (
 	"regexp"
 )
 
-// advice tells what to do about refusals that no retry cures.
+// advice is what to do about errors that a retry does not resolve.
 var advice = []struct {
 	sign   *regexp.Regexp
 	advice string
 }{
 	{conflicting, "set install.takeOwnership to take ownership of the object, delete the object, or choose another release name or namespace"},
-	{Immutable, "it cannot be changed in place: delete the object, the next try creates it anew; or set upgrade.force"},
-	{regexp.MustCompile(`exceeded quota`), "a ResourceQuota of the namespace is used up"},
-	{regexp.MustCompile(`denied request`), "an admission policy of the cluster refuses it"},
-	{regexp.MustCompile(`denied the request`), "an admission webhook of the cluster refuses it"},
-	{regexp.MustCompile(`violates PodSecurity`), "see install.namespaceMetadata, for example the label pod-security.kubernetes.io/enforce"},
-	{regexp.MustCompile(`because it is being terminated`), "wait until the namespace is gone"},
+	{Immutable, "the field is immutable: delete the object and the next attempt re-creates it, or set upgrade.force"},
+	{regexp.MustCompile(`exceeded quota`), "a ResourceQuota of the namespace is exhausted: raise it or free resources"},
+	{regexp.MustCompile(`denied request`), "an admission policy of the cluster rejects the object: change the object or the policy"},
+	{regexp.MustCompile(`denied the request`), "an admission webhook of the cluster rejects the object: change the object or the webhook"},
+	{regexp.MustCompile(`violates PodSecurity`), "set the label pod-security.kubernetes.io/enforce of the namespace, for example with install.namespaceMetadata"},
+	{regexp.MustCompile(`because it is being terminated`), "the action is tried again when the namespace is gone"},
 }
 
 // Explain adds to an error of the cluster what to do about it.
@@ -36,6 +36,6 @@ func Explain(err error) error {
 	return err
 }
 
-// Immutable matches refusals that end only when the object is made anew.
+// Immutable matches errors that end only when the object is re-created.
 var Immutable = regexp.MustCompile(`is immutable|may not change once set|may not be changed in an update|cannot change roleRef|` +
 	`updates to statefulset spec for fields other than|updates to (parameters|provisioner|reclaimPolicy) are forbidden`)

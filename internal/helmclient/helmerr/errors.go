@@ -24,10 +24,10 @@ import (
 
 var (
 	// ErrRequestDeadline is the error of a request that had no answer within its deadline.
-	ErrRequestDeadline = errors.New("the cluster did not answer in time")
+	ErrRequestDeadline = errors.New("the cluster did not respond in time")
 
 	// ErrNoMemory counts as an unreachable cluster: nothing was attempted, and the next try finds room.
-	ErrNoMemory = errors.New("no memory is free for the cluster's answer: too many large answers are being read; it is tried again")
+	ErrNoMemory = errors.New("no memory is free for the response of the cluster: too many large responses are being read; retrying")
 )
 
 // The kinds of errors; match them with errors.Is. An [Error] of none of these kinds is Helm's or the cluster's
@@ -36,34 +36,35 @@ var (
 	// ErrUnreachable means that the cluster did not answer, or could not: try again later.
 	ErrUnreachable = errors.New("cluster unreachable")
 	// ErrUnauthorized means that the cluster does not accept the credentials.
-	ErrUnauthorized = errors.New("credentials not accepted")
-	// ErrForbidden means that the credentials don't allow what the release needs.
+	ErrUnauthorized = errors.New("credentials rejected")
+	// ErrForbidden means that the credentials lack a permission that the release needs.
 	ErrForbidden = errors.New("not permitted")
-	// ErrConflict means that an object of the release exists and belongs to somebody else.
-	ErrConflict = errors.New("object belongs to somebody else")
+	// ErrConflict means that an object of the release exists and has another owner.
+	ErrConflict = errors.New("object has another owner")
 	// ErrStale means that the release changed since it was observed: observe and decide again.
 	ErrStale = errors.New("release changed since it was observed")
 	// ErrTooLarge means that the release is too large to be recorded.
 	ErrTooLarge = errors.New("release too large for Helm's storage")
 	// ErrInvalidValues means that the values don't meet the chart's schema.
 	ErrInvalidValues = rendering.ErrInvalidValues
-	// ErrInvalidChart means that the chart cannot be rendered or is none that can be installed.
+	// ErrInvalidChart means that the chart cannot be rendered, or is not an application chart.
 	ErrInvalidChart = rendering.ErrInvalidChart
 	// ErrChartFailed means that a template of the chart ended with fail or required: the chart itself demands other
 	// values, or another cluster.
-	ErrChartFailed = errors.New("the chart refuses to be rendered")
+	ErrChartFailed = errors.New("chart template failed")
 	// ErrKindNotServed means that the cluster does not serve the kind of an object of the release.
 	ErrKindNotServed = errors.New("kind not served")
-	// ErrPostRender means that the patches cannot be applied to what the chart rendered.
+	// ErrPostRender means that the patches cannot be applied to the rendered manifest.
 	ErrPostRender = rendering.ErrPostRender
-	// ErrRecordStorage means that the store which keeps records outside of the cluster does not answer or refuses: nothing was
-	// begun, or what was could be recorded all the same. Try again later.
-	ErrRecordStorage = errors.New("the storage of release records failed")
-	// ErrRecordDamaged means that a part of a record is missing, not what was written, or cannot be read.
+	// ErrRecordStorage means that the store for records outside of the cluster does not respond, or rejects a request. The
+	// action changed nothing, or could be recorded nevertheless. Try again later.
+	ErrRecordStorage = errors.New("record storage failed")
+	// ErrRecordDamaged means that a part of a record is missing, was changed, or cannot be decoded.
 	ErrRecordDamaged = errors.New("release record damaged")
-	// ErrRefused means that [model.Options].Admit refused what the action would delete: nothing was begun.
+	// ErrRefused means that [model.Options].Admit rejected the deletions of the action, which changed nothing.
 	ErrRefused = errors.New("deletions are not confirmed")
-	// ErrRenderLimit means that rendering the chart took more memory or time than it may, and was ended. The message names the template.
+	// ErrRenderLimit means that rendering the chart exceeded its memory or time and was stopped. The message names the
+	// template.
 	ErrRenderLimit = rendering.ErrLimit
 	// ErrTimeout means that the action, or one of its hooks, took longer than allowed.
 	ErrTimeout = rendering.ErrTimeout
@@ -74,18 +75,18 @@ var (
 type Error struct {
 	// Kind is one of the Err variables, or nil.
 	Kind error
-	// Action is what was done; empty for an observation.
+	// Action is the action that failed; empty for an observation.
 	Action model.Action
-	// StorageChanged says whether Helm's storage in the cluster changed. Only then something was attempted: an
-	// error without it is no failed revision.
+	// StorageChanged is true if Helm's storage in the cluster changed. Otherwise nothing was attempted, and the error is
+	// not a failed revision.
 	StorageChanged bool
-	// Message says what went wrong.
+	// Message is the cause.
 	Message string
 	// Logs are the last lines that Helm logged.
 	Logs []string
 }
 
-// Error returns what was done and what went wrong.
+// Error returns the action and the cause.
 func (e *Error) Error() string {
 	text := e.Message
 	if e.Kind != nil {
@@ -105,8 +106,8 @@ func New(kind error, format string, args ...any) error {
 	return rendering.Errorf(kind, format, args...)
 }
 
-// Classify returns the kind of an error, nil where it is of none. Helm flattens many errors to text, therefore the
-// text decides where the chain of errors says nothing.
+// Classify returns the kind of an error, nil if it has none. Helm flattens many errors to text, so the text decides if
+// the chain of errors has no kind.
 func Classify(err error) error {
 	var own *rendering.Error
 	switch {
@@ -163,7 +164,7 @@ func IsNetworkError(err error) bool {
 		utilnet.IsHTTP2ConnectionLost(err) || errors.As(err, &netErr)
 }
 
-// conflicting is how Helm says that an object of a release exists and is not of the release.
+// conflicting matches Helm's error for an object that exists and does not belong to the release.
 var conflicting = regexp.MustCompile(`exists and cannot be imported into the current release`)
 
 // textKinds are what errors look like once Helm made text of them; the first match counts.
@@ -194,7 +195,7 @@ func classifyText(text string) error {
 	return nil
 }
 
-// IgnoreNotFound returns nil if the error says that an object does not exist, and the error otherwise.
+// IgnoreNotFound returns nil if the error means that an object does not exist, and the error otherwise.
 func IgnoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -73,7 +73,7 @@ func TestClassify(t *testing.T) {
 func TestErrorText(t *testing.T) {
 	t.Parallel()
 	err := error(&Error{Kind: ErrConflict, Action: model.ActionInstall, Message: `ConfigMap "a"`})
-	if got, want := err.Error(), `install: object belongs to somebody else: ConfigMap "a"`; got != want {
+	if got, want := err.Error(), `install: object has another owner: ConfigMap "a"`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	wrapped := fmt.Errorf("release: %w", err)

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// maxLogLines is the number of Helm's log lines that are kept: the end says what went wrong.
+	// maxLogLines is the number of Helm's log lines that are kept: the last lines have the cause.
 	maxLogLines = 10
 	// maxLogLine bounds one line.
 	maxLogLine = 300
 )
 
-// SilenceHelm discards what the Helm SDK writes to Go's standard logger, which no option turns off: among
-// it are warnings that quote values. Call it once when the process starts; whatever else writes to the standard
-// logger is discarded too.
+// SilenceHelm discards everything that the Helm SDK writes to Go's standard logger: no option disables that, and some
+// warnings quote values. Call it once when the process starts. It also discards what other code writes to the standard
+// logger.
 func SilenceHelm() { log.SetOutput(io.Discard) }
 
 // LogBuffer keeps the last lines that Helm logged, without values.
@@ -32,7 +32,7 @@ type LogBuffer struct {
 	lines    []string
 }
 
-// Hide keeps the sensitive ones among the values out of all that is logged and said from now on.
+// Hide keeps the sensitive values out of all later log lines and errors.
 func (b *LogBuffer) Hide(values map[string]any) {
 	more := NewRedactor(values, nil)
 	b.mu.Lock()

@@ -17,14 +17,14 @@ import (
 const (
 	// Redacted takes the place of values in texts.
 	Redacted = redaction.Mark
-	// maxMessageLength bounds an error's message. A condition's message holds 32 KiB; nobody reads more than this.
+	// maxMessageLength bounds the message of an error. A condition may hold 32 KiB, but nobody reads more than this.
 	maxMessageLength = 1500
 	// minSecretLength is the length from which on a value with a sensitive key is looked for in messages: anything shorter
 	// occurs in ordinary text too often. What came from Secrets is looked for whatever its length.
 	minSecretLength = 4
 )
 
-// quotedValue finds the places where API servers, YAML decoders and number parsers quote what they were given.
+// quotedValue matches the places where API servers, YAML decoders and number parsers quote their input.
 var quotedValue = regexp.MustCompile(
 	`((?:Invalid|Unsupported|Duplicate) value|Too long|Required value|cannot unmarshal !!\w+|parsing|invalid syntax)(:?) ` +
 		"(?:\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`|[{\\[&].*[}\\]]|map\\[.*\\]|-?[0-9][0-9.e+-]*|true|false|null)")
@@ -32,12 +32,13 @@ var quotedValue = regexp.MustCompile(
 // sensitiveKey matches the keys of values which are looked for in messages.
 var sensitiveKey = regexp.MustCompile(`(?i)pass|secret|token|key|cred|auth|cert|private|license|dsn|connection|webhook`)
 
-// redactor removes values from texts. The zero value removes what is quoted as an invalid value.
+// redactor removes values from texts. The zero value removes values that are quoted as invalid.
 type redactor struct {
 	sets []*redaction.Set
 }
 
-// NewRedactor returns a redactor which also removes the sensitive ones among the values, and all that is in secrets, in whatever form.
+// NewRedactor returns a redactor that also removes the sensitive values, and everything in secretValues, in any
+// notation.
 func NewRedactor(values map[string]any, secretValues []any) redactor {
 	sensitive, secret := map[string]struct{}{}, map[string]struct{}{}
 	collectSensitive(values, false, minSecretLength, sensitive)

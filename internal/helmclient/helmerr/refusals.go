@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Refusals has the cluster's refusals of an object name it. API servers name none where they cannot decode one, nor do
-// webhooks, and Helm only names what it patches: of a hundred objects, nobody would know which.
+// Refusals adds the name of the object to errors of the cluster. API servers omit it if they cannot decode an object,
+// webhooks omit it, too, and Helm adds it only to patches: among a hundred objects, the failing one would be unknown.
 type Refusals struct {
 	Base http.RoundTripper
 }
@@ -52,10 +52,10 @@ func refusesObject(method string, code int) bool {
 		code < http.StatusInternalServerError && code != http.StatusUnauthorized && code != http.StatusTooManyRequests
 }
 
-// nameObject returns the API server's answer to an object, with the object's name before the message unless that has it
-// already. What is no such answer, or no such object, stays as it is.
+// nameObject returns the error of the API server with the name of the object before the message, unless the message has
+// it. Other responses are returned unchanged.
 func nameObject(sent, answer []byte) []byte {
-	// No more than this: what is wrong with the object may be its metadata.
+	// Decode no more than this: the metadata itself may be faulty.
 	var object struct {
 		Kind     string `json:"kind"`
 		Metadata struct {

@@ -18,11 +18,11 @@ func (a Action) RendersChart() bool {
 	}
 }
 
-// FieldManager is the field manager of what Helm writes. Helm takes the name of the binary unless told otherwise, and
-// a renamed binary would leave fields behind that nobody manages.
+// FieldManager is the field manager of the fields that Helm writes. By default Helm uses the name of the binary, and a
+// renamed binary would leave fields behind that no manager owns.
 const FieldManager = "helmop"
 
-// Action is what a release needs next. The set is closed.
+// Action is the next action on a release. The set is closed.
 type Action string
 
 const (
@@ -47,8 +47,8 @@ const (
 	// ActionWait means that another holder may be at work, that the next try is not due, or that the cluster did not
 	// answer: look again after RequeueAfter.
 	ActionWait Action = "Wait"
-	// ActionStall means that nothing is tried any more until what is desired changes or somebody asks to try again.
+	// ActionStall means that nothing is tried until the desired state changes or a retry is requested.
 	ActionStall Action = "Stall"
-	// ActionRefuse means that the release belongs to somebody else.
+	// ActionRefuse means that the release belongs to another owner.
 	ActionRefuse Action = "Refuse"
 )

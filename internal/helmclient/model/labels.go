@@ -21,8 +21,8 @@ const (
 
 	// LabelOwner holds the owner of the release, see [Desired].Owner.
 	LabelOwner = LabelPrefix + "helmop"
-	// LabelManagementCluster holds the management cluster of the process that made the record, or took it over after a move, see
-	// [Desired].ManagementCluster; absent on records of versions that did not know of it.
+	// LabelManagementCluster holds the management cluster of the manager that made the record, or that took it over after
+	// a move, see [Desired].ManagementCluster. It is absent on records of older versions.
 	LabelManagementCluster = LabelPrefix + "management-cluster"
 	// LabelArtifactDigest holds the shortened digest of the artifact that the revision was made from.
 	LabelArtifactDigest = LabelPrefix + "artifact-digest"
@@ -36,13 +36,13 @@ const (
 	LabelPostRenderDigest = LabelPrefix + "postrender-digest"
 	// LabelReleaseUID holds the UID of the object that asked for the revision.
 	LabelReleaseUID = LabelPrefix + "release-uid"
-	// LabelFailures holds how many tries at this very attempt, see [AttemptDigest], had failed before the record was made;
-	// absent where none had. On a record whose tests failed, that failure counts, too. On the record of a rollback it is
-	// the number of tries at what was rolled back from.
+	// LabelFailures holds the number of failed attempts at the same [AttemptDigest] before the record was made; absent if
+	// it is zero. If the tests of the record failed, that failure counts, too. On the record of a rollback, it is the
+	// number of attempts at the state that was rolled back.
 	LabelFailures = LabelPrefix + "failures"
-	// LabelRolledBackFrom is set on records of rollbacks and holds the shortened [AttemptDigest] of what was rolled back
-	// from. The other digests on such a record are those of the revision that was returned to, absent where that one
-	// was not ours.
+	// LabelRolledBackFrom is set on records of rollbacks and holds the shortened [AttemptDigest] of the attempt that was
+	// rolled back. The other digests on such a record are those of the target of the rollback; they are absent if the
+	// target was not made by HelmOp.
 	LabelRolledBackFrom = LabelPrefix + "rolled-back-from"
 	// LabelRollbackFailures holds how many rollbacks in a row had failed before this one; absent where none had.
 	LabelRollbackFailures = LabelPrefix + "rollback-failures"
@@ -54,19 +54,20 @@ const (
 	// LabelInterruptions holds how many tries in a row at this very attempt had been cut off before the record was made;
 	// absent where none had.
 	LabelInterruptions = LabelPrefix + "interruptions"
-	// LabelUnproven holds a revision below that was followed from its deployment on and had not become healthy by the time
-	// another one took its place; absent where none is known. Not to have had the time is no failure of it, but it is no
-	// proof either that it works.
+	// LabelUnproven holds an older revision that was watched since its deployment and did not become healthy before
+	// another revision replaced it; absent if none is known. The revision may only have lacked the time, so it did not
+	// fail, but it is not proven to work either.
 	LabelUnproven = LabelPrefix + "unproven-revision"
-	// LabelRequest holds the shortened digest of the request to try that was the last by the time the record was made, or
-	// tested, see [Past].Request; absent where none was known. It says nothing of what the revision was made from.
+	// LabelRequest holds the shortened digest of the last request to retry when the record was made or tested, see
+	// [Past].Request; absent if none was known. It does not shape the revision.
 	LabelRequest = LabelPrefix + "request"
 	// LabelShard holds the [Desired].Shard of the process that wrote the record last; absent where that is empty.
 	LabelShard = LabelPrefix + "shard"
-	// LabelUninstalling is "true" on the record of a release that this package uninstalls, absent where somebody uses Helm for that.
+	// LabelUninstalling is "true" on the record of a release that this package uninstalls; absent if the helm command
+	// uninstalls it.
 	LabelUninstalling = LabelPrefix + "uninstalling"
-	// LabelDeadline holds when the action that made or changed the record ends at the latest, in seconds since 1970, with a margin for
-	// what it records at its end; absent on records on which no action is at work.
+	// LabelDeadline holds the latest end of the action that made or changed the record, in seconds since 1970. It includes
+	// a margin to record the outcome. It is absent on records on which no action is at work.
 	LabelDeadline = LabelPrefix + "deadline"
 
 	// LabelPayload holds the ID of the payload of a record that is split, see package records; absent on other records.
@@ -114,8 +115,8 @@ func DigestLabel(digest string) string {
 	return hexDigits
 }
 
-// AttemptDigest returns one digest, as hex digits, of all that shapes a release. Tries at the same attempt have it in
-// common.
+// AttemptDigest returns one digest, as hex digits, of everything that shapes a release. All attempts at the same
+// desired state have the same digest.
 func AttemptDigest(d Desired) string {
 	// Texts always marshal, and the JSON of a list keeps them apart.
 	data, _ := json.Marshal([]string{
@@ -141,7 +142,7 @@ func DesiredLabels(d Desired) map[string]string {
 	return labels
 }
 
-// OwnerLabels returns the labels which say whose a revision is, whatever it was made from.
+// OwnerLabels returns the labels that identify the owner of a revision.
 func OwnerLabels(d Desired) map[string]string {
 	labels := map[string]string{LabelOwner: OwnerLabel(d.Owner), LabelReleaseUID: d.UID}
 	SetText(labels, LabelShard, d.Shard)
@@ -149,7 +150,7 @@ func OwnerLabels(d Desired) map[string]string {
 	return labels
 }
 
-// DigestLabels are the labels that say what a revision was made from.
+// DigestLabels are the labels with the digests of everything that shapes a revision.
 var DigestLabels = []string{LabelArtifactDigest, LabelValuesDigest, LabelOptionsDigest, LabelPostRenderDigest}
 
 // SetText sets a label unless the text is empty.
@@ -199,7 +200,7 @@ func RecordFromLabels(labels map[string]string) (record Record, ok bool) {
 	}, true
 }
 
-// timeIn returns the time in a label, zero where there is none.
+// timeIn returns the time in a label, zero if the label is absent or invalid.
 func timeIn(labels map[string]string, key string) time.Time {
 	seconds, err := strconv.ParseInt(labels[key], 10, 64)
 	if err != nil || seconds <= 0 {
@@ -208,7 +209,7 @@ func timeIn(labels map[string]string, key string) time.Time {
 	return time.Unix(seconds, 0)
 }
 
-// countIn returns the number in a label, zero where there is none.
+// countIn returns the number in a label, zero if the label is absent or invalid.
 func countIn(labels map[string]string, key string) int {
 	count, err := strconv.Atoi(labels[key])
 	if err != nil || count < 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// Loss is what an upgrade or a rollback would delete: objects of the revisions before that the new manifest does not
-// have, and that are not to be kept.
+// Loss holds the objects that an upgrade or a rollback would delete: objects of the previous revisions that the new
+// manifest does not have and that have no policy to keep them.
 type Loss struct {
 	// Objects are what would be deleted, in a fixed order. Total is the number of objects that the release has, these
 	// included.

@@ -3,7 +3,7 @@
 
 package model
 
-// ManagementCluster returns the management cluster in the labels of the newest revision that has an owner, "" where they name none.
+// ManagementCluster returns the management cluster on the newest record that has an owner, "" if the record names none.
 func (o Observation) ManagementCluster() string {
 	for _, record := range o.Records {
 		if record.Owner != "" {
@@ -13,14 +13,14 @@ func (o Observation) ManagementCluster() string {
 	return ""
 }
 
-// isOfManagementCluster reports whether the release is of the management cluster that asks, or of the one that the object that asks was
-// moved from.
+// isOfManagementCluster reports whether the release belongs to the management cluster of the caller, or to the one that
+// the caller's object was moved from.
 func (o Observation) isOfManagementCluster(d Desired) bool {
 	return IsManagedBy(o.ManagementCluster(), d)
 }
 
-// IsManagedBy reports whether a record with the label of a management cluster counts as one of the management cluster that asks.
-// Records of older versions have no label and count as such.
+// IsManagedBy reports whether a label names the management cluster of the caller, or the one that the caller's object
+// was moved from. It is true for an empty label: records of older versions have none.
 func IsManagedBy(label string, d Desired) bool {
 	return label == "" || d.ManagementCluster == "" || label == OwnerLabel(d.ManagementCluster) || isFormer(label, d)
 }
@@ -33,8 +33,8 @@ func isFormer(label string, d Desired) bool {
 // IsSameOwner reports whether a foreign release is foreign for its management cluster alone.
 func IsSameOwner(obs Observation, d Desired) bool { return obs.Owner() == OwnerLabel(d.Owner) }
 
-// NamesFormer reports whether revisions of the release name the management cluster that the object that asks was moved from, see
-// [Client.TakeOver].
+// NamesFormer reports whether a record of the release names the management cluster that the caller's object was moved
+// from, see [Client.TakeOver].
 func (o Observation) NamesFormer(d Desired) bool {
 	for _, record := range o.Records {
 		if IsFormerRecord(record, d) {

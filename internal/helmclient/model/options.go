@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// DefaultTimeout is how long an action may take where its options don't say.
+	// DefaultTimeout is the timeout of an action without one in its options.
 	DefaultTimeout = 5 * time.Minute
-	// DefaultMaxHistory is the number of revisions that Helm keeps where the options don't say.
+	// DefaultMaxHistory is the default number of revisions that Helm keeps.
 	DefaultMaxHistory = 10
 )
 
@@ -29,45 +29,45 @@ type Options struct {
 	Rollback  RollbackOptions
 	Uninstall UninstallOptions
 	Test      TestOptions
-	// PostRender changes what the chart rendered. It is rendered for the cluster; its digest is [Desired].PostRenderDigest.
+	// PostRender changes the rendered objects. It is rendered for the cluster; its digest is [Desired].PostRenderDigest.
 	PostRender *PostRender
-	// SecretValues are those values, in maps and lists of any depth, that came from Secrets. None of their texts appears in
-	// an error, whatever its key. They shape nothing.
+	// SecretValues are the values that came from Secrets, in maps and lists of any depth. Their texts never appear in an
+	// error. They do not shape the release.
 	SecretValues []any
-	// Admit, if set, is asked before an upgrade or a rollback begins that would delete objects. If it returns an error, the action fails with
-	// it, of the kind ErrRefused, and nothing was begun. It shapes nothing.
+	// Admit, if set, is called before an upgrade or a rollback that would delete objects. If it returns an error, the
+	// action fails with an error of the kind ErrRefused before it changes anything. It does not shape the release.
 	Admit func(Loss) error
-	// Progress, if set, is told in a few words what an action is at, for example which hook it waits for. It must return
-	// at once and may be called from any goroutine. It shapes nothing.
+	// Progress, if set, receives a few words about the current step of an action, for example the hook that it waits for.
+	// It must return at once and may be called from any goroutine. It does not shape the release.
 	Progress func(what string)
-	// Stop, if set, ends what an action waits for when it is done, a hook or a test. The action fails then as
-	// if it had taken too long, and says the cause. Requests under way are not cut off, and an uninstallation goes on. It
-	// shapes nothing.
+	// Stop, if set, ends the waits of an action for hooks and tests when it is done. The action then fails as after a
+	// timeout, and its error has the cause. Running requests are not cancelled, and an uninstallation continues. It does
+	// not shape the release.
 	Stop context.Context
 }
 
-// CRDPolicy tells what happens to the objects in the chart's folder crds.
+// CRDPolicy is what happens to the objects in the chart's folder crds.
 type CRDPolicy string
 
 const (
-	// CRDsCreate creates those that do not exist. It is the default.
+	// CRDsCreate creates objects that do not exist. It is the default.
 	CRDsCreate CRDPolicy = ""
 	// CRDsSkip leaves them out.
 	CRDsSkip CRDPolicy = "Skip"
-	// CRDsCreateReplace creates those that do not exist and replaces the others.
+	// CRDsCreateReplace creates objects that do not exist and replaces the others.
 	CRDsCreateReplace CRDPolicy = "CreateReplace"
 )
 
-// ValuesPolicy tells what happens to the values of the revision before an upgrade.
+// ValuesPolicy is what an upgrade does with the values of the previous revision.
 type ValuesPolicy string
 
 const (
 	// ValuesReset forgets them. It is the default.
 	ValuesReset ValuesPolicy = ""
-	// ValuesReuse lays the wanted values over all values of the revision before, its chart's defaults included.
+	// ValuesReuse merges the desired values over all values of the previous revision, including the defaults of its chart.
 	ValuesReuse ValuesPolicy = "Reuse"
-	// ValuesResetThenReuse lays the wanted values over those given to the revision before, and these over the new chart's
-	// defaults.
+	// ValuesResetThenReuse merges the desired values over the user-supplied values of the previous revision, and the
+	// result over the defaults of the new chart.
 	ValuesResetThenReuse ValuesPolicy = "ResetThenReuse"
 )
 
@@ -82,9 +82,9 @@ type InstallOptions struct {
 	CreateNamespace *bool
 	// NamespaceLabels and NamespaceAnnotations are set on the release's namespace with every install and upgrade.
 	NamespaceLabels, NamespaceAnnotations map[string]string
-	// CRDs tells what happens to what is in the chart's folder crds.
+	// CRDs is what happens to the objects in the chart's folder crds.
 	CRDs CRDPolicy
-	// TakeOwnership adopts objects that exist already, whoever made them.
+	// TakeOwnership adopts objects that exist already, whatever made them.
 	TakeOwnership bool
 	// DisableOpenAPIValidation leaves out the check of the objects against the cluster's schema. Clusters since
 	// Kubernetes 1.25 check by themselves, there this changes nothing.
@@ -105,11 +105,11 @@ type UpgradeOptions struct {
 	MaxHistory *int
 	// CleanupOnFail deletes the objects that a failed upgrade had newly created.
 	CleanupOnFail bool
-	// TakeOwnership adopts objects that exist already, whoever made them.
+	// TakeOwnership adopts objects that exist already, whatever made them.
 	TakeOwnership bool
-	// Values tells what happens to the values of the revision before.
+	// Values is what happens to the values of the previous revision.
 	Values ValuesPolicy
-	// CRDs tells what happens to what is in the chart's folder crds.
+	// CRDs is what happens to the objects in the chart's folder crds.
 	CRDs CRDPolicy
 	// DisableOpenAPIValidation is as in [InstallOptions].
 	DisableOpenAPIValidation bool
@@ -139,8 +139,8 @@ type UninstallOptions struct {
 	KeepHistory bool
 	// Propagation is what happens to the dependents of deleted objects. Empty means background.
 	Propagation metav1.DeletionPropagation
-	// Wait waits, within Timeout, until the objects are gone, finalizers of others included. That they are not is an error, and
-	// the release is gone all the same.
+	// Wait waits, within Timeout, until the objects no longer exist, including finalizers of others. If they still exist,
+	// the action returns an error, although the release is uninstalled.
 	Wait bool
 }
 
@@ -161,7 +161,7 @@ type (
 	ImageOverride = rendering.ImageOverride
 )
 
-// SkipsSchema says whether an action compares the values with the chart's schema.
+// SkipsSchema reports whether an action skips the validation of the values with the chart's schema.
 func (o Options) SkipsSchema(action Action) bool {
 	if action == ActionInstall || action == ActionRecoverThenInstall {
 		return o.Install.DisableSchemaValidation
@@ -228,9 +228,9 @@ type shapingOptions struct {
 	UpgradeValues        ValuesPolicy      `json:"upgradeValues,omitempty"`
 }
 
-// OptionsDigest returns the sha256, as hex digits, of those options that shape what Helm writes. Timeouts and the
-// options of rollbacks, tests and uninstalls are not among them: changing those is no reason for an upgrade. Nor is what
-// has a digest of its own, [Options].PostRender.
+// OptionsDigest returns the sha256, as hex digits, of the options that shape the release. Timeouts and the options of
+// rollbacks, tests and uninstallations do not: their change is no reason for an upgrade. [Options].PostRender has its
+// own digest.
 func OptionsDigest(o Options) string {
 	shaping := shapingOptions{
 		InstallDisableHooks:   o.Install.DisableHooks,

@@ -18,16 +18,16 @@ const (
 )
 
 const (
-	// DefaultPendingTimeout is the age from which on a pending record of another holder counts as abandoned. Helm's
-	// own default for one hook is 5 minutes; a shorter time tramples on people's running upgrades, a longer one keeps
-	// a release stuck after a crash elsewhere.
+	// DefaultPendingTimeout is the age at which a pending record of another process counts as abandoned. Helm's own
+	// timeout for one hook is 5 minutes. A shorter age would break running upgrades of people; a longer one would keep a
+	// release blocked after a crash of another process.
 	DefaultPendingTimeout = 15 * time.Minute
-	// DefaultRetries is how often what failed is tried again where the policy doesn't say.
+	// DefaultRetries is the default number of retries after a failure.
 	DefaultRetries = 10
 	// UnreachableRetry is when to look again at a cluster that did not answer.
 	UnreachableRetry = 15 * time.Second
-	// FreeInterruptions is how many tries in a row may be cut off before the next one waits: a manager that is moved or
-	// restarted must not delay what it was doing.
+	// FreeInterruptions is the number of successive attempts that may be interrupted before the next one waits. The
+	// restart or move of a manager must not delay its work.
 	FreeInterruptions = 2
 	// MinRequeue keeps a Wait whose end is due from becoming a busy loop.
 	MinRequeue = time.Second
@@ -39,31 +39,31 @@ const (
 	maxJitter = 0.2
 )
 
-// Policy is what the owner of a release allows.
+// Policy is what the owner of a release permits.
 type Policy struct {
-	// TakeOwnership adopts a release that belongs to somebody else.
+	// TakeOwnership adopts a release of another owner.
 	TakeOwnership bool
 	// PendingTimeout is the age from which on a pending record of another holder counts as abandoned. Zero means
 	// [DefaultPendingTimeout].
 	PendingTimeout time.Duration
-	// Install tells what follows a failure while no revision of the release ever worked, Upgrade what follows one later.
+	// Install applies to failures while no revision of the release ever worked, Upgrade to later failures.
 	Install, Upgrade FailurePolicy
-	// Test tells whether the chart's tests run.
+	// Test controls the chart's tests.
 	Test TestPolicy
 	// CorrectDrift puts objects right that differ from the newest revision's manifest.
 	CorrectDrift bool
 }
 
-// FailurePolicy tells what follows a failure.
+// FailurePolicy controls what follows a failure.
 type FailurePolicy struct {
 	// Retries is how often the same is tried again. Nil means [DefaultRetries], a negative number without end, zero never.
 	// Tries that are cut off count from the third in a row on.
 	Retries *int
-	// Remediate tells what is done before the same is tried again.
+	// Remediate is the remediation before the next attempt.
 	Remediate Remediation
 }
 
-// Remediation is what is done about a failure before the same is tried again. The set is closed.
+// Remediation is what is done about a failure before the next attempt. The set is closed.
 type Remediation string
 
 const (
@@ -72,45 +72,47 @@ const (
 	// RemediateRollback returns to the newest revision that worked, after each failure. It is for upgrades only, which
 	// then fail, too, if they do not become healthy or their tests fail.
 	RemediateRollback Remediation = "Rollback"
-	// RemediateUninstall uninstalls a release of which no revision ever worked, unless nothing is tried any more. It does
-	// nothing where the policy takes ownership: objects of the release may have worked before it.
+	// RemediateUninstall uninstalls a release before the next attempt, if no revision of it ever worked. It does nothing
+	// if the policy takes ownership: objects of the release may have worked before the release.
 	RemediateUninstall Remediation = "Uninstall"
 )
 
-// TestPolicy tells whether the chart's tests run, and whether it matters how they end.
+// TestPolicy controls whether the chart's tests run and whether their failure counts.
 type TestPolicy struct {
 	Enabled, IgnoreFailures bool
 }
 
-// Past is what the caller remembers of the tries at [AttemptDigest] of what is desired. It must be zero after anything
-// desired changed. Helm's storage is asked, too: a caller that lost its memory loses little.
+// Past is what the caller remembers of the attempts at the desired state, see [AttemptDigest]. It must be zero after
+// the desired state changed. Helm's storage counts, too, so a caller that lost its memory loses little.
 type Past struct {
-	// Failures is the number of tries that failed: installs, upgrades, tests, uninstalls that are to make way for an install,
-	// and revisions that did not become healthy; not rollbacks. The larger of this number and that in the storage counts.
+	// Failures is the number of failed attempts: installations, upgrades, tests, uninstallations before an installation,
+	// and revisions that did not become healthy. Rollbacks do not count. The larger of this number and the number in the
+	// storage counts.
 	Failures int
 	// FailedAt is when the last of them failed. The later of this and the time in the storage counts.
 	FailedAt time.Time
-	// Unhealthy says that the newest revision was made from what is desired and did not become healthy.
+	// Unhealthy means that the newest revision was made from the desired state and did not become healthy.
 	Unhealthy bool
-	// Unproven says that the newest revision was followed from its deployment on and has not been healthy so far.
+	// Unproven means that the newest revision was watched since its deployment and has not been healthy so far.
 	Unproven bool
-	// Progressing says that the newest revision may become healthy any time. Its tests wait for that: they would be those of
-	// what runs still, or of what does not run yet.
+	// Progressing means that the newest revision may still become healthy. Its tests wait, because they would test the
+	// previous workloads or none.
 	Progressing bool
-	// Drifted says that objects differ from the manifest of the newest revision.
+	// Drifted means that objects differ from the manifest of the newest revision.
 	Drifted bool
-	// WasOurs says that the object that asks has made a revision of the release before, and that no retry is requested: if another owner
-	// has the release by now, it is not taken back.
+	// WasOurs means that the object of the caller made an earlier revision of the release, and that no retry is requested.
+	// If another owner has the release now, it is not taken back.
 	WasOurs bool
-	// Restore says that objects of the newest revision were deleted and that somebody asks to create them. As with RetryRequested, the
-	// caller must drop it once something was tried, and a request does not count that the newest record answers already.
+	// Restore means that objects of the newest revision were deleted, and that their re-creation was requested. As with
+	// RetryRequested, the caller must reset it after an attempt, and a request to which the newest record responded
+	// already does not count.
 	Restore bool
-	// RetryRequested forgets the failures: somebody asks to try again. It is for one try: the caller must drop it, and
-	// what it remembers of failures, once something was tried. A caller may not come to that, because the try ends it or
-	// because it cannot save what it remembers; so a request does not count that the newest record answers already.
+	// RetryRequested ignores the failures, because a retry was requested. It is for one attempt: afterwards the caller
+	// must reset it and the failures that it remembers. The attempt may end the caller, or the caller may fail to save its
+	// memory; so a request to which the newest record responded already does not count.
 	RetryRequested bool
-	// Request is a digest of the last request, as hex digits, met or not; empty where the caller cannot tell requests
-	// apart. It must differ from those of earlier requests: one that does not is taken for met.
+	// Request is the digest of the last request, as hex digits, whether it was met or not. It is empty if the caller
+	// cannot distinguish requests. It must differ from earlier requests, because an equal one counts as met.
 	Request string
 	// Jitter, from 0 to 1 and constant for a release, makes waits longer by up to 20 %, so that not all releases are
 	// tried again at once.
@@ -137,8 +139,8 @@ func (p FailurePolicy) Allows(failures int) bool {
 	}
 }
 
-// Backoff returns how long to wait after so many failures before the next try: 10 seconds, 20 seconds and so on up to
-// 10 minutes, longer by up to 20 % as the jitter, from 0 to 1, says.
+// Backoff returns the wait after a number of failures: 10 seconds, 20 seconds and so on, up to 10 minutes. The jitter,
+// from 0 to 1, lengthens it by up to 20 %.
 func Backoff(failures int, jitter float64) time.Duration {
 	if failures <= 0 {
 		return 0
@@ -151,15 +153,15 @@ func Backoff(failures int, jitter float64) time.Duration {
 	return wait + time.Duration(float64(wait)*maxJitter*min(jitter, 1))
 }
 
-// Since returns the past without a request that the newest record answers already. The caller then did not get to remember
-// that try: what it remembers of failures is older than the request, and the record alone tells what came after. Without
-// this, a try that ends the process each time would be asked for anew each time.
+// Since returns the past without a request to which the newest record responded already. The caller then did not get to
+// remember that attempt: its count of failures is older than the request, and only the record has the later ones.
+// Without this, an attempt that ends the process each time would be requested again each time.
 func (p Past) Since(newest Record, desired Desired) Past {
 	if (p.RetryRequested || p.Restore) && newest.answers(p.Request, desired) {
 		p.RetryRequested, p.Restore, p.Failures, p.FailedAt = false, false, 0, time.Time{}
 	}
 	if release.Status(newest.Status).IsPending() && newest.MadeFrom(desired) && newest.ChangedAt.After(p.FailedAt) {
-		// The caller counted this very try before it began. The record says how many tries failed before it.
+		// The caller counted this attempt before it began. The record has the number of failed attempts before it.
 		p.Failures, p.FailedAt = 0, time.Time{}
 	}
 	return p

@@ -7,11 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Generation tells which object an action left behind, and how: objects that were seen before that are older.
+// Generation identifies the state of an object after an action. Cached states that are older are from before the
+// action.
 type Generation struct {
-	// UID of the object. One of the same name that is made anew has another.
+	// UID of the object. A re-created object has another one.
 	UID types.UID
-	// Number is its metadata.generation or, where its kind counts none, its resource version; IsVersion tells that it is the latter.
+	// Number is metadata.generation or, if the kind counts none, the resource version; IsVersion is true in the second
+	// case.
 	Number    int64
 	IsVersion bool
 }

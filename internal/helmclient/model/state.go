@@ -10,21 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// State is what a release is in, compared with what is desired. The set is closed.
+// State is the state of a release compared with the desired state. The set is closed.
 type State string
 
 const (
 	// StateAbsent means that Helm has no record of the release.
 	StateAbsent State = "Absent"
-	// StateInSync means that the newest revision is ours, deployed, and made from what is desired.
+	// StateInSync means that the newest revision was made by HelmOp from the desired state and is deployed.
 	StateInSync State = "InSync"
-	// StateOutOfSync means that the newest revision is ours and made from something else than is desired, or
-	// that it is no longer the deployed one.
+	// StateOutOfSync means that HelmOp made the newest revision from another state than the desired one, or that it is no
+	// longer the deployed one.
 	StateOutOfSync State = "OutOfSync"
-	// StateFailed means that the newest revision is ours, made from what is desired, and failed, or its tests did; or
-	// that it is a rollback from what is desired, and failed.
+	// StateFailed means that HelmOp made the newest revision from the desired state and it, or its tests, failed. It also
+	// means a failed rollback from the desired state.
 	StateFailed State = "Failed"
-	// StateRolledBack means that the newest revision is the return to an earlier one after a try at what is desired failed.
+	// StateRolledBack means that the newest revision is the rollback after a failed attempt at the desired state.
 	StateRolledBack State = "RolledBack"
 	// StateUntested means that the newest revision is as desired, but the tests that are to run did not.
 	StateUntested State = "Untested"
@@ -35,17 +35,17 @@ const (
 	StatePending State = "Pending"
 	// StateUninstalling means that an uninstall runs, or was cut off or failed.
 	StateUninstalling State = "Uninstalling"
-	// StateUninstalled means that the release is gone and its history was kept. Nobody owns such a release.
+	// StateUninstalled means that the release is uninstalled and its history was kept. Such a release has no owner.
 	StateUninstalled State = "Uninstalled"
-	// StateUnmanaged means that the release is ours and its newest revision was made by another hand.
+	// StateUnmanaged means that the release belongs to the owner, but HelmOp did not make its newest revision.
 	StateUnmanaged State = "Unmanaged"
-	// StateForeign means that the release belongs to another owner or another management cluster, or was made without this product.
+	// StateForeign means that the release belongs to another owner or management cluster, or was not installed by HelmOp.
 	StateForeign State = "Foreign"
-	// StateUnreachable means that the cluster did not answer, so that nobody knows, see [decide.Unreachable].
+	// StateUnreachable means that the cluster did not respond, so the state is unknown, see [decide.Unreachable].
 	StateUnreachable State = "Unreachable"
 )
 
-// Difference names something in which a release differs from what is desired.
+// Difference is one aspect in which a release differs from the desired state.
 type Difference string
 
 const (
@@ -59,10 +59,10 @@ const (
 	DifferencePostRender Difference = "post-rendering"
 )
 
-// Record is what the labels on one of Helm's release Secrets say.
+// Record holds the labels of one of Helm's release Secrets.
 type Record struct {
-	// ID is that of the Secret: after an uninstallation and an installation, a revision of the same number is another one. Empty where it
-	// is not known.
+	// ID is the UID of the Secret. It distinguishes revisions of the same number before and after a reinstallation. Empty
+	// if it is unknown.
 	ID types.UID
 	// Revision is Helm's number of the revision, from 1.
 	Revision int
@@ -71,50 +71,52 @@ type Record struct {
 	// Owner and UID are those of the [Desired] that the revision was made from; empty where
 	// Helm was used without this package.
 	Owner, UID string
-	// ManagementCluster is that of the manager which made the revision, see [LabelManagementCluster]; empty where it is not known.
+	// ManagementCluster is the management cluster of the manager that made the revision, see [LabelManagementCluster];
+	// empty if it is unknown.
 	ManagementCluster string
-	// ArtifactDigest, ValuesDigest, OptionsDigest and PostRenderDigest are shortened digests of what the revision was made
-	// from.
+	// ArtifactDigest, ValuesDigest, OptionsDigest and PostRenderDigest are the shortened digests of what the revision was
+	// made from.
 	ArtifactDigest, ValuesDigest, OptionsDigest, PostRenderDigest string
-	// LabelledRevision is the revision for which the labels were written. Where it differs from Revision, Helm
-	// copied the labels and another hand made the revision. Zero where there is none.
+	// LabelledRevision is the revision for which the labels were written. If it differs from Revision, Helm copied the
+	// labels, and HelmOp did not make the revision. Zero if the label is absent.
 	LabelledRevision int
 	// Failures is how many tries at the same attempt had failed before, see [LabelFailures].
 	Failures int
-	// RolledBackFrom is the shortened digest of the attempt that was rolled back from, empty where the revision is no
-	// rollback of ours.
+	// RolledBackFrom is the shortened digest of the attempt that was rolled back; empty if the revision is not a rollback
+	// by HelmOp.
 	RolledBackFrom string
 	// RollbackFailures is how many rollbacks in a row had failed before this one.
 	RollbackFailures int
 	// Tested is how the tests of the revision ended, see [LabelTested]; empty where they did not run.
 	Tested string
-	// Interrupted says that the revision is failed because the action was cut off.
+	// Interrupted means that the revision is failed because its action was interrupted.
 	Interrupted bool
 	// Interruptions is how many tries in a row at the same attempt had been cut off before this one.
 	Interruptions int
-	// Unproven is a revision below that had not become healthy when its place was taken, see [LabelUnproven]; zero where none is known.
+	// Unproven is an older revision that had not become healthy when it was replaced, see [LabelUnproven]; zero if none is
+	// known.
 	Unproven int
 	// Request is the shortened digest of the request to try that the revision answers, see [LabelRequest].
 	Request string
 	// Shard is that of the process that wrote the record last, see [LabelShard].
 	Shard string
-	// Uninstalling says that this package began to uninstall the release, see [LabelUninstalling].
+	// Uninstalling means that this package began to uninstall the release, see [LabelUninstalling].
 	Uninstalling bool
-	// KeptElsewhere says that the record is a pointer to a payload.
+	// KeptElsewhere means that the record is a pointer to a payload.
 	KeptElsewhere bool
-	// Deadline is when the action that is at work on the record ends at the latest, see [LabelDeadline]; zero where it does not say.
+	// Deadline is the latest end of the action that is at work on the record, see [LabelDeadline]; zero if it is unknown.
 	Deadline time.Time
-	// ChangedAt is when the record was last written, as far as its metadata tells.
+	// ChangedAt is when the record was last written, according to its metadata.
 	ChangedAt time.Time
 }
 
-// Observation is what Helm's storage in a cluster says about a release.
+// Observation is the content of Helm's storage in a cluster for one release.
 type Observation struct {
 	// Records are the revisions, newest first. Empty where there is no release.
 	Records []Record
 }
 
-// Newest returns the newest revision; ok is false where there is none.
+// Newest returns the newest revision; ok is false if there is none.
 func (o Observation) Newest() (newest Record, ok bool) {
 	if len(o.Records) == 0 {
 		return Record{}, false
@@ -122,8 +124,8 @@ func (o Observation) Newest() (newest Record, ok bool) {
 	return o.Records[0], true
 }
 
-// Owner returns the owner's label of the newest revision that has one, and "" where none has: Helm before 3.13
-// does not carry labels over when somebody upgrades by hand.
+// Owner returns the owner on the newest record that names one, and "" if none does: Helm before 3.13 does not copy
+// labels when a person upgrades the release.
 func (o Observation) Owner() string {
 	for _, record := range o.Records {
 		if record.Owner != "" {
@@ -138,7 +140,7 @@ func (r Record) Authentic() bool {
 	return r.Owner != "" && r.LabelledRevision == r.Revision
 }
 
-// Differences returns what differs between the record and what is desired.
+// Differences returns the differences between the record and the desired state.
 func (r Record) Differences(d Desired) []Difference {
 	var differ []Difference
 	if r.ArtifactDigest != DigestLabel(d.ArtifactDigest) {
@@ -156,33 +158,34 @@ func (r Record) Differences(d Desired) []Difference {
 	return differ
 }
 
-// MadeFrom reports whether the record is ours and was made from what is desired.
+// MadeFrom reports whether HelmOp made the record from the desired state.
 func (r Record) MadeFrom(d Desired) bool {
 	return r.Authentic() && len(r.Differences(d)) == 0
 }
 
-// IsRolledBackFrom reports whether the record is a rollback of ours from what is desired.
+// IsRolledBackFrom reports whether the record is a rollback by HelmOp from the desired state.
 func (r Record) IsRolledBackFrom(d Desired) bool {
 	return r.Authentic() && r.RolledBackFrom != "" && r.RolledBackFrom == AttemptLabel(d)
 }
 
-// TriedFor reports whether the record is ours and a try at what is desired, or the return from one.
+// TriedFor reports whether the record is an attempt by HelmOp at the desired state, or a rollback from one.
 func (r Record) TriedFor(d Desired) bool {
 	return r.IsRolledBackFrom(d) || r.MadeFrom(d) && r.RolledBackFrom == ""
 }
 
-// IsTryOf reports whether the record was made for the owner of what is desired as a try at it, or as the return from one.
+// IsTryOf reports whether the record was made for the owner as an attempt at the desired state, or as a rollback from
+// one.
 func (r Record) IsTryOf(d Desired) bool {
 	return r.Owner == OwnerLabel(d.Owner) && r.TriedFor(d)
 }
 
-// answers reports whether the record is a try at what is desired that was made upon the request.
+// answers reports whether the record is an attempt at the desired state that was made because of the request.
 func (r Record) answers(request string, d Desired) bool {
 	return request != "" && r.Request == DigestLabel(request) && r.IsTryOf(d)
 }
 
-// Attempt returns the shortened digest of the attempt that the record is one of, as [Record].RolledBackFrom has it; empty
-// where the revision is not ours.
+// Attempt returns the shortened digest of the record's attempt, as in [Record].RolledBackFrom; empty if HelmOp did not
+// make the revision.
 func (r Record) Attempt() string {
 	if !r.Authentic() {
 		return ""
@@ -197,7 +200,7 @@ func (r Record) IsDeployedFor(d Desired) bool {
 	return release.Status(r.Status) == release.StatusDeployed && r.Authentic() && r.UID == d.UID
 }
 
-// WasCutOff reports whether the action that made the revision did not come to an end.
+// WasCutOff reports whether the action that made the revision did not end.
 func (r Record) WasCutOff() bool {
 	status := release.Status(r.Status)
 	return status.IsPending() || status == release.StatusFailed && r.Interrupted
@@ -206,17 +209,17 @@ func (r Record) WasCutOff() bool {
 // TestsFailed reports whether the tests of this very revision ran and failed.
 func (r Record) TestsFailed() bool { return r.Authentic() && r.Tested == TestedFailed }
 
-// WasApplied reports whether the revision was once applied as a whole, whoever made it.
+// WasApplied reports whether the revision was once applied completely, whatever made it.
 func (r Record) WasApplied() bool {
 	status := release.Status(r.Status)
 	return status == release.StatusDeployed || status == release.StatusSuperseded
 }
 
-// Worked reports whether the revision was once applied as a whole, whoever made it, and did not fail its tests.
+// Worked reports whether the revision was once applied completely, whatever made it, and did not fail its tests.
 func (r Record) Worked() bool { return r.WasApplied() && !r.TestsFailed() }
 
-// State compares what was observed with what is desired. What only a policy or the caller can tell apart is not told
-// apart: a release that is untested or drifted is in sync.
+// State compares the observed with the desired state. It cannot detect what only a policy or the caller knows: an
+// untested or drifted release is in sync.
 func (o Observation) State(d Desired) State {
 	newest, ok := o.Newest()
 	status := release.Status(newest.Status)
@@ -249,13 +252,13 @@ func (o Observation) State(d Desired) State {
 	}
 }
 
-// FailuresAt returns how many tries at what is desired had failed by the time the record was last written.
+// FailuresAt returns the number of failed attempts at the desired state when the record was last written.
 func (r Record) FailuresAt(d Desired) int {
 	switch {
 	case r.IsRolledBackFrom(d):
 		return max(r.Failures, 1)
 	case !r.MadeFrom(d) || r.RolledBackFrom != "":
-		// Other tries; or a rollback to what is desired now, from something else.
+		// The record is an attempt at another state, or a rollback from another state to the desired one.
 		return 0
 	case release.Status(r.Status) == release.StatusFailed && !r.Interrupted:
 		return r.Failures + 1
@@ -271,10 +274,10 @@ func (r Record) IsFor(desired Desired) bool {
 	return r.Authentic() && desired.UID != "" && r.UID == desired.UID
 }
 
-// HasDeadline reports whether the record says when the action that is at work on it ends at the latest. Helm, by hand, carries
-// labels over.
+// HasDeadline reports whether the record has the latest end of the action that is at work on it. A record that the helm
+// command made may have a copied label, which does not count.
 func (r Record) HasDeadline() bool { return r.Authentic() && !r.Deadline.IsZero() }
 
-// IsPointerUninstalledByHand reports whether the helm command was used to uninstall a release whose record is a pointer: it deletes
-// nothing then.
+// IsPointerUninstalledByHand reports whether the helm command uninstalled a release whose record is a pointer. It
+// deletes nothing in that case.
 func (r Record) IsPointerUninstalledByHand() bool { return r.KeptElsewhere && !r.Uninstalling }

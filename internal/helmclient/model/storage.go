@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// MaxRecordSize bounds a revision that is kept in one Secret, as it is stored: JSON, compressed, in base64. The
-	// data of a Secret may have 1 MiB; the rest is for what an action adds, such as when its hooks ran and what failed.
+	// MaxRecordSize is the maximum stored size of a revision in one Secret: JSON, compressed, in base64. The data of a
+	// Secret may have 1 MiB; the rest is for what an action adds, such as times of hooks and failures.
 	MaxRecordSize = 1<<20 - 8<<10
 )
 
-// Storage tells where the payloads of records are kept that are not within Helm's own Secrets. The zero value keeps them in
-// further Secrets of the workload cluster, and only those that do not fit. Where a record is, it says itself: what is here
-// decides about new ones only, and Store is what others are read from.
+// Storage is where payloads of records are stored that are not in Helm's own Secrets. The zero value stores only
+// payloads that do not fit, in further Secrets of the workload cluster. Each record holds the place of its payload:
+// Storage applies to new records, and Store is used to read the payloads outside of the cluster.
 type Storage struct {
-	// Store keeps payloads outside of the workload cluster; nil where there is none.
+	// Store stores payloads outside of the workload cluster; nil if there is no such store.
 	Store payload.Store
 	// Outside has the payloads of all new records kept in Store.
 	Outside bool
@@ -30,8 +30,8 @@ type Storage struct {
 }
 
 const (
-	// MaxClusterPayload bounds a payload that is kept in Secrets, in bytes, as it is packed. Etcd holds some gigabytes, and a history has ten
-	// records.
+	// MaxClusterPayload is the maximum size of a payload in Secrets, in packed bytes. Etcd holds some gigabytes, and a
+	// history has ten records.
 	MaxClusterPayload = 16 << 20
 	// MaxStoredPayload bounds one that is kept in a store.
 	MaxStoredPayload = 48 << 20
@@ -49,10 +49,10 @@ func (s Storage) MaxPayload() int {
 	}
 }
 
-// Splits tells whether a record of that packed size is kept as a pointer and a payload.
+// Splits reports whether a record of that packed size is stored as a pointer and a payload.
 func (s Storage) Splits(packed int) bool {
 	return s.Outside || s.SplitAll || !fitsSecret(packed)
 }
 
-// fitsSecret tells whether a record fits into a Secret; packed is its size before base64.
+// fitsSecret reports whether a record fits into a Secret; packed is its size before base64.
 func fitsSecret(packed int) bool { return base64.StdEncoding.EncodedLen(packed) <= MaxRecordSize }

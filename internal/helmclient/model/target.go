@@ -11,13 +11,14 @@ import (
 type Target struct {
 	// Key identifies the cluster in caches: the same key must always mean the same cluster.
 	Key string
-	// Config says how to reach the cluster. It is copied; its timeout and rate limits are replaced. See [connections.CheckConfig]
-	// for what it must not hold.
+	// Config is how to reach the cluster. It is copied; its timeout and rate limits are replaced.
+	// [connections.CheckConfig] rejects configurations that run programs or read files.
 	Config *rest.Config
-	// Impersonate is the user name that everything is done as, "system:serviceaccount:<namespace>:<name>" for a service
-	// account of the cluster. Empty means that of Config. What the cluster serves is asked for as that of Config.
+	// Impersonate is the user name for all requests of the action, "system:serviceaccount:<namespace>:<name>" for a
+	// service account of the cluster. If it is empty, the user of Config is used. Discovery always uses the user of
+	// Config.
 	Impersonate string
-	// Storage is where the payloads of the release's records are kept. It is no part of what the cluster is identified by.
+	// Storage is where the payloads of the release's records are stored. It does not identify the cluster.
 	Storage Storage
 }
 
@@ -25,27 +26,27 @@ type Target struct {
 type Desired struct {
 	// Name and Namespace identify the release within the cluster.
 	Name, Namespace string
-	// Owner is the key "<namespace>.<name>" of whoever owns the release. No other owner may change it.
+	// Owner is the owner of the release as "<namespace>.<name>". No other owner may change the release.
 	Owner string
 	// UID identifies the object that asks. A pending record with the same UID and Shard was left behind by a
 	// predecessor of this process.
 	UID string
-	// Shard is that of the process that asks, a label value; empty where the work is not divided. A pending record that a process of
-	// another shard left behind has a holder that may be at work.
-	Shard string `json:"-"` // No part of what a try is identified by.
-	// ManagementCluster identifies the management cluster of the process that asks; empty where it is not known, and a release of any
-	// management cluster then counts as the owner's.
+	// Shard is the shard of the manager, a label value; empty without sharding. A pending record of another shard may have
+	// a manager that is still working on it.
+	Shard string `json:"-"` // Not part of the identity of an attempt.
+	// ManagementCluster identifies the management cluster of the manager. If it is empty, the management cluster is
+	// unknown, and releases of any management cluster count as the owner's.
 	ManagementCluster string `json:"-"`
-	// FormerManagementCluster identifies the management cluster that the object that asks was moved or restored from. The owner's
-	// releases of that one count as the owner's, too. Empty where the object was not moved.
+	// FormerManagementCluster identifies the management cluster that the caller's object was moved or restored from. The
+	// owner's releases of that one count as the owner's, too. Empty if the object was not moved.
 	FormerManagementCluster string `json:"-"`
-	// ArtifactDigest, ValuesDigest and OptionsDigest identify all that shapes the release.
+	// ArtifactDigest, ValuesDigest and OptionsDigest identify everything that shapes the release.
 	ArtifactDigest, ValuesDigest, OptionsDigest string
 	// PostRenderDigest identifies what changes the rendered objects, empty where nothing does.
 	PostRenderDigest string
-	// Return says that what is desired is what the release had before: it is returned to by Helm's own history, as far as that has
-	// a revision made from it, and by an upgrade otherwise. A return by the history needs neither chart nor values. It is not
-	// the remediation of a failed upgrade and has none itself: where it fails, or does not become healthy, it is tried again or
-	// left as it is, but what was given up does not come back. It shapes nothing.
+	// Return means that the desired state is an earlier state of the release. HelmOp rolls back if the history has a
+	// revision made from it, which needs neither chart nor values, and upgrades otherwise. A return is not the remediation
+	// of a failed upgrade and has no remediation itself: if it fails or does not become healthy, it is tried again or
+	// stays, but the state that was given up does not come back. It does not shape the release.
 	Return bool
 }

@@ -118,12 +118,12 @@ func (s *Store) readChunks(record *splitRecord) ([]byte, error) {
 func (s *Store) readChunk(record *splitRecord, i int) ([]byte, error) {
 	answer, err := s.readAnswer(record.chunkKey(i))
 	damaged := func(how string) error {
-		return helmerr.New(helmerr.ErrRecordDamaged, "the Secret %q with part %d of %d of the record of revision %d is %s: take it "+
-			"from a backup of the cluster", record.chunkKey(i), i+1, record.Chunks, record.Revision, how)
+		return helmerr.New(helmerr.ErrRecordDamaged, "the Secret %q with part %d of %d of the record of revision %d %s: "+
+			"restore it from a backup of the cluster", record.chunkKey(i), i+1, record.Chunks, record.Revision, how)
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, damaged("gone")
+		return nil, damaged("does not exist")
 	case err != nil:
 		return nil, fmt.Errorf("reading part %d of %d of the record of revision %d: %w",
 			i+1, record.Chunks, record.Revision, err)
@@ -135,7 +135,7 @@ func (s *Store) readChunk(record *splitRecord, i int) ([]byte, error) {
 	}
 	part := secret.Data[chunkKey]
 	if len(part) != min(chunkSize, record.Size-i*chunkSize) {
-		return nil, damaged("not what was written")
+		return nil, damaged("was changed")
 	}
 	return part, nil
 }
@@ -151,7 +151,7 @@ func (s *Store) readAnswer(key string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(body, maxChunkAnswer+1))
 }
 
-// deleteChunks deletes the Secrets of a payload. A Secret that is gone is no error.
+// deleteChunks deletes the Secrets of a payload. It ignores Secrets that do not exist.
 func (s *Store) deleteChunks(record *splitRecord) error {
 	var group errgroup.Group
 	group.SetLimit(chunksAtOnce)
@@ -202,7 +202,7 @@ func (s *Store) Sweep(name string, now time.Time) (left int, err error) {
 		case partNamed:
 			continue
 		case partYoung:
-			kept = fmt.Errorf("another manager may be about to need the parts that are younger than %s", ChunkGrace)
+			kept = fmt.Errorf("parts younger than %s are kept, because another manager may be writing their record", ChunkGrace)
 		case partUnused:
 			kept = s.deleteChunk(part.Name)
 		}
@@ -214,7 +214,7 @@ func (s *Store) Sweep(name string, now time.Time) (left int, err error) {
 	return left, err
 }
 
-// partUse tells whether a part is needed.
+// partUse is whether a part is needed.
 type partUse int
 
 const (
@@ -226,9 +226,9 @@ const (
 	partUnused
 )
 
-// useOf returns whether a part is needed; isOwn says that its payload is one that this action put, or whose record it
-// replaced or deleted. A record without the label may name a payload of its own revision: Helm before 3.13 drops the
-// label of a record that it writes.
+// useOf returns whether a part is needed. isOwn means that this action put the payload, or replaced or deleted its
+// record. A record without the label may name a payload of its own revision: Helm before 3.13 drops the label of a
+// record that it writes.
 func useOf(
 	part *metav1.PartialObjectMetadata, records []metav1.PartialObjectMetadata, isOwn bool, now time.Time,
 ) partUse {

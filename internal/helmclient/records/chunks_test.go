@@ -22,7 +22,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// lyingRecords is the store of records of a cluster that answers each request for a Secret with the same one, whose part is given.
+// lyingRecords is the store of records of a cluster that answers each request for a Secret with the same one, whose
+// part is given.
 func lyingRecords(t *testing.T, part []byte) *Store {
 	t.Helper()
 	answer := []byte(`{"kind":"Secret","apiVersion":"v1","data":{"payload":"` + base64.StdEncoding.EncodeToString(part) + `"}}`)
@@ -46,7 +47,8 @@ func chunksOf(size int) *splitRecord {
 
 // TestLyingPartsTakeLittleMemory holds that a cluster cannot have more held of a payload than the pointer says.
 func TestLyingPartsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
-	// Seventeen answers, each in a buffer that grows by a quarter at a time: all of them together are five times as large as the last one.
+	// Seventeen answers, each in a buffer that grows by a quarter at a time: all of them together are five times as large
+	// as the last one.
 	const limit = 17 * 6 * maxChunkAnswer
 	records := lyingRecords(t, make([]byte, 16<<20))
 	var before, after runtime.MemStats
@@ -67,7 +69,8 @@ func TestReadChunk(t *testing.T) {
 			t.Errorf("%d bytes: %d, %v", length, len(data), err)
 		}
 	}
-	// The longest that the cluster may answer with: what a Secret may have beside its data is at most 256 KiB of annotations and as much again.
+	// The longest that the cluster may answer with: what a Secret may have beside its data is at most 256 KiB of
+	// annotations and as much again.
 	answer, err := json.Marshal(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": strings.Repeat("x", 512<<10)}},
 		Data:       map[string][]byte{chunkKey: make([]byte, chunkSize)},

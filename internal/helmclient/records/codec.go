@@ -28,28 +28,28 @@ import (
 )
 
 const (
-	// maxRecordBytes bounds what a record may unpack to. What fits into a Secret is some tens of megabytes at most, unless
-	// somebody made it to fill memory.
+	// maxRecordBytes bounds the unpacked size of a record. A regular record in a Secret has at most some tens of
+	// megabytes; a malicious one could fill the memory.
 	maxRecordBytes = 64 << 20
-	// MaxValues bounds the JSON values in it: each may take hundreds of bytes, so that 64 MiB of "{}," would take gigabytes.
-	// Manifests, templates and files are one value each. What is left are the values of the chart and of the release: the largest
-	// charts have some thousands, and a whole MiB of nothing but short values has less than this.
+	// MaxValues bounds the JSON values in a record. Each may take hundreds of bytes, so 64 MiB of "{}," would take
+	// gigabytes. Manifests, templates and files are one value each. The rest are the values of chart and release: the
+	// largest charts have some thousands, and a whole MiB of short values has fewer than this.
 	MaxValues = 250_000
-	// freeText is how much of a record is unpacked before there is room for it. Nearly all records have less.
+	// freeText is the unpacked size up to which no memory is reserved. Nearly all records are smaller.
 	freeText = 1 << 20
 	// maxPieceBytes bounds the memory for packed charts, their unpacked files included.
 	maxPieceBytes = 64 << 20
 )
 
-// errUnreadableRecord says that a record is there and tells nothing: nobody knows what it installed.
-var errUnreadableRecord = helmerr.New(helmerr.ErrRecordDamaged, "it cannot be decoded: take its Secret from a backup of the cluster, or see "+
-	"docs/storage.md for the ways out")
+// errUnreadableRecord means that a record exists but cannot be decoded, so its objects are unknown.
+var errUnreadableRecord = helmerr.New(helmerr.ErrRecordDamaged, "it cannot be decoded: restore its Secret from a backup of the cluster, or see "+
+	"docs/storage.md for other remedies")
 
-// Codec writes and reads Helm's records: base64 of gzip of JSON. The files of the chart are most
-// of it and are the same in each record of that chart, in every cluster. They are therefore packed once, as a gzip
-// member of their own at the beginning, and the rest is packed as a second member; all readers of gzip read members as
-// one stream, and JSON objects have no order. Files count as the same if a digest of all of them is. A record that begins
-// with a member that was packed here is read by unpacking only the rest. It is safe for concurrent use.
+// Codec encodes and decodes Helm's records: base64 of gzip of JSON. The files of the chart are most of a record and are
+// the same in each record of that chart, in every cluster. The codec therefore packs them once, as a gzip member at the
+// beginning, and the rest as a second member. All readers of gzip read members as one stream, and JSON objects have no
+// order. Files are equal if the digest of all of them is. If a record begins with a known member, only the rest is
+// unpacked. It is safe for concurrent use.
 type Codec struct {
 	// limit is maxRecordBytes, or less in tests.
 	limit   int
@@ -63,9 +63,9 @@ type chartKey [sha256.Size]byte
 // chartPiece is the packed beginning of all records of a chart. It is read only.
 type chartPiece struct {
 	Packed []byte
-	// chart holds what is packed: templates, files and schema. They are shared with whoever gave the chart.
+	// chart holds what is packed: templates, files and schema. They are shared with the caller.
 	chart chart.Chart
-	// size is what it takes in memory, unpacked the length of its JSON, values the number of values in that.
+	// size is the size in memory, unpacked the length of the JSON, values the number of JSON values.
 	size, unpacked, values int
 }
 
@@ -90,7 +90,7 @@ func (c *Codec) Encode(rls *release.Release) ([]byte, error) {
 	return encodeBase64(packed), nil
 }
 
-// pack returns a record as it is before base64. One that could not be unpacked again is ErrTooLarge.
+// pack returns a record before base64. The error is ErrTooLarge if the record could not be unpacked again.
 func (c *Codec) pack(rls *release.Release) ([]byte, error) {
 	if rls.Chart == nil {
 		text, err := json.Marshal(rls)
@@ -121,13 +121,13 @@ func (c *Codec) pack(rls *release.Release) ([]byte, error) {
 		rest[len(rest)-1] = '}'
 	}
 	if piece.unpacked+len(rest) > c.limit {
-		return nil, helmerr.New(helmerr.ErrTooLarge, "chart, values and manifest have %d MiB as JSON, and %d MiB is the limit: "+
-			"leave files out of the chart that no template reads (tests, icons, documentation), or split the chart",
+		return nil, helmerr.New(helmerr.ErrTooLarge, "chart, values and manifest are %d MiB as JSON, and the limit is %d MiB: "+
+			"remove files from the chart that no template reads (tests, icons, documentation), or split the chart",
 			(piece.unpacked+len(rest))>>20, c.limit>>20)
 	}
 	if piece.values+jsonvalues.Count(rest) > MaxValues {
-		return nil, helmerr.New(helmerr.ErrTooLarge, "chart and release have more than %d JSON values in their values and metadata, which is the limit: "+
-			"put long lists into a file of the chart, or split the chart", MaxValues)
+		return nil, helmerr.New(helmerr.ErrTooLarge, "values and metadata of chart and release have more than %d JSON values, which is the limit: "+
+			"move long lists to a file of the chart, or split the chart", MaxValues)
 	}
 	return packText(piece.Packed, rest)
 }
@@ -135,12 +135,12 @@ func (c *Codec) pack(rls *release.Release) ([]byte, error) {
 // packers are gzip writers for reuse: each takes most of a megabyte.
 var packers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
 
-// encodeBase64 returns what Helm's Secrets hold of what is packed.
+// encodeBase64 returns the content of Helm's Secrets for a packed record.
 func encodeBase64(packed []byte) []byte {
 	return base64.StdEncoding.AppendEncode(nil, packed)
 }
 
-// packText returns what is packed with text, which is packed behind it.
+// packText appends text, packed, to packed.
 func packText(packed, text []byte) ([]byte, error) {
 	buffer := bytes.NewBuffer(slices.Grow(slices.Clone(packed), len(text)/2))
 	packer := packers.Get().(*gzip.Writer)
@@ -197,7 +197,7 @@ func keyOf(chrt *chart.Chart) chartKey {
 	return chartKey(digest.Sum(nil))
 }
 
-// WriteBytes tells empty from missing: they differ in JSON.
+// WriteBytes distinguishes empty from missing bytes, which differ in JSON.
 func WriteBytes(digest hash.Hash, data []byte) {
 	if data == nil {
 		writeLength(digest, -2)
@@ -266,7 +266,7 @@ type holdText func(size int) error
 // errNoRoom wraps the error of a holdText.
 type errNoRoom struct{ error }
 
-// decode reads a record as Helm's Secrets hold it, whoever wrote it.
+// decode decodes the content of Helm's Secrets, whatever wrote it.
 func (c *Codec) decode(data []byte, hold holdText) (*release.Release, error) {
 	packed, err := base64.StdEncoding.AppendDecode(nil, data)
 	if err != nil {
@@ -296,7 +296,7 @@ func (c *Codec) unpackRecord(packed []byte, hold holdText) (*release.Release, er
 	return rls, nil
 }
 
-// unpack returns the JSON of a record, and what is left out of it because it is known.
+// unpack returns the JSON of a record, and the known chart piece that the JSON omits.
 func (c *Codec) unpack(packed []byte, hold holdText) (*chartPiece, []byte, error) {
 	if !bytes.HasPrefix(packed, []byte{0x1f, 0x8b, 0x08}) {
 		// Helm 2 did not pack.
@@ -318,8 +318,8 @@ func (c *Codec) unpack(packed []byte, hold holdText) (*chartPiece, []byte, error
 	return nil, text, err
 }
 
-// readLimited reads up to a limit, in bytes, behind what it begins with. What is packed does not tell how much it unpacks to: memory is
-// asked for as it comes.
+// readLimited reads up to a limit, in bytes, and appends to begin. The packed size does not predict the unpacked size,
+// so memory is reserved while reading.
 func readLimited(reader io.Reader, limit int, begin []byte, hold holdText) ([]byte, error) {
 	buffer := bytes.NewBuffer(begin)
 	for read, step := 0, freeText; ; step = read {
@@ -330,7 +330,7 @@ func readLimited(reader io.Reader, limit int, begin []byte, hold holdText) ([]by
 		case err != nil:
 			return nil, err
 		case read > limit:
-			return nil, fmt.Errorf("it unpacks to more than %d MiB", limit>>20)
+			return nil, fmt.Errorf("it is larger than %d MiB when unpacked", limit>>20)
 		case int(n) < step:
 			return buffer.Bytes(), nil
 		case hold == nil:

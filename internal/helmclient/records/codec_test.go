@@ -49,7 +49,8 @@ func wantSameJSON(t *testing.T, what string, got, want any) {
 	}
 }
 
-// TestCodecKnowsAllFields fails when another version of the Helm SDK stores more: chartRest, keyOf and packChart must know it.
+// TestCodecKnowsAllFields fails when another version of the Helm SDK stores more: chartRest, keyOf and packChart must
+// know it.
 func TestCodecKnowsAllFields(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{"templates": true, "files": true, "schema": true}
@@ -272,7 +273,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// TestDecodeWaitsForRoom holds that a record asks for memory as it unpacks, and that one for which there is none is not called damaged.
+// TestDecodeWaitsForRoom holds that a record asks for memory as it unpacks, and that one for which there is none is not
+// called damaged.
 func TestDecodeWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	codec := NewCodec()

@@ -17,8 +17,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 )
 
-// TestHostileRecordTakesLittleMemory holds that the values in a record are bounded, and not only its bytes: workload clusters are not
-// trusted.
+// TestHostileRecordTakesLittleMemory holds that the values in a record are bounded, and not only its bytes: workload
+// clusters are not trusted.
 func TestHostileRecordTakesLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
 	// The texts themselves, packed and unpacked, take some; without the bound it is ten times as much.
 	const limit = 96 << 20

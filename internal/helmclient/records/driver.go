@@ -21,18 +21,18 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// CarefulDriver is a storage driver that can tell whether a record is still the one that was read.
+// CarefulDriver is a storage driver that detects whether a record changed since it was read.
 type CarefulDriver interface {
 	driver.Driver
 	// Replace saves a record in place of the one that was first read under the key. The error is driver.ErrReleaseExists
 	// where that one was changed since, by whomever.
 	Replace(key string, rls *release.Release) error
-	// Refresh forgets what was read, so that it is read anew.
+	// Refresh drops what was read, so that it is read again.
 	Refresh()
 }
 
-// RecordingDriver decorates one of Helm's storage drivers: it sees what was really saved, whatever Helm returns, and
-// keeps the labels right. It is safe for concurrent use.
+// RecordingDriver decorates one of Helm's storage drivers: it notes what was really saved, whatever Helm returns, and
+// keeps the labels correct. It is safe for concurrent use.
 type RecordingDriver struct {
 	driver.Driver
 	// Labels are for records that are created.
@@ -41,9 +41,9 @@ type RecordingDriver struct {
 	Shard string
 	// Deadline is when the action ends at the latest, see [model.LabelDeadline].
 	Deadline time.Time
-	// Admit is called before a record is created. If it returns an error, the record is not. Nil if there is nothing to check.
+	// Admit is called before a record is created; an error prevents that. Nil if there is no check.
 	Admit func(*release.Release) error
-	// Created is called after a record was created. If it returns an error, the record is deleted. Nil if there is nothing to check.
+	// Created is called after a record was created; an error deletes the record. Nil if there is no check.
 	Created func() error
 	// Rendered is the chart of the record that is created, nil if Helm was given that chart.
 	Rendered *RenderedRevision
@@ -53,15 +53,15 @@ type RecordingDriver struct {
 	saved   map[int]*release.Release
 	// ended holds the status of the revisions that were read as failed or uninstalled.
 	ended map[int]release.Status
-	// hidden is the revision that nobody is to see until the next one takes its place, zero where there is none.
+	// hidden is the revision that is hidden from all readers until the next one replaces it, zero if there is none.
 	hidden    int
 	hiddenKey string
 	// Kept is the key of a record that stays, empty where none must.
 	Kept string
-	// held says that updates are not saved.
+	// held means that updates are not saved.
 	held bool
-	// marked says that the release was marked as uninstalling before Helm began, and begun that Helm has begun: it saves the record with
-	// each hook, and before it deletes anything.
+	// marked means that the release was marked as uninstalling before Helm began. Begun means that Helm has begun: it
+	// saves the record with each hook, and before it deletes anything.
 	marked, Begun bool
 	// queried holds the answers to queries until the next write: an upgrade asks for the history twice, and
 	// each answer may be megabytes.
@@ -90,7 +90,7 @@ func (d *RecordingDriver) Create(key string, rls *release.Release) error {
 	d.setDeadline(rls)
 	if d.Rendered != nil {
 		if d.Rendered.Revision != 0 && d.Rendered.Revision != rls.Version {
-			return helmerr.New(helmerr.ErrStale, "revision %d was rendered, and revision %d is next", d.Rendered.Revision, rls.Version)
+			return helmerr.New(helmerr.ErrStale, "revision %d was rendered, but revision %d is the next one", d.Rendered.Revision, rls.Version)
 		}
 		// Helm was given the rendered chart. It goes on with this record, so it writes no other chart from now on.
 		rls.Chart = d.Rendered.Chart
@@ -131,7 +131,7 @@ func (d *RecordingDriver) Replace(key string, rls *release.Release) error {
 	return nil
 }
 
-// Hide lets nobody see a record until Create replaces it.
+// Hide hides a record from all readers until Create replaces it.
 func (d *RecordingDriver) Hide(key string, revision int) {
 	d.forgetQueries()
 	d.mu.Lock()
@@ -152,7 +152,7 @@ func (d *RecordingDriver) Hold() {
 	d.held = true
 }
 
-// Refresh has everything read anew.
+// Refresh makes the driver read everything again.
 func (d *RecordingDriver) Refresh() {
 	if careful, ok := d.Driver.(CarefulDriver); ok {
 		careful.Refresh()
@@ -160,8 +160,8 @@ func (d *RecordingDriver) Refresh() {
 	d.forgetQueries()
 }
 
-// Update implements driver.Driver. A revision that failed or was uninstalled stays so: Helm calls it superseded where a later
-// one comes after it, and nothing would tell it from one that worked and can be returned to.
+// Update implements driver.Driver. A failed or uninstalled revision keeps its status: Helm marks it as superseded when
+// a later one follows, and then it would look like one that worked and can be rolled back to.
 func (d *RecordingDriver) Update(key string, rls *release.Release) error {
 	if d.staysAsItIs(rls) {
 		return nil
@@ -178,8 +178,8 @@ func (d *RecordingDriver) Update(key string, rls *release.Release) error {
 	return nil
 }
 
-// sign notes on a record of ours which shard wrote it last: who marks a release as uninstalling is at work on it, whoever made it. And it
-// notes that it is this package which uninstalls.
+// sign notes on a record of HelmOp the shard that wrote it last: the shard that marks a release as uninstalling is
+// working on it. It also notes that this package does the uninstallation.
 func (d *RecordingDriver) sign(rls *release.Release) {
 	if rls.Labels[model.LabelOwner] == "" {
 		return
@@ -203,7 +203,7 @@ func (d *RecordingDriver) setDeadline(rls *release.Release) {
 	}
 }
 
-// IsUninstalling reports whether a record says that this engine uninstalls the release.
+// IsUninstalling reports whether this engine uninstalls the release, according to its record.
 func IsUninstalling(rls *release.Release) bool {
 	return rls.Info != nil && rls.Info.Status == release.StatusUninstalling
 }
@@ -224,8 +224,8 @@ func (d *RecordingDriver) isMarked(rls *release.Release) bool {
 	return again
 }
 
-// Delete implements driver.Driver. A record that is gone already counts as deleted: Helm would leave the ones after
-// it behind. So does one that stays.
+// Delete implements driver.Driver. It succeeds if the record does not exist, because Helm would otherwise leave the
+// following records behind. It also succeeds if the record must stay.
 func (d *RecordingDriver) Delete(key string) (rls *release.Release, err error) {
 	if key == d.Kept {
 		return nil, nil
@@ -260,8 +260,8 @@ func (d *RecordingDriver) Get(key string) (rls *release.Release, err error) {
 	return rls, err
 }
 
-// Query implements driver.Driver. Helm's driver leaves its own labels on what it returns; an upgrade would carry
-// them over to the next revision, where they would hide its true times.
+// Query implements driver.Driver. Helm's driver returns its own labels, too; an upgrade would copy them to the next
+// revision and hide its true times.
 func (d *RecordingDriver) Query(labels map[string]string) ([]*release.Release, error) {
 	key := kblabels.Set(labels).String()
 	d.mu.Lock()
@@ -286,8 +286,8 @@ func (d *RecordingDriver) Query(labels map[string]string) ([]*release.Release, e
 	return list, nil
 }
 
-// withoutHidden takes the record that is hidden from what was read. The newest of the others may have been read in part only,
-// see [Store], and is what Helm goes by now.
+// withoutHidden removes the hidden record. Helm relies on the newest of the others, which may have been read in part
+// only, see [Store].
 func (d *RecordingDriver) withoutHidden(list []*release.Release) ([]*release.Release, error) {
 	d.mu.Lock()
 	hidden := d.hidden
@@ -323,8 +323,8 @@ func (d *RecordingDriver) noteRead(rls *release.Release) {
 	}
 }
 
-// staysAsItIs reports whether an update is not to be saved, and corrects the status of a revision that is about to be called
-// superseded and keeps the one it has.
+// staysAsItIs reports whether an update must not be saved. It restores the status of a revision that Helm marks as
+// superseded but that keeps its status.
 func (d *RecordingDriver) staysAsItIs(rls *release.Release) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -369,7 +369,7 @@ func (d *RecordingDriver) StorageChanged() bool {
 	return d.changed
 }
 
-// Restart forgets what was seen so far.
+// Restart drops what was noted so far.
 func (d *RecordingDriver) Restart() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -399,9 +399,9 @@ func withoutSystemLabels(labels map[string]string) map[string]string {
 	return kept
 }
 
-// RenderedRevision is what an action rendered, and for which revision.
+// RenderedRevision is what an action rendered, and the number of its revision.
 type RenderedRevision struct {
-	// Chart is what the record holds.
+	// Chart is the chart for the record.
 	Chart *chart.Chart
 	// Revision is the number that templates saw, zero if the record may have any.
 	Revision int

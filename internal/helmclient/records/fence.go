@@ -19,8 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// recordState is the Secret of a record as this action first read it, or last wrote it. The zero value is the
-// state of a record that the action neither read nor wrote.
+// recordState is the Secret of a record as this action first read it, or last wrote it. The zero value means that the
+// action neither read nor wrote the record.
 type recordState struct {
 	// version is the resource version; empty if any will do.
 	version string
@@ -53,9 +53,9 @@ func (s *Store) noteState(key string, state recordState) {
 // SeenUID returns the UID of a record that this action read; empty if the action did not read it, or wrote it.
 func (s *Store) SeenUID(key string) types.UID { return s.state(key).id }
 
-// save writes the Secret of a record if the Secret in the cluster is in the state that this action knows: another
-// manager may have taken over the release or begun to uninstall it, and the payload that this action points to may be
-// deleted. A change of metadata alone is no conflict, and neither is a write of this action whose answer was lost.
+// save writes the Secret of a record if the Secret in the cluster has the state that this action knows. Otherwise
+// another manager may have taken over the release or begun to uninstall it, and the payload may be deleted. Changed
+// metadata is not a conflict, and neither is a write of this action without a response.
 func (s *Store) save(secret *corev1.Secret) error {
 	state := s.state(secret.Name)
 	state.texts = append(slices.Clone(state.texts), textOf(secret))
@@ -92,8 +92,8 @@ func (s *Store) save(secret *corev1.Secret) error {
 func (s *Store) overtake(secret *corev1.Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.overtaken = helmerr.New(helmerr.ErrStale, "the record of revision %s was written by another manager, or by Helm, while this "+
-		"action was at work on it: the outcome of this action is not recorded, and the release is looked at again",
+	s.overtaken = helmerr.New(helmerr.ErrStale, "another manager, or Helm, wrote the record of revision %s during this action: "+
+		"the outcome of the action is not recorded, and the release is checked again",
 		secret.Labels[model.HelmLabelVersion])
 	return s.overtaken
 }

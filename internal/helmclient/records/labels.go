@@ -12,7 +12,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// Relabel replaces whatever labels of ours a new record would have, carried over from another one, and keeps all others.
+// Relabel replaces HelmOp's labels, which Helm copied from another record, and keeps all others.
 type Relabel func(carried map[string]string) map[string]string
 
 // AttemptLabels is the relabel of installs and upgrades.
@@ -27,8 +27,8 @@ func AttemptLabels(d model.Desired, decision decide.Decision) Relabel {
 	}
 }
 
-// RollbackLabels is the relabel of rollbacks: the digests are those of the revision returned to, which Helm carries over,
-// unless another hand made it.
+// RollbackLabels is the relabelling for rollbacks. The digests are those of the target revision, which Helm copies,
+// unless HelmOp did not make that revision.
 func RollbackLabels(d model.Desired, decision decide.Decision) Relabel {
 	return func(carried map[string]string) map[string]string {
 		labels := model.OwnerLabels(d)
@@ -49,7 +49,7 @@ func RollbackLabels(d model.Desired, decision decide.Decision) Relabel {
 	}
 }
 
-// Apply returns the labels for a new record, given those that Helm would put on it.
+// Apply returns the labels for a new record, given the labels that Helm would set.
 func (r Relabel) Apply(carried map[string]string, revision int) map[string]string {
 	labels := withoutSystemLabels(carried)
 	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, model.LabelPrefix) })

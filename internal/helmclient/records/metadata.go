@@ -14,20 +14,19 @@ import (
 )
 
 const (
-	// AcceptMetadata spares the way back of what was just written.
+	// AcceptMetadata makes the API server return only metadata after a write.
 	AcceptMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 )
 
 const (
-	// ObservePageSize is the number of records read by one request. With a history as it is by default there is
-	// only one page.
+	// ObservePageSize is the number of records per request. A history of the default length is a single page.
 	ObservePageSize = 500
 	// MaxObservePages bounds an observation of a release whose history is not limited.
 	MaxObservePages = 20
 )
 
 // ErrTooMany is the error of reading a history that has no end.
-var ErrTooMany = errors.New("the release has more records than can be read; limit its history")
+var ErrTooMany = errors.New("the release has too many records: lower upgrade.maxHistory, or delete old release Secrets")
 
 // FromMetadata reads the labels of a release Secret; ok is false if they are not those of a Helm release.
 func FromMetadata(object *metav1.ObjectMeta) (model.Record, bool) {
@@ -39,8 +38,8 @@ func FromMetadata(object *metav1.ObjectMeta) (model.Record, bool) {
 	return record, true
 }
 
-// changedAt returns the latest time at which the object is known to have been written. Helm's own labels with times
-// are not enough: upgrades by hand carry those of the previous revision over.
+// changedAt returns the latest known write to the object. Helm's own labels with times do not suffice: upgrades with
+// the helm command copy those of the previous revision.
 func changedAt(object *metav1.ObjectMeta) time.Time {
 	latest := object.CreationTimestamp.Time
 	for _, entry := range object.ManagedFields {

@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	// observationTTL is how long after an observation an action takes it for what the cluster holds. An action that began
-	// by reading the history would be as far behind when it writes; a revision that somebody made meanwhile refuses the
-	// record of ours.
+	// observationTTL is how long an action may use an observation. An action that reads the history itself would be
+	// equally outdated when it writes. If another process made a revision in between, the cluster rejects the new record.
 	observationTTL = 5 * time.Second
 	// maxObservations bounds the observations that are kept, all clusters together: those of the workers that are about to
 	// act, and some that need no action.
 	maxObservations = 128
 )
 
-// Observations keeps what was observed a moment ago for the actions that follow. It is safe for concurrent use.
+// Observations passes recent observations to the actions that follow. It is safe for concurrent use.
 type Observations struct {
 	Now func() time.Time
 
@@ -56,7 +55,7 @@ func (o *Observations) Put(key ObservationKey, at time.Time, records []metav1.Pa
 	o.byKey.Add(key, observedRecords{at: at, records: records})
 }
 
-// Take returns what was observed a moment ago, once.
+// Take returns a recent observation, once.
 func (o *Observations) Take(key ObservationKey) ([]metav1.PartialObjectMetadata, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -65,7 +64,7 @@ func (o *Observations) Take(key ObservationKey) ([]metav1.PartialObjectMetadata,
 	return observed.records, ok && o.Now().Sub(observed.at) < observationTTL
 }
 
-// Drop forgets what was observed, for an action that must not rely on it.
+// Drop drops an observation, for an action that must not rely on it.
 func (o *Observations) Drop(key ObservationKey) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

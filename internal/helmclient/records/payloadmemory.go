@@ -54,7 +54,7 @@ func (s *Store) Hold(size int) error {
 		err, weight, grown = memory.growth.Acquire(s.ctx, 1), held, true
 	}
 	if err != nil {
-		return helmerr.New(helmerr.ErrTimeout, "other releases with large records were at work all the time")
+		return helmerr.New(helmerr.ErrTimeout, "other releases with large records used all memory for records")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -59,8 +59,8 @@ func TestHoldCountsTheLargestPayload(t *testing.T) {
 	}
 }
 
-// TestHoldGrowsOneAtATime holds that of the actions which need more than they have, where there is no room, one goes on at a time, and
-// each in the end.
+// TestHoldGrowsOneAtATime holds that of the actions which need more than they have, where there is no room, one goes on
+// at a time, and each in the end.
 func TestHoldGrowsOneAtATime(t *testing.T) {
 	t.Parallel()
 	const actions = 8

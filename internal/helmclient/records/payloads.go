@@ -35,7 +35,7 @@ type splitRecord struct {
 	content [sha256.Size]byte
 }
 
-// splitRecords is what an action knows of records that are split. The Store's mutex guards it.
+// splitRecords is what an action knows about split records. The Store's mutex guards it.
 type splitRecords struct {
 	// byKey holds the records whose payloads were read or written.
 	byKey map[string]*splitRecord
@@ -57,7 +57,7 @@ type splitRecords struct {
 	memory *PayloadMemory
 	held   int64
 	grown  bool
-	// left counts the payloads that could not be deleted, leftErr says why.
+	// left counts the payloads that could not be deleted; leftErr is the cause.
 	left    int
 	leftErr error
 }
@@ -98,8 +98,8 @@ func (s *Store) splitOf(key string) *splitRecord {
 	return s.split.byKey[key]
 }
 
-// notePointer keeps which pointer is under a key after a read, a write or a deletion: record, nil if there is none.
-// Before is the pointer that this action replaced or deleted, nil if there was none.
+// notePointer notes the pointer under a key after a read, a write or a deletion: record, nil if there is none. Before
+// is the pointer that this action replaced or deleted, nil if there was none.
 func (s *Store) notePointer(key string, record, before *splitRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +149,7 @@ func (s *Store) putPayload(record *splitRecord, packed []byte) error {
 	}
 	place, err := s.storage.Store.Put(s.ctx, s.payloadName(record), sealed)
 	if err != nil {
-		return helmerr.New(helmerr.ErrRecordStorage, "the record of revision %d cannot be put there, so nothing was begun: %s",
+		return helmerr.New(helmerr.ErrRecordStorage, "nothing was changed, because the record of revision %d cannot be stored: %s",
 			record.Revision, err)
 	}
 	record.Place, record.Key = &place, key
@@ -160,9 +160,9 @@ func (s *Store) payloadName(record *splitRecord) payload.Name {
 	return payload.Name{Namespace: s.namespace, Release: record.release, Revision: record.Revision, ID: record.ID}
 }
 
-// confirm returns the error of writing the pointer to a new payload, nil if the pointer is in the cluster all the same:
-// the connection may break after a write that was done, and the next try is then refused because of it. A payload that
-// a write may still come to name is not deleted by this action.
+// confirm returns the error of writing the pointer to a new payload, nil if the pointer is in the cluster nevertheless:
+// the connection may break after a successful write, and the repeated write is then rejected. This action does not
+// delete a payload that a pending write may still name.
 func (s *Store) confirm(key string, record *splitRecord, err error) error {
 	if err == nil || record == nil {
 		return err
@@ -224,13 +224,13 @@ func (s *Store) content(record *splitRecord) (*release.Release, error) {
 		return nil, err
 	}
 	if len(packed) != record.Size || digestOf(packed) != record.Digest {
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "what is kept of revision %d is not what was written: take it from a backup",
+		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the stored part of the record of revision %d was changed: restore it from a backup",
 			record.Revision)
 	}
 	content, err = s.codec.unpackRecord(packed, s.holdText)
 	switch {
 	case errors.Is(err, errUnreadableRecord):
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "what is kept of revision %d cannot be read", record.Revision)
+		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the stored part of the record of revision %d cannot be decoded", record.Revision)
 	case err != nil:
 		return nil, err
 	}
@@ -244,22 +244,22 @@ func (s *Store) readPayload(record *splitRecord) ([]byte, error) {
 	if record.Place == nil {
 		return s.readChunks(record)
 	}
-	where := fmt.Sprintf("the record of revision %d is kept at %s", record.Revision, record.Place.URL)
+	where := fmt.Sprintf("the record of revision %d is stored at %s", record.Revision, record.Place.URL)
 	if s.storage.Store == nil {
-		return nil, helmerr.New(helmerr.ErrRecordStorage, "%s, and no registry is configured for release records: set "+
+		return nil, helmerr.New(helmerr.ErrRecordStorage, "%s, but no registry is configured for release records: set "+
 			"spec.storage.registry, or the manager's --record-storage-url", where)
 	}
 	sealed, err := s.storage.Store.Get(s.ctx, *record.Place)
 	switch {
 	case errors.Is(err, payload.ErrMissing):
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "%s, and cannot be had any more: %s", where, err)
+		return nil, helmerr.New(helmerr.ErrRecordDamaged, "%s, but it no longer exists there: %s", where, err)
 	case err != nil:
-		return nil, helmerr.New(helmerr.ErrRecordStorage, "%s, and cannot be read now, so the release is left as it is: %s",
+		return nil, helmerr.New(helmerr.ErrRecordStorage, "%s and cannot be read now, so the release is not changed: %s",
 			where, err)
 	}
 	packed, err := unseal(sealed, record.Key)
 	if err != nil {
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "%s, and %s with the key in the Secret of the record", where, err)
+		return nil, helmerr.New(helmerr.ErrRecordDamaged, "%s, but %s with the key in the Secret of the record", where, err)
 	}
 	return packed, nil
 }
@@ -351,7 +351,7 @@ func (s *Store) readPointer(key string) (secret *corev1.Secret, small *release.R
 	return secret, small, to, err
 }
 
-// readSecret reads the Secret of a record as it is now.
+// readSecret reads the current Secret of a record.
 func (s *Store) readSecret(key string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	err := s.client.Get().Namespace(s.namespace).Resource("secrets").Name(key).Do(context.Background()).Into(secret)
@@ -366,8 +366,8 @@ func (s *Store) readSecret(key string) (*corev1.Secret, error) {
 func (s *Store) KeepOldRecords() { s.split.keepsOld = true }
 
 // Finish ends an action on a release: it deletes the records whose deletion was deferred, payloads of this action that
-// no record names, and parts that crashes left behind. The next action deletes what cannot be deleted now; with isGone
-// there is none, and LeftBehind tells of it.
+// no record names, and parts that crashes left behind. The next action deletes what cannot be deleted now. With isGone
+// there is no next action, and LeftBehind reports the rest.
 func (s *Store) Finish(name string, now time.Time, isGone bool) {
 	defer s.Release()
 	s.mu.Lock()
@@ -388,7 +388,7 @@ func (s *Store) Finish(name string, now time.Time, isGone bool) {
 		return
 	}
 	if left, err := s.Sweep(name, now); isGone && left > 0 {
-		s.noteLeft(left, fmt.Errorf("parts of records, with the label %s=%s, in the namespace %s: %w",
+		s.noteLeft(left, fmt.Errorf("parts of records with the label %s=%s in the namespace %q: %w",
 			LabelChunkOf, name, s.namespace, err))
 	}
 }

@@ -61,8 +61,8 @@ func TestUnnamed(t *testing.T) {
 }
 
 // TestPayloadID checks that the ID of a payload is the same for the same content in an action, and differs between
-// contents and actions: an ID does not let its reader check a guess of the content, and no action deletes a payload that
-// another action is about to name.
+// contents and actions: an ID does not let its reader check a guess of the content, and no action deletes a payload
+// that another action is about to name.
 func TestPayloadID(t *testing.T) {
 	t.Parallel()
 	one, other := newSplitRecords(nil), newSplitRecords(nil)
@@ -174,8 +174,8 @@ func TestIntegrationPayloadOfRecord(t *testing.T) {
 	}
 }
 
-// TestIntegrationPayloadOfDeletedRecord loses the answer to the deletion of a record: the second try finds no record, and the
-// payload is deleted all the same.
+// TestIntegrationPayloadOfDeletedRecord loses the answer to the deletion of a record: the second try finds no record,
+// and the payload is deleted all the same.
 func TestIntegrationPayloadOfDeletedRecord(t *testing.T) {
 	b := newBench(t)
 	store := &countingStore{kept: map[string][]byte{}}

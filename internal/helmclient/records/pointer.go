@@ -21,17 +21,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
 
-// A record that is too large for a Secret, or that is kept in a store, is split. Its payload is the whole record as it
-// was when it was made, packed as any other. The pointer is a small record of Helm's in the usual Secret: name,
-// revision, status, the chart's metadata and, as a file of the chart, where the payload is and what changed since. So
-// everything that lists releases lists the pointer, and it stays a pointer when Helm, by hand, writes the Secret again.
+// A record that is too large for a Secret, or that belongs in a store, is split. Its payload is the whole original
+// record, packed as usual. The pointer is a small Helm record in the usual Secret: name, revision, status, the chart's
+// metadata and, as a file of the chart, the place of the payload and the changes since. So all tools that list releases
+// list the pointer, and it stays a pointer when the helm command writes the Secret again.
 const (
-	// pointerFile is the name of the file of the pointer's chart that tells where the payload is.
+	// pointerFile is the name of the chart file in the pointer that holds the place of the payload.
 	pointerFile = "helmop.payload.json"
 	// pointerVersion is that of its format.
 	pointerVersion = 1
-	// PointerKind is in the manifest of a pointer. No API server serves it: Helm, by hand, refuses to upgrade or to
-	// uninstall rather than taking the release for one without objects.
+	// PointerKind is the kind in the manifest of a pointer. No API server serves it, so the helm command refuses to
+	// upgrade or uninstall the release, rather than treating it as one without objects.
 	PointerKind = "ReleasePayloadKeptElsewhere"
 	// maxPointerNotes is the length of the notes, in bytes, that a pointer has beside the payload.
 	maxPointerNotes = 16 << 10
@@ -41,21 +41,20 @@ const (
 	maxPointerValues = 50_000
 )
 
-// pointer says where a payload is.
+// pointer is the place of a payload.
 type pointer struct {
 	// Version is that of the format.
 	Version int `json:"version"`
 	// ID is the name of the payload, see [payload.Name].
 	ID string `json:"id"`
-	// Revision is that of the record which the payload was made for. Helm, by hand, may copy a pointer into another
-	// record.
+	// Revision is the revision for which the payload was made. The helm command may copy a pointer to another record.
 	Revision int `json:"revision"`
 	// Size of the payload in bytes, and its digest, sha256 in hexadecimal digits.
 	Size   int    `json:"size"`
 	Digest string `json:"digest"`
 	// Chunks is the number of Secrets that hold the payload; 0 if it is not in the cluster.
 	Chunks int `json:"chunks,omitempty"`
-	// Place is where it is if it is not in the cluster, Key what it is encrypted with there.
+	// Place is the place of a payload outside of the cluster; Key is its encryption key.
 	Place *payload.Place `json:"place,omitempty"`
 	Key   []byte         `json:"key,omitempty"`
 	// Hooks are the last runs of hooks.
@@ -107,7 +106,7 @@ func pointerRecord(rls *release.Release, to pointer) (*release.Release, error) {
 	return small, nil
 }
 
-// pointerManifest is what `helm get manifest` shows of a record whose manifest is elsewhere.
+// pointerManifest is the manifest that `helm get manifest` shows for a split record.
 func pointerManifest(rls *release.Release) string {
 	return fmt.Sprintf(`# HelmOp keeps the manifest, the hooks and the values of this revision elsewhere: see its docs/storage.md.
 # Upgrade, roll back and uninstall this release by its HelmOp: helm refuses to, for it does not know this kind.
@@ -120,7 +119,7 @@ metadata: {name: %s, namespace: %s}
 // pointerOf returns where the payload of a record is, nil if the record is whole.
 func pointerOf(rls *release.Release) (*pointer, error) {
 	damaged := func(what string) (*pointer, error) {
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "revision %d is kept in two parts, and %s", rls.Version, what)
+		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the record of revision %d is split, and %s", rls.Version, what)
 	}
 	var file *chart.File
 	if rls.Chart != nil && len(rls.Chart.Files) == 1 && rls.Chart.Files[0] != nil && rls.Chart.Files[0].Name == pointerFile {
@@ -129,28 +128,28 @@ func pointerOf(rls *release.Release) (*pointer, error) {
 	isPointer := strings.Contains(rls.Manifest, "\nkind: "+PointerKind+"\n")
 	switch {
 	case file == nil && isPointer:
-		return damaged("what tells where the other one is, is gone: take the Secret from a backup of the cluster")
+		return damaged("the pointer to the second part is missing: restore the Secret from a backup of the cluster")
 	case file == nil || !isPointer:
 		return nil, nil
 	case len(file.Data) > maxPointerFile, jsonvalues.Count(file.Data) > maxPointerValues:
-		return damaged("what tells where the other one is, is too large")
+		return damaged("the pointer to the second part is too large: restore the Secret from a backup of the cluster")
 	}
 	to := &pointer{}
-	// The error of the decoder may quote what it read, the key for example.
+	// The error of the decoder may quote its input, for example the key.
 	if json.Unmarshal(file.Data, to) != nil {
-		return damaged("what tells where the other one is, cannot be read")
+		return damaged("the pointer to the second part cannot be decoded: restore the Secret from a backup of the cluster")
 	}
 	if to.Version != pointerVersion {
-		return damaged(fmt.Sprintf("its format %d is of a newer version of HelmOp: update this one", to.Version))
+		return damaged(fmt.Sprintf("its format %d needs a newer version of HelmOp: update HelmOp", to.Version))
 	}
 	if !to.isSound() {
-		return damaged("what tells where the other one is, makes no sense")
+		return damaged("the pointer to the second part is invalid: restore the Secret from a backup of the cluster")
 	}
 	return to, nil
 }
 
-// isSound reports whether this package could have written a pointer. No more of a payload is read than the pointer
-// says: neither the cluster nor a store may fill the memory of this process.
+// isSound reports whether this package could have written a pointer. The pointer bounds how much of a payload is read:
+// neither the cluster nor a store may fill the memory of this process.
 func (to *pointer) isSound() bool {
 	switch {
 	case !payloadID.MatchString(to.ID), to.Revision < 1, to.Size < 1:

@@ -119,7 +119,8 @@ func TestPointerNotes(t *testing.T) {
 	}
 }
 
-// TestPointerDamaged holds that what is wrong with a pointer is an error, and never taken for a release without objects.
+// TestPointerDamaged holds that what is wrong with a pointer is an error, and never taken for a release without
+// objects.
 func TestPointerDamaged(t *testing.T) {
 	t.Parallel()
 	place := func(size int64) *payload.Place { return &payload.Place{URL: "oci://r/a", Size: size} }

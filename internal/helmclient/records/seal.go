@@ -17,7 +17,7 @@ const (
 	sealOverhead = 12 + 16
 )
 
-// errSeal says nothing about the payload.
+// errSeal reveals nothing about the payload.
 var errSeal = errors.New("it cannot be decrypted")
 
 // seal encrypts a payload with a new key, which is used for nothing else.

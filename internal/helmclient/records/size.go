@@ -14,11 +14,11 @@ func CheckSize(packed int, storage model.Storage) error {
 	if packed <= limit {
 		return nil
 	}
-	advice := "leave files out of the chart that no template reads (tests, icons, documentation), or split the chart"
-	where := "a registry that keeps records takes"
+	advice := "remove files from the chart that no template reads (tests, icons, documentation), or split the chart"
+	where := "a registry stores at most"
 	if !storage.Outside {
-		where, advice = "Secrets of the cluster take", advice+", or keep the records in a registry (spec.storage)"
+		where, advice = "the Secrets of the cluster store at most", advice+", or store the records in a registry (spec.storage)"
 	}
-	return helmerr.New(helmerr.ErrTooLarge, "chart, values and manifest have %d KiB once compressed, and %s %d KiB: %s",
+	return helmerr.New(helmerr.ErrTooLarge, "chart, values and manifest are %d KiB when compressed, and %s %d KiB: %s",
 		(packed+1023)>>10, where, limit>>10, advice)
 }

@@ -32,11 +32,11 @@ const (
 	// Key is where a record is in its Secret.
 	Key = "release"
 
-	// maxKept is how many records and payloads an action keeps of those that it has read: each may be tens of megabytes. Helm
-	// asks again and again for the newest and for the deployed one.
+	// maxKept is how many read records and payloads an action keeps: each may have tens of megabytes. Helm reads the
+	// newest and the deployed one repeatedly.
 	maxKept = 2
-	// pageSize is how many records are read by one request, payloads included, and maxPages how often: as many as an
-	// observation reads. An API server that says again and again that there is more must not hold an action for ever.
+	// pageSize is how many records one request reads, payloads included. maxPages bounds the requests: together they read
+	// as many records as an observation. An API server that always reports another page must not block an action for ever.
 	pageSize = 5
 	maxPages = MaxObservePages * ObservePageSize / pageSize
 	// WriteTries is how often a write that lost its connection is tried, if the tries fail within writeTriesTime.
@@ -44,20 +44,21 @@ const (
 	writeTriesTime = 5 * time.Second
 )
 
-// Store keeps Helm's records in Secrets, byte by byte so that Helm's own driver reads them, and reads less than it:
+// Store keeps Helm's records in Secrets, byte-compatible with Helm's own driver, and reads less than that driver:
 //
-//   - a history, or a query by status, is the metadata of all records and the payload of the newest; the others are stubs with
-//     name, version, status and labels. [Store.Get] returns whole records. Where metadata and payload do not tell the same, all
-//     payloads are read, one after the other: what a cluster holds as records must not fill the memory of this process;
-//   - the metadata may be what Observe saw right before the action;
-//   - deletions read nothing, and answers to writes are metadata.
+//   - a history, or a query by status, is the metadata of all records and the payload of the newest; the others are
+//     stubs with name, version, status and labels. [Store.Get] returns whole records. If metadata and payload disagree,
+//     all payloads are read, one after the other, because the records of a cluster must not fill the memory of this
+//     process;
+//   - the metadata may be from Observe right before the action;
+//   - deletions read nothing, and responses to writes are metadata.
 //
-// Records that do not fit into a Secret, or are to be kept elsewhere, are split, see pointer.go.
+// Records that do not fit into a Secret, or that belong in a store, are split, see pointer.go.
 //
-// Its requests to the cluster are not bound to an action, only to their own deadline: the outcome of an action that ran out of
-// time must still be recorded. It is safe for concurrent use.
+// Its requests to the cluster do not end with the action but have their own deadline: the outcome of an action that ran
+// out of time must still be recorded. It is safe for concurrent use.
 type Store struct {
-	// ctx bounds what is asked of the store of payloads.
+	// ctx bounds requests to the store of payloads.
 	ctx       context.Context
 	storage   model.Storage
 	client    rest.Interface
@@ -72,12 +73,13 @@ type Store struct {
 	observed func(name string) ([]metav1.PartialObjectMetadata, bool)
 
 	mu sync.Mutex
-	// listed and read hold what was read since the last write, of whole records the last ones.
+	// listed and read cache what was read since the last write; read has only the last whole records.
 	listed map[string][]metav1.PartialObjectMetadata
 	read   map[string]*release.Release
 	wrote  bool
 	stubs  map[*release.Release]bool
-	// states holds the records as this action first read, or last wrote, them. overtaken is set once another writer changed one.
+	// states holds the records as this action first read, or last wrote, them. overtaken is set when another writer
+	// changed one.
 	states    map[string]recordState
 	overtaken error
 	split     splitRecords
@@ -85,23 +87,23 @@ type Store struct {
 
 var _ CarefulDriver = &Store{}
 
-// StoreOptions are what a store of records needs. All but Observed and BeforeCreate are required.
+// StoreOptions are the dependencies of a store of records. All but Observed and BeforeCreate are required.
 type StoreOptions struct {
 	// Client and Metadata are clients of the cluster. Metadata is of Secrets in Namespace.
 	Client   rest.Interface
 	Metadata metadata.ResourceInterface
 	// Namespace is that of the release.
 	Namespace string
-	// Storage says where new records are kept.
+	// Storage is where new records are stored.
 	Storage model.Storage
-	// Codec and Memory are shared by all that use the cluster.
+	// Codec and Memory are shared by all users of the cluster.
 	Codec  *Codec
 	Memory *PayloadMemory
 	// Names holds the names of records, so that each is in memory once.
 	Names *NameSet
 	// Observed returns the metadata of the records of a release if they were read a moment ago.
 	Observed func(release string) ([]metav1.PartialObjectMetadata, bool)
-	// BeforeCreate is called before a record is created; nil if nothing is to be done.
+	// BeforeCreate is called before a record is created; nil if there is nothing to do.
 	BeforeCreate func() error
 }
 
@@ -162,7 +164,7 @@ func (s *Store) Get(key string) (*release.Release, error) {
 	return rls, nil
 }
 
-// keepFew keeps one more of what an action has read.
+// keepFew adds a record to those that the action keeps, and drops others beyond the bound.
 func keepFew(kept map[string]*release.Release, key string, rls *release.Release) {
 	if len(kept) >= maxKept {
 		clear(kept)
@@ -232,8 +234,8 @@ func (s *Store) Query(labels map[string]string) ([]*release.Release, error) {
 	return list, nil
 }
 
-// assemble makes releases of the metadata of records: a whole one of the newest of those with the status, and stubs of the others; of
-// all records if the status is empty. It is not ok if the records are not what their metadata says.
+// assemble makes releases from the metadata of records: the newest one with the status is whole, the others are stubs.
+// An empty status means all. ok is false if the records differ from their metadata.
 func (s *Store) assemble(name, status string, objects []metav1.PartialObjectMetadata) (list []*release.Release, ok bool, err error) {
 	newest := 0
 	for i := range objects {
@@ -265,7 +267,7 @@ func (s *Store) assemble(name, status string, objects []metav1.PartialObjectMeta
 	return list, true, nil
 }
 
-// stub returns what the metadata of a record says of it, nil where it is not as Helm writes it.
+// stub returns a release from the metadata of a record, nil if the metadata is not in Helm's format.
 func (s *Store) stub(name string, object *metav1.PartialObjectMetadata) *release.Release {
 	revision, err := strconv.Atoi(object.Labels[model.HelmLabelVersion])
 	status := release.Status(object.Labels[model.HelmLabelStatus])
@@ -303,9 +305,10 @@ func (s *Store) History(name string) ([]metav1.PartialObjectMetadata, error) {
 	return listed, nil
 }
 
-// readAll reads the records with the labels, payloads included, and keeps that of the newest. One that cannot be decoded is a stub, for its
-// Secret can be deleted all the same; but what Helm goes by is the newest one, and to take an older one for it would leave behind what
-// that one installed. Of split records none may be damaged: what is missing of one may come back.
+// readAll reads the records with the labels, payloads included, and keeps the newest payload. A record that cannot be
+// decoded is a stub, because its Secret can still be deleted. But Helm relies on the newest record: an older one in its
+// place would leave objects behind, so the newest must be readable. Split records must not be damaged, because the
+// missing part may be restored.
 func (s *Store) readAll(labels map[string]string) ([]*release.Release, error) {
 	var list []*release.Release
 	var newest *release.Release
@@ -360,7 +363,8 @@ func (s *Store) reduce(rls *release.Release) {
 	s.markStub(rls)
 }
 
-// decodeOrStub returns a record of the release with the name, if that is known. Beside the stub of one that cannot be decoded it returns why.
+// decodeOrStub returns a record of the release with the name, if that is known. If the record cannot be decoded, it
+// returns a stub and the error.
 func (s *Store) decodeOrStub(name string, secret *corev1.Secret) (*release.Release, error) {
 	rls, err := s.decode(secret)
 	switch {
@@ -387,8 +391,8 @@ func (s *Store) markStub(stub *release.Release) {
 	s.stubs[stub] = true
 }
 
-// persist carries out a write that may be repeated, again where the connection broke. Helm only logs it if it cannot mark
-// a revision as superseded, and then two of them count as deployed.
+// persist carries out a repeatable write, again if the connection breaks. Helm only logs the error if it cannot mark a
+// revision as superseded, and then two revisions count as deployed.
 func persist(write func() error) error {
 	begun := time.Now()
 	for try := 1; ; try++ {
@@ -418,7 +422,7 @@ func copyRelease(rls *release.Release) *release.Release {
 	return &copied
 }
 
-// recordLabels returns the labels of a record that are not Helm's own, nor this store's.
+// recordLabels returns the labels of a record without those of Helm and of this store.
 func recordLabels(labels map[string]string) map[string]string {
 	kept := withoutSystemLabels(labels)
 	delete(kept, model.LabelPayload)

@@ -145,8 +145,8 @@ func TestIntegrationRecordsHistory(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsFill holds that, of many records, no more than a few are kept in memory, whatever their metadata says: whoever may write
-// Secrets in a cluster must not fill the memory of the manager of all clusters.
+// TestIntegrationRecordsFill holds that, of many records, no more than a few are kept in memory, whatever their
+// metadata says: whoever may write Secrets in a cluster must not fill the memory of the manager of all clusters.
 func TestIntegrationRecordsFill(t *testing.T) {
 	const count = 3*pageSize + 1
 	for name, query := range map[string]map[string]string{"a history": history(), "a status": deployed(), "in doubt": {"owner": "helm"}} {
@@ -186,7 +186,8 @@ func TestIntegrationRecordsFill(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsWithoutEnd holds that an API server which says again and again that there is more does not hold an action for ever.
+// TestIntegrationRecordsWithoutEnd holds that an API server which says again and again that there is more does not hold
+// an action for ever.
 func TestIntegrationRecordsWithoutEnd(t *testing.T) {
 	b := newBench(t)
 	config := sharedServer.Server(t).RESTConfig()

@@ -49,8 +49,8 @@ func (s *Store) Create(key string, rls *release.Release) error {
 	return nil
 }
 
-// Update implements driver.Updator. Of a stub only the status and the description are saved. A payload stays as it is:
-// the store that keeps it is not asked.
+// Update implements driver.Updator. For a stub it saves only status and description. It does not change a payload and
+// sends no request to the store.
 func (s *Store) Update(key string, rls *release.Release) error {
 	if err := s.Overtaken(); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (s *Store) Update(key string, rls *release.Release) error {
 	case record.content == contentOf(rls):
 		return s.updatePointer(key, rls, record)
 	}
-	// The action has memory for this record since it read or made it, and does not wait any more to tell how it ended.
+	// The action reserved memory for this record when it read or made it, so recording the outcome does not wait.
 	packed, err := s.codec.pack(rls)
 	if err != nil {
 		return errEncode(key, err)
@@ -92,7 +92,7 @@ func (s *Store) Update(key string, rls *release.Release) error {
 	return nil
 }
 
-// takeStub takes what a stub says of a record.
+// takeStub copies the fields of a stub to a whole record.
 func takeStub(whole, stub *release.Release) {
 	whole.Info.Status, whole.Labels = stub.Info.Status, stub.Labels
 	if stub.Info.Description != "" {
@@ -111,7 +111,7 @@ func (s *Store) updateSmall(key string, stub *release.Release) error {
 	}
 	takeStub(small, stub)
 	if to == nil {
-		// Helm, by hand, carries labels from one record to the next.
+		// The helm command copies labels from one record to the next.
 		return s.updateWhole(key, small)
 	}
 	text, err := encodeSmall(small)
@@ -151,15 +151,15 @@ func errEncode(key string, err error) error {
 	return fmt.Errorf("encoding the release record %q: %w", key, err)
 }
 
-// Replace implements CarefulDriver. The connection may break after a write that was done: of a record that is not
-// split, that cannot be told from another's, and the error is that of another's.
+// Replace implements CarefulDriver. The connection may break after a successful write. For a record that is not split,
+// that write cannot be distinguished from a write of another process, and the error is the same.
 func (s *Store) Replace(key string, rls *release.Release) error {
 	if err := s.Overtaken(); err != nil {
 		return err
 	}
 	read := s.state(key)
 	if read.version == "" {
-		return fmt.Errorf("the release record %q was not read", key)
+		return fmt.Errorf("the release record %q was not read before it was written", key)
 	}
 	before, err := s.pointed(key)
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *Store) Replace(key string, rls *release.Release) error {
 	return nil
 }
 
-// written keeps that a record was made, see notePointer. Only now the records may be deleted that make place for it.
+// written notes that a record was made, see notePointer. Only now may the records be deleted that it displaces.
 func (s *Store) written(key string, record, before *splitRecord) {
 	s.notePointer(key, record, before)
 	s.mu.Lock()
@@ -209,7 +209,7 @@ func (s *Store) putSecret(secret *corev1.Secret) (version string, err error) {
 	return version, nil
 }
 
-// Delete implements driver.Deletor. What it returns is a stub, or nil if Finish deletes the record.
+// Delete implements driver.Deletor. It returns a stub, or nil if Finish deletes the record.
 func (s *Store) Delete(key string) (*release.Release, error) {
 	s.mu.Lock()
 	isDeferred := s.split.keepsOld
@@ -245,7 +245,7 @@ func (s *Store) remove(key string) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting the release record %q: %w", key, err)
 	}
-	// A record that is gone may have been deleted by the first of several tries, whose answer was lost.
+	// A missing record may have been deleted by the first of several attempts, whose response was lost.
 	s.notePointer(key, nil, record)
 	s.deleteUnnamed()
 	if err != nil {
@@ -286,7 +286,7 @@ func (s *Store) newSecret(key string, rls *release.Release, timeLabel string) (*
 	return secret, record, err
 }
 
-// pointerSecret returns the Secret for a record whose payload is kept elsewhere.
+// pointerSecret returns the Secret for a split record.
 func pointerSecret(key string, rls *release.Release, timeLabel string, record *splitRecord) (*corev1.Secret, error) {
 	small, err := pointerRecord(rls, record.pointer)
 	if err != nil {

@@ -30,7 +30,7 @@ func (b *manifestBudget) take(name, text string) error {
 		if yamlweight.HasAliases([]byte(document)) {
 			expanded, err := yamlweight.Expanded([]byte(document))
 			if err != nil {
-				return Errorf(ErrInvalidChart, "YAML parse error on %s: it has aliases, and cannot be read: %s", name, err)
+				return Errorf(ErrInvalidChart, "YAML parse error on %s: aliases cannot be expanded: %s", name, err)
 			}
 			weight = weight.Max(expanded)
 		}
@@ -43,7 +43,7 @@ func (b *manifestBudget) take(name, text string) error {
 }
 
 func (b *manifestBudget) exceeded(name string) error {
-	return Errorf(ErrInvalidChart, "the manifests have more than %d MiB, or more than %d values, "+
-		"with aliases replaced by what they stand for, from %s on: split the chart",
+	return Errorf(ErrInvalidChart, "the manifests have more than %d MiB or more than %d values with YAML aliases expanded, "+
+		"from %s on: split the chart",
 		maxManifestBytes>>20, maxManifestValues, name)
 }

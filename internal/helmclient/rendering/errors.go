@@ -13,7 +13,7 @@ import (
 // The kinds of errors; match them with errors.Is.
 var (
 	// ErrInvalidValues means that the values do not meet the schema of the chart.
-	ErrInvalidValues = errors.New("values do not meet the chart's schema")
+	ErrInvalidValues = errors.New("values do not match the chart's schema")
 	// ErrInvalidChart means that the chart cannot be rendered or installed.
 	ErrInvalidChart = errors.New("invalid chart")
 	// ErrPostRender means that a PostRender cannot be applied to the rendered chart.
@@ -63,7 +63,7 @@ func failureOf(err error) *failure {
 	}
 	f := &failure{Text: err.Error()}
 	if len(f.Text) > maxFailure {
-		f.Text = fmt.Sprintf("the error has a text of %d bytes, which is too long to be shown", len(f.Text))
+		f.Text = fmt.Sprintf("the text of the error has %d bytes and is too long to be shown", len(f.Text))
 	}
 	var own *Error
 	if errors.As(err, &own) {
@@ -95,7 +95,7 @@ func limitError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, sandbox.ErrNoChild):
-		return Errorf(ErrTimeout, "%s: other charts take long to render; raise the timeout of the action", err)
+		return Errorf(ErrTimeout, "%s: other charts occupy the renderers; raise the timeout of the action", err)
 	case !errors.As(err, &limited):
 		return err
 	}
@@ -103,5 +103,5 @@ func limitError(err error) error {
 	if limited.Limit == sandbox.LimitTime {
 		remedy += ", or the timeout of the action"
 	}
-	return Errorf(ErrLimit, "rendering the chart was ended, for %s: have the chart do less, or %s", err, remedy)
+	return Errorf(ErrLimit, "rendering the chart was stopped: %s; simplify the chart, or %s", err, remedy)
 }

@@ -45,7 +45,7 @@ func (a *lookupAnswers) answer(_ context.Context, data []byte) ([]byte, error) {
 		return nil, err
 	}
 	if a.count++; a.count > maxLookups {
-		return nil, fmt.Errorf("a chart may look up %d objects or lists", maxLookups)
+		return nil, fmt.Errorf("the chart looks up more than %d objects or lists", maxLookups)
 	}
 	found, err := a.lookup(question.APIVersion, question.Kind, question.Namespace, question.Name)
 	if err != nil {
@@ -57,7 +57,7 @@ func (a *lookupAnswers) answer(_ context.Context, data []byte) ([]byte, error) {
 		return nil, err
 	}
 	if a.bytes += len(answer); a.bytes > maxLookupBytes {
-		return nil, fmt.Errorf("what a chart looks up may have %d MiB together", maxLookupBytes>>20)
+		return nil, fmt.Errorf("the objects that the chart looks up have more than %d MiB together", maxLookupBytes>>20)
 	}
 	return answer, nil
 }
@@ -65,7 +65,7 @@ func (a *lookupAnswers) answer(_ context.Context, data []byte) ([]byte, error) {
 // lookups returns clients to Helm's engine, in a task.
 type lookups struct {
 	work *sandbox.Work
-	// asks says whether the engine answers lookups.
+	// asks is whether the engine answers lookups.
 	asks bool
 }
 

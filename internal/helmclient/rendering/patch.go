@@ -29,11 +29,11 @@ const (
 )
 
 // errNoYAML hides the error of the parser, which may quote the patch. A patch may hold secrets.
-var errNoYAML = errors.New("it is no YAML")
+var errNoYAML = errors.New("the patch is not valid YAML")
 
 // patch is a JSON patch, or one document of a strategic merge patch.
 type patch struct {
-	// name tells users which patch it is.
+	// name identifies the patch in errors.
 	name string
 	// matcher selects the objects. If it is nil, merge names its object.
 	matcher *inventory.Matcher
@@ -50,7 +50,7 @@ func newPatches(p Patch) ([]*patch, error) {
 	if p.Target != nil {
 		var err error
 		if matcher, err = p.Target.Compile(); err != nil {
-			return nil, fmt.Errorf("its target: %w", err)
+			return nil, fmt.Errorf("target: %w", err)
 		}
 	}
 	var patches []*patch
@@ -73,7 +73,7 @@ func newPatches(p Patch) ([]*patch, error) {
 	}
 	switch {
 	case len(patches) == 0:
-		return nil, errors.New("it is empty")
+		return nil, errors.New("the patch is empty")
 	case len(patches) > 1 && matcher != nil:
 		return nil, errors.New("a patch with a target must be one document")
 	}
@@ -88,7 +88,7 @@ func patchToJSON(text []byte) ([]byte, error) {
 			return nil, errNoYAML
 		}
 		if weight.Bytes > maxPatchBytes || weight.Values > maxPatchBytes {
-			return nil, fmt.Errorf("it has more than %d MiB with aliases replaced by what they stand for", maxPatchBytes>>20)
+			return nil, fmt.Errorf("the patch has more than %d MiB with YAML aliases expanded", maxPatchBytes>>20)
 		}
 	}
 	document, err := yaml.YAMLToJSON(text)
@@ -108,23 +108,23 @@ func newPatch(document []byte, matcher *inventory.Matcher) (*patch, error) {
 		}
 		var err error
 		if compiled.operations, err = jsonpatch.DecodePatch(document); err != nil {
-			return nil, errors.New("it is no JSON patch: each operation has op (add, remove, replace, move, copy, test), " +
+			return nil, errors.New("the list is not a JSON patch: each operation needs op (add, remove, replace, move, copy, test), " +
 				"path, and value or from")
 		}
 		return compiled, nil
 	case '{':
 		merge := &unstructured.Unstructured{}
 		if err := utiljson.Unmarshal(document, &merge.Object); err != nil {
-			return nil, errors.New("it is no object")
+			return nil, errors.New("the patch is not an object")
 		}
 		if matcher == nil && (merge.GetAPIVersion() == "" || merge.GetKind() == "" || merge.GetName() == "") {
-			return nil, errors.New("without a target it must have apiVersion, kind and metadata.name")
+			return nil, errors.New("a patch without a target must have apiVersion, kind and metadata.name")
 		}
 		compiled.merge = merge
 		compiled.name = fmt.Sprintf("%s %q of %s", merge.GetKind(), merge.GetName(), merge.GetAPIVersion())
 		return compiled, nil
 	default:
-		return nil, errors.New("it is neither a strategic merge patch, which is an object, nor a JSON patch, which is a list")
+		return nil, errors.New("the patch is neither an object (strategic merge patch) nor a list (JSON patch)")
 	}
 }
 
@@ -169,12 +169,12 @@ func (p *patch) apply(object map[string]any) (patched map[string]any, err error)
 	defer func() {
 		// The libraries panic on some patches.
 		if r := recover(); r != nil {
-			patched, err = nil, errors.New("it does not fit the object")
+			patched, err = nil, errors.New("the patch does not fit the object")
 		}
 	}()
 	data, err := json.Marshal(object)
 	if err != nil {
-		return nil, errors.New("it cannot be read")
+		return nil, errors.New("the patch cannot be decoded")
 	}
 	if p.merge != nil {
 		data, err = mergeStrategically(data, p.document)
@@ -188,10 +188,10 @@ func (p *patch) apply(object map[string]any) (patched map[string]any, err error)
 		return nil, err
 	}
 	if err := utiljson.Unmarshal(data, &patched); err != nil {
-		return nil, errors.New("what it makes is no object")
+		return nil, errors.New("the result is not an object")
 	}
 	if o := (&unstructured.Unstructured{Object: patched}); o.GetAPIVersion() == "" || o.GetKind() == "" {
-		return nil, errors.New("what it makes lacks apiVersion or kind")
+		return nil, errors.New("the result lacks apiVersion or kind")
 	}
 	if p.merge != nil {
 		keepIdentity(patched, object)
@@ -204,15 +204,15 @@ func (p *patch) apply(object map[string]any) (patched map[string]any, err error)
 func mergeStrategically(object, change []byte) ([]byte, error) {
 	into, err := kyaml.Parse(string(object))
 	if err != nil {
-		return nil, errors.New("the object cannot be read")
+		return nil, errors.New("the object cannot be encoded")
 	}
 	from, err := kyaml.Parse(string(change))
 	if err != nil {
-		return nil, errors.New("it cannot be read")
+		return nil, errors.New("the patch cannot be decoded")
 	}
 	merged, err := patchstrategicmerge.Filter{Patch: from}.Filter([]*kyaml.RNode{into})
 	if err != nil {
-		return nil, errors.New("it does not fit the object")
+		return nil, errors.New("the patch does not fit the object")
 	}
 	if len(merged) == 0 || merged[0].IsNilOrEmpty() {
 		return nil, nil

@@ -81,7 +81,7 @@ type renderedObject struct {
 func (r *postRenderer) run(manifest []byte) ([]byte, error) {
 	objects, err := splitManifest(string(manifest))
 	if err != nil {
-		return nil, Errorf(ErrPostRender, "what the chart rendered cannot be read: %s", err)
+		return nil, Errorf(ErrPostRender, "the rendered manifest cannot be parsed: %s", err)
 	}
 	for _, patch := range r.patches {
 		if objects, err = r.applyPatch(patch, objects); err != nil {
@@ -128,13 +128,13 @@ func (r *postRenderer) applyPatch(p *patch, objects []*renderedObject) ([]*rende
 		}
 	}
 	if !matched {
-		return nil, errors.New("it matches no object")
+		return nil, errors.New("the patch matches no object")
 	}
 	return kept, nil
 }
 
-// namespaceOf returns the namespace by which patches select an object. An object without one has that of the release, also
-// if its kind is not namespaced: the rendering does not know the kinds of the cluster.
+// namespaceOf returns the namespace by which patches select an object. An object without a namespace has that of the
+// release, even if its kind is cluster-scoped: rendering does not know the kinds of the cluster.
 func (r *postRenderer) namespaceOf(object *unstructured.Unstructured) string {
 	return cmp.Or(object.GetNamespace(), r.namespace)
 }
@@ -148,7 +148,7 @@ func (o *renderedObject) setMetadata(field string, values map[string]string) err
 	found, _, err := unstructured.NestedFieldNoCopy(o.Object, "metadata", field)
 	entries, isMap := found.(map[string]any)
 	if err != nil || found != nil && !isMap {
-		return fmt.Errorf("its %s are no map", field)
+		return fmt.Errorf("metadata.%s is not a map", field)
 	}
 	if entries == nil {
 		entries = map[string]any{}
@@ -158,7 +158,7 @@ func (o *renderedObject) setMetadata(field string, values map[string]string) err
 	}
 	o.changed = true
 	if err := unstructured.SetNestedMap(o.Object, entries, "metadata", field); err != nil {
-		return errors.New("its metadata is no map")
+		return errors.New("metadata is not a map")
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (i ImageOverride) applyToContainers(value any) (changed bool) {
 	return changed
 }
 
-// imageVersion matches the text after the name of an image: a tag, a digest, both or neither. Bazel writes tags with
+// imageVersion matches the text after the name of an image: a tag, a digest, both or none. Bazel writes tags with
 // braces.
 var imageVersion = regexp.MustCompile(`^(:[\w.{}-]*)?(@[\w.:+-]*)?$`)
 
@@ -244,7 +244,7 @@ func splitManifest(manifest string) ([]*renderedObject, error) {
 		for _, item := range items {
 			fields, ok := item.(map[string]any)
 			if !ok {
-				return nil, fmt.Errorf("an item of a %s is no object", object.GetKind())
+				return nil, fmt.Errorf("an item of a %s is not an object", object.GetKind())
 			}
 			objects = append(objects, &renderedObject{
 				Unstructured: &unstructured.Unstructured{Object: fields}, text: object.text, changed: true,
@@ -264,7 +264,7 @@ func joinManifest(objects []*renderedObject) ([]byte, error) {
 		}
 		data, err := yaml.Marshal(object.Object)
 		if err != nil {
-			return nil, Errorf(ErrPostRender, "%s %q cannot be written", object.GetKind(), object.GetName())
+			return nil, Errorf(ErrPostRender, "%s %q cannot be encoded", object.GetKind(), object.GetName())
 		}
 		joined.WriteString(leadingComments(object.text))
 		joined.Write(data)

@@ -24,14 +24,14 @@ type renderRequest struct {
 	Values       map[string]any
 	Release      chartutil.ReleaseOptions
 	Capabilities chartutil.Capabilities
-	// Lookups says whether the engine answers lookups. If not, lookups find nothing.
+	// Lookups is whether the engine answers lookups. If not, lookups find nothing.
 	Lookups bool
 }
 
 type renderResult struct {
 	// Files are the rendered templates.
 	Files []*chart.File
-	// IsProcessed says that Helm processed the dependencies of the chart: the record has these Dependencies and Values.
+	// IsProcessed means that Helm processed the dependencies of the chart: the record has these Dependencies and Values.
 	IsProcessed  bool
 	Dependencies []*chart.Dependency
 	Values       map[string]any

@@ -198,7 +198,7 @@ func TestLookup(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("demo/templates/NOTES.txt:2:3")))
 	g.Expect(asked).To(Equal([]string{"v1 Secret a b", "apps/v1 Deployment  ", "v1 Secret a absent", "v1 Node  x"}))
 	_, err = text(`{{ range until 2000 }}{{ $x := lookup "v1" "Secret" "a" "b" }}{{ end }}`)
-	g.Expect(err).To(MatchError(ContainSubstring("may look up 1000")))
+	g.Expect(err).To(MatchError(ContainSubstring("looks up more than 1000")))
 }
 
 // schemaOf returns a schema that takes 2^depth validations.

@@ -37,7 +37,7 @@ type Source struct {
 // [ErrInvalidChart].
 func CheckChart(chrt *chart.Chart) error {
 	if chrt == nil || chrt.Metadata == nil {
-		return Errorf(ErrInvalidChart, "there is no chart")
+		return Errorf(ErrInvalidChart, "the chart is missing")
 	}
 	// Validate changes the metadata.
 	metadata := copyMetadata(chrt.Metadata)

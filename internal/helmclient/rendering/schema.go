@@ -121,7 +121,7 @@ func (acceptingLoader) Load(string) (any, error) { return true, nil }
 // violationList holds the violated rules and their places, without duplicates.
 type violationList struct {
 	texts []string
-	// isCut says that there are more than maxViolationsKept.
+	// isCut means that there are more than maxViolationsKept.
 	isCut bool
 }
 
@@ -178,8 +178,8 @@ func describeRule(rule jsonschema.ErrorKind) string {
 		return "is not allowed"
 	default:
 		if keywords := rule.KeywordPath(); len(keywords) > 0 {
-			return "does not meet " + keywords[0]
+			return "does not match " + keywords[0]
 		}
-		return "does not meet the schema"
+		return "does not match the schema"
 	}
 }

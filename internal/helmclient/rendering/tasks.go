@@ -59,7 +59,7 @@ const (
 )
 
 // errNoChart means that the engine sent no chart to a task that needs one.
-var errNoChart = errors.New("there is no chart")
+var errNoChart = errors.New("the chart is missing")
 
 // chartOf returns a copy of the shared chart: Helm changes the copy, and later requests need the chart.
 func chartOf(work *sandbox.Work) (*chart.Chart, error) {
@@ -119,7 +119,7 @@ func runPostRender(work *sandbox.Work, request postRenderRequest) ([]byte, error
 		return nil, err
 	}
 	work.Note(noteManifests)
-	if err := (&manifestBudget{}).take("what the patches yield", string(manifest)); err != nil {
+	if err := (&manifestBudget{}).take("the patched manifest", string(manifest)); err != nil {
 		return nil, fmt.Errorf("post-rendering: %w", err)
 	}
 	return manifest, nil

@@ -41,14 +41,14 @@ func must[T any](made T, err error) T {
 func encode(value any) ([]byte, error) {
 	data, err := encoding.Marshal(value)
 	if err != nil {
-		return nil, fmt.Errorf("it cannot be passed to a renderer: %w", err)
+		return nil, fmt.Errorf("encoding for the renderer: %w", err)
 	}
 	return data, nil
 }
 
 func decode(data []byte, into any) error {
 	if err := decoding.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("it was not passed by a renderer of this version: %w", err)
+		return fmt.Errorf("decoding data of the renderer: %w", err)
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func decode(data []byte, into any) error {
 // wireHead is a chart without its files and subcharts.
 type wireHead struct {
 	Metadata *chart.Metadata
-	// EmptyDependencies says that the metadata has an empty list of dependencies. Helm treats nil differently.
+	// EmptyDependencies means that the metadata has an empty list of dependencies. Helm treats nil differently.
 	EmptyDependencies bool
 	Values            map[string]any
 	Schema            []byte
