@@ -35,12 +35,12 @@ func TestPlainEnglish(t *testing.T) {
 		lines := strings.Split(read(t, page), "\n")
 		for i, line := range lines {
 			// A phrase may go on in the next line.
-			start, end := len(line), len(line)
 			if i+1 < len(lines) {
 				line += " " + strings.TrimLeft(lines[i+1], " ")
 			}
 			for _, match := range outOfUse.FindAllStringIndex(line, -1) {
-				if start, end = match[0], match[1]; start >= len(lines[i]) || isInUse(page, lines[i]) {
+				start, end := match[0], match[1]
+				if start >= len(lines[i]) || isInUse(page, lines[i]) {
 					continue
 				}
 				t.Errorf("%s:%d: %q: use another word, see the glossary of the project", page, i+1, line[start:end])
