@@ -83,7 +83,7 @@ func TestHostileChart(t *testing.T) {
 		s.eventuallyEvent(helmOp, addonsv1.RenderLimitExceededReason)
 	}
 	s.child(hostile["memory"], "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RenderLimitExceededReason))
-	s.eventually(kustomization, failure("one", addonsv1.RenderLimitExceededReason, `the kustomization in "deploy" was ended`, "raise --render-"))
+	s.eventually(kustomization, failure("one", addonsv1.RenderLimitExceededReason, `building the kustomization in "deploy" was stopped`, "raise --render-"))
 	s.Expect(s.leader()).To(gomega.Equal(leader), "the manager that began has survived")
 	neighbour.expectUntouched(t)
 }
