@@ -20,7 +20,7 @@ type ArtifactSource struct {
 	// +kubebuilder:validation:XValidation:rule="self.substring(6).matches('^[A-Za-z0-9.:_\\\\[\\\\]-]+/[a-z0-9]+([._/-]+[a-z0-9]+)*$')",message="url must name a repository, oci://<host>[:<port>]/<path>, without tag, digest or trailing slash"
 	URL string `json:"url"`
 
-	// ref tells which artifact of the repository.
+	// ref selects the artifact in the repository: by tag, digest, version range or tag filter.
 	// +required
 	Ref ArtifactReference `json:"ref"`
 
@@ -58,9 +58,9 @@ type ArtifactSource struct {
 	// +optional
 	CertSecretRef *SecretReference `json:"certSecretRef,omitempty"`
 
-	// proxySecretRef names a Secret whose key address holds the URL of the proxy to reach the registry through,
-	// <http, https or socks5>://<host>:<port>, with username and password in keys of their own if it asks for them.
-	// Without it, the environment of the manager tells the proxy.
+	// proxySecretRef names a Secret with the proxy for requests to the registry. Its key address has the URL, <http,
+	// https or socks5>://<host>:<port>; the keys username and password have the credentials, if the proxy needs any.
+	// Default: the proxy in the environment of the manager.
 	// +optional
 	ProxySecretRef *SecretReference `json:"proxySecretRef,omitempty"`
 
@@ -68,10 +68,10 @@ type ArtifactSource struct {
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
 
-	// format of the artifact: HelmChart; Flux, a folder as "flux push artifact" packs it; Plain, an image with manifests
-	// in its folder /manifests (plain+v0 of rukpak); Files, manifests or folders as "oras push" stores them; Fleet, a list
-	// of files as Fleet stores it. Of all but HelmChart, the objects in YAML and JSON files are installed, as they are, as
-	// a release like that of a chart. Default: what the media types of the artifact tell.
+	// format of the artifact: HelmChart; Flux, a folder as "flux push artifact" packs it; Plain, an image with
+	// manifests in its folder /manifests (plain+v0 of rukpak); Files, manifests or folders as "oras push" stores them;
+	// Fleet, a list of files as Fleet stores it. For all formats but HelmChart, the objects in YAML and JSON files are
+	// installed without changes, as a Helm release. Default: detected by the media types of the artifact.
 	// +optional
 	Format ArtifactFormat `json:"format,omitempty"`
 
@@ -84,18 +84,18 @@ type ArtifactSource struct {
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.matches('(^|/)[.][.](/|$)')",message="path must be relative and stay within the artifact"
 	Path string `json:"path,omitempty"`
 
-	// templating tells what braces mean in an artifact that is no Helm chart. None installs its objects as they are and
-	// ignores values. Helm takes its files for templates, as those of a chart: they may use the values, .Release and
+	// templating is how files of an artifact that is not a Helm chart are read. None installs their objects without
+	// changes and ignores values. Helm renders the files as templates of a chart, with the values, .Release and
 	// .Capabilities. Default: None.
 	// +optional
 	Templating ArtifactTemplating `json:"templating,omitempty"`
 
-	// layerSelector tells which layer is the chart. Without it, the layer of Helm's own media type is.
+	// layerSelector selects the layer with the chart. Default: the layer with Helm's own media type.
 	// +optional
 	LayerSelector *LayerSelector `json:"layerSelector,omitempty"`
 
-	// verify demands a signature: nothing is installed that is not signed as this says. Releases that are installed
-	// already stay as they are.
+	// verify requires a signature: an artifact that is not signed as verify requires is not installed. Releases that
+	// are already installed are not changed.
 	// +optional
 	Verify *Verification `json:"verify,omitempty"`
 }
@@ -107,7 +107,7 @@ type ArtifactFormat string
 // ArtifactFormatHelmChart is a Helm chart.
 const ArtifactFormatHelmChart ArtifactFormat = "HelmChart"
 
-// ArtifactTemplating tells what braces mean in manifests.
+// ArtifactTemplating is how manifests are read.
 // +kubebuilder:validation:Enum=None;Helm
 type ArtifactTemplating string
 
@@ -136,7 +136,7 @@ type LayerSelector struct {
 	MediaType string `json:"mediaType"`
 }
 
-// Verification tells which signatures an artifact must have.
+// Verification is which signatures an artifact must have.
 // +kubebuilder:validation:XValidation:rule="self.provider != 'notation' || has(self.secretRef)",message="notation needs secretRef, with the trust policy and the certificates"
 // +kubebuilder:validation:XValidation:rule="self.provider != 'notation' || !has(self.identities) && !has(self.trustedRootSecretRef)",message="identities and trustedRootSecretRef are for cosign only"
 // +kubebuilder:validation:XValidation:rule="self.provider != 'cosign' || has(self.secretRef) != has(self.identities)",message="cosign needs either secretRef, with public keys, or identities, for signatures without keys"
@@ -209,7 +209,7 @@ type SignerIdentity struct {
 	SubjectRegExp string `json:"subjectRegExp,omitempty"`
 }
 
-// ArtifactReference tells which artifact of a repository: by exactly one of tag, digest and semver, or by tagFilter.
+// ArtifactReference selects an artifact of a repository: by exactly one of tag, digest and semver, or by tagFilter.
 // +kubebuilder:validation:XValidation:rule="[has(self.tag), has(self.digest), has(self.semver)].filter(x, x).size() == (has(self.tagFilter) && !has(self.semver) ? 0 : 1)",message="exactly one of tag, digest and semver must be set; tagFilter goes with semver or stands alone"
 // +kubebuilder:validation:XValidation:rule="!has(self.allowDowngrade) || !self.allowDowngrade || has(self.semver) || has(self.tagFilter)",message="allowDowngrade goes with semver or tagFilter"
 type ArtifactReference struct {
@@ -251,7 +251,7 @@ type ArtifactReference struct {
 	AllowDowngrade bool `json:"allowDowngrade,omitempty"`
 }
 
-// ResolvedArtifact is what a reference stood for when it was last resolved.
+// ResolvedArtifact is the artifact that a reference was resolved to.
 type ResolvedArtifact struct {
 	// url of the repository.
 	// +required
@@ -265,7 +265,7 @@ type ResolvedArtifact struct {
 	// +kubebuilder:validation:MaxLength=71
 	Digest string `json:"digest"`
 
-	// tag that stood for the digest; empty where the reference is a digest.
+	// tag that was resolved to the digest; empty if the reference is a digest.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Tag string `json:"tag,omitempty"`
@@ -289,39 +289,41 @@ type ResolvedArtifact struct {
 	// +kubebuilder:validation:MaxLength=512
 	Path string `json:"path,omitempty"`
 
-	// templating tells what braces mean in manifests; empty for nothing.
+	// templating is how manifests are read; empty for None.
 	// +optional
 	Templating ArtifactTemplating `json:"templating,omitempty"`
 }
 
-// ArtifactStatus is what the source of a HelmOp stands for, and since when that is known.
+// ArtifactStatus is the artifact that the source of a HelmOp was resolved to.
 type ArtifactStatus struct {
 	ResolvedArtifact `json:",inline"`
 
-	// resolvedAt is when spec.source was first found to stand for it. Later checks with the same answer do not change it.
+	// resolvedAt is when spec.source was first resolved to this artifact. Later checks with the same result do not
+	// change it.
 	// +optional
 	ResolvedAt metav1.Time `json:"resolvedAt,omitempty,omitzero"`
 
-	// mediaType says what kind of artifact it is: its artifact type, or the media type of its config.
+	// mediaType is the artifact type of the artifact or, without one, the media type of its config.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	MediaType string `json:"mediaType,omitempty"`
 
-	// provenance is what the artifact says about where it comes from. Nothing vouches for it but a signature.
+	// provenance has the annotations of the artifact that describe its origin. Only a signature proves them.
 	// +optional
 	Provenance *Provenance `json:"provenance,omitempty"`
 
-	// verification tells who signed it; set where spec.source.verify demands a signature.
+	// verification is who signed the artifact; set if spec.source.verify is set.
 	// +optional
 	Verification *VerificationStatus `json:"verification,omitempty"`
 
-	// sourceDigest tells for which spec.source it was resolved.
+	// sourceDigest is the digest of the spec.source that was resolved.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	SourceDigest string `json:"sourceDigest,omitempty"`
 }
 
-// Provenance are the annotations of an artifact that tell where it comes from. What is longer than its field is cut.
+// Provenance has the annotations of an artifact that describe its origin. Longer values are cut to the length of their
+// field.
 type Provenance struct {
 	// source is the annotation org.opencontainers.image.source: the URL of the source code.
 	// +optional
@@ -339,21 +341,21 @@ type Provenance struct {
 	Created string `json:"created,omitempty"`
 }
 
-// VerificationStatus tells who signed an artifact.
+// VerificationStatus is who signed an artifact.
 type VerificationStatus struct {
 	// provider of the signatures: cosign or notation.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Provider VerificationProvider `json:"provider,omitempty"`
 
-	// signers are those whose signatures were found good.
+	// signers are the identities and keys with valid signatures.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=512
 	Signers []string `json:"signers,omitempty"`
 
-	// policyDigest tells for which demands, keys and all, that was found out.
+	// policyDigest is the digest of the verification policy, with its keys, that the result applies to.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	PolicyDigest string `json:"policyDigest,omitempty"`

@@ -3,7 +3,7 @@
 
 package v1alpha1
 
-// ClusterKind tells what a ClusterReference names.
+// ClusterKind is the kind of cluster that a ClusterReference names.
 // +kubebuilder:validation:Enum=Cluster;ManagementCluster
 type ClusterKind string
 
@@ -17,7 +17,7 @@ const (
 
 // ClusterReference names a Cluster, or the management cluster.
 type ClusterReference struct {
-	// kind tells what is named. Default: Cluster.
+	// kind is Cluster or ManagementCluster. Default: Cluster.
 	// +optional
 	Kind ClusterKind `json:"kind,omitempty"`
 

@@ -4,10 +4,10 @@
 package v1alpha1
 
 const (
-	// HelmOpFinalizer lets a HelmOp end its releases before it goes.
+	// HelmOpFinalizer keeps a HelmOp until its releases are uninstalled or orphaned.
 	HelmOpFinalizer = "addons.cluster.x-k8s.io/helmop"
 
-	// HelmOpReleaseFinalizer lets a HelmOpRelease uninstall its release before it goes.
+	// HelmOpReleaseFinalizer keeps a HelmOpRelease until its release is uninstalled or orphaned.
 	HelmOpReleaseFinalizer = "addons.cluster.x-k8s.io/helmoprelease"
 
 	// ResolveRequestedAtAnnotation on a HelmOp asks to resolve its source now, whenever its value changes. Any value will
@@ -50,13 +50,15 @@ const (
 	// the Cluster by the paused annotation. While the deletion waits, HelmOp has set spec.paused of the Cluster.
 	DeletionHoldAnnotation = "addons.cluster.x-k8s.io/deletion-hold"
 
-	// UpgradeReleasedAnnotationPrefix begins the names of annotations on a Cluster that tell which upgrade is not held any more, see
-	// spec.beforeClusterUpgrade: the version of Kubernetes to come. After a slash follows the name of the annotation that held it.
+	// UpgradeReleasedAnnotationPrefix begins the names of annotations on a Cluster. Each has the Kubernetes version
+	// whose upgrade is no longer held, see spec.beforeClusterUpgrade. After a slash follows the name of the annotation
+	// that held the upgrade.
 	UpgradeReleasedAnnotationPrefix = "upgrade-released.addons.cluster.x-k8s.io"
 
-	// ReplacedByRevisionAnnotation on a HelmOpRelease under deletion has the number of the revision that wants a release of another name
-	// or namespace in the Cluster. The HelmOp sets it: without it, a HelmOpRelease that somebody deletes while its release is wanted
-	// is made anew, and the release is not touched.
+	// ReplacedByRevisionAnnotation on a HelmOpRelease under deletion has the number of the HelmOp revision in which the
+	// release has another name or namespace in the Cluster. The HelmOp sets it. If a HelmOpRelease without it is
+	// deleted while the HelmOp selects the Cluster, the HelmOp creates the HelmOpRelease again and does not touch the
+	// release.
 	ReplacedByRevisionAnnotation = "addons.cluster.x-k8s.io/replaced-by-revision"
 
 	// ManagementClusterAnnotation on a HelmOpRelease has the UID of the namespace kube-system of the management cluster whose manager
@@ -88,7 +90,7 @@ type SecretReference struct {
 	Name string `json:"name"`
 }
 
-// DeletionPolicy tells what happens to a release that HelmOp no longer wants.
+// DeletionPolicy is what happens to a release that HelmOp no longer manages.
 // +kubebuilder:validation:Enum=Uninstall;Orphan
 type DeletionPolicy string
 

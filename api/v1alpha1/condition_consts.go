@@ -3,47 +3,48 @@
 
 package v1alpha1
 
-// Ready of a HelmOp is true when every selected Cluster that is not paused has the release as it is wanted now.
+// Ready of a HelmOp is true when all selected Clusters that are not paused have a healthy release with the current
+// HelmOp revision, and also when no Cluster is selected.
 const (
 	// ReadyCondition is the summary of a HelmOp or a HelmOpRelease.
 	ReadyCondition = "Ready"
 
-	// ReadyReason is the reason when all is as wanted.
+	// ReadyReason is the reason when it is true.
 	ReadyReason = "Ready"
 
-	// NoClustersSelectedReason is the reason when the selector chooses no Cluster; Ready is true then.
+	// NoClustersSelectedReason is the reason when the selector selects no Cluster; Ready is true then.
 	NoClustersSelectedReason = "NoClustersSelected"
 
-	// ProgressingReason is the reason while releases are on their way.
+	// ProgressingReason is the reason while releases are being installed or updated.
 	ProgressingReason = "Progressing"
 
 	// ReleasesFailedReason is the reason when the release of a Cluster failed, see status.failures.
 	ReleasesFailedReason = "ReleasesFailed"
 
-	// WaitingForClustersReason is the reason while Clusters cannot be served yet: their control plane is not
-	// initialized or their API server does not answer.
+	// WaitingForClustersReason is the reason while Clusters are not available: their control plane is not initialized
+	// or their API server does not answer.
 	WaitingForClustersReason = "WaitingForClusters"
 
-	// DeletingReason is the reason while an object under deletion ends its releases.
+	// DeletingReason is the reason while an object under deletion uninstalls its releases.
 	DeletingReason = "Deleting"
 
-	// OtherShardReason is the reason of a release whose Cluster is of another shard than its HelmOp, and of a HelmOp with such
-	// releases: they are left alone until both have the same label.
+	// OtherShardReason is the reason of a release whose Cluster has another shard than its HelmOp, and of a HelmOp with
+	// such releases. They are not changed until HelmOp and Cluster have the same shard label.
 	OtherShardReason = "OtherShard"
 
-	// ShardChangedReason is the reason of a HelmOp whose shard label was changed while it was not suspended.
+	// ShardChangedReason is the reason of a HelmOp whose shard label was changed while it was not paused.
 	ShardChangedReason = "ShardChanged"
 
 	// ShardNotServedReason is the reason, with status Unknown, of a HelmOp whose shard no manager serves.
 	ShardNotServedReason = "ShardNotServed"
 )
 
-// Resolved of a HelmOp is true when status.artifact is what spec.source stands for.
+// Resolved of a HelmOp is true when spec.source is resolved to status.artifact.
 const (
 	// ResolvedCondition is the condition.
 	ResolvedCondition = "Resolved"
 
-	// ResolvingReason is the reason, with status Unknown, while a registry is asked for the first time.
+	// ResolvingReason is the reason, with status Unknown, during the first request to a registry.
 	ResolvingReason = "Resolving"
 
 	// ResolvedReason is the reason when the reference was resolved.
@@ -58,7 +59,7 @@ const (
 	// NoMatchingTagReason: the repository has no tag in the range.
 	NoMatchingTagReason = "NoMatchingTag"
 
-	// UnsupportedArtifactReason: what the reference stands for is of no format that can be installed.
+	// UnsupportedArtifactReason: the artifact has no format that can be installed.
 	UnsupportedArtifactReason = "UnsupportedArtifact"
 
 	// RegistryAuthenticationFailedReason: the registry refuses the credentials.
@@ -70,7 +71,7 @@ const (
 	// RegistryUnreachableReason: the registry does not answer.
 	RegistryUnreachableReason = "RegistryUnreachable"
 
-	// RegistryRateLimitedReason: the registry asks to be asked less often.
+	// RegistryRateLimitedReason: the registry limits the rate of requests.
 	RegistryRateLimitedReason = "RegistryRateLimited"
 
 	// ArtifactInvalidReason: the content is corrupt, too large or does not match its digest, or the manifests in it cannot be
@@ -87,32 +88,33 @@ const (
 	RegistryErrorReason = "RegistryError"
 )
 
-// Verified of a HelmOp is true when what its source stands for is signed as spec.source.verify demands. A HelmOp without
-// spec.source.verify does not have it.
+// Verified of a HelmOp is true when the artifact is signed as spec.source.verify requires. Without spec.source.verify
+// it is absent.
 const (
 	// VerifiedCondition is the condition.
 	VerifiedCondition = "Verified"
 
-	// VerifiedReason is the reason when the artifact is signed as demanded.
+	// VerifiedReason is the reason when the signature is valid.
 	VerifiedReason = "Verified"
 
-	// SignatureNotFoundReason: the artifact has no signature of the kind that is demanded.
+	// SignatureNotFoundReason: the artifact has no signature of the required kind.
 	SignatureNotFoundReason = "SignatureNotFound"
 
-	// SignatureUntrustedReason: the artifact has signatures, but none that meets what is demanded.
+	// SignatureUntrustedReason: the artifact has signatures, but none that the policy trusts.
 	SignatureUntrustedReason = "SignatureUntrusted"
 
 	// InvalidVerificationPolicyReason: a key, certificate, identity or trust policy that spec.source.verify names is malformed.
 	InvalidVerificationPolicyReason = "InvalidVerificationPolicy"
 
-	// TrustRootUnavailableReason: the root of trust of the public Sigstore cannot be had.
+	// TrustRootUnavailableReason: the root of trust of the public Sigstore cannot be downloaded.
 	TrustRootUnavailableReason = "TrustRootUnavailable"
 
 	// VerificationErrorReason: the signatures could not be checked.
 	VerificationErrorReason = "VerificationError"
 )
 
-// RolledOut of a HelmOp is true when every selected Cluster that can be served was told of what is wanted now.
+// RolledOut of a HelmOp is true when the current HelmOp revision is assigned to all selected Clusters that can be
+// updated. It does not say that their releases are healthy: see Ready.
 const (
 	// RolledOutCondition is the condition.
 	RolledOutCondition = "RolledOut"
@@ -123,20 +125,21 @@ const (
 	// RollingOutReason is the reason while it is not.
 	RollingOutReason = "RollingOut"
 
-	// RolloutPausedReason: the rollout is held, by spec.rollout.paused, by its failure budget or until a wave is promoted.
+	// RolloutPausedReason: the rollout is paused, by spec.rollout.paused, by its failure budget or until a wave is
+	// promoted.
 	RolloutPausedReason = "RolloutPaused"
 
-	// RolloutRolledBackReason: the failure budget was spent, and the Clusters returned, or are on their way, to the last good revision.
+	// RolloutRolledBackReason: the failure budget was spent, and the Clusters return to the last known good revision.
 	RolloutRolledBackReason = "RolledBack"
 
-	// RolloutAbortedReason: somebody asked to end the rollout, and the Clusters returned, or are on their way, to the last good revision.
+	// RolloutAbortedReason: a user aborted the rollout, and the Clusters return to the last known good revision.
 	RolloutAbortedReason = "RolloutAborted"
 
 	// InvalidSelectorReason: a selector of Clusters, Namespaces or waves is malformed.
 	InvalidSelectorReason = "InvalidSelector"
 )
 
-// Paused of a HelmOp or a HelmOpRelease is true when nothing is done for it.
+// Paused of a HelmOp or a HelmOpRelease is true when it is not reconciled.
 const (
 	// PausedCondition is the condition.
 	PausedCondition = "Paused"
@@ -144,8 +147,7 @@ const (
 	// PausedReason is the reason when it is paused.
 	PausedReason = "Paused"
 
-	// BeingMovedReason is the reason when it bears the annotation by which clusterctl move marks what it is about to
-	// delete.
+	// BeingMovedReason is the reason when it has the annotation that clusterctl move sets before it deletes an object.
 	BeingMovedReason = "BeingMoved"
 	// NotPausedReason is the reason when it is not.
 	NotPausedReason = "NotPaused"
@@ -159,20 +161,20 @@ const (
 	// ClusterReachableReason is the reason when it answers.
 	ClusterReachableReason = "Connected"
 
-	// ClusterUnreachableReason: it does not answer. The release goes on when it does.
+	// ClusterUnreachableReason: it does not answer. The release is reconciled again when it does.
 	ClusterUnreachableReason = "ClusterUnreachable"
 
 	// ClusterNotFoundReason: the Cluster is gone.
 	ClusterNotFoundReason = "ClusterNotFound"
 
-	// ClusterDeletingReason: the Cluster is under deletion; its releases are left alone.
+	// ClusterDeletingReason: the Cluster is under deletion; its releases are not changed.
 	ClusterDeletingReason = "ClusterDeleting"
 
 	// ControlPlaneNotInitializedReason: the control plane of the Cluster is not initialized yet.
 	ControlPlaneNotInitializedReason = "ControlPlaneNotInitialized"
 )
 
-// Released of a HelmOpRelease is true when the release in the Cluster is what spec wants.
+// Released of a HelmOpRelease is true when the Helm release in the Cluster has the desired state.
 const (
 	// ReleasedCondition is the condition.
 	ReleasedCondition = "Released"
@@ -186,8 +188,8 @@ const (
 	// RecordFailedReason: the HelmOpRelease of a Cluster cannot be written, for example because of a quota.
 	RecordFailedReason = "RecordFailed"
 
-	// ObjectReadFailedReason: the control-plane or infrastructure object of the Cluster cannot be read, or it cannot be found out whether a
-	// Cluster of another namespace may be accessed.
+	// ObjectReadFailedReason: the control-plane or infrastructure object of the Cluster cannot be read, or the access
+	// to a Cluster of another namespace cannot be checked.
 	ObjectReadFailedReason = "ObjectReadFailed"
 
 	// ArtifactFetchFailedReason: the chart cannot be pulled from the registry.
@@ -205,8 +207,8 @@ const (
 	// KindNotServedReason: the cluster does not serve the kind of an object of the release.
 	KindNotServedReason = "KindNotServed"
 
-	// RenderLimitExceededReason: to render the chart, or to build the kustomization, took more memory or time than it may, and was ended.
-	// The message names the limit, and the template or the folder.
+	// RenderLimitExceededReason: the rendering of the chart, or of the kustomization, needed more memory or time than
+	// it may, and was stopped. The message names the limit, and the template or the folder.
 	RenderLimitExceededReason = "RenderLimitExceeded"
 
 	// ObservationFailedReason: the release cannot be read from the cluster.
@@ -221,63 +223,63 @@ const (
 	// UninstallFailedReason: the uninstallation failed.
 	UninstallFailedReason = "UninstallFailed"
 
-	// ReleaseConflictReason: the release, or an object of it, belongs to somebody else.
+	// ReleaseConflictReason: the release, or an object of it, has another owner.
 	ReleaseConflictReason = "ReleaseConflict"
 
-	// ReleasePendingReason: somebody else may be at work on the release.
+	// ReleasePendingReason: another client may be changing the release.
 	ReleasePendingReason = "ReleasePending"
 
-	// ValuesInvalidReason: the values do not meet the schema of the chart.
+	// ValuesInvalidReason: the values do not match the schema of the chart.
 	ValuesInvalidReason = "ValuesInvalid"
 
 	// ReleaseTooLargeReason: the release is too large to be recorded.
 	ReleaseTooLargeReason = "ReleaseTooLarge"
 
-	// RecordStorageFailedReason: the registry that keeps the records of the release does not answer, or refuses. What runs is left as it is.
+	// RecordStorageFailedReason: the registry with the records of the release does not answer, or refuses. The release
+	// is not changed.
 	RecordStorageFailedReason = "RecordStorageFailed"
 
-	// RecordDamagedReason: a part of a record of the release is missing, is not what was written, or cannot be read. What runs is left as it is.
+	// RecordDamagedReason: a part of a record of the release is missing, was changed, or cannot be read. The release is
+	// not changed.
 	RecordDamagedReason = "RecordDamaged"
 
 	// ClusterForbiddenReason: the kubeconfig of the Cluster does not permit what is needed.
 	ClusterForbiddenReason = "ClusterForbidden"
 
-	// ReinstallingReason: the name or namespace of the release changed; the old release ends first.
-	ReinstallingReason = "Reinstalling"
-
 	// WaitingForDependenciesReason: a HelmOp that the release depends on is not Ready in the Cluster.
 	WaitingForDependenciesReason = "WaitingForDependencies"
 
-	// DependencyCycleReason: HelmOps depend on each other in a circle.
+	// DependencyCycleReason: HelmOps depend on each other in a cycle.
 	DependencyCycleReason = "DependencyCycle"
 
 	// InvalidDependencyReason: an expression in dependsOn is malformed.
 	InvalidDependencyReason = "InvalidDependency"
 
-	// InvalidOverrideReason: overrides or refsByKubernetesVersion are malformed, or yield options that are not valid.
+	// InvalidOverrideReason: overrides or refsByKubernetesVersion are malformed, or their result is not valid.
 	InvalidOverrideReason = "InvalidOverride"
 
-	// ClusterAccessDeniedReason: the ServiceAccount of clusterNamespaces may not get the kubeconfig of a Cluster of another namespace, or
-	// the manager does not let HelmOps of the namespace into the management cluster.
+	// ClusterAccessDeniedReason: the ServiceAccount of clusterNamespaces may not get the kubeconfig of a Cluster of
+	// another namespace, or HelmOps of the namespace may not install in the management cluster.
 	ClusterAccessDeniedReason = "ClusterAccessDenied"
 
-	// UpdatingReason: the release is about to be changed.
+	// UpdatingReason: the release will be changed.
 	UpdatingReason = "Updating"
 )
 
-// Healthy of a HelmOpRelease is true while the objects of the release are what they are to be, as long as the release lives.
-// With health.mode Disabled there is none.
+// Healthy of a HelmOpRelease is true while all objects of the release are healthy, as long as the release exists. With
+// health.mode Disabled it is absent.
 const (
 	// HealthyCondition is the condition.
 	HealthyCondition = "Healthy"
 
-	// HealthyReason is the reason when all objects are healthy, or were and are in progress for less than health.timeout.
+	// HealthyReason is the reason when all objects are healthy, or were healthy and have been in progress for less than
+	// health.timeout.
 	HealthyReason = "Healthy"
 
 	// HealthProgressingReason is the reason, with status Unknown, while a new revision is not healthy yet.
 	HealthProgressingReason = "Progressing"
 
-	// HealthFailedReason: an object has failed for good.
+	// HealthFailedReason: an object has failed permanently.
 	HealthFailedReason = "HealthCheckFailed"
 
 	// ObjectsMissingReason: objects of the release were deleted. The message names them.
@@ -293,7 +295,7 @@ const (
 	InvalidHealthCheckReason = "InvalidHealthCheck"
 )
 
-// Tested of a HelmOpRelease tells how the chart's tests ended. Without test.mode there is none.
+// Tested of a HelmOpRelease is the result of the chart's tests. Without test.mode Enabled it is absent.
 const (
 	// TestedCondition is the condition.
 	TestedCondition = "Tested"
@@ -304,29 +306,29 @@ const (
 	// TestsFailedReason: a test failed, see status.tests.
 	TestsFailedReason = "TestsFailed"
 
-	// TestsPendingReason, with status Unknown: the tests are yet to run.
+	// TestsPendingReason, with status Unknown: the tests have not run yet.
 	TestsPendingReason = "TestsPending"
 )
 
-// Drifted of a HelmOpRelease is true while something differs from what the release installed. Without driftDetection there
-// is none.
+// Drifted of a HelmOpRelease is true while objects differ from the release. Without driftDetection it is absent.
 const (
 	// DriftedCondition is the condition.
 	DriftedCondition = "Drifted"
 
-	// NoDriftReason is the reason when nothing differs.
+	// NoDriftReason is the reason when no object differs.
 	NoDriftReason = "NoDrift"
 
-	// DriftDetectedReason: something differs, see status.drift.
+	// DriftDetectedReason: objects differ, see status.drift.
 	DriftDetectedReason = "DriftDetected"
 
-	// DriftContestedReason: somebody changes an object back again and again; it is corrected less and less often.
+	// DriftContestedReason: another client keeps reverting the corrections of an object; it is corrected less and less
+	// often.
 	DriftContestedReason = "DriftContested"
 
-	// DriftCorrectionFailedReason: what differs cannot be put right.
+	// DriftCorrectionFailedReason: the differences cannot be corrected.
 	DriftCorrectionFailedReason = "DriftCorrectionFailed"
 
-	// DriftCheckPendingReason, with status Unknown: there is a new revision, which the objects are yet to be compared with.
+	// DriftCheckPendingReason, with status Unknown: the objects have not been compared with the new Helm revision yet.
 	DriftCheckPendingReason = "DriftCheckPending"
 
 	// DriftCheckFailedReason, with status Unknown: the objects cannot be compared.
@@ -336,31 +338,31 @@ const (
 	InvalidDriftRuleReason = "InvalidDriftRule"
 )
 
-// Stalled of a HelmOpRelease is true when nothing is tried any more until the spec changes or a retry is requested. Otherwise
-// there is none.
+// Stalled of a HelmOpRelease is true when it is not retried until the spec changes or a retry is requested. Otherwise
+// it is absent.
 const (
 	// StalledCondition is the condition.
 	StalledCondition = "Stalled"
 
-	// RetriesExhaustedReason: the tries that remediation.retries allows are spent.
+	// RetriesExhaustedReason: the retries that remediation.retries allows are used up.
 	RetriesExhaustedReason = "RetriesExhausted"
 
-	// RolledBackReason: an upgrade failed, and the release returned to the last revision that worked. A reason of Released
-	// and Ready.
+	// RolledBackReason: an upgrade failed, and the release was rolled back to the last known good Helm revision. A
+	// reason of Released and Ready.
 	RolledBackReason = "RolledBack"
 
-	// RollbackFailedReason: the return to the last revision that worked failed.
+	// RollbackFailedReason: the rollback failed.
 	RollbackFailedReason = "RollbackFailed"
 
-	// PostRenderFailedReason: postRender cannot be applied to what the chart rendered.
+	// PostRenderFailedReason: postRender cannot be applied to the rendered chart.
 	PostRenderFailedReason = "PostRenderFailed"
 
-	// KubeconfigRefusedReason: the kubeconfig of the Cluster runs a program or names files, which is refused.
+	// KubeconfigRefusedReason: the kubeconfig of the Cluster runs a program or names files, which is not allowed.
 	KubeconfigRefusedReason = "KubeconfigRefused"
 )
 
-// Movable of a HelmOp is true when clusterctl move takes along all that it refers to. A HelmOp that refers to nothing does not have
-// it.
+// Movable of a HelmOp is true when clusterctl move moves all objects that it refers to. Without references it is
+// absent.
 const (
 	// MovableCondition is the condition.
 	MovableCondition = "Movable"
@@ -368,7 +370,7 @@ const (
 	// MovableReason is the reason when it is.
 	MovableReason = "Movable"
 
-	// ReferencesNotMovedReason: something that the HelmOp refers to would stay behind.
+	// ReferencesNotMovedReason: clusterctl move would not move an object that the HelmOp refers to.
 	ReferencesNotMovedReason = "ReferencesNotMoved"
 )
 
@@ -376,16 +378,16 @@ const (
 const (
 	DeletionsHeldCondition = "DeletionsHeld"
 
-	// ConfirmationRequiredReason: more would be deleted at once than spec.maxDeletions allows. A reason of Ready, too: of a HelmOp
-	// for its releases, and of a HelmOpRelease of the management cluster for its objects.
+	// ConfirmationRequiredReason: more deletions are due at once than spec.maxDeletions allows. Also a reason of Ready:
+	// of a HelmOp for its releases, and of a HelmOpRelease of the management cluster for its objects.
 	ConfirmationRequiredReason = "ConfirmationRequired"
 
-	// OwnerNotFoundReason: the HelmOp of a HelmOpRelease under deletion does not exist. The release is uninstalled later, unless the HelmOp
-	// is restored meanwhile. A reason of Ready.
+	// OwnerNotFoundReason: the HelmOp of a HelmOpRelease under deletion does not exist. The release is uninstalled
+	// later, unless the HelmOp is restored meanwhile. A reason of Ready.
 	OwnerNotFoundReason = "OwnerNotFound"
 )
 
-// Reasons of the condition of a Cluster that spec.clusterCondition names. By them it is known whose a condition is.
+// Reasons of the condition of a Cluster that spec.clusterCondition names. HelmOp recognizes its conditions by them.
 const (
 	// ReleasesReadyReason is the reason when it is true.
 	ReleasesReadyReason = "ReleasesReady"
@@ -396,40 +398,40 @@ const (
 
 // Reasons of Events.
 const (
-	// RolloutStartedEvent: a new revision begins to spread.
+	// RolloutStartedEvent: the rollout of a new HelmOp revision began.
 	RolloutStartedEvent = "RolloutStarted"
 
-	// WaveStartedEvent: the turn of a wave has come.
+	// WaveStartedEvent: a wave began.
 	WaveStartedEvent = "WaveStarted"
 
-	// RolloutCompletedEvent: every Cluster that could be served is done.
+	// RolloutCompletedEvent: all Clusters that can be updated are done.
 	RolloutCompletedEvent = "RolloutCompleted"
 
 	// RolloutPausedEvent: the failure budget of a rollout is spent.
 	RolloutPausedEvent = "RolloutPaused"
 
-	// RolloutContinuedEvent: a rollout goes on that was paused.
+	// RolloutContinuedEvent: a paused rollout continues.
 	RolloutContinuedEvent = "RolloutContinued"
 
-	// RolloutRolledBackEvent: the Clusters return to the last good revision.
+	// RolloutRolledBackEvent: the Clusters return to the last known good revision.
 	RolloutRolledBackEvent = "RolloutRolledBack"
 
-	// DeletionsHeldEvent: more releases would be deleted at once than spec.maxDeletions allows, so none is.
+	// DeletionsHeldEvent: more deletions are due at once than spec.maxDeletions allows, so none begins.
 	DeletionsHeldEvent = "DeletionsHeld"
 
-	// DeletionsConfirmedEvent: the deletions that waited for it were confirmed.
+	// DeletionsConfirmedEvent: the waiting deletions were confirmed.
 	DeletionsConfirmedEvent = "DeletionsConfirmed"
 
-	// ClusterUpgradeHeldEvent: an upgrade of Kubernetes waits for a release.
+	// ClusterUpgradeHeldEvent: a Kubernetes upgrade waits for a release.
 	ClusterUpgradeHeldEvent = "ClusterUpgradeHeld"
 
-	// ClusterUpgradeReleasedEvent: an upgrade of Kubernetes may go on.
+	// ClusterUpgradeReleasedEvent: a Kubernetes upgrade is no longer held.
 	ClusterUpgradeReleasedEvent = "ClusterUpgradeReleased"
 
 	// ClusterDeletionHeldEvent: the deletion of a Cluster waits for the uninstallation of releases.
 	ClusterDeletionHeldEvent = "ClusterDeletionHeld"
 
-	// ClusterDeletionReleasedEvent: the deletion of a Cluster may go on.
+	// ClusterDeletionReleasedEvent: the deletion of a Cluster is no longer held.
 	ClusterDeletionReleasedEvent = "ClusterDeletionReleased"
 
 	// InstalledEvent: a release was installed.
@@ -438,36 +440,38 @@ const (
 	// UpgradedEvent: a release was upgraded.
 	UpgradedEvent = "Upgraded"
 
-	// ReturnedEvent: a release got back, by Helm's own history, what it had before a revision of its HelmOp was given up.
+	// ReturnedEvent: a release was rolled back, with Helm's own history, because the rollout of its HelmOp revision was
+	// rolled back or aborted.
 	ReturnedEvent = "Returned"
 
-	// RolledBackEvent: a release returned to the last revision that worked.
+	// RolledBackEvent: a release was rolled back to the last known good Helm revision.
 	RolledBackEvent = "RolledBack"
 
 	// TestedEvent: the chart's tests ended.
 	TestedEvent = "Tested"
 
-	// DriftDetectedEvent: something differs from what the release installed.
+	// DriftDetectedEvent: objects differ from the release.
 	DriftDetectedEvent = "DriftDetected"
 
-	// DriftCorrectedEvent: what differed was put right.
+	// DriftCorrectedEvent: the differences were corrected.
 	DriftCorrectedEvent = "DriftCorrected"
 
 	// UninstalledEvent: a release was uninstalled.
 	UninstalledEvent = "Uninstalled"
 
-	// RecoveredEvent: a release that a crash had left half done was taken up again.
+	// RecoveredEvent: a release that a crash had interrupted was continued.
 	RecoveredEvent = "Recovered"
 
-	// ObjectsMovedEvent: clusterctl move took objects of a release to another management cluster, so the release is paused.
+	// ObjectsMovedEvent: clusterctl move moved objects of a release to another management cluster, so the release is
+	// paused.
 	ObjectsMovedEvent = "ObjectsMoved"
 
-	// RecordsLeftEvent: records of releases that nobody needs any more could not be deleted.
+	// RecordsLeftEvent: records of releases that are not needed any more could not be deleted.
 	RecordsLeftEvent = "RecordsLeft"
 
-	// OrphanedEvent: a release was left in place, by deletionPolicy or because its Cluster goes.
+	// OrphanedEvent: a release was left installed, by deletionPolicy or because its Cluster is deleted.
 	OrphanedEvent = "Orphaned"
 
-	// ArtifactResolvedEvent: the source stands for another artifact than before.
+	// ArtifactResolvedEvent: the source was resolved to another artifact than before.
 	ArtifactResolvedEvent = "ArtifactResolved"
 )

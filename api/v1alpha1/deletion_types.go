@@ -5,8 +5,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// DeletionStatus counts the releases of a HelmOp that are to be deleted because their Clusters are no longer selected.
-// The releases of Clusters that are gone, under deletion or paused do not count. Its size does not grow with the number
+// DeletionStatus counts the releases of a HelmOp that will be deleted because their Clusters are no longer selected.
+// The releases of Clusters that are gone, under deletion or paused do not count. Its size does not depend on the number
 // of Clusters.
 type DeletionStatus struct {
 	// waiting is the number of releases whose deletion waits for a confirmation, see spec.maxDeletions.
@@ -32,7 +32,7 @@ type DeletionStatus struct {
 	Confirmed int32 `json:"confirmed,omitempty"`
 
 	// recent is the number of deletions that began without a confirmation, each less than 10 minutes after the one
-	// before. They count against spec.maxDeletions together with those that are to follow.
+	// before. They count against spec.maxDeletions together with the deletions that are due.
 	// +optional
 	Recent int32 `json:"recent,omitempty"`
 

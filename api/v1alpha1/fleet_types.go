@@ -10,16 +10,16 @@ import (
 
 // ManagementCluster installs a release in the management cluster itself.
 type ManagementCluster struct {
-	// impersonateServiceAccountName names the ServiceAccount, in the namespace of the HelmOp, under whose rights everything is done in the
-	// management cluster. The manager must be permitted to impersonate it, and it may read and write Secrets in the namespace of the
-	// release, where Helm keeps its records.
+	// impersonateServiceAccountName names the ServiceAccount, in the namespace of the HelmOp, that HelmOp impersonates
+	// for all requests in the management cluster. The manager must have the right to impersonate it. The ServiceAccount
+	// must have the right to read and write Secrets in the namespace of the release, where Helm stores its records.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ImpersonateServiceAccountName string `json:"impersonateServiceAccountName"`
 }
 
-// Dependency is a HelmOp that comes first.
+// Dependency is a HelmOp whose releases are installed first.
 type Dependency struct {
 	// name of the HelmOp, in the same namespace.
 	// +required
@@ -27,9 +27,9 @@ type Dependency struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// readyExpr is a CEL expression over "release", the HelmOpRelease of the dependency in the same Cluster as the API server
-	// serves it, that is true when the dependency is ready enough; for example "release.status.release.version.startsWith('1.')".
-	// It is asked in addition to the condition Ready, which must be true for the release as it is wanted now.
+	// readyExpr is a CEL expression over "release", the HelmOpRelease of the dependency in the same Cluster as the API
+	// server returns it. The dependency is ready if the expression is true and its condition Ready is true for its
+	// current spec. Example: "release.status.release.version.startsWith('1.')".
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -49,7 +49,8 @@ type Override struct {
 	// +required
 	ClusterSelector metav1.LabelSelector `json:"clusterSelector"`
 
-	// ref tells which artifact of the repository they get. It wins over refsByKubernetesVersion and over source.ref.
+	// ref selects the artifact of the repository for these Clusters. It wins over refsByKubernetesVersion and over
+	// source.ref.
 	// +optional
 	Ref *ArtifactReference `json:"ref,omitempty"`
 
@@ -82,37 +83,40 @@ type Override struct {
 	ReleaseOptions `json:",inline"`
 }
 
-// KubernetesVersionReference tells which artifact Clusters with some versions of Kubernetes get.
+// KubernetesVersionReference selects the artifact for Clusters with some Kubernetes versions.
 type KubernetesVersionReference struct {
-	// kubernetes is a range of versions, for example ">=1.35" or ">=1.33 <1.35". Pre-release and build parts of a Cluster's version
-	// are left out of account. A Cluster whose version is not known is in no range.
+	// kubernetesVersion is a range of versions, for example ">=1.35" or ">=1.33 <1.35". The pre-release and build parts
+	// of a Cluster's version are ignored. A Cluster without a known version is in no range.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	KubernetesVersion string `json:"kubernetesVersion"`
 
-	// ref tells which artifact of the repository.
+	// ref selects the artifact of the repository.
 	// +required
 	Ref ArtifactReference `json:"ref"`
 }
 
-// ClusterNamespaces lets a HelmOp serve Clusters of other namespaces than its own.
+// ClusterNamespaces lets a HelmOp select Clusters of other namespaces than its own.
 type ClusterNamespaces struct {
-	// namespaceSelector chooses the other namespaces by their labels; an empty one chooses all. The HelmOp's own needs not be chosen.
+	// namespaceSelector selects the other namespaces by their labels; an empty selector selects all. The HelmOp's own
+	// namespace is always included.
 	// +required
 	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector"`
 
-	// authorizationServiceAccountName names the ServiceAccount, in the namespace of the HelmOp, whose rights count: a Cluster of another namespace
-	// is served only if this account may get the Secret with its kubeconfig, <cluster>-kubeconfig in the namespace of the Cluster.
+	// authorizationServiceAccountName names the ServiceAccount, in the namespace of the HelmOp, whose rights are
+	// checked. A Cluster of another namespace is selected only if this ServiceAccount may get the Secret
+	// <cluster>-kubeconfig in the namespace of the Cluster.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	AuthorizationServiceAccountName string `json:"authorizationServiceAccountName"`
 }
 
-// BeforeClusterUpgrade holds an upgrade of Kubernetes in a Cluster until its release is as the new version needs it.
+// BeforeClusterUpgrade holds a Kubernetes upgrade of a Cluster until the release is ready for the new version.
 type BeforeClusterUpgrade struct {
-	// timeout is how long an upgrade is held at most. It goes on then, whatever the release is. Default: 30m.
+	// timeout is how long an upgrade is held at most. After that it continues, even if the release is not ready.
+	// Default: 30m.
 	// +optional
 	// +kubebuilder:default="30m"
 	// +kubebuilder:validation:Type=string
@@ -120,9 +124,10 @@ type BeforeClusterUpgrade struct {
 	Timeout metav1.Duration `json:"timeout,omitempty,omitzero"`
 }
 
-// BeforeClusterDelete uninstalls the release of a Cluster before the Cluster goes.
+// BeforeClusterDelete uninstalls the release of a Cluster before the Cluster is deleted.
 type BeforeClusterDelete struct {
-	// timeout is how long the deletion of a Cluster is held at most, whether its API server answers or not. Default: 10m.
+	// timeout is how long the deletion of a Cluster is held at most, even if its API server does not answer. Default:
+	// 10m.
 	// +optional
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
@@ -130,35 +135,37 @@ type BeforeClusterDelete struct {
 	Timeout metav1.Duration `json:"timeout,omitempty,omitzero"`
 }
 
-// ClusterOptions tell how a release takes part in the life of its Cluster.
+// ClusterOptions are how a release takes part in the lifecycle of its Cluster.
 type ClusterOptions struct {
-	// dependsOn are HelmOps that come first: in each Cluster, the release waits, before it is installed or changed, until theirs are
-	// Ready, and they are uninstalled only after it. What runs is left alone meanwhile.
+	// dependsOn are HelmOps whose releases are installed first. In each Cluster, the release is installed or changed
+	// only when their releases are Ready, and their releases are uninstalled only after it. An installed release is not
+	// touched while it waits.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	DependsOn []Dependency `json:"dependsOn,omitempty"`
 
-	// clusterCondition is the type of a condition that each selected Cluster gets, for example HelmOpReady: true while the releases
-	// of all HelmOps that name it are Ready there; Clusters of other namespaces than the HelmOp's get none. With that type in its spec.availabilityGates, a Cluster is Available only with
-	// them in place.
+	// clusterCondition is the type of a condition that HelmOp sets on each selected Cluster, for example HelmOpReady.
+	// It is true while the releases of all HelmOps that name the type are Ready in the Cluster. With the type in
+	// spec.availabilityGates of a Cluster, the Cluster is Available only with these releases. Clusters of other
+	// namespaces than the HelmOp's do not get the condition.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9][-A-Za-z0-9_.]*/)?[A-Za-z][A-Za-z0-9_]*Ready$')",message="clusterCondition must be a condition type that ends with Ready, for example HelmOpReady"
 	// +kubebuilder:validation:XValidation:rule="!(self in ['Ready', 'InfrastructureReady', 'ControlPlaneReady', 'ClusterClassReady', 'WorkerMachinesReady', 'ControlPlaneMachinesReady'])",message="clusterCondition must not be a condition of Cluster API's own"
 	ClusterCondition string `json:"clusterCondition,omitempty"`
 
-	// beforeClusterUpgrade holds upgrades of Kubernetes in Clusters of a ClusterClass, by Cluster API's before-upgrade annotation, until
-	// the release is as the new version needs it, see refsByKubernetesVersion. Without it, upgrades are not held; those of Clusters of
-	// other namespaces than the HelmOp's never are.
+	// beforeClusterUpgrade holds Kubernetes upgrades of Clusters with a ClusterClass, by Cluster API's before-upgrade
+	// annotation, until the release is ready for the new version, see refsByKubernetesVersion. Default: upgrades are
+	// not held. Upgrades of Clusters of other namespaces than the HelmOp's are never held.
 	// +optional
 	BeforeClusterUpgrade *BeforeClusterUpgrade `json:"beforeClusterUpgrade,omitempty"`
 
-	// beforeClusterDelete uninstalls the release of a Cluster that is deleted before the Cluster goes, so that what it made outside,
-	// load balancers and volumes for example, goes, too. Cluster API knows no other way to hold the deletion of any Cluster, so it is
-	// paused meanwhile. Without it, and in Clusters of other namespaces than the HelmOp's, releases of a deleted Cluster are
-	// forgotten without a call.
+	// beforeClusterDelete uninstalls the release of a Cluster that is being deleted before the Cluster is deleted, so
+	// that load balancers and volumes that the release created are deleted, too. HelmOp pauses the Cluster meanwhile,
+	// because Cluster API has no other hold for the deletion of any Cluster. Without it, and in Clusters of other
+	// namespaces than the HelmOp's, the releases of a deleted Cluster are dropped without a request to the Cluster.
 	// +optional
 	BeforeClusterDelete *BeforeClusterDelete `json:"beforeClusterDelete,omitempty"`
 }

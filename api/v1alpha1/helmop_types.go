@@ -9,29 +9,31 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// HelmOpSpec is what a HelmOp wants: which chart, with which values, in which clusters.
+// HelmOpSpec is the desired state of a HelmOp: which chart, with which values, in which clusters.
 type HelmOpSpec struct {
-	// clusterSelector chooses the Clusters, of the namespace of the HelmOp, that get the release. An empty
-	// selector chooses all of them. A Cluster that is no longer chosen loses the release, by deletionPolicy.
-	// Either it or managementCluster must be set.
+	// clusterSelector selects the Clusters in the namespace of the HelmOp that get the release. An empty selector
+	// selects all. A Cluster that is no longer selected loses the release, see deletionPolicy. Exactly one of
+	// clusterSelector and managementCluster must be set.
 	// +optional
 	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
 
-	// managementCluster installs the release in the management cluster itself, and in no Cluster. The manager must permit that to the
-	// namespace of the HelmOp, by its flag --management-cluster-namespaces. Templates see no Cluster then.
+	// managementCluster installs the release in the management cluster itself, and in no Cluster. The manager must
+	// allow this for the namespace of the HelmOp with its flag --management-cluster-namespaces. Templates then have no
+	// Cluster.
 	// +optional
 	ManagementCluster *ManagementCluster `json:"managementCluster,omitempty"`
 
-	// suspend stops everything that HelmOp does for this object: it resolves nothing and installs, upgrades and
-	// uninstalls nothing until it is false again. Default: false.
+	// paused stops everything that HelmOp does for this object: it does not resolve, install, upgrade or uninstall
+	// anything while paused is true. Default: false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// source is the chart.
+	// source is where the chart comes from.
 	// +required
 	Source ArtifactSource `json:"source"`
 
-	// release names the Helm release. Without it, the release has the HelmOp's name, in the namespace "default".
+	// release is the name and namespace of the Helm release. Default: the name of the HelmOp, in the namespace
+	// "default".
 	// +optional
 	Release ReleaseTemplate `json:"release,omitempty,omitzero"`
 
@@ -70,60 +72,62 @@ type HelmOpSpec struct {
 
 	ReleaseOptions `json:",inline"`
 
-	// storage tells where the records of the releases are kept. A change of it makes no new revision and moves nothing: it is about the records to
-	// come. Without it, as the manager is told, and in Secrets of the workload clusters if it is told nothing.
+	// storage is where the records of the releases are stored. A change makes no new HelmOp revision and moves nothing:
+	// it applies to new records. Default: the manager's --record-storage-url or, without that flag, Secrets in the
+	// workload clusters.
 	// +optional
 	Storage *RecordStorage `json:"storage,omitempty"`
 
-	// overrides are what is different for some of the Clusters. They have the fields of spec that shape a release. Overrides that
-	// choose a Cluster are merged in their order: a later one wins over an earlier one, field by field.
+	// overrides are differences for some of the Clusters. All overrides that select a Cluster are merged in their
+	// order: a later one wins over an earlier one, field by field.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Overrides []Override `json:"overrides,omitempty"`
 
-	// refsByKubernetesVersion choose the artifact by the version of Kubernetes that the control plane of a Cluster runs; the first whose range
-	// has it is used, instead of source.ref.
+	// refsByKubernetesVersion selects the artifact by the Kubernetes version of the control plane of a Cluster. The
+	// first entry whose range contains the version is used instead of source.ref.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	RefsByKubernetesVersion []KubernetesVersionReference `json:"refsByKubernetesVersion,omitempty"`
 
-	// rollout tells how what is new spreads over the Clusters. Without it, all are told at once.
+	// rollout is how a new HelmOp revision is assigned to the Clusters. Without it, all Clusters get the revision at
+	// once.
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
 
-	// revisionHistoryLimit is how many HelmOpRevisions are kept beside those that are in use. Fewer are kept if all of them
-	// together have more than 4 MiB. Default: 10.
+	// revisionHistoryLimit is how many HelmOpRevisions that are not in use are kept. Fewer are kept if all
+	// HelmOpRevisions together have more than 4 MiB. Default: 10.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// clusterNamespaces lets the selector choose Clusters of other namespaces, too. Without it, only those of the HelmOp's own
-	// namespace can be chosen.
+	// clusterNamespaces lets clusterSelector select Clusters of other namespaces, too. Without it, only Clusters in the
+	// namespace of the HelmOp are selected.
 	// +optional
 	ClusterNamespaces *ClusterNamespaces `json:"clusterNamespaces,omitempty"`
 
 	ClusterOptions `json:",inline"`
 
-	// deletionPolicy tells what happens to a release when its Cluster is no longer chosen, when the HelmOp is deleted
-	// or when the name or the namespace of the release changes: Uninstall removes it, Orphan leaves it as it is.
-	// A Cluster that is deleted itself needs neither: its releases are forgotten without a call, unless beforeClusterDelete says
-	// otherwise. Default: Uninstall.
+	// deletionPolicy is what happens to a release when its Cluster is no longer selected, when the HelmOp is deleted,
+	// or when the name or namespace of the release changes. Uninstall uninstalls it, Orphan leaves it installed. The
+	// releases of a Cluster that is deleted are dropped without a request to the Cluster, unless beforeClusterDelete is
+	// set. Default: Uninstall.
 	// +optional
 	// +kubebuilder:default=Uninstall
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// maxDeletions is how many releases, a number or a percentage of those there are, rounded down and at least 1, may be
-	// deleted at once because their Clusters are no longer selected. If more are to be deleted, all of them wait until the
-	// annotation addons.cluster.x-k8s.io/confirm-deletions confirms them. Deletions that follow each other within 10
-	// minutes count together. Clusters that are gone or under deletion do not count, and neither does the deletion of the
-	// HelmOp itself. With 0 every deletion waits, with 100% none does. With managementCluster it counts the objects that
-	// an upgrade deletes; the deletion of a Cluster of Cluster API then waits in any case but with 100%. Default: the
-	// larger of 25% and 3.
+	// maxDeletions is how many releases may be deleted at once because their Clusters are no longer selected: a number,
+	// or a percentage of the existing releases, rounded down and at least 1. If more are due, all of them wait until
+	// the annotation addons.cluster.x-k8s.io/confirm-deletions confirms them. Deletions less than 10 minutes apart
+	// count together. Clusters that are gone or under deletion do not count, and neither does the deletion of the
+	// HelmOp itself. With 0 every deletion waits, with 100% none does. With managementCluster it counts the objects
+	// that an upgrade deletes; the deletion of a Cluster of Cluster API then always waits, unless maxDeletions is 100%.
+	// Default: the larger of 25% and 3.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4
@@ -144,16 +148,16 @@ const (
 	TemplateDelimitersDollar TemplateDelimiters = "Dollar"
 )
 
-// ReleaseTemplate names the Helm release of each cluster.
+// ReleaseTemplate is the name and namespace of the Helm release in each cluster.
 type ReleaseTemplate struct {
-	// name of the release, a template over the Cluster. Default: the name of the HelmOp. A change of what it yields
-	// ends the old release by deletionPolicy and installs a new one.
+	// name of the release, a template over the Cluster. Default: the name of the HelmOp. If the result changes, the old
+	// release is deleted, see deletionPolicy, and a new one is installed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Name string `json:"name,omitempty"`
 
-	// namespace of the release in the workload cluster, a template over the Cluster. Default: "default". A change of
-	// what it yields ends the old release by deletionPolicy and installs a new one.
+	// namespace of the release in the workload cluster, a template over the Cluster. Default: "default". If the result
+	// changes, the old release is deleted, see deletionPolicy, and a new one is installed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Namespace string `json:"namespace,omitempty"`
@@ -199,50 +203,50 @@ type ValuesReference struct {
 
 // ClusterCounts count the Clusters that a HelmOp selects.
 type ClusterCounts struct {
-	// selected is the number of Clusters that the selector chooses, without those under deletion.
+	// selected is the number of Clusters that clusterSelector selects, without Clusters under deletion.
 	Selected int32 `json:"selected"`
 
-	// upToDate is the number of them whose release is what the HelmOp wants now.
+	// upToDate is the number of selected Clusters whose release has the current HelmOp revision.
 	UpToDate int32 `json:"upToDate"`
 
-	// ready is the number of them whose release is Ready: as it was wanted when the Cluster was last told.
+	// ready is the number of selected Clusters whose release is Ready with the spec that was assigned last.
 	Ready int32 `json:"ready"`
 
-	// failed is the number of them whose release cannot be rendered or installed as wanted.
+	// failed is the number of selected Clusters whose release cannot be rendered, installed or upgraded.
 	Failed int32 `json:"failed"`
 
-	// waiting is the number of them whose control plane is not yet initialized.
+	// waiting is the number of selected Clusters whose control plane is not initialized yet.
 	Waiting int32 `json:"waiting"`
 
-	// unreachable is the number of them whose API server does not answer.
+	// unreachable is the number of selected Clusters whose API server does not answer.
 	Unreachable int32 `json:"unreachable"`
 
-	// paused is the number of them that are paused.
+	// paused is the number of selected Clusters that are paused.
 	Paused int32 `json:"paused"`
 
-	// stalled is the number of them, among failed, whose release is not tried again.
+	// stalled is the number of failed Clusters whose release is not retried.
 	Stalled int32 `json:"stalled"`
 
-	// drifted is the number of them in which something differs from what the release installed.
+	// drifted is the number of selected Clusters in which objects differ from the release.
 	Drifted int32 `json:"drifted"`
 
-	// blocked is the number of them whose release waits for a HelmOp that it depends on.
+	// blocked is the number of selected Clusters whose release waits for a HelmOp in dependsOn.
 	Blocked int32 `json:"blocked"`
 }
 
-// ClusterFailure tells what is wrong in one Cluster.
+// ClusterFailure is a failure in one Cluster.
 type ClusterFailure struct {
 	// cluster is the name of the Cluster, or namespace/name where it is of another namespace than the HelmOp.
 	// +required
 	// +kubebuilder:validation:MaxLength=317
 	Cluster string `json:"cluster"`
 
-	// reason is one word for what is wrong, see the reasons of the conditions of HelmOpRelease.
+	// reason is the reason of the failure, see the reasons of the conditions of HelmOpRelease.
 	// +required
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason"`
 
-	// message tells what is wrong and what to do.
+	// message describes the failure and what to do.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
@@ -250,7 +254,7 @@ type ClusterFailure struct {
 
 // HelmOpStatus is the observed state of a HelmOp. Its size does not grow with the number of Clusters.
 type HelmOpStatus struct {
-	// observedGeneration is the generation of the spec that this status is about.
+	// observedGeneration is the generation of the spec that this status was computed for.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -268,23 +272,24 @@ type HelmOpStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	Shard *string `json:"shard,omitempty"`
 
-	// artifact is what spec.source stands for. It stays while the registry cannot be asked.
+	// artifact is the artifact that spec.source was resolved to. It is kept while the registry is unreachable.
 	// +optional
 	Artifact *ArtifactStatus `json:"artifact,omitempty"`
 
-	// artifacts are what the references in spec.overrides and spec.refsByKubernetesVersion stand for.
+	// artifacts are the artifacts that the references in spec.overrides and spec.refsByKubernetesVersion were resolved
+	// to.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=48
 	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
 
-	// lastResolveRequest is the value of the annotation addons.cluster.x-k8s.io/resolve-requested-at that was acted on
-	// last, or a digest of it where it is longer than 64 characters.
+	// lastResolveRequest is the last handled value of the annotation addons.cluster.x-k8s.io/resolve-requested-at, or
+	// its digest if it is longer than 64 characters.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastResolveRequest string `json:"lastResolveRequest,omitempty"`
 
-	// rollout tells how far what is wanted now has come.
+	// rollout is the progress of the current HelmOp revision.
 	// +optional
 	Rollout *RolloutStatus `json:"rollout,omitempty"`
 
@@ -292,40 +297,39 @@ type HelmOpStatus struct {
 	// +optional
 	Clusters *ClusterCounts `json:"clusters,omitempty"`
 
-	// deletions counts the releases that are to be deleted because their Clusters are no longer selected.
+	// deletions counts the releases that will be deleted because their Clusters are no longer selected.
 	// +optional
 	Deletions *DeletionStatus `json:"deletions,omitempty"`
 
-	// failures are at most 10 of the Clusters in which something is wrong.
+	// failures are at most 10 of the Clusters with a failure.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	Failures []ClusterFailure `json:"failures,omitempty"`
 }
 
-// HelmOp installs a chart from an OCI registry in the Clusters that its selector chooses.
-//
+// HelmOp installs a chart from an OCI registry in the Clusters that clusterSelector selects.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=helmops,shortName=hop,scope=Namespaced,categories=cluster-api
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Every selected Cluster has the release as wanted"
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is, or is not, ready"
-// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.artifact.version`,description="Version of the chart that the source stands for"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="All selected Clusters have the desired release"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Reason of the condition Ready"
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.artifact.version`,description="Version of the resolved chart"
 // +kubebuilder:printcolumn:name="Clusters",type=integer,JSONPath=`.status.clusters.selected`,description="Selected Clusters"
-// +kubebuilder:printcolumn:name="Up-to-date",type=integer,JSONPath=`.status.clusters.upToDate`,description="Clusters with the wanted release"
-// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.clusters.failed`,description="Clusters in which something is wrong"
-// +kubebuilder:printcolumn:name="Rollout",type=string,JSONPath=`.status.rollout.phase`,description="What the rollout is about"
+// +kubebuilder:printcolumn:name="Up-to-date",type=integer,JSONPath=`.status.clusters.upToDate`,description="Clusters with the current HelmOp revision"
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.clusters.failed`,description="Clusters with a failed release"
+// +kubebuilder:printcolumn:name="Rollout",type=string,JSONPath=`.status.rollout.phase`,description="Phase of the rollout"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong, and what to do"
-// +kubebuilder:printcolumn:name="Revision",type=integer,priority=1,JSONPath=`.status.rollout.revision`,description="Number of the revision that is wanted"
-// +kubebuilder:printcolumn:name="Wave",type=string,priority=1,JSONPath=`.status.rollout.wave`,description="Wave whose turn it is"
+// +kubebuilder:printcolumn:name="Revision",type=integer,priority=1,JSONPath=`.status.rollout.revision`,description="Number of the current HelmOp revision"
+// +kubebuilder:printcolumn:name="Wave",type=string,priority=1,JSONPath=`.status.rollout.wave`,description="Current wave"
 // +kubebuilder:printcolumn:name="Waiting-For",type=string,priority=1,JSONPath=`.status.rollout.waitingFor`,description="What the rollout waits for"
 // +kubebuilder:printcolumn:name="Source",type=string,priority=1,JSONPath=`.spec.source.url`
 type HelmOp struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec is the desired state of the HelmOp.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="has(self.clusterSelector) != has(self.managementCluster)",message="exactly one of clusterSelector and managementCluster must be set"
 	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !(has(self.clusterNamespaces) || has(self.overrides) || has(self.refsByKubernetesVersion))",message="clusterNamespaces, overrides and refsByKubernetesVersion are about Clusters and cannot be set beside managementCluster"
@@ -333,7 +337,7 @@ type HelmOp struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !has(self.impersonateServiceAccountName)",message="managementCluster has an impersonateServiceAccountName of its own"
 	Spec HelmOpSpec `json:"spec"`
 
-	// status is what is.
+	// status is the observed state of the HelmOp.
 	// +optional
 	// +kubebuilder:default={"observedGeneration":-1}
 	Status HelmOpStatus `json:"status,omitempty"`

@@ -5,8 +5,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// HelmOpReleaseSpec is what a HelmOp wants of one release in one Cluster. The HelmOp writes it; nobody else should.
-// It holds no values, only their digest: they may contain secrets and are rendered anew where they are needed.
+// HelmOpReleaseSpec is the desired state of one release in one Cluster. Only the HelmOp writes it. It has the digest of
+// the values instead of the values, because they may contain secrets; the values are rendered when they are needed.
 type HelmOpReleaseSpec struct {
 	// clusterRef names the Cluster.
 	// +required
@@ -37,21 +37,21 @@ type HelmOpReleaseSpec struct {
 
 	ClusterOptions `json:",inline"`
 
-	// storage tells where the records of the release are kept, for when its HelmOp is gone.
+	// storage is where the records of the release are stored. It is used when the HelmOp no longer exists.
 	// +optional
 	Storage *RecordStorage `json:"storage,omitempty"`
 
-	// rollout tells which revision of the HelmOp this is made from, and how it came to it.
+	// rollout is the HelmOp revision of this release, and how the release got it.
 	// +optional
 	Rollout *ReleaseRollout `json:"rollout,omitempty"`
 
-	// kubernetesVersion is the version of Kubernetes that the artifact was chosen for; with beforeClusterUpgrade only. Before
-	// an upgrade it is the version to come.
+	// kubernetesVersion is the Kubernetes version for which the artifact was selected; set with beforeClusterUpgrade
+	// only. Before an upgrade it is the version after the upgrade.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 
-	// deletionPolicy tells whether the release is uninstalled when this object is deleted.
+	// deletionPolicy is whether the release is uninstalled when this object is deleted.
 	// +required
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy"`
 }
@@ -71,56 +71,56 @@ type ReleaseIdentity struct {
 	Namespace string `json:"namespace"`
 }
 
-// ReleaseAction is something that was done to a release.
+// ReleaseAction is an action that was performed on a release.
 type ReleaseAction struct {
 	// action is Install, Upgrade, Rollback, Test, CorrectDrift or Uninstall.
 	// +required
 	// +kubebuilder:validation:MaxLength=32
 	Action string `json:"action"`
 
-	// reason is one word for why it was done.
+	// reason is why the action was performed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason,omitempty"`
 
-	// fromRevision is the Helm revision before; 0 is none.
+	// fromRevision is the Helm revision before the action; 0 is none.
 	// +optional
 	FromRevision int64 `json:"fromRevision,omitempty"`
 
-	// revision is the Helm revision that it made; 0 is none.
+	// revision is the Helm revision that the action created; 0 is none.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 
-	// succeeded tells whether it succeeded.
+	// succeeded is true if the action succeeded.
 	Succeeded bool `json:"succeeded"`
 
-	// chartVersion is the version of the chart that it installed.
+	// chartVersion is the version of the chart that the action installed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	ChartVersion string `json:"chartVersion,omitempty"`
 
-	// artifactDigest is the digest of the chart that it installed.
+	// artifactDigest is the digest of the chart that the action installed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	ArtifactDigest string `json:"artifactDigest,omitempty"`
 
-	// valuesDigest is the digest of the values that it installed.
+	// valuesDigest is the digest of the values that the action installed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	ValuesDigest string `json:"valuesDigest,omitempty"`
 
-	// time is when it ended.
+	// time is when the action ended.
 	// +optional
 	Time metav1.Time `json:"time,omitempty,omitzero"`
 }
 
-// ReleaseObservation is the release as the workload cluster says it is.
+// ReleaseObservation is the observed state of the Helm release in the workload cluster.
 type ReleaseObservation struct {
 	// revision is Helm's number of it.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 
-	// status is Helm's word for it, for example deployed or failed.
+	// status is the status of the Helm release, for example deployed or failed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Status string `json:"status,omitempty"`
@@ -150,7 +150,7 @@ type ReleaseObservation struct {
 	// +kubebuilder:validation:MaxLength=71
 	ValuesDigest string `json:"valuesDigest,omitempty"`
 
-	// lastDeployed is when it was last installed or upgraded.
+	// lastDeployed is when the release was last installed or upgraded.
 	// +optional
 	LastDeployed metav1.Time `json:"lastDeployed,omitempty,omitzero"`
 }
@@ -160,12 +160,12 @@ type Inventory struct {
 	// revision is Helm's number of the revision whose objects these are.
 	Revision int64 `json:"revision"`
 
-	// selection stands for what these objects were chosen by.
+	// selection is a digest of the rules by which these objects were selected.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Selection string `json:"selection,omitempty"`
 
-	// truncated tells that the release has more objects than are followed.
+	// truncated is true if the release has more objects than are watched.
 	// +optional
 	Truncated bool `json:"truncated,omitempty"`
 
@@ -195,39 +195,40 @@ type InventoryKind struct {
 	Objects []string `json:"objects"`
 }
 
-// HealthStatus is what is remembered of the health of a revision. The condition Healthy says what it is.
+// HealthStatus is the health record of a Helm revision. The condition Healthy reports the health.
 type HealthStatus struct {
 	// revision is Helm's number of it.
 	Revision int64 `json:"revision"`
 
-	// since is from when on the time counts that the revision may take to become healthy: when it was deployed or, where its
-	// deployment was not followed, for example because the status was lost in a move, when it was looked at first.
+	// since is when the health timeout of the revision began: when it was deployed or, if its deployment was not
+	// observed, for example because the status was lost in a move, when it was first observed.
 	// +optional
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 
-	// deployed tells that the revision was followed from its deployment on. Only then is it a failure, which remediation may
-	// answer, that it does not become healthy: of any other one nobody knows whether it worked before.
+	// deployed is true if the revision was observed since its deployment. Only then does an unhealthy revision count as
+	// a failure that remediation handles: another revision may have been healthy before.
 	// +optional
 	Deployed bool `json:"deployed,omitempty"`
 
-	// failed tells that the revision was found unhealthy before it ever was healthy, followed from its deployment on.
+	// failed is true if the revision was observed since its deployment and became unhealthy without having been
+	// healthy.
 	// +optional
 	Failed bool `json:"failed,omitempty"`
 
-	// missed tells that it was followed from its deployment on, but not seen for long before it was healthy. It may have worked
-	// meanwhile, which is no reason to roll back from it, and none to return to it.
+	// missed is true if the revision was observed since its deployment, but not for a long time before it was healthy.
+	// It may have been healthy meanwhile, so there is no rollback from it and no rollback to it.
 	// +optional
 	Missed bool `json:"missed,omitempty"`
 
-	// wasHealthy tells whether it was healthy once.
+	// wasHealthy is true if the revision has been healthy.
 	// +optional
 	WasHealthy bool `json:"wasHealthy,omitempty"`
 
-	// lost tells that it was healthy and ceased to be.
+	// lost is true if the revision was healthy and is not any more.
 	// +optional
 	Lost bool `json:"lost,omitempty"`
 
-	// progressingSince is since when one that was healthy is in progress.
+	// progressingSince is since when a revision that was healthy is in progress.
 	// +optional
 	ProgressingSince metav1.Time `json:"progressingSince,omitempty,omitzero"`
 }
@@ -253,13 +254,14 @@ type TestResult struct {
 	CompletedAt metav1.Time `json:"completedAt,omitempty,omitzero"`
 }
 
-// DriftStatus is what differs from what the release installed.
+// DriftStatus is the difference between the release and the objects in the cluster.
 type DriftStatus struct {
-	// lastCheckedAt is when the whole release was last compared.
+	// lastCheckedAt is when all objects of the release were last compared.
 	// +optional
 	LastCheckedAt metav1.Time `json:"lastCheckedAt,omitempty,omitzero"`
 
-	// fingerprint stands for the objects as they were when nothing differed; it spares a restarted manager the comparison.
+	// fingerprint is a digest of the objects when nothing differed. With it, a restarted manager need not compare them
+	// again.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Fingerprint string `json:"fingerprint,omitempty"`
@@ -297,39 +299,40 @@ type DriftedObject struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// missing tells that the object is gone.
+	// missing is true if the object does not exist.
 	// +optional
 	Missing bool `json:"missing,omitempty"`
 
-	// paths are JSON pointers of at most 10 fields that differ. What is in them is told nowhere: it may be secret.
+	// paths are JSON pointers of at most 10 fields that differ. Their values are not reported, because they may be
+	// secret.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	// +kubebuilder:validation:items:MaxLength=512
 	Paths []string `json:"paths,omitempty"`
 
-	// manager is the field manager that changed it last.
+	// manager is the field manager that changed the object last.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Manager string `json:"manager,omitempty"`
 
-	// heldUntil is set while the object is not corrected because somebody changes it back again and again.
+	// heldUntil is when the object is corrected next; set while another client keeps reverting the corrections.
 	// +optional
 	HeldUntil metav1.Time `json:"heldUntil,omitempty,omitzero"`
 }
 
-// ReadyPeriod is a time during which a release was Ready.
+// ReadyPeriod is a period during which a release was Ready.
 type ReadyPeriod struct {
-	// revision is the number of the revision of the HelmOp that it was Ready with.
+	// revision is the number of the HelmOp revision of the release in this period.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Revision int64 `json:"revision"`
 
-	// since is when it became Ready.
+	// since is when the release became Ready.
 	// +required
 	Since metav1.Time `json:"since"`
 
-	// until is when it was seen not to answer.
+	// until is when the Cluster was found unreachable.
 	// +required
 	Until metav1.Time `json:"until"`
 }
@@ -375,18 +378,18 @@ type HelmOpReleaseStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// state is one word for how the release compares with what is wanted: Absent, InSync, OutOfSync, Failed, RolledBack,
-	// Pending, Uninstalling, Uninstalled, Unmanaged, Foreign, Untested, Drifted or Unreachable.
+	// state compares the release with its desired state: Absent, InSync, OutOfSync, Failed, RolledBack, Pending,
+	// Uninstalling, Uninstalled, Unmanaged, Foreign, Untested, Drifted or Unreachable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	State string `json:"state,omitempty"`
 
-	// release is what the workload cluster said last.
+	// release is the last observed state of the Helm release.
 	// +optional
 	Release *ReleaseObservation `json:"release,omitempty"`
 
-	// inventory are the objects of the release that are followed. Those whose health is just that they exist are listed from time to
-	// time, unless driftDetection watches them.
+	// inventory are the objects of the release that are watched. Objects of kinds without a health rule are listed
+	// periodically instead, unless driftDetection watches them.
 	// +optional
 	Inventory *Inventory `json:"inventory,omitempty"`
 
@@ -400,39 +403,39 @@ type HelmOpReleaseStatus struct {
 	// +kubebuilder:validation:MaxItems=20
 	Tests []TestResult `json:"tests,omitempty"`
 
-	// drift is what differs from what the release installed.
+	// drift is the difference between the release and the objects in the cluster.
 	// +optional
 	Drift *DriftStatus `json:"drift,omitempty"`
 
-	// lastRetryRequest is the value of the annotation addons.cluster.x-k8s.io/retry-requested-at that was acted on last, or
-	// a digest of it where it is longer than 64 characters.
+	// lastRetryRequest is the last handled value of the annotation addons.cluster.x-k8s.io/retry-requested-at, or its
+	// digest if it is longer than 64 characters.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastRetryRequest string `json:"lastRetryRequest,omitempty"`
 
-	// history is what was done last, the newest first, at most 5.
+	// history has the last actions, the newest first, at most 5.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=5
 	History []ReleaseAction `json:"history,omitempty"`
 
-	// failures is the number of failed tries since the last success or the last change of what is wanted. Tries that
-	// changed nothing in the cluster, for example because it was unreachable, are not counted.
+	// failures is the number of failed attempts since the last success or the last change of the desired state.
+	// Attempts that changed nothing in the cluster, for example because it was unreachable, do not count.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Failures int32 `json:"failures,omitempty"`
 
-	// lastAttemptedAt is when the last try ended.
+	// lastAttemptedAt is when the last attempt ended.
 	// +optional
 	LastAttemptedAt metav1.Time `json:"lastAttemptedAt,omitempty,omitzero"`
 
-	// nextTryAt is when a try that failed is repeated. It is absent when no try is due: the release is as it should be,
-	// the retries are spent, or something else must happen first. Tries that changed nothing in the cluster do not set
-	// it.
+	// nextTryAt is when a failed attempt is repeated. It is absent if no retry is scheduled: the release is in its
+	// desired state, the retries are exhausted, or the release waits for something else. Attempts that changed nothing
+	// in the cluster do not set it.
 	// +optional
 	NextTryAt metav1.Time `json:"nextTryAt,omitempty,omitzero"`
 
-	// lastError is the message of the last failed try; empty after a success.
+	// lastError is the message of the last failed attempt; empty after a success.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	LastError string `json:"lastError,omitempty"`
@@ -444,11 +447,11 @@ type HelmOpReleaseStatus struct {
 // +kubebuilder:resource:path=helmopreleases,shortName=hopr,scope=Namespaced,categories=cluster-api
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterRef.name`,description="Cluster of the release"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="The release is as wanted"
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is, or is not, ready"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="The release is in its desired state"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Reason of the condition Ready"
 // +kubebuilder:printcolumn:name="Release",type=string,JSONPath=`.spec.release.name`,description="Name of the Helm release"
 // +kubebuilder:printcolumn:name="Helm-Revision",type=integer,JSONPath=`.status.release.revision`,description="Helm revision of the release"
-// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.release.status`,description="Helm's status of it"
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.release.status`,description="Status of the Helm release"
 // +kubebuilder:printcolumn:name="Chart",type=string,JSONPath=`.status.release.chart`,description="Name of the chart"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.release.version`,description="Version of the chart"
 // +kubebuilder:printcolumn:name="Deployed",type=date,JSONPath=`.status.release.lastDeployed`,description="Time since the last installation or upgrade"
@@ -456,20 +459,20 @@ type HelmOpReleaseStatus struct {
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong, and what to do"
 // +kubebuilder:printcolumn:name="Cluster-Namespace",type=string,priority=1,JSONPath=`.spec.clusterRef.namespace`,description="Namespace of the Cluster, if it is not that of the HelmOpRelease"
 // +kubebuilder:printcolumn:name="Namespace",type=string,priority=1,JSONPath=`.spec.release.namespace`,description="Namespace in the workload cluster"
-// +kubebuilder:printcolumn:name="State",type=string,priority=1,JSONPath=`.status.state`,description="How the release compares with what is wanted"
+// +kubebuilder:printcolumn:name="State",type=string,priority=1,JSONPath=`.status.state`,description="How the release compares with its desired state"
 // +kubebuilder:printcolumn:name="Healthy",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`,description="The objects of the release are healthy"
-// +kubebuilder:printcolumn:name="Drifted",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Drifted")].status`,description="Something differs from what the release installed"
-// +kubebuilder:printcolumn:name="Next-Try",type=string,priority=1,JSONPath=`.status.nextTryAt`,description="When a try that failed is repeated"
+// +kubebuilder:printcolumn:name="Drifted",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Drifted")].status`,description="Objects differ from the release"
+// +kubebuilder:printcolumn:name="Next-Try",type=string,priority=1,JSONPath=`.status.nextTryAt`,description="When a failed attempt is repeated"
 // +kubebuilder:printcolumn:name="App",type=string,priority=1,JSONPath=`.status.release.appVersion`,description="Version of the application"
 type HelmOpRelease struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec is the desired state of the release.
 	// +required
 	Spec HelmOpReleaseSpec `json:"spec"`
 
-	// status is what is.
+	// status is the observed state of the release.
 	// +optional
 	// +kubebuilder:default={"observedGeneration":-1}
 	Status HelmOpReleaseStatus `json:"status,omitempty"`

@@ -5,31 +5,32 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// HelmOpRevisionSpec is what a HelmOp wanted at a time. It never changes.
+// HelmOpRevisionSpec is the spec of a HelmOp at a time. It is immutable.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a revision is immutable"
 type HelmOpRevisionSpec struct {
 	// number of the revision, counted from 1.
 	// +kubebuilder:validation:Minimum=1
 	Number int64 `json:"number"`
 
-	// digest of all that shapes a release and is the same for every Cluster: artifacts, values before rendering, options, overrides.
-	// It covers the content of the objects that valuesFrom gives a fixed name, and not of those that are another one for each Cluster.
+	// digest of everything that shapes a release and is the same for all Clusters: artifacts, values before rendering,
+	// with the content of the objects in valuesFrom, options, overrides.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Digest string `json:"digest"`
 
-	// artifact is what spec.source stood for; nothing if no Cluster needed it or it could not be resolved.
+	// artifact is the artifact that spec.source was resolved to; absent if no Cluster needed it or it could not be
+	// resolved.
 	// +optional
 	Artifact *ResolvedArtifact `json:"artifact,omitempty"`
 
-	// artifacts are what the references in overrides and refsByKubernetesVersion stood for.
+	// artifacts are the artifacts that the references in overrides and refsByKubernetesVersion were resolved to.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=48
 	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
 
-	// helmOp is the spec of the HelmOp as it was, without the fields that contentFrom names.
+	// helmOp is the spec of the HelmOp at that time, without the fields that contentFrom names.
 	// +required
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
@@ -42,8 +43,8 @@ type HelmOpRevisionSpec struct {
 	ContentFrom RevisionContent `json:"contentFrom,omitempty,omitzero"`
 }
 
-// RevisionContent tells, for each field of the spec of a HelmOp that may be large, which earlier revision of the same HelmOp holds it.
-// A field without a number is held by the revision itself.
+// RevisionContent names, for each large field of the spec of a HelmOp, the earlier HelmOp revision that has its
+// content. A field without a number is stored in the revision itself.
 type RevisionContent struct {
 	// values is the number of the revision that holds helmOp.values.
 	// +optional
@@ -66,23 +67,23 @@ type RevisionContent struct {
 	Overrides int64 `json:"overrides,omitempty"`
 }
 
-// ReferencedArtifact is what a reference in overrides or refsByKubernetesVersion stands for.
+// ReferencedArtifact is the artifact that a reference in overrides or refsByKubernetesVersion was resolved to.
 type ReferencedArtifact struct {
 	ArtifactStatus `json:",inline"`
 
-	// reference is the reference as it is written.
+	// reference is the reference in the spec.
 	// +required
 	Reference ArtifactReference `json:"reference"`
 }
 
-// HelmOpRevisionStatus is what became of a revision. It is no subresource: clusterctl move leaves statuses of subresources behind,
-// and a moved rollout must neither begin anew nor forget what was good.
+// HelmOpRevisionStatus is the result of a HelmOp revision. It is not a subresource: clusterctl move does not keep
+// subresources, and a moved rollout must neither restart nor lose its last known good revision.
 type HelmOpRevisionStatus struct {
 	// phase of its rollout.
 	// +optional
 	Phase RolloutPhase `json:"phase,omitempty"`
 
-	// reason tells why the rollout ended.
+	// reason is why the rollout ended.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Reason string `json:"reason,omitempty"`
@@ -95,32 +96,33 @@ type HelmOpRevisionStatus struct {
 	// +optional
 	EndedAt metav1.Time `json:"endedAt,omitempty,omitzero"`
 
-	// good tells that its rollout was complete once: Clusters may return to it.
+	// good is true if the rollout of the revision was complete once: Clusters may return to it.
 	// +optional
 	Good bool `json:"good,omitempty"`
 
-	// passedWave is the name of the last wave that the rollout left behind: what becomes of its Clusters holds no later wave any more.
+	// passedWave is the name of the last wave that the rollout completed. Later failures of its Clusters do not hold
+	// later waves.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	PassedWave string `json:"passedWave,omitempty"`
 
-	// acknowledgedFailures are the failures in spite of which somebody asked to continue.
+	// acknowledgedFailures is the number of failures when a user continued the rollout. They no longer count.
 	// +optional
 	AcknowledgedFailures int32 `json:"acknowledgedFailures,omitempty"`
 
-	// lastContinueRequest is the value of the annotation addons.cluster.x-k8s.io/rollout-continue that was acted on last.
+	// lastContinueRequest is the last handled value of the annotation addons.cluster.x-k8s.io/rollout-continue.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	LastContinueRequest string `json:"lastContinueRequest,omitempty"`
 }
 
-// HelmOpRevision is what a HelmOp wanted at a time, and what became of it. The HelmOp makes it and deletes it; nobody else should.
-//
+// HelmOpRevision is the spec of a HelmOp at a time, and the result of its rollout. Only the HelmOp creates and deletes
+// it.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=helmoprevisions,shortName=hoprv,scope=Namespaced,categories=cluster-api
 // +kubebuilder:printcolumn:name="HelmOp",type=string,JSONPath=`.metadata.ownerReferences[0].name`,description="HelmOp of the revision"
 // +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.spec.number`,description="Number of the revision"
-// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="What became of its rollout"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Phase of its rollout"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.artifact.version`,description="Version of the chart"
 // +kubebuilder:printcolumn:name="Started",type=date,JSONPath=`.status.startedAt`,description="When its rollout began"
 // +kubebuilder:printcolumn:name="Digest",type=string,priority=1,JSONPath=`.spec.artifact.digest`,description="Digest of the chart"
@@ -129,11 +131,11 @@ type HelmOpRevision struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what was wanted.
+	// spec is the recorded spec.
 	// +required
 	Spec HelmOpRevisionSpec `json:"spec"`
 
-	// status is what became of it.
+	// status is the result of the rollout.
 	// +optional
 	Status HelmOpRevisionStatus `json:"status,omitempty,omitzero"`
 }

@@ -5,23 +5,23 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ReleaseOptions tell how a release is installed, upgraded, rolled back, tested, watched and uninstalled.
+// ReleaseOptions are how a release is installed, upgraded, rolled back, tested, watched and uninstalled.
 type ReleaseOptions struct {
 	// install are the options of the first installation in a cluster. Without it, the defaults of its fields apply.
 	// +optional
 	Install *InstallOptions `json:"install,omitempty"`
 
-	// upgrade are the options of every later change of a release. Without it, the defaults of its fields apply.
+	// upgrade are the options of all later changes of a release. Without it, the defaults of its fields apply.
 	// +optional
 	Upgrade *UpgradeOptions `json:"upgrade,omitempty"`
 
-	// rollback are the options of the return to the last revision that worked, see upgrade.remediation. Without it, the
-	// defaults of its fields apply. A change of them alone makes no new revision.
+	// rollback are the options of a rollback, see upgrade.remediation. Without it, the defaults of its fields apply. A
+	// change of them alone makes no new HelmOp revision.
 	// +optional
 	Rollback *RollbackOptions `json:"rollback,omitempty"`
 
-	// uninstall are the options of the removal of a release. Without it, the defaults of its fields apply.
-	// They are read when a release is uninstalled: a change of them alone makes no new revision.
+	// uninstall are the options of an uninstallation. Without it, the defaults of its fields apply. They are read when
+	// a release is uninstalled: a change of them alone makes no new HelmOp revision.
 	// +optional
 	Uninstall *UninstallOptions `json:"uninstall,omitempty"`
 
@@ -29,25 +29,26 @@ type ReleaseOptions struct {
 	// +optional
 	Test *TestOptions `json:"test,omitempty"`
 
-	// health tells what a healthy release is. Without it, the defaults of its fields apply.
+	// health is when a release counts as healthy. Without it, the defaults of its fields apply.
 	// +optional
 	Health *HealthOptions `json:"health,omitempty"`
 
-	// driftDetection compares what the release installed with what is in the cluster. Without it, nothing is compared.
+	// driftDetection compares the release with the objects in the cluster. Without it, nothing is compared.
 	// +optional
 	DriftDetection *DriftDetectionOptions `json:"driftDetection,omitempty"`
 
-	// impersonateServiceAccountName is a ServiceAccount of the workload cluster, in the namespace of the release, under whose rights
-	// everything is done there. It must exist, and may read and write Secrets in that namespace, where Helm keeps its
-	// records. Default: the rights of the kubeconfig that Cluster API generated. Of a HelmOpRelease in the management cluster it is a
-	// ServiceAccount of the namespace of the HelmOpRelease, see spec.managementCluster of HelmOp.
+	// impersonateServiceAccountName is a ServiceAccount of the workload cluster, in the namespace of the release, that
+	// HelmOp impersonates for all requests there. It must exist, and must have the right to read and write Secrets in
+	// that namespace, where Helm stores its records. Default: the identity of the kubeconfig that Cluster API
+	// generated. In a HelmOpRelease of the management cluster it is a ServiceAccount in the namespace of the
+	// HelmOpRelease, see spec.managementCluster of HelmOp.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ImpersonateServiceAccountName string `json:"impersonateServiceAccountName,omitempty"`
 }
 
-// CRDPolicy tells what happens to the chart's folder crds.
+// CRDPolicy is what happens to the CustomResourceDefinitions in the crds folder of a chart.
 // +kubebuilder:validation:Enum=Skip;Create;CreateReplace
 type CRDPolicy string
 
@@ -89,8 +90,9 @@ type InstallOptions struct {
 	// +optional
 	CreateNamespace *bool `json:"createNamespace,omitempty"`
 
-	// namespaceMetadata are labels and annotations for the namespace of the release, for example for pod security. They are
-	// set with every installation and upgrade, whoever created the namespace; others on it are left alone.
+	// namespaceMetadata are labels and annotations for the namespace of the release, for example for pod security. Each
+	// installation and upgrade sets them, also if another client created the namespace. Other labels and annotations
+	// are not changed.
 	// +optional
 	NamespaceMetadata *ObjectMetadata `json:"namespaceMetadata,omitempty"`
 
@@ -98,14 +100,16 @@ type InstallOptions struct {
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// crds tells what happens to the chart's folder crds, and to the CustomResourceDefinitions of an artifact that is no
-	// chart. Default: Create for Helm charts; CreateReplace for other artifacts if neither install.crds nor upgrade.crds is
-	// set.
+	// crds is what happens to the chart's crds folder, and to the CustomResourceDefinitions of an artifact that is not
+	// a chart. Default: Create for Helm charts; CreateReplace for other artifacts if neither install.crds nor
+	// upgrade.crds is set.
 	// +optional
 	CRDs CRDPolicy `json:"crds,omitempty"`
 
-	// takeOwnership adopts a release of the same name, or objects of the chart, that exist already and belong to
-	// nobody or to somebody else. Without it they are left alone and reported as a conflict. Default: false.
+	// takeOwnership adopts an existing release of the same name, and existing objects of the chart, that have no owner
+	// or another owner. Without it, they are not changed, and the release fails with the reason ReleaseConflict. An
+	// adoption upgrades the release; the waves and limits of rollout do not apply to the first HelmOp revision.
+	// Default: false.
 	// +optional
 	TakeOwnership *bool `json:"takeOwnership,omitempty"`
 
@@ -118,79 +122,81 @@ type InstallOptions struct {
 	// +optional
 	DisableSchemaValidation *bool `json:"disableSchemaValidation,omitempty"`
 
-	// remediation tells what follows a failed installation. Without it, the defaults of its fields apply. A change of it
-	// alone makes no new revision.
+	// remediation is what happens after a failed installation. Without it, the defaults of its fields apply. A change
+	// of it alone makes no new HelmOp revision.
 	// +optional
 	Remediation *InstallRemediation `json:"remediation,omitempty"`
 }
 
-// InstallRemediationStrategy tells what happens to a failed installation before it is tried again.
+// InstallRemediationStrategy is what happens to a failed installation before it is retried.
 // +kubebuilder:validation:Enum=Retry;Uninstall
 type InstallRemediationStrategy string
 
 const (
-	// InstallRemediationRetry leaves what was installed in place; the next try completes it.
+	// InstallRemediationRetry keeps the objects that were installed; the next attempt completes them.
 	InstallRemediationRetry InstallRemediationStrategy = "Retry"
 
-	// InstallRemediationUninstall uninstalls what was installed before the next try. What the last try left stays, so that
-	// it can be looked at.
+	// InstallRemediationUninstall uninstalls the failed installation before it is retried. The result of the last
+	// attempt is kept, so that it can be inspected.
 	InstallRemediationUninstall InstallRemediationStrategy = "Uninstall"
 )
 
-// InstallRemediation tells what follows a failed installation.
+// InstallRemediation is what happens after a failed installation.
 type InstallRemediation struct {
-	// retries is how often a failed installation is tried again, after 10s, 20s and so on up to 10m, before the release
-	// is Stalled. Only tries that changed something in the cluster count. 0 is never, -1 is without end. Default: 10.
+	// retries is how often a failed installation is retried, after 10s, 20s and so on up to 10m, before the release is
+	// Stalled. Only attempts that changed something in the cluster count. 0 is never, -1 is without limit. Default: 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	// +kubebuilder:validation:Maximum=1000
 	Retries *int32 `json:"retries,omitempty"`
 
-	// strategy tells what happens to a failed installation before it is tried again. Default: Retry.
+	// strategy is what happens to a failed installation before it is retried: Retry or Uninstall. Default: Retry.
 	// +optional
 	Strategy InstallRemediationStrategy `json:"strategy,omitempty"`
 }
 
-// UpgradeRemediationStrategy tells what happens to a failed upgrade before it is tried again.
+// UpgradeRemediationStrategy is what happens to a failed upgrade before it is retried.
 // +kubebuilder:validation:Enum=Retry;Rollback
 type UpgradeRemediationStrategy string
 
 const (
-	// UpgradeRemediationRetry leaves what was upgraded in place; the next try completes it.
+	// UpgradeRemediationRetry keeps the objects that were upgraded; the next attempt completes them.
 	UpgradeRemediationRetry UpgradeRemediationStrategy = "Retry"
 
-	// UpgradeRemediationRollback returns to the last revision that worked after each failed try, the last included.
+	// UpgradeRemediationRollback rolls back to the last known good Helm revision after each failed attempt, including
+	// the last one.
 	UpgradeRemediationRollback UpgradeRemediationStrategy = "Rollback"
 )
 
-// UpgradeRemediation tells what follows a failed upgrade. Nothing here ever uninstalls a release.
+// UpgradeRemediation is what happens after a failed upgrade. It never uninstalls a release.
 type UpgradeRemediation struct {
-	// retries is how often a failed upgrade is tried again, after 10s, 20s and so on up to 10m, before the release is
-	// Stalled. Only tries that changed something in the cluster count. 0 is never, -1 is without end. Default: 10.
+	// retries is how often a failed upgrade is retried, after 10s, 20s and so on up to 10m, before the release is
+	// Stalled. Only attempts that changed something in the cluster count. 0 is never, -1 is without limit. Default: 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	// +kubebuilder:validation:Maximum=1000
 	Retries *int32 `json:"retries,omitempty"`
 
-	// strategy tells what happens to a failed upgrade before it is tried again. With Rollback, an upgrade that does not
-	// become healthy, or whose tests fail, has failed, too: that is what Helm calls atomic. Default: Retry.
+	// strategy is what happens to a failed upgrade before it is retried: Retry or Rollback. With Rollback, an upgrade
+	// that does not become healthy, or whose tests fail, has failed, too: Helm calls this atomic. Default: Retry.
 	// +optional
 	Strategy UpgradeRemediationStrategy `json:"strategy,omitempty"`
 }
 
-// ValuesPolicy tells what happens to the values of the revision before.
+// ValuesPolicy is what happens to the values of the previous Helm revision.
 // +kubebuilder:validation:Enum=Reset;Reuse;ResetThenReuse
 type ValuesPolicy string
 
 const (
-	// ValuesPolicyReset uses the wanted values and nothing else.
+	// ValuesPolicyReset uses the desired values only.
 	ValuesPolicyReset ValuesPolicy = "Reset"
 
-	// ValuesPolicyReuse lays the wanted values over all values of the revision before, its chart's defaults included.
+	// ValuesPolicyReuse merges the desired values over all values of the previous Helm revision, including the defaults
+	// of its chart.
 	ValuesPolicyReuse ValuesPolicy = "Reuse"
 
-	// ValuesPolicyResetThenReuse lays the wanted values over those that were given to the revision before, and these over
-	// the defaults of the new chart.
+	// ValuesPolicyResetThenReuse merges the desired values over the user-supplied values of the previous Helm revision,
+	// and these over the defaults of the new chart.
 	ValuesPolicyResetThenReuse ValuesPolicy = "ResetThenReuse"
 )
 
@@ -207,12 +213,12 @@ type UpgradeOptions struct {
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// force deletes objects whose immutable fields would have to change, and creates them anew: use it with care. Only objects
-	// of these built-in kinds are deleted: ConfigMap, Secret, Service, ReplicationController, DaemonSet, Deployment,
-	// ReplicaSet, StatefulSet, Job, RuntimeClass, IngressClass, PodDisruptionBudget, ClusterRoleBinding, RoleBinding,
-	// PriorityClass and StorageClass. Not deleted are a StatefulSet whose persistentVolumeClaimRetentionPolicy.whenDeleted is
-	// Delete in the cluster, objects with the annotation helm.sh/resource-policy: keep, and those of another release: where
-	// such an object, or one of any other kind, would have to be made anew, the action fails. Default: false.
+	// force deletes and re-creates objects whose immutable fields change: use it with care. Only objects of these
+	// built-in kinds are deleted: ConfigMap, Secret, Service, ReplicationController, DaemonSet, Deployment, ReplicaSet,
+	// StatefulSet, Job, RuntimeClass, IngressClass, PodDisruptionBudget, ClusterRoleBinding, RoleBinding, PriorityClass
+	// and StorageClass. Not deleted are a StatefulSet whose persistentVolumeClaimRetentionPolicy.whenDeleted is Delete
+	// in the cluster, objects with the annotation helm.sh/resource-policy: keep, and objects of another release. If one
+	// of these, or an object of another kind, must be re-created, the action fails. Default: false.
 	// +optional
 	Force *bool `json:"force,omitempty"`
 
@@ -220,21 +226,22 @@ type UpgradeOptions struct {
 	// +optional
 	CleanupOnFail *bool `json:"cleanupOnFail,omitempty"`
 
-	// maxHistory is the number of revisions of the release that are kept in the workload cluster. 0 is no limit.
-	// With remediation by a rollback, the last revision that was healthy is kept beyond it. Default: 10.
+	// maxHistory is the number of Helm revisions that are kept. 0 is no limit. With remediation by a rollback, the last
+	// known good revision is kept in addition. Default: 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	MaxHistory *int32 `json:"maxHistory,omitempty"`
 
-	// valuesPolicy tells what happens to the values of the revision before. Anything but Reset makes the outcome depend on
-	// what a cluster had before; it helps to adopt a release that was made by hand. Default: Reset.
+	// valuesPolicy is what happens to the values of the previous Helm revision. With Reuse and ResetThenReuse the
+	// result depends on the history of each cluster; they help to adopt a release that was installed by hand. Default:
+	// Reset.
 	// +optional
 	ValuesPolicy ValuesPolicy `json:"valuesPolicy,omitempty"`
 
-	// crds tells what happens to the chart's folder crds, and to the CustomResourceDefinitions of an artifact that is no
-	// chart. Default: Create for Helm charts; CreateReplace for other artifacts if neither install.crds nor upgrade.crds is
-	// set.
+	// crds is what happens to the chart's crds folder, and to the CustomResourceDefinitions of an artifact that is not
+	// a chart. Default: Create for Helm charts; CreateReplace for other artifacts if neither install.crds nor
+	// upgrade.crds is set.
 	// +optional
 	CRDs CRDPolicy `json:"crds,omitempty"`
 
@@ -247,13 +254,13 @@ type UpgradeOptions struct {
 	// +optional
 	DisableSchemaValidation *bool `json:"disableSchemaValidation,omitempty"`
 
-	// remediation tells what follows a failed upgrade. Without it, the defaults of its fields apply. A change of it alone
-	// makes no new revision.
+	// remediation is what happens after a failed upgrade. Without it, the defaults of its fields apply. A change of it
+	// alone makes no new HelmOp revision.
 	// +optional
 	Remediation *UpgradeRemediation `json:"remediation,omitempty"`
 }
 
-// RollbackOptions are the options of the return to an earlier revision.
+// RollbackOptions are the options of a rollback.
 type RollbackOptions struct {
 	// timeout bounds the rollback, its hooks included. Default: 5m.
 	// +optional
@@ -265,12 +272,12 @@ type RollbackOptions struct {
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// force deletes objects whose immutable fields would have to change, and creates them anew: use it with care. Only objects
-	// of these built-in kinds are deleted: ConfigMap, Secret, Service, ReplicationController, DaemonSet, Deployment,
-	// ReplicaSet, StatefulSet, Job, RuntimeClass, IngressClass, PodDisruptionBudget, ClusterRoleBinding, RoleBinding,
-	// PriorityClass and StorageClass. Not deleted are a StatefulSet whose persistentVolumeClaimRetentionPolicy.whenDeleted is
-	// Delete in the cluster, objects with the annotation helm.sh/resource-policy: keep, and those of another release: where
-	// such an object, or one of any other kind, would have to be made anew, the action fails. Default: false.
+	// force deletes and re-creates objects whose immutable fields change: use it with care. Only objects of these
+	// built-in kinds are deleted: ConfigMap, Secret, Service, ReplicationController, DaemonSet, Deployment, ReplicaSet,
+	// StatefulSet, Job, RuntimeClass, IngressClass, PodDisruptionBudget, ClusterRoleBinding, RoleBinding, PriorityClass
+	// and StorageClass. Not deleted are a StatefulSet whose persistentVolumeClaimRetentionPolicy.whenDeleted is Delete
+	// in the cluster, objects with the annotation helm.sh/resource-policy: keep, and objects of another release. If one
+	// of these, or an object of another kind, must be re-created, the action fails. Default: false.
 	// +optional
 	Force *bool `json:"force,omitempty"`
 
@@ -279,7 +286,7 @@ type RollbackOptions struct {
 	CleanupOnFail *bool `json:"cleanupOnFail,omitempty"`
 }
 
-// DeletionPropagation tells what happens to the dependents of objects that are deleted.
+// DeletionPropagation is what happens to the dependents of objects that are deleted.
 // +kubebuilder:validation:Enum=Background;Foreground;Orphan
 type DeletionPropagation string
 
@@ -310,7 +317,7 @@ type UninstallOptions struct {
 	// +optional
 	KeepHistory *bool `json:"keepHistory,omitempty"`
 
-	// deletionPropagation tells what happens to the dependents of the release's objects, for example the pods of a
+	// deletionPropagation is what happens to the dependents of the release's objects, for example the pods of a
 	// Deployment. Default: Background.
 	// +optional
 	DeletionPropagation DeletionPropagation `json:"deletionPropagation,omitempty"`

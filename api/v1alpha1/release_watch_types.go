@@ -54,47 +54,48 @@ type TestFilter struct {
 	Exclude bool `json:"exclude,omitempty"`
 }
 
-// HealthMode tells whether the health of a release is followed.
+// HealthMode is whether the health of a release is monitored.
 // +kubebuilder:validation:Enum=Enabled;Disabled
 type HealthMode string
 
 const (
-	// HealthModeEnabled follows the health of a release as long as it lives; Ready needs it.
+	// HealthModeEnabled monitors the health of a release as long as it exists; Ready needs it.
 	HealthModeEnabled HealthMode = "Enabled"
 
-	// HealthModeDisabled does not; a release is Ready as soon as it is installed.
+	// HealthModeDisabled does not monitor it; a release is Ready as soon as it is installed.
 	HealthModeDisabled HealthMode = "Disabled"
 )
 
-// HealthOptions tell what a healthy release is: one whose objects all exist and have become what they are to be, by the
-// rules of kstatus for the kinds of Kubernetes and for those that have the usual conditions, and by checks for others.
+// HealthOptions are when a release counts as healthy: all its objects exist and are current by the rules of kstatus,
+// for the kinds of Kubernetes and for kinds with the usual conditions, or by checks, for other kinds.
 type HealthOptions struct {
-	// mode tells whether the health of a release is followed. Default: Enabled.
+	// mode is Enabled to monitor the health of a release. Default: Enabled.
 	// +optional
 	Mode HealthMode `json:"mode,omitempty"`
 
-	// timeout is how long a release may take to become healthy, after each installation and upgrade, and how long one that
-	// was healthy may be in progress, for example because nodes come and go, before it counts as unhealthy. Default: 5m.
+	// timeout is how long a release may take to become healthy after each installation and upgrade. It is also how long
+	// a healthy release may be in progress, for example while nodes are replaced, before it counts as unhealthy.
+	// Default: 5m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('24h')",message="timeout must be more than 0s and at most 24h"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// failFast calls a release unhealthy as soon as an object has failed for good, for example a Job, without waiting for
-	// the timeout. Default: true.
+	// failFast reports a release as unhealthy as soon as an object has failed permanently, for example a Job, without
+	// waiting for the timeout. Default: true.
 	// +optional
 	FailFast *bool `json:"failFast,omitempty"`
 
-	// checks tell what healthy means for kinds for which the usual rules do not hold.
+	// checks are the health rules of kinds for which the usual rules do not apply.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Checks []HealthCheck `json:"checks,omitempty"`
 }
 
-// HealthCheck tells by CEL expressions what healthy means for a kind. Each sees the object as self, for example
-// "has(self.status) && self.status.phase == 'Running'". They are tried in the order inProgress, failed, current; the
-// first that is true counts, and none is in progress.
+// HealthCheck is the health rule of a kind, as CEL expressions. In each, self is the object, for example
+// "has(self.status) && self.status.phase == 'Running'". They are evaluated in the order inProgress, failed, current;
+// the first that is true decides. If none is true, the object is in progress.
 type HealthCheck struct {
 	// apiVersion of the kind, for example operator.example.com/v1.
 	// +required
@@ -108,24 +109,24 @@ type HealthCheck struct {
 	// +kubebuilder:validation:MaxLength=63
 	Kind string `json:"kind"`
 
-	// inProgress is true while an object is on its way.
+	// inProgress is true while the object is changing.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	InProgress string `json:"inProgress,omitempty"`
 
-	// failed is true if an object has failed for good.
+	// failed is true if the object has failed permanently.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Failed string `json:"failed,omitempty"`
 
-	// current is true if an object is healthy.
+	// current is true if the object is healthy.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Current string `json:"current"`
 }
 
-// DriftMode tells what happens when what is in a cluster differs from what the release installed.
+// DriftMode is what happens when objects in a cluster differ from the release.
 // +kubebuilder:validation:Enum=Disabled;Warn;Correct
 type DriftMode string
 
@@ -133,21 +134,21 @@ const (
 	// DriftModeDisabled compares nothing.
 	DriftModeDisabled DriftMode = "Disabled"
 
-	// DriftModeWarn says what differs.
+	// DriftModeWarn reports the differences.
 	DriftModeWarn DriftMode = "Warn"
 
-	// DriftModeCorrect says what differs and puts it right.
+	// DriftModeCorrect reports the differences and corrects them.
 	DriftModeCorrect DriftMode = "Correct"
 )
 
-// DriftDetectionOptions tell how a release is compared with what is in the cluster. What a chart does not set is nobody's
-// drift: a field that others add is left alone.
+// DriftDetectionOptions are how a release is compared with the objects in the cluster. Fields that the chart does not
+// set are not compared.
 type DriftDetectionOptions struct {
-	// mode tells what happens when something differs. Default: Disabled.
+	// mode is what happens when objects differ: Disabled, Warn or Correct. Default: Disabled.
 	// +optional
 	Mode DriftMode `json:"mode,omitempty"`
 
-	// interval is how often the whole release is compared, as a safety net: changes are noticed when they happen.
+	// interval is how often all objects of the release are compared, as a safety net: changes are noticed by watches.
 	// Default: 1h.
 	// +optional
 	// +kubebuilder:validation:Type=string

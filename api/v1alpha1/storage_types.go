@@ -3,20 +3,20 @@
 
 package v1alpha1
 
-// StorageType tells where the records of releases are kept.
+// StorageType is where the records of releases are stored.
 // +kubebuilder:validation:Enum=Cluster;Registry
 type StorageType string
 
 const (
-	// StorageTypeCluster keeps them in Secrets of the workload cluster.
+	// StorageTypeCluster stores them in Secrets of the workload cluster.
 	StorageTypeCluster StorageType = "Cluster"
 
-	// StorageTypeRegistry keeps all of them but a small part in an OCI registry, encrypted.
+	// StorageTypeRegistry stores all but a small part of them in an OCI registry, encrypted.
 	StorageTypeRegistry StorageType = "Registry"
 )
 
-// RecordStorage tells where Helm's records of releases are kept: chart, values and manifest of each revision. It is about new records; where
-// the others are, they say themselves, and nothing is moved.
+// RecordStorage is where Helm's records of releases are stored: chart, values and manifest of each Helm revision. It
+// applies to new records. Existing records name their own place and are not moved.
 // +kubebuilder:validation:XValidation:rule="!has(self.formerURLs) || has(self.registry)",message="formerURLs are read with what registry says of credentials: set registry, too"
 type RecordStorage struct {
 	// type is Cluster, for Secrets of the workload cluster, or Registry. With Cluster, registry is only read from, for records that are there.
@@ -28,8 +28,9 @@ type RecordStorage struct {
 	// +optional
 	Registry *RecordRegistry `json:"registry,omitempty"`
 
-	// formerURLs are repositories in which records were kept before, as in registry.url. They are read, and cleaned up, with the credentials
-	// of registry. The manager asks no others, whatever a workload cluster says.
+	// formerURLs are repositories in which records were stored before, as in registry.url. They are read and cleaned up
+	// with the credentials of registry. The manager requests no other repositories, even if a record in a workload
+	// cluster names one.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
