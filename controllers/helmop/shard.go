@@ -34,7 +34,7 @@ func (r *Reconciler) enterShard(ctx context.Context, helmOp *addonsv1.HelmOp) (r
 		return ctrl.Result{}, true, nil
 	case former != nil && !apiutil.IsHelmOpPaused(helmOp) && helmOp.DeletionTimestamp.IsZero():
 		report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ShardChangedReason, fmt.Sprintf(
-			"The shard changed from %q to %q while the HelmOp was not suspended: nothing is done for it. Suspend the HelmOp (spec.paused) "+
+			"The shard changed from %q to %q while the HelmOp was not paused: nothing is done for it. Set spec.paused "+
 				"until status.shard is the new shard, or set the label %s back", *former, r.shard, addonsv1.ShardLabel))
 		return ctrl.Result{}, false, nil
 	case former != nil:

@@ -160,7 +160,7 @@ func pauseOf(scope *releaseScope) string {
 	case scope.cluster != nil && apiutil.IsClusterPaused(scope.cluster):
 		return "the Cluster is paused"
 	case scope.helmOp != nil && scope.helmOp.Spec.Paused:
-		return "the HelmOp is suspended (spec.paused)"
+		return "the HelmOp is paused (spec.paused)"
 	case scope.helmOp != nil && annotations.HasPaused(scope.helmOp):
 		return "the HelmOp has the paused annotation"
 	case apiutil.IsChildPaused(scope.release):

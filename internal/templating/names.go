@@ -10,46 +10,39 @@ import (
 // maxReleaseName is Helm's bound: charts append to the name and must stay within a label value of 63.
 const maxReleaseName = 53
 
-// checkReleaseName refuses what Helm refuses. The error does not quote the name: it comes from data.
-func checkReleaseName(name string) error {
-	switch {
-	case name == "":
-		return faultf(ReasonInvalidName, "yields an empty name")
-	case len(name) > maxReleaseName:
-		return faultf(ReasonInvalidName, "yields a name of %d characters, at most %d are possible; shorten it, for example with trunc",
-			len(name), maxReleaseName)
-	case len(validation.IsDNS1123Subdomain(name)) > 0:
-		return faultf(ReasonInvalidName, "yields a name that is not lower case letters, digits, '-' and '.', "+
-			"with a letter or digit at both ends")
-	}
-	return nil
+// nameRule is what Helm or the API server accepts as a name.
+type nameRule struct {
+	what, hint string
+	maxLength  int
+	check      func(string) []string
+	form       string
 }
 
-func checkNamespace(namespace string) error {
-	switch {
-	case namespace == "":
-		return faultf(ReasonInvalidName, "yields an empty namespace")
-	case len(namespace) > validation.DNS1123LabelMaxLength:
-		return faultf(ReasonInvalidName, "yields a namespace of %d characters, at most %d are possible",
-			len(namespace), validation.DNS1123LabelMaxLength)
-	case len(validation.IsDNS1123Label(namespace)) > 0:
-		return faultf(ReasonInvalidName, "yields a namespace that is not lower case letters, digits and '-', "+
-			"with a letter or digit at both ends")
+var (
+	releaseNameRule = nameRule{
+		what: "name", maxLength: maxReleaseName, hint: "; shorten it, for example with trunc",
+		check: validation.IsDNS1123Subdomain, form: "lower case letters, digits, '-' and '.'",
 	}
-	return nil
-}
+	namespaceRule = nameRule{
+		what: "namespace", maxLength: validation.DNS1123LabelMaxLength,
+		check: validation.IsDNS1123Label, form: "lower case letters, digits and '-'",
+	}
+	// objectNameRule is for names of Secrets and ConfigMaps.
+	objectNameRule = nameRule{
+		what: "name", maxLength: validation.DNS1123SubdomainMaxLength,
+		check: validation.IsDNS1123Subdomain, form: "lower case letters, digits, '-' and '.'",
+	}
+)
 
-// checkObjectName refuses what the API server refuses as the name of a Secret or ConfigMap.
-func checkObjectName(name string) error {
+// refuse returns why a name is not valid; nil if it is. The error does not quote the name: it comes from data.
+func (r nameRule) refuse(name string) error {
 	switch {
 	case name == "":
-		return faultf(ReasonInvalidName, "yields an empty name")
-	case len(name) > validation.DNS1123SubdomainMaxLength:
-		return faultf(ReasonInvalidName, "yields a name of %d characters, at most %d are possible",
-			len(name), validation.DNS1123SubdomainMaxLength)
-	case len(validation.IsDNS1123Subdomain(name)) > 0:
-		return faultf(ReasonInvalidName, "yields a name that no object can have: use lower case letters, digits, '-' and '.', "+
-			"with a letter or digit at both ends")
+		return faultf(ReasonInvalidName, "yields an empty %s", r.what)
+	case len(name) > r.maxLength:
+		return faultf(ReasonInvalidName, "yields a %s of %d characters, at most %d are possible%s", r.what, len(name), r.maxLength, r.hint)
+	case len(r.check(name)) > 0:
+		return faultf(ReasonInvalidName, "yields a %s that is not %s, with a letter or digit at both ends", r.what, r.form)
 	}
 	return nil
 }

@@ -258,14 +258,14 @@ func (p *Program) release(r *run) (Release, error) {
 	if err != nil {
 		return Release{}, err
 	}
-	if err := checkReleaseName(name); err != nil {
+	if err := releaseNameRule.refuse(name); err != nil {
 		return Release{}, namePlace.at(err, ReasonInvalidName)
 	}
 	namespace, err := p.namespace.renderText(r)
 	if err != nil {
 		return Release{}, err
 	}
-	if err := checkNamespace(namespace); err != nil {
+	if err := namespaceRule.refuse(namespace); err != nil {
 		return Release{}, namespacePlace.at(err, ReasonInvalidName)
 	}
 	return Release{Name: name, Namespace: namespace}, nil

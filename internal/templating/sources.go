@@ -209,7 +209,7 @@ func (p *Program) ClusterSources(ctx context.Context, objects Objects, overrides
 		if err != nil {
 			return nil, err
 		}
-		if err := checkObjectName(name); err != nil {
+		if err := objectNameRule.refuse(name); err != nil {
 			return nil, s.name.at(err, ReasonInvalidName)
 		}
 		sources = append(sources, ClusterSource{SourceID: s.id, Name: name})

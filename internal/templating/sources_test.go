@@ -150,7 +150,7 @@ func TestSourcesThatFail(t *testing.T) {
 		"too large a text": {ValuesSource{Name: "x", TargetPath: "a"}, secret + strings.Repeat("x", maxDocumentBytes), ReasonLimitExceeded,
 			"spec.valuesFrom[0] (Secret n/x): is larger than 1048576 bytes"},
 		"a name with a slash": {ValuesSource{Name: "other/{{ .Cluster.metadata.name }}"}, "", ReasonInvalidName,
-			"spec.valuesFrom[0].name: yields a name that no object can have: use lower case letters"},
+			"spec.valuesFrom[0].name: yields a name that is not lower case letters, digits"},
 		"no name":       {ValuesSource{Name: "{{ \"\" }}"}, "", ReasonInvalidName, "spec.valuesFrom[0].name: yields an empty name"},
 		"too long":      {ValuesSource{Name: "{{ repeat 254 \"a\" }}"}, "", ReasonInvalidName, "spec.valuesFrom[0].name: yields a name of 254 characters"},
 		"a missing key": {ValuesSource{Name: "{{ .Cluster.metadata.labels.none }}"}, "", ReasonMissingKey, "spec.valuesFrom[0].name line 1: no key \"none\""},

@@ -255,7 +255,7 @@ func testInvalidNameForOneCluster(s *scenario, clusters separate) {
 		g.Expect(h.Status.Failures).To(gomega.HaveLen(1))
 		g.Expect(h.Status.Failures[0]).To(gomega.And(gomega.HaveField("Cluster", "two"),
 			gomega.HaveField("Reason", addonsv1.TemplateFailedReason),
-			gomega.HaveField("Message", gomega.HavePrefix("spec.valuesFrom[0].name: yields a name that no object can have"))))
+			gomega.HaveField("Message", gomega.HavePrefix("spec.valuesFrom[0].name: yields a name that is not lower case letters"))))
 	})
 	s.createSecret("in-valid", "token: of two\n")
 	s.label("two", "secret", "in-valid")
