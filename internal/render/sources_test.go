@@ -186,7 +186,7 @@ func TestObjectsStayInTheNamespaceOfTheHelmOp(t *testing.T) {
 		t.Errorf("got %v, want %s", got.Err, want)
 	}
 	helmOp.Spec.ValuesFrom[0].Name = "{{ .Cluster.metadata.namespace }}/{{ .Cluster.metadata.name }}-cloud"
-	if got := b.outcomeOf(helmOp, "other", "a", nil); got.Err == nil || !strings.Contains(got.Err.Error(), "no object can have") {
+	if got := b.outcomeOf(helmOp, "other", "a", nil); got.Err == nil || !strings.Contains(got.Err.Error(), "yields a name that is not") {
 		t.Errorf("a name with a namespace: %v", got.Err)
 	}
 	if len(b.reads) != 0 {
