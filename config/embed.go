@@ -11,5 +11,6 @@ import "embed"
 //go:embed crd rbac manager default management-cluster
 var Files embed.FS
 
-// Bootstrap is the folder of Files with the kustomization of an installation that installs in the management cluster, too.
+// Bootstrap is the folder of Files with the kustomization of an installation that installs in the management cluster,
+// too.
 const Bootstrap = "management-cluster"

@@ -44,7 +44,8 @@ import (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews;selfsubjectaccessreviews,verbs=create
 
-// minIdleOfKinds is how long the informer of a kind lasts at least that Clusters referred to, and that is not read any more.
+// minIdleOfKinds is how long the informer of a kind lasts at least that Clusters referred to, and that is not read any
+// more.
 const minIdleOfKinds = 15 * time.Minute
 
 // Options are what the controllers work with.
@@ -84,8 +85,8 @@ type Options struct {
 	// ManagementClusterNamespaces are those whose HelmOps may install in the management cluster itself. Default: none.
 	ManagementClusterNamespaces []string
 
-	// Shard is what the manager serves, see addonsv1.ShardLabel. The caches of the manager hold nothing else of HelmOps, their releases
-	// and revisions, and of Clusters. Empty are the objects without the label.
+	// Shard is what the manager serves, see addonsv1.ShardLabel. The caches of the manager hold nothing else of HelmOps,
+	// their releases and revisions, and of Clusters. Empty are the objects without the label.
 	Shard string
 
 	// HelmOpConcurrency is the number of HelmOps that are worked on at the same time. Default: 5.
@@ -97,12 +98,12 @@ type Options struct {
 	// ClusterConcurrency is the number of Helm actions that run in one Cluster at the same time. Default: 4.
 	ClusterConcurrency int
 
-	// MinSourceInterval is the shortest time after which a reference is resolved again, in place of a shorter spec.source.interval.
-	// Default: 0, which is no minimum.
+	// MinSourceInterval is the shortest time after which a reference is resolved again, in place of a shorter
+	// spec.source.interval. Default: 0, which is no minimum.
 	MinSourceInterval time.Duration
 
-	// ResyncPeriod is how often a HelmOp and a release are looked at though nothing happened, give or take a tenth: each has a period
-	// of its own, so that they spread. Default: 0, which is never.
+	// ResyncPeriod is how often a HelmOp and a release are looked at though nothing happened, give or take a tenth: each
+	// has a period of its own, so that they spread. Default: 0, which is never.
 	ResyncPeriod time.Duration
 }
 
@@ -138,16 +139,21 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	err := helmop.SetupWithManager(ctx, mgr, helmop.Options{
 		Registry: options.Registry, Verifier: options.Verifier, References: references, Renderer: renderer, Guard: guard,
 		Kinds: kinds, Clusters: options.Clusters, Concurrency: options.HelmOpConcurrency,
-		WatchFilter: options.WatchFilterValue, Shard: options.Shard, ResyncPeriod: options.ResyncPeriod, MinInterval: options.MinSourceInterval,
+		WatchFilter: options.WatchFilterValue, Shard: options.Shard, ResyncPeriod: options.ResyncPeriod,
+		MinInterval: options.MinSourceInterval,
 	})
 	if err != nil {
 		return fmt.Errorf("setting up the HelmOp controller: %w", err)
 	}
 	err = helmoprelease.SetupWithManager(ctx, mgr, helmoprelease.Options{
-		Registry: options.Registry, Verifier: options.Verifier, Charts: options.Charts, Engine: options.Engine, Watcher: options.Watcher,
-		Clusters: options.Clusters, Kubeconfigs: options.Kubeconfigs, References: references, Renderer: renderer, Guard: guard,
-		Reads: reads, Budgets: budgets, Concurrency: options.ReleaseConcurrency, ClusterConcurrency: options.ClusterConcurrency,
-		Records: options.Records, WatchFilter: options.WatchFilterValue, Shard: options.Shard, ResyncPeriod: options.ResyncPeriod,
+		Registry: options.Registry, Verifier: options.Verifier, Charts: options.Charts, Engine: options.Engine,
+		Watcher:  options.Watcher,
+		Clusters: options.Clusters, Kubeconfigs: options.Kubeconfigs, References: references, Renderer: renderer,
+		Guard: guard,
+		Reads: reads, Budgets: budgets, Concurrency: options.ReleaseConcurrency,
+		ClusterConcurrency: options.ClusterConcurrency,
+		Records:            options.Records, WatchFilter: options.WatchFilterValue, Shard: options.Shard,
+		ResyncPeriod: options.ResyncPeriod,
 	})
 	if err != nil {
 		return fmt.Errorf("setting up the HelmOpRelease controller: %w", err)
@@ -164,7 +170,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	return metrics.Registry.Register(monitoring.NewStateCollector(mgr.GetClient()))
 }
 
-// newKinds reads the kinds that Clusters refer to. A kind counts as idle if no HelmOp that is looked at regularly has read it.
+// newKinds reads the kinds that Clusters refer to. A kind counts as idle if no HelmOp that is looked at regularly has
+// read it.
 func newKinds(mgr ctrl.Manager, options Options) *kindcache.Kinds {
 	idle := max(minIdleOfKinds, 3*options.ResyncPeriod)
 	if options.ResyncPeriod == 0 {
@@ -178,7 +185,9 @@ func newKinds(mgr ctrl.Manager, options Options) *kindcache.Kinds {
 }
 
 // forgetting drops what is kept of a Cluster that is gone, re-created or of another shard.
-func forgetting(engine helmoprelease.Engine, watcher helmoprelease.Watcher, reads *recordreads.Reads) func(cluster client.ObjectKey) {
+func forgetting(engine helmoprelease.Engine, watcher helmoprelease.Watcher,
+	reads *recordreads.Reads,
+) func(cluster client.ObjectKey) {
 	return func(cluster client.ObjectKey) {
 		engine.Forget(cluster.String())
 		watcher.Disconnect(cluster.String())

@@ -24,17 +24,20 @@ func TestAClusterThatIsGoneIsForgotten(t *testing.T) {
 	var watcher forgottenByWatcher
 	reads := recordreads.New(1)
 	key := client.ObjectKey{Namespace: "ns", Name: "c"}
-	_, _, _ = reads.Observe(t.Context(), ctrl.Request{}, key.String(), "a", func(ctx context.Context) (model.Observation, error) {
-		return model.Observation{}, helmerr.ErrUnreachable
-	})
+	_, _, _ = reads.Observe(t.Context(), ctrl.Request{}, key.String(), "a",
+		func(ctx context.Context) (model.Observation, error) {
+			return model.Observation{}, helmerr.ErrUnreachable
+		})
 	forgetting(&engine, &watcher, reads)(key)
 	// A worker waits only for a Cluster that was not unresponsive.
-	_, _, waited := reads.Observe(t.Context(), ctrl.Request{}, key.String(), "b", func(context.Context) (model.Observation, error) {
-		<-time.After(10 * time.Millisecond)
-		return model.Observation{}, nil
-	})
+	_, _, waited := reads.Observe(t.Context(), ctrl.Request{}, key.String(), "b",
+		func(context.Context) (model.Observation, error) {
+			<-time.After(10 * time.Millisecond)
+			return model.Observation{}, nil
+		})
 	if len(engine.clusters) != 1 || len(watcher.clusters) != 1 || !waited {
-		t.Errorf("forgotten by the engine %v, by the watcher %v; a worker waits: %t", engine.clusters, watcher.clusters, waited)
+		t.Errorf("forgotten by the engine %v, by the watcher %v; a worker waits: %t", engine.clusters, watcher.clusters,
+			waited)
 	}
 }
 

@@ -83,12 +83,16 @@ func TestValuesThatMatter(t *testing.T) {
 		{"cilium.yaml", "cilium", "beta-with-a-name-longer-than-cilium-takes", "k8sServiceHost", "beta.example.com"},
 		{"cilium.yaml", "cilium", "beta-with-a-name-longer-than-cilium-takes", "k8sServicePort", int64(443)},
 		{"cilium.yaml", "cilium", "beta-with-a-name-longer-than-cilium-takes", "kubeProxyReplacement", true},
-		{"cilium.yaml", "cilium", "beta-with-a-name-longer-than-cilium-takes", "cluster.name", "beta-with-a-name-longer-than-cil"},
-		{"cilium.yaml", "cilium", "beta-with-a-name-longer-than-cilium-takes", "ipam.operator.clusterPoolIPv4PodCIDRList", []any{"10.244.0.0/16"}},
-		{"cilium.yaml", "cilium", "beta-with-a-name-longer-than-cilium-takes", "ipam.operator.clusterPoolIPv6PodCIDRList", []any{"fd00:10:244::/56"}},
+		{"cilium.yaml", "cilium", "beta-with-a-name-longer-than-cilium-takes", "cluster.name",
+			"beta-with-a-name-longer-than-cil"},
+		{"cilium.yaml", "cilium", "beta-with-a-name-longer-than-cilium-takes", "ipam.operator.clusterPoolIPv4PodCIDRList",
+			[]any{"10.244.0.0/16"}},
+		{"cilium.yaml", "cilium", "beta-with-a-name-longer-than-cilium-takes", "ipam.operator.clusterPoolIPv6PodCIDRList",
+			[]any{"fd00:10:244::/56"}},
 		{"cilium.yaml", "cilium", "beta-with-a-name-longer-than-cilium-takes", "ipv6.enabled", true},
 		{"openstack-cloud-controller-manager.yaml", "openstack-ccm", "alpha", "cluster.name", "alpha"},
-		{"openstack-cloud-controller-manager.yaml", "openstack-ccm", "alpha", "cloudConfig.loadBalancer.subnet-id", "a3b0c9d8-3f5e-4c2a-9a44-1e2d3c4b5a33"},
+		{"openstack-cloud-controller-manager.yaml", "openstack-ccm", "alpha", "cloudConfig.loadBalancer.subnet-id",
+			"a3b0c9d8-3f5e-4c2a-9a44-1e2d3c4b5a33"},
 		{"openstack-cloud-controller-manager.yaml", "openstack-ccm", "alpha", "cloudConfig.global.region", "RegionOne"},
 	} {
 		t.Run(strings.Join([]string{tc.helmOp, tc.cluster, tc.path}, "/"), func(t *testing.T) {
@@ -230,7 +234,8 @@ func parse(t *testing.T, file string, document []byte) *unstructured.Unstructure
 	return u
 }
 
-// sampleClusters are the files of testdata/clusters: a Cluster, its control plane and its infrastructure, in this order.
+// sampleClusters are the files of testdata/clusters: a Cluster, its control plane and its infrastructure, in this
+// order.
 func sampleClusters(t *testing.T) []templating.Objects {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "clusters", "*.yaml"))
@@ -295,7 +300,8 @@ func render(t *testing.T, helmOp addonsv1.HelmOp, e example, objects templating.
 	}
 	contents := templating.Contents{}
 	for _, source := range sources {
-		contents[source.SourceID] = templating.Content{Data: contentOf(t, e, helmOp.Spec.ValuesFrom[source.Index], source.Name)}
+		contents[source.SourceID] = templating.Content{Data: contentOf(t, e, helmOp.Spec.ValuesFrom[source.Index],
+			source.Name)}
 	}
 	result, err := program.RenderWith(t.Context(), objects, contents)
 	if err != nil {

@@ -34,8 +34,8 @@ type ArtifactSource struct {
 
 	// secretRef names a Secret of type kubernetes.io/dockerconfigjson with the credentials of the registry. Only its
 	// "auths" are used: credential helpers would run programs. Credentials are looked for in secretRef, then in the
-	// image pull secrets of imagePullServiceAccountName, then at provider, then in those that the manager was started with;
-	// the first that has some for the repository is used. They never leave the management cluster.
+	// image pull secrets of imagePullServiceAccountName, then at provider, then in those that the manager was started
+	// with; the first that has some for the repository is used. They never leave the management cluster.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 
@@ -244,9 +244,9 @@ type ArtifactReference struct {
 	// +kubebuilder:validation:XValidation:rule="'x'.matches(self) in [true, false]",message="tagFilter is not a regular expression"
 	TagFilter string `json:"tagFilter,omitempty"`
 
-	// allowDowngrade permits an older version than the current one if semver or tagFilter selects one, for example because the
-	// registry no longer lists the current tag. Without it, the current version stays until a newer one is listed or the source
-	// is edited. Default: false.
+	// allowDowngrade permits an older version than the current one if semver or tagFilter selects one, for example because
+	// the registry no longer lists the current tag. Without it, the current version stays until a newer one is listed or
+	// the source is edited. Default: false.
 	// +optional
 	AllowDowngrade bool `json:"allowDowngrade,omitempty"`
 }

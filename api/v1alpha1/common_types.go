@@ -14,40 +14,41 @@ const (
 	// do, a time is customary.
 	ResolveRequestedAtAnnotation = "addons.cluster.x-k8s.io/resolve-requested-at"
 
-	// RetryRequestedAtAnnotation on a HelmOp, or on one of its HelmOpReleases, asks to try failed and stalled releases again
-	// now, with a fresh budget, whenever its value changes. Any value will do, a time is customary.
+	// RetryRequestedAtAnnotation on a HelmOp, or on one of its HelmOpReleases, asks to try failed and stalled releases
+	// again now, with a fresh budget, whenever its value changes. Any value will do, a time is customary.
 	RetryRequestedAtAnnotation = "addons.cluster.x-k8s.io/retry-requested-at"
 
-	// RolloutPromoteAnnotation on a HelmOp lets the wave after the one that it names begin: "<revision>/<wave>", for example "7/canary".
-	// It holds for that revision only, and for the waves before the one that it names, too.
+	// RolloutPromoteAnnotation on a HelmOp lets the wave after the one that it names begin: "<revision>/<wave>", for
+	// example "7/canary". It holds for that revision only, and for the waves before the one that it names, too.
 	RolloutPromoteAnnotation = "addons.cluster.x-k8s.io/rollout-promote"
 
-	// RolloutContinueAnnotation on a HelmOp lets a rollout go on that its failure budget has paused: the number of the revision, for
-	// example "7". The failures so far are not counted any more. To continue once more, give it another value that begins
-	// with the number and a slash: "7/2".
+	// RolloutContinueAnnotation on a HelmOp lets a rollout go on that its failure budget has paused: the number of the
+	// revision, for example "7". The failures so far are not counted any more. To continue once more, give it another
+	// value that begins with the number and a slash: "7/2".
 	RolloutContinueAnnotation = "addons.cluster.x-k8s.io/rollout-continue"
 
-	// RolloutAbortAnnotation on a HelmOp ends the rollout of the revision whose number it has, for example "7": every Cluster that took it
-	// returns to the last good revision, and stays there until the spec changes.
+	// RolloutAbortAnnotation on a HelmOp ends the rollout of the revision whose number it has, for example "7": every
+	// Cluster that took it returns to the last good revision, and stays there until the spec changes.
 	RolloutAbortAnnotation = "addons.cluster.x-k8s.io/rollout-abort"
 
-	// ConfirmDeletionsAnnotation on a HelmOp confirms deletions that wait for it, see spec.maxDeletions. Its value is that of
-	// status.deletions.confirmation and, for the objects of a release in the management cluster, the value that the condition Ready of its
-	// HelmOpRelease names. A value that is not, or no longer, the expected one confirms nothing.
+	// ConfirmDeletionsAnnotation on a HelmOp confirms deletions that wait for it, see spec.maxDeletions. Its value is that
+	// of status.deletions.confirmation and, for the objects of a release in the management cluster, the value that the
+	// condition Ready of its HelmOpRelease names. A value that is not, or no longer, the expected one confirms nothing.
 	ConfirmDeletionsAnnotation = "addons.cluster.x-k8s.io/confirm-deletions"
 
-	// OrphanAnnotation on a HelmOpRelease leaves the release in its cluster as it is when the HelmOpRelease is deleted, whatever the
-	// deletionPolicy. The HelmOp sets it to "true" when it is deleted with the propagation policy Orphan.
+	// OrphanAnnotation on a HelmOpRelease leaves the release in its cluster as it is when the HelmOpRelease is deleted,
+	// whatever the deletionPolicy. The HelmOp sets it to "true" when it is deleted with the propagation policy Orphan.
 	OrphanAnnotation = "addons.cluster.x-k8s.io/orphan"
 
-	// DeletionAdmittedAnnotation on a HelmOpRelease that is being deleted means that its release may be uninstalled. A HelmOp that is
-	// being deleted sets it to "true" within the limits of spec.rollout, also if another client deleted the HelmOpRelease. Without
-	// limits it is not needed.
+	// DeletionAdmittedAnnotation on a HelmOpRelease that is being deleted means that its release may be uninstalled. A
+	// HelmOp that is being deleted sets it to "true" within the limits of spec.rollout, also if another client deleted the
+	// HelmOpRelease. Without limits it is not needed.
 	DeletionAdmittedAnnotation = "addons.cluster.x-k8s.io/deletion-admitted"
 
-	// DeletionHoldAnnotation on a Cluster that is being deleted means that its deletion waits until releases are uninstalled,
-	// see spec.beforeClusterDelete. Its value is the time since when, in RFC 3339; "over"; or "suspended" while a user pauses
-	// the Cluster by the paused annotation. While the deletion waits, HelmOp has set spec.paused of the Cluster.
+	// DeletionHoldAnnotation on a Cluster that is being deleted means that its deletion waits until releases are
+	// uninstalled, see spec.beforeClusterDelete. Its value is the time since when, in RFC 3339; "over"; or "suspended"
+	// while a user pauses the Cluster by the paused annotation. While the deletion waits, HelmOp has set spec.paused of
+	// the Cluster.
 	DeletionHoldAnnotation = "addons.cluster.x-k8s.io/deletion-hold"
 
 	// UpgradeReleasedAnnotationPrefix begins the names of annotations on a Cluster. Each has the Kubernetes version
@@ -61,23 +62,24 @@ const (
 	// release.
 	ReplacedByRevisionAnnotation = "addons.cluster.x-k8s.io/replaced-by-revision"
 
-	// ManagementClusterAnnotation on a HelmOpRelease has the UID of the namespace kube-system of the management cluster whose manager
-	// serves it. Where it names another one, the object was moved or restored from there: the manager takes over the records of the
-	// release in the workload cluster that name that one, and then writes its own.
+	// ManagementClusterAnnotation on a HelmOpRelease has the UID of the namespace kube-system of the management cluster
+	// whose manager serves it. Where it names another one, the object was moved or restored from there: the manager takes
+	// over the records of the release in the workload cluster that name that one, and then writes its own.
 	ManagementClusterAnnotation = "addons.cluster.x-k8s.io/management-cluster"
 
-	// DriftDetectionAnnotation with the value "Disabled", on an object in a workload cluster or on the object in its chart,
-	// leaves that object out of drift detection.
+	// DriftDetectionAnnotation with the value "Disabled", on an object in a workload cluster or on the object in its
+	// chart, leaves that object out of drift detection.
 	DriftDetectionAnnotation = "addons.cluster.x-k8s.io/drift-detection"
 
 	// HelmOpNameLabel is set on a HelmOpRelease and names the HelmOp that it belongs to. A name of more than
 	// 63 characters is shortened and ends with a hash.
 	HelmOpNameLabel = "addons.cluster.x-k8s.io/helmop-name"
 
-	// ShardLabel on a HelmOp and on a Cluster names the shard that they are of. The manager that is started with --shard and this name
-	// serves them; what has no such label is served by the manager without the flag. A HelmOp has releases in Clusters of its own
-	// shard only. HelmOpReleases and HelmOpRevisions have the label of their HelmOp. A release whose Cluster is of another shard than
-	// its HelmOp is left alone until both are of the same, so what is relabelled first does not matter.
+	// ShardLabel on a HelmOp and on a Cluster names the shard that they are of. The manager that is started with --shard
+	// and this name serves them; what has no such label is served by the manager without the flag. A HelmOp has releases
+	// in Clusters of its own shard only. HelmOpReleases and HelmOpRevisions have the label of their HelmOp. A release
+	// whose Cluster is of another shard than its HelmOp is left alone until both are of the same, so what is relabelled
+	// first does not matter.
 	ShardLabel = "addons.cluster.x-k8s.io/shard"
 )
 

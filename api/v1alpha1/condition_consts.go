@@ -74,14 +74,15 @@ const (
 	// RegistryRateLimitedReason: the registry limits the rate of requests.
 	RegistryRateLimitedReason = "RegistryRateLimited"
 
-	// ArtifactInvalidReason: the content is corrupt, too large or does not match its digest, or the manifests in it cannot be
-	// installed.
+	// ArtifactInvalidReason: the content is corrupt, too large or does not match its digest, or the manifests in it cannot
+	// be installed.
 	ArtifactInvalidReason = "ArtifactInvalid"
 
 	// ReferenceNotFoundReason: a Secret or ConfigMap that the spec names, or a key of it, does not exist.
 	ReferenceNotFoundReason = "ReferenceNotFound"
 
-	// DowngradeRefusedReason: a version range selects an older version than the current one, see spec.source.ref.allowDowngrade.
+	// DowngradeRefusedReason: a version range selects an older version than the current one, see
+	// spec.source.ref.allowDowngrade.
 	DowngradeRefusedReason = "DowngradeRefused"
 
 	// RegistryErrorReason: the registry failed in another way.
@@ -103,7 +104,8 @@ const (
 	// SignatureUntrustedReason: the artifact has signatures, but none that the policy trusts.
 	SignatureUntrustedReason = "SignatureUntrusted"
 
-	// InvalidVerificationPolicyReason: a key, certificate, identity or trust policy that spec.source.verify names is malformed.
+	// InvalidVerificationPolicyReason: a key, certificate, identity or trust policy that spec.source.verify names is
+	// malformed.
 	InvalidVerificationPolicyReason = "InvalidVerificationPolicy"
 
 	// TrustRootUnavailableReason: the root of trust of the public Sigstore cannot be downloaded.
@@ -195,7 +197,8 @@ const (
 	// ArtifactFetchFailedReason: the chart cannot be pulled from the registry.
 	ArtifactFetchFailedReason = "ArtifactFetchFailed"
 
-	// FetchingArtifactReason: the chart is being fetched from the registry, or parsed, or its kustomization is being built.
+	// FetchingArtifactReason: the chart is being fetched from the registry, or parsed, or its kustomization is being
+	// built.
 	FetchingArtifactReason = "FetchingArtifact"
 
 	// ChartInvalidReason: the chart cannot be loaded, or the artifact is too large.

@@ -421,7 +421,8 @@ var variantCases = []validationCase{
 	{name: "no range", path: "spec.refsByKubernetesVersion",
 		value: []any{map[string]any{"kubernetesVersion": "", "ref": map[string]any{"tag": "1"}}},
 		field: "spec.refsByKubernetesVersion[0].kubernetesVersion", message: "at least 1 chars long"},
-	{name: "a range for nothing", path: "spec.refsByKubernetesVersion", value: []any{map[string]any{"kubernetesVersion": "1.35.x"}},
+	{name: "a range for nothing", path: "spec.refsByKubernetesVersion",
+		value: []any{map[string]any{"kubernetesVersion": "1.35.x"}},
 		field: "spec.refsByKubernetesVersion[0].ref", message: required},
 }
 

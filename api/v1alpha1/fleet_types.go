@@ -36,8 +36,8 @@ type Dependency struct {
 	ReadyExpr string `json:"readyExpr,omitempty"`
 }
 
-// Override is what is different for some of the Clusters. Its options (install, upgrade and so on) win over those of the HelmOp,
-// field by field: an option that is not set here, or an empty list, leaves the HelmOp's; lists replace.
+// Override is what is different for some of the Clusters. Its options (install, upgrade and so on) win over those of
+// the HelmOp, field by field: an option that is not set here, or an empty list, leaves the HelmOp's; lists replace.
 type Override struct {
 	// name of the override.
 	// +required
@@ -54,29 +54,29 @@ type Override struct {
 	// +optional
 	Ref *ArtifactReference `json:"ref,omitempty"`
 
-	// valuesFrom are ConfigMaps and Secrets that hold values for these Clusters, as in spec.valuesFrom. They win over all values
-	// of the HelmOp, valuesTemplate included.
+	// valuesFrom are ConfigMaps and Secrets that hold values for these Clusters, as in spec.valuesFrom. They win over all
+	// values of the HelmOp, valuesTemplate included.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	ValuesFrom []ValuesReference `json:"valuesFrom,omitempty"`
 
-	// values win over all values of the HelmOp and over valuesFrom of the override. Maps merge, lists replace, and null removes a
-	// key, the chart's default included. Strings are templates, as in spec.values.
+	// values win over all values of the HelmOp and over valuesFrom of the override. Maps merge, lists replace, and null
+	// removes a key, the chart's default included. Strings are templates, as in spec.values.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Values *apiextensionsv1.JSON `json:"values,omitempty"`
 
-	// valuesTemplate is one template that yields values as YAML, as spec.valuesTemplate. It wins over values and valuesFrom of the
-	// override.
+	// valuesTemplate is one template that yields values as YAML, as spec.valuesTemplate. It wins over values and
+	// valuesFrom of the override.
 	// +optional
 	// +kubebuilder:validation:MaxLength=262144
 	ValuesTemplate string `json:"valuesTemplate,omitempty"`
 
-	// postRender is added to that of the HelmOp: its patches and images follow those of the HelmOp, its labels and annotations win
-	// over those of the HelmOp. Together there are at most 64 of each.
+	// postRender is added to that of the HelmOp: its patches and images follow those of the HelmOp, its labels and
+	// annotations win over those of the HelmOp. Together there are at most 64 of each.
 	// +optional
 	PostRender *PostRender `json:"postRender,omitempty"`
 

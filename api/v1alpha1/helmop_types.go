@@ -53,8 +53,9 @@ type HelmOpSpec struct {
 	// +kubebuilder:validation:MaxLength=262144
 	ValuesTemplate string `json:"valuesTemplate,omitempty"`
 
-	// valuesFrom are ConfigMaps and Secrets, in the namespace of the HelmOp, that hold values. A later one wins over an earlier
-	// one. Their contents are not templates. An object may have the same name for all Clusters, or one name for each Cluster.
+	// valuesFrom are ConfigMaps and Secrets, in the namespace of the HelmOp, that hold values. A later one wins over an
+	// earlier one. Their contents are not templates. An object may have the same name for all Clusters, or one name for
+	// each Cluster.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -170,10 +171,11 @@ type ValuesReference struct {
 	// +kubebuilder:validation:Enum=ConfigMap;Secret
 	Kind string `json:"kind"`
 
-	// name of the object. It may be a template over the Cluster, as in values: "{{ .Cluster.metadata.name }}-cloud-config" is
-	// another Secret for each Cluster. The object is always read in the namespace of the HelmOp, also for a Cluster of another
-	// namespace. A change of an object with a fixed name makes a new HelmOp revision. A change of an object with a templated name
-	// updates its Cluster at once, and no other. A missing object with a templated name fails its Cluster only.
+	// name of the object. It may be a template over the Cluster, as in values: "{{ .Cluster.metadata.name }}-cloud-config"
+	// is another Secret for each Cluster. The object is always read in the namespace of the HelmOp, also for a Cluster of
+	// another namespace. A change of an object with a fixed name makes a new HelmOp revision. A change of an object with a
+	// templated name updates its Cluster at once, and no other. A missing object with a templated name fails its Cluster
+	// only.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -187,8 +189,8 @@ type ValuesReference struct {
 	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key,omitempty"`
 
-	// targetPath puts the value of the key at one place in the values, always as a string and exactly as it is. The syntax is
-	// that of "helm install --set": "cloud.password", "servers[0].token"; a backslash makes a dot part of a key:
+	// targetPath puts the value of the key at one place in the values, always as a string and exactly as it is. The syntax
+	// is that of "helm install --set": "cloud.password", "servers[0].token"; a backslash makes a dot part of a key:
 	// "annotations.example\\.com/token".
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -258,8 +260,8 @@ type HelmOpStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Resolved, RolledOut, Paused and, with spec.source.verify, Verified and, with references, Movable and, while
-	// deletions wait for a confirmation, DeletionsHeld.
+	// conditions are Ready, Resolved, RolledOut, Paused and, with spec.source.verify, Verified and, with references,
+	// Movable and, while deletions wait for a confirmation, DeletionsHeld.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

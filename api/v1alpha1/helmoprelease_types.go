@@ -337,8 +337,8 @@ type ReadyPeriod struct {
 	Until metav1.Time `json:"until"`
 }
 
-// ReleaseBookkeeping is what the manager stores to continue after a restart. Do not rely on its fields: they may change in
-// any version.
+// ReleaseBookkeeping is what the manager stores to continue after a restart. Do not rely on its fields: they may change
+// in any version.
 type ReleaseBookkeeping struct {
 	// health is the health record of a Helm revision. The condition Healthy reports the health.
 	// +optional
@@ -358,8 +358,8 @@ type ReleaseBookkeeping struct {
 	// +kubebuilder:validation:MaxLength=64
 	LastAttemptedDigest string `json:"lastAttemptedDigest,omitempty"`
 
-	// lastAttemptedGeneration is the generation of the spec that was attempted last. Another generation resets the count of
-	// failed attempts.
+	// lastAttemptedGeneration is the generation of the spec that was attempted last. Another generation resets the count
+	// of failed attempts.
 	// +optional
 	LastAttemptedGeneration int64 `json:"lastAttemptedGeneration,omitempty"`
 }

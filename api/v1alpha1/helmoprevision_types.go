@@ -37,8 +37,8 @@ type HelmOpRevisionSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	HelmOp HelmOpSpec `json:"helmOp"`
 
-	// contentFrom names the earlier revisions of the HelmOp that hold large fields of helmOp. A field that did not change is
-	// not stored again.
+	// contentFrom names the earlier revisions of the HelmOp that hold large fields of helmOp. A field that did not change
+	// is not stored again.
 	// +optional
 	ContentFrom RevisionContent `json:"contentFrom,omitempty,omitzero"`
 }

@@ -12,8 +12,8 @@ import (
 // revision if their wave has begun, and with the last known good revision if not. Unreachable Clusters do not hold the
 // rollout; they are updated when they are reachable again. A change of this field makes no new HelmOp revision.
 type Rollout struct {
-	// paused stops the rollout where it is: no further Cluster is assigned the new revision, and no release is deleted because its
-	// Cluster is no longer selected. Default: false.
+	// paused stops the rollout where it is: no further Cluster is assigned the new revision, and no release is deleted
+	// because its Cluster is no longer selected. Default: false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 

@@ -19,8 +19,9 @@ const (
 // applies to new records. Existing records name their own place and are not moved.
 // +kubebuilder:validation:XValidation:rule="!has(self.formerURLs) || has(self.registry)",message="formerURLs are read with what registry says of credentials: set registry, too"
 type RecordStorage struct {
-	// type is Cluster, for Secrets of the workload cluster, or Registry. With Cluster, registry is only read from, for records that are there.
-	// Default: Registry if registry is set or the manager has a registry for records, and Cluster otherwise.
+	// type is Cluster, for Secrets of the workload cluster, or Registry. With Cluster, registry is only read from, for
+	// records that are there. Default: Registry if registry is set or the manager has a registry for records, and Cluster
+	// otherwise.
 	// +optional
 	Type StorageType `json:"type,omitempty"`
 
@@ -40,8 +41,8 @@ type RecordStorage struct {
 	FormerURLs []string `json:"formerURLs,omitempty"`
 }
 
-// RecordRegistry is a repository of an OCI registry that keeps records of releases, and how to reach it. Its credentials must allow to pull and
-// to push; without the right to delete, old records stay.
+// RecordRegistry is a repository of an OCI registry that keeps records of releases, and how to reach it. Its
+// credentials must allow to pull and to push; without the right to delete, old records stay.
 // +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider == 'generic' || !has(self.insecure) || !self.insecure",message="provider and insecure exclude each other: the manager's identity is not sent in plain text"
 type RecordRegistry struct {
 	// url of the repository, without a tag or digest: oci://<host>[:<port>]/<path>.
@@ -52,8 +53,8 @@ type RecordRegistry struct {
 	// +kubebuilder:validation:XValidation:rule="self.substring(6).matches('^[A-Za-z0-9.:_\\\\[\\\\]-]+/[a-z0-9]+([._/-]+[a-z0-9]+)*$')",message="url must name a repository, oci://<host>[:<port>]/<path>, without tag, digest or trailing slash"
 	URL string `json:"url"`
 
-	// secretRef names a Secret of type kubernetes.io/dockerconfigjson with the credentials of the registry, as in spec.source.secretRef.
-	// They never leave the management cluster.
+	// secretRef names a Secret of type kubernetes.io/dockerconfigjson with the credentials of the registry, as in
+	// spec.source.secretRef. They never leave the management cluster.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 

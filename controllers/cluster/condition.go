@@ -31,7 +31,9 @@ const (
 // clusterConditions are the conditions that the HelmOps of its namespace ask for, ordered by type. Every HelmOp that
 // selects the Cluster counts, even before its release exists. HelmOps of other namespaces must not change the
 // Cluster.
-func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp, releases []addonsv1.HelmOpRelease) []metav1.Condition {
+func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp,
+	releases []addonsv1.HelmOpRelease,
+) []metav1.Condition {
 	byHelmOp := map[string]*addonsv1.HelmOpRelease{}
 	unready := map[string]map[string]string{}
 	total := map[string]int{}
@@ -83,7 +85,8 @@ func clusterCondition(conditionType string, total int, unready map[string]string
 		named = append(named, "HelmOp "+name+": "+unready[name])
 	}
 	return metav1.Condition{Type: conditionType, Status: metav1.ConditionFalse, Reason: addonsv1.ReleasesNotReadyReason,
-		Message: apiutil.Truncate(fmt.Sprintf("the releases of %d of %d HelmOps are not Ready; %s", len(unready), total, strings.Join(named, "; ")), report.MaxConditionMessage)}
+		Message: apiutil.Truncate(fmt.Sprintf("the releases of %d of %d HelmOps are not Ready; %s", len(unready), total,
+			strings.Join(named, "; ")), report.MaxConditionMessage)}
 }
 
 // unreadyReason is one word for why a release is not Ready; empty if it is. The message is left out, because it may
@@ -110,7 +113,9 @@ func selects(helmOp *addonsv1.HelmOp, cluster metav1.Object) bool {
 
 // changedConditions are the conditions to apply to a Cluster, and whether any differs. A transition time stays as
 // long as the status does.
-func changedConditions(cluster *clusterv1.Cluster, wanted []metav1.Condition, now metav1.Time) ([]metav1.Condition, bool) {
+func changedConditions(cluster *clusterv1.Cluster, wanted []metav1.Condition,
+	now metav1.Time,
+) ([]metav1.Condition, bool) {
 	changed := false
 	kept := map[string]bool{}
 	for i := range wanted {

@@ -18,7 +18,8 @@ import (
 )
 
 func gatingHelmOp(name, conditionType string) addonsv1.HelmOp {
-	helmOp := addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
+	helmOp := addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+		Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
 	helmOp.Spec.ClusterCondition = conditionType
 	return helmOp
 }
@@ -49,16 +50,29 @@ func TestClusterConditions(t *testing.T) {
 		want     string // type=status, comma separated
 		message  string
 	}{
-		"nobody asks":                            {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}},
-		"no release yet":                         {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, want: "HelmOpReady=False", message: "HelmOp a: no release yet"},
-		"nothing is said of it":                  {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{gatingRelease("ns", "a", "", "")}, want: "HelmOpReady=False", message: "HelmOp a: Progressing"},
-		"ready":                                  {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}, want: "HelmOpReady=True"},
-		"one of two":                             {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady"), gatingHelmOp("b", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "a"), gatingRelease("ns", "b", metav1.ConditionFalse, "Unhealthy")}, want: "HelmOpReady=False", message: "HelmOp b: Unhealthy"},
-		"two types":                              {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady"), gatingHelmOp("b", "CNIReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "b")}, want: "CNIReady=True,HelmOpReady=False"},
+		"nobody asks": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "")},
+			releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}},
+		"no release yet": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")},
+			want: "HelmOpReady=False", message: "HelmOp a: no release yet"},
+		"nothing is said of it": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")},
+			releases: []addonsv1.HelmOpRelease{gatingRelease("ns", "a", "", "")}, want: "HelmOpReady=False",
+			message: "HelmOp a: Progressing"},
+		"ready": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")},
+			releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}, want: "HelmOpReady=True"},
+		"one of two": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady"),
+			gatingHelmOp("b", "HelmOpReady")},
+			releases: []addonsv1.HelmOpRelease{readyOf("ns", "a"), gatingRelease("ns", "b", metav1.ConditionFalse, "Unhealthy")},
+			want:     "HelmOpReady=False", message: "HelmOp b: Unhealthy"},
+		"two types": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady"),
+			gatingHelmOp("b", "CNIReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "b")},
+			want: "CNIReady=True,HelmOpReady=False"},
 		"those of others are none":               {helmOps: []addonsv1.HelmOp{elsewhere, deleting}},
 		"a release of another namespace is none": {releases: []addonsv1.HelmOpRelease{readyOf("other", "a")}},
-		"and its HelmOp is not one of the same name":       {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")}, releases: []addonsv1.HelmOpRelease{readyOf("other", "a")}, want: "HelmOpReady=False", message: "HelmOp a: no release yet"},
-		"the HelmOp counts, not what the release was told": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "CNIReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}, want: "CNIReady=True"},
+		"and its HelmOp is not one of the same name": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")},
+			releases: []addonsv1.HelmOpRelease{readyOf("other", "a")}, want: "HelmOpReady=False",
+			message: "HelmOp a: no release yet"},
+		"the HelmOp counts, not what the release was told": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "CNIReady")},
+			releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}, want: "CNIReady=True"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -79,14 +93,16 @@ func TestClusterConditionsAreBounded(t *testing.T) {
 	t.Parallel()
 	var helmOps []addonsv1.HelmOp
 	for i := range 100 {
-		helmOps = append(helmOps, gatingHelmOp("a"+strconv.Itoa(i), "T"+strconv.Itoa(i)+"Ready"), gatingHelmOp("b"+strconv.Itoa(i), "AllReady"))
+		helmOps = append(helmOps, gatingHelmOp("a"+strconv.Itoa(i), "T"+strconv.Itoa(i)+"Ready"),
+			gatingHelmOp("b"+strconv.Itoa(i), "AllReady"))
 	}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
 	got := clusterConditions(cluster, helmOps, nil)
 	if len(got) != maxClusterConditions {
 		t.Errorf("%d conditions", len(got))
 	}
-	if message := got[0].Message; !strings.Contains(message, "100 of 100") || strings.Count(message, "HelmOp b") != maxNamedReleases {
+	if message := got[0].Message; !strings.Contains(message, "100 of 100") ||
+		strings.Count(message, "HelmOp b") != maxNamedReleases {
 		t.Errorf("message %q", message)
 	}
 }
@@ -96,22 +112,31 @@ func TestChangedConditions(t *testing.T) {
 	before := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	now := metav1.NewTime(before.Add(time.Hour))
 	of := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
-		return metav1.Condition{Type: "HelmOpReady", Status: status, Reason: reason, Message: message, LastTransitionTime: before}
+		return metav1.Condition{Type: "HelmOpReady", Status: status, Reason: reason, Message: message,
+			LastTransitionTime: before}
 	}
 	known := of(metav1.ConditionFalse, addonsv1.ReleasesNotReadyReason, "a")
-	foreign := metav1.Condition{Type: "Available", Status: metav1.ConditionTrue, Reason: "Available", LastTransitionTime: before}
+	foreign := metav1.Condition{Type: "Available", Status: metav1.ConditionTrue, Reason: "Available",
+		LastTransitionTime: before}
 	tests := map[string]struct {
 		known, wanted []metav1.Condition
 		changed       bool
 		transition    metav1.Time
 	}{
-		"nothing is wanted, nothing is there":  {known: []metav1.Condition{foreign}},
-		"a first one":                          {known: []metav1.Condition{foreign}, wanted: []metav1.Condition{known}, changed: true, transition: now},
-		"the same":                             {known: []metav1.Condition{foreign, known}, wanted: []metav1.Condition{known}, transition: before},
-		"another message is no transition":     {known: []metav1.Condition{known}, wanted: []metav1.Condition{of(metav1.ConditionFalse, addonsv1.ReleasesNotReadyReason, "b")}, changed: true, transition: before},
-		"another status is one":                {known: []metav1.Condition{known}, wanted: []metav1.Condition{of(metav1.ConditionTrue, addonsv1.ReleasesReadyReason, "b")}, changed: true, transition: now},
-		"what is wanted no more goes":          {known: []metav1.Condition{foreign, known}, changed: true},
-		"what somebody else changed is mended": {known: []metav1.Condition{of(metav1.ConditionFalse, "Mine", "a")}, wanted: []metav1.Condition{known}, changed: true, transition: before},
+		"nothing is wanted, nothing is there": {known: []metav1.Condition{foreign}},
+		"a first one": {known: []metav1.Condition{foreign}, wanted: []metav1.Condition{known},
+			changed: true, transition: now},
+		"the same": {known: []metav1.Condition{foreign, known}, wanted: []metav1.Condition{known},
+			transition: before},
+		"another message is no transition": {known: []metav1.Condition{known},
+			wanted: []metav1.Condition{of(metav1.ConditionFalse, addonsv1.ReleasesNotReadyReason, "b")}, changed: true,
+			transition: before},
+		"another status is one": {known: []metav1.Condition{known},
+			wanted: []metav1.Condition{of(metav1.ConditionTrue, addonsv1.ReleasesReadyReason, "b")}, changed: true,
+			transition: now},
+		"what is wanted no more goes": {known: []metav1.Condition{foreign, known}, changed: true},
+		"what somebody else changed is mended": {known: []metav1.Condition{of(metav1.ConditionFalse, "Mine", "a")},
+			wanted: []metav1.Condition{known}, changed: true, transition: before},
 	}
 	for name, tc := range tests {
 		cluster := &clusterv1.Cluster{}

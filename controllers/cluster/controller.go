@@ -129,7 +129,8 @@ func (r *Reconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeSco
 		return nil, err
 	}
 	releases := &addonsv1.HelmOpReleaseList{}
-	err = r.client.List(ctx, releases, client.MatchingFields{apiutil.ClusterIndex: key.String()}, client.UnsafeDisableDeepCopy)
+	err = r.client.List(ctx, releases, client.MatchingFields{apiutil.ClusterIndex: key.String()},
+		client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the releases of Cluster %s: %w", key, err)
 	}
@@ -153,8 +154,11 @@ func (r *Reconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeSco
 }
 
 // mayRead reports whether a Cluster may be read for a release. The HelmOp is nil if it is gone, or not in the cache.
-func (r *Reconciler) mayRead(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
-	return !apiutil.IsClusterPaused(cluster) && !apiutil.IsChildPaused(release) && apiutil.IsWatched(release, r.watchFilter) &&
+func (r *Reconciler) mayRead(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease,
+	helmOp *addonsv1.HelmOp,
+) bool {
+	return !apiutil.IsClusterPaused(cluster) && !apiutil.IsChildPaused(release) &&
+		apiutil.IsWatched(release, r.watchFilter) &&
 		(helmOp == nil || !apiutil.IsHelmOpPaused(helmOp))
 }
 
@@ -170,9 +174,11 @@ func (s *lifeScope) helmOpOf(release *addonsv1.HelmOpRelease) *addonsv1.HelmOp {
 
 // watches reports whether this manager serves a HelmOp or a release that the Cluster concerns.
 func (r *Reconciler) watches(scope *lifeScope) bool {
-	return slices.ContainsFunc(scope.releases, func(release addonsv1.HelmOpRelease) bool { return apiutil.IsWatched(&release, r.watchFilter) }) ||
+	return slices.ContainsFunc(scope.releases,
+		func(release addonsv1.HelmOpRelease) bool { return apiutil.IsWatched(&release, r.watchFilter) }) ||
 		slices.ContainsFunc(scope.helmOps, func(helmOp addonsv1.HelmOp) bool {
-			return apiutil.IsWatched(&helmOp, r.watchFilter) && helmOp.Spec.ClusterCondition != "" && selects(&helmOp, scope.cluster)
+			return apiutil.IsWatched(&helmOp, r.watchFilter) && helmOp.Spec.ClusterCondition != "" &&
+				selects(&helmOp, scope.cluster)
 		})
 }
 
@@ -207,7 +213,8 @@ func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) 
 	if err := unstructured.SetNestedSlice(apply.Object, list, "status", "conditions"); err != nil {
 		return err
 	}
-	err := r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(apply), client.FieldOwner(conditionsManager), client.ForceOwnership)
+	err := r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(apply),
+		client.FieldOwner(conditionsManager), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("applying conditions to the Cluster: %w", err)
 	}
@@ -216,18 +223,23 @@ func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) 
 
 // eventAt records an Event at the Cluster and, if it is about a release, at the release and, within a budget, at its
 // HelmOp.
-func (r *Reconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease, eventType, reason, action, message string) {
+func (r *Reconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease,
+	eventType, reason, action, message string,
+) {
 	message = apiutil.Truncate(message, report.MaxEventMessage)
 	if release == nil {
 		r.recorder.Eventf(scope.object, nil, eventType, reason, action, "%s", message)
 		return
 	}
-	r.recorder.Eventf(scope.object, release, eventType, reason, action, "HelmOp %s: %s", apiutil.HelmOpOf(release), message)
+	r.recorder.Eventf(scope.object, release, eventType, reason, action, "HelmOp %s: %s", apiutil.HelmOpOf(release),
+		message)
 	r.recorder.Eventf(release, scope.object, eventType, reason, action, "%s", message)
 	if owner := metav1.GetControllerOf(release); owner != nil && owner.Kind == apiutil.HelmOpKind {
-		helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: release.Namespace, Name: owner.Name, UID: owner.UID}}
+		helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: release.Namespace, Name: owner.Name,
+			UID: owner.UID}}
 		if r.budgets.Take(helmOp, reason) {
-			r.recorder.Eventf(helmOp, release, eventType, reason, action, "Cluster %s: %s", apiutil.ClusterTitle(release), message)
+			r.recorder.Eventf(helmOp, release, eventType, reason, action, "Cluster %s: %s", apiutil.ClusterTitle(release),
+				message)
 		}
 	}
 }
@@ -253,7 +265,8 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 	delete(annotations, addonsv1.DeletionHoldAnnotation)
 	for _, name := range upgradeHoldNames(asking, annotations) {
 		holder, wanted := asking[name]
-		state := clusterlife.UpgradeState{Wanted: wanted, Running: running, Now: r.now(), Resumed: clusterlife.ResumedAt(scope.cluster, r.now())}
+		state := clusterlife.UpgradeState{Wanted: wanted, Running: running, Now: r.now(),
+			Resumed: clusterlife.ResumedAt(scope.cluster, r.now())}
 		state.Value, state.Held = annotations[name]
 		state.Released = annotations[clusterlife.UpgradeReleasedName(name)]
 		switch {
@@ -311,7 +324,8 @@ func (r *Reconciler) runningVersion(ctx context.Context, scope *lifeScope, asked
 		return "", nil
 	}
 	objects := &clusterview.Objects{}
-	controlPlane, err := r.objects.ReadRef(ctx, objects, "control-plane", scope.cluster.Namespace, scope.cluster.Spec.ControlPlaneRef)
+	controlPlane, err := r.objects.ReadRef(ctx, objects, "control-plane", scope.cluster.Namespace,
+		scope.cluster.Spec.ControlPlaneRef)
 	if err != nil {
 		return "", err
 	}

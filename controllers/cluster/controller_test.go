@@ -26,14 +26,17 @@ func TestDoubtEndsWithTheReads(t *testing.T) {
 		filter   string
 		doubtful bool
 	}{
-		"it is read":                          {doubtful: true},
-		"it is read for another namespace":    {release: func(r *addonsv1.HelmOpRelease) { controllertest.OfNamespace("tenant", r) }, doubtful: true},
-		"its release is gone":                 {release: func(r *addonsv1.HelmOpRelease) { ofAnotherCluster(r) }},
-		"its release is paused":               {release: func(r *addonsv1.HelmOpRelease) { r.Annotations = paused }},
-		"its release is another manager's":    {filter: "blue"},
-		"the HelmOp is suspended":             {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
-		"the Cluster is paused":               {cluster: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }},
-		"the HelmOp is made up, and it reads": {release: func(r *addonsv1.HelmOpRelease) { ofHelmOp("made-up", r) }, doubtful: true},
+		"it is read": {doubtful: true},
+		"it is read for another namespace": {release: func(r *addonsv1.HelmOpRelease) {
+			controllertest.OfNamespace("tenant", r)
+		}, doubtful: true},
+		"its release is gone":              {release: func(r *addonsv1.HelmOpRelease) { ofAnotherCluster(r) }},
+		"its release is paused":            {release: func(r *addonsv1.HelmOpRelease) { r.Annotations = paused }},
+		"its release is another manager's": {filter: "blue"},
+		"the HelmOp is suspended":          {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
+		"the Cluster is paused":            {cluster: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }},
+		"the HelmOp is made up, and it reads": {release: func(r *addonsv1.HelmOpRelease) { ofHelmOp("made-up", r) },
+			doubtful: true},
 	} {
 		cluster, release, helmOp := upgradingCluster(nil), controllertest.LeavingRelease(0), controllertest.LeavingHelmOp()
 		if tc.cluster != nil {

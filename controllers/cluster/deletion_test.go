@@ -32,7 +32,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
-// lifeReconciler is a reconciler of Clusters over copies of these objects: parallel tests share some, and the client writes into them.
+// lifeReconciler is a reconciler of Clusters over copies of these objects: parallel tests share some, and the client
+// writes into them.
 func lifeReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -41,16 +42,19 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 			t.Fatal(err)
 		}
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease)
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex,
+		apiutil.ClustersOfRelease)
 	for _, object := range append(objects, controllertest.LeavingHelmOp()) {
 		builder.WithObjects(object.DeepCopyObject().(client.Object))
 	}
 	builder.WithInterceptorFuncs(interceptor.Funcs{
-		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+			options ...client.PatchOption) error {
 			err := c.Patch(ctx, object, patch, options...)
 			if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
 				// As an API server says that a JSON patch cannot be applied.
-				return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", schema.GroupResource{}, object.GetName(), err.Error(), 0, false)
+				return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", schema.GroupResource{},
+					object.GetName(), err.Error(), 0, false)
 			}
 			return err
 		},
@@ -85,7 +89,8 @@ func TestDeletionIsHeldFromTheBeginningToTheEnd(t *testing.T) {
 	r := lifeReconciler(t, controllertest.GoingCluster("", false), release, bystander)
 
 	cluster, _ := r.pass(t)
-	if !apiutil.HoldOf(cluster).IsOn() || !ptr.Deref(cluster.Spec.Paused, false) || !apiutil.HoldOf(cluster).Since.Equal(controllertest.LifeNow) {
+	if !apiutil.HoldOf(cluster).IsOn() || !ptr.Deref(cluster.Spec.Paused, false) ||
+		!apiutil.HoldOf(cluster).Since.Equal(controllertest.LifeNow) {
 		t.Fatalf("not held: %v %v", cluster.Annotations, cluster.Spec.Paused)
 	}
 	cluster, result := r.pass(t)
@@ -93,10 +98,12 @@ func TestDeletionIsHeldFromTheBeginningToTheEnd(t *testing.T) {
 		t.Errorf("looks again after %s", result.RequeueAfter)
 	}
 	stored := &addonsv1.HelmOpRelease{}
-	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil || stored.DeletionTimestamp.IsZero() {
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil ||
+		stored.DeletionTimestamp.IsZero() {
 		t.Fatalf("the release is not ended: %v", err)
 	}
-	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(bystander), stored); err != nil || !stored.DeletionTimestamp.IsZero() {
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(bystander), stored); err != nil ||
+		!stored.DeletionTimestamp.IsZero() {
 		t.Fatalf("the other release is ended: %v", err)
 	}
 	if !apiutil.HoldOf(cluster).IsOn() {
@@ -118,7 +125,8 @@ func TestDeletionIsHeldFromTheBeginningToTheEnd(t *testing.T) {
 func TestAUsersPauseOutlastsTheHold(t *testing.T) {
 	t.Parallel()
 	release := controllertest.LeavingRelease(10 * time.Minute)
-	r := lifeReconciler(t, withAnnotation(controllertest.GoingCluster(controllertest.HeldSince, true), clusterv1.PausedAnnotation), release)
+	r := lifeReconciler(t, withAnnotation(controllertest.GoingCluster(controllertest.HeldSince, true),
+		clusterv1.PausedAnnotation), release)
 	for range 2 {
 		cluster, _ := r.pass(t)
 		if !apiutil.IsClusterPaused(cluster) || !ptr.Deref(cluster.Spec.Paused, false) || apiutil.HoldOf(cluster).IsOn() {
@@ -127,7 +135,8 @@ func TestAUsersPauseOutlastsTheHold(t *testing.T) {
 		r.now = func() time.Time { return controllertest.LifeNow.Add(24 * time.Hour) }
 	}
 	stored := &addonsv1.HelmOpRelease{}
-	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil || !stored.DeletionTimestamp.IsZero() {
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil ||
+		!stored.DeletionTimestamp.IsZero() {
 		t.Fatalf("the release is ended: %v", err)
 	}
 	cluster, _ := r.pass(t)
@@ -160,31 +169,54 @@ func TestDeletionIsLetGo(t *testing.T) {
 		paused  bool
 		event   string
 	}{
-		"nobody asks":                     {cluster: controllertest.GoingCluster("", false), release: withoutAsking},
-		"somebody paused it":              {cluster: controllertest.GoingCluster("", true), release: controllertest.LeavingRelease(time.Minute), paused: true},
-		"it is moved":                     {cluster: moved, release: controllertest.LeavingRelease(time.Minute)},
-		"the time is over":                {cluster: controllertest.GoingCluster(controllertest.HeldSince, true), release: controllertest.LeavingRelease(time.Minute), hold: apiutil.DeletionHoldOver, event: "Warning " + addonsv1.ClusterDeletionReleasedEvent},
-		"a hold that is over stays so":    {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, false), release: controllertest.LeavingRelease(time.Hour), hold: apiutil.DeletionHoldOver},
-		"a hold goes on after a restart":  {cluster: controllertest.GoingCluster(controllertest.HeldSince, true), release: controllertest.LeavingRelease(time.Hour), hold: controllertest.HeldSince, paused: true},
-		"who asked thinks better of it":   {cluster: controllertest.GoingCluster(controllertest.HeldSince, true), release: withoutAsking, hold: apiutil.DeletionHoldOver, event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
-		"an unreadable mark begins now":   {cluster: controllertest.GoingCluster("yes", true), release: controllertest.LeavingRelease(time.Hour), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
-		"an unreadable mark, not paused":  {cluster: controllertest.GoingCluster("yes", false), release: withoutAsking, hold: "yes"},
-		"a user pauses it meanwhile":      {cluster: withAnnotation(controllertest.GoingCluster(controllertest.HeldSince, true), clusterv1.PausedAnnotation), release: controllertest.LeavingRelease(time.Minute), hold: apiutil.DeletionHoldSuspended, paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
-		"a user still pauses it":          {cluster: withAnnotation(controllertest.GoingCluster(apiutil.DeletionHoldSuspended, true), clusterv1.PausedAnnotation), release: controllertest.LeavingRelease(time.Minute), hold: apiutil.DeletionHoldSuspended, paused: true},
-		"the user's pause ends":           {cluster: controllertest.GoingCluster(apiutil.DeletionHoldSuspended, true), release: controllertest.LeavingRelease(time.Minute), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
-		"the user ends both pauses":       {cluster: controllertest.GoingCluster(apiutil.DeletionHoldSuspended, false), release: controllertest.LeavingRelease(time.Minute), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
-		"the annotation is somebody's":    {cluster: withAnnotation(controllertest.GoingCluster("", false), clusterv1.PausedAnnotation), release: controllertest.LeavingRelease(time.Hour)},
-		"it is asked from elsewhere":      {cluster: controllertest.GoingCluster("", false), release: controllertest.OfNamespace("tenant", controllertest.LeavingRelease(24*time.Hour))},
-		"its HelmOp is made up":           {cluster: controllertest.GoingCluster("", false), release: ofHelmOp("made-up", controllertest.LeavingRelease(24*time.Hour))},
-		"nobody has made it":              {cluster: controllertest.GoingCluster("", false), release: ofHelmOp("", controllertest.LeavingRelease(24*time.Hour))},
-		"it is held, and not for someone": {cluster: controllertest.GoingCluster("", false), release: ofAnotherCluster(controllertest.LeavingRelease(time.Hour))},
+		"nobody asks": {cluster: controllertest.GoingCluster("", false), release: withoutAsking},
+		"somebody paused it": {cluster: controllertest.GoingCluster("", true),
+			release: controllertest.LeavingRelease(time.Minute), paused: true},
+		"it is moved": {cluster: moved, release: controllertest.LeavingRelease(time.Minute)},
+		"the time is over": {cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
+			release: controllertest.LeavingRelease(time.Minute), hold: apiutil.DeletionHoldOver,
+			event: "Warning " + addonsv1.ClusterDeletionReleasedEvent},
+		"a hold that is over stays so": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, false),
+			release: controllertest.LeavingRelease(time.Hour), hold: apiutil.DeletionHoldOver},
+		"a hold goes on after a restart": {cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
+			release: controllertest.LeavingRelease(time.Hour), hold: controllertest.HeldSince, paused: true},
+		"who asked thinks better of it": {cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
+			release: withoutAsking, hold: apiutil.DeletionHoldOver, event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"an unreadable mark begins now": {cluster: controllertest.GoingCluster("yes", true),
+			release: controllertest.LeavingRelease(time.Hour), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true,
+			event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
+		"an unreadable mark, not paused": {cluster: controllertest.GoingCluster("yes", false), release: withoutAsking,
+			hold: "yes"},
+		"a user pauses it meanwhile": {cluster: withAnnotation(controllertest.GoingCluster(controllertest.HeldSince,
+			true), clusterv1.PausedAnnotation), release: controllertest.LeavingRelease(time.Minute),
+			hold: apiutil.DeletionHoldSuspended, paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
+		"a user still pauses it": {cluster: withAnnotation(controllertest.GoingCluster(apiutil.DeletionHoldSuspended,
+			true), clusterv1.PausedAnnotation), release: controllertest.LeavingRelease(time.Minute),
+			hold: apiutil.DeletionHoldSuspended, paused: true},
+		"the user's pause ends": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldSuspended, true),
+			release: controllertest.LeavingRelease(time.Minute), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true,
+			event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
+		"the user ends both pauses": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldSuspended, false),
+			release: controllertest.LeavingRelease(time.Minute), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true,
+			event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
+		"the annotation is somebody's": {cluster: withAnnotation(controllertest.GoingCluster("", false),
+			clusterv1.PausedAnnotation), release: controllertest.LeavingRelease(time.Hour)},
+		"it is asked from elsewhere": {cluster: controllertest.GoingCluster("", false),
+			release: controllertest.OfNamespace("tenant", controllertest.LeavingRelease(24*time.Hour))},
+		"its HelmOp is made up": {cluster: controllertest.GoingCluster("", false),
+			release: ofHelmOp("made-up", controllertest.LeavingRelease(24*time.Hour))},
+		"nobody has made it": {cluster: controllertest.GoingCluster("", false),
+			release: ofHelmOp("", controllertest.LeavingRelease(24*time.Hour))},
+		"it is held, and not for someone": {cluster: controllertest.GoingCluster("", false),
+			release: ofAnotherCluster(controllertest.LeavingRelease(time.Hour))},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := lifeReconciler(t, tc.cluster, tc.release)
 			cluster, _ := r.pass(t)
-			if got := cluster.Annotations[addonsv1.DeletionHoldAnnotation]; got != tc.hold || ptr.Deref(cluster.Spec.Paused, false) != tc.paused {
+			if got := cluster.Annotations[addonsv1.DeletionHoldAnnotation]; got != tc.hold ||
+				ptr.Deref(cluster.Spec.Paused, false) != tc.paused {
 				t.Errorf("hold %q, paused %t", got, ptr.Deref(cluster.Spec.Paused, false))
 			}
 			expectEvent(t, r, tc.event)
@@ -206,18 +238,24 @@ func TestRestoredHoldEnds(t *testing.T) {
 		paused  bool
 		event   string
 	}{
-		"held":                       {cluster: restored(controllertest.HeldSince, restoredHoldKept), event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
-		"held, and perhaps moved":    {cluster: restored(controllertest.HeldSince, restoredHoldKept-time.Second), hold: controllertest.HeldSince, paused: true},
-		"paused by a user":           {cluster: restored("", restoredHoldKept), paused: true},
-		"a mark that is not a time":  {cluster: restored("yes", restoredHoldKept), event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
-		"suspended by a user":        {cluster: restored(apiutil.DeletionHoldSuspended, restoredHoldKept), event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
-		"over, and paused by a user": {cluster: restored(apiutil.DeletionHoldOver, restoredHoldKept), hold: apiutil.DeletionHoldOver, paused: true},
+		"held": {cluster: restored(controllertest.HeldSince, restoredHoldKept),
+			event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"held, and perhaps moved": {cluster: restored(controllertest.HeldSince, restoredHoldKept-time.Second),
+			hold: controllertest.HeldSince, paused: true},
+		"paused by a user": {cluster: restored("", restoredHoldKept), paused: true},
+		"a mark that is not a time": {cluster: restored("yes", restoredHoldKept),
+			event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"suspended by a user": {cluster: restored(apiutil.DeletionHoldSuspended, restoredHoldKept),
+			event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"over, and paused by a user": {cluster: restored(apiutil.DeletionHoldOver, restoredHoldKept),
+			hold: apiutil.DeletionHoldOver, paused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := lifeReconciler(t, tc.cluster, controllertest.LeavingRelease(time.Hour))
 			cluster, _ := r.pass(t)
-			if got := cluster.Annotations[addonsv1.DeletionHoldAnnotation]; got != tc.hold || ptr.Deref(cluster.Spec.Paused, false) != tc.paused {
+			if got := cluster.Annotations[addonsv1.DeletionHoldAnnotation]; got != tc.hold ||
+				ptr.Deref(cluster.Spec.Paused, false) != tc.paused {
 				t.Errorf("hold %q, paused %t", got, ptr.Deref(cluster.Spec.Paused, false))
 			}
 			expectEvent(t, r, tc.event)
@@ -260,11 +298,13 @@ func expectEvent(t *testing.T, r *Reconciler, begin string) {
 func TestADeletionHoldOfTheFutureBeginsNow(t *testing.T) {
 	t.Parallel()
 	future := controllertest.GoingCluster("2036-11-21T22:25:00Z", true)
-	if rest := clusterlife.DeletionRest(apiutil.HoldOf(future), controllertest.LeavingRelease(time.Minute), controllertest.LifeNow); rest != time.Minute {
+	if rest := clusterlife.DeletionRest(apiutil.HoldOf(future), controllertest.LeavingRelease(time.Minute),
+		controllertest.LifeNow); rest != time.Minute {
 		t.Errorf("it lasts for %s", rest)
 	}
 	r := lifeReconciler(t, future, controllertest.LeavingRelease(time.Minute))
-	if cluster, _ := r.pass(t); !apiutil.HoldOf(cluster).Since.Equal(controllertest.LifeNow) || !ptr.Deref(cluster.Spec.Paused, false) {
+	if cluster, _ := r.pass(t); !apiutil.HoldOf(cluster).Since.Equal(controllertest.LifeNow) ||
+		!ptr.Deref(cluster.Spec.Paused, false) {
 		t.Errorf("hold %v", cluster.Annotations)
 	}
 	r.now = func() time.Time { return controllertest.LifeNow.Add(time.Minute) }

@@ -22,13 +22,17 @@ import (
 func TestEventsOfClustersLives(t *testing.T) {
 	g := gomega.NewWithT(t)
 	recorder := events.NewFakeRecorder(1000)
-	r := &Reconciler{recorder: recorder, budgets: report.NewEventBudgets(func() time.Time { return time.Unix(1_800_000_000, 0) })}
+	r := &Reconciler{recorder: recorder,
+		budgets: report.NewEventBudgets(func() time.Time { return time.Unix(1_800_000_000, 0) })}
 	const releases = 100
 	for i := range releases {
-		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("release-%d", i), OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: addonsv1.GroupVersion.String(), Kind: apiutil.HelmOpKind, Name: "fleet", UID: "fleet", Controller: new(true),
-		}}}}
-		r.eventAt(&lifeScope{object: apiutil.NewCluster()}, release, corev1.EventTypeNormal, addonsv1.ClusterUpgradeHeldEvent, "Hold", "Held it")
+		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("release-%d", i),
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: addonsv1.GroupVersion.String(), Kind: apiutil.HelmOpKind, Name: "fleet", UID: "fleet",
+				Controller: new(true),
+			}}}}
+		r.eventAt(&lifeScope{object: apiutil.NewCluster()}, release, corev1.EventTypeNormal, addonsv1.ClusterUpgradeHeldEvent,
+			"Hold", "Held it")
 	}
 	g.Expect(recorder.Events).To(gomega.HaveLen(2*releases + report.EventBurst))
 }

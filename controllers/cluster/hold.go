@@ -76,7 +76,9 @@ func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []strin
 
 // changeHold changes the current Cluster, and reports whether it did. It tries the cached Cluster first. A write of
 // another program is not lost, and the pause of another program is not taken for a hold.
-func (r *Reconciler) changeHold(ctx context.Context, scope *lifeScope, change func(*unstructured.Unstructured) (bool, error)) (bool, error) {
+func (r *Reconciler) changeHold(ctx context.Context, scope *lifeScope,
+	change func(*unstructured.Unstructured) (bool, error),
+) (bool, error) {
 	object, first, changed := scope.object, true, false
 	err := retry.OnError(retry.DefaultBackoff, isOvertaken, func() error {
 		if !first {
@@ -172,7 +174,8 @@ func mayBeginHold(cluster *clusterv1.Cluster, holder upgradeHolder, held bool) b
 
 // versionToBegin is the version that the control plane runs, or will have if it does not exist yet.
 func versionToBegin(cluster *clusterv1.Cluster, s clusterlife.UpgradeState) string {
-	if s.Running == "" && !s.Held && s.Released == "" && !cluster.Spec.ControlPlaneRef.IsDefined() && !apiutil.IsInitialized(cluster) {
+	if s.Running == "" && !s.Held && s.Released == "" && !cluster.Spec.ControlPlaneRef.IsDefined() &&
+		!apiutil.IsInitialized(cluster) {
 		return cluster.Spec.Topology.Version
 	}
 	return s.Running

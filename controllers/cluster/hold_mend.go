@@ -27,18 +27,21 @@ func nextHold(cluster *clusterv1.Cluster, now time.Time) (value, why string) {
 	isOurs := ptr.Deref(cluster.Spec.Paused, false)
 	switch hasPaused := annotations.HasPaused(cluster); {
 	case hold.IsOn() && hasPaused:
-		return apiutil.DeletionHoldSuspended, fmt.Sprintf("The Cluster has the annotation %s: its deletion, and the uninstallations before it, go on when"+
-			" the annotation is removed", clusterv1.PausedAnnotation)
+		return apiutil.DeletionHoldSuspended,
+			fmt.Sprintf("The Cluster has the annotation %s: its deletion, and the uninstallations before it, go on when"+
+				" the annotation is removed", clusterv1.PausedAnnotation)
 	case hold.Suspended && !hasPaused && isOurs:
-		return begins, fmt.Sprintf("The annotation %s is gone: the releases are uninstalled, and then the deletion of the Cluster goes on",
-			clusterv1.PausedAnnotation)
+		return begins,
+			fmt.Sprintf("The annotation %s is gone: the releases are uninstalled, and then the deletion of the Cluster goes on",
+				clusterv1.PausedAnnotation)
 	case hold.IsOn() && clusterlife.IsAhead(hold.Since, now):
 		// The pause is ours, and so must be the time. Otherwise the hold would last until then.
 		return begins, fmt.Sprintf("The annotation %s named a time to come: the deletion of the Cluster is held from now on",
 			addonsv1.DeletionHoldAnnotation)
 	case hold.Malformed && !hasPaused && isOurs:
-		return begins, fmt.Sprintf("The annotation %s had a value that is no time: the deletion of the Cluster is held from now on",
-			addonsv1.DeletionHoldAnnotation)
+		return begins,
+			fmt.Sprintf("The annotation %s had a value that is no time: the deletion of the Cluster is held from now on",
+				addonsv1.DeletionHoldAnnotation)
 	default:
 		return "", ""
 	}
@@ -78,7 +81,8 @@ const restoredHoldKept = 10 * time.Minute
 // restored from a backup that was made during the hold.
 func isRestoredHold(cluster *clusterv1.Cluster) bool {
 	value, held := cluster.Annotations[addonsv1.DeletionHoldAnnotation]
-	return held && value != apiutil.DeletionHoldOver && cluster.DeletionTimestamp.IsZero() && ptr.Deref(cluster.Spec.Paused, false)
+	return held && value != apiutil.DeletionHoldOver && cluster.DeletionTimestamp.IsZero() &&
+		ptr.Deref(cluster.Spec.Paused, false)
 }
 
 // endRestoredHold ends the pause of a restored Cluster. No other controller would.

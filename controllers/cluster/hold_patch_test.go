@@ -47,21 +47,24 @@ func TestHoldPatch(t *testing.T) {
 	}{
 		"it begins": {
 			before: cluster(map[string]any{"a": "b"}, map[string]any{}),
-			after:  cluster(map[string]any{"a": "b", addonsv1.DeletionHoldAnnotation: controllertest.HeldSince}, map[string]any{"paused": true}),
+			after: cluster(map[string]any{"a": "b", addonsv1.DeletionHoldAnnotation: controllertest.HeldSince},
+				map[string]any{"paused": true}),
 			want: []string{uid, annotated, `{"op":"test",` + mark + `null}`, `{"op":"test","path":"/spec/paused","value":null}`,
 				`{"op":"add",` + mark + since + `}`, `{"op":"add","path":"/spec/paused","value":true}`},
 		},
 		"it begins where nobody annotated anything": {
 			before: cluster(nil, map[string]any{"paused": false}),
 			after:  cluster(held, map[string]any{"paused": true}),
-			want: []string{uid, `{"op":"test","path":"/metadata/annotations","value":null}`, `{"op":"test","path":"/spec/paused","value":false}`,
+			want: []string{uid, `{"op":"test","path":"/metadata/annotations","value":null}`,
+				`{"op":"test","path":"/spec/paused","value":false}`,
 				`{"op":"add","path":"/metadata/annotations","value":{"addons.cluster.x-k8s.io/deletion-hold":` + since + `}}`,
 				`{"op":"add","path":"/spec/paused","value":true}`},
 		},
 		"it ends": {
 			before: cluster(held, map[string]any{"paused": true}),
 			after:  cluster(map[string]any{addonsv1.DeletionHoldAnnotation: apiutil.DeletionHoldOver}, map[string]any{}),
-			want: []string{uid, annotated, `{"op":"test",` + mark + since + `}`, `{"op":"test","path":"/spec/paused","value":true}`,
+			want: []string{uid, annotated, `{"op":"test",` + mark + since + `}`,
+				`{"op":"test","path":"/spec/paused","value":true}`,
 				`{"op":"add",` + mark + `"over"}`, `{"op":"remove","path":"/spec/paused","value":null}`},
 		},
 	}
@@ -77,8 +80,8 @@ func TestHoldPatch(t *testing.T) {
 	}
 }
 
-// TestHoldBesideOtherWrites: of what somebody wrote a moment ago, and the cache has not seen, nothing is lost, no pause is taken over, and what
-// does not concern the hold costs no time.
+// TestHoldBesideOtherWrites: of what somebody wrote a moment ago, and the cache has not seen, nothing is lost, no pause
+// is taken over, and what does not concern the hold costs no time.
 func TestHoldBesideOtherWrites(t *testing.T) {
 	t.Parallel()
 	annotate := func(name, value string) func(*clusterv1.Cluster) {
@@ -92,13 +95,16 @@ func TestHoldBesideOtherWrites(t *testing.T) {
 		held    bool
 		patches int
 	}{
-		"Cluster API, of the deletion": {write: func(c *clusterv1.Cluster) { c.Status.Phase = string(clusterv1.ClusterPhaseDeleting) }, held: true, patches: 1},
-		"another annotation":           {write: annotate("a", "b"), held: true, patches: 1},
-		"the first annotation":         {bare: true, write: annotate("a", "b"), held: true, patches: 2},
-		"a pause":                      {write: pause, patches: 1},
-		"a pause, the first of all":    {bare: true, write: pause, patches: 1},
-		"a pause by annotation":        {write: annotate(clusterv1.PausedAnnotation, ""), patches: 1},
-		"the hold, begun and over":     {write: annotate(addonsv1.DeletionHoldAnnotation, apiutil.DeletionHoldOver), patches: 1},
+		"Cluster API, of the deletion": {write: func(c *clusterv1.Cluster) {
+			c.Status.Phase = string(clusterv1.ClusterPhaseDeleting)
+		}, held: true, patches: 1},
+		"another annotation":        {write: annotate("a", "b"), held: true, patches: 1},
+		"the first annotation":      {bare: true, write: annotate("a", "b"), held: true, patches: 2},
+		"a pause":                   {write: pause, patches: 1},
+		"a pause, the first of all": {bare: true, write: pause, patches: 1},
+		"a pause by annotation":     {write: annotate(clusterv1.PausedAnnotation, ""), patches: 1},
+		"the hold, begun and over": {write: annotate(addonsv1.DeletionHoldAnnotation, apiutil.DeletionHoldOver),
+			patches: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +130,8 @@ func TestHoldBesideOtherWrites(t *testing.T) {
 			}
 			patches := 0
 			r.client = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
-				Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+				Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+					options ...client.PatchOption) error {
 					patches++
 					return c.Patch(ctx, object, patch, options...)
 				},
@@ -150,7 +157,8 @@ func TestHoldBesideOtherWrites(t *testing.T) {
 	}
 }
 
-// TestAHoldThatIsOverEndsNoPause: somebody paused the Cluster after another manager had let its deletion go on, and the cache has seen neither.
+// TestAHoldThatIsOverEndsNoPause: somebody paused the Cluster after another manager had let its deletion go on, and the
+// cache has seen neither.
 func TestAHoldThatIsOverEndsNoPause(t *testing.T) {
 	t.Parallel()
 	r := lifeReconciler(t, controllertest.GoingCluster(controllertest.HeldSince, true))
@@ -181,11 +189,13 @@ func TestIsOvertaken(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"none":                          {},
-		"a conflict":                    {err: apierrors.NewConflict(clusters, "c", nil), want: true},
-		"a test of a JSON patch failed": {err: apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", clusters, "", "testing value failed", 0, false), want: true},
-		"it would not be valid":         {err: apierrors.NewInvalid(kind, "c", field.ErrorList{field.Required(field.NewPath("spec"), "")})},
-		"it is gone":                    {err: apierrors.NewNotFound(clusters, "c")},
+		"none":       {},
+		"a conflict": {err: apierrors.NewConflict(clusters, "c", nil), want: true},
+		"a test of a JSON patch failed": {err: apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "",
+			clusters, "", "testing value failed", 0, false), want: true},
+		"it would not be valid": {err: apierrors.NewInvalid(kind, "c",
+			field.ErrorList{field.Required(field.NewPath("spec"), "")})},
+		"it is gone": {err: apierrors.NewNotFound(clusters, "c")},
 	}
 	for name, tc := range tests {
 		if got := isOvertaken(tc.err); got != tc.want {

@@ -24,7 +24,8 @@ func TestUpgradeIsAnnotatedAndNotHeldTwice(t *testing.T) {
 	name := clusterlife.UpgradeHoldName(client.ObjectKey{Namespace: "ns", Name: "h"})
 	stale := clusterlife.UpgradeHoldPrefix + "gone-12345678"
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c",
-		Annotations: map[string]string{name: "v1.35.0", stale: "v1.35.0", addonsv1.DeletionHoldAnnotation: controllertest.HeldSince, "other": "x"}}}
+		Annotations: map[string]string{name: "v1.35.0", stale: "v1.35.0",
+			addonsv1.DeletionHoldAnnotation: controllertest.HeldSince, "other": "x"}}}
 	cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: "v1.36.0"}
 	r := lifeReconciler(t, cluster, release)
 	got, result := r.pass(t)
@@ -40,7 +41,8 @@ func TestUpgradeIsAnnotatedAndNotHeldTwice(t *testing.T) {
 	r.now = func() time.Time { return controllertest.LifeNow.Add(clusterlife.DefaultUpgradeTimeout) }
 	for _, about := range []string{"held beyond its time", "held twice"} {
 		got, _ = r.pass(t)
-		if _, held := got.Annotations[name]; held || got.Annotations[clusterlife.UpgradeReleasedName(name)] != "v1.36.0" || len(got.Annotations) != 2 {
+		if _, held := got.Annotations[name]; held || got.Annotations[clusterlife.UpgradeReleasedName(name)] != "v1.36.0" ||
+			len(got.Annotations) != 2 {
 			t.Errorf("%s: %v", about, got.Annotations)
 		}
 	}
@@ -57,7 +59,8 @@ func upgradingCluster(annotations map[string]string) *clusterv1.Cluster {
 func TestAnotherNamespaceHoldsNoUpgrade(t *testing.T) {
 	t.Parallel()
 	tenants := map[string]*addonsv1.HelmOpRelease{
-		"tenant": controllertest.OfNamespace("tenant", controllertest.LeavingRelease(0)), "ns": ofHelmOp("made-up", controllertest.LeavingRelease(0)),
+		"tenant": controllertest.OfNamespace("tenant", controllertest.LeavingRelease(0)),
+		"ns":     ofHelmOp("made-up", controllertest.LeavingRelease(0)),
 	}
 	for namespace, release := range tenants {
 		release.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
@@ -113,8 +116,9 @@ func TestAReleaseMadeAnewKeepsTheHold(t *testing.T) {
 func TestAForeignUpgradeHookIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	foreign := map[string]string{
-		clusterlife.UpgradeHoldPrefix + "migration": "", clusterlife.UpgradeHoldPrefix + "gone-1234567z": "v1.35.0", clusterlife.UpgradeHoldPrefix + "mine-12345678": "until friday",
-		clusterlife.UpgradeHoldPrefix + "x-12345678": "v1.35.0 since ever",
+		clusterlife.UpgradeHoldPrefix + "migration": "", clusterlife.UpgradeHoldPrefix + "gone-1234567z": "v1.35.0",
+		clusterlife.UpgradeHoldPrefix + "mine-12345678": "until friday",
+		clusterlife.UpgradeHoldPrefix + "x-12345678":    "v1.35.0 since ever",
 	}
 	if got, _ := lifeReconciler(t, upgradingCluster(foreign)).pass(t); len(got.Annotations) != len(foreign) {
 		t.Errorf("annotations %v", got.Annotations)

@@ -56,8 +56,10 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 		Named("helmop-cluster").
 		For(apiutil.NewCluster()).
 		Watches(apiutil.NewCluster(), watches.ClusterReplaced(options.Forget)).
-		Watches(&addonsv1.HelmOpRelease{}, handler.EnqueueRequestsFromMapFunc(requestForClusterOf), builder.WithPredicates(lifeChanged())).
-		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(requestsForHelmOp(mgr.GetClient())), builder.WithPredicates(lifeOptionsChanged())).
+		Watches(&addonsv1.HelmOpRelease{}, handler.EnqueueRequestsFromMapFunc(requestForClusterOf),
+			builder.WithPredicates(lifeChanged())).
+		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(requestsForHelmOp(mgr.GetClient())),
+			builder.WithPredicates(lifeOptionsChanged())).
 		WithOptions(requeue.ControllerOptions(options.Concurrency)).
 		Build(r)
 	if err != nil {

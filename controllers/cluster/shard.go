@@ -27,9 +27,9 @@ import (
 // foreignRetry is when to check again whether a Cluster has releases in other shards. There is no event for that.
 const foreignRetry = 5 * time.Minute
 
-// readForeign finds out whether a Cluster has releases in other shards, or of HelmOps of other shards. If so, the conditions
-// and holds that no HelmOp of the own shard asks for may be theirs, and stay. The API server is asked only if there are such
-// conditions or holds.
+// readForeign finds out whether a Cluster has releases in other shards, or of HelmOps of other shards. If so, the
+// conditions and holds that no HelmOp of the own shard asks for may be theirs, and stay. The API server is asked only
+// if there are such conditions or holds.
 func (r *Reconciler) readForeign(ctx context.Context, scope *lifeScope) error {
 	if !hasUnclaimed(scope) {
 		return nil
@@ -37,7 +37,8 @@ func (r *Reconciler) readForeign(ctx context.Context, scope *lifeScope) error {
 	for name := range scope.unknownHelmOps {
 		helmOp := &metav1.PartialObjectMetadata{}
 		helmOp.SetGroupVersionKind(addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))
-		exists, err := dependencies.Exists(ctx, r.live, client.ObjectKey{Namespace: scope.cluster.Namespace, Name: name}, helmOp)
+		exists, err := dependencies.Exists(ctx, r.live, client.ObjectKey{Namespace: scope.cluster.Namespace, Name: name},
+			helmOp)
 		if err != nil || exists && !apiutil.IsOfShard(helmOp, r.shard) {
 			scope.foreign = true
 			return err
@@ -49,7 +50,8 @@ func (r *Reconciler) readForeign(ctx context.Context, scope *lifeScope) error {
 		selector = selector.Add(requirements...)
 	}
 	releases := apiutil.MetadataList(addonsv1.GroupVersion.WithKind("HelmOpRelease"))
-	err := r.live.List(ctx, releases, client.InNamespace(scope.cluster.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(1))
+	err := r.live.List(ctx, releases, client.InNamespace(scope.cluster.Namespace),
+		client.MatchingLabelsSelector{Selector: selector}, client.Limit(1))
 	scope.foreign = err != nil || len(releases.Items) > 0
 	if err != nil {
 		return fmt.Errorf("listing the releases of the Cluster in other shards: %w", err)
@@ -57,10 +59,12 @@ func (r *Reconciler) readForeign(ctx context.Context, scope *lifeScope) error {
 	return nil
 }
 
-// hasUnclaimed reports whether a Cluster has a condition or an upgrade hold of ours that no HelmOp of the own shard asks for.
+// hasUnclaimed reports whether a Cluster has a condition or an upgrade hold of ours that no HelmOp of the own shard
+// asks for.
 func hasUnclaimed(scope *lifeScope) bool {
 	wanted := clusterConditions(scope.cluster, scope.helmOps, scope.releases)
-	if slices.ContainsFunc(scope.cluster.Status.Conditions, func(known metav1.Condition) bool { return isUnclaimed(known, wanted) }) {
+	if slices.ContainsFunc(scope.cluster.Status.Conditions,
+		func(known metav1.Condition) bool { return isUnclaimed(known, wanted) }) {
 		return true
 	}
 	asking := upgradeHolders(scope)
@@ -74,8 +78,8 @@ func isUnclaimed(known metav1.Condition, wanted []metav1.Condition) bool {
 	return isOfHelmOp(known) && !slices.ContainsFunc(wanted, func(c metav1.Condition) bool { return c.Type == known.Type })
 }
 
-// unsettledConditions are the types of the conditions about releases that do not have their state of this shard yet: the
-// HelmOp has not entered the shard, or the release was not reconciled since the Cluster did.
+// unsettledConditions are the types of the conditions about releases that do not have their state of this shard yet:
+// the HelmOp has not entered the shard, or the release was not reconciled since the Cluster did.
 func (r *Reconciler) unsettledConditions(scope *lifeScope) sets.Set[string] {
 	unsettled := sets.Set[string]{}
 	for i := range scope.helmOps {
@@ -94,8 +98,8 @@ func (r *Reconciler) unsettledConditions(scope *lifeScope) sets.Set[string] {
 	return unsettled.Delete("")
 }
 
-// foreignHold has an upgrade wait for a HelmOp of another shard, for the default timeout. The manager of that shard does
-// not see the Cluster and cannot end the hold.
+// foreignHold has an upgrade wait for a HelmOp of another shard, for the default timeout. The manager of that shard
+// does not see the Cluster and cannot end the hold.
 func foreignHold(state *clusterlife.UpgradeState) {
 	state.Wanted, state.Timeout = true, clusterlife.DefaultUpgradeTimeout
 	state.Unready = func(string) string {

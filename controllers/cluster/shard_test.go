@@ -31,7 +31,8 @@ import (
 
 // foreign is a HelmOp of shard b, and its release in the Cluster c.
 func foreign(change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)) []client.Object {
-	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "f", UID: "f", Labels: controllertest.OfShard("b")}}
+	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "f", UID: "f",
+		Labels: controllertest.OfShard("b")}}
 	helmOp.Spec.ClusterSelector = &metav1.LabelSelector{}
 	release := controllertest.LeavingRelease(0)
 	release.Name, release.UID, release.Spec.BeforeClusterDelete = "f-c", "fc", nil
@@ -42,14 +43,16 @@ func foreign(change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)) []client.Ob
 	return []client.Object{helmOp, release}
 }
 
-// TestOthersShareACluster has HelmOps of this shard and of another one ask something of the same Cluster: what this shard has to do is done,
-// and what the other one may still want stays, the holds for a time.
+// TestOthersShareACluster has HelmOps of this shard and of another one ask something of the same Cluster: what this
+// shard has to do is done, and what the other one may still want stays, the holds for a time.
 func TestOthersShareACluster(t *testing.T) {
 	t.Parallel()
 	const held, long = "v1.36.0 since " + controllertest.HeldSince, "v1.36.0 since 2026-11-21T21:55:00Z" // 35 minutes ago
 	now := "v1.36.0 since " + controllertest.LifeNow.Format(time.RFC3339)
-	own, other := clusterlife.UpgradeHoldName(client.ObjectKeyFromObject(controllertest.LeavingHelmOp())), clusterlife.UpgradeHoldName(client.ObjectKey{Namespace: "ns", Name: "f"})
-	addons := []metav1.Condition{{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(controllertest.LifeNow)}}
+	own, other := clusterlife.UpgradeHoldName(client.ObjectKeyFromObject(controllertest.LeavingHelmOp())),
+		clusterlife.UpgradeHoldName(client.ObjectKey{Namespace: "ns", Name: "f"})
+	addons := []metav1.Condition{{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(controllertest.LifeNow)}}
 	publishes := func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Spec.ClusterCondition = "Addons" }
 	holds := func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) {
 		h.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
@@ -72,23 +75,28 @@ func TestOthersShareACluster(t *testing.T) {
 		again bool
 	}{
 		"a deletion is held though a condition is not ours": {
-			cluster: bearing(controllertest.GoingCluster("", false), addons), own: controllertest.LeavingRelease(time.Hour), foreign: foreign(publishes), conditions: "Addons",
+			cluster: bearing(controllertest.GoingCluster("", false), addons), own: controllertest.LeavingRelease(time.Hour),
+			foreign: foreign(publishes), conditions: "Addons",
 			want: map[string]string{addonsv1.DeletionHoldAnnotation: controllertest.LifeNow.Format(time.RFC3339)},
 		},
 		"a deletion is held though a hold is not ours": {
-			cluster: annotated(controllertest.GoingCluster("", false), other, "v1.35.0"), own: controllertest.LeavingRelease(time.Hour), foreign: foreign(holds),
-			want: map[string]string{addonsv1.DeletionHoldAnnotation: controllertest.LifeNow.Format(time.RFC3339), other: "v1.35.0"},
+			cluster: annotated(controllertest.GoingCluster("", false), other, "v1.35.0"),
+			own:     controllertest.LeavingRelease(time.Hour), foreign: foreign(holds),
+			want: map[string]string{addonsv1.DeletionHoldAnnotation: controllertest.LifeNow.Format(time.RFC3339),
+				other: "v1.35.0"},
 		},
 		"it is not held for another shard": {
 			cluster: controllertest.GoingCluster(controllertest.HeldSince, true), foreign: foreign(ends),
 			want: map[string]string{addonsv1.DeletionHoldAnnotation: apiutil.DeletionHoldOver},
 		},
 		"an own hold of an upgrade ends in its time": {
-			cluster: bearing(upgradingCluster(map[string]string{own: long}), addons), own: ownHold, foreign: foreign(publishes), conditions: "Addons", again: true,
+			cluster: bearing(upgradingCluster(map[string]string{own: long}), addons), own: ownHold, foreign: foreign(publishes),
+			conditions: "Addons", again: true,
 			want: map[string]string{clusterlife.UpgradeReleasedName(own): "v1.36.0"},
 		},
 		"an own condition is beside that of another shard": {
-			cluster: bearing(upgradingCluster(map[string]string{}), addons), foreign: append(foreign(publishes), &cni), want: map[string]string{},
+			cluster: bearing(upgradingCluster(map[string]string{}), addons), foreign: append(foreign(publishes), &cni),
+			want:       map[string]string{},
 			conditions: "Addons,CNIReady", again: true,
 		},
 		"what another shard does not see begins to be held": {
@@ -104,7 +112,8 @@ func TestOthersShareACluster(t *testing.T) {
 			want: map[string]string{clusterlife.UpgradeReleasedName(other): "v1.36.0"},
 		},
 		"what was let go stays so": {
-			cluster: upgradingCluster(map[string]string{clusterlife.UpgradeReleasedName(other): "v1.36.0"}), foreign: foreign(holds), again: true,
+			cluster: upgradingCluster(map[string]string{clusterlife.UpgradeReleasedName(other): "v1.36.0"}),
+			foreign: foreign(holds), again: true,
 			want: map[string]string{clusterlife.UpgradeReleasedName(other): "v1.36.0"},
 		},
 		"only the label of the HelmOp was changed": {
@@ -153,11 +162,13 @@ func TestOthersShareACluster(t *testing.T) {
 	}
 }
 
-// applying has the manager see its shard, and returns the Cluster that holds what it applies: the fake client takes nothing away that it was made with.
+// applying has the manager see its shard, and returns the Cluster that holds what it applies: the fake client takes
+// nothing away that it was made with.
 func applying(r *Reconciler) *clusterv1.Cluster {
 	applied := &clusterv1.Cluster{}
 	r.client = &controllertest.ShardView{Client: interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
-		SubResourceApply: func(_ context.Context, _ client.Client, _ string, obj runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
+		SubResourceApply: func(_ context.Context, _ client.Client, _ string, obj runtime.ApplyConfiguration,
+			_ ...client.SubResourceApplyOption) error {
 			raw, err := json.Marshal(obj)
 			*applied = clusterv1.Cluster{Status: clusterv1.ClusterStatus{Conditions: []metav1.Condition{}}}
 			return errors.Join(err, json.Unmarshal(raw, applied))
@@ -185,24 +196,28 @@ func entering(change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)) []client.O
 	})
 }
 
-// TestConditionsStayUntilReleasesAreSettled has a HelmOp whose releases do not have their state of this shard yet: the condition of the Cluster
-// stays as it is.
+// TestConditionsStayUntilReleasesAreSettled has a HelmOp whose releases do not have their state of this shard yet: the
+// condition of the Cluster stays as it is.
 func TestConditionsStayUntilReleasesAreSettled(t *testing.T) {
 	t.Parallel()
-	ready := metav1.Condition{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue, Message: "the releases of 1 HelmOps are Ready",
+	ready := metav1.Condition{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue,
+		Message:            "the releases of 1 HelmOps are Ready",
 		LastTransitionTime: metav1.NewTime(controllertest.LifeNow.Add(-time.Hour))}
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		status  metav1.ConditionStatus
 	}{
 		"the HelmOp has not entered the shard": {
-			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Status.Shard = ptr.To("b") }), status: metav1.ConditionTrue,
+			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Status.Shard = ptr.To("b") }),
+			status:  metav1.ConditionTrue,
 		},
 		"the HelmOp is bringing its releases along": {
-			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Spec.Paused = true }), status: metav1.ConditionTrue,
+			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Spec.Paused = true }),
+			status:  metav1.ConditionTrue,
 		},
 		"the HelmOp is of the shard, and has no release here": {
-			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Status.Shard = ptr.To("") }), status: metav1.ConditionFalse,
+			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Status.Shard = ptr.To("") }),
+			status:  metav1.ConditionFalse,
 		},
 		"the release was not reconciled since the Cluster entered": {
 			objects: entering(func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
@@ -219,13 +234,15 @@ func TestConditionsStayUntilReleasesAreSettled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := lifeReconciler(t, append(tc.objects, bearing(upgradingCluster(map[string]string{}), []metav1.Condition{ready}))...)
+			r := lifeReconciler(t, append(tc.objects,
+				bearing(upgradingCluster(map[string]string{}), []metav1.Condition{ready}))...)
 			applied := applying(r)
 			got, _ := r.pass(t)
 			if applied.Status.Conditions == nil {
 				applied = got
 			}
-			if c := conditions.Get(applied, "Addons"); c == nil || c.Status != tc.status || (c.Status == ready.Status) != c.LastTransitionTime.Equal(&ready.LastTransitionTime) {
+			if c := conditions.Get(applied, "Addons"); c == nil || c.Status != tc.status ||
+				(c.Status == ready.Status) != c.LastTransitionTime.Equal(&ready.LastTransitionTime) {
 				t.Errorf("the condition is %+v", c)
 			}
 		})
@@ -235,14 +252,16 @@ func TestConditionsStayUntilReleasesAreSettled(t *testing.T) {
 // TestNothingIsKnownAgainstUnreadReleases cannot list the releases of other shards.
 func TestNothingIsKnownAgainstUnreadReleases(t *testing.T) {
 	t.Parallel()
-	addons := []metav1.Condition{{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(controllertest.LifeNow)}}
+	addons := []metav1.Condition{{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(controllertest.LifeNow)}}
 	r := lifeReconciler(t, bearing(upgradingCluster(map[string]string{}), addons))
 	unread := errors.New("unread")
 	r.live = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return unread },
 	})
 	applied := applying(r)
-	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "c"}}); !errors.Is(err, unread) {
+	if _, err := r.Reconcile(t.Context(),
+		ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "c"}}); !errors.Is(err, unread) {
 		t.Errorf("err = %v, want the one of the list", err)
 	}
 	if applied.Status.Conditions != nil {

@@ -27,12 +27,14 @@ func TestUpgradeHoldNamesAreValidAndDistinct(t *testing.T) {
 	long := strings.Repeat("a-very-long-name.", 12) + "x"
 	names := map[string]bool{}
 	for _, key := range []client.ObjectKey{
-		{Namespace: "a", Name: "cni"}, {Namespace: "b", Name: "cni"}, {Namespace: "a", Name: long + "y"}, {Namespace: "a", Name: long + "z"},
+		{Namespace: "a", Name: "cni"}, {Namespace: "b", Name: "cni"}, {Namespace: "a", Name: long + "y"},
+		{Namespace: "a", Name: long + "z"},
 		{Namespace: "a", Name: strings.Repeat("b", 47) + "."},
 	} {
 		name := clusterlife.UpgradeHoldName(key)
 		prefix, suffix, _ := strings.Cut(name, "/")
-		if prefix != clusterv1.BeforeClusterUpgradeHookAnnotationPrefix || len(suffix) > 63 || !strings.HasPrefix(name, clusterlife.UpgradeHoldPrefix) {
+		if prefix != clusterv1.BeforeClusterUpgradeHookAnnotationPrefix || len(suffix) > 63 ||
+			!strings.HasPrefix(name, clusterlife.UpgradeHoldPrefix) {
 			t.Errorf("%s: %s", key, name)
 		}
 		if strings.Contains(suffix, ".-") {
@@ -68,41 +70,96 @@ func TestJudgeUpgrade(t *testing.T) {
 		unmanaged bool
 		served    bool // since a while
 	}{
-		"it stands before any upgrade":                       {wanted: old, state: clusterlife.UpgradeState{Wanted: true, Running: old}, want: old},
-		"it follows what the control plane is made with":     {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: newer, Held: true, Value: old}, want: newer},
-		"it stays as it is":                                  {wanted: old, state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: old}, want: old},
-		"a Cluster without a class has none":                 {wanted: newer, unmanaged: true, state: clusterlife.UpgradeState{Wanted: true, Running: old}},
-		"it goes with the wish":                              {wanted: old, state: clusterlife.UpgradeState{Running: old, Held: true, Value: old}},
-		"it goes with the wish in the middle of a hold":      {wanted: newer, state: clusterlife.UpgradeState{Running: old, Held: true, Value: held}, event: addonsv1.ClusterUpgradeReleasedEvent},
-		"a hold begins":                                      {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: old, Unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
-		"a hold goes on":                                     {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: held, Unready: unready}, want: held, requeue: 20 * time.Minute},
-		"a hold ends when the release is ready":              {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: held, Unready: ready}, released: newer, event: addonsv1.ClusterUpgradeReleasedEvent},
-		"nothing is held that is ready at once":              {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: old, Unready: ready}, released: newer, event: addonsv1.ClusterUpgradeReleasedEvent},
-		"a hold ends in time":                                {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: heldLong, Unready: unready}, released: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
-		"the time of a pause does not count":                 {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: heldLong, Unready: unready, Resumed: now.Add(-10 * time.Minute)}, want: heldLong, requeue: 20 * time.Minute},
-		"a pause of before counts for nothing":               {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: held, Unready: unready, Resumed: now.Add(-time.Hour)}, want: held, requeue: 20 * time.Minute},
-		"it ends in time after a pause, too":                 {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: heldLong, Unready: unready, Resumed: now.Add(-30 * time.Minute)}, released: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
-		"what was let go is not held again":                  {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: old, Released: newer, Unready: unready}, released: newer},
-		"what comes after it is not held, and told":          {wanted: "v1.36.1", state: clusterlife.UpgradeState{Wanted: true, Running: old, Released: newer, Unready: unready}, released: "v1.36.1", event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
-		"who comes too late tells":                           {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: old, Unready: unready}, released: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
-		"who comes too late and is ready has nothing to say": {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: old, Unready: ready}, released: newer},
-		"what was let go is forgotten with the wish":         {wanted: newer, state: clusterlife.UpgradeState{Running: old, Released: newer}},
-		"what was let go is known though the version is not": {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Released: newer, Unready: unready}, released: newer},
-		"it comes back, and what was let go is over":         {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: newer, Released: newer}, want: newer},
-		"what is made anew before it serves was not held":    {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: newer, Held: true, Value: held}, want: newer},
-		"a hold that nobody heeded is told":                  {wanted: newer, served: true, state: clusterlife.UpgradeState{Wanted: true, Running: newer, Held: true, Value: held}, want: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
-		"one that did not even begin is told":                {wanted: newer, served: true, state: clusterlife.UpgradeState{Wanted: true, Running: newer, Held: true, Value: old}, want: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
-		"it comes back after the upgrade":                    {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: newer}, want: newer},
-		"an upgrade that is taken back ends the hold":        {wanted: old, state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: held, Unready: unready}, want: old, event: addonsv1.ClusterUpgradeReleasedEvent},
-		"another version to come is held anew":               {wanted: "v1.36.1", state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: heldLong, Unready: unready}, want: "v1.36.1 since 2026-11-21T22:30:00Z", event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
-		"a malformed value is a hold that begins":            {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: "yes", Unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
-		"a hold of the future begins now":                    {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: "v1.36.0 since 2036-11-21T22:00:00Z", Unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
-		"clocks may differ":                                  {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: "v1.36.0 since 2026-11-21T22:30:30Z", Unready: unready}, want: "v1.36.0 since 2026-11-21T22:30:30Z", requeue: 30*time.Minute + 30*time.Second},
-		"an unknown version begins nothing":                  {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Unready: unready}},
-		"an unknown version is the one of before":            {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Held: true, Value: old, Unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
-		"an unknown version leaves what stands":              {wanted: old, state: clusterlife.UpgradeState{Wanted: true, Held: true, Value: old}, want: old},
-		"a hold ends in time though the version is unknown":  {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Held: true, Value: heldLong, Unready: unready}, released: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
-		"what is unknown and malformed is held, and so ends": {wanted: newer, state: clusterlife.UpgradeState{Wanted: true, Held: true, Value: "yes", Unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
+		"it stands before any upgrade": {wanted: old,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old}, want: old},
+		"it follows what the control plane is made with": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: newer, Held: true, Value: old}, want: newer},
+		"it stays as it is": {wanted: old,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: old}, want: old},
+		"a Cluster without a class has none": {wanted: newer, unmanaged: true,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old}},
+		"it goes with the wish": {wanted: old,
+			state: clusterlife.UpgradeState{Running: old, Held: true, Value: old}},
+		"it goes with the wish in the middle of a hold": {wanted: newer,
+			state: clusterlife.UpgradeState{Running: old, Held: true, Value: held}, event: addonsv1.ClusterUpgradeReleasedEvent},
+		"a hold begins": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: old, Unready: unready}, want: begun,
+			event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
+		"a hold goes on": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: held, Unready: unready}, want: held,
+			requeue: 20 * time.Minute},
+		"a hold ends when the release is ready": {wanted: newer,
+			state:    clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: held, Unready: ready},
+			released: newer, event: addonsv1.ClusterUpgradeReleasedEvent},
+		"nothing is held that is ready at once": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: old, Unready: ready}, released: newer,
+			event: addonsv1.ClusterUpgradeReleasedEvent},
+		"a hold ends in time": {wanted: newer,
+			state:    clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: heldLong, Unready: unready},
+			released: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
+		"the time of a pause does not count": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: heldLong, Unready: unready,
+				Resumed: now.Add(-10 * time.Minute)}, want: heldLong, requeue: 20 * time.Minute},
+		"a pause of before counts for nothing": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: held, Unready: unready,
+				Resumed: now.Add(-time.Hour)}, want: held, requeue: 20 * time.Minute},
+		"it ends in time after a pause, too": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: heldLong, Unready: unready,
+				Resumed: now.Add(-30 * time.Minute)}, released: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
+		"what was let go is not held again": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Released: newer, Unready: unready}, released: newer},
+		"what comes after it is not held, and told": {wanted: "v1.36.1",
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Released: newer, Unready: unready}, released: "v1.36.1",
+			event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
+		"who comes too late tells": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Unready: unready}, released: newer,
+			event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
+		"who comes too late and is ready has nothing to say": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Unready: ready}, released: newer},
+		"what was let go is forgotten with the wish": {wanted: newer,
+			state: clusterlife.UpgradeState{Running: old, Released: newer}},
+		"what was let go is known though the version is not": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Released: newer, Unready: unready}, released: newer},
+		"it comes back, and what was let go is over": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: newer, Released: newer}, want: newer},
+		"what is made anew before it serves was not held": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: newer, Held: true, Value: held}, want: newer},
+		"a hold that nobody heeded is told": {wanted: newer, served: true,
+			state: clusterlife.UpgradeState{Wanted: true, Running: newer, Held: true, Value: held}, want: newer,
+			event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
+		"one that did not even begin is told": {wanted: newer, served: true,
+			state: clusterlife.UpgradeState{Wanted: true, Running: newer, Held: true, Value: old}, want: newer,
+			event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
+		"it comes back after the upgrade": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: newer}, want: newer},
+		"an upgrade that is taken back ends the hold": {wanted: old,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: held, Unready: unready}, want: old,
+			event: addonsv1.ClusterUpgradeReleasedEvent},
+		"another version to come is held anew": {wanted: "v1.36.1",
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: heldLong, Unready: unready},
+			want:  "v1.36.1 since 2026-11-21T22:30:00Z", event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
+		"a malformed value is a hold that begins": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: "yes", Unready: unready}, want: begun,
+			event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
+		"a hold of the future begins now": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: "v1.36.0 since 2036-11-21T22:00:00Z",
+				Unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
+		"clocks may differ": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: "v1.36.0 since 2026-11-21T22:30:30Z",
+				Unready: unready}, want: "v1.36.0 since 2026-11-21T22:30:30Z", requeue: 30*time.Minute + 30*time.Second},
+		"an unknown version begins nothing": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Unready: unready}},
+		"an unknown version is the one of before": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Held: true, Value: old, Unready: unready}, want: begun,
+			event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
+		"an unknown version leaves what stands": {wanted: old,
+			state: clusterlife.UpgradeState{Wanted: true, Held: true, Value: old}, want: old},
+		"a hold ends in time though the version is unknown": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Held: true, Value: heldLong, Unready: unready}, released: newer,
+			event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
+		"what is unknown and malformed is held, and so ends": {wanted: newer,
+			state: clusterlife.UpgradeState{Wanted: true, Held: true, Value: "yes", Unready: unready}, want: begun,
+			event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +171,8 @@ func TestJudgeUpgrade(t *testing.T) {
 			cluster.Status.Initialization.ControlPlaneInitialized = &tc.served
 			tc.state.Timeout, tc.state.Now = 30*time.Minute, now
 			got := clusterlife.JudgeUpgrade(cluster, tc.state)
-			if got.Value != tc.want || got.Released != tc.released || got.Held != (tc.want != "") || got.Event != tc.event || got.Warning != tc.warning || got.RequeueAfter != tc.requeue {
+			if got.Value != tc.want || got.Released != tc.released || got.Held != (tc.want != "") || got.Event != tc.event ||
+				got.Warning != tc.warning || got.RequeueAfter != tc.requeue {
 				t.Errorf("got %+v", got)
 			}
 			if (got.Event == "") != (got.Message == "") {
@@ -124,8 +182,8 @@ func TestJudgeUpgrade(t *testing.T) {
 	}
 }
 
-// TestAnAnnotationOfOursAlwaysStands walks through the life of a Cluster: Cluster API must never know it without one, see
-// UpgradeReleasedName.
+// TestAnAnnotationOfOursAlwaysStands walks through the life of a Cluster: Cluster API must never know it without one,
+// see UpgradeReleasedName.
 func TestAnAnnotationOfOursAlwaysStands(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
@@ -140,7 +198,8 @@ func TestAnAnnotationOfOursAlwaysStands(t *testing.T) {
 		want                     map[string]string
 	}{
 		{"it is new", first, first, "none", 0, map[string]string{hold: first}},
-		{"an upgrade is asked for", second, first, "none", 0, map[string]string{hold: second + " since 2026-11-21T22:30:00Z"}},
+		{"an upgrade is asked for", second, first, "none", 0,
+			map[string]string{hold: second + " since 2026-11-21T22:30:00Z"}},
 		{"the time is over", second, first, "none", time.Hour, map[string]string{released: second}},
 		{"it goes on", second, first, "none", time.Hour, map[string]string{released: second}},
 		{"the control plane cannot be read", second, "", "none", time.Hour, map[string]string{released: second}},
@@ -150,7 +209,8 @@ func TestAnAnnotationOfOursAlwaysStands(t *testing.T) {
 	} {
 		cluster := upgradingCluster(nil)
 		cluster.Spec.Topology.Version = step.topology
-		state := clusterlife.UpgradeState{Wanted: true, Running: step.running, Timeout: 30 * time.Minute, Now: now.Add(step.after),
+		state := clusterlife.UpgradeState{Wanted: true, Running: step.running, Timeout: 30 * time.Minute,
+			Now:      now.Add(step.after),
 			Released: annotations[released], Unready: func(string) string { return step.unready }}
 		state.Value, state.Held = annotations[hold]
 		noteUpgrade(annotations, hold, clusterlife.JudgeUpgrade(cluster, state))
@@ -160,9 +220,9 @@ func TestAnAnnotationOfOursAlwaysStands(t *testing.T) {
 	}
 }
 
-// TestClusterAPITakesNoHoldAway does what Cluster API's topology controller does when the control plane of a new Cluster is initialized: it removes
-// its own annotation by a merge patch that it made from the Cluster as it knew it. Was that annotation the only one, then the patch
-// removes all.
+// TestClusterAPITakesNoHoldAway does what Cluster API's topology controller does when the control plane of a new
+// Cluster is initialized: it removes its own annotation by a merge patch that it made from the Cluster as it knew it.
+// Was that annotation the only one, then the patch removes all.
 func TestClusterAPITakesNoHoldAway(t *testing.T) {
 	t.Parallel()
 	cluster := upgradingCluster(nil)
@@ -223,7 +283,8 @@ func TestResumedAt(t *testing.T) {
 		cluster := &clusterv1.Cluster{}
 		if tc.paused != "" {
 			conditions.Set(cluster, metav1.Condition{
-				Type: clusterv1.PausedCondition, Status: tc.paused, Reason: "Some", LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)),
+				Type: clusterv1.PausedCondition, Status: tc.paused, Reason: "Some",
+				LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)),
 			})
 		}
 		if got := clusterlife.ResumedAt(cluster, now); !got.Equal(tc.want) {
@@ -260,18 +321,22 @@ func TestUnreadyFor(t *testing.T) {
 	}
 }
 
-// TestUpgradeHoldNamesLeaveOthersAlone holds that no annotation of somebody else is taken for one of ours, whatever is beside it.
+// TestUpgradeHoldNamesLeaveOthersAlone holds that no annotation of somebody else is taken for one of ours, whatever is
+// beside it.
 func TestUpgradeHoldNamesLeaveOthersAlone(t *testing.T) {
-	own, foreign := clusterlife.UpgradeHoldName(client.ObjectKey{Namespace: "default", Name: "cni"}), clusterv1.BeforeClusterUpgradeHookAnnotationPrefix+"/backup"
+	own, foreign := clusterlife.UpgradeHoldName(client.ObjectKey{Namespace: "default", Name: "cni"}),
+		clusterv1.BeforeClusterUpgradeHookAnnotationPrefix+"/backup"
 	for name, tc := range map[string]struct {
 		annotations map[string]string
 		want        []string
 	}{
-		"held":                           {map[string]string{own: "v1.34.0"}, []string{own}},
-		"released":                       {map[string]string{clusterlife.UpgradeReleasedName(own): "v1.35.0"}, []string{own}},
-		"held again":                     {map[string]string{own: "v1.35.0", clusterlife.UpgradeReleasedName(own): "v1.35.0"}, []string{own}},
-		"somebody else's":                {map[string]string{foreign: "wait"}, nil},
-		"somebody else's, said released": {map[string]string{foreign: "wait", clusterlife.UpgradeReleasedName(foreign): "v1.35.0"}, nil},
+		"held":     {map[string]string{own: "v1.34.0"}, []string{own}},
+		"released": {map[string]string{clusterlife.UpgradeReleasedName(own): "v1.35.0"}, []string{own}},
+		"held again": {map[string]string{own: "v1.35.0", clusterlife.UpgradeReleasedName(own): "v1.35.0"},
+			[]string{own}},
+		"somebody else's": {map[string]string{foreign: "wait"}, nil},
+		"somebody else's, said released": {map[string]string{foreign: "wait",
+			clusterlife.UpgradeReleasedName(foreign): "v1.35.0"}, nil},
 	} {
 		if got := upgradeHoldNames(nil, tc.annotations); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)

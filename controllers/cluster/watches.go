@@ -57,7 +57,8 @@ func requestsForHelmOp(reader client.Reader) handler.MapFunc {
 			return nil
 		}
 		clusters := apiutil.NewClusterList()
-		if err := reader.List(ctx, clusters, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		if err := reader.List(ctx, clusters, client.InNamespace(obj.GetNamespace()),
+			client.UnsafeDisableDeepCopy); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the Clusters of a HelmOp", "HelmOp", client.ObjectKeyFromObject(obj))
 			return nil
 		}
@@ -76,7 +77,8 @@ func lifeChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: watches.Updated(func(before, after *addonsv1.HelmOpRelease) bool {
 			if before.Generation != after.Generation ||
-				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || !maps.Equal(before.Annotations, after.Annotations) ||
+				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+				!maps.Equal(before.Annotations, after.Annotations) ||
 				!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) {
 				return true
 			}
@@ -92,7 +94,8 @@ func lifeChanged() predicate.Predicate {
 // takesPartInLife reports whether a HelmOp publishes a condition of its Clusters, or holds their upgrades or
 // deletions.
 func takesPartInLife(helmOp *addonsv1.HelmOp) bool {
-	return helmOp.Spec.ClusterCondition != "" || helmOp.Spec.BeforeClusterUpgrade != nil || helmOp.Spec.BeforeClusterDelete != nil
+	return helmOp.Spec.ClusterCondition != "" || helmOp.Spec.BeforeClusterUpgrade != nil ||
+		helmOp.Spec.BeforeClusterDelete != nil
 }
 
 // lifeOptionsChanged passes events of HelmOps that change which conditions and holds their Clusters have.
@@ -107,7 +110,8 @@ func lifeOptionsChanged() predicate.Predicate {
 		UpdateFunc: watches.Updated(func(before, after *addonsv1.HelmOp) bool {
 			// These changes may end the wait of a Cluster under deletion, also if the HelmOp does not ask for the
 			// wait any more.
-			if before.Spec.DeletionPolicy != after.Spec.DeletionPolicy || apiutil.IsHelmOpPaused(before) != apiutil.IsHelmOpPaused(after) {
+			if before.Spec.DeletionPolicy != after.Spec.DeletionPolicy ||
+				apiutil.IsHelmOpPaused(before) != apiutil.IsHelmOpPaused(after) {
 				return true
 			}
 			if !asks(before) && !asks(after) {

@@ -21,17 +21,23 @@ func TestLifeOptionsChanged(t *testing.T) {
 		change func(*addonsv1.HelmOp)
 		want   bool
 	}{
-		"nothing":                   {asks: true, change: func(*addonsv1.HelmOp) {}},
-		"values":                    {asks: true, change: func(h *addonsv1.HelmOp) { h.Spec.ValuesTemplate = "a: b" }},
-		"suspended":                 {asks: true, change: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
-		"suspended, asks no more":   {change: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
-		"paused":                    {asks: true, change: func(h *addonsv1.HelmOp) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, want: true},
-		"annotated otherwise":       {asks: true, change: func(h *addonsv1.HelmOp) { h.Annotations = map[string]string{"a": "b"} }},
-		"orphaned":                  {asks: true, change: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }, want: true},
-		"deleted":                   {asks: true, change: func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now }, want: true},
+		"nothing":                 {asks: true, change: func(*addonsv1.HelmOp) {}},
+		"values":                  {asks: true, change: func(h *addonsv1.HelmOp) { h.Spec.ValuesTemplate = "a: b" }},
+		"suspended":               {asks: true, change: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
+		"suspended, asks no more": {change: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
+		"paused": {asks: true,
+			change: func(h *addonsv1.HelmOp) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, want: true},
+		"annotated otherwise": {asks: true,
+			change: func(h *addonsv1.HelmOp) { h.Annotations = map[string]string{"a": "b"} }},
+		"orphaned": {asks: true,
+			change: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }, want: true},
+		"deleted": {asks: true, change: func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now },
+			want: true},
 		"deleted, and asks nothing": {change: func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now }},
-		"it asks from now on":       {change: func(h *addonsv1.HelmOp) { h.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{} }, want: true},
-		"a condition":               {change: func(h *addonsv1.HelmOp) { h.Spec.ClusterCondition = "Ready" }, want: true},
+		"it asks from now on": {change: func(h *addonsv1.HelmOp) {
+			h.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
+		}, want: true},
+		"a condition": {change: func(h *addonsv1.HelmOp) { h.Spec.ClusterCondition = "Ready" }, want: true},
 		"selector": {asks: true, change: func(h *addonsv1.HelmOp) {
 			h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 		}, want: true},

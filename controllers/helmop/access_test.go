@@ -34,13 +34,15 @@ func TestMeansTellWhoseFaultItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(controllertest.PullSecret("own", "1")).Build(), interceptor.Funcs{
-				Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-					return tc.err
-				},
-			})
+			c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(controllertest.PullSecret("own", "1")).Build(),
+				interceptor.Funcs{
+					Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+						return tc.err
+					},
+				})
 			r := &Reconciler{references: references.NewReader(c, c)}
-			by, err := r.registryAccess(t.Context(), controllertest.HelmOpWith(addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own")}))
+			by, err := r.registryAccess(t.Context(),
+				controllertest.HelmOpWith(addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own")}))
 			if passes := err == nil; passes != tc.passes {
 				t.Fatalf("error = %v", err)
 			}

@@ -46,7 +46,10 @@ func (r *Reconciler) carryOutAll(ctx context.Context, scope *helmOpScope) []erro
 	for _, i := range append(order, silent...) {
 		c := scope.clusters[i]
 		writes.Go(func() error {
-			_, err := async.Guarded(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.carryOutIfOurs(ctx, scope, c) })
+			_, err := async.Guarded(ctx, func(ctx context.Context) (struct{}, error) {
+				return struct{}{},
+					r.carryOutIfOurs(ctx, scope, c)
+			})
 			if err != nil {
 				err = fmt.Errorf("%w: %w", reasons.ErrRecord, err)
 				if c.err == nil {
@@ -67,7 +70,8 @@ func (r *Reconciler) waitsForMove(scope *helmOpScope, c *clusterScope) bool {
 	if c.step.Action != rollout.ActionCreate {
 		return false
 	}
-	rest := r.moved.rest(client.ObjectKey{Namespace: scope.helmOp.Namespace, Name: apiutil.ChildName(scope.helmOp.Name, c.name)}, r.now())
+	rest := r.moved.rest(client.ObjectKey{Namespace: scope.helmOp.Namespace,
+		Name: apiutil.ChildName(scope.helmOp.Name, c.name)}, r.now())
 	if rest > 0 && (scope.requeueAfter == 0 || scope.requeueAfter > rest) {
 		scope.requeueAfter = rest
 	}
@@ -129,7 +133,8 @@ func (r *Reconciler) releaseSpecFor(scope *helmOpScope, c *clusterScope) (addons
 	if err != nil {
 		return addonsv1.HelmOpReleaseSpec{}, err
 	}
-	told := &addonsv1.ReleaseRollout{Revision: c.step.Revision, Reason: addonsv1.ReleaseRolloutUpdated, FailedBefore: c.step.FailedBefore}
+	told := &addonsv1.ReleaseRollout{Revision: c.step.Revision, Reason: addonsv1.ReleaseRolloutUpdated,
+		FailedBefore: c.step.FailedBefore}
 	switch {
 	case c.step.Joined:
 		told.Reason = addonsv1.ReleaseRolloutJoined
@@ -141,7 +146,8 @@ func (r *Reconciler) releaseSpecFor(scope *helmOpScope, c *clusterScope) (addons
 	if c.child == nil {
 		return spec, nil
 	}
-	told.Previous = previousOf(c.child, scope.lastGood()).DeepCopy() // The answer to a write is decoded into what was sent.
+	// The answer to a write is decoded into what was sent.
+	told.Previous = previousOf(c.child, scope.lastGood()).DeepCopy()
 	known := c.child.Spec.Rollout
 	if known == nil {
 		return spec, nil
@@ -175,7 +181,8 @@ func previousOf(child *addonsv1.HelmOpRelease, good int64) *addonsv1.PreviousRev
 		return nil
 	case known.Revision == good:
 		return &addonsv1.PreviousRevision{
-			Revision: good, Artifact: child.Spec.Artifact, ValuesDigest: child.Spec.ValuesDigest, PostRenderDigest: child.Spec.PostRenderDigest,
+			Revision: good, Artifact: child.Spec.Artifact, ValuesDigest: child.Spec.ValuesDigest,
+			PostRenderDigest: child.Spec.PostRenderDigest,
 		}
 	case known.Previous != nil && known.Previous.Revision == good:
 		return known.Previous
@@ -208,10 +215,12 @@ func stepSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, 
 func previousSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
 	previous, revision := previousOf(c.child, c.step.Revision).DeepCopy(), scope.revision(c.step.Revision)
 	if previous == nil || revision == nil {
-		return addonsv1.HelmOpReleaseSpec{}, fmt.Errorf("it is not known any more what the Cluster had under revision %d", c.step.Revision)
+		return addonsv1.HelmOpReleaseSpec{},
+			fmt.Errorf("it is not known any more what the Cluster had under revision %d", c.step.Revision)
 	}
 	spec := *c.child.Spec.DeepCopy()
-	spec.Artifact, spec.ValuesDigest, spec.PostRenderDigest = previous.Artifact, previous.ValuesDigest, previous.PostRenderDigest
+	spec.Artifact, spec.ValuesDigest, spec.PostRenderDigest = previous.Artifact, previous.ValuesDigest,
+		previous.PostRenderDigest
 	variants, err := render.NewVariants(&revision.Spec.HelmOp)
 	if err != nil {
 		return addonsv1.HelmOpReleaseSpec{}, err

@@ -26,7 +26,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// TestClustersThatAnswerAreServedFirst holds it, that several are served at once, and that an error is that of its Cluster.
+// TestClustersThatAnswerAreServedFirst holds it, that several are served at once, and that an error is that of its
+// Cluster.
 func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -40,7 +41,8 @@ func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 	var begun []string
 	together := make(chan struct{})
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "calico", UID: "1"}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(helmOp, controllertest.KubeSystem()).WithInterceptorFuncs(interceptor.Funcs{
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(helmOp,
+		controllertest.KubeSystem()).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.CreateOption) error {
 			cluster := obj.(*addonsv1.HelmOpRelease).Spec.ClusterRef.Name
 			mu.Lock()
@@ -60,7 +62,8 @@ func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 			return c.Create(ctx, obj, options...)
 		},
 	}).Build()
-	r := &Reconciler{client: c, live: c, now: time.Now, answers: func(cluster client.ObjectKey) bool { return strings.HasPrefix(cluster.Name, "b") }}
+	r := &Reconciler{client: c, live: c, now: time.Now,
+		answers: func(cluster client.ObjectKey) bool { return strings.HasPrefix(cluster.Name, "b") }}
 	scope := &helmOpScope{helmOp: helmOp}
 	for i := range silent + answering {
 		name := fmt.Sprintf("a-%d", i)
@@ -68,14 +71,16 @@ func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 			name = fmt.Sprintf("b-%d", i-silent)
 		}
 		spec := &addonsv1.HelmOpReleaseSpec{ClusterRef: addonsv1.ClusterReference{Name: name}}
-		scope.clusters = append(scope.clusters, &clusterScope{name: name, key: client.ObjectKey{Namespace: "default", Name: name}, target: spec})
+		scope.clusters = append(scope.clusters,
+			&clusterScope{name: name, key: client.ObjectKey{Namespace: "default", Name: name}, target: spec})
 		scope.plan.Steps = append(scope.plan.Steps, rollout.Step{Cluster: name, Action: rollout.ActionCreate, Revision: 1})
 	}
 
 	errs := r.carryOutAll(t.Context(), scope)
 	for i, cluster := range scope.clusters {
 		failed := cluster.name == "b-0"
-		if (errs[i] != nil) != failed || errors.Is(cluster.err, reasons.ErrRecord) != failed || (cluster.child == nil) != failed {
+		if (errs[i] != nil) != failed || errors.Is(cluster.err, reasons.ErrRecord) != failed ||
+			(cluster.child == nil) != failed {
 			t.Errorf("%s: %v, %v, child %v", cluster.name, errs[i], cluster.err, cluster.child)
 		}
 	}
@@ -86,8 +91,8 @@ func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 	}
 }
 
-// TestWhatLeftIsNotTakenBack has a HelmOp go to another shard while its releases are written: its manager has taken along what there was, and
-// that stays so.
+// TestWhatLeftIsNotTakenBack has a HelmOp go to another shard while its releases are written: its manager has taken
+// along what there was, and that stays so.
 func TestWhatLeftIsNotTakenBack(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -118,15 +123,18 @@ func TestWhatLeftIsNotTakenBack(t *testing.T) {
 			r := &Reconciler{client: &controllertest.Lagging{Client: live, Shown: shown}, live: live, now: time.Now, shard: "a"}
 			scope := &helmOpScope{helmOp: before, clusters: []*clusterScope{
 				{name: "one", key: client.ObjectKey{Namespace: "n", Name: "one"}, target: &child.Spec},
-				{name: "two", key: client.ObjectKey{Namespace: "n", Name: "two"}, target: &addonsv1.HelmOpReleaseSpec{ClusterRef: addonsv1.ClusterReference{Name: "two"}}},
+				{name: "two", key: client.ObjectKey{Namespace: "n", Name: "two"},
+					target: &addonsv1.HelmOpReleaseSpec{ClusterRef: addonsv1.ClusterReference{Name: "two"}}},
 			}}
 			for _, c := range scope.clusters {
-				scope.plan.Steps = append(scope.plan.Steps, rollout.Step{Cluster: c.name, Action: rollout.ActionCreate, Revision: 1})
+				scope.plan.Steps = append(scope.plan.Steps,
+					rollout.Step{Cluster: c.name, Action: rollout.ActionCreate, Revision: 1})
 			}
 			if err := errors.Join(r.carryOutAll(t.Context(), scope)...); err != nil {
 				t.Fatal(err)
 			}
-			if err := live.Get(t.Context(), client.ObjectKeyFromObject(child), child); err != nil || !apiutil.IsOfShard(child, tc.shard) {
+			if err := live.Get(t.Context(), client.ObjectKeyFromObject(child), child); err != nil ||
+				!apiutil.IsOfShard(child, tc.shard) {
 				t.Errorf("the release has %v, %v", child.Labels, err)
 			}
 			all := &addonsv1.HelmOpReleaseList{}
@@ -137,7 +145,8 @@ func TestWhatLeftIsNotTakenBack(t *testing.T) {
 	}
 }
 
-// TestStraysEndWithTheirHelmOp holds that a HelmOp does not go while a release of it is in another shard, where nobody would end it.
+// TestStraysEndWithTheirHelmOp holds that a HelmOp does not go while a release of it is in another shard, where nobody
+// would end it.
 func TestStraysEndWithTheirHelmOp(t *testing.T) {
 	t.Parallel()
 	h, _, stray := controllertest.ShardedObjects("b", "b", "a")
@@ -147,7 +156,8 @@ func TestStraysEndWithTheirHelmOp(t *testing.T) {
 	if err := r.reconcileDelete(t.Context(), h); err != nil || len(h.Finalizers) == 0 {
 		t.Errorf("it goes: %v, %v", h.Finalizers, err)
 	}
-	if err := live.Get(t.Context(), client.ObjectKeyFromObject(stray), stray); err != nil || !apiutil.IsOfShard(stray, "b") {
+	if err := live.Get(t.Context(), client.ObjectKeyFromObject(stray), stray); err != nil ||
+		!apiutil.IsOfShard(stray, "b") {
 		t.Errorf("the release has %v, %v", stray.Labels, err)
 	}
 	if err := live.Delete(t.Context(), stray); err != nil {

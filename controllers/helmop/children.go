@@ -25,7 +25,8 @@ import (
 // children returns the HelmOpReleases of a HelmOp. They are shared with the cache: read only.
 func (r *Reconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
 	list := &addonsv1.HelmOpReleaseList{}
-	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
+	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace),
+		client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the releases of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
 	}
@@ -58,7 +59,9 @@ func (r *Reconciler) repairChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 // mayAdopt reports whether a child may get its owner reference back. If the HelmOp is deleted with the propagation
 // policy Orphan, garbage collection removes the reference, and a cache may show the child without it before it shows
 // the HelmOp under deletion.
-func (r *Reconciler) mayAdopt(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) (bool, error) {
+func (r *Reconciler) mayAdopt(ctx context.Context, helmOp *addonsv1.HelmOp,
+	child *addonsv1.HelmOpRelease,
+) (bool, error) {
 	if metav1.GetControllerOfNoCopy(child) != nil {
 		return true, nil
 	}
@@ -70,8 +73,11 @@ func (r *Reconciler) mayAdopt(ctx context.Context, helmOp *addonsv1.HelmOp, chil
 }
 
 // repairedMetadata is the repaired metadata of a child, and the patch that writes it.
-func (r *Reconciler) repairedMetadata(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) (metav1.ObjectMeta, client.Patch, error) {
-	repaired := &addonsv1.HelmOpRelease{ObjectMeta: *child.ObjectMeta.DeepCopy(), Spec: addonsv1.HelmOpReleaseSpec{ClusterRef: child.Spec.ClusterRef}}
+func (r *Reconciler) repairedMetadata(helmOp *addonsv1.HelmOp,
+	child *addonsv1.HelmOpRelease,
+) (metav1.ObjectMeta, client.Patch, error) {
+	repaired := &addonsv1.HelmOpRelease{ObjectMeta: *child.ObjectMeta.DeepCopy(),
+		Spec: addonsv1.HelmOpReleaseSpec{ClusterRef: child.Spec.ClusterRef}}
 	if err := r.own(helmOp, repaired); err != nil {
 		return metav1.ObjectMeta{}, nil, err
 	}
@@ -88,7 +94,8 @@ func isKnownAs(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 	hasLabel := func(key, name string) bool {
 		return child.Labels[key] == capilabels.MustFormatValue(name)
 	}
-	if !hasLabel(addonsv1.HelmOpNameLabel, helmOp.Name) || !hasLabel(clusterv1.ClusterNameLabel, child.Spec.ClusterRef.Name) || !apiutil.Follows(child, helmOp) {
+	if !hasLabel(addonsv1.HelmOpNameLabel, helmOp.Name) ||
+		!hasLabel(clusterv1.ClusterNameLabel, child.Spec.ClusterRef.Name) || !apiutil.Follows(child, helmOp) {
 		return false
 	}
 	owner := metav1.GetControllerOfNoCopy(child)
@@ -107,7 +114,9 @@ func keepChild(before, child *addonsv1.HelmOpRelease) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
-func (r *Reconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c *clusterScope, spec addonsv1.HelmOpReleaseSpec) error {
+func (r *Reconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c *clusterScope,
+	spec addonsv1.HelmOpReleaseSpec,
+) error {
 	system, err := apiutil.SystemNamespace(ctx, r.client)
 	if err != nil {
 		return err
@@ -134,7 +143,8 @@ func (r *Reconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 		if !apiutil.IsOfShard(existing, r.shard) {
 			// The HelmOp may be of another shard by now, and the cache is late.
 			current := &addonsv1.HelmOp{}
-			if err := r.live.Get(ctx, client.ObjectKeyFromObject(helmOp), current); err != nil || !apiutil.IsOfShard(current, r.shard) {
+			if err := r.live.Get(ctx, client.ObjectKeyFromObject(helmOp), current); err != nil ||
+				!apiutil.IsOfShard(current, r.shard) {
 				return client.IgnoreNotFound(err)
 			}
 		}
@@ -146,7 +156,9 @@ func (r *Reconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	return err
 }
 
-func (r *Reconciler) updateChild(ctx context.Context, helmOp *addonsv1.HelmOp, c *clusterScope, spec addonsv1.HelmOpReleaseSpec) error {
+func (r *Reconciler) updateChild(ctx context.Context, helmOp *addonsv1.HelmOp, c *clusterScope,
+	spec addonsv1.HelmOpReleaseSpec,
+) error {
 	if adopt, err := r.mayAdopt(ctx, helmOp, c.child); err != nil || !adopt {
 		return err
 	}

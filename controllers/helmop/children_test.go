@@ -45,8 +45,10 @@ func TestChildrenThatNeedNoRepair(t *testing.T) {
 		"no owner":                 func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil },
 		"the owner as of a backup": owner(func(o *metav1.OwnerReference) { o.UID = "before" }),
 		"an owner of another name": owner(func(o *metav1.OwnerReference) { o.Name = "before" }),
-		"another version":          owner(func(o *metav1.OwnerReference) { o.APIVersion = addonsv1.GroupVersion.Group + "/v1" }),
-		"an owner that may go":     owner(func(o *metav1.OwnerReference) { o.BlockOwnerDeletion = nil }),
+		"another version": owner(func(o *metav1.OwnerReference) {
+			o.APIVersion = addonsv1.GroupVersion.Group + "/v1"
+		}),
+		"an owner that may go": owner(func(o *metav1.OwnerReference) { o.BlockOwnerDeletion = nil }),
 		"it makes way": func(c *addonsv1.HelmOpRelease) {
 			c.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: "7"}
 		},
@@ -75,7 +77,8 @@ func TestChildrenThatNeedNoRepair(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if same, known := equality.Semantic.DeepEqual(child.ObjectMeta, metadata), isKnownAs(helmOp, child); known != same || known != slices.Contains(untouched, name) {
+				if same, known := equality.Semantic.DeepEqual(child.ObjectMeta, metadata),
+					isKnownAs(helmOp, child); known != same || known != slices.Contains(untouched, name) {
 					t.Errorf("it is left alone: %t; a repair changes nothing: %t", known, same)
 				}
 			})
@@ -113,7 +116,8 @@ func TestWhatChildrenAreToldIsRemembered(t *testing.T) {
 	}
 }
 
-// TestChildIsKept holds that a child that stays says no longer that it makes way to another one, and that one that ends goes on to say so.
+// TestChildIsKept holds that a child that stays says no longer that it makes way to another one, and that one that ends
+// goes on to say so.
 func TestChildIsKept(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(*Reconciler, *controllertest.FateBench, *addonsv1.HelmOpRelease) error{
@@ -154,7 +158,8 @@ func TestChildIsKept(t *testing.T) {
 					t.Fatal(err)
 				}
 				child := read()
-				if _, says := apiutil.ReplacedBy(child); says != isEnding || child.Annotations["other"] != "stays" || !metav1.IsControlledBy(child, b.HelmOp) {
+				if _, says := apiutil.ReplacedBy(child); says != isEnding || child.Annotations["other"] != "stays" ||
+					!metav1.IsControlledBy(child, b.HelmOp) {
 					t.Errorf("annotations %v, owners %v", child.Annotations, child.OwnerReferences)
 				}
 			})
@@ -182,7 +187,8 @@ func TestRelabelChild(t *testing.T) {
 			if err := addonsv1.AddToScheme(scheme); err != nil {
 				t.Fatal(err)
 			}
-			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u", Labels: watched(tc.helmOp)}}
+			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u",
+				Labels: watched(tc.helmOp)}}
 			child := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c", Labels: watched(tc.child)}}
 			r := &Reconciler{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(child, helmOp.DeepCopy()).Build()}
 			r.live = r.client

@@ -95,7 +95,8 @@ func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) err
 			cluster, selected = &clusterv1.Cluster{}, true
 		}
 		scope.clusters = append(scope.clusters, &clusterScope{
-			name: apiutil.TitleOf(helmOp.Namespace, key), key: key, cluster: cluster, object: object, selected: selected, child: child, err: err,
+			name: apiutil.TitleOf(helmOp.Namespace, key), key: key, cluster: cluster, object: object, selected: selected,
+			child: child, err: err,
 		})
 	}
 	if err := r.addManagement(ctx, scope, byCluster); err != nil {
@@ -108,9 +109,11 @@ func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) err
 	return nil
 }
 
-// eligibleClusters are the Clusters of the selected namespaces, without those that the HelmOp selects and may not access. The objects
-// are shared with the cache.
-func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope, selector *selection.Selector) ([]unstructured.Unstructured, error) {
+// eligibleClusters are the Clusters of the selected namespaces, without those that the HelmOp selects and may not
+// access. The objects are shared with the cache.
+func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope,
+	selector *selection.Selector,
+) ([]unstructured.Unstructured, error) {
 	helmOp := scope.helmOp
 	list := apiutil.NewClusterList()
 	options := []client.ListOption{client.UnsafeDisableDeepCopy}
@@ -160,7 +163,9 @@ func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope, s
 
 // unlistedCluster is the Cluster of a child that is not among the eligible ones: it is gone, its namespace is no
 // longer selected, the HelmOp may not access it any more, or the API server did not say whether it may.
-func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, key client.ObjectKey, child *addonsv1.HelmOpRelease) (*clusterScope, error) {
+func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, key client.ObjectKey,
+	child *addonsv1.HelmOpRelease,
+) (*clusterScope, error) {
 	helmOp := scope.helmOp
 	c := &clusterScope{name: apiutil.TitleOf(helmOp.Namespace, key), key: key, child: child}
 	object := apiutil.NewCluster()

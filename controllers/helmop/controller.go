@@ -234,7 +234,8 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1.HelmO
 // the status and once in the log: they are no failures of the controller. The pass is repeated after 1 s, 2 s and so
 // on up to 5 min.
 func (r *Reconciler) tryAgain(ctx context.Context, scope *helmOpScope, err error) (ctrl.Result, error) {
-	result, object := ctrl.Result{RequeueAfter: scope.requeueAfter}, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.helmOp)}
+	result, object := ctrl.Result{RequeueAfter: scope.requeueAfter},
+		ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.helmOp)}
 	serious := kerrors.FilterOut(err, func(err error) bool { return errors.Is(err, reasons.ErrRecord) })
 	switch {
 	case serious != nil:

@@ -67,12 +67,14 @@ func deletionState(status *addonsv1.DeletionStatus) brake.State {
 // deletionStatus is what the status says of deletions; nil if there is nothing to say.
 func deletionStatus(decision *brake.Decision, pending int) *addonsv1.DeletionStatus {
 	s := decision.State
-	status := &addonsv1.DeletionStatus{Confirmed: int32(s.Confirmed), Recent: int32(s.Recent), MostWaiting: int32(s.MostWaiting)}
+	status := &addonsv1.DeletionStatus{Confirmed: int32(s.Confirmed), Recent: int32(s.Recent),
+		MostWaiting: int32(s.MostWaiting)}
 	if !s.LastAt.IsZero() {
 		status.LastAt = metav1.NewTime(s.LastAt)
 	}
 	if decision.Held {
-		status.Waiting, status.WaitingSince, status.Confirmation = int32(pending), metav1.NewTime(s.WaitingSince), decision.Confirmation
+		status.Waiting, status.WaitingSince, status.Confirmation = int32(pending), metav1.NewTime(s.WaitingSince),
+			decision.Confirmation
 	}
 	if *status == (addonsv1.DeletionStatus{}) {
 		return nil
@@ -115,7 +117,8 @@ func (r *Reconciler) reportDeletions(scope *helmOpScope) {
 	helmOp, decision := scope.helmOp, &scope.deletions
 	if decision.JustConfirmed {
 		r.event(helmOp, corev1.EventTypeNormal, addonsv1.DeletionsConfirmedEvent, verbDelete,
-			fmt.Sprintf("The deletion of %s was confirmed by the annotation %s", releases(len(scope.pendingDeletions)), addonsv1.ConfirmDeletionsAnnotation))
+			fmt.Sprintf("The deletion of %s was confirmed by the annotation %s", releases(len(scope.pendingDeletions)),
+				addonsv1.ConfirmDeletionsAnnotation))
 	}
 	if !decision.Held {
 		conditions.Delete(helmOp, addonsv1.DeletionsHeldCondition)
@@ -123,7 +126,8 @@ func (r *Reconciler) reportDeletions(scope *helmOpScope) {
 	}
 	message := heldDeletions(scope)
 	began := !conditions.IsTrue(helmOp, addonsv1.DeletionsHeldCondition)
-	report.SetCondition(helmOp, addonsv1.DeletionsHeldCondition, metav1.ConditionTrue, addonsv1.ConfirmationRequiredReason, message)
+	report.SetCondition(helmOp, addonsv1.DeletionsHeldCondition, metav1.ConditionTrue, addonsv1.ConfirmationRequiredReason,
+		message)
 	if began {
 		r.warn(helmOp, addonsv1.DeletionsHeldEvent, verbDelete, message)
 	}
@@ -136,9 +140,11 @@ func heldDeletions(scope *helmOpScope) string {
 	if gone := decision.State.Recent; gone > 0 {
 		before = fmt.Sprintf(" (%s more began to be deleted in the last minutes)", releases(gone))
 	}
-	return fmt.Sprintf("%d of %s would be uninstalled at once%s, and spec.maxDeletions allows %d: the Clusters are no longer selected: %s. "+
+	return fmt.Sprintf("%d of %s would be uninstalled at once%s, and spec.maxDeletions allows %d: the Clusters are no "+
+		"longer selected: %s. "+
 		"Correct the selector or the labels of the Clusters, or confirm: kubectl -n %s annotate helmop %s --overwrite %s=%s",
-		len(pending), releases(decision.Total), before, decision.Limit, nameFew(pending), scope.helmOp.Namespace, scope.helmOp.Name,
+		len(pending), releases(decision.Total), before, decision.Limit, nameFew(pending), scope.helmOp.Namespace,
+		scope.helmOp.Name,
 		addonsv1.ConfirmDeletionsAnnotation, decision.Confirmation)
 }
 

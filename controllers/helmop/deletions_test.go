@@ -23,7 +23,8 @@ import (
 func leavingClusters(leaving int) []rollout.Cluster {
 	var clusters []rollout.Cluster
 	for i := range 40 {
-		clusters = append(clusters, rollout.Cluster{Name: fmt.Sprintf("c%02d", i), Selected: i >= leaving, Child: &rollout.Child{}})
+		clusters = append(clusters, rollout.Cluster{Name: fmt.Sprintf("c%02d", i), Selected: i >= leaving,
+			Child: &rollout.Child{}})
 	}
 	return clusters
 }
@@ -45,11 +46,13 @@ func TestDeletionsAreHeldAndConfirmed(t *testing.T) {
 	}
 	pass(11)
 	status := helmOp.Status.Deletions
-	if status == nil || status.Waiting != 11 || status.Confirmation == "" || !conditions.IsTrue(helmOp, addonsv1.DeletionsHeldCondition) {
+	if status == nil || status.Waiting != 11 || status.Confirmation == "" ||
+		!conditions.IsTrue(helmOp, addonsv1.DeletionsHeldCondition) {
 		t.Fatalf("11 of 40 do not wait: %+v", status)
 	}
 	message := conditions.GetMessage(helmOp, addonsv1.DeletionsHeldCondition)
-	for _, want := range []string{"11 of 40 releases", "allows 10", "c00, c01, c02 and 8 more", addonsv1.ConfirmDeletionsAnnotation + "=" + status.Confirmation} {
+	for _, want := range []string{"11 of 40 releases", "allows 10", "c00, c01, c02 and 8 more",
+		addonsv1.ConfirmDeletionsAnnotation + "=" + status.Confirmation} {
 		if !strings.Contains(message, want) {
 			t.Errorf("no %q in %q", want, message)
 		}
@@ -85,13 +88,15 @@ func TestDeletionsThatAreNotHeld(t *testing.T) {
 		change func(*rollout.Cluster)
 		held   bool
 	}{
-		"as a rule, they are":        {held: true},
-		"releases that are orphaned": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }},
-		"without a limit":            {helmOp: func(h *addonsv1.HelmOp) { h.Spec.MaxDeletions = &all }},
-		"Clusters that are gone":     {change: func(c *rollout.Cluster) { c.Gone = true }},
-		"Clusters under deletion":    {change: func(c *rollout.Cluster) { c.Deleting = true }},
-		"releases of other HelmOps":  {change: func(c *rollout.Cluster) { c.Child.Foreign = true }},
-		"paused Clusters":            {change: func(c *rollout.Cluster) { c.Paused = true }},
+		"as a rule, they are": {held: true},
+		"releases that are orphaned": {helmOp: func(h *addonsv1.HelmOp) {
+			h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
+		}},
+		"without a limit":           {helmOp: func(h *addonsv1.HelmOp) { h.Spec.MaxDeletions = &all }},
+		"Clusters that are gone":    {change: func(c *rollout.Cluster) { c.Gone = true }},
+		"Clusters under deletion":   {change: func(c *rollout.Cluster) { c.Deleting = true }},
+		"releases of other HelmOps": {change: func(c *rollout.Cluster) { c.Child.Foreign = true }},
+		"paused Clusters":           {change: func(c *rollout.Cluster) { c.Paused = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -72,12 +72,15 @@ func (r *Reconciler) checkDependencies(ctx context.Context, scope *helmOpScope) 
 	return nil
 }
 
-// releasesByCluster are the releases of a HelmOp, be it gone, by their Clusters. They are those of the cache: they must not be
-// changed.
-func (r *Reconciler) releasesByCluster(ctx context.Context, namespace, name string) (map[client.ObjectKey]*addonsv1.HelmOpRelease, error) {
+// releasesByCluster are the releases of a HelmOp, be it gone, by their Clusters. They are those of the cache: they must
+// not be changed.
+func (r *Reconciler) releasesByCluster(ctx context.Context,
+	namespace, name string,
+) (map[client.ObjectKey]*addonsv1.HelmOpRelease, error) {
 	list := &addonsv1.HelmOpReleaseList{}
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	err := r.client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
+	err := r.client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)),
+		client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the releases of HelmOp %s: %w", name, err)
 	}
@@ -90,8 +93,8 @@ func (r *Reconciler) releasesByCluster(ctx context.Context, namespace, name stri
 	return releases, nil
 }
 
-// isBlocked tells whether the release of a Cluster, whose API server answers, waits for others: it says so, or it is kept from
-// being told what is wanted. One that is as wanted stays so when what it depends on ceases to be ready.
+// isBlocked tells whether the release of a Cluster, whose API server answers, waits for others: it says so, or it is
+// kept from being told what is wanted. One that is as wanted stays so when what it depends on ceases to be ready.
 func isBlocked(c *clusterScope) bool {
 	if c.child == nil || !c.selected {
 		return false

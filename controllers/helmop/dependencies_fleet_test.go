@@ -54,13 +54,17 @@ func TestCheckDependencies(t *testing.T) {
 		"nothing first": {},
 		"cluster by cluster": {
 			dependencies: controllertest.DependingOn("cni", "dns"),
-			objects: []client.Object{controllertest.SettledHelmOp(t, "cni", nil), controllertest.SettledHelmOp(t, "dns", nil), in("one", "cni", nil), in("one", "dns", nil),
+			objects: []client.Object{controllertest.SettledHelmOp(t, "cni", nil), controllertest.SettledHelmOp(t, "dns", nil),
+				in("one", "cni", nil), in("one", "dns", nil),
 				in("two", "cni", failed), in("two", "dns", nil), in("three", "cni", nil)},
-			blocked: [3]string{"", "the release of HelmOp cni is not Ready: InstallFailed: no room", "HelmOp dns does not select Cluster three"},
+			blocked: [3]string{"", "the release of HelmOp cni is not Ready: InstallFailed: no room",
+				"HelmOp dns does not select Cluster three"},
 		},
 		"cycle": {
-			dependencies: controllertest.DependingOn("cni"), objects: []client.Object{controllertest.SettledHelmOp(t, "cni", onApp), in("one", "cni", nil)},
-			reason: addonsv1.DependencyCycleReason, blocked: [3]string{"app → cni → app", "app → cni → app", "app → cni → app"},
+			dependencies: controllertest.DependingOn("cni"),
+			objects:      []client.Object{controllertest.SettledHelmOp(t, "cni", onApp), in("one", "cni", nil)},
+			reason:       addonsv1.DependencyCycleReason,
+			blocked:      [3]string{"app → cni → app", "app → cni → app", "app → cni → app"},
 		},
 		"malformed": {
 			dependencies: []addonsv1.Dependency{{Name: "cni", ReadyExpr: "1 +"}}, reason: addonsv1.InvalidDependencyReason,
@@ -79,7 +83,8 @@ func TestCheckDependencies(t *testing.T) {
 			if err := r.checkDependencies(t.Context(), scope); err != nil {
 				t.Fatal(err)
 			}
-			if (scope.dependencyErr != nil) != (tc.reason != "") || scope.dependencyErr != nil && scope.dependencyErr.reason != tc.reason {
+			if (scope.dependencyErr != nil) != (tc.reason != "") ||
+				scope.dependencyErr != nil && scope.dependencyErr.reason != tc.reason {
 				t.Errorf("error %+v, want %q", scope.dependencyErr, tc.reason)
 			}
 			for i, want := range tc.blocked {
@@ -106,7 +111,8 @@ func (s staticLists) List(_ context.Context, list client.ObjectList, options ...
 		list.Items = s.helmOps
 	case *addonsv1.HelmOpReleaseList:
 		for name, releases := range s.releases {
-			if applied.LabelSelector.Matches(labels.Set(apiutil.ChildSelector(&addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Name: name}}))) {
+			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			if applied.LabelSelector.Matches(labels.Set(apiutil.ChildSelector(helmOp))) {
 				list.Items = releases
 			}
 		}
@@ -129,11 +135,13 @@ func BenchmarkCheckDependencies(b *testing.B) {
 				app.Spec.DependsOn = append(app.Spec.DependsOn, addonsv1.Dependency{Name: name, ReadyExpr: expr})
 				lists.helmOps = append(lists.helmOps, *controllertest.SettledHelmOp(b, name, nil))
 				for c := range 1000 {
-					lists.releases[name] = append(lists.releases[name], *controllertest.ReadyRelease(name, func(r *addonsv1.HelmOpRelease) {
-						r.Spec.ClusterRef.Name = fmt.Sprintf("c%d", c)
-						r.UID = types.UID(fmt.Sprintf("%s-%d", name, c))
-						r.Status.Inventory = &addonsv1.Inventory{Kinds: []addonsv1.InventoryKind{{APIVersion: "apps/v1", Kind: "Deployment", Objects: make([]string, 20)}}}
-					}))
+					lists.releases[name] = append(lists.releases[name],
+						*controllertest.ReadyRelease(name, func(r *addonsv1.HelmOpRelease) {
+							r.Spec.ClusterRef.Name = fmt.Sprintf("c%d", c)
+							r.UID = types.UID(fmt.Sprintf("%s-%d", name, c))
+							r.Status.Inventory = &addonsv1.Inventory{Kinds: []addonsv1.InventoryKind{{APIVersion: "apps/v1",
+								Kind: "Deployment", Objects: make([]string, 20)}}}
+						}))
 				}
 			}
 			lists.helmOps = append(lists.helmOps, app)

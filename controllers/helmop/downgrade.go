@@ -24,8 +24,10 @@ func checkDowngrade(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStat
 	if known.Tag == "" || !reference.IsOlder(found.Tag, known.Tag) {
 		return nil
 	}
-	return fmt.Errorf("%w: the reference stands for tag %q now, and tag %q from before, which stays, is not listed by the registry any more. "+
-		"Find out why, and name the version that you want in the reference or set allowDowngrade there", reasons.ErrDowngrade, found.Tag, known.Tag)
+	return fmt.Errorf("%w: the reference stands for tag %q now, and tag %q from before, which stays, is not listed by "+
+		"the registry any more. "+
+		"Find out why, and name the version that you want in the reference or set allowDowngrade there", reasons.ErrDowngrade,
+		found.Tag, known.Tag)
 }
 
 // beforeOf is what a reference stood for before, with the source as it is: as the status knows or, after a move or a

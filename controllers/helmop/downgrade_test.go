@@ -19,17 +19,23 @@ func TestCheckDowngrade(t *testing.T) {
 		from, to   string
 		wantRefuse bool
 	}{
-		"newer":                    {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "1.9.0", to: "1.10.0"},
-		"older":                    {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "1.10.0", to: "1.9.0", wantRefuse: true},
-		"older, and a v":           {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "v1.10.0", to: "1.9.0", wantRefuse: true},
-		"a pre-release of it":      {ref: addonsv1.ArtifactReference{Semver: ">=1-0"}, from: "1.10.0", to: "1.10.0-rc.1", wantRefuse: true},
-		"other build metadata":     {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "1.9.0_b", to: "1.9.0_a"},
-		"allowed":                  {ref: addonsv1.ArtifactReference{Semver: ">=1", AllowDowngrade: true}, from: "1.10.0", to: "1.9.0"},
-		"nothing from before":      {ref: addonsv1.ArtifactReference{Semver: ">=1"}, to: "1.9.0"},
-		"a tag that moved":         {ref: addonsv1.ArtifactReference{Tag: "stable"}, from: "stable", to: "stable"},
-		"builds, older":            {ref: addonsv1.ArtifactReference{TagFilter: "^main-"}, from: "main-10", to: "main-9", wantRefuse: true},
-		"builds, newer":            {ref: addonsv1.ArtifactReference{TagFilter: "^main-"}, from: "main-9", to: "main-10"},
-		"a release to none":        {ref: addonsv1.ArtifactReference{TagFilter: "."}, from: "1.0.0", to: "main-10", wantRefuse: true},
+		"newer": {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "1.9.0", to: "1.10.0"},
+		"older": {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "1.10.0", to: "1.9.0",
+			wantRefuse: true},
+		"older, and a v": {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "v1.10.0", to: "1.9.0",
+			wantRefuse: true},
+		"a pre-release of it": {ref: addonsv1.ArtifactReference{Semver: ">=1-0"}, from: "1.10.0", to: "1.10.0-rc.1",
+			wantRefuse: true},
+		"other build metadata": {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "1.9.0_b", to: "1.9.0_a"},
+		"allowed": {ref: addonsv1.ArtifactReference{Semver: ">=1", AllowDowngrade: true}, from: "1.10.0",
+			to: "1.9.0"},
+		"nothing from before": {ref: addonsv1.ArtifactReference{Semver: ">=1"}, to: "1.9.0"},
+		"a tag that moved":    {ref: addonsv1.ArtifactReference{Tag: "stable"}, from: "stable", to: "stable"},
+		"builds, older": {ref: addonsv1.ArtifactReference{TagFilter: "^main-"}, from: "main-10", to: "main-9",
+			wantRefuse: true},
+		"builds, newer": {ref: addonsv1.ArtifactReference{TagFilter: "^main-"}, from: "main-9", to: "main-10"},
+		"a release to none": {ref: addonsv1.ArtifactReference{TagFilter: "."}, from: "1.0.0", to: "main-10",
+			wantRefuse: true},
 		"a pre-release to release": {ref: addonsv1.ArtifactReference{TagFilter: "."}, from: "2.0.0-rc.1", to: "1.0.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +60,8 @@ func TestCheckDowngrade(t *testing.T) {
 func TestDowngradeAfterAMove(t *testing.T) {
 	t.Parallel()
 	helmOp := &addonsv1.HelmOp{}
-	helmOp.Spec.Source = addonsv1.ArtifactSource{URL: "oci://r.example/charts/c", Ref: addonsv1.ArtifactReference{Semver: ">=1"}}
+	helmOp.Spec.Source = addonsv1.ArtifactSource{URL: "oci://r.example/charts/c",
+		Ref: addonsv1.ArtifactReference{Semver: ">=1"}}
 	revision := &addonsv1.HelmOpRevision{}
 	revision.Spec.HelmOp.Source = helmOp.Spec.Source
 	revision.Spec.Artifact = &addonsv1.ResolvedArtifact{Tag: "1.2.0", Digest: "sha256:a"}
@@ -64,8 +71,10 @@ func TestDowngradeAfterAMove(t *testing.T) {
 		t.Errorf("it stood for %+v", before)
 	}
 	for name, change := range map[string]func(){
-		"another range":      func() { asked.key.ref.Semver = ">=1.1" },
-		"another repository": func() { asked.key.ref, helmOp.Spec.Source.URL = helmOp.Spec.Source.Ref, "oci://r.example/charts/d" },
+		"another range": func() { asked.key.ref.Semver = ">=1.1" },
+		"another repository": func() {
+			asked.key.ref, helmOp.Spec.Source.URL = helmOp.Spec.Source.Ref, "oci://r.example/charts/d"
+		},
 	} {
 		change()
 		if before := scope.beforeOf(asked); before != nil {

@@ -59,7 +59,9 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmO
 
 // planDeletion plans which releases of a HelmOp under deletion may end now. If the waves cannot be read,
 // spec.rollout.maxUnavailable still counts. Orphaning a release takes nothing away, so it needs no limit.
-func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease) ([]rollout.Step, error) {
+func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp,
+	children []*addonsv1.HelmOpRelease,
+) ([]rollout.Step, error) {
 	limits, waves, err := strategy(helmOp.Spec.Rollout)
 	if err != nil {
 		limits = rollout.Strategy{MaxUnavailable: limitOf(helmOp.Spec.Rollout.MaxUnavailable)}
@@ -74,7 +76,8 @@ func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp, 
 		if err != nil {
 			return nil, fmt.Errorf("reading Cluster %s: %w", key, err)
 		}
-		c := rollout.Cluster{Name: apiutil.TitleOf(helmOp.Namespace, key), Gone: object == nil, Paused: apiutil.IsChildPaused(child), Wave: len(limits.Waves)}
+		c := rollout.Cluster{Name: apiutil.TitleOf(helmOp.Namespace, key), Gone: object == nil,
+			Paused: apiutil.IsChildPaused(child), Wave: len(limits.Waves)}
 		if object != nil {
 			cluster, err := apiutil.TypedCluster(object)
 			if err != nil {
@@ -91,7 +94,9 @@ func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp, 
 }
 
 // clusterOfChild reads the Cluster of a release; nil if it is gone. The cache has the Clusters of the own shard only.
-func (r *Reconciler) clusterOfChild(ctx context.Context, child *addonsv1.HelmOpRelease) (*unstructured.Unstructured, error) {
+func (r *Reconciler) clusterOfChild(ctx context.Context,
+	child *addonsv1.HelmOpRelease,
+) (*unstructured.Unstructured, error) {
 	object, err := clusterview.ReadCluster(ctx, r.client, apiutil.ClusterKey(child), r.shard)
 	if apierrors.IsNotFound(err) {
 		object, err = clusterview.ReadCluster(ctx, r.live, apiutil.ClusterKey(child), r.shard)
@@ -126,7 +131,8 @@ func (r *Reconciler) endChild(ctx context.Context, helmOp *addonsv1.HelmOp, chil
 	mark := ""
 	switch {
 	case isOrphaned(helmOp, current):
-		ctrl.LoggerFrom(ctx).Info("Leaving a release, since its HelmOp was deleted with the propagation policy Orphan", "HelmOpRelease", current.Name)
+		ctrl.LoggerFrom(ctx).Info("Leaving a release, since its HelmOp was deleted with the propagation policy Orphan",
+			"HelmOpRelease", current.Name)
 		mark = addonsv1.OrphanAnnotation
 	case apiutil.EndsInTurn(helmOp):
 		mark = addonsv1.DeletionAdmittedAnnotation

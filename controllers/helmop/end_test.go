@@ -23,7 +23,9 @@ import (
 )
 
 // endingHelmOp is a HelmOp under deletion with five releases.
-func endingHelmOp(t *testing.T, change func(*addonsv1.HelmOp), changeChild func(*addonsv1.HelmOpRelease)) (*Reconciler, *addonsv1.HelmOp) {
+func endingHelmOp(t *testing.T, change func(*addonsv1.HelmOp),
+	changeChild func(*addonsv1.HelmOpRelease),
+) (*Reconciler, *addonsv1.HelmOp) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme} {
@@ -88,22 +90,29 @@ func TestHelmOpEnds(t *testing.T) {
 		deleted, orphaned int
 		admitted          int
 	}{
-		"without limits all end":   {deleted: 5},
-		"within the limits":        {change: limited, deleted: 2, admitted: 2},
-		"whoever deletes them all": {change: limited, changeChild: func(c *addonsv1.HelmOpRelease) { now := metav1.Now(); c.DeletionTimestamp = &now }, deleted: 5, admitted: 2},
-		"orphans, whatever limits": {change: func(h *addonsv1.HelmOp) { limited(h); h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }, deleted: 5},
+		"without limits all end": {deleted: 5},
+		"within the limits":      {change: limited, deleted: 2, admitted: 2},
+		"whoever deletes them all": {change: limited,
+			changeChild: func(c *addonsv1.HelmOpRelease) { now := metav1.Now(); c.DeletionTimestamp = &now }, deleted: 5,
+			admitted: 2},
+		"orphans, whatever limits": {change: func(h *addonsv1.HelmOp) {
+			limited(h)
+			h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
+		}, deleted: 5},
 		"deleted with Orphan": {change: func(h *addonsv1.HelmOp) {
 			limited(h)
 			h.Finalizers = append(h.Finalizers, metav1.FinalizerOrphanDependents)
 		}, deleted: 5, orphaned: 5},
-		"owner references are gone": {changeChild: func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil }, deleted: 5, orphaned: 5},
+		"owner references are gone": {changeChild: func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil }, deleted: 5,
+			orphaned: 5},
 		"they are those of before a restore": {
 			changeChild: func(c *addonsv1.HelmOpRelease) { c.OwnerReferences[0].UID = "before" }, deleted: 5,
 		},
 		"with waves that cannot be read": {
 			change: func(h *addonsv1.HelmOp) {
 				limited(h)
-				h.Spec.Rollout.Waves = []addonsv1.Wave{{Name: "w", ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "-"}}}}
+				h.Spec.Rollout.Waves = []addonsv1.Wave{{Name: "w",
+					ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "-"}}}}
 			},
 			deleted: 2, admitted: 2,
 		},
@@ -161,7 +170,8 @@ func TestOrphanedHelmOpTakesItsRevisions(t *testing.T) {
 		}
 	}
 	for number := range int64(3) {
-		revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: apiutil.RevisionName("calico", number), Labels: apiutil.ChildSelector(helmOp)}}
+		revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "n",
+			Name: apiutil.RevisionName("calico", number), Labels: apiutil.ChildSelector(helmOp)}}
 		revision.Spec.Number = number
 		if err := r.client.Create(t.Context(), revision); err != nil {
 			t.Fatal(err)

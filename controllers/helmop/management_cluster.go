@@ -16,7 +16,9 @@ import (
 )
 
 // addManagement adds the management cluster, if the HelmOp is to be installed there or was told to be.
-func (r *Reconciler) addManagement(ctx context.Context, scope *helmOpScope, children map[client.ObjectKey]*addonsv1.HelmOpRelease) error {
+func (r *Reconciler) addManagement(ctx context.Context, scope *helmOpScope,
+	children map[client.ObjectKey]*addonsv1.HelmOpRelease,
+) error {
 	helmOp, child := scope.helmOp, children[clusterlink.Management]
 	delete(children, clusterlink.Management)
 	isWanted := helmOp.Spec.ManagementCluster != nil
@@ -27,7 +29,8 @@ func (r *Reconciler) addManagement(ctx context.Context, scope *helmOpScope, chil
 	if err != nil {
 		return err
 	}
-	c := &clusterScope{name: apiutil.ManagementTitle, key: clusterlink.Management, object: object, selected: isWanted, child: child}
+	c := &clusterScope{name: apiutil.ManagementTitle, key: clusterlink.Management, object: object, selected: isWanted,
+		child: child}
 	if c.cluster, err = apiutil.TypedCluster(object); err != nil {
 		return err
 	}

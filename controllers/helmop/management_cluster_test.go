@@ -27,8 +27,9 @@ func managingHelmOps(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
 	c := controllertest.ManagementClient(t, objects...)
 	return &Reconciler{
-		client: c, live: c, guard: selection.NewGuard(c, "a"), renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)),
-		now: time.Now,
+		client: c, live: c, guard: selection.NewGuard(c, "a"),
+		renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)),
+		now:      time.Now,
 	}
 }
 
@@ -39,16 +40,24 @@ func TestManagementClusterIsSelectedWhereItIsPermitted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		helmOp   *addonsv1.HelmOp
 		children []client.Object
-		// want are the names of the Clusters that are found, with ! where they are not selected and ? where it may not be served.
+		// want are the names of the Clusters that are found, with ! where they are not selected and ? where it may not be
+		// served.
 		want string
 	}{
-		"permitted":                     {helmOp: controllertest.ManagementHelmOp("a"), want: "management cluster"},
-		"not permitted":                 {helmOp: controllertest.ManagementHelmOp("b"), want: "management cluster?"},
-		"not permitted any more":        {helmOp: controllertest.ManagementHelmOp("b"), children: []client.Object{controllertest.ManagementRelease(controllertest.ManagementHelmOp("b"))}, want: "management cluster?"},
-		"it was for Clusters before":    {helmOp: controllertest.ManagementHelmOp("a"), children: []client.Object{controllertest.NearRelease(toClusters)}, want: "management cluster,management-cluster!"},
-		"it is for Clusters":            {helmOp: toClusters, want: "management-cluster"},
-		"it is for Clusters by now":     {helmOp: toClusters, children: []client.Object{controllertest.ManagementRelease(toClusters)}, want: "management cluster!,management-cluster"},
-		"a Cluster of the name is gone": {helmOp: controllertest.ManagementHelmOp("b"), children: []client.Object{controllertest.NearRelease(controllertest.ManagementHelmOp("b"))}, want: "management cluster?,management-cluster!"},
+		"permitted":     {helmOp: controllertest.ManagementHelmOp("a"), want: "management cluster"},
+		"not permitted": {helmOp: controllertest.ManagementHelmOp("b"), want: "management cluster?"},
+		"not permitted any more": {helmOp: controllertest.ManagementHelmOp("b"),
+			children: []client.Object{controllertest.ManagementRelease(controllertest.ManagementHelmOp("b"))},
+			want:     "management cluster?"},
+		"it was for Clusters before": {helmOp: controllertest.ManagementHelmOp("a"),
+			children: []client.Object{controllertest.NearRelease(toClusters)}, want: "management cluster,management-cluster!"},
+		"it is for Clusters": {helmOp: toClusters, want: "management-cluster"},
+		"it is for Clusters by now": {helmOp: toClusters,
+			children: []client.Object{controllertest.ManagementRelease(toClusters)},
+			want:     "management cluster!,management-cluster"},
+		"a Cluster of the name is gone": {helmOp: controllertest.ManagementHelmOp("b"),
+			children: []client.Object{controllertest.NearRelease(controllertest.ManagementHelmOp("b"))},
+			want:     "management cluster?,management-cluster!"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -24,8 +24,8 @@ import (
 // maxShownUnlabelled is how many objects the condition Movable names. There may be one for each Cluster.
 const maxShownUnlabelled = 10
 
-// reportMovable reports whether clusterctl move takes along what the HelmOp refers to. Secrets and ConfigMaps belong to their
-// authors, who may share them, and the manager may not write them. So the condition says how to label them.
+// reportMovable reports whether clusterctl move takes along what the HelmOp refers to. Secrets and ConfigMaps belong to
+// their authors, who may share them, and the manager may not write them. So the condition says how to label them.
 func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
 	referenced := referencesOf(scope)
@@ -55,7 +55,8 @@ func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) erro
 		report.SetCondition(helmOp, addonsv1.MovableCondition, metav1.ConditionFalse, addonsv1.ReferencesNotMovedReason, why)
 		return nil
 	}
-	report.SetCondition(helmOp, addonsv1.MovableCondition, metav1.ConditionTrue, addonsv1.MovableReason, "clusterctl move takes along all that the HelmOp refers to")
+	report.SetCondition(helmOp, addonsv1.MovableCondition, metav1.ConditionTrue, addonsv1.MovableReason,
+		"clusterctl move takes along all that the HelmOp refers to")
 	return nil
 }
 
@@ -91,12 +92,14 @@ func whyNotMovable(namespace string, unlabelled, accounts []string) string {
 		why = append(why, message)
 	}
 	if len(accounts) > 0 {
-		why = append(why, "clusterctl moves no service accounts, create them in the other management cluster: "+strings.Join(accounts, ", "))
+		why = append(why, "clusterctl moves no service accounts, create them in the other management cluster: "+
+			strings.Join(accounts, ", "))
 	}
 	return strings.Join(why, "; ")
 }
 
-// isMoved tells whether clusterctl move takes an object along: it is labelled for it, or belongs to an object of Cluster API or ours.
+// isMoved tells whether clusterctl move takes an object along: it is labelled for it, or belongs to an object of
+// Cluster API or ours.
 func isMoved(obj client.Object) bool {
 	for _, label := range []string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel} {
 		if _, ok := obj.GetLabels()[label]; ok {

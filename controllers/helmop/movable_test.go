@@ -40,17 +40,23 @@ func TestReportMovable(t *testing.T) {
 		management *addonsv1.ManagementCluster
 		want       string
 	}{
-		"labelled":               {secret: object("values", labelled)},
-		"owned by a Cluster":     {secret: object("values", owned("cluster.x-k8s.io/v1beta2"))},
-		"owned by a HelmOp":      {secret: object("values", owned("addons.cluster.x-k8s.io/v1alpha1"))},
-		"owned by another":       {secret: object("values", owned("apps/v1")), want: "label secret/values clusterctl.cluster.x-k8s.io/move="},
-		"not labelled":           {secret: object("values"), want: "kubectl -n ns label secret/values clusterctl.cluster.x-k8s.io/move="},
-		"an account":             {secret: object("values", labelled), account: "puller", want: "no service accounts, create them in the other management cluster: puller"},
-		"the management cluster": {secret: object("values", labelled), management: &addonsv1.ManagementCluster{ImpersonateServiceAccountName: "admin"}, want: "in the other management cluster: admin"},
+		"labelled":           {secret: object("values", labelled)},
+		"owned by a Cluster": {secret: object("values", owned("cluster.x-k8s.io/v1beta2"))},
+		"owned by a HelmOp":  {secret: object("values", owned("addons.cluster.x-k8s.io/v1alpha1"))},
+		"owned by another": {secret: object("values", owned("apps/v1")),
+			want: "label secret/values clusterctl.cluster.x-k8s.io/move="},
+		"not labelled": {secret: object("values"),
+			want: "kubectl -n ns label secret/values clusterctl.cluster.x-k8s.io/move="},
+		"an account": {secret: object("values", labelled), account: "puller",
+			want: "no service accounts, create them in the other management cluster: puller"},
+		"the management cluster": {secret: object("values", labelled),
+			management: &addonsv1.ManagementCluster{ImpersonateServiceAccountName: "admin"},
+			want:       "in the other management cluster: admin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
-			helmOp.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: apiutil.KindSecret, Name: "values"}, {Kind: apiutil.KindConfigMap, Name: "missing", Optional: true}}
+			helmOp.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: apiutil.KindSecret, Name: "values"},
+				{Kind: apiutil.KindConfigMap, Name: "missing", Optional: true}}
 			helmOp.Spec.Source.ImagePullServiceAccountName, helmOp.Spec.ManagementCluster = tc.account, tc.management
 			secrets := controllertest.ClientOf(tc.secret)
 			references := references.NewReader(secrets, secrets)
@@ -59,18 +65,21 @@ func TestReportMovable(t *testing.T) {
 				t.Fatal(err)
 			}
 			movable := conditions.Get(helmOp, addonsv1.MovableCondition)
-			if isMovable := movable.Status == metav1.ConditionTrue; isMovable != (tc.want == "") || !strings.Contains(movable.Message, tc.want) {
+			if isMovable := movable.Status == metav1.ConditionTrue; isMovable != (tc.want == "") ||
+				!strings.Contains(movable.Message, tc.want) {
 				t.Errorf("Movable is %s: %s", movable.Status, movable.Message)
 			}
 			helmOp.Spec.ValuesFrom, helmOp.Spec.Source.ImagePullServiceAccountName, helmOp.Spec.ManagementCluster = nil, "", nil
-			if err := r.reportMovable(t.Context(), &helmOpScope{helmOp: helmOp}); err != nil || conditions.Get(helmOp, addonsv1.MovableCondition) != nil {
+			if err := r.reportMovable(t.Context(), &helmOpScope{helmOp: helmOp}); err != nil ||
+				conditions.Get(helmOp, addonsv1.MovableCondition) != nil {
 				t.Errorf("without references there is a condition, or %v", err)
 			}
 		})
 	}
 }
 
-// TestMovableWithAFleetOfReferences names a few of the objects of single Clusters that are not labelled, and counts all.
+// TestMovableWithAFleetOfReferences names a few of the objects of single Clusters that are not labelled, and counts
+// all.
 func TestMovableWithAFleetOfReferences(t *testing.T) {
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
 	scope := &helmOpScope{helmOp: helmOp}
@@ -88,7 +97,8 @@ func TestMovableWithAFleetOfReferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	movable := conditions.Get(helmOp, addonsv1.MovableCondition)
-	for _, want := range []string{"leave behind 25 objects that are not labelled for it, of which these are 10: kubectl", "secret/cloud-00 ", "secret/cloud-09 clusterctl"} {
+	for _, want := range []string{"leave behind 25 objects that are not labelled for it, of which these are 10: kubectl",
+		"secret/cloud-00 ", "secret/cloud-09 clusterctl"} {
 		if movable.Status != metav1.ConditionFalse || !strings.Contains(movable.Message, want) {
 			t.Errorf("%q is not in %s: %s", want, movable.Status, movable.Message)
 		}

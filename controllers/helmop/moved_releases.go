@@ -16,15 +16,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// movedKept is how long a release that clusterctl move has taken away is not created again. clusterctl deletes the releases
-// first and their HelmOps last, which takes seconds, or minutes in a large fleet. What is deleted by hand with the mark of a
-// move on it comes back after that time.
+// movedKept is how long a release that clusterctl move has taken away is not created again. clusterctl deletes the
+// releases first and their HelmOps last, which takes seconds, or minutes in a large fleet. What is deleted by hand with
+// the mark of a move on it comes back after that time.
 const movedKept = 10 * time.Minute
 
-// movedReleases remember the HelmOpReleases that clusterctl move has taken to another management cluster. A HelmOp whose turn
-// has not come yet would create them again, and when the HelmOp is gone they would be uninstalled: a release of the
-// management cluster is not kept from that by a pause, as the releases of paused Clusters are. The zero value is empty; it is
-// safe for concurrent use.
+// movedReleases remember the HelmOpReleases that clusterctl move has taken to another management cluster. A HelmOp
+// whose turn has not come yet would create them again, and when the HelmOp is gone they would be uninstalled: a release
+// of the management cluster is not kept from that by a pause, as the releases of paused Clusters are. The zero value is
+// empty; it is safe for concurrent use.
 type movedReleases struct {
 	mu    sync.Mutex
 	until map[types.NamespacedName]time.Time

@@ -55,7 +55,8 @@ func TestWhatAMoveTookIsNotCreatedAgain(t *testing.T) {
 			}
 			now = now.Add(tc.later)
 			scope := &helmOpScope{helmOp: helmOp}
-			scope.clusters = []*clusterScope{{name: cluster, key: client.ObjectKey{Name: cluster}, target: plain.Spec.DeepCopy()}}
+			scope.clusters = []*clusterScope{{name: cluster, key: client.ObjectKey{Name: cluster},
+				target: plain.Spec.DeepCopy()}}
 			scope.plan.Steps = []rollout.Step{{Cluster: cluster, Action: rollout.ActionCreate, Revision: 1}}
 			if errs := r.carryOutAll(t.Context(), scope); errs[0] != nil {
 				t.Fatal(errs)

@@ -28,8 +28,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// roaming is a HelmOp that serves the Clusters one and two of several namespaces, and has told of each one. Of the namespaces in broken, the
-// API server cannot tell whether they may be accessed; asked counts what it was asked of each.
+// roaming is a HelmOp that serves the Clusters one and two of several namespaces, and has told of each one. Of the
+// namespaces in broken, the API server cannot tell whether they may be accessed; asked counts what it was asked of
+// each.
 type roaming struct {
 	*Reconciler
 	helmOp *addonsv1.HelmOp
@@ -41,10 +42,12 @@ type roaming struct {
 func newRoaming(t *testing.T, namespaces ...string) *roaming {
 	t.Helper()
 	r := &roaming{broken: map[string]bool{}, asked: map[string]int{}, clock: controllertest.Noon}
-	r.helmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "calico", UID: "u"}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
+	r.helmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "calico", UID: "u"},
+		Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
 	r.helmOp.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{AuthorizationServiceAccountName: "installer"}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, corev1.AddToScheme, authorizationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, corev1.AddToScheme,
+		authorizationv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +63,8 @@ func newRoaming(t *testing.T, namespaces ...string) *roaming {
 		child.Name, child.Labels = apiutil.ChildName("calico", apiutil.ClusterTitle(child)), apiutil.ChildSelector(r.helmOp)
 		builder.WithObjects(child)
 	}
-	builder.WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
+	builder.WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, _ client.WithWatch, obj client.Object,
+		_ ...client.CreateOption) error {
 		review, ok := obj.(*authorizationv1.SubjectAccessReview)
 		if !ok {
 			return fmt.Errorf("%T is created", obj)
@@ -98,7 +102,8 @@ func (r *roaming) selected(t *testing.T) (*helmOpScope, map[string]*clusterScope
 	return scope, byName
 }
 
-// That the API server cannot tell of one namespace whether it may be accessed is that namespace's own trouble. What is there stays.
+// That the API server cannot tell of one namespace whether it may be accessed is that namespace's own trouble. What is
+// there stays.
 func TestAccessThatIsNotKnownConcernsItsNamespaceOnly(t *testing.T) {
 	t.Parallel()
 	r := newRoaming(t, "good", "bad")
@@ -110,7 +115,8 @@ func TestAccessThatIsNotKnownConcernsItsNamespaceOnly(t *testing.T) {
 		}
 	}
 	served := clusters["bad/one"]
-	if served == nil || !served.selected || !errors.Is(served.err, selection.ErrAccessUnknown) || isInvalid(served.err) || isAccessDenied(served) {
+	if served == nil || !served.selected || !errors.Is(served.err, selection.ErrAccessUnknown) || isInvalid(served.err) ||
+		isAccessDenied(served) {
 		t.Fatalf("what is there is %+v", served)
 	}
 	if reason := reasons.ForRendering(served.err); reason != addonsv1.ObjectReadFailedReason {

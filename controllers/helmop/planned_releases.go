@@ -14,8 +14,8 @@ import (
 // maxPlannedReleases bounds what is remembered of children, some 300 bytes each.
 const maxPlannedReleases = 1 << 15
 
-// plannedReleases remember what children are told, as the plan takes it, by UID and generation: to tell it anew takes digests of most of
-// their specs, in every pass. Nil remembers nothing. It is safe for concurrent use.
+// plannedReleases remember what children are told, as the plan takes it, by UID and generation: to tell it anew takes
+// digests of most of their specs, in every pass. Nil remembers nothing. It is safe for concurrent use.
 type plannedReleases struct {
 	byUID *lru.Cache[types.UID, assignedRelease]
 }

@@ -32,14 +32,14 @@ type lookupResult struct {
 	// resolved is the condition Resolved. Without a status, the condition of the HelmOp stays as it is.
 	resolved metav1.Condition
 
-	// verified is the condition Verified; nil if spec.source.verify is not set. isFresh is true if the signatures were checked now, and
-	// not taken from the memory of an earlier check.
+	// verified is the condition Verified; nil if spec.source.verify is not set. isFresh is true if the signatures were
+	// checked now, and not taken from the memory of an earlier check.
 	verified *metav1.Condition
 	isFresh  bool
 }
 
-// resolvingResult is the result while the registry has not answered. The last known artifact stays meanwhile, and so does the error of the last
-// lookup.
+// resolvingResult is the result while the registry has not answered. The last known artifact stays meanwhile, and so
+// does the error of the last lookup.
 func resolvingResult(helmOp *addonsv1.HelmOp, asked *lookup) lookupResult {
 	if asked.hasFailedBefore {
 		return asked.lastResult
@@ -48,7 +48,8 @@ func resolvingResult(helmOp *addonsv1.HelmOp, asked *lookup) lookupResult {
 	said.verified, said.isFresh = verifiedCondition(helmOp, asked, resolved{}, errResolving)
 	if asked.known == nil {
 		said.resolved = metav1.Condition{
-			Status: metav1.ConditionUnknown, Reason: addonsv1.ResolvingReason, Message: errResolving.Error() + " for " + helmOp.Spec.Source.URL,
+			Status: metav1.ConditionUnknown, Reason: addonsv1.ResolvingReason,
+			Message: errResolving.Error() + " for " + helmOp.Spec.Source.URL,
 		}
 	}
 	return said
@@ -64,7 +65,8 @@ func (r *Reconciler) updateArtifact(helmOp *addonsv1.HelmOp, asked *lookup, foun
 	}
 	asked.known = status
 	if isNews {
-		r.event(helmOp, corev1.EventTypeNormal, addonsv1.ArtifactResolvedEvent, "Resolve", asked.named(describeArtifact(&status.ResolvedArtifact)))
+		r.event(helmOp, corev1.EventTypeNormal, addonsv1.ArtifactResolvedEvent, "Resolve",
+			asked.named(describeArtifact(&status.ResolvedArtifact)))
 	}
 }
 
@@ -115,9 +117,9 @@ func (r *Reconciler) reportResolution(scope *helmOpScope, lookups []*lookup) {
 	}
 }
 
-// allResolved is the condition Resolved for all references. A reference that is looked up for the first time comes before one that failed:
-// the HelmOp has no new revision until there is an answer, and dependents wait for that (dependencies.Unsettled). The note is added to the
-// message of success.
+// allResolved is the condition Resolved for all references. A reference that is looked up for the first time comes
+// before one that failed: the HelmOp has no new revision until there is an answer, and dependents wait for that
+// (dependencies.Unsettled). The note is added to the message of success.
 func allResolved(helmOp *addonsv1.HelmOp, lookups []*lookup, note string) metav1.Condition {
 	first := map[metav1.ConditionStatus]*lookup{}
 	count := map[metav1.ConditionStatus]int{}
@@ -140,13 +142,14 @@ func allResolved(helmOp *addonsv1.HelmOp, lookups []*lookup, note string) metav1
 	}
 	said := metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.ResolvedReason}
 	if known := lookups[0].known; known != nil {
-		said.Message = describeArtifact(&known.ResolvedArtifact) + andOthers(len(lookups)-1, "; %d more are resolved, see status.artifacts") + note
+		said.Message = describeArtifact(&known.ResolvedArtifact) +
+			andOthers(len(lookups)-1, "; %d more are resolved, see status.artifacts") + note
 	}
 	return said
 }
 
-// allVerified is the condition Verified for all references; nil if spec.source.verify is not set. A refusal stays until the signatures of all
-// artifacts were checked again: neither a restart nor a lookup in progress ends it.
+// allVerified is the condition Verified for all references; nil if spec.source.verify is not set. A refusal stays until
+// the signatures of all artifacts were checked again: neither a restart nor a lookup in progress ends it.
 func allVerified(helmOp *addonsv1.HelmOp, lookups []*lookup) *metav1.Condition {
 	if helmOp.Spec.Source.Verify == nil {
 		return nil
@@ -163,7 +166,8 @@ func allVerified(helmOp *addonsv1.HelmOp, lookups []*lookup) *metav1.Condition {
 		isFresh = isFresh && asked.result.isFresh
 	}
 	before := conditions.Get(helmOp, addonsv1.VerifiedCondition)
-	if first[metav1.ConditionFalse] == nil && !isFresh && isRefusal(before) && before.ObservedGeneration == helmOp.Generation {
+	if first[metav1.ConditionFalse] == nil && !isFresh && isRefusal(before) &&
+		before.ObservedGeneration == helmOp.Generation {
 		return before
 	}
 	for _, status := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionUnknown, metav1.ConditionTrue} {
@@ -187,8 +191,8 @@ func andOthers(n int, format string) string {
 	return fmt.Sprintf(format, n)
 }
 
-// artifactOfSource finds the artifact of a source by its digest in the whole status: a reference may have moved from an override to
-// spec.source. It is nil if there is none.
+// artifactOfSource finds the artifact of a source by its digest in the whole status: a reference may have moved from an
+// override to spec.source. It is nil if there is none.
 func artifactOfSource(status *addonsv1.HelmOpStatus, source string) *addonsv1.ArtifactStatus {
 	if known := status.Artifact; known != nil && known.SourceDigest == source {
 		return known.DeepCopy()
@@ -201,7 +205,8 @@ func artifactOfSource(status *addonsv1.HelmOpStatus, source string) *addonsv1.Ar
 	return nil
 }
 
-// referencedArtifact finds the artifact of a reference beside spec.source in the status, whatever the source was; nil if there is none.
+// referencedArtifact finds the artifact of a reference beside spec.source in the status, whatever the source was; nil
+// if there is none.
 func referencedArtifact(status *addonsv1.HelmOpStatus, ref addonsv1.ArtifactReference) *addonsv1.ArtifactStatus {
 	for i := range status.Artifacts {
 		if status.Artifacts[i].Reference == ref {
@@ -236,8 +241,8 @@ func artifactStatus(helmOp *addonsv1.HelmOp, found resolved, asked *lookup) *add
 	return status
 }
 
-// provenance is the origin that the annotations of an artifact name; nil if they name none. Credentials in URLs are removed: more users can read
-// the status than the artifact.
+// provenance is the origin that the annotations of an artifact name; nil if they name none. Credentials in URLs are
+// removed: more users can read the status than the artifact.
 func provenance(annotations map[string]string) *addonsv1.Provenance {
 	source, _ := bundle.WithoutCredential(annotations[ocispec.AnnotationSource])
 	said := addonsv1.Provenance{
@@ -262,7 +267,8 @@ func describeArtifact(artifact *addonsv1.ResolvedArtifact) string {
 	return fmt.Sprintf("%s is %s", subject, artifact.Digest)
 }
 
-// artifactOf returns the artifact of a reference of the spec. The error is a *reasons.UnresolvedError if the reference is not resolved.
+// artifactOf returns the artifact of a reference of the spec. The error is a *reasons.UnresolvedError if the reference
+// is not resolved.
 func (s *helmOpScope) artifactOf(ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
 	if artifact := s.artifacts[ref]; artifact != nil {
 		return artifact, nil

@@ -21,8 +21,8 @@ const (
 	maxSharedAge = 10 * time.Minute
 )
 
-// resolutionSchedule knows when the next lookup of each reference of each HelmOp is due. It is in memory and not in the status, so that an
-// unchanged fleet writes nothing. After a restart each reference is looked up once.
+// resolutionSchedule knows when the next lookup of each reference of each HelmOp is due. It is in memory and not in the
+// status, so that an unchanged fleet writes nothing. After a restart each reference is looked up once.
 type resolutionSchedule struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]map[addonsv1.ArtifactReference]resolutionEntry
@@ -63,14 +63,16 @@ type resolutionEntry struct {
 	lastResult lookupResult
 }
 
-// covers reports whether a lookup with this key needs no other one for another key. A request that was removed needs none.
+// covers reports whether a lookup with this key needs no other one for another key. A request that was removed needs
+// none.
 func (q lookupKey) covers(asked lookupKey) bool {
 	return q.source == asked.source && q.access == asked.access && (asked.request == "" || q.request == asked.request)
 }
 
 func newResolutionSchedule() *resolutionSchedule {
 	return &resolutionSchedule{
-		entries: map[types.NamespacedName]map[addonsv1.ArtifactReference]resolutionEntry{}, shares: map[lookupKey]sharedResult{},
+		entries: map[types.NamespacedName]map[addonsv1.ArtifactReference]resolutionEntry{},
+		shares:  map[lookupKey]sharedResult{},
 	}
 }
 
@@ -88,9 +90,11 @@ func (s *resolutionSchedule) set(key resolutionKey, entry resolutionEntry) {
 	s.entries[key.helmOp][key.ref] = entry
 }
 
-// due returns how long it takes until the next lookup of a reference; 0 or less is now. Known is true if there is a last known
-// artifact: a success without one does not count.
-func (s *resolutionSchedule) due(key resolutionKey, asked lookupKey, known bool, now time.Time) (wait time.Duration, never bool) {
+// due returns how long it takes until the next lookup of a reference; 0 or less is now. Known is true if there is a
+// last known artifact: a success without one does not count.
+func (s *resolutionSchedule) due(key resolutionKey, asked lookupKey, known bool,
+	now time.Time,
+) (wait time.Duration, never bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, ok := s.entry(key)
@@ -104,9 +108,10 @@ func (s *resolutionSchedule) due(key resolutionKey, asked lookupKey, known bool,
 	}
 }
 
-// record stores that a lookup ended, and returns how long it takes until the next; 0 is never. A registry that asks for a longer wait
-// after a failure gets it.
-func (s *resolutionSchedule) record(key resolutionKey, entry resolutionEntry, interval time.Duration, now time.Time, failed bool,
+// record stores that a lookup ended, and returns how long it takes until the next; 0 is never. A registry that asks for
+// a longer wait after a failure gets it.
+func (s *resolutionSchedule) record(key resolutionKey, entry resolutionEntry, interval time.Duration, now time.Time,
+	failed bool,
 	retryAfter time.Duration,
 ) time.Duration {
 	s.mu.Lock()
@@ -134,8 +139,8 @@ func (s *resolutionSchedule) record(key resolutionKey, entry resolutionEntry, in
 	return delay
 }
 
-// share stores a result for other HelmOps with the same key. Its signers are not shared: they may come from the status of one HelmOp, which
-// others must not trust.
+// share stores a result for other HelmOps with the same key. Its signers are not shared: they may come from the status
+// of one HelmOp, which others must not trust.
 func (s *resolutionSchedule) share(asked lookupKey, found resolved, now time.Time) {
 	found.signed = nil
 	s.mu.Lock()
@@ -149,10 +154,13 @@ func (s *resolutionSchedule) share(asked lookupKey, found resolved, now time.Tim
 	s.shares[asked] = sharedResult{resolved: found, at: now}
 }
 
-// shared returns the recent result of another HelmOp with the same key. HelmOps whose results came together stay together: fifty of
-// them cost the registry as much as one. It is for HelmOps that have an artifact already, from before a restart or the last interval. A HelmOp
-// that looks up for the first time, after a failure, or by request, sends its own request.
-func (s *resolutionSchedule) shared(key resolutionKey, asked lookupKey, interval time.Duration, now time.Time) (sharedResult, bool) {
+// shared returns the recent result of another HelmOp with the same key. HelmOps whose results came together stay
+// together: fifty of them cost the registry as much as one. It is for HelmOps that have an artifact already, from
+// before a restart or the last interval. A HelmOp that looks up for the first time, after a failure, or by request,
+// sends its own request.
+func (s *resolutionSchedule) shared(key resolutionKey, asked lookupKey, interval time.Duration,
+	now time.Time,
+) (sharedResult, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, ok := s.entry(key)
@@ -162,7 +170,8 @@ func (s *resolutionSchedule) shared(key resolutionKey, asked lookupKey, interval
 	asked.request = ""
 	answer, ok := s.shares[asked]
 	age := now.Sub(answer.at)
-	return answer, ok && answer.at.After(entry.asked) && age < min(maxSharedAge, time.Duration(float64(interval)*requeue.IntervalJitter))
+	return answer, ok && answer.at.After(entry.asked) &&
+		age < min(maxSharedAge, time.Duration(float64(interval)*requeue.IntervalJitter))
 }
 
 // setArtifact stores the artifact of the last lookup.
@@ -183,7 +192,8 @@ func (s *resolutionSchedule) setLastResult(key resolutionKey, said lookupResult)
 	s.set(key, entry)
 }
 
-// lastResult returns the result of the last lookup with the same key, and whether that failed. ok is false if there was none.
+// lastResult returns the result of the last lookup with the same key, and whether that failed. ok is false if there was
+// none.
 func (s *resolutionSchedule) lastResult(key resolutionKey, asked lookupKey) (said lookupResult, failing, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -80,8 +80,8 @@ type resolved struct {
 	signed *verification.Result
 }
 
-// resolve looks up the artifact of each distinct reference whose lookup is due. If a registry fails, the last known artifact of the reference
-// stays.
+// resolve looks up the artifact of each distinct reference whose lookup is due. If a registry fails, the last known
+// artifact of the reference stays.
 func (r *Reconciler) resolve(ctx context.Context, scope *helmOpScope) error {
 	lookups, err := r.lookups(ctx, scope)
 	if err != nil {
@@ -154,25 +154,28 @@ func (r *Reconciler) lookups(ctx context.Context, scope *helmOpScope) ([]*lookup
 	return lookups, nil
 }
 
-// registryAccess reads the Secrets and ServiceAccounts that the HelmOp names. One that does not exist or may not be read is an error of the
-// HelmOp and is in the result; any other error ends the pass.
+// registryAccess reads the Secrets and ServiceAccounts that the HelmOp names. One that does not exist or may not be
+// read is an error of the HelmOp and is in the result; any other error ends the pass.
 func (r *Reconciler) registryAccess(ctx context.Context, helmOp *addonsv1.HelmOp) (*registryAccess, error) {
 	by := &registryAccess{}
 	by.access, by.accessErr = r.references.Access(ctx, helmOp)
 	by.policy, by.policyErr = r.references.Policy(ctx, helmOp)
 	for _, err := range []error{by.accessErr, by.policyErr} {
-		if err != nil && !errors.Is(err, references.ErrReferenceNotFound) && !errors.Is(err, references.ErrReferenceForbidden) {
+		if err != nil && !errors.Is(err, references.ErrReferenceNotFound) &&
+			!errors.Is(err, references.ErrReferenceForbidden) {
 			return nil, err
 		}
 	}
 	var err error
 	// A changed interval counts from now, not from the end of the one before.
-	by.digest, err = apiutil.DigestOf(by.access, references.PolicyDigest(by.policy), by.accessErr != nil, by.policyErr != nil, helmOp.Spec.Source.Interval)
+	by.digest, err = apiutil.DigestOf(by.access, references.PolicyDigest(by.policy), by.accessErr != nil,
+		by.policyErr != nil, helmOp.Spec.Source.Interval)
 	return by, err
 }
 
-// loadCached sets the last known artifact and the last result of a lookup. The answer in memory comes before an older one in the status,
-// which may not have been written: with the older one, every Cluster would go back to the artifact of before.
+// loadCached sets the last known artifact and the last result of a lookup. The answer in memory comes before an older
+// one in the status, which may not have been written: with the older one, every Cluster would go back to the artifact
+// of before.
 func (r *Reconciler) loadCached(helmOp *addonsv1.HelmOp, asked *lookup) {
 	asked.known = artifactOfSource(&helmOp.Status, asked.source)
 	asked.lastResult, asked.hasFailedBefore, _ = r.resolution.lastResult(asked.key, asked.lookupKey)
@@ -185,7 +188,8 @@ func (r *Reconciler) loadCached(helmOp *addonsv1.HelmOp, asked *lookup) {
 	}
 }
 
-// isUpToDate reports whether no request is due: the last lookup was not long ago, or another HelmOp has a result that can be shared.
+// isUpToDate reports whether no request is due: the last lookup was not long ago, or another HelmOp has a result that
+// can be shared.
 func (r *Reconciler) isUpToDate(scope *helmOpScope, asked *lookup) bool {
 	delay, never := r.resolution.due(asked.key, asked.lookupKey, asked.known != nil, r.now())
 	if never || delay > 0 {
@@ -209,13 +213,16 @@ func (r *Reconciler) sharedResult(helmOp *addonsv1.HelmOp, asked *lookup) (share
 	}
 	answer, ok := r.resolution.shared(asked.key, asked.lookupKey, r.interval(helmOp), r.now())
 	if ok && asked.policy != nil {
-		answer.signed, ok = verify.SignersOf(r.verifier, apiutil.KnownArtifacts(&helmOp.Status), answer.artifact.URL, answer.artifact.Digest, asked.policy)
+		answer.signed, ok = verify.SignersOf(r.verifier, apiutil.KnownArtifacts(&helmOp.Status), answer.artifact.URL,
+			answer.artifact.Digest, asked.policy)
 	}
 	return answer, ok
 }
 
 // lookUp resolves references and checks the signatures of their artifacts, all in parallel. Its error is that of ctx.
-func (r *Reconciler) lookUp(ctx context.Context, helmOp *addonsv1.HelmOp, open []*lookup) ([]async.TaskOutcome[resolved], error) {
+func (r *Reconciler) lookUp(ctx context.Context, helmOp *addonsv1.HelmOp,
+	open []*lookup,
+) ([]async.TaskOutcome[resolved], error) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(helmOp)}
 	tasks := make([]async.Task[resolved], 0, len(open))
 	for _, asked := range open {
@@ -255,7 +262,8 @@ func (r *Reconciler) task(helmOp *addonsv1.HelmOp, asked *lookup) func(context.C
 			return found, err
 		}
 		if by.policy != nil {
-			found.signed, err = verify.Verify(ctx, r.verifier, known, found.artifact.URL, found.artifact.Digest, by.access, by.policy)
+			found.signed, err = verify.Verify(ctx, r.verifier, known, found.artifact.URL, found.artifact.Digest, by.access,
+				by.policy)
 		}
 		return found, err
 	}
@@ -275,31 +283,35 @@ func (r *Reconciler) storeResult(scope *helmOpScope, asked *lookup, found resolv
 	}
 	if err != nil {
 		asked.result.resolved = metav1.Condition{
-			Status: metav1.ConditionFalse, Reason: reasons.For(err, reasons.ArtifactErrors, addonsv1.RegistryErrorReason), Message: err.Error(),
+			Status: metav1.ConditionFalse, Reason: reasons.For(err, reasons.ArtifactErrors, addonsv1.RegistryErrorReason),
+			Message: err.Error(),
 		}
 	} else {
 		r.updateArtifact(helmOp, asked, found)
 		r.resolution.setArtifact(asked.key, asked.known)
 		asked.result.resolved = metav1.Condition{
-			Status: metav1.ConditionTrue, Reason: addonsv1.ResolvedReason, Message: describeArtifact(&asked.known.ResolvedArtifact),
+			Status: metav1.ConditionTrue, Reason: addonsv1.ResolvedReason,
+			Message: describeArtifact(&asked.known.ResolvedArtifact),
 		}
 	}
 	r.resolution.setLastResult(asked.key, asked.result)
 }
 
-// interval is how often the references of a HelmOp are looked up: its own interval, or the minimum of the manager if that is longer.
+// interval is how often the references of a HelmOp are looked up: its own interval, or the minimum of the manager if
+// that is longer.
 func (r *Reconciler) interval(helmOp *addonsv1.HelmOp) time.Duration {
 	return max(helmOp.Spec.Source.Interval.Duration, r.minInterval)
 }
 
-// raisedInterval says that the interval of a HelmOp is longer than it asks for; empty if it is not, or if its reference is never
-// resolved again.
+// raisedInterval says that the interval of a HelmOp is longer than it asks for; empty if it is not, or if its reference
+// is never resolved again.
 func (r *Reconciler) raisedInterval(helmOp *addonsv1.HelmOp) string {
 	own := helmOp.Spec.Source.Interval.Duration
 	if own >= r.minInterval || helmOp.Spec.Source.Ref.Digest != "" {
 		return ""
 	}
-	return fmt.Sprintf("; resolved again every %s, the manager's minimum, and not every %s as spec.source.interval says", r.minInterval, own)
+	return fmt.Sprintf("; resolved again every %s, the manager's minimum, and not every %s as spec.source.interval says",
+		r.minInterval, own)
 }
 
 // resolveRequest is the value of the annotation that asks for a lookup now, in the form that the status keeps.

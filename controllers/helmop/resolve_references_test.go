@@ -37,13 +37,16 @@ func newVaried(t *testing.T, objects ...client.Object) (*resolver, *addonsv1.Hel
 	for _, tag := range []string{"source", "edge", "next"} {
 		r.registry.answer(tag, tagDouble{digest: "sha256:" + tag})
 	}
-	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Ref: controllertest.Tagged("source"), Interval: metav1.Duration{Duration: 10 * time.Minute}})
+	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Ref: controllertest.Tagged("source"),
+		Interval: metav1.Duration{Duration: 10 * time.Minute}})
 	helmOp.Spec.Overrides = []addonsv1.Override{
 		{Name: "edge", ClusterSelector: controllertest.Labelled("site", "edge"), Ref: ptr.To(controllertest.Tagged("edge"))},
-		{Name: "back", ClusterSelector: controllertest.Labelled("back", "true"), Ref: ptr.To(controllertest.Tagged("source"))},
+		{Name: "back", ClusterSelector: controllertest.Labelled("back", "true"),
+			Ref: ptr.To(controllertest.Tagged("source"))},
 	}
 	helmOp.Spec.RefsByKubernetesVersion = []addonsv1.KubernetesVersionReference{
-		{KubernetesVersion: ">=1.36", Ref: controllertest.Tagged("edge")}, {KubernetesVersion: ">=1.35", Ref: controllertest.Tagged("next")},
+		{KubernetesVersion: ">=1.36", Ref: controllertest.Tagged("edge")},
+		{KubernetesVersion: ">=1.35", Ref: controllertest.Tagged("next")},
 	}
 	return r, helmOp
 }
@@ -85,7 +88,8 @@ func expectMessage(t *testing.T, helmOp *addonsv1.HelmOp, conditionType string, 
 
 var allKnown = map[string]string{"source": "sha256:source", "edge": "sha256:edge", "next": "sha256:next"}
 
-// Each distinct reference is asked for once per interval, however often and for however many Clusters the HelmOp is looked at.
+// Each distinct reference is asked for once per interval, however often and for however many Clusters the HelmOp is
+// looked at.
 func TestResolveAsksOncePerReference(t *testing.T) {
 	t.Parallel()
 	r, helmOp := newVaried(t)
@@ -100,7 +104,8 @@ func TestResolveAsksOncePerReference(t *testing.T) {
 				t.Errorf("the next look is in %s", left)
 			}
 		}
-		expectEqual(t, "asked", r.registry.timesAsked(), map[string]int{"source": interval, "edge": interval, "next": interval})
+		expectEqual(t, "asked", r.registry.timesAsked(),
+			map[string]int{"source": interval, "edge": interval, "next": interval})
 		r.clock = r.clock.Add(12 * time.Minute)
 	}
 	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
@@ -118,7 +123,8 @@ func TestResolveOneReferenceFails(t *testing.T) {
 	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.ArtifactNotFoundReason)
 	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "spec.refsByKubernetesVersion[1].ref: ")
 	var unresolved *reasons.UnresolvedError
-	if _, err := scope.artifactOf(controllertest.Tagged("next")); !errors.As(err, &unresolved) || unresolved.Reason != addonsv1.ArtifactNotFoundReason ||
+	if _, err := scope.artifactOf(controllertest.Tagged("next")); !errors.As(err, &unresolved) ||
+		unresolved.Reason != addonsv1.ArtifactNotFoundReason ||
 		!strings.HasPrefix(err.Error(), "spec.refsByKubernetesVersion[1].ref: ") {
 		t.Errorf("a Cluster that needs it is told %v", err)
 	}
@@ -148,14 +154,16 @@ func TestResolveOneReferenceFails(t *testing.T) {
 	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "so it is with 2 more")
 }
 
-// Any number of references that hang hold a worker no longer than one does, and take nothing from those that are answered.
+// Any number of references that hang hold a worker no longer than one does, and take nothing from those that are
+// answered.
 func TestResolveReferencesSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, helmOp := newVaried(t)
 		for i := range 30 {
 			tag := fmt.Sprintf("slow-%d", i)
 			r.registry.answer(tag, tagDouble{hangs: true})
-			helmOp.Spec.Overrides = append(helmOp.Spec.Overrides, addonsv1.Override{Name: tag, Ref: ptr.To(controllertest.Tagged(tag))})
+			helmOp.Spec.Overrides = append(helmOp.Spec.Overrides,
+				addonsv1.Override{Name: tag, Ref: ptr.To(controllertest.Tagged(tag))})
 		}
 		begun := time.Now()
 		scope := r.pass(t, helmOp)
@@ -176,7 +184,8 @@ func TestResolveReferencesSideBySide(t *testing.T) {
 	})
 }
 
-// While a reference is asked for the first time there is no new revision, and so dependents wait, whatever became of another reference.
+// While a reference is asked for the first time there is no new revision, and so dependents wait, whatever became of
+// another reference.
 func TestDependentsWaitForAllReferences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, helmOp := newVaried(t)
@@ -223,8 +232,10 @@ func TestResolveReferencesChange(t *testing.T) {
 	r.registry.hangs.Store(true)
 	helmOp.Spec.Source.Ref, helmOp.Spec.Overrides = controllertest.Tagged("edge"), nil
 	scope := r.pass(t, helmOp)
-	if digestKnown(scope) != "sha256:edge" || helmOp.Status.Artifact.Digest != "sha256:edge" || len(helmOp.Status.Artifacts) != 0 {
-		t.Errorf("the source is %q, the status says %v and %v", digestKnown(scope), helmOp.Status.Artifact, helmOp.Status.Artifacts)
+	if digestKnown(scope) != "sha256:edge" || helmOp.Status.Artifact.Digest != "sha256:edge" ||
+		len(helmOp.Status.Artifacts) != 0 {
+		t.Errorf("the source is %q, the status says %v and %v", digestKnown(scope), helmOp.Status.Artifact,
+			helmOp.Status.Artifacts)
 	}
 	expectEqual(t, "asked", r.registry.timesAsked(), map[string]int{"source": 1, "edge": 1, "next": 1})
 	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
@@ -307,7 +318,8 @@ func TestResolveNowAllReferences(t *testing.T) {
 		if helmOp.Status.LastResolveRequest != "now" {
 			t.Errorf("the status says %q", helmOp.Status.LastResolveRequest)
 		}
-		expectEqual(t, "asked after a restart", after.registry.timesAsked(), map[string]int{"source": 1, "edge": 1, "next": 1})
+		expectEqual(t, "asked after a restart", after.registry.timesAsked(),
+			map[string]int{"source": 1, "edge": 1, "next": 1})
 	})
 }
 
@@ -349,7 +361,8 @@ func TestResolveVerifiesAllReferences(t *testing.T) {
 	t.Run("one is not", func(t *testing.T) {
 		t.Parallel()
 		r, helmOp := signed(t, "sha256:source", "sha256:next")
-		expectEqual(t, "known", r.pass(t, helmOp).known(), map[string]string{"source": "sha256:source", "next": "sha256:next"})
+		expectEqual(t, "known", r.pass(t, helmOp).known(),
+			map[string]string{"source": "sha256:source", "next": "sha256:next"})
 		for _, name := range []string{addonsv1.VerifiedCondition, addonsv1.ResolvedCondition} {
 			expectCondition(t, helmOp, name, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 			expectMessage(t, helmOp, name, "spec.overrides[0] (edge).ref: ")

@@ -98,7 +98,9 @@ type verifierDouble struct {
 	asked int
 }
 
-func (v *verifierDouble) Verify(_ context.Context, _, digest string, _ oci.Access, _ verification.Policy) (verification.Result, error) {
+func (v *verifierDouble) Verify(_ context.Context, _, digest string, _ oci.Access,
+	_ verification.Policy,
+) (verification.Result, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.asked++
@@ -160,7 +162,9 @@ func (r *resolver) pass(t *testing.T, helmOp *addonsv1.HelmOp) *helmOpScope {
 	return scope
 }
 
-func expectCondition(t *testing.T, helmOp *addonsv1.HelmOp, conditionType string, status metav1.ConditionStatus, reason string) {
+func expectCondition(t *testing.T, helmOp *addonsv1.HelmOp, conditionType string, status metav1.ConditionStatus,
+	reason string,
+) {
 	t.Helper()
 	got := conditions.Get(helmOp, conditionType)
 	if got == nil || got.Status != status || got.Reason != reason {
@@ -181,7 +185,8 @@ func TestResolveTellsProvenance(t *testing.T) {
 	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Hour}})
 	r.pass(t, helmOp)
 	artifact := helmOp.Status.Artifact
-	if artifact.MediaType != bundle.ChartConfigMediaType || *artifact.Provenance != (addonsv1.Provenance{Source: "https://git.example"}) {
+	if artifact.MediaType != bundle.ChartConfigMediaType ||
+		*artifact.Provenance != (addonsv1.Provenance{Source: "https://git.example"}) {
 		t.Errorf("got %+v", artifact)
 	}
 	if conditions.Has(helmOp, addonsv1.VerifiedCondition) {
@@ -190,7 +195,8 @@ func TestResolveTellsProvenance(t *testing.T) {
 	r.clock = controllertest.Noon.Add(2 * time.Hour)
 	r.pass(t, helmOp)
 	if !helmOp.Status.Artifact.ResolvedAt.Time.Equal(controllertest.Noon) || r.registry.asked.Load() != 2 {
-		t.Errorf("the same answer, of %d, was written down with another time: %v", r.registry.asked.Load(), helmOp.Status.Artifact.ResolvedAt)
+		t.Errorf("the same answer, of %d, was written down with another time: %v", r.registry.asked.Load(),
+			helmOp.Status.Artifact.ResolvedAt)
 	}
 }
 
@@ -217,7 +223,8 @@ func TestResolveNow(t *testing.T) {
 	}
 }
 
-// TestResolveNoMoreOftenThanTheMinimum holds that a short interval is raised to the manager's minimum, and that the condition says so.
+// TestResolveNoMoreOftenThanTheMinimum holds that a short interval is raised to the manager's minimum, and that the
+// condition says so.
 func TestResolveNoMoreOftenThanTheMinimum(t *testing.T) {
 	t.Parallel()
 	r := newResolver(t)
@@ -286,7 +293,8 @@ func TestResolveSharesAnswers(t *testing.T) {
 	fresh.Name = "fresh"
 	r.pass(t, fresh)
 	if r.registry.asked.Load() != 2 {
-		t.Errorf("asked %d times, want one that was told to and one that is new to ask for themselves", r.registry.asked.Load())
+		t.Errorf("asked %d times, want one that was told to and one that is new to ask for themselves",
+			r.registry.asked.Load())
 	}
 }
 
@@ -357,7 +365,8 @@ func TestResolveVerifies(t *testing.T) {
 	t.Parallel()
 	keys := controllertest.Opaque("keys", map[string]string{"cosign.pub": publicKey})
 	source := addonsv1.ArtifactSource{
-		Interval: metav1.Duration{Duration: time.Minute}, Verify: &addonsv1.Verification{SecretRef: controllertest.SecretRef("keys")},
+		Interval: metav1.Duration{Duration: time.Minute},
+		Verify:   &addonsv1.Verification{SecretRef: controllertest.SecretRef("keys")},
 	}
 	t.Run("signed, then moved to something that is not", func(t *testing.T) {
 		t.Parallel()
@@ -398,7 +407,8 @@ func TestResolveVerifies(t *testing.T) {
 		r := newResolver(t, controllertest.Opaque("keys", map[string]string{"cosign.pub": "none"}))
 		helmOp := controllertest.HelmOpWith(source)
 		r.pass(t, helmOp)
-		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.InvalidVerificationPolicyReason)
+		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse,
+			addonsv1.InvalidVerificationPolicyReason)
 		if r.registry.asked.Load() != 0 {
 			t.Error("the registry was asked though nothing can come of it")
 		}
@@ -471,7 +481,8 @@ func TestResolveVerifies(t *testing.T) {
 		r := newResolver(t, keys)
 		r.verifier.trusted["sha256:1"] = true
 		helmOp := controllertest.HelmOpWith(source)
-		conditions.Set(helmOp, metav1.Condition{Type: addonsv1.VerifiedCondition, Status: metav1.ConditionUnknown, Reason: addonsv1.ResolvingReason})
+		conditions.Set(helmOp, metav1.Condition{Type: addonsv1.VerifiedCondition, Status: metav1.ConditionUnknown,
+			Reason: addonsv1.ResolvingReason})
 		stale := helmOp.DeepCopy()
 		r.pass(t, helmOp)
 		r.pass(t, stale)
@@ -496,7 +507,8 @@ func TestResolveVerifies(t *testing.T) {
 		helmOp := controllertest.HelmOpWith(source)
 		r.pass(t, helmOp)
 		helmOp.Spec.Source.Verify = nil
-		if scope := r.pass(t, helmOp); digestKnown(scope) != "sha256:1" || conditions.Has(helmOp, addonsv1.VerifiedCondition) {
+		if scope := r.pass(t, helmOp); digestKnown(scope) != "sha256:1" ||
+			conditions.Has(helmOp, addonsv1.VerifiedCondition) {
 			t.Errorf("got %q, conditions %v", digestKnown(scope), helmOp.Status.Conditions)
 		}
 	})

@@ -27,16 +27,19 @@ const defaultRevisionHistoryLimit = 10
 // revisions returns the HelmOpRevisions of a HelmOp by number, the newest last.
 func (r *Reconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error) {
 	list := &addonsv1.HelmOpRevisionList{}
-	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
+	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace),
+		client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the revisions of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
 	}
 	found := make([]*addonsv1.HelmOpRevision, 0, len(list.Items))
 	for i := range list.Items {
 		// Two long names may share a label value; the computed name tells them apart.
-		if item := &list.Items[i]; item.Name == apiutil.RevisionName(helmOp.Name, item.Spec.Number) && item.DeletionTimestamp.IsZero() {
+		if item := &list.Items[i]; item.Name == apiutil.RevisionName(helmOp.Name, item.Spec.Number) &&
+			item.DeletionTimestamp.IsZero() {
 			// The spec is shared with the cache: read only. The status is written in this pass.
-			revision := &addonsv1.HelmOpRevision{TypeMeta: item.TypeMeta, ObjectMeta: *item.ObjectMeta.DeepCopy(), Spec: item.Spec, Status: *item.Status.DeepCopy()}
+			revision := &addonsv1.HelmOpRevision{TypeMeta: item.TypeMeta, ObjectMeta: *item.ObjectMeta.DeepCopy(),
+				Spec: item.Spec, Status: *item.Status.DeepCopy()}
 			found = append(found, revision)
 		}
 	}
@@ -86,7 +89,8 @@ func (r *Reconciler) readUncached(ctx context.Context, scope *helmOpScope) error
 		return nil
 	}
 	revision := &addonsv1.HelmOpRevision{}
-	err := r.live.Get(ctx, client.ObjectKey{Namespace: scope.helmOp.Namespace, Name: apiutil.RevisionName(scope.helmOp.Name, number)}, revision)
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: scope.helmOp.Namespace,
+		Name: apiutil.RevisionName(scope.helmOp.Name, number)}, revision)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && !revision.DeletionTimestamp.IsZero():
 		// It was deleted, or a move of the management cluster has not created it yet.
@@ -110,13 +114,16 @@ func (s *helmOpScope) releasedRevision() int64 {
 // hasServable reports whether there is a Cluster that could get a release now.
 func (s *helmOpScope) hasServable() bool {
 	return slices.ContainsFunc(s.clusters, func(c *clusterScope) bool {
-		return c.selected && c.cluster != nil && c.cluster.DeletionTimestamp.IsZero() && !apiutil.IsClusterPaused(c.cluster) && apiutil.IsInitialized(c.cluster)
+		return c.selected && c.cluster != nil && c.cluster.DeletionTimestamp.IsZero() &&
+			!apiutil.IsClusterPaused(c.cluster) && apiutil.IsInitialized(c.cluster)
 	})
 }
 
 // createRevision creates a revision of the desired state. If its number exists and the cache does not show it yet, it
 // is the same revision, or the pass is repeated.
-func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope, newest *addonsv1.HelmOpRevision) (*addonsv1.HelmOpRevision, error) {
+func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
+	newest *addonsv1.HelmOpRevision,
+) (*addonsv1.HelmOpRevision, error) {
 	helmOp, number := scope.helmOp, int64(1)
 	if newest != nil {
 		number = newest.Spec.Number + 1
@@ -128,7 +135,8 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope, new
 			Name: apiutil.RevisionName(helmOp.Name, number), Namespace: helmOp.Namespace, Labels: apiutil.ChildSelector(helmOp),
 		},
 		Spec: addonsv1.HelmOpRevisionSpec{
-			Number: number, Digest: scope.wanted.digest, Artifact: scope.wanted.mainArtifact(), Artifacts: scope.referencedArtifacts(), HelmOp: helmOp.Spec,
+			Number: number, Digest: scope.wanted.digest, Artifact: scope.wanted.mainArtifact(),
+			Artifacts: scope.referencedArtifacts(), HelmOp: helmOp.Spec,
 		},
 		Status: addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhaseProgressing, StartedAt: metav1.NewTime(r.now())},
 	}
@@ -181,7 +189,8 @@ func (r *Reconciler) supersede(ctx context.Context, scope *helmOpScope) error {
 	var errs []error
 	for _, revision := range scope.revisions {
 		status := revision.Status
-		if revision == newest || status.Phase != addonsv1.RolloutPhaseProgressing && status.Phase != addonsv1.RolloutPhasePaused {
+		if revision == newest || status.Phase != addonsv1.RolloutPhaseProgressing &&
+			status.Phase != addonsv1.RolloutPhasePaused {
 			continue
 		}
 		status.Phase, status.EndedAt = addonsv1.RolloutPhaseSuperseded, metav1.NewTime(r.now())
@@ -192,7 +201,9 @@ func (r *Reconciler) supersede(ctx context.Context, scope *helmOpScope) error {
 }
 
 // writeRevision writes the status of a revision if it changed.
-func (r *Reconciler) writeRevision(ctx context.Context, revision *addonsv1.HelmOpRevision, status addonsv1.HelmOpRevisionStatus) error {
+func (r *Reconciler) writeRevision(ctx context.Context, revision *addonsv1.HelmOpRevision,
+	status addonsv1.HelmOpRevisionStatus,
+) error {
 	if equality.Semantic.DeepEqual(revision.Status, status) {
 		return nil
 	}
@@ -237,7 +248,9 @@ func (r *Reconciler) repairRevisions(ctx context.Context, scope *helmOpScope) er
 	return kerrors.NewAggregate(errs)
 }
 
-func (r *Reconciler) repairRevision(ctx context.Context, helmOp *addonsv1.HelmOp, revision *addonsv1.HelmOpRevision) error {
+func (r *Reconciler) repairRevision(ctx context.Context, helmOp *addonsv1.HelmOp,
+	revision *addonsv1.HelmOpRevision,
+) error {
 	before := revision.DeepCopy()
 	if err := r.own(helmOp, revision); err != nil {
 		return err

@@ -53,7 +53,8 @@ func (r *reviser) revise() *addonsv1.HelmOpRevision {
 	}
 	unknown := func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) { return nil, errResolving }
 	scope.wanted = &wantedRevision{
-		digest: fmt.Sprint(len(scope.revisions)), helmOp: r.helmOp, Program: &render.Program{Variants: variants}, artifactOf: unknown,
+		digest: fmt.Sprint(len(scope.revisions)), helmOp: r.helmOp, Program: &render.Program{Variants: variants},
+		artifactOf: unknown,
 	}
 	revision, err := r.createRevision(r.Context(), scope, scope.newestRevision())
 	if err != nil {
@@ -62,7 +63,8 @@ func (r *reviser) revise() *addonsv1.HelmOpRevision {
 	return revision
 }
 
-// TestRevisionsStoreLargeFieldsOnce holds that what the API server has is small, and that each revision is read as it was made.
+// TestRevisionsStoreLargeFieldsOnce holds that what the API server has is small, and that each revision is read as it
+// was made.
 func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 	t.Parallel()
 	r := newReviser(t)
@@ -96,7 +98,8 @@ func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 		}
 	}
 	last := r.scope().revisions[4]
-	if err := r.writeRevision(t.Context(), last, addonsv1.HelmOpRevisionStatus{Good: true}); err != nil || last.Spec.HelmOp.ValuesTemplate == "" {
+	if err := r.writeRevision(t.Context(), last, addonsv1.HelmOpRevisionStatus{Good: true}); err != nil ||
+		last.Spec.HelmOp.ValuesTemplate == "" {
 		t.Errorf("a revision has no values after its status was written: %v", err)
 	}
 	if err := r.client.Delete(t.Context(), r.scope().revisions[0]); err != nil {
@@ -145,7 +148,8 @@ func TestReviseReadsWhatTheCacheHasNotSeen(t *testing.T) {
 	child := &addonsv1.HelmOpRelease{}
 	child.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: made.Spec.Number}
 	scope.clusters = []*clusterScope{{child: child}}
-	if err := r.readUncached(t.Context(), scope); err != nil || len(scope.revisions) != 1 || scope.newestRevision().Spec.Digest != made.Spec.Digest {
+	if err := r.readUncached(t.Context(), scope); err != nil || len(scope.revisions) != 1 ||
+		scope.newestRevision().Spec.Digest != made.Spec.Digest {
 		t.Fatalf("revisions = %v, err = %v, want the one that the release has", scope.revisions, err)
 	}
 	child.Spec.Rollout.Revision++

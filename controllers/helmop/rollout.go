@@ -60,8 +60,9 @@ func strategy(spec *addonsv1.Rollout) (rollout.Strategy, []labels.Selector, erro
 		}
 		selectors = append(selectors, selector)
 		s.Waves = append(s.Waves, rollout.Wave{
-			Name: wave.Name, MaxUnavailable: limitOf(wave.MaxUnavailable), Manual: wave.Promotion == addonsv1.WavePromotionManual,
-			Soak: time.Duration(ptr.Deref(wave.MinReadySeconds, spec.MinReadySeconds)) * time.Second,
+			Name: wave.Name, MaxUnavailable: limitOf(wave.MaxUnavailable),
+			Manual: wave.Promotion == addonsv1.WavePromotionManual,
+			Soak:   time.Duration(ptr.Deref(wave.MinReadySeconds, spec.MinReadySeconds)) * time.Second,
 		})
 	}
 	return s, selectors, nil
@@ -151,7 +152,8 @@ func (r *Reconciler) record(ctx context.Context, scope *helmOpScope) error {
 		return err
 	}
 	r.reportDeletions(scope)
-	return kerrors.NewAggregate(append(r.carryOutAll(ctx, scope), r.repairRevisions(ctx, scope), r.pruneRevisions(ctx, scope)))
+	return kerrors.NewAggregate(append(r.carryOutAll(ctx, scope), r.repairRevisions(ctx, scope),
+		r.pruneRevisions(ctx, scope)))
 }
 
 // returns reports whether Clusters return to the last known good revision.
@@ -192,7 +194,8 @@ func (r *Reconciler) recordRollout(ctx context.Context, scope *helmOpScope, requ
 // planInput is what the plan needs of the Clusters.
 func (r *Reconciler) planInput(scope *helmOpScope) (rollout.Input, error) {
 	input := rollout.Input{
-		Strategy: scope.strategy, State: scope.rolloutState(), Requests: rolloutRequests(scope.helmOp, scope.newestRevision()),
+		Strategy: scope.strategy, State: scope.rolloutState(),
+		Requests: rolloutRequests(scope.helmOp, scope.newestRevision()),
 		Clusters: make([]rollout.Cluster, 0, len(scope.clusters)), Now: r.now(),
 	}
 	newest := scope.newestRevision()
@@ -230,8 +233,11 @@ func waveOf(c *clusterScope, waves []labels.Selector) int {
 	return firstWave(c.object, waves)
 }
 
-func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy, memory *plannedReleases) (rollout.Cluster, error) {
-	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil, Blocked: c.blocked != "", TargetInvalid: isInvalid(c.err)}
+func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
+	memory *plannedReleases,
+) (rollout.Cluster, error) {
+	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil, Blocked: c.blocked != "",
+		TargetInvalid: isInvalid(c.err)}
 	planned.Paused = isAccessDenied(c) || isHeldByOtherShard(c, policy)
 	if c.cluster != nil {
 		planned.Deleting = !c.cluster.DeletionTimestamp.IsZero()
@@ -261,7 +267,8 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		return planned, nil
 	}
 	planned.Child = &rollout.Child{
-		Release: *told, Revision: apiutil.RevisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero(), Away: wasAwayAtDeletion(c.child),
+		Release: *told, Revision: apiutil.RevisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero(),
+		Away:    wasAwayAtDeletion(c.child),
 		Foreign: c.child.Status.State == string(model.StateForeign),
 	}
 	if told := c.child.Spec.Rollout; told != nil {
@@ -291,7 +298,8 @@ func hasRevision(spec *addonsv1.HelmOpReleaseSpec, child *addonsv1.HelmOpRelease
 // alone, and counts neither as a success nor as a failure.
 func isAccessDenied(c *clusterScope) bool {
 	var denied *selection.AccessDeniedError
-	return errors.As(c.err, &denied) || c.child != nil && conditions.GetReason(c.child, addonsv1.ReadyCondition) == addonsv1.ClusterAccessDeniedReason
+	return errors.As(c.err, &denied) ||
+		c.child != nil && conditions.GetReason(c.child, addonsv1.ReadyCondition) == addonsv1.ClusterAccessDeniedReason
 }
 
 // isInvalid reports whether an error means that the revision cannot be rendered for a Cluster, as opposed to an error
@@ -299,7 +307,8 @@ func isAccessDenied(c *clusterScope) bool {
 func isInvalid(err error) bool {
 	var denied *selection.AccessDeniedError
 	var unresolved *reasons.UnresolvedError
-	return err != nil && !errors.Is(err, render.ErrObjectRead) && !errors.Is(err, selection.ErrAccessUnknown) && !errors.As(err, &unresolved) && !errors.As(err, &denied)
+	return err != nil && !errors.Is(err, render.ErrObjectRead) && !errors.Is(err, selection.ErrAccessUnknown) &&
+		!errors.As(err, &unresolved) && !errors.As(err, &denied)
 }
 
 // plannedRelease is the spec of a child in the terms of the plan.
@@ -311,7 +320,8 @@ func plannedRelease(spec *addonsv1.HelmOpReleaseSpec) (*rollout.Release, error) 
 	if err != nil {
 		return nil, err
 	}
-	rest, err := apiutil.DigestOf(spec.Artifact, spec.ClusterOptions, spec.KubernetesVersion, spec.Storage, spec.DeletionPolicy)
+	rest, err := apiutil.DigestOf(spec.Artifact, spec.ClusterOptions, spec.KubernetesVersion, spec.Storage,
+		spec.DeletionPolicy)
 	return &rollout.Release{Identity: spec.Release.Namespace + "/" + spec.Release.Name, Content: content, Rest: rest}, err
 }
 
@@ -360,5 +370,6 @@ func wasAwayAtDeletion(child *addonsv1.HelmOpRelease) bool {
 // isUnreachable reports whether the API server of the Cluster of a release does not answer.
 func isUnreachable(child *addonsv1.HelmOpRelease) bool {
 	reachable := conditions.Get(child, addonsv1.ClusterReachableCondition)
-	return reachable != nil && reachable.Status == metav1.ConditionFalse && reachable.Reason == addonsv1.ClusterUnreachableReason
+	return reachable != nil && reachable.Status == metav1.ConditionFalse &&
+		reachable.Reason == addonsv1.ClusterUnreachableReason
 }

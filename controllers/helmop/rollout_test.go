@@ -37,9 +37,11 @@ func TestStrategy(t *testing.T) {
 		t.Errorf("without spec.rollout: %+v, %v", none, err)
 	}
 	s, waves, err := strategy(&addonsv1.Rollout{
-		MaxUnavailable: ptr.To(intstr.FromString("25%")), MinReadySeconds: 60, OnFailure: addonsv1.RolloutFailureActionRollback,
+		MaxUnavailable: ptr.To(intstr.FromString("25%")), MinReadySeconds: 60,
+		OnFailure: addonsv1.RolloutFailureActionRollback,
 		Waves: []addonsv1.Wave{
-			{Name: "canary", ClusterSelector: stage("canary"), Promotion: addonsv1.WavePromotionManual, MinReadySeconds: ptr.To[int32](0)},
+			{Name: "canary", ClusterSelector: stage("canary"), Promotion: addonsv1.WavePromotionManual,
+				MinReadySeconds: ptr.To[int32](0)},
 			{Name: "rest", ClusterSelector: stage("rest"), MaxUnavailable: ptr.To(intstr.FromInt32(3))},
 		},
 	})
@@ -66,26 +68,32 @@ func TestStrategy(t *testing.T) {
 		t.Errorf("wave of a Cluster that is gone = %d", got)
 	}
 	bad := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
-	if _, _, err := strategy(&addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: "bad", ClusterSelector: bad}}}); err == nil || !strings.Contains(err.Error(), "bad") {
+	if _, _, err := strategy(&addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: "bad", ClusterSelector: bad}}}); err == nil ||
+		!strings.Contains(err.Error(), "bad") {
 		t.Errorf("a malformed selector: %v", err)
 	}
 }
 
 func TestRolloutRequests(t *testing.T) {
-	revision := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 7}, Status: addonsv1.HelmOpRevisionStatus{LastContinueRequest: "7/1"}}
+	revision := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 7},
+		Status: addonsv1.HelmOpRevisionStatus{LastContinueRequest: "7/1"}}
 	for name, tc := range map[string]struct {
 		annotations map[string]string
 		want        rollout.Requests
 	}{
-		"nothing":                    {},
-		"continue":                   {map[string]string{addonsv1.RolloutContinueAnnotation: "7"}, rollout.Requests{Continue: true}},
-		"continue once more":         {map[string]string{addonsv1.RolloutContinueAnnotation: "7/2"}, rollout.Requests{Continue: true}},
+		"nothing": {},
+		"continue": {map[string]string{addonsv1.RolloutContinueAnnotation: "7"},
+			rollout.Requests{Continue: true}},
+		"continue once more": {map[string]string{addonsv1.RolloutContinueAnnotation: "7/2"},
+			rollout.Requests{Continue: true}},
 		"continued already":          {map[string]string{addonsv1.RolloutContinueAnnotation: "7/1"}, rollout.Requests{}},
 		"continue another":           {map[string]string{addonsv1.RolloutContinueAnnotation: "6/9"}, rollout.Requests{}},
 		"a number that begins alike": {map[string]string{addonsv1.RolloutAbortAnnotation: "70"}, rollout.Requests{}},
-		"abort":                      {map[string]string{addonsv1.RolloutAbortAnnotation: "7"}, rollout.Requests{Abort: true}},
-		"promote":                    {map[string]string{addonsv1.RolloutPromoteAnnotation: "7/canary"}, rollout.Requests{Promoted: "canary"}},
-		"promote another":            {map[string]string{addonsv1.RolloutPromoteAnnotation: "6/canary"}, rollout.Requests{}},
+		"abort": {map[string]string{addonsv1.RolloutAbortAnnotation: "7"},
+			rollout.Requests{Abort: true}},
+		"promote": {map[string]string{addonsv1.RolloutPromoteAnnotation: "7/canary"},
+			rollout.Requests{Promoted: "canary"}},
+		"promote another": {map[string]string{addonsv1.RolloutPromoteAnnotation: "6/canary"}, rollout.Requests{}},
 		"no sense": {map[string]string{addonsv1.RolloutPromoteAnnotation: "canary", addonsv1.RolloutAbortAnnotation: "true",
 			addonsv1.RolloutContinueAnnotation: strings.Repeat("x", 1<<16)}, rollout.Requests{}},
 	} {
@@ -106,7 +114,8 @@ func TestToldSpec(t *testing.T) {
 	spec := func(values string, told *addonsv1.ReleaseRollout) *addonsv1.HelmOpReleaseSpec {
 		return &addonsv1.HelmOpReleaseSpec{ValuesDigest: values, Rollout: told}
 	}
-	good := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 3}, Status: addonsv1.HelmOpRevisionStatus{Good: true}}
+	good := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 3},
+		Status: addonsv1.HelmOpRevisionStatus{Good: true}}
 	newest := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 4}}
 	earlier := metav1.NewTime(controllertest.Noon.Add(-time.Hour))
 	old := &addonsv1.PreviousRevision{Revision: 3, ValuesDigest: "of 3"}
@@ -117,18 +126,28 @@ func TestToldSpec(t *testing.T) {
 		want   addonsv1.ReleaseRollout
 	}{
 		"a new Cluster": {values: "", step: rollout.Step{Revision: 4, Joined: true},
-			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined, At: metav1.NewTime(controllertest.Noon)}},
-		"an update remembers what was good": {child: &addonsv1.ReleaseRollout{Revision: 3, At: earlier}, values: "of 3", step: rollout.Step{Revision: 4, FailedBefore: true},
-			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated, At: metav1.NewTime(controllertest.Noon), FailedBefore: true, Previous: old}},
-		"an update from what was never good keeps it": {child: &addonsv1.ReleaseRollout{Revision: 2, Previous: old}, values: "bad", step: rollout.Step{Revision: 4},
-			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated, At: metav1.NewTime(controllertest.Noon), Previous: old}},
-		"the same is not new": {child: &addonsv1.ReleaseRollout{Revision: 2, At: earlier}, values: "new", step: rollout.Step{Revision: 4},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined,
+				At: metav1.NewTime(controllertest.Noon)}},
+		"an update remembers what was good": {child: &addonsv1.ReleaseRollout{Revision: 3, At: earlier}, values: "of 3",
+			step: rollout.Step{Revision: 4, FailedBefore: true},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated,
+				At: metav1.NewTime(controllertest.Noon), FailedBefore: true, Previous: old}},
+		"an update from what was never good keeps it": {child: &addonsv1.ReleaseRollout{Revision: 2, Previous: old},
+			values: "bad", step: rollout.Step{Revision: 4},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated,
+				At: metav1.NewTime(controllertest.Noon), Previous: old}},
+		"the same is not new": {child: &addonsv1.ReleaseRollout{Revision: 2, At: earlier}, values: "new",
+			step: rollout.Step{Revision: 4},
 			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated, At: earlier}},
-		"a change of the Cluster leaves how it came there": {child: &addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined, FailedBefore: true, At: earlier},
+		"a change of the Cluster leaves how it came there": {child: &addonsv1.ReleaseRollout{Revision: 4,
+			Reason: addonsv1.ReleaseRolloutJoined, FailedBefore: true, At: earlier},
 			values: "else", step: rollout.Step{Revision: 4},
-			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined, FailedBefore: true, At: metav1.NewTime(controllertest.Noon)}},
-		"a return": {child: &addonsv1.ReleaseRollout{Revision: 4, At: earlier, Previous: old}, values: "bad", step: rollout.Step{Revision: 3, Returned: true},
-			want: addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutReturned, At: metav1.NewTime(controllertest.Noon), Previous: old}},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined, FailedBefore: true,
+				At: metav1.NewTime(controllertest.Noon)}},
+		"a return": {child: &addonsv1.ReleaseRollout{Revision: 4, At: earlier, Previous: old}, values: "bad",
+			step: rollout.Step{Revision: 3, Returned: true},
+			want: addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutReturned,
+				At: metav1.NewTime(controllertest.Noon), Previous: old}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &clusterScope{name: "a", step: tc.step, target: spec("new", nil)}
@@ -146,7 +165,8 @@ func TestToldSpec(t *testing.T) {
 			}
 		})
 	}
-	if _, err := r.releaseSpecFor(&helmOpScope{}, &clusterScope{step: rollout.Step{Source: rollout.SourceOwn}}); err == nil {
+	if _, err := r.releaseSpecFor(&helmOpScope{},
+		&clusterScope{step: rollout.Step{Source: rollout.SourceOwn}}); err == nil {
 		t.Error("what is not known is told")
 	}
 }
@@ -183,13 +203,15 @@ func TestWaitingForPromotion(t *testing.T) {
 		t.Errorf("without a revision it waits for %q", got)
 	}
 	scope.revisions = []*addonsv1.HelmOpRevision{{Spec: addonsv1.HelmOpRevisionSpec{Number: 7}}}
-	if got := waitingFor(scope); !strings.HasSuffix(got, "kubectl -n ns annotate helmop a --overwrite addons.cluster.x-k8s.io/rollout-promote=7/canary") {
+	if got := waitingFor(scope); !strings.HasSuffix(got,
+		"kubectl -n ns annotate helmop a --overwrite addons.cluster.x-k8s.io/rollout-promote=7/canary") {
 		t.Errorf("it waits for %q", got)
 	}
 }
 
 func TestIsKnown(t *testing.T) {
-	began, before, after := metav1.NewTime(controllertest.Noon), metav1.NewTime(controllertest.Noon.Add(-time.Hour)), metav1.NewTime(controllertest.Noon.Add(time.Hour))
+	began, before, after := metav1.NewTime(controllertest.Noon), metav1.NewTime(controllertest.Noon.Add(-time.Hour)),
+		metav1.NewTime(controllertest.Noon.Add(time.Hour))
 	cluster := func(created metav1.Time) *clusterScope {
 		return &clusterScope{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created}}}
 	}
@@ -198,19 +220,23 @@ func TestIsKnown(t *testing.T) {
 		return c
 	}
 	served := cluster(before)
-	served.cluster.Status.Conditions = []metav1.Condition{{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, LastTransitionTime: after}}
+	served.cluster.Status.Conditions = []metav1.Condition{{Type: clusterv1.ClusterControlPlaneInitializedCondition,
+		Status: metav1.ConditionTrue, LastTransitionTime: after}}
 	for name, tc := range map[string]struct {
 		cluster *clusterScope
 		want    bool
 	}{
-		"it was there":                       {cluster(before), true},
-		"it came later":                      {cluster(after), false},
-		"it was served later":                {served, false},
-		"it is gone":                         {&clusterScope{}, false},
-		"it was moved, with its release":     {with(cluster(after), &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutUpdated, At: before}), true},
-		"it joined with an earlier revision": {with(cluster(after), &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutJoined, At: before}), true},
-		"it joined since":                    {with(cluster(after), &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutJoined, At: after}), false},
-		"its release knows of no revision":   {with(cluster(after), nil), true},
+		"it was there":        {cluster(before), true},
+		"it came later":       {cluster(after), false},
+		"it was served later": {served, false},
+		"it is gone":          {&clusterScope{}, false},
+		"it was moved, with its release": {with(cluster(after),
+			&addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutUpdated, At: before}), true},
+		"it joined with an earlier revision": {with(cluster(after),
+			&addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutJoined, At: before}), true},
+		"it joined since": {with(cluster(after),
+			&addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutJoined, At: after}), false},
+		"its release knows of no revision": {with(cluster(after), nil), true},
 	} {
 		if got := isKnown(tc.cluster, began); got != tc.want {
 			t.Errorf("%s: known %t", name, got)
@@ -218,7 +244,8 @@ func TestIsKnown(t *testing.T) {
 	}
 }
 
-// That a release was ready counts for the rollout of what it was ready with, also when its Cluster is seen for a moment and goes again.
+// That a release was ready counts for the rollout of what it was ready with, also when its Cluster is seen for a moment
+// and goes again.
 func TestWhatWasReadyBeforeItsClusterWentDark(t *testing.T) {
 	t.Parallel()
 	ready := func(r *addonsv1.HelmOpRelease) {
@@ -240,15 +267,23 @@ func TestWhatWasReadyBeforeItsClusterWentDark(t *testing.T) {
 		was   bool
 		want  time.Duration
 	}{
-		"never ready":                         {steps: []func(*addonsv1.HelmOpRelease){told(7, time.Hour), notReady(addonsv1.ProgressingReason), dark}},
-		"ready":                               {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark, dark}, was: true, want: time.Hour},
-		"ready already when it was told":      {steps: []func(*addonsv1.HelmOpRelease){told(7, time.Minute), ready, dark}, was: true, want: time.Minute},
-		"ready with what was before":          {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready, told(7, time.Minute), dark}},
-		"told of another one since":           {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready, dark, told(7, 0)}},
-		"told once more since":                {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark, told(7, -time.Minute)}},
-		"gone again before anything was seen": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark, notReady(addonsv1.ProgressingReason), dark}, was: true, want: time.Hour},
-		"seen to fail, and gone again":        {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark, notReady(addonsv1.UpgradeFailedReason), dark}},
-		"of no rollout":                       {steps: []func(*addonsv1.HelmOpRelease){ready, dark}},
+		"never ready": {steps: []func(*addonsv1.HelmOpRelease){told(7, time.Hour),
+			notReady(addonsv1.ProgressingReason), dark}},
+		"ready": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
+			dark}, was: true, want: time.Hour},
+		"ready already when it was told": {steps: []func(*addonsv1.HelmOpRelease){told(7, time.Minute), ready, dark},
+			was: true, want: time.Minute},
+		"ready with what was before": {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready,
+			told(7, time.Minute), dark}},
+		"told of another one since": {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready, dark,
+			told(7, 0)}},
+		"told once more since": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
+			told(7, -time.Minute)}},
+		"gone again before anything was seen": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
+			notReady(addonsv1.ProgressingReason), dark}, was: true, want: time.Hour},
+		"seen to fail, and gone again": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
+			notReady(addonsv1.UpgradeFailedReason), dark}},
+		"of no rollout": {steps: []func(*addonsv1.HelmOpRelease){ready, dark}},
 	} {
 		release := &addonsv1.HelmOpRelease{}
 		for _, step := range tc.steps {

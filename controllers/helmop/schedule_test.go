@@ -101,8 +101,8 @@ func TestResolutionSchedule(t *testing.T) {
 	}
 }
 
-// What was answered stands until something else is asked; a cache that lags behind the status must lead neither to another
-// request nor back to an older answer.
+// What was answered stands until something else is asked; a cache that lags behind the status must lead neither to
+// another request nor back to an older answer.
 func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
 	s := newResolutionSchedule()
 	key := resolutionKey{helmOp: types.NamespacedName{Name: "calico"}}
@@ -148,10 +148,13 @@ func TestResolutionScheduleBacksOff(t *testing.T) {
 		got := s.record(key, entry, time.Hour, controllertest.Noon, true, 0)
 		expect(fmt.Sprintf("failure %d", i+1), got, seconds*time.Second)
 	}
-	expect("a short interval bounds the wait", s.record(key, entry, 30*time.Second, controllertest.Noon, true, 0), 30*time.Second)
-	expect("a very short interval", s.record(key, entry, time.Second, controllertest.Noon, true, 0), requeue.MinResolveRetry)
+	expect("a short interval bounds the wait", s.record(key, entry, 30*time.Second, controllertest.Noon, true, 0),
+		30*time.Second)
+	expect("a very short interval", s.record(key, entry, time.Second, controllertest.Noon, true, 0),
+		requeue.MinResolveRetry)
 	s.record(key, entry, time.Hour, controllertest.Noon, false, 0)
-	expect("the first failure after a success", s.record(key, entry, time.Hour, controllertest.Noon, true, 0), requeue.MinResolveRetry)
+	expect("the first failure after a success", s.record(key, entry, time.Hour, controllertest.Noon, true, 0),
+		requeue.MinResolveRetry)
 	if got := s.record(key, entry, time.Hour, controllertest.Noon, true, time.Minute); got != time.Minute {
 		t.Errorf("the registry asked for a minute, the wait is %s", got)
 	}

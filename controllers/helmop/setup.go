@@ -67,26 +67,32 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		answers:      queue.AnswersOf(options.Clusters),
 	}
 	r.client = r.writes.Client(mgr.GetClient())
-	if err := r.writes.Observe(ctx, mgr.GetCache(), &addonsv1.HelmOp{}, &addonsv1.HelmOpRelease{}, &addonsv1.HelmOpRevision{}); err != nil {
+	if err := r.writes.Observe(ctx, mgr.GetCache(), &addonsv1.HelmOp{}, &addonsv1.HelmOpRelease{},
+		&addonsv1.HelmOpRevision{}); err != nil {
 		return err
 	}
 	ofWatchFilter := builder.WithPredicates(watches.OfWatchFilter(options.WatchFilter))
 	toHelmOps := func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return watches.RequestsForCluster(ctx, r.client, obj)
 	}
-	ofSecret := watches.Both(watches.RequestsForReference(apiutil.KindSecret, r.client), watches.RequestsForPullSecret(r.client, options.References))
+	ofSecret := watches.Both(watches.RequestsForReference(apiutil.KindSecret, r.client),
+		watches.RequestsForPullSecret(r.client, options.References))
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop").
 		For(&addonsv1.HelmOp{}, builder.WithPredicates(watches.OfWatchFilter(options.WatchFilter), watches.SpecChanged())).
-		Watches(&addonsv1.HelmOpRelease{}, watches.DelayedBy(watches.RequestForOwner(r.client), watches.Settled(r.client)), ofWatchFilter).
+		Watches(&addonsv1.HelmOpRelease{}, watches.DelayedBy(watches.RequestForOwner(r.client), watches.Settled(r.client)),
+			ofWatchFilter).
 		Watches(&addonsv1.HelmOpRelease{}, dependencies.HelmOpsOnNews(r.client)).
 		Watches(&addonsv1.HelmOpRelease{}, r.moved.Noting(r.now)).
-		Watches(&addonsv1.HelmOp{}, watches.Delayed(dependencies.DependentHelmOps(r.client)), builder.WithPredicates(dependencies.DependencyChanged())).
+		Watches(&addonsv1.HelmOp{}, watches.Delayed(dependencies.DependentHelmOps(r.client)),
+			builder.WithPredicates(dependencies.DependencyChanged())).
 		Watches(&addonsv1.HelmOp{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watches.SaidNotServed())).
 		Watches(apiutil.NewCluster(), watches.Delayed(toHelmOps)).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(ofSecret)).
-		WatchesMetadata(apiutil.PartialOf(apiutil.KindConfigMap), watches.Delayed(watches.RequestsForReference(apiutil.KindConfigMap, r.client))).
-		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount), watches.Delayed(watches.RequestsForReference(apiutil.KindServiceAccount, r.client))).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindConfigMap),
+			watches.Delayed(watches.RequestsForReference(apiutil.KindConfigMap, r.client))).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount),
+			watches.Delayed(watches.RequestsForReference(apiutil.KindServiceAccount, r.client))).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindNamespace), watches.Delayed(watches.RequestsForNamespace(r.client))).
 		WatchesRawSource(r.tasks.Waker.Source()).
 		WithOptions(requeue.ControllerOptions(options.Concurrency)).

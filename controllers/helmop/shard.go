@@ -22,12 +22,14 @@ import (
 )
 
 // enterShard records which shard a HelmOp is of, and reports whether it may be reconciled in this one; if not, result
-// says when to try again. A HelmOp whose label was changed brings its releases and revisions along, but only while it is
-// paused, so that no manager acts on them, or under deletion.
+// says when to try again. A HelmOp whose label was changed brings its releases and revisions along, but only while it
+// is paused, so that no manager acts on them, or under deletion.
 //
-// A HelmOp without a recorded shard may have objects in any shard: it is new, was moved or restored without its status, or
-// is being brought along. So the record is removed before the first object is changed, and set when none is left.
-func (r *Reconciler) enterShard(ctx context.Context, helmOp *addonsv1.HelmOp) (result ctrl.Result, entered bool, err error) {
+// A HelmOp without a recorded shard may have objects in any shard: it is new, was moved or restored without its status,
+// or is being brought along. So the record is removed before the first object is changed, and set when none is left.
+func (r *Reconciler) enterShard(ctx context.Context,
+	helmOp *addonsv1.HelmOp,
+) (result ctrl.Result, entered bool, err error) {
 	former := helmOp.Status.Shard
 	switch {
 	case former != nil && *former == r.shard:
@@ -55,10 +57,12 @@ func (r *Reconciler) enterShard(ctx context.Context, helmOp *addonsv1.HelmOp) (r
 	return ctrl.Result{}, true, nil
 }
 
-// bringAlong gives the objects of one kind that a HelmOp has in other shards the label of its own shard, and returns how
-// many these were. An object that cannot be changed does not keep the others back. typed returns an object of the kind with
-// some metadata.
-func (r *Reconciler) bringAlong(ctx context.Context, helmOp *addonsv1.HelmOp, kind string, typed func(metav1.ObjectMeta) client.Object) (int, error) {
+// bringAlong gives the objects of one kind that a HelmOp has in other shards the label of its own shard, and returns
+// how many these were. An object that cannot be changed does not keep the others back. typed returns an object of the
+// kind with some metadata.
+func (r *Reconciler) bringAlong(ctx context.Context, helmOp *addonsv1.HelmOp, kind string,
+	typed func(metav1.ObjectMeta) client.Object,
+) (int, error) {
 	selector := apiutil.OtherShards(r.shard)
 	if requirements, selectable := labels.SelectorFromSet(apiutil.ChildSelector(helmOp)).Requirements(); selectable {
 		selector = selector.Add(requirements...)
@@ -66,7 +70,8 @@ func (r *Reconciler) bringAlong(ctx context.Context, helmOp *addonsv1.HelmOp, ki
 	var foreign []client.Object
 	err := listMetadata(ctx, r.live, addonsv1.GroupVersion.WithKind(kind), func(object *metav1.PartialObjectMetadata) {
 		// Two long names may share a label value.
-		if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == apiutil.HelmOpKind && owner.Name == helmOp.Name {
+		if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == apiutil.HelmOpKind &&
+			owner.Name == helmOp.Name {
 			foreign = append(foreign, typed(*object.ObjectMeta.DeepCopy()))
 		}
 	}, client.InNamespace(helmOp.Namespace), client.MatchingLabelsSelector{Selector: selector})
@@ -82,21 +87,25 @@ func (r *Reconciler) bringAlong(ctx context.Context, helmOp *addonsv1.HelmOp, ki
 		}
 	}
 	if len(foreign) > 0 {
-		ctrl.LoggerFrom(ctx).Info("Brought objects of the HelmOp into the shard", "kind", kind, "objects", len(foreign)-len(errs))
+		ctrl.LoggerFrom(ctx).Info("Brought objects of the HelmOp into the shard", "kind", kind, "objects",
+			len(foreign)-len(errs))
 	}
 	return len(foreign), kerrors.NewAggregate(errs)
 }
 
 func (r *Reconciler) bringReleases(ctx context.Context, helmOp *addonsv1.HelmOp) (int, error) {
-	return r.bringAlong(ctx, helmOp, "HelmOpRelease", func(m metav1.ObjectMeta) client.Object { return &addonsv1.HelmOpRelease{ObjectMeta: m} })
+	return r.bringAlong(ctx, helmOp, "HelmOpRelease",
+		func(m metav1.ObjectMeta) client.Object { return &addonsv1.HelmOpRelease{ObjectMeta: m} })
 }
 
 func (r *Reconciler) bringRevisions(ctx context.Context, helmOp *addonsv1.HelmOp) (int, error) {
-	return r.bringAlong(ctx, helmOp, "HelmOpRevision", func(m metav1.ObjectMeta) client.Object { return &addonsv1.HelmOpRevision{ObjectMeta: m} })
+	return r.bringAlong(ctx, helmOp, "HelmOpRevision",
+		func(m metav1.ObjectMeta) client.Object { return &addonsv1.HelmOpRevision{ObjectMeta: m} })
 }
 
 // listMetadata shows the metadata of all objects of a kind that the options choose, page by page.
-func listMetadata(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, show func(*metav1.PartialObjectMetadata),
+func listMetadata(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind,
+	show func(*metav1.PartialObjectMetadata),
 	options ...client.ListOption,
 ) error {
 	next := ""

@@ -58,7 +58,9 @@ func (r *Reconciler) addUnlisted(ctx context.Context, scope *helmOpScope, select
 }
 
 // absentClusters are the Clusters of children that the cache does not have.
-func (r *Reconciler) absentClusters(ctx context.Context, children map[client.ObjectKey]*addonsv1.HelmOpRelease) (sets.Set[client.ObjectKey], error) {
+func (r *Reconciler) absentClusters(ctx context.Context,
+	children map[client.ObjectKey]*addonsv1.HelmOpRelease,
+) (sets.Set[client.ObjectKey], error) {
 	absent := sets.Set[client.ObjectKey]{}
 	for key := range children {
 		there, err := dependencies.Exists(ctx, r.client, key, apiutil.NewCluster())
@@ -96,11 +98,12 @@ func (r *Reconciler) clustersOfOtherShards(ctx context.Context, keys sets.Set[cl
 		namespaces.Insert(key.Namespace)
 	}
 	for namespace := range namespaces {
-		err := listMetadata(ctx, r.live, clusterv1.GroupVersion.WithKind(apiutil.ClusterKind), func(object *metav1.PartialObjectMetadata) {
-			if key := client.ObjectKeyFromObject(object); keys.Has(key) {
-				elsewhere[key] = object.DeepCopy()
-			}
-		}, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: apiutil.OtherShards(r.shard)})
+		err := listMetadata(ctx, r.live, clusterv1.GroupVersion.WithKind(apiutil.ClusterKind),
+			func(object *metav1.PartialObjectMetadata) {
+				if key := client.ObjectKeyFromObject(object); keys.Has(key) {
+					elsewhere[key] = object.DeepCopy()
+				}
+			}, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: apiutil.OtherShards(r.shard)})
 		if err != nil {
 			return nil, fmt.Errorf("listing the Clusters of other shards: %w", err)
 		}
@@ -110,7 +113,8 @@ func (r *Reconciler) clustersOfOtherShards(ctx context.Context, keys sets.Set[cl
 
 // otherShardScope is the scope of a Cluster of another shard. It has the labels of the Cluster, so that the Cluster
 // stays in its wave.
-func otherShardScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *metav1.PartialObjectMetadata, selector *selection.Selector,
+func otherShardScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *metav1.PartialObjectMetadata,
+	selector *selection.Selector,
 	child *addonsv1.HelmOpRelease,
 ) *clusterScope {
 	cluster := &clusterv1.Cluster{ObjectMeta: object.ObjectMeta}

@@ -59,7 +59,8 @@ func TestEnterShard(t *testing.T) {
 	t.Parallel()
 	h, c, release := controllertest.ShardedObjects("b", "b", "a")
 	h.Status.Shard = ptr.To("a")
-	revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h-1", Labels: apiutil.ChildSelector(h), OwnerReferences: release.OwnerReferences}}
+	revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h-1",
+		Labels: apiutil.ChildSelector(h), OwnerReferences: release.OwnerReferences}}
 	foreign := controllertest.ReadyRelease("other", func(r *addonsv1.HelmOpRelease) {
 		r.ResourceVersion = ""
 		r.Labels[addonsv1.HelmOpNameLabel] = "h" // As two long names may share it.
@@ -74,7 +75,8 @@ func TestEnterShard(t *testing.T) {
 		return apiutil.IsOfShard(obj, "b")
 	}
 	result, entered, err := r.enterShard(t.Context(), h)
-	if err != nil || entered || !result.IsZero() || conditions.GetReason(h, addonsv1.ReadyCondition) != addonsv1.ShardChangedReason {
+	if err != nil || entered || !result.IsZero() ||
+		conditions.GetReason(h, addonsv1.ReadyCondition) != addonsv1.ShardChangedReason {
 		t.Errorf("not suspended: entered %t, result %v, err = %v, conditions %v", entered, result, err, h.Status.Conditions)
 	}
 	if isOfShard(release) || isOfShard(revision) {
@@ -83,7 +85,8 @@ func TestEnterShard(t *testing.T) {
 	h.Spec.Paused = true
 	result, entered, err = r.enterShard(t.Context(), h)
 	if err != nil || entered || result.RequeueAfter != requeue.StaleRetry || h.Status.Shard != nil || isOfShard(release) {
-		t.Errorf("suspended: entered %t, result %v, err = %v, shard %v, want none before anything is changed", entered, result, err, h.Status.Shard)
+		t.Errorf("suspended: entered %t, result %v, err = %v, shard %v, want none before anything is changed", entered,
+			result, err, h.Status.Shard)
 	}
 	// Also where the status was lost, and where the label was set back meanwhile, all objects are brought along.
 	result, entered, err = r.enterShard(t.Context(), h)
@@ -101,27 +104,32 @@ func TestEnterShard(t *testing.T) {
 	h.Status.Shard, h.Spec.Paused = ptr.To("a"), false
 	h.DeletionTimestamp = ptr.To(metav1.Now())
 	if _, entered, err = r.enterShard(t.Context(), h); err != nil || entered || h.Status.Shard != nil {
-		t.Errorf("under deletion: entered %t, err = %v, shard %v, want none: its objects are brought along", entered, err, h.Status.Shard)
+		t.Errorf("under deletion: entered %t, err = %v, shard %v, want none: its objects are brought along", entered, err,
+			h.Status.Shard)
 	}
 }
 
-// TestEnterShardBringsWhatItCan has one release that cannot be changed: the other objects are brought along, and the HelmOp waits.
+// TestEnterShardBringsWhatItCan has one release that cannot be changed: the other objects are brought along, and the
+// HelmOp waits.
 func TestEnterShardBringsWhatItCan(t *testing.T) {
 	t.Parallel()
 	h, _, bad := controllertest.ShardedObjects("b", "b", "a")
 	good, revision := bad.DeepCopy(), &addonsv1.HelmOpRevision{}
 	bad.Name, good.Name = "a-bad", "b-good"
-	revision.ObjectMeta = metav1.ObjectMeta{Namespace: "n", Name: "h-1", Labels: apiutil.ChildSelector(h), OwnerReferences: bad.OwnerReferences}
+	revision.ObjectMeta = metav1.ObjectMeta{Namespace: "n", Name: "h-1", Labels: apiutil.ChildSelector(h),
+		OwnerReferences: bad.OwnerReferences}
 	_, live := controllertest.ShardStores(t, "b", h, bad, good, revision)
 	refused := errors.New("refused")
-	r := &Reconciler{live: live, shard: "b", now: time.Now, client: interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
-			if obj.GetName() == bad.Name {
-				return refused
-			}
-			return c.Patch(ctx, obj, patch, options...)
-		},
-	})}
+	r := &Reconciler{live: live, shard: "b", now: time.Now,
+		client: interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
+				options ...client.PatchOption) error {
+				if obj.GetName() == bad.Name {
+					return refused
+				}
+				return c.Patch(ctx, obj, patch, options...)
+			},
+		})}
 	if _, entered, err := r.enterShard(t.Context(), h); entered || !errors.Is(err, refused) || h.Status.Shard != nil {
 		t.Errorf("entered %t, err = %v, shard %v", entered, err, h.Status.Shard)
 	}
@@ -148,12 +156,14 @@ func TestClustersOfOtherShardsStay(t *testing.T) {
 		elsewhere, held bool
 		stale           bool
 	}{
-		"of another shard":                      {cluster: "b", selects: true, elsewhere: true, held: true},
-		"of another shard, not wanted":          {cluster: "b", selects: false, elsewhere: true, held: true},
-		"of another shard, to be let go":        {cluster: "b", selects: false, policy: addonsv1.DeletionPolicyOrphan, elsewhere: true},
-		"of another shard, wanted, with Orphan": {cluster: "b", selects: true, policy: addonsv1.DeletionPolicyOrphan, elsewhere: true, held: true},
-		"just come into the shard":              {cluster: "a", selects: true, stale: true},
-		"gone":                                  {gone: true, selects: true},
+		"of another shard":             {cluster: "b", selects: true, elsewhere: true, held: true},
+		"of another shard, not wanted": {cluster: "b", selects: false, elsewhere: true, held: true},
+		"of another shard, to be let go": {cluster: "b", selects: false, policy: addonsv1.DeletionPolicyOrphan,
+			elsewhere: true},
+		"of another shard, wanted, with Orphan": {cluster: "b", selects: true, policy: addonsv1.DeletionPolicyOrphan,
+			elsewhere: true, held: true},
+		"just come into the shard": {cluster: "a", selects: true, stale: true},
+		"gone":                     {gone: true, selects: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -167,7 +177,8 @@ func TestClustersOfOtherShardsStay(t *testing.T) {
 			cached, _ := controllertest.ShardStores(t, "a", h, release)
 			r := &Reconciler{client: cached, live: live, shard: "a", now: time.Now}
 			scope := &helmOpScope{helmOp: h}
-			err := r.addUnlisted(t.Context(), scope, selectorOf(t, tc.selects), map[client.ObjectKey]*addonsv1.HelmOpRelease{apiutil.ClusterKey(release): release})
+			err := r.addUnlisted(t.Context(), scope, selectorOf(t, tc.selects),
+				map[client.ObjectKey]*addonsv1.HelmOpRelease{apiutil.ClusterKey(release): release})
 			if err != nil || len(scope.clusters) != 1 {
 				t.Fatal(scope.clusters, err)
 			}
@@ -190,8 +201,8 @@ func TestClustersOfOtherShardsStay(t *testing.T) {
 	}
 }
 
-// TestUnlistedClustersCostLittle counts the requests for Clusters that the cache does not show: that one of them is gone must not read all
-// Clusters of other shards.
+// TestUnlistedClustersCostLittle counts the requests for Clusters that the cache does not show: that one of them is
+// gone must not read all Clusters of other shards.
 func TestUnlistedClustersCostLittle(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -221,7 +232,8 @@ func TestUnlistedClustersCostLittle(t *testing.T) {
 		cached, live := controllertest.ShardStores(t, "a", objects...)
 		lists, gets := 0, 0
 		counting := interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
+				options ...client.GetOption) error {
 				gets++
 				return c.Get(ctx, key, obj, options...)
 			},

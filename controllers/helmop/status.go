@@ -46,11 +46,13 @@ func (r *Reconciler) report(scope *helmOpScope) {
 	}
 	rolledOut := rolledOutCondition(scope, summary)
 	if scope.denied > 0 {
-		rolledOut.Message += fmt.Sprintf("; %d Clusters of other namespaces are left out: service account %s may not get their kubeconfigs",
+		rolledOut.Message += fmt.Sprintf("; %d Clusters of other namespaces are left out: service account %s may not get "+
+			"their kubeconfigs",
 			scope.denied, helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName)
 	}
 	if scope.unknownAccess > 0 {
-		rolledOut.Message += fmt.Sprintf("; of %d Clusters of other namespaces it is not known whether they may be accessed: the API server cannot tell now",
+		rolledOut.Message += fmt.Sprintf("; of %d Clusters of other namespaces it is not known whether they may be "+
+			"accessed: the API server cannot tell now",
 			scope.unknownAccess)
 	}
 	report.SetCondition(helmOp, addonsv1.RolledOutCondition, rolledOut.Status, rolledOut.Reason, rolledOut.Message)
@@ -157,14 +159,16 @@ func (s *fleetSummary) countChild(child *addonsv1.HelmOpRelease) {
 // is one.
 func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFailure) {
 	fail := func(reason, message string) (clusterPhase, *addonsv1.ClusterFailure) {
-		return phaseFailed, &addonsv1.ClusterFailure{Cluster: c.name, Reason: reason, Message: apiutil.Truncate(message, report.MaxConditionMessage)}
+		return phaseFailed, &addonsv1.ClusterFailure{Cluster: c.name, Reason: reason,
+			Message: apiutil.Truncate(message, report.MaxConditionMessage)}
 	}
 	switch {
 	case c.otherShard != "":
 		return phaseProgressing, nil
 	case c.err != nil:
 		return fail(reasons.ForRendering(c.err), c.err.Error())
-	case c.cluster != nil && apiutil.IsClusterPaused(c.cluster), c.child != nil && (apiutil.IsChildPaused(c.child) || report.IsBeingMoved(c.child)):
+	case c.cluster != nil && apiutil.IsClusterPaused(c.cluster), c.child != nil &&
+		(apiutil.IsChildPaused(c.child) || report.IsBeingMoved(c.child)):
 		return phasePaused, nil
 	case c.cluster != nil && c.selected && !apiutil.IsInitialized(c.cluster):
 		return phaseWaiting, nil
@@ -179,7 +183,8 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 		return phaseUnreachable, nil
 	case isBlocked(c):
 		return phaseBlocked, nil
-	case c.selected && ready.Status == metav1.ConditionTrue && c.step.Action == rollout.ActionNone && wanted != 0 && apiutil.RevisionOf(c.child) == wanted:
+	case c.selected && ready.Status == metav1.ConditionTrue && c.step.Action == rollout.ActionNone && wanted != 0 &&
+		apiutil.RevisionOf(c.child) == wanted:
 		return phaseUpToDate, nil
 	case ready.Status == metav1.ConditionFalse && !apiutil.ProgressReasons[ready.Reason]:
 		return fail(ready.Reason, ready.Message)
@@ -193,13 +198,16 @@ func rolledOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	reason, message, held := isHeld(scope)
 	switch {
 	case scope.selectorErr != nil:
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.InvalidSelectorReason, Message: scope.selectorErr.Error()}
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.InvalidSelectorReason,
+			Message: scope.selectorErr.Error()}
 	case scope.artifact == nil:
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.RollingOutReason, Message: "the source is not resolved"}
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.RollingOutReason,
+			Message: "the source is not resolved"}
 	case held:
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
 	case s.told < servable:
-		reason, message := addonsv1.RollingOutReason, fmt.Sprintf("%d of %d Clusters were told what is desired", s.told, servable)
+		reason, message := addonsv1.RollingOutReason,
+			fmt.Sprintf("%d of %d Clusters were told what is desired", s.told, servable)
 		if scope.strategy.Paused {
 			reason = addonsv1.RolloutPausedReason
 		}
@@ -244,21 +252,25 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return no(addonsv1.ReleasesFailedReason, fmt.Sprintf("%d of %d Clusters failed, see status.failures; %s: %s: %s",
 			max(c.Failed, int32(len(s.failures))), c.Selected+s.ending, first.Cluster, first.Reason, first.Message))
 	case s.otherShard > 0:
-		return no(addonsv1.OtherShardReason, fmt.Sprintf("%d releases are in Clusters of another shard; %s", s.otherShard, s.whyOtherShard))
+		return no(addonsv1.OtherShardReason,
+			fmt.Sprintf("%d releases are in Clusters of another shard; %s", s.otherShard, s.whyOtherShard))
 	case c.Waiting+c.Unreachable > 0 && c.UpToDate+c.Waiting+c.Unreachable+c.Paused == c.Selected:
 		return no(addonsv1.WaitingForClustersReason, fmt.Sprintf(
 			"%d of %d Clusters are up to date; %d wait for their control plane, %d do not answer",
 			c.UpToDate, c.Selected, c.Waiting, c.Unreachable))
 	case c.Blocked > 0:
-		return no(addonsv1.WaitingForDependenciesReason, fmt.Sprintf("%d of %d Clusters wait for dependencies; %s", c.Blocked, c.Selected, firstBlocked(scope)))
+		return no(addonsv1.WaitingForDependenciesReason,
+			fmt.Sprintf("%d of %d Clusters wait for dependencies; %s", c.Blocked, c.Selected, firstBlocked(scope)))
 	case c.UpToDate+c.Paused < c.Selected:
 		return no(addonsv1.ProgressingReason, fmt.Sprintf("%d of %d Clusters are up to date", c.UpToDate, c.Selected))
 	case s.ending > 0:
 		return no(addonsv1.ProgressingReason, endingMessage(scope, s))
 	case c.Selected == 0:
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.NoClustersSelectedReason, Message: "spec.clusterSelector chooses no Cluster"}
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.NoClustersSelectedReason,
+			Message: "spec.clusterSelector chooses no Cluster"}
 	default:
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.ReadyReason, Message: fmt.Sprintf("%d Clusters are up to date", c.UpToDate)}
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.ReadyReason,
+			Message: fmt.Sprintf("%d Clusters are up to date", c.UpToDate)}
 	}
 }
 
@@ -300,7 +312,8 @@ func whyEnding(child *addonsv1.HelmOpRelease) string {
 	ready := conditions.Get(child, addonsv1.ReadyCondition)
 	switch {
 	case conditions.GetReason(child, addonsv1.PausedCondition) == addonsv1.BeingMovedReason:
-		return fmt.Sprintf("; Cluster %s: %s", apiutil.ClusterTitle(child), conditions.GetMessage(child, addonsv1.PausedCondition))
+		return fmt.Sprintf("; Cluster %s: %s", apiutil.ClusterTitle(child),
+			conditions.GetMessage(child, addonsv1.PausedCondition))
 	case conditions.IsTrue(child, addonsv1.PausedCondition):
 		return fmt.Sprintf("; Cluster %s: paused, its release ends when it is unpaused", apiutil.ClusterTitle(child))
 	case ready != nil && ready.Status == metav1.ConditionFalse && ready.Message != "":

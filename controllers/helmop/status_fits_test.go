@@ -21,7 +21,8 @@ import (
 
 func TestHelmOpStatusFits(t *testing.T) {
 	t.Parallel()
-	controllertest.CheckStatus(t, "../../config/crd/bases/addons.cluster.x-k8s.io_helmops.yaml", longHelmOpStatus(controllertest.LongText()))
+	controllertest.CheckStatus(t, "../../config/crd/bases/addons.cluster.x-k8s.io_helmops.yaml",
+		longHelmOpStatus(controllertest.LongText()))
 }
 
 func longHelmOpStatus(long string) *addonsv1.HelmOpStatus {
@@ -39,7 +40,8 @@ func longHelmOpStatus(long string) *addonsv1.HelmOpStatus {
 	_, failure := phaseOf(&clusterScope{err: errors.New(long)}, 1)
 	status.Failures = []addonsv1.ClusterFailure{*failure}
 	status.Rollout = rolloutStatus(&helmOpScope{
-		helmOp: helmOp, revisions: []*addonsv1.HelmOpRevision{{}}, plan: rollout.Result{Progress: rollout.Progress{WaitingFor: long}},
+		helmOp: helmOp, revisions: []*addonsv1.HelmOpRevision{{}},
+		plan: rollout.Result{Progress: rollout.Progress{WaitingFor: long}},
 	})
 	report.SetCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.ResolvingReason, long)
 	return status

@@ -76,18 +76,24 @@ func TestPhaseOf(t *testing.T) {
 		"about to be updated":         {fleetCluster("a", notReady(addonsv1.UpdatingReason)), phaseProgressing, ""},
 		"does not answer":             {fleetCluster("a", unreachable), phaseUnreachable, ""},
 		"a template fails":            {fleetCluster("a", unrendered), phaseFailed, addonsv1.TemplateFailedReason},
-		"an upgrade failed":           {fleetCluster("a", notReady(addonsv1.UpgradeFailedReason)), phaseFailed, addonsv1.UpgradeFailedReason},
-		"a conflict":                  {fleetCluster("a", notReady(addonsv1.ReleaseConflictReason)), phaseFailed, addonsv1.ReleaseConflictReason},
-		"unselected, ending":          {fleetCluster("a", unselected, notReady(addonsv1.DeletingReason)), phaseProgressing, ""},
-		"unselected, cannot be ended": {fleetCluster("a", unselected, notReady(addonsv1.UninstallFailedReason)), phaseFailed, addonsv1.UninstallFailedReason},
-		"gone":                        {fleetCluster("a", gone), phaseProgressing, ""},
-		"has another revision":        {fleetCluster("a", func(c *clusterScope) { c.child.Spec.Rollout.Revision = 3 }), phaseProgressing, ""},
-		"kept from what is new":       {fleetCluster("a", blocked, untold), phaseBlocked, ""},
-		"as wanted, others are not":   {fleetCluster("a", blocked), phaseUpToDate, ""},
-		"waits for a dependency":      {fleetCluster("a", notReady(addonsv1.WaitingForDependenciesReason)), phaseBlocked, ""},
-		"is part of a cycle":          {fleetCluster("a", notReady(addonsv1.DependencyCycleReason)), phaseBlocked, ""},
-		"failed while others are not": {fleetCluster("a", blocked, untold, notReady(addonsv1.UpgradeFailedReason)), phaseFailed, addonsv1.UpgradeFailedReason},
-		"unselected and waits":        {fleetCluster("a", unselected, blocked, untold), phaseProgressing, ""},
+		"an upgrade failed": {fleetCluster("a", notReady(addonsv1.UpgradeFailedReason)), phaseFailed,
+			addonsv1.UpgradeFailedReason},
+		"a conflict": {fleetCluster("a", notReady(addonsv1.ReleaseConflictReason)), phaseFailed,
+			addonsv1.ReleaseConflictReason},
+		"unselected, ending": {fleetCluster("a", unselected, notReady(addonsv1.DeletingReason)), phaseProgressing,
+			""},
+		"unselected, cannot be ended": {fleetCluster("a", unselected, notReady(addonsv1.UninstallFailedReason)), phaseFailed,
+			addonsv1.UninstallFailedReason},
+		"gone": {fleetCluster("a", gone), phaseProgressing, ""},
+		"has another revision": {fleetCluster("a", func(c *clusterScope) { c.child.Spec.Rollout.Revision = 3 }),
+			phaseProgressing, ""},
+		"kept from what is new":     {fleetCluster("a", blocked, untold), phaseBlocked, ""},
+		"as wanted, others are not": {fleetCluster("a", blocked), phaseUpToDate, ""},
+		"waits for a dependency":    {fleetCluster("a", notReady(addonsv1.WaitingForDependenciesReason)), phaseBlocked, ""},
+		"is part of a cycle":        {fleetCluster("a", notReady(addonsv1.DependencyCycleReason)), phaseBlocked, ""},
+		"failed while others are not": {fleetCluster("a", blocked, untold, notReady(addonsv1.UpgradeFailedReason)),
+			phaseFailed, addonsv1.UpgradeFailedReason},
+		"unselected and waits": {fleetCluster("a", unselected, blocked, untold), phaseProgressing, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +115,8 @@ func TestPhaseOf(t *testing.T) {
 // scopeOf is a pass over Clusters of which revision 1 is wanted.
 func scopeOf(clusters ...*clusterScope) *helmOpScope {
 	return &helmOpScope{
-		helmOp: &addonsv1.HelmOp{}, artifact: &addonsv1.ResolvedArtifact{}, clusters: clusters, wanted: &wantedRevision{number: 1},
+		helmOp: &addonsv1.HelmOp{}, artifact: &addonsv1.ResolvedArtifact{}, clusters: clusters,
+		wanted:    &wantedRevision{number: 1},
 		revisions: []*addonsv1.HelmOpRevision{{Spec: addonsv1.HelmOpRevisionSpec{Number: 1}}},
 	}
 }
@@ -163,12 +170,17 @@ func TestARolloutThatCannotBeRenderedSaysSo(t *testing.T) {
 		inFlight int
 		want     string
 	}{
-		"none can be rendered":       {clusters: []*clusterScope{fleetCluster("a", unrendered, untold), fleetCluster("b", unrendered, untold)}, want: "cannot be rendered for 2 of 2"},
-		"one has it, the other not":  {clusters: []*clusterScope{fleetCluster("a"), fleetCluster("b", unrendered, untold)}, want: "cannot be rendered for 1 of 2"},
-		"others are on their way":    {clusters: []*clusterScope{fleetCluster("a"), fleetCluster("b", unrendered, untold)}, inFlight: 1, want: "the plan"},
-		"others wait for their turn": {clusters: []*clusterScope{fleetCluster("a", untold), fleetCluster("b", unrendered, untold)}, want: "the plan"},
-		"it cannot be written":       {clusters: []*clusterScope{fleetCluster("a", untold, func(c *clusterScope) { c.err = reasons.ErrRecord })}, want: "the plan"},
-		"all have it":                {clusters: []*clusterScope{fleetCluster("a")}, want: "the plan"},
+		"none can be rendered": {clusters: []*clusterScope{fleetCluster("a", unrendered, untold),
+			fleetCluster("b", unrendered, untold)}, want: "cannot be rendered for 2 of 2"},
+		"one has it, the other not": {clusters: []*clusterScope{fleetCluster("a"), fleetCluster("b", unrendered, untold)},
+			want: "cannot be rendered for 1 of 2"},
+		"others are on their way": {clusters: []*clusterScope{fleetCluster("a"), fleetCluster("b", unrendered, untold)},
+			inFlight: 1, want: "the plan"},
+		"others wait for their turn": {clusters: []*clusterScope{fleetCluster("a", untold),
+			fleetCluster("b", unrendered, untold)}, want: "the plan"},
+		"it cannot be written": {clusters: []*clusterScope{fleetCluster("a", untold,
+			func(c *clusterScope) { c.err = reasons.ErrRecord })}, want: "the plan"},
+		"all have it": {clusters: []*clusterScope{fleetCluster("a")}, want: "the plan"},
 	} {
 		scope := scopeOf(tc.clusters...)
 		scope.revisions[0].Status.Phase = addonsv1.RolloutPhaseProgressing
@@ -195,39 +207,52 @@ func TestReadyCondition(t *testing.T) {
 		"all as wanted": {scope(fleetCluster("a"), fleetCluster("b")), metav1.ConditionTrue, addonsv1.ReadyReason},
 		"a paused Cluster does not count": {scope(fleetCluster("a"), fleetCluster("b", paused)),
 			metav1.ConditionTrue, addonsv1.ReadyReason},
-		"none selected":              {scope(), metav1.ConditionTrue, addonsv1.NoClustersSelectedReason},
-		"the rollout is paused":      {held(addonsv1.RolloutPhasePaused), metav1.ConditionFalse, addonsv1.RolloutPausedReason},
-		"the rollout is rolled back": {held(addonsv1.RolloutPhaseRolledBack), metav1.ConditionFalse, addonsv1.RolloutRolledBackReason},
-		"the rollout is aborted":     {held(addonsv1.RolloutPhaseAborted), metav1.ConditionFalse, addonsv1.RolloutAbortedReason},
+		"none selected": {scope(), metav1.ConditionTrue, addonsv1.NoClustersSelectedReason},
+		"the rollout is paused": {held(addonsv1.RolloutPhasePaused), metav1.ConditionFalse,
+			addonsv1.RolloutPausedReason},
+		"the rollout is rolled back": {held(addonsv1.RolloutPhaseRolledBack), metav1.ConditionFalse,
+			addonsv1.RolloutRolledBackReason},
+		"the rollout is aborted": {held(addonsv1.RolloutPhaseAborted), metav1.ConditionFalse,
+			addonsv1.RolloutAbortedReason},
 		"one is blocked": {scope(fleetCluster("a"), fleetCluster("b", blocked, untold)),
 			metav1.ConditionFalse, addonsv1.WaitingForDependenciesReason},
-		"one waits for a dependency": {scope(fleetCluster("a"), fleetCluster("b", notReady(addonsv1.WaitingForDependenciesReason))),
+		"one waits for a dependency": {scope(fleetCluster("a"),
+			fleetCluster("b", notReady(addonsv1.WaitingForDependenciesReason))),
 			metav1.ConditionFalse, addonsv1.WaitingForDependenciesReason},
 		"there is a cycle": {func() *helmOpScope {
 			s := scope(fleetCluster("a", blocked))
 			s.dependencyErr = &dependencyError{addonsv1.DependencyCycleReason, "a → b → a"}
 			return s
 		}(), metav1.ConditionFalse, addonsv1.DependencyCycleReason},
-		"one on its way": {scope(fleetCluster("a"), fleetCluster("b", updated)), metav1.ConditionFalse, addonsv1.ProgressingReason},
-		"one waits":      {scope(fleetCluster("a"), fleetCluster("b", waiting)), metav1.ConditionFalse, addonsv1.WaitingForClustersReason},
-		"one is silent":  {scope(fleetCluster("a"), fleetCluster("b", unreachable)), metav1.ConditionFalse, addonsv1.WaitingForClustersReason},
-		"one failed":     {scope(fleetCluster("a", waiting), fleetCluster("b", unrendered)), metav1.ConditionFalse, addonsv1.ReleasesFailedReason},
-		"one is ending":  {scope(fleetCluster("a"), fleetCluster("b", unselected)), metav1.ConditionFalse, addonsv1.ProgressingReason},
+		"one on its way": {scope(fleetCluster("a"), fleetCluster("b", updated)), metav1.ConditionFalse,
+			addonsv1.ProgressingReason},
+		"one waits": {scope(fleetCluster("a"), fleetCluster("b", waiting)), metav1.ConditionFalse,
+			addonsv1.WaitingForClustersReason},
+		"one is silent": {scope(fleetCluster("a"), fleetCluster("b", unreachable)), metav1.ConditionFalse,
+			addonsv1.WaitingForClustersReason},
+		"one failed": {scope(fleetCluster("a", waiting), fleetCluster("b", unrendered)), metav1.ConditionFalse,
+			addonsv1.ReleasesFailedReason},
+		"one is ending": {scope(fleetCluster("a"), fleetCluster("b", unselected)), metav1.ConditionFalse,
+			addonsv1.ProgressingReason},
 		"nothing is known of the source": {&helmOpScope{helmOp: &addonsv1.HelmOp{}},
 			metav1.ConditionFalse, addonsv1.ProgressingReason},
 		"the source fails": {func() *helmOpScope {
 			s := &helmOpScope{helmOp: &addonsv1.HelmOp{}}
-			report.SetCondition(s.helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason, "down")
+			report.SetCondition(s.helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason,
+				"down")
 			return s
 		}(), metav1.ConditionFalse, addonsv1.RegistryUnreachableReason},
 		"the source fails but was resolved before": {func() *helmOpScope {
 			s := scope(fleetCluster("a"))
-			report.SetCondition(s.helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason, "down")
+			report.SetCondition(s.helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason,
+				"down")
 			return s
 		}(), metav1.ConditionTrue, addonsv1.ReadyReason},
-		"the selector is malformed": {&helmOpScope{helmOp: &addonsv1.HelmOp{}, artifact: artifact, selectorErr: errors.New("bad")},
+		"the selector is malformed": {&helmOpScope{helmOp: &addonsv1.HelmOp{}, artifact: artifact,
+			selectorErr: errors.New("bad")},
 			metav1.ConditionFalse, addonsv1.InvalidSelectorReason},
-		"the template does not parse, nothing is selected": {&helmOpScope{helmOp: &addonsv1.HelmOp{}, artifact: artifact, programErr: errors.New("bad")},
+		"the template does not parse, nothing is selected": {&helmOpScope{helmOp: &addonsv1.HelmOp{}, artifact: artifact,
+			programErr: errors.New("bad")},
 			metav1.ConditionFalse, addonsv1.TemplateFailedReason},
 	}
 	for name, tc := range tests {

@@ -81,7 +81,8 @@ func (r *registry) Resolve(_ context.Context, from oci.Source) (oci.Artifact, er
 	defer r.mu.Unlock()
 	digest, ok := r.digests[from.Ref.Tag]
 	if !ok {
-		return oci.Artifact{}, &oci.Error{Kind: oci.ErrNotFound, Op: "resolve", Subject: from.URL, Detail: "the tag does not exist"}
+		return oci.Artifact{}, &oci.Error{Kind: oci.ErrNotFound, Op: "resolve", Subject: from.URL,
+			Detail: "the tag does not exist"}
 	}
 	return oci.Artifact{
 		URL: from.URL, Tag: from.Ref.Tag, Digest: digest, MediaType: bundle.ChartConfigMediaType,
@@ -102,7 +103,8 @@ func (links) Source(handler.MapFunc) source.Source {
 
 func startController(config *rest.Config) error {
 	crds := []string{filepath.Join("..", "..", "config", "crd", "bases"), sharedServer.Binaries().CoreCRDs}
-	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true}); err != nil {
+	if _, err := envtest.InstallCRDs(config,
+		envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true}); err != nil {
 		return err
 	}
 	scheme := runtime.NewScheme()
@@ -115,7 +117,8 @@ func startController(config *rest.Config) error {
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true, DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true,
+			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 	})
 	if err != nil {
 		return err
@@ -182,7 +185,8 @@ func digestOf(letter string) string { return "sha256:" + strings.Repeat(letter, 
 // cluster creates a Cluster whose control plane is initialized.
 func (f *fixture) cluster(name string) {
 	f.Helper()
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name, Labels: map[string]string{"cni": "yes"}}}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name,
+		Labels: map[string]string{"cni": "yes"}}}
 	cluster.Spec.Paused = ptr.To(false)
 	f.must(f.Create(f.Context(), cluster))
 	cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
@@ -194,7 +198,8 @@ func (f *fixture) helmOp(change func(*addonsv1.HelmOpSpec)) *addonsv1.HelmOp {
 	f.Helper()
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "cni"}}
 	helmOp.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"cni": "yes"}}
-	helmOp.Spec.Source = addonsv1.ArtifactSource{URL: "oci://registry.example/charts/cni", Ref: addonsv1.ArtifactReference{Tag: f.namespace}}
+	helmOp.Spec.Source = addonsv1.ArtifactSource{URL: "oci://registry.example/charts/cni",
+		Ref: addonsv1.ArtifactReference{Tag: f.namespace}}
 	if change != nil {
 		change(&helmOp.Spec)
 	}
@@ -236,9 +241,11 @@ func (f *fixture) ready(release *addonsv1.HelmOpRelease) {
 	f.Helper()
 	before := release.DeepCopy()
 	release.Status.ObservedGeneration = release.Generation
-	for _, conditionType := range []string{addonsv1.ReadyCondition, addonsv1.ReleasedCondition, addonsv1.ClusterReachableCondition} {
+	for _, conditionType := range []string{addonsv1.ReadyCondition, addonsv1.ReleasedCondition,
+		addonsv1.ClusterReachableCondition} {
 		conditions.Set(release, metav1.Condition{
-			Type: conditionType, Status: metav1.ConditionTrue, Reason: addonsv1.ReadyReason, ObservedGeneration: release.Generation,
+			Type: conditionType, Status: metav1.ConditionTrue, Reason: addonsv1.ReadyReason,
+			ObservedGeneration: release.Generation,
 		})
 	}
 	f.must(client.IgnoreNotFound(f.Status().Patch(f.Context(), release, client.MergeFrom(before))))
@@ -290,7 +297,8 @@ func TestReleasesFollowTheSelection(t *testing.T) {
 			release.Finalizers = nil
 			g.Expect(client.IgnoreNotFound(f.Patch(t.Context(), release, client.MergeFrom(before)))).To(gomega.Succeed())
 		}
-		g.Expect(client.IgnoreNotFound(f.Get(t.Context(), client.ObjectKeyFromObject(helmOp), &addonsv1.HelmOp{}))).To(gomega.Succeed())
+		g.Expect(client.IgnoreNotFound(f.Get(t.Context(), client.ObjectKeyFromObject(helmOp),
+			&addonsv1.HelmOp{}))).To(gomega.Succeed())
 		g.Expect(f.Get(t.Context(), client.ObjectKeyFromObject(helmOp), &addonsv1.HelmOp{})).NotTo(gomega.Succeed())
 	}).Should(gomega.Succeed())
 }
@@ -317,8 +325,8 @@ func TestARegistryWithoutTheTag(t *testing.T) {
 	})
 }
 
-// TestARolloutStaysWithinItsLimit has each release become Ready as soon as it has a new revision: no more Clusters than the limit are on
-// their way, however fast passes follow each other.
+// TestARolloutStaysWithinItsLimit has each release become Ready as soon as it has a new revision: no more Clusters than
+// the limit are on their way, however fast passes follow each other.
 func TestARolloutStaysWithinItsLimit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -334,7 +342,8 @@ func TestARolloutStaysWithinItsLimit(t *testing.T) {
 		f.Eventually(func(g gomega.Gomega) {
 			onTheirWay, done := 0, 0
 			for _, release := range f.releases() {
-				isReady := conditions.IsTrue(release, addonsv1.ReadyCondition) && conditions.Get(release, addonsv1.ReadyCondition).ObservedGeneration == release.Generation
+				isReady := conditions.IsTrue(release, addonsv1.ReadyCondition) &&
+					conditions.Get(release, addonsv1.ReadyCondition).ObservedGeneration == release.Generation
 				switch isNewest := release.Spec.Rollout != nil && release.Spec.Rollout.Revision == revision; {
 				case !isReady:
 					if onTheirWay++; isNewest {

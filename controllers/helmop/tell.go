@@ -22,7 +22,9 @@ const (
 )
 
 // recordRolloutEvents records the Events of a rollout. There are none without spec.rollout.
-func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.RolloutPhase, status addonsv1.HelmOpRevisionStatus) {
+func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.RolloutPhase,
+	status addonsv1.HelmOpRevisionStatus,
+) {
 	helmOp, number := scope.helmOp, scope.newestRevision().Spec.Number
 	if helmOp.Spec.Rollout == nil {
 		return
@@ -34,21 +36,24 @@ func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.Rol
 	}
 	if wave := waveName(scope); wave != "" && status.Phase == addonsv1.RolloutPhaseProgressing &&
 		(known == nil || known.Revision != number || known.Wave != wave) {
-		tell(corev1.EventTypeNormal, addonsv1.WaveStartedEvent, fmt.Sprintf("Revision %d: the turn of wave %s has come", number, wave))
+		tell(corev1.EventTypeNormal, addonsv1.WaveStartedEvent,
+			fmt.Sprintf("Revision %d: the turn of wave %s has come", number, wave))
 	}
 	if status.Phase == before {
 		return
 	}
 	switch status.Phase {
 	case addonsv1.RolloutPhaseComplete:
-		tell(corev1.EventTypeNormal, addonsv1.RolloutCompletedEvent, fmt.Sprintf("Revision %d is rolled out completely", number))
+		tell(corev1.EventTypeNormal, addonsv1.RolloutCompletedEvent,
+			fmt.Sprintf("Revision %d is rolled out completely", number))
 	case addonsv1.RolloutPhasePaused:
 		tell(corev1.EventTypeWarning, addonsv1.RolloutPausedEvent, status.Reason)
 	case addonsv1.RolloutPhaseRolledBack, addonsv1.RolloutPhaseAborted:
 		tell(corev1.EventTypeWarning, addonsv1.RolloutRolledBackEvent, status.Reason)
 	case addonsv1.RolloutPhaseProgressing:
 		if before != "" {
-			tell(corev1.EventTypeNormal, addonsv1.RolloutContinuedEvent, fmt.Sprintf("The rollout of revision %d goes on", number))
+			tell(corev1.EventTypeNormal, addonsv1.RolloutContinuedEvent,
+				fmt.Sprintf("The rollout of revision %d goes on", number))
 		}
 	}
 }
@@ -69,8 +74,10 @@ func rolloutStatus(scope *helmOpScope) *addonsv1.RolloutStatus {
 	}
 	progress := scope.plan.Progress
 	status := &addonsv1.RolloutStatus{
-		Revision: newest.Spec.Number, LastGoodRevision: scope.lastGood(), Phase: newest.Status.Phase, StartedAt: newest.Status.StartedAt,
-		Updated: int32(progress.Updated), Done: int32(progress.Done), InFlight: int32(progress.InFlight), Failed: int32(progress.Failed),
+		Revision: newest.Spec.Number, LastGoodRevision: scope.lastGood(), Phase: newest.Status.Phase,
+		StartedAt: newest.Status.StartedAt,
+		Updated:   int32(progress.Updated), Done: int32(progress.Done), InFlight: int32(progress.InFlight),
+		Failed:     int32(progress.Failed),
 		WaitingFor: apiutil.Truncate(waitingFor(scope), maxWaitingFor),
 	}
 	if newest.Status.Good {
@@ -86,13 +93,15 @@ func rolloutStatus(scope *helmOpScope) *addonsv1.RolloutStatus {
 func waitingFor(scope *helmOpScope) string {
 	progress, newest := scope.plan.Progress, scope.newestRevision()
 	if n := unrenderable(scope); n > 0 && progress.InFlight == 0 {
-		return fmt.Sprintf("a correction of the HelmOp or the Clusters: what is desired cannot be rendered for %d of %d, see status.failures",
+		return fmt.Sprintf("a correction of the HelmOp or the Clusters: what is desired cannot be rendered for %d of %d, "+
+			"see status.failures",
 			n, len(scope.clusters))
 	}
 	if progress.Promote == "" || newest == nil {
 		return progress.WaitingFor
 	}
-	return fmt.Sprintf("%s: kubectl -n %s annotate helmop %s --overwrite %s=%d/%s", progress.WaitingFor, scope.helmOp.Namespace,
+	return fmt.Sprintf("%s: kubectl -n %s annotate helmop %s --overwrite %s=%d/%s", progress.WaitingFor,
+		scope.helmOp.Namespace,
 		scope.helmOp.Name, addonsv1.RolloutPromoteAnnotation, newest.Spec.Number, progress.Promote)
 }
 

@@ -20,7 +20,8 @@ import (
 func (f *fixture) secret(name, values string, isMoved bool) *corev1.Secret {
 	f.Helper()
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}, Data: map[string][]byte{"values.yaml": []byte(values)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name},
+		Data:       map[string][]byte{"values.yaml": []byte(values)},
 	}
 	if isMoved {
 		secret.Labels = map[string]string{"clusterctl.cluster.x-k8s.io/move": ""}
@@ -39,8 +40,8 @@ func (f *fixture) valuesDigests() map[string]string {
 	return digests
 }
 
-// TestSecretsOfClusters has a Secret for each Cluster: one that is missing fails its Cluster only, until it is created, and a change
-// of one reaches one release, without another HelmOp revision.
+// TestSecretsOfClusters has a Secret for each Cluster: one that is missing fails its Cluster only, until it is created,
+// and a change of one reaches one release, without another HelmOp revision.
 func TestSecretsOfClusters(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -56,7 +57,8 @@ func TestSecretsOfClusters(t *testing.T) {
 		g.Expect(f.releases()).To(gomega.And(gomega.HaveLen(1), gomega.HaveKey("one")))
 		g.Expect(helmOp.Status.Failures).To(gomega.ConsistOf(addonsv1.ClusterFailure{
 			Cluster: "two", Reason: addonsv1.ReferenceNotFoundReason,
-			Message: `spec.valuesFrom[0] for Cluster "two": Secret ` + f.namespace + "/two-cloud: not found; create it or correct the reference",
+			Message: `spec.valuesFrom[0] for Cluster "two": Secret ` + f.namespace +
+				"/two-cloud: not found; create it or correct the reference",
 		}))
 	})
 
@@ -100,8 +102,8 @@ func TestSecretsOfClusters(t *testing.T) {
 	f.Expect(revisions.Items).To(gomega.HaveLen(1))
 }
 
-// TestSecretOfAnOverride has a Secret with a fixed name in an override: its absence fails the Clusters of the override only, and its
-// content is part of the HelmOp revision.
+// TestSecretOfAnOverride has a Secret with a fixed name in an override: its absence fails the Clusters of the override
+// only, and its content is part of the HelmOp revision.
 func TestSecretOfAnOverride(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -120,12 +122,14 @@ func TestSecretOfAnOverride(t *testing.T) {
 	cluster := &metav1.PartialObjectMetadata{}
 	cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
 	cluster.Namespace, cluster.Name = f.namespace, "two"
-	f.must(f.Patch(t.Context(), cluster, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"special":"yes"}}}`))))
+	f.must(f.Patch(t.Context(), cluster,
+		client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"special":"yes"}}}`))))
 	f.eventually(helmOp, func(g gomega.Gomega) {
 		g.Expect(helmOp.Status.Failures).To(gomega.HaveLen(1))
 		g.Expect(helmOp.Status.Failures[0]).To(gomega.And(gomega.HaveField("Cluster", "two"),
 			gomega.HaveField("Reason", addonsv1.ReferenceNotFoundReason),
-			gomega.HaveField("Message", "spec.overrides[0] (two).valuesFrom[0]: Secret "+f.namespace+"/special: not found; create it or correct the reference")))
+			gomega.HaveField("Message", "spec.overrides[0] (two).valuesFrom[0]: Secret "+f.namespace+
+				"/special: not found; create it or correct the reference")))
 	})
 	f.Expect(f.valuesDigests()).To(gomega.Equal(before))
 	f.secret("special", "s3cret", true)

@@ -35,15 +35,18 @@ func (r *Reconciler) reportVerification(helmOp *addonsv1.HelmOp, condition *meta
 		conditions.Delete(helmOp, addonsv1.VerifiedCondition)
 		return
 	}
-	changed := report.SetCondition(helmOp, addonsv1.VerifiedCondition, condition.Status, condition.Reason, condition.Message)
+	changed := report.SetCondition(helmOp, addonsv1.VerifiedCondition, condition.Status, condition.Reason,
+		condition.Message)
 	if changed && condition.Status == metav1.ConditionTrue {
 		r.event(helmOp, corev1.EventTypeNormal, addonsv1.VerifiedReason, "Verify", condition.Message)
 	}
 }
 
-// verifiedCondition is what an inquiry says about signatures; nil if none are demanded. What could not be looked at is unknown,
-// unless it is known from before under the demands of now. isFresh tells whether it was looked at.
-func verifiedCondition(helmOp *addonsv1.HelmOp, asked *lookup, found resolved, err error) (condition *metav1.Condition, isFresh bool) {
+// verifiedCondition is what an inquiry says about signatures; nil if none are demanded. What could not be looked at is
+// unknown, unless it is known from before under the demands of now. isFresh tells whether it was looked at.
+func verifiedCondition(helmOp *addonsv1.HelmOp, asked *lookup, found resolved,
+	err error,
+) (condition *metav1.Condition, isFresh bool) {
 	if helmOp.Spec.Source.Verify == nil {
 		return nil, true
 	}

@@ -52,7 +52,8 @@ func (r *Reconciler) newWanted(ctx context.Context, helmOp *addonsv1.HelmOp,
 	for _, ref := range program.Variants.References() {
 		identities = append(identities, identityOf(artifactOf(ref.ArtifactReference)))
 	}
-	w.digest, err = apiutil.DigestOf(program.Digest, identities, helmOp.Spec.ReleaseOptions, helmOp.Spec.Overrides, helmOp.Spec.RefsByKubernetesVersion)
+	w.digest, err = apiutil.DigestOf(program.Digest, identities, helmOp.Spec.ReleaseOptions, helmOp.Spec.Overrides,
+		helmOp.Spec.RefsByKubernetesVersion)
 	return w, err
 }
 
@@ -197,7 +198,9 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 }
 
 // renderPast renders an older revision for a Cluster. The result is nil if the revision can no longer be rendered.
-func (r *Reconciler) renderPast(ctx context.Context, scope *helmOpScope, number int64, c *clusterScope) *addonsv1.HelmOpReleaseSpec {
+func (r *Reconciler) renderPast(ctx context.Context, scope *helmOpScope, number int64,
+	c *clusterScope,
+) *addonsv1.HelmOpReleaseSpec {
 	w := r.wantedAt(ctx, scope, number)
 	if w == nil {
 		return nil
@@ -210,7 +213,9 @@ func (r *Reconciler) renderPast(ctx context.Context, scope *helmOpScope, number 
 }
 
 // renderFor renders a revision for a Cluster.
-func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *wantedRevision, c *clusterScope) (*addonsv1.HelmOpReleaseSpec, error) {
+func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *wantedRevision,
+	c *clusterScope,
+) (*addonsv1.HelmOpReleaseSpec, error) {
 	rendered, chosen, objects := r.renderer.Outcome(ctx, w.Program, c.object, c.cluster)
 	if objects != nil {
 		r.watchKinds(ctx, objects.Watched)
@@ -246,7 +251,9 @@ func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *wante
 }
 
 // artifactsOfRevision are the artifacts of the references of a revision.
-func artifactsOfRevision(revision *addonsv1.HelmOpRevision) func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
+func artifactsOfRevision(
+	revision *addonsv1.HelmOpRevision,
+) func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
 	return func(ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
 		if ref == revision.Spec.HelmOp.Source.Ref && revision.Spec.Artifact != nil {
 			return revision.Spec.Artifact, nil

@@ -94,11 +94,14 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 }
 
 // acted reports an action that succeeded and says when to look at what it came to.
-func (r *Reconciler) acted(ctx context.Context, p *releasePass, decision decide.Decision, result helmclient.Result) ctrl.Result {
+func (r *Reconciler) acted(ctx context.Context, p *releasePass, decision decide.Decision,
+	result helmclient.Result,
+) ctrl.Result {
 	switch {
 	case decision.Action == model.ActionUninstall:
 		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, verbUninstall, fmt.Sprintf(
-			"Uninstalled release %s from Cluster %s to install it anew: %s", describe(p.release), apiutil.ClusterTitle(p.release), decision.Message))
+			"Uninstalled release %s from Cluster %s to install it anew: %s", describe(p.release),
+			apiutil.ClusterTitle(p.release), decision.Message))
 		return ctrl.Result{RequeueAfter: lookAgain}
 	case decision.Action == model.ActionTest:
 		r.reportTested(p, result)
@@ -118,9 +121,11 @@ func (r *Reconciler) acted(ctx context.Context, p *releasePass, decision decide.
 	return ctrl.Result{RequeueAfter: p.requeueAfter}
 }
 
-// gatherInputs renders and pulls what an installation or an upgrade is made of. If ok is false, something is missing: it was
-// reported, and result and err say when to go on.
-func (r *Reconciler) gatherInputs(ctx context.Context, p *releasePass) (made releaseInputs, result ctrl.Result, err error, ok bool) {
+// gatherInputs renders and pulls what an installation or an upgrade is made of. If ok is false, something is missing:
+// it was reported, and result and err say when to go on.
+func (r *Reconciler) gatherInputs(ctx context.Context,
+	p *releasePass,
+) (made releaseInputs, result ctrl.Result, err error, ok bool) {
 	release := p.release
 	if p.helmOp == nil {
 		report.SetNotReady(release, addonsv1.UpdatingReason, "the HelmOp of this release is gone: nobody tells its values")
@@ -169,7 +174,9 @@ func (r *Reconciler) renderInto(ctx context.Context, p *releasePass) (map[string
 
 // renderAssigned renders the values with the digests in the spec of the release: from the current HelmOp or, if that
 // has other values and the release is to stay at its revision, from the HelmOp at that revision.
-func (r *Reconciler) renderAssigned(ctx context.Context, p *releasePass) (rendered templating.Result, secretValues []any, err error) {
+func (r *Reconciler) renderAssigned(ctx context.Context,
+	p *releasePass,
+) (rendered templating.Result, secretValues []any, err error) {
 	rendered, secretValues, err = r.renderer.Values(ctx, p.helmOp, p.object, p.cluster)
 	if err == nil && hasAssignedDigests(p.release, &rendered) {
 		return rendered, secretValues, nil
@@ -199,8 +206,8 @@ func hasAssignedDigests(release *addonsv1.HelmOpRelease, rendered *templating.Re
 	return rendered.Digest == release.Spec.ValuesDigest && rendered.PostRenderDigest == release.Spec.PostRenderDigest
 }
 
-// staysAtRevision tells whether a release is to stay at the revision that it is made from: its HelmOp has seen to all that it wants now, and
-// told the release nothing else. That is asked of the API server: a cache may be behind.
+// staysAtRevision tells whether a release is to stay at the revision that it is made from: its HelmOp has seen to all
+// that it wants now, and told the release nothing else. That is asked of the API server: a cache may be behind.
 func (r *Reconciler) staysAtRevision(ctx context.Context, scope *releaseScope) (bool, error) {
 	if apiutil.RevisionOf(scope.release) == 0 || scope.helmOp.Status.ObservedGeneration != scope.helmOp.Generation {
 		return false, nil
@@ -226,18 +233,20 @@ func (r *Reconciler) helmOpOf(ctx context.Context, scope *releaseScope) (*addons
 	return at, err
 }
 
-// outdatedError says why the values of a release are not those that it was told, and what comes of it. An earlier revision holds
-// no content of what it refers to.
+// outdatedError says why the values of a release are not those that it was told, and what comes of it. An earlier
+// revision holds no content of what it refers to.
 func outdatedError(scope *releaseScope, at *addonsv1.HelmOp) error {
 	number, rollout := apiutil.RevisionOf(scope.release), scope.helmOp.Status.Rollout
 	if number == 0 || rollout == nil || rollout.Revision == number || !references.HasFixedValues(at) {
 		return errOutdated
 	}
-	return fmt.Errorf("what spec.valuesFrom names may have changed since revision %d, which then can be rendered no more: the release stays"+
+	return fmt.Errorf("what spec.valuesFrom names may have changed since revision %d, which then can be rendered no "+
+		"more: the release stays"+
 		" as it is until it is told of another revision, unless %w", number, errOutdated)
 }
 
-// uninstallOptionsNow are those of the HelmOp as it is now: they may be changed to help an uninstallation that is stuck.
+// uninstallOptionsNow are those of the HelmOp as it is now: they may be changed to help an uninstallation that is
+// stuck.
 func uninstallOptionsNow(scope *releaseScope, told model.UninstallOptions) model.UninstallOptions {
 	if scope.helmOp == nil {
 		return told
@@ -349,19 +358,22 @@ func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, fallback s
 }
 
 // tryAgain is the result of a pass that failed: the next one comes after 1 s, 2 s and so on up to 5 min.
-func (r *Reconciler) tryAgain(ctx context.Context, release *addonsv1.HelmOpRelease, reason string, err error) ctrl.Result {
+func (r *Reconciler) tryAgain(ctx context.Context, release *addonsv1.HelmOpRelease, reason string,
+	err error,
+) ctrl.Result {
 	cause := requeue.Cause{Generation: release.Generation, Reason: reason}
 	wait, isNews := r.delays.After(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}, cause, err.Error())
 	if isNews {
-		ctrl.LoggerFrom(ctx).Info("The release cannot be made as it is wanted; this is tried again", "Cluster", apiutil.ClusterTitle(release),
+		ctrl.LoggerFrom(ctx).Info("The release cannot be made as it is wanted; this is tried again", "Cluster",
+			apiutil.ClusterTitle(release),
 			"reason", reason, "error", err.Error())
 	}
 	return ctrl.Result{RequeueAfter: wait}
 }
 
-// actionFailed reports an action that failed. One that changed the cluster counts: the next pass decides what follows it and
-// when. One that did not is tried again as any other error, unless rendering the chart was
-// ended: such a try counts.
+// actionFailed reports an action that failed. One that changed the cluster counts: the next pass decides what follows
+// it and when. One that did not is tried again as any other error, unless rendering the chart was ended: such a try
+// counts.
 func (r *Reconciler) actionFailed(ctx context.Context, p *releasePass, decision decide.Decision,
 	result helmclient.Result, err error,
 ) (ctrl.Result, error) {

@@ -20,7 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
-// The deletion of a release stops what is under way for it, unless the release is to be left behind, and nothing else does.
+// The deletion of a release stops what is under way for it, unless the release is to be left behind, and nothing else
+// does.
 func TestDeletionStopsActions(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
@@ -29,9 +30,10 @@ func TestDeletionStopsActions(t *testing.T) {
 		change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)
 		want   bool
 	}{
-		"deleted":            {deleted, true},
-		"the HelmOp is gone": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); h.Name = "another" }, true},
-		"another spec":       {func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { r.Generation++ }, false},
+		"deleted": {deleted, true},
+		"the HelmOp is gone": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); h.Name = "another" },
+			true},
+		"another spec": {func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { r.Generation++ }, false},
 		"left behind": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
 			deleted(h, r)
 			h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
@@ -44,7 +46,8 @@ func TestDeletionStopsActions(t *testing.T) {
 			deleted(h, r)
 			r.Spec.DeletionPolicy, h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan, addonsv1.DeletionPolicyUninstall
 		}, true},
-		"the HelmOp suspended": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); h.Spec.Paused = true }, false},
+		"the HelmOp suspended": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); h.Spec.Paused = true },
+			false},
 		"paused": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
 			deleted(h, r)
 			r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
@@ -53,7 +56,8 @@ func TestDeletionStopsActions(t *testing.T) {
 			deleted(h, r)
 			r.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
 		}, false},
-		"of another name still": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); r.Name = "other" }, false},
+		"of another name still": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); r.Name = "other" },
+			false},
 	} {
 		helmOp := controllertest.SettledHelmOp(t, "cni", nil)
 		before := controllertest.ReadyRelease("cni", nil)

@@ -48,5 +48,6 @@ func hasFailed(release *addonsv1.HelmOpRelease) bool {
 
 // chartReason names an error of getting a chart.
 func chartReason(err error) string {
-	return reasons.For(err, reasons.ChartErrors, reasons.For(err, reasons.ArtifactErrors, addonsv1.ArtifactFetchFailedReason))
+	return reasons.For(err, reasons.ChartErrors,
+		reasons.For(err, reasons.ArtifactErrors, addonsv1.ArtifactFetchFailedReason))
 }

@@ -39,7 +39,8 @@ func TestChartThatIsAskedForAgain(t *testing.T) {
 	if got := report(artifacts.ErrRefetching); got != addonsv1.FetchingArtifactReason {
 		t.Errorf("a release that reported nothing says %q", got)
 	}
-	conditions.Set(release, metav1.Condition{Type: addonsv1.ReleasedCondition, Status: metav1.ConditionFalse, Reason: addonsv1.RegistryUnreachableReason})
+	conditions.Set(release, metav1.Condition{Type: addonsv1.ReleasedCondition, Status: metav1.ConditionFalse,
+		Reason: addonsv1.RegistryUnreachableReason})
 	if got := report(artifacts.ErrRefetching); got != addonsv1.RegistryUnreachableReason {
 		t.Errorf("what was reported of the last try gives way to %q", got)
 	}
@@ -51,7 +52,8 @@ func TestChartThatIsAskedForAgain(t *testing.T) {
 func TestRetryDelay(t *testing.T) {
 	failed := func(failures int32, attempt string) *addonsv1.HelmOpRelease {
 		return &addonsv1.HelmOpRelease{Status: addonsv1.HelmOpReleaseStatus{
-			Failures: failures, ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{LastAttemptedDigest: attempt}, LastAttemptedAt: metav1.NewTime(controllertest.Noon),
+			Failures: failures, ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{LastAttemptedDigest: attempt},
+			LastAttemptedAt: metav1.NewTime(controllertest.Noon),
 		}}
 	}
 	backoff := func(failures int) time.Duration {

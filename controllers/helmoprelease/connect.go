@@ -48,7 +48,8 @@ type Engine interface {
 	Observe(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error)
 	Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
 		options model.Options, chart *bundle.Chart, values map[string]any) (helmclient.Result, error)
-	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured, error)
+	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured,
+		error)
 	Access(target model.Target) (*helmclient.Access, error)
 	TakeOver(ctx context.Context, target model.Target, desired model.Desired, observation model.Observation) error
 	Forget(key string)
@@ -68,7 +69,8 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 	}
 	r.watcher.Disconnect(key.String())
 	if err := r.checkKubeconfig(ctx, key); err != nil {
-		report.SetCondition(release, addonsv1.ClusterReachableCondition, report.False, addonsv1.KubeconfigRefusedReason, err.Error())
+		report.SetCondition(release, addonsv1.ClusterReachableCondition, report.False, addonsv1.KubeconfigRefusedReason,
+			err.Error())
 		report.SetNotReady(release, addonsv1.KubeconfigRefusedReason, err.Error())
 		return model.Target{}, false
 	}
@@ -86,8 +88,10 @@ func noConnection(release *addonsv1.HelmOpRelease, cause clusterlink.Cause) stri
 		return "there is no connection to the API server of the Cluster: " + string(cause) + "; correct the Secret " +
 			apiutil.ClusterTitle(release) + "-kubeconfig; the release goes on when the API server answers"
 	}
-	return "there is no connection to the API server of the Cluster: see that it runs, that the Secret " + apiutil.ClusterTitle(release) +
-		"-kubeconfig is valid, that the manager may read it and that nothing blocks the way; the release goes on when it answers"
+	return "there is no connection to the API server of the Cluster: see that it runs, that the Secret " +
+		apiutil.ClusterTitle(release) +
+		"-kubeconfig is valid, that the manager may read it and that nothing blocks the way; the release goes on when it " +
+		"answers"
 }
 
 // reconnectRetry is when to reconcile a release without a connection again.

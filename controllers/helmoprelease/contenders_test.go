@@ -27,7 +27,8 @@ func TestContendersHearOfEachOther(t *testing.T) {
 		return r
 	}
 	loser := named("loser", "one", "cilium")
-	store := controllertest.StoreOf(t, loser, named("winner", "one", "cilium"), named("other", "one", "calico"), named("far", "two", "cilium"))
+	store := controllertest.StoreOf(t, loser, named("winner", "one", "cilium"), named("other", "one", "calico"),
+		named("far", "two", "cilium"))
 	before, after := named("winner", "one", "cilium"), named("winner", "one", "cilium")
 	after.Status.Release = &addonsv1.ReleaseObservation{Revision: 2}
 	wanted := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(loser)}

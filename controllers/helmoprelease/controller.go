@@ -143,7 +143,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 }
 
 // reconcile is Reconcile for a release of this manager whose last writes are in the cache.
-func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, release *addonsv1.HelmOpRelease) (result ctrl.Result, reterr error) {
+func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
+	release *addonsv1.HelmOpRelease,
+) (result ctrl.Result, reterr error) {
 	reader := client.Reader(r.client)
 	if !release.DeletionTimestamp.IsZero() {
 		// Before a release ends, a pause or a DeletionPolicy that the cache does not show yet must count.
@@ -194,7 +196,9 @@ func (r *Reconciler) dropObjectState(key client.ObjectKey) {
 const patchTimeout = 10 * time.Second
 
 // gather reads the HelmOp and the Cluster of a release.
-func (r *Reconciler) gather(ctx context.Context, reader client.Reader, release *addonsv1.HelmOpRelease) (*releaseScope, error) {
+func (r *Reconciler) gather(ctx context.Context, reader client.Reader,
+	release *addonsv1.HelmOpRelease,
+) (*releaseScope, error) {
 	scope := &releaseScope{release: release}
 	if owner := metav1.GetControllerOf(release); owner != nil && owner.Kind == apiutil.HelmOpKind {
 		helmOp, key := &addonsv1.HelmOp{}, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}

@@ -22,8 +22,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
-// reconcileDelete uninstalls or leaves the release and removes the finalizer. The order of the steps matters: the release of
-// a Cluster that is gone or under deletion needs no call, whatever is paused; a pause stops everything else.
+// reconcileDelete uninstalls or leaves the release and removes the finalizer. The order of the steps matters: the
+// release of a Cluster that is gone or under deletion needs no call, whatever is paused; a pause stops everything else.
 func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(scope.release, addonsv1.HelmOpReleaseFinalizer) {
 		return ctrl.Result{}, nil
@@ -58,7 +58,8 @@ func (r *Reconciler) forgetWithCluster(ctx context.Context, p *releasePass) (*ct
 	ctrl.LoggerFrom(ctx).Info("Forgetting the release of a Cluster that goes", "Cluster", apiutil.ClusterKey(release))
 	if p.cluster != nil && apiutil.HoldOf(p.cluster).IsOn() && clusterlife.AsksForUninstall(release, p.helmOp) {
 		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.OrphanedEvent, verbUninstall, fmt.Sprintf(
-			"Release %s was not uninstalled in time: the deletion of Cluster %s continues", describe(release), apiutil.ClusterTitle(release)))
+			"Release %s was not uninstalled in time: the deletion of Cluster %s continues", describe(release),
+			apiutil.ClusterTitle(release)))
 	}
 	return end(removeFinalizer(release), nil)
 }
@@ -67,7 +68,8 @@ func (r *Reconciler) forgetWithCluster(ctx context.Context, p *releasePass) (*ct
 // is not held yet.
 func (r *Reconciler) waitForHold(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if p.isClusterEnding() && !apiutil.HoldOf(p.cluster).IsOn() {
-		report.SetNotReady(p.release, addonsv1.DeletingReason, "the release is uninstalled as soon as the deletion of the Cluster is held")
+		report.SetNotReady(p.release, addonsv1.DeletingReason,
+			"the release is uninstalled as soon as the deletion of the Cluster is held")
 		return after(requeue.OutdatedRetry), nil
 	}
 	// An uninstallation deletes objects: that is no news.
@@ -108,7 +110,8 @@ func (r *Reconciler) waitForTurn(_ context.Context, p *releasePass) (*ctrl.Resul
 	if p.isClusterEnding() || !apiutil.WaitsForTurn(p.helmOp, p.release) {
 		return nil, nil
 	}
-	report.SetNotReady(p.release, addonsv1.DeletingReason, "the HelmOp is under deletion: the release waits for its turn (spec.rollout.maxUnavailable)")
+	report.SetNotReady(p.release, addonsv1.DeletingReason,
+		"the HelmOp is under deletion: the release waits for its turn (spec.rollout.maxUnavailable)")
 	return after(0), nil
 }
 
@@ -121,7 +124,8 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 	p.intent, err = r.deletionIntentOf(ctx, p.release)
 	switch {
 	case err != nil:
-		report.SetNotReady(p.release, addonsv1.DeletingReason, "it is not known whether the release is still wanted: "+err.Error())
+		report.SetNotReady(p.release, addonsv1.DeletingReason,
+			"it is not known whether the release is still wanted: "+err.Error())
 		return nil, err
 	case p.intent == intentKeep:
 		ctrl.LoggerFrom(ctx).Info("Leaving a release that its HelmOp still wants", "Cluster", apiutil.ClusterKey(p.release))
@@ -132,8 +136,8 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 	return nil, nil
 }
 
-// checkAccessOrOrphan leaves the release in its cluster if the HelmOp may not access the Cluster any more: the object does not
-// stay for it.
+// checkAccessOrOrphan leaves the release in its cluster if the HelmOp may not access the Cluster any more: the object
+// does not stay for it.
 func (r *Reconciler) checkAccessOrOrphan(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	switch allowed, err := r.mayAccess(ctx, p.releaseScope); {
 	case err != nil:
@@ -158,8 +162,9 @@ func (r *Reconciler) waitForDependents(ctx context.Context, p *releasePass) (*ct
 	return after(0), nil
 }
 
-// removeFinalizer ends the HelmOpRelease. Nothing else removes the finalizer: the release was uninstalled, there is nothing to uninstall, it stays by
-// the deletion policy or because access was revoked, its HelmOp still wants it, or its Cluster is deleted.
+// removeFinalizer ends the HelmOpRelease. Nothing else removes the finalizer: the release was uninstalled, there is
+// nothing to uninstall, it stays by the deletion policy or because access was revoked, its HelmOp still wants it, or
+// its Cluster is deleted.
 func removeFinalizer(release *addonsv1.HelmOpRelease) ctrl.Result {
 	controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 	return ctrl.Result{}
@@ -167,13 +172,16 @@ func removeFinalizer(release *addonsv1.HelmOpRelease) ctrl.Result {
 
 // uninstallsBefore tells whether a release is to be uninstalled although its Cluster goes.
 func (r *Reconciler) uninstallsBefore(scope *releaseScope) bool {
-	return scope.cluster != nil && clusterlife.UninstallsBeforeDeletion(scope.cluster, scope.release, scope.helmOp, r.now())
+	return scope.cluster != nil &&
+		clusterlife.UninstallsBeforeDeletion(scope.cluster, scope.release, scope.helmOp, r.now())
 }
 
-// uninstallSlot takes a slot for an uninstallation. One that is to wait, and finds too many others that do until three quarters of its
-// time are over, is done without waiting: that is better than never. If done is nil, there is no slot: the release is woken in its
-// turn, or looks again after wait if that is not 0.
-func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.UninstallOptions, cluster, helmOp string) (done func(), wait time.Duration) {
+// uninstallSlot takes a slot for an uninstallation. One that is to wait, and finds too many others that do until three
+// quarters of its time are over, is done without waiting: that is better than never. If done is nil, there is no slot:
+// the release is woken in its turn, or looks again after wait if that is not 0.
+func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.UninstallOptions,
+	cluster, helmOp string,
+) (done func(), wait time.Duration) {
 	if scope.cluster != nil {
 		clusterlife.BeforeDeletion(options, scope.cluster, scope.release, r.now())
 	}
@@ -186,7 +194,8 @@ func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.Uninstall
 		if scope.cluster == nil || !apiutil.HoldOf(scope.cluster).IsOn() {
 			return nil, 0
 		}
-		if rest := clusterlife.DeletionRest(apiutil.HoldOf(scope.cluster), scope.release, r.now()) - clusterlife.DeletionTimeout(scope.release)/4; rest > 0 {
+		if rest := clusterlife.DeletionRest(apiutil.HoldOf(scope.cluster), scope.release,
+			r.now()) - clusterlife.DeletionTimeout(scope.release)/4; rest > 0 {
 			return nil, rest
 		}
 		claim.Ending, options.Wait = false, false

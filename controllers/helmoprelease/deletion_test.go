@@ -16,12 +16,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// TestAReleaseThatWasNotUninstalledInTime has a release whose uninstallation holds the deletion of its Cluster for too long.
+// TestAReleaseThatWasNotUninstalledInTime has a release whose uninstallation holds the deletion of its Cluster for too
+// long.
 func TestAReleaseThatWasNotUninstalledInTime(t *testing.T) {
 	t.Parallel()
 	for beforeDelete, want := range map[bool]string{true: "was not uninstalled in time", false: ""} {
 		recorder := events.NewFakeRecorder(2)
-		r := &Reconciler{recorder: recorder, now: func() time.Time { return controllertest.LifeNow }, budgets: report.NewEventBudgets(time.Now)}
+		r := &Reconciler{recorder: recorder, now: func() time.Time { return controllertest.LifeNow },
+			budgets: report.NewEventBudgets(time.Now)}
 		scope := &releaseScope{
 			release: controllertest.LeavingRelease(time.Minute), helmOp: controllertest.LeavingHelmOp(),
 			cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
@@ -51,7 +53,8 @@ func TestUninstallationsThatWaitTakeAThirdOfTheWorkers(t *testing.T) {
 		options := &model.UninstallOptions{}
 		release := controllertest.LeavingRelease(20 * time.Minute)
 		release.Name = cluster
-		done, _ = r.uninstallSlot(&releaseScope{release: release, cluster: controllertest.GoingCluster(hold, true)}, options, cluster, "h")
+		done, _ = r.uninstallSlot(&releaseScope{release: release, cluster: controllertest.GoingCluster(hold, true)}, options,
+			cluster, "h")
 		return done, done != nil, options.Wait
 	}
 	first, ok, waits := take("a", controllertest.HeldSince)

@@ -78,7 +78,8 @@ func (r *Reconciler) stayingIn(ctx context.Context, reader client.Reader, scope 
 		if !sibling.DeletionTimestamp.IsZero() || !dependencies.DependsOn(sibling.Spec.DependsOn, name) {
 			continue
 		}
-		if sibling.Spec.BeforeClusterDelete == nil || !apiutil.IsWatched(sibling, r.watchFilter) || report.IsBeingMoved(sibling) {
+		if sibling.Spec.BeforeClusterDelete == nil || !apiutil.IsWatched(sibling, r.watchFilter) ||
+			report.IsBeingMoved(sibling) {
 			staying[other] = true
 			continue
 		}
@@ -94,7 +95,9 @@ func (r *Reconciler) stayingIn(ctx context.Context, reader client.Reader, scope 
 
 // neededBy is the message that a dependent in the Cluster keeps a release from being uninstalled; empty if none does.
 // Releases in a dependency cycle, and dependents that are never uninstalled, do not count.
-func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.HelmOpRelease, staying map[string]bool) string {
+func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.HelmOpRelease,
+	staying map[string]bool,
+) string {
 	name := apiutil.HelmOpOf(release)
 	if name == "" {
 		return ""
@@ -106,7 +109,8 @@ func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.Hel
 	}
 	var needing []string
 	for other, sibling := range siblings {
-		if !dependencies.DependsOn(sibling.Spec.DependsOn, name) || staying[other] || isNotThere(sibling) || graph.Path(name, other) != nil {
+		if !dependencies.DependsOn(sibling.Spec.DependsOn, name) || staying[other] || isNotThere(sibling) ||
+			graph.Path(name, other) != nil {
 			continue
 		}
 		needing = append(needing, other)
@@ -126,10 +130,12 @@ func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.Hel
 	if !first.DeletionTimestamp.IsZero() {
 		return message + " and is ending"
 	}
-	return message + fmt.Sprintf(": delete HelmOp %s, let it not select the Cluster, or take the dependency out", needing[0])
+	return message + fmt.Sprintf(": delete HelmOp %s, let it not select the Cluster, or take the dependency out",
+		needing[0])
 }
 
 // isNotThere reports whether a release waits to be installed for the first time: its dependencies may be uninstalled.
 func isNotThere(release *addonsv1.HelmOpRelease) bool {
-	return release.Status.Release == nil && release.Status.State == string(model.StateAbsent) && apiutil.IsAwaiting(release)
+	return release.Status.Release == nil && release.Status.State == string(model.StateAbsent) &&
+		apiutil.IsAwaiting(release)
 }

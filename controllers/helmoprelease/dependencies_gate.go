@@ -95,7 +95,8 @@ func (r *Reconciler) dependenciesOf(ctx context.Context, scope *releaseScope) (r
 		return addonsv1.InvalidDependencyReason, why, nil
 	}
 	helmOps := &addonsv1.HelmOpList{}
-	if err := r.client.List(ctx, helmOps, client.InNamespace(release.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, helmOps, client.InNamespace(release.Namespace),
+		client.UnsafeDisableDeepCopy); err != nil {
 		return "", "", fmt.Errorf("listing HelmOps: %w", err)
 	}
 	// The spec of this release counts, too: its HelmOp may have changed since.
@@ -130,7 +131,9 @@ func (r *Reconciler) dependenciesOf(ctx context.Context, scope *releaseScope) (r
 
 // unmet is why a dependency is not met; empty if it is. That it is must not come from a cache that lags behind: its
 // HelmOp may just have assigned a revision.
-func (r *Reconciler) unmet(ctx context.Context, scope *releaseScope, d dependencies.Dependency, release *addonsv1.HelmOpRelease) (string, error) {
+func (r *Reconciler) unmet(ctx context.Context, scope *releaseScope, d dependencies.Dependency,
+	release *addonsv1.HelmOpRelease,
+) (string, error) {
 	if why := d.Unmet(scope.cluster, release); why != "" {
 		return why, nil
 	}

@@ -26,7 +26,8 @@ import (
 // dependingPass is a pass over the release of HelmOp app, which is Ready as it was told before.
 func dependingPass(dependencies ...addonsv1.Dependency) *releasePass {
 	release := controllertest.ReadyRelease("app", func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = dependencies })
-	report.SetCondition(release, addonsv1.ReleasedCondition, metav1.ConditionTrue, addonsv1.ReleasedReason, "revision 1 is deployed")
+	report.SetCondition(release, addonsv1.ReleasedCondition, metav1.ConditionTrue, addonsv1.ReleasedReason,
+		"revision 1 is deployed")
 	return &releasePass{releaseScope: &releaseScope{release: release, cluster: &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one", Labels: map[string]string{"cni": "yes", "dns": "yes"}},
 	}}}
@@ -39,16 +40,19 @@ func TestWhatNeedsDependencies(t *testing.T) {
 		want     bool
 		ofReturn bool
 	}{
-		"install":          {decide.Decision{Action: model.ActionInstall}, true, true},
-		"upgrade":          {decide.Decision{Action: model.ActionUpgrade}, true, false},
-		"return":           {decide.Decision{Action: model.ActionRollback, Reason: decide.ReasonReturn}, false, false},
-		"remediation":      {decide.Decision{Action: model.ActionRollback, Reason: decide.ReasonUnhealthy}, false, false},
-		"cut off":          {decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverReplace}, false, false},
-		"cut off, changed": {decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverFail}, true, false},
-		"cut off at first": {decide.Decision{Action: model.ActionRecoverThenInstall, Recovery: decide.RecoverFail}, true, true},
-		"test":             {decide.Decision{Action: model.ActionTest}, false, false},
-		"drift":            {decide.Decision{Action: model.ActionCorrectDrift}, false, false},
-		"uninstall":        {decide.Decision{Action: model.ActionUninstall}, false, false},
+		"install":     {decide.Decision{Action: model.ActionInstall}, true, true},
+		"upgrade":     {decide.Decision{Action: model.ActionUpgrade}, true, false},
+		"return":      {decide.Decision{Action: model.ActionRollback, Reason: decide.ReasonReturn}, false, false},
+		"remediation": {decide.Decision{Action: model.ActionRollback, Reason: decide.ReasonUnhealthy}, false, false},
+		"cut off": {decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverReplace}, false,
+			false},
+		"cut off, changed": {decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverFail}, true,
+			false},
+		"cut off at first": {decide.Decision{Action: model.ActionRecoverThenInstall, Recovery: decide.RecoverFail}, true,
+			true},
+		"test":      {decide.Decision{Action: model.ActionTest}, false, false},
+		"drift":     {decide.Decision{Action: model.ActionCorrectDrift}, false, false},
+		"uninstall": {decide.Decision{Action: model.ActionUninstall}, false, false},
 	} {
 		if got := needsDependencies(tc.decision, false); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
@@ -62,30 +66,52 @@ func TestWhatNeedsDependencies(t *testing.T) {
 func TestReleaseWaitsForItsDependencies(t *testing.T) {
 	t.Parallel()
 	cni, dns := controllertest.SettledHelmOp(t, "cni", nil), controllertest.SettledHelmOp(t, "dns", nil)
-	onApp := controllertest.SettledHelmOp(t, "cni", func(h *addonsv1.HelmOp) { h.Spec.DependsOn = controllertest.DependingOn("app") })
+	onApp := controllertest.SettledHelmOp(t, "cni",
+		func(h *addonsv1.HelmOp) { h.Spec.DependsOn = controllertest.DependingOn("app") })
 	notReady := func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, addonsv1.InstallFailedReason, "no room") }
-	elsewhere := controllertest.ReadyRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Name, r.Spec.ClusterRef.Name = "cni-two", "two" })
-	foreign := controllertest.ReadyRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Namespace, r.Spec.ClusterRef.Namespace = "m", "n" })
+	elsewhere := controllertest.ReadyRelease("cni",
+		func(r *addonsv1.HelmOpRelease) { r.Name, r.Spec.ClusterRef.Name = "cni-two", "two" })
+	foreign := controllertest.ReadyRelease("cni",
+		func(r *addonsv1.HelmOpRelease) { r.Namespace, r.Spec.ClusterRef.Namespace = "m", "n" })
 	tests := map[string]struct {
 		dependencies []addonsv1.Dependency
 		cached       []client.Object
 		live         []client.Object
 		reason, says string
 	}{
-		"ready":          {dependencies: controllertest.DependingOn("cni"), cached: []client.Object{cni, controllertest.ReadyRelease("cni", nil)}},
-		"both ready":     {dependencies: controllertest.DependingOn("cni", "dns"), cached: []client.Object{cni, dns, controllertest.ReadyRelease("cni", nil), controllertest.ReadyRelease("dns", nil)}},
-		"none":           {cached: []client.Object{}},
-		"not ready":      {controllertest.DependingOn("cni"), []client.Object{cni, controllertest.ReadyRelease("cni", notReady)}, nil, addonsv1.WaitingForDependenciesReason, "InstallFailed: no room"},
-		"in another":     {controllertest.DependingOn("cni"), []client.Object{cni, elsewhere}, nil, addonsv1.WaitingForDependenciesReason, "HelmOp cni has no release in Cluster one yet"},
-		"other tenant's": {controllertest.DependingOn("cni"), []client.Object{cni, foreign}, nil, addonsv1.WaitingForDependenciesReason, "HelmOp cni has no release in Cluster one yet"},
-		"two of three": {controllertest.DependingOn("cni", "dns", "csi"), []client.Object{cni, dns, controllertest.ReadyRelease("cni", nil), controllertest.ReadyRelease("dns", notReady)}, nil, addonsv1.WaitingForDependenciesReason,
+		"ready": {dependencies: controllertest.DependingOn("cni"),
+			cached: []client.Object{cni, controllertest.ReadyRelease("cni", nil)}},
+		"both ready": {dependencies: controllertest.DependingOn("cni", "dns"),
+			cached: []client.Object{cni, dns, controllertest.ReadyRelease("cni", nil), controllertest.ReadyRelease("dns", nil)}},
+		"none": {cached: []client.Object{}},
+		"not ready": {controllertest.DependingOn("cni"),
+			[]client.Object{cni, controllertest.ReadyRelease("cni", notReady)}, nil, addonsv1.WaitingForDependenciesReason,
+			"InstallFailed: no room"},
+		"in another": {controllertest.DependingOn("cni"), []client.Object{cni, elsewhere}, nil,
+			addonsv1.WaitingForDependenciesReason, "HelmOp cni has no release in Cluster one yet"},
+		"other tenant's": {controllertest.DependingOn("cni"), []client.Object{cni, foreign}, nil,
+			addonsv1.WaitingForDependenciesReason, "HelmOp cni has no release in Cluster one yet"},
+		"two of three": {controllertest.DependingOn("cni", "dns", "csi"),
+			[]client.Object{cni, dns, controllertest.ReadyRelease("cni", nil), controllertest.ReadyRelease("dns", notReady)},
+			nil, addonsv1.WaitingForDependenciesReason,
 			"the release of HelmOp dns is not Ready: InstallFailed: no room; HelmOp csi does not exist"},
-		"many":              {controllertest.DependingOn("a", "b", "c", "d", "e"), nil, nil, addonsv1.WaitingForDependenciesReason, "HelmOp c does not exist; and 2 more"},
-		"the cache is late": {controllertest.DependingOn("cni"), []client.Object{cni, controllertest.ReadyRelease("cni", nil)}, []client.Object{controllertest.ReadyRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Generation++ })}, addonsv1.WaitingForDependenciesReason, "has not been checked yet"},
-		"gone by now":       {controllertest.DependingOn("cni"), []client.Object{cni, controllertest.ReadyRelease("cni", nil)}, []client.Object{}, addonsv1.WaitingForDependenciesReason, "has no release in Cluster one yet"},
-		"itself":            {controllertest.DependingOn("app"), []client.Object{controllertest.ReadyRelease("app", nil)}, nil, addonsv1.DependencyCycleReason, "app → app"},
-		"each other":        {controllertest.DependingOn("cni"), []client.Object{onApp, controllertest.ReadyRelease("cni", nil)}, nil, addonsv1.DependencyCycleReason, "app → cni → app"},
-		"malformed":         {[]addonsv1.Dependency{{Name: "cni", ReadyExpr: "("}}, []client.Object{cni, controllertest.ReadyRelease("cni", nil)}, nil, addonsv1.InvalidDependencyReason, "readyExpr for HelmOp cni"},
+		"many": {controllertest.DependingOn("a", "b", "c", "d", "e"), nil, nil,
+			addonsv1.WaitingForDependenciesReason, "HelmOp c does not exist; and 2 more"},
+		"the cache is late": {controllertest.DependingOn("cni"),
+			[]client.Object{cni, controllertest.ReadyRelease("cni", nil)},
+			[]client.Object{controllertest.ReadyRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Generation++ })},
+			addonsv1.WaitingForDependenciesReason, "has not been checked yet"},
+		"gone by now": {controllertest.DependingOn("cni"),
+			[]client.Object{cni, controllertest.ReadyRelease("cni", nil)}, []client.Object{},
+			addonsv1.WaitingForDependenciesReason, "has no release in Cluster one yet"},
+		"itself": {controllertest.DependingOn("app"), []client.Object{controllertest.ReadyRelease("app", nil)},
+			nil, addonsv1.DependencyCycleReason, "app → app"},
+		"each other": {controllertest.DependingOn("cni"),
+			[]client.Object{onApp, controllertest.ReadyRelease("cni", nil)}, nil, addonsv1.DependencyCycleReason,
+			"app → cni → app"},
+		"malformed": {[]addonsv1.Dependency{{Name: "cni", ReadyExpr: "("}},
+			[]client.Object{cni, controllertest.ReadyRelease("cni", nil)}, nil, addonsv1.InvalidDependencyReason,
+			"readyExpr for HelmOp cni"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +126,8 @@ func TestReleaseWaitsForItsDependencies(t *testing.T) {
 				t.Fatal(err)
 			}
 			ready := conditions.Get(p.release, addonsv1.ReadyCondition)
-			if ok != (tc.reason == "") || !ok && (ready.Reason != tc.reason || !strings.Contains(ready.Message, tc.says)) || ok && ready.Status != report.True {
+			if ok != (tc.reason == "") || !ok && (ready.Reason != tc.reason || !strings.Contains(ready.Message, tc.says)) ||
+				ok && ready.Status != report.True {
 				t.Errorf("may act: %v, Ready is %v, want %q, %q", ok, ready, tc.reason, tc.says)
 			}
 			if !conditions.IsTrue(p.release, addonsv1.ReleasedCondition) {
@@ -109,7 +136,8 @@ func TestReleaseWaitsForItsDependencies(t *testing.T) {
 			if !ok && !apiutil.IsAwaiting(p.release) {
 				t.Error("it does not count as waiting")
 			}
-			if ok, err := r.mayAct(t.Context(), dependingPass(tc.dependencies...), decide.Decision{Action: model.ActionTest}); !ok || err != nil {
+			if ok, err := r.mayAct(t.Context(), dependingPass(tc.dependencies...),
+				decide.Decision{Action: model.ActionTest}); !ok || err != nil {
 				t.Errorf("tests wait, error %v", err)
 			}
 			p = dependingPass(tc.dependencies...)
@@ -123,7 +151,8 @@ func TestReleaseWaitsForItsDependencies(t *testing.T) {
 
 func TestReleaseEndsAfterWhatDependsOnIt(t *testing.T) {
 	t.Parallel()
-	needing := controllertest.ReadyRelease("app", func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = controllertest.DependingOn("cni") })
+	needing := controllertest.ReadyRelease("app",
+		func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = controllertest.DependingOn("cni") })
 	elsewhere := controllertest.ReadyRelease("app", func(r *addonsv1.HelmOpRelease) {
 		r.Spec.DependsOn = controllertest.DependingOn("cni")
 		r.Spec.ClusterRef.Namespace = "m"
@@ -149,14 +178,16 @@ func TestReleaseEndsAfterWhatDependsOnIt(t *testing.T) {
 				t.Fatalf("may end: %v, %v; want %v", got, err, tc.want)
 			}
 			ready := conditions.Get(scope.release, addonsv1.ReadyCondition)
-			if !got && (ready.Reason != addonsv1.DeletingReason || !strings.Contains(ready.Message, "waits for the release of HelmOp app")) {
+			if !got && (ready.Reason != addonsv1.DeletingReason ||
+				!strings.Contains(ready.Message, "waits for the release of HelmOp app")) {
 				t.Errorf("Ready is %v", ready)
 			}
 		})
 	}
 }
 
-// TestInstallationClaimsItsDependencies holds that of a release that comes and one that goes, on which it depends, one sees the other.
+// TestInstallationClaimsItsDependencies holds that of a release that comes and one that goes, on which it depends, one
+// sees the other.
 func TestInstallationClaimsItsDependencies(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
@@ -184,7 +215,8 @@ func TestInstallationClaimsItsDependencies(t *testing.T) {
 			// The API server is asked when the release says that it comes, or before: then it goes only after the answer.
 			asked := 0
 			live := interceptor.NewClient(controllertest.StoreOf(t, cni).(client.WithWatch), interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
+					opts ...client.GetOption) error {
 					err := c.Get(ctx, key, obj, opts...)
 					if asked++; tc.goes && !isNotThere(said()) {
 						obj.SetDeletionTimestamp(&now)
@@ -204,8 +236,8 @@ func TestInstallationClaimsItsDependencies(t *testing.T) {
 	}
 }
 
-// TestWhatIsWaitedForInAClusterThatGoes holds that a release does not wait for one that nobody ends: it would be forgotten, and not
-// uninstalled, when the deletion of the Cluster is held no longer.
+// TestWhatIsWaitedForInAClusterThatGoes holds that a release does not wait for one that nobody ends: it would be
+// forgotten, and not uninstalled, when the deletion of the Cluster is held no longer.
 func TestWhatIsWaitedForInAClusterThatGoes(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
@@ -215,18 +247,29 @@ func TestWhatIsWaitedForInAClusterThatGoes(t *testing.T) {
 		isGone  bool
 		want    bool
 	}{
-		"asks":                   {},
-		"asks for nothing":       {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete = nil }, want: true},
-		"asks for nothing, ends": {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete, r.DeletionTimestamp = nil, &now }},
-		"paused":                 {release: func(r *addonsv1.HelmOpRelease) { r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, want: true},
-		"another manager's":      {release: func(r *addonsv1.HelmOpRelease) { r.Labels[clusterv1.WatchLabel] = "other" }, want: true},
-		"in time":                {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete.Timeout.Duration = time.Hour }},
-		"late":                   {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete.Timeout.Duration = time.Second }, want: true},
-		"orphaned":               {helmOp: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }, want: true},
-		"suspended":              {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
-		"suspended, ends":        {release: func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }, helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
-		"of another HelmOp":      {helmOp: func(h *addonsv1.HelmOp) { h.UID = "other" }, want: true},
-		"of none":                {isGone: true, want: true},
+		"asks":             {},
+		"asks for nothing": {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete = nil }, want: true},
+		"asks for nothing, ends": {release: func(r *addonsv1.HelmOpRelease) {
+			r.Spec.BeforeClusterDelete, r.DeletionTimestamp = nil, &now
+		}},
+		"paused": {release: func(r *addonsv1.HelmOpRelease) {
+			r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		}, want: true},
+		"another manager's": {release: func(r *addonsv1.HelmOpRelease) { r.Labels[clusterv1.WatchLabel] = "other" },
+			want: true},
+		"in time": {release: func(r *addonsv1.HelmOpRelease) {
+			r.Spec.BeforeClusterDelete.Timeout.Duration = time.Hour
+		}},
+		"late": {release: func(r *addonsv1.HelmOpRelease) {
+			r.Spec.BeforeClusterDelete.Timeout.Duration = time.Second
+		}, want: true},
+		"orphaned": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan },
+			want: true},
+		"suspended": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
+		"suspended, ends": {release: func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now },
+			helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
+		"of another HelmOp": {helmOp: func(h *addonsv1.HelmOp) { h.UID = "other" }, want: true},
+		"of none":           {isGone: true, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -241,9 +284,11 @@ func TestWhatIsWaitedForInAClusterThatGoes(t *testing.T) {
 			if !tc.isGone {
 				objects = append(objects, controllertest.SettledHelmOp(t, "app", tc.helmOp))
 			}
-			r := &Reconciler{client: controllertest.StoreOf(t, objects...), live: controllertest.StoreOf(t, objects...), watchFilter: "mine", now: time.Now}
+			r := &Reconciler{client: controllertest.StoreOf(t, objects...), live: controllertest.StoreOf(t, objects...),
+				watchFilter: "mine", now: time.Now}
 			cluster := dependingPass().cluster
-			cluster.Annotations = map[string]string{addonsv1.DeletionHoldAnnotation: now.Add(-time.Minute).UTC().Format(time.RFC3339)}
+			before := now.Add(-time.Minute).UTC().Format(time.RFC3339)
+			cluster.Annotations = map[string]string{addonsv1.DeletionHoldAnnotation: before}
 			scope := &releaseScope{release: controllertest.ReadyRelease("cni", nil), cluster: cluster}
 			if got, err := r.mayUninstall(t.Context(), scope, intentUninstall); got || err != nil {
 				t.Errorf("it may end while the Cluster stays, error %v", err)

@@ -30,8 +30,8 @@ import (
 )
 
 const (
-	// driftTimeout bounds a comparison, and a correction, of a release. What it did not come to is done in the next pass, which
-	// comes after driftContinues.
+	// driftTimeout bounds a comparison, and a correction, of a release. What it did not come to is done in the next pass,
+	// which comes after driftContinues.
 	driftTimeout   = 30 * time.Second
 	driftContinues = 2 * time.Second
 
@@ -40,11 +40,12 @@ const (
 	maxDriftPaths     = 10
 )
 
-// assessDrift says whether something differs from what the release installed. Only objects that changed since they were last
-// compared cost requests.
+// assessDrift says whether something differs from what the release installed. Only objects that changed since they were
+// last compared cost requests.
 func (r *Reconciler) assessDrift(ctx context.Context, p *releasePass) {
 	r.compareObjects(ctx, p)
-	// What is known counts also in a pass that compares nothing. There, a release that is not in sync is more than drifted.
+	// What is known counts also in a pass that compares nothing. There, a release that is not in sync is more than
+	// drifted.
 	p.drifted = isDrifted(p.release) && (len(p.differences) > 0 || p.release.Status.State == string(model.StateInSync))
 }
 
@@ -104,7 +105,8 @@ func isDenied(snapshot *objectwatch.Snapshot) bool {
 
 // isStuck tells whether objects have not been seen for longer than an error that passes by itself takes.
 func isStuck(snapshot *objectwatch.Snapshot, now time.Time) bool {
-	return snapshot != nil && !snapshot.Synced && snapshot.Err != nil && now.Sub(snapshot.ErrSince) >= objectwatch.StuckAfter
+	return snapshot != nil && !snapshot.Synced && snapshot.Err != nil &&
+		now.Sub(snapshot.ErrSince) >= objectwatch.StuckAfter
 }
 
 // reportUnwatched says that it cannot be seen whether something differs.
@@ -148,7 +150,9 @@ func driftErrorReason(err error) string {
 }
 
 // compare compares objects with what the release installed. What fails is remembered; the error is that of the rules.
-func (r *Reconciler) compare(ctx context.Context, p *releasePass, memory *driftmemory.Memory, suspects map[inventory.Ref]bool) error {
+func (r *Reconciler) compare(ctx context.Context, p *releasePass, memory *driftmemory.Memory,
+	suspects map[inventory.Ref]bool,
+) error {
 	rules, err := driftRules(p.release.Spec.DriftDetection)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errInvalidDriftRule, err)
@@ -173,7 +177,8 @@ func (r *Reconciler) compare(ctx context.Context, p *releasePass, memory *driftm
 }
 
 // compareSuspects returns what was to be compared and what came of it. The error is that nothing could be.
-func (r *Reconciler) compareSuspects(ctx context.Context, p *releasePass, memory *driftmemory.Memory, suspects map[inventory.Ref]bool,
+func (r *Reconciler) compareSuspects(ctx context.Context, p *releasePass, memory *driftmemory.Memory,
+	suspects map[inventory.Ref]bool,
 	rules *drift.Rules,
 ) ([]*unstructured.Unstructured, drift.Comparison, error) {
 	manifest, err := r.engine.Manifest(ctx, p.target, p.desired.Namespace, p.desired.Name, memory.Revision)
@@ -186,7 +191,8 @@ func (r *Reconciler) compareSuspects(ctx context.Context, p *releasePass, memory
 	}
 	objects := memory.ToCompare(manifest, suspects)
 	cluster := drift.Cluster{Config: access.Config, Mapper: access.Mapper}
-	found, err := drift.Compare(ctx, cluster, drift.Release{Namespace: p.desired.Namespace, Name: p.desired.Name}, rules, objects)
+	found, err := drift.Compare(ctx, cluster, drift.Release{Namespace: p.desired.Namespace, Name: p.desired.Name}, rules,
+		objects)
 	return objects, found, err
 }
 
@@ -204,11 +210,13 @@ func (r *Reconciler) announceDrift(p *releasePass, memory *driftmemory.Memory, k
 		return
 	}
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.DriftDetectedEvent, verbCorrectDrift, fmt.Sprintf(
-		"Cluster %s, release %s: %s", apiutil.ClusterTitle(p.release), describe(p.release), listDifferences(memory.Differences())))
+		"Cluster %s, release %s: %s", apiutil.ClusterTitle(p.release), describe(p.release),
+		listDifferences(memory.Differences())))
 }
 
-// reportDrift writes what is known of the drift into the status: that something differs, else that it cannot be told, else that
-// nothing does. left is the number of objects that are yet to be compared, err is what is wrong with the rules.
+// reportDrift writes what is known of the drift into the status: that something differs, else that it cannot be told,
+// else that nothing does. left is the number of objects that are yet to be compared, err is what is wrong with the
+// rules.
 func (r *Reconciler) reportDrift(p *releasePass, memory *driftmemory.Memory, left int, err error) {
 	status := p.release.Status.Drift
 	if status == nil {
@@ -239,7 +247,8 @@ func (r *Reconciler) reportDrift(p *releasePass, memory *driftmemory.Memory, lef
 	case trouble != "":
 		report.SetCondition(p.release, addonsv1.DriftedCondition, metav1Unknown, driftErrorReason(err), trouble)
 	default:
-		report.SetCondition(p.release, addonsv1.DriftedCondition, report.False, addonsv1.NoDriftReason, "nothing differs from what the release installed")
+		report.SetCondition(p.release, addonsv1.DriftedCondition, report.False, addonsv1.NoDriftReason,
+			"nothing differs from what the release installed")
 	}
 }
 
@@ -259,7 +268,9 @@ func driftTrouble(memory *driftmemory.Memory, left int, err error) string {
 }
 
 // describeDrift tells what differs and, if it is to be put right, why that did not help.
-func (r *Reconciler) describeDrift(p *releasePass, memory *driftmemory.Memory, differences []drift.Difference) (reason, message string) {
+func (r *Reconciler) describeDrift(p *releasePass, memory *driftmemory.Memory,
+	differences []drift.Difference,
+) (reason, message string) {
 	reason, message = addonsv1.DriftDetectedReason, listDifferences(differences)
 	if !p.policy.CorrectDrift {
 		return reason, message
@@ -274,7 +285,8 @@ func (r *Reconciler) describeDrift(p *releasePass, memory *driftmemory.Memory, d
 	}
 	if len(memory.Uncorrected) > 0 {
 		// Nobody fights: this is what somebody has to do something about.
-		reason, message = addonsv1.DriftCorrectionFailedReason, "cannot be put right: "+memory.Uncorrected.String()+"; "+message
+		reason, message = addonsv1.DriftCorrectionFailedReason,
+			"cannot be put right: "+memory.Uncorrected.String()+"; "+message
 	}
 	return reason, message
 }
@@ -286,7 +298,9 @@ func orSomebody(manager string) string {
 	return manager
 }
 
-func (r *Reconciler) driftedObjects(p *releasePass, memory *driftmemory.Memory, differences []drift.Difference) []addonsv1.DriftedObject {
+func (r *Reconciler) driftedObjects(p *releasePass, memory *driftmemory.Memory,
+	differences []drift.Difference,
+) []addonsv1.DriftedObject {
 	var objects []addonsv1.DriftedObject
 	for _, d := range differences[:min(len(differences), maxDriftedObjects)] {
 		object := addonsv1.DriftedObject{
@@ -323,8 +337,8 @@ func listFew[T fmt.Stringer](all []T, separator string) string {
 	return list
 }
 
-// correctDrift puts right what was found to differ in this pass. What somebody changes back again and again, and what cannot be
-// put right, is left alone for a while.
+// correctDrift puts right what was found to differ in this pass. What somebody changes back again and again, and what
+// cannot be put right, is left alone for a while.
 func (r *Reconciler) correctDrift(ctx context.Context, p *releasePass, decision decide.Decision) {
 	memory := &r.memoryOf(p.release).drift
 	defer func() {
@@ -360,8 +374,8 @@ func (r *Reconciler) correctDrift(ctx context.Context, p *releasePass, decision 
 	}
 }
 
-// settleState gives the release the state of after a correction: that of what it was corrected beside, or Drifted if it is in
-// sync but for what still differs.
+// settleState gives the release the state of after a correction: that of what it was corrected beside, or Drifted if it
+// is in sync but for what still differs.
 func (r *Reconciler) settleState(p *releasePass) {
 	p.drifted = false
 	if r.decide(p); p.decision.State == model.StateInSync && isDrifted(p.release) {
@@ -370,9 +384,12 @@ func (r *Reconciler) settleState(p *releasePass) {
 	}
 }
 
-// correct puts differences right and returns those that are, as long as the release is this manager's and not under deletion. It is a failure if
-// one cannot be put right; that an object changed once more, or that the time was up, only means another pass.
-func (r *Reconciler) correct(ctx context.Context, p *releasePass, memory *driftmemory.Memory, due []drift.Difference) (corrected []drift.Difference, failed bool) {
+// correct puts differences right and returns those that are, as long as the release is this manager's and not under
+// deletion. It is a failure if one cannot be put right; that an object changed once more, or that the time was up, only
+// means another pass.
+func (r *Reconciler) correct(ctx context.Context, p *releasePass, memory *driftmemory.Memory,
+	due []drift.Difference,
+) (corrected []drift.Difference, failed bool) {
 	access, err := r.engine.Access(p.target)
 	if err != nil {
 		for _, d := range due {
@@ -414,7 +431,9 @@ func (r *Reconciler) correct(ctx context.Context, p *releasePass, memory *driftm
 }
 
 // reportCorrected tells what was put right.
-func (r *Reconciler) reportCorrected(p *releasePass, decision decide.Decision, corrected []drift.Difference, failed bool) {
+func (r *Reconciler) reportCorrected(p *releasePass, decision decide.Decision, corrected []drift.Difference,
+	failed bool,
+) {
 	if len(corrected) == 0 {
 		return
 	}
@@ -424,5 +443,6 @@ func (r *Reconciler) reportCorrected(p *releasePass, decision decide.Decision, c
 		Succeeded: !failed, Time: metav1.NewTime(r.now()),
 	})
 	r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.DriftCorrectedEvent, verbCorrectDrift, fmt.Sprintf(
-		"Cluster %s, release %s: put right %s", apiutil.ClusterTitle(p.release), describe(p.release), listDifferences(corrected)))
+		"Cluster %s, release %s: put right %s", apiutil.ClusterTitle(p.release), describe(p.release),
+		listDifferences(corrected)))
 }

@@ -43,7 +43,8 @@ type manifestEngine struct {
 	asked int
 }
 
-func (e *manifestEngine) Manifest(context.Context, model.Target, string, string, int) ([]*unstructured.Unstructured, error) {
+func (e *manifestEngine) Manifest(context.Context, model.Target, string, string, int) ([]*unstructured.Unstructured,
+	error) {
 	e.asked++
 	return e.objects, e.err
 }
@@ -72,7 +73,8 @@ type driftBench struct {
 
 func newDriftBench(t *testing.T, configMaps, unserved int) *driftBench {
 	t.Helper()
-	b := &driftBench{T: t, now: time.Unix(1_800_000_000, 0), values: map[string]string{}, recorder: events.NewFakeRecorder(1000)}
+	b := &driftBench{T: t, now: time.Unix(1_800_000_000, 0), values: map[string]string{},
+		recorder: events.NewFakeRecorder(1000)}
 	server := httptest.NewServer(http.HandlerFunc(b.serve))
 	t.Cleanup(server.Close)
 	mapper := apimeta.NewDefaultRESTMapper(nil)
@@ -82,16 +84,19 @@ func newDriftBench(t *testing.T, configMaps, unserved int) *driftBench {
 		engine: b.engine, slots: newActionSlots(8, 0, &async.Waker{}), recorder: b.recorder,
 		now: func() time.Time { return b.now },
 	}
-	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1, UID: "u"}}
+	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1,
+		UID: "u"}}
 	release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect}
 	b.r.client = helmOpClient(t, release)
-	desired := model.Desired{Name: "web", Namespace: "apps", Owner: "fleet.web", UID: "u", ArtifactDigest: "a", ValuesDigest: "v", OptionsDigest: "o"}
+	desired := model.Desired{Name: "web", Namespace: "apps", Owner: "fleet.web", UID: "u", ArtifactDigest: "a",
+		ValuesDigest: "v", OptionsDigest: "o"}
 	b.p = &releasePass{
 		releaseScope: &releaseScope{release: release, helmOp: &addonsv1.HelmOp{}}, desired: desired,
 		policy: model.Policy{CorrectDrift: true}, target: model.Target{Key: "fleet/one"},
 	}
 	b.p.observation = model.Observation{Records: []model.Record{{
-		Revision: 2, Status: "deployed", Owner: desired.Owner, UID: desired.UID, LabelledRevision: 2, ChangedAt: b.now.Add(-time.Hour),
+		Revision: 2, Status: "deployed", Owner: desired.Owner, UID: desired.UID, LabelledRevision: 2,
+		ChangedAt:      b.now.Add(-time.Hour),
 		ArtifactDigest: desired.ArtifactDigest, ValuesDigest: desired.ValuesDigest, OptionsDigest: desired.OptionsDigest,
 	}}}
 	b.p.snapshot = &objectwatch.Snapshot{Synced: true, Fingerprint: "f", Objects: map[inventory.Ref]objectwatch.State{}}
@@ -99,7 +104,8 @@ func newDriftBench(t *testing.T, configMaps, unserved int) *driftBench {
 		b.add(inventory.Ref{Version: "v1", Kind: "ConfigMap", Namespace: "apps", Name: fmt.Sprintf("c%d", i)}, true)
 	}
 	for i := range unserved {
-		b.add(inventory.Ref{Group: "example.com", Version: "v1", Kind: "Widget", Namespace: "apps", Name: fmt.Sprintf("w%d", i)}, false)
+		b.add(inventory.Ref{Group: "example.com", Version: "v1", Kind: "Widget", Namespace: "apps",
+			Name: fmt.Sprintf("w%d", i)}, false)
 	}
 	release.Status.Inventory = inventoryOf(&release.Spec, b.refs, 2)
 	return b

@@ -25,8 +25,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
-// TestUncomparableObjectsDoNotHoldUpTheOthers holds that whatever number of objects cannot be compared, the others are compared
-// once, what differs is told and put right, and nobody asks all the time.
+// TestUncomparableObjectsDoNotHoldUpTheOthers holds that whatever number of objects cannot be compared, the others are
+// compared once, what differs is told and put right, and nobody asks all the time.
 func TestUncomparableObjectsDoNotHoldUpTheOthers(t *testing.T) {
 	t.Parallel()
 	for _, unserved := range []int{0, 1, 11} {
@@ -69,7 +69,8 @@ func TestUncomparableObjectsDoNotHoldUpTheOthers(t *testing.T) {
 	}
 }
 
-// TestDriftOfManifestThatCannotBeRead holds that a release is not asked for at each event because its manifest cannot be read.
+// TestDriftOfManifestThatCannotBeRead holds that a release is not asked for at each event because its manifest cannot
+// be read.
 func TestDriftOfManifestThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 3, 0)
@@ -106,14 +107,16 @@ func TestInvalidDriftRuleIsHeardOfAtOnce(t *testing.T) {
 	b.want(report.False, addonsv1.NoDriftReason, "")
 }
 
-// TestComparisonTakesASlot holds that no more releases of a cluster are compared or corrected at a time than may be acted upon.
+// TestComparisonTakesASlot holds that no more releases of a cluster are compared or corrected at a time than may be
+// acted upon.
 func TestComparisonTakesASlot(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 3, 0)
 	var taken []func()
 	take := func() {
 		for i := range slots.DefaultPerCluster {
-			if done, ok := b.r.slots.Acquire(slots.Claim{Release: controllertest.RequestFor(strconv.Itoa(i)).NamespacedName, Cluster: b.p.target.Key, HelmOp: "other"}); ok {
+			if done, ok := b.r.slots.Acquire(slots.Claim{Release: controllertest.RequestFor(strconv.Itoa(i)).NamespacedName,
+				Cluster: b.p.target.Key, HelmOp: "other"}); ok {
 				taken = append(taken, done)
 			}
 		}
@@ -150,12 +153,13 @@ func TestComparisonTakesASlot(t *testing.T) {
 	}
 }
 
-// TestRefusedCorrectionIsNoFight holds that what cannot be put right is called by its cause, also while it is left alone, and
-// that nobody is accused.
+// TestRefusedCorrectionIsNoFight holds that what cannot be put right is called by its cause, also while it is left
+// alone, and that nobody is accused.
 func TestRefusedCorrectionIsNoFight(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 3, 0)
-	b.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "c0", errors.New("ValidatingAdmissionPolicy 'by policy' with binding 'all' denied request: no"))
+	b.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "c0",
+		errors.New("ValidatingAdmissionPolicy 'by policy' with binding 'all' denied request: no"))
 	b.edit("c0")
 	for range 20 {
 		b.pass()
@@ -183,8 +187,8 @@ func TestRefusedCorrectionIsNoFight(t *testing.T) {
 	b.wantState(model.StateInSync)
 }
 
-// TestNothingIsCorrectedForOthers holds that what differs is left alone once the release is somebody else's, or about to end: what would be put
-// right may be what another manager has just taken away.
+// TestNothingIsCorrectedForOthers holds that what differs is left alone once the release is somebody else's, or about
+// to end: what would be put right may be what another manager has just taken away.
 func TestNothingIsCorrectedForOthers(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*driftBench) error{
@@ -227,8 +231,8 @@ func TestForeignObjectIsNoFight(t *testing.T) {
 	}
 }
 
-// TestConflictIsNoFight holds that corrections which came too late, because the object changed meanwhile, are not held against
-// anybody.
+// TestConflictIsNoFight holds that corrections which came too late, because the object changed meanwhile, are not held
+// against anybody.
 func TestConflictIsNoFight(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 1, 0)
@@ -246,7 +250,8 @@ func TestConflictIsNoFight(t *testing.T) {
 	b.want(report.False, addonsv1.NoDriftReason, "")
 }
 
-// TestFightIsNamed holds that an object which is changed back after each correction is left alone, and who does it is told.
+// TestFightIsNamed holds that an object which is changed back after each correction is left alone, and who does it is
+// told.
 func TestFightIsNamed(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 1, 0)
@@ -295,7 +300,8 @@ func TestEndedDriftIntervalIsDueAtOnce(t *testing.T) {
 	}
 }
 
-// TestCorrectionLeavesNoFingerprint holds that a restarted manager does not take for unchanged what was seen before a correction.
+// TestCorrectionLeavesNoFingerprint holds that a restarted manager does not take for unchanged what was seen before a
+// correction.
 func TestCorrectionLeavesNoFingerprint(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 2, 0)
@@ -312,7 +318,8 @@ func TestCorrectionLeavesNoFingerprint(t *testing.T) {
 	}
 }
 
-// TestDriftOfObjectsThatCannotBeWatched holds that nobody is told for ever what was true before the objects went out of sight.
+// TestDriftOfObjectsThatCannotBeWatched holds that nobody is told for ever what was true before the objects went out of
+// sight.
 func TestDriftOfObjectsThatCannotBeWatched(t *testing.T) {
 	t.Parallel()
 	denied := fmt.Errorf("%w: widgets", objectwatch.ErrForbidden)

@@ -21,12 +21,14 @@ import (
 func TestEventsOfAFleet(t *testing.T) {
 	g := gomega.NewWithT(t)
 	recorder := events.NewFakeRecorder(1000)
-	r := &Reconciler{recorder: recorder, budgets: report.NewEventBudgets(func() time.Time { return time.Unix(1_800_000_000, 0) })}
+	r := &Reconciler{recorder: recorder,
+		budgets: report.NewEventBudgets(func() time.Time { return time.Unix(1_800_000_000, 0) })}
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{UID: "fleet", Name: "fleet"}}
 	const releases = 100
 	for i := range releases {
 		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("release-%d", i)}}
-		r.event(&releaseScope{release: release, helmOp: helmOp}, corev1.EventTypeNormal, "Installed", "Install", "Installed it")
+		r.event(&releaseScope{release: release, helmOp: helmOp}, corev1.EventTypeNormal, "Installed", "Install",
+			"Installed it")
 	}
 	g.Expect(recorder.Events).To(gomega.HaveLen(releases + report.EventBurst))
 }

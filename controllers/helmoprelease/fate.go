@@ -111,7 +111,9 @@ func (r *Reconciler) intentByIdentity(ctx context.Context, release *addonsv1.Hel
 // judgedBy is the HelmOp at the revision that decides about a release: the revision that the release is made from or,
 // if a newer revision replaces the release, that one. If the newer revision was superseded, the current spec of the
 // HelmOp decides; if it was rolled back or aborted, the revision of the release.
-func (r *Reconciler) judgedBy(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) (*addonsv1.HelmOp, error) {
+func (r *Reconciler) judgedBy(ctx context.Context, release *addonsv1.HelmOpRelease,
+	helmOp *addonsv1.HelmOp,
+) (*addonsv1.HelmOp, error) {
 	number, isReplaced := apiutil.ReplacedBy(release)
 	if !isReplaced {
 		return revisionstore.HelmOpAt(ctx, r.live, helmOp, apiutil.RevisionOf(release))
@@ -140,7 +142,8 @@ func (r *Reconciler) mayAccess(ctx context.Context, scope *releaseScope) (bool, 
 	if key.Namespace == release.Namespace {
 		return true, nil
 	}
-	denied := fmt.Sprintf("%s is not of the namespace, and the HelmOp that may access it is gone", apiutil.TitleOf(release.Namespace, key))
+	denied := fmt.Sprintf("%s is not of the namespace, and the HelmOp that may access it is gone",
+		apiutil.TitleOf(release.Namespace, key))
 	if scope.helmOp != nil {
 		allowed, err := r.guard.Allows(ctx, scope.helmOp, key)
 		if err != nil || allowed {

@@ -33,11 +33,13 @@ import (
 
 func fateReconciler(b *controllertest.FateBench) *Reconciler {
 	c := b.Client()
-	return &Reconciler{client: c, live: c, renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)), guard: selection.NewGuard(c)}
+	return &Reconciler{client: c, live: c, renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)),
+		guard: selection.NewGuard(c)}
 }
 
-// TestFateGoesByTheRevision holds that a release is judged by what it is made from, unless the HelmOp says that another one takes its
-// place: during a rollout, and after one that was given up, both are something else than what the HelmOp wants now.
+// TestFateGoesByTheRevision holds that a release is judged by what it is made from, unless the HelmOp says that another
+// one takes its place: during a rollout, and after one that was given up, both are something else than what the HelmOp
+// wants now.
 func TestFateGoesByTheRevision(t *testing.T) {
 	t.Parallel()
 	replaced := func(number string) func(*controllertest.FateBench) {
@@ -56,9 +58,11 @@ func TestFateGoesByTheRevision(t *testing.T) {
 		change func(*controllertest.FateBench)
 		want   deletionIntent
 	}{
-		"of an earlier revision":                 {nil, intentKeep},
-		"of one that is gone":                    {func(b *controllertest.FateBench) { b.Revisions = b.Revisions[1:] }, intentKeep},
-		"of none that is known":                  {func(b *controllertest.FateBench) { b.Release.Spec.Rollout = nil }, intentReplace},
+		"of an earlier revision": {nil, intentKeep},
+		"of one that is gone": {func(b *controllertest.FateBench) { b.Revisions = b.Revisions[1:] },
+			intentKeep},
+		"of none that is known": {func(b *controllertest.FateBench) { b.Release.Spec.Rollout = nil },
+			intentReplace},
 		"made way for another":                   {replaced("2"), intentReplace},
 		"made way for one that wants it as well": {replaced("1"), intentKeep},
 		"made way for one that is gone":          {replaced("9"), intentReplace},
@@ -77,7 +81,8 @@ func TestFateGoesByTheRevision(t *testing.T) {
 		"the namespace is chosen": {func(b *controllertest.FateBench) {
 			b.HelmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "a"}
 		}, intentKeep},
-		"other namespaces are not": {func(b *controllertest.FateBench) { b.HelmOp.Spec.ClusterNamespaces = nil }, intentUninstall},
+		"other namespaces are not": {func(b *controllertest.FateBench) { b.HelmOp.Spec.ClusterNamespaces = nil },
+			intentUninstall},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,8 +97,8 @@ func TestFateGoesByTheRevision(t *testing.T) {
 	}
 }
 
-// TestNothingIsBegunForAHelmOpThatEnds holds that a release whose own deletion is not known yet is left alone as soon as that of its HelmOp
-// is: a hook that waits would hold up the uninstallation for as long as it may run.
+// TestNothingIsBegunForAHelmOpThatEnds holds that a release whose own deletion is not known yet is left alone as soon
+// as that of its HelmOp is: a hook that waits would hold up the uninstallation for as long as it may run.
 func TestNothingIsBegunForAHelmOpThatEnds(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewFateBench(t)
@@ -103,7 +108,8 @@ func TestNothingIsBegunForAHelmOpThatEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.HelmOp.DeletionTimestamp = new(metav1.Now())
-	scope := &releaseScope{release: b.Release, helmOp: b.HelmOp, cluster: b.Cluster, object: &unstructured.Unstructured{Object: object}}
+	scope := &releaseScope{release: b.Release, helmOp: b.HelmOp, cluster: b.Cluster,
+		object: &unstructured.Unstructured{Object: object}}
 	// There is neither a connection nor an engine: whoever asks for one fails.
 	result, err := (&Reconciler{}).reconcileNormal(t.Context(), scope)
 	if err != nil || !result.IsZero() {
@@ -115,7 +121,8 @@ func TestNothingIsBegunForAHelmOpThatEnds(t *testing.T) {
 	}
 }
 
-// TestStillServes holds that a release that is gone from the cache is somebody else's, and that one that cannot be read is looked at again.
+// TestStillServes holds that a release that is gone from the cache is somebody else's, and that one that cannot be read
+// is looked at again.
 func TestStillServes(t *testing.T) {
 	t.Parallel()
 	unread := errors.New("unread")
@@ -141,7 +148,8 @@ func TestStillServes(t *testing.T) {
 				},
 			})}
 			scope := &releaseScope{release: b.Release}
-			if now, err := r.stillServes(t.Context(), scope); (now != nil) != test.ok || scope.isLeaving != test.leaving || !errors.Is(err, test.want) {
+			if now, err := r.stillServes(t.Context(), scope); (now != nil) != test.ok || scope.isLeaving != test.leaving ||
+				!errors.Is(err, test.want) {
 				t.Errorf("%v, %v, leaving: %t", now, err, scope.isLeaving)
 			}
 		})
@@ -190,24 +198,27 @@ func TestValuesAreThoseOfTheRevision(t *testing.T) {
 		}
 	}
 	b.Release.Spec.Rollout.Revision = 9
-	if _, err := r.helmOpOf(t.Context(), scope); !errors.Is(err, errOutdated) || !strings.Contains(err.Error(), "revision 9") || apierrors.IsNotFound(err) {
+	if _, err := r.helmOpOf(t.Context(), scope); !errors.Is(err, errOutdated) ||
+		!strings.Contains(err.Error(), "revision 9") || apierrors.IsNotFound(err) {
 		t.Errorf("a revision that is gone: %v", err)
 	}
 }
 
-// TestReleaseStaysAtItsRevision holds when a release may be made what an earlier revision wanted: not while it is about to be told something
-// else.
+// TestReleaseStaysAtItsRevision holds when a release may be made what an earlier revision wanted: not while it is about
+// to be told something else.
 func TestReleaseStaysAtItsRevision(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*controllertest.FateBench)
 		want   bool
 	}{
-		"it was told nothing else":            {nil, true},
-		"the HelmOp is yet to look":           {func(b *controllertest.FateBench) { b.HelmOp.Generation = 4 }, false},
-		"it was told, unseen by the cache":    {func(b *controllertest.FateBench) { b.Release.Generation = 2 }, false},
-		"it is made from none that is known":  {func(b *controllertest.FateBench) { b.Release.Spec.Rollout = nil }, false},
-		"the HelmOp has looked at the newest": {func(b *controllertest.FateBench) { b.HelmOp.Generation, b.HelmOp.Status.ObservedGeneration = 4, 4 }, true},
+		"it was told nothing else":           {nil, true},
+		"the HelmOp is yet to look":          {func(b *controllertest.FateBench) { b.HelmOp.Generation = 4 }, false},
+		"it was told, unseen by the cache":   {func(b *controllertest.FateBench) { b.Release.Generation = 2 }, false},
+		"it is made from none that is known": {func(b *controllertest.FateBench) { b.Release.Spec.Rollout = nil }, false},
+		"the HelmOp has looked at the newest": {func(b *controllertest.FateBench) {
+			b.HelmOp.Generation, b.HelmOp.Status.ObservedGeneration = 4, 4
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -217,7 +228,8 @@ func TestReleaseStaysAtItsRevision(t *testing.T) {
 			if test.change != nil {
 				test.change(b)
 			}
-			if stays, err := r.staysAtRevision(t.Context(), &releaseScope{release: b.Release, helmOp: b.HelmOp}); stays != test.want || err != nil {
+			if stays, err := r.staysAtRevision(t.Context(),
+				&releaseScope{release: b.Release, helmOp: b.HelmOp}); stays != test.want || err != nil {
 				t.Errorf("it stays: %t, %v; want %t", stays, err, test.want)
 			}
 		})
@@ -259,13 +271,16 @@ func TestMayAccess(t *testing.T) {
 		grants reviews
 		want   bool
 	}{
-		"its own namespace":  {func(s *releaseScope) { s.release.Spec.ClusterRef.Namespace, s.helmOp = "", nil }, nil, true},
-		"granted":            {nil, reviews{"installer/one-kubeconfig": true}, true},
-		"all are granted":    {nil, reviews{"installer/": true}, true},
-		"not granted":        {nil, nil, false},
-		"not wanted":         {func(s *releaseScope) { s.helmOp.Spec.ClusterNamespaces = nil }, reviews{"installer/": true}, false},
+		"its own namespace": {func(s *releaseScope) { s.release.Spec.ClusterRef.Namespace, s.helmOp = "", nil }, nil, true},
+		"granted":           {nil, reviews{"installer/one-kubeconfig": true}, true},
+		"all are granted":   {nil, reviews{"installer/": true}, true},
+		"not granted":       {nil, nil, false},
+		"not wanted": {func(s *releaseScope) { s.helmOp.Spec.ClusterNamespaces = nil }, reviews{"installer/": true},
+			false},
 		"the HelmOp is gone": {func(s *releaseScope) { s.helmOp = nil }, reviews{"installer/": true}, false},
-		"granted to another": {func(s *releaseScope) { s.helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName = "other" }, reviews{"installer/": true}, false},
+		"granted to another": {func(s *releaseScope) {
+			s.helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName = "other"
+		}, reviews{"installer/": true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -288,7 +303,8 @@ func TestMayAccess(t *testing.T) {
 			if allowed != test.want || err != nil {
 				t.Errorf("allowed: %t, %v; want %t", allowed, err, test.want)
 			}
-			isDenied := len(scope.release.Status.Conditions) == 1 && scope.release.Status.Conditions[0].Reason == addonsv1.ClusterAccessDeniedReason
+			isDenied := len(scope.release.Status.Conditions) == 1 &&
+				scope.release.Status.Conditions[0].Reason == addonsv1.ClusterAccessDeniedReason
 			if isDenied == test.want {
 				t.Errorf("the conditions: %+v", scope.release.Status.Conditions)
 			}
@@ -305,9 +321,11 @@ func TestFateOf(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one", Labels: map[string]string{"cni": "calico"}}}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one",
+		Labels: map[string]string{"cni": "calico"}}}
 	helmOp := func(change func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
-		h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "calico", UID: "u", Finalizers: []string{addonsv1.HelmOpFinalizer}}}
+		h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "calico", UID: "u",
+			Finalizers: []string{addonsv1.HelmOpFinalizer}}}
 		h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"cni": "calico"}}
 		h.Spec.Release = addonsv1.ReleaseTemplate{Name: "calico-{{ .Cluster.metadata.name }}", Namespace: "tigera"}
 		if change != nil {
@@ -322,19 +340,26 @@ func TestFateOf(t *testing.T) {
 		want    deletionIntent
 		wantErr bool
 	}{
-		"deleted by hand":             {helmOp(nil), cluster, intentKeep, false},
-		"the HelmOp has another UID":  {helmOp(func(h *addonsv1.HelmOp) { h.UID = "other" }), cluster, intentKeep, false},
-		"the HelmOp is gone":          {nil, cluster, intentUnknown, false},
-		"the HelmOp is being deleted": {helmOp(func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now }), cluster, intentUninstall, false},
-		"the Cluster is not selected": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "x" }), cluster, intentUninstall, false},
+		"deleted by hand":            {helmOp(nil), cluster, intentKeep, false},
+		"the HelmOp has another UID": {helmOp(func(h *addonsv1.HelmOp) { h.UID = "other" }), cluster, intentKeep, false},
+		"the HelmOp is gone":         {nil, cluster, intentUnknown, false},
+		"the HelmOp is being deleted": {helmOp(func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now }), cluster,
+			intentUninstall, false},
+		"the Cluster is not selected": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "x" }),
+			cluster, intentUninstall, false},
 		"it is not, by one with another UID": {helmOp(func(h *addonsv1.HelmOp) {
 			h.UID, h.Spec.ClusterSelector.MatchLabels["cni"] = "other", "x"
 		}), cluster, intentUnknown, false},
-		"another name is wanted":        {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "calico" }), cluster, intentReplace, false},
-		"another namespace is wanted":   {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Namespace = "x" }), cluster, intentReplace, false},
-		"the selector cannot be read":   {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "-" }), cluster, intentUninstall, true},
-		"what is wanted cannot be told": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "{{ .Cluster.none }}" }), cluster, intentUninstall, true},
-		"the Cluster cannot be read":    {helmOp(nil), nil, intentUninstall, true},
+		"another name is wanted": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "calico" }), cluster,
+			intentReplace, false},
+		"another namespace is wanted": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Namespace = "x" }), cluster,
+			intentReplace, false},
+		"the selector cannot be read": {helmOp(func(h *addonsv1.HelmOp) {
+			h.Spec.ClusterSelector.MatchLabels["cni"] = "-"
+		}), cluster, intentUninstall, true},
+		"what is wanted cannot be told": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "{{ .Cluster.none }}" }),
+			cluster, intentUninstall, true},
+		"the Cluster cannot be read": {helmOp(nil), nil, intentUninstall, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -357,7 +382,8 @@ func TestFateOf(t *testing.T) {
 			release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "child"}}
 			release.Spec.ClusterRef.Name = "one"
 			release.Spec.Release = addonsv1.ReleaseIdentity{Name: "calico-one", Namespace: "tigera"}
-			release.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(helmOp(nil), addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))}
+			release.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(helmOp(nil),
+				addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))}
 			got, err := r.deletionIntentOf(t.Context(), release)
 			if got != tc.want || (err != nil) != tc.wantErr {
 				t.Errorf("fateOf = %v, %v; want %v, error %v", got, err, tc.want, tc.wantErr)

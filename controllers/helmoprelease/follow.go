@@ -30,7 +30,8 @@ import (
 )
 
 const (
-	// maxInventory bounds the objects of a release that are followed. The status holds their names, at about 40 bytes each.
+	// maxInventory bounds the objects of a release that are followed. The status holds their names, at about 40 bytes
+	// each.
 	maxInventory = 2000
 	// maxInventoryKinds bounds their kinds: as many as the CustomResourceDefinition takes.
 	maxInventoryKinds = 500
@@ -53,7 +54,8 @@ type Watcher interface {
 	Source() source.Source
 }
 
-// follow makes the objects of a deployed release followed, as far as anything asks for it, and takes in what is seen of them.
+// follow makes the objects of a deployed release followed, as far as anything asks for it, and takes in what is seen of
+// them.
 func (r *Reconciler) follow(ctx context.Context, p *releasePass) {
 	release := p.release
 	if !isFollowed(&release.Spec) {
@@ -105,7 +107,8 @@ func (r *Reconciler) followNew(ctx context.Context, p *releasePass, result helmc
 	r.beginHealth(release, result)
 	r.watcher.Installed(client.ObjectKeyFromObject(release))
 	r.look(ctx, p)
-	// There may be nothing that is yet to be seen, and no event to come. What was written keeps what is older from counting.
+	// There may be nothing that is yet to be seen, and no event to come. What was written keeps what is older from
+	// counting.
 	r.assessHealth(p)
 	reportReady(release)
 }
@@ -175,7 +178,8 @@ func isInventoryOf(release *addonsv1.HelmOpRelease, revision int) bool {
 	return known != nil && known.Revision == int64(revision) && known.Selection == wholeSelection
 }
 
-// wholeSelection says that an inventory has all objects of a release. Earlier versions had only those with a health in it.
+// wholeSelection says that an inventory has all objects of a release. Earlier versions had only those with a health in
+// it.
 const wholeSelection = "all"
 
 // checkedKinds are the kinds, as "<apiVersion> <kind>", that a release has health checks for.
@@ -189,7 +193,8 @@ func checkedKinds(spec *addonsv1.HelmOpReleaseSpec) map[string]bool {
 	return kinds
 }
 
-// inventoryOf are the objects of a revision, as the status names them. Where there are too many, those with a health come first.
+// inventoryOf are the objects of a revision, as the status names them. Where there are too many, those with a health
+// come first.
 func inventoryOf(spec *addonsv1.HelmOpReleaseSpec, refs []inventory.Ref, revision int) *addonsv1.Inventory {
 	known := &addonsv1.Inventory{Revision: int64(revision), Selection: wholeSelection}
 	refs = slices.Clone(refs)
@@ -223,7 +228,8 @@ func inventoryOf(spec *addonsv1.HelmOpReleaseSpec, refs []inventory.Ref, revisio
 
 // isTooLong reports whether the status has no room for the name or the kind of an object.
 func isTooLong(ref inventory.Ref) bool {
-	return max(len(ref.APIVersion()), len(ref.Kind), len(ref.Name)) > maxRefText || len(ref.Namespace) > validation.DNS1123LabelMaxLength
+	return max(len(ref.APIVersion()), len(ref.Kind), len(ref.Name)) > maxRefText ||
+		len(ref.Namespace) > validation.DNS1123LabelMaxLength
 }
 
 // healthRank is lower for objects with a health.
@@ -234,7 +240,8 @@ func healthRank(checked map[string]bool, ref inventory.Ref) int {
 	return 1
 }
 
-// hasHealth tells whether an object's health is more than that it exists. checked are the kinds that the release has health checks for.
+// hasHealth tells whether an object's health is more than that it exists. checked are the kinds that the release has
+// health checks for.
 func hasHealth(checked map[string]bool, ref inventory.Ref) bool {
 	return inventory.HasHealth(ref.GroupVersionKind()) || checked[ref.APIVersion()+" "+ref.Kind]
 }
@@ -255,7 +262,8 @@ func refsOf(known *addonsv1.Inventory) []inventory.Ref {
 			if !ok {
 				namespace, name = "", object
 			}
-			refs = append(refs, inventory.Ref{Group: gv.Group, Version: gv.Version, Kind: kind.Kind, Namespace: namespace, Name: name})
+			refs = append(refs, inventory.Ref{Group: gv.Group, Version: gv.Version, Kind: kind.Kind, Namespace: namespace,
+				Name: name})
 		}
 	}
 	return refs

@@ -26,7 +26,9 @@ func TestInventoryHoldsAllObjects(t *testing.T) {
 	t.Parallel()
 	want := []inventory.Ref{controllertest.ConfigMap, controllertest.Deployment, controllertest.Custom, role}
 	inventory.Sort(want)
-	known := inventoryOf(&addonsv1.HelmOpReleaseSpec{}, []inventory.Ref{role, controllertest.ConfigMap, controllertest.Deployment, controllertest.Custom, controllertest.ConfigMap}, 3)
+	known := inventoryOf(&addonsv1.HelmOpReleaseSpec{},
+		[]inventory.Ref{role, controllertest.ConfigMap, controllertest.Deployment, controllertest.Custom,
+			controllertest.ConfigMap}, 3)
 	got := refsOf(known)
 	inventory.Sort(got)
 	if !reflect.DeepEqual(got, want) {
@@ -51,7 +53,8 @@ func TestInventoryHoldsObjectsWithAHealthFirst(t *testing.T) {
 		refs = append(refs, inventory.Ref{Version: "v1", Kind: "ConfigMap", Namespace: "apps", Name: fmt.Sprint(i)})
 	}
 	known := refsOf(inventoryOf(&addonsv1.HelmOpReleaseSpec{}, refs, 1))
-	if len(known) != maxInventory || !slices.Contains(known, controllertest.Custom) || !slices.Contains(known, controllertest.Deployment) {
+	if len(known) != maxInventory || !slices.Contains(known, controllertest.Custom) ||
+		!slices.Contains(known, controllertest.Deployment) {
 		t.Errorf("%d objects, the first are %v", len(known), known[:3])
 	}
 }
@@ -60,7 +63,8 @@ func TestInventoryIsBounded(t *testing.T) {
 	t.Parallel()
 	var refs []inventory.Ref
 	for i := range maxInventory + 1 {
-		refs = append(refs, inventory.Ref{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "apps", Name: fmt.Sprint(i)})
+		refs = append(refs, inventory.Ref{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "apps",
+			Name: fmt.Sprint(i)})
 	}
 	known := inventoryOf(&addonsv1.HelmOpReleaseSpec{}, refs, 1)
 	if !known.Truncated || len(refsOf(known)) != maxInventory {
@@ -69,7 +73,8 @@ func TestInventoryIsBounded(t *testing.T) {
 	for i := range refs {
 		refs[i].Kind = fmt.Sprint("Kind", i)
 	}
-	if known = inventoryOf(&addonsv1.HelmOpReleaseSpec{}, refs, 1); !known.Truncated || len(known.Kinds) != maxInventoryKinds {
+	if known = inventoryOf(&addonsv1.HelmOpReleaseSpec{}, refs, 1); !known.Truncated ||
+		len(known.Kinds) != maxInventoryKinds {
 		t.Errorf("truncated %t, %d kinds", known.Truncated, len(known.Kinds))
 	}
 }
@@ -85,7 +90,8 @@ func TestDriftEndsWithItsRevision(t *testing.T) {
 	}
 	report.SetCondition(b.release, addonsv1.DriftedCondition, report.True, addonsv1.DriftDetectedReason, "")
 	b.deploy(nil)
-	if got, want := *b.release.Status.Drift, (addonsv1.DriftStatus{LastCheckedAt: checked}); !reflect.DeepEqual(got, want) {
+	if got, want := *b.release.Status.Drift,
+		(addonsv1.DriftStatus{LastCheckedAt: checked}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v", got)
 	}
 	drifted := conditions.Get(b.release, addonsv1.DriftedCondition)

@@ -81,7 +81,8 @@ func (r *Reconciler) judgeHealth(p *releasePass, seen objectView) {
 	}
 	release.Status.Health = &memory
 	newest, _ := p.observation.Newest()
-	p.unhealthy = isBad && seen.blocker == "" && memory.Failed && !memory.WasHealthy && int64(newest.Revision) == memory.Revision
+	p.unhealthy = isBad && seen.blocker == "" && memory.Failed && !memory.WasHealthy &&
+		int64(newest.Revision) == memory.Revision
 }
 
 // beginHealth begins to follow the health of a revision that was just deployed.
@@ -94,7 +95,8 @@ func (r *Reconciler) beginHealth(release *addonsv1.HelmOpRelease, result helmcli
 	}
 	memory.written = writtenBy(healthRefs(release), result.Generations, now)
 	// The time of hooks and of Helm's wait does not count.
-	release.Status.Health = &addonsv1.HealthStatus{Revision: int64(result.Revision), Since: wholeSeconds(now), Deployed: true}
+	release.Status.Health = &addonsv1.HealthStatus{Revision: int64(result.Revision), Since: wholeSeconds(now),
+		Deployed: true}
 	report.SetCondition(release, addonsv1.HealthyCondition, metav1Unknown, addonsv1.HealthProgressingReason, aboutToLook)
 }
 
@@ -135,7 +137,8 @@ func (r *Reconciler) reportHealth(p *releasePass, summary health.Summary, lacksO
 	message := summary.Message
 	if p.release.Status.Inventory.Truncated {
 		// In front, because long messages are cut off at the end.
-		message = strings.TrimSuffix(fmt.Sprintf("the release has too many objects, only %d are followed; %s", maxInventory, message), "; ")
+		message = strings.TrimSuffix(fmt.Sprintf("the release has too many objects, only %d are followed; %s", maxInventory,
+			message), "; ")
 	}
 	switch summary.State {
 	case health.StateHealthy:
@@ -183,8 +186,9 @@ func (r *Reconciler) reportUnobserved(p *releasePass, seen objectView, blindFor 
 	before := conditions.Get(p.release, addonsv1.HealthyCondition)
 	switch {
 	case seen.isDenied():
-		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason, "the objects of the release cannot be watched; permit it, or set health.mode to Disabled: "+
-			seen.watchError.Err.Error())
+		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason,
+			"the objects of the release cannot be watched; permit it, or set health.mode to Disabled: "+
+				seen.watchError.Err.Error())
 	case blindFor >= objectwatch.StuckAfter:
 		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason, seen.blocker)
 	case !isKnown || before == nil || before.Status == metav1Unknown || before.Reason == addonsv1.InvalidHealthCheckReason:

@@ -29,7 +29,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
-// healthBench is a release, with revision 2 deployed from what is wanted and revision 1 to go back to, that was deployed long ago.
+// healthBench is a release, with revision 2 deployed from what is wanted and revision 1 to go back to, that was
+// deployed long ago.
 type healthBench struct {
 	*testing.T
 	r       *Reconciler
@@ -62,7 +63,8 @@ type (
 	}
 )
 
-func (e healthEngine) Manifest(context.Context, model.Target, string, string, int) ([]*unstructured.Unstructured, error) {
+func (e healthEngine) Manifest(context.Context, model.Target, string, string, int) ([]*unstructured.Unstructured,
+	error) {
 	if e.bench.unreadable != nil {
 		return nil, e.bench.unreadable
 	}
@@ -107,14 +109,17 @@ func (w healthWatcher) Look(types.NamespacedName) (objectwatch.Snapshot, bool) {
 func newHealthBench(t *testing.T) *healthBench {
 	b := &healthBench{
 		T: t, now: time.Unix(1_800_000_000, 0),
-		release: &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1, UID: "u"}},
-		objects: map[inventory.Ref]objectwatch.State{controllertest.Deployment: {Exists: true, UID: "d", Generation: 2, Verdict: health.InProgress}},
+		release: &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1,
+			UID: "u"}},
+		objects: map[inventory.Ref]objectwatch.State{controllertest.Deployment: {Exists: true, UID: "d", Generation: 2,
+			Verdict: health.InProgress}},
 		watched: objectwatch.Snapshot{Synced: true},
 		policy:  model.Policy{Upgrade: model.FailurePolicy{Remediate: model.RemediateRollback}},
 	}
 	b.r = &Reconciler{
 		now:   func() time.Time { return b.now },
-		slots: newActionSlots(4, 0, &async.Waker{}), recorder: events.NewFakeRecorder(100), engine: healthEngine{bench: b}, watcher: healthWatcher{bench: b},
+		slots: newActionSlots(4, 0, &async.Waker{}), recorder: events.NewFakeRecorder(100), engine: healthEngine{bench: b},
+		watcher: healthWatcher{bench: b},
 	}
 	return b
 }
@@ -137,8 +142,9 @@ func (b *healthBench) begin() *releasePass {
 	}
 	return &releasePass{
 		releaseScope: &releaseScope{release: b.release, helmOp: &addonsv1.HelmOp{}}, desired: desired,
-		policy:      b.policy,
-		observation: model.Observation{Records: []model.Record{record(2, statusDeployed, "a2"), record(1, "superseded", "a1")}},
+		policy: b.policy,
+		observation: model.Observation{Records: []model.Record{record(2, statusDeployed, "a2"),
+			record(1, "superseded", "a1")}},
 	}
 }
 
@@ -172,10 +178,12 @@ func (b *healthBench) pass(after time.Duration, status metav1.ConditionStatus, r
 	if healthy == nil || healthy.Status != status || healthy.Reason != reason {
 		b.Fatalf("Healthy is %v, want %s, %s", healthy, status, reason)
 	}
-	if isReady := conditions.IsTrue(b.release, addonsv1.ReadyCondition); decision.Action == model.ActionNone && isReady != (status == report.True) {
+	if isReady := conditions.IsTrue(b.release, addonsv1.ReadyCondition); decision.Action == model.ActionNone &&
+		isReady != (status == report.True) {
 		b.Fatalf("Ready is %t while Healthy is %s", isReady, status)
 	}
-	if isInLine := b.r.slots.IsWaiting(client.ObjectKeyFromObject(b.release)); healthy.Status == metav1Unknown && p.requeueAfter == 0 && !isInLine {
+	if isInLine := b.r.slots.IsWaiting(client.ObjectKeyFromObject(b.release)); healthy.Status == metav1Unknown &&
+		p.requeueAfter == 0 && !isInLine {
 		b.Fatal("nothing brings the release back")
 	}
 	return decision.Action
@@ -224,8 +232,8 @@ func TestARevisionThatDoesNotBecomeHealthyIsRolledBack(t *testing.T) {
 	})
 }
 
-// TestARevisionThatMayHaveWorkedIsNotRolledBack: of a revision that was not followed from its deployment on, nobody knows
-// whether it was healthy before.
+// TestARevisionThatMayHaveWorkedIsNotRolledBack: of a revision that was not followed from its deployment on, nobody
+// knows whether it was healthy before.
 func TestARevisionThatMayHaveWorkedIsNotRolledBack(t *testing.T) {
 	t.Parallel()
 	healthy := func(b *healthBench) {
@@ -244,11 +252,16 @@ func TestARevisionThatMayHaveWorkedIsNotRolledBack(t *testing.T) {
 		},
 		"the status is of the revision before": func(b *healthBench) {
 			b.release.Status.Inventory = inventoryOf(&b.release.Spec, []inventory.Ref{controllertest.Deployment}, 1)
-			b.release.Status.Health = &addonsv1.HealthStatus{Revision: 1, Deployed: true, Since: metav1.NewTime(b.now.Add(-time.Hour)), Failed: true}
-			b.release.Status.Release = &addonsv1.ReleaseObservation{Revision: 1, LastDeployed: metav1.NewTime(b.now.Add(-time.Hour))}
+			b.release.Status.Health = &addonsv1.HealthStatus{Revision: 1, Deployed: true,
+				Since: metav1.NewTime(b.now.Add(-time.Hour)), Failed: true}
+			b.release.Status.Release = &addonsv1.ReleaseObservation{Revision: 1,
+				LastDeployed: metav1.NewTime(b.now.Add(-time.Hour))}
 			report.SetCondition(b.release, addonsv1.HealthyCondition, report.True, addonsv1.HealthyReason, "")
 		},
-		"it was paused for long right after its deployment": func(b *healthBench) { b.deploy(nil); b.now = b.now.Add(7 * 24 * time.Hour) },
+		"it was paused for long right after its deployment": func(b *healthBench) {
+			b.deploy(nil)
+			b.now = b.now.Add(7 * 24 * time.Hour)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -272,7 +285,8 @@ func TestTestsWaitForHealth(t *testing.T) {
 		b.policy.Test.Enabled = true
 		b.deploy(nil)
 		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
-		if tested := conditions.Get(b.release, addonsv1.TestedCondition); tested == nil || tested.Reason != addonsv1.TestsPendingReason {
+		if tested := conditions.Get(b.release, addonsv1.TestedCondition); tested == nil ||
+			tested.Reason != addonsv1.TestsPendingReason {
 			t.Errorf("Tested is %v", tested)
 		}
 		return b
@@ -292,7 +306,8 @@ func TestTestsWaitForHealth(t *testing.T) {
 	t.Run("not to be seen", func(t *testing.T) {
 		t.Parallel()
 		b := begin(t)
-		b.watched = objectwatch.Snapshot{Err: errors.New("watch deployments: 500"), ErrSince: b.now.Add(-objectwatch.StuckAfter)}
+		b.watched = objectwatch.Snapshot{Err: errors.New("watch deployments: 500"),
+			ErrSince: b.now.Add(-objectwatch.StuckAfter)}
 		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthUnknownReason), model.ActionTest)
 	})
 	t.Run("met as it was", func(t *testing.T) {
@@ -334,10 +349,13 @@ func TestNothingIsRolledBackForWhatIsNotSeen(t *testing.T) {
 	for name, blind := range map[string]func(b *healthBench){
 		"the watch shows what was before": func(b *healthBench) { b.is(controllertest.Deployment, health.Failed) },
 		"a broken watch shows it in progress": func(b *healthBench) {
-			b.objects[controllertest.Deployment] = objectwatch.State{Exists: true, UID: "d", Generation: 5, Verdict: health.InProgress}
+			b.objects[controllertest.Deployment] = objectwatch.State{Exists: true, UID: "d", Generation: 5,
+				Verdict: health.InProgress}
 			b.watched.Err = errors.New("watch widgets: 500")
 		},
-		"another object was not looked at": func(b *healthBench) { b.objects[controllertest.Custom] = objectwatch.State{Verdict: health.Unknown} },
+		"another object was not looked at": func(b *healthBench) {
+			b.objects[controllertest.Custom] = objectwatch.State{Verdict: health.Unknown}
+		},
 		"another object may not be read": func(b *healthBench) {
 			b.objects[controllertest.Custom] = objectwatch.State{Verdict: health.Unknown, Message: "may not be read"}
 		},
@@ -364,13 +382,15 @@ func TestNothingIsRolledBackForWhatIsNotSeen(t *testing.T) {
 		t.Parallel()
 		b := newHealthBench(t)
 		b.deploy(written)
-		b.objects[controllertest.Deployment] = objectwatch.State{Exists: true, UID: "e", Generation: 1, Verdict: health.Current}
+		b.objects[controllertest.Deployment] = objectwatch.State{Exists: true, UID: "e", Generation: 1,
+			Verdict: health.Current}
 		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
 		b.want(b.pass(writtenGrace, report.True, addonsv1.HealthyReason), model.ActionNone)
 	})
 }
 
-// TestHealthIsUnknownIfTheInventoryCannotBeRead: the health of nothing, or of another revision, is not that of this one.
+// TestHealthIsUnknownIfTheInventoryCannotBeRead: the health of nothing, or of another revision, is not that of this
+// one.
 func TestHealthIsUnknownIfTheInventoryCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(b *healthBench){
@@ -388,7 +408,8 @@ func TestHealthIsUnknownIfTheInventoryCannotBeRead(t *testing.T) {
 			b.is(controllertest.Deployment, health.Current)
 			b.unreadable = errors.New("the record is damaged")
 			b.want(b.pass(0, metav1Unknown, addonsv1.HealthUnknownReason), model.ActionNone)
-			if message := conditions.GetMessage(b.release, addonsv1.ReadyCondition); !strings.Contains(message, "the record is damaged") {
+			if message := conditions.GetMessage(b.release, addonsv1.ReadyCondition); !strings.Contains(message,
+				"the record is damaged") {
 				t.Errorf("the cause is missing: %s", message)
 			}
 			b.unreadable = nil
@@ -461,7 +482,8 @@ func TestHealthStandsWhileAnAPIServerRestarts(t *testing.T) {
 		b.pass(time.Minute, report.True, addonsv1.HealthyReason)
 	}
 	// What has gone on for long unnoticed counts from its beginning.
-	b.watched = objectwatch.Snapshot{Synced: true, Err: errors.New("connection refused"), ErrSince: b.now.Add(-objectwatch.StuckAfter)}
+	b.watched = objectwatch.Snapshot{Synced: true, Err: errors.New("connection refused"),
+		ErrSince: b.now.Add(-objectwatch.StuckAfter)}
 	b.pass(0, metav1Unknown, addonsv1.HealthUnknownReason)
 }
 
@@ -480,7 +502,8 @@ func TestLackOfRightsIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// TestLackOfRightsIsNoLackOfProof: else a failure would return to what was there before the rights were lost, however long ago.
+// TestLackOfRightsIsNoLackOfProof: else a failure would return to what was there before the rights were lost, however
+// long ago.
 func TestLackOfRightsIsNoLackOfProof(t *testing.T) {
 	t.Parallel()
 	b := newHealthBench(t)
@@ -533,7 +556,8 @@ func TestHealthTellsOfObjectsThatAreNotFollowed(t *testing.T) {
 	}
 	b.is(controllertest.Deployment, health.Failed)
 	b.pass(time.Second, report.False, addonsv1.HealthFailedReason)
-	if message := conditions.GetMessage(b.release, addonsv1.HealthyCondition); !strings.Contains(message, "2000") || !strings.Contains(message, "web") {
+	if message := conditions.GetMessage(b.release, addonsv1.HealthyCondition); !strings.Contains(message, "2000") ||
+		!strings.Contains(message, "web") {
 		t.Errorf("%q", message)
 	}
 }
@@ -543,7 +567,8 @@ func TestJobMadeAnewIsNotHealthyByItsPredecessor(t *testing.T) {
 	t.Parallel()
 	job := inventory.Ref{Group: "batch", Version: "v1", Kind: "Job", Namespace: "apps", Name: "migrate"}
 	b := newHealthBench(t)
-	b.objects = map[inventory.Ref]objectwatch.State{job: {Exists: true, UID: "old", Generation: 1, Verdict: health.Current}}
+	b.objects = map[inventory.Ref]objectwatch.State{job: {Exists: true, UID: "old", Generation: 1,
+		Verdict: health.Current}}
 	b.deploy(map[inventory.Ref]model.Generation{job: {UID: "new", Number: 1}})
 	b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason)
 	b.is(job, health.NotFound)

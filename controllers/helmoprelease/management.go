@@ -15,9 +15,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 )
 
-// nameManagementCluster adds to what is desired of a release the management cluster of this manager, and the one that the HelmOpRelease
-// was moved or restored from, if it was.
-func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv1.HelmOpRelease, desired *model.Desired) error {
+// nameManagementCluster adds to what is desired of a release the management cluster of this manager, and the one that
+// the HelmOpRelease was moved or restored from, if it was.
+func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv1.HelmOpRelease,
+	desired *model.Desired,
+) error {
 	system, err := apiutil.SystemNamespace(ctx, r.client)
 	if err != nil {
 		return err
@@ -29,8 +31,8 @@ func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv
 	return nil
 }
 
-// takeOverAfterMove takes over the records of a release that was moved or restored from another management cluster, and notes that
-// the release is this one's. The order matters: a manager that ends between the two takes over again.
+// takeOverAfterMove takes over the records of a release that was moved or restored from another management cluster, and
+// notes that the release is this one's. The order matters: a manager that ends between the two takes over again.
 func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	own, former := p.desired.ManagementCluster, p.desired.FormerManagementCluster
 	if p.release.Annotations[addonsv1.ManagementClusterAnnotation] == own {

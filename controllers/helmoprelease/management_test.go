@@ -24,7 +24,8 @@ import (
 func managingReleases(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
 	c := controllertest.ManagementClient(t, objects...)
-	return &Reconciler{client: c, live: c, guard: selection.NewGuard(c, "a"), renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c))}
+	return &Reconciler{client: c, live: c, guard: selection.NewGuard(c, "a"),
+		renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c))}
 }
 
 func TestManagementReleaseIsForWhoMayServeIt(t *testing.T) {
@@ -34,7 +35,8 @@ func TestManagementReleaseIsForWhoMayServeIt(t *testing.T) {
 		helmOp *addonsv1.HelmOp
 		want   bool
 	}{
-		"permitted": {controllertest.ManagementHelmOp("a"), true}, "another namespace": {controllertest.ManagementHelmOp("b"), false}, "the HelmOp is gone": {nil, false},
+		"permitted":         {controllertest.ManagementHelmOp("a"), true},
+		"another namespace": {controllertest.ManagementHelmOp("b"), false}, "the HelmOp is gone": {nil, false},
 		"the HelmOp is for Clusters by now": {&addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}}, true},
 	} {
 		guard := m.guard
@@ -59,7 +61,8 @@ func TestManagementReleaseActsAsItsServiceAccount(t *testing.T) {
 	near.Spec.ImpersonateServiceAccountName = "admin"
 	unnamed := controllertest.ManagementRelease(controllertest.ManagementHelmOp("a"))
 	for user, release := range map[string]*addonsv1.HelmOpRelease{
-		"system:serviceaccount:a:admin": release, "system:serviceaccount:system:admin": near, "system:serviceaccount:a:": unnamed,
+		"system:serviceaccount:a:admin": release, "system:serviceaccount:system:admin": near,
+		"system:serviceaccount:a:": unnamed,
 	} {
 		if got := releasespec.Impersonated(release); got != user {
 			t.Errorf("%s, want %s", got, user)
@@ -82,11 +85,13 @@ func TestFateOfAManagementRelease(t *testing.T) {
 		helmOp := controllertest.ManagementHelmOp("a")
 		tc.change(helmOp)
 		m := managingReleases(t, helmOp)
-		if fate, err := m.deletionIntentOf(t.Context(), controllertest.ManagementRelease(helmOp)); err != nil || fate != tc.want {
+		if fate, err := m.deletionIntentOf(t.Context(), controllertest.ManagementRelease(helmOp)); err != nil ||
+			fate != tc.want {
 			t.Errorf("%s: fate %d, %v", name, fate, err)
 		}
 		// Whatever becomes of it, it may be carried out.
-		if may, err := m.mayAccess(t.Context(), &releaseScope{release: controllertest.ManagementRelease(helmOp), helmOp: helmOp}); !may || err != nil {
+		if may, err := m.mayAccess(t.Context(),
+			&releaseScope{release: controllertest.ManagementRelease(helmOp), helmOp: helmOp}); !may || err != nil {
 			t.Errorf("%s: may access %t, %v", name, may, err)
 		}
 	}
@@ -96,7 +101,8 @@ func TestFateOfAManagementRelease(t *testing.T) {
 func TestManagementClusterThatCannotBeReadIsNotGone(t *testing.T) {
 	t.Parallel()
 	m := managingReleases(t)
-	if err := m.client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}); err != nil {
+	if err := m.client.Delete(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}); err != nil {
 		t.Fatal(err)
 	}
 	release := controllertest.ManagementRelease(controllertest.ManagementHelmOp("a"))

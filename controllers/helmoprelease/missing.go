@@ -75,7 +75,8 @@ func isRetryAnnotated(p *releasePass) bool {
 // deleted a moment ago, which is why the user asks.
 func (r *Reconciler) listForRetry(p *releasePass) {
 	memory := r.memoryOf(p.release)
-	isWatched := releasespec.DriftModeOf(&p.release.Spec) != addonsv1.DriftModeDisabled || !releasespec.FollowsHealth(&p.release.Spec)
+	isWatched := releasespec.DriftModeOf(&p.release.Spec) != addonsv1.DriftModeDisabled ||
+		!releasespec.FollowsHealth(&p.release.Spec)
 	if p.snapshot == nil || isWatched || p.missing > 0 || !isRetryAnnotated(p) {
 		memory.listedFor = ""
 		return

@@ -34,7 +34,8 @@ func (b *healthBench) request(value string) {
 	b.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: value}
 }
 
-// TestMissingObjectWithoutAHealth holds that a release that lacks a ConfigMap is not healthy, says so, and gets it back on request.
+// TestMissingObjectWithoutAHealth holds that a release that lacks a ConfigMap is not healthy, says so, and gets it back
+// on request.
 func TestMissingObjectWithoutAHealth(t *testing.T) {
 	t.Parallel()
 	b := newMissingBench(t)
@@ -62,7 +63,8 @@ type listingWatcher struct {
 
 func (w *listingWatcher) List(types.NamespacedName) { w.listed++ }
 
-// TestRetryWaitsForTheList holds that a request to retry is not taken for met before it is known whether objects are missing.
+// TestRetryWaitsForTheList holds that a request to retry is not taken for met before it is known whether objects are
+// missing.
 func TestRetryWaitsForTheList(t *testing.T) {
 	t.Parallel()
 	b := newMissingBench(t)
@@ -86,8 +88,8 @@ func TestRetryWaitsForTheList(t *testing.T) {
 	}
 }
 
-// TestRestartedManagerKeepsWhatIsMissing holds that a manager that has not listed anything yet does not call a release healthy that lacks
-// objects as far as is known.
+// TestRestartedManagerKeepsWhatIsMissing holds that a manager that has not listed anything yet does not call a release
+// healthy that lacks objects as far as is known.
 func TestRestartedManagerKeepsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	b := newMissingBench(t)

@@ -25,9 +25,10 @@ import (
 // verbPause is what is done where objects of a release were moved.
 const verbPause = "Pause"
 
-// stopsForMove pauses a release of the management cluster whose objects clusterctl move has taken to another one, and reports
-// whether it did. To put the objects back, for drift or with the next upgrade, would have two management clusters work on the same
-// infrastructure. A restarted manager sees no more than that they are gone, so the pause is an annotation.
+// stopsForMove pauses a release of the management cluster whose objects clusterctl move has taken to another one, and
+// reports whether it did. To put the objects back, for drift or with the next upgrade, would have two management
+// clusters work on the same infrastructure. A restarted manager sees no more than that they are gone, so the pause is
+// an annotation.
 func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
 	if apiutil.ClusterKey(p.release) != clusterlink.Management {
 		// In a workload cluster, a user could set the annotation of clusterctl to keep a release from being changed.
@@ -38,7 +39,8 @@ func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
 		return false
 	}
 	why := fmt.Sprintf("clusterctl move took %s to another management cluster", listFew(moved, ", "))
-	message := fmt.Sprintf("Paused release %s: %s. Go on there, and delete the HelmOp here or take what was moved out of its artifact; "+
+	message := fmt.Sprintf("Paused release %s: %s. Go on there, and delete the HelmOp here or take what was moved out "+
+		"of its artifact; "+
 		"then remove the annotation %s of this HelmOpRelease", describe(p.release), why, clusterv1.PausedAnnotation)
 	ctrl.LoggerFrom(ctx).Info("Pausing a release whose objects were moved", "objects", len(moved))
 	if p.release.Annotations == nil {

@@ -17,15 +17,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
 
-// TestStopsForMove holds that a release of which something was moved is paused, says why, and says it once; and that what is merely
-// missing pauses nothing.
+// TestStopsForMove holds that a release of which something was moved is paused, says why, and says it once; and that
+// what is merely missing pauses nothing.
 func TestStopsForMove(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 0, 0)
 	b.r.watcher = &movedWatcher{}
-	cluster := inventory.Ref{Group: clusterv1.GroupVersion.Group, Version: "v1beta2", Kind: "Cluster", Namespace: "z", Name: "one"}
+	cluster := inventory.Ref{Group: clusterv1.GroupVersion.Group, Version: "v1beta2", Kind: "Cluster", Namespace: "z",
+		Name: "one"}
 	secret := inventory.Ref{Version: "v1", Kind: "Secret", Namespace: "a", Name: "kept"}
-	b.p.snapshot.Objects[cluster], b.p.snapshot.Objects[secret] = objectwatch.State{Known: true}, objectwatch.State{Known: true}
+	b.p.snapshot.Objects[cluster], b.p.snapshot.Objects[secret] = objectwatch.State{Known: true},
+		objectwatch.State{Known: true}
 	if b.r.stopsForMove(t.Context(), b.p) || len(b.p.release.Annotations) != 0 {
 		t.Fatal("paused for what is missing")
 	}
@@ -44,13 +46,15 @@ func TestStopsForMove(t *testing.T) {
 		t.Errorf("annotated with %q", got)
 	}
 	paused := conditions.Get(b.p.release, addonsv1.PausedCondition)
-	if paused == nil || paused.Status != metav1.ConditionTrue || !strings.Contains(paused.Message, why) || pauseOf(b.p.releaseScope) != paused.Message {
+	if paused == nil || paused.Status != metav1.ConditionTrue || !strings.Contains(paused.Message, why) ||
+		pauseOf(b.p.releaseScope) != paused.Message {
 		t.Errorf("%+v", paused)
 	}
 	if told := len(b.recorder.Events); told != 2 {
 		t.Errorf("%d Events, want one of the release and one of the HelmOp", told)
 	}
-	if event := <-b.recorder.Events; !strings.Contains(event, addonsv1.ObjectsMovedEvent) || !strings.Contains(event, why) {
+	if event := <-b.recorder.Events; !strings.Contains(event, addonsv1.ObjectsMovedEvent) ||
+		!strings.Contains(event, why) {
 		t.Errorf("told %q", event)
 	}
 }

@@ -20,9 +20,10 @@ func (r *Reconciler) remembered(p *releasePass) (model.Observation, bool) {
 	return r.reads.TakeFirst(request, recordreads.KeyOf(p.release, p.target, p.desired))
 }
 
-// observe reads Helm's records of a release. If ok is false, there is no answer yet: the release is enqueued again when there is, and keeps its
-// place in the queue for slots meanwhile.
-func (r *Reconciler) observe(ctx context.Context, release *addonsv1.HelmOpRelease, target model.Target, desired model.Desired) (
+// observe reads Helm's records of a release. If ok is false, there is no answer yet: the release is enqueued again when
+// there is, and keeps its place in the queue for slots meanwhile.
+func (r *Reconciler) observe(ctx context.Context, release *addonsv1.HelmOpRelease, target model.Target,
+	desired model.Desired) (
 	observation model.Observation, err error, ok bool,
 ) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}

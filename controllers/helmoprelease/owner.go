@@ -40,8 +40,10 @@ func (r *Reconciler) awaitOwner(ctx context.Context, scope *releaseScope) ctrl.R
 	if owner := metav1.GetControllerOf(release); owner != nil {
 		uid = string(owner.UID)
 	}
-	message := fmt.Sprintf("HelmOp %q with the UID %s, to which this release belongs, does not exist: perhaps a restore from a backup is under way. "+
-		"The release is uninstalled at %s unless a HelmOp of that name wants it by then; to leave it in the cluster, set the annotation %s=true here",
+	message := fmt.Sprintf("HelmOp %q with the UID %s, to which this release belongs, does not exist: perhaps a "+
+		"restore from a backup is under way. "+
+		"The release is uninstalled at %s unless a HelmOp of that name wants it by then; to leave it in the cluster, set "+
+		"the annotation %s=true here",
 		name, uid, until.UTC().Format(time.RFC3339), addonsv1.OrphanAnnotation)
 	if report.SetNotReady(release, addonsv1.OwnerNotFoundReason, message) {
 		r.event(scope, corev1.EventTypeWarning, addonsv1.OwnerNotFoundReason, verbUninstall, message)

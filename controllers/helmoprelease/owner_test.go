@@ -36,7 +36,8 @@ func TestReleaseWaitsForItsOwner(t *testing.T) {
 		t.Errorf("%+v, %v, %v", result, err, b.Release.Finalizers)
 	}
 	ready := conditions.Get(b.Release, addonsv1.ReadyCondition)
-	if ready == nil || ready.Reason != addonsv1.OwnerNotFoundReason || !strings.Contains(ready.Message, deleted.Add(ownerWait).UTC().Format(time.RFC3339)) {
+	if ready == nil || ready.Reason != addonsv1.OwnerNotFoundReason ||
+		!strings.Contains(ready.Message, deleted.Add(ownerWait).UTC().Format(time.RFC3339)) {
 		t.Errorf("Ready is %+v", ready)
 	}
 	if event := <-recorder.Events; !strings.Contains(event, addonsv1.OwnerNotFoundReason) {
@@ -53,8 +54,8 @@ func TestReleaseWaitsForItsOwner(t *testing.T) {
 	}
 }
 
-// TestReleaseWithoutOwnerEndsAfterTheWait holds that a release whose HelmOp did not come back is uninstalled when the wait is over, and
-// not before: only then is its Cluster connected to.
+// TestReleaseWithoutOwnerEndsAfterTheWait holds that a release whose HelmOp did not come back is uninstalled when the
+// wait is over, and not before: only then is its Cluster connected to.
 func TestReleaseWithoutOwnerEndsAfterTheWait(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewFateBench(t)
@@ -65,7 +66,8 @@ func TestReleaseWithoutOwnerEndsAfterTheWait(t *testing.T) {
 	b.Release.DeletionTimestamp = &deleted
 	now, connections := controllertest.Noon, &forgetting{}
 	r := fateReconciler(b)
-	r.recorder, r.now, r.budgets = events.NewFakeRecorder(10), func() time.Time { return now }, report.NewEventBudgets(time.Now)
+	r.recorder, r.now, r.budgets = events.NewFakeRecorder(10), func() time.Time { return now },
+		report.NewEventBudgets(time.Now)
 	r.watcher, r.kubeconfigs = forgettingWatcher{forgetting: connections}, controllertest.StoreOf(t)
 	r.clusters = linkMadeMeanwhile{err: errors.New("no connection"), failures: 1}
 	for after, want := range map[time.Duration]string{

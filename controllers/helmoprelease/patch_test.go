@@ -33,23 +33,26 @@ func newWrites(t *testing.T, release *addonsv1.HelmOpRelease) *writes {
 		t.Fatal(err)
 	}
 	w := &writes{}
-	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(release).WithStatusSubresource(release).WithInterceptorFuncs(interceptor.Funcs{
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
-			w.sent = append(w.sent, "object")
-			return c.Patch(ctx, obj, patch, options...)
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch,
-			options ...client.SubResourcePatchOption,
-		) error {
-			w.sent = append(w.sent, name)
-			return c.SubResource(name).Patch(ctx, obj, patch, options...)
-		},
-	}).Build()
+	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(release).WithStatusSubresource(release).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
+				options ...client.PatchOption) error {
+				w.sent = append(w.sent, "object")
+				return c.Patch(ctx, obj, patch, options...)
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch,
+				options ...client.SubResourcePatchOption,
+			) error {
+				w.sent = append(w.sent, name)
+				return c.SubResource(name).Patch(ctx, obj, patch, options...)
+			},
+		}).Build()
 	return w
 }
 
 func condition(kind, reason string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(time.Unix(1e9, 0))}
+	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason,
+		LastTransitionTime: metav1.NewTime(time.Unix(1e9, 0))}
 }
 
 // TestWritingAnObject holds that a pass is one request, and that what others write stays.
@@ -68,13 +71,17 @@ func TestWritingAnObject(t *testing.T) {
 	}{
 		"nothing":    {change: func(*addonsv1.HelmOpRelease) {}},
 		"the status": {change: changeStatus, want: []string{"status"}},
-		"the status, which another one wrote meanwhile": {change: changeStatus, foreign: true, want: []string{"status", "status", "status"}},
-		"a finalizer": {change: func(r *addonsv1.HelmOpRelease) { r.Finalizers = append(r.Finalizers, "x.example/y") }, want: []string{"object"}},
+		"the status, which another one wrote meanwhile": {change: changeStatus, foreign: true,
+			want: []string{"status", "status", "status"}},
+		"a finalizer": {change: func(r *addonsv1.HelmOpRelease) { r.Finalizers = append(r.Finalizers, "x.example/y") },
+			want: []string{"object"}},
 		"the last finalizer, and the status": {
-			change: func(r *addonsv1.HelmOpRelease) { changeStatus(r); r.Finalizers = nil }, ending: true, want: []string{"object"}, gone: true,
+			change: func(r *addonsv1.HelmOpRelease) { changeStatus(r); r.Finalizers = nil }, ending: true,
+			want: []string{"object"}, gone: true,
 		},
 		"the last finalizer, and the status, another one wrote meanwhile": {
-			change: func(r *addonsv1.HelmOpRelease) { changeStatus(r); r.Finalizers = nil }, ending: true, foreign: true, want: []string{"object"}, gone: true,
+			change: func(r *addonsv1.HelmOpRelease) { changeStatus(r); r.Finalizers = nil }, ending: true, foreign: true,
+			want: []string{"object"}, gone: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +126,8 @@ func TestWritingAnObject(t *testing.T) {
 				t.Errorf("the status is %+v, want %+v", got.Status, read.Status)
 			}
 			for kind, reason := range map[string]string{
-				addonsv1.ReadyCondition: conditions.GetReason(read, addonsv1.ReadyCondition), "Theirs": map[bool]string{true: "Theirs"}[tc.foreign],
+				addonsv1.ReadyCondition: conditions.GetReason(read, addonsv1.ReadyCondition),
+				"Theirs":                map[bool]string{true: "Theirs"}[tc.foreign],
 			} {
 				if found := conditions.GetReason(got, kind); found != reason {
 					t.Errorf("the condition %s has the reason %q, want %q", kind, found, reason)

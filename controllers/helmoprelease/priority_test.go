@@ -30,9 +30,10 @@ func TestPriorityOfARelease(t *testing.T) {
 		want   int
 	}{
 		"as it is wanted": {func(*addonsv1.HelmOpRelease) {}, queue.PriorityOfRest},
-		"new":             {func(r *addonsv1.HelmOpRelease) { r.Status = addonsv1.HelmOpReleaseStatus{} }, queue.PriorityOfFirst},
-		"changed":         {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, queue.PriorityOfWork},
-		"not ready":       {func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, "x", "") }, queue.PriorityOfWork},
+		"new": {func(r *addonsv1.HelmOpRelease) { r.Status = addonsv1.HelmOpReleaseStatus{} },
+			queue.PriorityOfFirst},
+		"changed":   {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, queue.PriorityOfWork},
+		"not ready": {func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, "x", "") }, queue.PriorityOfWork},
 		"just installed, not ready": {func(r *addonsv1.HelmOpRelease) {
 			report.SetNotReady(r, "x", "")
 			r.Status.Release.LastDeployed = metav1.NewTime(controllertest.Noon.Add(-time.Minute))
@@ -56,7 +57,8 @@ func TestPriorityOfARelease(t *testing.T) {
 			report.SetNotReady(r, "x", "")
 			r.Status.Release.LastDeployed = metav1.NewTime(controllertest.Noon.Add(-queue.FreshFor))
 		}, queue.PriorityOfWork},
-		"going":   {func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &metav1.Time{Time: controllertest.Noon} }, queue.PriorityOfWork},
+		"going": {func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &metav1.Time{Time: controllertest.Noon} },
+			queue.PriorityOfWork},
 		"failing": {func(r *addonsv1.HelmOpRelease) { r.Generation++; r.Status.Failures = 1 }, queue.PriorityOfFailure},
 		"failing from the start": {func(r *addonsv1.HelmOpRelease) {
 			r.Status = addonsv1.HelmOpReleaseStatus{Failures: 3}
@@ -78,8 +80,8 @@ func TestPriorityOfARelease(t *testing.T) {
 	}
 }
 
-// TestNewReleaseOvertakesAThousand holds that a new Cluster does not wait for those that the manager just looks at, be it for a
-// resync, since it has just started, or for their connections have come.
+// TestNewReleaseOvertakesAThousand holds that a new Cluster does not wait for those that the manager just looks at, be
+// it for a resync, since it has just started, or for their connections have come.
 func TestNewReleaseOvertakesAThousand(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
@@ -92,7 +94,9 @@ func TestNewReleaseOvertakesAThousand(t *testing.T) {
 	late := controllertest.ReleaseFor("default", "new", addonsv1.ClusterReference{Name: "new"})
 	report.Unreachable(late, "")
 	objects = append(objects, changed, late)
-	waiting := queue.New(controllertest.StoreOf(t, objects...), func(client.ObjectKey) bool { return true }, func(release client.ObjectKey) bool { return release.Name == "old-3" })("test", requeue.NewLimiter()).(priorityqueue.PriorityQueue[ctrl.Request])
+	waiting := queue.New(controllertest.StoreOf(t, objects...), func(client.ObjectKey) bool { return true },
+		func(release client.ObjectKey) bool { return release.Name == "old-3" })("test",
+		requeue.NewLimiter()).(priorityqueue.PriorityQueue[ctrl.Request])
 	defer waiting.ShutDown()
 	for i := range 1000 {
 		old := controllertest.RequestFor(fmt.Sprintf("old-%d", i))
@@ -106,7 +110,8 @@ func TestNewReleaseOvertakesAThousand(t *testing.T) {
 		}
 	}
 	// What a manager finds unfinished when it starts is no less urgent for that.
-	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, controllertest.RequestFor("changed"), controllertest.RequestFor("new"))
+	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, controllertest.RequestFor("changed"),
+		controllertest.RequestFor("new"))
 	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(async.PriorityOfTurn)}, controllertest.RequestFor("old-999"))
 	// "old-3" was given a slot, and comes back since its read ended.
 	for _, want := range []string{"old-3", "old-999", "new", "changed"} {
@@ -116,16 +121,19 @@ func TestNewReleaseOvertakesAThousand(t *testing.T) {
 	}
 }
 
-// TestReconnectRetry holds that releases of a Cluster whose link saw it break do not ask again and again: the link tells when it answers.
+// TestReconnectRetry holds that releases of a Cluster whose link saw it break do not ask again and again: the link
+// tells when it answers.
 func TestReconnectRetry(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		state       clusterlink.State
 		least, most time.Duration
 	}{
-		"not tried yet":    {clusterlink.State{}, 12 * time.Second, 18 * time.Second},
-		"it answered":      {clusterlink.State{LastTry: controllertest.Noon, LastAnswer: controllertest.Noon}, 12 * time.Second, 18 * time.Second},
-		"it was seen down": {clusterlink.State{LastTry: controllertest.Noon, Failures: 1}, 96 * time.Second, 144 * time.Second},
+		"not tried yet": {clusterlink.State{}, 12 * time.Second, 18 * time.Second},
+		"it answered": {clusterlink.State{LastTry: controllertest.Noon, LastAnswer: controllertest.Noon},
+			12 * time.Second, 18 * time.Second},
+		"it was seen down": {clusterlink.State{LastTry: controllertest.Noon, Failures: 1}, 96 * time.Second,
+			144 * time.Second},
 	} {
 		if got := reconnectRetry(controllertest.SettledRelease("one"), tc.state); got < tc.least || got > tc.most {
 			t.Errorf("%s: after %s", name, got)

@@ -30,7 +30,8 @@ type actionProgress struct {
 	// scope is that of the pass, whose object is left alone while the action runs. What is written is a copy, running.
 	scope   *releaseScope
 	running *addonsv1.HelmOpRelease
-	// isWritten tells that something was, and isShared that somebody else has written the object meanwhile. They are guarded by done.
+	// isWritten tells that something was, and isShared that somebody else has written the object meanwhile. They are
+	// guarded by done.
 	isWritten, isShared bool
 
 	mu   sync.Mutex
@@ -40,7 +41,8 @@ type actionProgress struct {
 // startProgress follows an action until stop is called.
 func (r *Reconciler) startProgress(ctx context.Context, scope *releaseScope, decision decide.Decision) *actionProgress {
 	ctx, cancel := context.WithCancel(ctx)
-	progress := &actionProgress{cancel: cancel, done: make(chan struct{}), what: "it has begun", scope: scope, running: scope.before.DeepCopy()}
+	progress := &actionProgress{cancel: cancel, done: make(chan struct{}), what: "it has begun", scope: scope,
+		running: scope.before.DeepCopy()}
 	since := r.now().UTC().Format(time.RFC3339)
 	go func() {
 		defer close(progress.done)
@@ -78,8 +80,8 @@ func (p *actionProgress) now() string {
 	return p.what
 }
 
-// stop ends it. Nothing is written after stop has returned, so that the outcome of the action has the last word; it is written upon what was
-// written here, and not taken for a change by somebody else. It may be called more than once.
+// stop ends it. Nothing is written after stop has returned, so that the outcome of the action has the last word; it is
+// written upon what was written here, and not taken for a change by somebody else. It may be called more than once.
 func (p *actionProgress) stop() {
 	p.cancel()
 	<-p.done
@@ -90,7 +92,8 @@ func (p *actionProgress) stop() {
 	}
 }
 
-// say writes what the action is at. What somebody else has written meanwhile stays, and the outcome is then written as upon a change of theirs.
+// say writes what the action is at. What somebody else has written meanwhile stays, and the outcome is then written as
+// upon a change of theirs.
 func (p *actionProgress) say(ctx context.Context, c client.Client, action model.Action, message string) error {
 	ctx, cancel := context.WithTimeout(ctx, patchTimeout)
 	defer cancel()

@@ -23,8 +23,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// TestProgressIsNoConflict has an action take long, which says what it is at: the outcome is one more write, unless somebody else has written the
-// object meanwhile, whose change stays.
+// TestProgressIsNoConflict has an action take long, which says what it is at: the outcome is one more write, unless
+// somebody else has written the object meanwhile, whose change stays.
 func TestProgressIsNoConflict(t *testing.T) {
 	for name, isShared := range map[string]bool{"alone": false, "somebody else writes, too": true} {
 		t.Run(name, func(t *testing.T) {
@@ -41,12 +41,14 @@ func testProgress(t *testing.T, isShared bool) {
 	stored := controllertest.ReadyRelease("cni", nil)
 	stored.ResourceVersion = ""
 	patches := 0
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(stored).WithStatusSubresource(stored).WithInterceptorFuncs(interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
-			patches++
-			return c.SubResource(name).Patch(ctx, obj, patch, options...)
-		},
-	}).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(stored).WithStatusSubresource(stored).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch,
+				options ...client.SubResourcePatchOption) error {
+				patches++
+				return c.SubResource(name).Patch(ctx, obj, patch, options...)
+			},
+		}).Build()
 	r := &Reconciler{client: c, now: time.Now}
 	read := func() *addonsv1.HelmOpRelease {
 		t.Helper()
@@ -85,7 +87,8 @@ func testProgress(t *testing.T, isShared bool) {
 		t.Fatal(err)
 	}
 	got := read()
-	if !conditions.IsTrue(got, addonsv1.ReadyCondition) || got.Status.Failures != 3 || (got.Spec.ValuesDigest == "another") != isShared {
+	if !conditions.IsTrue(got, addonsv1.ReadyCondition) || got.Status.Failures != 3 ||
+		(got.Spec.ValuesDigest == "another") != isShared {
 		t.Errorf("%+v, %+v", got.Spec, got.Status)
 	}
 	// What is said twice and the outcome; where somebody else writes, two of them are tried in vain.

@@ -14,8 +14,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// resetIfRecreated resets the status of a release whose Cluster was re-created. A re-created Cluster is another cluster:
-// nothing is installed there, and nothing failed. The manager need not have run when the former Cluster was deleted.
+// resetIfRecreated resets the status of a release whose Cluster was re-created. A re-created Cluster is another
+// cluster: nothing is installed there, and nothing failed. The manager need not have run when the former Cluster was
+// deleted.
 func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) {
 	release := scope.release
 	// What is known of a Cluster of another shard ends with none of its events here.
@@ -27,10 +28,12 @@ func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) 
 	if known == "" || known == uid {
 		return
 	}
-	ctrl.LoggerFrom(ctx).Info("The Cluster was re-created: resetting the status of the release", "Cluster", apiutil.ClusterKey(release))
+	ctrl.LoggerFrom(ctx).Info("The Cluster was re-created: resetting the status of the release", "Cluster",
+		apiutil.ClusterKey(release))
 	r.dropObjectState(client.ObjectKeyFromObject(release))
 	release.Status = addonsv1.HelmOpReleaseStatus{ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{ClusterUID: uid}}
-	report.SetNotReady(release, addonsv1.ProgressingReason, "The Cluster was re-created under the same name: the chart is installed again")
+	report.SetNotReady(release, addonsv1.ProgressingReason,
+		"The Cluster was re-created under the same name: the chart is installed again")
 }
 
 // dropCluster drops the connections to a Cluster.

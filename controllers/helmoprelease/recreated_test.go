@@ -46,17 +46,20 @@ func TestARecreatedClusterIsAnother(t *testing.T) {
 	}
 	for range 2 {
 		settle("first")
-		if release.Status.ClusterUID != "first" || release.Status.Failures != 7 || !conditions.Has(release, addonsv1.StalledCondition) {
+		if release.Status.ClusterUID != "first" || release.Status.Failures != 7 ||
+			!conditions.Has(release, addonsv1.StalledCondition) {
 			t.Fatalf("the status with the same Cluster: %+v", release.Status)
 		}
 	}
 	settle("second")
 	status, ready := release.Status, conditions.Get(release, addonsv1.ReadyCondition)
-	if len(status.Conditions) != 1 || ready == nil || ready.Status != report.False || ready.Reason != addonsv1.ProgressingReason {
+	if len(status.Conditions) != 1 || ready == nil || ready.Status != report.False ||
+		ready.Reason != addonsv1.ProgressingReason {
 		t.Errorf("conditions: %+v", status.Conditions)
 	}
 	status.Conditions = nil
-	if !equality.Semantic.DeepEqual(status, addonsv1.HelmOpReleaseStatus{ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{ClusterUID: "second"}}) {
+	if !equality.Semantic.DeepEqual(status,
+		addonsv1.HelmOpReleaseStatus{ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{ClusterUID: "second"}}) {
 		t.Errorf("status: %+v", status)
 	}
 	if len(forgot.releases) != 1 {

@@ -22,8 +22,8 @@ import (
 // maxRenderedArtifacts is how many artifacts are remembered.
 const maxRenderedArtifacts = 10_000
 
-// renderedArtifacts are the digests of artifacts that this manager has rendered without being ended. The zero value is empty. It is safe for
-// concurrent use.
+// renderedArtifacts are the digests of artifacts that this manager has rendered without being ended. The zero value is
+// empty. It is safe for concurrent use.
 type renderedArtifacts struct {
 	mu      sync.Mutex
 	digests *lru.LRU[string, struct{}]
@@ -45,12 +45,14 @@ func (a *renderedArtifacts) has(digest string) bool {
 	return a.digests != nil && a.digests.Contains(digest)
 }
 
-// countRendering counts a try as failed before it begins if the artifact has never been rendered well: should rendering end the manager, for
-// example because the memory of the node is used up, the next manager finds a failed try and waits. The outcome of the try replaces what is
-// written here. It costs one write for each artifact that is new to this manager, for releases that were not made from it.
+// countRendering counts a try as failed before it begins if the artifact has never been rendered well: should rendering
+// end the manager, for example because the memory of the node is used up, the next manager finds a failed try and
+// waits. The outcome of the try replaces what is written here. It costs one write for each artifact that is new to this
+// manager, for releases that were not made from it.
 func (r *Reconciler) countRendering(ctx context.Context, p *releasePass, decision decide.Decision) error {
 	status, digest := &p.before.Status, p.release.Spec.Artifact.Digest
-	if !isRelease(decision.Action) || r.rendered.has(digest) || status.Release != nil && status.Release.ArtifactDigest == digest {
+	if !isRelease(decision.Action) || r.rendered.has(digest) ||
+		status.Release != nil && status.Release.ArtifactDigest == digest {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, patchTimeout)
@@ -58,8 +60,10 @@ func (r *Reconciler) countRendering(ctx context.Context, p *releasePass, decisio
 	counted := p.before.DeepCopy()
 	// A second ago: a record that the try makes, whose time has whole seconds, is certainly later and ends the count.
 	p.writeTry(&counted.Status, decision.Failures+1, metav1.NewTime(r.now().Add(-time.Second)))
-	counted.Status.LastError = fmt.Sprintf("the manager ended while it rendered the chart: the chart %s may need more memory than there is", digest)
-	err := r.client.Status().Patch(ctx, counted, client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{}))
+	counted.Status.LastError = fmt.Sprintf("the manager ended while it rendered the chart: the chart %s may need more "+
+		"memory than there is", digest)
+	err := r.client.Status().Patch(ctx, counted,
+		client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
 		return fmt.Errorf("noting that a chart is rendered for the first time: %w", err)
 	}

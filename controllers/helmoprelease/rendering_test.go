@@ -21,8 +21,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// TestFirstRenderingIsCounted has a manager end while it renders: what it wrote before says that a try failed. In any other case the outcome
-// of the try replaces it.
+// TestFirstRenderingIsCounted has a manager end while it renders: what it wrote before says that a try failed. In any
+// other case the outcome of the try replaces it.
 func TestFirstRenderingIsCounted(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -63,7 +63,8 @@ func TestFirstRenderingIsCounted(t *testing.T) {
 			r := &Reconciler{client: c, now: func() time.Time { return now }}
 			release := read()
 			release.Status.Release = nil
-			p := &releasePass{releaseScope: &releaseScope{release: release, before: release.DeepCopy()}, desired: model.Desired{ArtifactDigest: "a"}}
+			p := &releasePass{releaseScope: &releaseScope{release: release, before: release.DeepCopy()},
+				desired: model.Desired{ArtifactDigest: "a"}}
 			if tc.change != nil {
 				tc.change(r, p)
 			}
@@ -79,7 +80,8 @@ func TestFirstRenderingIsCounted(t *testing.T) {
 				return
 			}
 			at := metav1.NewTime(now.Add(-time.Second))
-			if counted.Status.Failures != tc.want || !counted.Status.LastAttemptedAt.Equal(&at) || counted.Status.LastError == "" {
+			if counted.Status.Failures != tc.want || !counted.Status.LastAttemptedAt.Equal(&at) ||
+				counted.Status.LastError == "" {
 				t.Errorf("status %+v", counted.Status)
 			}
 			past := pastOf(&releasePass{releaseScope: &releaseScope{release: counted}, desired: p.desired})
@@ -97,7 +99,8 @@ func TestFirstRenderingIsCounted(t *testing.T) {
 	}
 }
 
-// TestEndedRenderingCounts holds that a try which was ended while its chart was rendered counts, although nothing has changed.
+// TestEndedRenderingCounts holds that a try which was ended while its chart was rendered counts, although nothing has
+// changed.
 func TestEndedRenderingCounts(t *testing.T) {
 	t.Parallel()
 	decision := decide.Decision{Action: model.ActionInstall, Failures: 1}

@@ -46,8 +46,8 @@ type Options struct {
 	Reads       *recordreads.Reads
 	Budgets     *report.EventBudgets
 
-	// Concurrency is the number of releases that are reconciled at the same time, and ClusterConcurrency that of the actions
-	// in one Cluster; 0 is the default of package slots.
+	// Concurrency is the number of releases that are reconciled at the same time, and ClusterConcurrency that of the
+	// actions in one Cluster; 0 is the default of package slots.
 	Concurrency, ClusterConcurrency int
 
 	// Records is where records are kept outside of their clusters; the zero value keeps none there.
@@ -65,9 +65,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	actionSlots := newActionSlots(options.Concurrency, options.ClusterConcurrency, granted)
 	concurrency.NewQueue = queue.New(mgr.GetClient(), queue.AnswersOf(options.Clusters), actionSlots.IsGranted)
 	r := &Reconciler{
-		live:        mgr.GetAPIReader(),
-		clusters:    options.Clusters,
-		charts:      artifacts.New(options.Registry, options.Charts, options.Verifier, options.References, options.Concurrency),
+		live:     mgr.GetAPIReader(),
+		clusters: options.Clusters,
+		charts: artifacts.New(options.Registry, options.Charts, options.Verifier, options.References,
+			options.Concurrency),
 		slots:       actionSlots,
 		reads:       options.Reads,
 		engine:      options.Engine,
@@ -96,11 +97,14 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	ofCluster := watches.ChildRequestsForCluster(r.client)
 	ending := handler.EnqueueRequestsFromMapFunc(dependencies.EndingRequests(r.client))
 	unready := func(toHelmOps handler.MapFunc) handler.MapFunc { return watches.UnreadyRequests(r.client, toHelmOps) }
-	ofSecret := watches.Both(watches.RequestsForReference(apiutil.KindSecret, r.client), watches.RequestsForPullSecret(r.client, options.References))
+	ofSecret := watches.Both(watches.RequestsForReference(apiutil.KindSecret, r.client),
+		watches.RequestsForPullSecret(r.client, options.References))
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("helmoprelease").
-		For(&addonsv1.HelmOpRelease{}, builder.WithPredicates(watches.OfWatchFilter(options.WatchFilter), watches.SpecChanged())).
-		Watches(apiutil.NewCluster(), handler.EnqueueRequestsFromMapFunc(ofCluster), builder.WithPredicates(watches.ServabilityChanged())).
+		For(&addonsv1.HelmOpRelease{},
+			builder.WithPredicates(watches.OfWatchFilter(options.WatchFilter), watches.SpecChanged())).
+		Watches(apiutil.NewCluster(), handler.EnqueueRequestsFromMapFunc(ofCluster),
+			builder.WithPredicates(watches.ServabilityChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(watches.ChildRequestsForHelmOp(r.client)),
 			builder.WithPredicates(watches.OrderChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unready(watches.RequestForItself)),

@@ -66,7 +66,8 @@ func TestGatherKnowsOtherShards(t *testing.T) {
 			}
 			cached, live := controllertest.ShardStores(t, "a", objects...)
 			r := &Reconciler{
-				client: cached, live: live, shard: "a", engine: &forgetfulEngine{}, watcher: &forgetfulWatcher{}, reads: recordreads.New(1),
+				client: cached, live: live, shard: "a", engine: &forgetfulEngine{}, watcher: &forgetfulWatcher{},
+				reads:    recordreads.New(1),
 				renderer: render.New(nil, clusterview.NewReader(cached)),
 			}
 			scope, err := r.gather(t.Context(), cached, release)
@@ -91,8 +92,8 @@ type forgetfulWatcher struct{ Watcher }
 
 func (*forgetfulWatcher) Disconnect(string) {}
 
-// TestWhatIsElsewhereIsLookedAtAgain holds that a release which waits for a Cluster of another shard finds out in time that this is gone: no event
-// tells it.
+// TestWhatIsElsewhereIsLookedAtAgain holds that a release which waits for a Cluster of another shard finds out in time
+// that this is gone: no event tells it.
 func TestWhatIsElsewhereIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	_, _, release := controllertest.ShardedObjects("a", "b", "a")

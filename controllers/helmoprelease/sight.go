@@ -48,7 +48,8 @@ func (s *objectView) isDenied() bool {
 func (s *objectView) addWatchError(trouble *objectwatch.Trouble) {
 	switch {
 	case trouble == nil || trouble == s.watchError || s.isDenied():
-	case s.watchError == nil || errors.Is(trouble.Err, objectwatch.ErrForbidden) || trouble.Since.Before(s.watchError.Since):
+	case s.watchError == nil || errors.Is(trouble.Err, objectwatch.ErrForbidden) ||
+		trouble.Since.Before(s.watchError.Since):
 		s.watchError = trouble
 	}
 }

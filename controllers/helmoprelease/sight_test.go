@@ -71,7 +71,8 @@ func TestWhatIsSeenMustBeAsNewAsWhatWasWritten(t *testing.T) {
 // TestAWatchThatHealthDoesNotNeed: with drift detection more is watched than what health is about.
 func TestAWatchThatHealthDoesNotNeed(t *testing.T) {
 	t.Parallel()
-	for name, err := range map[string]error{"broken": errors.New("watch configmaps: 405"), "forbidden": objectwatch.ErrForbidden} {
+	for name, err := range map[string]error{"broken": errors.New("watch configmaps: 405"),
+		"forbidden": objectwatch.ErrForbidden} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newHealthBench(t)

@@ -29,6 +29,7 @@ func newActionSlots(workers, perCluster int, wake *async.Waker) *slots.Slots {
 // slot acquires a slot for the action of a pass.
 func (r *Reconciler) slot(p *releasePass) (done func(), ok bool) {
 	return r.slots.Acquire(slots.Claim{
-		Release: client.ObjectKeyFromObject(p.release), Cluster: p.target.Key, HelmOp: p.desired.Owner, First: queue.IsFirst(p.release),
+		Release: client.ObjectKeyFromObject(p.release), Cluster: p.target.Key, HelmOp: p.desired.Owner,
+		First: queue.IsFirst(p.release),
 	})
 }

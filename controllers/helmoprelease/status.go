@@ -46,7 +46,9 @@ func retryDelay(release *addonsv1.HelmOpRelease, attempt string, now time.Time) 
 }
 
 // recordUninstall notes how a try to end a release ended.
-func (r *Reconciler) recordUninstall(scope *releaseScope, decision decide.Decision, result helmclient.Result, attempt string, err error) {
+func (r *Reconciler) recordUninstall(scope *releaseScope, decision decide.Decision, result helmclient.Result,
+	attempt string, err error,
+) {
 	status := &scope.release.Status
 	if err == nil || !result.StorageChanged {
 		return
@@ -58,7 +60,8 @@ func (r *Reconciler) recordUninstall(scope *releaseScope, decision decide.Decisi
 	status.LastAttemptedDigest, status.LastAttemptedAt = attempt, metav1.NewTime(r.now())
 	status.LastRetryRequest = retryRequest(scope)
 	remember(status, addonsv1.ReleaseAction{
-		Action: verbUninstall, Reason: decision.Reason, FromRevision: int64(decision.FromRevision), Time: status.LastAttemptedAt,
+		Action: verbUninstall, Reason: decision.Reason, FromRevision: int64(decision.FromRevision),
+		Time: status.LastAttemptedAt,
 	})
 }
 
@@ -87,7 +90,8 @@ func reportWaiting(p *releasePass, decision decide.Decision) {
 // reportWaitingForSlot reports that a release waits for a slot, unless it has a Ready condition already.
 func reportWaitingForSlot(release *addonsv1.HelmOpRelease) {
 	if conditions.Get(release, addonsv1.ReadyCondition) == nil {
-		report.SetNotReady(release, addonsv1.UpdatingReason, "the release waits for its turn: as many others are worked on as the manager may at a time")
+		report.SetNotReady(release, addonsv1.UpdatingReason,
+			"the release waits for its turn: as many others are worked on as the manager may at a time")
 	}
 }
 
@@ -180,11 +184,13 @@ func reportDeployed(p *releasePass) {
 	release := p.release
 	newest, _ := p.observation.Newest()
 	known := release.Status.Release
-	if known == nil || known.Revision != int64(newest.Revision) || known.Status != apiutil.Truncate(newest.Status, maxReleaseStatus) ||
+	if known == nil || known.Revision != int64(newest.Revision) ||
+		known.Status != apiutil.Truncate(newest.Status, maxReleaseStatus) ||
 		known.ArtifactDigest != release.Spec.Artifact.Digest || known.ValuesDigest != release.Spec.ValuesDigest {
 		// The status was lost, in a move for example; the labels in the cluster tell that nothing needs to be done.
 		release.Status.Release = &addonsv1.ReleaseObservation{
-			Revision: int64(newest.Revision), Status: apiutil.Truncate(newest.Status, maxReleaseStatus), Version: release.Spec.Artifact.Version,
+			Revision: int64(newest.Revision), Status: apiutil.Truncate(newest.Status, maxReleaseStatus),
+			Version:        release.Spec.Artifact.Version,
 			ArtifactDigest: release.Spec.Artifact.Digest, ValuesDigest: release.Spec.ValuesDigest,
 			LastDeployed: metav1.NewTime(newest.ChangedAt),
 		}
@@ -229,7 +235,9 @@ func isIgnored(release *addonsv1.HelmOpRelease, condition string) bool {
 	return condition == addonsv1.TestedCondition && releasespec.PolicyOf(&release.Spec).Test.IgnoreFailures
 }
 
-func observed(release *addonsv1.HelmOpRelease, decision decide.Decision, result helmclient.Result) *addonsv1.ReleaseObservation {
+func observed(release *addonsv1.HelmOpRelease, decision decide.Decision,
+	result helmclient.Result,
+) *addonsv1.ReleaseObservation {
 	return &addonsv1.ReleaseObservation{
 		Revision:       int64(result.Revision),
 		Status:         apiutil.Truncate(result.Status, maxReleaseStatus),
@@ -247,7 +255,8 @@ func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, re
 	release := p.release
 	wasReleased := conditions.IsTrue(release, addonsv1.ReleasedCondition)
 	if p.policy.Test.Enabled {
-		report.SetCondition(release, addonsv1.TestedCondition, metav1Unknown, addonsv1.TestsPendingReason, "the tests are about to run")
+		report.SetCondition(release, addonsv1.TestedCondition, metav1Unknown, addonsv1.TestsPendingReason,
+			"the tests are about to run")
 	}
 	release.Status.LastError = ""
 	setReleased(release)
@@ -265,7 +274,8 @@ func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, re
 		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.RecoveredEvent, verbOf(decision.Action), decision.Message)
 	}
 	r.event(p.releaseScope, corev1.EventTypeNormal, reason, verbOf(decision.Action), fmt.Sprintf(
-		"%s release %s in Cluster %s: chart %s %s, revision %d to %d (%s)", reason, describe(release), apiutil.ClusterTitle(release),
+		"%s release %s in Cluster %s: chart %s %s, revision %d to %d (%s)", reason, describe(release),
+		apiutil.ClusterTitle(release),
 		result.ChartName, result.ChartVersion, decision.FromRevision, result.Revision, decision.Reason))
 }
 
@@ -275,7 +285,8 @@ func (r *Reconciler) reportRolledBack(p *releasePass, decision decide.Decision, 
 	reportNotReleased(release, addonsv1.RolledBackReason, withLastError(release, decision.Message))
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RolledBackEvent, verbRollback, fmt.Sprintf(
 		"Rolled release %s in Cluster %s back: revision %d is as revision %d was, chart %s %s (%s): %s", describe(release),
-		apiutil.ClusterTitle(release), result.Revision, decision.RollbackTo, result.ChartName, result.ChartVersion, decision.Reason,
+		apiutil.ClusterTitle(release), result.Revision, decision.RollbackTo, result.ChartName, result.ChartVersion,
+		decision.Reason,
 		release.Status.LastError))
 }
 

@@ -21,7 +21,8 @@ import (
 
 func TestReleaseStatusFits(t *testing.T) {
 	t.Parallel()
-	controllertest.CheckStatus(t, "../../config/crd/bases/addons.cluster.x-k8s.io_helmopreleases.yaml", longReleaseStatus(controllertest.LongText()))
+	controllertest.CheckStatus(t, "../../config/crd/bases/addons.cluster.x-k8s.io_helmopreleases.yaml",
+		longReleaseStatus(controllertest.LongText()))
 }
 
 func longReleaseStatus(long string) *addonsv1.HelmOpReleaseStatus {
@@ -34,7 +35,8 @@ func longReleaseStatus(long string) *addonsv1.HelmOpReleaseStatus {
 	var refs []inventory.Ref
 	for i := range 2 * maxInventory {
 		number := fmt.Sprint(i)
-		refs = append(refs, inventory.Ref{Version: "v1", Kind: "A", Namespace: "x", Name: number}, inventory.Ref{Version: "v1", Kind: "A" + number, Name: "x"})
+		refs = append(refs, inventory.Ref{Version: "v1", Kind: "A", Namespace: "x", Name: number},
+			inventory.Ref{Version: "v1", Kind: "A" + number, Name: "x"})
 		if i < 10 {
 			refs = append(refs, inventory.Ref{Group: long, Version: "v1", Kind: "A" + number, Name: "x"},
 				inventory.Ref{Version: "v1", Kind: number + long, Name: "x"},
@@ -43,13 +45,15 @@ func longReleaseStatus(long string) *addonsv1.HelmOpReleaseStatus {
 		}
 	}
 	status.Inventory = inventoryOf(&release.Spec, refs, 1)
-	status.Release = observed(release, decide.Decision{}, helmclient.Result{Status: long, ChartName: long, ChartVersion: long, AppVersion: long})
+	status.Release = observed(release, decide.Decision{},
+		helmclient.Result{Status: long, ChartName: long, ChartVersion: long, AppVersion: long})
 	status.Tests = testResults(slices.Repeat([]helmclient.TestResult{{Name: long, Phase: long}}, 2*maxTests))
 	difference := drift.Difference{
 		Ref:     inventory.Ref{Group: long, Version: long, Kind: long, Namespace: long, Name: long},
 		Manager: long, Paths: slices.Repeat([]string{long}, 2*maxDriftPaths),
 	}
-	status.Drift = &addonsv1.DriftStatus{Objects: r.driftedObjects(p, &driftmemory.Memory{}, slices.Repeat([]drift.Difference{difference}, 2*maxDriftedObjects))}
+	status.Drift = &addonsv1.DriftStatus{Objects: r.driftedObjects(p, &driftmemory.Memory{},
+		slices.Repeat([]drift.Difference{difference}, 2*maxDriftedObjects))}
 	for range 2 * maxHistory {
 		remember(status, addonsv1.ReleaseAction{Action: "install"})
 	}

@@ -40,14 +40,21 @@ func TestReportReady(t *testing.T) {
 		status metav1.ConditionStatus
 		reason string
 	}{
-		"released":         {gates{}, nil, report.True, addonsv1.ReadyReason},
-		"healthy":          {gates{addonsv1.HealthyCondition: healthy}, nil, report.True, addonsv1.ReadyReason},
-		"on its way":       {gates{addonsv1.HealthyCondition: {Status: metav1Unknown, Reason: addonsv1.HealthProgressingReason}}, nil, report.False, addonsv1.ProgressingReason},
-		"unhealthy":        {gates{addonsv1.HealthyCondition: {Status: report.False, Reason: addonsv1.HealthTimeoutReason}}, nil, report.False, addonsv1.HealthTimeoutReason},
-		"to be tested":     {gates{addonsv1.TestedCondition: {Status: metav1Unknown, Reason: addonsv1.TestsPendingReason}}, nil, report.False, addonsv1.ProgressingReason},
-		"tests failed":     {gates{addonsv1.HealthyCondition: healthy, addonsv1.TestedCondition: {Status: report.False, Reason: addonsv1.TestsFailedReason}}, nil, report.False, addonsv1.TestsFailedReason},
-		"failures ignored": {gates{addonsv1.TestedCondition: {Status: report.False, Reason: addonsv1.TestsFailedReason}}, &addonsv1.TestOptions{IgnoreFailures: ptr.To(true)}, report.True, addonsv1.ReadyReason},
-		"drift is no gate": {gates{addonsv1.DriftedCondition: {Status: report.True, Reason: addonsv1.DriftDetectedReason}}, nil, report.True, addonsv1.ReadyReason},
+		"released": {gates{}, nil, report.True, addonsv1.ReadyReason},
+		"healthy":  {gates{addonsv1.HealthyCondition: healthy}, nil, report.True, addonsv1.ReadyReason},
+		"on its way": {gates{addonsv1.HealthyCondition: {Status: metav1Unknown,
+			Reason: addonsv1.HealthProgressingReason}}, nil, report.False, addonsv1.ProgressingReason},
+		"unhealthy": {gates{addonsv1.HealthyCondition: {Status: report.False, Reason: addonsv1.HealthTimeoutReason}},
+			nil, report.False, addonsv1.HealthTimeoutReason},
+		"to be tested": {gates{addonsv1.TestedCondition: {Status: metav1Unknown, Reason: addonsv1.TestsPendingReason}},
+			nil, report.False, addonsv1.ProgressingReason},
+		"tests failed": {gates{addonsv1.HealthyCondition: healthy,
+			addonsv1.TestedCondition: {Status: report.False, Reason: addonsv1.TestsFailedReason}}, nil, report.False,
+			addonsv1.TestsFailedReason},
+		"failures ignored": {gates{addonsv1.TestedCondition: {Status: report.False, Reason: addonsv1.TestsFailedReason}},
+			&addonsv1.TestOptions{IgnoreFailures: ptr.To(true)}, report.True, addonsv1.ReadyReason},
+		"drift is no gate": {gates{addonsv1.DriftedCondition: {Status: report.True, Reason: addonsv1.DriftDetectedReason}},
+			nil, report.True, addonsv1.ReadyReason},
 	} {
 		release := &addonsv1.HelmOpRelease{}
 		release.Spec.Test = tc.test
@@ -69,7 +76,8 @@ func TestNotReleasedIsNotMadeReadyByItsHealth(t *testing.T) {
 	reportNotReleased(release, addonsv1.RolledBackReason, "why")
 	report.SetCondition(release, addonsv1.HealthyCondition, report.True, addonsv1.HealthyReason, "")
 	reportReady(release)
-	if ready := conditions.Get(release, addonsv1.ReadyCondition); ready.Status != report.False || ready.Reason != addonsv1.RolledBackReason {
+	if ready := conditions.Get(release, addonsv1.ReadyCondition); ready.Status != report.False ||
+		ready.Reason != addonsv1.RolledBackReason {
 		t.Errorf("%+v", ready)
 	}
 }
@@ -79,7 +87,8 @@ func TestNotReleasedIsNotMadeReadyByItsHealth(t *testing.T) {
 func TestARollbackForHealthSaysWhatWasUnhealthy(t *testing.T) {
 	t.Parallel()
 	release := &addonsv1.HelmOpRelease{}
-	report.SetCondition(release, addonsv1.HealthyCondition, report.False, addonsv1.HealthTimeoutReason, "Deployment a/agent: not all pods are available")
+	report.SetCondition(release, addonsv1.HealthyCondition, report.False, addonsv1.HealthTimeoutReason,
+		"Deployment a/agent: not all pods are available")
 	noteUnhealthy(release, decide.Decision{Reason: decide.ReasonUpgradeFailed, FromRevision: 4}, controllertest.Noon)
 	if release.Status.LastError != "" {
 		t.Fatalf("an upgrade that failed says %q", release.Status.LastError)
@@ -94,7 +103,8 @@ func TestARollbackForHealthSaysWhatWasUnhealthy(t *testing.T) {
 	if ready.Reason != addonsv1.RolledBackReason {
 		t.Errorf("the reason is %s", ready.Reason)
 	}
-	for _, part := range []string{"revision 4", "Deployment a/agent: not all pods are available", addonsv1.HealthTimeoutReason, controllertest.Noon.UTC().Format(time.RFC3339)} {
+	for _, part := range []string{"revision 4", "Deployment a/agent: not all pods are available",
+		addonsv1.HealthTimeoutReason, controllertest.Noon.UTC().Format(time.RFC3339)} {
 		if !strings.Contains(ready.Message, part) {
 			t.Errorf("%q does not say %q", ready.Message, part)
 		}
@@ -137,7 +147,8 @@ func TestUnreachableClustersKeepTheirFirstMessage(t *testing.T) {
 		release := &addonsv1.HelmOpRelease{}
 		told := func(message string) string {
 			report.Unreachable(release, message)
-			ready, reachable := conditions.Get(release, addonsv1.ReadyCondition), conditions.Get(release, addonsv1.ClusterReachableCondition)
+			ready, reachable := conditions.Get(release, addonsv1.ReadyCondition),
+				conditions.Get(release, addonsv1.ClusterReachableCondition)
 			if ready.Message != reachable.Message {
 				t.Errorf("Ready says %q, ClusterReachable %q", ready.Message, reachable.Message)
 			}
@@ -187,8 +198,8 @@ func (l linkMadeMeanwhile) State(client.ObjectKey) clusterlink.State {
 	return clusterlink.State{LastTry: time.Now(), LastAnswer: time.Now(), Failures: l.failures, Cause: l.cause}
 }
 
-// TestConnectSaysNothingOfWhatWasNotTried holds that a release stays as it was where its Cluster is about to be connected: every release of a
-// fleet comes to that when its manager is started again.
+// TestConnectSaysNothingOfWhatWasNotTried holds that a release stays as it was where its Cluster is about to be
+// connected: every release of a fleet comes to that when its manager is started again.
 func TestConnectSaysNothingOfWhatWasNotTried(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -209,7 +220,8 @@ func TestConnectSaysNothingOfWhatWasNotTried(t *testing.T) {
 			release := &addonsv1.HelmOpRelease{}
 			reportReachable(release)
 			r := &Reconciler{
-				clusters: linkMadeMeanwhile{err: tc.err, failures: tc.failures, cause: tc.cause}, kubeconfigs: controllertest.StoreOf(t), watcher: &forgetfulWatcher{},
+				clusters:    linkMadeMeanwhile{err: tc.err, failures: tc.failures, cause: tc.cause},
+				kubeconfigs: controllertest.StoreOf(t), watcher: &forgetfulWatcher{},
 			}
 			if _, ok := r.connect(t.Context(), release); ok != tc.up {
 				t.Errorf("there is a connection: %t, want %t", ok, tc.up)
@@ -222,7 +234,8 @@ func TestConnectSaysNothingOfWhatWasNotTried(t *testing.T) {
 	}
 }
 
-// TestAReleaseInLineSaysSo holds that a release that waits for others tells that, where it has told nothing yet, and nothing but that.
+// TestAReleaseInLineSaysSo holds that a release that waits for others tells that, where it has told nothing yet, and
+// nothing but that.
 func TestAReleaseInLineSaysSo(t *testing.T) {
 	t.Parallel()
 	taken := newActionSlots(1, 1, &async.Waker{})
@@ -232,12 +245,14 @@ func TestAReleaseInLineSaysSo(t *testing.T) {
 	r := &Reconciler{slots: taken}
 	act := func(release *addonsv1.HelmOpRelease) *metav1.Condition {
 		p := &releasePass{releaseScope: &releaseScope{release: release}}
-		if result, err := r.act(t.Context(), p, decide.Decision{Action: model.ActionRollback}); err != nil || !result.IsZero() {
+		if result, err := r.act(t.Context(), p, decide.Decision{Action: model.ActionRollback}); err != nil ||
+			!result.IsZero() {
 			t.Errorf("%+v, %v", result, err)
 		}
 		return conditions.Get(release, addonsv1.ReadyCondition)
 	}
-	if ready := act(&addonsv1.HelmOpRelease{}); ready == nil || ready.Status != report.False || ready.Reason != addonsv1.UpdatingReason {
+	if ready := act(&addonsv1.HelmOpRelease{}); ready == nil || ready.Status != report.False ||
+		ready.Reason != addonsv1.UpdatingReason {
 		t.Errorf("a new release says %+v", ready)
 	}
 	failed := &addonsv1.HelmOpRelease{}

@@ -135,7 +135,8 @@ func (r *Reconciler) checkCluster(_ context.Context, p *releasePass) (*ctrl.Resu
 	case p.cluster == nil:
 		report.SetNotReady(p.release, addonsv1.ClusterNotFoundReason, "the Cluster is gone: its release is forgotten")
 	case !p.cluster.DeletionTimestamp.IsZero():
-		report.SetNotReady(p.release, addonsv1.ClusterDeletingReason, "the Cluster is under deletion: its release is left alone")
+		report.SetNotReady(p.release, addonsv1.ClusterDeletingReason,
+			"the Cluster is under deletion: its release is left alone")
 	default:
 		return nil, nil
 	}
@@ -185,13 +186,14 @@ func (r *Reconciler) checkShard(_ context.Context, p *releasePass) (*ctrl.Result
 	return end(r.reportOtherShard(p.releaseScope), nil)
 }
 
-// checkOwner ends the pass if the HelmOp is under deletion: an action that begins now would have to end before the release
-// can be uninstalled.
+// checkOwner ends the pass if the HelmOp is under deletion: an action that begins now would have to end before the
+// release can be uninstalled.
 func (r *Reconciler) checkOwner(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if p.helmOp == nil || p.helmOp.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
-	report.SetNotReady(p.release, addonsv1.DeletingReason, "the HelmOp is under deletion: nothing is begun for its release any more")
+	report.SetNotReady(p.release, addonsv1.DeletingReason,
+		"the HelmOp is under deletion: nothing is begun for its release any more")
 	return after(0), nil
 }
 
@@ -199,7 +201,8 @@ func (r *Reconciler) checkControlPlane(_ context.Context, p *releasePass) (*ctrl
 	if apiutil.IsInitialized(p.cluster) {
 		return nil, nil
 	}
-	report.SetNotReady(p.release, addonsv1.ControlPlaneNotInitializedReason, "the control plane of the Cluster is not initialized")
+	report.SetNotReady(p.release, addonsv1.ControlPlaneNotInitializedReason,
+		"the control plane of the Cluster is not initialized")
 	return after(0), nil
 }
 
@@ -263,8 +266,8 @@ func (r *Reconciler) followObjects(ctx context.Context, p *releasePass) (*ctrl.R
 	return nil, nil
 }
 
-// assess judges the health of the release and decides what to do. It ends the pass if a decision of consequence was made
-// from a remembered observation: the next pass observes again.
+// assess judges the health of the release and decides what to do. It ends the pass if a decision of consequence was
+// made from a remembered observation: the next pass observes again.
 func (r *Reconciler) assess(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	r.assessHealth(p)
 	r.listForRetry(p)
@@ -328,7 +331,8 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 		r.reportStalled(p, decision)
 	case model.ActionRefuse:
 		if reportNotReleased(release, addonsv1.ReleaseConflictReason, decision.Message) {
-			r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.ReleaseConflictReason, string(decision.Action), decision.Message)
+			r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.ReleaseConflictReason, string(decision.Action),
+				decision.Message)
 		}
 		p.due(conflictRetry)
 	default:

@@ -38,15 +38,15 @@ type RecordStorage struct {
 	// Registries speak to the registries that keep records; nil if there are none.
 	Registries *payloadregistry.Registries
 
-	// URL is the repository for HelmOps that say nothing else; empty if theirs are kept in the workload clusters. FormerURLs are those
-	// that it was before. Access reads how to reach them.
+	// URL is the repository for HelmOps that say nothing else; empty if theirs are kept in the workload clusters.
+	// FormerURLs are those that it was before. Access reads how to reach them.
 	URL        string
 	FormerURLs []string
 	Access     func(ctx context.Context) (oci.Access, error)
 }
 
-// storage tells where the records of a release are kept. It asks nobody. Like the deletion policy, it is that of the HelmOp as long as there is
-// one: credentials may have been replaced after the release was last told.
+// storage tells where the records of a release are kept. It asks nobody. Like the deletion policy, it is that of the
+// HelmOp as long as there is one: credentials may have been replaced after the release was last told.
 func (r *Reconciler) storage(scope *releaseScope) model.Storage {
 	if r.records.Registries == nil {
 		return model.Storage{}
@@ -61,7 +61,9 @@ func (r *Reconciler) storage(scope *releaseScope) model.Storage {
 }
 
 // recordRepositories tells in which repositories records are, and whether new ones are to be kept there.
-func (r *Reconciler) recordRepositories(told *addonsv1.RecordStorage, namespace string) (options payloadregistry.Options, outside bool) {
+func (r *Reconciler) recordRepositories(told *addonsv1.RecordStorage,
+	namespace string,
+) (options payloadregistry.Options, outside bool) {
 	if told == nil {
 		told = &addonsv1.RecordStorage{}
 	}
@@ -107,7 +109,9 @@ func (r *Reconciler) reportRecordsLeft(scope *releaseScope, result helmclient.Re
 		return
 	}
 	r.recordsLeft.Add(scope.helmOp.UID, true)
-	r.recorder.Eventf(scope.helmOp, scope.release, corev1.EventTypeWarning, addonsv1.RecordsLeftEvent, "DeleteRecords", "%s", apiutil.Truncate(fmt.Sprintf(
-		"Records that no release needs any more are left: %s; delete them by hand, or allow the credentials to delete, or have a registry's own retention see to it",
-		result.PayloadsLeftReason), report.MaxEventMessage))
+	r.recorder.Eventf(scope.helmOp, scope.release, corev1.EventTypeWarning, addonsv1.RecordsLeftEvent, "DeleteRecords",
+		"%s", apiutil.Truncate(fmt.Sprintf(
+			"Records that no release needs any more are left: %s; delete them by hand, or allow the credentials to delete, or "+
+				"have a registry's own retention see to it",
+			result.PayloadsLeftReason), report.MaxEventMessage))
 }

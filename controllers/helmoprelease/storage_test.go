@@ -29,21 +29,30 @@ func TestRecordRepositories(t *testing.T) {
 		goes            string
 		known           []string
 	}{
-		"nothing said":         {},
-		"manager":              {manager: "oci://m/r", outside: true, goes: "oci://m/r", known: []string{"oci://m/r"}},
-		"empty":                {manager: "oci://m/r", told: &addonsv1.RecordStorage{}, outside: true, goes: "oci://m/r", known: []string{"oci://m/r"}},
-		"manager's former":     {former: "oci://f/r", known: []string{"oci://f/r"}},
-		"own":                  {told: &addonsv1.RecordStorage{Registry: own}, outside: true, goes: own.URL, known: []string{own.URL}},
-		"own before manager's": {manager: "oci://m/r", told: &addonsv1.RecordStorage{Registry: own}, outside: true, goes: own.URL, known: []string{own.URL, "oci://m/r"}},
-		"in the cluster in spite of the manager": {manager: "oci://m/r", told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster},
+		"nothing said": {},
+		"manager":      {manager: "oci://m/r", outside: true, goes: "oci://m/r", known: []string{"oci://m/r"}},
+		"empty": {manager: "oci://m/r", told: &addonsv1.RecordStorage{}, outside: true, goes: "oci://m/r",
 			known: []string{"oci://m/r"}},
-		"back in the cluster": {told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster, Registry: own}, known: []string{own.URL}},
-		"another one": {told: &addonsv1.RecordStorage{Registry: own, FormerURLs: []string{"oci://a/r", "oci://b/r"}}, outside: true, goes: own.URL,
+		"manager's former": {former: "oci://f/r", known: []string{"oci://f/r"}},
+		"own": {told: &addonsv1.RecordStorage{Registry: own}, outside: true, goes: own.URL,
+			known: []string{own.URL}},
+		"own before manager's": {manager: "oci://m/r", told: &addonsv1.RecordStorage{Registry: own}, outside: true,
+			goes: own.URL, known: []string{own.URL, "oci://m/r"}},
+		"in the cluster in spite of the manager": {manager: "oci://m/r",
+			told:  &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster},
+			known: []string{"oci://m/r"}},
+		"back in the cluster": {told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster, Registry: own},
+			known: []string{own.URL}},
+		"another one": {told: &addonsv1.RecordStorage{Registry: own, FormerURLs: []string{"oci://a/r", "oci://b/r"}},
+			outside: true, goes: own.URL,
 			known: []string{own.URL, "oci://a/r", "oci://b/r"}},
 		"a registry, but none there": {told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeRegistry}, outside: true},
-		"the manager's by name":      {manager: "oci://m/r", told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeRegistry}, outside: true, goes: "oci://m/r", known: []string{"oci://m/r"}},
+		"the manager's by name": {manager: "oci://m/r",
+			told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeRegistry}, outside: true, goes: "oci://m/r",
+			known: []string{"oci://m/r"}},
 	} {
-		r := &Reconciler{records: RecordStorage{URL: test.manager, Access: func(context.Context) (oci.Access, error) { return oci.Access{}, nil }}}
+		r := &Reconciler{records: RecordStorage{URL: test.manager,
+			Access: func(context.Context) (oci.Access, error) { return oci.Access{}, nil }}}
 		if test.former != "" {
 			r.records.FormerURLs = []string{test.former}
 		}
@@ -62,7 +71,8 @@ func TestRecordRepositories(t *testing.T) {
 	}
 }
 
-// TestStorageOfHelmOp holds that what the HelmOp says now counts, and what the release was told where the HelmOp is gone.
+// TestStorageOfHelmOp holds that what the HelmOp says now counts, and what the release was told where the HelmOp is
+// gone.
 func TestStorageOfHelmOp(t *testing.T) {
 	t.Parallel()
 	r := &Reconciler{records: RecordStorage{Registries: payloadregistry.New(nil)}}

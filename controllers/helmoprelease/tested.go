@@ -35,7 +35,8 @@ func (r *Reconciler) reportTested(p *releasePass, result helmclient.Result) {
 	eventType := corev1.EventTypeNormal
 	if failed := failedTests(result.Tests); len(failed) > 0 {
 		status, reason, eventType = report.False, addonsv1.TestsFailedReason, corev1.EventTypeWarning
-		message = fmt.Sprintf("%d of %d tests failed: %s", len(failed), len(result.Tests), strings.Join(failed[:min(len(failed), 3)], ", "))
+		message = fmt.Sprintf("%d of %d tests failed: %s", len(failed), len(result.Tests),
+			strings.Join(failed[:min(len(failed), 3)], ", "))
 		noteError(release, message)
 	}
 	report.SetCondition(release, addonsv1.TestedCondition, status, reason, message)
@@ -86,8 +87,10 @@ func reportTests(p *releasePass, newest model.Record) {
 	}
 	switch known := conditions.Get(release, addonsv1.TestedCondition); {
 	case newest.Tested == "":
-		report.SetCondition(release, addonsv1.TestedCondition, metav1Unknown, addonsv1.TestsPendingReason, "the tests run once the release is healthy")
-	case known != nil && (known.Status == report.True) == (newest.Tested == model.TestedPassed) && known.Status != metav1Unknown:
+		report.SetCondition(release, addonsv1.TestedCondition, metav1Unknown, addonsv1.TestsPendingReason,
+			"the tests run once the release is healthy")
+	case known != nil && (known.Status == report.True) == (newest.Tested == model.TestedPassed) &&
+		known.Status != metav1Unknown:
 	case newest.Tested == model.TestedPassed:
 		report.SetCondition(release, addonsv1.TestedCondition, report.True, addonsv1.TestsSucceededReason,
 			fmt.Sprintf("the tests of revision %d succeeded", newest.Revision))

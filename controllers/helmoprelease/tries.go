@@ -35,8 +35,8 @@ func retryRequest(scope *releaseScope) string {
 	return request
 }
 
-// settleRequests takes a request as acted upon where nothing is known of the release yet: it is new, or its status was lost in
-// a move, which must not count as a request. Whatever is asked for later does.
+// settleRequests takes a request as acted upon where nothing is known of the release yet: it is new, or its status was
+// lost in a move, which must not count as a request. Whatever is asked for later does.
 func (r *Reconciler) settleRequests(p *releasePass) {
 	status := &p.release.Status
 	if status.Release == nil && status.LastAttemptedGeneration == 0 {
@@ -53,10 +53,11 @@ func isRetryRequested(p *releasePass) bool {
 		status.LastAttemptedGeneration != 0 && status.LastAttemptedGeneration != p.release.Generation
 }
 
-// requestDigest stands for the last request to try, be it a change of the spec or the annotation. It is noted on what is made
-// upon it, since the status may not get to say so: the try may end this process, or the management cluster be away. A
-// generation starts again at 1 after a move; the UID, which is another one then, keeps it from being taken for an earlier one.
-// Only an annotation that returns to the value which the newest revision was tried with is taken for met; it is a time.
+// requestDigest stands for the last request to try, be it a change of the spec or the annotation. It is noted on what
+// is made upon it, since the status may not get to say so: the try may end this process, or the management cluster be
+// away. A generation starts again at 1 after a move; the UID, which is another one then, keeps it from being taken for
+// an earlier one. Only an annotation that returns to the value which the newest revision was tried with is taken for
+// met; it is a time.
 func requestDigest(p *releasePass) string {
 	return apiutil.HexDigest(fmt.Sprintf("%s/%d/%s", p.release.UID, p.release.Generation, retryRequest(p.releaseScope)))
 }
@@ -81,12 +82,14 @@ func pastOf(p *releasePass) model.Past {
 	return past
 }
 
-// isUnproven tells whether the newest revision was followed from its deployment on, for a while at least, and has not been seen healthy.
-// What nobody may look at is not held to that: a rollback would pass over all that came since the rights were lost.
+// isUnproven tells whether the newest revision was followed from its deployment on, for a while at least, and has not
+// been seen healthy. What nobody may look at is not held to that: a rollback would pass over all that came since the
+// rights were lost.
 func isUnproven(p *releasePass) bool {
 	newest, _ := p.observation.Newest()
 	memory := p.release.Status.Health
-	return !p.unseeable && memory != nil && memory.Revision == int64(newest.Revision) && (memory.Deployed || memory.Missed) && !memory.WasHealthy
+	return !p.unseeable && memory != nil && memory.Revision == int64(newest.Revision) &&
+		(memory.Deployed || memory.Missed) && !memory.WasHealthy
 }
 
 // isProgressing tells whether the release was followed from its deployment on, and may become healthy any time.

@@ -21,10 +21,12 @@ import (
 // triedPass is a pass over a release whose last try, at what is wanted now, failed twice.
 func triedPass() *releasePass {
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: "one", Generation: 2}}
-	p := &releasePass{releaseScope: &releaseScope{release: release, helmOp: &addonsv1.HelmOp{}}, desired: model.Desired{ArtifactDigest: "a"}}
+	p := &releasePass{releaseScope: &releaseScope{release: release, helmOp: &addonsv1.HelmOp{}},
+		desired: model.Desired{ArtifactDigest: "a"}}
 	release.Status = addonsv1.HelmOpReleaseStatus{
 		Failures: 2, LastAttemptedAt: metav1.NewTime(time.Unix(1_800_000_000, 0)),
-		ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{LastAttemptedDigest: attemptOf(p.desired), LastAttemptedGeneration: 2},
+		ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{LastAttemptedDigest: attemptOf(p.desired),
+			LastAttemptedGeneration: 2},
 	}
 	return p
 }
@@ -39,19 +41,26 @@ func TestPastOf(t *testing.T) {
 		failures  int
 		requested bool
 	}{
-		"as it was":               {func(*releasePass) {}, 2, false},
-		"something else wanted":   {func(p *releasePass) { p.desired.ArtifactDigest = "b" }, 0, false},
-		"spec changed":            {func(p *releasePass) { p.release.Generation = 3 }, 2, true},
-		"request at the release":  {func(p *releasePass) { annotate(p.release, "now") }, 2, true},
-		"request at the HelmOp":   {func(p *releasePass) { annotate(p.helmOp, "now") }, 2, true},
-		"request already met":     {func(p *releasePass) { annotate(p.release, "now"); p.release.Status.LastRetryRequest = "now" }, 2, false},
-		"long request":            {func(p *releasePass) { annotate(p.release, strings.Repeat("n", 100)) }, 2, true},
-		"generation is not known": {func(p *releasePass) { p.release.Status.LastAttemptedGeneration = 0; p.release.Generation = 9 }, 2, false},
+		"as it was":              {func(*releasePass) {}, 2, false},
+		"something else wanted":  {func(p *releasePass) { p.desired.ArtifactDigest = "b" }, 0, false},
+		"spec changed":           {func(p *releasePass) { p.release.Generation = 3 }, 2, true},
+		"request at the release": {func(p *releasePass) { annotate(p.release, "now") }, 2, true},
+		"request at the HelmOp":  {func(p *releasePass) { annotate(p.helmOp, "now") }, 2, true},
+		"request already met": {func(p *releasePass) {
+			annotate(p.release, "now")
+			p.release.Status.LastRetryRequest = "now"
+		}, 2, false},
+		"long request": {func(p *releasePass) { annotate(p.release, strings.Repeat("n", 100)) }, 2, true},
+		"generation is not known": {func(p *releasePass) {
+			p.release.Status.LastAttemptedGeneration = 0
+			p.release.Generation = 9
+		}, 2, false},
 	} {
 		p := triedPass()
 		tc.change(p)
 		past := pastOf(p)
-		if past.Failures != tc.failures || past.RetryRequested != tc.requested || (past.Failures > 0) != !past.FailedAt.IsZero() {
+		if past.Failures != tc.failures || past.RetryRequested != tc.requested ||
+			(past.Failures > 0) != !past.FailedAt.IsZero() {
 			t.Errorf("%s: %+v", name, past)
 		}
 		if request := retryRequest(p.releaseScope); len(request) > requeue.MaxResolveRequest {
@@ -86,8 +95,8 @@ func TestIsUnproven(t *testing.T) {
 	}
 }
 
-// After a move of the management cluster, the annotation is there and the status is not: nobody asks anew. What is asked for
-// later is heard, also of a release that nothing was tried at since.
+// After a move of the management cluster, the annotation is there and the status is not: nobody asks anew. What is
+// asked for later is heard, also of a release that nothing was tried at since.
 func TestLostStatusIsNoRequest(t *testing.T) {
 	t.Parallel()
 	p := triedPass()
@@ -124,13 +133,16 @@ func TestRecordAttempt(t *testing.T) {
 		failures int32
 		history  int
 	}{
-		"upgrade":                   {decide.Decision{Action: model.ActionUpgrade, Failures: 2}, changed, nil, 0, 1},
-		"failed upgrade":            {decide.Decision{Action: model.ActionUpgrade, Failures: 2}, changed, failed, 3, 1},
-		"failed without a change":   {decide.Decision{Action: model.ActionUpgrade, Failures: 2}, helmclient.Result{}, failed, 2, 0},
-		"rollback keeps the count":  {decide.Decision{Action: model.ActionRollback, Failures: 3}, changed, nil, 3, 1},
-		"failed rollback as well":   {decide.Decision{Action: model.ActionRollback, Failures: 3}, changed, failed, 3, 1},
-		"return":                    {decide.Decision{Action: model.ActionRollback, Returns: true, Failures: 2}, changed, nil, 0, 1},
-		"failed return":             {decide.Decision{Action: model.ActionRollback, Returns: true, Failures: 2}, changed, failed, 3, 1},
+		"upgrade":        {decide.Decision{Action: model.ActionUpgrade, Failures: 2}, changed, nil, 0, 1},
+		"failed upgrade": {decide.Decision{Action: model.ActionUpgrade, Failures: 2}, changed, failed, 3, 1},
+		"failed without a change": {decide.Decision{Action: model.ActionUpgrade, Failures: 2}, helmclient.Result{}, failed,
+			2, 0},
+		"rollback keeps the count": {decide.Decision{Action: model.ActionRollback, Failures: 3}, changed, nil, 3, 1},
+		"failed rollback as well":  {decide.Decision{Action: model.ActionRollback, Failures: 3}, changed, failed, 3, 1},
+		"return": {decide.Decision{Action: model.ActionRollback, Returns: true, Failures: 2}, changed, nil,
+			0, 1},
+		"failed return": {decide.Decision{Action: model.ActionRollback, Returns: true, Failures: 2}, changed,
+			failed, 3, 1},
 		"uninstall keeps the count": {decide.Decision{Action: model.ActionUninstall, Failures: 1}, changed, nil, 1, 1},
 		"failed test":               {decide.Decision{Action: model.ActionTest, Failures: 1}, changed, failed, 2, 1},
 	} {
@@ -142,16 +154,20 @@ func TestRecordAttempt(t *testing.T) {
 	}
 }
 
-// lostTries plays a try each time that one is due, with a status that never gets to tell of it: the try ends the process, or
-// the management cluster is away. It returns how often it tried, and how long it waited, until a decision says to stop.
-func lostTries(t *testing.T, p *releasePass, records []model.Record, now time.Time, end string) ([]model.Record, int, time.Duration) {
+// lostTries plays a try each time that one is due, with a status that never gets to tell of it: the try ends the
+// process, or the management cluster is away. It returns how often it tried, and how long it waited, until a decision
+// says to stop.
+func lostTries(t *testing.T, p *releasePass, records []model.Record, now time.Time,
+	end string,
+) ([]model.Record, int, time.Duration) {
 	t.Helper()
 	var waited time.Duration
 	tries := 0
 	for range 200 {
 		decision := decide.Next(model.Observation{Records: records}, p.desired, p.policy, pastOf(p), now.Add(waited))
 		made := model.Record{
-			Revision: decision.ToRevision, LabelledRevision: decision.ToRevision, Status: end, Owner: p.desired.Owner, UID: p.desired.UID,
+			Revision: decision.ToRevision, LabelledRevision: decision.ToRevision, Status: end, Owner: p.desired.Owner,
+			UID:            p.desired.UID,
 			ArtifactDigest: p.desired.ArtifactDigest, Failures: decision.Failures, Interruptions: decision.Interruptions,
 			Request: decision.Request, ChangedAt: now.Add(waited),
 		}
@@ -194,8 +210,10 @@ func TestRequestIsMetByWhatWasTried(t *testing.T) {
 			p.desired = model.Desired{Owner: "fleet.web", UID: "u", ArtifactDigest: "b"}
 			p.policy.Upgrade.Retries = tc.retries
 			p.release.Generation++
-			records := []model.Record{{Revision: 2, LabelledRevision: 2, Status: "deployed", Owner: "fleet.web", UID: "u", ArtifactDigest: "a"}}
-			// The first is a change of the spec. What follows is heard as well, once each, though the status never tells of a failure.
+			records := []model.Record{{Revision: 2, LabelledRevision: 2, Status: "deployed", Owner: "fleet.web", UID: "u",
+				ArtifactDigest: "a"}}
+			// The first is a change of the spec. What follows is heard as well, once each, though the status never tells of a
+			// failure.
 			for _, ask := range []func(){func() {}, func() { p.release.Generation++ }, func() {
 				p.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "now"}
 				// This failure was before the request, so it must not count against what is tried upon it.
@@ -228,8 +246,10 @@ func TestRequestDigest(t *testing.T) {
 		do   func()
 	}{
 		{"spec changed", func() { p.release.Generation++ }},
-		{"asked at the release", func() { p.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "1"} }},
-		{"asked at the HelmOp", func() { p.helmOp.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "2"} }},
+		{"asked at the release",
+			func() { p.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "1"} }},
+		{"asked at the HelmOp",
+			func() { p.helmOp.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "2"} }},
 		{"moved", func() { p.release.UID = "v" }},
 	} {
 		change.do()

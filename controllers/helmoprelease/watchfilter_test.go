@@ -58,18 +58,21 @@ func TestAReleaseThatLeavesIsForgotten(t *testing.T) {
 		"it has another label now": {labels: map[string]string{clusterv1.WatchLabel: "red"}},
 		"it has no label any more": {},
 		"clusterctl takes it along": {
-			labels: map[string]string{clusterv1.WatchLabel: "blue"}, annotations: map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""},
-			isMoved: true,
+			labels:      map[string]string{clusterv1.WatchLabel: "blue"},
+			annotations: map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""},
+			isMoved:     true,
 		},
 	} {
 		forgot, release := &forgetting{}, triedFor("it")
 		release.Labels, release.Annotations = tc.labels, tc.annotations
 		r := &Reconciler{
-			client: controllertest.StoreOf(t, release), watcher: forgettingWatcher{forgetting: forgot}, reads: recordreads.New(1),
+			client: controllertest.StoreOf(t, release), watcher: forgettingWatcher{forgetting: forgot},
+			reads:       recordreads.New(1),
 			watchFilter: "blue", slots: newActionSlots(1, 0, &async.Waker{}),
 		}
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-		_, _, _ = r.reads.Observe(t.Context(), request, "c", "", func(context.Context) (model.Observation, error) { return model.Observation{}, nil })
+		_, _, _ = r.reads.Observe(t.Context(), request, "c", "",
+			func(context.Context) (model.Observation, error) { return model.Observation{}, nil })
 		if _, err := r.Reconcile(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +83,8 @@ func TestAReleaseThatLeavesIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		isTold := conditions.GetReason(release, addonsv1.PausedCondition) == addonsv1.BeingMovedReason
-		if why := conditions.GetMessage(release, addonsv1.PausedCondition); isTold != tc.isMoved || tc.isMoved && !strings.Contains(why, "annotate helmoprelease it ") {
+		if why := conditions.GetMessage(release, addonsv1.PausedCondition); isTold != tc.isMoved ||
+			tc.isMoved && !strings.Contains(why, "annotate helmoprelease it ") {
 			t.Errorf("%s: the condition Paused says %q", name, why)
 		}
 	}
@@ -107,7 +111,8 @@ func TestOfWatchFilter(t *testing.T) {
 		if got := passes.Update(event.UpdateEvent{ObjectOld: of(tc.before), ObjectNew: of(tc.after)}); got != tc.want {
 			t.Errorf("%s: update %t", name, got)
 		}
-		if passes.Create(event.CreateEvent{Object: of(tc.after)}) != is || passes.Delete(event.DeleteEvent{Object: of(tc.after)}) != is {
+		if passes.Create(event.CreateEvent{Object: of(tc.after)}) != is ||
+			passes.Delete(event.DeleteEvent{Object: of(tc.after)}) != is {
 			t.Errorf("%s: create or delete", name)
 		}
 	}

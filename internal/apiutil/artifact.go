@@ -33,7 +33,8 @@ func BundleSelection(artifact *addonsv1.ResolvedArtifact) bundle.Selection {
 
 // BundleManifest is a manifest, as the loader knows it.
 func BundleManifest(configMediaType, artifactType string, layers []oci.Layer) bundle.Manifest {
-	manifest := bundle.Manifest{ConfigMediaType: configMediaType, ArtifactType: artifactType, Layers: make([]bundle.Layer, 0, len(layers))}
+	manifest := bundle.Manifest{ConfigMediaType: configMediaType, ArtifactType: artifactType,
+		Layers: make([]bundle.Layer, 0, len(layers))}
 	for _, layer := range layers {
 		manifest.Layers = append(manifest.Layers, bundle.Layer{
 			MediaType: layer.MediaType, Size: layer.Size,

@@ -14,12 +14,14 @@ func TestArtifactIdentity(t *testing.T) {
 	whole := &addonsv1.ResolvedArtifact{Digest: "sha256:1"}
 	layer := &addonsv1.ResolvedArtifact{Digest: "sha256:1", LayerMediaType: "a"}
 	other := &addonsv1.ResolvedArtifact{Digest: "sha256:1", LayerMediaType: "b"}
-	if ArtifactIdentity(whole) != whole.Digest || ArtifactIdentity(layer) == ArtifactIdentity(other) || ArtifactIdentity(layer) == whole.Digest {
+	if ArtifactIdentity(whole) != whole.Digest || ArtifactIdentity(layer) == ArtifactIdentity(other) ||
+		ArtifactIdentity(layer) == whole.Digest {
 		t.Error("another layer of an artifact is another chart, and must reach the releases")
 	}
 	seen := map[string]bool{whole.Digest: true}
 	for _, artifact := range []addonsv1.ResolvedArtifact{
-		{Format: "Flux"}, {Format: "Files"}, {Format: "Flux", Path: "a"}, {Format: "Flux", Path: "b"}, {Format: "Flux", Templating: addonsv1.TemplatingHelm},
+		{Format: "Flux"}, {Format: "Files"}, {Format: "Flux", Path: "a"}, {Format: "Flux", Path: "b"},
+		{Format: "Flux", Templating: addonsv1.TemplatingHelm},
 		{Format: "Flux", Path: "Helm"}, {Format: "Flux", LayerMediaType: "a"},
 	} {
 		artifact.Digest = whole.Digest
@@ -31,7 +33,8 @@ func TestArtifactIdentity(t *testing.T) {
 	}
 }
 
-// TestSourceDigest holds that a source which has none of the fields that came later is recorded under the digest it always had.
+// TestSourceDigest holds that a source which has none of the fields that came later is recorded under the digest it
+// always had.
 func TestSourceDigest(t *testing.T) {
 	t.Parallel()
 	source := addonsv1.ArtifactSource{URL: "oci://registry.example/x", Ref: addonsv1.ArtifactReference{Tag: "1"}}
@@ -42,7 +45,8 @@ func TestSourceDigest(t *testing.T) {
 	digests := map[string]bool{}
 	for _, change := range []func(*addonsv1.ArtifactSource){
 		func(*addonsv1.ArtifactSource) {}, func(s *addonsv1.ArtifactSource) { s.Format = "Flux" },
-		func(s *addonsv1.ArtifactSource) { s.Path = "Flux" }, func(s *addonsv1.ArtifactSource) { s.Templating = addonsv1.TemplatingHelm },
+		func(s *addonsv1.ArtifactSource) { s.Path = "Flux" },
+		func(s *addonsv1.ArtifactSource) { s.Templating = addonsv1.TemplatingHelm },
 	} {
 		changed := source
 		change(&changed)

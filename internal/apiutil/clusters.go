@@ -66,7 +66,8 @@ func IsInitialized(cluster *clusterv1.Cluster) bool {
 	return ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false)
 }
 
-// IsClusterPaused tells whether nothing may be done for a Cluster. While its deletion is held, spec.paused is part of that.
+// IsClusterPaused tells whether nothing may be done for a Cluster. While its deletion is held, spec.paused is part of
+// that.
 func IsClusterPaused(cluster *clusterv1.Cluster) bool {
 	if HoldOf(cluster).IsOn() {
 		return annotations.HasPaused(cluster)

@@ -49,10 +49,9 @@ const (
 // maxNameLength is what Kubernetes permits for the name of most objects.
 const maxNameLength = 253
 
-// ChildName is the name of the HelmOpRelease of a HelmOp and a Cluster, which is given as namespace/name where it is of another
-// namespace. It is computed, not
-// generated, so that a crash between two steps cannot make a second child. The hash keeps apart what the names
-// alone would not ("a-b" and "c", "a" and "b-c").
+// ChildName is the name of the HelmOpRelease of a HelmOp and a Cluster, which is given as namespace/name where it is of
+// another namespace. It is computed, not generated, so that a crash between two steps cannot make a second child. The
+// hash keeps apart what the names alone would not ("a-b" and "c", "a" and "b-c").
 func ChildName(helmOp, cluster string) string {
 	sum := sha256.Sum256([]byte(helmOp + "/" + cluster))
 	suffix := "-" + hex.EncodeToString(sum[:4])
@@ -135,8 +134,8 @@ func IsWatched(obj client.Object, watchFilter string) bool {
 // KindNamespace is the kind of a Namespace.
 const KindNamespace = "Namespace"
 
-// RevisionName is the name of the HelmOpRevision with a number. It is computed, not generated, so that a stale cache cannot make a
-// second one.
+// RevisionName is the name of the HelmOpRevision with a number. It is computed, not generated, so that a stale cache
+// cannot make a second one.
 func RevisionName(helmOp string, number int64) string {
 	suffix := "-" + strconv.FormatInt(number, 10)
 	if len(helmOp)+len(suffix) > maxNameLength {
@@ -158,7 +157,8 @@ func ArtifactIdentity(artifact *addonsv1.ResolvedArtifact) string {
 		identity = HexDigest(identity + " " + artifact.LayerMediaType)
 	}
 	if artifact.Format != "" {
-		identity = HexDigest(strings.Join([]string{identity, string(artifact.Format), string(artifact.Templating), artifact.Path}, " "))
+		identity = HexDigest(strings.Join([]string{identity, string(artifact.Format), string(artifact.Templating),
+			artifact.Path}, " "))
 	}
 	return identity
 }
@@ -182,7 +182,8 @@ func KnownArtifacts(status *addonsv1.HelmOpStatus) []*addonsv1.ArtifactStatus {
 	return known
 }
 
-// followedLabels are handed on by a HelmOp to its releases and revisions, so that the manager that makes them also serves them.
+// followedLabels are handed on by a HelmOp to its releases and revisions, so that the manager that makes them also
+// serves them.
 var followedLabels = []string{clusterv1.WatchLabel, addonsv1.ShardLabel}
 
 // MetadataList is a list of the metadata of objects of a kind, to read into.

@@ -15,7 +15,8 @@ func TestChildName(t *testing.T) {
 	names := map[string]string{}
 	for _, pair := range [][2]string{
 		{"calico", "one"}, {"calico", "two"}, {"cilium", "one"},
-		{"a-b", "c"}, {"a", "b-c"}, {"a.b", "c"}, {long, "one"}, {long, "two"}, {"calico", long}, {strings.Repeat("a.", 120) + "a", "one"},
+		{"a-b", "c"}, {"a", "b-c"}, {"a.b", "c"}, {long, "one"}, {long, "two"}, {"calico", long},
+		{strings.Repeat("a.", 120) + "a", "one"},
 	} {
 		name := ChildName(pair[0], pair[1])
 		if name != ChildName(pair[0], pair[1]) {

@@ -35,12 +35,15 @@ func IsHelmOpPaused(helmOp *addonsv1.HelmOp) bool {
 	return helmOp.Spec.Paused || annotations.HasPaused(helmOp)
 }
 
-// SiblingsOf are the releases, of the HelmOps of the same namespace, in the Cluster of a release, by the names of their HelmOps. They are those
-// of the cache: they must not be changed.
-func SiblingsOf(ctx context.Context, reader client.Reader, release *addonsv1.HelmOpRelease) (map[string]*addonsv1.HelmOpRelease, error) {
+// SiblingsOf are the releases, of the HelmOps of the same namespace, in the Cluster of a release, by the names of their
+// HelmOps. They are those of the cache: they must not be changed.
+func SiblingsOf(ctx context.Context, reader client.Reader,
+	release *addonsv1.HelmOpRelease,
+) (map[string]*addonsv1.HelmOpRelease, error) {
 	list := &addonsv1.HelmOpReleaseList{}
 	cluster := ClusterKey(release)
-	err := reader.List(ctx, list, client.InNamespace(release.Namespace), client.MatchingFields{ClusterIndex: cluster.String()}, client.UnsafeDisableDeepCopy)
+	err := reader.List(ctx, list, client.InNamespace(release.Namespace),
+		client.MatchingFields{ClusterIndex: cluster.String()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the releases of Cluster %s: %w", cluster, err)
 	}
@@ -78,12 +81,14 @@ func EndsInTurn(helmOp *addonsv1.HelmOp) bool {
 	if spec == nil || IsOrphaning(helmOp) || helmOp.Spec.DeletionPolicy == addonsv1.DeletionPolicyOrphan {
 		return false
 	}
-	return spec.MaxUnavailable != nil || slices.ContainsFunc(spec.Waves, func(wave addonsv1.Wave) bool { return wave.MaxUnavailable != nil })
+	return spec.MaxUnavailable != nil ||
+		slices.ContainsFunc(spec.Waves, func(wave addonsv1.Wave) bool { return wave.MaxUnavailable != nil })
 }
 
 // IsEnding tells whether a child of a HelmOp under deletion ends, and does not wait for its turn.
 func IsEnding(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
-	return !child.DeletionTimestamp.IsZero() && (child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true" || !EndsInTurn(helmOp))
+	return !child.DeletionTimestamp.IsZero() &&
+		(child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true" || !EndsInTurn(helmOp))
 }
 
 // IsOrphaning tells whether a HelmOp under deletion is to leave its releases in their clusters. Garbage collection
@@ -130,8 +135,8 @@ func IsChildPaused(release *addonsv1.HelmOpRelease) bool {
 	return annotations.HasPaused(release)
 }
 
-// DeletionPolicy is the HelmOp's as long as there is one: it may have changed after the spec of the release was written. The HelmOp is nil if
-// it is gone.
+// DeletionPolicy is the HelmOp's as long as there is one: it may have changed after the spec of the release was
+// written. The HelmOp is nil if it is gone.
 func DeletionPolicy(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) addonsv1.DeletionPolicy {
 	if helmOp != nil && helmOp.Spec.DeletionPolicy != "" {
 		return helmOp.Spec.DeletionPolicy
@@ -139,7 +144,8 @@ func DeletionPolicy(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) ad
 	return release.Spec.DeletionPolicy
 }
 
-// WaitsForTurn tells whether a release under deletion may not be uninstalled yet, because its HelmOp is under deletion, too.
+// WaitsForTurn tells whether a release under deletion may not be uninstalled yet, because its HelmOp is under deletion,
+// too.
 func WaitsForTurn(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease) bool {
 	return helmOp != nil && !helmOp.DeletionTimestamp.IsZero() && !IsEnding(helmOp, release)
 }
@@ -149,10 +155,12 @@ func ClustersOfRelease(obj client.Object) []string {
 	return []string{ClusterKey(obj.(*addonsv1.HelmOpRelease)).String()}
 }
 
-// ChildrenOfCluster are the HelmOpReleases of a Cluster, those of other namespaces among them. They must not be changed.
+// ChildrenOfCluster are the HelmOpReleases of a Cluster, those of other namespaces among them. They must not be
+// changed.
 func ChildrenOfCluster(ctx context.Context, reader client.Reader, cluster client.ObjectKey) []addonsv1.HelmOpRelease {
 	children := &addonsv1.HelmOpReleaseList{}
-	if err := reader.List(ctx, children, client.MatchingFields{ClusterIndex: cluster.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, children, client.MatchingFields{ClusterIndex: cluster.String()},
+		client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases of a Cluster", "Cluster", cluster)
 		return nil
 	}
@@ -162,7 +170,8 @@ func ChildrenOfCluster(ctx context.Context, reader client.Reader, cluster client
 // ChildrenOfHelmOp are the HelmOpReleases of a HelmOp. They must not be changed.
 func ChildrenOfHelmOp(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp) []addonsv1.HelmOpRelease {
 	children := &addonsv1.HelmOpReleaseList{}
-	if err := reader.List(ctx, children, client.InNamespace(helmOp.Namespace), client.MatchingLabels(ChildSelector(helmOp)),
+	if err := reader.List(ctx, children, client.InNamespace(helmOp.Namespace),
+		client.MatchingLabels(ChildSelector(helmOp)),
 		client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases of a HelmOp", "HelmOp", client.ObjectKeyFromObject(helmOp))
 		return nil

@@ -16,8 +16,8 @@ import (
 // defaultShardLease is the lease of the managers that serve what has no shard.
 const defaultShardLease = "controller-leader-election-helmop"
 
-// ShardLease is the name of the lease by which the managers of a shard, which must be a DNS label or empty, elect their leader, and
-// which tells the manager without a shard that they live.
+// ShardLease is the name of the lease by which the managers of a shard, which must be a DNS label or empty, elect their
+// leader, and which tells the manager without a shard that they live.
 func ShardLease(shard string) string {
 	if shard == "" {
 		return defaultShardLease
@@ -65,8 +65,11 @@ func ShardTitle(obj metav1.Object) string {
 	return fmt.Sprintf("in shard %q", value)
 }
 
-// OtherShardMessage says that a release is not reconciled because its Cluster and its HelmOp are in different shards, and what to do.
+// OtherShardMessage says that a release is not reconciled because its Cluster and its HelmOp are in different shards,
+// and what to do.
 func OtherShardMessage(cluster, helmOp metav1.Object) string {
-	return fmt.Sprintf("Cluster %q is %s and its HelmOp is %s; the release is not reconciled until both have the same label %s; "+
-		"to delete it without the Cluster, set deletionPolicy: Orphan", cluster.GetName(), ShardTitle(cluster), ShardTitle(helmOp), addonsv1.ShardLabel)
+	return fmt.Sprintf("Cluster %q is %s and its HelmOp is %s; the release is not reconciled until both have the same "+
+		"label %s; "+
+		"to delete it without the Cluster, set deletionPolicy: Orphan", cluster.GetName(), ShardTitle(cluster),
+		ShardTitle(helmOp), addonsv1.ShardLabel)
 }

@@ -60,7 +60,9 @@ type Charts struct {
 }
 
 // New returns charts for a controller with a number of workers.
-func New(registry Fetcher, loader ChartLoader, verifier verify.Verifier, references *references.Reader, workers int) *Charts {
+func New(registry Fetcher, loader ChartLoader, verifier verify.Verifier, references *references.Reader,
+	workers int,
+) *Charts {
 	return &Charts{
 		registry: registry, loader: loader, verifier: verifier, references: references,
 		tasks: async.NewTasks[*oci.Content](workers), failures: newFailures(), now: time.Now,
@@ -70,11 +72,14 @@ func New(registry Fetcher, loader ChartLoader, verifier verify.Verifier, referen
 // Source enqueues the releases whose charts are there, or failed.
 func (c *Charts) Source() source.Source { return c.tasks.Waker.Source() }
 
-// Get returns the chart of a release, from the store if any cluster needed it before. The caller must not change the chart. A
-// chart that is not in the store, or not known to be signed as demanded, is fetched, verified and parsed once for all releases
-// of the namespace that want it, while the worker goes on: the error is ErrFetching, or ErrRefetching if the last try failed. A
+// Get returns the chart of a release, from the store if any cluster needed it before. The caller must not change the
+// chart. A chart that is not in the store, or not known to be signed as demanded, is fetched, verified and parsed once
+// for all releases of the namespace that want it, while the worker goes on: the error is ErrFetching, or ErrRefetching
+// if the last try failed. A
 // *Failure tells when to try again.
-func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) (*bundle.Chart, error) {
+func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
+	helmOp *addonsv1.HelmOp,
+) (*bundle.Chart, error) {
 	artifact := release.Spec.Artifact
 	policy, err := c.references.Policy(ctx, helmOp)
 	if err != nil {
@@ -96,8 +101,8 @@ func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease, helmO
 	if isSigned {
 		policy = nil
 	}
-	// A signature that is known from the status of this HelmOp is not shared with other HelmOps. Namespaces share nothing: one
-	// would wait for the turn of the other at the registry, and for the end of its failures.
+	// A signature that is known from the status of this HelmOp is not shared with other HelmOps. Namespaces share nothing:
+	// one would wait for the turn of the other at the registry, and for the end of its failures.
 	key, err := apiutil.DigestOf(release.Namespace, artifact, access, references.PolicyDigest(policy))
 	if err != nil {
 		return nil, err
@@ -135,9 +140,10 @@ func (c *Charts) outcome(key string, done bool, err error) error {
 	return err
 }
 
-// storedChart loads a chart that is in the store. A chart that cannot be loaded is not tried again by each release on its own. To
-// build a kustomization may take minutes, which must not hold the worker.
-func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact *addonsv1.ResolvedArtifact, release *addonsv1.HelmOpRelease,
+// storedChart loads a chart that is in the store. A chart that cannot be loaded is not tried again by each release on
+// its own. To build a kustomization may take minutes, which must not hold the worker.
+func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact *addonsv1.ResolvedArtifact,
+	release *addonsv1.HelmOpRelease,
 ) (*bundle.Chart, error) {
 	source := bundleSource(content, artifact, release.Namespace, content.ReadStored)
 	if chart, ok := c.loader.Cached(source); ok {
@@ -167,7 +173,8 @@ func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact
 }
 
 // fetch verifies an artifact, if a policy says so, and brings it into the store.
-func (c *Charts) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact, tenant string, access oci.Access, policy *verification.Policy,
+func (c *Charts) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact, tenant string, access oci.Access,
+	policy *verification.Policy,
 ) (*oci.Content, error) {
 	if policy != nil {
 		if _, err := verify.Verify(ctx, c.verifier, nil, artifact.URL, artifact.Digest, access, policy); err != nil {

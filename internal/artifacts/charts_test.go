@@ -67,8 +67,8 @@ func TestBadChartInTheStoreIsLoadedOnce(t *testing.T) {
 	}
 }
 
-// TestStoredChartThatTakesLongHoldsNoWorker holds that artifacts of the store which take long to load, such as kustomizations, leave all
-// workers to others.
+// TestStoredChartThatTakesLongHoldsNoWorker holds that artifacts of the store which take long to load, such as
+// kustomizations, leave all workers to others.
 func TestStoredChartThatTakesLongHoldsNoWorker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -25,8 +25,8 @@ func (e *Failure) Error() string { return e.err.Error() }
 // Unwrap implements the interface of errors.Is.
 func (e *Failure) Unwrap() error { return e.err }
 
-// failures remember which artifacts could not be had, and with which credentials and demands. All releases that want one
-// wait for the same time, and the next try is one for all of them: a thousand clusters do not ask a thousand times.
+// failures remember which artifacts could not be had, and with which credentials and demands. All releases that want
+// one wait for the same time, and the next try is one for all of them: a thousand clusters do not ask a thousand times.
 type failures struct {
 	mu    sync.Mutex
 	byKey map[string]keptFailure

@@ -92,7 +92,8 @@ func NewTasks[T any](workers int) *Tasks[T] {
 // NewUnboundedTasks returns tasks that all run at once. A number of workers may wait for them.
 func NewUnboundedTasks[T any](patience int) *Tasks[T] {
 	return &Tasks[T]{
-		Now: time.Now, patience: fairshare.NewPool[string](patience, patience), Kept: resultKept, running: map[string]*task[T]{},
+		Now: time.Now, patience: fairshare.NewPool[string](patience, patience), Kept: resultKept,
+		running: map[string]*task[T]{},
 	}
 }
 
@@ -112,7 +113,9 @@ type TaskOutcome[T any] struct {
 
 // Run runs work once for all objects that ask with the same key before it is done; each gets the result once. If ok
 // is false, the work is not done, and the object is enqueued again when it is.
-func (e *Tasks[T]) Run(ctx context.Context, key string, object ctrl.Request, work func(context.Context) (T, error)) (value T, err error, ok bool) {
+func (e *Tasks[T]) Run(ctx context.Context, key string, object ctrl.Request,
+	work func(context.Context) (T, error),
+) (value T, err error, ok bool) {
 	return e.RunWithin(ctx, Grace, key, object, work)
 }
 
@@ -178,7 +181,9 @@ func (e *Tasks[T]) await(ctx context.Context, grace time.Duration, namespace str
 }
 
 // join returns the task of a key. It begins one if there is none, or if the object has had its result.
-func (e *Tasks[T]) join(ctx context.Context, key string, object ctrl.Request, work func(context.Context) (T, error)) *task[T] {
+func (e *Tasks[T]) join(ctx context.Context, key string, object ctrl.Request,
+	work func(context.Context) (T, error),
+) *task[T] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.sweep()

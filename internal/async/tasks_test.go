@@ -45,7 +45,8 @@ func startedTasks(t *testing.T) (*Tasks[int], workqueue.TypedRateLimitingInterfa
 func TestTaskThatIsQuickNeedsNoSecondPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, queue := startedTasks(t)
-		value, err, ok := e.Run(t.Context(), "k", controllertest.RequestFor("a"), func(context.Context) (int, error) { return 1, nil })
+		value, err, ok := e.Run(t.Context(), "k", controllertest.RequestFor("a"),
+			func(context.Context) (int, error) { return 1, nil })
 		synctest.Wait()
 		if value != 1 || err != nil || !ok {
 			t.Errorf("got %d, %v, %v", value, err, ok)
@@ -98,7 +99,8 @@ func TestTasksSideBySide(t *testing.T) {
 				return value, nil
 			}
 		}
-		tasks := []Task[int]{{"slow", after(time.Minute, 1)}, {"quick", after(time.Millisecond, 2)}, {"also slow", after(2*time.Minute, 3)}}
+		tasks := []Task[int]{{"slow", after(time.Minute, 1)}, {"quick", after(time.Millisecond, 2)},
+			{"also slow", after(2*time.Minute, 3)}}
 		begun := time.Now()
 		outcomes, err := e.RunAll(t.Context(), controllertest.RequestFor("a"), tasks)
 		if held := time.Since(begun); err != nil || held != Grace {
@@ -110,7 +112,8 @@ func TestTasksSideBySide(t *testing.T) {
 		}
 		object, _ := queue.Get()
 		queue.Done(object)
-		if outcomes, err = e.RunAll(t.Context(), object, []Task[int]{tasks[0], tasks[2]}); err != nil || outcomes[0].Value != 1 || outcomes[1].Done {
+		if outcomes, err = e.RunAll(t.Context(), object, []Task[int]{tasks[0], tasks[2]}); err != nil ||
+			outcomes[0].Value != 1 || outcomes[1].Done {
 			t.Errorf("got %v, %v, want the first and not yet the other", outcomes, err)
 		}
 		if held := time.Since(begun); held != time.Minute {
@@ -121,7 +124,8 @@ func TestTasksSideBySide(t *testing.T) {
 	})
 }
 
-// An object that has collected a result and asks again must not get the old one, though another object never came for it.
+// An object that has collected a result and asks again must not get the old one, though another object never came for
+// it.
 func TestTaskResultIsCollectedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := startedTasks(t)
@@ -145,7 +149,8 @@ func TestTaskResultIsCollectedOnce(t *testing.T) {
 		}
 		begin(t, e, "forsaken", "deleted", work)
 		<-time.After(resultKept + 4*time.Second)
-		_, _, ok := e.Run(t.Context(), "other", controllertest.RequestFor("a"), func(context.Context) (int, error) { return 0, nil })
+		_, _, ok := e.Run(t.Context(), "other", controllertest.RequestFor("a"),
+			func(context.Context) (int, error) { return 0, nil })
 		if !ok || len(e.running) != 0 {
 			t.Errorf("%d tasks are kept, want none", len(e.running))
 		}
@@ -183,7 +188,8 @@ func TestTasksEndWithTheManager(t *testing.T) {
 	})
 }
 
-// Half of the workers are left for what needs no registry, however many tasks hang, and half of the others for other namespaces.
+// Half of the workers are left for what needs no registry, however many tasks hang, and half of the others for other
+// namespaces.
 func TestTasksLeaveWorkersFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := startedTasks(t)
@@ -234,13 +240,15 @@ func TestTasksOfANamespaceLeavePlacesToOthers(t *testing.T) {
 			t.Errorf("one namespace has %d of %d places", n, maxTasks)
 		}
 		other := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "other", Name: "a"}}
-		if value, err, ok := e.Run(t.Context(), "other", other, func(context.Context) (int, error) { return 1, nil }); !ok || value != 1 {
+		if value, err, ok := e.Run(t.Context(), "other", other, func(context.Context) (int, error) { return 1, nil }); !ok ||
+			value != 1 {
 			t.Errorf("got %d, %v, %t", value, err, ok)
 		}
 		close(end)
 		synctest.Wait()
 		if n := running.Load(); n != 2*maxTasks || queue.Len() != 2*maxTasks || e.places.Total() != 0 || e.queue.Len() != 0 {
-			t.Errorf("%d tasks ran, %d objects come back, %d places are taken, %d wait", n, queue.Len(), e.places.Total(), e.queue.Len())
+			t.Errorf("%d tasks ran, %d objects come back, %d places are taken, %d wait", n, queue.Len(), e.places.Total(),
+				e.queue.Len())
 		}
 	})
 }
@@ -266,15 +274,16 @@ func TestTaskResultDoesNotKeep(t *testing.T) {
 func TestTaskThatPanicsIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := startedTasks(t)
-		_, err, ok := e.Run(t.Context(), "k", controllertest.RequestFor("a"), func(context.Context) (int, error) { panic("secret") })
+		_, err, ok := e.Run(t.Context(), "k", controllertest.RequestFor("a"),
+			func(context.Context) (int, error) { panic("secret") })
 		if !ok || !errors.Is(err, errPanic) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v, %v", err, ok)
 		}
 	})
 }
 
-// TestOutdatedResultIsNotUsed holds that whoever asks whether there is something to join learns that it is too old: it would be begun anew by join,
-// and nobody had counted that.
+// TestOutdatedResultIsNotUsed holds that whoever asks whether there is something to join learns that it is too old: it
+// would be begun anew by join, and nobody had counted that.
 func TestOutdatedResultIsNotUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := startedTasks(t)

@@ -30,7 +30,8 @@ const aDigest = "sha256:a"
 func newApplier(t *testing.T, objects ...client.Object) (*Applier, context.Context) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(appsv1.AddToScheme(scheme), corev1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), addonsv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(appsv1.AddToScheme(scheme), corev1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme),
+		addonsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -52,15 +53,19 @@ func TestCheck(t *testing.T) {
 	serving := func(version string, served bool) client.Object {
 		return &apiextensionsv1.CustomResourceDefinition{
 			ObjectMeta: metav1.ObjectMeta{Name: "clusters.cluster.x-k8s.io"},
-			Spec:       apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: version, Served: served}}},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: version, Served: served}},
+			},
 		}
 	}
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		want    string
 	}{
-		"without Cluster API": {nil, "clusterctl init"}, "with an old one": {[]client.Object{serving("v1beta1", true)}, "upgrade it"},
-		"with one that does not serve it": {[]client.Object{serving("v1beta2", false)}, "upgrade it"}, "with Cluster API": {[]client.Object{serving("v1beta2", true)}, ""},
+		"without Cluster API":             {nil, "clusterctl init"},
+		"with an old one":                 {[]client.Object{serving("v1beta1", true)}, "upgrade it"},
+		"with one that does not serve it": {[]client.Object{serving("v1beta2", false)}, "upgrade it"},
+		"with Cluster API":                {[]client.Object{serving("v1beta2", true)}, ""},
 	} {
 		applier, ctx := newApplier(t, tc.objects...)
 		expect(t, name, applier.Check(ctx), tc.want)
@@ -86,7 +91,8 @@ func TestWait(t *testing.T) {
 		"gone":       {nil, "not ready in time"},
 		"no replica": {[]client.Object{deployment(func(*appsv1.Deployment) {})}, "not ready in time"},
 		"out of time": {[]client.Object{deployment(func(d *appsv1.Deployment) {
-			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: "False", Reason: "ProgressDeadlineExceeded"}}
+			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: "False",
+				Reason: "ProgressDeadlineExceeded"}}
 		})}, "Deployment helmop-system/helmop-controller-manager: not ready"},
 		"ready": {[]client.Object{deployment(func(d *appsv1.Deployment) {
 			d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = 1, 1, 1, 1
@@ -105,7 +111,8 @@ func TestWait(t *testing.T) {
 func TestWaitFor(t *testing.T) {
 	t.Parallel()
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: ProviderHelmOp}}
-	helmOp.Status.Conditions = []metav1.Condition{{Type: addonsv1.ReadyCondition, Status: "False", Reason: "RegistryUnreachable", Message: "no answer"}}
+	helmOp.Status.Conditions = []metav1.Condition{{Type: addonsv1.ReadyCondition, Status: "False",
+		Reason: "RegistryUnreachable", Message: "no answer"}}
 	release := func(digest string, conditions ...metav1.Condition) *addonsv1.HelmOpRelease {
 		r := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{
 			Namespace: Namespace, Name: "r", Generation: 2, Labels: map[string]string{addonsv1.HelmOpNameLabel: ProviderHelmOp},
@@ -116,15 +123,19 @@ func TestWaitFor(t *testing.T) {
 	ready := metav1.Condition{Type: addonsv1.ReadyCondition, Status: "True", Reason: "Ready", ObservedGeneration: 2}
 	stale, not := ready, ready
 	stale.ObservedGeneration, not.Status, not.Reason, not.Message = 1, "False", "UpgradeFailed", "because"
-	stalled := metav1.Condition{Type: addonsv1.StalledCondition, Status: "True", Reason: "RetriesExhausted", ObservedGeneration: 2}
+	stalled := metav1.Condition{Type: addonsv1.StalledCondition, Status: "True", Reason: "RetriesExhausted",
+		ObservedGeneration: 2}
 	demanding := func(verified ...metav1.Condition) *addonsv1.HelmOp {
 		h := helmOp.DeepCopy()
 		h.Generation, h.Spec.Source.Verify, h.Status.Conditions = 3, &addonsv1.Verification{}, verified
 		return h
 	}
-	verified := metav1.Condition{Type: addonsv1.VerifiedCondition, Status: "True", Reason: "Verified", ObservedGeneration: 3}
+	verified := metav1.Condition{Type: addonsv1.VerifiedCondition, Status: "True", Reason: "Verified",
+		ObservedGeneration: 3}
 	unsigned, before := verified, verified
-	suspended, paused := helmOp.DeepCopy(), release(aDigest, ready, metav1.Condition{Type: addonsv1.PausedCondition, Status: "True", Reason: "Paused", Message: "because of this"})
+	suspended, paused := helmOp.DeepCopy(),
+		release(aDigest, ready, metav1.Condition{Type: addonsv1.PausedCondition, Status: "True", Reason: "Paused",
+			Message: "because of this"})
 	suspended.Spec.Paused, paused.Annotations = true, map[string]string{clusterv1.PausedAnnotation: ""}
 	unsigned.Status, unsigned.Reason, unsigned.Message, before.ObservedGeneration = "False", "SignatureNotFound", "none", 2
 	for name, tc := range map[string]struct {
@@ -135,14 +146,17 @@ func TestWaitFor(t *testing.T) {
 		"nothing yet":            {[]client.Object{helmOp}, "RegistryUnreachable: no answer"},
 		"still the one before":   {[]client.Object{helmOp, release("sha256:b", ready)}, "RegistryUnreachable: no answer"},
 		"before the last change": {[]client.Object{helmOp, release(aDigest, stale)}, "not ready in time"},
-		"failed":                 {[]client.Object{helmOp, release(aDigest, not)}, "not ready in time: UpgradeFailed: because"},
-		"failed for good":        {[]client.Object{helmOp, release(aDigest, not, stalled)}, "HelmOp helmop: not ready: UpgradeFailed: because"},
-		"ready":                  {[]client.Object{helmOp, release(aDigest, ready)}, ""},
-		"suspended":              {[]client.Object{suspended, release(aDigest, ready)}, "HelmOp helmop: paused: spec.paused is true"},
-		"paused":                 {[]client.Object{helmOp, paused}, "HelmOp helmop: paused: because of this"},
-		"verified":               {[]client.Object{demanding(verified), release(aDigest, ready)}, ""},
-		"verified before":        {[]client.Object{demanding(before), release(aDigest, ready)}, "not checked its signature"},
-		"ready and not signed":   {[]client.Object{demanding(unsigned), release(aDigest, ready)}, "SignatureNotFound: none"},
+		"failed": {[]client.Object{helmOp, release(aDigest, not)},
+			"not ready in time: UpgradeFailed: because"},
+		"failed for good": {[]client.Object{helmOp, release(aDigest, not, stalled)},
+			"HelmOp helmop: not ready: UpgradeFailed: because"},
+		"ready": {[]client.Object{helmOp, release(aDigest, ready)}, ""},
+		"suspended": {[]client.Object{suspended, release(aDigest, ready)},
+			"HelmOp helmop: paused: spec.paused is true"},
+		"paused":               {[]client.Object{helmOp, paused}, "HelmOp helmop: paused: because of this"},
+		"verified":             {[]client.Object{demanding(verified), release(aDigest, ready)}, ""},
+		"verified before":      {[]client.Object{demanding(before), release(aDigest, ready)}, "not checked its signature"},
+		"ready and not signed": {[]client.Object{demanding(unsigned), release(aDigest, ready)}, "SignatureNotFound: none"},
 	} {
 		applier, ctx := newApplier(t, tc.objects...)
 		expect(t, name, applier.WaitFor(ctx, ProviderHelmOp, aDigest, addonsv1.ReadyCondition), tc.want)

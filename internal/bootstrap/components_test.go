@@ -40,7 +40,8 @@ func find(t *testing.T, objects []*unstructured.Unstructured, kind, name string)
 // container is the manager's.
 func container(t *testing.T, objects []*unstructured.Unstructured) map[string]any {
 	t.Helper()
-	containers, _, err := unstructured.NestedSlice(find(t, objects, "Deployment", Deployment).Object, "spec", "template", "spec", "containers")
+	containers, _, err := unstructured.NestedSlice(find(t, objects, "Deployment", Deployment).Object, "spec", "template",
+		"spec", "containers")
 	if err != nil || len(containers) != 1 {
 		t.Fatalf("%v, %v", containers, err)
 	}
@@ -64,7 +65,8 @@ func TestComponents(t *testing.T) {
 	if all != text(t, mustBuild(t, Options{Version: "v1.2.3"})) {
 		t.Error("they are others the second time")
 	}
-	for _, part := range []string{"--management-cluster-namespaces=helmop-system", "maxUnavailable: 0", "--leader-elect", "image: " + imageName + ":v1.2.3"} {
+	for _, part := range []string{"--management-cluster-namespaces=helmop-system", "maxUnavailable: 0", "--leader-elect",
+		"image: " + imageName + ":v1.2.3"} {
 		if !strings.Contains(all, part) {
 			t.Errorf("they have no %q", part)
 		}
@@ -91,7 +93,8 @@ func TestComponents(t *testing.T) {
 func TestImages(t *testing.T) {
 	t.Parallel()
 	for image, want := range map[string]string{
-		"": imageName + ":v1", "r.example/m": "r.example/m:v1", "r.example:5000/m": "r.example:5000/m:v1", "r.example:5000/m:x": "r.example:5000/m:x",
+		"": imageName + ":v1", "r.example/m": "r.example/m:v1", "r.example:5000/m": "r.example:5000/m:v1",
+		"r.example:5000/m:x":                            "r.example:5000/m:x",
 		"r.example/m@sha256:" + strings.Repeat("a", 64): "r.example/m@sha256:" + strings.Repeat("a", 64),
 	} {
 		if got := container(t, mustBuild(t, Options{Version: "v1", Image: image}))["image"]; got != want {
@@ -116,7 +119,8 @@ func TestVariables(t *testing.T) {
 		built := container(t, mustBuild(t, Options{Version: "v1", Variable: func(name string) (string, bool) {
 			return value, name == "HELMOP_NO_PROXY" || name == "HELMOP_WATCH_FILTER"
 		}}))
-		if env, args := fmt.Sprintf("%q", built["env"]), fmt.Sprintf("%q", built["args"]); !strings.Contains(env, `"$(EMPTY)`+value+`"`) ||
+		if env, args := fmt.Sprintf("%q", built["env"]),
+			fmt.Sprintf("%q", built["args"]); !strings.Contains(env, `"$(EMPTY)`+value+`"`) ||
 			!strings.Contains(args, `"--watch-filter=`+value+`"`) {
 			t.Errorf("%s: the environment is %s, the arguments are %s", value, env, args)
 		}
@@ -130,15 +134,23 @@ func TestUsersKustomization(t *testing.T) {
 		files map[string]string
 		want  string // of the error
 	}{
-		"a patch":                   {files: map[string]string{"kustomization.yaml": replicas}},
-		"that names the components": {files: map[string]string{"kustomization.yaml": replicas + "resources: [helmop-components.yaml]\n"}},
-		"that names them by a path": {files: map[string]string{"kustomization.yaml": replicas + "resources: [./helmop-components.yaml]\n"}},
-		"with an object":            {files: map[string]string{"kustomization.yaml": replicas + "resources: [a.yaml]\n", "a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"}},
-		"from elsewhere":            {files: map[string]string{"kustomization.yaml": "resources: [https://example.com/a]\n"}, want: "nothing is fetched"},
-		"another namespace":         {files: map[string]string{"kustomization.yaml": "namespace: other\n"}, want: "must neither remove nor rename it"},
-		"no Deployment":             {files: map[string]string{"kustomization.yaml": "patches:\n- patch: |\n    $patch: delete\n    apiVersion: apps/v1\n    kind: Deployment\n    metadata: {name: helmop-controller-manager, namespace: helmop-system}\n"}, want: "must neither remove nor rename it"},
-		"no YAML":                   {files: map[string]string{"kustomization.yaml": ":"}, want: "not a YAML object"},
-		"components of its own":     {files: map[string]string{"kustomization.yaml": replicas, ComponentsFile: "a: b\n"}, want: "rename the file"},
+		"a patch": {files: map[string]string{"kustomization.yaml": replicas}},
+		"that names the components": {files: map[string]string{"kustomization.yaml": replicas +
+			"resources: [helmop-components.yaml]\n"}},
+		"that names them by a path": {files: map[string]string{"kustomization.yaml": replicas +
+			"resources: [./helmop-components.yaml]\n"}},
+		"with an object": {files: map[string]string{"kustomization.yaml": replicas + "resources: [a.yaml]\n",
+			"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"}},
+		"from elsewhere": {files: map[string]string{"kustomization.yaml": "resources: [https://example.com/a]\n"},
+			want: "nothing is fetched"},
+		"another namespace": {files: map[string]string{"kustomization.yaml": "namespace: other\n"},
+			want: "must neither remove nor rename it"},
+		"no Deployment": {files: map[string]string{"kustomization.yaml": "patches:\n- patch: |\n    $patch: " +
+			"delete\n    apiVersion: apps/v1\n    kind: Deployment\n    metadata: {name: helmop-controller-manager, " +
+			"namespace: helmop-system}\n"}, want: "must neither remove nor rename it"},
+		"no YAML": {files: map[string]string{"kustomization.yaml": ":"}, want: "not a YAML object"},
+		"components of its own": {files: map[string]string{"kustomization.yaml": replicas, ComponentsFile: "a: b\n"},
+			want: "rename the file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,7 +167,8 @@ func TestUsersKustomization(t *testing.T) {
 			case err != nil:
 				t.Error(err)
 			default:
-				if n, _, _ := unstructured.NestedFieldNoCopy(find(t, objects, "Deployment", Deployment).Object, "spec", "replicas"); n != int64(2) {
+				if n, _, _ := unstructured.NestedFieldNoCopy(find(t, objects, "Deployment", Deployment).Object, "spec",
+					"replicas"); n != int64(2) {
 					t.Errorf("%v replicas", n)
 				}
 			}
@@ -168,7 +181,8 @@ func TestOwn(t *testing.T) {
 	objects := mustBuild(t, Options{Version: "v1"})
 	for _, object := range Own(objects) {
 		isCRD := object.GetKind() == crdKind
-		if isOwned := object.GetLabels()[managedByLabel] == managedByHelm && object.GetAnnotations()[releaseNameKey] == ProviderHelmOp &&
+		if isOwned := object.GetLabels()[managedByLabel] == managedByHelm &&
+			object.GetAnnotations()[releaseNameKey] == ProviderHelmOp &&
 			object.GetAnnotations()[releaseNamespaceKey] == Namespace; isOwned == isCRD {
 			t.Errorf("%s is owned: %t", Title(object), isOwned)
 		}
@@ -180,7 +194,8 @@ func TestOwn(t *testing.T) {
 
 func TestHelmOps(t *testing.T) {
 	t.Parallel()
-	provider, state := Artifact{URL: "oci://r.example/helmop", Tag: "production"}, Artifact{URL: "oci://r.example/fleet", Tag: "production", Path: "clusters/production"}
+	provider, state := Artifact{URL: "oci://r.example/helmop", Tag: "production"},
+		Artifact{URL: "oci://r.example/fleet", Tag: "production", Path: "clusters/production"}
 	objects, err := HelmOps(provider, state, Access{DockerConfig: []byte("{}"), CA: []byte("pem")})
 	if err != nil || len(objects) != 4 {
 		t.Fatalf("%d objects, %v", len(objects), err)
@@ -205,7 +220,8 @@ func TestHelmOps(t *testing.T) {
 	}
 	for _, name := range []string{ProviderHelmOp, StateHelmOp} {
 		helmOp := find(t, signed, "HelmOp", name).Object
-		if got, _, _ := unstructured.NestedString(helmOp, "spec", "source", "verify", "secretRef", "name"); got != VerifySecret {
+		if got, _, _ := unstructured.NestedString(helmOp, "spec", "source", "verify", "secretRef",
+			"name"); got != VerifySecret {
 			t.Errorf("%s is verified by %q", name, got)
 		}
 		if suspended, _, _ := unstructured.NestedBool(helmOp, "spec", "paused"); suspended != (name == StateHelmOp) {
@@ -213,7 +229,8 @@ func TestHelmOps(t *testing.T) {
 		}
 	}
 	open, err := HelmOps(provider, state, Access{PlainHTTP: true})
-	if err != nil || len(open) != 2 || strings.Contains(text(t, open), "secretRef") || !strings.Contains(text(t, open), "insecure: true") {
+	if err != nil || len(open) != 2 || strings.Contains(text(t, open), "secretRef") ||
+		!strings.Contains(text(t, open), "insecure: true") {
 		t.Errorf("%v, %v", open, err)
 	}
 }

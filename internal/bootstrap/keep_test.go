@@ -26,17 +26,21 @@ func TestAppliedState(t *testing.T) {
 	}
 	record := func(release string) client.Object {
 		name := "sh.helm.release.v1." + release + ".v3"
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, Labels: map[string]string{"owner": "helm", "name": release}}}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name,
+			Labels: map[string]string{"owner": "helm", "name": release}}}
 	}
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		want    string
 	}{
-		"nothing":                      {nil, ""},
-		"another release":              {[]client.Object{record(ProviderHelmOp)}, ""},
-		"a HelmOp":                     {[]client.Object{following(addonsv1.ArtifactReference{Tag: "x"})}, "HelmOp cluster-state follows oci://r.example/fleet:x"},
-		"a HelmOp without a tag":       {[]client.Object{following(addonsv1.ArtifactReference{})}, "HelmOp cluster-state follows oci://r.example/fleet"},
-		"what a deleted HelmOp leaves": {[]client.Object{record(StateHelmOp)}, "does not exist, but its release is still installed (Secret sh.helm.release.v1.cluster-state.v3)"},
+		"nothing":         {nil, ""},
+		"another release": {[]client.Object{record(ProviderHelmOp)}, ""},
+		"a HelmOp": {[]client.Object{following(addonsv1.ArtifactReference{Tag: "x"})},
+			"HelmOp cluster-state follows oci://r.example/fleet:x"},
+		"a HelmOp without a tag": {[]client.Object{following(addonsv1.ArtifactReference{})},
+			"HelmOp cluster-state follows oci://r.example/fleet"},
+		"what a deleted HelmOp leaves": {[]client.Object{record(StateHelmOp)},
+			"does not exist, but its release is still installed (Secret sh.helm.release.v1.cluster-state.v3)"},
 	} {
 		applier, ctx := newApplier(t, tc.objects...)
 		got, err := applier.AppliedState(ctx)
@@ -76,7 +80,8 @@ func TestKeep(t *testing.T) {
 	known := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: ProviderHelmOp}}
 	known.Spec.Source = addonsv1.ArtifactSource{
 		Interval: metav1.Duration{Duration: time.Hour}, CertSecretRef: &addonsv1.SecretReference{Name: "mine"},
-		Verify: &addonsv1.Verification{Provider: addonsv1.VerificationProviderCosign, SecretRef: &addonsv1.SecretReference{Name: "mine"}},
+		Verify: &addonsv1.Verification{Provider: addonsv1.VerificationProviderCosign,
+			SecretRef: &addonsv1.SecretReference{Name: "mine"}},
 	}
 	for name, tc := range map[string]struct {
 		access Access
@@ -87,16 +92,21 @@ func TestKeep(t *testing.T) {
 		// other is what the HelmOp that is not there yet has.
 		other any
 	}{
-		"a demand for signatures":       {field: "verify", at: []string{"secretRef", "name"}, kept: true, want: "mine"},
-		"another demand for signatures": {access: Access{VerifyKey: []byte("pem")}, at: []string{"verify", "secretRef", "name"}, want: VerifySecret, other: VerifySecret},
-		"authorities":                   {field: "certSecretRef", at: []string{"name"}, kept: true, want: "mine"},
-		"an interval":                   {access: Access{Interval: time.Minute}, field: "interval", kept: true, want: "1h0m0s", other: "1m0s"},
-		"another interval":              {access: Access{Interval: time.Minute}, at: []string{"interval"}, want: "1m0s", other: "1m0s"},
-		"the same interval":             {access: Access{Interval: time.Hour}, field: "interval", want: "1h0m0s", other: "1h0m0s"},
-		"what it does not have":         {access: Access{PlainHTTP: true}, field: "secretRef"},
+		"a demand for signatures": {field: "verify", at: []string{"secretRef", "name"}, kept: true, want: "mine"},
+		"another demand for signatures": {access: Access{VerifyKey: []byte("pem")},
+			at: []string{"verify", "secretRef", "name"}, want: VerifySecret, other: VerifySecret},
+		"authorities": {field: "certSecretRef", at: []string{"name"}, kept: true, want: "mine"},
+		"an interval": {access: Access{Interval: time.Minute}, field: "interval", kept: true,
+			want: "1h0m0s", other: "1m0s"},
+		"another interval": {access: Access{Interval: time.Minute}, at: []string{"interval"}, want: "1m0s",
+			other: "1m0s"},
+		"the same interval": {access: Access{Interval: time.Hour}, field: "interval", want: "1h0m0s",
+			other: "1h0m0s"},
+		"what it does not have": {access: Access{PlainHTTP: true}, field: "secretRef"},
 	} {
 		applier, ctx := newApplier(t, known.DeepCopy())
-		objects, err := HelmOps(Artifact{URL: "oci://r.example/a", Tag: "x"}, Artifact{URL: "oci://r.example/b", Tag: "x"}, tc.access)
+		objects, err := HelmOps(Artifact{URL: "oci://r.example/a", Tag: "x"}, Artifact{URL: "oci://r.example/b", Tag: "x"},
+			tc.access)
 		if err != nil {
 			t.Fatal(err)
 		}

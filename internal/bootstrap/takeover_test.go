@@ -21,8 +21,8 @@ var sharedServer apiserver.Shared
 
 func TestMain(m *testing.M) { os.Exit(sharedServer.Run(m)) }
 
-// TestApplyTakesWhatASelfUpdateAdded holds that a run of the command goes back from a version that the manager has installed, whatever that
-// added to lists, and that another run changes nothing.
+// TestApplyTakesWhatASelfUpdateAdded holds that a run of the command goes back from a version that the manager has
+// installed, whatever that added to lists, and that another run changes nothing.
 func TestApplyTakesWhatASelfUpdateAdded(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -33,7 +33,8 @@ func TestApplyTakesWhatASelfUpdateAdded(t *testing.T) {
 	var told []Outcome
 	applier := &Applier{Client: cluster, Tell: func(_ client.Object, outcome Outcome) { told = append(told, outcome) }}
 	components := Own(mustBuild(t, Options{Version: "v1"}))
-	first := []*unstructured.Unstructured{find(t, components, "Namespace", Namespace), find(t, components, "Deployment", Deployment)}
+	first := []*unstructured.Unstructured{find(t, components, "Namespace", Namespace),
+		find(t, components, "Deployment", Deployment)}
 	apply := func(want Outcome) *unstructured.Unstructured {
 		t.Helper()
 		told = nil
@@ -60,8 +61,10 @@ func TestApplyTakesWhatASelfUpdateAdded(t *testing.T) {
 			"volumes": [{"name": "newer", "emptyDir": {}}],
 			"containers": [{"name": "manager", "env": [{"name": "NEWER", "value": "yes"}], "volumeMounts": [{"name": "newer", "mountPath": "/newer"}]}]}}}}`)
 	// What others have set stays theirs.
-	patchAs(ctx, t, cluster, before, "kubectl-edit", `{"spec": {"template": {"metadata": {"annotations": {"example.com/others": "yes"}}}}}`)
-	if err := unstructured.SetNestedField(spec, "yes", "template", "metadata", "annotations", "example.com/others"); err != nil {
+	patchAs(ctx, t, cluster, before, "kubectl-edit",
+		`{"spec": {"template": {"metadata": {"annotations": {"example.com/others": "yes"}}}}}`)
+	if err := unstructured.SetNestedField(spec, "yes", "template", "metadata", "annotations",
+		"example.com/others"); err != nil {
 		t.Fatal(err)
 	}
 	after := apply(Configured)
@@ -72,9 +75,12 @@ func TestApplyTakesWhatASelfUpdateAdded(t *testing.T) {
 }
 
 // patchAs changes an object as Helm and kubectl do it, in the name of a field manager.
-func patchAs(ctx context.Context, t *testing.T, cluster client.Client, object *unstructured.Unstructured, manager, change string) {
+func patchAs(ctx context.Context, t *testing.T, cluster client.Client, object *unstructured.Unstructured,
+	manager, change string,
+) {
 	t.Helper()
-	err := cluster.Patch(ctx, object.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(change)), client.FieldOwner(manager))
+	err := cluster.Patch(ctx, object.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(change)),
+		client.FieldOwner(manager))
 	if err != nil {
 		t.Fatal(err)
 	}

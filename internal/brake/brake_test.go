@@ -24,7 +24,8 @@ func names(from, to int) []string {
 
 func TestLimit(t *testing.T) {
 	t.Parallel()
-	count, percent, zero, all := intstr.FromInt32(7), intstr.FromString("10%"), intstr.FromInt32(0), intstr.FromString("100%")
+	count, percent, zero, all := intstr.FromInt32(7), intstr.FromString("10%"), intstr.FromInt32(0),
+		intstr.FromString("100%")
 	for name, tc := range map[string]struct {
 		value       *intstr.IntOrString
 		total, want int
@@ -59,7 +60,8 @@ func newFleet() *fleet { return &fleet{total: 40, now: start} }
 
 // decide decides with a confirmation and, if that is allowed, begins as many deletions as there is room for.
 func (f *fleet) decide(confirmation string, room int) Decision {
-	d := Decide(Input{State: f.state, Pending: f.pending, Total: f.total, Max: f.max, Confirmation: confirmation, Now: f.now})
+	d := Decide(Input{State: f.state, Pending: f.pending, Total: f.total, Max: f.max, Confirmation: confirmation,
+		Now: f.now})
 	f.state = d.State
 	if !d.Held {
 		n := min(room, len(f.pending))
@@ -208,7 +210,8 @@ func TestConfirmationIgnoresOrder(t *testing.T) {
 	}
 }
 
-// Whatever leaves and returns, and with whatever restarts, no more than the limit goes within the window unless it is confirmed.
+// Whatever leaves and returns, and with whatever restarts, no more than the limit goes within the window unless it is
+// confirmed.
 func TestDecideNeverLosesMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	for seed := range int64(200) {

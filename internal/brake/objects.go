@@ -55,9 +55,11 @@ func (l ObjectLoss) Why() string {
 	case len(l.Objects) == 0 || isOff:
 		return ""
 	case len(clusters) > 0:
-		return fmt.Sprintf("would delete %d of %d objects, and with them %s: %s", len(l.Objects), l.Total, count(len(clusters), "Cluster"), named(clusters))
+		return fmt.Sprintf("would delete %d of %d objects, and with them %s: %s", len(l.Objects), l.Total,
+			count(len(clusters), "Cluster"), named(clusters))
 	case len(l.Objects) > limit:
-		return fmt.Sprintf("would delete %d of %d objects, and spec.maxDeletions allows %d: %s", len(l.Objects), l.Total, limit, named(l.Objects))
+		return fmt.Sprintf("would delete %d of %d objects, and spec.maxDeletions allows %d: %s", len(l.Objects), l.Total,
+			limit, named(l.Objects))
 	default:
 		return ""
 	}

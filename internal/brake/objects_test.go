@@ -15,14 +15,16 @@ import (
 func configMaps(n int) []inventory.Ref {
 	var objects []inventory.Ref
 	for i := range n {
-		objects = append(objects, inventory.Ref{Version: "v1", Kind: "ConfigMap", Namespace: "fleet", Name: fmt.Sprintf("c%d", i)})
+		objects = append(objects, inventory.Ref{Version: "v1", Kind: "ConfigMap", Namespace: "fleet",
+			Name: fmt.Sprintf("c%d", i)})
 	}
 	return objects
 }
 
 func TestObjectLoss(t *testing.T) {
 	t.Parallel()
-	cluster := inventory.Ref{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Cluster", Namespace: "fleet", Name: "one"}
+	cluster := inventory.Ref{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Cluster", Namespace: "fleet",
+		Name: "one"}
 	other := inventory.Ref{Group: "example.com", Version: "v1", Kind: "Cluster", Namespace: "fleet", Name: "one"}
 	all, hundred := intstr.FromString("100%"), intstr.FromInt32(100)
 	for name, tc := range map[string]struct {
@@ -30,15 +32,19 @@ func TestObjectLoss(t *testing.T) {
 		max     *intstr.IntOrString
 		want    string
 	}{
-		"nothing":                      {},
-		"a few":                        {objects: configMaps(10)},
-		"many":                         {objects: configMaps(11), want: "would delete 11 of 40 objects, and spec.maxDeletions allows 10: ConfigMap fleet/c0, ConfigMap fleet/c1, ConfigMap fleet/c2 and 8 more"},
-		"many, with another limit":     {objects: configMaps(11), max: &hundred},
-		"many, without a limit":        {objects: configMaps(40), max: &all},
-		"a Cluster":                    {objects: []inventory.Ref{cluster}, want: "would delete 1 of 40 objects, and with them 1 Cluster: Cluster fleet/one"},
-		"a Cluster, with a high limit": {objects: []inventory.Ref{cluster}, max: &hundred, want: "would delete 1 of 40 objects, and with them 1 Cluster: Cluster fleet/one"},
-		"a Cluster, without a limit":   {objects: []inventory.Ref{cluster}, max: &all},
-		"another kind of that name":    {objects: []inventory.Ref{other}},
+		"nothing": {},
+		"a few":   {objects: configMaps(10)},
+		"many": {objects: configMaps(11),
+			want: "would delete 11 of 40 objects, and spec.maxDeletions allows 10: ConfigMap fleet/c0, ConfigMap fleet/c1, " +
+				"ConfigMap fleet/c2 and 8 more"},
+		"many, with another limit": {objects: configMaps(11), max: &hundred},
+		"many, without a limit":    {objects: configMaps(40), max: &all},
+		"a Cluster": {objects: []inventory.Ref{cluster},
+			want: "would delete 1 of 40 objects, and with them 1 Cluster: Cluster fleet/one"},
+		"a Cluster, with a high limit": {objects: []inventory.Ref{cluster}, max: &hundred,
+			want: "would delete 1 of 40 objects, and with them 1 Cluster: Cluster fleet/one"},
+		"a Cluster, without a limit": {objects: []inventory.Ref{cluster}, max: &all},
+		"another kind of that name":  {objects: []inventory.Ref{other}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

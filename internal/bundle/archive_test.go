@@ -36,7 +36,8 @@ func TestChartRefused(t *testing.T) {
 		aliases += fmt.Sprintf("a%d: &a%d [%s*a%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 9), i)
 	}
 	bomb := func(n int) entry {
-		return entry{name: fmt.Sprintf("demo/charts/bomb%d.tgz", n), data: subchart(t, "bomb", "1.0.0", entry{name: "bomb/x", data: strings.Repeat("\x00", 30<<10)})}
+		return entry{name: fmt.Sprintf("demo/charts/bomb%d.tgz", n),
+			data: subchart(t, "bomb", "1.0.0", entry{name: "bomb/x", data: strings.Repeat("\x00", 30<<10)})}
 	}
 	for _, tc := range []struct {
 		name   string
@@ -51,22 +52,31 @@ func TestChartRefused(t *testing.T) {
 		{"absolute path", demo(t, entry{name: "demo//etc/passwd", data: "x"}), ErrInvalidChart, "absolute"},
 		{"drive", demo(t, entry{name: `demo\C:\x`, data: "x"}), ErrInvalidChart, "absolute"},
 		{"outside of the folder", demo(t, entry{name: "Chart.yaml", data: "x"}), ErrInvalidChart, "folder"},
-		{"linked template", demo(t, entry{name: "demo/templates/x.yaml", typeflag: tar.TypeSymlink}), ErrInvalidChart, "templates/x.yaml"},
+		{"linked template", demo(t, entry{name: "demo/templates/x.yaml", typeflag: tar.TypeSymlink}), ErrInvalidChart,
+			"templates/x.yaml"},
 		{"hard linked CRD", demo(t, entry{name: "demo/crds/x.yaml", typeflag: tar.TypeLink}), ErrInvalidChart, "crds/x.yaml"},
 		{"linked templates", demo(t, entry{name: "demo/templates", typeflag: tar.TypeSymlink}), ErrInvalidChart, "link"},
 		{"twice", demo(t, entry{name: "demo/values.yaml", data: "x"}), ErrInvalidChart, "twice"},
 		{"control characters", demo(t, entry{name: "demo/a\nb", data: "x"}), ErrInvalidChart, "printable"},
 		{"library", pack(t, entry{name: "l/Chart.yaml", data: chartYAML + "type: library\n"}), ErrInvalidChart, "library"},
-		{"unknown apiVersion", pack(t, entry{name: "l/Chart.yaml", data: "apiVersion: v9\nname: x\nversion: 1.0.0\n"}), ErrInvalidChart, "v9"},
-		{"bad version", pack(t, entry{name: "l/Chart.yaml", data: "apiVersion: v2\nname: x\nversion: one\n"}), ErrInvalidChart, "version"},
-		{"long version", pack(t, entry{name: "l/Chart.yaml", data: "apiVersion: v2\nname: x\nversion: 1.0.0-" + strings.Repeat("a", 200)}), ErrInvalidChart, "longer"},
-		{"bad values", pack(t, entry{name: "l/Chart.yaml", data: chartYAML}, entry{name: "l/values.yaml", data: "a: [\n"}), ErrInvalidChart, "values.yaml"},
-		{"null dependency", pack(t, entry{name: "l/Chart.yaml", data: chartYAML + "dependencies: [null]\n"}), ErrInvalidChart, "null"},
-		{"missing dependency", pack(t, entry{name: "l/Chart.yaml", data: chartYAML + "dependencies: [{name: gone, version: 1.0.0, repository: x}]\n"}), ErrInvalidChart, "gone"},
+		{"unknown apiVersion", pack(t, entry{name: "l/Chart.yaml", data: "apiVersion: v9\nname: x\nversion: 1.0.0\n"}),
+			ErrInvalidChart, "v9"},
+		{"bad version", pack(t, entry{name: "l/Chart.yaml", data: "apiVersion: v2\nname: x\nversion: one\n"}),
+			ErrInvalidChart, "version"},
+		{"long version", pack(t, entry{name: "l/Chart.yaml",
+			data: "apiVersion: v2\nname: x\nversion: 1.0.0-" + strings.Repeat("a", 200)}), ErrInvalidChart, "longer"},
+		{"bad values", pack(t, entry{name: "l/Chart.yaml", data: chartYAML}, entry{name: "l/values.yaml", data: "a: [\n"}),
+			ErrInvalidChart, "values.yaml"},
+		{"null dependency", pack(t, entry{name: "l/Chart.yaml", data: chartYAML + "dependencies: [null]\n"}), ErrInvalidChart,
+			"null"},
+		{"missing dependency", pack(t,
+			entry{name: "l/Chart.yaml", data: chartYAML + "dependencies: [{name: gone, version: 1.0.0, repository: x}]\n"}),
+			ErrInvalidChart, "gone"},
 		{"broken subchart", demo(t, entry{name: "demo/charts/x.tgz", data: "junk"}), ErrInvalidChart, `charts/x.tgz`},
 		{"packed too large", append(demo(t), make([]byte, 8<<10)...), ErrTooLarge, "packed"},
 		{"file too large", demo(t, entry{name: "demo/x", data: strings.Repeat("a", 40<<10)}), ErrTooLarge, "demo/x"},
-		{"unpacked too large", demo(t, entry{name: "demo/x", data: strings.Repeat("a", 31<<10)}, entry{name: "demo/y", data: strings.Repeat("a", 31<<10)},
+		{"unpacked too large", demo(t, entry{name: "demo/x", data: strings.Repeat("a", 31<<10)},
+			entry{name: "demo/y", data: strings.Repeat("a", 31<<10)},
 			entry{name: "demo/z", data: strings.Repeat("a", 31<<10)}), ErrTooLarge, "unpacked"},
 		{"subcharts too large together", demo(t, bomb(1), bomb(2), bomb(3)), ErrTooLarge, "unpacked"},
 		{"too many files", demo(t, many...), ErrTooLarge, "files"},
@@ -74,20 +84,29 @@ func TestChartRefused(t *testing.T) {
 		{"network path", demo(t, entry{name: `\\\\host\x`, data: "x"}), ErrInvalidChart, "absolute"},
 		{"parent path at the front", demo(t, entry{name: "../demo/x", data: "x"}), ErrInvalidChart, "leads out"},
 		{"parent path of Windows", demo(t, entry{name: `demo\..\..\x`, data: "x"}), ErrInvalidChart, "leads out"},
-		{"parent path in a subchart", demo(t, entry{name: "demo/charts/x.tgz", data: subchart(t, "x", "1.0.0", entry{name: "x/../../y", data: "x"})}), ErrInvalidChart, "leads out"},
+		{"parent path in a subchart", demo(t,
+			entry{name: "demo/charts/x.tgz", data: subchart(t, "x", "1.0.0", entry{name: "x/../../y", data: "x"})}),
+			ErrInvalidChart, "leads out"},
 		{"device", demo(t, entry{name: "demo/templates/x", typeflag: tar.TypeBlock}), ErrInvalidChart, "device"},
 		{"pipe", demo(t, entry{name: "demo/templates/x", typeflag: tar.TypeFifo}), ErrInvalidChart, "device"},
 		{"linked Chart.yaml", pack(t, entry{name: "demo/Chart.yaml", typeflag: tar.TypeLink}), ErrInvalidChart, "link"},
 		{"linked subchart", demo(t, entry{name: "demo/charts/x.tgz", typeflag: tar.TypeSymlink}), ErrInvalidChart, "link"},
-		{"huge name", demo(t, entry{name: "demo/" + strings.Repeat("a", maxNameLength), data: "x"}), ErrInvalidChart, "too long a name"},
+		{"huge name", demo(t, entry{name: "demo/" + strings.Repeat("a", maxNameLength), data: "x"}), ErrInvalidChart,
+			"too long a name"},
 		{"twice under two names", demo(t, entry{name: "demo/./templates//cm.yaml", data: "x"}), ErrInvalidChart, "twice"},
 		{"twice in two folders", demo(t, entry{name: "other/values.yaml", data: "x"}), ErrInvalidChart, "twice"},
-		{"twice as a file and packed", demo(t, entry{name: "demo/charts/x~tgz/Chart.yaml", data: "x"}, entry{name: "demo/charts/x.tgz", data: subchart(t, "x", "1.0.0")}), ErrInvalidChart, "twice"},
+		{"twice as a file and packed",
+			demo(t, entry{name: "demo/charts/x~tgz/Chart.yaml", data: "x"},
+				entry{name: "demo/charts/x.tgz", data: subchart(t, "x", "1.0.0")}), ErrInvalidChart, "twice"},
 		{"empty entries without end", demo(t, folders...), ErrTooLarge, "files"},
 		{"links without end", demo(t, links...), ErrTooLarge, "files"},
-		{"bomb of values", demo(t, entry{name: "demo/charts/y/Chart.yaml", data: chartYAML}, entry{name: "demo/charts/y/values.yaml", data: aliases}), ErrTooLarge, "values"},
-		{"values nested too deep", demo(t, entry{name: "demo/charts/y/Chart.yaml", data: chartYAML}, entry{name: "demo/charts/y/values.yaml", data: "a: " + strings.Repeat("[", 20_000)}), ErrInvalidChart, "values.yaml"},
-		{"large packed file that is no subchart", demo(t, entry{name: "demo/files/x.tgz", data: strings.Repeat("a", 40<<10)}), ErrTooLarge, "files/x.tgz"},
+		{"bomb of values", demo(t, entry{name: "demo/charts/y/Chart.yaml", data: chartYAML},
+			entry{name: "demo/charts/y/values.yaml", data: aliases}), ErrTooLarge, "values"},
+		{"values nested too deep", demo(t, entry{name: "demo/charts/y/Chart.yaml", data: chartYAML},
+			entry{name: "demo/charts/y/values.yaml", data: "a: " + strings.Repeat("[", 20_000)}), ErrInvalidChart,
+			"values.yaml"},
+		{"large packed file that is no subchart", demo(t, entry{name: "demo/files/x.tgz", data: strings.Repeat("a", 40<<10)}),
+			ErrTooLarge, "files/x.tgz"},
 		{"too deep", demo(t, deep), ErrTooLarge, "deep"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -130,7 +149,8 @@ func (zeroReader) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 func tarHeader(tb testing.TB, name string, typeflag byte, size int64) []byte {
 	tb.Helper()
 	var out bytes.Buffer
-	if err := tar.NewWriter(&out).WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: size, Mode: 0o644}); err != nil {
+	if err := tar.NewWriter(&out).WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: size,
+		Mode: 0o644}); err != nil {
 		tb.Fatal(err)
 	}
 	header := out.Bytes()
@@ -163,7 +183,8 @@ func TestGzipBombs(t *testing.T) {
 		want error
 	}{
 		{"a file", zeros(t, tarHeader(t, "demo/values.yaml", tar.TypeReg, size), size), ErrTooLarge},
-		{"a file in gzip in gzip", gzipped(t, zeros(t, tarHeader(t, "demo/values.yaml", tar.TypeReg, size), size)), ErrInvalidChart},
+		{"a file in gzip in gzip", gzipped(t, zeros(t, tarHeader(t, "demo/values.yaml", tar.TypeReg, size), size)),
+			ErrInvalidChart},
 		{"a skipped entry", zeros(t, tarHeader(t, "demo/README", 'V', size), size), ErrTooLarge},
 		{"a long name", zeros(t, tarHeader(t, "demo/x", tar.TypeGNULongName, size), size), ErrInvalidChart},
 		{"an extended header", zeros(t, tarHeader(t, "demo/x", tar.TypeXHeader, size), size), ErrInvalidChart},
@@ -193,7 +214,8 @@ func FuzzUnpack(f *testing.F) {
 	for _, packed := range [][]byte{
 		demo(f),
 		demo(f, entry{name: "demo/charts/x.tgz", data: subchart(f, "x", "1.0.0")}),
-		demo(f, entry{name: "demo/charts/x/charts/_y.tgz", data: "x"}, entry{name: "demo/" + strings.Repeat("long/", 30) + "name", data: "x"}),
+		demo(f, entry{name: "demo/charts/x/charts/_y.tgz", data: "x"},
+			entry{name: "demo/" + strings.Repeat("long/", 30) + "name", data: "x"}),
 		gzipped(f, append(tarHeader(f, "demo/x", 'V', 512), make([]byte, 2048)...)),
 		gzipped(f, tarHeader(f, "demo/x", tar.TypeReg, 1<<40)),
 		demo(f, entry{name: "demo/link", typeflag: tar.TypeSymlink}, entry{name: `demo\a/../b`, data: "x"}),

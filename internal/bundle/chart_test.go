@@ -126,13 +126,15 @@ func bigChart(tb testing.TB) []byte {
 		if i == 100 {
 			short = values.String()
 		}
-		fmt.Fprintf(&values, "key%d:\n  enabled: true\n  image: {repository: registry.example/app%d, tag: v1.%d}\n  args: [a, b, c]\n", i, i, i)
+		fmt.Fprintf(&values,
+			"key%d:\n  enabled: true\n  image: {repository: registry.example/app%d, tag: v1.%d}\n  args: [a, b, c]\n", i, i, i)
 	}
 	entries := []entry{{name: "big/values.yaml", data: values.String()}}
 	chartYAML := "apiVersion: v2\nname: big\nversion: 1.0.0\ndependencies:\n"
 	for i := range 10 {
 		name := fmt.Sprintf("sub%d", i)
-		chartYAML += fmt.Sprintf("- {name: %s, version: 1.0.0, repository: \"\", tags: [x], import-values: [{child: a, parent: b}]}\n", name)
+		chartYAML += fmt.Sprintf("- {name: %s, version: 1.0.0, repository: \"\", tags: [x], import-values: [{child: a, "+
+			"parent: b}]}\n", name)
 		entries = append(entries, entry{name: "big/charts/" + name + "-1.0.0.tgz", data: subchart(tb, name, "1.0.0",
 			entry{name: name + "/values.yaml", data: short})})
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// growing is a kustomization of few bytes that yields many: it writes one long label into so many fields of each object. The check
-// counts the label and the names of the fields, and not how often the label is written.
+// growing is a kustomization of few bytes that yields many: it writes one long label into so many fields of each
+// object. The check counts the label and the names of the fields, and not how often the label is written.
 func growing(label, fields, objects int) map[string]string {
 	var kustomization, manifests strings.Builder
 	fmt.Fprintf(&kustomization, "resources: [a.yaml]\nlabels:\n- pairs: {l: %q}\n  fields:\n", strings.Repeat("x", label))
@@ -30,8 +30,8 @@ func growing(label, fields, objects int) map[string]string {
 	return map[string]string{"kustomization.yaml": kustomization.String(), "a.yaml": manifests.String()}
 }
 
-// TestLimitsOfKustomizations builds what passes all checks and grows beyond its limits, in a child. The child ends, and this process
-// neither grows with it nor stops building.
+// TestLimitsOfKustomizations builds what passes all checks and grows beyond its limits, in a child. The child ends, and
+// this process neither grows with it nor stops building.
 func TestLimitsOfKustomizations(t *testing.T) {
 	// Not beside other tests: it measures this process.
 	if runtime.GOOS != "linux" {
@@ -77,7 +77,8 @@ func TestLimitsOfKustomizations(t *testing.T) {
 	}
 }
 
-// taken is the memory that this process has taken from the operating system so far, in bytes, given back or not: it never shrinks.
+// taken is the memory that this process has taken from the operating system so far, in bytes, given back or not: it
+// never shrinks.
 func taken() int64 {
 	runtime.GC()
 	var stats runtime.MemStats

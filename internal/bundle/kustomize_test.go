@@ -17,14 +17,19 @@ import (
 func TestKustomize(t *testing.T) {
 	t.Parallel()
 	base := map[string]string{
-		"base/kustomization.yaml": "resources: [cm.yaml, crd.yaml]\nconfigMapGenerator:\n- {name: made, files: [a=x.txt], envs: [x.env], options: {disableNameSuffixHash: true}}\n",
-		"base/cm.yaml":            configMap("a"), "base/crd.yaml": crdText, "base/x.txt": "{{ text }}", "base/x.env": "E=1\n",
+		"base/kustomization.yaml": "resources: [cm.yaml, crd.yaml]\nconfigMapGenerator:\n- {name: made, files: [a=x.txt], " +
+			"envs: [x.env], options: {disableNameSuffixHash: true}}\n",
+		"base/cm.yaml": configMap("a"), "base/crd.yaml": crdText, "base/x.txt": "{{ text }}",
+		"base/x.env": "E=1\n",
 		"prod/kustomization.yml": "namespace: prod\nnamePrefix: p-\nresources: [../base, extra]\ncomponents: [../part]\n" +
 			"patches:\n- target: {kind: ConfigMap}\n  patch: |\n    - {op: add, path: /metadata/labels, value: {l: \"1\"}}\n",
-		"prod/extra/Kustomization": "resources: [more.json]\n", "prod/extra/more.json": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"more"}}`,
-		"part/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\npatchesStrategicMerge:\n- patch.yaml\n- |\n  apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: a}\n  data: {inline: x}\n",
-		"part/patch.yaml":         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: made}\ndata: {patched: x}\n",
-		"plain/b.yaml":            configMap("b"),
+		"prod/extra/Kustomization": "resources: [more.json]\n",
+		"prod/extra/more.json":     `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"more"}}`,
+		"part/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: " +
+			"Component\npatchesStrategicMerge:\n- patch.yaml\n- |\n  apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: " +
+			"a}\n  data: {inline: x}\n",
+		"part/patch.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: made}\ndata: {patched: x}\n",
+		"plain/b.yaml":    configMap("b"),
 	}
 	t.Run("an overlay", func(t *testing.T) {
 		t.Parallel()
@@ -45,16 +50,20 @@ func TestKustomize(t *testing.T) {
 	})
 	t.Run("folders side by side", func(t *testing.T) {
 		t.Parallel()
-		files := map[string]string{"a/kustomization.yaml": "namePrefix: x-\nresources: [cm.yaml]\n", "a/cm.yaml": configMap("a"), "b/c.yaml": configMap("c")}
-		if got, want := filesOfChart(mustLoad(t, flux(t, files))), []string{"templates/ConfigMap_x-a.yaml", "templates/ConfigMap_c.yaml"}; !slices.Equal(got, want) {
+		files := map[string]string{"a/kustomization.yaml": "namePrefix: x-\nresources: [cm.yaml]\n",
+			"a/cm.yaml": configMap("a"), "b/c.yaml": configMap("c")}
+		if got, want := filesOfChart(mustLoad(t, flux(t, files))),
+			[]string{"templates/ConfigMap_x-a.yaml", "templates/ConfigMap_c.yaml"}; !slices.Equal(got, want) {
 			t.Errorf("files = %q, want %q", got, want)
 		}
 	})
 	t.Run("with templates", func(t *testing.T) {
 		t.Parallel()
-		src := flux(t, map[string]string{"kustomization.yaml": "resources: [cm.yaml]\n", "cm.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '{{ .Values.x }}'}\n"})
+		src := flux(t, map[string]string{"kustomization.yaml": "resources: [cm.yaml]\n",
+			"cm.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '{{ .Values.x }}'}\n"})
 		src.Templates = true
-		if got := fmt.Sprint(rendered(t, mustLoad(t, src), map[string]any{"x": 7})["a"].(map[string]any)["data"]); got != "map[x:7]" {
+		if got := fmt.Sprint(rendered(t, mustLoad(t, src),
+			map[string]any{"x": 7})["a"].(map[string]any)["data"]); got != "map[x:7]" {
 			t.Errorf("data = %s", got)
 		}
 	})
@@ -72,22 +81,33 @@ func TestKustomizeFetchesNothing(t *testing.T) {
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")
 	var names []string
-	for _, form := range []string{"http://%s/x", "HTTP://%s/x", "https://%s/x", "http://%s/org/repo.git?ref=x", "git::http://%s/org/repo", "git@%s:org/repo", "ssh://git@%s/org/repo", "file:///%s",
+	for _, form := range []string{"http://%s/x", "HTTP://%s/x", "https://%s/x", "http://%s/org/repo.git?ref=x",
+		"git::http://%s/org/repo", "git@%s:org/repo", "ssh://git@%s/org/repo", "file:///%s",
 		"http://%s/org/repo//sub", "//%s/x"} {
 		names = append(names, fmt.Sprintf(form, host))
 	}
-	names = append(names, "github.com/org/repo", "GitHub.com/org/repo", "github.com:org/repo", "git@github.com:org/repo.git")
+	names = append(names, "github.com/org/repo", "GitHub.com/org/repo", "github.com:org/repo",
+		"git@github.com:org/repo.git")
 	for field, text := range map[string]string{
-		"resources": "resources: [%q]", "bases": "bases: [%q]", "components": "components: [%q]", "crds": "crds: [%q]", "configurations": "configurations: [%q]",
-		"patches": "patches: [{path: %q, target: {kind: ConfigMap}}]", "patchesStrategicMerge": "patchesStrategicMerge: [%q]",
-		"patchesJson6902": "patchesJson6902: [{path: %q, target: {version: v1, kind: ConfigMap, name: a}}]",
-		"replacements":    "replacements: [{path: %q}]", "files": "configMapGenerator: [{name: x, files: [%q]}]", "files with a key": "configMapGenerator: [{name: x, files: ['k=%s']}]",
-		"envs": "configMapGenerator: [{name: x, envs: [%q]}]", "env": "configMapGenerator: [{name: x, env: %q}]", "secret files": "secretGenerator: [{name: x, files: [%q]}]",
-		"secret envs": "secretGenerator: [{name: x, envs: [%q]}]", "openapi": "openapi: {path: %q}", "generators": "generators: [%q]", "transformers": "transformers: [%q]",
-		"validators": "validators: [%q]", "helmCharts": "helmCharts: [{name: x, repo: %q}]", "helmCharts values": "helmCharts: [{name: x, valuesFile: %q}]",
-		"helmChartInflationGenerator": "helmChartInflationGenerator: [{chartName: x, chartRepoUrl: %q}]", "RESOURCES": "RESOURCES: [%q]", "other case": "Components: [%q]",
-		"inline transformer": "transformers:\n- |\n  apiVersion: builtin\n  kind: PatchTransformer\n  metadata: {name: x}\n  path: %q\n",
-		"inline generator":   "generators:\n- |\n  apiVersion: builtin\n  kind: HelmChartInflationGenerator\n  metadata: {name: x}\n  name: x\n  repo: %q\n",
+		"resources": "resources: [%q]", "bases": "bases: [%q]", "components": "components: [%q]", "crds": "crds: [%q]",
+		"configurations":        "configurations: [%q]",
+		"patches":               "patches: [{path: %q, target: {kind: ConfigMap}}]",
+		"patchesStrategicMerge": "patchesStrategicMerge: [%q]",
+		"patchesJson6902":       "patchesJson6902: [{path: %q, target: {version: v1, kind: ConfigMap, name: a}}]",
+		"replacements":          "replacements: [{path: %q}]", "files": "configMapGenerator: [{name: x, files: [%q]}]",
+		"files with a key": "configMapGenerator: [{name: x, files: ['k=%s']}]",
+		"envs":             "configMapGenerator: [{name: x, envs: [%q]}]", "env": "configMapGenerator: [{name: x, env: %q}]",
+		"secret files": "secretGenerator: [{name: x, files: [%q]}]",
+		"secret envs":  "secretGenerator: [{name: x, envs: [%q]}]", "openapi": "openapi: {path: %q}",
+		"generators": "generators: [%q]", "transformers": "transformers: [%q]",
+		"validators": "validators: [%q]", "helmCharts": "helmCharts: [{name: x, repo: %q}]",
+		"helmCharts values":           "helmCharts: [{name: x, valuesFile: %q}]",
+		"helmChartInflationGenerator": "helmChartInflationGenerator: [{chartName: x, chartRepoUrl: %q}]",
+		"RESOURCES":                   "RESOURCES: [%q]", "other case": "Components: [%q]",
+		"inline transformer": "transformers:\n- |\n  apiVersion: builtin\n  kind: PatchTransformer\n  metadata: {name: " +
+			"x}\n  path: %q\n",
+		"inline generator": "generators:\n- |\n  apiVersion: builtin\n  kind: HelmChartInflationGenerator\n  metadata: " +
+			"{name: x}\n  name: x\n  repo: %q\n",
 	} {
 		t.Run(field, func(t *testing.T) {
 			for _, name := range names {
@@ -119,7 +139,8 @@ func TestKustomizeRefused(t *testing.T) {
 	doubling := map[string]string{"0/kustomization.yaml": "resources: [cm.yaml]\n", "0/cm.yaml": configMap("a")}
 	for i := 1; i <= 30; i++ {
 		for _, side := range []string{"l", "r"} {
-			doubling[fmt.Sprintf("%d%s/kustomization.yaml", i, side)] = fmt.Sprintf("namePrefix: %s-\nresources: [../%d]\n", side, i-1)
+			doubling[fmt.Sprintf("%d%s/kustomization.yaml", i, side)] = fmt.Sprintf("namePrefix: %s-\nresources: [../%d]\n",
+				side, i-1)
 		}
 		doubling[fmt.Sprintf("%d/kustomization.yaml", i)] = fmt.Sprintf("resources: [../%dl, ../%dr]\n", i, i)
 	}
@@ -133,33 +154,60 @@ func TestKustomizeRefused(t *testing.T) {
 		kind   error
 		detail string
 	}{
-		"replacements": {files: map[string]string{"kustomization.yaml": "replacements: [{source: {kind: X}, targets: []}]\n"}, detail: "has replacements, which HelmOp does not take"},
-		"vars":         {files: map[string]string{"kustomization.yaml": "vars: [{name: X, objref: {kind: X, name: x}}]\n"}, detail: "has vars"},
-		"openapi":      {files: map[string]string{"kustomization.yaml": "openapi: {version: v1.21.2}\n"}, detail: "has openapi"},
-		"copy":         {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: X}, patch: '[{\"op\": \"co\\u0070y\", \"from\": \"/a\", \"path\": \"/b\"}]'}]\n", "a.yaml": configMap("a")}, detail: `"copy"`},
+		"replacements": {files: map[string]string{"kustomization.yaml": "replacements: [{source: {kind: X}, targets: []}]\n"},
+			detail: "has replacements, which HelmOp does not take"},
+		"vars": {files: map[string]string{"kustomization.yaml": "vars: [{name: X, objref: {kind: X, name: x}}]\n"},
+			detail: "has vars"},
+		"openapi": {files: map[string]string{"kustomization.yaml": "openapi: {version: v1.21.2}\n"},
+			detail: "has openapi"},
+		"copy": {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: " +
+			"X}, patch: '[{\"op\": \"co\\u0070y\", \"from\": \"/a\", \"path\": \"/b\"}]'}]\n", "a.yaml": configMap("a")},
+			detail: `"copy"`},
 		"copy beside what YAML does not take": {files: map[string]string{"a.yaml": configMap("a"),
 			"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: X}, path: p}]\n",
 			"p":                  `[{"op": "add", "path": "/x", "value": "\ud83d\ude00"}, {"op": "copy", "from": "/a", "path": "/b"}]`}, detail: `"copy"`},
 		"a patch in brackets that is no JSON": {files: map[string]string{"a.yaml": configMap("a"),
-			"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: X}, path: p}]\n", "p": "[{op: add}]"}, detail: "cannot be read"},
-		"copy in a file":         {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: X}, path: p}]\n", "a.yaml": configMap("a"), "p": "- {op: copy, from: /a, path: /b}\n"}, detail: `"copy"`},
-		"a cycle":                {files: map[string]string{"kustomization.yaml": "resources: [x]\n", "x/kustomization.yaml": "resources: [../../y, ..]\n"}, path: "x", detail: "not in the artifact"},
-		"a closed cycle":         {files: map[string]string{"a/kustomization.yaml": "resources: [../b]\n", "b/kustomization.yaml": "resources: [../a]\n"}, path: "a", detail: "contains itself"},
-		"leads out":              {files: map[string]string{"a/kustomization.yaml": "resources: [../../x.yaml]\n"}, path: "a", detail: "not in the artifact"},
-		"two of them":            {files: map[string]string{"kustomization.yaml": "", "kustomization.yml": ""}, detail: "2 kustomization files"},
-		"no kustomization there": {files: map[string]string{"kustomization.yaml": "resources: [x]\n", "x/a.yaml": configMap("a")}, detail: "0 kustomization files"},
-		"not known":              {files: map[string]string{"kustomization.yaml": "resourcesss: []\n"}, detail: "is no kustomization"},
-		"not YAML":               {files: map[string]string{"kustomization.yaml": "resources: [x.yaml]\n", "x.yaml": "a: b\n  c: d"}, detail: "x.yaml:2 is not YAML"},
-		"no such file":           {files: map[string]string{"kustomization.yaml": "resources: [x.yaml]\n"}, detail: `names "x.yaml" under resources`},
-		"a folder":               {files: map[string]string{"kustomization.yaml": "configMapGenerator: [{name: x, files: [x]}]\n", "x/a": ""}, detail: "where a file is to be"},
-		"a patch for nothing": {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{patch: '{apiVersion: v1, kind: Secret, metadata: {name: x}, data: {x: aGlkZGVu}}'}]\n", "a.yaml": configMap("a")},
+			"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: X}, path: p}]\n", "p": "[{op: add}]"},
+			detail: "cannot be read"},
+		"copy in a file": {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: " +
+			"[{target: {kind: X}, path: p}]\n", "a.yaml": configMap("a"), "p": "- {op: copy, from: /a, path: /b}\n"},
+			detail: `"copy"`},
+		"a cycle": {files: map[string]string{"kustomization.yaml": "resources: [x]\n",
+			"x/kustomization.yaml": "resources: [../../y, ..]\n"}, path: "x", detail: "not in the artifact"},
+		"a closed cycle": {files: map[string]string{"a/kustomization.yaml": "resources: [../b]\n",
+			"b/kustomization.yaml": "resources: [../a]\n"}, path: "a", detail: "contains itself"},
+		"leads out": {files: map[string]string{"a/kustomization.yaml": "resources: [../../x.yaml]\n"}, path: "a",
+			detail: "not in the artifact"},
+		"two of them": {files: map[string]string{"kustomization.yaml": "", "kustomization.yml": ""},
+			detail: "2 kustomization files"},
+		"no kustomization there": {files: map[string]string{"kustomization.yaml": "resources: [x]\n",
+			"x/a.yaml": configMap("a")}, detail: "0 kustomization files"},
+		"not known": {files: map[string]string{"kustomization.yaml": "resourcesss: []\n"},
+			detail: "is no kustomization"},
+		"not YAML": {files: map[string]string{"kustomization.yaml": "resources: [x.yaml]\n",
+			"x.yaml": "a: b\n  c: d"}, detail: "x.yaml:2 is not YAML"},
+		"no such file": {files: map[string]string{"kustomization.yaml": "resources: [x.yaml]\n"},
+			detail: `names "x.yaml" under resources`},
+		"a folder": {files: map[string]string{"kustomization.yaml": "configMapGenerator: [{name: x, files: " +
+			"[x]}]\n", "x/a": ""}, detail: "where a file is to be"},
+		"a patch for nothing": {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{patch: " +
+			"'{apiVersion: v1, kind: Secret, metadata: {name: x}, data: {x: aGlkZGVu}}'}]\n", "a.yaml": configMap("a")},
 			detail: "building the kustomization in"},
-		"a file outside of the folder": {files: map[string]string{"a/kustomization.yaml": "resources: [../x.yaml]\n", "x.yaml": configMap("a")}, path: "a", detail: "building the kustomization in"},
-		"twice":                        {files: map[string]string{"a/kustomization.yaml": "resources: [x.yaml]\n", "a/x.yaml": configMap("x"), "b.yaml": configMap("x")}, detail: "which is in the kustomization in \"a\""},
-		"doubled":                      {files: doubling, path: "30", kind: ErrTooLarge, detail: "multiplied by its 128 objects, have more than"},
-		"many patches":                 {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: ConfigMap}, path: p}]\n", "a.yaml": many, "p": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {x: " + strings.Repeat("x", 10<<10) + "}\n"}, kind: ErrTooLarge, detail: "patches"},
-		"a bomb in a patch":            {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: ConfigMap}, path: p}]\n", "a.yaml": configMap("a"), "p": aliasBomb()}, kind: ErrTooLarge, detail: "its manifests have more than"},
-		"a long prefix":                {files: map[string]string{"kustomization.yaml": "namePrefix: " + strings.Repeat("x", 300) + "\nresources: [a.yaml]\n", "a.yaml": configMap("a")}, detail: "253"},
+		"a file outside of the folder": {files: map[string]string{"a/kustomization.yaml": "resources: [../x.yaml]\n",
+			"x.yaml": configMap("a")}, path: "a", detail: "building the kustomization in"},
+		"twice": {files: map[string]string{"a/kustomization.yaml": "resources: [x.yaml]\n",
+			"a/x.yaml": configMap("x"), "b.yaml": configMap("x")}, detail: "which is in the kustomization in \"a\""},
+		"doubled": {files: doubling, path: "30", kind: ErrTooLarge,
+			detail: "multiplied by its 128 objects, have more than"},
+		"many patches": {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: " +
+			"[{target: {kind: ConfigMap}, path: p}]\n", "a.yaml": many,
+			"p": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {x: " + strings.Repeat("x", 10<<10) + "}\n"},
+			kind: ErrTooLarge, detail: "patches"},
+		"a bomb in a patch": {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: " +
+			"[{target: {kind: ConfigMap}, path: p}]\n", "a.yaml": configMap("a"), "p": aliasBomb()}, kind: ErrTooLarge,
+			detail: "its manifests have more than"},
+		"a long prefix": {files: map[string]string{"kustomization.yaml": "namePrefix: " +
+			strings.Repeat("x", 300) + "\nresources: [a.yaml]\n", "a.yaml": configMap("a")}, detail: "253"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -177,16 +225,20 @@ func TestKustomizeRefused(t *testing.T) {
 	}
 }
 
-// A kustomization that says that there is nothing is meant so: what was there is pruned. One that yields nothing without saying so is not.
+// A kustomization that says that there is nothing is meant so: what was there is pruned. One that yields nothing
+// without saying so is not.
 func TestEmptyKustomization(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"resources: []\n": "", "kind: Kustomization\nresources: []\n": "",
-		"namePrefix: a-\n": "it contains no objects", "resources: [none.yaml]\n": "it contains no objects", "resources: [empty]\n": "it contains no objects",
+		"namePrefix: a-\n": "it contains no objects", "resources: [none.yaml]\n": "it contains no objects",
+		"resources: [empty]\n": "it contains no objects",
 	} {
-		files := map[string]string{"kustomization.yaml": text, "none.yaml": "# nothing\n", "empty/kustomization.yaml": "namePrefix: a-\n"}
+		files := map[string]string{"kustomization.yaml": text, "none.yaml": "# nothing\n",
+			"empty/kustomization.yaml": "namePrefix: a-\n"}
 		c, err := newLoader(t, Limits{}).Chart(t.Context(), withPath(flux(t, files), ""))
-		if want == "" && (err != nil || len(c.Templates)+len(c.Files) > 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || len(c.Templates)+len(c.Files) > 0) ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -52,37 +52,60 @@ func TestDetect(t *testing.T) {
 		content              []int
 		wantErr              string
 	}{
-		"chart":                  {config: ChartConfigMediaType, layers: typed(ChartLayerMediaType), format: FormatHelmChart, content: []int{0}},
-		"chart with provenance":  {config: ChartConfigMediaType, layers: typed("application/vnd.cncf.helm.chart.provenance.v1.prov", ChartLayerMediaType), format: FormatHelmChart, content: []int{1}},
-		"chart by another tool":  {config: "application/vnd.oci.empty.v1+json", layers: typed(ChartLayerMediaType), format: FormatHelmChart, content: []int{0}},
-		"chart before Helm 3.7":  {config: ChartConfigMediaType, layers: typed("application/tar+gzip"), format: FormatHelmChart, content: []int{0}},
-		"some archive":           {config: "application/json", layers: typed("application/tar+gzip"), wantErr: "application/json"},
-		"many layers":            {config: "x", layers: typed(strings.Split(strings.Repeat("a,", 5000), ",")...), wantErr: "and 4996 more"},
-		"nothing":                {wantErr: "layers []"},
-		"selected":               {config: ImageConfigMediaType, layers: typed("a/b", "c/d", "c/d"), want: Selection{LayerMediaType: "c/d"}, format: FormatHelmChart, content: []int{1}},
-		"selected beside chart":  {config: ChartConfigMediaType, layers: typed(ChartLayerMediaType, "c/d"), want: Selection{LayerMediaType: "c/d"}, format: FormatHelmChart, content: []int{1}},
-		"selected, not there":    {layers: typed(ChartLayerMediaType, "c/d"), want: Selection{LayerMediaType: "c/"}, wantErr: `"c/"; found layers ["` + ChartLayerMediaType + `", "c/d"]`},
-		"selected in no layers":  {want: Selection{LayerMediaType: "c/d"}, wantErr: "found layers []"},
-		"flux":                   {config: "application/vnd.cncf.flux.config.v1+json", layers: typed(FluxLayerMediaType), format: FormatFlux, content: []int{0}},
-		"flux by format":         {layers: typed("a/b"), want: Selection{Format: FormatFlux, Path: "x"}, format: FormatFlux, content: []int{0}},
-		"flux by format, unsure": {layers: typed("a/b", "c/d"), want: Selection{Format: FormatFlux}, wantErr: "no layer has the format Flux"},
-		"flux by layer":          {layers: typed("a/b", "c/d"), want: Selection{Format: FormatFlux, LayerMediaType: "c/d"}, format: FormatFlux, content: []int{1}},
-		"fleet":                  {artifactType: FleetArtifactType, layers: typed(FleetLayerMediaType), format: FormatFleet, content: []int{0}},
-		"fleet by artifact type": {artifactType: FleetArtifactType, layers: typed("a/b"), format: FormatFleet, content: []int{0}},
-		"image":                  {config: ImageConfigMediaType, layers: typed(imageLayer, imageLayer), format: FormatPlain, content: []int{0, 1}},
-		"image of Docker":        {config: DockerConfigMediaType, layers: typed("application/vnd.docker.image.rootfs.diff.tar.gzip"), format: FormatPlain, content: []int{0}},
-		"image with a path":      {config: ImageConfigMediaType, layers: typed(imageLayer), want: Selection{Path: "x"}, wantErr: "leave out path"},
-		"image with a layer":     {config: ImageConfigMediaType, layers: typed(imageLayer), want: Selection{Format: FormatPlain, LayerMediaType: imageLayer}, wantErr: "leave out layerSelector"},
-		"chart with templating":  {layers: typed(ChartLayerMediaType), want: Selection{Templates: true}, wantErr: "leave out templating"},
-		"chart with a path":      {layers: typed(ChartLayerMediaType), want: Selection{Path: "x"}, wantErr: "leave out path"},
-		"chart that is none":     {layers: typed("a/b"), want: Selection{Format: FormatHelmChart}, wantErr: `"a/b"`},
-		"files": {layers: []Layer{{MediaType: imageLayer, Title: "README.md"}, {MediaType: imageLayer, Title: "a.yaml"}, {MediaType: imageLayer, Title: "more", IsFolder: true}},
+		"chart": {config: ChartConfigMediaType, layers: typed(ChartLayerMediaType), format: FormatHelmChart,
+			content: []int{0}},
+		"chart with provenance": {config: ChartConfigMediaType,
+			layers: typed("application/vnd.cncf.helm.chart.provenance.v1.prov", ChartLayerMediaType), format: FormatHelmChart,
+			content: []int{1}},
+		"chart by another tool": {config: "application/vnd.oci.empty.v1+json", layers: typed(ChartLayerMediaType),
+			format: FormatHelmChart, content: []int{0}},
+		"chart before Helm 3.7": {config: ChartConfigMediaType, layers: typed("application/tar+gzip"),
+			format: FormatHelmChart, content: []int{0}},
+		"some archive": {config: "application/json", layers: typed("application/tar+gzip"),
+			wantErr: "application/json"},
+		"many layers": {config: "x", layers: typed(strings.Split(strings.Repeat("a,", 5000), ",")...),
+			wantErr: "and 4996 more"},
+		"nothing": {wantErr: "layers []"},
+		"selected": {config: ImageConfigMediaType, layers: typed("a/b", "c/d", "c/d"),
+			want: Selection{LayerMediaType: "c/d"}, format: FormatHelmChart, content: []int{1}},
+		"selected beside chart": {config: ChartConfigMediaType, layers: typed(ChartLayerMediaType, "c/d"),
+			want: Selection{LayerMediaType: "c/d"}, format: FormatHelmChart, content: []int{1}},
+		"selected, not there": {layers: typed(ChartLayerMediaType, "c/d"), want: Selection{LayerMediaType: "c/"},
+			wantErr: `"c/"; found layers ["` + ChartLayerMediaType + `", "c/d"]`},
+		"selected in no layers": {want: Selection{LayerMediaType: "c/d"}, wantErr: "found layers []"},
+		"flux": {config: "application/vnd.cncf.flux.config.v1+json", layers: typed(FluxLayerMediaType),
+			format: FormatFlux, content: []int{0}},
+		"flux by format": {layers: typed("a/b"), want: Selection{Format: FormatFlux, Path: "x"}, format: FormatFlux,
+			content: []int{0}},
+		"flux by format, unsure": {layers: typed("a/b", "c/d"), want: Selection{Format: FormatFlux},
+			wantErr: "no layer has the format Flux"},
+		"flux by layer": {layers: typed("a/b", "c/d"), want: Selection{Format: FormatFlux, LayerMediaType: "c/d"},
+			format: FormatFlux, content: []int{1}},
+		"fleet": {artifactType: FleetArtifactType, layers: typed(FleetLayerMediaType), format: FormatFleet,
+			content: []int{0}},
+		"fleet by artifact type": {artifactType: FleetArtifactType, layers: typed("a/b"), format: FormatFleet,
+			content: []int{0}},
+		"image": {config: ImageConfigMediaType, layers: typed(imageLayer, imageLayer), format: FormatPlain,
+			content: []int{0, 1}},
+		"image of Docker": {config: DockerConfigMediaType,
+			layers: typed("application/vnd.docker.image.rootfs.diff.tar.gzip"), format: FormatPlain, content: []int{0}},
+		"image with a path": {config: ImageConfigMediaType, layers: typed(imageLayer), want: Selection{Path: "x"},
+			wantErr: "leave out path"},
+		"image with a layer": {config: ImageConfigMediaType, layers: typed(imageLayer),
+			want: Selection{Format: FormatPlain, LayerMediaType: imageLayer}, wantErr: "leave out layerSelector"},
+		"chart with templating": {layers: typed(ChartLayerMediaType), want: Selection{Templates: true},
+			wantErr: "leave out templating"},
+		"chart with a path":  {layers: typed(ChartLayerMediaType), want: Selection{Path: "x"}, wantErr: "leave out path"},
+		"chart that is none": {layers: typed("a/b"), want: Selection{Format: FormatHelmChart}, wantErr: `"a/b"`},
+		"files": {layers: []Layer{{MediaType: imageLayer, Title: "README.md"}, {MediaType: imageLayer, Title: "a.yaml"},
+			{MediaType: imageLayer, Title: "more", IsFolder: true}},
 			format: FormatFiles, content: []int{1, 2}},
 		"files without manifests": {layers: []Layer{{MediaType: imageLayer, Title: "README.md"}}, wantErr: imageLayer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			format, layers, err := Detect(Manifest{ConfigMediaType: tc.config, ArtifactType: tc.artifactType, Layers: tc.layers}, tc.want)
+			format, layers, err := Detect(Manifest{ConfigMediaType: tc.config, ArtifactType: tc.artifactType, Layers: tc.layers},
+				tc.want)
 			if tc.wantErr != "" {
 				if !errors.Is(err, ErrUnsupported) || !strings.Contains(fmt.Sprint(err), tc.wantErr) {
 					t.Errorf("error = %v, want ErrUnsupported with %q", err, tc.wantErr)
@@ -99,12 +122,16 @@ func TestDetect(t *testing.T) {
 func TestChart(t *testing.T) {
 	t.Parallel()
 	data := pack(t,
-		entry{name: "demo/Chart.yaml", data: chartYAML + "dependencies:\n- {name: b, version: 1.0.0, repository: \"\"}\n- {name: a, version: 1.0.0, repository: \"\", alias: c}\n"},
+		entry{name: "demo/Chart.yaml",
+			data: chartYAML +
+				"dependencies:\n- {name: b, version: 1.0.0, repository: \"\"}\n- {name: a, version: 1.0.0, repository: \"\", " +
+				"alias: c}\n"},
 		entry{name: "demo/values.yaml", data: "\xef\xbb\xbfx: \"1.10\"\n"},
 		entry{name: `demo\templates\win.yaml`, data: "kind: ConfigMap\n"},
 		entry{name: "demo/crds/crd.yaml", data: "kind: CustomResourceDefinition\n"},
 		entry{name: "demo/README.md", typeflag: tar.TypeSymlink},
-		entry{name: "demo/charts/b-1.0.0.tgz", data: subchart(t, "b", "1.0.0", entry{name: "b/charts/deep-0.1.0.tgz", data: subchart(t, "deep", "0.1.0")})},
+		entry{name: "demo/charts/b-1.0.0.tgz",
+			data: subchart(t, "b", "1.0.0", entry{name: "b/charts/deep-0.1.0.tgz", data: subchart(t, "deep", "0.1.0")})},
 		entry{name: "demo/charts/a/Chart.yaml", data: "apiVersion: v1\nname: a\nversion: 1.0.0\n"},
 		entry{name: "demo/charts/a/charts/inner-0.2.0.tgz", data: subchart(t, "inner", "0.2.0")},
 		entry{name: "demo/charts/_ignored.tgz", data: "no archive"},
@@ -128,7 +155,8 @@ func TestChart(t *testing.T) {
 	if got, want := tree(c), "demo-1.2.3[a-1.0.0[inner-0.2.0[]] b-1.0.0[deep-0.1.0[]]]"; got != want {
 		t.Errorf("charts = %s, want %s", got, want)
 	}
-	if len(c.Templates) != 1 || c.Templates[0].Name != "templates/win.yaml" || len(c.CRDObjects()) != 1 || c.Values["x"] != "1.10" {
+	if len(c.Templates) != 1 || c.Templates[0].Name != "templates/win.yaml" || len(c.CRDObjects()) != 1 ||
+		c.Values["x"] != "1.10" {
 		t.Errorf("templates %v, CRDs %v, values %v", c.Templates, c.CRDObjects(), c.Values)
 	}
 }
@@ -170,7 +198,8 @@ func TestSelectedLayer(t *testing.T) {
 	layers := [][]byte{[]byte("no chart"), chartNamed("a"), chartNamed("b"), chartNamed("c")}
 	var reads atomic.Int64
 	src := Source{
-		Digest: "d", Manifest: Manifest{ConfigMediaType: ChartConfigMediaType, Layers: typed("text/plain", "application/x-a", ChartLayerMediaType, "application/x-a")},
+		Digest: "d", Manifest: Manifest{ConfigMediaType: ChartConfigMediaType,
+			Layers: typed("text/plain", "application/x-a", ChartLayerMediaType, "application/x-a")},
 		ReadLayer: func(_ context.Context, layer int) ([]byte, error) {
 			reads.Add(1)
 			return layers[layer], nil
@@ -249,7 +278,8 @@ func TestOneReadersErrorIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestMemoryIsTakenBeforeReading: any number of callers whose artifacts are pulled slowly, or are large, hold no more memory than there is.
+// TestMemoryIsTakenBeforeReading: any number of callers whose artifacts are pulled slowly, or are large, hold no more
+// memory than there is.
 func TestMemoryIsTakenBeforeReading(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -24,8 +24,9 @@ import (
 
 const (
 	imageLayerType = "application/vnd.oci.image.layer.v1.tar+gzip"
-	crdText        = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: dishes.kitchen.test}\n"
-	fleetOptions   = "defaultNamespace: x\ndiff:\n  comparePatches:\n  - {apiVersion: v1, kind: ConfigMap}\n"
+	crdText        = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
+		"dishes.kitchen.test}\n"
+	fleetOptions = "defaultNamespace: x\ndiff:\n  comparePatches:\n  - {apiVersion: v1, kind: ConfigMap}\n"
 )
 
 // configMap is the text of a ConfigMap.
@@ -47,7 +48,8 @@ func artifact(m Manifest, data ...[]byte) Source {
 // flux is an artifact as Flux makes it, of files by their names.
 func flux(tb testing.TB, files map[string]string) Source {
 	tb.Helper()
-	return artifact(Manifest{ConfigMediaType: "application/vnd.cncf.flux.config.v1+json", Layers: typed(FluxLayerMediaType)}, pack(tb, entriesOf(files)...))
+	return artifact(Manifest{ConfigMediaType: "application/vnd.cncf.flux.config.v1+json",
+		Layers: typed(FluxLayerMediaType)}, pack(tb, entriesOf(files)...))
 }
 
 func entriesOf(files map[string]string) []entry {
@@ -91,7 +93,8 @@ func filesOfChart(c *chart.Chart) []string {
 // rendered are the objects that Helm makes of a chart, by their names.
 func rendered(tb testing.TB, c *chart.Chart, values map[string]any) map[string]any {
 	tb.Helper()
-	top, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "r", Namespace: "n", Revision: 1, IsInstall: true}, nil)
+	top, err := chartutil.ToRenderValues(c, values,
+		chartutil.ReleaseOptions{Name: "r", Namespace: "n", Revision: 1, IsInstall: true}, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -143,7 +146,9 @@ func withTemplates(src Source) Source {
 
 func TestFormats(t *testing.T) {
 	t.Parallel()
-	both := map[string]string{"apps/b.yaml": configMap("b"), "apps/a.json": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`, "README.md": "# no manifest", ".github/x.yaml": "no: object"}
+	both := map[string]string{"apps/b.yaml": configMap("b"),
+		"apps/a.json": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`, "README.md": "# no manifest",
+		".github/x.yaml": "no: object"}
 	unnamed := artifact(Manifest{Layers: typed("application/x")}, pack(t, entriesOf(both)...))
 	unnamed.Format = FormatFlux
 	for name, tc := range map[string]struct {
@@ -152,41 +157,70 @@ func TestFormats(t *testing.T) {
 	}{
 		"flux":                {flux(t, both), []string{"templates/ConfigMap_a.yaml", "templates/ConfigMap_b.yaml"}},
 		"flux, by its format": {unnamed, []string{"templates/ConfigMap_a.yaml", "templates/ConfigMap_b.yaml"}},
-		"flux, a folder":      {withPath(flux(t, map[string]string{"a/x.yaml": configMap("x"), "ab/y.yaml": configMap("y")}), "./a/"), []string{"templates/ConfigMap_x.yaml"}},
-		"plain": {plain(t, []entry{{name: "bin/sh", data: "x"}, {name: "manifests/", typeflag: tar.TypeDir}, {name: "manifests/one", data: configMap("a") + "---\n" + configMap("b")}}),
+		"flux, a folder": {withPath(flux(t, map[string]string{"a/x.yaml": configMap("x"), "ab/y.yaml": configMap("y")}),
+			"./a/"), []string{"templates/ConfigMap_x.yaml"}},
+		"plain": {plain(t, []entry{{name: "bin/sh", data: "x"}, {name: "manifests/", typeflag: tar.TypeDir},
+			{name: "manifests/one", data: configMap("a") + "---\n" + configMap("b")}}),
 			[]string{"templates/ConfigMap_a.yaml", "templates/ConfigMap_b.yaml"}},
 		"files": {artifact(Manifest{ConfigMediaType: "application/vnd.oci.empty.v1+json", Layers: []Layer{
-			{MediaType: "application/vnd.oci.image.layer.v1.tar", Title: "b.yml"}, {MediaType: imageLayerType, Title: "more", IsFolder: true}, {MediaType: "text/markdown", Title: "README.md"},
-		}}, []byte(configMap("b")), pack(t, entry{name: "more/", typeflag: tar.TypeDir}, entry{name: "more/a.yaml", data: configMap("a")}), []byte("#")),
+			{MediaType: "application/vnd.oci.image.layer.v1.tar", Title: "b.yml"},
+			{MediaType: imageLayerType, Title: "more", IsFolder: true}, {MediaType: "text/markdown", Title: "README.md"},
+		}}, []byte(configMap("b")), pack(t, entry{name: "more/", typeflag: tar.TypeDir},
+			entry{name: "more/a.yaml", data: configMap("a")}), []byte("#")),
 			[]string{"templates/ConfigMap_b.yaml", "templates/ConfigMap_a.yaml"}},
-		"fleet": {fleet(t, fleetResource{Name: "a.yaml", Content: configMap("a")}, fleetResource{Name: "fleet.yaml", Content: "defaultNamespace: x"},
-			fleetResource{Name: "sub/b.yaml", Content: base64.StdEncoding.EncodeToString([]byte(configMap("b"))), Encoding: "base64"},
-			fleetResource{Name: "sub/c.yaml", Content: base64.StdEncoding.EncodeToString(gzipped(t, []byte(configMap("c")))), Encoding: "base64+gz"}),
+		"fleet": {fleet(t, fleetResource{Name: "a.yaml", Content: configMap("a")},
+			fleetResource{Name: "fleet.yaml", Content: "defaultNamespace: x"},
+			fleetResource{Name: "sub/b.yaml", Content: base64.StdEncoding.EncodeToString([]byte(configMap("b"))),
+				Encoding: "base64"},
+			fleetResource{Name: "sub/c.yaml", Content: base64.StdEncoding.EncodeToString(gzipped(t, []byte(configMap("c")))),
+				Encoding: "base64+gz"}),
 			[]string{"templates/ConfigMap_a.yaml", "templates/ConfigMap_b.yaml", "templates/ConfigMap_c.yaml"}},
-		"fleet, options of an overlay": {fleet(t, fleetResource{Name: "a.yaml", Content: configMap("a")}, fleetResource{Name: "overlays/dev/fleet.yaml", Content: "helm: {}"},
+		"fleet, options of an overlay": {fleet(t, fleetResource{Name: "a.yaml", Content: configMap("a")},
+			fleetResource{Name: "overlays/dev/fleet.yaml", Content: "helm: {}"},
 			fleetResource{Name: "fleet.yml", Content: configMap("b")}), []string{"templates/ConfigMap_a.yaml"}},
-		"Fleet's options elsewhere": {flux(t, map[string]string{"a.yaml": configMap("a"), "fleet.yaml": fleetOptions, "b/fleet.yml": "# none\n"}), []string{"templates/ConfigMap_a.yaml"}},
-		"Fleet's options among files": {artifact(Manifest{Layers: []Layer{{Title: "fleet.yaml"}, {Title: "a.yaml"}}}, []byte(fleetOptions), []byte(configMap("a"))),
+		"Fleet's options elsewhere": {flux(t,
+			map[string]string{"a.yaml": configMap("a"), "fleet.yaml": fleetOptions, "b/fleet.yml": "# none\n"}),
 			[]string{"templates/ConfigMap_a.yaml"}},
-		"Fleet's options among templates": {withTemplates(flux(t, map[string]string{"a.yaml": "{{ .Values }}", "fleet.yaml": fleetOptions})), []string{"templates/a.yaml"}},
-		"objects in a file of their name": {flux(t, map[string]string{"fleet.yaml": "---\n" + configMap("a") + "---\n" + configMap("b")}),
+		"Fleet's options among files": {artifact(Manifest{Layers: []Layer{{Title: "fleet.yaml"}, {Title: "a.yaml"}}},
+			[]byte(fleetOptions), []byte(configMap("a"))),
+			[]string{"templates/ConfigMap_a.yaml"}},
+		"Fleet's options among templates": {withTemplates(flux(t,
+			map[string]string{"a.yaml": "{{ .Values }}", "fleet.yaml": fleetOptions})), []string{"templates/a.yaml"}},
+		"objects in a file of their name": {flux(t,
+			map[string]string{"fleet.yaml": "---\n" + configMap("a") + "---\n" + configMap("b")}),
 			[]string{"templates/ConfigMap_a.yaml", "templates/ConfigMap_b.yaml"}},
-		"a template of their name": {withTemplates(flux(t, map[string]string{"fleet.yaml": "{{ .Values }}"})), []string{"templates/fleet.yaml"}},
-		"fleet, an overlay that is chosen": {withPath(fleet(t, fleetResource{Name: "base/a.yaml", Content: configMap("a")}, fleetResource{Name: "overlays/dev/b.yaml", Content: configMap("b")}), "overlays/dev"),
+		"a template of their name": {withTemplates(flux(t, map[string]string{"fleet.yaml": "{{ .Values }}"})),
+			[]string{"templates/fleet.yaml"}},
+		"fleet, an overlay that is chosen": {withPath(fleet(t, fleetResource{Name: "base/a.yaml", Content: configMap("a")},
+			fleetResource{Name: "overlays/dev/b.yaml", Content: configMap("b")}), "overlays/dev"),
 			[]string{"templates/ConfigMap_b.yaml"}},
 		"fleet, a kustomization of all": {fleet(t, fleetResource{Name: "Kustomization", Content: "resources: [overlays/a]"},
-			fleetResource{Name: "overlays/a/a.yaml", Content: configMap("a")}, fleetResource{Name: "overlays/a/kustomization.yml", Content: "resources: [a.yaml]"}, fleetResource{Name: "overlays/README.md"}),
+			fleetResource{Name: "overlays/a/a.yaml", Content: configMap("a")},
+			fleetResource{Name: "overlays/a/kustomization.yml", Content: "resources: [a.yaml]"},
+			fleetResource{Name: "overlays/README.md"}),
 			[]string{"templates/ConfigMap_a.yaml"}},
-		"files, with a kustomization": {artifact(Manifest{Layers: []Layer{{Title: "Kustomization"}, {Title: "a.yaml"}, {Title: "app.conf"}, {}}},
-			[]byte("resources: [a.yaml]\ngeneratorOptions: {disableNameSuffixHash: true}\nconfigMapGenerator: [{name: b, files: [app.conf]}]"), []byte(configMap("a")), []byte("x"), []byte("y")),
+		"files, with a kustomization": {artifact(Manifest{Layers: []Layer{{Title: "Kustomization"}, {Title: "a.yaml"},
+			{Title: "app.conf"}, {}}},
+			[]byte("resources: [a.yaml]\ngeneratorOptions: {disableNameSuffixHash: true}\nconfigMapGenerator: [{name: b, "+
+				"files: [app.conf]}]"), []byte(configMap("a")), []byte("x"), []byte("y")),
 			[]string{"templates/ConfigMap_a.yaml", "templates/ConfigMap_b.yaml"}},
-		"CRDs apart": {flux(t, map[string]string{"a.yaml": configMap("a") + "---\n" + crdText}), []string{"crds/CustomResourceDefinition.apiextensions.k8s.io_dishes.kitchen.test.yaml", "templates/ConfigMap_a.yaml"}},
-		"CRDs alone": {flux(t, map[string]string{"a.yaml": crdText}), []string{"crds/CustomResourceDefinition.apiextensions.k8s.io_dishes.kitchen.test.yaml"}},
-		"lists": {flux(t, map[string]string{"a.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}}\n- {apiVersion: v1, kind: ConfigMapList, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}]}\n"}),
+		"CRDs apart": {flux(t, map[string]string{"a.yaml": configMap("a") + "---\n" + crdText}),
+			[]string{"crds/CustomResourceDefinition.apiextensions.k8s.io_dishes.kitchen.test.yaml",
+				"templates/ConfigMap_a.yaml"}},
+		"CRDs alone": {flux(t, map[string]string{"a.yaml": crdText}),
+			[]string{"crds/CustomResourceDefinition.apiextensions.k8s.io_dishes.kitchen.test.yaml"}},
+		"lists": {flux(t,
+			map[string]string{"a.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: " +
+				"{name: a, namespace: x}}\n- {apiVersion: v1, kind: ConfigMapList, items: [{apiVersion: v1, kind: ConfigMap, " +
+				"metadata: {name: b}}]}\n"}),
 			[]string{"templates/ConfigMap_x_a.yaml", "templates/ConfigMap_b.yaml"}},
-		"names that are no file names": {flux(t, map[string]string{"a.yaml": "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: 'system:x_y'}}"}),
+		"names that are no file names": {flux(t,
+			map[string]string{"a.yaml": "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: " +
+				"'system:x_y'}}"}),
 			[]string{"templates/ClusterRole.rbac.authorization.k8s.io_system~3ax~5fy.yaml"}},
-		"more than one document": {flux(t, map[string]string{"a.yaml": "# comment\n%YAML 1.1\n--- # first\n" + configMap("a") + "...\n---\n# nothing\n---\n" + configMap("b") + "--- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}\n"}),
+		"more than one document": {flux(t,
+			map[string]string{"a.yaml": "# comment\n%YAML 1.1\n--- # first\n" + configMap("a") + "...\n---\n# nothing\n---\n" +
+				configMap("b") + "--- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}\n"}),
 			[]string{"templates/ConfigMap_a.yaml", "templates/ConfigMap_b.yaml", "templates/ConfigMap_c.yaml"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,66 +240,113 @@ func TestManifestsRefused(t *testing.T) {
 		kind   error
 		detail string
 	}{
-		"no objects":     {flux(t, map[string]string{"apps/README.md": "#", "x.yaml": "# nothing\n---\n"}), ErrInvalidManifests, `it contains no objects; it has "apps/", "x.yaml"`},
+		"no objects": {flux(t, map[string]string{"apps/README.md": "#", "x.yaml": "# nothing\n---\n"}),
+			ErrInvalidManifests, `it contains no objects; it has "apps/", "x.yaml"`},
 		"nothing":        {flux(t, nil), ErrInvalidManifests, "no folder"},
 		"no such folder": {withPath(one(configMap("a")), "prod"), ErrInvalidManifests, `no folder "prod"; it has "apps/"`},
-		"a chart below":  {flux(t, map[string]string{"a.yaml": configMap("a"), "x/Chart.yaml": chartYAML}), ErrInvalidManifests, `"x/Chart.yaml" is a Helm chart`},
-		"a chart of Fleet": {fleet(t, fleetResource{Name: "a.yaml", Content: configMap("a")}, fleetResource{Name: ".chart/0ab/demo/Chart.yaml", Content: chartYAML}),
+		"a chart below": {flux(t, map[string]string{"a.yaml": configMap("a"), "x/Chart.yaml": chartYAML}),
+			ErrInvalidManifests, `"x/Chart.yaml" is a Helm chart`},
+		"a chart of Fleet": {fleet(t, fleetResource{Name: "a.yaml", Content: configMap("a")},
+			fleetResource{Name: ".chart/0ab/demo/Chart.yaml", Content: chartYAML}),
 			ErrInvalidManifests, `".chart/0ab/demo/Chart.yaml" is a Helm chart; push the chart itself`},
-		"an overlay of Fleet": {fleet(t, fleetResource{Name: "a.yaml", Content: configMap("a")}, fleetResource{Name: "overlays/dev/a.yaml", Content: configMap("a")}),
+		"an overlay of Fleet": {fleet(t, fleetResource{Name: "a.yaml", Content: configMap("a")},
+			fleetResource{Name: "overlays/dev/a.yaml", Content: configMap("a")}),
 			ErrInvalidManifests, `"overlays/dev/a.yaml" belongs to an overlay`},
-		"kustomized overlays of Fleet": {fleet(t, fleetResource{Name: "overlays/dev/Kustomization", Content: "resources: [a]"}, fleetResource{Name: "overlays/dev/a", Content: configMap("a")}),
+		"kustomized overlays of Fleet": {fleet(t,
+			fleetResource{Name: "overlays/dev/Kustomization", Content: "resources: [a]"},
+			fleetResource{Name: "overlays/dev/a", Content: configMap("a")}),
 			ErrInvalidManifests, `"overlays/dev/Kustomization" belongs to an overlay`},
-		"a chart":              {withPath(flux(t, map[string]string{"x/Chart.yaml": chartYAML}), "x"), ErrInvalidManifests, "helm push"},
-		"not YAML":             {one(configMap("a") + "---\na: b\n  c: d\n"), ErrInvalidManifests, `apps/one.yaml:8 is not YAML: mapping values`},
-		"not YAML, tab":        {one("a:\n\tb: c\n"), ErrInvalidManifests, "apps/one.yaml:2 is not YAML"},
-		"not YAML, twice":      {one("---\na: b\na: c\n"), ErrInvalidManifests, `apps/one.yaml:3 is not YAML: key "a" already`},
-		"not JSON":             {flux(t, map[string]string{"a.json": "{}\n{\n  \"a\": b\n}"}), ErrInvalidManifests, "a.json:1 has no kind"},
-		"not JSON at all":      {flux(t, map[string]string{"a.json": "\n{\n  \"a\": b\n}"}), ErrInvalidManifests, "a.json:3 is not JSON"},
-		"JSON that breaks off": {flux(t, map[string]string{"a.json": "\n{\n  \"a\": "}), ErrInvalidManifests, "a.json:3 is not complete"},
-		"not an object":        {one("\n\n- a\n"), ErrInvalidManifests, "apps/one.yaml:3 is no object"},
-		"no kind":              {one("apiVersion: v1\nmetadata: {name: a}\n"), ErrInvalidManifests, "apps/one.yaml:1 has no kind"},
-		"no apiVersion":        {one("kind: ConfigMap\nmetadata: {name: a}\n"), ErrInvalidManifests, "no valid apiVersion"},
-		"odd apiVersion":       {one("apiVersion: a/b/c\nkind: ConfigMap\nmetadata: {name: a}\n"), ErrInvalidManifests, "no valid apiVersion"},
-		"no name":              {one("apiVersion: v1\nkind: ConfigMap\n"), ErrInvalidManifests, "no metadata.name"},
-		"generated name":       {one("apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a-}\n"), ErrInvalidManifests, "generateName"},
-		"twice":                {flux(t, map[string]string{"a.yaml": configMap("x"), "b.yaml": "# two\n---\n" + configMap("x")}), ErrInvalidManifests, `b.yaml:3 has ConfigMap "x", which is in a.yaml:1, too`},
-		"twice, two versions": {flux(t, map[string]string{"a.yaml": "{apiVersion: g/v1, kind: X, metadata: {name: x, namespace: z}}", "b.yaml": "{apiVersion: g/v2, kind: X, metadata: {name: x, namespace: z}}"}),
+		"a chart": {withPath(flux(t, map[string]string{"x/Chart.yaml": chartYAML}), "x"), ErrInvalidManifests,
+			"helm push"},
+		"not YAML": {one(configMap("a") + "---\na: b\n  c: d\n"), ErrInvalidManifests,
+			`apps/one.yaml:8 is not YAML: mapping values`},
+		"not YAML, tab": {one("a:\n\tb: c\n"), ErrInvalidManifests, "apps/one.yaml:2 is not YAML"},
+		"not YAML, twice": {one("---\na: b\na: c\n"), ErrInvalidManifests,
+			`apps/one.yaml:3 is not YAML: key "a" already`},
+		"not JSON": {flux(t, map[string]string{"a.json": "{}\n{\n  \"a\": b\n}"}), ErrInvalidManifests,
+			"a.json:1 has no kind"},
+		"not JSON at all": {flux(t, map[string]string{"a.json": "\n{\n  \"a\": b\n}"}), ErrInvalidManifests,
+			"a.json:3 is not JSON"},
+		"JSON that breaks off": {flux(t, map[string]string{"a.json": "\n{\n  \"a\": "}), ErrInvalidManifests,
+			"a.json:3 is not complete"},
+		"not an object": {one("\n\n- a\n"), ErrInvalidManifests, "apps/one.yaml:3 is no object"},
+		"no kind": {one("apiVersion: v1\nmetadata: {name: a}\n"), ErrInvalidManifests,
+			"apps/one.yaml:1 has no kind"},
+		"no apiVersion": {one("kind: ConfigMap\nmetadata: {name: a}\n"), ErrInvalidManifests, "no valid apiVersion"},
+		"odd apiVersion": {one("apiVersion: a/b/c\nkind: ConfigMap\nmetadata: {name: a}\n"), ErrInvalidManifests,
+			"no valid apiVersion"},
+		"no name": {one("apiVersion: v1\nkind: ConfigMap\n"), ErrInvalidManifests, "no metadata.name"},
+		"generated name": {one("apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a-}\n"), ErrInvalidManifests,
+			"generateName"},
+		"twice": {flux(t,
+			map[string]string{"a.yaml": configMap("x"), "b.yaml": "# two\n---\n" + configMap("x")}), ErrInvalidManifests,
+			`b.yaml:3 has ConfigMap "x", which is in a.yaml:1, too`},
+		"twice, two versions": {flux(t,
+			map[string]string{"a.yaml": "{apiVersion: g/v1, kind: X, metadata: {name: x, namespace: z}}",
+				"b.yaml": "{apiVersion: g/v2, kind: X, metadata: {name: x, namespace: z}}"}),
 			ErrInvalidManifests, `"z/x", which is in a.yaml:1`},
-		"half an object in fleet.yaml": {flux(t, map[string]string{"fleet.yaml": "apiVersion: v1\nmetadata: {name: a}\n"}), ErrInvalidManifests, "fleet.yaml:1 has no kind"},
-		"in a list":                    {one("apiVersion: v1\nkind: List\nitems: [{kind: ConfigMap}]\n"), ErrInvalidManifests, "(item 0) has no valid apiVersion"},
-		"bomb of aliases":              {one(aliasBomb()), ErrTooLarge, "its manifests have more than"},
-		"not UTF-8":                    {one("a: \xff"), ErrInvalidManifests, "UTF-8"},
-		"link":                         {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, pack(t, entry{name: "a.yaml", typeflag: tar.TypeSymlink})), ErrInvalidManifests, "link or device"},
-		"device":                       {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, pack(t, entry{name: "a", typeflag: tar.TypeChar})), ErrInvalidManifests, "link or device"},
-		"absolute path":                {flux(t, map[string]string{"/a.yaml": "x"}), ErrInvalidManifests, "absolute"},
-		"parent path":                  {flux(t, map[string]string{"a/../../b.yaml": "x"}), ErrInvalidManifests, "leads out"},
-		"entry twice":                  {flux(t, map[string]string{"a.yaml": "x", "./a.yaml": "x"}), ErrInvalidManifests, "twice"},
-		"not an archive":               {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, []byte("hello")), ErrInvalidManifests, "tar archive"},
-		"zstd":                         {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, []byte("\x28\xb5\x2f\xfdxx")), ErrInvalidManifests, "zstd"},
-		"bomb": {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, zeros(t, tarHeader(t, "a.yaml", tar.TypeReg, 1<<20), 1<<20)),
+		"half an object in fleet.yaml": {flux(t, map[string]string{"fleet.yaml": "apiVersion: v1\nmetadata: {name: a}\n"}),
+			ErrInvalidManifests, "fleet.yaml:1 has no kind"},
+		"in a list": {one("apiVersion: v1\nkind: List\nitems: [{kind: ConfigMap}]\n"), ErrInvalidManifests,
+			"(item 0) has no valid apiVersion"},
+		"bomb of aliases": {one(aliasBomb()), ErrTooLarge, "its manifests have more than"},
+		"not UTF-8":       {one("a: \xff"), ErrInvalidManifests, "UTF-8"},
+		"link": {artifact(Manifest{Layers: typed(FluxLayerMediaType)},
+			pack(t, entry{name: "a.yaml", typeflag: tar.TypeSymlink})), ErrInvalidManifests, "link or device"},
+		"device": {artifact(Manifest{Layers: typed(FluxLayerMediaType)},
+			pack(t, entry{name: "a", typeflag: tar.TypeChar})), ErrInvalidManifests, "link or device"},
+		"absolute path": {flux(t, map[string]string{"/a.yaml": "x"}), ErrInvalidManifests, "absolute"},
+		"parent path":   {flux(t, map[string]string{"a/../../b.yaml": "x"}), ErrInvalidManifests, "leads out"},
+		"entry twice": {flux(t, map[string]string{"a.yaml": "x", "./a.yaml": "x"}), ErrInvalidManifests,
+			"twice"},
+		"not an archive": {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, []byte("hello")),
+			ErrInvalidManifests, "tar archive"},
+		"zstd": {artifact(Manifest{Layers: typed(FluxLayerMediaType)}, []byte("\x28\xb5\x2f\xfdxx")),
+			ErrInvalidManifests, "zstd"},
+		"bomb": {artifact(Manifest{Layers: typed(FluxLayerMediaType)},
+			zeros(t, tarHeader(t, "a.yaml", tar.TypeReg, 1<<20), 1<<20)),
 			ErrTooLarge, "unpacked"},
-		"layers too large together": {artifact(Manifest{ConfigMediaType: ImageConfigMediaType, Layers: typed("a", "b")}, make([]byte, 40<<10), make([]byte, 40<<10)), ErrTooLarge, "packed, it has 81920"},
-		"files too many":            {flux(t, manyFiles(70)), ErrTooLarge, "files"},
-		"manifests too large":       {flux(t, map[string]string{"a.yaml": configMap("a") + "# " + strings.Repeat("x", 20<<10), "b.yaml": configMap("b") + "# " + strings.Repeat("x", 20<<10)}), ErrTooLarge, "manifests have more than"},
-		"an image that is none":     {plain(t, []entry{{name: "bin/sh"}, {name: "etc/passwd"}}), ErrUnsupported, `is not a plain bundle, because it has no folder /manifests; it has "bin", "etc"`},
-		"an empty folder":           {plain(t, []entry{{name: "manifests/", typeflag: tar.TypeDir}}), ErrInvalidManifests, "no object"},
-		"a subfolder":               {plain(t, []entry{{name: "manifests/sub/a.yaml", data: configMap("a")}}), ErrInvalidManifests, `"manifests/sub/a.yaml" is in a subfolder of /manifests`},
-		"an empty subfolder":        {plain(t, []entry{{name: "manifests/a.yaml", data: configMap("a")}, {name: "manifests/sub/", typeflag: tar.TypeDir}}), ErrInvalidManifests, "in a subfolder of /manifests"},
-		"manifests is a link":       {plain(t, []entry{{name: "manifests", typeflag: tar.TypeSymlink}}), ErrInvalidManifests, "link"},
-		"a linked manifest":         {plain(t, []entry{{name: "manifests/a.yaml", typeflag: tar.TypeLink}}), ErrInvalidManifests, "link"},
-		"a file that is no YAML":    {plain(t, []entry{{name: "manifests/README.md", data: "hello"}}), ErrInvalidManifests, "manifests/README.md:1 is no object"},
-		"no list of Fleet":          {artifact(Manifest{ArtifactType: FleetArtifactType, Layers: typed(FleetLayerMediaType)}, []byte("[]")), ErrInvalidManifests, "no JSON object"},
-		"half a list of Fleet":      {artifact(Manifest{ArtifactType: FleetArtifactType, Layers: typed(FleetLayerMediaType)}, []byte(`{"resources":[{"name":"a.yaml"`)), ErrInvalidManifests, "entry"},
-		"odd encoding":              {fleet(t, fleetResource{Name: "a.yaml", Encoding: "rot13"}), ErrInvalidManifests, "rot13"},
-		"no base64":                 {fleet(t, fleetResource{Name: "a.yaml", Content: "?", Encoding: "base64"}), ErrInvalidManifests, "base64"},
-		"no gzip":                   {fleet(t, fleetResource{Name: "a.yaml", Content: "YQ==", Encoding: "base64+gz"}), ErrInvalidManifests, "gzip"},
-		"gzip bomb":                 {fleet(t, fleetResource{Name: "a.yaml", Content: base64.StdEncoding.EncodeToString(zeros(t, nil, 1<<20)), Encoding: "base64+gz"}), ErrTooLarge, "a.yaml"},
-		"Fleet leads out":           {fleet(t, fleetResource{Name: "../a.yaml", Content: "x"}), ErrInvalidManifests, "leads out"},
+		"layers too large together": {artifact(Manifest{ConfigMediaType: ImageConfigMediaType, Layers: typed("a", "b")},
+			make([]byte, 40<<10), make([]byte, 40<<10)), ErrTooLarge, "packed, it has 81920"},
+		"files too many": {flux(t, manyFiles(70)), ErrTooLarge, "files"},
+		"manifests too large": {flux(t,
+			map[string]string{"a.yaml": configMap("a") + "# " + strings.Repeat("x", 20<<10),
+				"b.yaml": configMap("b") + "# " + strings.Repeat("x", 20<<10)}), ErrTooLarge, "manifests have more than"},
+		"an image that is none": {plain(t, []entry{{name: "bin/sh"}, {name: "etc/passwd"}}), ErrUnsupported,
+			`is not a plain bundle, because it has no folder /manifests; it has "bin", "etc"`},
+		"an empty folder": {plain(t, []entry{{name: "manifests/", typeflag: tar.TypeDir}}), ErrInvalidManifests,
+			"no object"},
+		"a subfolder": {plain(t, []entry{{name: "manifests/sub/a.yaml", data: configMap("a")}}),
+			ErrInvalidManifests, `"manifests/sub/a.yaml" is in a subfolder of /manifests`},
+		"an empty subfolder": {plain(t,
+			[]entry{{name: "manifests/a.yaml", data: configMap("a")}, {name: "manifests/sub/", typeflag: tar.TypeDir}}),
+			ErrInvalidManifests, "in a subfolder of /manifests"},
+		"manifests is a link": {plain(t, []entry{{name: "manifests", typeflag: tar.TypeSymlink}}), ErrInvalidManifests,
+			"link"},
+		"a linked manifest": {plain(t, []entry{{name: "manifests/a.yaml", typeflag: tar.TypeLink}}),
+			ErrInvalidManifests, "link"},
+		"a file that is no YAML": {plain(t, []entry{{name: "manifests/README.md", data: "hello"}}), ErrInvalidManifests,
+			"manifests/README.md:1 is no object"},
+		"no list of Fleet": {artifact(Manifest{ArtifactType: FleetArtifactType, Layers: typed(FleetLayerMediaType)},
+			[]byte("[]")), ErrInvalidManifests, "no JSON object"},
+		"half a list of Fleet": {artifact(Manifest{ArtifactType: FleetArtifactType, Layers: typed(FleetLayerMediaType)},
+			[]byte(`{"resources":[{"name":"a.yaml"`)), ErrInvalidManifests, "entry"},
+		"odd encoding": {fleet(t, fleetResource{Name: "a.yaml", Encoding: "rot13"}), ErrInvalidManifests,
+			"rot13"},
+		"no base64": {fleet(t, fleetResource{Name: "a.yaml", Content: "?", Encoding: "base64"}),
+			ErrInvalidManifests, "base64"},
+		"no gzip": {fleet(t, fleetResource{Name: "a.yaml", Content: "YQ==", Encoding: "base64+gz"}),
+			ErrInvalidManifests, "gzip"},
+		"gzip bomb": {fleet(t,
+			fleetResource{Name: "a.yaml", Content: base64.StdEncoding.EncodeToString(zeros(t, nil, 1<<20)),
+				Encoding: "base64+gz"}), ErrTooLarge, "a.yaml"},
+		"Fleet leads out": {fleet(t, fleetResource{Name: "../a.yaml", Content: "x"}), ErrInvalidManifests,
+			"leads out"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			limits := Limits{PackedBytes: 64 << 10, UnpackedBytes: 256 << 10, FileBytes: 64 << 10, Files: 60, ManifestBytes: 32 << 10, ManifestTokens: 10_000}
+			limits := Limits{PackedBytes: 64 << 10, UnpackedBytes: 256 << 10, FileBytes: 64 << 10, Files: 60,
+				ManifestBytes: 32 << 10, ManifestTokens: 10_000}
 			_, err := newLoader(t, limits).Chart(t.Context(), tc.src)
 			if !errors.Is(err, tc.kind) || !strings.Contains(fmt.Sprint(err), tc.detail) {
 				t.Errorf("error = %v, want %v with %q", err, tc.kind, tc.detail)
@@ -303,7 +384,8 @@ func TestWhiteouts(t *testing.T) {
 		want   []string
 		err    string
 	}{
-		"replaced":                  {[][]entry{base, {{name: "./manifests/a", data: configMap("new")}}}, []string{"new", "b"}, ""},
+		"replaced": {[][]entry{base, {{name: "./manifests/a", data: configMap("new")}}},
+			[]string{"new", "b"}, ""},
 		"removed":                   {[][]entry{base, {{name: "manifests/.wh.a"}}}, []string{"b"}, ""},
 		"removed and made again":    {[][]entry{base, {{name: "manifests/.wh.a"}}, {file("a")}}, []string{"a", "b"}, ""},
 		"removed in its own layer":  {[][]entry{base, {file("c"), {name: "manifests/.wh.c"}}}, []string{"a", "b", "c"}, ""},
@@ -311,13 +393,17 @@ func TestWhiteouts(t *testing.T) {
 		"the whole folder":          {[][]entry{base, {{name: ".wh.manifests"}}, {file("c")}}, []string{"c"}, ""},
 		"everything":                {[][]entry{base, {{name: ".wh..wh..opq"}, file("c")}}, []string{"c"}, ""},
 		"the whole folder for good": {[][]entry{base, {{name: ".wh.manifests"}}}, nil, "no folder /manifests"},
-		"a subfolder":               {[][]entry{base, {folder("manifests/sub"), file("sub/c")}, {{name: "manifests/.wh.sub"}}}, []string{"a", "b"}, ""},
-		"what is in a subfolder":    {[][]entry{base, {folder("manifests/sub"), file("sub/c")}, {{name: "manifests/sub/.wh..wh..opq"}}}, nil, "in a subfolder of /manifests"},
-		"a subfolder by a file":     {[][]entry{base, {folder("manifests/sub"), file("sub/c")}, {file("sub")}}, []string{"a", "b", "sub"}, ""},
-		"a name that begins alike":  {[][]entry{base, {file("ab")}, {{name: "manifests/.wh.a"}}}, []string{"ab", "b"}, ""},
-		"elsewhere":                 {[][]entry{base, {{name: "etc/.wh.manifests"}, {name: "etc/manifests/.wh.a"}}}, []string{"a", "b"}, ""},
-		"absolute names":            {[][]entry{{{name: "/manifests/a", data: configMap("a")}}}, []string{"a"}, ""},
-		"leads out":                 {[][]entry{{{name: "x/../manifests/a", data: configMap("a")}}}, nil, "leads out"},
+		"a subfolder": {[][]entry{base, {folder("manifests/sub"), file("sub/c")},
+			{{name: "manifests/.wh.sub"}}}, []string{"a", "b"}, ""},
+		"what is in a subfolder": {[][]entry{base, {folder("manifests/sub"), file("sub/c")},
+			{{name: "manifests/sub/.wh..wh..opq"}}}, nil, "in a subfolder of /manifests"},
+		"a subfolder by a file": {[][]entry{base, {folder("manifests/sub"), file("sub/c")}, {file("sub")}},
+			[]string{"a", "b", "sub"}, ""},
+		"a name that begins alike": {[][]entry{base, {file("ab")}, {{name: "manifests/.wh.a"}}}, []string{"ab", "b"}, ""},
+		"elsewhere": {[][]entry{base, {{name: "etc/.wh.manifests"}, {name: "etc/manifests/.wh.a"}}},
+			[]string{"a", "b"}, ""},
+		"absolute names": {[][]entry{{{name: "/manifests/a", data: configMap("a")}}}, []string{"a"}, ""},
+		"leads out":      {[][]entry{{{name: "x/../manifests/a", data: configMap("a")}}}, nil, "leads out"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -345,7 +431,8 @@ func TestWhiteouts(t *testing.T) {
 func TestChartOfManifests(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]string{
-		"1.2.3": "1.2.3", "v1.2.3-rc.1+x": "1.2.3-rc.1+x", "": "0.0.0+0123456789ab", "latest": "0.0.0+0123456789ab", "1.2": "0.0.0+0123456789ab",
+		"1.2.3": "1.2.3", "v1.2.3-rc.1+x": "1.2.3-rc.1+x", "": "0.0.0+0123456789ab", "latest": "0.0.0+0123456789ab",
+		"1.2":                               "0.0.0+0123456789ab",
 		"1.2.3+" + strings.Repeat("x", 200): "0.0.0+0123456789ab",
 	} {
 		src := flux(t, map[string]string{"a.yaml": configMap("a")})
@@ -358,7 +445,8 @@ func TestChartOfManifests(t *testing.T) {
 	l := newLoader(t, Limits{})
 	src := flux(t, map[string]string{"x/a.yaml": configMap("a"), "y/b.yaml": configMap("b")})
 	for _, change := range []func(){
-		func() {}, func() { src.Path = "x" }, func() { src.Path = "y" }, func() { src.Templates = true }, func() { src.Name = "other" }, func() { src.Version = "2.0.0" },
+		func() {}, func() { src.Path = "x" }, func() { src.Path = "y" }, func() { src.Templates = true },
+		func() { src.Name = "other" }, func() { src.Version = "2.0.0" },
 	} {
 		change()
 		c, err := l.Chart(t.Context(), src)
@@ -366,7 +454,8 @@ func TestChartOfManifests(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := mustLoad(t, src)
-		if !slices.Equal(filesOfChart(c), filesOfChart(want)) || c.Name() != want.Name() || c.Metadata.Version != want.Metadata.Version {
+		if !slices.Equal(filesOfChart(c), filesOfChart(want)) || c.Name() != want.Name() ||
+			c.Metadata.Version != want.Metadata.Version {
 			t.Errorf("%+v: %s %s %q", src.Selection, c.Name(), c.Metadata.Version, filesOfChart(c))
 		}
 	}
@@ -375,14 +464,16 @@ func TestChartOfManifests(t *testing.T) {
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	src := flux(t, map[string]string{
-		"a.yaml":       "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ include \"name\" . }}\ndata:\n{{- range $k, $v := .Values.data }}\n  {{ $k }}: {{ $v | quote }}\n{{- end }}\n",
+		"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ include \"name\" . }}\ndata:\n{{- range " +
+			"$k, $v := .Values.data }}\n  {{ $k }}: {{ $v | quote }}\n{{- end }}\n",
 		"_helpers.tpl": "{{ define \"name\" }}{{ .Release.Name }}-x{{ end }}",
 		"crd.yaml":     crdText,
 		"mixed.yaml":   configMap("plain"),
 	})
 	src.Templates = true
 	c := mustLoad(t, src)
-	if want := []string{"crds/crd.yaml", "templates/_helpers.tpl", "templates/a.yaml", "templates/mixed.yaml"}; !slices.Equal(filesOfChart(c), want) {
+	if want := []string{"crds/crd.yaml", "templates/_helpers.tpl", "templates/a.yaml",
+		"templates/mixed.yaml"}; !slices.Equal(filesOfChart(c), want) {
 		t.Fatalf("files = %q, want %q", filesOfChart(c), want)
 	}
 	objects := rendered(t, c, map[string]any{"data": map[string]any{"a": "b"}})
@@ -398,8 +489,10 @@ func TestTemplates(t *testing.T) {
 // FuzzLiteral puts any text into an object and has it rendered by Helm: what comes out is what went in.
 func FuzzLiteral(f *testing.F) {
 	for _, text := range []string{
-		"{{ .Values.x }}", "{{- `x` -}}", "{{{{", "{{{", "}}{{", "<no value>", "{{ <no value> }}", "a\n---\nb: c\n", "\n--- x", "{{/* */}}", "`{{`", "{{`{{`}}",
-		"yes", "1e3", "0x1f", "~", "- a", "a: b", "# no comment", "\t", " \n ", "\u2028\u0085\ufeff", "é😀", "\\u007b\\u007b", "...", "%TAG", "\x7f\x00", "\r\n", strings.Repeat("{{ x }} ", 300),
+		"{{ .Values.x }}", "{{- `x` -}}", "{{{{", "{{{", "}}{{", "<no value>", "{{ <no value> }}", "a\n---\nb: c\n",
+		"\n--- x", "{{/* */}}", "`{{`", "{{`{{`}}",
+		"yes", "1e3", "0x1f", "~", "- a", "a: b", "# no comment", "\t", " \n ", "\u2028\u0085\ufeff", "é😀", "\\u007b\\u007b",
+		"...", "%TAG", "\x7f\x00", "\r\n", strings.Repeat("{{ x }} ", 300),
 		strings.Repeat("word ", 60) + "{{ x }}", "# Source: x\n", "&a *a !!int 1",
 	} {
 		f.Add(text, "key")
@@ -410,8 +503,9 @@ func FuzzLiteral(f *testing.F) {
 			return // YAML knows no keys of more than 1,024 characters, escaped
 		}
 		want := map[string]any{
-			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "x", "annotations": map[string]any{key: text}},
-			"data": map[string]any{"a": text, "b": []any{text, key, map[string]any{key: []any{}}}},
+			"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"name": "x", "annotations": map[string]any{key: text}},
+			"data":     map[string]any{"a": text, "b": []any{text, key, map[string]any{key: []any{}}}},
 		}
 		data, err := json.Marshal(want)
 		if err != nil {
@@ -448,7 +542,8 @@ func FuzzManifests(f *testing.F) {
 	f.Add("apiVersion: v1\nkind: List\nitems: [{}]\n---\n...\n%YAML 1.1\n", uint8(1))
 	f.Add(`{"resources":[{"name":"a.yaml","content":"","encoding":"base64+gz"}]}`, uint8(4))
 	f.Add("resources: [a.yaml]\npatches: [{path: a.yaml}]\n", uint8(2))
-	limits := Limits{PackedBytes: 1 << 20, UnpackedBytes: 1 << 20, FileBytes: 1 << 18, Files: 100, ManifestBytes: 1 << 18, ManifestTokens: 20_000}.withDefaults()
+	limits := Limits{PackedBytes: 1 << 20, UnpackedBytes: 1 << 20, FileBytes: 1 << 18, Files: 100, ManifestBytes: 1 << 18,
+		ManifestTokens: 20_000}.withDefaults()
 	f.Fuzz(func(t *testing.T, text string, kind uint8) {
 		src := flux(t, map[string]string{"a.yaml": text})
 		switch kind % 5 {

@@ -35,7 +35,8 @@ func TestRender(t *testing.T) {
 		"templates/NOTES.txt": "no: {object",
 		"templates/_help.tpl": `{{ define "n" }}{{ .Values.name }}{{ end }}`,
 		"templates/a.yaml": "---\n# none\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ include \"n\" . }}\n" +
-			"  namespace: {{ .Release.Namespace }}\ndata: {kept: {{ .Values.kept | quote }}}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {generateName: d-}\n",
+			"  namespace: {{ .Release.Namespace }}\ndata: {kept: {{ .Values.kept | quote }}}\n---\napiVersion: " +
+			"apps/v1\nkind: Deployment\nmetadata: {generateName: d-}\n",
 	})
 	objects, err := Render(c, RenderOptions{Name: "r", Namespace: "ns", Values: map[string]any{"name": "given"}})
 	if err != nil {
@@ -57,9 +58,11 @@ func TestRender(t *testing.T) {
 // TestRenderTakesListsApart holds that an object in a list is what it would be outside.
 func TestRenderTakesListsApart(t *testing.T) {
 	t.Parallel()
-	c := chartOf(t, map[string]string{"templates/a.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: a}}\n" +
-		"- {apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Secret, metadata: {name: b}}]}\n" +
-		"---\napiVersion: v1\nkind: SecretList\nitems:\n- metadata: {name: c}\n---\napiVersion: v1\nkind: List\nitems: []\n"})
+	c := chartOf(t,
+		map[string]string{"templates/a.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, " +
+			"metadata: {name: a}}\n" +
+			"- {apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Secret, metadata: {name: b}}]}\n" +
+			"---\napiVersion: v1\nkind: SecretList\nitems:\n- metadata: {name: c}\n---\napiVersion: v1\nkind: List\nitems: []\n"})
 	objects, err := Render(c, RenderOptions{Name: "r"})
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +88,8 @@ func TestRenderRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := chartOf(t, map[string]string{"templates/a.yaml": file})
-			if _, err := Render(c, RenderOptions{Name: "r"}); !errors.Is(err, ErrInvalidChart) || !strings.Contains(err.Error(), "a.yaml") {
+			if _, err := Render(c, RenderOptions{Name: "r"}); !errors.Is(err, ErrInvalidChart) ||
+				!strings.Contains(err.Error(), "a.yaml") {
 				t.Errorf("%v", err)
 			}
 		})
@@ -101,7 +105,8 @@ func TestMergeValues(t *testing.T) {
 	kept := maps.Clone(base)
 	got := MergeValues(base, over)
 	want := map[string]any{
-		"a": map[string]any{"b": nil, "c": 2, "e": 5}, "d": 3, "f": []any{9}, "h": map[string]any{"j": 10}, "i": nil, "k": nil,
+		"a": map[string]any{"b": nil, "c": 2, "e": 5}, "d": 3, "f": []any{9}, "h": map[string]any{"j": 10}, "i": nil,
+		"k": nil,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

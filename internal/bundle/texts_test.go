@@ -25,9 +25,11 @@ func TestTextsAreLimited(t *testing.T) {
 	var parts, schemas []entry
 	for i := range 6 {
 		folder := fmt.Sprintf("l/charts/s%d/", i)
-		parts = append(parts, entry{name: folder + "Chart.yaml", data: fmt.Sprintf("apiVersion: v2\nname: s%d\nversion: 1.0.0\n", i)},
+		parts = append(parts, entry{name: folder + "Chart.yaml",
+			data: fmt.Sprintf("apiVersion: v2\nname: s%d\nversion: 1.0.0\n", i)},
 			entry{name: folder + "values.yaml", data: manyMaps(70)})
-		schemas = append(schemas, entry{name: folder + "Chart.yaml", data: fmt.Sprintf("apiVersion: v2\nname: s%d\nversion: 1.0.0\n", i)},
+		schemas = append(schemas, entry{name: folder + "Chart.yaml",
+			data: fmt.Sprintf("apiVersion: v2\nname: s%d\nversion: 1.0.0\n", i)},
 			entry{name: folder + "values.schema.json", data: "[" + strings.Repeat("{},", 90) + "{}]"})
 	}
 	packed := func(text string) []entry {
@@ -46,7 +48,8 @@ func TestTextsAreLimited(t *testing.T) {
 		{"quoted keys", values(`{"a":[` + strings.Repeat(`{"a":1},`, 400) + "]}"), ErrTooLarge, "more than 1000 values"},
 		{"complex keys", values(strings.Repeat("? a\n", 1100)), ErrTooLarge, "more than 1000 values"},
 		{"items on lines of their own", values("a:\n" + strings.Repeat("-\n", 1100)), ErrTooLarge, "more than 1000 values"},
-		{"items before lines of Unicode", values("a:\n" + strings.Repeat("-\u2028", 1100)), ErrTooLarge, "more than 1000 values"},
+		{"items before lines of Unicode", values("a:\n" + strings.Repeat("-\u2028", 1100)), ErrTooLarge,
+			"more than 1000 values"},
 		{"names with hyphens", values("a: " + strings.Repeat("-a", 3000)), nil, ""},
 		{"long text", values("a: " + strings.Repeat("b", 19_000)), nil, ""},
 		{"too long text", values("a: " + strings.Repeat("b", 21_000)), ErrTooLarge, "more than 20000 bytes"},
@@ -54,18 +57,26 @@ func TestTextsAreLimited(t *testing.T) {
 		{"subcharts together", parts, nil, ""},
 		{"subcharts too large together", append(values(manyMaps(90)), parts...), ErrTooLarge, "more than 1000 values"},
 		{"packed subchart", packed(manyMaps(510)), ErrTooLarge, "more than 1000 values"},
-		{"lock", []entry{{name: "l/Chart.lock", data: "dependencies: [" + strings.Repeat("{},", 510) + "]"}}, ErrTooLarge, "more than 1000 values"},
-		{"requirements", []entry{{name: "l/requirements.yaml", data: "dependencies: [" + strings.Repeat("{},", 510) + "]"}}, ErrTooLarge, "more than 1000 values"},
-		{"lock of requirements", []entry{{name: "l/requirements.lock", data: "dependencies: [" + strings.Repeat("{},", 510) + "]"}}, ErrTooLarge, "more than 1000 values"},
-		{"metadata", []entry{{name: "l/charts/x/Chart.yaml", data: chartYAML + "maintainers: [" + strings.Repeat("{},", 510) + "]"}}, ErrTooLarge, "more than 1000 values"},
+		{"lock", []entry{{name: "l/Chart.lock", data: "dependencies: [" + strings.Repeat("{},", 510) + "]"}}, ErrTooLarge,
+			"more than 1000 values"},
+		{"requirements", []entry{{name: "l/requirements.yaml", data: "dependencies: [" + strings.Repeat("{},", 510) + "]"}},
+			ErrTooLarge, "more than 1000 values"},
+		{"lock of requirements", []entry{{name: "l/requirements.lock",
+			data: "dependencies: [" + strings.Repeat("{},", 510) + "]"}}, ErrTooLarge, "more than 1000 values"},
+		{"metadata", []entry{{name: "l/charts/x/Chart.yaml",
+			data: chartYAML + "maintainers: [" + strings.Repeat("{},", 510) + "]"}}, ErrTooLarge, "more than 1000 values"},
 		{"schemas on their own", append(values(manyMaps(490)), schemas[:4]...), nil, ""},
 		{"schemas too large together", schemas, ErrTooLarge, "values.schema.json"},
-		{"templates and files", []entry{{name: "l/templates/x", data: manyMaps(3000)}, {name: "l/files/values.yaml", data: manyMaps(3000)}}, nil, ""},
+		{"templates and files", []entry{{name: "l/templates/x", data: manyMaps(3000)},
+			{name: "l/files/values.yaml", data: manyMaps(3000)}}, nil, ""},
 		{"aliases", values("a: &a {b: c}\nd: [*a, *a]\ne:\n  <<: *a\n"), nil, ""},
-		{"maps by aliases", values("a: &a {b: c, d: e}\nf: [" + strings.Repeat("*a,", 210) + "]"), ErrTooLarge, "more than 1000 values"},
+		{"maps by aliases", values("a: &a {b: c, d: e}\nf: [" + strings.Repeat("*a,", 210) + "]"), ErrTooLarge,
+			"more than 1000 values"},
 		{"text by aliases", values("a: &a " + long + "\nd: [*a, *a, *a, *a]"), ErrTooLarge, "more than 20000 bytes"},
-		{"text by aliases of aliases", values("a: &a " + long + "\nb: &b [*a]\nc: &c {<<: {x: *b}}\nd: [*a, *b, *c]"), ErrTooLarge, "more than 20000 bytes"},
-		{"text by quoted aliases", values("{\"a\":&a " + long + ",\"b\":*a ,\"c\":*a ,\"d\":*a ,\"e\":*a }"), ErrTooLarge, "more than 20000 bytes"},
+		{"text by aliases of aliases", values("a: &a " + long + "\nb: &b [*a]\nc: &c {<<: {x: *b}}\nd: [*a, *b, *c]"),
+			ErrTooLarge, "more than 20000 bytes"},
+		{"text by quoted aliases", values("{\"a\":&a " + long + ",\"b\":*a ,\"c\":*a ,\"d\":*a ,\"e\":*a }"), ErrTooLarge,
+			"more than 20000 bytes"},
 		{"what looks like aliases", values("# R&D, see *this*\na: 'b &c *c'\n"), nil, ""},
 		{"anchor in itself", values("a: &a [*a]\n"), ErrInvalidChart, "itself"},
 		{"unknown anchor", values("a: &a 1\nb: *c\n"), ErrInvalidChart, "values.yaml"},
@@ -118,7 +129,8 @@ func TestCacheCountsParsedValues(t *testing.T) {
 	t.Parallel()
 	text := manyMaps(50_000)
 	l := newLoader(t, Limits{CacheBytes: 64 << 20})
-	data := pack(t, entry{name: "l/Chart.yaml", data: chartYAML}, entry{name: "l/charts/s/Chart.yaml", data: chartYAML}, entry{name: "l/charts/s/values.yaml", data: text})
+	data := pack(t, entry{name: "l/Chart.yaml", data: chartYAML}, entry{name: "l/charts/s/Chart.yaml", data: chartYAML},
+		entry{name: "l/charts/s/values.yaml", data: text})
 	if _, err := l.Chart(t.Context(), source("d", data, nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -137,11 +149,13 @@ func TestFootprint(t *testing.T) {
 		want  int64
 	}{
 		{"nothing", &chart.Chart{}, 0},
-		{"files", &chart.Chart{Templates: []*chart.File{{Name: "abc", Data: []byte("not counted")}}, Files: []*chart.File{{Name: "d"}}}, 2*48 + 4},
+		{"files", &chart.Chart{Templates: []*chart.File{{Name: "abc", Data: []byte("not counted")}},
+			Files: []*chart.File{{Name: "d"}}}, 2*48 + 4},
 		{"no values", &chart.Chart{Values: map[string]any{}}, mapHeader},
 		{"scalar", &chart.Chart{Values: map[string]any{"a": 1.5}}, mapHeader + mapGroup*33 + 1 + 8},
 		{"map", &chart.Chart{Values: map[string]any{"a": map[string]any{}}}, mapHeader + mapGroup*33 + 1 + mapHeader},
-		{"list", &chart.Chart{Values: map[string]any{"a": []any{nil, "bc"}}}, mapHeader + mapGroup*33 + 1 + 24 + 2*16 + 16 + 2},
+		{"list", &chart.Chart{Values: map[string]any{"a": []any{nil, "bc"}}},
+			mapHeader + mapGroup*33 + 1 + 24 + 2*16 + 16 + 2},
 		{"lock", &chart.Chart{Lock: &chart.Lock{Digest: "abc"}}, 64 + 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -22,7 +22,8 @@ func (b blockedRunner) Run(context.Context, sandbox.Request) ([]byte, error) {
 	return nil, errors.New("closed")
 }
 
-// TestSlowKustomizationsDelayNoOtherTenant holds that artifacts of one tenant that take long leave a turn to each other tenant.
+// TestSlowKustomizationsDelayNoOtherTenant holds that artifacts of one tenant that take long leave a turn to each other
+// tenant.
 func TestSlowKustomizationsDelayNoOtherTenant(t *testing.T) {
 	t.Parallel()
 	data := demo(t)
@@ -31,7 +32,8 @@ func TestSlowKustomizationsDelayNoOtherTenant(t *testing.T) {
 		l := NewLoader(Limits{}, runner)
 		waiting, stop := context.WithCancel(t.Context())
 		for i := range 20 {
-			slow := flux(t, map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": configMap(fmt.Sprint("a", i))})
+			slow := flux(t, map[string]string{"kustomization.yaml": "resources: [a.yaml]\n",
+				"a.yaml": configMap(fmt.Sprint("a", i))})
 			slow.Tenant, slow.Digest = "slow", fmt.Sprint(i)
 			go func() {
 				if _, err := l.Chart(waiting, slow); err == nil {

@@ -84,8 +84,8 @@ func (b *Budget) InUse() int64 { return b.inUse.Load() }
 // Waiting is the number of callers that wait in Acquire.
 func (b *Budget) Waiting() int64 { return b.waiting.Load() }
 
-// Acquire waits until an owner may have n bytes, and at most the share of a host, under way. The error is an [ErrExhausted] with the cause
-// of the end of the context.
+// Acquire waits until an owner may have n bytes, and at most the share of a host, under way. The error is an
+// [ErrExhausted] with the cause of the end of the context.
 func (b *Budget) Acquire(ctx context.Context, owner Owner, n int64) (*Lease, error) {
 	l := &Lease{budget: b}
 	if b == nil || n <= 0 {
@@ -101,7 +101,8 @@ func (b *Budget) Acquire(ctx context.Context, owner Owner, n int64) (*Lease, err
 				taken.Release(n)
 			}
 			b.forget(l.sources)
-			return nil, fmt.Errorf("%w: no memory of %d MiB was free within the deadline: %w", ErrExhausted, b.total>>20, context.Cause(ctx))
+			return nil, fmt.Errorf("%w: no memory of %d MiB was free within the deadline: %w", ErrExhausted, b.total>>20,
+				context.Cause(ctx))
 		}
 	}
 	l.held = n
@@ -116,8 +117,8 @@ type source struct {
 	share *share
 }
 
-// sources are what a lease of an owner takes from, in this order: its own shares first, so that a caller that waits for them holds
-// nothing that other owners need.
+// sources are what a lease of an owner takes from, in this order: its own shares first, so that a caller that waits for
+// them holds nothing that other owners need.
 func (b *Budget) sources(owner Owner) []source {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -162,8 +163,8 @@ type Lease struct {
 	isReleased atomic.Bool
 }
 
-// Grow makes the lease hold at least n bytes in all. It never waits. The error is [ErrTooLarge] if the owner may never have as much, and
-// [ErrExhausted] if others hold what is missing.
+// Grow makes the lease hold at least n bytes in all. It never waits. The error is [ErrTooLarge] if the owner may never
+// have as much, and [ErrExhausted] if others hold what is missing.
 func (l *Lease) Grow(n int64) error {
 	more := n - l.held
 	switch {

@@ -104,7 +104,8 @@ func TestWithoutBudget(t *testing.T) {
 	lease.ReleaseAfter(time.Nanosecond)
 }
 
-// TestNothingIsLost: whatever many do at the same time, no more than the total is under way, everybody gets on, and in the end nothing is held.
+// TestNothingIsLost: whatever many do at the same time, no more than the total is under way, everybody gets on, and in
+// the end nothing is held.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	const total = 1000

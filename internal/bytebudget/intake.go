@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// firstStep is what an answer of unknown size asks for once it is no longer small, in bytes of its text. Up to there it may wait.
+	// firstStep is what an answer of unknown size asks for once it is no longer small, in bytes of its text. Up to there
+	// it may wait.
 	firstStep = 1 << 20
 	// decodedPerSecond is how much of what an answer takes in memory is decoded, used and given up in a second, in bytes.
 	decodedPerSecond = 64 << 20
@@ -33,8 +34,9 @@ func NewIntake(budget *Budget, owner Owner, mediaType string, size int64) *Intak
 	return &Intake{budget: budget, owner: owner, size: size, meter: NewMeter(mediaType), allowed: Free}
 }
 
-// Room returns how many bytes may be read now, at least one. It waits for a share, until the context ends, when more than [Free] bytes have
-// come and the answer holds nothing yet; later it never waits. The error wraps [ErrExhausted] or [ErrTooLarge].
+// Room returns how many bytes may be read now, at least one. It waits for a share, until the context ends, when more
+// than [Free] bytes have come and the answer holds nothing yet; later it never waits. The error wraps [ErrExhausted] or
+// [ErrTooLarge].
 func (i *Intake) Room(ctx context.Context) (int64, error) {
 	if i.meter.Bytes() < i.allowed {
 		return i.allowed - i.meter.Bytes(), nil
@@ -74,7 +76,8 @@ func (i *Intake) begin(ctx context.Context) (int64, error) {
 	return i.allowed - read, nil
 }
 
-// Took takes note of what was read. The error wraps [ErrExhausted] or [ErrTooLarge] if it would take more once it is decoded than there is.
+// Took takes note of what was read. The error wraps [ErrExhausted] or [ErrTooLarge] if it would take more once it is
+// decoded than there is.
 func (i *Intake) Took(data []byte) error {
 	i.meter.Add(data)
 	if i.lease == nil {
@@ -91,15 +94,16 @@ func (i *Intake) ReleaseSoon() {
 	i.lease.ReleaseAfter(time.Duration(i.meter.Cost(0)) * time.Second / decodedPerSecond)
 }
 
-// Reader reads an answer within the share of an owner: it takes what it needs before it reads. It is for one goroutine at a time.
+// Reader reads an answer within the share of an owner: it takes what it needs before it reads. It is for one goroutine
+// at a time.
 type Reader struct {
 	ctx    context.Context
 	from   io.Reader
 	intake *Intake
 }
 
-// NewReader returns a Reader of an answer. The context bounds how long it waits for its share. Its errors wrap [ErrExhausted] and
-// [ErrTooLarge], or are those of the answer.
+// NewReader returns a Reader of an answer. The context bounds how long it waits for its share. Its errors wrap
+// [ErrExhausted] and [ErrTooLarge], or are those of the answer.
 func NewReader(ctx context.Context, from io.Reader, intake *Intake) *Reader {
 	return &Reader{ctx: ctx, from: from, intake: intake}
 }

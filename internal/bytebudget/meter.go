@@ -10,14 +10,15 @@ import (
 const (
 	// perByte is what one byte of an answer takes: as it came, in a buffer that grows, and in what was decoded of it.
 	perByte = 3
-	// perValue is what one value of a JSON text takes beside its text, perObject what an object does: a map with its first entries.
+	// perValue is what one value of a JSON text takes beside its text, perObject what an object does: a map with its first
+	// entries.
 	perValue, perObject = 32, 340
 	// perItem is what an object of a list in binary form takes, and perField a text or a message in it.
 	perItem, perField = 700, 160
 	// itemDepth is where the objects of a list are: in an envelope.
 	itemDepth = 1
-	// maxDepth bounds how deep messages are counted. Objects of Kubernetes repeat messages at depth five at most: envelope, list, object,
-	// metadata, entry.
+	// maxDepth bounds how deep messages are counted. Objects of Kubernetes repeat messages at depth five at most:
+	// envelope, list, object, metadata, entry.
 	maxDepth = 8
 )
 
@@ -90,8 +91,8 @@ func (v *values) scan(data []byte) {
 	}
 }
 
-// fields counts those of a protobuf message and the messages in it. It does not know which fields are messages: it takes each for one until
-// it finds what cannot be, and from there on for a text.
+// fields counts those of a protobuf message and the messages in it. It does not know which fields are messages: it
+// takes each for one until it finds what cannot be, and from there on for a text.
 type fields struct {
 	at int64
 	// skipTo is up to where nothing is looked at.

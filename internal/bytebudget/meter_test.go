@@ -123,7 +123,8 @@ func metadata(n int) *corev1.SecretList {
 	list := records(n, 0)
 	for i := range list.Items {
 		list.Items[i].ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "helmop", Operation: "Update", APIVersion: "v1",
-			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{".":{},"f:release":{}},"f:metadata":{"f:labels":{".":{}}}}`)}}
+			FieldsType: "FieldsV1",
+			FieldsV1:   metav1.NewFieldsV1(`{"f:data":{".":{},"f:release":{}},"f:metadata":{"f:labels":{".":{}}}}`)}}
 		list.Items[i].Annotations = map[string]string{"a": strings.Repeat("x", 200)}
 	}
 	return list
@@ -160,7 +161,8 @@ volumeMounts: [{name: a, mountPath: /a}]}], volumes: [{name: a, configMap: {name
 	}{
 		"JSON of empty objects": {asJSON, repeated(`{"items":[`, `{}`, `]}`, 1<<20), untyped, false},
 		"JSON of small objects": {asJSON, repeated(`{"items":[`, `{"":0}`, `]}`, 1<<20), untyped, false},
-		"JSON of nested objects": {asJSON, repeated(`{"items":[`, strings.Repeat(`{"":`, 50)+"0"+strings.Repeat("}", 50), `]}`, 1<<20),
+		"JSON of nested objects": {asJSON,
+			repeated(`{"items":[`, strings.Repeat(`{"":`, 50)+"0"+strings.Repeat("}", 50), `]}`, 1<<20),
 			untyped, false},
 		"JSON of numbers":     {asJSON, repeated(`{"items":[`, `0`, `]}`, 1<<20), untyped, false},
 		"JSON of lists":       {asJSON, repeated(`{"items":[`, `[0]`, `]}`, 1<<20), untyped, false},
@@ -171,14 +173,17 @@ volumeMounts: [{name: a, mountPath: /a}]}], volumes: [{name: a, configMap: {name
 		"metadata":            {asBinary, binary(t, metadata(2000)), typed, false},
 		"empty records":       {asBinary, binary(t, empty(25_000)), typed, false},
 		"items of two bytes":  {asBinary, enveloped(bytes.Repeat([]byte{0x12, 0}, 50_000)), typed, false},
-		"owners of two bytes": {asBinary, enveloped(message(0x12, message(0x0a, bytes.Repeat([]byte{0x6a, 0}, 50_000)))), typed, false},
+		"owners of two bytes": {asBinary, enveloped(message(0x12, message(0x0a, bytes.Repeat([]byte{0x6a, 0}, 50_000)))),
+			typed, false},
 		"labels of two bytes": {asBinary, enveloped(message(0x12, message(0x0a, labels(50_000)))), typed, false},
 		"crowded metadata":    {asBinary, binary(t, crowd), typed, false},
-		"text":                {"text/plain", bytes.Repeat([]byte("a line of a log\n"), 1<<16), func(b []byte) any { return string(b) }, true},
+		"text": {"text/plain", bytes.Repeat([]byte("a line of a log\n"), 1<<16),
+			func(b []byte) any { return string(b) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			estimated, needed := cost(tc.mediaType, tc.data, len(tc.data)), taken(tc.data, tc.decode)
-			t.Logf("%d bytes: estimated %d, taken %d (%.1f)", len(tc.data), estimated, needed, float64(estimated)/float64(needed))
+			t.Logf("%d bytes: estimated %d, taken %d (%.1f)", len(tc.data), estimated, needed,
+				float64(estimated)/float64(needed))
 			if estimated < needed {
 				t.Errorf("estimated %d, taken %d", estimated, needed)
 			}

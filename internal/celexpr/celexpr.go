@@ -1,9 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package celexpr evaluates CEL expressions that users write, over one object. An expression may be malformed, costly or of the
-// wrong type, and what it looks at may hold secrets: compiling and evaluating are bounded in time and memory, and errors hold
-// nothing of the object.
+// Package celexpr evaluates CEL expressions that users write, over one object. An expression may be malformed, costly
+// or of the wrong type, and what it looks at may hold secrets: compiling and evaluating are bounded in time and memory,
+// and errors hold nothing of the object.
 package celexpr
 
 import (
@@ -34,8 +34,9 @@ type Expression struct {
 	program          cel.Program
 }
 
-// environment is what expressions may use: the standard functions and macros of CEL. No more: the macros of optional values
-// take time and memory without bounds where they are nested, and functions of texts cost nothing by CEL's reckoning.
+// environment is what expressions may use: the standard functions and macros of CEL. No more: the macros of optional
+// values take time and memory without bounds where they are nested, and functions of texts cost nothing by CEL's
+// reckoning.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(cel.ParserRecursionLimit(maxNesting), cel.ParserExpressionSizeLimit(maxSource))
 })
@@ -56,8 +57,8 @@ type outcome struct {
 	err        error
 }
 
-// Compile returns the expression whose object goes by the name of a variable. Calling it again with the same arguments is
-// cheap. An error tells the line and the column.
+// Compile returns the expression whose object goes by the name of a variable. Calling it again with the same arguments
+// is cheap. An error tells the line and the column.
 func Compile(variable, source string) (*Expression, error) {
 	k := key{variable, source}
 	if known, ok := compiled.Get(k); ok {
@@ -94,8 +95,8 @@ func compile(variable, source string) (cel.Program, error) {
 	return env.Program(ast, cel.CostTracking(costs{}), cel.CostLimit(maxCost))
 }
 
-// Holds reports whether the expression is true of an object. An error says why it has no answer, without any value of the
-// object.
+// Holds reports whether the expression is true of an object. An error says why it has no answer, without any value of
+// the object.
 func (e *Expression) Holds(object map[string]any) (bool, error) {
 	result, _, err := e.program.Eval(map[string]any{e.variable: object})
 	if err != nil {

@@ -27,7 +27,8 @@ func TestHolds(t *testing.T) {
 		"no conversion": {`int(release.status.secret) > 0`, false, "it cannot be evaluated"},
 		"too expensive": {
 			`[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d,` +
-				` [1,2,3,4,5,6,7,8,9,10].all(e, release.status.release.revision < 5 && a + b + c + d + e > 0)))))`, false, "it is too expensive",
+				` [1,2,3,4,5,6,7,8,9,10].all(e, release.status.release.revision < 5 && a + b + c + d + e > 0)))))`, false,
+			"it is too expensive",
 		},
 	}
 	for name, tc := range tests {

@@ -11,7 +11,8 @@ import (
 )
 
 // costs charges expressions for what CEL takes to be free where it does not know types, as it never does of an object:
-// the growth of texts and lists. Without it, a short expression could fill the memory by doubling a text again and again.
+// the growth of texts and lists. Without it, a short expression could fill the memory by doubling a text again and
+// again.
 type costs struct{}
 
 // CallCost implements interpreter.ActualCostEstimator. It leaves to CEL what it does not know better.

@@ -20,20 +20,25 @@ import (
 // stateOf returns the HelmOp of a state in a folder.
 func stateOf(folder string) *addonsv1.HelmOp {
 	return &addonsv1.HelmOp{Spec: addonsv1.HelmOpSpec{
-		Source: addonsv1.ArtifactSource{URL: "oci://r.example/fleet", Ref: addonsv1.ArtifactReference{Tag: "production"}, Path: folder},
+		Source: addonsv1.ArtifactSource{URL: "oci://r.example/fleet", Ref: addonsv1.ArtifactReference{Tag: "production"},
+			Path: folder},
 	}}
 }
 
 // stateCluster serves a management cluster with the HelmOp of a state, or with Helm's records of one. It returns its
 // address, and a function that returns the impersonated users of the requests.
-func (b *bed) stateCluster(state *addonsv1.HelmOp, records ...metav1.PartialObjectMetadata) (url string, users func() []string) {
+func (b *bed) stateCluster(state *addonsv1.HelmOp,
+	records ...metav1.PartialObjectMetadata,
+) (url string, users func() []string) {
 	var mu sync.Mutex
 	var seen []string
 	answers := map[string]any{
-		"/api": metav1.APIVersions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIVersions"}, Versions: []string{"v1"}},
+		"/api": metav1.APIVersions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIVersions"},
+			Versions: []string{"v1"}},
 		"/api/v1": metav1.APIResourceList{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: "v1",
-			APIResources: []metav1.APIResource{{Name: "secrets", SingularName: "secret", Namespaced: true, Kind: "Secret", Verbs: metav1.Verbs{"list"}}},
+			APIResources: []metav1.APIResource{{Name: "secrets", SingularName: "secret", Namespaced: true, Kind: "Secret",
+				Verbs: metav1.Verbs{"list"}}},
 		},
 		"/api/v1/namespaces/helmop-system/secrets": metav1.PartialObjectMetadataList{
 			TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}, Items: records,
@@ -41,13 +46,15 @@ func (b *bed) stateCluster(state *addonsv1.HelmOp, records ...metav1.PartialObje
 		"/apis": metav1.APIGroupList{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"},
 			Groups: []metav1.APIGroup{{
-				Name:     addonsv1.GroupVersion.Group,
-				Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: addonsv1.GroupVersion.String(), Version: addonsv1.GroupVersion.Version}},
+				Name: addonsv1.GroupVersion.Group,
+				Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: addonsv1.GroupVersion.String(),
+					Version: addonsv1.GroupVersion.Version}},
 			}},
 		},
 		"/apis/addons.cluster.x-k8s.io/v1alpha1": metav1.APIResourceList{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: addonsv1.GroupVersion.String(),
-			APIResources: []metav1.APIResource{{Name: "helmops", SingularName: "helmop", Namespaced: true, Kind: "HelmOp", Verbs: metav1.Verbs{"get"}}},
+			APIResources: []metav1.APIResource{{Name: "helmops", SingularName: "helmop", Namespaced: true, Kind: "HelmOp",
+				Verbs: metav1.Verbs{"get"}}},
 		},
 	}
 	if state != nil {
@@ -116,23 +123,29 @@ func TestBootstrapKeepsTheFolderOfTheState(t *testing.T) {
 		// empty is the file of the pushed empty state; empty if the command is refused first.
 		empty string
 	}{
-		"a run without it":      {state: stateOf("clusters/one"), said: kept, empty: "clusters/one/kustomization.yaml"},
-		"one with an empty one": {state: stateOf("clusters/one"), args: []string{"--cluster-path="}, said: kept, empty: "clusters/one/kustomization.yaml"},
-		"another folder":        {state: stateOf("clusters/one"), args: []string{"--cluster-path=two"}, empty: "two/kustomization.yaml"},
-		"all of it":             {state: stateOf("clusters/one"), args: []string{"--cluster-path=."}, empty: "kustomization.yaml"},
-		"all of it, as before":  {state: stateOf(""), empty: "kustomization.yaml"},
-		"the first run":         {said: all, empty: "kustomization.yaml"},
-		"records alone":         {records: []metav1.PartialObjectMetadata{record}, said: "\".\" for the whole artifact"},
-		"records and a folder":  {records: []metav1.PartialObjectMetadata{record}, args: []string{"--cluster-path=."}, empty: "kustomization.yaml"},
+		"a run without it": {state: stateOf("clusters/one"), said: kept, empty: "clusters/one/kustomization.yaml"},
+		"one with an empty one": {state: stateOf("clusters/one"), args: []string{"--cluster-path="}, said: kept,
+			empty: "clusters/one/kustomization.yaml"},
+		"another folder": {state: stateOf("clusters/one"), args: []string{"--cluster-path=two"},
+			empty: "two/kustomization.yaml"},
+		"all of it": {state: stateOf("clusters/one"), args: []string{"--cluster-path=."},
+			empty: "kustomization.yaml"},
+		"all of it, as before": {state: stateOf(""), empty: "kustomization.yaml"},
+		"the first run":        {said: all, empty: "kustomization.yaml"},
+		"records alone":        {records: []metav1.PartialObjectMetadata{record}, said: "\".\" for the whole artifact"},
+		"records and a folder": {records: []metav1.PartialObjectMetadata{record}, args: []string{"--cluster-path=."},
+			empty: "kustomization.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t)
 			b.write("none", "")
 			cluster, _ := b.stateCluster(tc.state, tc.records...)
-			got := b.run(append([]string{"bootstrap", "oci", "--url", b.at("helmop:production"), "--cluster-url", b.at("fleet:production"),
+			got := b.run(append([]string{"bootstrap", "oci", "--url", b.at("helmop:production"), "--cluster-url",
+				b.at("fleet:production"),
 				"--kubeconfig", b.path("none"), "--server", cluster, "--timeout", "20s", "--allow-empty-state",
-				"--pull-username", b.Username(), "--pull-password", b.Password(), "--allow-push-with-pull-credential"}, tc.args...)...)
+				"--pull-username", b.Username(), "--pull-password", b.Password(), "--allow-push-with-pull-credential"},
+				tc.args...)...)
 			if !strings.Contains(got.err, tc.said) || tc.said == "" && strings.Contains(got.err, "--cluster-path is not set") {
 				t.Errorf("it said %s", got.err)
 			}

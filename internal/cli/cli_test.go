@@ -124,8 +124,10 @@ func TestPush(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.write("dir/one.yaml", configMap)
-	got := decode[pushed](t, b.ok("push", b.path("dir"), b.at("base:v1"), "--tag", "production", "--source", "https://example.com/repo", "-o", "json"))
-	if got.Format != "Flux" || got.Reference != b.at("base@"+got.Digest) || !slices.Equal(got.Tags, []string{"v1", "production"}) || got.Bytes == 0 {
+	got := decode[pushed](t, b.ok("push", b.path("dir"), b.at("base:v1"), "--tag", "production", "--source",
+		"https://example.com/repo", "-o", "json"))
+	if got.Format != "Flux" || got.Reference != b.at("base@"+got.Digest) ||
+		!slices.Equal(got.Tags, []string{"v1", "production"}) || got.Bytes == 0 {
 		t.Errorf("%+v", got)
 	}
 	for _, tag := range got.Tags {
@@ -161,8 +163,10 @@ func TestPushTellsNoCredential(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.write("dir/one.yaml", configMap)
-	b.write("cni/Chart.yaml", "apiVersion: v2\nname: cni\nversion: 1.2.3\nsources: ['https://me:planted@example.com/repo']\n")
-	const source, with, without = "org.opencontainers.image.source", "https://me:planted@example.com/repo", "https://example.com/repo"
+	b.write("cni/Chart.yaml",
+		"apiVersion: v2\nname: cni\nversion: 1.2.3\nsources: ['https://me:planted@example.com/repo']\n")
+	const source, with, without = "org.opencontainers.image.source", "https://me:planted@example.com/repo",
+		"https://example.com/repo"
 	for name, tc := range map[string]struct {
 		args []string
 		want string
@@ -173,7 +177,9 @@ func TestPushTellsNoCredential(t *testing.T) {
 		"none":       {[]string{"dir", "base:v3", "--source", "git@example.com:me/repo"}, "git@example.com:me/repo"},
 	} {
 		got := b.run(append([]string{"push", b.path(tc.args[0]), b.at(tc.args[1])}, tc.args[2:]...)...)
-		if warns := strings.Contains(got.err, "warning: the credential in the URL of "+source+" was removed"); got.code != exitDone || warns != (tc.want == without) || strings.Contains(got.err, "planted") {
+		if warns := strings.Contains(got.err,
+			"warning: the credential in the URL of "+source+" was removed"); got.code != exitDone ||
+			warns != (tc.want == without) || strings.Contains(got.err, "planted") {
 			t.Errorf("%s: %+v", name, got)
 		}
 		repository, tag, _ := strings.Cut(tc.args[1], ":")
@@ -238,7 +244,8 @@ func TestSigned(t *testing.T) {
 	}
 	other := b.write("other.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: strangers})))
 	plain := b.write("plain.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
-	cosign := b.write("cosign.key", string(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: sealed})))
+	cosign := b.write("cosign.key",
+		string(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: sealed})))
 	t.Setenv(passwordVariable, "secret")
 	for repository, file := range map[string]string{"plain": plain, "cosign": cosign} {
 		got := decode[pushed](t, b.ok("push", b.path("dir"), b.at(repository+":v1"), "--sign", "--key", file, "-o", "json"))
@@ -251,7 +258,8 @@ func TestSigned(t *testing.T) {
 		if again.Signature != got.Signature {
 			t.Errorf("signed again: %s after %s", again.Signature, got.Signature)
 		}
-		theirs := decode[pushed](t, b.ok("push", b.path("dir"), b.at(repository+":v1"), "--sign", "--key", other, "-o", "json"))
+		theirs := decode[pushed](t, b.ok("push", b.path("dir"), b.at(repository+":v1"), "--sign", "--key", other, "-o",
+			"json"))
 		if theirs.Signature == got.Signature {
 			t.Error("the signature of another key was taken for it")
 		}
@@ -353,7 +361,8 @@ func TestExitCodes(t *testing.T) {
 	} {
 		b.fails(exitUsage, text, args...)
 	}
-	got := b.runPlain("", "list", b.at("base"), "--ca-file", b.path("ca.crt"), "--registry-config", b.write("empty.json", "{}"))
+	got := b.runPlain("", "list", b.at("base"), "--ca-file", b.path("ca.crt"), "--registry-config",
+		b.write("empty.json", "{}"))
 	if got.code != exitDenied {
 		t.Errorf("without a credential: %+v", got)
 	}

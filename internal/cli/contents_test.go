@@ -55,7 +55,8 @@ func TestRoundTrip(t *testing.T) {
 				b.write("dir/fleet.yaml", "defaultNamespace: apps\n")
 				files = b.read(b.path("dir"))
 			}
-			first := decode[pushed](t, b.ok("push", b.path("dir"), b.at("base"), "--format", strings.ToLower(string(format)), "--tag", "1.2.3", "-o", "json"))
+			first := decode[pushed](t, b.ok("push", b.path("dir"), b.at("base"), "--format", strings.ToLower(string(format)),
+				"--tag", "1.2.3", "-o", "json"))
 			got := decode[pulled](t, b.ok(append(args, first.Reference, "--dir", b.path("out"), "-o", "json")...))
 			if got.Format != string(format) || got.Digest != first.Digest || len(got.Files) != len(files) {
 				t.Errorf("%+v", got)
@@ -63,7 +64,8 @@ func TestRoundTrip(t *testing.T) {
 			if diff := cmp.Diff(files, b.read(b.path(pulledTo))); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			again := decode[pushed](t, b.ok("push", b.path(pulledTo), b.at("copy"), "--format", string(format), "--tag", "1.2.3", "-o", "json"))
+			again := decode[pushed](t, b.ok("push", b.path(pulledTo), b.at("copy"), "--format", string(format), "--tag", "1.2.3",
+				"-o", "json"))
 			if again.Digest != first.Digest {
 				t.Errorf("%s and %s", first.Digest, again.Digest)
 			}
@@ -96,7 +98,8 @@ func TestDiff(t *testing.T) {
 	b := newBed(t)
 	secret := "apiVersion: v1\nkind: Secret\nmetadata:\n  name: %\nstringData:\n  password: "
 	b.write("old/all.yaml", configMap+"data:\n  a: one\n---\n"+strings.ReplaceAll(secret, "%", "two")+"planted-old\n---\n"+
-		strings.ReplaceAll(secret, "%", "same")+"planted-same\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: gone, namespace: ns}\n")
+		strings.ReplaceAll(secret, "%", "same")+
+		"planted-same\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: gone, namespace: ns}\n")
 	b.write("new/one.yaml", "data:\n  a: two\n"+configMap)
 	b.write("new/two.yaml", strings.ReplaceAll(secret, "%", "two")+"planted-new\n")
 	b.write("new/same.yaml", strings.ReplaceAll(secret, "%", "same")+"planted-same\n")
@@ -116,13 +119,15 @@ func TestDiff(t *testing.T) {
 		changes = append(changes, object.Change+" "+object.Object)
 	}
 	want := []string{
-		"changed ConfigMap one", "added CustomResourceDefinition.apiextensions.k8s.io a.b", "removed Deployment.apps ns/gone", "changed Secret two",
+		"changed ConfigMap one", "added CustomResourceDefinition.apiextensions.k8s.io a.b", "removed Deployment.apps ns/gone",
+		"changed Secret two",
 	}
 	if diff := cmp.Diff(want, changes); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	text := b.run("diff", before, after).out
-	for _, line := range []string{"--- old/ConfigMap one\n+++ new/ConfigMap one\n", "\n-  a: one\n", "\n+  a: two\n", "+++ /dev/null\n", "\n-  password: '*** "} {
+	for _, line := range []string{"--- old/ConfigMap one\n+++ new/ConfigMap one\n", "\n-  a: one\n", "\n+  a: two\n",
+		"+++ /dev/null\n", "\n-  password: '*** "} {
 		if !strings.Contains(text, line) {
 			t.Errorf("%q is not in\n%s", line, text)
 		}
@@ -142,11 +147,15 @@ func TestDiffOfCharts(t *testing.T) {
 	for _, version := range []string{"1.0.0", "1.1.0"} {
 		b.write("cni/Chart.yaml", "apiVersion: v2\nname: cni\nversion: "+version+"\n")
 		b.write("cni/values.yaml", "name: own\n")
-		b.write("cni/templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Values.name }}', namespace: '{{ .Release.Namespace }}'}\ndata: {v: '{{ .Chart.Version }}'}\n")
+		b.write("cni/templates/a.yaml",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Values.name }}', namespace: '{{ .Release.Namespace "+
+				"}}'}\ndata: {v: '{{ .Chart.Version }}'}\n")
 		references = append(references, strings.TrimSpace(b.ok("push", b.path("cni"), b.at("charts/cni"))))
 	}
-	got := b.run(slices.Concat([]string{"diff"}, references, []string{"-n", "ns", "-f", b.write("values.yaml", "name: given\n"), "-o", "yaml"})...)
-	if got.code != exitFailed || !strings.Contains(got.out, "object: ConfigMap ns/given\n") || !strings.Contains(got.out, "+  v: 1.1.0") {
+	got := b.run(slices.Concat([]string{"diff"}, references,
+		[]string{"-n", "ns", "-f", b.write("values.yaml", "name: given\n"), "-o", "yaml"})...)
+	if got.code != exitFailed || !strings.Contains(got.out, "object: ConfigMap ns/given\n") ||
+		!strings.Contains(got.out, "+  v: 1.1.0") {
 		t.Errorf("%+v", got)
 	}
 	b.fails(exitUsage, "--values", slices.Concat([]string{"diff"}, references, []string{"-f", b.path("none")})...)
@@ -160,11 +169,14 @@ func TestDiffTakesListsApart(t *testing.T) {
 	var references []string
 	for _, version := range []string{"1.0.0", "1.1.0"} {
 		b.write("cni/Chart.yaml", "apiVersion: v2\nname: cni\nversion: "+version+"\n")
-		b.write("cni/templates/a.yaml", list+"- {apiVersion: v1, kind: ConfigMap, metadata: {name: one}, data: {v: '{{ .Chart.Version }}'}}\n"+
-			"- {apiVersion: v1, kind: Secret, metadata: {name: two}, stringData: {v: 'planted-{{ .Chart.Version }}'}}\n")
+		b.write("cni/templates/a.yaml",
+			list+"- {apiVersion: v1, kind: ConfigMap, metadata: {name: one}, data: {v: '{{ .Chart.Version }}'}}\n"+
+				"- {apiVersion: v1, kind: Secret, metadata: {name: two}, stringData: {v: 'planted-{{ .Chart.Version }}'}}\n")
 		b.write("cni/templates/b.yaml", list+"- {apiVersion: v1, kind: ConfigMap, metadata: {name: same}}\n")
-		b.write("cni/templates/c.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: j-}\nspec: {parallelism: {{ .Chart.Version | replace \".\" \"\" }}}\n"+
-			"---\napiVersion: batch/v1\nkind: Job\nmetadata: {generateName: j-}\n")
+		b.write("cni/templates/c.yaml",
+			"apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: j-}\nspec: {parallelism: {{ .Chart.Version | replace "+
+				"\".\" \"\" }}}\n"+
+				"---\napiVersion: batch/v1\nkind: Job\nmetadata: {generateName: j-}\n")
 		references = append(references, strings.TrimSpace(b.ok("push", b.path("cni"), b.at("charts/cni"))))
 	}
 	got := b.run(append([]string{"diff", "-o", "json"}, references...)...)
@@ -175,7 +187,8 @@ func TestDiffTakesListsApart(t *testing.T) {
 	for _, object := range decode[diffed](t, got.out).Objects {
 		changes = append(changes, object.Change+" "+object.Object)
 	}
-	if diff := cmp.Diff([]string{"changed ConfigMap one", "changed Job.batch j-", "changed Secret two"}, changes); diff != "" {
+	if diff := cmp.Diff([]string{"changed ConfigMap one", "changed Job.batch j-", "changed Secret two"},
+		changes); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -23,7 +23,8 @@ func (b *bed) flux() *fluxoci.Client {
 		b.Fatal("the registry's certificate cannot be read")
 	}
 	return fluxoci.NewClient([]crane.Option{
-		crane.WithTransport(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}}),
+		crane.WithTransport(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities,
+			MinVersion: tls.VersionTLS12}}),
 		crane.WithAuth(&authn.Basic{Username: b.Username(), Password: b.Password()}),
 	})
 }
@@ -36,9 +37,10 @@ func TestFluxReadsAndIsRead(t *testing.T) {
 	b.write("dir/base/two.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: two\n")
 	want := b.read(b.path("dir"))
 
-	theirs, err := b.flux().Push(t.Context(), b.Host()+"/theirs:v1", b.path("dir"), fluxoci.WithPushMetadata(fluxoci.Metadata{
-		Source: "https://example.com/repo", Revision: "main@sha1:0123",
-	}))
+	theirs, err := b.flux().Push(t.Context(), b.Host()+"/theirs:v1", b.path("dir"),
+		fluxoci.WithPushMetadata(fluxoci.Metadata{
+			Source: "https://example.com/repo", Revision: "main@sha1:0123",
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +52,8 @@ func TestFluxReadsAndIsRead(t *testing.T) {
 		t.Errorf("pulled of Flux (-want +got)\n%s", diff)
 	}
 
-	ours := decode[pushed](t, b.ok("push", b.path("dir"), b.at("ours:v1"), "--source", "https://example.com/repo", "-o", "json"))
+	ours := decode[pushed](t, b.ok("push", b.path("dir"), b.at("ours:v1"), "--source", "https://example.com/repo", "-o",
+		"json"))
 	metadata, err := b.flux().Pull(t.Context(), b.Host()+"/ours:v1", b.path("back"))
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,8 @@ func TestProgress(t *testing.T) {
 	b.write("dir/one.yaml", configMap)
 	push := func(name string, to, from *os.File) string {
 		t.Helper()
-		args := []string{"push", b.path("dir"), b.at(name + ":v1"), "--ca-file", b.path("ca.crt"), "--registry-config", b.path("config.json")}
+		args := []string{"push", b.path("dir"), b.at(name + ":v1"), "--ca-file", b.path("ca.crt"), "--registry-config",
+			b.path("config.json")}
 		code := Run(t.Context(), args, Streams{In: strings.NewReader(""), Out: io.Discard, ErrOut: to})
 		if err := to.Close(); err != nil {
 			t.Fatal(err)

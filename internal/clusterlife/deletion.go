@@ -19,16 +19,17 @@ const (
 	defaultDeletionTimeout = 10 * time.Minute
 )
 
-// TakesPart tells whether a release may take part in the life of its Cluster: a HelmOp of the Cluster's own namespace has made it.
-// Whoever may only read the kubeconfig of a Cluster, or writes a release of his own, must not change the Cluster itself by that. The
-// HelmOp is nil if it is gone; one under deletion is not.
+// TakesPart tells whether a release may take part in the life of its Cluster: a HelmOp of the Cluster's own namespace
+// has made it. Whoever may only read the kubeconfig of a Cluster, or writes a release of his own, must not change the
+// Cluster itself by that. The HelmOp is nil if it is gone; one under deletion is not.
 func TakesPart(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
-	return helmOp != nil && apiutil.ClusterKey(release).Namespace == release.Namespace && helmOp.Namespace == release.Namespace &&
+	return helmOp != nil && apiutil.ClusterKey(release).Namespace == release.Namespace &&
+		helmOp.Namespace == release.Namespace &&
 		apiutil.HelmOpOf(release) == helmOp.Name && metav1.IsControlledBy(release, helmOp)
 }
 
-// AsksForUninstall tells whether a release is to be uninstalled before its Cluster goes. What is paused or suspended is not:
-// nothing will be done for it, so there is nothing to wait for. The HelmOp is nil if it is gone.
+// AsksForUninstall tells whether a release is to be uninstalled before its Cluster goes. What is paused or suspended is
+// not: nothing will be done for it, so there is nothing to wait for. The HelmOp is nil if it is gone.
 func AsksForUninstall(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
 	if release.Spec.BeforeClusterDelete == nil || apiutil.IsChildPaused(release) || !TakesPart(release, helmOp) {
 		return false
@@ -39,8 +40,11 @@ func AsksForUninstall(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) 
 	return apiutil.DeletionPolicy(release, helmOp) != addonsv1.DeletionPolicyOrphan
 }
 
-// UninstallsBeforeDeletion tells whether a release is still to be uninstalled before its Cluster, which is under deletion, goes.
-func UninstallsBeforeDeletion(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp, now time.Time) bool {
+// UninstallsBeforeDeletion tells whether a release is still to be uninstalled before its Cluster, which is under
+// deletion, goes.
+func UninstallsBeforeDeletion(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp,
+	now time.Time,
+) bool {
 	hold := apiutil.HoldOf(cluster)
 	return !hold.Over && AsksForUninstall(release, helmOp) && (!hold.IsOn() || DeletionRest(hold, release, now) > 0)
 }
@@ -62,9 +66,12 @@ func DeletionRest(hold apiutil.DeletionHold, release *addonsv1.HelmOpRelease, no
 	return since.Add(DeletionTimeout(release)).Sub(now)
 }
 
-// BeforeDeletion has an uninstallation before the Cluster goes wait until the objects are gone, what others do for them included:
-// once the Cluster is gone, nobody takes away a load balancer. It ends with the hold, or earlier if the user says so.
-func BeforeDeletion(options *model.UninstallOptions, cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, now time.Time) {
+// BeforeDeletion has an uninstallation before the Cluster goes wait until the objects are gone, what others do for them
+// included: once the Cluster is gone, nobody takes away a load balancer. It ends with the hold, or earlier if the user
+// says so.
+func BeforeDeletion(options *model.UninstallOptions, cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease,
+	now time.Time,
+) {
 	hold := apiutil.HoldOf(cluster)
 	if !hold.IsOn() {
 		return

@@ -25,11 +25,13 @@ func TestHoldOf(t *testing.T) {
 		on, over bool
 		paused   bool
 	}{
-		"none":                              {cluster: controllertest.GoingCluster("", false)},
-		"none, and somebody paused it":      {cluster: controllertest.GoingCluster("", true), paused: true},
-		"on: the pause is ours":             {cluster: controllertest.GoingCluster(controllertest.HeldSince, true), on: true},
-		"over":                              {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, false), over: true},
-		"over, and somebody paused it":      {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, true), over: true, paused: true},
+		"none":                         {cluster: controllertest.GoingCluster("", false)},
+		"none, and somebody paused it": {cluster: controllertest.GoingCluster("", true), paused: true},
+		"on: the pause is ours":        {cluster: controllertest.GoingCluster(controllertest.HeldSince, true), on: true},
+		"over": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, false),
+			over: true},
+		"over, and somebody paused it": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, true),
+			over: true, paused: true},
 		"malformed, until it is mended":     {cluster: controllertest.GoingCluster("yes", true), paused: true},
 		"one that came back is not deleted": {cluster: alive, paused: true},
 	}
@@ -61,30 +63,43 @@ func TestUninstallsBeforeDeletion(t *testing.T) {
 		helmOp  func(*addonsv1.HelmOp)
 		want    bool
 	}{
-		"it does not ask":                    {hold: controllertest.HeldSince, release: none},
-		"it asks, before the hold":           {release: controllertest.LeavingRelease(time.Minute), want: true},
-		"it asks, in time":                   {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(time.Hour), want: true},
+		"it does not ask":          {hold: controllertest.HeldSince, release: none},
+		"it asks, before the hold": {release: controllertest.LeavingRelease(time.Minute), want: true},
+		"it asks, in time": {hold: controllertest.HeldSince,
+			release: controllertest.LeavingRelease(time.Hour), want: true},
 		"it asks, and the default is longer": {hold: controllertest.HeldSince, release: withDefaults, want: true},
-		"its time is over":                   {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(5 * time.Minute)},
-		"the hold is over":                   {hold: apiutil.DeletionHoldOver, release: controllertest.LeavingRelease(time.Hour)},
-		"it is orphaned":                     {hold: controllertest.HeldSince, release: orphan},
-		"its HelmOp orphans it":              {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }},
-		"its HelmOp is suspended":            {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
-		"its HelmOp is being deleted":        {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &metav1.Time{Time: controllertest.LifeNow} }, want: true},
-		"its HelmOp is another one":          {hold: controllertest.HeldSince, release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.UID = "another" }},
-		"it is of another namespace":         {hold: controllertest.HeldSince, release: controllertest.OfNamespace("tenant", controllertest.LeavingRelease(time.Hour)), helmOp: func(h *addonsv1.HelmOp) { h.Namespace = "tenant" }},
-		"it is paused":                       {hold: controllertest.HeldSince, release: paused},
+		"its time is over": {hold: controllertest.HeldSince,
+			release: controllertest.LeavingRelease(5 * time.Minute)},
+		"the hold is over": {hold: apiutil.DeletionHoldOver,
+			release: controllertest.LeavingRelease(time.Hour)},
+		"it is orphaned": {hold: controllertest.HeldSince, release: orphan},
+		"its HelmOp orphans it": {hold: controllertest.HeldSince,
+			release: controllertest.LeavingRelease(time.Hour),
+			helmOp:  func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }},
+		"its HelmOp is suspended": {hold: controllertest.HeldSince,
+			release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
+		"its HelmOp is being deleted": {hold: controllertest.HeldSince,
+			release: controllertest.LeavingRelease(time.Hour),
+			helmOp:  func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &metav1.Time{Time: controllertest.LifeNow} }, want: true},
+		"its HelmOp is another one": {hold: controllertest.HeldSince,
+			release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.UID = "another" }},
+		"it is of another namespace": {hold: controllertest.HeldSince,
+			release: controllertest.OfNamespace("tenant", controllertest.LeavingRelease(time.Hour)),
+			helmOp:  func(h *addonsv1.HelmOp) { h.Namespace = "tenant" }},
+		"it is paused": {hold: controllertest.HeldSince, release: paused},
 	}
 	for name, tc := range tests {
 		helmOp := controllertest.LeavingHelmOp()
 		if tc.helmOp != nil {
 			tc.helmOp(helmOp)
 		}
-		if got := UninstallsBeforeDeletion(controllertest.GoingCluster(tc.hold, true), tc.release, helmOp, controllertest.LifeNow); got != tc.want {
+		if got := UninstallsBeforeDeletion(controllertest.GoingCluster(tc.hold, true), tc.release, helmOp,
+			controllertest.LifeNow); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
-	if UninstallsBeforeDeletion(controllertest.GoingCluster(controllertest.HeldSince, true), controllertest.LeavingRelease(time.Hour), nil, controllertest.LifeNow) {
+	if UninstallsBeforeDeletion(controllertest.GoingCluster(controllertest.HeldSince, true),
+		controllertest.LeavingRelease(time.Hour), nil, controllertest.LifeNow) {
 		t.Error("it has no HelmOp")
 	}
 }
@@ -96,14 +111,18 @@ func TestBeforeDeletionWaitsWithinTheHold(t *testing.T) {
 		timeout time.Duration
 		want    model.UninstallOptions
 	}{
-		"no hold":                  {want: model.UninstallOptions{}},
-		"the hold ends first":      {hold: controllertest.HeldSince, timeout: time.Hour, want: model.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
-		"the uninstall ends first": {hold: controllertest.HeldSince, timeout: time.Minute, want: model.UninstallOptions{Wait: true, Timeout: time.Minute}},
-		"the user says nothing":    {hold: controllertest.HeldSince, want: model.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
+		"no hold": {want: model.UninstallOptions{}},
+		"the hold ends first": {hold: controllertest.HeldSince, timeout: time.Hour,
+			want: model.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
+		"the uninstall ends first": {hold: controllertest.HeldSince, timeout: time.Minute,
+			want: model.UninstallOptions{Wait: true, Timeout: time.Minute}},
+		"the user says nothing": {hold: controllertest.HeldSince,
+			want: model.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
 	}
 	for name, tc := range tests {
 		options := model.UninstallOptions{Timeout: tc.timeout}
-		BeforeDeletion(&options, controllertest.GoingCluster(tc.hold, true), controllertest.LeavingRelease(12*time.Minute), controllertest.LifeNow)
+		BeforeDeletion(&options, controllertest.GoingCluster(tc.hold, true), controllertest.LeavingRelease(12*time.Minute),
+			controllertest.LifeNow)
 		if options != tc.want {
 			t.Errorf("%s: %+v", name, options)
 		}
@@ -118,7 +137,8 @@ func TestUpgradeHoldIsReadAsItWasWritten(t *testing.T) {
 			t.Errorf("%+v is read as %+v", hold, got)
 		}
 	}
-	for _, malformed := range []string{"v1.36.0 since ever", " since ", "since", "v1.36.0 since 2026-11-21T22:00:00Z since"} {
+	for _, malformed := range []string{"v1.36.0 since ever", " since ", "since",
+		"v1.36.0 since 2026-11-21T22:00:00Z since"} {
 		if got := parseUpgradeHold(malformed); !got.since.IsZero() {
 			t.Errorf("%q has a time: %v", malformed, got)
 		}

@@ -30,8 +30,8 @@ const (
 	maxAnnotationName = 63
 )
 
-// UpgradeHoldName is the annotation by which a HelmOp holds the upgrades of a Cluster. The hash keeps apart HelmOps of several
-// namespaces, and names that had to be shortened.
+// UpgradeHoldName is the annotation by which a HelmOp holds the upgrades of a Cluster. The hash keeps apart HelmOps of
+// several namespaces, and names that had to be shortened.
 func UpgradeHoldName(helmOp client.ObjectKey) string {
 	suffix := "-" + apiutil.HexDigest(helmOp.String())[:8]
 	limit := maxAnnotationName - len("helmop-") - len(suffix)
@@ -42,17 +42,17 @@ func UpgradeHoldName(helmOp client.ObjectKey) string {
 	return UpgradeHoldPrefix + strings.TrimRight(name, "-.") + suffix
 }
 
-// UpgradeReleasedName is the annotation by which a HelmOp remembers which upgrade it lets go, by that with which it held it. Besides, a Cluster
-// of a ClusterClass is never without an annotation of ours by that: where Cluster API knows of no annotation but its own, and
-// removes that, it removes all that came meanwhile, too.
+// UpgradeReleasedName is the annotation by which a HelmOp remembers which upgrade it lets go, by that with which it
+// held it. Besides, a Cluster of a ClusterClass is never without an annotation of ours by that: where Cluster API knows
+// of no annotation but its own, and removes that, it removes all that came meanwhile, too.
 func UpgradeReleasedName(hold string) string {
 	_, name, _ := strings.Cut(hold, "/")
 	return addonsv1.UpgradeReleasedAnnotationPrefix + "/" + name
 }
 
-// upgradeHold is what the value of such an annotation says. The annotation stands before any upgrade is wanted: Cluster API
-// asks for it in the moment in which it learns of the upgrade. Then it has the version that runs. From when an upgrade was
-// seen to be wanted, it has the version to come, and since when.
+// upgradeHold is what the value of such an annotation says. The annotation stands before any upgrade is wanted: Cluster
+// API asks for it in the moment in which it learns of the upgrade. Then it has the version that runs. From when an
+// upgrade was seen to be wanted, it has the version to come, and since when.
 type upgradeHold struct {
 	version string
 	// since is zero as long as no upgrade is held.
@@ -63,7 +63,8 @@ const upgradeHoldSeparator = " since "
 
 func parseUpgradeHold(value string) upgradeHold {
 	version, since, _ := strings.Cut(value, upgradeHoldSeparator)
-	// What is malformed has no time: the hold begins anew, and ends. So does one whose time is yet to come, see judgePending.
+	// What is malformed has no time: the hold begins anew, and ends. So does one whose time is yet to come, see
+	// judgePending.
 	began, _ := time.Parse(time.RFC3339, since)
 	return upgradeHold{version: version, since: began}
 }
@@ -71,7 +72,8 @@ func parseUpgradeHold(value string) upgradeHold {
 // ownUpgradeHold matches the end of the names that UpgradeHoldName makes.
 var ownUpgradeHold = regexp.MustCompile(`-[0-9a-f]{8}$`)
 
-// IsUpgradeHold tells whether an annotation is one of ours. Others may hold upgrades, too, under names that begin alike.
+// IsUpgradeHold tells whether an annotation is one of ours. Others may hold upgrades, too, under names that begin
+// alike.
 func IsUpgradeHold(name, value string) bool {
 	if !strings.HasPrefix(name, UpgradeHoldPrefix) || !ownUpgradeHold.MatchString(name) {
 		return false
@@ -136,7 +138,8 @@ func JudgeUpgrade(cluster *clusterv1.Cluster, s UpgradeState) UpgradeVerdict {
 	if !s.Wanted || !cluster.Spec.Topology.IsDefined() {
 		if s.Held && !known.since.IsZero() {
 			return UpgradeVerdict{Event: addonsv1.ClusterUpgradeReleasedEvent,
-				Message: fmt.Sprintf("The upgrade to %s is no longer held: the release is being deleted, or beforeClusterUpgrade was removed", known.version)}
+				Message: fmt.Sprintf("The upgrade to %s is no longer held: the release is being deleted, or "+
+					"beforeClusterUpgrade was removed", known.version)}
 		}
 		return UpgradeVerdict{}
 	}
@@ -160,7 +163,8 @@ func JudgeUpgrade(cluster *clusterv1.Cluster, s UpgradeState) UpgradeVerdict {
 	return judgePending(s, known, upcoming)
 }
 
-// judgeEnded decides when no upgrade is to come: the annotation stands for the next one. It tells why a hold ended that nobody here let go.
+// judgeEnded decides when no upgrade is to come: the annotation stands for the next one. It tells why a hold ended that
+// nobody here let go.
 func judgeEnded(cluster *clusterv1.Cluster, s UpgradeState, running string) UpgradeVerdict {
 	verdict := UpgradeVerdict{Held: true, Value: upgradeHold{version: running}.String()}
 	known := parseUpgradeHold(s.Value)
@@ -172,7 +176,8 @@ func judgeEnded(cluster *clusterv1.Cluster, s UpgradeState, running string) Upgr
 	case !s.Held:
 	case wentOn:
 		verdict.Event, verdict.Warning = addonsv1.ClusterUpgradeReleasedEvent, true
-		verdict.Message = fmt.Sprintf("The control plane runs %s although its upgrade was held: the annotation was removed for a moment, "+
+		verdict.Message = fmt.Sprintf("The control plane runs %s although its upgrade was held: the annotation was "+
+			"removed for a moment, "+
 			"or Cluster API ignores it because its feature gate RuntimeSDK is off", running)
 	case begun && !reached:
 		verdict.Event = addonsv1.ClusterUpgradeReleasedEvent
@@ -181,8 +186,8 @@ func judgeEnded(cluster *clusterv1.Cluster, s UpgradeState, running string) Upgr
 	return verdict
 }
 
-// judgeUnheld decides while an upgrade is pending and the annotation is not set. It does not set the annotation, because Cluster API may have begun
-// the upgrade, and a user who removed the annotation wants the upgrade.
+// judgeUnheld decides while an upgrade is pending and the annotation is not set. It does not set the annotation,
+// because Cluster API may have begun the upgrade, and a user who removed the annotation wants the upgrade.
 func judgeUnheld(s UpgradeState, upcoming string) UpgradeVerdict {
 	verdict := UpgradeVerdict{Released: upcoming}
 	if s.Released == upcoming {
@@ -190,7 +195,8 @@ func judgeUnheld(s UpgradeState, upcoming string) UpgradeVerdict {
 	}
 	if why := s.Unready(upcoming); why != "" {
 		verdict.Event, verdict.Warning = addonsv1.ClusterUpgradeReleasedEvent, true
-		verdict.Message = fmt.Sprintf("The upgrade to %s is not held, although the release is not ready for it: the annotation that holds upgrades "+
+		verdict.Message = fmt.Sprintf("The upgrade to %s is not held, although the release is not ready for it: the "+
+			"annotation that holds upgrades "+
 			"was not set when the upgrade was requested, or was removed: %s", upcoming, why)
 	}
 	return verdict
@@ -204,8 +210,10 @@ func judgePending(s UpgradeState, known upgradeHold, upcoming string) UpgradeVer
 			Message: fmt.Sprintf("The upgrade to %s can continue: the release is ready for it", upcoming)}
 	}
 	if known.since.IsZero() || known.version != upcoming || IsAhead(known.since, s.Now) {
-		return UpgradeVerdict{Held: true, Value: upgradeHold{version: upcoming, since: s.Now}.String(), Event: addonsv1.ClusterUpgradeHeldEvent,
-			Message: fmt.Sprintf("The upgrade to %s waits for at most %s until the release is ready for it: %s", upcoming, s.Timeout, why), RequeueAfter: s.Timeout}
+		return UpgradeVerdict{Held: true, Value: upgradeHold{version: upcoming, since: s.Now}.String(),
+			Event: addonsv1.ClusterUpgradeHeldEvent,
+			Message: fmt.Sprintf("The upgrade to %s waits for at most %s until the release is ready for it: %s", upcoming,
+				s.Timeout, why), RequeueAfter: s.Timeout}
 	}
 	since := known.since
 	if s.Resumed.After(since) {
@@ -216,10 +224,12 @@ func judgePending(s UpgradeState, known upgradeHold, upcoming string) UpgradeVer
 		return UpgradeVerdict{Held: true, Value: s.Value, RequeueAfter: rest}
 	}
 	return UpgradeVerdict{Released: upcoming, Event: addonsv1.ClusterUpgradeReleasedEvent, Warning: true,
-		Message: fmt.Sprintf("The upgrade to %s was held for %s and continues, although the release is not ready for it: %s", upcoming, s.Timeout, why)}
+		Message: fmt.Sprintf("The upgrade to %s was held for %s and continues, although the release is not ready for it: %s",
+			upcoming, s.Timeout, why)}
 }
 
-// UnreadyFor tells why a release, nil if there is none, is not as a version of Kubernetes to come needs it; empty if it is.
+// UnreadyFor tells why a release, nil if there is none, is not as a version of Kubernetes to come needs it; empty if it
+// is.
 func UnreadyFor(release *addonsv1.HelmOpRelease, upcoming string) string {
 	if release == nil {
 		return "there is none yet"
@@ -237,8 +247,8 @@ func UnreadyFor(release *addonsv1.HelmOpRelease, upcoming string) string {
 	}
 }
 
-// ResumedAt is since when a Cluster that is not paused is not, as Cluster API tells; zero if it does not. If Cluster API has yet to notice
-// the end of a pause, that is now.
+// ResumedAt is since when a Cluster that is not paused is not, as Cluster API tells; zero if it does not. If Cluster
+// API has yet to notice the end of a pause, that is now.
 func ResumedAt(cluster *clusterv1.Cluster, now time.Time) time.Time {
 	switch paused := conditions.Get(cluster, clusterv1.PausedCondition); {
 	case paused == nil:

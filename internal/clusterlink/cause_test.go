@@ -18,7 +18,10 @@ import (
 func TestCauses(t *testing.T) {
 	t.Parallel()
 	status := http.StatusOK
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(status)
+	}))
 	t.Cleanup(server.Close)
 	gone := httptest.NewServer(nil)
 	gone.Close()
@@ -31,11 +34,15 @@ func TestCauses(t *testing.T) {
 		want        Cause
 	}{
 		{name: "answers", config: rest.Config{Host: server.URL, TLSClientConfig: insecure}, status: http.StatusOK},
-		{name: "is local", config: rest.Config{Host: server.URL, TLSClientConfig: insecure}, refuseLocal: true, want: CauseLocal},
-		{name: "credentials", config: rest.Config{Host: server.URL, TLSClientConfig: insecure}, status: http.StatusUnauthorized, want: CauseCredentials},
-		{name: "fails by itself", config: rest.Config{Host: server.URL, TLSClientConfig: insecure}, status: http.StatusInternalServerError},
+		{name: "is local", config: rest.Config{Host: server.URL, TLSClientConfig: insecure}, refuseLocal: true,
+			want: CauseLocal},
+		{name: "credentials", config: rest.Config{Host: server.URL, TLSClientConfig: insecure},
+			status: http.StatusUnauthorized, want: CauseCredentials},
+		{name: "fails by itself", config: rest.Config{Host: server.URL, TLSClientConfig: insecure},
+			status: http.StatusInternalServerError},
 		{name: "authority", config: rest.Config{Host: server.URL}, want: CauseCertificate},
-		{name: "certificate of another host", config: rest.Config{Host: strings.Replace(server.URL, "127.0.0.1", "localhost", 1)}, want: CauseCertificate},
+		{name: "certificate of another host",
+			config: rest.Config{Host: strings.Replace(server.URL, "127.0.0.1", "localhost", 1)}, want: CauseCertificate},
 		{name: "is gone", config: rest.Config{Host: gone.URL}},
 	} {
 		status = tc.status

@@ -133,7 +133,8 @@ type listener struct {
 
 // New returns Links without any link.
 func New(options Options) *Links {
-	return &Links{options: options, now: time.Now, silentSpread: silentSpread, probe: askVersion, links: map[client.ObjectKey]*link{}}
+	return &Links{options: options, now: time.Now, silentSpread: silentSpread, probe: askVersion,
+		links: map[client.ObjectKey]*link{}}
 }
 
 // GetRESTConfig returns the config of a Cluster. Copy it before you change it. The error wraps ErrNotConnected or

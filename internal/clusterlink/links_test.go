@@ -127,10 +127,14 @@ func (f *fleet) provision(controlPlane, infrastructure bool) {
 }
 
 func kubeconfigOf(cluster, token string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: cluster + "-kubeconfig"}, Data: map[string][]byte{
-		"value": fmt.Appendf(nil, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: '%s', insecure-skip-tls-verify: true}}]\n"+
-			"users: [{name: u, user: {token: %s}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n", echo(), token),
-	}}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: cluster + "-kubeconfig"},
+		Data: map[string][]byte{
+			"value": fmt.Appendf(nil,
+				"apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: '%s', insecure-skip-tls-verify: true}}]\n"+
+					"users: [{name: u, user: {token: %s}}]\ncontexts: [{name: x, context: {cluster: c, user: "+
+					"u}}]\ncurrent-context: x\n",
+				echo(), token),
+		}}
 }
 
 // write replaces the kubeconfig; empty is none.
@@ -206,7 +210,8 @@ func TestLinkBeginsWhenItCan(t *testing.T) {
 	}
 	f.provision(false, true)
 	f.look("the control plane is not initialized any more", "", false, 0)
-	if err := f.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name}}); err != nil {
+	if err := f.Delete(t.Context(),
+		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name}}); err != nil {
 		t.Fatal(err)
 	}
 	f.look("the Cluster is gone", "", false, 0)
@@ -406,14 +411,16 @@ func TestSlimSecret(t *testing.T) {
 	t.Parallel()
 	kubeconfig := kubeconfigOf("one", "a")
 	kubeconfig.Data["more"] = []byte("x")
-	authority := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "one-ca"}, Data: map[string][]byte{"tls.key": []byte("x")}}
+	authority := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "one-ca"},
+		Data: map[string][]byte{"tls.key": []byte("x")}}
 	for _, s := range []*corev1.Secret{kubeconfig, authority} {
 		s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
 		if _, err := SlimSecret(s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(kubeconfig.Data) != 1 || len(kubeconfig.Data["value"]) == 0 || authority.Data != nil || len(authority.ManagedFields) != 0 {
+	if len(kubeconfig.Data) != 1 || len(kubeconfig.Data["value"]) == 0 || authority.Data != nil ||
+		len(authority.ManagedFields) != 0 {
 		t.Errorf("got %v and %v", kubeconfig, authority)
 	}
 	if other, err := SlimSecret(&unstructured.Unstructured{}); err != nil || other == nil {
@@ -424,7 +431,8 @@ func TestSlimSecret(t *testing.T) {
 func TestAskVersion(t *testing.T) {
 	t.Parallel()
 	for status, wellOrWhy := range map[int]error{
-		http.StatusOK: nil, http.StatusForbidden: nil, http.StatusTooManyRequests: nil, http.StatusUnauthorized: errUnauthorized, http.StatusBadGateway: errors.New("502"),
+		http.StatusOK: nil, http.StatusForbidden: nil, http.StatusTooManyRequests: nil,
+		http.StatusUnauthorized: errUnauthorized, http.StatusBadGateway: errors.New("502"),
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/behind/proxy/version" {

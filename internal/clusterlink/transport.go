@@ -102,7 +102,8 @@ func isSmall(req *http.Request) bool {
 		return false
 	}
 	accept := req.Header.Get("Accept")
-	return accept == "" || strings.Contains(accept, "as=PartialObjectMetadata") || strings.Contains(req.URL.RawQuery, "watch=true")
+	return accept == "" || strings.Contains(accept, "as=PartialObjectMetadata") ||
+		strings.Contains(req.URL.RawQuery, "watch=true")
 }
 
 // wayTo returns a config that sends requests to the same server with the same identity as another config. TLS and
@@ -124,5 +125,6 @@ func wayTo(config *rest.Config, refuseLocal bool) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rest.Config{Host: url.String(), Transport: transport, UserAgent: config.UserAgent, Timeout: config.Timeout}, nil
+	return &rest.Config{Host: url.String(), Transport: transport, UserAgent: config.UserAgent, Timeout: config.Timeout},
+		nil
 }

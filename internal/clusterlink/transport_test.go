@@ -135,7 +135,8 @@ func TestLargeAnswersHaveAConnectionOfTheirOwn(t *testing.T) {
 	if again := ask(t, way, request(t, http.MethodGet, server.URL+"/version", "")); again != steady {
 		t.Error("the first one ended, too")
 	}
-	if again := ask(t, way, request(t, http.MethodPatch, server.URL+"/api/v1/secrets", "application/json")); again == steady {
+	if again := ask(t, way, request(t, http.MethodPatch, server.URL+"/api/v1/secrets",
+		"application/json")); again == steady {
 		t.Error("a write goes by the first connection")
 	}
 }
@@ -144,7 +145,8 @@ func TestLargeAnswersHaveAConnectionOfTheirOwn(t *testing.T) {
 func TestALinkThatEndsClosesItsConnections(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
-	config, err := wayTo(&rest.Config{Host: server.URL, UserAgent: "test", BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, false)
+	config, err := wayTo(&rest.Config{Host: server.URL, UserAgent: "test", BearerToken: "t",
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +205,9 @@ func TestIsSmall(t *testing.T) {
 // TestLocalAddressesAreRefused: whatever a kubeconfig says, unless it is allowed.
 func TestLocalAddressesAreRefused(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("{}"))
+	}))
 	t.Cleanup(server.Close)
 	for _, refuse := range []bool{false, true} {
 		config, err := wayTo(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, refuse)

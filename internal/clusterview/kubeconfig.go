@@ -22,8 +22,8 @@ import (
 // ErrKubeconfigRefused wraps what is wrong with a kubeconfig that must not be used.
 var ErrKubeconfigRefused = errors.New("the kubeconfig is refused")
 
-// SafeKubeconfigs returns a reader of kubeconfig Secrets that refuses those which would make the manager run a program, read
-// its own files or call a plugin: who may write a Secret beside a Cluster must not act as the manager.
+// SafeKubeconfigs returns a reader of kubeconfig Secrets that refuses those which would make the manager run a program,
+// read its own files or call a plugin: who may write a Secret beside a Cluster must not act as the manager.
 func SafeKubeconfigs(reader client.Reader) client.Reader {
 	verdicts, _ := lru.New[[sha256.Size]byte, error](maxVerdicts) // It fails only if the size is not positive.
 	return safeKubeconfigs{Reader: reader, verdicts: verdicts}
@@ -35,13 +35,15 @@ const maxVerdicts = 16 << 10
 type safeKubeconfigs struct {
 	client.Reader
 
-	// verdicts are what was found of kubeconfigs, by their digest: each is read with every probe of its Cluster, and parsing it takes
-	// longer than the probe.
+	// verdicts are what was found of kubeconfigs, by their digest: each is read with every probe of its Cluster, and
+	// parsing it takes longer than the probe.
 	verdicts *lru.Cache[[sha256.Size]byte, error]
 }
 
 // Get implements client.Reader.
-func (s safeKubeconfigs) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+func (s safeKubeconfigs) Get(ctx context.Context, key client.ObjectKey, obj client.Object,
+	options ...client.GetOption,
+) error {
 	if err := s.Reader.Get(ctx, key, obj, options...); err != nil {
 		return err
 	}

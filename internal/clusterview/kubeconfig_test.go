@@ -18,9 +18,11 @@ import (
 func TestSafeKubeconfigs(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ cluster, user, refused string }{
-		"token":              {cluster: "server: https://127.0.0.1:1", user: "token: x"},
-		"data":               {cluster: "certificate-authority-data: YQ==", user: "client-certificate-data: YQ==, client-key-data: YQ=="},
-		"authority file":     {cluster: "certificate-authority: /etc/ca", user: "token: x", refused: "certificate-authority-data"},
+		"token": {cluster: "server: https://127.0.0.1:1", user: "token: x"},
+		"data": {cluster: "certificate-authority-data: YQ==",
+			user: "client-certificate-data: YQ==, client-key-data: YQ=="},
+		"authority file": {cluster: "certificate-authority: /etc/ca", user: "token: x",
+			refused: "certificate-authority-data"},
 		"certificate file":   {user: "client-certificate: /var/run/secrets/x", refused: "client-certificate-data"},
 		"key file":           {user: "client-key: relative", refused: "client-key-data"},
 		"token file":         {user: "tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token", refused: "tokenFile"},
@@ -32,8 +34,10 @@ func TestSafeKubeconfigs(t *testing.T) {
 			t.Parallel()
 			kubeconfig := &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one-kubeconfig"},
-				Data: map[string][]byte{"value": fmt.Appendf(nil, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {%s}}]\n"+
-					"users: [{name: u, user: {%s}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n", tc.cluster, tc.user)},
+				Data: map[string][]byte{"value": fmt.Appendf(nil,
+					"apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {%s}}]\n"+
+						"users: [{name: u, user: {%s}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n",
+					tc.cluster, tc.user)},
 			}
 			reader := SafeKubeconfigs(fake.NewClientBuilder().WithObjects(kubeconfig).Build())
 			err := reader.Get(t.Context(), client.ObjectKeyFromObject(kubeconfig), &corev1.Secret{})

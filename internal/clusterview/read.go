@@ -14,9 +14,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
-// ReadCluster reads a Cluster as the API server serves it. For the management cluster it makes the object that stands for it. It may be
-// shared with a cache, and must not be changed.
-func ReadCluster(ctx context.Context, reader client.Reader, key client.ObjectKey, shard string) (*unstructured.Unstructured, error) {
+// ReadCluster reads a Cluster as the API server serves it. For the management cluster it makes the object that stands
+// for it. It may be shared with a cache, and must not be changed.
+func ReadCluster(ctx context.Context, reader client.Reader, key client.ObjectKey,
+	shard string,
+) (*unstructured.Unstructured, error) {
 	if key == clusterlink.Management {
 		return ManagementCluster(ctx, reader, shard)
 	}
@@ -24,8 +26,9 @@ func ReadCluster(ctx context.Context, reader client.Reader, key client.ObjectKey
 	return object, reader.Get(ctx, key, object, client.UnsafeDisableDeepCopy)
 }
 
-// ManagementCluster is the management cluster in the form of a Cluster: one that is initialized, never paused, and of whatever shard
-// asks. Its UID is that of the namespace kube-system, which lives as long as the cluster does: after a move, it is another one.
+// ManagementCluster is the management cluster in the form of a Cluster: one that is initialized, never paused, and of
+// whatever shard asks. Its UID is that of the namespace kube-system, which lives as long as the cluster does: after a
+// move, it is another one.
 func ManagementCluster(ctx context.Context, reader client.Reader, shard string) (*unstructured.Unstructured, error) {
 	system, err := apiutil.SystemNamespace(ctx, reader)
 	if err != nil {

@@ -25,7 +25,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
-// objectReadTimeout bounds the first read of a Cluster's objects, which waits until the CustomResourceDefinitions are in the cache.
+// objectReadTimeout bounds the first read of a Cluster's objects, which waits until the CustomResourceDefinitions are
+// in the cache.
 const objectReadTimeout = 10 * time.Second
 
 // KindRetry is the wait before a kind is read again that is being read for the first time.
@@ -34,8 +35,8 @@ const KindRetry = time.Second
 // maxTypedClusters bounds the Clusters that are kept in the types of Cluster API, some 5 kB each.
 const maxTypedClusters = 1 << 14
 
-// Reader reads what templates see of a Cluster. What it returns is shared with the cache, and must not be changed: with a thousand
-// Clusters, copying would be most of what a pass over a HelmOp takes.
+// Reader reads what templates see of a Cluster. What it returns is shared with the cache, and must not be changed: with
+// a thousand Clusters, copying would be most of what a pass over a HelmOp takes.
 type Reader struct {
 	client client.Reader
 
@@ -47,8 +48,9 @@ type Reader struct {
 	versions map[schema.GroupKind]knownVersion
 }
 
-// versionMemory is for how long a kind is read in the same version. Which one fits the contract of Cluster API, the labels of its
-// CustomResourceDefinition say; looking that up for each object takes several times as long as to read it.
+// versionMemory is for how long a kind is read in the same version. Which one fits the contract of Cluster API, the
+// labels of its CustomResourceDefinition say; looking that up for each object takes several times as long as to read
+// it.
 const versionMemory = 30 * time.Second
 
 type knownVersion struct {
@@ -63,7 +65,9 @@ func NewReader(reader client.Reader) *Reader {
 }
 
 // get reads an object that a Cluster refers to.
-func (r *Reader) get(ctx context.Context, ref clusterv1.ContractVersionedObjectReference, namespace string) (*unstructured.Unstructured, error) {
+func (r *Reader) get(ctx context.Context, ref clusterv1.ContractVersionedObjectReference,
+	namespace string,
+) (*unstructured.Unstructured, error) {
 	kind := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
 	r.mu.Lock()
 	known, ok := r.versions[kind]
@@ -87,11 +91,14 @@ func (r *Reader) get(ctx context.Context, ref clusterv1.ContractVersionedObjectR
 type sharingReader struct{ client.Reader }
 
 // Get implements client.Reader.
-func (r sharingReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+func (r sharingReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object,
+	options ...client.GetOption,
+) error {
 	return r.Reader.Get(ctx, key, obj, append(slices.Clip(options), client.UnsafeDisableDeepCopy)...)
 }
 
-// Typed is [TypedCluster] for whoever does not change what it returns. A Cluster that is as it was is not converted again.
+// Typed is [TypedCluster] for whoever does not change what it returns. A Cluster that is as it was is not converted
+// again.
 func (r *Reader) Typed(u *unstructured.Unstructured) (*clusterv1.Cluster, error) {
 	if known, ok := r.clusters.Get(u.GetUID()); ok && known.ResourceVersion == u.GetResourceVersion() {
 		return known, nil
@@ -124,10 +131,12 @@ func (r *Reader) Read(ctx context.Context, u *unstructured.Unstructured, cluster
 	objects := &Objects{Data: templating.Objects{Cluster: u.Object}}
 	objects.sees(u)
 	var err error
-	if objects.Data.ControlPlane, err = r.ReadRef(ctx, objects, "control-plane", cluster.Namespace, cluster.Spec.ControlPlaneRef); err != nil {
+	if objects.Data.ControlPlane, err = r.ReadRef(ctx, objects, "control-plane", cluster.Namespace,
+		cluster.Spec.ControlPlaneRef); err != nil {
 		return nil, err
 	}
-	if objects.Data.InfrastructureCluster, err = r.ReadRef(ctx, objects, "infrastructure", cluster.Namespace, cluster.Spec.InfrastructureRef); err != nil {
+	if objects.Data.InfrastructureCluster,
+		err = r.ReadRef(ctx, objects, "infrastructure", cluster.Namespace, cluster.Spec.InfrastructureRef); err != nil {
 		return nil, err
 	}
 	if objects.Data.ClusterClass, err = r.readClass(ctx, objects, cluster); err != nil {

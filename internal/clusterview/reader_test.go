@@ -31,7 +31,8 @@ func (r failingReader) Get(context.Context, client.ObjectKey, client.Object, ...
 	return r.err
 }
 
-// TestKindThatCannotBeRead holds that the error of a Cluster says what to do, and that a kind that is being read is told apart.
+// TestKindThatCannotBeRead holds that the error of a Cluster says what to do, and that a kind that is being read is
+// told apart.
 func TestKindThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	kind := schema.GroupKind{Group: "infrastructure.example", Kind: "ExampleCluster"}
@@ -41,18 +42,23 @@ func TestKindThatCannotBeRead(t *testing.T) {
 		isPending bool
 	}{
 		"forbidden": {
-			err:  &kindcache.UnreadableError{Kind: kind, Reason: "the manager may not list exampleclusters.infrastructure.example"},
-			want: "cannot be read: the manager may not list exampleclusters.infrastructure.example; allow the manager to list and watch its kind",
+			err: &kindcache.UnreadableError{Kind: kind,
+				Reason: "the manager may not list exampleclusters.infrastructure.example"},
+			want: "cannot be read: the manager may not list exampleclusters.infrastructure.example; allow the manager to " +
+				"list and watch its kind",
 		},
 		"too many": {err: kindcache.ErrTooMany, want: "delete Clusters or correct their references"},
 		"pending":  {err: kindcache.ErrPending, want: "its kind is being read for the first time", isPending: true},
 	} {
 		objects := NewReader(failingReader{err: fmt.Errorf("reading: %w", tc.err)})
-		objects.versions[kind] = knownVersion{version: schema.GroupVersion{Group: kind.Group, Version: "v1"}, since: time.Now()}
+		objects.versions[kind] = knownVersion{version: schema.GroupVersion{Group: kind.Group, Version: "v1"},
+			since: time.Now()}
 		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet"}}
-		cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: "one"}
+		cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind,
+			Name: "one"}
 		_, err := objects.Read(t.Context(), apiutil.NewCluster(), cluster)
-		if err == nil || !strings.Contains(err.Error(), "infrastructure object ExampleCluster.infrastructure.example fleet/one") ||
+		if err == nil || !strings.Contains(err.Error(),
+			"infrastructure object ExampleCluster.infrastructure.example fleet/one") ||
 			!strings.Contains(err.Error(), tc.want) || errors.Is(err, kindcache.ErrPending) != tc.isPending {
 			t.Errorf("%s: error = %v", name, err)
 		}

@@ -31,7 +31,8 @@ const HeldSince = "2026-11-21T22:25:00Z" // 5 minutes ago
 // GoingCluster is a Cluster under deletion.
 func GoingCluster(hold string, paused bool) *clusterv1.Cluster {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "u",
-		DeletionTimestamp: &metav1.Time{Time: LifeNow}, Finalizers: []string{clusterv1.ClusterFinalizer}, Annotations: map[string]string{}}}
+		DeletionTimestamp: &metav1.Time{Time: LifeNow}, Finalizers: []string{clusterv1.ClusterFinalizer},
+		Annotations: map[string]string{}}}
 	if hold != "" {
 		cluster.Annotations[addonsv1.DeletionHoldAnnotation] = hold
 	}
@@ -43,8 +44,10 @@ func GoingCluster(hold string, paused bool) *clusterv1.Cluster {
 
 // LeavingRelease is a release that asks to be uninstalled before its Cluster goes.
 func LeavingRelease(timeout time.Duration) *addonsv1.HelmOpRelease {
-	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h-c", UID: "r", Finalizers: []string{addonsv1.HelmOpReleaseFinalizer},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: addonsv1.GroupVersion.String(), Kind: apiutil.HelmOpKind, Name: "h", UID: "o", Controller: ptr.To(true)}}}}
+	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h-c", UID: "r",
+		Finalizers: []string{addonsv1.HelmOpReleaseFinalizer},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: addonsv1.GroupVersion.String(), Kind: apiutil.HelmOpKind,
+			Name: "h", UID: "o", Controller: ptr.To(true)}}}}
 	release.Spec.ClusterRef.Name = "c"
 	release.Spec.DeletionPolicy = addonsv1.DeletionPolicyUninstall
 	release.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{Timeout: metav1.Duration{Duration: timeout}}
@@ -53,7 +56,8 @@ func LeavingRelease(timeout time.Duration) *addonsv1.HelmOpRelease {
 
 // LeavingHelmOp is the HelmOp of LeavingRelease.
 func LeavingHelmOp() *addonsv1.HelmOp {
-	return &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", UID: "o"}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
+	return &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", UID: "o"},
+		Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
 }
 
 // OfNamespace is a release of another namespace than its Cluster.
@@ -70,7 +74,8 @@ func ReleaseFor(namespace, name string, cluster addonsv1.ClusterReference) *addo
 	}
 }
 
-// FateBench is a HelmOp with revisions, a Cluster of another namespace, and a release for it that is made from revision 1.
+// FateBench is a HelmOp with revisions, a Cluster of another namespace, and a release for it that is made from revision
+// 1.
 type FateBench struct {
 	*testing.T
 	HelmOp    *addonsv1.HelmOp
@@ -83,14 +88,16 @@ type FateBench struct {
 // NewFateBench returns a FateBench with everything in place.
 func NewFateBench(t *testing.T) *FateBench {
 	b := &FateBench{T: t}
-	b.HelmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "calico", UID: "u"}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
+	b.HelmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "calico", UID: "u"},
+		Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
 	b.HelmOp.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{AuthorizationServiceAccountName: "installer"}
 	b.HelmOp.Spec.Release.Name = "three"
 	b.Revisions = []*addonsv1.HelmOpRevision{b.revision(1, "one"), b.revision(2, "two")}
 	b.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", Labels: map[string]string{"team": "a"}}}
 	b.Cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "one"}}
 	b.Release = ReleaseFor("platform", "child", addonsv1.ClusterReference{Namespace: "team", Name: "one"})
-	b.Release.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(b.HelmOp, addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))}
+	b.Release.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(b.HelmOp,
+		addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))}
 	b.Release.Spec.Release = addonsv1.ReleaseIdentity{Name: "one", Namespace: apiutil.DefaultReleaseNamespace}
 	b.Release.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 1, Reason: addonsv1.ReleaseRolloutUpdated}
 	return b
@@ -98,7 +105,8 @@ func NewFateBench(t *testing.T) *FateBench {
 
 // revision is one under which the release has a name.
 func (b *FateBench) revision(number int64, name string) *addonsv1.HelmOpRevision {
-	revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: apiutil.RevisionName("calico", number)}}
+	revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "platform",
+		Name: apiutil.RevisionName("calico", number)}}
 	revision.Spec.Number = number
 	revision.Spec.HelmOp = *b.HelmOp.Spec.DeepCopy()
 	revision.Spec.HelmOp.Release.Name = name
@@ -109,12 +117,14 @@ func (b *FateBench) revision(number int64, name string) *addonsv1.HelmOpRevision
 func (b *FateBench) Client() client.Client {
 	b.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, corev1.AddToScheme, authorizationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, corev1.AddToScheme,
+		authorizationv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			b.Fatal(err)
 		}
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease).
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex,
+		apiutil.ClustersOfRelease).
 		WithObjects(b.namespace.DeepCopy(), b.Cluster.DeepCopy(), b.Release.DeepCopy())
 	if b.HelmOp != nil {
 		builder.WithObjects(b.HelmOp.DeepCopy())
@@ -129,7 +139,8 @@ func (b *FateBench) Client() client.Client {
 func ManagementClient(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), clusterv1.AddToScheme(scheme), addonsv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), clusterv1.AddToScheme(scheme),
+		addonsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	objects = append(objects,
@@ -150,7 +161,8 @@ func ManagementHelmOp(namespace string) *addonsv1.HelmOp {
 	}
 }
 
-// ManagementRelease is the release of a HelmOp in the management cluster, and NearRelease that in the Cluster of the same name.
+// ManagementRelease is the release of a HelmOp in the management cluster, and NearRelease that in the Cluster of the
+// same name.
 func ManagementRelease(helmOp *addonsv1.HelmOp) *addonsv1.HelmOpRelease {
 	release := NearRelease(helmOp)
 	release.Name = apiutil.ChildName(helmOp.Name, apiutil.ManagementTitle)
@@ -161,8 +173,10 @@ func ManagementRelease(helmOp *addonsv1.HelmOp) *addonsv1.HelmOpRelease {
 // NearRelease is the release of a HelmOp in the Cluster that has the name of the management cluster.
 func NearRelease(helmOp *addonsv1.HelmOp) *addonsv1.HelmOpRelease {
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{
-		Namespace: helmOp.Namespace, Name: apiutil.ChildName(helmOp.Name, clusterlink.Management.Name), Labels: apiutil.ChildSelector(helmOp),
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(helmOp, addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))},
+		Namespace: helmOp.Namespace, Name: apiutil.ChildName(helmOp.Name, clusterlink.Management.Name),
+		Labels: apiutil.ChildSelector(helmOp),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(helmOp,
+			addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))},
 	}}
 	release.Spec.ClusterRef.Name = clusterlink.Management.Name
 	release.Spec.Release = addonsv1.ReleaseIdentity{Namespace: "system", Name: "platform"}

@@ -98,7 +98,8 @@ func StoreOf(t *testing.T, objects ...client.Object) client.Client {
 			t.Fatal(err)
 		}
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&addonsv1.HelmOpRelease{}).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease)
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&addonsv1.HelmOpRelease{}).
+		WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease)
 	for _, obj := range objects {
 		obj = obj.DeepCopyObject().(client.Object)
 		obj.SetResourceVersion("")
@@ -107,10 +108,12 @@ func StoreOf(t *testing.T, objects ...client.Object) client.Client {
 	return builder.Build()
 }
 
-// SettledHelmOp is a HelmOp, which selects the Clusters with its name as label, that has told its releases what it wants.
+// SettledHelmOp is a HelmOp, which selects the Clusters with its name as label, that has told its releases what it
+// wants.
 func SettledHelmOp(t testing.TB, name string, change func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
 	t.Helper()
-	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u", Generation: 3, ResourceVersion: "1"}}
+	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u", Generation: 3,
+		ResourceVersion: "1"}}
 	h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{name: "yes"}}
 	h.Spec.Source.URL = "oci://registry.example/charts/" + name
 	source, err := apiutil.SourceDigest(&h.Spec.Source)
@@ -131,9 +134,10 @@ func ReadyRelease(helmOp string, change func(*addonsv1.HelmOpRelease)) *addonsv1
 	owner := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: helmOp, UID: "u"}}
 	r := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "n", Name: helmOp + "-one", Generation: 2, ResourceVersion: "1",
-		Labels:          apiutil.ChildSelector(owner),
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))},
-		Finalizers:      []string{addonsv1.HelmOpReleaseFinalizer},
+		Labels: apiutil.ChildSelector(owner),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner,
+			addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))},
+		Finalizers: []string{addonsv1.HelmOpReleaseFinalizer},
 	}}
 	r.Labels[clusterv1.ClusterNameLabel] = "one"
 	r.Spec.ClusterRef.Name = "one"
@@ -201,7 +205,9 @@ type ShardView struct {
 }
 
 // Get implements client.Reader.
-func (v *ShardView) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+func (v *ShardView) Get(ctx context.Context, key client.ObjectKey, obj client.Object,
+	options ...client.GetOption,
+) error {
 	if err := v.Client.Get(ctx, key, obj, options...); err != nil || apiutil.IsOfShard(obj, v.Shard) {
 		return err
 	}
@@ -210,7 +216,8 @@ func (v *ShardView) Get(ctx context.Context, key client.ObjectKey, obj client.Ob
 
 // List implements client.Reader.
 func (v *ShardView) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	return v.Client.List(ctx, list, append(slices.Clone(options), client.MatchingLabelsSelector{Selector: apiutil.ShardSelector(v.Shard)})...)
+	return v.Client.List(ctx, list,
+		append(slices.Clone(options), client.MatchingLabelsSelector{Selector: apiutil.ShardSelector(v.Shard)})...)
 }
 
 // OfShard are the labels of a shard; "-" is the label without a value.
@@ -229,7 +236,8 @@ func OfShard(shard string) map[string]string {
 func ShardStores(t *testing.T, shard string, objects ...client.Object) (cached, live client.Client) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme,
+		coordinationv1.AddToScheme, corev1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +257,8 @@ func ShardStores(t *testing.T, shard string, objects ...client.Object) (cached, 
 
 // ShardedObjects are a HelmOp, a Cluster, and the release of the one in the other.
 func ShardedObjects(helmOp, cluster, release string) (*addonsv1.HelmOp, *clusterv1.Cluster, *addonsv1.HelmOpRelease) {
-	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u", Labels: OfShard(helmOp)}, Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
+	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u", Labels: OfShard(helmOp)},
+		Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
 	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one", UID: "c", Labels: OfShard(cluster)}}
 	r := ReadyRelease("h", func(r *addonsv1.HelmOpRelease) {
 		r.ResourceVersion = ""
@@ -289,19 +298,22 @@ func Varied() *addonsv1.HelmOpSpec {
 			Health: &addonsv1.HealthOptions{Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "A", Current: "true"}}},
 		},
 		Overrides: []addonsv1.Override{
-			{Name: "edge", ClusterSelector: Labelled("site", "edge"), Ref: ptr.To(Tagged("1.0.0-edge")), ReleaseOptions: addonsv1.ReleaseOptions{
-				Install: &addonsv1.InstallOptions{
-					CreateNamespace:   ptr.To(false),
-					Timeout:           &metav1.Duration{Duration: time.Minute},
-					NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"b": "2", "c": "2"}},
-				},
-				ImpersonateServiceAccountName: "edge",
-			}},
+			{Name: "edge", ClusterSelector: Labelled("site", "edge"), Ref: ptr.To(Tagged("1.0.0-edge")),
+				ReleaseOptions: addonsv1.ReleaseOptions{
+					Install: &addonsv1.InstallOptions{
+						CreateNamespace:   ptr.To(false),
+						Timeout:           &metav1.Duration{Duration: time.Minute},
+						NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"b": "2", "c": "2"}},
+					},
+					ImpersonateServiceAccountName: "edge",
+				}},
 			{Name: "gpu", ClusterSelector: Labelled("gpu", "true")},
-			{Name: "gpu-edge", ClusterSelector: Labelled("gpu", "true"), Ref: ptr.To(Tagged("1.0.0-gpu")), ReleaseOptions: addonsv1.ReleaseOptions{
-				Health:                        &addonsv1.HealthOptions{Mode: addonsv1.HealthModeDisabled, Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "B", Current: "true"}}},
-				ImpersonateServiceAccountName: "gpu",
-			}},
+			{Name: "gpu-edge", ClusterSelector: Labelled("gpu", "true"), Ref: ptr.To(Tagged("1.0.0-gpu")),
+				ReleaseOptions: addonsv1.ReleaseOptions{
+					Health: &addonsv1.HealthOptions{Mode: addonsv1.HealthModeDisabled,
+						Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "B", Current: "true"}}},
+					ImpersonateServiceAccountName: "gpu",
+				}},
 			{Name: "same", ClusterSelector: Labelled("same", "true"), Ref: ptr.To(Tagged("1.0.0"))},
 		},
 		RefsByKubernetesVersion: []addonsv1.KubernetesVersionReference{

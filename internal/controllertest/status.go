@@ -15,18 +15,24 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ownWords are the fields of a status that no chart, registry, workload cluster or user writes text into: words and digests of
-// HelmOp's own, times, and what the API server has admitted in a field of the same length.
+// ownWords are the fields of a status that no chart, registry, workload cluster or user writes text into: words and
+// digests of HelmOp's own, times, and what the API server has admitted in a field of the same length.
 var ownWords = []string{
-	"artifact.digest", "artifact.format", "artifact.resolvedAt", "artifact.sourceDigest", "artifact.tag", "artifact.url", "artifact.version",
-	"artifact.verification.policyDigest", "artifact.verification.provider", "artifact.layerMediaType", "artifact.path", "artifact.templating",
-	"internal.clusterUID", "conditions[].lastTransitionTime", "conditions[].reason", "conditions[].status", "conditions[].type",
-	"deletions.confirmation", "deletions.lastAt", "deletions.waitingSince", "drift.fingerprint", "drift.lastCheckedAt", "drift.objects[].heldUntil",
+	"artifact.digest", "artifact.format", "artifact.resolvedAt", "artifact.sourceDigest", "artifact.tag", "artifact.url",
+	"artifact.version",
+	"artifact.verification.policyDigest", "artifact.verification.provider", "artifact.layerMediaType", "artifact.path",
+	"artifact.templating",
+	"internal.clusterUID", "conditions[].lastTransitionTime", "conditions[].reason", "conditions[].status",
+	"conditions[].type",
+	"deletions.confirmation", "deletions.lastAt", "deletions.waitingSince", "drift.fingerprint", "drift.lastCheckedAt",
+	"drift.objects[].heldUntil",
 	"failures[].cluster", "failures[].reason", "internal.health.progressingSince", "internal.health.since",
-	"history[].action", "history[].artifactDigest", "history[].chartVersion", "history[].reason", "history[].time", "history[].valuesDigest",
+	"history[].action", "history[].artifactDigest", "history[].chartVersion", "history[].reason", "history[].time",
+	"history[].valuesDigest",
 	"inventory.selection", "lastAttemptedAt", "internal.lastAttemptedDigest", "nextTryAt",
 	"release.artifactDigest", "release.lastDeployed", "release.valuesDigest",
-	"rollout.phase", "rollout.startedAt", "rollout.wave", "shard", "state", "tests[].completedAt", "tests[].startedAt", "internal.wasReady.since", "internal.wasReady.until",
+	"rollout.phase", "rollout.startedAt", "rollout.wave", "shard", "state", "tests[].completedAt", "tests[].startedAt",
+	"internal.wasReady.since", "internal.wasReady.until",
 }
 
 // longText is what the texts of LongText consist of.
@@ -36,8 +42,8 @@ const longText = "ü"
 func LongText() string { return strings.Repeat(longText, 5000) }
 
 // CheckStatus fails if the API server would refuse a status with texts of any length, again and again: each text of the
-// CustomResourceDefinition must be written by the caller with [LongText], or be one that only HelmOp itself writes. File is that of the
-// CustomResourceDefinition.
+// CustomResourceDefinition must be written by the caller with [LongText], or be one that only HelmOp itself writes.
+// File is that of the CustomResourceDefinition.
 func CheckStatus(t *testing.T, file string, status any) {
 	t.Helper()
 	schema := statusSchema(t, file)
@@ -98,7 +104,8 @@ func violations(schema apiextensionsv1.JSONSchemaProps, value any, path string, 
 		}
 	case string:
 		written[path] = written[path] || strings.Contains(value, longText)
-		if length := int64(len([]rune(value))); schema.Format == "" && schema.Enum == nil && (schema.MaxLength == nil || length > *schema.MaxLength) {
+		if length := int64(len([]rune(value))); schema.Format == "" && schema.Enum == nil &&
+			(schema.MaxLength == nil || length > *schema.MaxLength) {
 			found = append(found, fmt.Sprintf("%s: a text of %d characters, which has no bound or a lower one", path, length))
 		}
 	}

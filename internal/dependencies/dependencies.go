@@ -70,7 +70,8 @@ func Unsettled(helmOp *addonsv1.HelmOp) string {
 	}
 	// The same for the references of overrides and Kubernetes versions: until there is an answer, there is no new
 	// revision.
-	if resolved := conditions.Get(helmOp, addonsv1.ResolvedCondition); resolved != nil && resolved.Status == metav1.ConditionUnknown {
+	if resolved := conditions.Get(helmOp, addonsv1.ResolvedCondition); resolved != nil &&
+		resolved.Status == metav1.ConditionUnknown {
 		return "is not resolved yet"
 	}
 	return ""
@@ -119,7 +120,8 @@ func (d *Dependency) Unmet(cluster metav1.Object, release *addonsv1.HelmOpReleas
 // not reached the Cluster, it is up to date: a user who needs more can use readyExpr.
 func (d *Dependency) isOutdated(release *addonsv1.HelmOpRelease) bool {
 	wanted, told := d.HelmOp.Status.Rollout, release.Spec.Rollout
-	if wanted == nil || told == nil || told.Revision == wanted.Revision || apiutil.IsHelmOpPaused(d.HelmOp) || apiutil.IsChildPaused(release) {
+	if wanted == nil || told == nil || told.Revision == wanted.Revision || apiutil.IsHelmOpPaused(d.HelmOp) ||
+		apiutil.IsChildPaused(release) {
 		return false
 	}
 	switch wanted.Phase {

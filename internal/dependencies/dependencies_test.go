@@ -18,7 +18,8 @@ import (
 
 func TestUnmet(t *testing.T) {
 	t.Parallel()
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one", Labels: map[string]string{"cni": "yes"}}}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one",
+		Labels: map[string]string{"cni": "yes"}}}
 	type (
 		ofHelmOp  = func(*addonsv1.HelmOp)
 		ofRelease = func(*addonsv1.HelmOpRelease)
@@ -39,22 +40,36 @@ func TestUnmet(t *testing.T) {
 		expr    string
 		want    string
 	}{
-		"ready":                   {release: none},
-		"no release":              {want: "HelmOp cni has no release in Cluster one yet"},
-		"does not select":         {helmOp: func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "y" }, want: "HelmOp cni does not select Cluster one"},
-		"selector malformed":      {helmOp: func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "-" }, want: "HelmOp cni does not select Cluster one"},
-		"of another namespace":    {helmOp: func(h *addonsv1.HelmOp) { h.Namespace = "m" }, want: "HelmOp cni does not select Cluster one"},
-		"other namespaces, too":   {helmOp: func(h *addonsv1.HelmOp) { h.Namespace = "m"; h.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{} }, want: "HelmOp cni has no release in Cluster one yet"},
-		"unselected, still there": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "y" }, release: none},
-		"ending":                  {release: func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }, want: "the release of HelmOp cni is being deleted"},
-		"not looked at":           {release: func(r *addonsv1.HelmOpRelease) { r.Generation++ }, want: "the release of HelmOp cni has not been checked yet"},
-		"new":                     {release: func(r *addonsv1.HelmOpRelease) { r.Status = addonsv1.HelmOpReleaseStatus{} }, want: "the release of HelmOp cni has not been checked yet"},
+		"ready":      {release: none},
+		"no release": {want: "HelmOp cni has no release in Cluster one yet"},
+		"does not select": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "y" },
+			want: "HelmOp cni does not select Cluster one"},
+		"selector malformed": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "-" },
+			want: "HelmOp cni does not select Cluster one"},
+		"of another namespace": {helmOp: func(h *addonsv1.HelmOp) { h.Namespace = "m" },
+			want: "HelmOp cni does not select Cluster one"},
+		"other namespaces, too": {helmOp: func(h *addonsv1.HelmOp) {
+			h.Namespace = "m"
+			h.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{}
+		}, want: "HelmOp cni has no release in Cluster one yet"},
+		"unselected, still there": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "y" },
+			release: none},
+		"ending": {release: func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now },
+			want: "the release of HelmOp cni is being deleted"},
+		"not looked at": {release: func(r *addonsv1.HelmOpRelease) { r.Generation++ },
+			want: "the release of HelmOp cni has not been checked yet"},
+		"new": {release: func(r *addonsv1.HelmOpRelease) { r.Status = addonsv1.HelmOpReleaseStatus{} },
+			want: "the release of HelmOp cni has not been checked yet"},
 		"not ready": {release: func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, "InstallFailed", "no room") },
 			want: "the release of HelmOp cni is not Ready: InstallFailed: no room"},
-		"HelmOp changed":        {helmOp: func(h *addonsv1.HelmOp) { h.Generation++ }, release: none, want: "HelmOp cni has changed and has not been reconciled yet"},
-		"HelmOp never seen":     {helmOp: func(h *addonsv1.HelmOp) { h.Status = addonsv1.HelmOpStatus{} }, release: none, want: "HelmOp cni has changed and has not been reconciled yet"},
-		"source changed":        {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = "2" }, release: none, want: "HelmOp cni is not resolved yet"},
-		"source never resolved": {helmOp: func(h *addonsv1.HelmOp) { h.Status.Artifact = nil }, release: none, want: "HelmOp cni is not resolved yet"},
+		"HelmOp changed": {helmOp: func(h *addonsv1.HelmOp) { h.Generation++ }, release: none,
+			want: "HelmOp cni has changed and has not been reconciled yet"},
+		"HelmOp never seen": {helmOp: func(h *addonsv1.HelmOp) { h.Status = addonsv1.HelmOpStatus{} }, release: none,
+			want: "HelmOp cni has changed and has not been reconciled yet"},
+		"source changed": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = "2" }, release: none,
+			want: "HelmOp cni is not resolved yet"},
+		"source never resolved": {helmOp: func(h *addonsv1.HelmOp) { h.Status.Artifact = nil }, release: none,
+			want: "HelmOp cni is not resolved yet"},
 		"another reference is being resolved": {helmOp: func(h *addonsv1.HelmOp) {
 			report.SetCondition(h, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason, "")
 		}, release: none, want: "HelmOp cni is not resolved yet"},
@@ -64,27 +79,37 @@ func TestUnmet(t *testing.T) {
 		"elsewhere untold": {helmOp: func(h *addonsv1.HelmOp) {
 			report.SetCondition(h, addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RollingOutReason, "")
 		}, release: none},
-		"HelmOp suspended":      {helmOp: func(h *addonsv1.HelmOp) { h.Generation++; h.Spec.Paused = true }, release: none},
-		"told another revision": {helmOp: rollout(addonsv1.RolloutPhaseProgressing, false), release: none, want: "HelmOp cni has not assigned revision 8 to Cluster one yet"},
-		"phase not known":       {helmOp: rollout("", false), release: none, want: "HelmOp cni has not assigned revision 8 to Cluster one yet"},
-		"late for a rollout":    {helmOp: rollout(addonsv1.RolloutPhaseComplete, true), release: none, want: "HelmOp cni has not assigned revision 8 to Cluster one yet"},
+		"HelmOp suspended": {helmOp: func(h *addonsv1.HelmOp) { h.Generation++; h.Spec.Paused = true }, release: none},
+		"told another revision": {helmOp: rollout(addonsv1.RolloutPhaseProgressing, false), release: none,
+			want: "HelmOp cni has not assigned revision 8 to Cluster one yet"},
+		"phase not known": {helmOp: rollout("", false), release: none,
+			want: "HelmOp cni has not assigned revision 8 to Cluster one yet"},
+		"late for a rollout": {helmOp: rollout(addonsv1.RolloutPhaseComplete, true), release: none,
+			want: "HelmOp cni has not assigned revision 8 to Cluster one yet"},
 		"rollout not there yet": {helmOp: rollout(addonsv1.RolloutPhaseProgressing, true), release: none},
 		"rollout paused":        {helmOp: rollout(addonsv1.RolloutPhasePaused, false), release: none},
 		"rollout given up":      {helmOp: rollout(addonsv1.RolloutPhaseRolledBack, false), release: none},
-		"paused on its own": {helmOp: rollout(addonsv1.RolloutPhaseComplete, false), release: func(r *addonsv1.HelmOpRelease) {
-			r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
-		}},
-		"no revision known":  {release: func(r *addonsv1.HelmOpRelease) { r.Spec.Rollout = nil }},
-		"expression true":    {release: none, expr: "release.status.release.version.startsWith('1.') && release.kind == 'HelmOpRelease'"},
-		"expression false":   {release: none, expr: "release.status.release.version.startsWith('2.')", want: "readyExpr for HelmOp cni is false"},
-		"expression has not": {release: none, expr: "release.status.none == ''", want: `readyExpr for HelmOp cni cannot be evaluated: field "none" is missing`},
-		"expression asked in addition": {release: func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, "Progressing", "soon") }, expr: "true",
+		"paused on its own": {helmOp: rollout(addonsv1.RolloutPhaseComplete, false),
+			release: func(r *addonsv1.HelmOpRelease) {
+				r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+			}},
+		"no revision known": {release: func(r *addonsv1.HelmOpRelease) { r.Spec.Rollout = nil }},
+		"expression true": {release: none,
+			expr: "release.status.release.version.startsWith('1.') && release.kind == 'HelmOpRelease'"},
+		"expression false": {release: none, expr: "release.status.release.version.startsWith('2.')",
+			want: "readyExpr for HelmOp cni is false"},
+		"expression has not": {release: none, expr: "release.status.none == ''",
+			want: `readyExpr for HelmOp cni cannot be evaluated: field "none" is missing`},
+		"expression asked in addition": {release: func(r *addonsv1.HelmOpRelease) {
+			report.SetNotReady(r, "Progressing", "soon")
+		}, expr: "true",
 			want: "the release of HelmOp cni is not Ready: Progressing: soon"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDependency(addonsv1.Dependency{Name: "cni", ReadyExpr: tc.expr}, controllertest.SettledHelmOp(t, "cni", tc.helmOp))
+			d := newDependency(addonsv1.Dependency{Name: "cni", ReadyExpr: tc.expr},
+				controllertest.SettledHelmOp(t, "cni", tc.helmOp))
 			var release *addonsv1.HelmOpRelease
 			if tc.release != nil {
 				release = controllertest.ReadyRelease("cni", tc.release)
@@ -102,7 +127,8 @@ func TestUnmet(t *testing.T) {
 
 func TestInvalidDependency(t *testing.T) {
 	t.Parallel()
-	why := InvalidDependency([]addonsv1.Dependency{{Name: "a"}, {Name: "b", ReadyExpr: "true"}, {Name: "c", ReadyExpr: "release."}})
+	why := InvalidDependency([]addonsv1.Dependency{{Name: "a"}, {Name: "b", ReadyExpr: "true"},
+		{Name: "c", ReadyExpr: "release."}})
 	if !strings.HasPrefix(why, "spec.dependsOn: readyExpr for HelmOp c: line 1, column ") {
 		t.Errorf("it is said: %q", why)
 	}

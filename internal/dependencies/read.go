@@ -38,7 +38,9 @@ func Exists(ctx context.Context, live client.Reader, key client.ObjectKey, into 
 
 // ReadDependency returns the dependency on a HelmOp, and finds out whether the HelmOp is of another shard if the
 // cache does not have it.
-func ReadDependency(ctx context.Context, live client.Reader, shard, namespace string, named addonsv1.Dependency, helmOps []addonsv1.HelmOp) (Dependency, error) {
+func ReadDependency(ctx context.Context, live client.Reader, shard, namespace string, named addonsv1.Dependency,
+	helmOps []addonsv1.HelmOp,
+) (Dependency, error) {
 	d := newDependency(named, findHelmOp(helmOps, named.Name))
 	if d.HelmOp != nil {
 		return d, nil
@@ -47,7 +49,8 @@ func ReadDependency(ctx context.Context, live client.Reader, shard, namespace st
 	other.SetGroupVersionKind(addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))
 	ok, err := Exists(ctx, live, client.ObjectKey{Namespace: namespace, Name: named.Name}, other)
 	if ok && !apiutil.IsOfShard(other, shard) {
-		d.otherShard = fmt.Sprintf("HelmOp %s is %s; dependsOn works within one shard only", named.Name, apiutil.ShardTitle(other))
+		d.otherShard = fmt.Sprintf("HelmOp %s is %s; dependsOn works within one shard only", named.Name,
+			apiutil.ShardTitle(other))
 	}
 	return d, err
 }

@@ -47,7 +47,8 @@ func newsOf(before, after *addonsv1.HelmOpRelease) releaseNews {
 		mendsExpressions: ready && isChanged,
 		explains:         isChanged && readyStateOf(before) != readyStateOf(after),
 		frees: before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
-			apiutil.IsChildPaused(before) != apiutil.IsChildPaused(after) || apiutil.IsAwaiting(before) != apiutil.IsAwaiting(after) ||
+			apiutil.IsChildPaused(before) != apiutil.IsChildPaused(after) ||
+			apiutil.IsAwaiting(before) != apiutil.IsAwaiting(after) ||
 			!equality.Semantic.DeepEqual(before.Spec.ClusterOptions, after.Spec.ClusterOptions),
 	}
 }
@@ -76,7 +77,8 @@ func readyStateOf(release *addonsv1.HelmOpRelease) readyState {
 }
 
 // onReleaseNews calls enqueue for each event of a release that concerns other releases in its Cluster.
-func onReleaseNews(enqueue func(context.Context, async.RequestQueue, *addonsv1.HelmOpRelease, releaseNews)) handler.EventHandler {
+func onReleaseNews(enqueue func(context.Context, async.RequestQueue, *addonsv1.HelmOpRelease,
+	releaseNews)) handler.EventHandler {
 	call := func(ctx context.Context, q async.RequestQueue, obj client.Object, news releaseNews) {
 		if release, ok := obj.(*addonsv1.HelmOpRelease); ok && apiutil.HelmOpOf(release) != "" {
 			enqueue(ctx, q, release, news)
@@ -107,7 +109,8 @@ func onReleaseNews(enqueue func(context.Context, async.RequestQueue, *addonsv1.H
 // SiblingsOnNews enqueues the releases in the same Cluster that an event of a release concerns. If only their message
 // changes, the cache decides whether they wait; otherwise they are enqueued in any case, for the cache may be late.
 func SiblingsOnNews(reader client.Reader) handler.EventHandler {
-	return onReleaseNews(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease, news releaseNews) {
+	return onReleaseNews(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease,
+		news releaseNews) {
 		siblings, err := apiutil.SiblingsOf(ctx, reader, release)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases that depend on one")
@@ -129,7 +132,8 @@ func concerns(news releaseNews, helmOp string, sibling *addonsv1.HelmOpRelease) 
 	}
 	for _, dependency := range sibling.Spec.DependsOn {
 		if dependency.Name == helmOp {
-			return news.mends || news.mendsExpressions && dependency.ReadyExpr != "" || news.explains && apiutil.IsAwaiting(sibling)
+			return news.mends || news.mendsExpressions && dependency.ReadyExpr != "" ||
+				news.explains && apiutil.IsAwaiting(sibling)
 		}
 	}
 	return false
@@ -138,7 +142,8 @@ func concerns(news releaseNews, helmOp string, sibling *addonsv1.HelmOpRelease) 
 // HelmOpsOnNews enqueues, after SettleDelay, the HelmOps that depend on the HelmOp of a release: they may assign a
 // revision to its Cluster that they held back.
 func HelmOpsOnNews(reader client.Reader) handler.EventHandler {
-	return onReleaseNews(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease, news releaseNews) {
+	return onReleaseNews(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease,
+		news releaseNews) {
 		if !news.mends && !news.mendsExpressions && !news.explains {
 			return
 		}
@@ -201,13 +206,16 @@ func choiceChanged(before, after *addonsv1.HelmOp) bool {
 func DependentHelmOps(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		helmOps := &addonsv1.HelmOpList{}
-		if err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that depend on one", "HelmOp", client.ObjectKeyFromObject(obj))
+		if err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()),
+			client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that depend on one", "HelmOp",
+				client.ObjectKeyFromObject(obj))
 			return nil
 		}
 		var requests []ctrl.Request
 		for name := range GraphOf(helmOps.Items).dependents(obj.GetName()) {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}})
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(),
+				Name: name}})
 		}
 		return requests
 	}

@@ -60,31 +60,42 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 		needing("waits", "", controllertest.Awaiting),
 		needing("expr", "true", nil),
 		controllertest.ReadyRelease("ends", func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }),
-		needing("elsewhere", "", func(r *addonsv1.HelmOpRelease) { r.Spec.ClusterRef.Name = "two"; controllertest.Awaiting(r) }),
+		needing("elsewhere", "",
+			func(r *addonsv1.HelmOpRelease) { r.Spec.ClusterRef.Name = "two"; controllertest.Awaiting(r) }),
 	}
 	all := []string{"expr-one", "quiet-one", "waits-one"}
 	tests := map[string]struct {
 		before, after *addonsv1.HelmOpRelease
 		want          []string
 	}{
-		"became ready":    {controllertest.ReadyRelease("cni", failing("a")), changedRelease("cni", nil), all},
-		"looked at again": {controllertest.ReadyRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Generation++ }), changedRelease("cni", nil), all},
-		"told another":    {controllertest.ReadyRelease("cni", nil), changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Spec.Rollout.Revision++ }), all},
-		"status changed":  {controllertest.ReadyRelease("cni", nil), changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Status.Release.Version = "2" }), []string{"expr-one"}},
-		"ceased":          {controllertest.ReadyRelease("cni", nil), changedRelease("cni", failing("a")), []string{"waits-one"}},
-		"other words":     {controllertest.ReadyRelease("cni", failing("a")), changedRelease("cni", failing("b")), []string{"waits-one"}},
-		"the same words":  {controllertest.ReadyRelease("cni", failing("a")), changedRelease("cni", failing("a")), nil},
-		"resync":          {controllertest.ReadyRelease("cni", nil), controllertest.ReadyRelease("cni", nil), nil},
-		"ends": {controllertest.ReadyRelease("cni", nil), changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }),
+		"became ready": {controllertest.ReadyRelease("cni", failing("a")), changedRelease("cni", nil), all},
+		"looked at again": {controllertest.ReadyRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Generation++ }),
+			changedRelease("cni", nil), all},
+		"told another": {controllertest.ReadyRelease("cni", nil),
+			changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Spec.Rollout.Revision++ }), all},
+		"status changed": {controllertest.ReadyRelease("cni", nil),
+			changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Status.Release.Version = "2" }), []string{"expr-one"}},
+		"ceased": {controllertest.ReadyRelease("cni", nil), changedRelease("cni", failing("a")),
+			[]string{"waits-one"}},
+		"other words": {controllertest.ReadyRelease("cni", failing("a")), changedRelease("cni", failing("b")),
+			[]string{"waits-one"}},
+		"the same words": {controllertest.ReadyRelease("cni", failing("a")), changedRelease("cni", failing("a")), nil},
+		"resync":         {controllertest.ReadyRelease("cni", nil), controllertest.ReadyRelease("cni", nil), nil},
+		"ends": {controllertest.ReadyRelease("cni", nil),
+			changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }),
 			[]string{"ends-one", "waits-one"}},
-		"depends no more": {controllertest.ReadyRelease("x", func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = controllertest.DependingOn("ends") }), changedRelease("x", nil), []string{"ends-one"}},
-		"nobody's":        {controllertest.ReadyRelease("cni", failing("a")), changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.OwnerReferences = nil }), nil},
+		"depends no more": {controllertest.ReadyRelease("x",
+			func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = controllertest.DependingOn("ends") }), changedRelease("x", nil),
+			[]string{"ends-one"}},
+		"nobody's": {controllertest.ReadyRelease("cni", failing("a")),
+			changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.OwnerReferences = nil }), nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := &recordingQueue{}
-			SiblingsOnNews(controllertest.StoreOf(t, siblings...)).Update(t.Context(), event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}, q)
+			SiblingsOnNews(controllertest.StoreOf(t, siblings...)).Update(t.Context(),
+				event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}, q)
 			if slices.Sort(q.added); !slices.Equal(q.added, tc.want) {
 				t.Errorf("woken %q, want %q", q.added, tc.want)
 			}
@@ -108,7 +119,8 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 		deleted := wake(func(h handler.EventHandler, q *recordingQueue) {
 			h.Delete(t.Context(), event.DeleteEvent{Object: cni}, q)
 		})
-		if !slices.Equal(created, []string{"waits-one"}) || listed != nil || !slices.Equal(deleted, []string{"ends-one", "waits-one"}) {
+		if !slices.Equal(created, []string{"waits-one"}) || listed != nil ||
+			!slices.Equal(deleted, []string{"ends-one", "waits-one"}) {
 			t.Errorf("woken by creation %q, at the start %q, by deletion %q", created, listed, deleted)
 		}
 	})
@@ -131,15 +143,17 @@ func TestEventsOfHelmOpsThatMatterToOthers(t *testing.T) {
 		"resolving": {func(h *addonsv1.HelmOp) {
 			report.SetCondition(h, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason, "")
 		}, true},
-		"suspended":      {func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, true},
-		"paused":         {func(h *addonsv1.HelmOp) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, true},
+		"suspended": {func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, true},
+		"paused": {func(h *addonsv1.HelmOp) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} },
+			true},
 		"revision":       {func(h *addonsv1.HelmOp) { h.Status.Rollout.Revision++ }, true},
 		"phase":          {func(h *addonsv1.HelmOp) { h.Status.Rollout.Phase = addonsv1.RolloutPhasePaused }, true},
 		"rollout":        {func(h *addonsv1.HelmOp) { h.Spec.Rollout = &addonsv1.Rollout{} }, true},
 		"under deletion": {func(h *addonsv1.HelmOp) { now := metav1.Now(); h.DeletionTimestamp = &now }, true},
 	}
 	for name, tc := range tests {
-		e := event.UpdateEvent{ObjectOld: controllertest.SettledHelmOp(t, "a", nil), ObjectNew: controllertest.SettledHelmOp(t, "a", tc.change)}
+		e := event.UpdateEvent{ObjectOld: controllertest.SettledHelmOp(t, "a", nil),
+			ObjectNew: controllertest.SettledHelmOp(t, "a", tc.change)}
 		if got := DependencyChanged().Update(e); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
@@ -156,10 +170,13 @@ func TestEventsOfHelmOpsThatMatterToOthers(t *testing.T) {
 func TestHelmOpsThatDependOnAnother(t *testing.T) {
 	t.Parallel()
 	depending := func(name string, dependencies ...string) client.Object {
-		return controllertest.SettledHelmOp(t, name, func(h *addonsv1.HelmOp) { h.Spec.DependsOn = controllertest.DependingOn(dependencies...) })
+		return controllertest.SettledHelmOp(t, name,
+			func(h *addonsv1.HelmOp) { h.Spec.DependsOn = controllertest.DependingOn(dependencies...) })
 	}
-	store := controllertest.StoreOf(t, depending("a"), depending("b", "a"), depending("c", "b"), depending("x", "y"), depending("y", "x"),
-		controllertest.ReadyRelease("b", nil), controllertest.ReadyRelease("c", controllertest.Awaiting), controllertest.ReadyRelease("x", controllertest.Awaiting))
+	store := controllertest.StoreOf(t, depending("a"), depending("b", "a"), depending("c", "b"), depending("x", "y"),
+		depending("y", "x"),
+		controllertest.ReadyRelease("b", nil), controllertest.ReadyRelease("c", controllertest.Awaiting),
+		controllertest.ReadyRelease("x", controllertest.Awaiting))
 	names := func(requests []ctrl.Request) []string {
 		var names []string
 		for _, request := range requests {
@@ -175,7 +192,8 @@ func TestHelmOpsThatDependOnAnother(t *testing.T) {
 	if got := names(DependentHelmOps(store)(t.Context(), depending("x"))); !slices.Equal(got, []string{"x", "y"}) {
 		t.Errorf("HelmOps %q depend on x", got)
 	}
-	if got := names(watches.UnreadyRequests(store, DependentHelmOps(store))(t.Context(), a)); !slices.Equal(got, []string{"c-one"}) {
+	if got := names(watches.UnreadyRequests(store, DependentHelmOps(store))(t.Context(), a)); !slices.Equal(got,
+		[]string{"c-one"}) {
 		t.Errorf("releases %q are woken", got)
 	}
 }
@@ -185,10 +203,12 @@ func TestChoicesWakeWhatEnds(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
 	ends := controllertest.ReadyRelease("a", func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now })
-	stays := controllertest.ReadyRelease("a", func(r *addonsv1.HelmOpRelease) { r.Name, r.Spec.ClusterRef.Name = "a-two", "two" })
+	stays := controllertest.ReadyRelease("a",
+		func(r *addonsv1.HelmOpRelease) { r.Name, r.Spec.ClusterRef.Name = "a-two", "two" })
 	store := controllertest.StoreOf(t, ends, stays)
 	cluster := func(name string) client.Object {
-		return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Labels: map[string]string{"l": name}}}
+		return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name,
+			Labels: map[string]string{"l": name}}}
 	}
 	for _, obj := range []client.Object{controllertest.SettledHelmOp(t, "a", nil), cluster("one")} {
 		if got := EndingRequests(store)(t.Context(), obj); len(got) != 1 || got[0].Name != "a-one" {
@@ -199,9 +219,12 @@ func TestChoicesWakeWhatEnds(t *testing.T) {
 		t.Errorf("woken %v", got)
 	}
 	passes := ChoiceMayChange().Update
-	other := controllertest.SettledHelmOp(t, "a", func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "y" })
-	if !passes(event.UpdateEvent{ObjectOld: cluster("one"), ObjectNew: cluster("two")}) || passes(event.UpdateEvent{ObjectOld: cluster("one"), ObjectNew: cluster("one")}) ||
-		!passes(event.UpdateEvent{ObjectOld: controllertest.SettledHelmOp(t, "a", nil), ObjectNew: other}) || passes(event.UpdateEvent{ObjectOld: other, ObjectNew: other}) {
+	other := controllertest.SettledHelmOp(t, "a",
+		func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "y" })
+	if !passes(event.UpdateEvent{ObjectOld: cluster("one"), ObjectNew: cluster("two")}) ||
+		passes(event.UpdateEvent{ObjectOld: cluster("one"), ObjectNew: cluster("one")}) ||
+		!passes(event.UpdateEvent{ObjectOld: controllertest.SettledHelmOp(t, "a", nil), ObjectNew: other}) ||
+		passes(event.UpdateEvent{ObjectOld: other, ObjectNew: other}) {
 		t.Error("only changes of labels and selectors choose anew")
 	}
 }

@@ -17,7 +17,8 @@ import (
 )
 
 // ErrRefused is wrapped by the errors of connections that are refused.
-var ErrRefused = errors.New("connections to loopback and link-local addresses, and to those of the manager's own machine or cloud, are refused")
+var ErrRefused = errors.New("connections to loopback and link-local addresses, and to those of the manager's own " +
+	"machine or cloud, are refused")
 
 // metadata are the addresses beside the link-local ones at which clouds tell
 // machines their secrets: AWS's in IPv6, Google's, Alibaba's, Azure's, Oracle's.
@@ -41,10 +42,12 @@ func plain(address netip.Addr) netip.Addr {
 	return address
 }
 
-// IsMetadata says whether an address is link-local, or else one at which a cloud tells machines their secrets, in whatever form.
+// IsMetadata says whether an address is link-local, or else one at which a cloud tells machines their secrets, in
+// whatever form.
 func IsMetadata(address netip.Addr) bool {
 	address = plain(address)
-	return address.IsLinkLocalUnicast() || slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(address) })
+	return address.IsLinkLocalUnicast() ||
+		slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // thisNetwork are addresses that systems take for their own: 0.0.0.0 and its neighbours.
@@ -53,7 +56,8 @@ var thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
 // IsLocal says whether an address is an [IsMetadata] one, or loopback, unspecified or multicast, in whatever form.
 func IsLocal(address netip.Addr) bool {
 	own := plain(address)
-	return IsMetadata(address) || own.IsLoopback() || own.IsUnspecified() || own.IsMulticast() || own.Is4() && thisNetwork.Contains(own)
+	return IsMetadata(address) || own.IsLoopback() || own.IsUnspecified() || own.IsMulticast() ||
+		own.Is4() && thisNetwork.Contains(own)
 }
 
 // IsLocalName says whether the host of an URL is an [IsLocal] address, or the name that every machine has for itself.

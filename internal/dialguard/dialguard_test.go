@@ -17,17 +17,23 @@ func TestIsLocal(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]struct{ local, metadata bool }{
 		"127.0.0.1": {true, false}, "127.9.9.9": {true, false}, "::1": {true, false}, "::ffff:127.0.0.1": {true, false},
-		"0.0.0.0": {true, false}, "0.0.0.1": {true, false}, "::": {true, false}, "64:ff9b::7f00:1": {true, false}, "224.0.0.1": {true, false},
-		"169.254.169.254": {true, true}, "fe80::1": {true, true}, "fe80::1%eth0": {true, true}, "64:ff9b::a9fe:a9fe": {true, true},
-		"::ffff:169.254.0.1": {true, true}, "fd00:ec2::254": {true, true}, "100.100.100.200": {true, true}, "168.63.129.16": {true, true},
-		"10.0.0.1": {false, false}, "192.168.1.1": {false, false}, "fd00::1": {false, false}, "203.0.113.1": {false, false}, "2001:db8::1": {false, false},
+		"0.0.0.0": {true, false}, "0.0.0.1": {true, false}, "::": {true, false}, "64:ff9b::7f00:1": {true, false},
+		"224.0.0.1":       {true, false},
+		"169.254.169.254": {true, true}, "fe80::1": {true, true}, "fe80::1%eth0": {true, true},
+		"64:ff9b::a9fe:a9fe": {true, true},
+		"::ffff:169.254.0.1": {true, true}, "fd00:ec2::254": {true, true}, "100.100.100.200": {true, true},
+		"168.63.129.16": {true, true},
+		"10.0.0.1":      {false, false}, "192.168.1.1": {false, false}, "fd00::1": {false, false},
+		"203.0.113.1": {false, false},
+		"2001:db8::1": {false, false},
 	} {
 		at := netip.MustParseAddr(address)
 		if IsLocal(at) != want.local || IsMetadata(at) != want.metadata {
 			t.Errorf("%s: local %t, metadata %t", address, IsLocal(at), IsMetadata(at))
 		}
 	}
-	for host, want := range map[string]bool{"localhost": true, "LOCALHOST.": true, "a.localhost": true, "127.0.0.1": true, "::1": true,
+	for host, want := range map[string]bool{"localhost": true, "LOCALHOST.": true, "a.localhost": true, "127.0.0.1": true,
+		"::1":                  true,
 		"registry.example.com": false, "10.0.0.1": false, "localhost.example.com": false} {
 		if IsLocalName(host) != want {
 			t.Errorf("%s: %t", host, !want)
@@ -35,7 +41,8 @@ func TestIsLocal(t *testing.T) {
 	}
 }
 
-// TestGuard: names that lead to refused addresses are refused when they are dialled, and so are proxies unless they are trusted.
+// TestGuard: names that lead to refused addresses are refused when they are dialled, and so are proxies unless they are
+// trusted.
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -51,8 +58,10 @@ func TestGuard(t *testing.T) {
 		make func(*Guard) *http.Transport
 		want error
 	}{
-		"address": {"http://127.0.0.1:" + port, func(g *Guard) *http.Transport { return &http.Transport{DialContext: g.DialContext} }, ErrRefused},
-		"name":    {"http://localhost:" + port, func(g *Guard) *http.Transport { return &http.Transport{DialContext: g.DialContext} }, ErrRefused},
+		"address": {"http://127.0.0.1:" + port,
+			func(g *Guard) *http.Transport { return &http.Transport{DialContext: g.DialContext} }, ErrRefused},
+		"name": {"http://localhost:" + port,
+			func(g *Guard) *http.Transport { return &http.Transport{DialContext: g.DialContext} }, ErrRefused},
 		"own error": {"http://localhost:" + port, func(g *Guard) *http.Transport {
 			g.Err = own
 			return &http.Transport{DialContext: g.DialContext}

@@ -81,7 +81,9 @@ func ambiguousLists(kind string, wanted, live map[string]any) []ambiguousList {
 }
 
 // findAmbiguous appends the ambiguous ones among some lists of a map; at is the place of the map.
-func findAmbiguous(found []ambiguousList, at ambiguousList, wanted, live map[string]any, fields ...string) []ambiguousList {
+func findAmbiguous(found []ambiguousList, at ambiguousList, wanted, live map[string]any,
+	fields ...string,
+) []ambiguousList {
 	for _, field := range fields {
 		wantedList, _ := wanted[field].([]any)
 		liveList, _ := live[field].([]any)

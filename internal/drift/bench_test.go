@@ -121,7 +121,8 @@ func (b *bench) create(obj *unstructured.Unstructured) {
 func (b *bench) edit(obj *unstructured.Unstructured, patch string) {
 	b.Helper()
 	options := metav1.PatchOptions{FieldManager: "kubectl-edit"}
-	if _, err := b.resource(obj).Patch(b.Context(), obj.GetName(), types.JSONPatchType, []byte(patch), options); err != nil {
+	if _, err := b.resource(obj).Patch(b.Context(), obj.GetName(), types.JSONPatchType, []byte(patch),
+		options); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -187,11 +188,12 @@ func (b *bench) wantRequests(want ...string) {
 // waitServed waits until the API server knows a kind.
 func (b *bench) waitServed(gvk schema.GroupVersionKind) {
 	b.Helper()
-	err := wait.PollUntilContextTimeout(b.Context(), 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		meta.MaybeResetRESTMapper(b.cluster.Mapper)
-		_, err := b.cluster.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-		return err == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(b.Context(), 50*time.Millisecond, 30*time.Second, true,
+		func(context.Context) (bool, error) {
+			meta.MaybeResetRESTMapper(b.cluster.Mapper)
+			_, err := b.cluster.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+			return err == nil, nil
+		})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -46,7 +46,9 @@ type Comparison struct {
 // The error of one object does not delay the others. During two thirds of the time that ctx leaves, Compare starts
 // objects in the order of the manifest; started objects may use the rest. It returns an error if nothing could be
 // compared at all.
-func Compare(ctx context.Context, c Cluster, release Release, rules *Rules, manifest []*unstructured.Unstructured) (Comparison, error) {
+func Compare(ctx context.Context, c Cluster, release Release, rules *Rules,
+	manifest []*unstructured.Unstructured,
+) (Comparison, error) {
 	client, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("connecting to the cluster: %w", err)
@@ -155,7 +157,9 @@ func (c *comparison) compare(ctx context.Context, obj *unstructured.Unstructured
 }
 
 // resolve returns an own copy of the object as Helm sends it, and its place in the API. It completes ref.
-func (c *comparison) resolve(obj *unstructured.Unstructured, ref *inventory.Ref) (*unstructured.Unstructured, dynamic.ResourceInterface, error) {
+func (c *comparison) resolve(obj *unstructured.Unstructured,
+	ref *inventory.Ref,
+) (*unstructured.Unstructured, dynamic.ResourceInterface, error) {
 	if ref.Name == "" {
 		return nil, nil, errors.New("the object has no name and cannot be compared")
 	}
@@ -185,7 +189,9 @@ func place(client dynamic.Interface, mapping *meta.RESTMapping, namespace string
 }
 
 // compareLive compares an object that exists.
-func compareLive(ctx context.Context, resource dynamic.ResourceInterface, ref inventory.Ref, desired, live *unstructured.Unstructured, ignored [][]string) (*Difference, error) {
+func compareLive(ctx context.Context, resource dynamic.ResourceInterface, ref inventory.Ref,
+	desired, live *unstructured.Unstructured, ignored [][]string,
+) (*Difference, error) {
 	wanted := toCompare(desired, live, ignored)
 	p, err := makePatch(ref, wanted, live.Object)
 	if err != nil || p.empty() {

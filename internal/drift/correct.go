@@ -51,7 +51,8 @@ func correct(ctx context.Context, c Cluster, d Difference) error {
 		return errors.New("the difference was not returned by a comparison")
 	}
 	if stale {
-		return apierrors.NewConflict(mapping.Resource.GroupResource(), d.Ref.Name, errors.New("the object changed after it was compared"))
+		return apierrors.NewConflict(mapping.Resource.GroupResource(), d.Ref.Name,
+			errors.New("the object changed after it was compared"))
 	}
 	return err
 }

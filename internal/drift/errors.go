@@ -157,7 +157,8 @@ func invalidFields(details *metav1.StatusDetails) string {
 
 // isImmutable reports whether a field was rejected because it is immutable.
 func isImmutable(cause metav1.StatusCause) bool {
-	for _, text := range []string{"immutable", "may not change", "may not be changed", "updates to", "cannot be changed", "may not be unset"} {
+	for _, text := range []string{"immutable", "may not change", "may not be changed", "updates to", "cannot be changed",
+		"may not be unset"} {
 		if strings.Contains(cause.Message, text) {
 			return true
 		}

@@ -68,7 +68,8 @@ func TestDescribe(t *testing.T) {
 		{"anything", "ConfigMap", errors.New("x\ny"), "x y"},
 		{"anything of a Secret", "Secret", errors.New("hunter2"), "the request failed"},
 		{"long", "ConfigMap", errors.New(strings.Repeat("x", 10000)), strings.Repeat("x", maxErrorLength-len("…")) + "…"},
-		{"long answer", "ConfigMap", apierrors.NewResourceExpired(strings.Repeat("x", 10000)), strings.Repeat("x", maxErrorLength-len("…")) + "…"},
+		{"long answer", "ConfigMap", apierrors.NewResourceExpired(strings.Repeat("x", 10000)),
+			strings.Repeat("x", maxErrorLength-len("…")) + "…"},
 	} {
 		got := describe(refOf("v1", test.kind), test.err)
 		if want := test.kind + " n/a: " + test.want; got.Error() != want {
@@ -96,7 +97,8 @@ func TestClusterThatDoesNotAnswer(t *testing.T) {
 	meant := errors.New("cut")
 	b.requests.setBefore(func(*http.Request) error { return meant })
 	got, err := Compare(t.Context(), b.cluster, b.release, nil, manifest)
-	if err != nil || len(got.Compared) != 0 || len(got.Failed) < maxUnanswered || len(got.Failed) > maxUnanswered+parallel {
+	if err != nil || len(got.Compared) != 0 || len(got.Failed) < maxUnanswered ||
+		len(got.Failed) > maxUnanswered+parallel {
 		t.Fatalf("compared %v, failed %v: %v", got.Compared, got.Failed, err)
 	}
 	if !errors.Is(got.Failed[0], meant) {
@@ -110,7 +112,8 @@ func TestClusterThatDoesNotAnswer(t *testing.T) {
 		cancel()
 		return nil
 	})
-	if got, err := Compare(ctx, b.cluster, b.release, nil, manifest); err != nil || len(got.Compared)+len(got.Failed) > parallel {
+	if got, err := Compare(ctx, b.cluster, b.release, nil, manifest); err != nil ||
+		len(got.Compared)+len(got.Failed) > parallel {
 		t.Errorf("compared %v, failed %v: %v", got.Compared, got.Failed, err)
 	}
 	if made := len(b.requests.reset()); made > parallel {
@@ -158,7 +161,8 @@ func TestComparisonThatTakesTooLong(t *testing.T) {
 	if err != nil || !slices.Equal(got.Compared, inventory.FromObjects(manifest[1:5])) || len(got.Differences) != 4 {
 		t.Errorf("compared %v, %d differ: %v", got.Compared, len(got.Differences), err)
 	}
-	if len(got.Failed) != 1 || got.Failed[0].Ref != inventory.Of(manifest[0]) || !errors.Is(got.Failed[0], context.DeadlineExceeded) {
+	if len(got.Failed) != 1 || got.Failed[0].Ref != inventory.Of(manifest[0]) ||
+		!errors.Is(got.Failed[0], context.DeadlineExceeded) {
 		t.Errorf("failed %v", got.Failed)
 	}
 }

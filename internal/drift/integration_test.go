@@ -21,7 +21,13 @@ import (
 )
 
 // caBundle is a certificate, as others inject it.
-const caBundle = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJjVENDQVJlZ0F3SUJBZ0lVVDFBZkhtK3lUMFhDODM4aFYrV3YvaE9xTUVFd0NnWUlLb1pJemowRUF3SXcKRFRFTE1Ba0dBMVVFQXd3Q1kyRXdJQmNOTWpZeE1USXhNVGswT1RJNFdoZ1BNakV5TmpFd01qZ3hPVFE1TWpoYQpNQTB4Q3pBSkJnTlZCQU1NQW1OaE1Ga3dFd1lIS29aSXpqMENBUVlJS29aSXpqMERBUWNEUWdBRXBSK2FDREV6Ckw2dWE1R1Zid1o5Qy8vcmxDRnQrTEo4MXJ0eUdPMFNsd3dwZ3NGdExFWlE2NUNvUytXK0dzZ0F5WmNocXVnSlUKS1lBQTUySnErd1pFazZOVE1GRXdIUVlEVlIwT0JCWUVGSzJEZG1lNGxEejlsSkhrZ2JCTWw4K0tZQVNZTUI4RwpBMVVkSXdRWU1CYUFGSzJEZG1lNGxEejlsSkhrZ2JCTWw4K0tZQVNZTUE4R0ExVWRFd0VCL3dRRk1BTUJBZjh3CkNnWUlLb1pJemowRUF3SURTQUF3UlFJaEFPNDFyR1lTWE9pVFJzYmVaZjJUM1ZMMnRpM1pHSy9nSmg0bFp0OTUKMUZvNUFpQm9Ecktnak9lT0F1eVc1ak45Z1RyVzdwSG5IZVZuSk9aL1dzWFhzUmNqTlE9PQotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg=="
+const caBundle = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJjVENDQVJlZ0F3SUJBZ0lVVDFBZkhtK3lUMFhDODM4aFYrV3YvaE9xTUVFd0NnWUlLb1" +
+	"pJemowRUF3SXcKRFRFTE1Ba0dBMVVFQXd3Q1kyRXdJQmNOTWpZeE1USXhNVGswT1RJNFdoZ1BNakV5TmpFd01qZ3hPVFE1TWpoYQpNQTB4Q3pB" +
+	"SkJnTlZCQU1NQW1OaE1Ga3dFd1lIS29aSXpqMENBUVlJS29aSXpqMERBUWNEUWdBRXBSK2FDREV6Ckw2dWE1R1Zid1o5Qy8vcmxDRnQrTEo4MX" +
+	"J0eUdPMFNsd3dwZ3NGdExFWlE2NUNvUytXK0dzZ0F5WmNocXVnSlUKS1lBQTUySnErd1pFazZOVE1GRXdIUVlEVlIwT0JCWUVGSzJEZG1lNGxE" +
+	"ejlsSkhrZ2JCTWw4K0tZQVNZTUI4RwpBMVVkSXdRWU1CYUFGSzJEZG1lNGxEejlsSkhrZ2JCTWw4K0tZQVNZTUE4R0ExVWRFd0VCL3dRRk1BTU" +
+	"JBZjh3CkNnWUlLb1pJemowRUF3SURTQUF3UlFJaEFPNDFyR1lTWE9pVFJzYmVaZjJUM1ZMMnRpM1pHSy9nSmg0bFp0OTUKMUZvNUFpQm9Ecktn" +
+	"ak9lT0F1eVc1ak45Z1RyVzdwSG5IZVZuSk9aL1dzWFhzUmNqTlE9PQotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg=="
 
 const pan = `
 apiVersion: NAMESPACE.crd.example.com/v1
@@ -66,7 +72,8 @@ func TestEditsOfAHuman(t *testing.T) {
 	b := newBench(t)
 	manifest := b.installKitchen()
 	find := func(kind, name string) *unstructured.Unstructured {
-		i := slices.IndexFunc(manifest, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
+		i := slices.IndexFunc(manifest,
+			func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
 		if i < 0 {
 			t.Fatalf("no %s %s", kind, name)
 		}
@@ -83,7 +90,8 @@ func TestEditsOfAHuman(t *testing.T) {
 	}{
 		{name: "replicas", kind: "Deployment", edit: `[{"op":"replace","path":"/spec/replicas","value":5}]`,
 			want: []string{"/spec/replicas"}, manager: true},
-		{name: "variable", kind: "Deployment", edit: `[{"op":"replace","path":"/spec/template/spec/containers/0/env/0/value","value":"2"}]`,
+		{name: "variable", kind: "Deployment",
+			edit: `[{"op":"replace","path":"/spec/template/spec/containers/0/env/0/value","value":"2"}]`,
 			want: []string{"/spec/template/spec/containers/0/env/0/value"}, manager: true},
 		{name: "variable of somebody else", kind: "Deployment", asked: true,
 			edit: `[{"op":"add","path":"/spec/template/spec/containers/0/env/-","value":{"name":"Z","value":"1"}}]`},
@@ -91,46 +99,58 @@ func TestEditsOfAHuman(t *testing.T) {
 			edit: `[{"op":"add","path":"/spec/template/spec/containers/0","value":{"name":"sidecar","image":"example.invalid/s:1"}}]`},
 		{name: "container removed", kind: "Deployment", edit: `[{"op":"remove","path":"/spec/template/spec/containers/2"}]`,
 			want: []string{"/spec/template/spec/containers"}, manager: true},
-		{name: "container port removed", kind: "Deployment", edit: `[{"op":"remove","path":"/spec/template/spec/containers/1/ports/1"}]`,
+		{name: "container port removed", kind: "Deployment",
+			edit: `[{"op":"remove","path":"/spec/template/spec/containers/1/ports/1"}]`,
 			want: []string{"/spec/template/spec/containers/1/ports"}},
-		{name: "quantity", kind: "Deployment", edit: `[{"op":"replace","path":"/spec/template/spec/containers/1/resources/limits/cpu","value":"3"}]`,
+		{name: "quantity", kind: "Deployment",
+			edit: `[{"op":"replace","path":"/spec/template/spec/containers/1/resources/limits/cpu","value":"3"}]`,
 			want: []string{"/spec/template/spec/containers/1/resources/limits/cpu"}, manager: true},
 		{name: "quantity in other words", kind: "Deployment", asked: true,
 			edit: `[{"op":"replace","path":"/spec/template/spec/containers/1/resources/limits/cpu","value":"2000m"}]`},
-		{name: "label of somebody else", kind: "ConfigMap", edit: `[{"op":"add","path":"/metadata/labels/theirs","value":"x"}]`},
-		{name: "mark removed", kind: "ConfigMap", edit: `[{"op":"remove","path":"/metadata/labels/app.kubernetes.io~1managed-by"}]`,
+		{name: "label of somebody else", kind: "ConfigMap",
+			edit: `[{"op":"add","path":"/metadata/labels/theirs","value":"x"}]`},
+		{name: "mark removed", kind: "ConfigMap",
+			edit: `[{"op":"remove","path":"/metadata/labels/app.kubernetes.io~1managed-by"}]`,
 			want: []string{"/metadata/labels/app.kubernetes.io~1managed-by"}},
 		{name: "marks removed", kind: "ConfigMap", edit: `[{"op":"remove","path":"/metadata/annotations"}]`,
 			want: []string{"/metadata/annotations"}},
 		{name: "data", kind: "ConfigMap", edit: `[{"op":"replace","path":"/data/key","value":"other"}]`,
 			want: []string{"/data/key"}, manager: true},
 		{name: "data of somebody else", kind: "ConfigMap", edit: `[{"op":"add","path":"/data/theirs","value":"other"}]`},
-		{name: "secret", kind: "Secret", edit: `[{"op":"replace","path":"/data/password","value":"c3RvbGVu"},{"op":"remove","path":"/data/token"}]`,
+		{name: "secret", kind: "Secret",
+			edit: `[{"op":"replace","path":"/data/password","value":"c3RvbGVu"},{"op":"remove","path":"/data/token"}]`,
 			want: []string{"/data/password", "/data/token"}, manager: true},
 		{name: "port of one protocol removed", kind: "Service", edit: `[{"op":"remove","path":"/spec/ports/1"}]`,
 			want: []string{"/spec/ports"}},
-		{name: "port of one protocol changed", kind: "Service", edit: `[{"op":"replace","path":"/spec/ports/1/targetPort","value":54}]`},
-		{name: "port of one protocol renamed", kind: "Service", edit: `[{"op":"replace","path":"/spec/ports/1/name","value":"x"}]`,
+		{name: "port of one protocol changed", kind: "Service",
+			edit: `[{"op":"replace","path":"/spec/ports/1/targetPort","value":54}]`},
+		{name: "port of one protocol renamed", kind: "Service",
+			edit: `[{"op":"replace","path":"/spec/ports/1/name","value":"x"}]`,
 			want: []string{"/spec/ports/1/name"}, manager: true},
-		{name: "port of somebody else", kind: "Service", edit: `[{"op":"add","path":"/spec/ports/0","value":{"name":"theirs","port":1}}]`},
+		{name: "port of somebody else", kind: "Service",
+			edit: `[{"op":"add","path":"/spec/ports/0","value":{"name":"theirs","port":1}}]`},
 		{name: "target port", kind: "Service", edit: `[{"op":"replace","path":"/spec/ports/3/targetPort","value":1}]`,
 			want: []string{"/spec/ports/3/targetPort"}, manager: true},
 		{name: "rules", kind: "Role", edit: `[{"op":"add","path":"/rules/0/verbs/-","value":"delete"}]`,
 			want: []string{"/rules/0/verbs"}, manager: true},
-		{name: "restriction", kind: "NetworkPolicy", edit: `[{"op":"replace","path":"/spec/ingress/0/from/0/podSelector","value":{"matchLabels":{"a":"b"}}}]`,
+		{name: "restriction", kind: "NetworkPolicy",
+			edit: `[{"op":"replace","path":"/spec/ingress/0/from/0/podSelector","value":{"matchLabels":{"a":"b"}}}]`,
 			want: []string{"/spec/ingress/0/from/0/podSelector/matchLabels"}, manager: true},
 		{name: "CA of somebody else", kind: "ValidatingWebhookConfiguration", object: b.namespace,
 			edit: `[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":"` + caBundle + `"}]`, asked: true},
 		{name: "webhook", kind: "ValidatingWebhookConfiguration", object: b.namespace,
-			edit: `[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}]`, want: []string{"/webhooks/0/failurePolicy"}, manager: true},
+			edit: `[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}]`,
+			want: []string{"/webhooks/0/failurePolicy"}, manager: true},
 		{name: "CA of an APIService", kind: "APIService", object: "v1." + b.namespace + ".example.com",
 			edit: `[{"op":"add","path":"/spec/caBundle","value":"` + caBundle + `"}]`},
-		{name: "size of a claim template's owner", kind: "StatefulSet", edit: `[{"op":"replace","path":"/spec/replicas","value":4}]`, asked: true},
+		{name: "size of a claim template's owner", kind: "StatefulSet",
+			edit: `[{"op":"replace","path":"/spec/replicas","value":4}]`, asked: true},
 		{name: "field of a custom resource", kind: "Pan", edit: `[{"op":"replace","path":"/spec/text","value":"x"}]`,
 			want: []string{"/spec/text"}, manager: true},
 		{name: "list of a custom resource", kind: "Pan", edit: `[{"op":"replace","path":"/spec/parts/0/weight","value":8}]`,
 			want: []string{"/spec/parts/0/weight"}, manager: true},
-		{name: "field of a custom resource that the chart does not set", kind: "Pan", edit: `[{"op":"replace","path":"/spec/size","value":8}]`, asked: true},
+		{name: "field of a custom resource that the chart does not set", kind: "Pan",
+			edit: `[{"op":"replace","path":"/spec/size","value":8}]`, asked: true},
 	} {
 		// One after the other: each edit meets what the ones before left.
 		object := test.object
@@ -145,7 +165,8 @@ func TestEditsOfAHuman(t *testing.T) {
 				t.Errorf("%s: %v, want no difference", test.name, got)
 			}
 			got := b.requests.reset()
-			if wanted := []string{"GET", "PATCH dry"}; !slices.Equal(got, wanted[:1]) && (!test.asked || !slices.Equal(got, wanted)) {
+			if wanted := []string{"GET", "PATCH dry"}; !slices.Equal(got, wanted[:1]) &&
+				(!test.asked || !slices.Equal(got, wanted)) {
 				t.Errorf("%s: requests %v", test.name, got)
 			}
 			continue
@@ -229,13 +250,15 @@ func TestLeftOut(t *testing.T) {
 			b.edit(obj, `[{"op":"replace","path":"/data/key","value":"edited"}]`)
 		}
 	}
-	b.edit(manifest[3], `[{"op":"add","path":"/metadata/labels/addons.cluster.x-k8s.io~1drift-detection","value":"Disabled"}]`)
+	b.edit(manifest[3],
+		`[{"op":"add","path":"/metadata/labels/addons.cluster.x-k8s.io~1drift-detection","value":"Disabled"}]`)
 	if err := b.resource(manifest[4]).Delete(t.Context(), "going", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		patch := `[{"op":"remove","path":"/metadata/finalizers"}]`
-		_, _ = b.resource(manifest[4]).Patch(context.Background(), "going", "application/json-patch+json", []byte(patch), metav1.PatchOptions{})
+		_, _ = b.resource(manifest[4]).Patch(context.Background(), "going", "application/json-patch+json", []byte(patch),
+			metav1.PatchOptions{})
 	})
 	if got := b.compare(rules, manifest...); len(got) != 0 {
 		t.Errorf("differences %v", got)
@@ -286,9 +309,11 @@ spec:
     spec: {containers: [{name: main, image: example.invalid/a}]}
 `)
 	b.install(manifest...)
-	b.edit(manifest[0], `[{"op":"replace","path":"/data/password","value":"c3RvbGVu"},{"op":"add","path":"/immutable","value":true}]`)
+	b.edit(manifest[0],
+		`[{"op":"replace","path":"/data/password","value":"c3RvbGVu"},{"op":"add","path":"/immutable","value":true}]`)
 	other := manifest[1].DeepCopy()
-	for _, path := range [][]string{{"spec", "selector", "matchLabels", "app"}, {"spec", "template", "metadata", "labels", "app"}} {
+	for _, path := range [][]string{{"spec", "selector", "matchLabels", "app"},
+		{"spec", "template", "metadata", "labels", "app"}} {
 		if err := unstructured.SetNestedField(other.Object, "other", path...); err != nil {
 			t.Fatal(err)
 		}
@@ -314,7 +339,8 @@ spec:
 		}
 	}
 	b.wantRequests()
-	if !slices.Contains(got[1].Paths, "/spec/selector/matchLabels/app") || !slices.Equal(got[0].Paths, []string{"/data/password"}) {
+	if !slices.Contains(got[1].Paths, "/spec/selector/matchLabels/app") ||
+		!slices.Equal(got[0].Paths, []string{"/data/password"}) {
 		t.Errorf("paths %v, %v", got[0].Paths, got[1].Paths)
 	}
 }

@@ -22,7 +22,8 @@ import (
 var (
 	emptyObject = []byte("{}")
 	// errMerge replaces errors of the merging, which quote values.
-	errMerge = errors.New("the manifest and the object in the cluster cannot be merged: a field has different types in the two")
+	errMerge = errors.New("the manifest and the object in the cluster cannot be merged: a field has different types in " +
+		"the two")
 )
 
 // makePatch returns the patch that gives live all fields of wanted. It is Helm's three-way merge with equal old and new
@@ -71,8 +72,11 @@ func mergePatch(wanted, live map[string]any) (patch, error) {
 
 // exactPatch is for objects with lists that a strategic merge patch cannot handle. It merges these lists and sends them
 // as a whole.
-func exactPatch(lists []ambiguousList, wanted, live map[string]any, lookup strategicpatch.LookupPatchMeta) (patch, error) {
-	merged, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(runtime.DeepCopyJSON(live), runtime.DeepCopyJSON(wanted), lookup)
+func exactPatch(lists []ambiguousList, wanted, live map[string]any,
+	lookup strategicpatch.LookupPatchMeta,
+) (patch, error) {
+	merged, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(runtime.DeepCopyJSON(live),
+		runtime.DeepCopyJSON(wanted), lookup)
 	if err != nil {
 		return patch{}, errMerge
 	}

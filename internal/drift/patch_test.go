@@ -35,27 +35,33 @@ func TestMakePatch(t *testing.T) {
 	for _, test := range []struct{ name, apiVersion, kind, wanted, live, want string }{
 		{"equal", "apps/v1", "Deployment", inPod(`"image":"a"`), inPod(`"image":"a"`), `{}`},
 		{"what others add", "apps/v1", "Deployment", inPod(`"image":"a"`), inPod(`"image":"a","env":[{"name":"X"}]`), `{}`},
-		{"variable of others: the API server tells whether the order matters", "apps/v1", "Deployment", inPod(`"env":[{"name":"A","value":"1"}]`),
+		{"variable of others: the API server tells whether the order matters", "apps/v1", "Deployment",
+			inPod(`"env":[{"name":"A","value":"1"}]`),
 			inPod(`"env":[{"name":"X","value":"2"},{"name":"A","value":"1"}]`),
 			`{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"main"}],"containers":[{"$setElementOrder/env":[{"name":"A"}],` +
 				`"name":"main"}]}}}}`},
-		{"changed variable", "apps/v1", "Deployment", inPod(`"env":[{"name":"A","value":"1"}]`), inPod(`"env":[{"name":"A","value":"2"}]`),
+		{"changed variable", "apps/v1", "Deployment", inPod(`"env":[{"name":"A","value":"1"}]`),
+			inPod(`"env":[{"name":"A","value":"2"}]`),
 			`{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"main"}],"containers":[{"$setElementOrder/env":[{"name":"A"}],` +
 				`"env":[{"name":"A","value":"1"}],"name":"main"}]}}}}`},
-		{"missing container", "apps/v1", "Deployment", inPod(`"image":"a"`), `{"spec":{"template":{"spec":{"containers":[{"name":"b"}]}}}}`,
+		{"missing container", "apps/v1", "Deployment", inPod(`"image":"a"`),
+			`{"spec":{"template":{"spec":{"containers":[{"name":"b"}]}}}}`,
 			`{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"main"}],"containers":[{"image":"a","name":"main"}]}}}}`},
 		{"arguments are one value", "apps/v1", "Deployment", inPod(`"args":["a"]`), inPod(`"args":["a","b"]`),
 			`{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"main"}],"containers":[{"args":["a"],"name":"main"}]}}}}`},
 		{"field that the API does not know", "apps/v1", "Deployment", inPod(`"typo":{"a":1}`), inPod(`"image":"a"`),
 			`{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"main"}],"containers":[{"name":"main","typo":{"a":1}}]}}}}`},
 		{"variables given twice", "apps/v1", "Deployment", inPod(manyVariables("")), inPod(manyVariables("")), `{}`},
-		{"variables given twice, and one of others", "apps/v1", "Deployment", inPod(manyVariables("")), inPod(manyVariables(`,{"name":"X"}`)), `{}`},
+		{"variables given twice, and one of others", "apps/v1", "Deployment", inPod(manyVariables("")),
+			inPod(manyVariables(`,{"name":"X"}`)), `{}`},
 		{"ports of both protocols", "v1", "Service", `{"spec":{"ports":[{"port":53},{"port":53,"protocol":"UDP"}]}}`,
-			`{"spec":{"ports":[{"port":53,"protocol":"UDP","targetPort":1},{"port":53,"protocol":"TCP","targetPort":2}]}}`, `{}`},
+			`{"spec":{"ports":[{"port":53,"protocol":"UDP","targetPort":1},{"port":53,"protocol":"TCP","targetPort":2}]}}`,
+			`{}`},
 		{"port of one protocol missing", "v1", "Service", `{"spec":{"ports":[{"port":53},{"port":53,"protocol":"UDP"}]}}`,
 			`{"spec":{"ports":[{"port":53,"protocol":"UDP","targetPort":1}]}}`,
 			`{"spec":{"ports":[{"port":53},{"port":53,"protocol":"UDP","targetPort":1}]}}`},
-		{"port of one protocol missing, and one of others", "v1", "Service", `{"spec":{"ports":[{"port":53},{"port":53,"protocol":"UDP"}]}}`,
+		{"port of one protocol missing, and one of others", "v1", "Service",
+			`{"spec":{"ports":[{"port":53},{"port":53,"protocol":"UDP"}]}}`,
 			`{"spec":{"ports":[{"port":1},{"port":53,"protocol":"TCP"}]}}`,
 			`{"spec":{"ports":[{"port":53,"protocol":"TCP"},{"port":53,"protocol":"UDP"},{"port":1}]}}`},
 		{"port that others add for the other protocol", "v1", "Service", `{"spec":{"ports":[{"port":53,"targetPort":9}]}}`,
@@ -103,7 +109,8 @@ func TestMergeErrorsHoldNoValues(t *testing.T) {
 
 func TestShapesThatNoAPIServerAccepts(t *testing.T) {
 	t.Parallel()
-	shapes := []string{`null`, `1`, `"x"`, `{}`, `[]`, `[null]`, `[1,"x"]`, `[{}]`, `[[{}]]`, `{"name":[]}`, `[{"name":1},{"name":{}}]`, `[{"port":1},{"port":1},null]`}
+	shapes := []string{`null`, `1`, `"x"`, `{}`, `[]`, `[null]`, `[1,"x"]`, `[{}]`, `[[{}]]`, `{"name":[]}`,
+		`[{"name":1},{"name":{}}]`, `[{"port":1},{"port":1},null]`}
 	fields := []string{"containers", "ports", "hostAliases", "template", "volumes"}
 	for _, kind := range []string{"Service", "Pod", "PodTemplate", "ConfigMap"} {
 		for _, field := range fields {
@@ -113,7 +120,8 @@ func TestShapesThatNoAPIServerAccepts(t *testing.T) {
 						return parseJSON(t, `{"spec":{"`+field+`":`+shape+`},"`+field+`":`+shape+`,"data":`+shape+`}`)
 					}
 					// No matter what comes of it, but it must not panic.
-					if p, err := makePatch(refOf("v1", kind), object(wanted), object(live)); err == nil && wanted == live && !p.empty() {
+					if p, err := makePatch(refOf("v1", kind), object(wanted), object(live)); err == nil && wanted == live &&
+						!p.empty() {
 						t.Errorf("%s %s: %s differs from itself: %s", kind, field, wanted, p.data)
 					}
 				}
@@ -124,7 +132,8 @@ func TestShapesThatNoAPIServerAccepts(t *testing.T) {
 
 func TestGuard(t *testing.T) {
 	t.Parallel()
-	live := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "u", "resourceVersion": "7"}}}
+	live := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "u",
+		"resourceVersion": "7"}}}
 	for _, test := range []struct {
 		exact bool
 		want  string
@@ -181,11 +190,13 @@ func TestDiff(t *testing.T) {
 		want       string
 	}{
 		{"equal", `{"a":[1,{"b":null}]}`, `{"a":[1,{}]}`, false, ""},
-		{"kinds of values", `{"a":1,"b":"1","c":{},"d":[],"e":1}`, `{"a":"1","b":1,"c":[],"d":{},"e":null}`, false, "/a /b /c /d /e"},
+		{"kinds of values", `{"a":1,"b":"1","c":{},"d":[],"e":1}`, `{"a":"1","b":1,"c":[],"d":{},"e":null}`, false,
+			"/a /b /c /d /e"},
 		{"keys", `{"a":{"x/y":1}}`, `{"a":{"z":1}}`, false, "/a/x~1y /a/z"},
 		{"keys, partial", `{"a":{"x/y":1}}`, `{"a":{"z":1}}`, true, "/a/z"},
 		{"lists", `{"a":[1,2,[3,4]],"b":[1]}`, `{"a":[1,5,[3,6]],"b":[]}`, false, "/a/1 /a/2/1 /b"},
-		{"siblings below a shared path", `{"a":{"b":{"c":1,"d":1},"e":{"f":1}}}`, `{"a":{"b":{"c":2,"d":2},"e":{"f":2}}}`, false,
+		{"siblings below a shared path", `{"a":{"b":{"c":1,"d":1},"e":{"f":1}}}`, `{"a":{"b":{"c":2,"d":2},"e":{"f":2}}}`,
+			false,
 			"/a/b/c /a/b/d /a/e/f"},
 	} {
 		var got []string

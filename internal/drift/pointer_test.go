@@ -44,7 +44,8 @@ func TestParsePointer(t *testing.T) {
 
 func FuzzPointer(f *testing.F) {
 	document := `{"a":{"b":[1,{"name":"x","c":null}]},"l":[[{"d":1}]],"":{"":1},"~":{"/":2}}`
-	for _, text := range []string{"", "/", "/a/b/1/c", "/l/0/0/d", "/~0/~1", "//", "/a/b/01", "/a/b/99999999999999999999"} {
+	for _, text := range []string{"", "/", "/a/b/1/c", "/l/0/0/d", "/~0/~1", "//", "/a/b/01",
+		"/a/b/99999999999999999999"} {
 		f.Add(text, document, document)
 	}
 	f.Add("/a/b/0", `{"a":{"b":[{"name":"y"}]}}`, `{"a":{"b":[{"name":"x"},{"name":"y","v":1}]}}`)
@@ -150,9 +151,12 @@ func TestTakeOver(t *testing.T) {
 			`{"a":[{"name":"x","i":3}]}`},
 		{"whole element of the same name", "/a/0", `{"a":[{"name":"x"}]}`, `{"a":[{"name":"y"},{"name":"x","i":3}]}`,
 			`{"a":[{"name":"x","i":3}]}`},
-		{"element that is not in the cluster", "/a/0", `{"a":[{"name":"x"}]}`, `{"a":[{"name":"y"}]}`, `{"a":[{"name":"x"}]}`},
-		{"field of an element that is not in the cluster", "/a/0/i", `{"a":[{"name":"x","i":1}]}`, `{"a":[]}`, `{"a":[{"name":"x"}]}`},
-		{"field that others add in a list", "/a/0/c/b", `{"a":[{"u":1}]}`, `{"a":[{"u":2,"c":{"b":3}}]}`, `{"a":[{"c":{"b":3},"u":1}]}`},
+		{"element that is not in the cluster", "/a/0", `{"a":[{"name":"x"}]}`, `{"a":[{"name":"y"}]}`,
+			`{"a":[{"name":"x"}]}`},
+		{"field of an element that is not in the cluster", "/a/0/i", `{"a":[{"name":"x","i":1}]}`, `{"a":[]}`,
+			`{"a":[{"name":"x"}]}`},
+		{"field that others add in a list", "/a/0/c/b", `{"a":[{"u":1}]}`, `{"a":[{"u":2,"c":{"b":3}}]}`,
+			`{"a":[{"c":{"b":3},"u":1}]}`},
 		{"list in the cluster only", "/a/0/b", `{}`, `{"a":[{"b":1}]}`, `{}`},
 		{"key with a slash", "/a/x~1y", `{"a":{"x/y":1}}`, `{"a":{"x/y":2}}`, `{"a":{"x/y":2}}`},
 		{"below a scalar", "/a/b", `{"a":1}`, `{"a":{"b":2}}`, `{"a":1}`},

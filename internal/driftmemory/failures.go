@@ -25,8 +25,8 @@ const (
 	maxFailureCause = 512
 )
 
-// failures are the objects of a release with which something failed, and when that is tried again. The zero Ref stands for all
-// of them: nothing could be compared at all.
+// failures are the objects of a release with which something failed, and when that is tried again. The zero Ref stands
+// for all of them: nothing could be compared at all.
 type failures map[inventory.Ref]failure
 
 // failure is what is known of the last tries with an object.

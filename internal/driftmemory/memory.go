@@ -20,14 +20,14 @@ import (
 // defaultDriftInterval is how often a whole release is compared.
 const defaultDriftInterval = time.Hour
 
-// Memory is what one manager knows of the drift of one release: what it saw of which object when it compared it, and what
-// differed. It is used by one worker at a time.
+// Memory is what one manager knows of the drift of one release: what it saw of which object when it compared it, and
+// what differed. It is used by one worker at a time.
 type Memory struct {
 	// Revision is the one that objects were compared with, rules stands for what was left out.
 	Revision int
 	rules    string
-	// seen are the fingerprints of the objects when they were last compared, 0 for one that did not exist. What is not there
-	// is yet to be compared.
+	// seen are the fingerprints of the objects when they were last compared, 0 for one that did not exist. What is not
+	// there is yet to be compared.
 	seen map[inventory.Ref]uint64
 	// Standing are the differences that are known.
 	Standing map[inventory.Ref]drift.Difference
@@ -47,15 +47,16 @@ func (m *Memory) Begin(revision int, rules string, status *addonsv1.DriftStatus,
 	m.Revision, m.rules = revision, rules
 	m.seen, m.Standing = map[inventory.Ref]uint64{}, map[inventory.Ref]drift.Difference{}
 	m.Uncompared, m.Uncorrected = failures{}, failures{}
-	if restarted && status != nil && status.Differing == 0 && status.Fingerprint == snapshot.Fingerprint && status.Fingerprint != "" {
+	if restarted && status != nil && status.Differing == 0 && status.Fingerprint == snapshot.Fingerprint &&
+		status.Fingerprint != "" {
 		for ref, state := range snapshot.Objects {
 			m.seen[ref] = FingerprintOf(state)
 		}
 	}
 }
 
-// BeginCheck makes all objects be compared again, in as many passes as that takes. Those that could not be compared wait for
-// their time.
+// BeginCheck makes all objects be compared again, in as many passes as that takes. Those that could not be compared
+// wait for their time.
 func (m *Memory) BeginCheck() { clear(m.seen) }
 
 // Suspects are the objects to compare now: those that were not yet or that changed since and, if differences are to be
@@ -112,9 +113,11 @@ func (m *Memory) Left(snapshot *objectwatch.Snapshot) int {
 	return count
 }
 
-// ToCompare are those objects of a manifest that are suspects. Those that could not be compared before come last: if they take
-// all the time, they keep nothing else from being compared.
-func (m *Memory) ToCompare(manifest []*unstructured.Unstructured, suspects map[inventory.Ref]bool) []*unstructured.Unstructured {
+// ToCompare are those objects of a manifest that are suspects. Those that could not be compared before come last: if
+// they take all the time, they keep nothing else from being compared.
+func (m *Memory) ToCompare(manifest []*unstructured.Unstructured,
+	suspects map[inventory.Ref]bool,
+) []*unstructured.Unstructured {
 	var first, last []*unstructured.Unstructured
 	for _, object := range manifest {
 		ref := inventory.Of(object)
@@ -168,8 +171,8 @@ func (m *Memory) Corrected(ref inventory.Ref, now time.Time) {
 	delete(m.seen, ref)
 }
 
-// Hold is how long a differing object is still left alone, because somebody changes it back or because it cannot be put right;
-// 0 if it is not.
+// Hold is how long a differing object is still left alone, because somebody changes it back or because it cannot be put
+// right; 0 if it is not.
 func (m *Memory) Hold(ref inventory.Ref, snapshot *objectwatch.Snapshot, now time.Time) time.Duration {
 	wait := m.Uncorrected.wait(ref, FingerprintOf(snapshot.Objects[ref]), now)
 	if until, held := m.Corrections.HeldUntil(ref, now); held {
@@ -188,8 +191,8 @@ func (m *Memory) Differences() []drift.Difference {
 	return list
 }
 
-// RetryIn is how long it takes until the first of the objects that could not be compared, or that are left alone, is tried
-// again; 0 if there is none.
+// RetryIn is how long it takes until the first of the objects that could not be compared, or that are left alone, is
+// tried again; 0 if there is none.
 func (m *Memory) RetryIn(snapshot *objectwatch.Snapshot, correct bool, now time.Time) time.Duration {
 	var first time.Duration
 	earlier := func(wait time.Duration) {

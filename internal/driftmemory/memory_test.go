@@ -24,7 +24,8 @@ import (
 )
 
 func snapshotOf(fingerprint string, objects map[inventory.Ref]uint64) *objectwatch.Snapshot {
-	snapshot := &objectwatch.Snapshot{Synced: true, Fingerprint: fingerprint, Objects: map[inventory.Ref]objectwatch.State{}}
+	snapshot := &objectwatch.Snapshot{Synced: true, Fingerprint: fingerprint,
+		Objects: map[inventory.Ref]objectwatch.State{}}
 	for ref, f := range objects {
 		snapshot.Objects[ref] = objectwatch.State{Exists: f != 0, Fingerprint: f}
 	}
@@ -32,7 +33,9 @@ func snapshotOf(fingerprint string, objects map[inventory.Ref]uint64) *objectwat
 }
 
 // learned lets a memory compare objects of which some cannot be compared and some differ.
-func learned(m *Memory, snapshot *objectwatch.Snapshot, now time.Time, compared, failed []inventory.Ref, differ ...drift.Difference) {
+func learned(m *Memory, snapshot *objectwatch.Snapshot, now time.Time, compared, failed []inventory.Ref,
+	differ ...drift.Difference,
+) {
 	found := drift.Comparison{Compared: compared, Differences: differ}
 	for _, ref := range failed {
 		found.Failed = append(found.Failed, &drift.ObjectError{Ref: ref, Err: errors.New("cut")})
@@ -62,7 +65,8 @@ func TestDriftMemory(t *testing.T) {
 	if got := m.Suspects(gone, true, now); len(got) != 1 || !got[controllertest.ConfigMap] {
 		t.Fatalf("one is gone: %v", got)
 	}
-	learned(m, gone, now, []inventory.Ref{controllertest.ConfigMap}, nil, drift.Difference{Ref: controllertest.ConfigMap, Missing: true})
+	learned(m, gone, now, []inventory.Ref{controllertest.ConfigMap}, nil,
+		drift.Difference{Ref: controllertest.ConfigMap, Missing: true})
 	if got := m.Suspects(gone, false, now); len(got) != 0 {
 		t.Fatalf("what is only said need not be compared again: %v", got)
 	}
@@ -96,8 +100,8 @@ func TestDriftMemory(t *testing.T) {
 	}
 }
 
-// TestUncomparableObjectsAreTriedLessAndLess holds that an object which cannot be compared waits longer and longer, also for a
-// whole check, but not long once it changed; and that it keeps no other from being compared.
+// TestUncomparableObjectsAreTriedLessAndLess holds that an object which cannot be compared waits longer and longer,
+// also for a whole check, but not long once it changed; and that it keeps no other from being compared.
 func TestUncomparableObjectsAreTriedLessAndLess(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -119,8 +123,10 @@ func TestUncomparableObjectsAreTriedLessAndLess(t *testing.T) {
 			t.Errorf("failure %d: too late: %v", i, got)
 		}
 	}
-	objects := []*unstructured.Unstructured{controllertest.ObjectOf(controllertest.ConfigMap), controllertest.ObjectOf(controllertest.Deployment), controllertest.ObjectOf(controllertest.Custom)}
-	if got := m.ToCompare(objects, m.Suspects(snapshot, true, now)); !slices.Equal(inventory.FromObjects(got), []inventory.Ref{controllertest.Deployment, controllertest.ConfigMap}) {
+	objects := []*unstructured.Unstructured{controllertest.ObjectOf(controllertest.ConfigMap),
+		controllertest.ObjectOf(controllertest.Deployment), controllertest.ObjectOf(controllertest.Custom)}
+	if got := m.ToCompare(objects, m.Suspects(snapshot, true, now)); !slices.Equal(inventory.FromObjects(got),
+		[]inventory.Ref{controllertest.Deployment, controllertest.ConfigMap}) {
 		t.Errorf("compared in the order %v", inventory.FromObjects(got))
 	}
 	learned(m, snapshot, now, []inventory.Ref{controllertest.Deployment}, []inventory.Ref{controllertest.ConfigMap})
@@ -144,7 +150,8 @@ func TestFailuresAreBounded(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		all.Add(inventory.Ref{Name: name}, 0, errors.New(name+strings.Repeat("x", 10000)), now)
 	}
-	if text := all.String(); len(text) > 4*maxFailureCause || !strings.HasPrefix(text, "ax") || !strings.HasSuffix(text, "; and 2 more objects") {
+	if text := all.String(); len(text) > 4*maxFailureCause || !strings.HasPrefix(text, "ax") ||
+		!strings.HasSuffix(text, "; and 2 more objects") {
 		t.Errorf("%d characters: %.20s", len(text), text)
 	}
 	same := failures{}
@@ -182,7 +189,8 @@ func TestJitterIsSteadyAndSpreads(t *testing.T) {
 	t.Parallel()
 	low, high := 0, 0
 	for i := range 200 {
-		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i))}}
+		uid := types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i))
+		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{UID: uid}}
 		j := apiutil.Jitter(release)
 		if j < 0 || j > 1 || j != apiutil.Jitter(release) {
 			t.Fatalf("jitter %v", j)

@@ -56,7 +56,8 @@ func serve(t *testing.T, pool *Pool[string], queue *Queue[string, int]) (holder 
 	return holder, item
 }
 
-// TestHoldersTakeTurns holds that a holder with one item waits for one item of each other holder at most, however many they have.
+// TestHoldersTakeTurns holds that a holder with one item waits for one item of each other holder at most, however many
+// they have.
 func TestHoldersTakeTurns(t *testing.T) {
 	t.Parallel()
 	pool := NewPool[string](4, 4)
@@ -121,8 +122,8 @@ func TestItemsOfAHolderThatHasItsShareAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestQueueServesEverybody holds that, in any order of events, each item is served once, items of one holder in their order, and nothing
-// is kept of holders that are gone.
+// TestQueueServesEverybody holds that, in any order of events, each item is served once, items of one holder in their
+// order, and nothing is kept of holders that are gone.
 func TestQueueServesEverybody(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

@@ -3,7 +3,8 @@
 
 package fairshare
 
-// Share is how many of a number of places one holder may have when the others leave this many: three quarters, and one at least.
+// Share is how many of a number of places one holder may have when the others leave this many: three quarters, and one
+// at least.
 func Share(left int) int { return max(1, left*3/4) }
 
 // Pool is a number of places that holders share.
@@ -14,7 +15,8 @@ type Pool[H comparable] struct {
 	held  map[H]int
 }
 
-// NewPool returns a pool with a number of places, all of them free. Shares are computed from base, which may be larger than size.
+// NewPool returns a pool with a number of places, all of them free. Shares are computed from base, which may be larger
+// than size.
 func NewPool[H comparable](base, size int) *Pool[H] {
 	return &Pool[H]{base: base, size: size, held: map[H]int{}}
 }

@@ -12,8 +12,8 @@ type Queue[H, T comparable] struct {
 	waiting map[H][]entry[T]
 	length  int
 
-	// now is the start of what was served last, in turns. next is when the next turn of a holder may start; it is of holders that came
-	// since the queue was empty.
+	// now is the start of what was served last, in turns. next is when the next turn of a holder may start; it is of
+	// holders that came since the queue was empty.
 	now  uint64
 	next map[H]uint64
 
@@ -73,7 +73,8 @@ func (q *Queue[H, T]) Ready() bool {
 	return ok
 }
 
-// Pop takes the next item that may have a place out of the queue, and takes the place. The caller gives it back to the pool.
+// Pop takes the next item that may have a place out of the queue, and takes the place. The caller gives it back to the
+// pool.
 func (q *Queue[H, T]) Pop() (holder H, item T, ok bool) {
 	holder, next, ok := q.first()
 	if !ok {

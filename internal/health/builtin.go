@@ -137,7 +137,8 @@ func pod(obj *unstructured.Unstructured) (Verdict, string, bool) {
 }
 
 // annProvisioner is set by Kubernetes when it asks a provisioner for a volume.
-var annProvisioner = []string{"volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"}
+var annProvisioner = []string{"volume.kubernetes.io/storage-provisioner",
+	"volume.beta.kubernetes.io/storage-provisioner"}
 
 func volumeClaim(obj *unstructured.Unstructured) (Verdict, string, bool) {
 	switch text(obj, "status", "phase") {

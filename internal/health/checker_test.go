@@ -34,12 +34,13 @@ func mustChecker(t *testing.T, checks ...Check) *Checker {
 }
 
 const (
-	deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, generation: 2}\nspec: {replicas: 3, progressDeadlineSeconds: 600}\n"
-	daemonset  = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: d, generation: 2}\n"
-	jobText    = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\n"
-	claim      = "apiVersion: v1\nkind: PersistentVolumeClaim\n"
-	podText    = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
-	custom     = "apiVersion: example.com/v1\nkind: Widget\n"
+	deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, generation: 2}\nspec: {replicas: 3, " +
+		"progressDeadlineSeconds: 600}\n"
+	daemonset = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: d, generation: 2}\n"
+	jobText   = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\n"
+	claim     = "apiVersion: v1\nkind: PersistentVolumeClaim\n"
+	podText   = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+	custom    = "apiVersion: example.com/v1\nkind: Widget\n"
 )
 
 func TestBuiltInKinds(t *testing.T) {
@@ -51,41 +52,90 @@ func TestBuiltInKinds(t *testing.T) {
 		message      string
 	}{
 		{"a Deployment that nobody works on", deployment, InProgress, "not all pods exist"},
-		{"a Deployment whose change was not seen", deployment + "status: {observedGeneration: 1, replicas: 3, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3}", InProgress, "its controller has not observed the latest change"},
-		{"a Deployment that rolls out", deployment + "status: {observedGeneration: 2, replicas: 3, updatedReplicas: 3, readyReplicas: 1, availableReplicas: 1}", InProgress, "not all pods are available"},
-		{"a Deployment with two of three", deployment + "status: {observedGeneration: 2, replicas: 3, updatedReplicas: 3, readyReplicas: 2, availableReplicas: 2}", InProgress, "not all pods are available"},
-		{"a Deployment that is stuck", deployment + "status: {observedGeneration: 2, conditions: [{type: Progressing, status: 'False', reason: ProgressDeadlineExceeded}]}", Failed, "its rollout has exceeded its deadline"},
-		{"a Deployment of none", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {generation: 1}\nspec: {replicas: 0}\nstatus: {observedGeneration: 1, conditions: [{type: Available, status: 'True'}]}", Current, ""},
+		{"a Deployment whose change was not seen",
+			deployment +
+				"status: {observedGeneration: 1, replicas: 3, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3}",
+			InProgress, "its controller has not observed the latest change"},
+		{"a Deployment that rolls out",
+			deployment +
+				"status: {observedGeneration: 2, replicas: 3, updatedReplicas: 3, readyReplicas: 1, availableReplicas: 1}",
+			InProgress, "not all pods are available"},
+		{"a Deployment with two of three",
+			deployment +
+				"status: {observedGeneration: 2, replicas: 3, updatedReplicas: 3, readyReplicas: 2, availableReplicas: 2}",
+			InProgress, "not all pods are available"},
+		{"a Deployment that is stuck",
+			deployment +
+				"status: {observedGeneration: 2, conditions: [{type: Progressing, status: 'False', reason: " +
+				"ProgressDeadlineExceeded}]}", Failed, "its rollout has exceeded its deadline"},
+		{"a Deployment of none",
+			"apiVersion: apps/v1\nkind: Deployment\nmetadata: {generation: 1}\nspec: {replicas: 0}\nstatus: " +
+				"{observedGeneration: 1, conditions: [{type: Available, status: 'True'}]}", Current, ""},
 		{"a DaemonSet that nobody works on", daemonset, InProgress, "its controller has not observed it yet"},
-		{"a DaemonSet without nodes", daemonset + "status: {observedGeneration: 2, desiredNumberScheduled: 0, currentNumberScheduled: 0, numberReady: 0}", Current, ""},
-		{"a DaemonSet on its way", daemonset + "status: {observedGeneration: 2, desiredNumberScheduled: 2, currentNumberScheduled: 2, updatedNumberScheduled: 1, numberAvailable: 2, numberReady: 2}", InProgress, "not all pods are updated to the latest revision"},
-		{"a DaemonSet whose owner deletes pods", daemonset + "spec: {updateStrategy: {type: OnDelete}}\nstatus: {observedGeneration: 2, desiredNumberScheduled: 2, currentNumberScheduled: 2, updatedNumberScheduled: 0, numberAvailable: 2, numberReady: 2}", Current, ""},
-		{"the same with a pod that is not ready", daemonset + "spec: {updateStrategy: {type: OnDelete}}\nstatus: {observedGeneration: 2, desiredNumberScheduled: 2, currentNumberScheduled: 2, numberAvailable: 1, numberReady: 1}", InProgress, "not all pods are available"},
+		{"a DaemonSet without nodes", daemonset +
+			"status: {observedGeneration: 2, desiredNumberScheduled: 0, currentNumberScheduled: 0, numberReady: 0}", Current,
+			""},
+		{"a DaemonSet on its way", daemonset +
+			"status: {observedGeneration: 2, desiredNumberScheduled: 2, currentNumberScheduled: 2, updatedNumberScheduled: " +
+			"1, numberAvailable: 2, numberReady: 2}", InProgress, "not all pods are updated to the latest revision"},
+		{"a DaemonSet whose owner deletes pods",
+			daemonset +
+				"spec: {updateStrategy: {type: OnDelete}}\nstatus: {observedGeneration: 2, desiredNumberScheduled: 2, " +
+				"currentNumberScheduled: 2, updatedNumberScheduled: 0, numberAvailable: 2, numberReady: 2}", Current, ""},
+		{"the same with a pod that is not ready",
+			daemonset +
+				"spec: {updateStrategy: {type: OnDelete}}\nstatus: {observedGeneration: 2, desiredNumberScheduled: 2, " +
+				"currentNumberScheduled: 2, numberAvailable: 1, numberReady: 1}", InProgress, "not all pods are available"},
 		{"a Job that has not begun", jobText, InProgress, "has not completed"},
-		{"a Job that runs", jobText + "status: {startTime: '2026-01-01T00:00:00Z', active: 1}", InProgress, "has not completed"},
-		{"a Job that tries again", jobText + "status: {startTime: '2026-01-01T00:00:00Z', failed: 3}", InProgress, "has not completed"},
+		{"a Job that runs", jobText + "status: {startTime: '2026-01-01T00:00:00Z', active: 1}", InProgress,
+			"has not completed"},
+		{"a Job that tries again", jobText + "status: {startTime: '2026-01-01T00:00:00Z', failed: 3}", InProgress,
+			"has not completed"},
 		{"a Job that completed", jobText + "status: {conditions: [{type: Complete, status: 'True'}]}", Current, ""},
-		{"a Job that failed", jobText + "status: {conditions: [{type: Failed, status: 'True', reason: BackoffLimitExceeded}]}", Failed, "has failed: BackoffLimitExceeded"},
+		{"a Job that failed", jobText +
+			"status: {conditions: [{type: Failed, status: 'True', reason: BackoffLimitExceeded}]}", Failed,
+			"has failed: BackoffLimitExceeded"},
 		{"a Job that waits", jobText + "spec: {suspend: true}", Current, ""},
 		{"a CronJob", "apiVersion: batch/v1\nkind: CronJob\n", Current, ""},
-		{"a Service without an address from the cloud", "apiVersion: v1\nkind: Service\nspec: {type: LoadBalancer, clusterIP: 10.0.0.1}\nstatus: {loadBalancer: {}}", Current, ""},
+		{"a Service without an address from the cloud",
+			"apiVersion: v1\nkind: Service\nspec: {type: LoadBalancer, clusterIP: 10.0.0.1}\nstatus: {loadBalancer: {}}",
+			Current, ""},
 		{"a claim without consumer", claim + "spec: {storageClassName: local}\nstatus: {phase: Pending}", Current, ""},
-		{"a claim that is being provisioned", claim + "metadata: {annotations: {volume.kubernetes.io/storage-provisioner: x}}\nspec: {storageClassName: fast}\nstatus: {phase: Pending}", InProgress, "is not bound to a volume"},
+		{"a claim that is being provisioned",
+			claim +
+				"metadata: {annotations: {volume.kubernetes.io/storage-provisioner: x}}\nspec: {storageClassName: " +
+				"fast}\nstatus: {phase: Pending}", InProgress, "is not bound to a volume"},
 		{"a claim without a class", claim + "status: {phase: Pending}", InProgress, "is not bound to a volume"},
 		{"a claim that is bound", claim + "status: {phase: Bound}", Current, ""},
 		{"a claim that lost its volume", claim + "status: {phase: Lost}", Failed, "has lost its volume"},
-		{"a Pod without node", podText + "status: {phase: Pending, conditions: [{type: PodScheduled, status: 'False', reason: Unschedulable}]}", InProgress, "cannot be scheduled to a node"},
-		{"a Pod that crashes", podText + "status: {phase: Running, containerStatuses: [{name: c, state: {waiting: {reason: CrashLoopBackOff}}}]}", InProgress, "is running but not ready"},
+		{"a Pod without node", podText +
+			"status: {phase: Pending, conditions: [{type: PodScheduled, status: 'False', reason: Unschedulable}]}", InProgress,
+			"cannot be scheduled to a node"},
+		{"a Pod that crashes", podText +
+			"status: {phase: Running, containerStatuses: [{name: c, state: {waiting: {reason: CrashLoopBackOff}}}]}", InProgress,
+			"is running but not ready"},
 		{"a Pod that failed", podText + "status: {phase: Failed}", Failed, "has failed"},
-		{"a Pod that is ready", podText + "status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}", Current, ""},
-		{"an APIService that does not answer", "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nstatus: {conditions: [{type: Available, status: 'False', reason: MissingEndpoints}]}", InProgress, "does not respond: MissingEndpoints"},
-		{"an APIService that answers", "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nstatus: {conditions: [{type: Available, status: 'True'}]}", Current, ""},
+		{"a Pod that is ready", podText + "status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}", Current,
+			""},
+		{"an APIService that does not answer",
+			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nstatus: {conditions: [{type: Available, status: " +
+				"'False', reason: MissingEndpoints}]}", InProgress, "does not respond: MissingEndpoints"},
+		{"an APIService that answers",
+			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nstatus: {conditions: [{type: Available, status: 'True'}]}",
+			Current, ""},
 		{"a kind without conditions", custom + "spec: {a: 1}", Current, ""},
-		{"a kind that is not ready", custom + "status: {conditions: [{type: Ready, status: 'False', reason: Waiting, message: 3 of 7 parts}]}", InProgress, "is not ready: Waiting"},
+		{"a kind that is not ready", custom +
+			"status: {conditions: [{type: Ready, status: 'False', reason: Waiting, message: 3 of 7 parts}]}", InProgress,
+			"is not ready: Waiting"},
 		{"a kind that is ready", custom + "status: {conditions: [{type: Ready, status: 'True'}]}", Current, ""},
-		{"a kind that is stalled", custom + "status: {conditions: [{type: Stalled, status: 'True', reason: Broken, message: no such disk}]}", Failed, "has failed: Broken: no such disk"},
-		{"a kind whose change was not seen", custom + "metadata: {generation: 3}\nstatus: {observedGeneration: 2, conditions: [{type: Ready, status: 'True'}]}", InProgress, "its controller has not observed the latest change"},
-		{"an object that is being deleted", custom + "metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}", Terminating, "is being deleted"},
+		{"a kind that is stalled", custom +
+			"status: {conditions: [{type: Stalled, status: 'True', reason: Broken, message: no such disk}]}", Failed,
+			"has failed: Broken: no such disk"},
+		{"a kind whose change was not seen",
+			custom + "metadata: {generation: 3}\nstatus: {observedGeneration: 2, conditions: [{type: Ready, status: 'True'}]}",
+			InProgress, "its controller has not observed the latest change"},
+		{"an object that is being deleted", custom + "metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}", Terminating,
+			"is being deleted"},
 		{"conditions of another form", custom + "status: {conditions: Ready}", Unknown, "its status cannot be evaluated"},
 		{"a status of another form", custom + "status: 5", Unknown, "its status cannot be evaluated"},
 		{"a generation of another form", custom + "metadata: {generation: two}", Unknown, "its status cannot be evaluated"},
@@ -114,7 +164,9 @@ func TestChecksOfKinds(t *testing.T) {
 		},
 		Check{APIVersion: "example.com/v1", Kind: "Widget", Current: "true"},
 		Check{APIVersion: "v1", Kind: "Secret", Current: "int(self.data.k) > 3"},
-		Check{APIVersion: "v1", Kind: "ConfigMap", Current: "[0,1,2,3,4,5,6,7,8,9].map(a, [0,1,2,3,4,5,6,7,8,9].map(b, [0,1,2,3,4,5,6,7,8,9].map(c, [0,1,2,3,4,5,6,7,8,9].map(d, [0,1,2,3,4,5,6,7,8,9].map(e, [0,1,2,3,4,5,6,7,8,9].map(f, a)))))).size() > 0"},
+		Check{APIVersion: "v1", Kind: "ConfigMap",
+			Current: "[0,1,2,3,4,5,6,7,8,9].map(a, [0,1,2,3,4,5,6,7,8,9].map(b, [0,1,2,3,4,5,6,7,8,9].map(c, " +
+				"[0,1,2,3,4,5,6,7,8,9].map(d, [0,1,2,3,4,5,6,7,8,9].map(e, [0,1,2,3,4,5,6,7,8,9].map(f, a)))))).size() > 0"},
 		Check{APIVersion: "v1", Kind: "Service", Current: "self.spec.type"},
 	)
 	const widget = custom + "metadata: {generation: 2}\n"
@@ -123,16 +175,22 @@ func TestChecksOfKinds(t *testing.T) {
 		want         Verdict
 		message      string
 	}{
-		{"in progress comes first", widget + "status: {phase: Moving}", InProgress, "is in progress according to its health check"},
+		{"in progress comes first", widget + "status: {phase: Moving}", InProgress,
+			"is in progress according to its health check"},
 		{"failed", widget + "status: {phase: Broken}", Failed, "has failed according to its health check"},
 		{"current", widget + "status: {phase: Running, observed: 2}", Current, ""},
-		{"none", widget + "status: {phase: Running, observed: 1}", InProgress, "is not current yet according to its health check"},
+		{"none", widget + "status: {phase: Running, observed: 1}", InProgress,
+			"is not current yet according to its health check"},
 		{"no status", widget, InProgress, `its health check cannot be evaluated yet: field "status" is missing`},
-		{"deleted", custom + "metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}\nstatus: {phase: Running}", Terminating, "is being deleted"},
+		{"deleted", custom + "metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}\nstatus: {phase: Running}", Terminating,
+			"is being deleted"},
 		{"another version of the kind", "apiVersion: example.com/v2\nkind: Widget\nstatus: {phase: Broken}", Current, ""},
-		{"a value that cannot be converted", "apiVersion: v1\nkind: Secret\ndata: {k: hunter2}", InProgress, "its health check cannot be evaluated yet: it cannot be evaluated"},
-		{"an endless expression", "apiVersion: v1\nkind: ConfigMap", InProgress, "its health check cannot be evaluated yet: it is too expensive"},
-		{"not a truth", "apiVersion: v1\nkind: Service\nspec: {type: x}", InProgress, "its health check cannot be evaluated yet: it is neither true nor false"},
+		{"a value that cannot be converted", "apiVersion: v1\nkind: Secret\ndata: {k: hunter2}", InProgress,
+			"its health check cannot be evaluated yet: it cannot be evaluated"},
+		{"an endless expression", "apiVersion: v1\nkind: ConfigMap", InProgress,
+			"its health check cannot be evaluated yet: it is too expensive"},
+		{"not a truth", "apiVersion: v1\nkind: Service\nspec: {type: x}", InProgress,
+			"its health check cannot be evaluated yet: it is neither true nor false"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -150,8 +208,9 @@ func TestExpressionsAreBounded(t *testing.T) {
 	t.Parallel()
 	object := parse(t, "apiVersion: v1\nkind: ConfigMap\ndata: {k: "+strings.Repeat("x", 100)+"}")
 	for name, source := range map[string]string{
-		"a text":                     "[self.data.k]" + strings.Repeat(".map(a, a + a)", 90) + ".size() > 3",
-		"a text, then sought":        "[self.data.k]" + strings.Repeat(".map(a, 'x' + a + a)", 40) + ".exists(x, x.contains('yy'))",
+		"a text": "[self.data.k]" + strings.Repeat(".map(a, a + a)", 90) + ".size() > 3",
+		"a text, then sought": "[self.data.k]" + strings.Repeat(".map(a, 'x' + a + a)", 40) +
+			".exists(x, x.contains('yy'))",
 		"a list, then looked at":     "[[1]]" + strings.Repeat(".map(a, a + a)", 40) + "[0].exists(x, x > 3)",
 		"a list, then compared":      "[[1]]" + strings.Repeat(".map(a, a + a)", 60) + "[0] == [2]",
 		"what a list holds":          "[1]" + strings.Repeat(".map(a, [a, a])", 40) + ".all(x, x == x)",
@@ -163,7 +222,8 @@ func TestExpressionsAreBounded(t *testing.T) {
 			t.Parallel()
 			checker := mustChecker(t, Check{APIVersion: "v1", Kind: "ConfigMap", Current: source})
 			verdict, message := checker.Check(object)
-			if want := "its health check cannot be evaluated yet: it is too expensive"; verdict != InProgress || message != want {
+			if want := "its health check cannot be evaluated yet: it is too expensive"; verdict != InProgress ||
+				message != want {
 				t.Errorf("got %s %q", verdict, message)
 			}
 		})
@@ -191,11 +251,15 @@ func TestChecksThatAreRefused(t *testing.T) {
 		want  string
 	}{
 		{"no expression", Check{APIVersion: "v1", Kind: "Pod"}, "checks[1].current: must not be empty"},
-		{"syntax", Check{APIVersion: "v1", Kind: "Pod", Current: "true", Failed: "self."}, "checks[1].failed: line 1, column 6: Syntax error: "},
-		{"a name that does not exist", Check{APIVersion: "v1", Kind: "Pod", Current: "true", InProgress: "status.phase == 'x'"}, "checks[1].inProgress: "},
-		{"another type", Check{APIVersion: "v1", Kind: "Pod", Current: "1 + 1"}, "checks[1].current: must be true or false, not of type int"},
+		{"syntax", Check{APIVersion: "v1", Kind: "Pod", Current: "true", Failed: "self."},
+			"checks[1].failed: line 1, column 6: Syntax error: "},
+		{"a name that does not exist",
+			Check{APIVersion: "v1", Kind: "Pod", Current: "true", InProgress: "status.phase == 'x'"}, "checks[1].inProgress: "},
+		{"another type", Check{APIVersion: "v1", Kind: "Pod", Current: "1 + 1"},
+			"checks[1].current: must be true or false, not of type int"},
 		{"version", Check{APIVersion: "a/b/c", Kind: "Pod", Current: "true"}, "checks[1].apiVersion: "},
-		{"too deep", Check{APIVersion: "v1", Kind: "Pod", Current: strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000)}, "checks[1].current: "},
+		{"too deep", Check{APIVersion: "v1", Kind: "Pod",
+			Current: strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000)}, "checks[1].current: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -233,12 +297,14 @@ func FuzzCheck(f *testing.F) {
 	f.Add("Deployment", []byte(`{"status":{"conditions":[{"type":"Available","status":"True"}]}}`))
 	f.Add("Pod", []byte(`{"status":{"phase":"Running","containerStatuses":[5]}}`))
 	f.Add("Job", []byte(`{"status":{"conditions":[null,{"type":7}]},"spec":{"suspend":"yes"}}`))
-	f.Add("DaemonSet", []byte(`{"metadata":{"generation":1},"spec":{"updateStrategy":{"type":"OnDelete"}},"status":{"desiredNumberScheduled":"x"}}`))
+	f.Add("DaemonSet",
+		[]byte(`{"metadata":{"generation":1},"spec":{"updateStrategy":{"type":"OnDelete"}},"status":{"desiredNumberScheduled":"x"}}`))
 	checker, err := NewChecker([]Check{{APIVersion: "v1", Kind: "Widget", Current: "self.status.phase.size() > 2"}})
 	if err != nil {
 		f.Fatal(err)
 	}
-	groups := map[string]string{"Deployment": "apps/v1", "DaemonSet": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1"}
+	groups := map[string]string{"Deployment": "apps/v1", "DaemonSet": "apps/v1", "StatefulSet": "apps/v1",
+		"Job": "batch/v1"}
 	f.Fuzz(func(t *testing.T, kind string, data []byte) {
 		var content map[string]any
 		if yaml.Unmarshal(data, &content) != nil || content == nil {
@@ -259,7 +325,8 @@ func FuzzCheck(f *testing.F) {
 
 // BenchmarkCheck is what one event of an object costs.
 func BenchmarkCheck(b *testing.B) {
-	object, err := yaml.YAMLToJSON([]byte(deployment + "status: {observedGeneration: 2, replicas: 3, updatedReplicas: 3, readyReplicas: 1, availableReplicas: 1}"))
+	object, err := yaml.YAMLToJSON([]byte(deployment +
+		"status: {observedGeneration: 2, replicas: 3, updatedReplicas: 3, readyReplicas: 1, availableReplicas: 1}"))
 	if err != nil {
 		b.Fatal(err)
 	}

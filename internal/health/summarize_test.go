@@ -14,7 +14,8 @@ import (
 )
 
 func named(kind, name string, verdict Verdict, message string) Object {
-	return Object{Ref: inventory.Ref{Group: "apps", Version: "v1", Kind: kind, Namespace: "ns", Name: name}, Verdict: verdict, Message: message}
+	return Object{Ref: inventory.Ref{Group: "apps", Version: "v1", Kind: kind, Namespace: "ns", Name: name},
+		Verdict: verdict, Message: message}
 }
 
 func of(verdicts ...Verdict) []Object {
@@ -45,7 +46,8 @@ func TestSummarize(t *testing.T) {
 	}{
 		{"nothing to judge", nil, fast, young, deployed, StateHealthy, 0, worked},
 		{"all current", of(Current, Current), fast, young, deployed, StateHealthy, 0, worked},
-		{"on its way", of(Current, InProgress), fast, young, deployed.Add(20 * time.Second), StateProgressing, 40 * time.Second, young},
+		{"on its way", of(Current, InProgress), fast, young, deployed.Add(20 * time.Second), StateProgressing,
+			40 * time.Second, young},
 		{"not seen yet", of(Unknown), fast, young, deployed, StateProgressing, time.Minute, young},
 		{"the default of the timeout", of(InProgress), Policy{}, young, deployed, StateProgressing, 5 * time.Minute, young},
 		{"too long on its way", of(InProgress), fast, young, deployed.Add(time.Minute), StateTimedOut, 0, young},
@@ -53,29 +55,37 @@ func TestSummarize(t *testing.T) {
 		{"failed at once", of(Failed, InProgress), fast, young, deployed, StateFailed, 0, young},
 		{"failed, with patience", of(Failed), patient, young, deployed, StateProgressing, time.Minute, young},
 		{"failed, at the end of patience", of(Failed), patient, young, deployed.Add(time.Minute), StateTimedOut, 0, young},
-		{"not yet seen by the watch", of(NotFound), fast, young, deployed.Add(4 * time.Second), StateProgressing, 6 * time.Second, young},
-		{"grace is not longer than the timeout", of(NotFound), Policy{Timeout: 5 * time.Second, FailFast: true}, young, deployed.Add(4 * time.Second), StateProgressing, time.Second, young},
+		{"not yet seen by the watch", of(NotFound), fast, young, deployed.Add(4 * time.Second), StateProgressing,
+			6 * time.Second, young},
+		{"grace is not longer than the timeout", of(NotFound), Policy{Timeout: 5 * time.Second, FailFast: true}, young,
+			deployed.Add(4 * time.Second), StateProgressing, time.Second, young},
 		{"not there", of(NotFound), fast, young, deployed.Add(10 * time.Second), StateFailed, 0, young},
-		{"replaced by the upgrade", of(Terminating), fast, young, deployed.Add(30 * time.Second), StateProgressing, 30 * time.Second, young},
+		{"replaced by the upgrade", of(Terminating), fast, young, deployed.Add(30 * time.Second), StateProgressing,
+			30 * time.Second, young},
 
 		{"a node joins", of(InProgress), fast, worked, later, StateHealthy, time.Minute, since(worked, later)},
-		{"the node takes its time", of(InProgress), fast, since(worked, later), later.Add(59 * time.Second), StateHealthy, time.Second, since(worked, later)},
-		{"the node takes too long", of(InProgress), fast, since(worked, later), later.Add(time.Minute), StateTimedOut, 0, lost(since(worked, later))},
+		{"the node takes its time", of(InProgress), fast, since(worked, later), later.Add(59 * time.Second), StateHealthy,
+			time.Second, since(worked, later)},
+		{"the node takes too long", of(InProgress), fast, since(worked, later), later.Add(time.Minute), StateTimedOut, 0,
+			lost(since(worked, later))},
 		{"the node is there", of(Current), fast, since(worked, later), later, StateHealthy, 0, worked},
 		{"nothing is known for a moment", of(Unknown), fast, worked, later, StateHealthy, time.Minute, since(worked, later)},
 		{"fails later", of(Failed), fast, worked, later, StateFailed, 0, lost(since(worked, later))},
 		{"deleted later", of(NotFound), fast, worked, later, StateFailed, 0, lost(since(worked, later))},
 		{"being deleted later", of(Terminating), fast, worked, later, StateFailed, 0, lost(since(worked, later))},
 		{"deleted, with patience", of(NotFound), patient, worked, later, StateHealthy, time.Minute, since(worked, later)},
-		{"deleted and on its way back", of(InProgress), fast, lost(since(worked, later)), later.Add(time.Second), StateProgressing, 59 * time.Second, lost(since(worked, later))},
-		{"back too late", of(InProgress), fast, lost(since(worked, later)), later.Add(time.Minute), StateTimedOut, 0, lost(since(worked, later))},
+		{"deleted and on its way back", of(InProgress), fast, lost(since(worked, later)), later.Add(time.Second),
+			StateProgressing, 59 * time.Second, lost(since(worked, later))},
+		{"back too late", of(InProgress), fast, lost(since(worked, later)), later.Add(time.Minute), StateTimedOut, 0,
+			lost(since(worked, later))},
 		{"back", of(Current), fast, lost(since(worked, later)), later.Add(time.Hour), StateHealthy, 0, worked},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got := Summarize(tt.objects, tt.policy, tt.past, tt.now)
 			if got.State != tt.want || got.RequeueAfter != tt.again || got.Past != tt.after {
-				t.Errorf("got %s in %s, %+v; want %s in %s, %+v", got.State, got.RequeueAfter, got.Past, tt.want, tt.again, tt.after)
+				t.Errorf("got %s in %s, %+v; want %s in %s, %+v", got.State, got.RequeueAfter, got.Past, tt.want, tt.again,
+					tt.after)
 			}
 			if waits := got.State == StateProgressing; waits && got.RequeueAfter <= 0 {
 				t.Error("nobody looks when time is up")
@@ -117,19 +127,23 @@ func TestMessages(t *testing.T) {
 	}
 	worked := Past{DeployedAt: now, Healthy: true}
 	got := Summarize(of(InProgress), Policy{}, worked, now.Add(time.Hour))
-	if want := "1 of 1 objects is not healthy: Deployment ns/0: is in progress, tolerated since 2026-01-02T04:04:05Z"; got.Message != want {
+	expected := "1 of 1 objects is not healthy: Deployment ns/0: is in progress, tolerated since 2026-01-02T04:04:05Z"
+	if got.Message != expected {
 		t.Errorf("got %q", got.Message)
 	}
-	if again := Summarize(of(InProgress), Policy{}, got.Past, now.Add(time.Hour+time.Minute)); again.Message != got.Message {
+	if again := Summarize(of(InProgress), Policy{}, got.Past,
+		now.Add(time.Hour+time.Minute)); again.Message != got.Message {
 		t.Errorf("the message changed to %q", again.Message)
 	}
 
 	var long []Object
 	for i := range 5 {
-		long = append(long, named("Deployment", strings.Repeat("é", 126)+fmt.Sprint(i), InProgress, strings.Repeat("ü", 500)))
+		name := strings.Repeat("é", 126) + fmt.Sprint(i)
+		long = append(long, named("Deployment", name, InProgress, strings.Repeat("ü", 500)))
 	}
 	for _, past := range []Past{{}, worked} {
-		if got := Summarize(long, Policy{}, past, now); len(got.Message) > maxSummaryBytes || !strings.Contains(got.Message, "and 2 more") {
+		if got := Summarize(long, Policy{}, past, now); len(got.Message) > maxSummaryBytes ||
+			!strings.Contains(got.Message, "and 2 more") {
 			t.Errorf("a message of %d bytes: %s", len(got.Message), got.Message)
 		}
 	}

@@ -72,7 +72,8 @@ type job struct {
 // upgrades. Decisions without an action return at once; so does ActionCorrectDrift.
 //
 // The end of ctx does not stop a running action: the action continues, within its timeout, unless Options.Stop ends it.
-func (c *Client) Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired, options model.Options,
+func (c *Client) Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
+	options model.Options,
 	chrt *chart.Chart, values map[string]any,
 ) (Result, error) {
 	timeout, ok := actionTimeout(decision.Action, options)
@@ -260,7 +261,8 @@ func (s *session) checkNeverWorked(decision decide.Decision, desired model.Desir
 	switch {
 	case last.Info == nil || last.Info.Status != release.StatusFailed:
 		return helmerr.New(helmerr.ErrStale, "revision %d is no longer marked as failed", last.Version)
-	case last.Labels[model.LabelRevision] != strconv.Itoa(last.Version), desired.UID == "", last.Labels[model.LabelReleaseUID] != desired.UID:
+	case last.Labels[model.LabelRevision] != strconv.Itoa(last.Version), desired.UID == "",
+		last.Labels[model.LabelReleaseUID] != desired.UID:
 		return helmerr.New(helmerr.ErrStale, "revision %d was not made by HelmOp", last.Version)
 	}
 	return nil
@@ -269,7 +271,8 @@ func (s *session) checkNeverWorked(decision decide.Decision, desired model.Desir
 // checkRecorded returns an error where Helm claims success but could not save it, which it only logs.
 func (s *session) checkRecorded() error {
 	if newest := s.storage.Newest(); newest == nil || newest.Info.Status != release.StatusDeployed {
-		return helmerr.New(helmerr.ErrUnreachable, "the release was applied, but its record was not saved: the next reconciliation recovers the release")
+		return helmerr.New(helmerr.ErrUnreachable,
+			"the release was applied, but its record was not saved: the next reconciliation recovers the release")
 	}
 	return nil
 }

@@ -74,7 +74,8 @@ func newFakeCluster() *fakeCluster {
 func (c *fakeCluster) act(t *testing.T, decision decide.Decision) (Result, error) {
 	t.Helper()
 	chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
-	return c.Act(t.Context(), model.Target{}, decision, helmtest.DesiredFor("apps", "demo", "a1", "v1"), model.Options{}, chrt, map[string]any{"cidr": "1"})
+	return c.Act(t.Context(), model.Target{}, decision, helmtest.DesiredFor("apps", "demo", "a1", "v1"), model.Options{},
+		chrt, map[string]any{"cidr": "1"})
 }
 
 func (c *fakeCluster) history(t *testing.T) string {
@@ -105,28 +106,46 @@ func TestActStorageFaults(t *testing.T) {
 		changed bool
 		history string
 	}{
-		"install, record not created":   {fault: func(c *fakeCluster) { c.driver.failCreate = 1 }, action: install, kind: helmerr.ErrUnreachable},
-		"install, success not recorded": {fault: func(c *fakeCluster) { c.driver.failUpdate = 1 }, action: install, kind: helmerr.ErrUnreachable, changed: true, history: "pending-install"},
-		"upgrade, record not created": {before: []decide.Decision{install}, fault: func(c *fakeCluster) { c.driver.failCreate = 2 }, action: upgrade, kind: helmerr.ErrUnreachable,
+		"install, record not created": {fault: func(c *fakeCluster) { c.driver.failCreate = 1 }, action: install,
+			kind: helmerr.ErrUnreachable},
+		"install, success not recorded": {fault: func(c *fakeCluster) { c.driver.failUpdate = 1 }, action: install,
+			kind: helmerr.ErrUnreachable, changed: true, history: "pending-install"},
+		"upgrade, record not created": {before: []decide.Decision{install},
+			fault: func(c *fakeCluster) { c.driver.failCreate = 2 }, action: upgrade, kind: helmerr.ErrUnreachable,
 			history: "deployed"},
-		"upgrade, failed": {before: []decide.Decision{install}, fault: func(c *fakeCluster) { c.kube.UpdateError = errors.New("quota exceeded") }, action: upgrade,
+		"upgrade, failed": {before: []decide.Decision{install},
+			fault: func(c *fakeCluster) { c.kube.UpdateError = errors.New("quota exceeded") }, action: upgrade,
 			changed: true, history: "deployed/failed"},
-		"upgrade, build fails": {before: []decide.Decision{install}, fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: upgrade,
+		"upgrade, build fails": {before: []decide.Decision{install},
+			fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: upgrade,
 			history: "deployed"},
-		"rollback, record not created": {before: []decide.Decision{install, upgrade}, fault: func(c *fakeCluster) { c.driver.failCreate = 3 }, action: rollback, kind: helmerr.ErrUnreachable,
+		"rollback, record not created": {before: []decide.Decision{install, upgrade},
+			fault: func(c *fakeCluster) { c.driver.failCreate = 3 }, action: rollback, kind: helmerr.ErrUnreachable,
 			history: "superseded/deployed"},
-		"rollback, failed": {before: []decide.Decision{install, upgrade}, fault: func(c *fakeCluster) { c.kube.UpdateError = errors.New("quota exceeded") }, action: rollback,
+		"rollback, failed": {before: []decide.Decision{install, upgrade},
+			fault: func(c *fakeCluster) { c.kube.UpdateError = errors.New("quota exceeded") }, action: rollback,
 			changed: true, history: "superseded/superseded/failed"},
-		"rollback, not built": {before: []decide.Decision{install, upgrade}, fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: rollback,
+		"rollback, not built": {before: []decide.Decision{install, upgrade},
+			fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: rollback,
 			changed: true, history: "superseded/deployed/failed"},
-		"rollback to nothing": {before: []decide.Decision{install, upgrade}, action: decide.Decision{Action: model.ActionRollback, FromRevision: 2, RollbackTo: 7}, kind: helmerr.ErrStale,
+		"rollback to nothing": {before: []decide.Decision{install, upgrade},
+			action: decide.Decision{Action: model.ActionRollback, FromRevision: 2, RollbackTo: 7}, kind: helmerr.ErrStale,
 			history: "superseded/deployed"},
-		"rollback, too late": {before: []decide.Decision{install, upgrade, upgrade}, action: rollback, kind: helmerr.ErrStale, history: "superseded/superseded/deployed"},
-		"upgrade, too late":  {before: []decide.Decision{install, upgrade}, action: decide.Decision{Action: model.ActionUpgrade, FromRevision: 1}, kind: helmerr.ErrStale, history: "superseded/deployed"},
-		"tests, too late":    {before: []decide.Decision{install, upgrade}, action: decide.Decision{Action: model.ActionTest, FromRevision: 1}, kind: helmerr.ErrStale, history: "superseded/deployed"},
-		"tests, outcome not saved": {before: []decide.Decision{install}, fault: func(c *fakeCluster) { c.driver.failUpdate = 2 }, action: decide.Decision{Action: model.ActionTest, FromRevision: 1},
-			kind: helmerr.ErrUnreachable, history: "deployed"},
-		"uninstall fails": {before: []decide.Decision{install}, fault: func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") }, action: decide.Decision{Action: model.ActionUninstall},
+		"rollback, too late": {before: []decide.Decision{install, upgrade, upgrade}, action: rollback, kind: helmerr.ErrStale,
+			history: "superseded/superseded/deployed"},
+		"upgrade, too late": {before: []decide.Decision{install, upgrade},
+			action: decide.Decision{Action: model.ActionUpgrade, FromRevision: 1}, kind: helmerr.ErrStale,
+			history: "superseded/deployed"},
+		"tests, too late": {before: []decide.Decision{install, upgrade},
+			action: decide.Decision{Action: model.ActionTest, FromRevision: 1}, kind: helmerr.ErrStale,
+			history: "superseded/deployed"},
+		"tests, outcome not saved": {before: []decide.Decision{install},
+			fault:  func(c *fakeCluster) { c.driver.failUpdate = 2 },
+			action: decide.Decision{Action: model.ActionTest, FromRevision: 1},
+			kind:   helmerr.ErrUnreachable, history: "deployed"},
+		"uninstall fails": {before: []decide.Decision{install},
+			fault:   func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") },
+			action:  decide.Decision{Action: model.ActionUninstall},
 			changed: true, history: "uninstalling"},
 	}
 	for name, test := range tests {
@@ -179,14 +198,16 @@ func TestActVerbs(t *testing.T) {
 func TestActWithoutAction(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()
-	for _, action := range []model.Action{model.ActionNone, model.ActionWait, model.ActionRefuse, model.ActionStall, model.ActionCorrectDrift, ""} {
+	for _, action := range []model.Action{model.ActionNone, model.ActionWait, model.ActionRefuse, model.ActionStall,
+		model.ActionCorrectDrift, ""} {
 		if result, err := c.act(t, decide.Decision{Action: action}); err != nil || result.StorageChanged {
 			t.Errorf("%q: %+v, %v", action, result, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := c.Act(ctx, model.Target{}, decide.Decision{Action: model.ActionUninstall}, model.Desired{Name: "demo"}, model.Options{}, nil, nil)
+	_, err := c.Act(ctx, model.Target{}, decide.Decision{Action: model.ActionUninstall}, model.Desired{Name: "demo"},
+		model.Options{}, nil, nil)
 	helmtest.WantError(t, err, nil, false, "nothing was changed")
 }
 
@@ -203,20 +224,26 @@ func TestActRefusesCharts(t *testing.T) {
 		kind     error
 		contains string
 	}{
-		"none":               {nil, helmerr.ErrInvalidChart, "the chart is missing"},
-		"no metadata":        {&chart.Chart{}, helmerr.ErrInvalidChart, "the chart is missing"},
-		"no version":         {with(func(c *chart.Chart) { c.Metadata.Version = "" }), helmerr.ErrInvalidChart, "version"},
-		"library":            {with(func(c *chart.Chart) { c.Metadata.Type = "library" }), helmerr.ErrInvalidChart, `"library"`},
-		"missing dependency": {with(func(c *chart.Chart) { c.Metadata.Dependencies = []*chart.Dependency{{Name: "sub"}} }), helmerr.ErrInvalidChart, "sub"},
-		"bad template":       {helmtest.NewChart("1.0.0", map[string]string{"a.yaml": "{{ .Values.a.b.c }}"}), helmerr.ErrInvalidChart, "a.yaml"},
-		"too new":            {with(func(c *chart.Chart) { c.Metadata.KubeVersion = ">=9.0.0" }), helmerr.ErrInvalidChart, "kubeVersion"},
-		"values":             {with(func(c *chart.Chart) { c.Schema = []byte(`{"required":["needed"]}`) }), helmerr.ErrInvalidValues, "needed"},
+		"none":        {nil, helmerr.ErrInvalidChart, "the chart is missing"},
+		"no metadata": {&chart.Chart{}, helmerr.ErrInvalidChart, "the chart is missing"},
+		"no version":  {with(func(c *chart.Chart) { c.Metadata.Version = "" }), helmerr.ErrInvalidChart, "version"},
+		"library": {with(func(c *chart.Chart) { c.Metadata.Type = "library" }), helmerr.ErrInvalidChart,
+			`"library"`},
+		"missing dependency": {with(func(c *chart.Chart) { c.Metadata.Dependencies = []*chart.Dependency{{Name: "sub"}} }),
+			helmerr.ErrInvalidChart, "sub"},
+		"bad template": {helmtest.NewChart("1.0.0", map[string]string{"a.yaml": "{{ .Values.a.b.c }}"}),
+			helmerr.ErrInvalidChart, "a.yaml"},
+		"too new": {with(func(c *chart.Chart) { c.Metadata.KubeVersion = ">=9.0.0" }), helmerr.ErrInvalidChart,
+			"kubeVersion"},
+		"values": {with(func(c *chart.Chart) { c.Schema = []byte(`{"required":["needed"]}`) }),
+			helmerr.ErrInvalidValues, "needed"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newFakeCluster()
-			_, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionInstall}, helmtest.DesiredFor("apps", "demo", "a", "v"), model.Options{}, test.chrt, nil)
+			_, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionInstall},
+				helmtest.DesiredFor("apps", "demo", "a", "v"), model.Options{}, test.chrt, nil)
 			helmtest.WantError(t, err, test.kind, false, test.contains)
 		})
 	}
@@ -229,47 +256,57 @@ func TestOptionMapping(t *testing.T) {
 	s := newSession(driver.NewMemory(), &kubefake.PrintingKubeClient{}, desired, &helmerr.LogBuffer{})
 
 	install := s.newInstall(desired, model.InstallOptions{}, false)
-	if install.CreateNamespace || !install.SkipCRDs || install.Timeout != model.DefaultTimeout || install.Wait || install.Atomic || install.Replace || install.EnableDNS {
+	if install.CreateNamespace || !install.SkipCRDs || install.Timeout != model.DefaultTimeout || install.Wait ||
+		install.Atomic || install.Replace || install.EnableDNS {
 		t.Errorf("defaults of an install: %+v", install.Timeout)
 	}
-	install = s.newInstall(desired, model.InstallOptions{Timeout: time.Second, DisableHooks: true, CreateNamespace: &no, CRDs: model.CRDsSkip,
-		TakeOwnership: true, DisableOpenAPIValidation: true}, true)
+	install = s.newInstall(desired,
+		model.InstallOptions{Timeout: time.Second, DisableHooks: true, CreateNamespace: &no, CRDs: model.CRDsSkip,
+			TakeOwnership: true, DisableOpenAPIValidation: true}, true)
 	if install.CreateNamespace || install.Timeout != time.Second || !install.DisableHooks ||
 		!install.TakeOwnership || !install.DisableOpenAPIValidation || !install.Replace {
 		t.Error("options of an install are lost")
 	}
 	upgrade := s.newUpgrade(desired, model.UpgradeOptions{})
-	if upgrade.MaxHistory != model.DefaultMaxHistory || upgrade.Timeout != model.DefaultTimeout || upgrade.Wait || upgrade.Atomic || !upgrade.ResetValues {
+	if upgrade.MaxHistory != model.DefaultMaxHistory || upgrade.Timeout != model.DefaultTimeout || upgrade.Wait ||
+		upgrade.Atomic || !upgrade.ResetValues {
 		t.Error("defaults of an upgrade")
 	}
-	upgrade = s.newUpgrade(desired, model.UpgradeOptions{Timeout: time.Second, DisableHooks: true, Force: true, MaxHistory: &zero,
-		CleanupOnFail: true, TakeOwnership: true, DisableOpenAPIValidation: true})
+	upgrade = s.newUpgrade(desired,
+		model.UpgradeOptions{Timeout: time.Second, DisableHooks: true, Force: true, MaxHistory: &zero,
+			CleanupOnFail: true, TakeOwnership: true, DisableOpenAPIValidation: true})
 	if upgrade.MaxHistory != 0 || upgrade.Timeout != time.Second || !upgrade.DisableHooks || !upgrade.Force ||
 		!upgrade.CleanupOnFail || !upgrade.TakeOwnership || !upgrade.DisableOpenAPIValidation {
 		t.Error("options of an upgrade are lost")
 	}
 	rollback := s.newRollback(decide.Decision{RollbackTo: 3}, model.Options{})
-	if rollback.Version != 3 || rollback.MaxHistory != model.DefaultMaxHistory || rollback.Timeout != model.DefaultTimeout || rollback.Wait || rollback.Recreate {
+	if rollback.Version != 3 || rollback.MaxHistory != model.DefaultMaxHistory ||
+		rollback.Timeout != model.DefaultTimeout || rollback.Wait || rollback.Recreate {
 		t.Error("defaults of a rollback")
 	}
-	rollback = s.newRollback(decide.Decision{RollbackTo: 3}, model.Options{Upgrade: model.UpgradeOptions{MaxHistory: &zero},
-		Rollback: model.RollbackOptions{Timeout: time.Second, DisableHooks: true, Force: true, CleanupOnFail: true}})
-	if rollback.MaxHistory != 0 || rollback.Timeout != time.Second || !rollback.DisableHooks || !rollback.Force || !rollback.CleanupOnFail {
+	rollback = s.newRollback(decide.Decision{RollbackTo: 3},
+		model.Options{Upgrade: model.UpgradeOptions{MaxHistory: &zero},
+			Rollback: model.RollbackOptions{Timeout: time.Second, DisableHooks: true, Force: true, CleanupOnFail: true}})
+	if rollback.MaxHistory != 0 || rollback.Timeout != time.Second || !rollback.DisableHooks || !rollback.Force ||
+		!rollback.CleanupOnFail {
 		t.Error("options of a rollback are lost")
 	}
 	tests := s.newTest(desired, model.TestOptions{})
-	if tests.Timeout != model.DefaultTimeout || tests.Namespace != "apps" || len(tests.Filters["name"])+len(tests.Filters["!name"]) > 0 {
+	if tests.Timeout != model.DefaultTimeout || tests.Namespace != "apps" ||
+		len(tests.Filters["name"])+len(tests.Filters["!name"]) > 0 {
 		t.Error("defaults of tests")
 	}
 	tests = s.newTest(desired, model.TestOptions{Timeout: time.Second, Only: []string{"a"}, Except: []string{"b"}})
 	if tests.Timeout != time.Second || tests.Filters["name"][0] != "a" || tests.Filters["!name"][0] != "b" {
 		t.Error("options of tests are lost")
 	}
-	if s.newUninstall(model.UninstallOptions{}).DeletionPropagation != "background" || s.newUninstall(model.UninstallOptions{Propagation: "Orphan"}).DeletionPropagation != "orphan" {
+	if s.newUninstall(model.UninstallOptions{}).DeletionPropagation != "background" ||
+		s.newUninstall(model.UninstallOptions{Propagation: "Orphan"}).DeletionPropagation != "orphan" {
 		t.Error("the propagation of deletions is lost")
 	}
 	uninstall := s.newUninstall(model.UninstallOptions{DisableHooks: true, KeepHistory: true})
-	if !uninstall.DisableHooks || !uninstall.KeepHistory || uninstall.Wait || uninstall.IgnoreNotFound || uninstall.Timeout != model.DefaultTimeout {
+	if !uninstall.DisableHooks || !uninstall.KeepHistory || uninstall.Wait || uninstall.IgnoreNotFound ||
+		uninstall.Timeout != model.DefaultTimeout {
 		t.Error("options of an uninstall are lost")
 	}
 }
@@ -285,7 +322,8 @@ func TestActHidesPreviousValues(t *testing.T) {
 	chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
 	desired := helmtest.DesiredFor("apps", "demo", "a1", "v1")
 	given := map[string]any{"cidr": "1", "password": secret}
-	if _, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionInstall}, desired, model.Options{}, chrt, given); err != nil {
+	if _, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionInstall}, desired, model.Options{},
+		chrt, given); err != nil {
 		t.Fatal(err)
 	}
 	c.kube.UpdateError = errors.New("cannot patch with " + secret)
@@ -293,13 +331,16 @@ func TestActHidesPreviousValues(t *testing.T) {
 		decision decide.Decision
 		options  model.Options
 	}{
-		"rollback":       {decide.Decision{Action: model.ActionRollback, RollbackTo: 1}, model.Options{}},
-		"reuse":          {decide.Decision{Action: model.ActionUpgrade}, model.Options{Upgrade: model.UpgradeOptions{Values: model.ValuesReuse}}},
-		"resetThenReuse": {decide.Decision{Action: model.ActionUpgrade}, model.Options{Upgrade: model.UpgradeOptions{Values: model.ValuesResetThenReuse}}},
+		"rollback": {decide.Decision{Action: model.ActionRollback, RollbackTo: 1}, model.Options{}},
+		"reuse": {decide.Decision{Action: model.ActionUpgrade},
+			model.Options{Upgrade: model.UpgradeOptions{Values: model.ValuesReuse}}},
+		"resetThenReuse": {decide.Decision{Action: model.ActionUpgrade},
+			model.Options{Upgrade: model.UpgradeOptions{Values: model.ValuesResetThenReuse}}},
 	} {
 		_, err := c.Act(t.Context(), model.Target{}, step.decision, desired, step.options, chrt, map[string]any{"cidr": "2"})
 		helmErr := helmtest.AsError(t, err)
-		if text := helmErr.Error() + strings.Join(helmErr.Logs, " "); strings.Contains(text, secret) || !strings.Contains(text, helmerr.Redacted) {
+		if text := helmErr.Error() + strings.Join(helmErr.Logs, " "); strings.Contains(text, secret) ||
+			!strings.Contains(text, helmerr.Redacted) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
@@ -313,14 +354,16 @@ func TestActKeepsFailed(t *testing.T) {
 	c.driver.failUpdate = 1
 	_, err := c.act(t, decide.Decision{Action: model.ActionInstall})
 	helmtest.WantError(t, err, helmerr.ErrUnreachable, true)
-	if _, err := c.act(t, decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverFail, FromRevision: 1}); err != nil {
+	if _, err := c.act(t, decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverFail,
+		FromRevision: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := c.history(t), "failed/deployed"; got != want {
 		t.Errorf("after an upgrade of a failed install: history %q, want %q", got, want)
 	}
 	c.kube.UpdateError = errors.New("quota exceeded")
-	for _, decision := range []decide.Decision{{Action: model.ActionUpgrade}, {Action: model.ActionRollback, FromRevision: 3, RollbackTo: 2}} {
+	for _, decision := range []decide.Decision{{Action: model.ActionUpgrade},
+		{Action: model.ActionRollback, FromRevision: 3, RollbackTo: 2}} {
 		_, err := c.act(t, decision)
 		helmtest.WantError(t, err, nil, true)
 	}

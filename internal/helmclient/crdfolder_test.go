@@ -47,7 +47,8 @@ func TestCRDFolder(t *testing.T) {
 	}{
 		{nil, "widgets.parent.test widgets.on.test widgets.off.test"},
 		{map[string]any{"off": map[string]any{"enabled": false}}, "widgets.parent.test widgets.on.test"},
-		{map[string]any{"off": map[string]any{"enabled": false}, "on": map[string]any{"enabled": false}}, "widgets.parent.test"},
+		{map[string]any{"off": map[string]any{"enabled": false}, "on": map[string]any{"enabled": false}},
+			"widgets.parent.test"},
 	} {
 		objects, err := crdFolderOf(t, chrt, test.values)
 		if err != nil {
@@ -56,7 +57,8 @@ func TestCRDFolder(t *testing.T) {
 		var names []string
 		for _, object := range objects {
 			names = append(names, object.Name)
-			if !object.IsCRD() || len(object.Serves) != 2 || object.Serves[1].Version != "v2" || object.Serves[1].Kind != "Widget" {
+			if !object.IsCRD() || len(object.Serves) != 2 || object.Serves[1].Version != "v2" ||
+				object.Serves[1].Kind != "Widget" {
 				t.Errorf("%+v", object)
 			}
 		}
@@ -67,7 +69,8 @@ func TestCRDFolder(t *testing.T) {
 	if len(chrt.Dependencies()) != 2 || len(chrt.Metadata.Dependencies) != 2 {
 		t.Error("the chart was changed")
 	}
-	if objects, err := crdFolderOf(t, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), nil); err != nil || objects != nil {
+	if objects, err := crdFolderOf(t, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), nil); err != nil ||
+		objects != nil {
 		t.Errorf("a chart without CRDs: %v, %v", objects, err)
 	}
 }
@@ -75,12 +78,15 @@ func TestCRDFolder(t *testing.T) {
 func TestCRDFolderErrors(t *testing.T) {
 	t.Parallel()
 	for name, content := range map[string]string{
-		"YAML": "a: b: c", "a list": "- a", "no name": "apiVersion: v1\nkind: ConfigMap\n", "no kind": "apiVersion: v1\nmetadata: {name: a}\n",
-		"odd version": "apiVersion: a/b/c\nkind: A\nmetadata: {name: a}\n", "odd spec": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\nspec: []\n",
-		"no spec": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\n",
+		"YAML": "a: b: c", "a list": "- a", "no name": "apiVersion: v1\nkind: ConfigMap\n",
+		"no kind":     "apiVersion: v1\nmetadata: {name: a}\n",
+		"odd version": "apiVersion: a/b/c\nkind: A\nmetadata: {name: a}\n",
+		"odd spec":    "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\nspec: []\n",
+		"no spec":     "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\n",
 	} {
 		chrt := helmtest.ChartWithCRDs("1.0.0", nil, map[string]string{"odd.yaml": content})
-		if _, err := crdFolderOf(t, chrt, nil); !errors.Is(helmerr.Classify(err), helmerr.ErrInvalidChart) || !strings.Contains(err.Error(), "crds/odd.yaml: ") {
+		if _, err := crdFolderOf(t, chrt, nil); !errors.Is(helmerr.Classify(err), helmerr.ErrInvalidChart) ||
+			!strings.Contains(err.Error(), "crds/odd.yaml: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

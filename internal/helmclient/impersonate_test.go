@@ -27,14 +27,18 @@ func TestCheckConfig(t *testing.T) {
 		config  *rest.Config
 		refused string
 	}{
-		"token and data": {config: &rest.Config{BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("a"), CertData: []byte("b"), KeyData: []byte("c")}}},
-		"nothing":        {refused: "it is missing"},
-		"exec":           {config: &rest.Config{ExecProvider: &clientcmdapi.ExecConfig{Command: "steal"}}, refused: "exec"},
-		"auth provider":  {config: &rest.Config{AuthProvider: &clientcmdapi.AuthProviderConfig{Name: "gcp"}}, refused: "auth-provider"},
-		"token file":     {config: &rest.Config{BearerTokenFile: "/var/run/secrets/token"}, refused: "tokenFile"},
-		"certificate":    {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: "/c"}}, refused: "client-certificate"},
-		"key":            {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{KeyFile: "/k"}}, refused: "client-key"},
-		"authority":      {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "/etc/passwd"}}, refused: "certificate-authority"},
+		"token and data": {config: &rest.Config{BearerToken: "t",
+			TLSClientConfig: rest.TLSClientConfig{CAData: []byte("a"), CertData: []byte("b"), KeyData: []byte("c")}}},
+		"nothing": {refused: "it is missing"},
+		"exec":    {config: &rest.Config{ExecProvider: &clientcmdapi.ExecConfig{Command: "steal"}}, refused: "exec"},
+		"auth provider": {config: &rest.Config{AuthProvider: &clientcmdapi.AuthProviderConfig{Name: "gcp"}},
+			refused: "auth-provider"},
+		"token file": {config: &rest.Config{BearerTokenFile: "/var/run/secrets/token"}, refused: "tokenFile"},
+		"certificate": {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: "/c"}},
+			refused: "client-certificate"},
+		"key": {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{KeyFile: "/k"}}, refused: "client-key"},
+		"authority": {config: &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "/etc/passwd"}},
+			refused: "certificate-authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +85,8 @@ func TestAccessIdentity(t *testing.T) {
 		"one":         {Config: &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "a"}},
 		"address":     {Config: &rest.Config{Host: "https://127.0.0.1:2", BearerToken: "a"}},
 		"credentials": {Config: &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "b"}},
-		"user":        {Config: &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "a"}, Impersonate: "system:serviceaccount:a:b"},
+		"user": {Config: &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "a"},
+			Impersonate: "system:serviceaccount:a:b"},
 	} {
 		access, err := client.Access(target)
 		if err != nil {
@@ -114,7 +119,8 @@ func TestIntegrationImpersonation(t *testing.T) {
 	if _, err := b.client.connections.Get(b.target); err != nil {
 		t.Fatal(err)
 	}
-	b.converge(helmtest.DesiredFor(b.namespace, "first", "a1", "v1"), helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+	b.converge(helmtest.DesiredFor(b.namespace, "first", "a1", "v1"), helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()),
+		map[string]any{"cidr": "1"})
 	b.target.Impersonate = "system:serviceaccount:" + b.namespace + ":tenant"
 	desired, values := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1"), map[string]any{"cidr": "1"}
 	b.waitAllowed(b.target.Impersonate)
@@ -127,10 +133,13 @@ func TestIntegrationImpersonation(t *testing.T) {
 		}
 	}
 	// The account may do everything in its namespace, and nothing beyond it.
-	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: " + b.namespace + "\nrules: []\n"
+	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: " + b.namespace +
+		"\nrules: []\n"
 	desired.ArtifactDigest = "a2"
-	_, err := b.act(b.decide(desired, model.Policy{}), desired, helmtest.NewChart("2.0.0", map[string]string{"role.yaml": role}), values)
-	if helmErr := helmtest.AsError(t, err); !errors.Is(helmErr, helmerr.ErrForbidden) || !strings.Contains(helmErr.Message, "serviceaccount:"+b.namespace+":tenant") {
+	_, err := b.act(b.decide(desired, model.Policy{}), desired,
+		helmtest.NewChart("2.0.0", map[string]string{"role.yaml": role}), values)
+	if helmErr := helmtest.AsError(t, err); !errors.Is(helmErr, helmerr.ErrForbidden) ||
+		!strings.Contains(helmErr.Message, "serviceaccount:"+b.namespace+":tenant") {
 		t.Errorf("beyond its rights: %v", err)
 	}
 	access, err := b.client.Access(b.target)
@@ -142,13 +151,15 @@ func TestIntegrationImpersonation(t *testing.T) {
 		t.Fatal(err)
 	}
 	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	if _, err := client.Resource(configMaps).Namespace(b.namespace).Get(t.Context(), "demo-value", metav1.GetOptions{}); err != nil {
+	if _, err := client.Resource(configMaps).Namespace(b.namespace).Get(t.Context(), "demo-value",
+		metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
 	if _, err := client.Resource(configMaps).Namespace("kube-system").List(t.Context(), metav1.ListOptions{}); err == nil {
 		t.Error("another namespace was read")
 	}
-	if mapping, err := access.Mapper.RESTMapping(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "v1"); err != nil || mapping.Resource.Resource != "deployments" {
+	if mapping, err := access.Mapper.RESTMapping(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "v1"); err != nil ||
+		mapping.Resource.Resource != "deployments" {
 		t.Errorf("mapping %+v, %v", mapping, err)
 	}
 }

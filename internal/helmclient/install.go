@@ -18,7 +18,8 @@ func (s *session) install(j job) error {
 	if err != nil {
 		return err
 	}
-	replace := j.decision.State == model.StateUninstalled || j.decision.Recovery == decide.RecoverReplace && j.decision.FromRevision > 1
+	replace := j.decision.State == model.StateUninstalled ||
+		j.decision.Recovery == decide.RecoverReplace && j.decision.FromRevision > 1
 	if replace {
 		// Helm limits the history on upgrades only; an install over a kept history adds to it as well.
 		s.config.Releases.MaxHistory = j.options.Upgrade.HistoryLimit()

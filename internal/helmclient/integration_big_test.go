@@ -37,7 +37,8 @@ func bigText(size int) string {
 
 // bigChart has a ConfigMap beside what makes it big: files, which Helm stores, or what its template makes of little.
 func bigChart(version string, fileBytes, renderedHashes int) *chart.Chart {
-	many := fmt.Sprintf("{{- range $i := until %d }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: big-{{ $i }}\ndata:\n", renderedHashes/100) +
+	many := fmt.Sprintf("{{- range $i := until %d }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: big-{{ "+
+		"$i }}\ndata:\n", renderedHashes/100) +
 		"{{- range $j := until 100 }}\n  k{{ $j }}: {{ printf \"%d-%d\" $i $j | sha256sum }}\n{{- end }}\n{{- end }}\n"
 	chrt := helmtest.NewChart(version, map[string]string{"value.yaml": helmtest.ValueConfigMap, "many.yaml": many})
 	if fileBytes > 0 {
@@ -57,7 +58,8 @@ func incompressibleChart(version string, renderedHashes int) *chart.Chart {
 
 // withWidgets adds a CRD to a chart.
 func withWidgets(chrt *chart.Chart, group string) *chart.Chart {
-	chrt.Files = append(chrt.Files, &chart.File{Name: "crds/widget.yaml", Data: []byte(strings.ReplaceAll(widgetCRD, "helmclient.test", group))})
+	chrt.Files = append(chrt.Files,
+		&chart.File{Name: "crds/widget.yaml", Data: []byte(strings.ReplaceAll(widgetCRD, "helmclient.test", group))})
 	return chrt
 }
 
@@ -82,7 +84,8 @@ func TestIntegrationBigFits(t *testing.T) {
 		}
 	}
 	b.cutter.Take()
-	if decision, err := run.decide(t.Context()); err != nil || decision.Action != model.ActionNone || len(b.cutter.Take()) != 1 {
+	if decision, err := run.decide(t.Context()); err != nil || decision.Action != model.ActionNone ||
+		len(b.cutter.Take()) != 1 {
 		t.Errorf("an idle pass over a big release: %+v, %v", decision, err)
 	}
 	if err := run.settleUninstall(t.Context()); err != nil {
@@ -124,7 +127,8 @@ func TestIntegrationBigRefused(t *testing.T) {
 			b.wantRecords(run.desired)
 			b.wantNoConfigMap("demo-value")
 			b.wantNoConfigMap("big-0")
-			if _, err := b.kube.CoreV1().Namespaces().Get(t.Context(), b.namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			if _, err := b.kube.CoreV1().Namespaces().Get(t.Context(), b.namespace,
+				metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				t.Errorf("the namespace: %v", err)
 			}
 			crd := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets." + group
@@ -189,7 +193,8 @@ func TestIntegrationLargeRecords(t *testing.T) {
 				}
 			}
 			b.cutter.Take()
-			if decision, err := run.decide(t.Context()); err != nil || decision.Action != model.ActionNone || len(b.cutter.Take()) != 1 {
+			if decision, err := run.decide(t.Context()); err != nil || decision.Action != model.ActionNone ||
+				len(b.cutter.Take()) != 1 {
 				t.Errorf("an idle pass: %+v, %v", decision, err)
 			}
 			b.rollBack(run)

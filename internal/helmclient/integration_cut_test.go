@@ -92,7 +92,8 @@ type cutRun struct {
 
 func newCutRun(ctx context.Context, b *bench, name string) *cutRun {
 	r := &cutRun{ctx: ctx, server: sharedServer.Server(b.t), kube: b.kube, name: name, storage: b.target.Storage}
-	r.desired, r.chart, r.values = helmtest.DesiredFor(name, "demo", "a1", "v1"), cutChart("1.0.0", "old"), map[string]any{"cidr": "1"}
+	r.desired, r.chart, r.values = helmtest.DesiredFor(name, "demo", "a1", "v1"), cutChart("1.0.0", "old"),
+		map[string]any{"cidr": "1"}
 	r.restart()
 	return r
 }
@@ -105,16 +106,18 @@ func (r *cutRun) restart() {
 // cutChart has objects of several kinds, a hook, and one object that other versions don't have.
 func cutChart(version, own string) *chart.Chart {
 	return helmtest.NewChart(version, map[string]string{
-		"value.yaml":      helmtest.ValueConfigMap,
-		"own.yaml":        helmtest.ConfigMap(own, version),
-		"account.yaml":    "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: account\n  labels: {version: \"" + version + "\"}\n",
+		"value.yaml": helmtest.ValueConfigMap,
+		"own.yaml":   helmtest.ConfigMap(own, version),
+		"account.yaml": "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: account\n  labels: {version: \"" +
+			version + "\"}\n",
 		"deployment.yaml": cutDeployment(version),
 		"hook.yaml":       hook("ConfigMap", "hook", "pre-install,pre-upgrade", "data: {key: ran}\n"),
 	})
 }
 
 func cutDeployment(version string) string {
-	return "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: deployment\n  labels: {version: \"" + version + "\"}\nspec:\n" +
+	return "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: deployment\n  labels: {version: \"" + version +
+		"\"}\nspec:\n" +
 		"  selector: {matchLabels: {app: a}}\n  template:\n    metadata: {labels: {app: a}}\n" +
 		"    spec: {containers: [{name: a, image: \"registry.invalid/a:" + version + "\"}]}\n"
 }
@@ -167,7 +170,8 @@ func cutCases() map[string]cutCase {
 					return err
 				}
 				r.wantSecondVersion()
-				r.chart.Templates = append(r.chart.Templates, &chart.File{Name: "templates/broken.yaml", Data: []byte(brokenService)})
+				r.chart.Templates = append(r.chart.Templates,
+					&chart.File{Name: "templates/broken.yaml", Data: []byte(brokenService)})
 				r.policy.Upgrade = model.FailurePolicy{Retries: new(int), Remediate: model.RemediateRollback}
 				decision, err := next(r)
 				if err != nil {
@@ -233,10 +237,12 @@ func cutCases() map[string]cutCase {
 func (r *cutRun) takeWidget() error {
 	raw := r.kube.Discovery().RESTClient()
 	group := r.name + ".test"
-	if err := raw.Get().AbsPath("/apis/" + group + "/v1/namespaces/" + r.name + "/widgets/widget").Do(r.ctx).Error(); err != nil {
+	if err := raw.Get().AbsPath("/apis/" + group + "/v1/namespaces/" + r.name +
+		"/widgets/widget").Do(r.ctx).Error(); err != nil {
 		return err
 	}
-	return raw.Delete().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets." + group).Do(r.ctx).Error()
+	return raw.Delete().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets." +
+		group).Do(r.ctx).Error()
 }
 
 // with returns a copy of objects with one more.
@@ -386,7 +392,8 @@ func (r *cutRun) run(c cutCase, cut cutproxy.Cut) error {
 	}
 	r.cut = cut
 	r.proxy.Cut(cut)
-	_, err = New(testRunner).Act(r.ctx, model.Target{Key: r.name, Config: r.proxy.Config(), Storage: r.storage}, decision, r.desired, r.options, r.chart, r.values)
+	_, err = New(testRunner).Act(r.ctx, model.Target{Key: r.name, Config: r.proxy.Config(), Storage: r.storage}, decision,
+		r.desired, r.options, r.chart, r.values)
 	if cut.At == 0 {
 		return err
 	}

@@ -49,7 +49,8 @@ func (r *cutRun) cutInstall() error {
 	}}
 	config := r.server.RESTConfig()
 	config.Wrap(cut.Wrap)
-	_, err = New(testRunner).Act(r.ctx, model.Target{Key: r.name, Config: config, Storage: r.storage}, decision, r.desired, r.options, r.chart, r.values)
+	_, err = New(testRunner).Act(r.ctx, model.Target{Key: r.name, Config: config, Storage: r.storage}, decision, r.desired,
+		r.options, r.chart, r.values)
 	if !errors.Is(err, helmerr.ErrUnreachable) {
 		return fmt.Errorf("an install that was cut off: %w", err)
 	}

@@ -32,7 +32,8 @@ import (
 
 // widgetOf returns a template of a Widget that is there only if the templates know the version.
 func widgetOf(group, version, name string) string {
-	return fmt.Sprintf("{{- if .Capabilities.APIVersions.Has \"%[1]s/%[2]s/Widget\" }}\napiVersion: %[1]s/%[2]s\nkind: Widget\nmetadata:\n  name: %[3]s\n{{- end }}\n", group, version, name)
+	return fmt.Sprintf("{{- if .Capabilities.APIVersions.Has \"%[1]s/%[2]s/Widget\" }}\napiVersion: %[1]s/%[2]s\nkind: "+
+		"Widget\nmetadata:\n  name: %[3]s\n{{- end }}\n", group, version, name)
 }
 
 // get returns an object by its path, nil where there is none.
@@ -81,19 +82,23 @@ func TestIntegrationCRDPolicies(t *testing.T) {
 			group := name + ".edges.test"
 			b.options.Install.CRDs, b.options.Upgrade.CRDs = test.install, test.upgrade
 			desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
-			templates := map[string]string{"value.yaml": helmtest.ValueConfigMap, "one.yaml": widgetOf(group, "v1", "one"), "two.yaml": widgetOf(group, "v2", "two")}
-			b.converge(desired, helmtest.ChartWithCRDs("1.0.0", templates, map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1")}), map[string]any{"cidr": "1"})
+			templates := map[string]string{"value.yaml": helmtest.ValueConfigMap, "one.yaml": widgetOf(group, "v1", "one"),
+				"two.yaml": widgetOf(group, "v2", "two")}
+			b.converge(desired, helmtest.ChartWithCRDs("1.0.0", templates,
+				map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1")}), map[string]any{"cidr": "1"})
 			if got := b.crdVersions(group); !slices.Equal(got, test.installed) {
 				t.Errorf("installed: %v, want %v", got, test.installed)
 			}
 			if test.installed != nil {
 				patch := []byte(`{"metadata":{"labels":{"by":"human"},"annotations":{"also":"human"}}}`)
-				if err := b.kube.Discovery().RESTClient().Patch(types.MergePatchType).AbsPath(crds.Path + "/widgets." + group).Body(patch).Do(t.Context()).Error(); err != nil {
+				if err := b.kube.Discovery().RESTClient().Patch(types.MergePatchType).AbsPath(crds.Path + "/widgets." +
+					group).Body(patch).Do(t.Context()).Error(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			desired.ArtifactDigest = "a2"
-			b.converge(desired, helmtest.ChartWithCRDs("2.0.0", templates, map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1", "v2")}), map[string]any{"cidr": "1"})
+			b.converge(desired, helmtest.ChartWithCRDs("2.0.0", templates,
+				map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1", "v2")}), map[string]any{"cidr": "1"})
 			if got := b.crdVersions(group); !slices.Equal(got, test.upgraded) {
 				t.Errorf("upgraded: %v, want %v", got, test.upgraded)
 			}
@@ -105,7 +110,8 @@ func TestIntegrationCRDPolicies(t *testing.T) {
 			}
 			if test.installed != nil {
 				crd := b.get(crds.Path + "/widgets." + group)
-				if crd.GetLabels()["by"] != "human" || crd.GetAnnotations()["also"] != "human" || crd.GetAnnotations()["by"] != "chart" {
+				if crd.GetLabels()["by"] != "human" || crd.GetAnnotations()["also"] != "human" ||
+					crd.GetAnnotations()["by"] != "chart" {
 					t.Errorf("labels %v, annotations %v", crd.GetLabels(), crd.GetAnnotations())
 				}
 			}
@@ -120,10 +126,14 @@ func TestIntegrationCRDRefused(t *testing.T) {
 	b.options.Upgrade.CRDs = model.CRDsCreateReplace
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	templates := map[string]string{"value.yaml": helmtest.ValueConfigMap}
-	b.converge(desired, helmtest.ChartWithCRDs("1.0.0", templates, map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1")}), map[string]any{"cidr": "1"})
+	b.converge(desired, helmtest.ChartWithCRDs("1.0.0", templates,
+		map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1")}), map[string]any{"cidr": "1"})
 	desired.ArtifactDigest = "a2"
-	_, err := b.act(b.decide(desired, model.Policy{}), desired, helmtest.ChartWithCRDs("2.0.0", templates, map[string]string{"crd.yaml": helmtest.CrdOf(group, "v2")}), map[string]any{"cidr": "2"})
-	helmtest.WantError(t, err, nil, false, `crds/crd.yaml: replacing the CustomResourceDefinition "widgets.refused.edges.test"`, "storedVersions")
+	_, err := b.act(b.decide(desired, model.Policy{}), desired,
+		helmtest.ChartWithCRDs("2.0.0", templates, map[string]string{"crd.yaml": helmtest.CrdOf(group, "v2")}),
+		map[string]any{"cidr": "2"})
+	helmtest.WantError(t, err, nil, false,
+		`crds/crd.yaml: replacing the CustomResourceDefinition "widgets.refused.edges.test"`, "storedVersions")
 	b.wantRecords(desired, "1 deployed")
 	b.wantConfigMap("demo-value", "1")
 }
@@ -136,7 +146,8 @@ func TestIntegrationCRDRequests(t *testing.T) {
 		folder[fmt.Sprintf("crd%d.yaml", i)] = helmtest.CrdOf(fmt.Sprintf("many%d.edges.test", i), "v1")
 	}
 	// What is no CRD is created, too, where it is missing, after the CRDs.
-	folder["other.yaml"] = helmtest.ConfigMap("other", "1") + "---\n# nothing\n---\napiVersion: many0.edges.test/v1\nkind: Widget\nmetadata: {name: other}\n"
+	folder["other.yaml"] = helmtest.ConfigMap("other", "1") +
+		"---\n# nothing\n---\napiVersion: many0.edges.test/v1\nkind: Widget\nmetadata: {name: other}\n"
 	chrt := helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}, folder)
 	b.converge(helmtest.DesiredFor(b.namespace, "first", "a1", "v1"), chrt, map[string]any{"cidr": "1"})
 	b.wantConfigMap("other", "1")
@@ -144,7 +155,8 @@ func TestIntegrationCRDRequests(t *testing.T) {
 		t.Error("the widget in the folder crds was not created")
 	}
 	b.cutter.Take()
-	if _, err := b.act(decide.Decision{Action: model.ActionInstall}, helmtest.DesiredFor(b.namespace, "second", "a1", "v1"), chrt, map[string]any{"cidr": "1"}); err != nil {
+	if _, err := b.act(decide.Decision{Action: model.ActionInstall},
+		helmtest.DesiredFor(b.namespace, "second", "a1", "v1"), chrt, map[string]any{"cidr": "1"}); err != nil {
 		t.Fatal(err)
 	}
 	var sent []string
@@ -164,14 +176,18 @@ func TestIntegrationCRDForbidden(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
 	group := "forbidden.edges.test"
-	chrt := helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}, map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1")})
+	chrt := helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap},
+		map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1")})
 	tenant := b.target
-	tenant.Impersonate = b.user("namespace", fmt.Sprintf("/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings", b.namespace), "RoleBinding")
+	tenant.Impersonate = b.user("namespace",
+		fmt.Sprintf("/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings", b.namespace), "RoleBinding")
 	act := func(target model.Target, name string) error {
-		_, err := b.client.Act(t.Context(), target, decide.Decision{Action: model.ActionInstall}, helmtest.DesiredFor(b.namespace, name, "a1", "v1"), b.options, chrt, map[string]any{"cidr": "1"})
+		_, err := b.client.Act(t.Context(), target, decide.Decision{Action: model.ActionInstall},
+			helmtest.DesiredFor(b.namespace, name, "a1", "v1"), b.options, chrt, map[string]any{"cidr": "1"})
 		return err
 	}
-	helmtest.WantError(t, act(tenant, "tenant"), helmerr.ErrForbidden, false, `creating the CustomResourceDefinition "widgets.forbidden.edges.test"`)
+	helmtest.WantError(t, act(tenant, "tenant"), helmerr.ErrForbidden, false,
+		`creating the CustomResourceDefinition "widgets.forbidden.edges.test"`)
 	if err := act(b.target, "admin"); err != nil {
 		t.Fatal(err)
 	}
@@ -201,20 +217,24 @@ func TestIntegrationNamespaceMetadata(t *testing.T) {
 		}
 	}
 	b.converge(desired, chrt, map[string]any{"cidr": "1"})
-	want(map[string]string{"name": b.namespace, "pod-security.kubernetes.io/enforce": "baseline"}, map[string]string{"note": "one"})
+	want(map[string]string{"name": b.namespace, "pod-security.kubernetes.io/enforce": "baseline"},
+		map[string]string{"note": "one"})
 
 	patch := []byte(`{"metadata":{"labels":{"by":"human","pod-security.kubernetes.io/enforce":"restricted"}}}`)
-	if _, err := b.kube.CoreV1().Namespaces().Patch(t.Context(), b.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := b.kube.CoreV1().Namespaces().Patch(t.Context(), b.namespace, types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	desired.ValuesDigest = "v2"
 	b.options.Install.NamespaceAnnotations = map[string]string{"note": "two"}
 	b.converge(desired, chrt, map[string]any{"cidr": "2"})
-	want(map[string]string{"by": "human", "pod-security.kubernetes.io/enforce": "baseline"}, map[string]string{"note": "two"})
+	want(map[string]string{"by": "human", "pod-security.kubernetes.io/enforce": "baseline"},
+		map[string]string{"note": "two"})
 
 	// Another release finds the namespace there.
 	b.options.Install.NamespaceAnnotations = map[string]string{"note": "three"}
-	b.converge(helmtest.DesiredFor(b.namespace, "other", "a1", "v1"), helmtest.NewChart("1.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("other", "1")}), nil)
+	b.converge(helmtest.DesiredFor(b.namespace, "other", "a1", "v1"),
+		helmtest.NewChart("1.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("other", "1")}), nil)
 	want(map[string]string{"by": "human"}, map[string]string{"note": "three"})
 }
 
@@ -227,7 +247,8 @@ func TestIntegrationNamespaceIsMadeAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
-	_, err = New(testRunner).Act(t.Context(), model.Target{Key: b.namespace, Config: proxy.Config()}, decide.Decision{Action: model.ActionInstall}, desired, b.options,
+	_, err = New(testRunner).Act(t.Context(), model.Target{Key: b.namespace, Config: proxy.Config()},
+		decide.Decision{Action: model.ActionInstall}, desired, b.options,
 		helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	requests := proxy.Requests()
 	if err := errors.Join(err, proxy.Stop()); err != nil {
@@ -259,7 +280,8 @@ func TestIntegrationNothingLeftBehind(t *testing.T) {
 		chrt.Files = append(chrt.Files, &chart.File{Name: name, Data: data})
 		return chrt
 	}
-	printing := map[string]string{"big.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: big}\ndata:\n  key: {{ .Files.Get \"big.bin\" | b64enc }}\n"}
+	printing := map[string]string{"big.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: big}\ndata:\n  key: {{ " +
+		".Files.Get \"big.bin\" | b64enc }}\n"}
 	for name, test := range map[string]struct {
 		chart  *chart.Chart
 		change func(*model.Options)
@@ -267,26 +289,40 @@ func TestIntegrationNothingLeftBehind(t *testing.T) {
 		kind   error
 		want   string
 	}{
-		"chart":    {chart: with(helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), crd("chart.left.test")), "large.bin", random), kind: helmerr.ErrTooLarge, want: "the Secrets of the cluster store at most 256 KiB"},
-		"manifest": {chart: with(helmtest.ChartWithCRDs("1.0.0", printing, crd("manifest.left.test")), "big.bin", random[:130<<10]), kind: helmerr.ErrTooLarge, want: "split the chart"},
-		"values": {chart: helmtest.NewChart("1.0.0", map[string]string{"value.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: big}\ndata: {key: {{ .Values.cidr | b64enc | b64enc | quote }}}\n"}),
-			values: map[string]any{"cidr": fmt.Sprintf("%x", random[:175<<10])}, kind: helmerr.ErrTooLarge, want: "split the chart"},
-		"template": {chart: helmtest.NewChart("1.0.0", map[string]string{"bad.yaml": "{{ fail \"bad\" }}"}), kind: helmerr.ErrChartFailed, want: "bad"},
-		"kind":     {chart: helmtest.NewChart("1.0.0", map[string]string{"odd.yaml": "apiVersion: odd.left.test/v1\nkind: Odd\nmetadata: {name: odd}\n"}), kind: helmerr.ErrKindNotServed, want: "does not serve Odd of odd.left.test/v1"},
-		"patch": {chart: helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), nil), kind: helmerr.ErrPostRender, want: "the patch matches no object",
+		"chart": {chart: with(helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), crd("chart.left.test")),
+			"large.bin", random), kind: helmerr.ErrTooLarge, want: "the Secrets of the cluster store at most 256 KiB"},
+		"manifest": {chart: with(helmtest.ChartWithCRDs("1.0.0", printing, crd("manifest.left.test")), "big.bin",
+			random[:130<<10]), kind: helmerr.ErrTooLarge, want: "split the chart"},
+		"values": {chart: helmtest.NewChart("1.0.0",
+			map[string]string{"value.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: big}\ndata: {key: {{ " +
+				".Values.cidr | b64enc | b64enc | quote }}}\n"}),
+			values: map[string]any{"cidr": fmt.Sprintf("%x", random[:175<<10])}, kind: helmerr.ErrTooLarge,
+			want: "split the chart"},
+		"template": {chart: helmtest.NewChart("1.0.0", map[string]string{"bad.yaml": "{{ fail \"bad\" }}"}),
+			kind: helmerr.ErrChartFailed, want: "bad"},
+		"kind": {chart: helmtest.NewChart("1.0.0",
+			map[string]string{"odd.yaml": "apiVersion: odd.left.test/v1\nkind: Odd\nmetadata: {name: odd}\n"}),
+			kind: helmerr.ErrKindNotServed, want: "does not serve Odd of odd.left.test/v1"},
+		"patch": {chart: helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), nil), kind: helmerr.ErrPostRender,
+			want: "the patch matches no object",
 			change: func(o *model.Options) {
-				o.PostRender = &model.PostRender{Patches: []model.Patch{{Patch: "kind: ConfigMap\napiVersion: v1\nmetadata: {name: gone}"}}}
+				o.PostRender = &model.PostRender{Patches: []model.Patch{{Patch: "kind: ConfigMap\napiVersion: v1\nmetadata: " +
+					"{name: gone}"}}}
 			}},
-		"patch-form": {chart: helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), crd("patch-form.left.test")), kind: helmerr.ErrPostRender, want: "patch 1: the patch is empty",
+		"patch-form": {chart: helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), crd("patch-form.left.test")),
+			kind: helmerr.ErrPostRender, want: "patch 1: the patch is empty",
 			change: func(o *model.Options) { o.PostRender = &model.PostRender{Patches: []model.Patch{{}}} }},
-		"namespace": {chart: helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), crd("namespace.left.test")), want: "does not exist and install.createNamespace is false",
+		"namespace": {chart: helmtest.ChartWithCRDs("1.0.0", helmtest.TwoConfigMaps(), crd("namespace.left.test")),
+			want:   "does not exist and install.createNamespace is false",
 			change: func(o *model.Options) { o.Install.CreateNamespace = &no }},
-		"impersonated": {chart: helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), want: "set install.createNamespace to true, which is needed with a service account"},
+		"impersonated": {chart: helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()),
+			want: "set install.createNamespace to true, which is needed with a service account"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			if name == "impersonated" {
-				b.target.Impersonate = b.user("admin", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "ClusterRoleBinding")
+				b.target.Impersonate = b.user("admin", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+					"ClusterRoleBinding")
 			}
 			b.target.Storage = smallRecords
 			if test.change != nil {
@@ -316,7 +352,8 @@ func (b *bench) user(name, path, kind string) string {
 	binding := fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":%q,"metadata":{"name":%q},`+
 		`"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},`+
 		`"subjects":[{"kind":"ServiceAccount","namespace":"kube-system","name":%q}]}`, kind, name, name)
-	if err := b.kube.Discovery().RESTClient().Post().AbsPath(path).Body([]byte(binding)).Do(b.t.Context()).Error(); err != nil {
+	err := b.kube.Discovery().RESTClient().Post().AbsPath(path).Body([]byte(binding)).Do(b.t.Context()).Error()
+	if err != nil {
 		b.t.Fatal(err)
 	}
 	user := "system:serviceaccount:kube-system:" + name
@@ -327,11 +364,13 @@ func (b *bench) user(name, path, kind string) string {
 func TestIntegrationPostRender(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
-	chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "first.yaml": helmtest.ConfigMap("first", "1"),
-		"hook.yaml": hook("ConfigMap", "hook", "pre-install", "data: {key: ran}\n")})
+	chrt := helmtest.NewChart("1.0.0",
+		map[string]string{"value.yaml": helmtest.ValueConfigMap, "first.yaml": helmtest.ConfigMap("first", "1"),
+			"hook.yaml": hook("ConfigMap", "hook", "pre-install", "data: {key: ran}\n")})
 	b.options.PostRender = &model.PostRender{
-		Patches: []model.Patch{{Target: &inventory.Selector{Kind: "ConfigMap", Name: "first"}, Patch: "data: {key: patched}"}},
-		Labels:  map[string]string{"team": "a"},
+		Patches: []model.Patch{{Target: &inventory.Selector{Kind: "ConfigMap", Name: "first"},
+			Patch: "data: {key: patched}"}},
+		Labels: map[string]string{"team": "a"},
 	}
 	b.converge(desired, chrt, map[string]any{"cidr": "1"})
 	b.wantConfigMap("first", "patched")
@@ -357,7 +396,8 @@ func TestIntegrationVersionGone(t *testing.T) {
 		t.Run(action, func(t *testing.T) {
 			b := newBench(t)
 			group := action + ".moved.test"
-			run := b.newRun(helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "one.yaml": widgetOf(group, "v1", "one")},
+			run := b.newRun(helmtest.ChartWithCRDs("1.0.0",
+				map[string]string{"value.yaml": helmtest.ValueConfigMap, "one.yaml": widgetOf(group, "v1", "one")},
 				map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1", "v2")}), map[string]any{"cidr": "1"})
 			run.mustSettle(t)
 			widget := "/apis/" + group + "/v2/namespaces/" + b.namespace + "/widgets/one"
@@ -365,10 +405,12 @@ func TestIntegrationVersionGone(t *testing.T) {
 				t.Fatal("there is no widget")
 			}
 			patch := []byte(`[{"op":"replace","path":"/spec/versions/0/served","value":false}]`)
-			if err := b.kube.Discovery().RESTClient().Patch(types.JSONPatchType).AbsPath(crds.Path + "/widgets." + group).Body(patch).Do(t.Context()).Error(); err != nil {
+			if err := b.kube.Discovery().RESTClient().Patch(types.JSONPatchType).AbsPath(crds.Path + "/widgets." +
+				group).Body(patch).Do(t.Context()).Error(); err != nil {
 				t.Fatal(err)
 			}
-			b.eventually("the version being gone", func(context.Context) (bool, error) { return b.get("/apis/"+group+"/v1") == nil, nil })
+			b.eventually("the version being gone",
+				func(context.Context) (bool, error) { return b.get("/apis/"+group+"/v1") == nil, nil })
 			if action == "upgrade" {
 				run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
 				run.mustSettle(t)
@@ -386,7 +428,8 @@ func TestIntegrationVersionGone(t *testing.T) {
 func TestIntegrationServiceDown(t *testing.T) {
 	b := newBench(t)
 	const group = "down.edges.test"
-	run := b.newRun(helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "one.yaml": widgetOf(group, "v1", "one")},
+	run := b.newRun(helmtest.ChartWithCRDs("1.0.0",
+		map[string]string{"value.yaml": helmtest.ValueConfigMap, "one.yaml": widgetOf(group, "v1", "one")},
 		map[string]string{"crd.yaml": helmtest.CrdOf(group, "v1")}), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	b.deleteCRD("widgets." + group)
@@ -396,20 +439,22 @@ func TestIntegrationServiceDown(t *testing.T) {
 	service := fmt.Sprintf(`{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"v1.%s"},"spec":{"group":%q,"version":"v1",`+
 		`"groupPriorityMinimum":100,"versionPriority":10,"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"nobody"}}}`, group, group)
 	path := "/apis/apiregistration.k8s.io/v1/apiservices"
-	if err := b.kube.Discovery().RESTClient().Post().AbsPath(path).Body([]byte(service)).Do(t.Context()).Error(); err != nil {
+	err := b.kube.Discovery().RESTClient().Post().AbsPath(path).Body([]byte(service)).Do(t.Context()).Error()
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = b.kube.Discovery().RESTClient().Delete().AbsPath(path + "/v1." + group).Do(context.Background()).Error()
 	})
 	b.eventually("the API service not answering", func(ctx context.Context) (bool, error) {
-		return apierrors.IsServiceUnavailable(b.kube.Discovery().RESTClient().Get().AbsPath("/apis/" + group + "/v1").Do(ctx).Error()), nil
+		return apierrors.IsServiceUnavailable(b.kube.Discovery().RESTClient().Get().AbsPath("/apis/" + group +
+			"/v1").Do(ctx).Error()), nil
 	})
 	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
 	// As somebody who did not know the kind before.
 	b.reconnect(-1)
 	run.client, run.target = b.client, b.target
-	err := run.settle(t.Context())
+	err = run.settle(t.Context())
 	helmtest.WantError(t, err, helmerr.ErrUnreachable, false, "Widget of "+group+"/v1")
 	err = run.settleUninstall(t.Context())
 	helmtest.WantError(t, err, helmerr.ErrUnreachable, true, "Widget of "+group+"/v1")
@@ -426,9 +471,11 @@ func TestIntegrationProgress(t *testing.T) {
 		steps = append(steps, what)
 	}
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
-	b.converge(desired, helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "hook.yaml": hook("ConfigMap", "hook", "pre-install", "")},
+	b.converge(desired, helmtest.ChartWithCRDs("1.0.0",
+		map[string]string{"value.yaml": helmtest.ValueConfigMap, "hook.yaml": hook("ConfigMap", "hook", "pre-install", "")},
 		map[string]string{"crd.yaml": helmtest.CrdOf("progress.edges.test", "v1")}), map[string]any{"cidr": "1"})
-	want := []string{"checking the chart's CRDs", "applying CRDs", "waiting for the cluster to serve the kinds of the CRDs", "rendering",
+	want := []string{"checking the chart's CRDs", "applying CRDs",
+		"waiting for the cluster to serve the kinds of the CRDs", "rendering",
 		"creating hook ConfigMap hook (pre-install)", "waiting for hook ConfigMap hook (pre-install)", "creating 1 object"}
 	if !slices.Equal(steps, want) {
 		t.Errorf("got %q, want %q", steps, want)

@@ -91,7 +91,8 @@ func TestIntegrationFaultHook(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
-	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "hook.yaml": hook("Job", "job", "pre-upgrade", jobSpec)}))
+	run.want("a2", helmtest.NewChart("2.0.0",
+		map[string]string{"value.yaml": helmtest.ValueConfigMap, "hook.yaml": hook("Job", "job", "pre-upgrade", jobSpec)}))
 	run.values = map[string]any{"cidr": "2"}
 
 	ended := make(chan error, 1)
@@ -152,7 +153,8 @@ func (b *bench) deploymentUID(name string) types.UID {
 // goes through once there is room.
 func TestIntegrationFaultQuota(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
+		map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	b.setQuota(1)
 	run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
@@ -190,7 +192,8 @@ func (b *bench) setQuota(hard int64) {
 		}
 		quota.Spec.Hard = limit
 		if quota, err = quotas.Update(ctx, quota, metav1.UpdateOptions{}); err == nil {
-			quota.Status = corev1.ResourceQuotaStatus{Hard: limit, Used: corev1.ResourceList{countOf: *resource.NewQuantity(1, resource.DecimalSI)}}
+			quota.Status = corev1.ResourceQuotaStatus{Hard: limit,
+				Used: corev1.ResourceList{countOf: *resource.NewQuantity(1, resource.DecimalSI)}}
 			_, err = quotas.UpdateStatus(ctx, quota, metav1.UpdateOptions{})
 		}
 		if apierrors.IsConflict(err) {
@@ -203,7 +206,8 @@ func (b *bench) setQuota(hard int64) {
 		var refused error
 		for i := range hard {
 			probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("probe-%d", i)}}
-			_, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			_, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(ctx, probe,
+				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			refused = errors.Join(refused, err)
 		}
 		return (refused == nil) == (hard > 1), nil
@@ -214,7 +218,8 @@ func (b *bench) setQuota(hard int64) {
 // what worked.
 func TestIntegrationFaultAdmission(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
+		map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	b.deny("no-first", `object.metadata.name != "first"`, "nobody is first here", admissionv1.Create)
 	run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
@@ -249,11 +254,13 @@ func TestIntegrationFaultDeletionDenied(t *testing.T) {
 // wanted any more.
 func TestIntegrationFaultLeftovers(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
+		map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	for _, version := range []string{"2", "3"} {
 		chrt := brokenChart(version + ".0.0")
-		chrt.Templates = append(chrt.Templates, &chart.File{Name: "templates/left.yaml", Data: []byte(helmtest.ConfigMap("left-"+version, "1"))})
+		chrt.Templates = append(chrt.Templates,
+			&chart.File{Name: "templates/left.yaml", Data: []byte(helmtest.ConfigMap("left-"+version, "1"))})
 		run.failing(t, "a"+version, chrt, model.ActionUpgrade)
 		b.wantConfigMap("left-"+version, "1")
 	}
@@ -268,7 +275,8 @@ func TestIntegrationFaultLeftovers(t *testing.T) {
 func (b *bench) deny(name, expression, message string, operation admissionv1.OperationType) (lift func()) {
 	b.t.Helper()
 	name = b.namespace + "-" + name
-	policies, bindings := b.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies(), b.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	policies, bindings := b.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies(),
+		b.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	rule := admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
 		Operations: []admissionv1.OperationType{operation},
 		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
@@ -375,14 +383,17 @@ func TestIntegrationFaultManyObjects(t *testing.T) {
 	b := newBench(t)
 	const objects = 1000
 	template := "{{- range $i := until " + fmt.Sprint(objects) + " }}\n---\n" +
-		"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: many-{{ $i }}\n  labels: {one-of: many}\ndata:\n  key: {{ $.Values.cidr | quote }}\n{{- end }}\n"
+		"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: many-{{ $i }}\n  labels: {one-of: many}\ndata:\n  key: {{ " +
+		"$.Values.cidr | quote }}\n{{- end }}\n"
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"many.yaml": template}), map[string]any{"cidr": "1"})
 	for i, what := range []string{"install", "upgrade"} {
 		run.desired.ValuesDigest, run.values = what, map[string]any{"cidr": what}
 		begun := time.Now()
 		run.mustSettle(t)
-		t.Logf("%s of %d objects: %s, %d requests", what, objects, time.Since(begun).Round(time.Millisecond), len(b.cutter.Take()))
-		list, err := b.kube.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "one-of=many"})
+		t.Logf("%s of %d objects: %s, %d requests", what, objects, time.Since(begun).Round(time.Millisecond),
+			len(b.cutter.Take()))
+		list, err := b.kube.CoreV1().ConfigMaps(b.namespace).List(t.Context(),
+			metav1.ListOptions{LabelSelector: "one-of=many"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -431,7 +442,8 @@ func TestIntegrationFaultKindGone(t *testing.T) {
 			group := name + ".gone.test"
 			chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap,
 				"widget.yaml": "apiVersion: " + group + "/v1\nkind: Widget\nmetadata:\n  name: widget\n"})
-			chrt.Files = append(chrt.Files, &chart.File{Name: "crds/widget.yaml", Data: []byte(strings.ReplaceAll(widgetCRD, "helmclient.test", group))})
+			chrt.Files = append(chrt.Files,
+				&chart.File{Name: "crds/widget.yaml", Data: []byte(strings.ReplaceAll(widgetCRD, "helmclient.test", group))})
 			run := b.newRun(chrt, map[string]any{"cidr": "1"})
 			run.mustSettle(t)
 			b.deleteCRD("widgets." + group)
@@ -444,7 +456,8 @@ func TestIntegrationFaultKindGone(t *testing.T) {
 func (b *bench) deleteCRD(name string) {
 	b.t.Helper()
 	_, group, _ := strings.Cut(name, ".")
-	crd := b.kube.Discovery().RESTClient().Delete().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + name)
+	crd := b.kube.Discovery().RESTClient().Delete().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" +
+		name)
 	if err := crd.Do(b.t.Context()).Error(); err != nil {
 		b.t.Fatal(err)
 	}

@@ -45,7 +45,8 @@ func TestIntegrationRequests(t *testing.T) {
 		{model.ActionUninstall, "", objects + 8},
 	} {
 		b.cutter.Take()
-		if _, err := b.act(decide.Decision{Action: step.action}, desired, chrt, map[string]any{"cidr": step.values}); err != nil {
+		if _, err := b.act(decide.Decision{Action: step.action}, desired, chrt,
+			map[string]any{"cidr": step.values}); err != nil {
 			t.Fatal(err)
 		}
 		if requests := b.cutter.Take(); len(requests) != step.want {
@@ -60,7 +61,8 @@ func TestIntegrationObjectConflict(t *testing.T) {
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	chrt, values := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"}
 	existing := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Data: map[string]string{"key": "theirs"}}
-	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(t.Context(), existing, metav1.CreateOptions{}); err != nil {
+	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(t.Context(), existing,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := b.act(b.decide(desired, model.Policy{}), desired, chrt, values)
@@ -106,7 +108,8 @@ func TestIntegrationCRDs(t *testing.T) {
 	b := newBench(t)
 	// Another chart before it, so that what the cluster serves is known already.
 	plain := helmtest.DesiredFor(b.namespace, "plain", "a1", "v1")
-	b.converge(plain, helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
+	b.converge(plain, helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
+		map[string]any{"cidr": "1"})
 
 	desired := helmtest.DesiredFor(b.namespace, "widgets", "a1", "v1")
 	chrt := helmtest.NewChart("1.0.0", map[string]string{"widget.yaml": widget})
@@ -135,7 +138,8 @@ metadata:
 
 func hook(kind, name, events, spec string) string {
 	version := map[string]string{"ConfigMap": "v1", "Job": "batch/v1"}[kind]
-	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n  annotations: {\"helm.sh/hook\": %q}\n%s", version, kind, name, events, spec)
+	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n  annotations: {\"helm.sh/hook\": %q}\n%s",
+		version, kind, name, events, spec)
 }
 
 const jobSpec = "spec:\n  template:\n    spec:\n      restartPolicy: Never\n      containers: [{name: a, image: a}]\n"
@@ -161,7 +165,8 @@ func TestIntegrationHooks(t *testing.T) {
 	if result.Revision != 2 || result.Status != "failed" {
 		t.Errorf("result %+v", result)
 	}
-	if decision := b.decide(desired, model.Policy{}); decision.State != model.StateFailed || decision.Action != model.ActionUpgrade {
+	if decision := b.decide(desired, model.Policy{}); decision.State != model.StateFailed ||
+		decision.Action != model.ActionUpgrade {
 		t.Errorf("after a failed upgrade: %+v", decision)
 	}
 	b.wantConfigMap("demo-value", "1")
@@ -201,7 +206,8 @@ func TestIntegrationMaxHistory(t *testing.T) {
 	b.options.Upgrade.MaxHistory = &two
 	for i := range 4 {
 		desired.ValuesDigest = fmt.Sprintf("v%d", i)
-		b.converge(desired, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": desired.ValuesDigest})
+		b.converge(desired, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()),
+			map[string]any{"cidr": desired.ValuesDigest})
 	}
 	b.wantRecords(desired, "4 deployed", "3 superseded")
 }
@@ -235,8 +241,9 @@ func TestIntegrationKeepsProven(t *testing.T) {
 func TestIntegrationRefusedObject(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
-	chrt := helmtest.NewChart("1.0.0", map[string]string{"service.yaml": "apiVersion: v1\nkind: Service\nmetadata:\n  name: s\n" +
-		"spec:\n  clusterIP: {{ .Values.address | quote }}\n  ports: [{port: 80}]\n"})
+	chrt := helmtest.NewChart("1.0.0",
+		map[string]string{"service.yaml": "apiVersion: v1\nkind: Service\nmetadata:\n  name: s\n" +
+			"spec:\n  clusterIP: {{ .Values.address | quote }}\n  ports: [{port: 80}]\n"})
 	result, err := b.act(b.decide(desired, model.Policy{}), desired, chrt, map[string]any{"address": "hunter2"})
 	helmtest.WantError(t, err, nil, true, "spec.clusterIP", `Service "s" is invalid`)
 	if text := fmt.Sprint(err, helmtest.AsError(t, err).Logs); strings.Contains(text, "hunter2") {
@@ -266,7 +273,8 @@ func TestIntegrationUninstallWaits(t *testing.T) {
 	}
 	uninstall := func(timeout time.Duration) (Result, error) {
 		decision := decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now())
-		return b.client.Act(t.Context(), b.target, decision, desired, model.Options{Uninstall: model.UninstallOptions{Wait: true, Timeout: timeout}}, nil, nil)
+		return b.client.Act(t.Context(), b.target, decision, desired,
+			model.Options{Uninstall: model.UninstallOptions{Wait: true, Timeout: timeout}}, nil, nil)
 	}
 	b.converge(desired, chrt, map[string]any{"cidr": "10.0.0.0/8"})
 	if result, err := uninstall(time.Minute); err != nil || result.Status != "uninstalled" {

@@ -22,7 +22,8 @@ func TestIntegrationForce(t *testing.T) {
 		return map[string]string{"value.yaml": helmtest.ValueConfigMap,
 			"moving.yaml":  strings.ReplaceAll(cutDeployment("1"), "app: a}", "app: "+app+"}"),
 			"staying.yaml": strings.ReplaceAll(cutDeployment(app), "name: deployment", "name: staying"),
-			"data.yaml": "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec:\n  accessModes: [ReadWriteOnce]\n" +
+			"data.yaml": "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec:\n  accessModes: " +
+				"[ReadWriteOnce]\n" +
 				"  storageClassName: " + size + "\n  resources: {requests: {storage: 1Gi}}\n"}
 	}
 	made := func(version, app, size string) *chart.Chart { return helmtest.NewChart(version, templates(app, size)) }
@@ -35,7 +36,8 @@ func TestIntegrationForce(t *testing.T) {
 	run.want("a2", made("2.0.0", "b", "one"))
 	run.mustSettle(t)
 	if b.deploymentUID("deployment") == moving || b.deploymentUID("staying") != staying {
-		t.Errorf("deployment was %s, is %s; staying was %s, is %s", moving, b.deploymentUID("deployment"), staying, b.deploymentUID("staying"))
+		t.Errorf("deployment was %s, is %s; staying was %s, is %s", moving, b.deploymentUID("deployment"), staying,
+			b.deploymentUID("staying"))
 	}
 	b.wantRecords(run.desired, "2 deployed", "1 superseded")
 
@@ -43,7 +45,8 @@ func TestIntegrationForce(t *testing.T) {
 	before := b.get(claim).GetUID()
 	run.want("a3", made("3.0.0", "b", "two"))
 	_, err := run.actNow(t, model.ActionUpgrade)
-	helmtest.WantError(t, err, nil, true, `PersistentVolumeClaim "data" cannot be changed in place, and force does not delete it`)
+	helmtest.WantError(t, err, nil, true,
+		`PersistentVolumeClaim "data" cannot be changed in place, and force does not delete it`)
 	if b.get(claim).GetUID() != before {
 		t.Error("the claim was made anew")
 	}
@@ -61,8 +64,10 @@ type forceCase struct {
 }
 
 const (
-	forcedConfigMap   = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: forced}\nimmutable: true\ndata: {key: \"FIELD\"}\n"
-	forcedStatefulSet = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: forced}\nspec:\n  serviceName: \"FIELD\"\n" +
+	forcedConfigMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: forced}\nimmutable: true\ndata: {key: " +
+		"\"FIELD\"}\n"
+	forcedStatefulSet = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: forced}\nspec:\n  serviceName: " +
+		"\"FIELD\"\n" +
 		"  selector: {matchLabels: {app: a}}\n  template:\n    metadata: {labels: {app: a}}\n" +
 		"    spec: {containers: [{name: a, image: registry.invalid/a}]}\n"
 	deletesClaims = "  persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}\n"
@@ -71,32 +76,39 @@ const (
 func forceCases() map[string]forceCase {
 	const namespaced = "/namespaces/NAMESPACE/"
 	cases := map[string]forceCase{
-		"config-map": {path: "/api/v1" + namespaced + "configmaps/forced", manifest: forcedConfigMap, before: "1", after: "2"},
+		"config-map": {path: "/api/v1" + namespaced + "configmaps/forced", manifest: forcedConfigMap, before: "1",
+			after: "2"},
 		"job": {path: "/apis/batch/v1" + namespaced + "jobs/forced", before: "1", after: "2",
 			manifest: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: forced}\nspec:\n  suspend: true\n  template:\n" +
 				"    spec: {restartPolicy: Never, containers: [{name: a, image: \"registry.invalid/a:FIELD\"}]}\n"},
-		"role-binding": {path: "/apis/rbac.authorization.k8s.io/v1" + namespaced + "rolebindings/forced", before: "one", after: "two",
+		"role-binding": {path: "/apis/rbac.authorization.k8s.io/v1" + namespaced + "rolebindings/forced", before: "one",
+			after: "two",
 			manifest: "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: forced}\n" +
 				"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: FIELD}\n"},
 		"storage-class": {path: "/apis/storage.k8s.io/v1/storageclasses/NAMESPACE", before: "one", after: "two",
-			manifest: "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: NAMESPACE}\nprovisioner: registry.invalid/a\n" +
+			manifest: "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: NAMESPACE}\nprovisioner: " +
+				"registry.invalid/a\n" +
 				"parameters: {type: FIELD}\n"},
 		"priority-class": {path: "/apis/scheduling.k8s.io/v1/priorityclasses/NAMESPACE", before: "1", after: "2",
 			manifest: "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NAMESPACE}\nvalue: FIELD\n"},
 		"kept": {path: "/api/v1" + namespaced + "configmaps/forced", manifest: forcedConfigMap, before: "1", after: "2",
 			meanwhile: `{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`, refusal: "forbids the deletion"},
-		"of-another-release": {path: "/api/v1" + namespaced + "configmaps/forced", manifest: forcedConfigMap, before: "1", after: "2",
+		"of-another-release": {path: "/api/v1" + namespaced + "configmaps/forced", manifest: forcedConfigMap, before: "1",
+			after:     "2",
 			meanwhile: `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`, refusal: "it belongs to release"},
 		"custom-resource": {path: "/apis/NAMESPACE.example.com/v1" + namespaced + "databases/forced", before: "1", after: "2",
 			manifest: "apiVersion: NAMESPACE.example.com/v1\nkind: Database\nmetadata: {name: forced}\nspec: {size: \"FIELD\"}\n",
 			refusal:  "its deletion could destroy data"},
 	}
-	set := forceCase{path: "/apis/apps/v1" + namespaced + "statefulsets/forced", manifest: forcedStatefulSet, before: "one", after: "two"}
+	set := forceCase{path: "/apis/apps/v1" + namespaced + "statefulsets/forced", manifest: forcedStatefulSet,
+		before: "one", after: "two"}
 	cases["stateful-set"] = set
-	set.manifest, set.refusal = forcedStatefulSet+deletesClaims, "its PersistentVolumeClaims and their data would be deleted"
+	set.manifest, set.refusal = forcedStatefulSet+deletesClaims,
+		"its PersistentVolumeClaims and their data would be deleted"
 	cases["stateful-set-with-data"] = set
 	// What counts is how it is in the cluster.
-	set.manifest, set.meanwhile = forcedStatefulSet, `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Delete"}}}`
+	set.manifest, set.meanwhile = forcedStatefulSet,
+		`{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Delete"}}}`
 	cases["stateful-set-with-data-meanwhile"] = set
 	return cases
 }
@@ -141,7 +153,8 @@ func TestIntegrationForceKinds(t *testing.T) {
 			run.mustSettle(t)
 			path := strings.ReplaceAll(test.path, "NAMESPACE", b.namespace)
 			if test.meanwhile != "" {
-				err := b.kube.Discovery().RESTClient().Patch(types.MergePatchType).AbsPath(path).Body([]byte(test.meanwhile)).Do(t.Context()).Error()
+				err := b.kube.Discovery().RESTClient().Patch(types.MergePatchType).AbsPath(path).
+					Body([]byte(test.meanwhile)).Do(t.Context()).Error()
 				if err != nil {
 					t.Fatal(err)
 				}

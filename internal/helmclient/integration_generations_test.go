@@ -30,7 +30,8 @@ func TestIntegrationGenerations(t *testing.T) {
 	}
 	run := b.newRun(made("1.0.0", "a"), map[string]any{"cidr": "1"})
 	paths := map[inventory.Ref]string{
-		{Version: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "demo-value"}: "/api/v1/namespaces/" + b.namespace + "/configmaps/demo-value",
+		{Version: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "demo-value"}: "/api/v1/namespaces/" + b.namespace +
+			"/configmaps/demo-value",
 	}
 	for _, name := range []string{"deployment", "changed", "same"} {
 		ref := inventory.Ref{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: b.namespace, Name: name}
@@ -48,8 +49,10 @@ func TestIntegrationGenerations(t *testing.T) {
 		for ref, path := range paths {
 			object := b.get(path)
 			generation, _, _ := unstructured.NestedFloat64(object.Object, "metadata", "generation")
-			number, isVersion := inventory.NumberOf(&metav1.ObjectMeta{Generation: int64(generation), ResourceVersion: object.GetResourceVersion()})
-			if got, want := result.Generations[ref], (model.Generation{UID: object.GetUID(), Number: number, IsVersion: isVersion}); got != want {
+			number, isVersion := inventory.NumberOf(&metav1.ObjectMeta{Generation: int64(generation),
+				ResourceVersion: object.GetResourceVersion()})
+			if got, want := result.Generations[ref],
+				(model.Generation{UID: object.GetUID(), Number: number, IsVersion: isVersion}); got != want {
 				t.Errorf("%s: %s is told as %+v, is %+v", action, ref, got, want)
 			}
 		}

@@ -38,7 +38,8 @@ func (p *party) decide() decide.Decision {
 
 // carryOut carries out a decision, which may turn out to be stale.
 func (p *party) carryOut(decision decide.Decision) error {
-	_, err := p.act(decision, p.desired, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": p.desired.Owner})
+	_, err := p.act(decision, p.desired, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()),
+		map[string]any{"cidr": p.desired.Owner})
 	if errors.Is(err, helmerr.ErrStale) {
 		return nil
 	}
@@ -161,7 +162,8 @@ func TestIntegrationSameNumber(t *testing.T) {
 	former := desired
 	desired.ValuesDigest = "v2"
 	stale := map[string]decide.Decision{
-		"upgrade": b.decide(desired, model.Policy{}), "uninstall": decide.Uninstall(b.observe(former), former, model.Policy{}, time.Now()),
+		"upgrade":   b.decide(desired, model.Policy{}),
+		"uninstall": decide.Uninstall(b.observe(former), former, model.Policy{}, time.Now()),
 	}
 	if _, err := b.act(stale["uninstall"], former, nil, nil); err != nil {
 		t.Fatal(err)

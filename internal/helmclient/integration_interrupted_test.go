@@ -55,7 +55,8 @@ func (b *bench) cutRecovery(run *releaseRun, want model.Action, history ...strin
 		if got := b.history(run.desired); !slices.Equal(got, history) {
 			b.t.Fatalf("cut at request %d: history %v (%v)\n%s", after, got, err, strings.Join(requests, "\n"))
 		}
-		wrote := slices.ContainsFunc(requests[:min(after, len(requests))], func(request string) bool { return strings.HasPrefix(request, http.MethodPut) })
+		wrote := slices.ContainsFunc(requests[:min(after, len(requests))],
+			func(request string) bool { return strings.HasPrefix(request, http.MethodPut) })
 		if wrote != result.StorageChanged || err == nil {
 			b.t.Fatalf("cut at request %d: %+v, %v\n%s", after, result, err, strings.Join(requests, "\n"))
 		}
@@ -86,7 +87,8 @@ func TestIntegrationInterruptedUpgradeReverted(t *testing.T) {
 	run := b.newRun(first, map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	before := run.desired
-	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "new.yaml": helmtest.ConfigMap("new", "2")}))
+	run.want("a2", helmtest.NewChart("2.0.0",
+		map[string]string{"value.yaml": helmtest.ValueConfigMap, "new.yaml": helmtest.ConfigMap("new", "2")}))
 	b.cutPending(model.ActionUpgrade, run.desired, run.chart, map[string]any{"cidr": "2"})
 	b.cutRecovery(run, model.ActionRecoverThenUpgrade, "2 pending-upgrade", "1 deployed")
 	if record := run.record(t, 2); record.Interruptions != 1 {
@@ -103,7 +105,8 @@ func TestIntegrationInterruptedUpgradeReverted(t *testing.T) {
 // TestIntegrationInterruptedInstallUninstalled holds that what an install created which was cut off is not orphaned.
 func TestIntegrationInterruptedInstallUninstalled(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
+		map[string]any{"cidr": "1"})
 	b.cutPending(model.ActionInstall, run.desired, run.chart, run.values)
 	b.cutRecovery(run, model.ActionRecoverThenInstall, "1 pending-install")
 	if err := run.settleUninstall(t.Context()); err != nil {
@@ -118,7 +121,8 @@ func TestIntegrationInterruptedAgain(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
-	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"first.yaml": helmtest.ConfigMap("first", "2"), "second.yaml": helmtest.ConfigMap("second", "2")}))
+	run.want("a2", helmtest.NewChart("2.0.0",
+		map[string]string{"first.yaml": helmtest.ConfigMap("first", "2"), "second.yaml": helmtest.ConfigMap("second", "2")}))
 	run.policy = helmtest.RetryOnce
 	// The process ends each time before it can remember that it tried.
 	run.past.RetryRequested, run.past.Request = true, "1"
@@ -151,13 +155,15 @@ func TestIntegrationInterruptedAgain(t *testing.T) {
 // of installs is that of an install over a kept history.
 func TestIntegrationKeptHistoryStaysApart(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"old.yaml": helmtest.ConfigMap("old", "1")}), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"old.yaml": helmtest.ConfigMap("old", "1")}),
+		map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	run.options.Uninstall.KeepHistory = true
 	if err := run.settleUninstall(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	run.policy = model.Policy{Install: model.FailurePolicy{Remediate: model.RemediateUninstall}, Upgrade: model.FailurePolicy{Remediate: model.RemediateRollback}}
+	run.policy = model.Policy{Install: model.FailurePolicy{Remediate: model.RemediateUninstall},
+		Upgrade: model.FailurePolicy{Remediate: model.RemediateRollback}}
 	run.want("a2", brokenChart("2.0.0"))
 	run.mustFail(t, run.later(t, 0), model.ActionInstall)
 	b.wantRecords(run.desired, "2 failed", "1 uninstalled")
@@ -182,7 +188,8 @@ func TestIntegrationAdoptedObjectSurvives(t *testing.T) {
 	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(t.Context(), adopted, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	templates := map[string]string{"adopted.yaml": helmtest.ConfigMap("adopted", "new"), "hook.yaml": hookService("refused", "post-install,post-upgrade")}
+	templates := map[string]string{"adopted.yaml": helmtest.ConfigMap("adopted", "new"),
+		"hook.yaml": hookService("refused", "post-install,post-upgrade")}
 	run := b.newRun(helmtest.NewChart("1.0.0", templates), map[string]any{"cidr": "1"})
 	run.policy = helmtest.WithUninstall
 	run.policy.TakeOwnership, run.options.Install.TakeOwnership, run.options.Upgrade.TakeOwnership = true, true, true
@@ -199,7 +206,9 @@ func TestIntegrationAdoptedObjectSurvives(t *testing.T) {
 // later, although it is the newest revision that was ever deployed.
 func TestIntegrationNoReturnToUnhealthy(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("aa", "good"), "hook.yaml": hookService("refused", "pre-rollback")}), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0",
+		map[string]string{"a.yaml": helmtest.ConfigMap("aa", "good"), "hook.yaml": hookService("refused", "pre-rollback")}),
+		map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("aa", "unhealthy")}))
 	run.mustSettle(t)

@@ -45,7 +45,8 @@ func TestIntegrationPartsLeft(t *testing.T) {
 				t.Fatal(err)
 			}
 			result, err := run.act(t.Context(), decision)
-			if err != nil || result.PayloadsLeft != test.left || (test.left > 0) != strings.Contains(result.PayloadsLeftReason, records.LabelChunkOf+"=demo") {
+			if err != nil || result.PayloadsLeft != test.left ||
+				(test.left > 0) != strings.Contains(result.PayloadsLeftReason, records.LabelChunkOf+"=demo") {
 				t.Errorf("%+v, %v", result, err)
 			}
 			if n := len(b.parts()); n != test.left {
@@ -114,7 +115,8 @@ func TestIntegrationStoreSlow(t *testing.T) {
 				return nil
 			}
 		}
-		run.want("a"+version, helmtest.NewChart(version+".0.0", map[string]string{"first.yaml": helmtest.ConfigMap("first", version)}))
+		run.want("a"+version, helmtest.NewChart(version+".0.0",
+			map[string]string{"first.yaml": helmtest.ConfigMap("first", version)}))
 		run.mustSettle(t)
 	}
 	b.wantRecords(run.desired, "3 deployed", "2 superseded")

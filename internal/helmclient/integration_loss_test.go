@@ -18,7 +18,9 @@ import (
 func TestIntegrationLoss(t *testing.T) {
 	b := newBench(t)
 	keep := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kept\n  annotations:\n    helm.sh/resource-policy: keep\n"
-	one := helmtest.NewChart("1.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("a", "1"), "b.yaml": helmtest.ConfigMap("b", "1"), "c.yaml": helmtest.ConfigMap("c", "1"), "k.yaml": keep})
+	one := helmtest.NewChart("1.0.0",
+		map[string]string{"a.yaml": helmtest.ConfigMap("a", "1"), "b.yaml": helmtest.ConfigMap("b", "1"),
+			"c.yaml": helmtest.ConfigMap("c", "1"), "k.yaml": keep})
 	less := helmtest.NewChart("2.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("a", "2")})
 	var asked []model.Loss
 	var refusal error
@@ -38,7 +40,8 @@ func TestIntegrationLoss(t *testing.T) {
 	_, err := b.act(decision, desired, less, nil)
 	helmtest.WantError(t, err, helmerr.ErrRefused, false, "not confirmed")
 	want := []inventory.Ref{
-		{Version: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "b"}, {Version: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "c"},
+		{Version: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "b"},
+		{Version: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "c"},
 	}
 	if len(asked) != 1 || len(asked[0].Objects) != 2 || asked[0].Objects[0] != want[0] || asked[0].Objects[1] != want[1] ||
 		asked[0].Total != 4 || asked[0].Revision != 1 {
@@ -55,14 +58,17 @@ func TestIntegrationLoss(t *testing.T) {
 
 	// What a revision that failed has made is lost as well if the next one does not have it.
 	desired.ArtifactDigest = "a3"
-	broken := helmtest.NewChart("3.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("a", "3"), "d.yaml": helmtest.ConfigMap("d", "1"), "z.yaml": brokenService})
+	broken := helmtest.NewChart("3.0.0",
+		map[string]string{"a.yaml": helmtest.ConfigMap("a", "3"), "d.yaml": helmtest.ConfigMap("d", "1"),
+			"z.yaml": brokenService})
 	if _, err := b.act(b.decide(desired, model.Policy{}), desired, broken, nil); err == nil {
 		t.Fatal("it succeeds")
 	}
 	b.wantConfigMap("d", "1")
 	asked, refusal = nil, errors.New("not confirmed")
 	desired.ArtifactDigest = "a4"
-	_, err = b.act(b.decide(desired, model.Policy{}), desired, helmtest.NewChart("4.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("a", "4")}), nil)
+	_, err = b.act(b.decide(desired, model.Policy{}), desired,
+		helmtest.NewChart("4.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("a", "4")}), nil)
 	helmtest.WantError(t, err, helmerr.ErrRefused, false)
 	if len(asked) != 1 || len(asked[0].Objects) == 0 || asked[0].Objects[0].Name != "d" {
 		t.Errorf("asked for %+v", asked)

@@ -36,18 +36,21 @@ type matrixCase struct {
 }
 
 // brokenService cannot be created: an address cannot be chosen so.
-const brokenService = "apiVersion: v1\nkind: Service\nmetadata:\n  name: broken\nspec:\n  clusterIP: 300.0.0.1\n  ports: [{port: 80}]\n"
+const brokenService = "apiVersion: v1\nkind: Service\nmetadata:\n  name: broken\nspec:\n  clusterIP: 300.0.0.1\n  " +
+	"ports: [{port: 80}]\n"
 
 // brokenChart has an object that the API server refuses, beside one that it takes.
 func brokenChart(version string) *chart.Chart {
-	return helmtest.NewChart(version, map[string]string{"value.yaml": helmtest.ValueConfigMap, "broken.yaml": brokenService})
+	return helmtest.NewChart(version,
+		map[string]string{"value.yaml": helmtest.ValueConfigMap, "broken.yaml": brokenService})
 }
 
 // testedChart has a test that passes, or one that fails.
 func testedChart(version string, passes bool) *chart.Chart {
 	check := hook("ConfigMap", "check", "test", "data: {key: ran}\n")
 	if !passes {
-		check = "apiVersion: v1\nkind: Service\nmetadata:\n  name: check\n  annotations: {\"helm.sh/hook\": test}\nspec: {clusterIP: 300.0.0.1, ports: [{port: 80}]}\n"
+		check = "apiVersion: v1\nkind: Service\nmetadata:\n  name: check\n  annotations: {\"helm.sh/hook\": test}\nspec: " +
+			"{clusterIP: 300.0.0.1, ports: [{port: 80}]}\n"
 	}
 	return helmtest.NewChart(version, map[string]string{"value.yaml": helmtest.ValueConfigMap, "check.yaml": check})
 }
@@ -55,18 +58,21 @@ func testedChart(version string, passes bool) *chart.Chart {
 // TestIntegrationMatrix builds each state of a release, and holds what is decided, what that does and what is there in
 // the end.
 func TestIntegrationMatrix(t *testing.T) {
-	for _, group := range []map[string]matrixCase{matrixInSync(), matrixFailed(), matrixStalled(), matrixPending(), matrixGone(), matrixOthers(), matrixTested()} {
+	for _, group := range []map[string]matrixCase{matrixInSync(), matrixFailed(), matrixStalled(), matrixPending(),
+		matrixGone(), matrixOthers(), matrixTested()} {
 		for name, c := range group {
 			t.Run(name, func(t *testing.T) {
 				b := newBench(t)
-				run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "1"})
+				run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
+					map[string]any{"cidr": "1"})
 				if c.build != nil {
 					c.build(t, b, run)
 				}
 				run.policy, run.past = c.policy, c.past
 				first, actions := run.walk(t, c.later)
 				if first.State != c.state || first.Reason != c.reason {
-					t.Errorf("first decided on %s because of %s, want %s and %s: %+v", first.State, first.Reason, c.state, c.reason, first)
+					t.Errorf("first decided on %s because of %s, want %s and %s: %+v", first.State, first.Reason, c.state, c.reason,
+						first)
 				}
 				if !slices.Equal(actions, c.actions) {
 					t.Errorf("actions %v, want %v", actions, c.actions)
@@ -171,12 +177,15 @@ func matrixInSync() map[string]matrixCase {
 		}
 	}
 	upgraded := func(reason string, change func(*releaseRun)) matrixCase {
-		return matrixCase{build: changed(change), state: model.StateOutOfSync, reason: reason, actions: []model.Action{model.ActionUpgrade, model.ActionNone},
+		return matrixCase{build: changed(change), state: model.StateOutOfSync, reason: reason,
+			actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"2 deployed", "1 superseded"}, value: "2"}
 	}
 	return map[string]matrixCase{
-		"absent": {state: model.StateAbsent, reason: decide.ReasonNotInstalled, actions: []model.Action{model.ActionInstall, model.ActionNone}, history: []string{"1 deployed"}, value: "1"},
-		"in sync": {build: installed, state: model.StateInSync, reason: decide.ReasonInSync, actions: []model.Action{model.ActionNone},
+		"absent": {state: model.StateAbsent, reason: decide.ReasonNotInstalled,
+			actions: []model.Action{model.ActionInstall, model.ActionNone}, history: []string{"1 deployed"}, value: "1"},
+		"in sync": {build: installed, state: model.StateInSync, reason: decide.ReasonInSync,
+			actions: []model.Action{model.ActionNone},
 			history: []string{"1 deployed"}, value: "1"},
 		"other artifact": upgraded(decide.ReasonArtifactChanged, func(r *releaseRun) { r.desired.ArtifactDigest = "a2" }),
 		"other values":   upgraded(decide.ReasonValuesChanged, func(r *releaseRun) { r.desired.ValuesDigest = "v2" }),
@@ -191,12 +200,15 @@ func matrixInSync() map[string]matrixCase {
 				installed(t, b, run)
 				b.setStatus("demo", 1, release.StatusSuperseded)
 			},
-			state: model.StateOutOfSync, reason: decide.ReasonNotDeployed, actions: []model.Action{model.ActionUpgrade, model.ActionNone},
+			state: model.StateOutOfSync, reason: decide.ReasonNotDeployed,
+			actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"2 deployed", "1 superseded"}, value: "1",
 		},
-		"drifted and reported": {build: installed, past: model.Past{Drifted: true}, state: model.StateDrifted, reason: decide.ReasonDrifted, actions: []model.Action{model.ActionNone},
+		"drifted and reported": {build: installed, past: model.Past{Drifted: true}, state: model.StateDrifted,
+			reason: decide.ReasonDrifted, actions: []model.Action{model.ActionNone},
 			history: []string{"1 deployed"}, value: "1"},
-		"drifted and corrected": {build: installed, past: model.Past{Drifted: true}, policy: model.Policy{CorrectDrift: true}, state: model.StateDrifted, reason: decide.ReasonDrifted,
+		"drifted and corrected": {build: installed, past: model.Past{Drifted: true}, policy: model.Policy{CorrectDrift: true},
+			state: model.StateDrifted, reason: decide.ReasonDrifted,
 			actions: []model.Action{model.ActionCorrectDrift}, history: []string{"1 deployed"}, value: "1"},
 	}
 }
@@ -210,17 +222,24 @@ func matrixFailed() map[string]matrixCase {
 	}
 	return map[string]matrixCase{
 		"failed install": {build: failedInstall, state: model.StateFailed, reason: decide.ReasonBackoff,
-			actions: []model.Action{model.ActionUpgrade, model.ActionNone}, history: []string{"2 deployed", "1 failed"}, value: "1"},
-		"failed install and uninstalled": {build: failedInstall, policy: model.Policy{Install: model.FailurePolicy{Remediate: model.RemediateUninstall}},
-			state: model.StateFailed, reason: decide.ReasonRemediateUninstall, actions: []model.Action{model.ActionUninstall, model.ActionInstall, model.ActionNone},
+			actions: []model.Action{model.ActionUpgrade, model.ActionNone}, history: []string{"2 deployed", "1 failed"},
+			value: "1"},
+		"failed install and uninstalled": {build: failedInstall,
+			policy: model.Policy{Install: model.FailurePolicy{Remediate: model.RemediateUninstall}},
+			state:  model.StateFailed, reason: decide.ReasonRemediateUninstall,
+			actions: []model.Action{model.ActionUninstall, model.ActionInstall, model.ActionNone},
 			history: []string{"1 deployed"}, value: "1"},
-		"failed upgrade": {build: repaired, state: model.StateFailed, reason: decide.ReasonBackoff, actions: []model.Action{model.ActionUpgrade, model.ActionNone},
+		"failed upgrade": {build: repaired, state: model.StateFailed, reason: decide.ReasonBackoff,
+			actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "2"},
 		// An upgrade that failed is never answered with an uninstall, whatever an install's policy says.
-		"failed upgrade but no install": {build: repaired, policy: model.Policy{Install: model.FailurePolicy{Remediate: model.RemediateUninstall}},
-			state: model.StateFailed, reason: decide.ReasonBackoff, actions: []model.Action{model.ActionUpgrade, model.ActionNone},
+		"failed upgrade but no install": {build: repaired,
+			policy: model.Policy{Install: model.FailurePolicy{Remediate: model.RemediateUninstall}},
+			state:  model.StateFailed, reason: decide.ReasonBackoff,
+			actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "2"},
-		"failed upgrade and rolled back": {build: repaired, policy: rollBack, state: model.StateFailed, reason: decide.ReasonUpgradeFailed,
+		"failed upgrade and rolled back": {build: repaired, policy: rollBack, state: model.StateFailed,
+			reason:  decide.ReasonUpgradeFailed,
 			actions: []model.Action{model.ActionRollback, model.ActionUpgrade, model.ActionNone},
 			history: []string{"4 deployed", "3 superseded", "2 failed", "1 superseded"}, value: "2"},
 		"unhealthy and rolled back": {
@@ -231,7 +250,8 @@ func matrixFailed() map[string]matrixCase {
 				run.values = map[string]any{"cidr": "2"}
 				run.mustSettle(t)
 			},
-			policy: rollBack, past: model.Past{Unhealthy: true, Failures: 1}, state: model.StateInSync, reason: decide.ReasonUnhealthy,
+			policy: rollBack, past: model.Past{Unhealthy: true, Failures: 1}, state: model.StateInSync,
+			reason:  decide.ReasonUnhealthy,
 			actions: []model.Action{model.ActionRollback, model.ActionUpgrade, model.ActionNone},
 			history: []string{"4 deployed", "3 superseded", "2 superseded", "1 superseded"}, value: "2",
 		},
@@ -242,24 +262,31 @@ func matrixStalled() map[string]matrixCase {
 	none := 0
 	never := model.FailurePolicy{Retries: &none}
 	return map[string]matrixCase{
-		"stalled": {build: failedUpgrade, policy: model.Policy{Upgrade: never}, state: model.StateFailed, reason: decide.ReasonRetriesExhausted,
+		"stalled": {build: failedUpgrade, policy: model.Policy{Upgrade: never}, state: model.StateFailed,
+			reason:  decide.ReasonRetriesExhausted,
 			actions: []model.Action{model.ActionStall}, history: []string{"2 failed", "1 deployed"}, value: "2"},
-		"stalled and retry asked for": {build: repaired, policy: model.Policy{Upgrade: never}, past: model.Past{RetryRequested: true}, state: model.StateFailed,
-			reason: decide.ReasonRetryFailed, actions: []model.Action{model.ActionUpgrade, model.ActionNone}, history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "2"},
+		"stalled and retry asked for": {build: repaired, policy: model.Policy{Upgrade: never},
+			past: model.Past{RetryRequested: true}, state: model.StateFailed,
+			reason: decide.ReasonRetryFailed, actions: []model.Action{model.ActionUpgrade, model.ActionNone},
+			history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "2"},
 		"stalled and something else wanted": {
 			build: func(t *testing.T, b *bench, run *releaseRun) {
 				t.Helper()
 				repaired(t, b, run)
 				run.desired.ArtifactDigest = "a3"
 			},
-			policy: model.Policy{Upgrade: never}, state: model.StateOutOfSync, reason: decide.ReasonArtifactChanged, actions: []model.Action{model.ActionUpgrade, model.ActionNone},
+			policy: model.Policy{Upgrade: never}, state: model.StateOutOfSync, reason: decide.ReasonArtifactChanged,
+			actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "2",
 		},
-		"stalled and rolled back": {build: failedUpgrade, policy: model.Policy{Upgrade: model.FailurePolicy{Retries: &none, Remediate: model.RemediateRollback}},
-			state: model.StateFailed, reason: decide.ReasonUpgradeFailed, actions: []model.Action{model.ActionRollback, model.ActionStall},
+		"stalled and rolled back": {build: failedUpgrade,
+			policy: model.Policy{Upgrade: model.FailurePolicy{Retries: &none, Remediate: model.RemediateRollback}},
+			state:  model.StateFailed, reason: decide.ReasonUpgradeFailed,
+			actions: []model.Action{model.ActionRollback, model.ActionStall},
 			history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "1"},
 		"retries until the end": {
-			build: failedUpgrade, policy: model.Policy{Upgrade: model.FailurePolicy{Retries: new(2)}}, state: model.StateFailed, reason: decide.ReasonBackoff,
+			build: failedUpgrade, policy: model.Policy{Upgrade: model.FailurePolicy{Retries: new(2)}}, state: model.StateFailed,
+			reason:  decide.ReasonBackoff,
 			actions: []model.Action{model.ActionUpgrade, model.ActionUpgrade, model.ActionStall},
 			history: []string{"4 failed", "3 failed", "2 failed", "1 deployed"}, value: "2",
 		},
@@ -286,24 +313,34 @@ func matrixPending() map[string]matrixCase {
 	moved := func(r *releaseRun) { r.desired.UID = "another" }
 	other := func(r *releaseRun) { r.desired.ArtifactDigest = "a3" }
 	const late = model.DefaultPendingTimeout + time.Second
-	recovered := func(build func(*testing.T, *bench, *releaseRun), reason string, later time.Duration, action model.Action, history ...string) matrixCase {
-		return matrixCase{build: build, later: later, state: model.StatePending, reason: reason, actions: []model.Action{action, model.ActionNone}, history: history, value: "2"}
+	recovered := func(build func(*testing.T, *bench, *releaseRun), reason string, later time.Duration, action model.Action,
+		history ...string) matrixCase {
+		return matrixCase{build: build, later: later, state: model.StatePending, reason: reason,
+			actions: []model.Action{action, model.ActionNone}, history: history, value: "2"}
 	}
 	return map[string]matrixCase{
-		"pending-install of ours": recovered(pending(1, release.StatusPendingInstall, nil), decide.ReasonInterrupted, 0, model.ActionRecoverThenInstall, "1 deployed"),
-		"pending-install of ours and other wanted": recovered(pending(1, release.StatusPendingInstall, other), decide.ReasonInterrupted, 0, model.ActionRecoverThenUpgrade,
+		"pending-install of ours": recovered(pending(1, release.StatusPendingInstall, nil), decide.ReasonInterrupted, 0,
+			model.ActionRecoverThenInstall, "1 deployed"),
+		"pending-install of ours and other wanted": recovered(pending(1, release.StatusPendingInstall, other),
+			decide.ReasonInterrupted, 0, model.ActionRecoverThenUpgrade,
 			"2 deployed", "1 failed"),
-		"pending-upgrade of ours": recovered(pending(2, release.StatusPendingUpgrade, nil), decide.ReasonInterrupted, 0, model.ActionRecoverThenUpgrade,
+		"pending-upgrade of ours": recovered(pending(2, release.StatusPendingUpgrade, nil), decide.ReasonInterrupted, 0,
+			model.ActionRecoverThenUpgrade,
 			"2 deployed", "1 superseded"),
-		"pending-upgrade of ours and other wanted": recovered(pending(2, release.StatusPendingUpgrade, other), decide.ReasonInterrupted, 0, model.ActionRecoverThenUpgrade,
+		"pending-upgrade of ours and other wanted": recovered(pending(2, release.StatusPendingUpgrade, other),
+			decide.ReasonInterrupted, 0, model.ActionRecoverThenUpgrade,
 			"3 deployed", "2 failed", "1 superseded"),
-		"pending-rollback": recovered(pending(2, release.StatusPendingRollback, nil), decide.ReasonInterrupted, 0, model.ActionRecoverThenUpgrade,
+		"pending-rollback": recovered(pending(2, release.StatusPendingRollback, nil), decide.ReasonInterrupted, 0,
+			model.ActionRecoverThenUpgrade,
 			"3 deployed", "2 failed", "1 superseded"),
-		"pending-upgrade of another and young": {build: pending(2, release.StatusPendingUpgrade, moved), state: model.StatePending, reason: decide.ReasonPendingElsewhere,
+		"pending-upgrade of another and young": {build: pending(2, release.StatusPendingUpgrade, moved),
+			state: model.StatePending, reason: decide.ReasonPendingElsewhere,
 			actions: []model.Action{model.ActionWait}, history: []string{"2 pending-upgrade", "1 deployed"}, value: "1"},
-		"pending-upgrade of another and old": recovered(pending(2, release.StatusPendingUpgrade, moved), decide.ReasonPendingTimeout, late, model.ActionRecoverThenUpgrade,
+		"pending-upgrade of another and old": recovered(pending(2, release.StatusPendingUpgrade, moved),
+			decide.ReasonPendingTimeout, late, model.ActionRecoverThenUpgrade,
 			"2 deployed", "1 superseded"),
-		"pending-install of another and old": recovered(pending(1, release.StatusPendingInstall, moved), decide.ReasonPendingTimeout, late, model.ActionRecoverThenInstall,
+		"pending-install of another and old": recovered(pending(1, release.StatusPendingInstall, moved),
+			decide.ReasonPendingTimeout, late, model.ActionRecoverThenInstall,
 			"1 deployed"),
 	}
 }
@@ -316,7 +353,8 @@ func matrixGone() map[string]matrixCase {
 				installed(t, b, run)
 				b.setStatus("demo", 1, release.StatusUninstalling)
 			},
-			state: model.StateUninstalling, reason: decide.ReasonFinishUninstall, actions: []model.Action{model.ActionUninstall, model.ActionInstall, model.ActionNone},
+			state: model.StateUninstalling, reason: decide.ReasonFinishUninstall,
+			actions: []model.Action{model.ActionUninstall, model.ActionInstall, model.ActionNone},
 			history: []string{"1 deployed"}, value: "1",
 		},
 		"uninstalled with its history kept": {
@@ -328,7 +366,8 @@ func matrixGone() map[string]matrixCase {
 					t.Fatal(err)
 				}
 			},
-			state: model.StateUninstalled, reason: decide.ReasonNotInstalled, actions: []model.Action{model.ActionInstall, model.ActionNone},
+			state: model.StateUninstalled, reason: decide.ReasonNotInstalled,
+			actions: []model.Action{model.ActionInstall, model.ActionNone},
 			history: []string{"2 deployed", "1 uninstalled"}, value: "1",
 		},
 	}
@@ -343,19 +382,24 @@ func matrixOthers() map[string]matrixCase {
 				installed(t, b, run)
 				b.humanUpgrade("demo", run.chart)
 			},
-			state: model.StateUnmanaged, reason: decide.ReasonChangedByAnotherHand, actions: []model.Action{model.ActionUpgrade, model.ActionNone},
+			state: model.StateUnmanaged, reason: decide.ReasonChangedByAnotherHand,
+			actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"3 deployed", "2 superseded", "1 superseded"}, value: "1",
 		},
-		"made by hand": {build: byHand, state: model.StateForeign, reason: decide.ReasonConflict, actions: []model.Action{model.ActionRefuse}, history: []string{"1 deployed"}, value: "human"},
-		"made by hand and adopted": {build: byHand, policy: model.Policy{TakeOwnership: true}, state: model.StateForeign, reason: decide.ReasonAdopt,
-			actions: []model.Action{model.ActionUpgrade, model.ActionNone}, history: []string{"2 deployed", "1 superseded"}, value: "1"},
+		"made by hand": {build: byHand, state: model.StateForeign, reason: decide.ReasonConflict,
+			actions: []model.Action{model.ActionRefuse}, history: []string{"1 deployed"}, value: "human"},
+		"made by hand and adopted": {build: byHand, policy: model.Policy{TakeOwnership: true}, state: model.StateForeign,
+			reason:  decide.ReasonAdopt,
+			actions: []model.Action{model.ActionUpgrade, model.ActionNone}, history: []string{"2 deployed", "1 superseded"},
+			value: "1"},
 		"of another HelmOp": {
 			build: func(t *testing.T, b *bench, run *releaseRun) {
 				t.Helper()
 				installed(t, b, run)
 				run.desired.Owner, run.desired.ArtifactDigest = "default.other", "a2"
 			},
-			state: model.StateForeign, reason: decide.ReasonConflict, actions: []model.Action{model.ActionRefuse}, history: []string{"1 deployed"}, value: "1",
+			state: model.StateForeign, reason: decide.ReasonConflict, actions: []model.Action{model.ActionRefuse},
+			history: []string{"1 deployed"}, value: "1",
 		},
 	}
 }
@@ -377,17 +421,25 @@ func matrixTested() map[string]matrixCase {
 	}
 	one := 1
 	return map[string]matrixCase{
-		"untested": {build: tested(true), policy: model.Policy{Test: model.TestPolicy{Enabled: true}}, state: model.StateUntested, reason: decide.ReasonUntested,
+		"untested": {build: tested(true), policy: model.Policy{Test: model.TestPolicy{Enabled: true}},
+			state: model.StateUntested, reason: decide.ReasonUntested,
 			actions: []model.Action{model.ActionTest, model.ActionNone}, history: []string{"1 deployed"}, value: "1"},
-		"tests fail": {build: tested(false), policy: model.Policy{Test: model.TestPolicy{Enabled: true}, Install: model.FailurePolicy{Retries: &one}}, state: model.StateUntested,
-			reason: decide.ReasonUntested, actions: []model.Action{model.ActionTest, model.ActionTest, model.ActionStall}, history: []string{"1 deployed"}, value: "1"},
-		"tests fail and are ignored": {build: tested(false), policy: model.Policy{Test: model.TestPolicy{Enabled: true, IgnoreFailures: true}}, state: model.StateUntested,
-			reason: decide.ReasonUntested, actions: []model.Action{model.ActionTest, model.ActionNone}, history: []string{"1 deployed"}, value: "1"},
+		"tests fail": {build: tested(false),
+			policy: model.Policy{Test: model.TestPolicy{Enabled: true}, Install: model.FailurePolicy{Retries: &one}},
+			state:  model.StateUntested,
+			reason: decide.ReasonUntested, actions: []model.Action{model.ActionTest, model.ActionTest, model.ActionStall},
+			history: []string{"1 deployed"}, value: "1"},
+		"tests fail and are ignored": {build: tested(false),
+			policy: model.Policy{Test: model.TestPolicy{Enabled: true, IgnoreFailures: true}}, state: model.StateUntested,
+			reason: decide.ReasonUntested, actions: []model.Action{model.ActionTest, model.ActionNone},
+			history: []string{"1 deployed"}, value: "1"},
 		"tests of an upgrade fail and rolled back": {
-			build:  upgraded,
-			policy: model.Policy{Test: model.TestPolicy{Enabled: true}, Upgrade: model.FailurePolicy{Retries: &one, Remediate: model.RemediateRollback}},
-			state:  model.StateUntested, reason: decide.ReasonUntested,
-			actions: []model.Action{model.ActionTest, model.ActionRollback, model.ActionUpgrade, model.ActionTest, model.ActionRollback, model.ActionStall},
+			build: upgraded,
+			policy: model.Policy{Test: model.TestPolicy{Enabled: true},
+				Upgrade: model.FailurePolicy{Retries: &one, Remediate: model.RemediateRollback}},
+			state: model.StateUntested, reason: decide.ReasonUntested,
+			actions: []model.Action{model.ActionTest, model.ActionRollback, model.ActionUpgrade, model.ActionTest,
+				model.ActionRollback, model.ActionStall},
 			history: []string{"5 deployed", "4 superseded", "3 superseded", "2 superseded", "1 superseded"}, value: "1",
 		},
 	}
@@ -405,7 +457,8 @@ func TestIntegrationMatrixIdle(t *testing.T) {
 		if err != nil || decision.Action != model.ActionNone {
 			t.Fatalf("%+v, %v", decision, err)
 		}
-		if requests := b.cutter.Take(); len(requests) != 1 || requests[0] != fmt.Sprintf("GET /api/v1/namespaces/%s/secrets", b.namespace) {
+		if requests := b.cutter.Take(); len(requests) != 1 ||
+			requests[0] != fmt.Sprintf("GET /api/v1/namespaces/%s/secrets", b.namespace) {
 			t.Errorf("an idle pass sends %v", requests)
 		}
 	}

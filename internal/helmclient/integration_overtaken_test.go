@@ -22,7 +22,8 @@ import (
 
 // takeOver replaces a record as another manager does that takes its holder for gone, with another payload.
 func (b *bench) takeOver(key string) error {
-	conn, err := New(testRunner).connections.Get(model.Target{Key: b.namespace, Config: sharedServer.Server(b.t).RESTConfig()})
+	conn, err := New(testRunner).connections.Get(model.Target{Key: b.namespace,
+		Config: sharedServer.Server(b.t).RESTConfig()})
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,8 @@ func TestIntegrationPointerWrites(t *testing.T) {
 	updated := update(held, release.StatusDeployed)
 	_, deleted := held.Delete(key)
 	rls.Version = 2
-	for what, err := range map[string]error{"update": updated, "delete": deleted, "create": held.Create(records.NameOf("demo", 2), rls)} {
+	for what, err := range map[string]error{"update": updated, "delete": deleted,
+		"create": held.Create(records.NameOf("demo", 2), rls)} {
 		if !errors.Is(err, helmerr.ErrStale) {
 			t.Errorf("%s after another's write: %v", what, err)
 		}

@@ -73,7 +73,9 @@ func TestIntegrationRollbackSparesOthers(t *testing.T) {
 			run := b.newRun(helmtest.NewChart("1.0.0", own), map[string]any{"cidr": "1"})
 			run.mustSettle(t)
 			run.policy = policy
-			run.want("a2", helmtest.NewChart("2.0.0", with(with(own, "shared.yaml", helmtest.ConfigMap("shared-0", "1")), "hook.yaml", hookService("refused", "pre-upgrade"))))
+			run.want("a2", helmtest.NewChart("2.0.0",
+				with(with(own, "shared.yaml", helmtest.ConfigMap("shared-0", "1")), "hook.yaml",
+					hookService("refused", "pre-upgrade"))))
 			run.mustFail(t, run.later(t, 0), model.ActionUpgrade)
 			b.otherRelease(t, sharedObjects(1, "2"))
 			if policy.Upgrade.Remediate == model.RemediateRollback {
@@ -161,7 +163,8 @@ func (b *bench) replaceConfigMap(name, owner string) {
 
 func (b *bench) patchConfigMap(name, patch string) {
 	b.t.Helper()
-	_, err := b.kube.CoreV1().ConfigMaps(b.namespace).Patch(b.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := b.kube.CoreV1().ConfigMaps(b.namespace).Patch(b.t.Context(), name, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -170,7 +173,8 @@ func (b *bench) patchConfigMap(name, patch string) {
 // TestIntegrationUninstallLeftovers holds that an uninstall deletes what only revisions before a failed one have, also
 // where that one has nothing to delete, and keeps what is to be kept.
 func TestIntegrationUninstallLeftovers(t *testing.T) {
-	kept := strings.Replace(helmtest.ConfigMap("kept", "1"), "name: kept", "name: kept\n  annotations: {helm.sh/resource-policy: keep}", 1)
+	kept := strings.Replace(helmtest.ConfigMap("kept", "1"), "name: kept",
+		"name: kept\n  annotations: {helm.sh/resource-policy: keep}", 1)
 	for name, objects := range map[string]map[string]string{
 		"something to delete": {"value.yaml": helmtest.ValueConfigMap},
 		"nothing to delete":   {},
@@ -233,7 +237,8 @@ func TestIntegrationStaleRemediation(t *testing.T) {
 			run.mustFail(t, run.later(t, 0), model.ActionInstall)
 			stale := run.later(t, 0)
 			meanwhile(t, b)
-			if _, err := run.act(t.Context(), stale); stale.Action != model.ActionUninstall || !errors.Is(err, helmerr.ErrStale) {
+			if _, err := run.act(t.Context(), stale); stale.Action != model.ActionUninstall ||
+				!errors.Is(err, helmerr.ErrStale) {
 				t.Errorf("%s: %v", stale.Action, err)
 			}
 			if _, ok := b.configMapValue("demo-value"); !ok {

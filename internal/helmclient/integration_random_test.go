@@ -166,7 +166,8 @@ func (r *randomRound) decide(p *randomParty, past model.Past) (decide.Decision, 
 	}
 	now := time.Now().Add(r.later)
 	if p == r.parties[r.wanted] {
-		policy := model.Policy{TakeOwnership: true, Install: model.FailurePolicy{Retries: new(int)}, Upgrade: model.FailurePolicy{Retries: new(int)}}
+		policy := model.Policy{TakeOwnership: true, Install: model.FailurePolicy{Retries: new(int)},
+			Upgrade: model.FailurePolicy{Retries: new(int)}}
 		*policy.Install.Retries, *policy.Upgrade.Retries = -1, -1
 		return decide.Next(obs, p.desired, policy, past, now), nil
 	}
@@ -181,8 +182,10 @@ func (r *randomRound) carryOut(p *randomParty, decision decide.Decision) {
 		r.note("  %s: %s (%s)", p.desired.Owner, decision.Action, decision.Message)
 		return
 	}
-	_, err := p.act(decision, p.desired, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": p.value()})
-	r.note("  %s: %s of revision %d (%s): %v", p.desired.Owner, decision.Action, decision.FromRevision, decision.Reason, err)
+	_, err := p.act(decision, p.desired, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()),
+		map[string]any{"cidr": p.value()})
+	r.note("  %s: %s of revision %d (%s): %v", p.desired.Owner, decision.Action, decision.FromRevision, decision.Reason,
+		err)
 }
 
 // actNow has a party decide and act. A party whose release has ended does nothing.
@@ -301,7 +304,8 @@ func (p *randomParty) helm(kind randomKind, wrap func(http.RoundTripper) http.Ro
 func (r *randomRound) objects() map[string]types.UID {
 	r.t.Helper()
 	uids := map[string]types.UID{}
-	list, err := r.parties[0].kube.CoreV1().ConfigMaps(r.parties[0].namespace).List(r.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=Helm"})
+	list, err := r.parties[0].kube.CoreV1().ConfigMaps(r.parties[0].namespace).List(r.t.Context(),
+		metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=Helm"})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -377,7 +381,8 @@ func (r *randomRound) check() error {
 			deployed = append(deployed, record)
 		}
 		if i > 0 && isRepeated(obs.Records[i-1], record) {
-			return fmt.Errorf("revision %d was made from what revision %d had deployed", obs.Records[i-1].Revision, record.Revision)
+			return fmt.Errorf("revision %d was made from what revision %d had deployed", obs.Records[i-1].Revision,
+				record.Revision)
 		}
 	}
 	value, _ := p.configMapValue("demo-value")
@@ -394,7 +399,8 @@ func (r *randomRound) check() error {
 // isRepeated reports whether a revision was made from the same as the one before for the same object, although nobody
 // asked for it and the one before had been deployed.
 func isRepeated(newer, older model.Record) bool {
-	return newer.Revision == older.Revision+1 && newer.Request == "" && newer.Authentic() && older.Authentic() && older.WasApplied() &&
+	return newer.Revision == older.Revision+1 && newer.Request == "" && newer.Authentic() && older.Authentic() &&
+		older.WasApplied() &&
 		newer.UID == older.UID && newer.Attempt() == older.Attempt()
 }
 

@@ -47,7 +47,8 @@ func TestIntegrationPendingInstallOtherDesired(t *testing.T) {
 		t.Error("nothing was created before the cut")
 	}
 	desired.ArtifactDigest = "a2"
-	actions := b.converge(desired, helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}), map[string]any{"cidr": "2"})
+	actions := b.converge(desired, helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
+		map[string]any{"cidr": "2"})
 	if len(actions) != 1 || actions[0] != model.ActionRecoverThenUpgrade {
 		t.Errorf("recovered by %v", actions)
 	}
@@ -83,7 +84,8 @@ func TestIntegrationPendingOfAnother(t *testing.T) {
 	if decision.Action != model.ActionWait || decision.RequeueAfter != decide.ElsewhereRetry {
 		t.Errorf("young record of another: %+v", decision)
 	}
-	decision = decide.Next(b.observe(desired), desired, model.Policy{}, model.Past{}, time.Now().Add(model.DefaultPendingTimeout))
+	decision = decide.Next(b.observe(desired), desired, model.Policy{}, model.Past{},
+		time.Now().Add(model.DefaultPendingTimeout))
 	if _, err := b.act(decision, desired, chrt, values); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +153,8 @@ func TestIntegrationForeign(t *testing.T) {
 	}
 	other := desired
 	other.Owner = "default.second"
-	if decision := b.decide(other, model.Policy{}); decision.Action != model.ActionRefuse || !strings.Contains(decision.Message, "default.demo") {
+	if decision := b.decide(other, model.Policy{}); decision.Action != model.ActionRefuse ||
+		!strings.Contains(decision.Message, "default.demo") {
 		t.Errorf("a second owner: %+v", decision)
 	}
 }

@@ -86,7 +86,8 @@ func TestIntegrationRollback(t *testing.T) {
 	good := run.desired
 
 	broken := brokenChart("2.0.0")
-	broken.Templates = append(broken.Templates, &chart.File{Name: "templates/new.yaml", Data: []byte(helmtest.ConfigMap("new", "1"))})
+	broken.Templates = append(broken.Templates,
+		&chart.File{Name: "templates/new.yaml", Data: []byte(helmtest.ConfigMap("new", "1"))})
 	run.desired.ArtifactDigest, run.desired.PostRenderDigest, run.chart = "a2", "p2", broken
 	run.mustFail(t, run.later(t, 0), model.ActionUpgrade)
 	result := run.mustAct(t, run.later(t, 0), model.ActionRollback)
@@ -95,14 +96,17 @@ func TestIntegrationRollback(t *testing.T) {
 	}
 	b.wantConfigMap("first", "1")
 	b.wantNoConfigMap("new")
-	want := model.Record{Revision: 3, Status: "deployed", Owner: good.Owner, UID: good.UID, ArtifactDigest: good.ArtifactDigest, ValuesDigest: good.ValuesDigest,
-		OptionsDigest: model.DigestLabel(good.OptionsDigest), LabelledRevision: 3, Failures: 1, RolledBackFrom: model.AttemptLabel(run.desired)}
+	want := model.Record{Revision: 3, Status: "deployed", Owner: good.Owner, UID: good.UID,
+		ArtifactDigest: good.ArtifactDigest, ValuesDigest: good.ValuesDigest,
+		OptionsDigest: model.DigestLabel(good.OptionsDigest), LabelledRevision: 3, Failures: 1,
+		RolledBackFrom: model.AttemptLabel(run.desired)}
 	got := run.record(t, 3)
 	got.ID, got.ChangedAt = "", time.Time{}
 	if got != want {
 		t.Errorf("record of the rollback\n got %+v\nwant %+v", got, want)
 	}
-	if decision := run.later(t, 0); decision.State != model.StateRolledBack || decision.Action != model.ActionWait || decision.Failures != 1 {
+	if decision := run.later(t, 0); decision.State != model.StateRolledBack || decision.Action != model.ActionWait ||
+		decision.Failures != 1 {
 		t.Errorf("after the rollback: %+v", decision)
 	}
 
@@ -128,7 +132,8 @@ func TestIntegrationRollback(t *testing.T) {
 	}
 	run.mustAct(t, run.later(t, 0), model.ActionRollback)
 
-	run.desired.ArtifactDigest, run.chart = "a3", helmtest.NewChart("3.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
+	run.desired.ArtifactDigest, run.chart = "a3",
+		helmtest.NewChart("3.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
 	if decision := run.later(t, 0); decision.Action != model.ActionUpgrade || decision.Failures != 0 {
 		t.Errorf("something else is desired: %+v", decision)
 	}
@@ -149,14 +154,16 @@ func TestIntegrationRollbackFails(t *testing.T) {
 	run.mustFail(t, run.later(t, 0), model.ActionUpgrade)
 	run.mustFail(t, run.later(t, 0), model.ActionRollback)
 	b.wantRecords(run.desired, "3 failed", "2 failed", "1 deployed")
-	if decision := run.later(t, 0); decision.Action != model.ActionWait || decision.State != model.StateFailed || decision.RollbackFailures != 1 || decision.Failures != 1 {
+	if decision := run.later(t, 0); decision.Action != model.ActionWait || decision.State != model.StateFailed ||
+		decision.RollbackFailures != 1 || decision.Failures != 1 {
 		t.Errorf("after a failed rollback: %+v", decision)
 	}
 	run.mustFail(t, run.later(t, time.Minute), model.ActionRollback)
 	if record := run.record(t, 4); record.RollbackFailures != 1 || record.Failures != 1 {
 		t.Errorf("record of the second rollback: %+v", record)
 	}
-	if decision := run.later(t, time.Hour); decision.Action != model.ActionStall || decision.Reason != decide.ReasonRollbackFailed {
+	if decision := run.later(t, time.Hour); decision.Action != model.ActionStall ||
+		decision.Reason != decide.ReasonRollbackFailed {
 		t.Errorf("after two failed rollbacks: %+v", decision)
 	}
 	run.options.Rollback.DisableHooks = true
@@ -178,7 +185,8 @@ func TestIntegrationUnhealthy(t *testing.T) {
 	run.mustSettle(t)
 	run.want("a2", brokenChart("2.0.0"))
 	run.mustFail(t, run.later(t, 0), model.ActionUpgrade)
-	run.want("a3", helmtest.NewChart("3.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "second.yaml": helmtest.ConfigMap("second", "1")}))
+	run.want("a3", helmtest.NewChart("3.0.0",
+		map[string]string{"value.yaml": helmtest.ValueConfigMap, "second.yaml": helmtest.ConfigMap("second", "1")}))
 	run.mustSettle(t)
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 	run.past.Unhealthy = true
@@ -231,14 +239,16 @@ func TestIntegrationRemediateUninstall(t *testing.T) {
 func TestIntegrationTests(t *testing.T) {
 	b := newBench(t)
 	templates := map[string]string{
-		"value.yaml":  helmtest.ValueConfigMap,
-		"good.yaml":   hook("ConfigMap", "good", "test", "data: {key: ran}\n"),
-		"gone.yaml":   strings.Replace(hook("ConfigMap", "gone", "test", ""), "annotations: {", "annotations: {\"helm.sh/hook-delete-policy\": \"before-hook-creation,hook-succeeded\", ", 1),
+		"value.yaml": helmtest.ValueConfigMap,
+		"good.yaml":  hook("ConfigMap", "good", "test", "data: {key: ran}\n"),
+		"gone.yaml": strings.Replace(hook("ConfigMap", "gone", "test", ""), "annotations: {",
+			"annotations: {\"helm.sh/hook-delete-policy\": \"before-hook-creation,hook-succeeded\", ", 1),
 		"bad.yaml":    hookService("zbad", "test"),
 		"delete.yaml": hook("ConfigMap", "delete-hook", "post-delete", "data: {key: ran}\n"),
 	}
 	run := b.newRun(helmtest.NewChart("1.0.0", templates), map[string]any{"cidr": "1"})
-	run.policy = model.Policy{Test: model.TestPolicy{Enabled: true}, Install: model.FailurePolicy{Retries: helmtest.Retries(1)}}
+	run.policy = model.Policy{Test: model.TestPolicy{Enabled: true},
+		Install: model.FailurePolicy{Retries: helmtest.Retries(1)}}
 	run.mustAct(t, run.later(t, 0), model.ActionInstall)
 
 	decision := run.later(t, 0)
@@ -256,7 +266,8 @@ func TestIntegrationTests(t *testing.T) {
 	if len(phases) != 3 || phases["good"] != "Succeeded" || phases["zbad"] != "Failed" {
 		t.Errorf("phases %v", phases)
 	}
-	if record := run.record(t, 1); record.Tested != model.TestedFailed || record.Failures != 1 || record.Status != "deployed" || !record.MadeFrom(run.desired) {
+	if record := run.record(t, 1); record.Tested != model.TestedFailed || record.Failures != 1 ||
+		record.Status != "deployed" || !record.MadeFrom(run.desired) {
 		t.Errorf("record %+v", record)
 	}
 	if decision := run.later(t, 0); decision.State != model.StateFailed || decision.Action != model.ActionWait {
@@ -315,7 +326,8 @@ func TestIntegrationTestsOfNothing(t *testing.T) {
 	}
 }
 
-const allValues = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: values\ndata:\n  key: {{ pick .Values \"new\" \"old\" \"given\" \"wanted\" | toJson | quote }}\n"
+const allValues = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: values\ndata:\n  key: {{ pick .Values " +
+	"\"new\" \"old\" \"given\" \"wanted\" | toJson | quote }}\n"
 
 // TestIntegrationValuesPolicies holds what becomes of the values of the revision before.
 func TestIntegrationValuesPolicies(t *testing.T) {
@@ -325,10 +337,14 @@ func TestIntegrationValuesPolicies(t *testing.T) {
 		values map[string]any
 		want   map[string]any
 	}{
-		"reset":       {model.ValuesReset, map[string]any{"given": "2", "wanted": "w"}, map[string]any{"new": "new", "old": "new", "given": "2", "wanted": "w"}},
-		"reuse":       {model.ValuesReuse, map[string]any{"wanted": "w"}, map[string]any{"new": "new", "old": "old", "given": "1", "wanted": "w"}},
-		"reset-reuse": {model.ValuesResetThenReuse, map[string]any{"wanted": "w"}, map[string]any{"new": "new", "old": "new", "given": "1", "wanted": "w"}},
-		"null":        {model.ValuesReuse, map[string]any{"wanted": "w", "old": nil}, map[string]any{"new": "new", "given": "1", "wanted": "w"}},
+		"reset": {model.ValuesReset, map[string]any{"given": "2", "wanted": "w"},
+			map[string]any{"new": "new", "old": "new", "given": "2", "wanted": "w"}},
+		"reuse": {model.ValuesReuse, map[string]any{"wanted": "w"},
+			map[string]any{"new": "new", "old": "old", "given": "1", "wanted": "w"}},
+		"reset-reuse": {model.ValuesResetThenReuse, map[string]any{"wanted": "w"},
+			map[string]any{"new": "new", "old": "new", "given": "1", "wanted": "w"}},
+		"null": {model.ValuesReuse, map[string]any{"wanted": "w", "old": nil},
+			map[string]any{"new": "new", "given": "1", "wanted": "w"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -365,12 +381,15 @@ func TestIntegrationValuesPolicies(t *testing.T) {
 func TestIntegrationManifest(t *testing.T) {
 	b := newBench(t)
 	templates := helmtest.TwoConfigMaps()
-	templates["role.yaml"] = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: {{ .Release.Namespace }}\nrules: []\n"
-	templates["list.yaml"] = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: listed}}\n"
+	templates["role.yaml"] = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: {{ " +
+		".Release.Namespace }}\nrules: []\n"
+	templates["list.yaml"] = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: " +
+		"listed}}\n"
 	templates["hook.yaml"] = hook("ConfigMap", "hook", "pre-install", "")
 	run := b.newRun(helmtest.NewChart("1.0.0", templates), map[string]any{"cidr": "1"})
 	result := run.mustAct(t, run.later(t, 0), model.ActionInstall)
-	want := []string{"ClusterRole " + b.namespace, "ConfigMap " + b.namespace + "/demo-value", "ConfigMap " + b.namespace + "/first", "ConfigMap " + b.namespace + "/listed"}
+	want := []string{"ClusterRole " + b.namespace, "ConfigMap " + b.namespace + "/demo-value",
+		"ConfigMap " + b.namespace + "/first", "ConfigMap " + b.namespace + "/listed"}
 	var refs []string
 	for _, ref := range result.Objects {
 		refs = append(refs, ref.String())

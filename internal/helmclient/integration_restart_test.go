@@ -31,7 +31,8 @@ func newOwnServer(t *testing.T) (*bench, *apiserver.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := apiserver.Start(t.Context(), apiserver.Options{Name: "own", Dir: filepath.Join(t.TempDir(), "server"), Binaries: set})
+	server, err := apiserver.Start(t.Context(),
+		apiserver.Options{Name: "own", Dir: filepath.Join(t.TempDir(), "server"), Binaries: set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,8 @@ func newOwnServer(t *testing.T) (*bench, *apiserver.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, namespace: "own", kube: kube, client: New(testRunner), target: model.Target{Key: "own", Config: server.RESTConfig()}}
+	b := &bench{t: t, namespace: "own", kube: kube, client: New(testRunner),
+		target: model.Target{Key: "own", Config: server.RESTConfig()}}
 	return b, server
 }
 
@@ -52,7 +54,8 @@ func newOwnServer(t *testing.T) (*bench, *apiserver.Server) {
 func (b *bench) upgradeAtHook(run *releaseRun) (ended <-chan error) {
 	b.t.Helper()
 	run.mustSettle(b.t)
-	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "hook.yaml": hook("Job", "job", "pre-upgrade", jobSpec)}))
+	run.want("a2", helmtest.NewChart("2.0.0",
+		map[string]string{"value.yaml": helmtest.ValueConfigMap, "hook.yaml": hook("Job", "job", "pre-upgrade", jobSpec)}))
 	run.values = map[string]any{"cidr": "2"}
 	run.options.Upgrade.Timeout = time.Minute
 	decision, err := run.decide(b.t.Context())

@@ -33,7 +33,8 @@ func (r *releaseRun) mustReturn(t *testing.T, target int) Result {
 	}
 	result := r.mustAct(t, decision, model.ActionRollback)
 	record := r.record(t, result.Revision)
-	if !record.MadeFrom(r.desired) || record.RolledBackFrom != "" || record.Tested != "" || record.Owner != r.desired.Owner {
+	if !record.MadeFrom(r.desired) || record.RolledBackFrom != "" || record.Tested != "" ||
+		record.Owner != r.desired.Owner {
 		t.Errorf("record of the return: %+v", record)
 	}
 	if after := r.later(t, 0); after.State != model.StateInSync || after.Failures != 0 {
@@ -53,10 +54,13 @@ func TestIntegrationReturn(t *testing.T) {
 	run.mustSettle(t)
 	had, options := run.desired, run.options
 
-	run.options = model.Options{Upgrade: model.UpgradeOptions{CleanupOnFail: true}, Install: model.InstallOptions{NamespaceLabels: map[string]string{"level": "two"}}}
+	run.options = model.Options{Upgrade: model.UpgradeOptions{CleanupOnFail: true},
+		Install: model.InstallOptions{NamespaceLabels: map[string]string{"level": "two"}}}
 	run.desired = helmtest.DesiredFor(b.namespace, "demo", "a2", "v2")
 	run.desired.OptionsDigest = model.OptionsDigest(run.options)
-	run.chart, run.values = helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "second.yaml": helmtest.ConfigMap("second", "2")}), map[string]any{"cidr": "2"}
+	run.chart, run.values = helmtest.NewChart("2.0.0",
+		map[string]string{"value.yaml": helmtest.ValueConfigMap, "second.yaml": helmtest.ConfigMap("second", "2")}),
+		map[string]any{"cidr": "2"}
 	run.mustSettle(t)
 	b.wantNoConfigMap("first")
 	given, givenOptions := run.desired, run.options
@@ -107,7 +111,8 @@ func TestIntegrationReturnAfterAnotherHand(t *testing.T) {
 	}
 
 	run.returnTo(had, model.Options{})
-	if decision := run.later(t, 0); decision.State != model.StateUnmanaged || decision.Reason != decide.ReasonChangedByAnotherHand {
+	if decision := run.later(t, 0); decision.State != model.StateUnmanaged ||
+		decision.Reason != decide.ReasonChangedByAnotherHand {
 		t.Errorf("after a rollback by hand: %+v", decision)
 	}
 	run.mustReturn(t, 1)
@@ -116,7 +121,8 @@ func TestIntegrationReturnAfterAnotherHand(t *testing.T) {
 	b.wantNoConfigMap("third")
 	b.wantConfigMap("demo-value", "1")
 	b.wantConfigMap("first", "1")
-	b.wantRecords(run.desired, "6 deployed", "5 superseded", "4 superseded", "3 superseded", "2 superseded", "1 superseded")
+	b.wantRecords(run.desired, "6 deployed", "5 superseded", "4 superseded", "3 superseded", "2 superseded",
+		"1 superseded")
 }
 
 // TestIntegrationReturnPruned holds that a return goes by an upgrade where the history has nothing left, and that the
@@ -170,7 +176,8 @@ func TestIntegrationReturnFromFailed(t *testing.T) {
 	run.mustSettle(t)
 	had := run.desired
 	broken := brokenChart("2.0.0")
-	broken.Templates = append(broken.Templates, helmtest.NewChart("", map[string]string{"new.yaml": helmtest.ConfigMap("new", "1")}).Templates...)
+	broken.Templates = append(broken.Templates,
+		helmtest.NewChart("", map[string]string{"new.yaml": helmtest.ConfigMap("new", "1")}).Templates...)
 	run.want("a2", broken)
 	run.mustFail(t, run.later(t, 0), model.ActionUpgrade)
 	b.wantConfigMap("new", "1")

@@ -98,7 +98,8 @@ func (r *releaseRun) act(ctx context.Context, decision decide.Decision) (Result,
 
 // newRun returns a release of the test's namespace, with the client of the bench.
 func (b *bench) newRun(chrt *chart.Chart, values map[string]any) *releaseRun {
-	return &releaseRun{client: b.client, target: b.target, desired: helmtest.DesiredFor(b.namespace, "demo", "a1", "v1"), chart: chrt, values: values}
+	return &releaseRun{client: b.client, target: b.target, desired: helmtest.DesiredFor(b.namespace, "demo", "a1", "v1"),
+		chart: chrt, values: values}
 }
 
 // mustSettle fails the test unless the release settles.

@@ -34,7 +34,8 @@ func TestIntegrationSplitHelm(t *testing.T) {
 			list := action.NewList(b.human())
 			list.All = true
 			releases, err := list.Run()
-			if err != nil || len(releases) != 1 || releases[0].Chart.Metadata.Version != "2.0.0" || releases[0].Info.Status != release.StatusDeployed {
+			if err != nil || len(releases) != 1 || releases[0].Chart.Metadata.Version != "2.0.0" ||
+				releases[0].Info.Status != release.StatusDeployed {
 				t.Fatalf("helm list: %+v, %v", releases, err)
 			}
 			history, err := action.NewHistory(b.human()).Run("demo")
@@ -43,7 +44,8 @@ func TestIntegrationSplitHelm(t *testing.T) {
 			}
 			upgrade := action.NewUpgrade(b.human())
 			upgrade.Namespace = b.namespace
-			if _, err := upgrade.Run("demo", helmtest.NewChart("3.0.0", helmtest.TwoConfigMaps()), nil); err == nil || !strings.Contains(err.Error(), records.PointerKind) {
+			if _, err := upgrade.Run("demo", helmtest.NewChart("3.0.0", helmtest.TwoConfigMaps()), nil); err == nil ||
+				!strings.Contains(err.Error(), records.PointerKind) {
 				t.Errorf("helm upgrade: %v", err)
 			}
 			if _, err := action.NewUninstall(b.human()).Run("demo"); err == nil {
@@ -102,7 +104,8 @@ func TestIntegrationSplitHelmRollback(t *testing.T) {
 	if d := decide.Next(obs, run.desired, run.policy, run.past, now); d.Action != model.ActionWait || d.RequeueAfter <= 0 {
 		t.Errorf("%+v", d)
 	}
-	if d := decide.Next(obs, run.desired, run.policy, run.past, now.Add(model.DefaultPendingTimeout+time.Minute)); d.Action != model.ActionRecoverThenUpgrade {
+	if d := decide.Next(obs, run.desired, run.policy, run.past,
+		now.Add(model.DefaultPendingTimeout+time.Minute)); d.Action != model.ActionRecoverThenUpgrade {
 		t.Errorf("later: %+v", d)
 	}
 	held := b.newRecords()

@@ -42,7 +42,8 @@ func TestIntegrationStop(t *testing.T) {
 			}
 			begun := time.Now()
 			result, err := b.act(b.decide(desired, model.Policy{}), desired,
-				helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "job.yaml": template}), map[string]any{"cidr": "1"})
+				helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "job.yaml": template}),
+				map[string]any{"cidr": "1"})
 			helmtest.WantError(t, err, nil, true, "the release is being deleted")
 			if result.Status != "failed" {
 				t.Errorf("result %+v", result)
@@ -73,7 +74,8 @@ func TestIntegrationRecordGone(t *testing.T) {
 	b.options.Uninstall.Timeout = 4 * time.Minute
 	b.options.Progress = func(what string) {
 		if strings.HasPrefix(what, "waiting for hook") {
-			if err := b.kube.CoreV1().Secrets(b.namespace).Delete(t.Context(), records.NameOf("demo", 1), metav1.DeleteOptions{}); err != nil {
+			if err := b.kube.CoreV1().Secrets(b.namespace).Delete(t.Context(), records.NameOf("demo", 1),
+				metav1.DeleteOptions{}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -94,7 +96,8 @@ func TestIntegrationRecordGone(t *testing.T) {
 func TestIntegrationUninstallByHand(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
-	chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "job.yaml": hook("Job", "wait", "pre-delete", jobSpec)})
+	chrt := helmtest.NewChart("1.0.0",
+		map[string]string{"value.yaml": helmtest.ValueConfigMap, "job.yaml": hook("Job", "wait", "pre-delete", jobSpec)})
 	b.converge(desired, chrt, map[string]any{"cidr": "1"})
 	ended := make(chan error, 1)
 	uninstall := action.NewUninstall(b.human())
@@ -115,7 +118,8 @@ func TestIntegrationUninstallByHand(t *testing.T) {
 		"wanted":     decide.Next(b.observe(desired), desired, model.Policy{}, model.Past{}, time.Now().Add(10*time.Minute)),
 		"not wanted": decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now().Add(10*time.Minute)),
 	} {
-		if decision.Action != model.ActionWait || decision.State != model.StateUninstalling || !strings.Contains(decision.Message, "helm command") {
+		if decision.Action != model.ActionWait || decision.State != model.StateUninstalling ||
+			!strings.Contains(decision.Message, "helm command") {
 			t.Errorf("%s: decided %+v", name, decision)
 		}
 	}
@@ -125,7 +129,8 @@ func TestIntegrationUninstallByHand(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("helm uninstall: %v", err)
 	}
-	if actions := b.converge(desired, chrt, map[string]any{"cidr": "1"}); len(actions) != 1 || actions[0] != model.ActionInstall {
+	if actions := b.converge(desired, chrt, map[string]any{"cidr": "1"}); len(actions) != 1 ||
+		actions[0] != model.ActionInstall {
 		t.Errorf("afterwards: %v", actions)
 	}
 }

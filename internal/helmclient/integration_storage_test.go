@@ -118,7 +118,8 @@ var errStoreDown = errors.New("push to oci://store.test/records: registry unreac
 // parts lists the Secrets with parts of payloads.
 func (b *bench) parts() []corev1.Secret {
 	b.t.Helper()
-	list, err := b.kube.CoreV1().Secrets(b.namespace).List(b.t.Context(), metav1.ListOptions{LabelSelector: records.LabelChunkOf})
+	list, err := b.kube.CoreV1().Secrets(b.namespace).List(b.t.Context(),
+		metav1.ListOptions{LabelSelector: records.LabelChunkOf})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -475,7 +476,8 @@ func TestIntegrationPayloadMemory(t *testing.T) {
 	if _, err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 1); err != nil {
 		t.Fatal(err)
 	}
-	for name, memory := range map[string]*semaphore.Weighted{"acting": memory, "reading": b.client.connections.Shared.Payloads.Room} {
+	for name, memory := range map[string]*semaphore.Weighted{"acting": memory,
+		"reading": b.client.connections.Shared.Payloads.Room} {
 		if !memory.TryAcquire(records.MaxPayloadMemory) {
 			t.Errorf("not all was given back after %s", name)
 		}

@@ -199,7 +199,8 @@ func (b *bench) storeCutOnce(ctx context.Context, c cutCase, name string, cut st
 	}
 	store := &cuttingStore{memoryStore: memory, cut: cut, kill: r.proxy.Die}
 	r.cut.Once = cut.once
-	result, err := New(testRunner).Act(ctx, model.Target{Key: name, Config: r.proxy.Config(), Storage: model.Storage{Store: store, Outside: true}},
+	result, err := New(testRunner).Act(ctx,
+		model.Target{Key: name, Config: r.proxy.Config(), Storage: model.Storage{Store: store, Outside: true}},
 		decision, r.desired, r.options, r.chart, r.values)
 	if cut.at == 0 && err != nil {
 		return store.calls, err
@@ -258,7 +259,8 @@ func (r *cutRun) noneLeft(memory *memoryStore, store *cuttingStore, cut storeCut
 		}
 	}
 	if len(left) > excused {
-		return fmt.Errorf("%d payloads are left, %d calls failed that would have kept them from it\ncalls before: %q", len(left), excused, store.calls)
+		return fmt.Errorf("%d payloads are left, %d calls failed that would have kept them from it\ncalls before: %q",
+			len(left), excused, store.calls)
 	}
 	return nil
 }

@@ -108,7 +108,9 @@ func (b *bench) decide(desired model.Desired, policy model.Policy) decide.Decisi
 	return decide.Next(b.observe(desired), desired, policy, model.Past{}, time.Now().Add(2*model.MinBackoff))
 }
 
-func (b *bench) act(decision decide.Decision, desired model.Desired, chrt *chart.Chart, values map[string]any) (Result, error) {
+func (b *bench) act(decision decide.Decision, desired model.Desired, chrt *chart.Chart,
+	values map[string]any,
+) (Result, error) {
 	return b.client.Act(b.t.Context(), b.target, decision, desired, b.options, chrt, values)
 }
 

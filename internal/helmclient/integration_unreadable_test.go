@@ -69,17 +69,20 @@ func TestIntegrationUnreadable(t *testing.T) {
 		b := newBench(t)
 		run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 		run.mustSettle(t)
-		run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"second.yaml": helmtest.ConfigMap("second", "2"), "first.yaml": helmtest.ConfigMap("first", "2")}))
+		run.want("a2", helmtest.NewChart("2.0.0",
+			map[string]string{"second.yaml": helmtest.ConfigMap("second", "2"), "first.yaml": helmtest.ConfigMap("first", "2")}))
 		run.mustSettle(t)
 		b.spoilRecord(2, garble)
 		b.newProcess(run)
 		_, err := run.act(t.Context(), decide.Uninstall(b.observe(run.desired), run.desired, model.Policy{}, time.Now()))
-		helmtest.WantError(t, err, helmerr.ErrRecordDamaged, false, records.NameOf("demo", 2), "restore its Secret from a backup")
+		helmtest.WantError(t, err, helmerr.ErrRecordDamaged, false, records.NameOf("demo", 2),
+			"restore its Secret from a backup")
 		b.wantConfigMap("first", "2")
 		b.wantConfigMap("second", "2")
 		b.wantRecords(run.desired, "2 deployed", "1 superseded")
 		// Without it, the revision before counts.
-		if err := b.kube.CoreV1().Secrets(b.namespace).Delete(t.Context(), records.NameOf("demo", 2), metav1.DeleteOptions{}); err != nil {
+		if err := b.kube.CoreV1().Secrets(b.namespace).Delete(t.Context(), records.NameOf("demo", 2),
+			metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := run.settleUninstall(t.Context()); err != nil {

@@ -55,7 +55,8 @@ func TestDigestLabel(t *testing.T) {
 func TestRecordFromLabels(t *testing.T) {
 	t.Parallel()
 	labels := model.DesiredLabels(helmtest.Desired())
-	maps.Copy(labels, map[string]string{"owner": "helm", "name": "calico", "status": "deployed", "version": "7", model.LabelRevision: "7"})
+	maps.Copy(labels, map[string]string{"owner": "helm", "name": "calico", "status": "deployed", "version": "7",
+		model.LabelRevision: "7"})
 	record, ok := model.RecordFromLabels(labels)
 	want := helmtest.Record("deployed", 7)
 	want.ChangedAt = record.ChangedAt
@@ -75,12 +76,14 @@ func TestRecordFromLabels(t *testing.T) {
 		}
 	}
 	maps.Copy(labels, map[string]string{
-		model.LabelFailures: "3", model.LabelRolledBackFrom: "f", model.LabelRollbackFailures: "2", model.LabelTested: model.TestedPassed, model.LabelInterrupted: "true", model.LabelPostRenderDigest: "p",
+		model.LabelFailures: "3", model.LabelRolledBackFrom: "f", model.LabelRollbackFailures: "2",
+		model.LabelTested: model.TestedPassed, model.LabelInterrupted: "true", model.LabelPostRenderDigest: "p",
 		model.LabelUnproven: "4",
 	})
 	record, _ = model.RecordFromLabels(labels)
 	want.Unproven = 4
-	want.Failures, want.RolledBackFrom, want.RollbackFailures, want.Tested, want.Interrupted, want.PostRenderDigest = 3, "f", 2, model.TestedPassed, true, "p"
+	want.Failures, want.RolledBackFrom, want.RollbackFailures, want.Tested, want.Interrupted, want.PostRenderDigest = 3,
+		"f", 2, model.TestedPassed, true, "p"
 	if record != want {
 		t.Errorf("got %+v, want %+v", record, want)
 	}
@@ -143,29 +146,45 @@ func TestRelabel(t *testing.T) {
 	d := helmtest.Desired()
 	// What Helm carries over from the revision before, or from the one that is returned to.
 	carried := map[string]string{
-		"name": "helm's", "team": "kept", model.LabelOwner: "default.other", model.LabelReleaseUID: "uid-9", model.LabelArtifactDigest: "a9", model.LabelValuesDigest: "v9",
-		model.LabelOptionsDigest: "o9", model.LabelPostRenderDigest: "p9", model.LabelRevision: "3", model.LabelFailures: "9", model.LabelTested: model.TestedFailed,
-		model.LabelRolledBackFrom: "r9", model.LabelRollbackFailures: "9", model.LabelInterrupted: "true", model.LabelInterruptions: "9", model.LabelRequest: "q9", model.LabelUnproven: "2",
+		"name": "helm's", "team": "kept", model.LabelOwner: "default.other", model.LabelReleaseUID: "uid-9",
+		model.LabelArtifactDigest: "a9", model.LabelValuesDigest: "v9",
+		model.LabelOptionsDigest: "o9", model.LabelPostRenderDigest: "p9", model.LabelRevision: "3", model.LabelFailures: "9",
+		model.LabelTested:         model.TestedFailed,
+		model.LabelRolledBackFrom: "r9", model.LabelRollbackFailures: "9", model.LabelInterrupted: "true",
+		model.LabelInterruptions: "9", model.LabelRequest: "q9", model.LabelUnproven: "2",
 	}
-	ours := map[string]string{"team": "kept", model.LabelOwner: model.OwnerLabel(d.Owner), model.LabelReleaseUID: d.UID, model.LabelRevision: "7"}
-	made := map[string]string{model.LabelArtifactDigest: strings.Repeat("a", 40), model.LabelValuesDigest: strings.Repeat("b", 40), model.LabelOptionsDigest: strings.Repeat("c", 40)}
-	target := map[string]string{model.LabelArtifactDigest: "a9", model.LabelValuesDigest: "v9", model.LabelOptionsDigest: "o9", model.LabelPostRenderDigest: "p9"}
+	ours := map[string]string{"team": "kept", model.LabelOwner: model.OwnerLabel(d.Owner), model.LabelReleaseUID: d.UID,
+		model.LabelRevision: "7"}
+	made := map[string]string{model.LabelArtifactDigest: strings.Repeat("a", 40),
+		model.LabelValuesDigest: strings.Repeat("b", 40), model.LabelOptionsDigest: strings.Repeat("c", 40)}
+	target := map[string]string{model.LabelArtifactDigest: "a9", model.LabelValuesDigest: "v9",
+		model.LabelOptionsDigest: "o9", model.LabelPostRenderDigest: "p9"}
 	returned := map[string]string{model.LabelRolledBackFrom: model.AttemptLabel(d), model.LabelFailures: "2"}
 	tests := map[string]struct {
 		relabel records.Relabel
 		want    []map[string]string
 	}{
-		"first try":            {records.AttemptLabels(d, decide.Decision{}), []map[string]string{ours, made}},
-		"third try":            {records.AttemptLabels(d, decide.Decision{Failures: 2}), []map[string]string{ours, made, {model.LabelFailures: "2"}}},
-		"cut off twice":        {records.AttemptLabels(d, decide.Decision{Interruptions: 2}), []map[string]string{ours, made, {model.LabelInterruptions: "2"}}},
-		"in a hurry":           {records.AttemptLabels(d, decide.Decision{Unproven: 6}), []map[string]string{ours, made, {model.LabelUnproven: "6"}}},
-		"rollback, in a hurry": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Unproven: 5}), []map[string]string{ours, target, returned, {model.LabelUnproven: "5"}}},
-		"asked for":            {records.AttemptLabels(d, decide.Decision{Request: "q1"}), []map[string]string{ours, made, {model.LabelRequest: "q1"}}},
-		"rollback, asked for":  {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Request: "q1"}), []map[string]string{ours, target, returned, {model.LabelRequest: "q1"}}},
-		"rollback, cut off":    {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Interruptions: 1}), []map[string]string{ours, target, returned, {model.LabelInterruptions: "1"}}},
-		"rollback":             {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2}), []map[string]string{ours, target, returned}},
-		"rollback, again":      {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, RollbackFailures: 1}), []map[string]string{ours, target, returned, {model.LabelRollbackFailures: "1"}}},
-		"rollback to a hand's": {records.RollbackLabels(d, decide.Decision{RollbackTo: 4, Failures: 2}), []map[string]string{ours, returned}},
+		"first try": {records.AttemptLabels(d, decide.Decision{}), []map[string]string{ours, made}},
+		"third try": {records.AttemptLabels(d, decide.Decision{Failures: 2}),
+			[]map[string]string{ours, made, {model.LabelFailures: "2"}}},
+		"cut off twice": {records.AttemptLabels(d, decide.Decision{Interruptions: 2}),
+			[]map[string]string{ours, made, {model.LabelInterruptions: "2"}}},
+		"in a hurry": {records.AttemptLabels(d, decide.Decision{Unproven: 6}),
+			[]map[string]string{ours, made, {model.LabelUnproven: "6"}}},
+		"rollback, in a hurry": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Unproven: 5}),
+			[]map[string]string{ours, target, returned, {model.LabelUnproven: "5"}}},
+		"asked for": {records.AttemptLabels(d, decide.Decision{Request: "q1"}),
+			[]map[string]string{ours, made, {model.LabelRequest: "q1"}}},
+		"rollback, asked for": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Request: "q1"}),
+			[]map[string]string{ours, target, returned, {model.LabelRequest: "q1"}}},
+		"rollback, cut off": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Interruptions: 1}),
+			[]map[string]string{ours, target, returned, {model.LabelInterruptions: "1"}}},
+		"rollback": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2}),
+			[]map[string]string{ours, target, returned}},
+		"rollback, again": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, RollbackFailures: 1}),
+			[]map[string]string{ours, target, returned, {model.LabelRollbackFailures: "1"}}},
+		"rollback to a hand's": {records.RollbackLabels(d, decide.Decision{RollbackTo: 4, Failures: 2}),
+			[]map[string]string{ours, returned}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -34,28 +34,36 @@ func TestManagementCluster(t *testing.T) {
 		want          model.Action
 		uninstall     model.Action
 	}{
-		"own":                             {record: hereUID, own: hereUID, want: model.ActionNone, uninstall: model.ActionUninstall},
-		"of an older version":             {own: hereUID, want: model.ActionNone, uninstall: model.ActionUninstall},
-		"nobody knows which is the own":   {record: otherUID2, want: model.ActionNone, uninstall: model.ActionUninstall},
-		"moved from there":                {record: formerUID, own: hereUID, former: formerUID, want: model.ActionNone, uninstall: model.ActionUninstall},
-		"another's":                       {record: otherUID2, own: hereUID, want: model.ActionRefuse, uninstall: model.ActionRefuse},
-		"another's, moved from elsewhere": {record: otherUID2, own: hereUID, former: formerUID, want: model.ActionRefuse, uninstall: model.ActionRefuse},
-		"adopted":                         {record: otherUID2, own: hereUID, takeOwnership: true, want: model.ActionUpgrade, uninstall: model.ActionRefuse},
-		"not taken back":                  {record: otherUID2, own: hereUID, takeOwnership: true, wasOurs: true, want: model.ActionRefuse, uninstall: model.ActionRefuse},
+		"own": {record: hereUID, own: hereUID, want: model.ActionNone,
+			uninstall: model.ActionUninstall},
+		"of an older version":           {own: hereUID, want: model.ActionNone, uninstall: model.ActionUninstall},
+		"nobody knows which is the own": {record: otherUID2, want: model.ActionNone, uninstall: model.ActionUninstall},
+		"moved from there": {record: formerUID, own: hereUID, former: formerUID, want: model.ActionNone,
+			uninstall: model.ActionUninstall},
+		"another's": {record: otherUID2, own: hereUID, want: model.ActionRefuse,
+			uninstall: model.ActionRefuse},
+		"another's, moved from elsewhere": {record: otherUID2, own: hereUID, former: formerUID, want: model.ActionRefuse,
+			uninstall: model.ActionRefuse},
+		"adopted": {record: otherUID2, own: hereUID, takeOwnership: true, want: model.ActionUpgrade,
+			uninstall: model.ActionRefuse},
+		"not taken back": {record: otherUID2, own: hereUID, takeOwnership: true, wasOurs: true,
+			want: model.ActionRefuse, uninstall: model.ActionRefuse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := helmtest.Desired()
 			d.ManagementCluster, d.FormerManagementCluster = tc.own, tc.former
 			obs := model.Observation{Records: []model.Record{helmtest.Record("deployed", 1, managedBy(tc.record))}}
-			got := decide.Next(obs, d, model.Policy{TakeOwnership: tc.takeOwnership}, model.Past{WasOurs: tc.wasOurs}, helmtest.Now)
+			got := decide.Next(obs, d, model.Policy{TakeOwnership: tc.takeOwnership}, model.Past{WasOurs: tc.wasOurs},
+				helmtest.Now)
 			if got.Action != tc.want {
 				t.Errorf("decided %+v, want %s", got, tc.want)
 			}
 			if got.Action == model.ActionRefuse && !strings.Contains(got.Message, tc.record) {
 				t.Errorf("the message %q does not name the management cluster", got.Message)
 			}
-			if got := decide.Uninstall(obs, d, model.Policy{TakeOwnership: tc.takeOwnership}, helmtest.Now); got.Action != tc.uninstall {
+			if got := decide.Uninstall(obs, d, model.Policy{TakeOwnership: tc.takeOwnership},
+				helmtest.Now); got.Action != tc.uninstall {
 				t.Errorf("to uninstall: decided %+v, want %s", got, tc.uninstall)
 			}
 		})
@@ -68,14 +76,16 @@ func TestRestore(t *testing.T) {
 	obs := model.Observation{Records: []model.Record{helmtest.Record("deployed", 3)}}
 	past := model.Past{Restore: true, Request: "ab"}
 	got := decide.Next(obs, helmtest.Desired(), model.Policy{}, past, helmtest.Now)
-	if got.Action != model.ActionUpgrade || got.Reason != decide.ReasonObjectsMissing || got.ToRevision != 4 || got.Request != "ab" {
+	if got.Action != model.ActionUpgrade || got.Reason != decide.ReasonObjectsMissing || got.ToRevision != 4 ||
+		got.Request != "ab" {
 		t.Errorf("decided %+v", got)
 	}
 	obs.Records[0].Request = "ab"
 	if got := decide.Next(obs, helmtest.Desired(), model.Policy{}, past, helmtest.Now); got.Action != model.ActionNone {
 		t.Errorf("a request that was answered: %+v", got)
 	}
-	if got := decide.Next(obs, helmtest.Desired(), model.Policy{}, model.Past{Request: "cd"}, helmtest.Now); got.Action != model.ActionNone {
+	if got := decide.Next(obs, helmtest.Desired(), model.Policy{}, model.Past{Request: "cd"},
+		helmtest.Now); got.Action != model.ActionNone {
 		t.Errorf("without missing objects: %+v", got)
 	}
 }
@@ -107,7 +117,8 @@ func TestIntegrationTakeOver(t *testing.T) {
 		t.Errorf("after the move: %+v", obs)
 	}
 	for i, secret := range b.recordSecrets() {
-		if string(secret.Data["release"]) != string(content[i].Data["release"]) || secret.Labels[model.LabelManagementCluster] != hereUID {
+		if string(secret.Data["release"]) != string(content[i].Data["release"]) ||
+			secret.Labels[model.LabelManagementCluster] != hereUID {
 			t.Errorf("record %s was changed, or has the label %q", secret.Name, secret.Labels[model.LabelManagementCluster])
 		}
 	}
@@ -121,7 +132,8 @@ func TestIntegrationTakeOver(t *testing.T) {
 	}
 	b.wantConfigMap("demo-value", "2")
 	if err := b.client.TakeOver(t.Context(), b.target, moved, model.Observation{Records: []model.Record{
-		{Revision: 2, Owner: moved.Owner, ManagementCluster: formerUID}, {Revision: 7, Owner: moved.Owner, ManagementCluster: formerUID},
+		{Revision: 2, Owner: moved.Owner, ManagementCluster: formerUID},
+		{Revision: 7, Owner: moved.Owner, ManagementCluster: formerUID},
 	}}); err != nil {
 		t.Errorf("records that are taken over, or gone: %v", err)
 	}

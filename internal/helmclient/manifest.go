@@ -26,7 +26,9 @@ import (
 // ignore it. If discovery of the kind's group failed, Manifest returns an error and does not guess.
 //
 // The error is an [*Error]; its kind is ErrStale if the revision does not exist.
-func (c *Client) Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured, error) {
+func (c *Client) Manifest(ctx context.Context, target model.Target, namespace, name string,
+	revision int,
+) ([]*unstructured.Unstructured, error) {
 	objects, err := c.manifest(ctx, target, namespace, name, revision)
 	if err != nil {
 		return nil, helmerr.Observing(err)
@@ -34,7 +36,9 @@ func (c *Client) Manifest(ctx context.Context, target model.Target, namespace, n
 	return objects, nil
 }
 
-func (c *Client) manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured, error) {
+func (c *Client) manifest(ctx context.Context, target model.Target, namespace, name string,
+	revision int,
+) ([]*unstructured.Unstructured, error) {
 	s, err := c.open(ctx, target, model.Desired{Name: name, Namespace: namespace}, &helmerr.LogBuffer{})
 	if err != nil {
 		return nil, err

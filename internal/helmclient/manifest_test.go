@@ -52,7 +52,8 @@ func newDiscoveryServer(t *testing.T) *discoveryServer {
 		}
 		if s.silent.Load() {
 			version := map[string]any{"groupVersion": "example.com/v2", "version": "v2"}
-			answers["/apis"]["groups"] = []any{map[string]any{"name": "example.com", "versions": []any{version}, "preferredVersion": version}}
+			answers["/apis"]["groups"] = []any{map[string]any{"name": "example.com", "versions": []any{version},
+				"preferredVersion": version}}
 		}
 		if r.URL.Path == "/version" {
 			s.asked.Add(1)
@@ -94,7 +95,8 @@ func (s *discoveryServer) kubeClient(t *testing.T) *apply.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return apply.NewClient(t.Context(), &connections.Getter{Conn: conn, Config: conn.RestConfig(t.Context())}, "apps", func(string, ...any) {})
+	return apply.NewClient(t.Context(), &connections.Getter{Conn: conn, Config: conn.RestConfig(t.Context())}, "apps",
+		func(string, ...any) {})
 }
 
 // knownKindsOf returns what a client knows of the kinds of a cluster.
@@ -128,7 +130,8 @@ func TestManifestAsksOnceForUnknownKinds(t *testing.T) {
 		server.fails.Store(fails)
 		server.asked.Store(0)
 		age()
-		if objects, err := c.Manifest(t.Context(), target, "apps", "web", 1); err != nil || objects[0].GetNamespace() != "apps" {
+		if objects, err := c.Manifest(t.Context(), target, "apps", "web", 1); err != nil ||
+			objects[0].GetNamespace() != "apps" {
 			t.Errorf("%s: %v", name, err)
 		}
 		if asked := server.asked.Load(); asked != 1 {
@@ -208,8 +211,10 @@ func TestManifestOfSilentService(t *testing.T) {
 			t.Errorf("taken for a kind that is not served: %v", err)
 		}
 		// Helm's builders keep nothing but the text.
-		flat := fmt.Errorf("unable to build kubernetes objects from release manifest: unable to recognize %q: %v", "", err) //nolint:errorlint // as they do
-		if kind := helmerr.Classify(flat); !errors.Is(kind, helmerr.ErrUnreachable) || !errors.Is(helmerr.Classify(err), helmerr.ErrUnreachable) {
+		flat := fmt.Errorf("unable to build kubernetes objects from release manifest: unable to recognize %q: %v", "",
+			err) //nolint:errorlint // as they do
+		if kind := helmerr.Classify(flat); !errors.Is(kind, helmerr.ErrUnreachable) ||
+			!errors.Is(helmerr.Classify(err), helmerr.ErrUnreachable) {
 			t.Errorf("%v is of the kind %v", flat, kind)
 		}
 	}
@@ -238,7 +243,8 @@ func TestUninstallOfSilentService(t *testing.T) {
 	k := server.kubeClient(t)
 	k.Lenient = true
 	const manifest = "apiVersion: example.com/v1\nkind: Kind0\nmetadata:\n  name: b\n"
-	if resources, err := k.Build(strings.NewReader(manifest), false); !errors.Is(helmerr.Classify(err), helmerr.ErrUnreachable) {
+	if resources, err := k.Build(strings.NewReader(manifest), false); !errors.Is(helmerr.Classify(err),
+		helmerr.ErrUnreachable) {
 		t.Errorf("%d objects, %v", len(resources), err)
 	}
 	server.silent.Store(false)

@@ -31,7 +31,9 @@ func (c *Client) Observe(ctx context.Context, target model.Target, namespace, na
 	return obs, nil
 }
 
-func observe(ctx context.Context, client metadata.Interface, namespace, name string) (model.Observation, []metav1.PartialObjectMetadata, error) {
+func observe(ctx context.Context, client metadata.Interface,
+	namespace, name string,
+) (model.Observation, []metav1.PartialObjectMetadata, error) {
 	options := metav1.ListOptions{LabelSelector: records.Selector(name), Limit: records.ObservePageSize}
 	secrets := client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
 	var obs model.Observation

@@ -87,9 +87,11 @@ func TestCopyChart(t *testing.T) {
 
 func TestObserveUnreachable(t *testing.T) {
 	t.Parallel()
-	_, err := New(testRunner).Observe(t.Context(), model.Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}}, "apps", "demo")
+	_, err := New(testRunner).Observe(t.Context(),
+		model.Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}}, "apps", "demo")
 	helmtest.WantError(t, err, helmerr.ErrUnreachable, false, "refused")
-	_, err = New(testRunner).Act(t.Context(), model.Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}}, decide.Decision{Action: model.ActionUninstall},
+	_, err = New(testRunner).Act(t.Context(), model.Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}},
+		decide.Decision{Action: model.ActionUninstall},
 		helmtest.DesiredFor("apps", "demo", "a", "v"), model.Options{}, nil, nil)
 	helmtest.WantError(t, err, helmerr.ErrUnreachable, false, "refused")
 }

@@ -21,7 +21,8 @@ func TestPanicGivesBackMemory(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()
 	open, memory := c.open, records.NewPayloadMemory()
-	c.open = func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*session, error) {
+	c.open = func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*session,
+		error) {
 		s, err := open(ctx, target, desired, logs)
 		s.records = records.NewStore(ctx, records.StoreOptions{Memory: memory})
 		s.config = nil
@@ -33,7 +34,8 @@ func TestPanicGivesBackMemory(t *testing.T) {
 				t.Error("no panic")
 			}
 		}()
-		_, _ = c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionUninstall}, helmtest.DesiredFor("apps", "demo", "a1", "v1"), model.Options{}, nil, nil)
+		_, _ = c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionUninstall},
+			helmtest.DesiredFor("apps", "demo", "a1", "v1"), model.Options{}, nil, nil)
 	}()
 	if !memory.Room.TryAcquire(records.MaxPayloadMemory) {
 		t.Error("the memory is lost")

@@ -17,7 +17,9 @@ import (
 
 // prepare does the steps before Helm's part of an installation or upgrade, and returns the input for Helm's rendering.
 // It does not change chart and values.
-func (s *session) prepare(desired model.Desired, options model.Options, chrt *chart.Chart, values map[string]any, upgrade bool) (postrender.PostRenderer, error) {
+func (s *session) prepare(desired model.Desired, options model.Options, chrt *chart.Chart, values map[string]any,
+	upgrade bool,
+) (postrender.PostRenderer, error) {
 	renderer, err := s.renderer.PostRenderer(s.context(), options.PostRender, desired.Namespace, tenantOf(desired))
 	if err != nil {
 		return nil, err
@@ -47,7 +49,9 @@ func (s *session) prepare(desired model.Desired, options model.Options, chrt *ch
 
 // applyCRDsOf applies the objects in the crds folders of a chart and of its enabled dependencies. It costs nothing if
 // there are none. Preflight is called before the first write.
-func (s *session) applyCRDsOf(source rendering.Source, policy model.CRDPolicy, preflight func([]*crds.Object) error) error {
+func (s *session) applyCRDsOf(source rendering.Source, policy model.CRDPolicy,
+	preflight func([]*crds.Object) error,
+) error {
 	if policy == model.CRDsSkip || s.cluster == nil {
 		return nil
 	}
@@ -59,7 +63,8 @@ func (s *session) applyCRDsOf(source rendering.Source, policy model.CRDPolicy, p
 	if err != nil || len(objects) == 0 {
 		return err
 	}
-	target := crds.Target{Cluster: s.cluster, Namespace: s.namespace, Known: s.config.Capabilities.APIVersions, Relearn: s.relearn}
+	target := crds.Target{Cluster: s.cluster, Namespace: s.namespace, Known: s.config.Capabilities.APIVersions,
+		Relearn: s.relearn}
 	return crds.Apply(target, policy, objects, func() error { return preflight(objects) })
 }
 
@@ -69,7 +74,8 @@ func (s *session) prepareStorage() error {
 		return nil
 	}
 	if s.stored.Store == nil {
-		return helmerr.New(helmerr.ErrRecordStorage, "no registry is configured for release records: set spec.storage.registry, or the manager's --record-storage-url")
+		return helmerr.New(helmerr.ErrRecordStorage,
+			"no registry is configured for release records: set spec.storage.registry, or the manager's --record-storage-url")
 	}
 	if err := s.stored.Store.Prepare(s.context()); err != nil {
 		return helmerr.New(helmerr.ErrRecordStorage, "nothing was changed, because the record cannot be stored: %s", err)

@@ -44,8 +44,11 @@ func recordOf(chrt *chart.Chart) *release.Release {
 	var manifest strings.Builder
 	for _, file := range chrt.Files {
 		if strings.HasPrefix(file.Name, "dashboards/") {
-			fmt.Fprintf(&manifest, "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  dashboard.json: |\n    %s\n", file.Name, file.Data)
+			fmt.Fprintf(&manifest,
+				"---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  dashboard.json: |\n    %s\n", file.Name,
+				file.Data)
 		}
 	}
-	return &release.Release{Name: "big", Namespace: "apps", Version: 1, Info: &release.Info{}, Chart: chrt, Manifest: manifest.String()}
+	return &release.Release{Name: "big", Namespace: "apps", Version: 1, Info: &release.Info{}, Chart: chrt,
+		Manifest: manifest.String()}
 }

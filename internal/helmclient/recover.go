@@ -29,7 +29,8 @@ func (s *session) recoverPending(decision decide.Decision, desired model.Desired
 		return fmt.Errorf("reading the pending revision %d: %w", decision.FromRevision, err)
 	}
 	if record.Version != decision.FromRevision {
-		return helmerr.New(helmerr.ErrStale, "the newest revision is %d and no longer the pending revision %d", record.Version, decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "the newest revision is %d and no longer the pending revision %d",
+			record.Version, decision.FromRevision)
 	}
 	if err := s.checkSameRecord(decision, desired); err != nil {
 		return err

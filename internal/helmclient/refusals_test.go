@@ -13,15 +13,17 @@ import (
 
 // TestIntegrationRefusalsName holds that a refused object is named, however it is sent, and once.
 func TestIntegrationRefusalsName(t *testing.T) {
-	bad := map[string]string{"value.yaml": helmtest.ValueConfigMap, "bad.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: bad\ndata:\n  key: {no: text}\n"}
+	bad := map[string]string{"value.yaml": helmtest.ValueConfigMap,
+		"bad.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: bad\ndata:\n  key: {no: text}\n"}
 	good := map[string]string{"value.yaml": helmtest.ValueConfigMap, "bad.yaml": helmtest.ConfigMap("bad", "1")}
 	for name, test := range map[string]struct {
 		before map[string]string
 		force  bool
 		says   string
 	}{
-		"install":         {nil, false, "ConfigMap NAMESPACE/bad: ConfigMap in version"},
-		"upgrade creates": {map[string]string{"value.yaml": helmtest.ValueConfigMap}, false, "ConfigMap NAMESPACE/bad: ConfigMap in version"},
+		"install": {nil, false, "ConfigMap NAMESPACE/bad: ConfigMap in version"},
+		"upgrade creates": {map[string]string{"value.yaml": helmtest.ValueConfigMap}, false,
+			"ConfigMap NAMESPACE/bad: ConfigMap in version"},
 		"upgrade patches": {good, false, `cannot patch "bad" with kind ConfigMap: `},
 		"force":           {good, true, "ConfigMap NAMESPACE/bad: ConfigMap in version"},
 	} {

@@ -48,7 +48,9 @@ func (j job) check(ctx context.Context, renderer *rendering.Renderer) error {
 
 // render renders a chart in the cluster of the action. The record of the revision has the original chart, not the input
 // for Helm.
-func (s *session) render(desired model.Desired, chrt *chart.Chart, values map[string]any, release chartutil.ReleaseOptions) (*chart.Chart, error) {
+func (s *session) render(desired model.Desired, chrt *chart.Chart, values map[string]any,
+	release chartutil.ReleaseOptions,
+) (*chart.Chart, error) {
 	options := rendering.Options{Release: release, Capabilities: s.config.Capabilities}
 	if s.config.RESTClientGetter != nil {
 		config, err := s.config.RESTClientGetter.ToRESTConfig()

@@ -59,8 +59,10 @@ func (s *session) rollback(j job) error {
 // checkReturn returns an error unless the revision was made from the desired state, because the record of the return
 // claims that.
 func checkReturn(target *release.Release, desired model.Desired) error {
-	if target.Labels[model.LabelRevision] != strconv.Itoa(target.Version) || apply.DigestsIn(target.Labels) != apply.DigestsIn(model.DesiredLabels(desired)) {
-		return helmerr.New(helmerr.ErrStale, "revision %d, the target of the rollback, was not made from the desired release", target.Version)
+	if target.Labels[model.LabelRevision] != strconv.Itoa(target.Version) ||
+		apply.DigestsIn(target.Labels) != apply.DigestsIn(model.DesiredLabels(desired)) {
+		return helmerr.New(helmerr.ErrStale, "revision %d, the target of the rollback, was not made from the desired release",
+			target.Version)
 	}
 	return nil
 }

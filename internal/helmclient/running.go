@@ -36,7 +36,8 @@ func (c *Client) begin(s *session, desired model.Desired) (end func(), err error
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.running[key] {
-		return nil, helmerr.New(helmerr.ErrStale, "another action on the release %s/%s is running", desired.Namespace, desired.Name)
+		return nil, helmerr.New(helmerr.ErrStale, "another action on the release %s/%s is running", desired.Namespace,
+			desired.Name)
 	}
 	r.running[key] = true
 	return func() {

@@ -47,7 +47,9 @@ type session struct {
 
 // openSession connects Helm with the target. ctx bounds everything but the writes to Helm's storage: the
 // outcome of an action that ran out of time must still be recorded.
-func (c *Client) openSession(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*session, error) {
+func (c *Client) openSession(ctx context.Context, target model.Target, desired model.Desired,
+	logs *helmerr.LogBuffer,
+) (*session, error) {
 	conn, err := c.connections.Get(target)
 	if err != nil {
 		return nil, err
@@ -62,7 +64,8 @@ func (c *Client) openSession(ctx context.Context, target model.Target, desired m
 	cluster.Owner = apply.ReleaseName{Name: desired.Name, Namespace: desired.Namespace}
 	namespace := &apply.Namespacer{Ctx: ctx, Clients: clients, Impersonated: target.Impersonate != ""}
 	records := recordsOf(ctx, conn, desired.Namespace, target.Storage, namespace.EnsureKnownMissing)
-	s := newSession(&recordDriver{CarefulDriver: records, namespace: namespace, seen: cluster.Seen}, cluster, desired, logs)
+	s := newSession(&recordDriver{CarefulDriver: records, namespace: namespace, seen: cluster.Seen}, cluster, desired,
+		logs)
 	s.records, s.stored = records, target.Storage
 	s.namespace = namespace
 	s.cluster = cluster
@@ -74,7 +77,9 @@ func (c *Client) openSession(ctx context.Context, target model.Target, desired m
 
 // recordsOf returns the store of Helm's records in a namespace of a cluster. It calls beforeCreate before it creates a
 // record.
-func recordsOf(ctx context.Context, conn *connections.Connection, namespace string, storage model.Storage, beforeCreate func() error) *records.Store {
+func recordsOf(ctx context.Context, conn *connections.Connection, namespace string, storage model.Storage,
+	beforeCreate func() error,
+) *records.Store {
 	return records.NewStore(ctx, records.StoreOptions{
 		Client:    conn.Core.RESTClient(),
 		Metadata:  conn.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace),

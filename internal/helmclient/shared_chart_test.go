@@ -28,8 +28,9 @@ func sharedChart() *chart.Chart {
 		Values: map[string]any{
 			"color": "child", "exports": map[string]any{"shared": map[string]any{"imported": "from child"}}, "list": []any{"a"},
 		},
-		Templates: []*chart.File{file("templates/child.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}-{{ .Chart.Name }}\n"+
-			"data:\n  key: \"{{ .Values.color }}/{{ .Values.global.site }}\"\n")},
+		Templates: []*chart.File{file("templates/child.yaml",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}-{{ .Chart.Name }}\n"+
+				"data:\n  key: \"{{ .Values.color }}/{{ .Values.global.site }}\"\n")},
 	}
 	other := &chart.Chart{
 		Metadata:  &chart.Metadata{APIVersion: "v2", Name: "other", Version: "1.0.0"},
@@ -42,15 +43,18 @@ func sharedChart() *chart.Chart {
 			Maintainers: []*chart.Maintainer{{Name: "m"}}, Dependencies: []*chart.Dependency{
 				{Name: "child", Version: "1.x", Condition: "child.enabled", ImportValues: []any{"shared"}},
 				{Name: "child", Version: "1.x", Alias: "twin", Tags: []string{"twins"}},
-				{Name: "other", Version: "1.x", Condition: "other.enabled", ImportValues: []any{map[string]any{"child": "nested", "parent": "copied"}}},
+				{Name: "other", Version: "1.x", Condition: "other.enabled",
+					ImportValues: []any{map[string]any{"child": "nested", "parent": "copied"}}},
 			},
 		},
 		Values: map[string]any{
 			"number": "none", "global": map[string]any{"site": "nowhere"}, "removed": map[string]any{"by": "null"},
 			"other": map[string]any{"enabled": false}, "tags": map[string]any{"twins": false},
 		},
-		Templates: []*chart.File{file("templates/parent.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}-parent\n"+
-			"data:\n  key: \"{{ .Values.number }}/{{ .Values.imported }}/{{ .Values.removed }}/{{ dig \"copied\" \"deep\" \"none\" .Values.AsMap }}\"\n")},
+		Templates: []*chart.File{file("templates/parent.yaml",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}-parent\n"+
+				"data:\n  key: \"{{ .Values.number }}/{{ .Values.imported }}/{{ .Values.removed }}/{{ dig \"copied\" \"deep\" "+
+				"\"none\" .Values.AsMap }}\"\n")},
 		Files: []*chart.File{file("README.md", "read me")},
 	}
 	parent.AddDependency(child, other)
@@ -94,9 +98,11 @@ func TestIntegrationChartIsShared(t *testing.T) {
 	}
 	for i := range workers {
 		odd := i%2 == 1
-		want := map[string]string{"demo-parent": fmt.Sprintf("%d/from child/map[by:null]/none", i), "demo-child": fmt.Sprintf("child/site-%d", i)}
+		want := map[string]string{"demo-parent": fmt.Sprintf("%d/from child/map[by:null]/none", i),
+			"demo-child": fmt.Sprintf("child/site-%d", i)}
 		if odd {
-			want = map[string]string{"demo-parent": fmt.Sprintf("%d///value", i), "demo-other": "other", "demo-twin": fmt.Sprintf("color-%d/site-%d", i, i)}
+			want = map[string]string{"demo-parent": fmt.Sprintf("%d///value", i), "demo-other": "other",
+				"demo-twin": fmt.Sprintf("color-%d/site-%d", i, i)}
 		}
 		b.wantShared(i, want)
 	}

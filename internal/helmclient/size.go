@@ -41,7 +41,8 @@ func (s *session) checkChartSize(chrt *chart.Chart) error {
 // checkSize renders a chart before its CRDs are applied, as if the cluster served their kinds, and returns an error if
 // the result is too large for Helm's storage. It ignores errors of the rendering, because the chart may look up objects
 // in the cluster. A chart without CRDs is checked when its record is created, before any other write.
-func (s *session) checkSize(desired model.Desired, chrt *chart.Chart, values map[string]any, renderer postrender.PostRenderer,
+func (s *session) checkSize(desired model.Desired, chrt *chart.Chart, values map[string]any,
+	renderer postrender.PostRenderer,
 	crds []*crds.Object, upgrade bool,
 ) error {
 	install := action.NewInstall(&action.Configuration{Log: s.logs.Printf, Capabilities: s.config.Capabilities})
@@ -53,7 +54,8 @@ func (s *session) checkSize(desired model.Desired, chrt *chart.Chart, values map
 	install.APIVersions = slices.Clone(s.config.Capabilities.APIVersions)
 	for _, crd := range crds {
 		for _, kind := range crd.Serves {
-			install.APIVersions = append(install.APIVersions, kind.GroupVersion().String(), kind.GroupVersion().String()+"/"+kind.Kind)
+			install.APIVersions = append(install.APIVersions, kind.GroupVersion().String(),
+				kind.GroupVersion().String()+"/"+kind.Kind)
 		}
 	}
 	rls, err := s.renderForSize(install, sourceOf(desired, chrt, values))
@@ -81,7 +83,8 @@ func (s *session) renderForSize(install *action.Install, source rendering.Source
 	capabilities.APIVersions = slices.Concat(capabilities.APIVersions, install.APIVersions)
 	rendered, err := s.renderer.Render(s.context(), source, rendering.Options{
 		Release: chartutil.ReleaseOptions{
-			Name: install.ReleaseName, Namespace: install.Namespace, Revision: 1, IsInstall: !install.IsUpgrade, IsUpgrade: install.IsUpgrade,
+			Name: install.ReleaseName, Namespace: install.Namespace, Revision: 1, IsInstall: !install.IsUpgrade,
+			IsUpgrade: install.IsUpgrade,
 		},
 		Capabilities: capabilities,
 	})

@@ -24,7 +24,8 @@ func (s *session) checkRecordExists(name string) error {
 	defer cancel()
 	_, err := s.records.Metadata.Get(ctx, records.NameOf(name, newest.Version), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return helmerr.New(helmerr.ErrStale, "the record of revision %d no longer exists: another process uninstalled the release", newest.Version)
+		return helmerr.New(helmerr.ErrStale,
+			"the record of revision %d no longer exists: another process uninstalled the release", newest.Version)
 	}
 	// Other errors show when the wait ends.
 	return nil

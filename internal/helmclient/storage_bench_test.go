@@ -54,8 +54,8 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// BenchmarkStorage installs and upgrades releases with records of several sizes in each storage, at a real API server and a real registry, and
-// tells what that costs. The figures are in docs/measurements.md.
+// BenchmarkStorage installs and upgrades releases with records of several sizes in each storage, at a real API server
+// and a real registry, and tells what that costs. The figures are in docs/measurements.md.
 func BenchmarkStorage(b *testing.B) {
 	sharedServer.Server(b)
 	store, kept := benchRegistry(b)
@@ -66,7 +66,8 @@ func BenchmarkStorage(b *testing.B) {
 	}
 	for _, size := range []string{"a small record", "a record of 0.9 MB", "a record of 3 MB"} {
 		for _, where := range []string{"one Secret", "parts", "registry"} {
-			stored := map[string]model.Storage{"one Secret": {}, "parts": {SplitAll: true}, "registry": {Store: store, Outside: true}}[where]
+			stored := map[string]model.Storage{"one Secret": {}, "parts": {SplitAll: true},
+				"registry": {Store: store, Outside: true}}[where]
 			if size == "a record of 3 MB" && where == "one Secret" {
 				continue
 			}
@@ -96,9 +97,10 @@ func benchRegistry(b *testing.B) (payload.Store, *registry.Registry) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	repository := payloadregistry.Repository{URL: "oci://" + r.Host() + "/records", Access: func(context.Context) (oci.Access, error) {
-		return oci.Access{CA: r.CA(), DockerConfigs: [][]byte{config}}, nil
-	}}
+	repository := payloadregistry.Repository{URL: "oci://" + r.Host() + "/records",
+		Access: func(context.Context) (oci.Access, error) {
+			return oci.Access{CA: r.CA(), DockerConfigs: [][]byte{config}}, nil
+		}}
 	return payloadregistry.New(client).Store(payloadregistry.Options{Cluster: "default/bench", New: &repository}), r
 }
 

@@ -21,14 +21,17 @@ import (
 
 // TakeOver changes [model.Desired].FormerManagementCluster to [model.Desired].ManagementCluster on all records of a
 // release, and nothing else. It skips records that name another management cluster by now. The error is an [*Error].
-func (c *Client) TakeOver(ctx context.Context, target model.Target, desired model.Desired, obs model.Observation) error {
+func (c *Client) TakeOver(ctx context.Context, target model.Target, desired model.Desired,
+	obs model.Observation,
+) error {
 	conn, err := c.connections.Get(target)
 	if err != nil {
 		return helmerr.Observing(err)
 	}
 	defer conn.Observations.Drop(conn.ObservationKey(desired.Namespace, desired.Name))
 	secrets := conn.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(desired.Namespace)
-	change, err := relabelPatch(model.LabelManagementCluster, model.OwnerLabel(desired.FormerManagementCluster), model.OwnerLabel(desired.ManagementCluster))
+	change, err := relabelPatch(model.LabelManagementCluster, model.OwnerLabel(desired.FormerManagementCluster),
+		model.OwnerLabel(desired.ManagementCluster))
 	if err != nil {
 		return helmerr.Observing(err)
 	}
@@ -36,7 +39,8 @@ func (c *Client) TakeOver(ctx context.Context, target model.Target, desired mode
 		if !model.IsFormerRecord(record, desired) {
 			continue
 		}
-		_, err := secrets.Patch(ctx, records.NameOf(desired.Name, record.Revision), types.JSONPatchType, change, metav1.PatchOptions{FieldManager: model.FieldManager})
+		_, err := secrets.Patch(ctx, records.NameOf(desired.Name, record.Revision), types.JSONPatchType, change,
+			metav1.PatchOptions{FieldManager: model.FieldManager})
 		// The API server answers a test that fails with Invalid.
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
 			return helmerr.Observing(fmt.Errorf("taking over revision %d after a move: %w", record.Revision, err))

@@ -73,7 +73,8 @@ func (s *session) saveTested(tested *release.Release) error {
 	s.storage.Refresh()
 	newest, err := s.config.Releases.Last(tested.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "revision %d no longer exists, so the result of its tests is discarded", tested.Version)
+		return helmerr.New(helmerr.ErrStale, "revision %d no longer exists, so the result of its tests is discarded",
+			tested.Version)
 	}
 	if err != nil {
 		return err

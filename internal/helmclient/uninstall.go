@@ -81,7 +81,8 @@ func (s *session) markUninstalling(decision decide.Decision, desired model.Desir
 		return nil
 	}
 	marked := info
-	marked.Status, marked.Deleted, marked.Description = release.StatusUninstalling, helmtime.Now(), "Deletion in progress (or silently failed)"
+	marked.Status, marked.Deleted, marked.Description = release.StatusUninstalling, helmtime.Now(),
+		"Deletion in progress (or silently failed)"
 	last.Info = &marked
 	if err := s.config.Releases.Update(last); err != nil {
 		return nil, fmt.Errorf("marking revision %d as uninstalling: %w", last.Version, err)
@@ -92,7 +93,8 @@ func (s *session) markUninstalling(decision decide.Decision, desired model.Desir
 		return nil, errors.Join(fmt.Errorf("reading the history again: %w", err), unmark())
 	}
 	if newest.Version != last.Version {
-		return nil, errors.Join(helmerr.New(helmerr.ErrStale, "revision %d was created in the meantime", newest.Version), unmark())
+		return nil, errors.Join(helmerr.New(helmerr.ErrStale, "revision %d was created in the meantime", newest.Version),
+			unmark())
 	}
 	return unmark, nil
 }
@@ -107,7 +109,8 @@ func checkUninstallable(last *release.Release, decision decide.Decision, desired
 	case owner != "" && owner != model.OwnerLabel(desired.Owner) && decision.State != model.StateForeign:
 		return helmerr.New(helmerr.ErrStale, "revision %d belongs to HelmOp %q", last.Version, owner)
 	case !model.IsManagedBy(last.Labels[model.LabelManagementCluster], desired) && decision.State != model.StateForeign:
-		return helmerr.New(helmerr.ErrStale, "revision %d belongs to the management cluster %q", last.Version, last.Labels[model.LabelManagementCluster])
+		return helmerr.New(helmerr.ErrStale, "revision %d belongs to the management cluster %q", last.Version,
+			last.Labels[model.LabelManagementCluster])
 	case last.Info == nil:
 		return helmerr.New(helmerr.ErrStale, "the record of revision %d is incomplete", last.Version)
 	case last.Info.Status.IsPending() && decision.State != model.StatePending:
@@ -138,6 +141,7 @@ func (s *session) newUninstall(options model.UninstallOptions) *action.Uninstall
 	uninstall.DisableHooks = options.DisableHooks
 	uninstall.KeepHistory = options.KeepHistory
 	uninstall.Wait = options.Wait
-	uninstall.DeletionPropagation = strings.ToLower(string(cmp.Or(options.Propagation, metav1.DeletePropagationBackground)))
+	uninstall.DeletionPropagation = strings.ToLower(string(cmp.Or(options.Propagation,
+		metav1.DeletePropagationBackground)))
 	return uninstall
 }

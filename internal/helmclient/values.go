@@ -19,7 +19,9 @@ import (
 // upgradeValues returns the values of an upgrade: the desired values, merged over those of the previous revision
 // according to the policy. A null in the desired values removes a value, including a default of the chart. Helm's own
 // merge drops the null and restores the default.
-func (s *session) upgradeValues(desired model.Desired, policy model.ValuesPolicy, wanted map[string]any) (map[string]any, error) {
+func (s *session) upgradeValues(desired model.Desired, policy model.ValuesPolicy,
+	wanted map[string]any,
+) (map[string]any, error) {
 	wanted = rendering.CopyValues(wanted)
 	if policy == model.ValuesReset {
 		return wanted, nil

@@ -46,9 +46,9 @@ var healthless = map[schema.GroupKind]struct{}{
 	{Group: "storage.k8s.io", Kind: "VolumeAttributesClass"}:                          {},
 }
 
-// HasHealth tells whether a kind can be anything but healthy while it exists. It is false for plain data and rules, such
-// as ConfigMaps and RBAC, and true for all that something in a cluster works on and for every kind that is not known.
-// The version does not matter.
+// HasHealth tells whether a kind can be anything but healthy while it exists. It is false for plain data and rules,
+// such as ConfigMaps and RBAC, and true for all that something in a cluster works on and for every kind that is not
+// known. The version does not matter.
 func HasHealth(gvk schema.GroupVersionKind) bool {
 	_, found := healthless[gvk.GroupKind()]
 	return !found

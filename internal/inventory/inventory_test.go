@@ -49,7 +49,8 @@ func TestSelector(t *testing.T) {
 		{"other label", Selector{LabelSelector: "app!=web"}, false, false},
 		{"annotation", Selector{AnnotationSelector: "note"}, true, true},
 		{"other annotation", Selector{AnnotationSelector: "other"}, false, false},
-		{"all of them", Selector{Group: "apps", Version: "v1", Kind: "D.*", Name: "w.*", Namespace: "s.*", LabelSelector: "app", AnnotationSelector: "note"}, true, false},
+		{"all of them", Selector{Group: "apps", Version: "v1", Kind: "D.*", Name: "w.*", Namespace: "s.*",
+			LabelSelector: "app", AnnotationSelector: "note"}, true, false},
 		{"one does not match", Selector{Kind: "Deployment", Name: "web-2"}, false, false},
 	} {
 		matcher, err := test.selector.Compile()
@@ -98,7 +99,8 @@ func TestFromObjectsAndSort(t *testing.T) {
 	t.Parallel()
 	refs := FromObjects([]*unstructured.Unstructured{
 		object("apps/v1", "Deployment", "b", "x"), object("v1", "Secret", "a", "y"), object("v1", "Secret", "a", "x"),
-		object("v1", "ConfigMap", "a", "z"), object("apps/v1beta1", "Deployment", "a", "x"), object("apps/v1", "Deployment", "a", "x"),
+		object("v1", "ConfigMap", "a", "z"), object("apps/v1beta1", "Deployment", "a", "x"),
+		object("apps/v1", "Deployment", "a", "x"),
 		object("v1", "Namespace", "", "z"),
 	})
 	if want := (Ref{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "b", Name: "x"}); refs[0] != want {
@@ -131,8 +133,9 @@ func TestHasHealth(t *testing.T) {
 		"rbac.authorization.k8s.io/v1 Role": false, "rbac.authorization.k8s.io/v1beta1 ClusterRoleBinding": false,
 		"apiextensions.k8s.io/v1 CustomResourceDefinition": false, "networking.k8s.io/v1 NetworkPolicy": false,
 		"admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration": false, "storage.k8s.io/v1 StorageClass": false,
-		"v1 Service": true, "v1 Pod": true, "v1 PersistentVolumeClaim": true, "apps/v1 Deployment": true, "apps/v1 DaemonSet": true,
-		"batch/v1 Job": true, "policy/v1 PodDisruptionBudget": true, "apiregistration.k8s.io/v1 APIService": true,
+		"v1 Service": true, "v1 Pod": true, "v1 PersistentVolumeClaim": true, "apps/v1 Deployment": true,
+		"apps/v1 DaemonSet": true,
+		"batch/v1 Job":      true, "policy/v1 PodDisruptionBudget": true, "apiregistration.k8s.io/v1 APIService": true,
 		"networking.k8s.io/v1 Ingress": true, "example.com/v1 Secret": true, "example.com/v1 Thing": true, " ": true,
 	} {
 		apiVersion, kind, _ := strings.Cut(text, " ")

@@ -47,7 +47,8 @@ const (
 var ErrPending = errors.New("its kind is being read for the first time")
 
 // ErrTooMany is returned when the limit of kinds is reached.
-var ErrTooMany = fmt.Errorf("the Clusters refer to too many kinds: the manager reads at most %d, of which one namespace can use a part;"+
+var ErrTooMany = fmt.Errorf("the Clusters refer to too many kinds: the manager reads at most %d, of which one "+
+	"namespace can use a part;"+
 	" delete Clusters or correct their references", maxKinds)
 
 // UnreadableError says why the objects of a kind cannot be read.
@@ -74,8 +75,8 @@ type Options struct {
 	// Informers are begun and ended.
 	Informers Informers
 
-	// Review tells why the manager may not list and watch a kind; empty if it may. An error means that this is not known, and the kind
-	// is tried. Default: all kinds are tried.
+	// Review tells why the manager may not list and watch a kind; empty if it may. An error means that this is not known,
+	// and the kind is tried. Default: all kinds are tried.
 	Review func(ctx context.Context, kind schema.GroupVersionKind) (refusal string, err error)
 
 	// Own are kinds whose informers are not touched, because the controllers need them.
@@ -85,8 +86,8 @@ type Options struct {
 	Idle time.Duration
 }
 
-// Kinds read objects of kinds that are named at run time. They are a client.Reader for unstructured objects; all others are read as they are.
-// They are safe for concurrent use.
+// Kinds read objects of kinds that are named at run time. They are a client.Reader for unstructured objects; all others
+// are read as they are. They are safe for concurrent use.
 type Kinds struct {
 	Options
 	now func() time.Time
@@ -142,7 +143,8 @@ func (k *Kinds) List(ctx context.Context, list client.ObjectList, options ...cli
 	return k.Reader.List(ctx, list, options...)
 }
 
-// Get implements client.Reader. The error of an unstructured object may wrap ErrPending, ErrTooMany or an UnreadableError.
+// Get implements client.Reader. The error of an unstructured object may wrap ErrPending, ErrTooMany or an
+// UnreadableError.
 func (k *Kinds) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
 	if u, ok := obj.(*unstructured.Unstructured); ok && !slices.Contains(k.Own, u.GroupVersionKind()) {
 		if err := k.ensure(ctx, key.Namespace, u.GroupVersionKind()); err != nil {
@@ -176,8 +178,8 @@ func (k *Kinds) ensure(ctx context.Context, namespace string, gvk schema.GroupVe
 	return known.state()
 }
 
-// find returns what is known of a kind, and begins it if it is to be tried. If waits is true, the caller may wait for it, and has a place
-// among callers.
+// find returns what is known of a kind, and begins it if it is to be tried. If waits is true, the caller may wait for
+// it, and has a place among callers.
 func (k *Kinds) find(namespace string, gvk schema.GroupVersionKind) (known *kind, waits bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -231,7 +233,8 @@ func (k *Kinds) try(life context.Context, gvk schema.GroupVersionKind, known *ki
 	defer slow.Stop()
 	informer, err := k.Informers.GetInformer(ctx, objectOf(gvk), cache.BlockUntilSynced(false))
 	if err == nil {
-		err = wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return informer.HasSynced(), nil })
+		err = wait.PollUntilContextCancel(ctx, syncPoll, true,
+			func(context.Context) (bool, error) { return informer.HasSynced(), nil })
 	}
 	switch {
 	case err == nil:
@@ -246,7 +249,8 @@ func (k *Kinds) try(life context.Context, gvk schema.GroupVersionKind, known *ki
 	}
 }
 
-// decide notes what a try came to. An empty reason means that the kind can be read. If goesOn is true, the try is not over.
+// decide notes what a try came to. An empty reason means that the kind can be read. If goesOn is true, the try is not
+// over.
 func (k *Kinds) decide(gvk schema.GroupVersionKind, known *kind, reason string, goesOn bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -41,7 +41,9 @@ type informer struct {
 
 func (i *informer) HasSynced() bool { return i.after != never && time.Since(i.since) >= i.after }
 
-func (w *world) GetInformer(_ context.Context, obj client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+func (w *world) GetInformer(_ context.Context, obj client.Object,
+	_ ...cache.InformerGetOption,
+) (cache.Informer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name := obj.GetObjectKind().GroupVersionKind().Kind
@@ -73,8 +75,10 @@ func (w *world) review(_ context.Context, gvk schema.GroupVersionKind) (string, 
 }
 
 func newWorld() (*world, *Kinds) {
-	w := &world{syncedAfter: map[string]time.Duration{}, refused: map[string]string{}, begun: map[string]int{}, removed: map[string]int{}}
-	return w, New(Options{Reader: w, Informers: w, Review: w.review, Idle: 30 * time.Minute, Own: []schema.GroupVersionKind{kindNamed("Cluster")}})
+	w := &world{syncedAfter: map[string]time.Duration{}, refused: map[string]string{}, begun: map[string]int{},
+		removed: map[string]int{}}
+	return w, New(Options{Reader: w, Informers: w, Review: w.review, Idle: 30 * time.Minute,
+		Own: []schema.GroupVersionKind{kindNamed("Cluster")}})
 }
 
 func kindNamed(name string) schema.GroupVersionKind {
@@ -112,7 +116,8 @@ func TestKindThatIsSyncedSoonNeedsNoSecondRead(t *testing.T) {
 	})
 }
 
-// TestKindThatHangsHoldsNobody holds that callers wait once for half a second, and that the kind is tried again after its informer was ended.
+// TestKindThatHangsHoldsNobody holds that callers wait once for half a second, and that the kind is tried again after
+// its informer was ended.
 func TestKindThatHangsHoldsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, kinds := newWorld()
@@ -137,7 +142,8 @@ func TestKindThatHangsHoldsNobody(t *testing.T) {
 		w.mu.Lock()
 		w.syncedAfter["Hangs"] = time.Second
 		w.mu.Unlock()
-		wantReason(t, read(t, kinds, "a", "Hangs"), "could not be listed") // What was found stands until the next try is over.
+		// What was found stands until the next try is over.
+		wantReason(t, read(t, kinds, "a", "Hangs"), "could not be listed")
 		time.Sleep(2 * time.Second)
 		if err := read(t, kinds, "a", "Hangs"); err != nil {
 			t.Error(err)
@@ -300,7 +306,8 @@ func TestKindThatNobodyReadsEnds(t *testing.T) {
 func TestOwnKindsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	w, kinds := newWorld()
-	if err := read(t, kinds, "a", "Cluster"); err != nil || w.begun["Cluster"] != 0 || len(kinds.known) != 0 || w.reads != 1 {
+	if err := read(t, kinds, "a", "Cluster"); err != nil || w.begun["Cluster"] != 0 || len(kinds.known) != 0 ||
+		w.reads != 1 {
 		t.Errorf("begun %d times, %d reads, %v", w.begun["Cluster"], w.reads, err)
 	}
 }

@@ -13,9 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reviewer returns an Options.Review that asks the API server by SelfSubjectAccessReviews whether the manager may list and watch a kind in a
-// namespace; an empty one stands for all.
-func Reviewer(writer client.Writer, mapper meta.RESTMapper, namespace string) func(context.Context, schema.GroupVersionKind) (string, error) {
+// Reviewer returns an Options.Review that asks the API server by SelfSubjectAccessReviews whether the manager may list
+// and watch a kind in a namespace; an empty one stands for all.
+func Reviewer(writer client.Writer, mapper meta.RESTMapper,
+	namespace string,
+) func(context.Context, schema.GroupVersionKind) (string, error) {
 	return func(ctx context.Context, gvk schema.GroupVersionKind) (string, error) {
 		mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 		if err != nil {
@@ -24,7 +26,8 @@ func Reviewer(writer client.Writer, mapper meta.RESTMapper, namespace string) fu
 		for _, verb := range []string{"list", "watch"} {
 			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Namespace: namespace, Verb: verb, Group: mapping.Resource.Group, Version: mapping.Resource.Version, Resource: mapping.Resource.Resource,
+					Namespace: namespace, Verb: verb, Group: mapping.Resource.Group, Version: mapping.Resource.Version,
+					Resource: mapping.Resource.Resource,
 				},
 			}}
 			if err := writer.Create(ctx, review); err != nil {

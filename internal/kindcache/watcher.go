@@ -16,8 +16,8 @@ type Watcher struct {
 	begin func(obj client.Object) error
 }
 
-// NewWatcher returns a Watcher that calls begin when a kind is to be followed: for the first time, and again when its informer has ended and begins
-// anew. What begin adds to the informer must end with it.
+// NewWatcher returns a Watcher that calls begin when a kind is to be followed: for the first time, and again when its
+// informer has ended and begins anew. What begin adds to the informer must end with it.
 func (k *Kinds) NewWatcher(begin func(obj client.Object) error) *Watcher {
 	return &Watcher{kinds: k, begin: begin}
 }

@@ -20,7 +20,10 @@ import (
 func TestWayIn(t *testing.T) {
 	t.Parallel()
 	var got string
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { got = req.Header.Get("Authorization") }))
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
+		req *http.Request) {
+		got = req.Header.Get("Authorization")
+	}))
 	t.Cleanup(server.Close)
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("of the pod"), 0o600); err != nil {
@@ -56,8 +59,9 @@ func TestWayIn(t *testing.T) {
 func TestFlagsAreChecked(t *testing.T) {
 	t.Parallel()
 	for flag, values := range map[string]map[string]bool{
-		"gc-percent":                 {"25": true, "1": true, "0": false, "-1": false},
-		"record-storage-url":         {"": true, "oci://registry.example.com/records": true, "registry.example.com/records": false, "oci://registry.example.com/records:v1": false},
+		"gc-percent": {"25": true, "1": true, "0": false, "-1": false},
+		"record-storage-url": {"": true, "oci://registry.example.com/records": true,
+			"registry.example.com/records": false, "oci://registry.example.com/records:v1": false},
 		"record-storage-former-urls": {"oci://a.example.com/r,oci://b.example.com/r": true, "oci://a.example.com/r,b": false},
 	} {
 		for value, valid := range values {

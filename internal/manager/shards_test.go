@@ -40,7 +40,8 @@ func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	c := fake.NewClientBuilder().Build()
-	h := &heartbeat{client: c, live: c, key: client.ObjectKey{Namespace: "system", Name: "lease-b"}, duration: 15 * time.Second, now: func() time.Time { return now }}
+	h := &heartbeat{client: c, live: c, key: client.ObjectKey{Namespace: "system", Name: "lease-b"},
+		duration: 15 * time.Second, now: func() time.Time { return now }}
 	for _, holder := range []string{"me", "me", ""} {
 		now = now.Add(5 * time.Second)
 		if err := h.beat(t.Context(), holder); err != nil {
@@ -50,7 +51,8 @@ func TestHeartbeat(t *testing.T) {
 		if err := c.Get(t.Context(), h.key, lease); err != nil {
 			t.Fatal(err)
 		}
-		if spec := lease.Spec; *spec.HolderIdentity != holder || !spec.RenewTime.Time.Equal(now) || *spec.LeaseDurationSeconds != 15 {
+		if spec := lease.Spec; *spec.HolderIdentity != holder || !spec.RenewTime.Time.Equal(now) ||
+			*spec.LeaseDurationSeconds != 15 {
 			t.Errorf("the lease is %+v", lease.Spec)
 		}
 	}
@@ -67,7 +69,8 @@ func TestOnlyShardIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := kept.(*metav1.PartialObjectMetadata)
-	if len(got.Annotations) > 0 || len(got.Labels) != 2 || got.Labels[addonsv1.ShardLabel] != "b" || got.UID != "u" || got.ResourceVersion != "7" || got.Name != "c" {
+	if len(got.Annotations) > 0 || len(got.Labels) != 2 || got.Labels[addonsv1.ShardLabel] != "b" || got.UID != "u" ||
+		got.ResourceVersion != "7" || got.Name != "c" {
 		t.Errorf("kept %+v", got)
 	}
 }

@@ -27,7 +27,8 @@ func TestRegistryMetricsAreBounded(t *testing.T) {
 	if got := testutil.CollectAndCount(requests) + testutil.CollectAndCount(bytes); got != 2*maxObservedRegistries {
 		t.Errorf("%d series", got)
 	}
-	if got := testutil.ToFloat64(requests.WithLabelValues("kept.example", "manifest", "200")); got != 3*maxObservedRegistries {
+	if got := testutil.ToFloat64(requests.WithLabelValues("kept.example", "manifest",
+		"200")); got != 3*maxObservedRegistries {
 		t.Errorf("%v requests to a registry that is asked all the time", got)
 	}
 	last := fmt.Sprintf("%d.example", 3*maxObservedRegistries-1)
@@ -53,7 +54,8 @@ func TestRegistryMetricsEnd(t *testing.T) {
 		}
 		now = now.Add(time.Hour)
 	}
-	if got := testutil.CollectAndCount(m); got != 2 || testutil.ToFloat64(requests.WithLabelValues("asked.example", "manifest", "200")) != 25 {
+	if got := testutil.CollectAndCount(m); got != 2 ||
+		testutil.ToFloat64(requests.WithLabelValues("asked.example", "manifest", "200")) != 25 {
 		t.Errorf("%d series are left", got)
 	}
 }

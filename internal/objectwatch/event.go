@@ -68,7 +68,8 @@ func readEvent(frame []byte) (event, error) {
 	}
 	m := &read.Object.Metadata
 	return event{kind: read.Type, data: frame, head: metav1.ObjectMeta{
-		Name: m.Name, Namespace: m.Namespace, ResourceVersion: m.ResourceVersion, Labels: m.Labels, Annotations: m.Annotations,
+		Name: m.Name, Namespace: m.Namespace, ResourceVersion: m.ResourceVersion, Labels: m.Labels,
+		Annotations: m.Annotations,
 	}}, nil
 }
 

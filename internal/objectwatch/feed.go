@@ -106,7 +106,8 @@ func (f *feed) watch(ctx context.Context, listing bool) error {
 	request := f.request().Param("watch", "true").Param("allowWatchBookmarks", "true").
 		Param("timeoutSeconds", strconv.Itoa(int(duration.Seconds())))
 	if listing {
-		request.Param("sendInitialEvents", "true").Param("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan))
+		request.Param("sendInitialEvents", "true").Param("resourceVersionMatch",
+			string(metav1.ResourceVersionMatchNotOlderThan))
 		f.found = map[objectKey][]seen{}
 	} else {
 		request.Param("resourceVersion", f.version)

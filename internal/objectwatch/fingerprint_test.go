@@ -62,7 +62,8 @@ func TestFingerprint(t *testing.T) {
 	entry := func(i int, key string, value any) func(map[string]any) {
 		return func(m map[string]any) { m["managedFields"].([]any)[i].(map[string]any)[key] = value }
 	}
-	deployments, services, configMaps := schema.GroupKind{Group: "apps", Kind: "Deployment"}, schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "ConfigMap"}
+	deployments, services, configMaps := schema.GroupKind{Group: "apps", Kind: "Deployment"},
+		schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "ConfigMap"}
 	same := func(map[string]any) {}
 	withoutGeneration := func(m map[string]any) { delete(m, "generation") }
 	locked := func(holder string) func(map[string]any) {
@@ -82,12 +83,15 @@ func TestFingerprint(t *testing.T) {
 		{"labels", deployments, set("labels", map[string]any{"a": "b", "c": "e"}), same, true},
 		{"labels that only look alike", deployments, set("labels", map[string]any{"a": "bc", "d": ""}), same, true},
 		{"annotations", deployments, set("annotations", map[string]any{"x": "two"}), same, true},
-		{"annotations of controllers", deployments, set("annotations", map[string]any{"x": "one", "deployment.kubernetes.io/revision": "5"}), same, false},
+		{"annotations of controllers", deployments,
+			set("annotations", map[string]any{"x": "one", "deployment.kubernetes.io/revision": "5"}), same, false},
 		{"owners", deployments, set("ownerReferences", []any{map[string]any{"kind": "K", "uid": "o"}}), same, true},
 		{"a status", deployments, set("resourceVersion", "8"), same, false},
-		{"times of managers, where there is a generation", deployments, entry(1, "time", "2026-01-01T00:00:07Z"), same, false},
+		{"times of managers, where there is a generation", deployments, entry(1, "time", "2026-01-01T00:00:07Z"), same,
+			false},
 		{"times of managers", services, entry(1, "time", "2026-01-01T00:00:07Z"), withoutGeneration, true},
-		{"fields of managers", services, entry(1, "fieldsV1", map[string]any{"f:spec": map[string]any{}}), withoutGeneration, true},
+		{"fields of managers", services, entry(1, "fieldsV1", map[string]any{"f:spec": map[string]any{}}), withoutGeneration,
+			true},
 		{"a status, without generation", services, entry(2, "time", "2026-01-01T00:00:11Z"), withoutGeneration, false},
 		{"whoever holds a lock", configMaps, func(m map[string]any) {
 			m["resourceVersion"] = "8"
@@ -151,7 +155,8 @@ func TestOptsOut(t *testing.T) {
 		key, value string
 		want       bool
 	}{
-		{"annotations", "Disabled", true}, {"labels", "Disabled", true}, {"annotations", "Enabled", false}, {"finalizers", "Disabled", false},
+		{"annotations", "Disabled", true}, {"labels", "Disabled", true}, {"annotations", "Enabled", false},
+		{"finalizers", "Disabled", false},
 	} {
 		obj := decode(t, object1, func(m map[string]any) {
 			m[tt.key] = map[string]any{"addons.cluster.x-k8s.io/drift-detection": tt.value}

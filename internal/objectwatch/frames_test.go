@@ -34,7 +34,8 @@ func inBinary(t *testing.T, kind watch.EventType, obj interface{ Marshal() ([]by
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: append(slices.Clone(binaryPrefix), object...)}}
+	e := metav1.WatchEvent{Type: string(kind),
+		Object: runtime.RawExtension{Raw: append(slices.Clone(binaryPrefix), object...)}}
 	data, err := e.Marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +63,8 @@ func TestFrames(t *testing.T) {
 		"lines":                    {body: strings.Join(texts, "\n") + "\n", want: texts, err: io.EOF},
 		"without anything between": {body: strings.Join(texts, ""), want: texts, err: io.EOF},
 		"cut off":                  {body: `{}{"a":`, want: []string{"{}"}, err: io.ErrUnexpectedEOF},
-		"binary": {body: string(slices.Concat(withLength([]byte(binaries[0])), withLength([]byte(binaries[1])), withLength([]byte(binaries[2])),
+		"binary": {body: string(slices.Concat(withLength([]byte(binaries[0])), withLength([]byte(binaries[1])),
+			withLength([]byte(binaries[2])),
 			withLength([]byte(binaries[3])))), want: binaries, err: io.EOF},
 		"binary cut off":           {body: string(withLength([]byte("abc"))[:6]), err: io.ErrUnexpectedEOF},
 		"binary cut in the length": {body: "\x00\x00", err: io.ErrUnexpectedEOF},
@@ -111,26 +113,31 @@ func TestReadEvent(t *testing.T) {
 		}
 		return data
 	}
-	for name, frame := range map[string][]byte{"text": inText(watch.Added, object), "binary": inBinary(t, watch.Added, &object)} {
+	for name, frame := range map[string][]byte{"text": inText(watch.Added, object),
+		"binary": inBinary(t, watch.Added, &object)} {
 		e, err := readEvent(frame)
-		if err != nil || e.kind != watch.Added || e.head.Name != "n" || e.head.Namespace != "ns" || e.head.ResourceVersion != "7" || e.head.Labels["name"] != "app" {
+		if err != nil || e.kind != watch.Added || e.head.Name != "n" || e.head.Namespace != "ns" ||
+			e.head.ResourceVersion != "7" || e.head.Labels["name"] != "app" {
 			t.Errorf("%s: got %+v, %v", name, e, err)
 		}
 		for _, m := range []mode{metadataOnly, whole} {
 			obj, err := e.object(m)
-			if err != nil || obj.GetUID() != "u" || obj.GetGeneration() != 3 || len(managedEntries(obj)) != 1 || canonical(managedEntries(obj)[0].fields) != `{"f:data":{}}` {
+			if err != nil || obj.GetUID() != "u" || obj.GetGeneration() != 3 || len(managedEntries(obj)) != 1 ||
+				canonical(managedEntries(obj)[0].fields) != `{"f:data":{}}` {
 				t.Errorf("%s in mode %d: got %+v, %v", name, m, obj, err)
 			}
 		}
 	}
-	for name, frame := range map[string][]byte{"text": inText(watch.Error, expired), "binary": inBinary(t, watch.Error, &expired)} {
+	for name, frame := range map[string][]byte{"text": inText(watch.Error, expired),
+		"binary": inBinary(t, watch.Error, &expired)} {
 		if _, err := readEvent(frame); !apierrors.IsResourceExpired(err) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	whole := inBinary(t, watch.Added, &object)
 	for _, frame := range [][]byte{
-		nil, []byte("{"), []byte(`{"type":3}`), []byte(`{"type":"ERROR","object":[]}`), []byte("garbage"), bytes.Replace(whole, binaryPrefix, []byte("none"), 1), whole[:len(whole)-3],
+		nil, []byte("{"), []byte(`{"type":3}`), []byte(`{"type":"ERROR","object":[]}`), []byte("garbage"),
+		bytes.Replace(whole, binaryPrefix, []byte("none"), 1), whole[:len(whole)-3],
 	} {
 		if e, err := readEvent(frame); !errors.Is(err, errNoEvent) {
 			t.Errorf("%q: got %+v, %v", frame, e, err)
@@ -162,8 +169,10 @@ func FuzzFrames(f *testing.F) {
 // back.
 func TestFramesShareMemory(t *testing.T) {
 	t.Parallel()
-	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"a": strings.Repeat("x", 1<<20)}}}
-	crowd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{OwnerReferences: make([]metav1.OwnerReference, 100_000)}}
+	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a",
+		Annotations: map[string]string{"a": strings.Repeat("x", 1<<20)}}}
+	crowd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{OwnerReferences: make([]metav1.OwnerReference,
+		100_000)}}
 	for name, tc := range map[string]struct {
 		body []byte
 		err  error
@@ -179,8 +188,9 @@ func TestFramesShareMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			budget := bytebudget.New(32 << 20)
-			f := frames{body: bytes.NewReader(tc.body), memory: eventMemory{ctx: t.Context(), budget: budget, patience: time.Minute,
-				owner: bytebudget.Owner{Host: "a"}, abandon: func() {}}}
+			f := frames{body: bytes.NewReader(tc.body),
+				memory: eventMemory{ctx: t.Context(), budget: budget, patience: time.Minute,
+					owner: bytebudget.Owner{Host: "a"}, abandon: func() {}}}
 			taken := int64(0)
 			err := f.next(func(frame []byte) error {
 				if taken = budget.InUse(); len(frame) > bytebudget.Free && taken < int64(len(frame)) {

@@ -287,7 +287,8 @@ func (b *bench) rollOut(name string) {
 			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
 		},
 	}
-	if _, err := b.kube.AppsV1().Deployments(b.namespace).UpdateStatus(b.t.Context(), d, metav1.UpdateOptions{}); err != nil {
+	if _, err := b.kube.AppsV1().Deployments(b.namespace).UpdateStatus(b.t.Context(), d,
+		metav1.UpdateOptions{}); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -117,7 +117,8 @@ func TestMoved(t *testing.T) {
 	b := newBench(t)
 	deployment, config, other := b.createDeployment("d", helmLabels()), b.createConfigMap("c"), b.createConfigMap("other")
 	release := key("r")
-	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{deployment, config, other}, Checker: checker(t), Drift: true})
+	b.watcher.Follow(release, b.conn,
+		Plan{Objects: []inventory.Ref{deployment, config, other}, Checker: checker(t), Drift: true})
 	b.synced(release)
 	annotate := `{"metadata":{"annotations":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}}`
 	b.patchDeployment("d", annotate)
@@ -160,13 +161,15 @@ func TestObjectWithoutLabel(t *testing.T) {
 	b.verdict(release, deployment, health.NotFound)
 	b.createDeployment("d", nil)
 	b.verdict(release, deployment, health.InProgress)
-	never(t, 200*time.Millisecond, "the other object is lost", func() bool { return !b.look(release).Objects[another].Exists })
+	never(t, 200*time.Millisecond, "the other object is lost",
+		func() bool { return !b.look(release).Objects[another].Exists })
 }
 
 func TestSharedStreamsAreQuiet(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	one, two, config := b.createDeployment("one", helmLabels()), b.createDeployment("two", helmLabels()), b.createConfigMap("c")
+	one, two, config := b.createDeployment("one", helmLabels()), b.createDeployment("two", helmLabels()),
+		b.createConfigMap("c")
 	plan := Plan{Objects: []inventory.Ref{one, config}, Checker: checker(t), Drift: true}
 	b.watcher.Follow(key("one"), b.conn, plan)
 	b.watcher.Follow(key("two"), b.conn, Plan{Objects: []inventory.Ref{two, config}, Checker: checker(t), Drift: true})
@@ -183,7 +186,8 @@ func TestSharedStreamsAreQuiet(t *testing.T) {
 	}
 	// Objects of others are none of our business.
 	b.createDeployment("foreign", helmLabels())
-	never(t, 2*time.Second, "something happened", func() bool { return b.asked(key("one")) > 1 || b.asked(key("two")) > 1 })
+	never(t, 2*time.Second, "something happened",
+		func() bool { return b.asked(key("one")) > 1 || b.asked(key("two")) > 1 })
 	if sent := b.sent(apiserver.Since(since)); len(sent) > 0 {
 		t.Errorf("nothing changed, but the cluster was asked %+v", sent)
 	}
@@ -218,7 +222,8 @@ func (b *bench) grant(user string, rules ...rbacv1.PolicyRule) *rest.Config {
 		b.t.Fatal(err)
 	}
 	for _, rule := range rules {
-		access := authorizationv1.ResourceAttributes{Namespace: b.namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0]}
+		access := authorizationv1.ResourceAttributes{Namespace: b.namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0],
+			Resource: rule.Resources[0]}
 		if err := b.server.WaitAllowed(b.t.Context(), user, access); err != nil {
 			b.t.Fatal(err)
 		}
@@ -232,12 +237,14 @@ func TestTenantsAreFollowedByNamespace(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")
-	secret := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{"owner": "helm", "name": "r"}}}
+	secret := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x",
+		Labels: map[string]string{"owner": "helm", "name": "r"}}}
 	if _, err := b.kube.CoreV1().Secrets(b.namespace).Create(t.Context(), &secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	tenant := b.connection("cluster", b.grant("tenant",
-		rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "list", "watch"}},
+		rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments"},
+			Verbs: []string{"get", "list", "watch"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch"}}))
 	records := &RecordsRef{Namespace: b.namespace, Name: "r"}
 	permitted := Plan{Objects: []inventory.Ref{deployment}, Checker: checker(t), Records: records}
@@ -311,7 +318,8 @@ func TestDisconnect(t *testing.T) {
 	}
 	b.watcher.Disconnect(b.conn.Cluster)
 	snapshot := b.look(key("r"))
-	if snapshot.Synced || !errors.Is(snapshot.Err, ErrDisconnected) || snapshot.Objects[deployment].Fingerprint != before.Objects[deployment].Fingerprint ||
+	if snapshot.Synced || !errors.Is(snapshot.Err, ErrDisconnected) ||
+		snapshot.Objects[deployment].Fingerprint != before.Objects[deployment].Fingerprint ||
 		!snapshot.Objects[deployment].Exists || snapshot.Objects[deployment].Known {
 		t.Errorf("what is known stays, got %+v", snapshot)
 	}

@@ -64,7 +64,8 @@ func TestServerWithoutStreamingLists(t *testing.T) {
 	b.rollOut("d")
 	b.verdict(release, deployment, health.Current)
 	// The second kind does not ask for a streaming list where the first one was refused before it began.
-	if lists, refused := b.sent(apiserver.WithVerb("list")), old.refused.Load(); len(lists) != 2 || refused < 1 || refused > 2 {
+	if lists, refused := b.sent(apiserver.WithVerb("list")), old.refused.Load(); len(lists) != 2 || refused < 1 ||
+		refused > 2 {
 		t.Errorf("want a list for each kind, and one or two refused: %d were, got %+v", refused, lists)
 	}
 }
@@ -103,7 +104,8 @@ func (b *bench) createWorkloads(ctx context.Context) {
 	// The simulation completes the pods of Jobs.
 	job := pods(nil, nil)
 	job.Spec.RestartPolicy = corev1.RestartPolicyNever
-	if _, err := b.kube.BatchV1().Jobs(b.namespace).Create(ctx, &batchv1.Job{ObjectMeta: named("job"), Spec: batchv1.JobSpec{Template: job}},
+	if _, err := b.kube.BatchV1().Jobs(b.namespace).Create(ctx,
+		&batchv1.Job{ObjectMeta: named("job"), Spec: batchv1.JobSpec{Template: job}},
 		metav1.CreateOptions{}); err != nil {
 		b.t.Fatal(err)
 	}

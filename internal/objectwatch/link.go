@@ -54,14 +54,16 @@ type narrowKey struct {
 }
 
 // secrets is where Helm keeps its records.
-var secrets = resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, namespaced: true}
+var secrets = resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
+	namespaced: true}
 
 // newLink returns a link; it sends no request.
 func newLink(w *Watcher, id linkID, conn Connection) (*link, error) {
 	l := &link{
 		watcher: w, id: id, conn: conn,
 		releases: map[*release]struct{}{}, streams: map[streamKey]*stream{},
-		kinds: map[schema.GroupVersionKind]resource{}, gone: map[schema.GroupVersionResource]gone{}, narrow: map[narrowKey]struct{}{},
+		kinds: map[schema.GroupVersionKind]resource{}, gone: map[schema.GroupVersionResource]gone{},
+		narrow: map[narrowKey]struct{}{},
 	}
 	config := metadata.ConfigFor(conn.Config)
 	config.GroupVersion = &schema.GroupVersion{}
@@ -89,7 +91,8 @@ func (l *link) metadata() (metadata.Interface, error) {
 
 // memory is what large events take their share of.
 func (l *link) memory(ctx context.Context, abandon func()) eventMemory {
-	return eventMemory{ctx: ctx, budget: l.watcher.options.Bytes, owner: l.conn.Owner, patience: eventPatience, abandon: abandon}
+	return eventMemory{ctx: ctx, budget: l.watcher.options.Bytes, owner: l.conn.Owner, patience: eventPatience,
+		abandon: abandon}
 }
 
 // isPlain reports whether the cluster is known not to stream lists.
@@ -114,7 +117,8 @@ func (l *link) attachLocked(r *release) {
 	}
 	if r.recordsRef != nil {
 		at := objectKey{namespace: r.recordsRef.Namespace, name: r.recordsRef.Name}
-		s := l.streamLocked(streamKey{resource: secrets.GroupVersionResource, kind: schema.GroupKind{Kind: "Secret"}, mode: helmRecords}, at.namespace)
+		s := l.streamLocked(streamKey{resource: secrets.GroupVersionResource, kind: schema.GroupKind{Kind: "Secret"},
+			mode: helmRecords}, at.namespace)
 		r.recordsStream = s
 		s.joinLocked(at, target{release: r}, r.recordsKnown)
 	}

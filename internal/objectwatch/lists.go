@@ -213,7 +213,8 @@ func (l *link) wasListed(s *stream, err error) {
 		if s.key.namespace == "" && l.narrowLocked(s) {
 			return
 		}
-		w.options.Log.V(1).Info("Not permitted to list objects of releases: they count as existing", "cluster", l.id.cluster, "kind", s.describe())
+		w.options.Log.V(1).Info("Not permitted to list objects of releases: they count as existing", "cluster", l.id.cluster,
+			"kind", s.describe())
 		for _, targets := range s.wanted {
 			for _, t := range targets {
 				o := &t.release.objects[t.index]
@@ -224,6 +225,7 @@ func (l *link) wasListed(s *stream, err error) {
 		}
 	default:
 		s.listedAt = s.listedAt.Add(min(listAgain, every) - every)
-		w.options.Log.V(1).Info("Cannot list objects of releases; retrying", "cluster", l.id.cluster, "kind", s.describe(), "reason", shorten(err))
+		w.options.Log.V(1).Info("Cannot list objects of releases; retrying", "cluster", l.id.cluster, "kind", s.describe(),
+			"reason", shorten(err))
 	}
 }

@@ -39,7 +39,8 @@ func (b *bench) deleteConfigMap(name string) {
 func (b *bench) createServiceAccount(name string) inventory.Ref {
 	b.t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: helmLabels()}}
-	if _, err := b.kube.CoreV1().ServiceAccounts(b.namespace).Create(b.t.Context(), account, metav1.CreateOptions{}); err != nil {
+	if _, err := b.kube.CoreV1().ServiceAccounts(b.namespace).Create(b.t.Context(), account,
+		metav1.CreateOptions{}); err != nil {
 		b.t.Fatal(err)
 	}
 	return inventory.Ref{Version: "v1", Kind: "ServiceAccount", Namespace: b.namespace, Name: name}
@@ -50,7 +51,8 @@ func (b *bench) createServiceAccount(name string) inventory.Ref {
 func TestListsWhatNothingWatches(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	deployment, kept, lost, account := b.createDeployment("d", helmLabels()), b.createConfigMap("kept"), b.createConfigMap("lost"), b.createServiceAccount("a")
+	deployment, kept, lost, account := b.createDeployment("d", helmLabels()), b.createConfigMap("kept"),
+		b.createConfigMap("lost"), b.createServiceAccount("a")
 	const every = 6 * time.Second
 	one, two := key("one"), key("two")
 	b.watcher.Follow(one, b.conn, listedPlan(t, every, deployment, lost, account))

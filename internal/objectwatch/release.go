@@ -84,7 +84,8 @@ var absent = finding{verdict: health.NotFound, message: "does not exist"}
 
 // newRelease returns a release about which nothing is known, and asks no cluster.
 func newRelease(key types.NamespacedName, digest uint64, plan Plan) *release {
-	r := &release{key: key, digest: digest, checker: plan.Checker, drift: plan.Drift, listEvery: plan.ListEvery, listSoon: plan.ListSoon}
+	r := &release{key: key, digest: digest, checker: plan.Checker, drift: plan.Drift, listEvery: plan.ListEvery,
+		listSoon: plan.ListSoon}
 	if plan.Records != nil {
 		records := *plan.Records
 		r.recordsRef, r.unknown = &records, 1
@@ -102,7 +103,8 @@ func newRelease(key types.NamespacedName, digest uint64, plan Plan) *release {
 	r.unknown += len(refs)
 	for i, ref := range refs {
 		judged := r.judges(ref)
-		o := object{judged: judged, listed: !judged && !plan.Drift, ref: unique.Make(ref), verdict: unique.Make(health.Unknown), message: unique.Make(""), manager: unique.Make("")}
+		o := object{judged: judged, listed: !judged && !plan.Drift, ref: unique.Make(ref),
+			verdict: unique.Make(health.Unknown), message: unique.Make(""), manager: unique.Make("")}
 		switch {
 		case judged:
 			r.unjudged++

@@ -50,7 +50,8 @@ func TestAPIServerRestarts(t *testing.T) {
 	b.rollOut("d")
 	b.verdict(release, deployment, health.Current)
 	b.patchConfigMap("c", `{"data":{"k":"other"}}`)
-	b.becomes(release, config, "changed", func(s State) bool { return s.Fingerprint != before.Objects[config].Fingerprint })
+	b.becomes(release, config, "changed",
+		func(s State) bool { return s.Fingerprint != before.Objects[config].Fingerprint })
 }
 
 func TestDeletedWhileAway(t *testing.T) {
@@ -81,7 +82,8 @@ func own() int {
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 2); err != nil {
 		return -1
 	}
-	return strings.Count(b.String(), "objectwatch.(*stream).follow") + strings.Count(b.String(), "objectwatch.(*link).work")
+	return strings.Count(b.String(), "objectwatch.(*stream).follow") +
+		strings.Count(b.String(), "objectwatch.(*link).work")
 }
 
 func TestGoroutinesEnd(t *testing.T) {
@@ -114,7 +116,8 @@ func TestGoroutinesEnd(t *testing.T) {
 	}
 	other := b.conn
 	other.Identity = "other"
-	b.watcher.Follow(key("hangs"), other, Plan{Objects: []inventory.Ref{deployment, b.deploymentRef("more")}, Checker: checker(t)})
+	b.watcher.Follow(key("hangs"), other,
+		Plan{Objects: []inventory.Ref{deployment, b.deploymentRef("more")}, Checker: checker(t)})
 	began := time.Now()
 	b.stop()
 	took := time.Since(began)
@@ -136,7 +139,8 @@ func TestCostOfStreams(t *testing.T) {
 		name := fmt.Sprintf("d%d", i)
 		refs = append(refs, b.createDeployment(name, helmLabels()))
 	}
-	refs = append(refs, b.createConfigMap("c"), inventory.Ref{Version: "v1", Kind: "ServiceAccount", Namespace: b.namespace, Name: "gone"})
+	refs = append(refs, b.createConfigMap("c"),
+		inventory.Ref{Version: "v1", Kind: "ServiceAccount", Namespace: b.namespace, Name: "gone"})
 	memory := func() (uint64, int) {
 		runtime.GC()
 		runtime.GC()

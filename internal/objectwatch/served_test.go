@@ -59,7 +59,8 @@ func (w *widgets) define(scope apiextensionsv1.ResourceScope, versions ...string
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name()},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: w.group, Scope: scope, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
+			Group: w.group, Scope: scope, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets",
+				Kind: "Widget"},
 		},
 	}
 	for i, version := range versions {
@@ -103,7 +104,8 @@ func (w *widgets) remove() {
 }
 
 func (w *widgets) in(version, namespace string) dynamic.ResourceInterface {
-	return w.objects.Resource(schema.GroupVersionResource{Group: w.group, Version: version, Resource: "widgets"}).Namespace(namespace)
+	return w.objects.Resource(schema.GroupVersionResource{Group: w.group, Version: version,
+		Resource: "widgets"}).Namespace(namespace)
 }
 
 // create creates a widget as soon as that is possible.
@@ -139,7 +141,8 @@ func TestKindIsRemoved(t *testing.T) {
 	w.define(apiextensionsv1.ClusterScoped, "v1")
 	w.create("v1", "")
 	release, ref := key("r"), w.ref("v1", "")
-	broken := checker(t, health.Check{APIVersion: w.group + "/v1", Kind: "Widget", Failed: "self.status.phase == 'Broken'", Current: "true"})
+	broken := checker(t, health.Check{APIVersion: w.group + "/v1", Kind: "Widget", Failed: "self.status.phase == 'Broken'",
+		Current: "true"})
 	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{ref}, Checker: broken})
 	b.verdict(release, ref, health.Failed)
 	w.remove()
@@ -241,11 +244,13 @@ func TestIsUnserved(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"no object":  {err: apierrors.NewNotFound(served, "w")},
-		"no path":    {err: apierrors.NewGenericServerResponse(404, "GET", served, "w", "404 page not found", 0, true), want: true},
-		"no details": {err: &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonNotFound, Code: 404}}, want: true},
-		"forbidden":  {err: apierrors.NewForbidden(served, "w", errors.New("no"))},
-		"no kind":    {err: &meta.NoKindMatchError{}},
+		"no object": {err: apierrors.NewNotFound(served, "w")},
+		"no path": {err: apierrors.NewGenericServerResponse(404, "GET", served, "w", "404 page not found", 0, true),
+			want: true},
+		"no details": {err: &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonNotFound, Code: 404}},
+			want: true},
+		"forbidden": {err: apierrors.NewForbidden(served, "w", errors.New("no"))},
+		"no kind":   {err: &meta.NoKindMatchError{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -262,7 +267,8 @@ type stubbornMapper struct{ meta.RESTMapper }
 // RESTMapping implements meta.RESTMapper.
 func (stubbornMapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RESTMapping, error) {
 	return &meta.RESTMapping{
-		Resource: schema.GroupVersionResource{Group: kind.Group, Version: "v1", Resource: "nothings"}, Scope: meta.RESTScopeRoot,
+		Resource: schema.GroupVersionResource{Group: kind.Group, Version: "v1", Resource: "nothings"},
+		Scope:    meta.RESTScopeRoot,
 	}, nil
 }
 
@@ -277,7 +283,8 @@ func TestClusterContradictsItself(t *testing.T) {
 	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{ref}, Checker: checker(t)})
 	eventually(t, "to be told that it lasts", func() bool { return b.asked(release) > 0 })
 	first := b.look(release)
-	if first.Err == nil || first.Synced || time.Since(first.ErrSince) < time.Second || first.Objects[ref].Verdict != health.Unknown {
+	if first.Err == nil || first.Synced || time.Since(first.ErrSince) < time.Second ||
+		first.Objects[ref].Verdict != health.Unknown {
 		t.Errorf("got %+v", first)
 	}
 	never(t, 2*time.Second, "the trouble went on", func() bool { return !b.look(release).ErrSince.Equal(first.ErrSince) })
@@ -289,7 +296,8 @@ func TestClusterContradictsItself(t *testing.T) {
 func TestGoneIsSaidTwice(t *testing.T) {
 	t.Parallel()
 	w := New(Options{})
-	here, missing := inventory.Ref{Version: "v1", Kind: "Widget", Name: "here"}, inventory.Ref{Version: "v1", Kind: "Widget", Name: "missing"}
+	here, missing := inventory.Ref{Version: "v1", Kind: "Widget", Name: "here"},
+		inventory.Ref{Version: "v1", Kind: "Widget", Name: "missing"}
 	l, err := newLink(w, linkID{}, Connection{Config: &rest.Config{}})
 	if err != nil {
 		t.Fatal(err)
@@ -316,7 +324,8 @@ func TestGoneIsSaidTwice(t *testing.T) {
 	for range 100 {
 		l.refusedLocked(here.GroupVersionKind())
 	}
-	if wait := time.Until(l.chores.kinds[here.GroupVersionKind()].due); wait > absenceInterval || wait < absenceInterval-time.Minute {
+	if wait := time.Until(l.chores.kinds[here.GroupVersionKind()].due); wait > absenceInterval ||
+		wait < absenceInterval-time.Minute {
 		t.Errorf("the pause became %s", wait)
 	}
 }

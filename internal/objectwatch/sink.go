@@ -155,7 +155,8 @@ func (s *stream) examine(obj metav1.Object, checker *health.Checker) finding {
 	entries := managedEntries(obj)
 	generation, isVersion := inventory.NumberOf(obj)
 	f := finding{
-		exists: true, optOut: optedOut(obj), moved: isMoved(obj), uid: obj.GetUID(), generation: generation, isVersion: isVersion, manager: lastOther(entries),
+		exists: true, optOut: optedOut(obj), moved: isMoved(obj), uid: obj.GetUID(), generation: generation,
+		isVersion: isVersion, manager: lastOther(entries),
 		fingerprint: fingerprint(s.key.kind, obj, entries), verdict: health.Current,
 	}
 	u, full := obj.(*unstructured.Unstructured)

@@ -38,7 +38,8 @@ func TestTrouble(t *testing.T) {
 		if !first.isStuck(time.Minute) || second.isStuck(time.Minute) {
 			t.Error("trouble is to be told after a minute")
 		}
-		if first.older(second).err.Error() != "b" || second.older(first).err.Error() != "b" || second.older(trouble{}).err.Error() != "c" {
+		if first.older(second).err.Error() != "b" || second.older(first).err.Error() != "b" ||
+			second.older(trouble{}).err.Error() != "c" {
 			t.Error("want what began first")
 		}
 	})
@@ -72,7 +73,8 @@ func TestTroubleIsTold(t *testing.T) {
 	if err := b.server.StartAPIServer(ctx); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a request when all is well", func() bool { return b.asked(release) > asked+1 && b.look(release).Err == nil })
+	eventually(t, "a request when all is well",
+		func() bool { return b.asked(release) > asked+1 && b.look(release).Err == nil })
 	if after := b.look(release); !after.ErrSince.IsZero() {
 		t.Errorf("got %+v", after)
 	}
@@ -113,11 +115,13 @@ func TestTroubleOfAKindIsItsOwn(t *testing.T) {
 	}
 	widget, _ := w.Look(key("Widget"))
 	gadget, _ := w.Look(key("Gadget"))
-	if state := widget.Objects[refs["Widget"]]; first.Err == nil || !widget.ErrSince.Equal(first.ErrSince) || state.Known ||
+	if state := widget.Objects[refs["Widget"]]; first.Err == nil || !widget.ErrSince.Equal(first.ErrSince) ||
+		state.Known ||
 		state.Trouble == nil || !state.Trouble.Since.Equal(first.ErrSince) {
 		t.Errorf("got %+v, then %+v", first, widget)
 	}
-	if state := gadget.Objects[refs["Gadget"]]; gadget.Err != nil || !gadget.Synced || !state.Known || state.Trouble != nil {
+	if state := gadget.Objects[refs["Gadget"]]; gadget.Err != nil || !gadget.Synced || !state.Known ||
+		state.Trouble != nil {
 		t.Errorf("got %+v", gadget)
 	}
 	if failures := l.chores.kinds[refs["Widget"].GroupVersionKind()].failures; failures != 4 {
@@ -132,7 +136,8 @@ func TestTroubleIsThatOfItsObjects(t *testing.T) {
 	b := newBench(t)
 	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")
 	tenant := b.connection("cluster", b.grant("tenant",
-		rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "list", "watch"}}))
+		rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"deployments"},
+			Verbs: []string{"get", "list", "watch"}}))
 	release := key("r")
 	b.watcher.Follow(release, tenant, Plan{
 		Objects: []inventory.Ref{deployment, config}, Checker: checker(t), Drift: true,
@@ -200,7 +205,8 @@ func TestTroubleOfConnection(t *testing.T) {
 	w.Follow(key("r"), bad, Plan{})
 	first, _ := w.Look(key("r"))
 	w.Follow(key("r"), bad, Plan{Drift: true})
-	if second, _ := w.Look(key("r")); first.Err == nil || first.ErrSince.IsZero() || !second.ErrSince.Equal(first.ErrSince) {
+	if second, _ := w.Look(key("r")); first.Err == nil || first.ErrSince.IsZero() ||
+		!second.ErrSince.Equal(first.ErrSince) {
 		t.Errorf("got %+v, then %+v", first, second)
 	}
 }

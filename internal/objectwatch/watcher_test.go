@@ -31,7 +31,8 @@ func ref(kind, name string) inventory.Ref {
 
 func TestPlansSelectObjects(t *testing.T) {
 	t.Parallel()
-	deployment, config := ref("Deployment", "d"), inventory.Ref{Version: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "c"}
+	deployment, config := ref("Deployment", "d"),
+		inventory.Ref{Version: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "c"}
 	all := []inventory.Ref{deployment, config, deployment}
 	checked := checker(t, health.Check{APIVersion: "v1", Kind: "ConfigMap", Current: "true"})
 	for _, tt := range []struct {
@@ -60,14 +61,16 @@ func TestPlansSelectObjects(t *testing.T) {
 	for i := range MaxObjects + 5 {
 		many = append(many, ref("Deployment", fmt.Sprint(i)))
 	}
-	if got := newRelease(key("r"), 0, Plan{Objects: many, Drift: true}); len(got.objects) != MaxObjects || got.unknown != MaxObjects {
+	if got := newRelease(key("r"), 0, Plan{Objects: many, Drift: true}); len(got.objects) != MaxObjects ||
+		got.unknown != MaxObjects {
 		t.Errorf("%d objects are followed", len(got.objects))
 	}
 }
 
 func TestFindingsThatAreNews(t *testing.T) {
 	t.Parallel()
-	r := newRelease(key("r"), 0, Plan{Objects: []inventory.Ref{ref("Deployment", "a"), ref("Deployment", "b")}, Checker: checker(t)})
+	r := newRelease(key("r"), 0, Plan{Objects: []inventory.Ref{ref("Deployment", "a"), ref("Deployment", "b")},
+		Checker: checker(t)})
 	current := finding{exists: true, fingerprint: 1, uid: "u", verdict: health.Current}
 	if r.apply(0, current) {
 		t.Error("half of what is to be known is no news")

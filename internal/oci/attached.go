@@ -42,7 +42,9 @@ type Referrer struct {
 // the referrers API, and where a registry has none the tag that stands for it
 // (distribution specification 1.1, "Referrers Tag Schema"). None at all is no
 // error. Nothing is taken from the store, for the list may grow.
-func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access, limit int) (list []Referrer, more bool, err error) {
+func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
+	limit int,
+) (list []Referrer, more bool, err error) {
 	e, err := c.attachedTo(url, dgst, access)
 	if err != nil {
 		return nil, false, err
@@ -56,7 +58,8 @@ func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
 				more = true
 				return errEnough
 			}
-			list = append(list, Referrer{Digest: desc.Digest.String(), ArtifactType: desc.ArtifactType, Annotations: desc.Annotations})
+			list = append(list, Referrer{Digest: desc.Digest.String(), ArtifactType: desc.ArtifactType,
+				Annotations: desc.Annotations})
 		}
 		return nil
 	}
@@ -70,7 +73,9 @@ func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
 // listReferrers asks the API, and the tag also where the registry answers the
 // API with other refusals than the 404 that the specification asks for. It does
 // not go on with the tag where the API began a list: it would have the same twice.
-func listReferrers(ctx context.Context, e *endpoint, subject digest.Digest, collect func([]ocispec.Descriptor) error) error {
+func listReferrers(ctx context.Context, e *endpoint, subject digest.Digest,
+	collect func([]ocispec.Descriptor) error,
+) error {
 	repository := e.repository()
 	repository.Client = manifestClient{Client: repository.Client, subject: e.url + "@" + subject.String()}
 	repository.ReferrerListMaxPages = maxReferrerPages
@@ -100,7 +105,8 @@ func lacksReferrersAPI(err error) bool {
 		return errors.Is(err, errdef.ErrUnsupported)
 	}
 	switch answer.StatusCode {
-	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusNotImplemented:
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
+		http.StatusNotImplemented:
 		return true
 	}
 	return false
@@ -128,13 +134,16 @@ func (c *Client) FetchTag(ctx context.Context, url, tag string, access Access) (
 
 // RawManifest returns the bytes of the manifest with a digest and its media type,
 // from the store or from the registry.
-func (c *Client) RawManifest(ctx context.Context, url, dgst string, access Access) (mediaType string, data []byte, err error) {
+func (c *Client) RawManifest(ctx context.Context, url, dgst string,
+	access Access,
+) (mediaType string, data []byte, err error) {
 	content, err := c.Fetch(ctx, url, dgst, access)
 	if err != nil {
 		return "", nil, err
 	}
 	if data, err = c.store.read(digest.Digest(dgst), maxMetadata); err != nil {
-		return "", nil, &Error{Op: opManifest, Subject: url + "@" + dgst, Kind: ErrStore, Detail: "stored content cannot be read back"}
+		return "", nil, &Error{Op: opManifest, Subject: url + "@" + dgst, Kind: ErrStore,
+			Detail: "stored content cannot be read back"}
 	}
 	return content.MediaType, data, nil
 }

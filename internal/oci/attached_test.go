@@ -64,7 +64,8 @@ func referrersIndex(start, end int) ocispec.Index {
 	index := ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{}}
 	for i := start; i < end; i++ {
 		index.Manifests = append(index.Manifests, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest,
-			Digest: "sha256:" + ocispec.DescriptorEmptyJSON.Digest[len("sha256:"):], Size: 2, ArtifactType: fmt.Sprint(i), Annotations: map[string]string{"n": fmt.Sprint(i)}})
+			Digest: "sha256:" + ocispec.DescriptorEmptyJSON.Digest[len("sha256:"):], Size: 2, ArtifactType: fmt.Sprint(i),
+			Annotations: map[string]string{"n": fmt.Sprint(i)}})
 	}
 	return index
 }
@@ -180,12 +181,15 @@ func TestReferrersFail(t *testing.T) {
 		answer http.HandlerFunc
 		kind   error
 	}{
-		{name: "forbidden", kind: ErrUnauthorized, answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }},
-		{name: "trouble", kind: ErrUnreachable, answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }},
+		{name: "forbidden", kind: ErrUnauthorized,
+			answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }},
+		{name: "trouble", kind: ErrUnreachable,
+			answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }},
 		{name: "too large", kind: ErrTooLarge, answer: func(w http.ResponseWriter, _ *http.Request) {
 			index(w, `{"manifests":[],"x":"`+strings.Repeat("planted-", maxMetadata/8)+`"}`)
 		}},
-		{name: "not JSON", kind: ErrUnexpected, answer: func(w http.ResponseWriter, _ *http.Request) { index(w, "planted-text") }},
+		{name: "not JSON", kind: ErrUnexpected,
+			answer: func(w http.ResponseWriter, _ *http.Request) { index(w, "planted-text") }},
 		{name: "without end", kind: ErrTooLarge, answer: func(w http.ResponseWriter, req *http.Request) {
 			w.Header().Set("Link", fmt.Sprintf(`<%s>; rel="next"`, req.URL.Path))
 			index(w, `{"manifests":[]}`)
@@ -207,7 +211,8 @@ func TestReferrersFail(t *testing.T) {
 		})
 	}
 	for _, dgst := range []string{"", "latest", "sha256:0"} {
-		if _, _, err := newClient(t).Referrers(t.Context(), "oci://127.0.0.1:1/x", dgst, Access{}, 1); !errors.Is(err, ErrInvalidReference) {
+		if _, _, err := newClient(t).Referrers(t.Context(), "oci://127.0.0.1:1/x", dgst, Access{}, 1); !errors.Is(err,
+			ErrInvalidReference) {
 			t.Errorf("%q: error = %v", dgst, err)
 		}
 	}
@@ -233,7 +238,8 @@ func TestFetchTag(t *testing.T) {
 	if data, err := content.ReadSmallLayer(t.Context(), content.Layers[0], 9); err != nil || string(data) != "signature" {
 		t.Errorf("layer = %q, %v", data, err)
 	}
-	if mediaType, data, err := c.RawManifest(t.Context(), r.url(), dgst, Access{}); err != nil || mediaType != ocispec.MediaTypeImageManifest || !json.Valid(data) {
+	if mediaType, data, err := c.RawManifest(t.Context(), r.url(), dgst, Access{}); err != nil ||
+		mediaType != ocispec.MediaTypeImageManifest || !json.Valid(data) {
 		t.Errorf("manifest = %q, %q, %v", mediaType, data, err)
 	}
 	r.wantRequests(map[string]int{"GET blob": 1})
@@ -242,7 +248,8 @@ func TestFetchTag(t *testing.T) {
 	if _, err := c.FetchTag(t.Context(), r.url(), "none", r.access()); !errors.Is(err, ErrNotFound) {
 		t.Errorf("error = %v, want ErrNotFound", err)
 	}
-	if _, _, err := c.RawManifest(t.Context(), r.url(), strings.Replace(dgst, dgst[10:20], "0000000000", 1), r.access()); !errors.Is(err, ErrNotFound) {
+	if _, _, err := c.RawManifest(t.Context(), r.url(), strings.Replace(dgst, dgst[10:20], "0000000000", 1),
+		r.access()); !errors.Is(err, ErrNotFound) {
 		t.Errorf("error = %v, want ErrNotFound", err)
 	}
 	for _, tag := range []string{"", "a/b", "a@b", strings.Repeat("a", 129)} {

@@ -30,20 +30,23 @@ import (
 const maxDetail = 200
 
 const (
-	hintNone       = "there are no credentials for this registry: add an entry for it to a Secret"
-	hintGiven      = "check that the account in the Secret's entry for this registry may pull from the repository"
-	hintIdentity   = "check that the manager's identity at the cloud provider may pull from the repository"
-	hintDefault    = "the manager's own credentials were used: ask its operator, or add credentials to a Secret"
-	hintRealm      = "it must have a public address or the registry's own host name, or be listed in the manager's --registry-token-hosts"
+	hintNone     = "there are no credentials for this registry: add an entry for it to a Secret"
+	hintGiven    = "check that the account in the Secret's entry for this registry may pull from the repository"
+	hintIdentity = "check that the manager's identity at the cloud provider may pull from the repository"
+	hintDefault  = "the manager's own credentials were used: ask its operator, or add credentials to a Secret"
+	hintRealm    = "it must have a public address or the registry's own host name, or be listed in the manager's " +
+		"--registry-token-hosts"
 	hintProtocol   = "check that the URL is that of a registry, with the right protocol and port"
 	hintOperator   = "ask the operator of the manager"
 	hintClientCert = "provide a client certificate that the registry trusts, with its key"
-	hintHandshake  = "provide a client certificate if the registry requires one; otherwise check which versions of TLS it supports"
-	hintLocal      = "use an address that other machines can reach, or ask the operator of the manager to add the registry to its registries file"
-	hintAlgorithm  = "push it with a sha256 digest"
-	hintReference  = "check the URL and the reference; some registries return this when credentials are missing"
-	hintCA         = "provide the registry's CA certificate, or fix the certificate"
-	hintReach      = "check the registry, the network and the proxy settings"
+	hintHandshake  = "provide a client certificate if the registry requires one; otherwise check which versions of TLS " +
+		"it supports"
+	hintLocal = "use an address that other machines can reach, or ask the operator of the manager to add the " +
+		"registry to its registries file"
+	hintAlgorithm = "push it with a sha256 digest"
+	hintReference = "check the URL and the reference; some registries return this when credentials are missing"
+	hintCA        = "provide the registry's CA certificate, or fix the certificate"
+	hintReach     = "check the registry, the network and the proxy settings"
 )
 
 // errorCode is the form of the codes of the distribution specification. What
@@ -89,10 +92,12 @@ func explain(op, subject string, err error, x *exchange) *Error {
 	case errors.Is(err, errdef.ErrNotFound):
 		out.fromNotFound(x)
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the registry requires credentials, and there are none", x.credentialHint()
+		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the registry requires credentials, and there are none",
+			x.credentialHint()
 	case strings.Contains(err.Error(), "missing username or password"):
 		// Nor for this.
-		out.Kind, out.Detail = ErrInvalidAccess, "the registry requires a username and a password, and the credential does not have both"
+		out.Kind, out.Detail = ErrInvalidAccess,
+			"the registry requires a username and a password, and the credential does not have both"
 	case strings.Contains(err.Error(), "bearer realm"):
 		// The library has no error value for this. It refuses token services at
 		// internal addresses, which a registry could otherwise use to reach them.

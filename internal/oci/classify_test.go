@@ -64,7 +64,8 @@ func TestMessagesDoNotChangeWithoutReason(t *testing.T) {
 			return &net.DNSError{Err: inner.Error(), Name: "r.example"}
 		},
 		"certificate": func(i int) error {
-			return x509.CertificateInvalidError{Cert: &x509.Certificate{}, Reason: x509.Expired, Detail: time.Unix(int64(i), 0).String()}
+			return x509.CertificateInvalidError{Cert: &x509.Certificate{}, Reason: x509.Expired,
+				Detail: time.Unix(int64(i), 0).String()}
 		},
 		"rate": func(i int) error {
 			host := &hostLimits{gates: map[string]time.Time{}}
@@ -93,7 +94,8 @@ func TestNotFoundTellsWhatIsHidden(t *testing.T) {
 		noRepository bool
 	}{
 		"": {kind: ErrNotFound}, "BLOB_UNKNOWN": {kind: ErrNotFound}, "MANIFEST_UNKNOWN": {kind: ErrNotFound},
-		"NAME_UNKNOWN": {kind: ErrNotFound, noRepository: true}, "UNAUTHORIZED": {kind: ErrUnauthorized}, "DENIED": {kind: ErrUnauthorized},
+		"NAME_UNKNOWN": {kind: ErrNotFound, noRepository: true}, "UNAUTHORIZED": {kind: ErrUnauthorized},
+		"DENIED": {kind: ErrUnauthorized},
 	} {
 		failure := explain("op", "subject", errdef.ErrNotFound, &exchange{notFound: code})
 		if !errors.Is(failure, want.kind) || errors.Is(failure, ErrNoRepository) != want.noRepository || failure.Hint == "" {

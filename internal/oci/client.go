@@ -168,11 +168,14 @@ func (c *Client) Close() {
 // others; a caller that waits longer than its own context gets that
 // context's error. A panic in fn, which would end the process from singleflight's
 // own goroutine, is an error without its text, for that may hold anything.
-func share[T any](ctx context.Context, group *singleflight.Group, key string, limit time.Duration, fn func(context.Context) (T, error)) (T, error) {
+func share[T any](ctx context.Context, group *singleflight.Group, key string, limit time.Duration,
+	fn func(context.Context) (T, error),
+) (T, error) {
 	done := group.DoChan(key, func() (_ any, err error) {
 		defer func() {
 			if fault := recover(); fault != nil {
-				err = &Error{Kind: ErrUnexpected, Detail: fmt.Sprintf("internal error: panic with a %T", fault), Hint: "please report it"}
+				err = &Error{Kind: ErrUnexpected, Detail: fmt.Sprintf("internal error: panic with a %T", fault),
+					Hint: "please report it"}
 			}
 		}()
 		run, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)

@@ -22,7 +22,8 @@ func TestPanicInSharedWorkIsAnError(t *testing.T) {
 		t.Fatalf("error = %v, want ErrUnexpected of what was tried", err)
 	}
 	noSecrets(t, err)
-	if got, err := share(t.Context(), &group, "key", time.Minute, func(context.Context) (int, error) { return 1, nil }); err != nil || got != 1 {
+	if got, err := share(t.Context(), &group, "key", time.Minute,
+		func(context.Context) (int, error) { return 1, nil }); err != nil || got != 1 {
 		t.Errorf("after it: %d, %v", got, err)
 	}
 }

@@ -167,7 +167,8 @@ func (c *clients) transportsFor(access Access, strict bool) (*transports, string
 	if err != nil {
 		return nil, "", err
 	}
-	key := fingerprint(append([]string{common.id, strconv.FormatBool(strict), string(access.CA), string(access.ClientCert), string(access.ClientKey)},
+	key := fingerprint(append([]string{common.id, strconv.FormatBool(strict), string(access.CA), string(access.ClientCert),
+		string(access.ClientKey)},
 		access.Proxy.id()...)...)
 	c.mu.Lock()
 	defer c.mu.Unlock()

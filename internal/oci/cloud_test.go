@@ -75,7 +75,8 @@ func TestCloudLogin(t *testing.T) {
 		[]byte(`{"auths":{}}`), dockerConfigFor("other.example", "a", "b"), dockerConfigFor(r.host(), testUser, testPassword),
 		dockerConfigFor(r.host(), testUser, "planted-wrong"),
 	}
-	if _, err := newClient(t, trusting(t, r), withCloud(cloud)).Resolve(t.Context(), src); err != nil || cloud.logins.Load() != 1 {
+	if _, err := newClient(t, trusting(t, r), withCloud(cloud)).Resolve(t.Context(), src); err != nil ||
+		cloud.logins.Load() != 1 {
 		t.Errorf("error = %v, %d logins", err, cloud.logins.Load())
 	}
 	if _, err := newClient(t, trusting(t, r)).Resolve(t.Context(), src); !errors.Is(err, ErrInvalidAccess) {
@@ -190,8 +191,9 @@ func TestCloudLoginFails(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err, want error
 	}{
-		"with a text":     {errors.New("no identity at https://sts.example/?token=planted-x"), ErrUnauthorized},
-		"with a kind":     {&Error{Op: "log in to", Subject: "aws", Kind: ErrInvalidAccess, Detail: "not a registry of it"}, ErrInvalidAccess},
+		"with a text": {errors.New("no identity at https://sts.example/?token=planted-x"), ErrUnauthorized},
+		"with a kind": {&Error{Op: "log in to", Subject: "aws", Kind: ErrInvalidAccess, Detail: "not a registry of it"},
+			ErrInvalidAccess},
 		"by its deadline": {fmt.Errorf("x: %w", context.DeadlineExceeded), ErrUnreachable},
 		"by silence":      {fmt.Errorf("x: %w", os.ErrDeadlineExceeded), ErrUnreachable},
 	} {

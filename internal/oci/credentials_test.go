@@ -64,7 +64,8 @@ func TestCloudIdentityIsNotExposed(t *testing.T) {
 		"plain HTTP":       {CloudProvider: "gcp", Insecure: true},
 		"an own authority": {CloudProvider: "gcp", CA: newAuthority(t).PEM()},
 	} {
-		_, err := c.Resolve(t.Context(), Source{URL: "oci://europe-docker.pkg.dev/p/r/x", Ref: Reference{Tag: "1"}, Access: access})
+		_, err := c.Resolve(t.Context(),
+			Source{URL: "oci://europe-docker.pkg.dev/p/r/x", Ref: Reference{Tag: "1"}, Access: access})
 		if !errors.Is(err, ErrInvalidAccess) || !strings.Contains(err.Error(), "cloud identity") || asked {
 			t.Errorf("%s: error = %v, logged in: %v", name, err, asked)
 		}

@@ -24,8 +24,8 @@ var (
 	ErrUnauthorized = errors.New("unauthorized")
 	// ErrNotFound says that the repository, the manifest or a blob does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrNoRepository says, beside ErrNotFound, that the registry does not know the repository: some registries answer so to
-	// whoever may not see it.
+	// ErrNoRepository says, beside ErrNotFound, that the registry does not know the repository: some registries answer so
+	// to whoever may not see it.
 	ErrNoRepository = errors.New("repository unknown")
 	// ErrNoMatchingTag says that the repository has no tag in the range.
 	ErrNoMatchingTag = errors.New("no matching tag")

@@ -88,7 +88,8 @@ func TestResolveOfHangingRegistryEndsAtTimeout(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.Resolve(ctx, r.source(Reference{Tag: "1.0.0"})); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnreachable) {
+	if _, err := c.Resolve(ctx, r.source(Reference{Tag: "1.0.0"})); !errors.Is(err, context.Canceled) ||
+		errors.Is(err, ErrUnreachable) {
 		t.Errorf("error = %v, want context.Canceled alone", err)
 	}
 }
@@ -184,9 +185,11 @@ func TestRetryPolicy(t *testing.T) {
 		{name: "final status", status: 404, min: -1, max: -1},
 		{name: "asked for seconds", status: 429, retryAfter: "2", min: 2 * time.Second, max: 2 * time.Second},
 		{name: "asked for more than the deadline", status: 429, retryAfter: "9", min: -1, max: -1},
-		{name: "asked for more than the limit", status: 503, retryAfter: "99999999999999999999", min: 80 * time.Millisecond, max: 120 * time.Millisecond},
+		{name: "asked for more than the limit", status: 503, retryAfter: "99999999999999999999", min: 80 * time.Millisecond,
+			max: 120 * time.Millisecond},
 		{name: "asked for the past", status: 429, retryAfter: "-5", min: 80 * time.Millisecond, max: 120 * time.Millisecond},
-		{name: "not for other statuses", status: 500, retryAfter: "2", min: 80 * time.Millisecond, max: 120 * time.Millisecond},
+		{name: "not for other statuses", status: 500, retryAfter: "2", min: 80 * time.Millisecond,
+			max: 120 * time.Millisecond},
 	} {
 		t.Run(tc.name, func(t *testing.T) { // one by one, for the deadline runs
 			resp := &http.Response{StatusCode: tc.status, Header: http.Header{"Retry-After": {tc.retryAfter}}, Request: req}
@@ -204,7 +207,8 @@ func TestRetryAfterDate(t *testing.T) {
 	for offset, want := range map[time.Duration]time.Duration{
 		3 * time.Second: 3 * time.Second, -time.Second: 0, 48 * time.Hour: maxRetryAfter,
 	} {
-		resp := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {now.Add(offset).Format(http.TimeFormat)}}}
+		resp := &http.Response{StatusCode: http.StatusServiceUnavailable,
+			Header: http.Header{"Retry-After": {now.Add(offset).Format(http.TimeFormat)}}}
 		if got := retryAfter(resp, now); got != want {
 			t.Errorf("in %s: wait = %s, want %s", offset, got, want)
 		}
@@ -269,7 +273,8 @@ func TestRegistryTextIsNotShown(t *testing.T) {
 		r.intercept = func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Retry-After", "planted-1")
 			w.WriteHeader(status)
-			_, _ = w.Write([]byte(`{"errors":[{"code":"planted-code","message":"planted-message","detail":"planted-password"}]}`))
+			_,
+				_ = w.Write([]byte(`{"errors":[{"code":"planted-code","message":"planted-message","detail":"planted-password"}]}`))
 			return true
 		}
 		_, err := newClient(t).Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"}))

@@ -154,7 +154,8 @@ func (c *Client) pulledBlob(ctx context.Context, e *endpoint, desc ocispec.Descr
 		}
 		// What was there in its place has been dropped.
 	}
-	return nil, &Error{Op: opBlob, Subject: e.url + "@" + desc.Digest.String(), Kind: ErrStore, Detail: "stored content cannot be read back"}
+	return nil, &Error{Op: opBlob, Subject: e.url + "@" + desc.Digest.String(), Kind: ErrStore,
+		Detail: "stored content cannot be read back"}
 }
 
 // pull pulls a blob into the store, once for all callers with the same access. It
@@ -162,12 +163,13 @@ func (c *Client) pulledBlob(ctx context.Context, e *endpoint, desc ocispec.Descr
 // look and its turn.
 func (c *Client) pull(ctx context.Context, e *endpoint, desc ocispec.Descriptor) error {
 	subject := e.url + "@" + desc.Digest.String()
-	_, err := share(ctx, &c.blobs, sharedKey(ctx, e, desc.Digest.String()), c.opts.PullTimeout, func(ctx context.Context) (struct{}, error) {
-		if c.store.has(desc.Digest) {
-			return struct{}{}, nil
-		}
-		return struct{}{}, c.pullBlob(ctx, e, desc, subject)
-	})
+	_, err := share(ctx, &c.blobs, sharedKey(ctx, e, desc.Digest.String()), c.opts.PullTimeout,
+		func(ctx context.Context) (struct{}, error) {
+			if c.store.has(desc.Digest) {
+				return struct{}{}, nil
+			}
+			return struct{}{}, c.pullBlob(ctx, e, desc, subject)
+		})
 	return asError(opBlob, subject, err)
 }
 
@@ -175,7 +177,8 @@ func (c *Client) pull(ctx context.Context, e *endpoint, desc ocispec.Descriptor)
 // more, and so is one that the store can take at a second try.
 func (c *Client) pullBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, subject string) error {
 	// Nothing is asked for, and no connection held, before there is room.
-	lease, err := c.pulls.Acquire(ctx, bytebudget.Owner{Tenant: tenantOf(ctx), Host: e.ref.Registry}, max(desc.Size, minPull))
+	lease, err := c.pulls.Acquire(ctx, bytebudget.Owner{Tenant: tenantOf(ctx), Host: e.ref.Registry},
+		max(desc.Size, minPull))
 	if err != nil {
 		return noRoom(opBlob, subject)
 	}
@@ -211,7 +214,8 @@ func (c *Client) pullToStore(ctx context.Context, e *endpoint, desc ocispec.Desc
 
 // noRoom says that too much is under way at the same time.
 func noRoom(op, subject string) *Error {
-	return &Error{Op: op, Subject: subject, Kind: ErrRateLimited, Detail: "the limit of concurrent pulls is reached", timeout: true}
+	return &Error{Op: op, Subject: subject, Kind: ErrRateLimited, Detail: "the limit of concurrent pulls is reached",
+		timeout: true}
 }
 
 func tooLargeBlob(url string, desc ocispec.Descriptor, limit int64) *Error {

@@ -287,8 +287,8 @@ func newPlainServer(t *testing.T) string {
 	return strings.TrimPrefix(srv.URL, "http://")
 }
 
-// TestPullsTakeTheirPartOfTheStore: what is being pulled counts for the size of the store before it comes, and is bounded by host; a registry
-// that trickles holds neither memory nor the rest of the store.
+// TestPullsTakeTheirPartOfTheStore: what is being pulled counts for the size of the store before it comes, and is
+// bounded by host; a registry that trickles holds neither memory nor the rest of the store.
 func TestPullsTakeTheirPartOfTheStore(t *testing.T) {
 	t.Parallel()
 	const size, maxBytes = 1 << 20, 16 << 20 // the pulls of one host may take an eighth: two layers
@@ -334,7 +334,8 @@ func TestPullsTakeTheirPartOfTheStore(t *testing.T) {
 	if err := pull(content(other, 50)); err != nil {
 		t.Errorf("of another registry: %v", err)
 	}
-	if err := pull(&Content{URL: slow.url(), client: c, access: slow.access(), Layers: []Layer{{Digest: trickled[0].Digest, Size: maxBytes + 1}}}); !errors.Is(err, ErrTooLarge) {
+	if err := pull(&Content{URL: slow.url(), client: c, access: slow.access(),
+		Layers: []Layer{{Digest: trickled[0].Digest, Size: maxBytes + 1}}}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("what never fits: %v", err)
 	}
 	close(gate)

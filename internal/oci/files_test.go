@@ -126,7 +126,8 @@ func TestFilesThatAreBrokenAtTheStart(t *testing.T) {
 			}
 			for range 2 {
 				_, err := c.Resolve(t.Context(), Source{URL: r.url(), Ref: Reference{Tag: "1.0.0"}, Access: access})
-				if !errors.Is(err, ErrInvalidAccess) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), hintOperator) {
+				if !errors.Is(err, ErrInvalidAccess) || !strings.Contains(err.Error(), path) ||
+					!strings.Contains(err.Error(), hintOperator) {
 					t.Errorf("error = %v, want ErrInvalidAccess that names %s", err, path)
 				}
 			}

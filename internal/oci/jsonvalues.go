@@ -76,5 +76,6 @@ func tooManyTags(subject string) *Error {
 }
 
 func tooManyValues(subject string) *Error {
-	return &Error{Op: opManifest, Subject: subject, Kind: ErrTooLarge, Detail: fmt.Sprintf("more than %d values", maxValues)}
+	return &Error{Op: opManifest, Subject: subject, Kind: ErrTooLarge,
+		Detail: fmt.Sprintf("more than %d values", maxValues)}
 }

@@ -33,7 +33,8 @@ func allocated(f func()) uint64 {
 func TestHostileJSONTakesLittleMemory(t *testing.T) { //nolint:paralleltest // it measures memory
 	const limit = 24 << 20 // without the bounds each takes several hundred MiB
 	config := fmt.Sprintf(`{"schemaVersion":2,"config":{"digest":%q,"size":2},`, someDigest)
-	layers, annotations := filled(config+`"layers":[`, "{}", "]}", maxMetadata), filled(config+`"annotations":{`, `"":""`, "}}", maxMetadata)
+	layers, annotations := filled(config+`"layers":[`, "{}", "]}", maxMetadata),
+		filled(config+`"annotations":{`, `"":""`, "}}", maxMetadata)
 	index, tags := filled(`{"manifests":[`, "{}", "]}", maxMetadata), filled(`{"tags":[`, `""`, "]}", maxTagPageBytes)
 
 	r := newRegistry(t)

@@ -111,14 +111,17 @@ func TestOneRequestAtATimeIsEnough(t *testing.T) {
 	if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v, want ErrUnreachable by deadline", err)
 	}
-	if _, err := host.admit(ctx, "u", ""); err == nil || !strings.Contains(err.Error(), "1 request to the host is running") {
+	if _, err := host.admit(ctx, "u", ""); err == nil ||
+		!strings.Contains(err.Error(), "1 request to the host is running") {
 		t.Errorf("error = %v, want one that says what was waited for", err)
 	}
 }
 
 func TestTurnIsGivenBackWithTheContext(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") }))
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "x")
+	}))
 	t.Cleanup(srv.Close)
 	l, err := newLimits(Options{RequestsPerSecond: 10, MaxRequests: 1, Timeout: time.Minute})
 	if err != nil {
@@ -178,7 +181,8 @@ func TestRateOfRequests(t *testing.T) {
 	// A burst of one: the first resolution's HEAD.
 	_, err := c.Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"}))
 	var failure *Error
-	if !errors.As(err, &failure) || !errors.Is(err, ErrRateLimited) || failure.RetryAfter <= 0 || failure.RetryAfter > 2*time.Second {
+	if !errors.As(err, &failure) || !errors.Is(err, ErrRateLimited) || failure.RetryAfter <= 0 ||
+		failure.RetryAfter > 2*time.Second {
 		t.Errorf("error = %v, want ErrRateLimited for up to 2s", err)
 	}
 	r.wantRequests(map[string]int{"HEAD manifest": 1})
@@ -217,7 +221,8 @@ func TestNobodyAsksBeforeRetryAfter(t *testing.T) {
 				t.Helper()
 				_, err := c.Resolve(t.Context(), src)
 				var failure *Error
-				if !errors.As(err, &failure) || !errors.Is(err, kind) || failure.RetryAfter < maxRetryAfter-time.Minute || failure.RetryAfter > maxRetryAfter {
+				if !errors.As(err, &failure) || !errors.Is(err, kind) || failure.RetryAfter < maxRetryAfter-time.Minute ||
+					failure.RetryAfter > maxRetryAfter {
 					t.Errorf("error = %v with %v, want %v for an hour", err, failure, kind)
 				}
 				if got := r.count("HEAD manifest"); got != requests {
@@ -310,7 +315,8 @@ func TestSilentHostIsLeftAlone(t *testing.T) {
 	}
 	_, err := c.Resolve(t.Context(), src)
 	var failure *Error
-	if !errors.As(err, &failure) || !errors.Is(err, ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) || failure.RetryAfter <= 0 ||
+	if !errors.As(err, &failure) || !errors.Is(err, ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) ||
+		failure.RetryAfter <= 0 ||
 		!strings.Contains(err.Error(), "not retried yet after earlier failures: no response within the deadline") {
 		t.Errorf("error = %v, want ErrUnreachable at once, with the time to wait", err)
 	}
@@ -369,17 +375,19 @@ func TestOutcomeOf(t *testing.T) {
 		patient bool
 		want    outcome
 	}{
-		"answer":                   {want: outcomeAnswer},
-		"refused":                  {err: dial(syscall.ECONNREFUSED), want: outcomeSilence},
-		"refused by the proxy":     {err: &net.OpError{Op: "proxyconnect", Err: dial(syscall.ECONNREFUSED)}, want: outcomeSilence},
-		"no route":                 {err: dial(syscall.EHOSTUNREACH), want: outcomeSilence},
-		"dial timeout":             {err: dial(os.ErrDeadlineExceeded), want: outcomeSilence},
-		"stalled":                  {err: errStalled, patient: true, want: outcomeSilence},
-		"stalled soon":             {err: errStalled, want: outcomeNone},
-		"deadline":                 {err: context.DeadlineExceeded, patient: true, want: outcomeSilence},
-		"caller left":              {ctx: canceled, err: context.Canceled, patient: true, want: outcomeNone},
-		"share is over":            {ctx: share, err: context.Canceled, patient: true, want: outcomeSilence},
-		"TLS":                      {err: &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, want: outcomeAnswer},
+		"answer":  {want: outcomeAnswer},
+		"refused": {err: dial(syscall.ECONNREFUSED), want: outcomeSilence},
+		"refused by the proxy": {err: &net.OpError{Op: "proxyconnect", Err: dial(syscall.ECONNREFUSED)},
+			want: outcomeSilence},
+		"no route":      {err: dial(syscall.EHOSTUNREACH), want: outcomeSilence},
+		"dial timeout":  {err: dial(os.ErrDeadlineExceeded), want: outcomeSilence},
+		"stalled":       {err: errStalled, patient: true, want: outcomeSilence},
+		"stalled soon":  {err: errStalled, want: outcomeNone},
+		"deadline":      {err: context.DeadlineExceeded, patient: true, want: outcomeSilence},
+		"caller left":   {ctx: canceled, err: context.Canceled, patient: true, want: outcomeNone},
+		"share is over": {ctx: share, err: context.Canceled, patient: true, want: outcomeSilence},
+		"TLS": {err: &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")},
+			want: outcomeAnswer},
 		"broken connection":        {err: io.ErrUnexpectedEOF, want: outcomeNone},
 		"name that does not exist": {err: dial(&net.DNSError{IsNotFound: true}), want: outcomeNone},
 	} {

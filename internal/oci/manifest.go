@@ -53,20 +53,23 @@ func (c *Client) manifest(ctx context.Context, e *endpoint, dgst digest.Digest) 
 	if !errors.Is(err, errNotStored) {
 		return m, err
 	}
-	m, err = share(ctx, &c.manifests, sharedKey(ctx, e, dgst.String()), c.opts.Timeout, func(ctx context.Context) (*manifest, error) {
-		// The pull before this one may have ended after the look above.
-		if data, err := c.store.read(dgst, maxMetadata); err == nil {
-			return parseManifest(subject, dgst, data)
-		}
-		return c.pullManifest(ctx, e, subject, dgst.String(), dgst)
-	})
+	m, err = share(ctx, &c.manifests, sharedKey(ctx, e, dgst.String()), c.opts.Timeout,
+		func(ctx context.Context) (*manifest, error) {
+			// The pull before this one may have ended after the look above.
+			if data, err := c.store.read(dgst, maxMetadata); err == nil {
+				return parseManifest(subject, dgst, data)
+			}
+			return c.pullManifest(ctx, e, subject, dgst.String(), dgst)
+		})
 	return m, asError(opManifest, subject, err)
 }
 
 // pullManifest gets a manifest by tag or digest and stores it. Unless want is
 // empty, the manifest must have that digest. What a mirror sent wrong is asked for
 // again without it.
-func (c *Client) pullManifest(ctx context.Context, e *endpoint, subject, reference string, want digest.Digest) (*manifest, error) {
+func (c *Client) pullManifest(ctx context.Context, e *endpoint, subject, reference string,
+	want digest.Digest,
+) (*manifest, error) {
 	requests, x := withExchange(ctx, e.ref.Registry)
 	var before error
 	for {
@@ -83,7 +86,9 @@ func (c *Client) pullManifest(ctx context.Context, e *endpoint, subject, referen
 	}
 }
 
-func (c *Client) pullManifestOnce(ctx context.Context, x *exchange, e *endpoint, subject, reference string, want digest.Digest) (*manifest, error) {
+func (c *Client) pullManifestOnce(ctx context.Context, x *exchange, e *endpoint, subject, reference string,
+	want digest.Digest,
+) (*manifest, error) {
 	repository := e.repository()
 	repository.Client = manifestClient{Client: repository.Client, subject: subject}
 	desc, body, err := repository.Manifests().FetchReference(ctx, reference)
@@ -100,7 +105,8 @@ func (c *Client) pullManifestOnce(ctx context.Context, x *exchange, e *endpoint,
 	}
 	got := want.Algorithm().FromBytes(data)
 	if got != want {
-		return nil, &Error{Op: opManifest, Subject: subject, Kind: ErrIntegrity, Detail: "the registry sent different content"}
+		return nil, &Error{Op: opManifest, Subject: subject, Kind: ErrIntegrity,
+			Detail: "the registry sent different content"}
 	}
 	m, err := parseManifest(subject, got, data)
 	if err != nil {
@@ -140,7 +146,8 @@ func (c manifestClient) Do(req *http.Request) (*http.Response, error) {
 	}
 	if size > maxMetadata {
 		_ = resp.Body.Close() // it is not read
-		return nil, &Error{Op: opManifest, Subject: c.subject, Kind: ErrTooLarge, Detail: fmt.Sprintf("over %d bytes", maxMetadata)}
+		return nil, &Error{Op: opManifest, Subject: c.subject, Kind: ErrTooLarge,
+			Detail: fmt.Sprintf("over %d bytes", maxMetadata)}
 	}
 	resp.Body = &valuesBody{ReadCloser: resp.Body, limit: maxValues, tooMany: tooManyValues(c.subject)}
 	return resp, nil
@@ -167,12 +174,14 @@ func parseManifest(subject string, dgst digest.Digest, data []byte) (*manifest, 
 	case probe.MediaType == ocispec.MediaTypeImageIndex, probe.MediaType == mediaTypeDockerList,
 		probe.MediaType == "" && probe.Manifests != nil:
 		return unsupported("it is an index of several manifests: name one of them by its digest")
-	case probe.MediaType != "" && probe.MediaType != ocispec.MediaTypeImageManifest && probe.MediaType != mediaTypeDockerManifest:
+	case probe.MediaType != "" && probe.MediaType != ocispec.MediaTypeImageManifest &&
+		probe.MediaType != mediaTypeDockerManifest:
 		return unsupported("its media type is %q", clip(probe.MediaType))
 	case m.Config.Digest == "" || len(m.Layers) == 0:
 		return unsupported("it has no config or no layers")
 	case len(m.Layers) > maxLayers:
-		return nil, &Error{Op: "read manifest", Subject: subject, Kind: ErrTooLarge, Detail: fmt.Sprintf("more than %d layers", maxLayers)}
+		return nil, &Error{Op: "read manifest", Subject: subject, Kind: ErrTooLarge,
+			Detail: fmt.Sprintf("more than %d layers", maxLayers)}
 	}
 	for _, desc := range append([]ocispec.Descriptor{m.Config}, m.Layers...) {
 		if desc.Digest.Validate() != nil || desc.Size < 0 {
@@ -207,7 +216,8 @@ func (m *manifest) layers() []Layer {
 	layers := make([]Layer, 0, len(m.Layers))
 	for _, layer := range m.Manifest.Layers {
 		layers = append(layers, Layer{
-			MediaType: layer.MediaType, Digest: layer.Digest.String(), Size: layer.Size, Annotations: maps.Clone(layer.Annotations),
+			MediaType: layer.MediaType, Digest: layer.Digest.String(), Size: layer.Size,
+			Annotations: maps.Clone(layer.Annotations),
 		})
 	}
 	return layers

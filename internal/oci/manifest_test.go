@@ -30,10 +30,13 @@ func TestResolveFallsBackToGet(t *testing.T) {
 		}
 	}
 	for name, head := range map[string]func(http.ResponseWriter){
-		"405": answer(http.StatusMethodNotAllowed), "400": answer(http.StatusBadRequest), "501": answer(http.StatusNotImplemented),
-		"403": answer(http.StatusForbidden), "404": answer(http.StatusNotFound), "200 without anything": answer(http.StatusOK),
-		"no digest": header("Docker-Content-Digest", ""), "odd digest": header("Docker-Content-Digest", "md5:planted"),
-		"odd type": header("Content-Type", "////"),
+		"405": answer(http.StatusMethodNotAllowed), "400": answer(http.StatusBadRequest),
+		"501": answer(http.StatusNotImplemented),
+		"403": answer(http.StatusForbidden), "404": answer(http.StatusNotFound),
+		"200 without anything": answer(http.StatusOK),
+		"no digest":            header("Docker-Content-Digest", ""),
+		"odd digest":           header("Docker-Content-Digest", "md5:planted"),
+		"odd type":             header("Content-Type", "////"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -107,7 +110,8 @@ func TestResolveAnotherAlgorithm(t *testing.T) {
 				return true
 			}
 			_, err := newClient(t).Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"}))
-			if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "algorithm sha512") || !strings.Contains(err.Error(), hintAlgorithm) {
+			if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "algorithm sha512") ||
+				!strings.Contains(err.Error(), hintAlgorithm) {
 				t.Errorf("error = %v", err)
 			}
 		})

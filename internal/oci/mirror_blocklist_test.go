@@ -16,8 +16,9 @@ import (
 func TestMirrorWithWrongContentIsLeftOut(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]struct{ body, length, digest string }{
-		"wrong": {body: "LAYER", length: "5"}, "short": {body: "lay", length: "5"}, "of another length": {body: "layers", length: "6"},
-		"too long": {body: "LAYERS"}, "wrong in a header": {body: "LAYER", length: "5", digest: someDigest},
+		"wrong": {body: "LAYER", length: "5"}, "short": {body: "lay", length: "5"},
+		"of another length": {body: "layers", length: "6"},
+		"too long":          {body: "LAYERS"}, "wrong in a header": {body: "LAYER", length: "5", digest: someDigest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,11 +65,16 @@ func TestMirrorWithWrongManifestIsLeftOut(t *testing.T) {
 		}
 	}
 	for name, answer := range map[string]func(http.ResponseWriter){
-		"of other content":           respond("", "{}"),
-		"of another digest":          respond(someDigest, "{}"),
-		"of no manifest":             func(w http.ResponseWriter) { _, _ = w.Write([]byte("<html>")) },
-		"that breaks off":            func(w http.ResponseWriter) { w.Header().Set("Content-Length", "100"); _, _ = w.Write([]byte("{")) },
-		"that is too large":          func(w http.ResponseWriter) { w.Header().Set("Content-Length", fmt.Sprint(maxMetadata+1)) },
+		"of other content":  respond("", "{}"),
+		"of another digest": respond(someDigest, "{}"),
+		"of no manifest":    func(w http.ResponseWriter) { _, _ = w.Write([]byte("<html>")) },
+		"that breaks off": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte("{"))
+		},
+		"that is too large": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", fmt.Sprint(maxMetadata+1))
+		},
 		"of too many values to read": respond("", string(filled(`{"layers":[`, "{}", "]}", maxMetadata))),
 	} {
 		t.Run(name, func(t *testing.T) {

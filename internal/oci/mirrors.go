@@ -102,7 +102,9 @@ func parseRegistries(data []byte) (*registriesConfig, error) {
 	}
 	for _, helper := range config.CredentialHelpers {
 		if helper != "containers-auth.json" {
-			return nil, fmt.Errorf("credential-helpers: %q is not supported, because helpers are programs; use a Docker config file instead", helper)
+			return nil,
+				fmt.Errorf("credential-helpers: %q is not supported, because helpers are programs; "+
+					"use a Docker config file instead", helper)
 		}
 	}
 	seen := map[string]bool{}
@@ -164,7 +166,8 @@ func (m *mirrorConfig) complete(byDigestOnly bool) error {
 			return errors.New("pull-from-mirror cannot be used with mirror-by-digest-only of the registry")
 		}
 	default:
-		return fmt.Errorf("pull-from-mirror must be %s, %s or %s, not %q", pullAll, pullDigestOnly, pullTagOnly, m.PullFromMirror)
+		return fmt.Errorf("pull-from-mirror must be %s, %s or %s, not %q", pullAll, pullDigestOnly, pullTagOnly,
+			m.PullFromMirror)
 	}
 	return nil
 }
@@ -243,7 +246,8 @@ func (c *registriesConfig) routes(ref registry.Reference, insecure bool) ([]rout
 		if err != nil {
 			return nil, fmt.Errorf("the registries file rewrites it to %q, which is not a repository", mirror.Location+rest)
 		}
-		out = append(out, route{ref: there, insecure: mirror.Insecure, mirror: true, pull: mirror.PullFromMirror, otherHost: true})
+		out = append(out, route{ref: there, insecure: mirror.Insecure, mirror: true, pull: mirror.PullFromMirror,
+			otherHost: true})
 	}
 	return append(out, own), nil
 }

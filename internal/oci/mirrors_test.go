@@ -16,23 +16,25 @@ import (
 func TestParseRegistriesRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ config, want string }{
-		"not TOML":            {"[[registry]", "toml"},
-		"unknown key":         {"[[registry]]\nlocation=\"r.example\"\nmirrors=1", "registry.mirrors"},
-		"unknown key above":   {"registry-mirrors=[]", "registry-mirrors"},
-		"unknown mirror key":  {"[[registry]]\nlocation=\"r.example\"\n[[registry.mirror]]\nlocation=\"m.example\"\nskip=true", "registry.mirror.skip"},
-		"version 1":           {"[registries.search]\nregistries=[\"r.example\"]", "version 1"},
-		"helper":              {"credential-helpers=[\"secretservice\"]", "credential-helpers"},
-		"no place":            {"[[registry]]\ninsecure=true", "prefix or location"},
-		"URL":                 {"[[registry]]\nlocation=\"https://r.example\"", "location"},
-		"tag":                 {"[[registry]]\nlocation=\"r.example/x:1\"", "host[:port]"},
-		"digest":              {"[[registry]]\nlocation=\"r.example/x@" + someDigest + "\"", "host[:port]"},
-		"wildcard with path":  {"[[registry]]\nprefix=\"*.example/x\"", "wildcard"},
-		"wildcard inside":     {"[[registry]]\nprefix=\"a.*.example\"", "prefix"},
-		"wildcard location":   {"[[registry]]\nprefix=\"r.example\"\nlocation=\"*.example\"", "location"},
-		"empty mirror":        {"[[registry]]\nlocation=\"r.example\"\n[[registry.mirror]]\ninsecure=true", "mirror 1"},
-		"unknown pull":        {"[[registry]]\nlocation=\"r.example\"\n[[registry.mirror]]\nlocation=\"m.example\"\npull-from-mirror=\"x\"", "pull-from-mirror"},
-		"contradiction":       {"[[registry]]\nlocation=\"r.example\"\nmirror-by-digest-only=true\n[[registry.mirror]]\nlocation=\"m.example\"\npull-from-mirror=\"all\"", "mirror-by-digest-only"},
-		"same prefix twice":   {"[[registry]]\nlocation=\"docker.io\"\n[[registry]]\nprefix=\"index.docker.io\"", "duplicate prefix"},
+		"not TOML":          {"[[registry]", "toml"},
+		"unknown key":       {"[[registry]]\nlocation=\"r.example\"\nmirrors=1", "registry.mirrors"},
+		"unknown key above": {"registry-mirrors=[]", "registry-mirrors"},
+		"unknown mirror key": {"[[registry]]\nlocation=\"r.example\"\n[[registry.mirror]]\nlocation=\"m.example\"\nskip=true",
+			"registry.mirror.skip"},
+		"version 1":          {"[registries.search]\nregistries=[\"r.example\"]", "version 1"},
+		"helper":             {"credential-helpers=[\"secretservice\"]", "credential-helpers"},
+		"no place":           {"[[registry]]\ninsecure=true", "prefix or location"},
+		"URL":                {"[[registry]]\nlocation=\"https://r.example\"", "location"},
+		"tag":                {"[[registry]]\nlocation=\"r.example/x:1\"", "host[:port]"},
+		"digest":             {"[[registry]]\nlocation=\"r.example/x@" + someDigest + "\"", "host[:port]"},
+		"wildcard with path": {"[[registry]]\nprefix=\"*.example/x\"", "wildcard"},
+		"wildcard inside":    {"[[registry]]\nprefix=\"a.*.example\"", "prefix"},
+		"wildcard location":  {"[[registry]]\nprefix=\"r.example\"\nlocation=\"*.example\"", "location"},
+		"empty mirror":       {"[[registry]]\nlocation=\"r.example\"\n[[registry.mirror]]\ninsecure=true", "mirror 1"},
+		"unknown pull":       {"[[registry]]\nlocation=\"r.example\"\n[[registry.mirror]]\nlocation=\"m.example\"\npull-from-mirror=\"x\"", "pull-from-mirror"},
+		"contradiction":      {"[[registry]]\nlocation=\"r.example\"\nmirror-by-digest-only=true\n[[registry.mirror]]\nlocation=\"m.example\"\npull-from-mirror=\"all\"", "mirror-by-digest-only"},
+		"same prefix twice": {"[[registry]]\nlocation=\"docker.io\"\n[[registry]]\nprefix=\"index.docker.io\"",
+			"duplicate prefix"},
 		"wrong type of value": {"[[registry]]\nlocation=\"r.example\"\nblocked=\"yes\"", "blocked"},
 	} {
 		if _, err := parseRegistries([]byte(tc.config)); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -119,7 +121,8 @@ func TestRoutes(t *testing.T) {
 		{name: "r.example:5000/x", want: []string{"https r.example:5000/x"}},
 		{name: "r.example.com/x", want: []string{"https r.example.com/x"}},
 		{name: "r.example/moved/x", want: []string{"http internal.example:5000/store/x"}},
-		{name: "r.example/movedx", want: []string{"https m1.example/proxy/r/movedx all", "http m2.example:5000/movedx digest-only",
+		{name: "r.example/movedx", want: []string{"https m1.example/proxy/r/movedx all",
+			"http m2.example:5000/movedx digest-only",
 			"https m3.example/movedx tag-only", "https r.example/movedx"}},
 		{name: "r.example/own/x", insecure: true, want: []string{"http r.example/own/deeper/x"}},
 		{name: "a.wild.example/x", want: []string{"https m.example/wild/x all", "https a.wild.example/x"}},
@@ -127,7 +130,8 @@ func TestRoutes(t *testing.T) {
 		{name: "wild.example/x", want: []string{"https wild.example/x"}},
 		{name: "special.wild.example/x", want: []string{"https elsewhere.example/x"}},
 		{name: "a.moved.example/x", want: []string{"https moved.example/x"}},
-		{name: "registry-1.docker.io/library/x", want: []string{"https hub.example/library/x digest-only", "https registry-1.docker.io/library/x"}},
+		{name: "registry-1.docker.io/library/x",
+			want: []string{"https hub.example/library/x digest-only", "https registry-1.docker.io/library/x"}},
 	} {
 		ref, err := registry.ParseReference(tc.name)
 		if err != nil {
@@ -145,7 +149,8 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s: routes = %q, %v; want %q", tc.name, got, err, tc.want)
 		}
 	}
-	if _, err := config.routes(registry.Reference{Registry: "evil.example", Repository: "x"}, false); !errors.Is(err, errBlocked) {
+	if _, err := config.routes(registry.Reference{Registry: "evil.example", Repository: "x"}, false); !errors.Is(err,
+		errBlocked) {
 		t.Errorf("error = %v, want errBlocked", err)
 	}
 }
@@ -188,14 +193,16 @@ func TestPortOfALocationStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	routes, err := config.routes(registry.Reference{Registry: "a.example", Repository: "x"}, false)
-	if err != nil || len(routes) != 2 || routes[0].ref.Registry != "m.example:443" || routes[1].ref.Registry != "b.example:443" {
+	if err != nil || len(routes) != 2 || routes[0].ref.Registry != "m.example:443" ||
+		routes[1].ref.Registry != "b.example:443" {
 		t.Errorf("routes = %v, %v", routes, err)
 	}
 }
 
 func TestWildcardIsLessThanItsEqualInLength(t *testing.T) {
 	t.Parallel()
-	config, err := parseRegistries([]byte("[[registry]]\nprefix='*.example.com'\nlocation='a.internal'\n[[registry]]\nprefix='x.example.com'\nlocation='b.internal'"))
+	config,
+		err := parseRegistries([]byte("[[registry]]\nprefix='*.example.com'\nlocation='a.internal'\n[[registry]]\nprefix='x.example.com'\nlocation='b.internal'"))
 	if err != nil {
 		t.Fatal(err)
 	}

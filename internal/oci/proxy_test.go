@@ -135,7 +135,8 @@ func TestProxyOfAnAccess(t *testing.T) {
 		{name: "with user", user: &user, given: Proxy{Username: testUser, Password: testPassword}},
 		{name: "plain HTTP with user", user: &user, given: Proxy{Username: testUser, Password: testPassword}, insecure: true},
 		{name: "without user", user: &user, wantErr: ErrUnauthorized, wantText: "the proxy requires credentials"},
-		{name: "plain HTTP without user", user: &user, insecure: true, wantErr: ErrUnauthorized, wantText: "the proxy requires credentials"},
+		{name: "plain HTTP without user", user: &user, insecure: true, wantErr: ErrUnauthorized,
+			wantText: "the proxy requires credentials"},
 		{name: "with another user", user: &user, given: Proxy{Username: testUser, Password: "planted-wrong"},
 			wantErr: ErrUnauthorized, wantText: "the proxy requires credentials"},
 	} {
@@ -187,7 +188,8 @@ func TestProxyThatDoesNotHelp(t *testing.T) {
 			src := newRegistry(t).source(Reference{Tag: "1.0.0"})
 			src.Access.Proxy = &Proxy{Address: tc.address, Username: testUser, Password: testPassword}
 			_, err := newClient(t).Resolve(t.Context(), src)
-			if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), hintProxy) {
+			if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), tc.want) ||
+				!strings.Contains(err.Error(), hintProxy) {
 				t.Fatalf("error = %v, want ErrUnreachable with %q", err, tc.want)
 			}
 			noSecrets(t, err)

@@ -26,7 +26,8 @@ const (
 	opDelete = "delete"
 
 	hintPush   = "check that the account of the credentials may push to the repository"
-	hintDelete = "check that the registry deletes manifests and that the account of the credentials may delete in the repository"
+	hintDelete = "check that the registry deletes manifests and that the account of the credentials may delete in the " +
+		"repository"
 )
 
 // Upload is an artifact of one layer.
@@ -47,9 +48,9 @@ type Pushed struct {
 	Digest, LayerDigest string
 }
 
-// PreparePush sees to it that a repository has what every Upload refers to, and so finds out, by two requests, whether the registry takes
-// something from the user of the credentials. It pushes what is there already, too: that it is there tells nothing about the rights of
-// today. It takes no longer than Options.Timeout.
+// PreparePush sees to it that a repository has what every Upload refers to, and so finds out, by two requests, whether
+// the registry takes something from the user of the credentials. It pushes what is there already, too: that it is there
+// tells nothing about the rights of today. It takes no longer than Options.Timeout.
 func (c *Client) PreparePush(ctx context.Context, url string, access Access) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -59,18 +60,21 @@ func (c *Client) PreparePush(ctx context.Context, url string, access Access) err
 	})
 }
 
-// Push pushes an artifact to a repository, after PreparePush. It goes to the registry itself, never to a mirror, and is not put into the
-// store. It takes no longer than Options.PullTimeout.
+// Push pushes an artifact to a repository, after PreparePush. It goes to the registry itself, never to a mirror, and is
+// not put into the store. It takes no longer than Options.PullTimeout.
 func (c *Client) Push(ctx context.Context, url string, access Access, upload Upload) (Pushed, error) {
-	layer := ocispec.Descriptor{MediaType: upload.LayerType, Digest: digest.FromBytes(upload.Layer), Size: int64(len(upload.Layer))}
+	layer := ocispec.Descriptor{MediaType: upload.LayerType, Digest: digest.FromBytes(upload.Layer),
+		Size: int64(len(upload.Layer))}
 	data, err := json.Marshal(ocispec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: upload.ArtifactType,
-		Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer}, Annotations: upload.Annotations,
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		ArtifactType: upload.ArtifactType,
+		Config:       ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer}, Annotations: upload.Annotations,
 	})
 	if err != nil {
 		return Pushed{}, err
 	}
-	desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(data), Size: int64(len(data))}
+	desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(data),
+		Size: int64(len(data))}
 	ctx, cancel := context.WithTimeout(ctx, c.opts.PullTimeout)
 	defer cancel()
 	err = c.write(ctx, opPush, url, url+":"+upload.Tag, access, func(ctx context.Context, to *remote.Repository) error {
@@ -82,8 +86,8 @@ func (c *Client) Push(ctx context.Context, url string, access Access, upload Upl
 	return Pushed{Digest: desc.Digest.String(), LayerDigest: layer.Digest.String()}, err
 }
 
-// PullBlob returns a blob of a repository that has the digest and the size, from a mirror or the registry, and puts nothing into the
-// store. It takes no longer than Options.PullTimeout.
+// PullBlob returns a blob of a repository that has the digest and the size, from a mirror or the registry, and puts
+// nothing into the store. It takes no longer than Options.PullTimeout.
 func (c *Client) PullBlob(ctx context.Context, url string, access Access, dgst string, size int64) ([]byte, error) {
 	desc := ocispec.Descriptor{Digest: digest.Digest(dgst), Size: size}
 	if err := (Source{URL: url, Ref: Reference{Digest: dgst}}).Validate(); err != nil {
@@ -123,8 +127,8 @@ func readBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor) ([]byte
 	return content.ReadAll(body, desc)
 }
 
-// Delete deletes a manifest, with its tags. One that does not exist is no error; ErrUnsupported says that the registry does not delete.
-// It takes no longer than Options.Timeout.
+// Delete deletes a manifest, with its tags. One that does not exist is no error; ErrUnsupported says that the registry
+// does not delete. It takes no longer than Options.Timeout.
 func (c *Client) Delete(ctx context.Context, url string, access Access, dgst string) error {
 	if err := (Source{URL: url, Ref: Reference{Digest: dgst}}).Validate(); err != nil {
 		return err
@@ -156,7 +160,9 @@ func isUnsupported(err error) bool {
 }
 
 // write has a function write to the registry itself.
-func (c *Client) write(ctx context.Context, op, url, subject string, access Access, fn func(context.Context, *remote.Repository) error) error {
+func (c *Client) write(ctx context.Context, op, url, subject string, access Access,
+	fn func(context.Context, *remote.Repository) error,
+) error {
 	e, err := c.clients.endpoint(url, access)
 	if err != nil {
 		return err

@@ -120,7 +120,8 @@ func TestRedirectsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLocalAddressesAreRefused: tenants name no registry, proxy or redirect of the manager's own machine; the administrator may.
+// TestLocalAddressesAreRefused: tenants name no registry, proxy or redirect of the manager's own machine; the
+// administrator may.
 func TestLocalAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
@@ -143,13 +144,16 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 		environment dialguard.ProxyFunc
 		refused     bool
 	}{
-		"address":                  {host: r.host(), environment: direct, refused: true},
-		"name":                     {host: "localhost:" + port, environment: direct, refused: true},
-		"address by a proxy":       {host: r.host(), environment: proxied, refused: true},
-		"proxy of the tenant":      {host: "registry.example", change: func(a *Access) { a.Proxy = &Proxy{Address: "http://" + r.host()} }, environment: direct, refused: true},
-		"trusted access":           {host: r.host(), change: func(a *Access) { a.Trusted = true }, environment: direct},
-		"named by the file":        {host: r.host(), options: func(o *Options) { o.RegistriesFile = named }, environment: direct},
-		"allowed for all":          {host: r.host(), options: func(o *Options) { o.RefuseLocal = false }, environment: direct},
+		"address":            {host: r.host(), environment: direct, refused: true},
+		"name":               {host: "localhost:" + port, environment: direct, refused: true},
+		"address by a proxy": {host: r.host(), environment: proxied, refused: true},
+		"proxy of the tenant": {host: "registry.example",
+			change: func(a *Access) { a.Proxy = &Proxy{Address: "http://" + r.host()} }, environment: direct, refused: true},
+		"trusted access": {host: r.host(), change: func(a *Access) { a.Trusted = true }, environment: direct},
+		"named by the file": {host: r.host(), options: func(o *Options) { o.RegistriesFile = named },
+			environment: direct},
+		"allowed for all": {host: r.host(), options: func(o *Options) { o.RefuseLocal = false },
+			environment: direct},
 		"proxy of the environment": {host: "registry.example", environment: proxied},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,9 +181,13 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 // TestRedirectsToLocalAddressesAreRefused: a registry that the administrator did not name leads nowhere else.
 func TestRedirectsToLocalAddressesAreRefused(t *testing.T) {
 	t.Parallel()
-	storage := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the storage was asked") }))
+	storage := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+		t.Error("the storage was asked")
+	}))
 	t.Cleanup(storage.Close)
-	made, err := newTransports(Access{CA: certificateOf(storage)}, nil, func(*http.Request) (*url.URL, error) { return nil, nil }, true)
+	made, err := newTransports(Access{CA: certificateOf(storage)}, nil,
+		func(*http.Request) (*url.URL, error) { return nil, nil }, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +247,9 @@ func TestOnlyTheRegistryItselfIsReachedUnguarded(t *testing.T) {
 // A proxy may be anywhere: the operator, or the owner of the source, chose it.
 func TestRedirectByProxyIsTheProxysMatter(t *testing.T) {
 	t.Parallel()
-	storage := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("layer")) }))
+	storage := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("layer"))
+	}))
 	t.Cleanup(storage.Close)
 	proxy := newConnectProxy(t, nil, map[string]string{"example.com:443": storage.Listener.Addr().String()})
 	r := newRegistry(t)

@@ -176,7 +176,9 @@ func (r *fakeRegistry) missing(w http.ResponseWriter, req *http.Request, code st
 	fmt.Fprintf(w, `{"errors":[{"code":%q,"message":"planted-message"}]}`, code)
 }
 
-func (r *fakeRegistry) serveContent(w http.ResponseWriter, req *http.Request, from map[string][]byte, name, code string) {
+func (r *fakeRegistry) serveContent(w http.ResponseWriter, req *http.Request, from map[string][]byte,
+	name, code string,
+) {
 	r.mu.Lock()
 	data, ok := from[name]
 	r.mu.Unlock()
@@ -217,7 +219,8 @@ func (r *fakeRegistry) authorized(w http.ResponseWriter, req *http.Request) bool
 	case r.basic && (user != testUser || password != testPassword):
 		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
 	case r.bearer && req.Header.Get("Authorization") != "Bearer "+testToken:
-		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s/token",service="test",scope="repository:%s:pull"`, r.srv.URL, testRepo))
+		w.Header().Set("WWW-Authenticate",
+			fmt.Sprintf(`Bearer realm="%s/token",service="test",scope="repository:%s:pull"`, r.srv.URL, testRepo))
 	default:
 		return true
 	}
@@ -243,7 +246,8 @@ func (r *fakeRegistry) setIntercept(f func(w http.ResponseWriter, r *http.Reques
 }
 
 func dockerConfigFor(host, user, password string) []byte {
-	data, err := json.Marshal(map[string]any{"auths": map[string]any{host: map[string]string{"username": user, "password": password}}})
+	data, err := json.Marshal(map[string]any{"auths": map[string]any{host: map[string]string{"username": user,
+		"password": password}}})
 	if err != nil {
 		panic(err)
 	}

@@ -18,8 +18,9 @@ import (
 
 type tenantKey struct{}
 
-// ForTenant returns a context whose requests count for a tenant: all tenants have the same share of the requests to a host, whatever the number
-// of requests that each of them makes. Requests of contexts without a tenant count for one more tenant.
+// ForTenant returns a context whose requests count for a tenant: all tenants have the same share of the requests to a
+// host, whatever the number of requests that each of them makes. Requests of contexts without a tenant count for one
+// more tenant.
 func ForTenant(ctx context.Context, tenant string) context.Context {
 	return context.WithValue(ctx, tenantKey{}, tenant)
 }
@@ -29,13 +30,14 @@ func tenantOf(ctx context.Context) string {
 	return tenant
 }
 
-// sharedKey is the key of a call that callers of one tenant share. Between tenants, one would wait for the turn of the other.
+// sharedKey is the key of a call that callers of one tenant share. Between tenants, one would wait for the turn of the
+// other.
 func sharedKey(ctx context.Context, e *endpoint, content string) string {
 	return strings.Join([]string{e.key, content, tenantOf(ctx)}, "\n")
 }
 
-// turns are the requests to one host that may run at the same time, and their rate. Tenants share both, see fairshare. They are safe for
-// concurrent use.
+// turns are the requests to one host that may run at the same time, and their rate. Tenants share both, see fairshare.
+// They are safe for concurrent use.
 type requestSlots struct {
 	mu    sync.Mutex
 	pool  *fairshare.Pool[string]
@@ -57,8 +59,8 @@ func newRequestSlots(perSecond float64, running int) *requestSlots {
 	}
 }
 
-// acquire waits for a turn of a tenant. After it, release must be called. Errors are ErrRateLimited at once where the rate leaves no turn
-// within the deadline, and that of the context.
+// acquire waits for a turn of a tenant. After it, release must be called. Errors are ErrRateLimited at once where the
+// rate leaves no turn within the deadline, and that of the context.
 func (t *requestSlots) acquire(ctx context.Context, tenant string) error {
 	waiting := &slotWaiter{granted: make(chan struct{})}
 	if err := t.enter(ctx, tenant, waiting); err != nil {

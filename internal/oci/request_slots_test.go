@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// TestTenantsShareTheRequestsAtTheSameTime holds that a tenant whose requests are not answered leaves requests to another one.
+// TestTenantsShareTheRequestsAtTheSameTime holds that a tenant whose requests are not answered leaves requests to
+// another one.
 func TestTenantsShareTheRequestsAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	const most, share = 8, 6
@@ -67,7 +68,8 @@ func TestTenantsShareTheRequestsAtTheSameTime(t *testing.T) {
 	all.Wait()
 }
 
-// TestTenantsShareTheRate holds that a tenant with a thousand requests in the queue does not use up the rate of another one.
+// TestTenantsShareTheRate holds that a tenant with a thousand requests in the queue does not use up the rate of another
+// one.
 func TestTenantsShareTheRate(t *testing.T) {
 	t.Parallel()
 	turns := newRequestSlots(50, 8)
@@ -105,7 +107,8 @@ func TestTenantsShareTheRate(t *testing.T) {
 	}
 }
 
-// TestTenantsDoNotWaitForCallsOfOthers holds that the same call of two tenants is not shared: one would wait for the turn of the other.
+// TestTenantsDoNotWaitForCallsOfOthers holds that the same call of two tenants is not shared: one would wait for the
+// turn of the other.
 func TestTenantsDoNotWaitForCallsOfOthers(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)

@@ -70,9 +70,10 @@ func (c *Client) Resolve(ctx context.Context, src Source) (Artifact, error) {
 	if src.Ref.Semver+src.Ref.TagFilter != "" {
 		limit += c.opts.PullTimeout
 	}
-	artifact, err := share(ctx, &c.resolves, sharedKey(ctx, e, src.Ref.String()), limit, func(ctx context.Context) (Artifact, error) {
-		return c.resolve(ctx, e, src.Ref, subject)
-	})
+	artifact, err := share(ctx, &c.resolves, sharedKey(ctx, e, src.Ref.String()), limit,
+		func(ctx context.Context) (Artifact, error) {
+			return c.resolve(ctx, e, src.Ref, subject)
+		})
 	return artifact, asError(opResolve, subject, err)
 }
 
@@ -116,7 +117,8 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, ref Reference, subjec
 	}
 	if m.digest.Algorithm() != digest.SHA256 {
 		return Artifact{}, &Error{Op: opResolve, Subject: subject, Kind: ErrUnsupported,
-			Detail: "the registry returned a digest of the unsupported algorithm " + clip(m.digest.Algorithm().String()), Hint: hintAlgorithm}
+			Detail: "the registry returned a digest of the unsupported algorithm " + clip(m.digest.Algorithm().String()),
+			Hint:   hintAlgorithm}
 	}
 	return c.describe(ctx, e, m, tag)
 }
@@ -162,7 +164,8 @@ func (c *Client) chooseTag(ctx context.Context, e *endpoint, ref Reference, subj
 	err = repository.Tags(ctx, "", func(tags []string) error {
 		if pages.repeated(tags) {
 			return &Error{Op: opTags, Subject: e.url, Kind: ErrUnexpected,
-				Detail: "the pages of the registry's tag list form a loop", Hint: "use a tag or a digest instead of a range or a filter"}
+				Detail: "the pages of the registry's tag list form a loop",
+				Hint:   "use a tag or a digest instead of a range or a filter"}
 		}
 		for _, tag := range tags {
 			choice.consider(tag)
@@ -215,6 +218,7 @@ func (m *manifest) hasConfigVersion() bool {
 func (m *manifest) artifact(url, tag, version string) Artifact {
 	return Artifact{
 		URL: url, Tag: tag, Version: version, Digest: m.digest.String(), MediaType: m.artifactType(),
-		ConfigMediaType: m.Config.MediaType, ArtifactType: m.ArtifactType, Layers: m.layers(), Annotations: maps.Clone(m.Annotations),
+		ConfigMediaType: m.Config.MediaType, ArtifactType: m.ArtifactType, Layers: m.layers(),
+		Annotations: maps.Clone(m.Annotations),
 	}
 }

@@ -91,7 +91,8 @@ func TestResolveSemverPages(t *testing.T) {
 		r.push(fmt.Sprintf("3.30.%d", i), "x", []byte("x"))
 	}
 	best := r.push("3.30.100", "3.30.100", []byte("best"))
-	for _, other := range []string{"3.31.0", "3.30.101-rc.1", "3.30.200.sig", "sha256-3.30.201", "latest", "3.30", "20260101"} {
+	for _, other := range []string{"3.31.0", "3.30.101-rc.1", "3.30.200.sig", "sha256-3.30.201", "latest", "3.30",
+		"20260101"} {
 		r.push(other, "x", []byte("x"))
 	}
 	c := newClient(t)

@@ -187,7 +187,8 @@ func isConclusive(req *http.Request, resp *http.Response, err error) bool {
 	if err != nil {
 		return false
 	}
-	if req.Method == http.MethodHead && (resp.StatusCode == http.StatusMethodNotAllowed || resp.StatusCode == http.StatusNotImplemented) {
+	if req.Method == http.MethodHead &&
+		(resp.StatusCode == http.StatusMethodNotAllowed || resp.StatusCode == http.StatusNotImplemented) {
 		return true
 	}
 	return resp.StatusCode < http.StatusBadRequest

@@ -95,7 +95,8 @@ func TestMirrorUnderAnotherPath(t *testing.T) {
 	set, _ := withRegistries(t, mirrored(logicalHost+"/apps", mirror.host()+"/charts"))
 	src := mirror.source(Reference{Semver: "*"})
 	src.URL = scheme + logicalHost + "/apps/demo"
-	src.Access.DockerConfigs = append(src.Access.DockerConfigs, dockerConfigFor(logicalHost, "planted-other", "planted-other"))
+	src.Access.DockerConfigs = append(src.Access.DockerConfigs,
+		dockerConfigFor(logicalHost, "planted-other", "planted-other"))
 	var scopes sync.Map
 	mirror.setIntercept(func(_ http.ResponseWriter, req *http.Request) bool {
 		if user, _, ok := req.BasicAuth(); ok && user != testUser {
@@ -110,7 +111,8 @@ func TestMirrorUnderAnotherPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One challenge, one token for all pages of the list and all that follows.
-	mirror.wantRequests(map[string]int{"GET tags": 3, "GET token": 1, "HEAD manifest": 1, "GET manifest": 1, "GET blob": 1})
+	mirror.wantRequests(map[string]int{"GET tags": 3, "GET token": 1, "HEAD manifest": 1, "GET manifest": 1,
+		"GET blob": 1})
 	scopes.Range(func(scope, _ any) bool {
 		if scope != "repository:"+testRepo+":pull" {
 			t.Errorf("asked for scope %q", scope)
@@ -129,7 +131,8 @@ func TestRegistryStepsInForItsMirror(t *testing.T) {
 		}
 	}
 	for name, fail := range map[string]func(http.ResponseWriter, *http.Request) bool{
-		"400": answer(400), "401": answer(401), "403": answer(403), "404": answer(404), "429": answer(429), "500": answer(500), "503": answer(503),
+		"400": answer(400), "401": answer(401), "403": answer(403), "404": answer(404), "429": answer(429),
+		"500": answer(500), "503": answer(503),
 		"hangs": func(_ http.ResponseWriter, req *http.Request) bool { hang(req); return true },
 		"is slow in saying no": func(w http.ResponseWriter, req *http.Request) bool {
 			w.Header().Set("Content-Length", "1000")
@@ -282,7 +285,8 @@ func TestMirrorsByWhatIsPulled(t *testing.T) {
 func TestBlockedRegistry(t *testing.T) {
 	t.Parallel()
 	r, mirror, _ := mirrorPair(t)
-	set, _ := withRegistries(t, strings.Replace(mirrored(r.host(), mirror.host()), "[[registry.mirror]]", "blocked = true\n[[registry.mirror]]", 1))
+	set, _ := withRegistries(t, strings.Replace(mirrored(r.host(), mirror.host()), "[[registry.mirror]]",
+		"blocked = true\n[[registry.mirror]]", 1))
 	_, err := newClient(t, set).Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"}))
 	if !errors.Is(err, ErrUnauthorized) || !strings.Contains(err.Error(), "blocked") {
 		t.Errorf("error = %v, want ErrUnauthorized that says blocked", err)
@@ -296,7 +300,8 @@ func TestLocationTakesThePlaceOfTheRegistry(t *testing.T) {
 	internal := newRegistry(t)
 	internal.push("1.0.0", "1.0.0", []byte("layer"))
 	internal.allowMissing = true
-	set, _ := withRegistries(t, fmt.Sprintf("[[registry]]\nprefix = %q\nlocation = %q\n", logicalHost, internal.host()+"/charts"))
+	set, _ := withRegistries(t, fmt.Sprintf("[[registry]]\nprefix = %q\nlocation = %q\n", logicalHost,
+		internal.host()+"/charts"))
 	src := internal.source(Reference{Tag: "1.0.0"})
 	src.URL = scheme + logicalHost + "/demo"
 	if err := pullAllOf(t, newClient(t, set), src); err != nil {
@@ -321,8 +326,10 @@ func TestRegistriesFileIsReadAgain(t *testing.T) {
 		if _, err := c.Resolve(t.Context(), src); err != nil {
 			t.Fatal(err)
 		}
-		if m, r := mirror.count("HEAD manifest"), r.count("HEAD manifest"); m != wantMirror || r != wantRegistry || len(broken) != wantBroken {
-			t.Errorf("%d of the mirror, %d of the registry, reports %v; want %d, %d and %d", m, r, broken, wantMirror, wantRegistry, wantBroken)
+		if m, r := mirror.count("HEAD manifest"), r.count("HEAD manifest"); m != wantMirror || r != wantRegistry ||
+			len(broken) != wantBroken {
+			t.Errorf("%d of the mirror, %d of the registry, reports %v; want %d, %d and %d", m, r, broken, wantMirror,
+				wantRegistry, wantBroken)
 		}
 	}
 	resolve(1, 0, 0)
@@ -377,7 +384,8 @@ func TestCloudRegistryThatIsMoved(t *testing.T) {
 	cloud := &fakeCloud{give: func(int, string, string) (CloudCredential, error) {
 		return CloudCredential{}, &Error{Op: opCloud, Subject: "aws", Kind: ErrInvalidAccess, Detail: "not a registry of it"}
 	}}
-	src := Source{URL: scheme + logicalHost + "/" + testRepo, Ref: Reference{Tag: "1.0.0"}, Access: Access{CloudProvider: "aws"}}
+	src := Source{URL: scheme + logicalHost + "/" + testRepo, Ref: Reference{Tag: "1.0.0"},
+		Access: Access{CloudProvider: "aws"}}
 	c := newClient(t, set, trusting(t, internal), withCloud(cloud), func(o *Options) { o.CredentialsFile = defaults })
 	if err := pullAllOf(t, c, src); err != nil {
 		t.Error(err)
@@ -385,7 +393,8 @@ func TestCloudRegistryThatIsMoved(t *testing.T) {
 	// A static credential that is refused is not asked for anew: no login would bring another.
 	writeFile(t, defaults, string(dockerConfigFor(internal.host(), testUser, "planted-wrong")))
 	internal.wantRequests(map[string]int{"HEAD manifest": 2, "GET manifest": 1, "GET blob": 1})
-	if _, err := newClient(t, set, trusting(t, internal), withCloud(cloud), func(o *Options) { o.CredentialsFile = defaults }).
+	if _, err := newClient(t, set, trusting(t, internal), withCloud(cloud),
+		func(o *Options) { o.CredentialsFile = defaults }).
 		Resolve(t.Context(), src); !errors.Is(err, ErrUnauthorized) {
 		t.Errorf("error = %v, want %v", err, ErrUnauthorized)
 	}
@@ -398,7 +407,12 @@ func TestCallerLeavesWhileAMirrorHangs(t *testing.T) {
 	t.Parallel()
 	r, mirror, _ := mirrorPair(t)
 	arrived := make(chan struct{}, 8)
-	mirror.setIntercept(func(_ http.ResponseWriter, req *http.Request) bool { arrived <- struct{}{}; hang(req); return true })
+	mirror.setIntercept(func(_ http.ResponseWriter,
+		req *http.Request) bool {
+		arrived <- struct{}{}
+		hang(req)
+		return true
+	})
 	set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
 	c := newClient(t, set)
 	e, err := c.clients.endpoint(r.url(), r.access())

@@ -128,8 +128,9 @@ func parseURL(url string) (registry.Reference, error) {
 		return invalid(subject, "port is missing")
 	}
 	if !hostPattern.MatchString(ref.Registry) {
-		return invalid(subject, "the host must be an IP address or a name of letters, digits, dots and dashes, without a trailing dot, "+
-			"and the port must not start with zeros; write an international name in its xn-- form")
+		return invalid(subject,
+			"the host must be an IP address or a name of letters, digits, dots and dashes, without a trailing dot, "+
+				"and the port must not start with zeros; write an international name in its xn-- form")
 	}
 	return ref, nil
 }

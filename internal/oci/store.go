@@ -130,20 +130,21 @@ func (s *store) scan() error {
 		used   time.Time
 	}
 	var all []found
-	err := filepath.WalkDir(filepath.Join(s.root, ocispec.ImageBlobsDir), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		dgst := digest.NewDigestFromEncoded(digest.Algorithm(filepath.Base(filepath.Dir(path))), entry.Name())
-		if ours := entry.Type().IsRegular() && dgst.Validate() == nil; !ours {
-			return nil
-		}
-		info, err := entry.Info()
-		if err == nil {
-			all = append(all, found{digest: dgst, size: info.Size(), used: info.ModTime()})
-		}
-		return ignoreGone(err)
-	})
+	err := filepath.WalkDir(filepath.Join(s.root, ocispec.ImageBlobsDir),
+		func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			dgst := digest.NewDigestFromEncoded(digest.Algorithm(filepath.Base(filepath.Dir(path))), entry.Name())
+			if ours := entry.Type().IsRegular() && dgst.Validate() == nil; !ours {
+				return nil
+			}
+			info, err := entry.Info()
+			if err == nil {
+				all = append(all, found{digest: dgst, size: info.Size(), used: info.ModTime()})
+			}
+			return ignoreGone(err)
+		})
 	if err != nil {
 		return err
 	}
@@ -185,7 +186,8 @@ func (s *store) read(dgst digest.Digest, limit int64) ([]byte, error) {
 	}
 	defer s.unpin(blob)
 	if blob.size > limit {
-		return nil, &Error{Op: "read", Subject: dgst.String(), Kind: ErrTooLarge, Detail: fmt.Sprintf("%d bytes; the limit is %d", blob.size, limit)}
+		return nil, &Error{Op: "read", Subject: dgst.String(), Kind: ErrTooLarge,
+			Detail: fmt.Sprintf("%d bytes; the limit is %d", blob.size, limit)}
 	}
 	desc := ocispec.Descriptor{Digest: dgst, Size: blob.size}
 	file, err := os.Open(s.path(dgst))

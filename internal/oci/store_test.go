@@ -51,7 +51,8 @@ func TestStoreEvictsLeastRecentlyUsed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := newStore(t, dir, 250)
-	a, b, c, d := bytes.Repeat([]byte("a"), 100), bytes.Repeat([]byte("b"), 100), bytes.Repeat([]byte("c"), 100), bytes.Repeat([]byte("d"), 100)
+	a, b, c, d := bytes.Repeat([]byte("a"), 100), bytes.Repeat([]byte("b"), 100), bytes.Repeat([]byte("c"), 100),
+		bytes.Repeat([]byte("d"), 100)
 	for _, data := range [][]byte{a, b} {
 		if err := s.writeBytes(describe(data), data); err != nil {
 			t.Fatal(err)

@@ -170,7 +170,8 @@ func TestStoreOnFullDiskMakesRoom(t *testing.T) {
 
 	tooLong := bytes.Repeat([]byte("d"), 300)
 	err := s.writeBytes(describe(tooLong), tooLong)
-	if !errors.Is(err, ErrStore) || !strings.Contains(err.Error(), "no space left on device") || strings.Contains(err.Error(), s.root) {
+	if !errors.Is(err, ErrStore) || !strings.Contains(err.Error(), "no space left on device") ||
+		strings.Contains(err.Error(), s.root) {
 		t.Errorf("error = %v, want ErrStore that says why, without the path", err)
 	}
 	s.leftNothing(t)
@@ -328,7 +329,8 @@ func TestStoreTwoWritersOfOneDigest(t *testing.T) {
 // write to, as in a container with a read-only root and one writable directory.
 func TestStoreWritesNowhereElse(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "nowhere")
-	for _, name := range []string{"TMPDIR", "HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "DOCKER_CONFIG"} {
+	for _, name := range []string{"TMPDIR", "HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR",
+		"DOCKER_CONFIG"} {
 		t.Setenv(name, nowhere)
 	}
 	here := t.TempDir()

@@ -169,8 +169,8 @@ func (c *tagChoice) compare(tag string, version *semver.Version, rank int) int {
 	return cmp.Or(order, cmp.Compare(tag, c.tag))
 }
 
-// IsOlder reports whether a tag comes before another one where both count for a reference that chooses among tags. It is false for a reference
-// that does not choose, and for tags that differ in "v" or build metadata only.
+// IsOlder reports whether a tag comes before another one where both count for a reference that chooses among tags. It
+// is false for a reference that does not choose, and for tags that differ in "v" or build metadata only.
 func (r Reference) IsOlder(tag, other string) bool {
 	if r.Semver == "" && r.TagFilter == "" {
 		return false
@@ -194,7 +194,8 @@ func (c *tagChoice) none(subject string) *Error {
 		out.Detail = fmt.Sprintf("the tag filter matches none of %s", countTags(c.seen))
 		out.Hint = "check the filter; tags of signatures, attestations and SBOMs are ignored"
 	case c.filter != nil:
-		out.Detail = fmt.Sprintf("the tag filter matches %d of %s, and none of these is a version in the range", c.matched, countTags(c.seen))
+		out.Detail = fmt.Sprintf("the tag filter matches %d of %s, and none of these is a version in the range", c.matched,
+			countTags(c.seen))
 	default:
 		out.Detail = fmt.Sprintf("none of %s is a version in the range", countTags(c.seen))
 	}

@@ -29,29 +29,42 @@ func TestTagChoice(t *testing.T) {
 		{name: "no pre-releases", within: "^1", tags: []string{"1.0.0", "1.1.0-rc.1"}, want: "1.0.0"},
 		{name: "pre-releases asked for", within: "^1-0", tags: []string{"1.0.0", "1.1.0-rc.1"}, want: "1.1.0-rc.1"},
 		{name: "no aliases and dates", within: "*", tags: []string{"1.0.0", "2", "2.1", "20260101", "latest"}, want: "1.0.0"},
-		{name: "no attachments", within: "*-0", tags: []string{"1.0.0", "9.0.0.sig", "9.0.0-x.att", "9.0.0-x.sbom", "sha256-9.0.0", "sha256-abc.sig"}, want: "1.0.0"},
+		{name: "no attachments", within: "*-0",
+			tags: []string{"1.0.0", "9.0.0.sig", "9.0.0-x.att", "9.0.0-x.sbom", "sha256-9.0.0", "sha256-abc.sig"},
+			want: "1.0.0"},
 		{name: "none", within: "^2", tags: []string{"1.0.0"}},
 		{name: "no tags", within: "*"},
 		{name: "nonsense", within: "*", tags: []string{"", "\n", "1.0.0\n", strings.Repeat("1", 500)}},
 
 		{name: "filtered range", within: "^1", filter: "-alpine$", tags: []string{"1.0.0-alpine", "1.1.0", "2.0.0-alpine"}},
-		{name: "filtered range of pre-releases", within: "^1-0", filter: "-alpine$", tags: []string{"1.0.0-alpine", "1.1.0", "2.0.0-alpine"}, want: "1.0.0-alpine"},
-		{name: "filter sees tags as listed", within: "^1", filter: `_b\d$`, tags: []string{"1.0.0_b1", "1.1.0"}, want: "1.0.0_b1"},
+		{name: "filtered range of pre-releases", within: "^1-0", filter: "-alpine$",
+			tags: []string{"1.0.0-alpine", "1.1.0", "2.0.0-alpine"}, want: "1.0.0-alpine"},
+		{name: "filter sees tags as listed", within: "^1", filter: `_b\d$`, tags: []string{"1.0.0_b1", "1.1.0"},
+			want: "1.0.0_b1"},
 		{name: "filter is not anchored", within: "*", filter: "0", tags: []string{"1.0.1", "1.1.1"}, want: "1.0.1"},
 
-		{name: "counter", filter: `^main-\d+$`, tags: []string{"main-9", "main-10", "main-1", "main-10-x", "dev-11"}, want: "main-10"},
-		{name: "timestamps", filter: "^2026", tags: []string{"20260101T000000", "20260101T000001", "20251231T235959"}, want: "20260101T000001"},
-		{name: "dates with leading zeros", filter: ".", tags: []string{"2026.01.09", "2026.01.10", "2025.12.31"}, want: "2026.01.10"},
-		{name: "dates with times", filter: ".", tags: []string{"2026.01.09-0930", "2026.01.09-1530", "2026.01.09-0005"}, want: "2026.01.09-1530"},
-		{name: "dates are no versions in a range", within: "*", tags: []string{"2026.01.10", "2025.12.31"}, want: "2025.12.31"},
-		{name: "commit and timestamp", filter: `^main-ab12-\d+$`, tags: []string{"main-ab12-1700000000", "main-ab12-999999999"}, want: "main-ab12-1700000000"},
-		{name: "versions before aliases", filter: ".", tags: []string{"latest", "1.2.0", "1.10.0", "9", "20260101"}, want: "1.10.0"},
+		{name: "counter", filter: `^main-\d+$`, tags: []string{"main-9", "main-10", "main-1", "main-10-x", "dev-11"},
+			want: "main-10"},
+		{name: "timestamps", filter: "^2026", tags: []string{"20260101T000000", "20260101T000001", "20251231T235959"},
+			want: "20260101T000001"},
+		{name: "dates with leading zeros", filter: ".", tags: []string{"2026.01.09", "2026.01.10", "2025.12.31"},
+			want: "2026.01.10"},
+		{name: "dates with times", filter: ".", tags: []string{"2026.01.09-0930", "2026.01.09-1530", "2026.01.09-0005"},
+			want: "2026.01.09-1530"},
+		{name: "dates are no versions in a range", within: "*", tags: []string{"2026.01.10", "2025.12.31"},
+			want: "2025.12.31"},
+		{name: "commit and timestamp", filter: `^main-ab12-\d+$`,
+			tags: []string{"main-ab12-1700000000", "main-ab12-999999999"}, want: "main-ab12-1700000000"},
+		{name: "versions before aliases", filter: ".", tags: []string{"latest", "1.2.0", "1.10.0", "9", "20260101"},
+			want: "1.10.0"},
 		{name: "releases before pre-releases", filter: ".", tags: []string{"2.0.0-rc.1", "1.0.0"}, want: "1.0.0"},
-		{name: "pre-releases where nothing else matches", filter: "-rc", tags: []string{"2.0.0-rc.2", "2.0.0-rc.10", "1.0.0", "x-rc"}, want: "2.0.0-rc.10"},
+		{name: "pre-releases where nothing else matches", filter: "-rc",
+			tags: []string{"2.0.0-rc.2", "2.0.0-rc.10", "1.0.0", "x-rc"}, want: "2.0.0-rc.10"},
 		{name: "with and without v", filter: ".", tags: []string{"v1.0.0", "1.0.0"}, want: "v1.0.0"},
 		{name: "build metadata without a range", filter: ".", tags: []string{"1.0.0_2", "1.0.0_1"}, want: "1.0.0_2"},
 		{name: "equal numbers", filter: ".", tags: []string{"main-1", "main-01"}, want: "main-1"},
-		{name: "no attachments without a range", filter: ".", tags: []string{"x", "z.sig", "z.att", "z.sbom", "sha256-ff", "sha512-ff"}, want: "x"},
+		{name: "no attachments without a range", filter: ".",
+			tags: []string{"x", "z.sig", "z.att", "z.sbom", "sha256-ff", "sha512-ff"}, want: "x"},
 		{name: "filter that asks for attachments", filter: "sig$", tags: []string{"sha256-ff.sig"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -76,7 +89,8 @@ func TestTagChoice(t *testing.T) {
 
 func TestCompareNatural(t *testing.T) {
 	t.Parallel()
-	sorted := []string{"", "1", "9", "10", "99999999999999999999999999", "100000000000000000000000000", "A", "a", "a-9", "a-10", "a-10-1", "a-10b", "a1b2", "a1b10", "a02b1", "a10", "b"}
+	sorted := []string{"", "1", "9", "10", "99999999999999999999999999", "100000000000000000000000000", "A", "a", "a-9",
+		"a-10", "a-10-1", "a-10b", "a1b2", "a1b10", "a02b1", "a10", "b"}
 	for i, a := range sorted {
 		for j, b := range sorted {
 			if got := compareNatural(a, b); got != cmp.Compare(i, j) {
@@ -102,7 +116,8 @@ func TestNoMatchingTagSaysWhy(t *testing.T) {
 	}{
 		{Reference{Semver: "^2"}, "none of 3 tags is a version in the range; check the range; pre-releases"},
 		{Reference{TagFilter: "^dev"}, "the tag filter matches none of 3 tags; check the filter"},
-		{Reference{TagFilter: "^main", Semver: "^1"}, "the tag filter matches 1 of 3 tags, and none of these is a version in the range"},
+		{Reference{TagFilter: "^main", Semver: "^1"},
+			"the tag filter matches 1 of 3 tags, and none of these is a version in the range"},
 		{Reference{TagFilter: "^dev", Semver: "^1"}, "matches none of 3"},
 	} {
 		_, err := c.Resolve(t.Context(), r.source(tc.ref))
@@ -267,7 +282,8 @@ func TestSlowPagesOfTags(t *testing.T) {
 		return false
 	})
 	change := func(o *Options) { o.Timeout = limit }
-	if got, err := newClient(t, change).Resolve(t.Context(), r.source(Reference{Semver: "*"})); err != nil || got.Tag != "1.7.0" {
+	if got, err := newClient(t, change).Resolve(t.Context(), r.source(Reference{Semver: "*"})); err != nil ||
+		got.Tag != "1.7.0" {
 		t.Errorf("artifact = %+v, %v", got, err)
 	}
 	pages.Store(0)
@@ -278,7 +294,8 @@ func TestSlowPagesOfTags(t *testing.T) {
 		t.Errorf("error = %v after %s, want ErrUnreachable at the deadline of a page", err, took)
 	}
 	hangAt.Store(0)
-	_, err = newClient(t, change, func(o *Options) { o.PullTimeout = limit }).Resolve(t.Context(), r.source(Reference{Semver: "*"}))
+	_, err = newClient(t, change, func(o *Options) { o.PullTimeout = limit }).Resolve(t.Context(),
+		r.source(Reference{Semver: "*"}))
 	if !errors.Is(err, ErrUnreachable) {
 		t.Errorf("error = %v, want ErrUnreachable at the deadline of the list", err)
 	}

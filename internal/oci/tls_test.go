@@ -41,7 +41,8 @@ func newMutualRegistry(t *testing.T, ca *pki.CA, version uint16) *fakeRegistry {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca.PEM())
 	r.srv = httptest.NewUnstartedServer(http.HandlerFunc(r.serve))
-	r.srv.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, MinVersion: version, MaxVersion: version}
+	r.srv.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, MinVersion: version,
+		MaxVersion: version}
 	r.srv.StartTLS()
 	t.Cleanup(r.srv.Close)
 	return r
@@ -121,7 +122,8 @@ func TestClientCertificateDoesNotFollowRedirects(t *testing.T) {
 	access := r.access()
 	access.ClientCert, access.ClientKey = pair.Cert, pair.Key
 	access.CA = append(access.CA, certificateOf(storage)...)
-	access.Proxy = &Proxy{Address: newConnectProxy(t, nil, map[string]string{strings.TrimPrefix(elsewhere, "https://"): storage.Listener.Addr().String()}).URL}
+	access.Proxy = &Proxy{Address: newConnectProxy(t, nil,
+		map[string]string{strings.TrimPrefix(elsewhere, "https://"): storage.Listener.Addr().String()}).URL}
 	content, err := c.Fetch(t.Context(), r.url(), dgst, access)
 	if err != nil {
 		t.Fatal(err)

@@ -86,7 +86,8 @@ func withRealm(t *testing.T, realm string) *fakeRegistry {
 			w.WriteHeader(http.StatusNotFound)
 			return true
 		}
-		w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="%s",service="test",scope="repository:%s:pull"`, realm, testRepo))
+		w.Header().Set("WWW-Authenticate",
+			fmt.Sprintf(`Bearer realm="%s",service="test",scope="repository:%s:pull"`, realm, testRepo))
 		w.WriteHeader(http.StatusUnauthorized)
 		return true
 	}
@@ -104,9 +105,12 @@ func TestTrustedTokenHost(t *testing.T) {
 		identity      bool
 		want          string // the request without the host; empty if none
 	}{
-		{name: "host and port", trusted: "%s", path: "/jwt/auth", want: "GET /jwt/auth?" + scope + "&" + query + " " + testUser},
-		{name: "host", trusted: "127.0.0.2", path: "/jwt/auth", want: "GET /jwt/auth?" + scope + "&" + query + " " + testUser},
-		{name: "query of the realm", trusted: "%s", path: "/t?account=1", want: "GET /t?account=1&" + scope + "&" + query + " " + testUser},
+		{name: "host and port", trusted: "%s", path: "/jwt/auth",
+			want: "GET /jwt/auth?" + scope + "&" + query + " " + testUser},
+		{name: "host", trusted: "127.0.0.2", path: "/jwt/auth",
+			want: "GET /jwt/auth?" + scope + "&" + query + " " + testUser},
+		{name: "query of the realm", trusted: "%s", path: "/t?account=1",
+			want: "GET /t?account=1&" + scope + "&" + query + " " + testUser},
 		{name: "escaped path", trusted: "%s", path: "/a%2Fb", want: "GET /a%2Fb?" + scope + "&" + query + " " + testUser},
 		{name: "identity token", trusted: "%s", path: "/t", identity: true, want: "POST /t " + testIdentity},
 		{name: "nobody", trusted: "", path: "/t"},
@@ -125,12 +129,14 @@ func TestTrustedTokenHost(t *testing.T) {
 			src := r.source(Reference{Tag: "1.0.0"})
 			src.Access.CA = append(src.Access.CA, ca...)
 			if tc.identity {
-				src.Access.DockerConfigs = [][]byte{[]byte(`{"auths":{"` + r.host() + `":{"identitytoken":"` + testIdentity + `"}}}`)}
+				src.Access.DockerConfigs = [][]byte{[]byte(`{"auths":{"` + r.host() + `":{"identitytoken":"` + testIdentity +
+					`"}}}`)}
 			}
 			_, err := c.Resolve(t.Context(), src)
 			asked := service.requests()
 			if tc.want == "" {
-				if !errors.Is(err, ErrUnauthorized) || !strings.Contains(err.Error(), "token service is refused") || len(asked) > 0 {
+				if !errors.Is(err, ErrUnauthorized) || !strings.Contains(err.Error(), "token service is refused") ||
+					len(asked) > 0 {
 					t.Errorf("error = %v, requests %q; want ErrUnauthorized and none", err, asked)
 				}
 				return
@@ -237,8 +243,10 @@ func TestTrustedTokenHostOfAPlainRegistry(t *testing.T) {
 	r := withRealm(t, service.URL+"/t")
 	plain := httptest.NewServer(http.HandlerFunc(r.serve))
 	t.Cleanup(plain.Close)
-	src := Source{URL: scheme + strings.TrimPrefix(plain.URL, "http://") + "/" + testRepo, Ref: Reference{Tag: "1.0.0"}, Access: Access{Insecure: true}}
-	if _, err := newClient(t, func(o *Options) { o.TokenHosts = []string{"127.0.0.2"} }).Resolve(t.Context(), src); err != nil {
+	src := Source{URL: scheme + strings.TrimPrefix(plain.URL, "http://") + "/" + testRepo, Ref: Reference{Tag: "1.0.0"},
+		Access: Access{Insecure: true}}
+	if _, err := newClient(t, func(o *Options) { o.TokenHosts = []string{"127.0.0.2"} }).Resolve(t.Context(),
+		src); err != nil {
 		t.Fatal(err)
 	}
 	if host := <-asked; host != listener.Addr().String() {

@@ -66,8 +66,11 @@ var errLocal = dialguard.ErrRefused
 // newTransports returns connections as an Access has them. authorities are
 // trusted beside the system's and those of the Access, environment says which
 // proxy to use if the Access names none.
-// strict refuses the addresses that dialguard.IsLocal tells, wherever they come from: the URL, the proxy of the Access, redirects.
-func newTransports(access Access, authorities []byte, environment dialguard.ProxyFunc, strict bool) (*transports, error) {
+// strict refuses the addresses that dialguard.IsLocal tells, wherever they come from: the URL, the proxy of the Access,
+// redirects.
+func newTransports(access Access, authorities []byte, environment dialguard.ProxyFunc,
+	strict bool,
+) (*transports, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool() // an image without authorities is no mistake
@@ -163,7 +166,8 @@ func (t *homeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.strict && dialguard.IsLocalName(req.URL.Hostname()) {
 		return nil, errLocal // a proxy would go there
 	}
-	known := hostPort(req.URL) == hostPort(&url.URL{Scheme: req.URL.Scheme, Host: t.registry}) || isOneOf(req.URL, t.trusted)
+	known := hostPort(req.URL) == hostPort(&url.URL{Scheme: req.URL.Scheme, Host: t.registry}) ||
+		isOneOf(req.URL, t.trusted)
 	switch {
 	case !known:
 		return t.away.RoundTrip(req)
@@ -242,7 +246,8 @@ func (t *watchedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		t.observer.request(event)
 	}}
 	if event.Kind != RequestBlob && event.Kind != RequestRedirect {
-		resp.Body = newSharedBody(req.Context(), resp, t.bytes, bytebudget.Owner{Tenant: tenantOf(req.Context()), Host: t.registry})
+		resp.Body = newSharedBody(req.Context(), resp, t.bytes,
+			bytebudget.Owner{Tenant: tenantOf(req.Context()), Host: t.registry})
 	}
 	if resp.StatusCode == http.StatusProxyAuthRequired {
 		_ = resp.Body.Close() // of a proxy: no registry may answer so
@@ -259,7 +264,9 @@ type sharedBody struct {
 	intake *bytebudget.Intake
 }
 
-func newSharedBody(ctx context.Context, resp *http.Response, budget *bytebudget.Budget, owner bytebudget.Owner) *sharedBody {
+func newSharedBody(ctx context.Context, resp *http.Response, budget *bytebudget.Budget,
+	owner bytebudget.Owner,
+) *sharedBody {
 	intake := bytebudget.NewIntake(budget, owner, resp.Header.Get("Content-Type"), resp.ContentLength)
 	return &sharedBody{Reader: bytebudget.NewReader(ctx, resp.Body, intake), body: resp.Body, intake: intake}
 }

@@ -35,7 +35,9 @@ func (c *notingClient) Update(ctx context.Context, obj client.Object, opts ...cl
 	return c.writes.noteUnless(ctx, obj, c.Client.Update(ctx, obj, opts...))
 }
 
-func (c *notingClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (c *notingClient) Patch(ctx context.Context, obj client.Object, patch client.Patch,
+	opts ...client.PatchOption,
+) error {
 	return c.writes.noteUnless(ctx, obj, c.Client.Patch(ctx, obj, patch, opts...))
 }
 
@@ -52,7 +54,9 @@ func (s *notingStatus) Update(ctx context.Context, obj client.Object, opts ...cl
 	return s.writes.noteUnless(ctx, obj, s.SubResourceWriter.Update(ctx, obj, opts...))
 }
 
-func (s *notingStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+func (s *notingStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch,
+	opts ...client.SubResourcePatchOption,
+) error {
 	return s.writes.noteUnless(ctx, obj, s.SubResourceWriter.Patch(ctx, obj, patch, opts...))
 }
 

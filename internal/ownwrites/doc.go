@@ -11,5 +11,6 @@
 //   - it asks [Writes.Wait] before it reads anything, and
 //   - it reconciles after the wait if there is one.
 //
-// Nothing blocks and no worker is held, unlike with the read-your-writes option of controller-runtime: see docs/design.md.
+// Nothing blocks and no worker is held, unlike with the read-your-writes option of controller-runtime: see
+// docs/design.md.
 package ownwrites

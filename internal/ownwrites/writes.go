@@ -112,9 +112,9 @@ func (w *Writes) note(owner client.ObjectKey, object client.Object, now time.Tim
 	writes[of] = write{resourceVersion: max(writes[of].resourceVersion, version), at: now}
 }
 
-// Wait returns 0 if the cache shows what the passes over owner wrote, or has not shown it within 10 s: what is read from the
-// cache afterwards is at least as new as these writes. Otherwise it returns when to try the next pass: 5 ms after the write,
-// and later as long again as the write is old, at most 500 ms.
+// Wait returns 0 if the cache shows what the passes over owner wrote, or has not shown it within 10 s: what is read
+// from the cache afterwards is at least as new as these writes. Otherwise it returns when to try the next pass: 5 ms
+// after the write, and later as long again as the write is old, at most 500 ms.
 func (w *Writes) Wait(owner client.ObjectKey) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -95,7 +95,8 @@ func TestTheWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.note(owner, configMap("7"), time.Now())
-		for _, step := range []struct{ after, want time.Duration }{{0, minWait}, {50 * time.Millisecond, 50 * time.Millisecond}, {time.Second, maxWait}} {
+		for _, step := range []struct{ after, want time.Duration }{{0, minWait},
+			{50 * time.Millisecond, 50 * time.Millisecond}, {time.Second, maxWait}} {
 			time.Sleep(step.after)
 			if got := f.Wait(owner); got != step.want {
 				t.Errorf("after %s more: Wait = %s, want %s", step.after, got, step.want)
@@ -185,7 +186,8 @@ func TestClientNotesStatuses(t *testing.T) {
 	}
 }
 
-// TestReadsAreAsNewAsWrites writes to an API server and reads from a cache: where Wait is 0, a read never shows an older object.
+// TestReadsAreAsNewAsWrites writes to an API server and reads from a cache: where Wait is 0, a read never shows an
+// older object.
 func TestReadsAreAsNewAsWrites(t *testing.T) {
 	t.Parallel()
 	config := sharedServer.Server(t).RESTConfig()

@@ -25,8 +25,8 @@ import (
 // What is worked on first. Within a priority, who came first is first.
 const (
 
-	// PriorityOfFresh is for those that were installed a moment ago, and are not ready as far as is known: the next charts of their Clusters
-	// wait for them. A look costs little, and there are no more of them than are installed in FreshFor.
+	// PriorityOfFresh is for those that were installed a moment ago, and are not ready as far as is known: the next charts
+	// of their Clusters wait for them. A look costs little, and there are no more of them than are installed in FreshFor.
 	PriorityOfFresh = 30
 
 	// PriorityOfFirst is for releases that are not there yet: their Clusters wait for them.
@@ -38,13 +38,13 @@ const (
 	// PriorityOfFailure is for those that failed: others may succeed.
 	PriorityOfFailure = -10
 
-	// PriorityOfRest is for those that are as they are wanted as far as is known, and for those that cannot be reached. A manager that has
-	// just started looks at all of them.
+	// PriorityOfRest is for those that are as they are wanted as far as is known, and for those that cannot be reached. A
+	// manager that has just started looks at all of them.
 	PriorityOfRest = -90
 )
 
-// FreshFor is for how long after its first installation a release is looked at before those that are not there yet. One that is not ready
-// by then may never be.
+// FreshFor is for how long after its first installation a release is looked at before those that are not there yet. One
+// that is not ready by then may never be.
 const FreshFor = 2 * time.Minute
 
 // IsFirst tells whether a release is not there yet, and is to be.
@@ -52,15 +52,15 @@ func IsFirst(release *addonsv1.HelmOpRelease) bool {
 	return release.DeletionTimestamp.IsZero() && release.Status.Release == nil
 }
 
-// isFresh tells whether a release was installed, for the first time, a moment ago. It is its Cluster that tells the time, which may be wrong:
-// one that is far ahead makes nothing fresh for ever.
+// isFresh tells whether a release was installed, for the first time, a moment ago. It is its Cluster that tells the
+// time, which may be wrong: one that is far ahead makes nothing fresh for ever.
 func isFresh(release *addonsv1.HelmOpRelease, now time.Time) bool {
 	observed := release.Status.Release
 	return observed != nil && observed.Revision == 1 && now.Sub(observed.LastDeployed.Time).Abs() < FreshFor
 }
 
-// PriorityOf is how urgent a pass over a release is. answers tells whether the API server of its Cluster has answered when it was asked
-// last: that of a new Cluster often begins to after the release was reported as unreachable.
+// PriorityOf is how urgent a pass over a release is. answers tells whether the API server of its Cluster has answered
+// when it was asked last: that of a new Cluster often begins to after the release was reported as unreachable.
 func PriorityOf(release *addonsv1.HelmOpRelease, answers bool, now time.Time) int {
 	switch {
 	case conditions.IsFalse(release, addonsv1.ClusterReachableCondition) && (!answers || !IsFirst(release)):
@@ -88,7 +88,9 @@ type judgedQueue struct {
 	judge func(object ctrl.Request, given *int) int
 }
 
-func newJudgedQueue(name string, limiter workqueue.TypedRateLimiter[ctrl.Request], judge func(ctrl.Request, *int) int) *judgedQueue {
+func newJudgedQueue(name string, limiter workqueue.TypedRateLimiter[ctrl.Request],
+	judge func(ctrl.Request, *int) int,
+) *judgedQueue {
 	return &judgedQueue{judge: judge, PriorityQueue: priorityqueue.New(name,
 		func(o *priorityqueue.Opts[ctrl.Request]) { o.RateLimiter = limiter })}
 }
@@ -118,7 +120,8 @@ func (q *judgedQueue) AddWithOpts(opts priorityqueue.AddOpts, objects ...ctrl.Re
 // ClusterAnswers tells whether the API server of a Cluster has answered when it was asked last.
 type ClusterAnswers func(cluster client.ObjectKey) bool
 
-// AnswersOf is ClusterAnswers by the ways to the clusters. The management cluster is not probed: it answers, or nothing happens at all.
+// AnswersOf is ClusterAnswers by the ways to the clusters. The management cluster is not probed: it answers, or nothing
+// happens at all.
 func AnswersOf(clusters clusterview.Clusters) ClusterAnswers {
 	return func(cluster client.ObjectKey) bool {
 		if cluster == clusterlink.Management {
@@ -129,11 +132,15 @@ func AnswersOf(clusters clusterview.Clusters) ClusterAnswers {
 	}
 }
 
-// New makes queues of releases, which are read from a cache: at the start of the manager thousands are looked at since their
-// connections have come, and a new Cluster must not wait for them. A release with a slot is first, whatever brings it back.
-func New(reader client.Reader, answers ClusterAnswers, hasSlot func(client.ObjectKey) bool) func(string, workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
+// New makes queues of releases, which are read from a cache: at the start of the manager thousands are looked at since
+// their connections have come, and a new Cluster must not wait for them. A release with a slot is first, whatever
+// brings it back.
+func New(reader client.Reader, answers ClusterAnswers,
+	hasSlot func(client.ObjectKey) bool,
+) func(string, workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
 	judge := func(request ctrl.Request, given *int) int {
-		// The low priority of what is listed at the start counts for nothing: what is found unfinished then is as urgent as ever.
+		// The low priority of what is listed at the start counts for nothing: what is found unfinished then is as urgent as
+		// ever.
 		if given != nil && *given != handler.LowPriority {
 			return *given
 		}
@@ -146,18 +153,20 @@ func New(reader client.Reader, answers ClusterAnswers, hasSlot func(client.Objec
 		}
 		return PriorityOf(release, answers(apiutil.ClusterKey(release)), time.Now())
 	}
-	return func(name string, limiter workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
+	return func(name string,
+		limiter workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
 		return newJudgedQueue(name, limiter, judge)
 	}
 }
 
-// Spread is a delay that differs from release to release: what a whole fleet waits for must not bring all of it back at once.
+// Spread is a delay that differs from release to release: what a whole fleet waits for must not bring all of it back at
+// once.
 func Spread(delay time.Duration, release *addonsv1.HelmOpRelease) time.Duration {
 	return time.Duration(float64(delay) * (1 - requeue.Jitter/2 + requeue.Jitter*apiutil.Jitter(release)))
 }
 
-// WithinResync is when a HelmOp or a release is looked at again: after delay, and no later than each is. Each has a period of its own, a
-// tenth shorter or longer at most, so that they are not looked at all at once. 0 is never.
+// WithinResync is when a HelmOp or a release is looked at again: after delay, and no later than each is. Each has a
+// period of its own, a tenth shorter or longer at most, so that they are not looked at all at once. 0 is never.
 func WithinResync(delay, period time.Duration, object client.Object) time.Duration {
 	isGone := !object.GetDeletionTimestamp().IsZero() && len(object.GetFinalizers()) == 0
 	if period <= 0 || isGone {

@@ -50,12 +50,14 @@ func TestResyncsSpread(t *testing.T) {
 	}
 }
 
-// TestManagementClusterAnswers holds that what is installed where the manager lives is not left for last: nothing probes that cluster.
+// TestManagementClusterAnswers holds that what is installed where the manager lives is not left for last: nothing
+// probes that cluster.
 func TestManagementClusterAnswers(t *testing.T) {
 	t.Parallel()
 	answers := AnswersOf(unprobed{})
 	if !answers(clusterlink.Management) || answers(client.ObjectKey{Namespace: "fleet", Name: "one"}) {
-		t.Errorf("management cluster: %t, another one: %t", answers(clusterlink.Management), answers(client.ObjectKey{Namespace: "fleet", Name: "one"}))
+		t.Errorf("management cluster: %t, another one: %t", answers(clusterlink.Management),
+			answers(client.ObjectKey{Namespace: "fleet", Name: "one"}))
 	}
 }
 

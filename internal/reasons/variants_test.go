@@ -22,7 +22,9 @@ func TestVariantsErrors(t *testing.T) {
 	for i := range render.MaxNamespaceMetadata {
 		many[fmt.Sprint(i)] = ""
 	}
-	namespaceLabels := addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: many}}}
+	namespaceLabels := addonsv1.ReleaseOptions{
+		Install: &addonsv1.InstallOptions{NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: many}},
+	}
 	for name, tc := range map[string]struct {
 		change func(*addonsv1.HelmOpSpec)
 		labels map[string]string

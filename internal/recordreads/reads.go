@@ -73,8 +73,9 @@ func New(workers int) *Reads {
 	tasks := async.NewUnboundedTasks[model.Observation](workers)
 	tasks.Kept = resultKept
 	return &Reads{
-		tasks: tasks, unresponsive: sets.Set[string]{}, answers: map[string]uint64{}, firstReads: map[ctrl.Request]*firstRead{},
-		inFlight: map[string]int{}, waiting: map[string]sets.Set[ctrl.Request]{}, unanswered: map[ctrl.Request]time.Time{},
+		tasks: tasks, unresponsive: sets.Set[string]{}, answers: map[string]uint64{},
+		firstReads: map[ctrl.Request]*firstRead{},
+		inFlight:   map[string]int{}, waiting: map[string]sets.Set[ctrl.Request]{}, unanswered: map[ctrl.Request]time.Time{},
 	}
 }
 
@@ -96,15 +97,16 @@ func (s *Reads) Observe(ctx context.Context, release ctrl.Request, cluster, key 
 	}
 	began := s.tasks.Now()
 	grace, answers := s.grace(cluster)
-	observation, err, done = s.tasks.RunWithin(ctx, grace, key, release, func(ctx context.Context) (model.Observation, error) {
-		ctx, cancel := context.WithTimeout(ctx, ObserveTimeout)
-		defer cancel()
-		hasAnswer := true
-		defer func() { s.ended(cluster, hasAnswer) }()
-		observation, err := read(ctx)
-		hasAnswer = !errors.Is(err, helmerr.ErrUnreachable) && !errors.Is(err, helmerr.ErrUnauthorized)
-		return observation, err
-	})
+	observation, err, done = s.tasks.RunWithin(ctx, grace, key, release,
+		func(ctx context.Context) (model.Observation, error) {
+			ctx, cancel := context.WithTimeout(ctx, ObserveTimeout)
+			defer cancel()
+			hasAnswer := true
+			defer func() { s.ended(cluster, hasAnswer) }()
+			observation, err := read(ctx)
+			hasAnswer = !errors.Is(err, helmerr.ErrUnreachable) && !errors.Is(err, helmerr.ErrUnauthorized)
+			return observation, err
+		})
 	switch {
 	case !done:
 		s.gaveUp(cluster, answers)
@@ -144,7 +146,8 @@ func (s *Reads) noteEnd(cluster string, hasAnswer bool) (waited sets.Set[ctrl.Re
 
 // errNoAnswer is the result for a release that waited for the read of another one. The error of that read names the
 // other release.
-var errNoAnswer = &helmerr.Error{Kind: helmerr.ErrUnreachable, Message: "the API server did not respond to requests for other releases"}
+var errNoAnswer = &helmerr.Error{Kind: helmerr.ErrUnreachable,
+	Message: "the API server did not respond to requests for other releases"}
 
 // begin reports whether a read for a release may begin. If it has to wait, the release is enqueued again when a read
 // of the cluster ends. The error is the result for a release that waited, if that read had no answer.
@@ -250,7 +253,8 @@ func (s *Reads) Drop(release ctrl.Request) {
 
 // KeyOf is the key of a read: releases with the same key share one.
 func KeyOf(release *addonsv1.HelmOpRelease, target model.Target, desired model.Desired) string {
-	return strings.Join([]string{target.Key, release.Status.ClusterUID, target.Impersonate, desired.Namespace, desired.Name, string(release.UID)}, "\n")
+	return strings.Join([]string{target.Key, release.Status.ClusterUID, target.Impersonate, desired.Namespace,
+		desired.Name, string(release.UID)}, "\n")
 }
 
 // MemorySuffices reports whether a decision may use the result of an earlier read. Only the decision to do nothing may:

@@ -162,13 +162,14 @@ func TestAnAnswerIsNotOvertaken(t *testing.T) {
 		meanwhile    func(*Reads)
 		unresponsive bool
 	}{
-		"no answer":             {func(*Reads) {}, true},
-		"an answer":             {func(s *Reads) { s.ended("c", true) }, false},
-		"no connection":         {func(s *Reads) { s.ended("c", false) }, true},
-		"an answer of another":  {func(s *Reads) { _, _ = s.begin("d", ctrl.Request{}); s.ended("d", true) }, true},
-		"the cluster is gone":   {func(s *Reads) { s.ended("c", true); s.Forget("c") }, false},
-		"gone, and no answer":   {func(s *Reads) { s.Forget("c"); s.ended("c", false) }, false},
-		"it is gone, and hangs": {func(s *Reads) { s.Forget("c"); _, _ = s.begin("c", ctrl.Request{}); s.gaveUp("c", 0) }, true},
+		"no answer":            {func(*Reads) {}, true},
+		"an answer":            {func(s *Reads) { s.ended("c", true) }, false},
+		"no connection":        {func(s *Reads) { s.ended("c", false) }, true},
+		"an answer of another": {func(s *Reads) { _, _ = s.begin("d", ctrl.Request{}); s.ended("d", true) }, true},
+		"the cluster is gone":  {func(s *Reads) { s.ended("c", true); s.Forget("c") }, false},
+		"gone, and no answer":  {func(s *Reads) { s.Forget("c"); s.ended("c", false) }, false},
+		"it is gone, and hangs": {func(s *Reads) { s.Forget("c"); _, _ = s.begin("c", ctrl.Request{}); s.gaveUp("c", 0) },
+			true},
 	} {
 		s := New(1)
 		_, _ = s.begin("c", ctrl.Request{})
@@ -226,7 +227,8 @@ func TestTheFirstReadServesTwoPasses(t *testing.T) {
 func TestMemorySufficesForNothingToDo(t *testing.T) {
 	t.Parallel()
 	for action, want := range map[model.Action]bool{
-		model.ActionNone: true, model.ActionWait: false, model.ActionStall: false, model.ActionUpgrade: false, model.ActionRefuse: false,
+		model.ActionNone: true, model.ActionWait: false, model.ActionStall: false, model.ActionUpgrade: false,
+		model.ActionRefuse: false,
 	} {
 		if got := MemorySuffices(decide.Decision{Action: action}, model.Policy{}); got != want {
 			t.Errorf("%s: %v, want %v", action, got, want)

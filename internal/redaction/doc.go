@@ -13,6 +13,6 @@
 //   - of a long secret, each part of 24 characters or more, so cut off, too;
 //   - of less than four characters, where it stands as a word of its own.
 //
-// A Set that is too large to be looked for hides the whole text. A short secret within another word stays: it tells nothing there.
-// What is encrypted, hashed or compressed is not found.
+// A Set that is too large to be looked for hides the whole text. A short secret within another word stays: it tells
+// nothing there. What is encrypted, hashed or compressed is not found.
 package redaction

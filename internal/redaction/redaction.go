@@ -26,8 +26,8 @@ const (
 	maxText = 64 << 10
 	// minLength is the length from which on a secret is looked for within words.
 	minLength = 4
-	// longLength is the length from which on parts of a secret are looked for, by samples of a length at each of so many characters:
-	// each part of 24 characters holds one.
+	// longLength is the length from which on parts of a secret are looked for, by samples of a length at each of so many
+	// characters: each part of 24 characters holds one.
 	longLength, sampleLength, sampleStep = 24, 16, 8
 	// middleLength and minLength are how many characters a secret is looked up by.
 	middleLength = 8
@@ -249,8 +249,8 @@ func (n *needle) widen(found span, text string) span {
 	return found
 }
 
-// findWord returns where a word stands alone: beside letters and digits it is a part of another one. What has neither must stand between
-// quotes or white space.
+// findWord returns where a word stands alone: beside letters and digits it is a part of another one. What has neither
+// must stand between quotes or white space.
 func findWord(text, word string) []span {
 	isPart := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 	if !strings.ContainsFunc(word, isPart) {

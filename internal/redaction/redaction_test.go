@@ -87,7 +87,8 @@ func secret(r *rand.Rand) string {
 // characters are the letters and digits of a text in all the ways to read it.
 func characters(text string) []string {
 	plain := unitsOf(text)
-	return []string{string(bare(plain).bytes()), string(bare(unescape(plain)).bytes()), string(bare(unescape(unescape(plain))).bytes()),
+	return []string{string(bare(plain).bytes()), string(bare(unescape(plain)).bytes()),
+		string(bare(unescape(unescape(plain))).bytes()),
 		string(bare(unescapeURL(plain)).bytes())}
 }
 
@@ -134,7 +135,8 @@ func TestPartsOfLongSecretsAreHidden(t *testing.T) {
 		set := New([]string{long}, true)
 		from := r.IntN(len(plain) - longLength)
 		part := plain[from:min(len(plain), from+longLength+r.IntN(50))]
-		if got := set.Hide("bad line: " + part + "..."); got != "bad line: "+Mark+"..." && !strings.HasPrefix(got, "bad line: "+Mark) {
+		if got := set.Hide("bad line: " + part + "..."); got != "bad line: "+Mark+"..." &&
+			!strings.HasPrefix(got, "bad line: "+Mark) {
 			t.Errorf("%q in %q", part, got)
 		}
 	}
@@ -177,7 +179,8 @@ func FuzzHide(f *testing.F) {
 		if len(secret) < minLength || strings.Contains(Mark, secret) || len(before)+len(secret) > maxText {
 			t.Skip()
 		}
-		if got := New([]string{secret}, true).Hide(before + secret + after); strings.Count(got, secret) > strings.Count(fmt.Sprint(before, Mark, after), secret) {
+		if got := New([]string{secret}, true).Hide(before + secret + after); strings.Count(got,
+			secret) > strings.Count(fmt.Sprint(before, Mark, after), secret) {
 			t.Errorf("%q is left in %q", secret, got)
 		}
 	})

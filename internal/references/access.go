@@ -40,7 +40,8 @@ type RegistryRefs struct {
 func (r *Reader) Access(ctx context.Context, helmOp *addonsv1.HelmOp) (oci.Access, error) {
 	source := &helmOp.Spec.Source
 	return r.AccessBy(ctx, &RegistryRefs{
-		Field: "spec.source", Namespace: helmOp.Namespace, Secret: source.SecretRef, Certs: source.CertSecretRef, Proxy: source.ProxySecretRef,
+		Field: "spec.source", Namespace: helmOp.Namespace, Secret: source.SecretRef, Certs: source.CertSecretRef,
+		Proxy:          source.ProxySecretRef,
 		serviceAccount: source.ImagePullServiceAccountName, Provider: source.Provider, Insecure: source.Insecure,
 	})
 }
@@ -123,7 +124,8 @@ func (r *Reader) takeCertificates(ctx context.Context, refs *RegistryRefs, acces
 	if err != nil {
 		return fmt.Errorf("%s.certSecretRef: %w", refs.Field, err)
 	}
-	access.CA, access.ClientCert, access.ClientKey = secret.data[caKey], secret.data[corev1.TLSCertKey], secret.data[corev1.TLSPrivateKeyKey]
+	access.CA, access.ClientCert, access.ClientKey = secret.data[caKey], secret.data[corev1.TLSCertKey],
+		secret.data[corev1.TLSPrivateKeyKey]
 	var missing string
 	switch cert, key := len(access.ClientCert) > 0, len(access.ClientKey) > 0; {
 	case cert && !key:
@@ -135,7 +137,8 @@ func (r *Reader) takeCertificates(ctx context.Context, refs *RegistryRefs, acces
 	default:
 		return nil
 	}
-	return fmt.Errorf("%s.certSecretRef: Secret %s/%s has no key %s: %w", refs.Field, refs.Namespace, ref.Name, missing, ErrReferenceNotFound)
+	return fmt.Errorf("%s.certSecretRef: Secret %s/%s has no key %s: %w", refs.Field, refs.Namespace, ref.Name, missing,
+		ErrReferenceNotFound)
 }
 
 // takeProxy takes the proxy of proxySecretRef.
@@ -154,7 +157,8 @@ func (r *Reader) takeProxy(ctx context.Context, refs *RegistryRefs, access *oci.
 		Password: string(secret.data[proxyPasswordKey]),
 	}
 	if access.Proxy.Address == "" {
-		return fmt.Errorf("%s.proxySecretRef: Secret %s/%s has no key %s: %w", refs.Field, refs.Namespace, ref.Name, proxyAddressKey, ErrReferenceNotFound)
+		return fmt.Errorf("%s.proxySecretRef: Secret %s/%s has no key %s: %w", refs.Field, refs.Namespace, ref.Name,
+			proxyAddressKey, ErrReferenceNotFound)
 	}
 	return nil
 }

@@ -36,11 +36,13 @@ func readerOf(objects ...client.Object) (*Reader, client.Client) {
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	objects := []client.Object{
-		controllertest.PullSecret("own", "1"), controllertest.PullSecret("first", "2"), controllertest.PullSecret("second", "3"), controllertest.Opaque("plain", map[string]string{"a": "b"}),
+		controllertest.PullSecret("own", "1"), controllertest.PullSecret("first", "2"),
+		controllertest.PullSecret("second", "3"), controllertest.Opaque("plain", map[string]string{"a": "b"}),
 		serviceAccount("puller", "first", "missing", "plain", "second"),
 		controllertest.Opaque("ca", map[string]string{"ca.crt": "CA"}),
 		controllertest.Opaque("pair", map[string]string{"tls.crt": "CERT", "tls.key": "KEY"}),
-		controllertest.Opaque("half", map[string]string{"tls.crt": "CERT"}), controllertest.Opaque("other-half", map[string]string{"tls.key": "KEY"}),
+		controllertest.Opaque("half", map[string]string{"tls.crt": "CERT"}),
+		controllertest.Opaque("other-half", map[string]string{"tls.key": "KEY"}),
 		controllertest.Opaque("proxy", map[string]string{"address": "http://proxy:3128", "username": "u", "password": "p"}),
 	}
 	tests := map[string]struct {
@@ -48,27 +50,34 @@ func TestAccess(t *testing.T) {
 		want    oci.Access
 		wantErr bool
 	}{
-		"nothing":       {addonsv1.ArtifactSource{Provider: "generic"}, oci.Access{}, false},
-		"no default":    {addonsv1.ArtifactSource{}, oci.Access{}, false},
-		"plain HTTP":    {addonsv1.ArtifactSource{Insecure: true}, oci.Access{Insecure: true}, false},
-		"a cloud":       {addonsv1.ArtifactSource{Provider: "aws"}, oci.Access{CloudProvider: "aws"}, false},
-		"a secret":      {addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own")}, oci.Access{DockerConfigs: [][]byte{[]byte("1")}}, false},
+		"nothing":    {addonsv1.ArtifactSource{Provider: "generic"}, oci.Access{}, false},
+		"no default": {addonsv1.ArtifactSource{}, oci.Access{}, false},
+		"plain HTTP": {addonsv1.ArtifactSource{Insecure: true}, oci.Access{Insecure: true}, false},
+		"a cloud":    {addonsv1.ArtifactSource{Provider: "aws"}, oci.Access{CloudProvider: "aws"}, false},
+		"a secret": {addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own")},
+			oci.Access{DockerConfigs: [][]byte{[]byte("1")}}, false},
 		"no secret":     {addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("missing")}, oci.Access{}, true},
 		"no credential": {addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("plain")}, oci.Access{}, true},
 		"a service account": {addonsv1.ArtifactSource{ImagePullServiceAccountName: "puller"},
 			oci.Access{DockerConfigs: [][]byte{[]byte("2"), []byte("3")}}, false},
-		"a secret before the service account": {addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own"), ImagePullServiceAccountName: "puller"},
+		"a secret before the service account": {addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own"),
+			ImagePullServiceAccountName: "puller"},
 			oci.Access{DockerConfigs: [][]byte{[]byte("1"), []byte("2"), []byte("3")}}, false},
 		"no service account": {addonsv1.ArtifactSource{ImagePullServiceAccountName: "missing"}, oci.Access{}, true},
-		"authorities":        {addonsv1.ArtifactSource{CertSecretRef: controllertest.SecretRef("ca")}, oci.Access{CA: []byte("CA")}, false},
+		"authorities": {addonsv1.ArtifactSource{CertSecretRef: controllertest.SecretRef("ca")},
+			oci.Access{CA: []byte("CA")}, false},
 		"a client certificate": {addonsv1.ArtifactSource{CertSecretRef: controllertest.SecretRef("pair")},
 			oci.Access{ClientCert: []byte("CERT"), ClientKey: []byte("KEY")}, false},
-		"a certificate without key": {addonsv1.ArtifactSource{CertSecretRef: controllertest.SecretRef("half")}, oci.Access{}, true},
-		"a key without certificate": {addonsv1.ArtifactSource{CertSecretRef: controllertest.SecretRef("other-half")}, oci.Access{}, true},
-		"no certificate":            {addonsv1.ArtifactSource{CertSecretRef: controllertest.SecretRef("plain")}, oci.Access{}, true},
+		"a certificate without key": {addonsv1.ArtifactSource{CertSecretRef: controllertest.SecretRef("half")}, oci.Access{},
+			true},
+		"a key without certificate": {addonsv1.ArtifactSource{CertSecretRef: controllertest.SecretRef("other-half")},
+			oci.Access{}, true},
+		"no certificate": {addonsv1.ArtifactSource{CertSecretRef: controllertest.SecretRef("plain")}, oci.Access{},
+			true},
 		"a proxy": {addonsv1.ArtifactSource{ProxySecretRef: controllertest.SecretRef("proxy")},
 			oci.Access{Proxy: &oci.Proxy{Address: "http://proxy:3128", Username: "u", Password: "p"}}, false},
-		"a proxy without address": {addonsv1.ArtifactSource{ProxySecretRef: controllertest.SecretRef("plain")}, oci.Access{}, true},
+		"a proxy without address": {addonsv1.ArtifactSource{ProxySecretRef: controllertest.SecretRef("plain")}, oci.Access{},
+			true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +120,8 @@ func TestPullsWith(t *testing.T) {
 	if !reader.PullsWith("n", "puller", "other") {
 		t.Error("an account that was never read may pull with any Secret")
 	}
-	if _, err := reader.Access(t.Context(), controllertest.HelmOpWith(addonsv1.ArtifactSource{ImagePullServiceAccountName: "puller"})); err != nil {
+	if _, err := reader.Access(t.Context(),
+		controllertest.HelmOpWith(addonsv1.ArtifactSource{ImagePullServiceAccountName: "puller"})); err != nil {
 		t.Fatal(err)
 	}
 	if !reader.PullsWith("n", "puller", "first") || reader.PullsWith("n", "puller", "other") {
@@ -122,8 +132,10 @@ func TestPullsWith(t *testing.T) {
 func TestReferencesOf(t *testing.T) {
 	t.Parallel()
 	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{
-		SecretRef: controllertest.SecretRef("a"), CertSecretRef: controllertest.SecretRef("b"), ProxySecretRef: controllertest.SecretRef("c"), ImagePullServiceAccountName: "d",
-		Verify: &addonsv1.Verification{SecretRef: controllertest.SecretRef("e"), TrustedRootSecretRef: controllertest.SecretRef("f")},
+		SecretRef: controllertest.SecretRef("a"), CertSecretRef: controllertest.SecretRef("b"),
+		ProxySecretRef: controllertest.SecretRef("c"), ImagePullServiceAccountName: "d",
+		Verify: &addonsv1.Verification{SecretRef: controllertest.SecretRef("e"),
+			TrustedRootSecretRef: controllertest.SecretRef("f")},
 	})
 	helmOp.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: apiutil.KindConfigMap, Name: "g"}}
 	got := Of(helmOp)
@@ -158,7 +170,8 @@ func TestPatterns(t *testing.T) {
 		return slices.ContainsFunc(Patterns(helmOp), func(p Pattern) bool { return p.MayYield(kind, name) })
 	}
 	for object, want := range map[string]bool{
-		"Secret/a-x-b": true, "Secret/a--b": true, "Secret/a-b": false, "Secret/x-b": false, "Secret/a-x": false, "Secret/over": false,
+		"Secret/a-x-b": true, "Secret/a--b": true, "Secret/a-b": false, "Secret/x-b": false, "Secret/a-x": false,
+		"Secret/over":   false,
 		"ConfigMap/any": true, "ServiceAccount/a-x-b": false,
 	} {
 		kind, name, _ := strings.Cut(object, "/")
@@ -177,7 +190,8 @@ func TestPolicy(t *testing.T) {
 	objects := []client.Object{
 		controllertest.Opaque("keys", map[string]string{"a.pub": "A", "b.pub": "B", "cosign.key": "PRIVATE"}),
 		controllertest.Opaque("root", map[string]string{"trusted_root.json": "ROOT"}),
-		controllertest.Opaque("notation", map[string]string{"trustpolicy.json": "POLICY", "ca.crt": "C", "ca.pem": "P", "note.txt": "T"}),
+		controllertest.Opaque("notation",
+			map[string]string{"trustpolicy.json": "POLICY", "ca.crt": "C", "ca.pem": "P", "note.txt": "T"}),
 	}
 	identities := []addonsv1.SignerIdentity{{Issuer: "i", SubjectRegExp: "s"}}
 	tests := map[string]struct {
@@ -187,18 +201,23 @@ func TestPolicy(t *testing.T) {
 	}{
 		"none": {nil, nil, false},
 		"keys": {&addonsv1.Verification{SecretRef: controllertest.SecretRef("keys")},
-			&verification.Policy{Provider: verification.Cosign, Keys: map[string][]byte{"a.pub": []byte("A"), "b.pub": []byte("B")}}, false},
+			&verification.Policy{Provider: verification.Cosign,
+				Keys: map[string][]byte{"a.pub": []byte("A"), "b.pub": []byte("B")}}, false},
 		"identities": {&addonsv1.Verification{Provider: "cosign", Identities: identities},
-			&verification.Policy{Provider: verification.Cosign, Identities: []verification.Identity{{Issuer: "i", SubjectRegExp: "s"}}}, false},
-		"a private root": {&addonsv1.Verification{Identities: identities, TrustedRootSecretRef: controllertest.SecretRef("root")},
+			&verification.Policy{Provider: verification.Cosign,
+				Identities: []verification.Identity{{Issuer: "i", SubjectRegExp: "s"}}}, false},
+		"a private root": {&addonsv1.Verification{Identities: identities,
+			TrustedRootSecretRef: controllertest.SecretRef("root")},
 			&verification.Policy{Provider: verification.Cosign, TrustedRoot: []byte("ROOT"),
 				Identities: []verification.Identity{{Issuer: "i", SubjectRegExp: "s"}}}, false},
 		"notation": {&addonsv1.Verification{Provider: "notation", SecretRef: controllertest.SecretRef("notation")},
 			&verification.Policy{Provider: verification.Notation, TrustPolicy: []byte("POLICY"),
 				Certificates: map[string][]byte{"ca.crt": []byte("C"), "ca.pem": []byte("P")}}, false},
-		"no secret":            {&addonsv1.Verification{SecretRef: controllertest.SecretRef("missing")}, nil, true},
-		"no root":              {&addonsv1.Verification{Identities: identities, TrustedRootSecretRef: controllertest.SecretRef("missing")}, nil, true},
-		"a root without a key": {&addonsv1.Verification{Identities: identities, TrustedRootSecretRef: controllertest.SecretRef("keys")}, nil, true},
+		"no secret": {&addonsv1.Verification{SecretRef: controllertest.SecretRef("missing")}, nil, true},
+		"no root": {&addonsv1.Verification{Identities: identities,
+			TrustedRootSecretRef: controllertest.SecretRef("missing")}, nil, true},
+		"a root without a key": {&addonsv1.Verification{Identities: identities,
+			TrustedRootSecretRef: controllertest.SecretRef("keys")}, nil, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

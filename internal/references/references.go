@@ -39,8 +39,8 @@ const (
 	// limit, most are below 1 KiB. With more references than this, some are read again on each use.
 	maxRememberedReferences = 1024
 
-	// maxClusterBytes bounds the contents of the objects of single Clusters that are kept in memory. They are read when their
-	// Cluster is rendered, which they rarely are: a fleet of them must not drive out what all Clusters share.
+	// maxClusterBytes bounds the contents of the objects of single Clusters that are kept in memory. They are read when
+	// their Cluster is rendered, which they rarely are: a fleet of them must not drive out what all Clusters share.
 	maxClusterBytes = 8 << 20
 )
 
@@ -50,8 +50,9 @@ var ErrReferenceNotFound = errors.New("not found")
 // ErrReferenceForbidden is returned for an object that a HelmOp names and the manager may not read.
 var ErrReferenceForbidden = errors.New("the manager may not read it")
 
-// Reader reads the Secrets, ConfigMaps and ServiceAccounts that HelmOps name. Only their metadata is cached for the whole
-// management cluster; the content of one is read when a HelmOp names it, and again when its resource version changes.
+// Reader reads the Secrets, ConfigMaps and ServiceAccounts that HelmOps name. Only their metadata is cached for the
+// whole management cluster; the content of one is read when a HelmOp names it, and again when its resource version
+// changes.
 type Reader struct {
 	// Metadata is a cached reader for PartialObjectMetadata.
 	Metadata client.Reader
@@ -66,7 +67,8 @@ type Reader struct {
 // NewReader returns a Reader of metadata from a cache and of contents from the API server.
 func NewReader(metadata, live client.Reader) *Reader {
 	contents, _ := lru.New[referenceKey, *reference](maxRememberedReferences) // It fails only if the size is not positive.
-	return &Reader{Metadata: metadata, live: live, contents: contents, ofClusters: bytelru.New[referenceKey, *reference](maxClusterBytes)}
+	return &Reader{Metadata: metadata, live: live, contents: contents,
+		ofClusters: bytelru.New[referenceKey, *reference](maxClusterBytes)}
 }
 
 // reference is the content of a Secret, a ConfigMap or a ServiceAccount. It must not be changed.
@@ -135,10 +137,11 @@ func (r *Reader) readLive(ctx context.Context, key referenceKey) (*reference, er
 	}
 }
 
-// PullsWith tells whether a ServiceAccount names a Secret among its image pull secrets. It makes no request: for an account
-// that was not read yet, or not lately, it may.
+// PullsWith tells whether a ServiceAccount names a Secret among its image pull secrets. It makes no request: for an
+// account that was not read yet, or not lately, it may.
 func (r *Reader) PullsWith(namespace, account, secret string) bool {
-	known, ok := r.contents.Get(referenceKey{kind: apiutil.KindServiceAccount, ObjectKey: client.ObjectKey{Namespace: namespace, Name: account}})
+	known, ok := r.contents.Get(referenceKey{kind: apiutil.KindServiceAccount,
+		ObjectKey: client.ObjectKey{Namespace: namespace, Name: account}})
 	return !ok || slices.Contains(known.pullSecrets, secret)
 }
 
@@ -160,7 +163,8 @@ func (ref *reference) keyOf(key, kind, namespace, name string) ([]byte, error) {
 	return value, nil
 }
 
-// Version identifies the present content of a Secret or ConfigMap, without a request; empty if the object does not exist.
+// Version identifies the present content of a Secret or ConfigMap, without a request; empty if the object does not
+// exist.
 func (r *Reader) Version(ctx context.Context, kind, namespace, name string) (string, error) {
 	key := referenceKey{kind: kind, ObjectKey: client.ObjectKey{Namespace: namespace, Name: name}}
 	partial := apiutil.PartialOf(kind)
@@ -200,7 +204,8 @@ func (r *Reader) readError(key referenceKey, err error) error {
 		return fmt.Errorf("%s %s: %w; create it or correct the reference", key.kind, key.ObjectKey, ErrReferenceNotFound)
 	}
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("%s %s: %w; grant its ServiceAccount the right to read it", key.kind, key.ObjectKey, ErrReferenceForbidden)
+		return fmt.Errorf("%s %s: %w; grant its ServiceAccount the right to read it", key.kind, key.ObjectKey,
+			ErrReferenceForbidden)
 	}
 	return fmt.Errorf("reading %s %s: %w", key.kind, key.ObjectKey, err)
 }
@@ -211,7 +216,8 @@ func (r *Reader) Policy(ctx context.Context, helmOp *addonsv1.HelmOp) (*verifica
 	if verify == nil {
 		return nil, nil
 	}
-	policy := &verification.Policy{Provider: verification.Provider(cmp.Or(verify.Provider, addonsv1.VerificationProviderCosign))}
+	policy := &verification.Policy{Provider: verification.Provider(cmp.Or(verify.Provider,
+		addonsv1.VerificationProviderCosign))}
 	for _, identity := range verify.Identities {
 		policy.Identities = append(policy.Identities, verification.Identity(identity))
 	}
@@ -260,7 +266,8 @@ func PolicyDigest(policy *verification.Policy) string {
 	return policy.Digest()
 }
 
-// Of are the objects that a HelmOp names, as "<kind>/<name>", without those that are another one for each Cluster: see Patterns.
+// Of are the objects that a HelmOp names, as "<kind>/<name>", without those that are another one for each Cluster: see
+// Patterns.
 func Of(helmOp *addonsv1.HelmOp) []string {
 	var references []string
 	source := &helmOp.Spec.Source
@@ -316,10 +323,11 @@ func IsNameTemplate(helmOp *addonsv1.HelmOp, ref *addonsv1.ValuesReference) bool
 	return isTemplate
 }
 
-// HasFixedValues reports whether values of a HelmOp come from objects that are the same for several Clusters. Their content is part of
-// the HelmOp revision, which is not rendered any more once the content changed.
+// HasFixedValues reports whether values of a HelmOp come from objects that are the same for several Clusters. Their
+// content is part of the HelmOp revision, which is not rendered any more once the content changed.
 func HasFixedValues(helmOp *addonsv1.HelmOp) bool {
-	return slices.ContainsFunc(valuesFrom(helmOp), func(ref *addonsv1.ValuesReference) bool { return !IsNameTemplate(helmOp, ref) })
+	return slices.ContainsFunc(valuesFrom(helmOp),
+		func(ref *addonsv1.ValuesReference) bool { return !IsNameTemplate(helmOp, ref) })
 }
 
 // Pattern is what is known of the names that a template of a reference yields, whatever the Cluster is.

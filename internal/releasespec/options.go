@@ -45,7 +45,8 @@ func DesiredOf(release *addonsv1.HelmOpRelease) (model.Desired, model.Options) {
 	}, options
 }
 
-// isReturned tells whether what is wanted of a release is what it had before a newer revision of its HelmOp was given up.
+// isReturned tells whether what is wanted of a release is what it had before a newer revision of its HelmOp was given
+// up.
 func isReturned(spec *addonsv1.HelmOpReleaseSpec) bool {
 	return spec.Rollout != nil && spec.Rollout.Reason == addonsv1.ReleaseRolloutReturned
 }
@@ -127,8 +128,8 @@ func testOptions(spec addonsv1.TestOptions) model.TestOptions {
 	return options
 }
 
-// hasCRDPolicy tells whether somebody said what happens to CRDs. Where nobody did, those of an artifact that is no chart are
-// replaced: they are objects like the others of it.
+// hasCRDPolicy tells whether somebody said what happens to CRDs. Where nobody did, those of an artifact that is no
+// chart are replaced: they are objects like the others of it.
 func hasCRDPolicy(spec *addonsv1.ReleaseOptions) bool {
 	return spec.Install != nil && spec.Install.CRDs != "" || spec.Upgrade != nil && spec.Upgrade.CRDs != ""
 }
@@ -213,7 +214,8 @@ func ObjectSelector(selector *addonsv1.ObjectSelector) *inventory.Selector {
 	}
 }
 
-// Impersonated is the user that the manager impersonates in the cluster of a release; empty for the user of the kubeconfig.
+// Impersonated is the user that the manager impersonates in the cluster of a release; empty for the user of the
+// kubeconfig.
 func Impersonated(release *addonsv1.HelmOpRelease) string {
 	spec := &release.Spec
 	account := func(namespace string) string {

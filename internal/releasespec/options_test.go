@@ -95,7 +95,8 @@ func TestUnsetOptionsAreTheEnginesDefaults(t *testing.T) {
 		},
 		"defaults": {
 			Install: &addonsv1.InstallOptions{CRDs: addonsv1.CRDPolicyCreate, DisableHooks: ptr.To(false)},
-			Upgrade: &addonsv1.UpgradeOptions{CRDs: addonsv1.CRDPolicyCreate, ValuesPolicy: addonsv1.ValuesPolicyReset, Force: ptr.To(false)},
+			Upgrade: &addonsv1.UpgradeOptions{CRDs: addonsv1.CRDPolicyCreate, ValuesPolicy: addonsv1.ValuesPolicyReset,
+				Force: ptr.To(false)},
 		},
 	} {
 		if got := OptionsOf(&spec); !reflect.DeepEqual(got, want) {
@@ -106,7 +107,8 @@ func TestUnsetOptionsAreTheEnginesDefaults(t *testing.T) {
 		Install: &addonsv1.InstallOptions{CreateNamespace: ptr.To(false)},
 		Upgrade: &addonsv1.UpgradeOptions{MaxHistory: ptr.To(int32(0))},
 	})
-	if zero.Install.CreateNamespace == nil || *zero.Install.CreateNamespace || zero.Upgrade.MaxHistory == nil || *zero.Upgrade.MaxHistory != 0 {
+	if zero.Install.CreateNamespace == nil || *zero.Install.CreateNamespace || zero.Upgrade.MaxHistory == nil ||
+		*zero.Upgrade.MaxHistory != 0 {
 		t.Errorf("false and zero are taken for unset: %+v", zero)
 	}
 }
@@ -119,10 +121,14 @@ func TestCRDsOfManifests(t *testing.T) {
 		options          addonsv1.ReleaseOptions
 		install, upgrade model.CRDPolicy
 	}{
-		"chart":            {"", addonsv1.ReleaseOptions{}, model.CRDsCreate, model.CRDsCreate},
-		"manifests":        {"Flux", addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{}}, model.CRDsCreateReplace, model.CRDsCreateReplace},
-		"set for installs": {"Flux", addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{CRDs: addonsv1.CRDPolicyCreate}}, model.CRDsCreate, model.CRDsCreate},
-		"set for upgrades": {"Flux", addonsv1.ReleaseOptions{Upgrade: &addonsv1.UpgradeOptions{CRDs: addonsv1.CRDPolicySkip}}, model.CRDsCreate, model.CRDsSkip},
+		"chart": {"", addonsv1.ReleaseOptions{}, model.CRDsCreate, model.CRDsCreate},
+		"manifests": {"Flux", addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{}}, model.CRDsCreateReplace,
+			model.CRDsCreateReplace},
+		"set for installs": {"Flux",
+			addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{CRDs: addonsv1.CRDPolicyCreate}}, model.CRDsCreate,
+			model.CRDsCreate},
+		"set for upgrades": {"Flux", addonsv1.ReleaseOptions{Upgrade: &addonsv1.UpgradeOptions{CRDs: addonsv1.CRDPolicySkip}},
+			model.CRDsCreate, model.CRDsSkip},
 	} {
 		release := &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{
 			Artifact: addonsv1.ResolvedArtifact{Digest: "sha256:1", Format: tc.format}, ReleaseOptions: tc.options,
@@ -135,13 +141,15 @@ func TestCRDsOfManifests(t *testing.T) {
 
 func TestReleasePolicy(t *testing.T) {
 	t.Parallel()
-	if got, want := PolicyOf(&addonsv1.HelmOpReleaseSpec{}), (model.Policy{PendingTimeout: PendingTimeout}); !reflect.DeepEqual(got, want) {
+	if got, want := PolicyOf(&addonsv1.HelmOpReleaseSpec{}),
+		(model.Policy{PendingTimeout: PendingTimeout}); !reflect.DeepEqual(got, want) {
 		t.Errorf("unset: %+v", got)
 	}
 	spec := addonsv1.HelmOpReleaseSpec{ReleaseOptions: addonsv1.ReleaseOptions{
 		Install: &addonsv1.InstallOptions{
 			TakeOwnership: ptr.To(true),
-			Remediation:   &addonsv1.InstallRemediation{Retries: ptr.To(int32(0)), Strategy: addonsv1.InstallRemediationUninstall},
+			Remediation: &addonsv1.InstallRemediation{Retries: ptr.To(int32(0)),
+				Strategy: addonsv1.InstallRemediationUninstall},
 		},
 		Upgrade: &addonsv1.UpgradeOptions{
 			Remediation: &addonsv1.UpgradeRemediation{Retries: ptr.To(int32(-1)), Strategy: addonsv1.UpgradeRemediationRollback},

@@ -53,8 +53,8 @@ func New(references *references.Reader, objects *clusterview.Reader) *Renderer {
 type Program struct {
 	*templating.Program
 
-	// Variants tell what is different for some of the Clusters, and ahead whether the version counts that a Cluster of the HelmOp's
-	// own namespace is about to run.
+	// Variants tell what is different for some of the Clusters, and ahead whether the version counts that a Cluster of the
+	// HelmOp's own namespace is about to run.
 	Variants  *Variants
 	Ahead     bool
 	namespace string
@@ -103,12 +103,14 @@ func (r *Renderer) Compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*Progr
 		return nil, err
 	}
 	spec := templating.Spec{
-		ReleaseName: cmp.Or(own.Release.Name, helmOp.Name), ReleaseNamespace: cmp.Or(own.Release.Namespace, apiutil.DefaultReleaseNamespace),
-		Values: values.Values, ValuesTemplate: values.ValuesTemplate, PostRender: values.PostRender,
+		ReleaseName:      cmp.Or(own.Release.Name, helmOp.Name),
+		ReleaseNamespace: cmp.Or(own.Release.Namespace, apiutil.DefaultReleaseNamespace),
+		Values:           values.Values, ValuesTemplate: values.ValuesTemplate, PostRender: values.PostRender,
 		Delimiters: references.Delimiters(helmOp),
 	}
 	read := sources{named: map[templating.SourceID]namedSource{}, missing: map[int]error{}, secretValues: map[int][]any{}}
-	if spec.ValuesFrom, err = r.readSources(ctx, helmOp, own.ValuesFrom, "spec.valuesFrom", templating.OfSpec, &read); err != nil {
+	if spec.ValuesFrom, err = r.readSources(ctx, helmOp, own.ValuesFrom, "spec.valuesFrom", templating.OfSpec,
+		&read); err != nil {
 		return nil, err
 	}
 	if err := read.missing[templating.OfSpec]; err != nil {
@@ -121,7 +123,8 @@ func (r *Renderer) Compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*Progr
 			return nil, err
 		}
 		override.Name = o.Name
-		if override.ValuesFrom, err = r.readSources(ctx, helmOp, o.ValuesFrom, overrideField(i, o)+".valuesFrom", i, &read); err != nil {
+		if override.ValuesFrom, err = r.readSources(ctx, helmOp, o.ValuesFrom, overrideField(i, o)+".valuesFrom", i,
+			&read); err != nil {
 			return nil, err
 		}
 		spec.Overrides = append(spec.Overrides, override)
@@ -145,7 +148,9 @@ func (r *Renderer) Compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*Progr
 }
 
 // valuesOf are those values, and changes of the chart, that stand in a spec or an override itself.
-func valuesOf(values *apiextensionsv1.JSON, valuesTemplate string, postRender *addonsv1.PostRender) (templating.Override, error) {
+func valuesOf(values *apiextensionsv1.JSON, valuesTemplate string,
+	postRender *addonsv1.PostRender,
+) (templating.Override, error) {
 	override := templating.Override{ValuesTemplate: valuesTemplate}
 	if values != nil {
 		override.Values = values.Raw
@@ -158,8 +163,8 @@ func valuesOf(values *apiextensionsv1.JSON, valuesTemplate string, postRender *a
 	return override, err
 }
 
-// choose tells what a Cluster gets in particular. Upgrades of Clusters of other namespaces are not held, so there is no time before
-// them in which a release could be made ready.
+// choose tells what a Cluster gets in particular. Upgrades of Clusters of other namespaces are not held, so there is no
+// time before them in which a release could be made ready.
 func (p *Program) choose(objects *clusterview.Objects, cluster *clusterv1.Cluster) (choice, error) {
 	version := kubernetesVersion(cluster, objects.Data.ControlPlane, p.Ahead && cluster.Namespace == p.namespace)
 	chosen, err := p.Variants.Of(cluster.Labels, version)
@@ -168,7 +173,9 @@ func (p *Program) choose(objects *clusterview.Objects, cluster *clusterv1.Cluste
 
 // Outcome renders a release for a Cluster if anything that it depends on changed since it did so last. It returns the
 // objects that the rendering depends on, too; nil if they cannot be read.
-func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unstructured, cluster *clusterv1.Cluster) (outcome, choice, *clusterview.Objects) {
+func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unstructured,
+	cluster *clusterv1.Cluster,
+) (outcome, choice, *clusterview.Objects) {
 	objects, err := r.Objects.Read(ctx, u, cluster)
 	if err != nil {
 		return outcome{Err: fmt.Errorf("%w: %w", ErrObjectRead, err)}, choice{}, nil
@@ -199,7 +206,8 @@ func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unst
 }
 
 // Values renders the values of a release for a Cluster. SecretValues are those of them that came from Secrets.
-func (r *Renderer) Values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstructured.Unstructured, cluster *clusterv1.Cluster,
+func (r *Renderer) Values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstructured.Unstructured,
+	cluster *clusterv1.Cluster,
 ) (result templating.Result, secretValues []any, err error) {
 	p, err := r.Compile(ctx, helmOp)
 	if err != nil {
@@ -218,7 +226,8 @@ func (r *Renderer) Values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstr
 }
 
 // render renders everything for a Cluster, with the objects that belong to the Cluster.
-func (r *Renderer) render(ctx context.Context, p *Program, objects *clusterview.Objects, overrides []int, cluster *clusterv1.Cluster,
+func (r *Renderer) render(ctx context.Context, p *Program, objects *clusterview.Objects, overrides []int,
+	cluster *clusterv1.Cluster,
 ) (templating.Result, clusterValues, error) {
 	title := apiutil.TitleOf(p.namespace, client.ObjectKeyFromObject(cluster))
 	read, err := r.readClusterSources(ctx, p, objects, overrides, title)
@@ -233,7 +242,8 @@ func (r *Renderer) render(ctx context.Context, p *Program, objects *clusterview.
 }
 
 // Identity renders the name and the namespace of a release for a Cluster.
-func (r *Renderer) Identity(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstructured.Unstructured, cluster *clusterv1.Cluster,
+func (r *Renderer) Identity(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstructured.Unstructured,
+	cluster *clusterv1.Cluster,
 ) (addonsv1.ReleaseIdentity, error) {
 	p, err := r.Compile(ctx, helmOp)
 	if err != nil {

@@ -49,7 +49,8 @@ type namedSource struct {
 func (s *sources) description() []string {
 	var described []string
 	for id, source := range s.named {
-		described = append(described, fmt.Sprintf("%d %d %s %q %t", id.Override, id.Index, source.Kind, source.Key, source.Optional))
+		described = append(described, fmt.Sprintf("%d %d %s %q %t", id.Override, id.Index, source.Kind, source.Key,
+			source.Optional))
 	}
 	for override, err := range s.missing {
 		described = append(described, fmt.Sprintf("%d %v", override, err))
@@ -78,7 +79,8 @@ func (s *sources) secretsOf(overrides []int) []any {
 }
 
 // readSources reads the objects with fixed names of a list of references, and notes the others.
-func (r *Renderer) readSources(ctx context.Context, helmOp *addonsv1.HelmOp, refs []addonsv1.ValuesReference, field string, override int,
+func (r *Renderer) readSources(ctx context.Context, helmOp *addonsv1.HelmOp, refs []addonsv1.ValuesReference,
+	field string, override int,
 	into *sources,
 ) ([]templating.ValuesSource, error) {
 	var read []templating.ValuesSource
@@ -138,8 +140,10 @@ type clusterValues struct {
 	secretValues []any
 }
 
-// readClusterSources reads the objects that belong to a Cluster. The references are those of all of them, also where one is missing.
-func (r *Renderer) readClusterSources(ctx context.Context, p *Program, objects *clusterview.Objects, overrides []int, title string,
+// readClusterSources reads the objects that belong to a Cluster. The references are those of all of them, also where
+// one is missing.
+func (r *Renderer) readClusterSources(ctx context.Context, p *Program, objects *clusterview.Objects, overrides []int,
+	title string,
 ) (clusterValues, error) {
 	var read clusterValues
 	found, err := p.ClusterSources(ctx, objects.Data, overrides...)
@@ -155,7 +159,8 @@ func (r *Renderer) readClusterSources(ctx context.Context, p *Program, objects *
 		if versions[object], err = r.references.Version(ctx, object.Kind, p.namespace, object.Name); err != nil {
 			return read, fmt.Errorf("%w: %w", ErrObjectRead, err)
 		}
-		read.references = append(read.references, ClusterReference{Kind: object.Kind, Name: object.Name, version: versions[object]})
+		read.references = append(read.references,
+			ClusterReference{Kind: object.Kind, Name: object.Name, version: versions[object]})
 	}
 	read.contents = make(templating.Contents, len(found))
 	for _, source := range found {
@@ -173,7 +178,8 @@ func (r *Renderer) readClusterSources(ctx context.Context, p *Program, objects *
 			}
 			return read, err
 		}
-		read.contents[source.SourceID] = templating.Content{Origin: originOf(&ref.ValuesReference, p.namespace, source.Name), Data: data}
+		read.contents[source.SourceID] = templating.Content{Origin: originOf(&ref.ValuesReference, p.namespace, source.Name),
+			Data: data}
 		read.secretValues = append(read.secretValues, secretsIn(&ref.ValuesReference, data)...)
 	}
 	return read, nil

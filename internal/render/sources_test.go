@@ -40,7 +40,8 @@ func newBed(t *testing.T, objects ...client.Object) *bed {
 	b := &bed{T: t, reads: map[string]int{}}
 	b.client = controllertest.ClientOf(objects...).(client.WithWatch)
 	live := interceptor.NewClient(b.client, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
+			opts ...client.GetOption) error {
 			b.reads[key.String()]++
 			if b.fails != nil {
 				return b.fails
@@ -95,7 +96,8 @@ func namedByCluster(optional bool) *addonsv1.HelmOp {
 	return helmOp
 }
 
-// TestObjectsOfAClusterAreReadOnce holds that an idle pass reads no contents, and that a change is seen by its Cluster only.
+// TestObjectsOfAClusterAreReadOnce holds that an idle pass reads no contents, and that a change is seen by its Cluster
+// only.
 func TestObjectsOfAClusterAreReadOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -175,10 +177,12 @@ func TestUnreadableObjectIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestObjectsStayInTheNamespaceOfTheHelmOp has a Cluster of another namespace, where there is an object of the same name.
+// TestObjectsStayInTheNamespaceOfTheHelmOp has a Cluster of another namespace, where there is an object of the same
+// name.
 func TestObjectsStayInTheNamespaceOfTheHelmOp(t *testing.T) {
 	t.Parallel()
-	other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "a-cloud"}, Data: map[string][]byte{"values.yaml": []byte("a: 1")}}
+	other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "a-cloud"},
+		Data: map[string][]byte{"values.yaml": []byte("a: 1")}}
 	b := newBed(t, other)
 	helmOp := namedByCluster(false)
 	want := `spec.valuesFrom[0] for Cluster "other/a": Secret n/a-cloud: not found; create it or correct the reference`
@@ -186,7 +190,8 @@ func TestObjectsStayInTheNamespaceOfTheHelmOp(t *testing.T) {
 		t.Errorf("got %v, want %s", got.Err, want)
 	}
 	helmOp.Spec.ValuesFrom[0].Name = "{{ .Cluster.metadata.namespace }}/{{ .Cluster.metadata.name }}-cloud"
-	if got := b.outcomeOf(helmOp, "other", "a", nil); got.Err == nil || !strings.Contains(got.Err.Error(), "yields a name that is not") {
+	if got := b.outcomeOf(helmOp, "other", "a", nil); got.Err == nil ||
+		!strings.Contains(got.Err.Error(), "yields a name that is not") {
 		t.Errorf("a name with a namespace: %v", got.Err)
 	}
 	if len(b.reads) != 0 {
@@ -197,7 +202,8 @@ func TestObjectsStayInTheNamespaceOfTheHelmOp(t *testing.T) {
 // TestSecretValues collects what no message may show, from each place where a Secret can be named.
 func TestSecretValues(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, &corev1.ConfigMap{ObjectMeta: controllertest.Meta("shown"), Data: map[string]string{"values.yaml": "a: shown"}})
+	b := newBed(t, &corev1.ConfigMap{ObjectMeta: controllertest.Meta("shown"),
+		Data: map[string]string{"values.yaml": "a: shown"}})
 	for _, name := range []string{"fixed", "a-cloud", "over", "a-over", "other"} {
 		b.write(name, "secret: "+name)
 	}
@@ -205,13 +211,16 @@ func TestSecretValues(t *testing.T) {
 		return addonsv1.ValuesReference{Kind: kind, Name: name, Key: "values.yaml", TargetPath: path}
 	}
 	helmOp := namedByCluster(false)
-	helmOp.Spec.ValuesFrom = append(helmOp.Spec.ValuesFrom, from(apiutil.KindSecret, "fixed", ""), from(apiutil.KindConfigMap, "shown", ""))
+	helmOp.Spec.ValuesFrom = append(helmOp.Spec.ValuesFrom, from(apiutil.KindSecret, "fixed", ""),
+		from(apiutil.KindConfigMap, "shown", ""))
 	helmOp.Spec.Overrides = []addonsv1.Override{
 		{Name: "it", ClusterSelector: controllertest.Labelled("it", "yes"), ValuesFrom: []addonsv1.ValuesReference{
-			from(apiutil.KindSecret, "over", "path.over"), from(apiutil.KindSecret, "{{ .Cluster.metadata.name }}-over", "path.list[0]"),
+			from(apiutil.KindSecret, "over", "path.over"),
+			from(apiutil.KindSecret, "{{ .Cluster.metadata.name }}-over", "path.list[0]"),
 			from(apiutil.KindConfigMap, "shown", "path.shown"),
 		}},
-		{Name: "other", ClusterSelector: controllertest.Labelled("it", "no"), ValuesFrom: []addonsv1.ValuesReference{from(apiutil.KindSecret, "other", "")}},
+		{Name: "other", ClusterSelector: controllertest.Labelled("it", "no"),
+			ValuesFrom: []addonsv1.ValuesReference{from(apiutil.KindSecret, "other", "")}},
 	}
 	u, cluster := clusterOf("n", "a", map[string]string{"it": "yes"})
 	result, secrets, err := b.Values(t.Context(), helmOp, u, cluster)
@@ -250,7 +259,8 @@ func TestMissingObjectOfAnOverride(t *testing.T) {
 	if got := b.outcomeOf(helmOp, "n", "a", nil); got.Err != nil {
 		t.Errorf("another Cluster: %v", got.Err)
 	}
-	if got := b.outcomeOf(helmOp, "n", "b", map[string]string{"it": "yes"}); !errors.Is(got.Err, references.ErrReferenceNotFound) {
+	if got := b.outcomeOf(helmOp, "n", "b", map[string]string{"it": "yes"}); !errors.Is(got.Err,
+		references.ErrReferenceNotFound) {
 		t.Errorf("a Cluster of the override: %v", got.Err)
 	}
 	b.write("over", "a: 1")

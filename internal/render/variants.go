@@ -18,12 +18,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// MaxNamespaceMetadata bounds labels, and annotations, of install.namespaceMetadata, as the API does for each override alone. It
-// is the one bound that a merge of valid options can break: maps grow, everything else replaces.
+// MaxNamespaceMetadata bounds labels, and annotations, of install.namespaceMetadata, as the API does for each override
+// alone. It is the one bound that a merge of valid options can break: maps grow, everything else replaces.
 const MaxNamespaceMetadata = 64
 
-// Variants tell what is different for some of the Clusters of a HelmOp: the overrides and refsByKubernetesVersion of its spec,
-// checked and compiled once. They are safe for concurrent use.
+// Variants tell what is different for some of the Clusters of a HelmOp: the overrides and refsByKubernetesVersion of
+// its spec, checked and compiled once. They are safe for concurrent use.
 type Variants struct {
 	spec      *addonsv1.HelmOpSpec
 	selectors []labels.Selector
@@ -88,7 +88,8 @@ func NewVariants(spec *addonsv1.HelmOpSpec) (*Variants, error) {
 	for i := range spec.RefsByKubernetesVersion {
 		constraint, err := semver.NewConstraint(spec.RefsByKubernetesVersion[i].KubernetesVersion)
 		if err != nil {
-			return nil, &VariantError{fmt.Sprintf("spec.refsByKubernetesVersion[%d].kubernetesVersion", i), fmt.Errorf("not a range of versions: %w", err)}
+			return nil, &VariantError{fmt.Sprintf("spec.refsByKubernetesVersion[%d].kubernetesVersion", i),
+				fmt.Errorf("not a range of versions: %w", err)}
 		}
 		v.ranges = append(v.ranges, constraint)
 	}
@@ -105,8 +106,8 @@ func overrideField(i int, o *addonsv1.Override) string {
 	return fmt.Sprintf("spec.overrides[%d] (%s)", i, o.Name)
 }
 
-// Of tells what a Cluster with these labels and this version of Kubernetes gets. A version that is empty, or none, is in no
-// range. Its errors are of type *VariantError.
+// Of tells what a Cluster with these labels and this version of Kubernetes gets. A version that is empty, or none, is
+// in no range. Its errors are of type *VariantError.
 func (v *Variants) Of(clusterLabels map[string]string, version string) (variant, error) {
 	result := variant{Ref: v.refByVersion(version), Options: v.spec.ReleaseOptions}
 	var optional []int
@@ -183,7 +184,8 @@ func checkMerged(options *addonsv1.ReleaseOptions) error {
 	}
 	metadata := options.Install.NamespaceMetadata
 	if n := max(len(metadata.Labels), len(metadata.Annotations)); n > MaxNamespaceMetadata {
-		return fmt.Errorf("with those that it is merged with, install.namespaceMetadata has %d labels or annotations; at most %d are allowed",
+		return fmt.Errorf("with those that it is merged with, install.namespaceMetadata has %d labels or annotations; at "+
+			"most %d are allowed",
 			n, MaxNamespaceMetadata)
 	}
 	return nil

@@ -38,23 +38,26 @@ func TestVariantsOf(t *testing.T) {
 		version string
 		want    variant
 	}{
-		"nothing special":          {nil, "v1.32.1", variant{Ref: controllertest.Tagged("1.0.0"), isSource: true}},
-		"version not known":        {nil, "", variant{Ref: controllertest.Tagged("1.0.0"), isSource: true}},
-		"no version":               {nil, "latest", variant{Ref: controllertest.Tagged("1.0.0"), isSource: true}},
-		"in a range":               {nil, "v1.34.2", variant{Ref: controllertest.Tagged("1.5.0")}},
-		"the first of two ranges":  {nil, "1.35.0", variant{Ref: controllertest.Tagged("2.0.0")}},
-		"pre-release":              {nil, "v1.35.0-rc.1", variant{Ref: controllertest.Tagged("2.0.0")}},
-		"of a vendor":              {nil, "v1.34.2+rke2r1", variant{Ref: controllertest.Tagged("1.5.0")}},
-		"pre-release of a vendor":  {nil, "v1.33.5-gke.1080+x-y", variant{Ref: controllertest.Tagged("1.5.0")}},
-		"without a patch":          {nil, "v1.31", variant{Ref: controllertest.Tagged("1.0.0-edge")}},
-		"an override over a range": {map[string]string{"site": "edge"}, "v1.35.0", variant{Ref: controllertest.Tagged("1.0.0-edge"), overrides: []int{0}, Options: edge}},
+		"nothing special":         {nil, "v1.32.1", variant{Ref: controllertest.Tagged("1.0.0"), isSource: true}},
+		"version not known":       {nil, "", variant{Ref: controllertest.Tagged("1.0.0"), isSource: true}},
+		"no version":              {nil, "latest", variant{Ref: controllertest.Tagged("1.0.0"), isSource: true}},
+		"in a range":              {nil, "v1.34.2", variant{Ref: controllertest.Tagged("1.5.0")}},
+		"the first of two ranges": {nil, "1.35.0", variant{Ref: controllertest.Tagged("2.0.0")}},
+		"pre-release":             {nil, "v1.35.0-rc.1", variant{Ref: controllertest.Tagged("2.0.0")}},
+		"of a vendor":             {nil, "v1.34.2+rke2r1", variant{Ref: controllertest.Tagged("1.5.0")}},
+		"pre-release of a vendor": {nil, "v1.33.5-gke.1080+x-y", variant{Ref: controllertest.Tagged("1.5.0")}},
+		"without a patch":         {nil, "v1.31", variant{Ref: controllertest.Tagged("1.0.0-edge")}},
+		"an override over a range": {map[string]string{"site": "edge"}, "v1.35.0",
+			variant{Ref: controllertest.Tagged("1.0.0-edge"), overrides: []int{0}, Options: edge}},
 		"a later one wins": {
 			map[string]string{"site": "edge", "gpu": "true"}, "v1.35.0",
 			variant{Ref: controllertest.Tagged("1.0.0-gpu"), overrides: []int{0, 1, 2}, Options: both},
 		},
-		"another two": {map[string]string{"gpu": "true"}, "", variant{Ref: controllertest.Tagged("1.0.0-gpu"), overrides: []int{1, 2}, Options: gpu}},
+		"another two": {map[string]string{"gpu": "true"}, "",
+			variant{Ref: controllertest.Tagged("1.0.0-gpu"), overrides: []int{1, 2}, Options: gpu}},
 		"back to the source": {
-			map[string]string{"same": "true"}, "v1.35.0", variant{Ref: controllertest.Tagged("1.0.0"), isSource: true, overrides: []int{3}},
+			map[string]string{"same": "true"}, "v1.35.0",
+			variant{Ref: controllertest.Tagged("1.0.0"), isSource: true, overrides: []int{3}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,18 +135,19 @@ func TestKubernetesVersion(t *testing.T) {
 		controlPlane map[string]any
 		want, ahead  string
 	}{
-		"nothing is known":            {"", nil, "", ""},
-		"only the topology":           {"v1.34.0", nil, "v1.34.0", "v1.34.0"},
-		"no topology":                 {"", controlPlane("v1.33.0", "v1.34.0"), "v1.33.0", "v1.33.0"},
-		"not running yet":             {"", controlPlane("", "v1.34.0"), "v1.34.0", "v1.34.0"},
-		"as wanted":                   {"v1.34.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.34.0"},
-		"an upgrade is held":          {"v1.35.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.35.0"},
-		"an upgrade is under way":     {"v1.35.0", controlPlane("v1.34.0", "v1.35.0"), "v1.34.0", "v1.35.0"},
-		"from a pre-release":          {"v1.35.0", controlPlane("v1.35.0-rc.1", "v1.35.0-rc.1"), "v1.35.0-rc.1", "v1.35.0"},
-		"back is no upgrade":          {"v1.33.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.34.0"},
-		"a version that is none":      {"v1.35.0", controlPlane("stable", "stable"), "stable", "stable"},
-		"a status that is no version": {"v1.35.0", map[string]any{"status": map[string]any{"version": int64(1)}}, "v1.35.0", "v1.35.0"},
-		"a status that is no map":     {"v1.35.0", map[string]any{"status": "ok"}, "v1.35.0", "v1.35.0"},
+		"nothing is known":        {"", nil, "", ""},
+		"only the topology":       {"v1.34.0", nil, "v1.34.0", "v1.34.0"},
+		"no topology":             {"", controlPlane("v1.33.0", "v1.34.0"), "v1.33.0", "v1.33.0"},
+		"not running yet":         {"", controlPlane("", "v1.34.0"), "v1.34.0", "v1.34.0"},
+		"as wanted":               {"v1.34.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.34.0"},
+		"an upgrade is held":      {"v1.35.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.35.0"},
+		"an upgrade is under way": {"v1.35.0", controlPlane("v1.34.0", "v1.35.0"), "v1.34.0", "v1.35.0"},
+		"from a pre-release":      {"v1.35.0", controlPlane("v1.35.0-rc.1", "v1.35.0-rc.1"), "v1.35.0-rc.1", "v1.35.0"},
+		"back is no upgrade":      {"v1.33.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.34.0"},
+		"a version that is none":  {"v1.35.0", controlPlane("stable", "stable"), "stable", "stable"},
+		"a status that is no version": {"v1.35.0", map[string]any{"status": map[string]any{"version": int64(1)}}, "v1.35.0",
+			"v1.35.0"},
+		"a status that is no map": {"v1.35.0", map[string]any{"status": "ok"}, "v1.35.0", "v1.35.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -179,7 +183,8 @@ func TestVersionToComeIsOfOwnNamespaceOnly(t *testing.T) {
 
 // A fleet shares what its Clusters have in common: a Cluster costs next to nothing.
 func BenchmarkVariantsOf(b *testing.B) {
-	for name, spec := range map[string]*addonsv1.HelmOpSpec{"plain": {Source: controllertest.Varied().Source}, "varied": controllertest.Varied()} {
+	for name, spec := range map[string]*addonsv1.HelmOpSpec{"plain": {Source: controllertest.Varied().Source},
+		"varied": controllertest.Varied()} {
 		b.Run(name, func(b *testing.B) {
 			v, err := NewVariants(spec)
 			if err != nil {

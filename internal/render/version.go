@@ -11,10 +11,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// kubernetesVersion is the version of Kubernetes that counts for what a Cluster gets: what its control plane runs or, with
-// ahead, what it is about to run. Ahead is that the release is to be ready before an upgrade (spec.beforeClusterUpgrade);
-// it holds from the moment a newer version is wanted until it runs, whether the upgrade is still held by then or not: else
-// the release would fall back in the middle of the upgrade. Empty if it is not known.
+// kubernetesVersion is the version of Kubernetes that counts for what a Cluster gets: what its control plane runs or,
+// with ahead, what it is about to run. Ahead is that the release is to be ready before an upgrade
+// (spec.beforeClusterUpgrade); it holds from the moment a newer version is wanted until it runs, whether the upgrade is
+// still held by then or not: else the release would fall back in the middle of the upgrade. Empty if it is not known.
 func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, ahead bool) string {
 	if ahead {
 		if upcoming := upcomingVersion(cluster, controlPlane); upcoming != "" {
@@ -27,7 +27,8 @@ func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, 
 	return cluster.Spec.Topology.Version
 }
 
-// RunningVersion is the version that a control plane runs or, where it does not tell, was made with. Empty if neither is known.
+// RunningVersion is the version that a control plane runs or, where it does not tell, was made with. Empty if neither
+// is known.
 func RunningVersion(controlPlane map[string]any) string {
 	for _, section := range []string{"status", "spec"} {
 		if version, _, _ := unstructured.NestedString(controlPlane, section, "version"); version != "" {
@@ -37,8 +38,9 @@ func RunningVersion(controlPlane map[string]any) string {
 	return ""
 }
 
-// upcomingVersion is the version that a Cluster of a ClusterClass is to be upgraded to, empty if there is none: its topology names
-// a newer one than its control plane runs. A topology that names an older one is no upgrade; Cluster API refuses it.
+// upcomingVersion is the version that a Cluster of a ClusterClass is to be upgraded to, empty if there is none: its
+// topology names a newer one than its control plane runs. A topology that names an older one is no upgrade; Cluster API
+// refuses it.
 func upcomingVersion(cluster *clusterv1.Cluster, controlPlane map[string]any) string {
 	return NewerVersion(cluster.Spec.Topology.Version, RunningVersion(controlPlane))
 }
@@ -52,8 +54,8 @@ func NewerVersion(wanted, running string) string {
 	return wanted
 }
 
-// parseVersion reads a version of Kubernetes without its pre-release and build parts, which vendors fill as they like and which
-// would keep it out of ranges; nil if it is none.
+// parseVersion reads a version of Kubernetes without its pre-release and build parts, which vendors fill as they like
+// and which would keep it out of ranges; nil if it is none.
 func parseVersion(version string) *semver.Version {
 	release, _, _ := strings.Cut(version, "+")
 	release, _, _ = strings.Cut(release, "-")

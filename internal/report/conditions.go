@@ -21,12 +21,14 @@ const (
 	MaxEventMessage = 1024
 )
 
-// localAddress is this end of a connection in an error of the network. Its port is another one with each try: left in, it would
-// make each try a new message and a write.
+// localAddress is this end of a connection in an error of the network. Its port is another one with each try: left in,
+// it would make each try a new message and a write.
 var localAddress = regexp.MustCompile(`(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|\[[0-9a-fA-F:%.a-z]+\]):[0-9]+->`)
 
 // SetCondition sets a condition and tells whether its status or its reason is another than before.
-func SetCondition(obj conditions.Setter, conditionType string, status metav1.ConditionStatus, reason, message string) bool {
+func SetCondition(obj conditions.Setter, conditionType string, status metav1.ConditionStatus,
+	reason, message string,
+) bool {
 	// Get points into the list that Set changes, so it must be compared before.
 	before := conditions.Get(obj, conditionType)
 	message = localAddress.ReplaceAllString(message, "")
@@ -65,6 +67,7 @@ func Outdated(obj conditions.Setter) {
 	generation := obj.(metav1.Object).GetGeneration()
 	if ready != nil && ready.Status == True && ready.ObservedGeneration != generation &&
 		!conditions.IsTrue(obj, addonsv1.PausedCondition) {
-		SetCondition(obj, addonsv1.ReadyCondition, False, addonsv1.ProgressingReason, "the spec changed and was not acted upon yet")
+		SetCondition(obj, addonsv1.ReadyCondition, False, addonsv1.ProgressingReason,
+			"the spec changed and was not acted upon yet")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// Events are written when a condition changed: one too few keeps a failure from being heard of, one too many with each pass
-// floods the management cluster.
+// Events are written when a condition changed: one too few keeps a failure from being heard of, one too many with each
+// pass floods the management cluster.
 func TestSetConditionTellsWhatIsNews(t *testing.T) {
 	t.Parallel()
 	helmOp := &addonsv1.HelmOp{}

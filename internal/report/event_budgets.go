@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// EventBurst and eventInterval bound the Events that a HelmOp has of its releases, for each reason: so many at once, and one more in
-	// each interval. A thousand of them tell a reader no more, push out what else was to be seen, and are a fifth of what an installation
-	// writes to the API server.
+	// EventBurst and eventInterval bound the Events that a HelmOp has of its releases, for each reason: so many at once,
+	// and one more in each interval. A thousand of them tell a reader no more, push out what else was to be seen, and are
+	// a fifth of what an installation writes to the API server.
 	EventBurst    = 25
 	eventInterval = time.Minute
 
@@ -24,8 +24,8 @@ const (
 	maxEventBudgets = 1 << 12
 )
 
-// EventBudgets tell whether a HelmOp may have one more Event of a release; the release has its Events in any case. Nil refuses none. They
-// are safe for concurrent use.
+// EventBudgets tell whether a HelmOp may have one more Event of a release; the release has its Events in any case. Nil
+// refuses none. They are safe for concurrent use.
 type EventBudgets struct {
 	limiters *lru.Cache[eventSubject, *rate.Limiter]
 	now      func() time.Time

@@ -17,9 +17,10 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// WriteObject writes what a pass has changed of an object since it was read. Mostly that is the status alone, and one request: Cluster
-// API's helper sends the conditions by themselves, so that every pass would be two, and two events for whoever watches. The helper is for
-// when somebody else has written the object meanwhile, whose conditions stay, and for changes of more than the status.
+// WriteObject writes what a pass has changed of an object since it was read. Mostly that is the status alone, and one
+// request: Cluster API's helper sends the conditions by themselves, so that every pass would be two, and two events for
+// whoever watches. The helper is for when somebody else has written the object meanwhile, whose conditions stay, and
+// for changes of more than the status.
 //
 // Conditions of the types that are owned are as this process says, whoever wrote them.
 func WriteObject(ctx context.Context, c client.Client, before, after client.Object, owned []string) error {
@@ -61,7 +62,8 @@ func WriteObject(ctx context.Context, c client.Client, before, after client.Obje
 
 // patchStatus writes what changed of the status, if nobody else has written the object since it was read.
 func patchStatus(ctx context.Context, c client.Client, before, after client.Object, status json.RawMessage) error {
-	data, err := json.Marshal(map[string]any{"metadata": map[string]string{"resourceVersion": before.GetResourceVersion()}, "status": status})
+	data, err := json.Marshal(map[string]any{"metadata": map[string]string{"resourceVersion": before.GetResourceVersion()},
+		"status": status})
 	if err != nil {
 		return err
 	}

@@ -22,18 +22,21 @@ const (
 	False = metav1.ConditionFalse
 )
 
-// OneTrouble is for how long the messages are the same that different requests end with at a Cluster that ceases to answer.
+// OneTrouble is for how long the messages are the same that different requests end with at a Cluster that ceases to
+// answer.
 const OneTrouble = time.Minute
 
 // OrphanHint says how to delete the HelmOpRelease of a cluster that is lost.
-const OrphanHint = "; if the cluster is lost, set spec.deletionPolicy of the HelmOp to Orphan: the HelmOpRelease is then deleted without an uninstallation"
+const OrphanHint = "; if the cluster is lost, set spec.deletionPolicy of the HelmOp to Orphan: the HelmOpRelease is " +
+	"then deleted without an uninstallation"
 
-// Unreachable leaves Released as it is: nothing is known to have changed. The first message stands for a while: connections that
-// break are lost, reset and refused one after the other, which is one trouble and one write.
+// Unreachable leaves Released as it is: nothing is known to have changed. The first message stands for a while:
+// connections that break are lost, reset and refused one after the other, which is one trouble and one write.
 func Unreachable(release *addonsv1.HelmOpRelease, message string) {
 	noteWasReady(release)
 	known := conditions.Get(release, addonsv1.ClusterReachableCondition)
-	if known != nil && known.Reason == addonsv1.ClusterUnreachableReason && time.Since(known.LastTransitionTime.Time) < OneTrouble {
+	if known != nil && known.Reason == addonsv1.ClusterUnreachableReason &&
+		time.Since(known.LastTransitionTime.Time) < OneTrouble {
 		message = known.Message
 	}
 	if !release.DeletionTimestamp.IsZero() {
@@ -44,14 +47,15 @@ func Unreachable(release *addonsv1.HelmOpRelease, message string) {
 	SetNotReady(release, addonsv1.ClusterUnreachableReason, message)
 }
 
-// noteWasReady notes that a release was ready when its Cluster ceased to answer, or that it was not. While nobody knows how it is, the last
-// that was known stands.
+// noteWasReady notes that a release was ready when its Cluster ceased to answer, or that it was not. While nobody knows
+// how it is, the last that was known stands.
 func noteWasReady(release *addonsv1.HelmOpRelease) {
 	ready, status := conditions.Get(release, addonsv1.ReadyCondition), &release.Status
 	switch {
 	case ready == nil || ready.Reason == addonsv1.ClusterUnreachableReason:
 	case ready.Status == True && ready.ObservedGeneration == release.Generation && release.Spec.Rollout != nil:
-		status.WasReady = &addonsv1.ReadyPeriod{Revision: release.Spec.Rollout.Revision, Since: ready.LastTransitionTime, Until: metav1.Now()}
+		status.WasReady = &addonsv1.ReadyPeriod{Revision: release.Spec.Rollout.Revision, Since: ready.LastTransitionTime,
+			Until: metav1.Now()}
 	case !apiutil.ProgressReasons[ready.Reason]:
 		status.WasReady = nil
 	}

@@ -38,7 +38,8 @@ func TestDelays(t *testing.T) {
 		{object: a, cause: invalid, message: "two", wait: 4 * time.Second},
 		{object: a, cause: refused, message: "two", wait: time.Second, isNews: true},
 		{object: a, cause: Cause{Generation: 2, Reason: "ChartFailed"}, message: "two", wait: time.Second, isNews: true},
-		{object: a, cause: Cause{Generation: 2, Reason: "ChartFailed"}, message: "two", forget: true, wait: time.Second, isNews: true},
+		{object: a, cause: Cause{Generation: 2, Reason: "ChartFailed"}, message: "two", forget: true, wait: time.Second,
+			isNews: true},
 		{object: b, cause: invalid, message: "one", wait: 2 * time.Second},
 	} {
 		if step.forget {

@@ -111,8 +111,8 @@ func Holders(spec *addonsv1.HelmOpRevisionSpec) []int64 {
 	return holders
 }
 
-// Complete gives revisions the fields that others of them hold. The values of fields are shared, not copied. A field whose holder is not among
-// them stays empty, and its revision cannot be rendered: its digest is another one.
+// Complete gives revisions the fields that others of them hold. The values of fields are shared, not copied. A field
+// whose holder is not among them stays empty, and its revision cannot be rendered: its digest is another one.
 func Complete(revisions []*addonsv1.HelmOpRevision) {
 	byNumber := make(map[int64]*addonsv1.HelmOpRevision, len(revisions))
 	for _, revision := range revisions {

@@ -42,7 +42,8 @@ func values(text string) *apiextensionsv1.JSON {
 	return &apiextensionsv1.JSON{Raw: []byte(fmt.Sprintf("{%q: 1}", text))}
 }
 
-// TestLargeFieldsAreStoredOnce holds that a change of the version stores no values again, and that each revision is what it was.
+// TestLargeFieldsAreStoredOnce holds that a change of the version stores no values again, and that each revision is
+// what it was.
 func TestLargeFieldsAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	h := &history{}
@@ -65,7 +66,8 @@ func TestLargeFieldsAreStoredOnce(t *testing.T) {
 	spec.ValuesTemplate, spec.Values = "small", values("small")
 	h.add(spec)
 	h.add(spec)
-	if last := h.stored[103].Spec; len(Holders(&last)) != 1 || last.HelmOp.Values == nil || last.HelmOp.ValuesTemplate != "small" {
+	if last := h.stored[103].Spec; len(Holders(&last)) != 1 || last.HelmOp.Values == nil ||
+		last.HelmOp.ValuesTemplate != "small" {
 		t.Errorf("small fields are shared, or large ones are not: %+v", last.ContentFrom)
 	}
 	if holders := Holders(&h.stored[100].Spec); !slices.Equal(holders, []int64{1}) {
@@ -109,16 +111,23 @@ func TestSurplus(t *testing.T) {
 		keep  int
 		want  []int64
 	}{
-		"few":                       {sizes: []int{small, small, small}, inUse: []int64{3}, keep: 10},
-		"by number":                 {sizes: []int{small, small, small, small}, inUse: []int64{4}, keep: 1, want: []int64{1, 2}},
-		"none is kept":              {sizes: []int{small, small, small}, inUse: []int64{1, 3}, want: []int64{2}},
-		"by bytes":                  {sizes: []int{medium, medium, medium, medium, medium, medium}, inUse: []int64{6}, keep: 10, want: []int64{1, 2}},
-		"by bytes, the old in use":  {sizes: []int{medium, medium, medium, medium, medium, medium}, inUse: []int64{1, 2, 6}, keep: 10, want: []int64{3, 4}},
-		"all in use":                {sizes: []int{medium, medium, medium, medium, medium, medium}, inUse: []int64{1, 2, 3, 4, 5, 6}, keep: 0},
-		"more in use than the rest": {sizes: []int{medium, medium, medium, medium, medium, small}, inUse: []int64{1, 2, 3, 4, 5}, keep: 10, want: []int64{6}},
-		"the same values":           {sizes: []int{medium, medium, medium, medium, medium, medium}, same: map[int64]int64{2: 1, 3: 1, 4: 1, 5: 1, 6: 1}, inUse: []int64{6}, keep: 10},
+		"few": {sizes: []int{small, small, small}, inUse: []int64{3}, keep: 10},
+		"by number": {sizes: []int{small, small, small, small}, inUse: []int64{4}, keep: 1,
+			want: []int64{1, 2}},
+		"none is kept": {sizes: []int{small, small, small}, inUse: []int64{1, 3}, want: []int64{2}},
+		"by bytes": {sizes: []int{medium, medium, medium, medium, medium, medium}, inUse: []int64{6},
+			keep: 10, want: []int64{1, 2}},
+		"by bytes, the old in use": {sizes: []int{medium, medium, medium, medium, medium, medium}, inUse: []int64{1, 2, 6},
+			keep: 10, want: []int64{3, 4}},
+		"all in use": {sizes: []int{medium, medium, medium, medium, medium, medium},
+			inUse: []int64{1, 2, 3, 4, 5, 6}, keep: 0},
+		"more in use than the rest": {sizes: []int{medium, medium, medium, medium, medium, small},
+			inUse: []int64{1, 2, 3, 4, 5}, keep: 10, want: []int64{6}},
+		"the same values": {sizes: []int{medium, medium, medium, medium, medium, medium},
+			same: map[int64]int64{2: 1, 3: 1, 4: 1, 5: 1, 6: 1}, inUse: []int64{6}, keep: 10},
 		"who holds values of others stays": {
-			sizes: []int{medium, small, small, medium}, same: map[int64]int64{4: 1}, inUse: []int64{4}, keep: 1, want: []int64{2},
+			sizes: []int{medium, small, small, medium}, same: map[int64]int64{4: 1}, inUse: []int64{4}, keep: 1,
+			want: []int64{2},
 		},
 		"until the others are gone": {
 			sizes: []int{medium, medium, small}, same: map[int64]int64{2: 1}, inUse: []int64{3}, keep: 0, want: []int64{2, 1},

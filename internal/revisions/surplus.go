@@ -26,10 +26,12 @@ func Bytes(spec *addonsv1.HelmOpRevisionSpec) int {
 	return size
 }
 
-// Surplus returns the revisions that are to be deleted: the oldest, as long as there are more than a number of them, or all together have more
-// bytes than maxBytes. Those in use, and those that hold fields of others that stay, are neither counted nor deleted; their bytes count. The oldest
-// come first.
-func Surplus(revisions []*addonsv1.HelmOpRevision, inUse map[int64]bool, keep, maxBytes int) []*addonsv1.HelmOpRevision {
+// Surplus returns the revisions that are to be deleted: the oldest, as long as there are more than a number of them, or
+// all together have more bytes than maxBytes. Those in use, and those that hold fields of others that stay, are neither
+// counted nor deleted; their bytes count. The oldest come first.
+func Surplus(revisions []*addonsv1.HelmOpRevision, inUse map[int64]bool,
+	keep, maxBytes int,
+) []*addonsv1.HelmOpRevision {
 	kept, size := slices.Clone(revisions), 0
 	for _, revision := range kept {
 		size += Bytes(&revision.Spec)

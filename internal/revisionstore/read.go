@@ -14,9 +14,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 )
 
-// HelmOpAt is a HelmOp that wants what it wanted at a revision. How the artifact is reached, which signatures it must have and how
-// releases end are always as they are now. Revision 0 is the HelmOp as it is.
-func HelmOpAt(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp, number int64) (*addonsv1.HelmOp, error) {
+// HelmOpAt is a HelmOp that wants what it wanted at a revision. How the artifact is reached, which signatures it must
+// have and how releases end are always as they are now. Revision 0 is the HelmOp as it is.
+func HelmOpAt(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp,
+	number int64,
+) (*addonsv1.HelmOp, error) {
 	if number == 0 {
 		return helmOp, nil
 	}
@@ -28,10 +30,13 @@ func HelmOpAt(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp
 }
 
 // ReadRevision reads a revision of a HelmOp, with the fields that earlier revisions hold.
-func ReadRevision(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp, number int64) (*addonsv1.HelmOpRevision, error) {
+func ReadRevision(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp,
+	number int64,
+) (*addonsv1.HelmOpRevision, error) {
 	get := func(number int64) (*addonsv1.HelmOpRevision, error) {
 		revision := &addonsv1.HelmOpRevision{}
-		if err := reader.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace, Name: apiutil.RevisionName(helmOp.Name, number)}, revision); err != nil {
+		if err := reader.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace,
+			Name: apiutil.RevisionName(helmOp.Name, number)}, revision); err != nil {
 			return nil, fmt.Errorf("reading revision %d of the HelmOp: %w", number, err)
 		}
 		return revision, nil
@@ -57,9 +62,11 @@ func WithRevision(helmOp *addonsv1.HelmOp, revision *addonsv1.HelmOpRevision) *a
 	then := helmOp.DeepCopy()
 	now := then.Spec
 	then.Spec = *revision.Spec.HelmOp.DeepCopy()
-	then.Spec.ClusterSelector, then.Spec.ClusterNamespaces, then.Spec.ClusterOptions = now.ClusterSelector, now.ClusterNamespaces, now.ClusterOptions
+	then.Spec.ClusterSelector, then.Spec.ClusterNamespaces, then.Spec.ClusterOptions = now.ClusterSelector,
+		now.ClusterNamespaces, now.ClusterOptions
 	then.Spec.ManagementCluster = now.ManagementCluster
-	then.Spec.Paused, then.Spec.Source, then.Spec.DeletionPolicy, then.Spec.Rollout = now.Paused, now.Source, now.DeletionPolicy, now.Rollout
+	then.Spec.Paused, then.Spec.Source, then.Spec.DeletionPolicy, then.Spec.Rollout = now.Paused, now.Source,
+		now.DeletionPolicy, now.Rollout
 	then.Spec.Storage = now.Storage
 	then.Spec.Source.Ref = revision.Spec.HelmOp.Source.Ref
 	return then

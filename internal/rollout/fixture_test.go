@@ -104,7 +104,8 @@ func (tc planTest) run(t *testing.T) {
 	if tc.phase == "" {
 		tc.phase = PhaseProgressing
 	}
-	result := Plan(Input{Strategy: tc.strategy, State: tc.state, Requests: tc.requests, Clusters: tc.clusters, Now: testNow})
+	result := Plan(Input{Strategy: tc.strategy, State: tc.state, Requests: tc.requests, Clusters: tc.clusters,
+		Now: testNow})
 	if got := stepsOf(result); got != tc.want {
 		t.Errorf("steps:\n%s\nwant:\n%s", got, tc.want)
 	}

@@ -15,7 +15,8 @@ func (j *judge) soak(c *Cluster) time.Duration {
 // isDone is true for a Cluster that proves the current revision.
 func (j *judge) isDone(c *Cluster) bool {
 	release, revision := j.goal(c)
-	if !isServable(c) || c.Child == nil || c.Child.Deleting || c.Health != HealthReady || j.isOnItsWay(c) || c.Child.Revision == revision && c.Child.Joined {
+	if !isServable(c) || c.Child == nil || c.Child.Deleting || c.Health != HealthReady || j.isOnItsWay(c) ||
+		c.Child.Revision == revision && c.Child.Joined {
 		return false
 	}
 	same := release != nil && sameContent(*release, c.Child.Release)

@@ -20,7 +20,8 @@ func rollback(n int) Strategy {
 func wantState(acknowledged int, reason string) func(*testing.T, Result) {
 	return func(t *testing.T, result Result) {
 		t.Helper()
-		if result.State.Acknowledged != acknowledged || !strings.Contains(result.State.Reason, reason) || (reason == "") != (result.State.Reason == "") {
+		if result.State.Acknowledged != acknowledged || !strings.Contains(result.State.Reason, reason) ||
+			(reason == "") != (result.State.Reason == "") {
 			t.Errorf("state %+v, want %d acknowledged and %q", result.State, acknowledged, reason)
 		}
 	}
@@ -54,8 +55,9 @@ func TestPlanBudget(t *testing.T) {
 		},
 		"a percentage refers to the selected Clusters, rounded down, at least one": {
 			strategy: Strategy{Budgeted: true, MaxFailures: Limit{Percent: 40}},
-			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 6, unreachable), fleetMember("c", 0, 6, ready)},
-			phase:    PhasePaused, waitingFor: toContinue, check: wantState(0, "1 Cluster failed, maxFailures is 1"),
+			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 6, unreachable),
+				fleetMember("c", 0, 6, ready)},
+			phase: PhasePaused, waitingFor: toContinue, check: wantState(0, "1 Cluster failed, maxFailures is 1"),
 		},
 		"a Cluster that cannot be rendered counts as failed before any update": {
 			strategy: budget(1),
@@ -69,14 +71,16 @@ func TestPlanBudget(t *testing.T) {
 				fleetMember("d", 0, 0, failed), fleetMember("e", 0, 5, failed), fleetMember("f", 0, 5, onItsWay, excused),
 				fleetMember("g", 0, 5, ready, excused), fleetMember("h", 0, 6, onItsWay),
 			},
-			want: "c: Update Target 7 failedBefore, d: Update Target 7 failedBefore, e: Update Target 7, f: Update Target 7 failedBefore, " +
+			want: "c: Update Target 7 failedBefore, d: Update Target 7 failedBefore, e: Update Target 7, f: Update Target 7 " +
+				"failedBefore, " +
 				"g: Update Target 7, h: Update Target 7",
 			waitingFor: "6 of 8 Clusters to be ready",
 		},
 		"new Clusters are not failures": {
 			strategy: budget(1),
 			clusters: []Cluster{
-				fleetMember("a", 0, 7, failed, joined), fleetMember("b", 0, -1, onItsWay, stranger, invalid, noGood), fleetMember("c", 0, 6, ready),
+				fleetMember("a", 0, 7, failed, joined), fleetMember("b", 0, -1, onItsWay, stranger, invalid, noGood),
+				fleetMember("c", 0, 6, ready),
 				fleetMember("d", 0, 6, ready, stranger, invalid),
 			},
 			want: "c: Update Target 7", waitingFor: "1 of 1 Cluster to be ready",
@@ -105,16 +109,18 @@ func TestPlanBudget(t *testing.T) {
 		"a changed Cluster is updated under its own revision while paused": {
 			strategy: budget(1), state: paused,
 			clusters: []Cluster{
-				fleetMember("a", 0, 7, ready, moved), fleetMember("b", 0, 6, ready, moved, joined, excused), fleetMember("c", 0, 5, ready, moved),
+				fleetMember("a", 0, 7, ready, moved), fleetMember("b", 0, 6, ready, moved, joined, excused),
+				fleetMember("c", 0, 5, ready, moved),
 			},
 			want:  "a: Update Target 7, b: Update Own 6 joined failedBefore, c: Update Own 5",
 			phase: PhasePaused, waitingFor: toContinue,
 		},
 		"a new Cluster gets the good revision or nothing while paused": {
 			strategy: budget(1), state: paused,
-			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger), fleetMember("b", 0, -1, onItsWay, stranger, noGood)},
-			want:     "a: Create Good 6 joined",
-			phase:    PhasePaused, waitingFor: toContinue,
+			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger),
+				fleetMember("b", 0, -1, onItsWay, stranger, noGood)},
+			want:  "a: Create Good 6 joined",
+			phase: PhasePaused, waitingFor: toContinue,
 		},
 		"a request to continue": {
 			strategy: budget(1), state: paused, requests: Requests{Continue: true},
@@ -134,8 +140,9 @@ func TestPlanBudget(t *testing.T) {
 		},
 		"a repaired failure is no longer acknowledged": {
 			strategy: budget(5), state: State{Acknowledged: 3},
-			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, onItsWay)}, waitingFor: "1 of 2 Clusters to be ready",
-			check: wantState(1, ""),
+			clusters:   []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, onItsWay)},
+			waitingFor: "1 of 2 Clusters to be ready",
+			check:      wantState(1, ""),
 		},
 		"a pause becomes a rollback if the strategy changes": {
 			strategy: rollback(1), state: paused,
@@ -149,7 +156,8 @@ func TestPlanBudget(t *testing.T) {
 		"there is no revision to return to": {
 			strategy: rollback(1), state: State{Revision: 7, Good: -1},
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 5, ready)},
-			phase:    PhasePaused, waitingFor: toContinue, check: wantState(0, "maxFailures is 1; there is no good revision to return to"),
+			phase:    PhasePaused, waitingFor: toContinue,
+			check: wantState(0, "maxFailures is 1; there is no good revision to return to"),
 		},
 	} {
 		t.Run(name, tc.run)
@@ -164,10 +172,12 @@ func TestPlanReturns(t *testing.T) {
 		"all updated Clusters return at once, also unreachable ones": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Budgeted: true, Rollback: true, Paused: true},
 			clusters: []Cluster{
-				fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, ready), fleetMember("c", 0, 7, unreachable), fleetMember("d", 0, 7, onItsWay, blocked),
+				fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, ready), fleetMember("c", 0, 7, unreachable),
+				fleetMember("d", 0, 7, onItsWay, blocked),
 				fleetMember("e", 0, 7, ready, joined), fleetMember("f", 0, 6, ready), fleetMember("g", 0, 7, failed, excused),
 			},
-			want: "a: Update Good 6 returned, b: Update Good 6 returned, c: Update Good 6 returned, d: Update Good 6 returned, " +
+			want: "a: Update Good 6 returned, b: Update Good 6 returned, " +
+				"c: Update Good 6 returned, d: Update Good 6 returned, " +
 				"e: Update Good 6 returned, g: Update Good 6 failedBefore returned",
 			state: State{Phase: PhaseRolledBack, Reason: "it failed"},
 			phase: PhaseRolledBack, waitingFor: "4 Clusters to be ready with revision 6",
@@ -187,7 +197,9 @@ func TestPlanReturns(t *testing.T) {
 		"a request to abort without a revision to return to": {
 			state: State{Revision: 7, Good: -1}, requests: Requests{Abort: true},
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 5, ready)},
-			phase:    PhasePaused, waitingFor: "the annotation rollout-abort to be removed and then rollout-continue to be set, or for a change of the spec",
+			phase:    PhasePaused,
+			waitingFor: "the annotation rollout-abort to be removed and then rollout-continue to be set, or for a change of " +
+				"the spec",
 			check: wantState(0, "no good revision to return to; remove it, and then set rollout-continue"),
 		},
 		"complete and rolled back rollouts cannot be aborted": {
@@ -218,10 +230,12 @@ func TestPlanReturns(t *testing.T) {
 		"without a stored release the Cluster stays": {
 			state: back,
 			clusters: []Cluster{
-				fleetMember("a", 0, 7, ready, previous, func(c *Cluster) { c.Child.Previous = 5 }), fleetMember("b", 0, 7, onItsWay),
+				fleetMember("a", 0, 7, ready, previous, func(c *Cluster) { c.Child.Previous = 5 }),
+				fleetMember("b", 0, 7, onItsWay),
 			},
 			want: "b: Update Good 6 returned", phase: PhaseRolledBack,
-			waitingFor: "1 Cluster to be ready with revision 6; a change of the spec: revision 6 can no longer be rendered for 1 Cluster",
+			waitingFor: "1 Cluster to be ready with revision 6; a change of the spec: revision 6 can no longer be rendered " +
+				"for 1 Cluster",
 			check: func(t *testing.T, result Result) {
 				if result.Steps[0].Told {
 					t.Error("what stays is told")
@@ -230,13 +244,15 @@ func TestPlanReturns(t *testing.T) {
 			},
 		},
 		"a different release name is a different release": {
-			state: back, clusters: []Cluster{fleetMember("a", 0, 7, failed, func(c *Cluster) { c.Good = &Release{Identity: "ns/b", Content: "6"} })},
+			state: back, clusters: []Cluster{fleetMember("a", 0, 7, failed,
+				func(c *Cluster) { c.Good = &Release{Identity: "ns/b", Content: "6"} })},
 			want: "a: Replace", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with revision 6",
 		},
 		"Clusters with older revisions move to the good one within the limits": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 2}, Waves: []Wave{{Name: "canary"}}}, state: back,
 			clusters: []Cluster{
-				fleetMember("a", 1, 5, ready), fleetMember("b", 0, 6, onItsWay), fleetMember("c", 1, 5, ready), fleetMember("d", 1, 5, unreachable),
+				fleetMember("a", 1, 5, ready), fleetMember("b", 0, 6, onItsWay), fleetMember("c", 1, 5, ready),
+				fleetMember("d", 1, 5, unreachable),
 			},
 			want: "a: Update Good 6", phase: PhaseRolledBack, waitingFor: "3 Clusters to be ready with revision 6",
 		},
@@ -245,17 +261,20 @@ func TestPlanReturns(t *testing.T) {
 			phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with revision 6",
 		},
 		"a new Cluster gets the good revision or nothing": {
-			state:    back,
-			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger), fleetMember("b", 0, -1, onItsWay, stranger, noGood)},
-			want:     "a: Create Good 6 joined", phase: PhaseRolledBack, check: wantProgress(0, 0, 1, 0),
+			state: back,
+			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger),
+				fleetMember("b", 0, -1, onItsWay, stranger, noGood)},
+			want: "a: Create Good 6 joined", phase: PhaseRolledBack, check: wantProgress(0, 0, 1, 0),
 		},
 		"a revision that was given up is never assigned, even if it is identical": {
-			state: back, clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger, func(c *Cluster) { c.Target = c.Good })},
+			state: back, clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger,
+				func(c *Cluster) { c.Target = c.Good })},
 			want: "a: Create Good 6 joined", phase: PhaseRolledBack,
 		},
 		"a revision that was given up stays if there is no good one": {
-			state: State{Revision: 7, Good: -1, Phase: PhaseRolledBack}, clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 6, ready)},
-			phase: PhaseRolledBack,
+			state:    State{Revision: 7, Good: -1, Phase: PhaseRolledBack},
+			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 6, ready)},
+			phase:    PhaseRolledBack,
 		},
 	} {
 		t.Run(name, tc.run)
@@ -267,8 +286,9 @@ func TestPlanCompletes(t *testing.T) {
 	manual := canary(Wave{Manual: true})
 	for name, tc := range map[string]planTest{
 		"all Clusters that count are done or failed": {
-			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 7, failed), fleetMember("c", 0, 6, unreachable)},
-			phase:    PhaseComplete, check: wantProgress(2, 1, 0, 1),
+			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 7, failed),
+				fleetMember("c", 0, 6, unreachable)},
+			phase: PhaseComplete, check: wantProgress(2, 1, 0, 1),
 		},
 		"not complete if no Cluster is done": {
 			clusters: []Cluster{fleetMember("a", 0, 7, failed)}, waitingFor: "a Cluster to be ready: 1 selected, 0 ready",
@@ -276,13 +296,15 @@ func TestPlanCompletes(t *testing.T) {
 		"not complete without Clusters": {waitingFor: "a Cluster to be selected"},
 		"not complete if fewer are done than unreachable or blocked": {
 			clusters: []Cluster{
-				fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, unreachable), fleetMember("c", 0, 6, ready, blocked), fleetMember("d", 0, 7, unreachable),
+				fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, unreachable), fleetMember("c", 0, 6, ready, blocked),
+				fleetMember("d", 0, 7, unreachable),
 			},
 			waitingFor: "Clusters that cannot be updated now: 1 unreachable, 1 waiting for dependencies, 0 paused" +
 				"; 1 Cluster became unreachable after its update",
 		},
 		"not complete if more are paused than done": {
-			clusters:   []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, ready, paused), fleetMember("c", 0, 6, ready, paused)},
+			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, ready, paused),
+				fleetMember("c", 0, 6, ready, paused)},
 			waitingFor: "Clusters that cannot be updated now: 0 unreachable, 0 waiting for dependencies, 2 paused",
 		},
 		"complete if as many are done as paused": {
@@ -303,8 +325,9 @@ func TestPlanCompletes(t *testing.T) {
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 7, onItsWay, joined)}, phase: PhaseComplete,
 		},
 		"new Clusters are waited for if all are new": {
-			state:    State{Revision: 1},
-			clusters: []Cluster{fleetMember("a", 0, 1, ready, joined, targetIs1), fleetMember("b", 0, 1, onItsWay, joined, targetIs1)}, waitingFor: "1 Cluster to be ready",
+			state: State{Revision: 1},
+			clusters: []Cluster{fleetMember("a", 0, 1, ready, joined, targetIs1),
+				fleetMember("b", 0, 1, onItsWay, joined, targetIs1)}, waitingFor: "1 Cluster to be ready",
 		},
 		"all Clusters are new for the first revision": {
 			state:    State{Revision: 1},
@@ -319,7 +342,8 @@ func TestPlanCompletes(t *testing.T) {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Budgeted: true, Rollback: true, Waves: []Wave{{Name: "canary"}}},
 			state:    State{Phase: PhaseComplete},
 			clusters: []Cluster{
-				fleetMember("a", 0, 7, failed), fleetMember("b", 1, 6, ready), fleetMember("c", 0, 6, unreachable), fleetMember("d", 1, 6, ready),
+				fleetMember("a", 0, 7, failed), fleetMember("b", 1, 6, ready), fleetMember("c", 0, 6, unreachable),
+				fleetMember("d", 1, 6, ready),
 			},
 			want: "b: Update Target 7", phase: PhaseComplete, waitingFor: "1 Cluster that could not be updated before",
 			check: wantPassed(""),
@@ -327,7 +351,8 @@ func TestPlanCompletes(t *testing.T) {
 		"a new Cluster gets the completed revision": {
 			strategy: Strategy{Paused: true}, state: State{Phase: PhaseComplete},
 			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger), fleetMember("b", 0, 6, ready)},
-			want:     "a: Create Target 7 joined", phase: PhaseComplete, waitingFor: "spec.rollout.paused to be unset: 1 Cluster is outdated",
+			want:     "a: Create Target 7 joined", phase: PhaseComplete,
+			waitingFor: "spec.rollout.paused to be unset: 1 Cluster is outdated",
 		},
 	} {
 		t.Run(name, tc.run)
@@ -358,16 +383,19 @@ func TestPlanServesNewClusters(t *testing.T) {
 			want:     "a: Update Target 7, b: Create Target 7 joined", waitingFor: "1 of 1 Cluster of wave canary to be ready",
 		},
 		"good revision if the current one cannot be rendered": {
-			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger, invalid), fleetMember("b", 0, -1, onItsWay, stranger, invalid, noGood)},
-			want:     "a: Create Good 6 joined", waitingFor: "a Cluster to be ready: 2 selected, 0 ready",
+			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger, invalid),
+				fleetMember("b", 0, -1, onItsWay, stranger, invalid, noGood)},
+			want: "a: Create Good 6 joined", waitingFor: "a Cluster to be ready: 2 selected, 0 ready",
 		},
 		"current revision if both are identical": {
-			strategy: Strategy{Paused: true}, clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger, func(c *Cluster) { c.Target = c.Good })},
-			want: "a: Create Target 7 joined", waitingFor: "1 Cluster to be ready",
+			strategy: Strategy{Paused: true},
+			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger, func(c *Cluster) { c.Target = c.Good })},
+			want:     "a: Create Target 7 joined", waitingFor: "1 Cluster to be ready",
 		},
 		"even if unreachable or waiting for dependencies": {
-			clusters: []Cluster{fleetMember("a", 0, -1, unreachable, stranger), fleetMember("b", 0, -1, onItsWay, stranger, blocked)},
-			want:     "a: Create Target 7 joined, b: Create Target 7 joined", waitingFor: "2 Clusters to be ready",
+			clusters: []Cluster{fleetMember("a", 0, -1, unreachable, stranger),
+				fleetMember("b", 0, -1, onItsWay, stranger, blocked)},
+			want: "a: Create Target 7 joined, b: Create Target 7 joined", waitingFor: "2 Clusters to be ready",
 		},
 	} {
 		t.Run(name, tc.run)

@@ -124,7 +124,8 @@ func (j *judge) carryOut() {
 				c.Health = HealthProgressing
 			}
 		case ActionCreate, ActionUpdate:
-			release := map[Source]*Release{SourceTarget: c.Target, SourceGood: c.Good, SourceOwn: c.Own, SourcePrevious: {}}[step.Source]
+			release := map[Source]*Release{SourceTarget: c.Target, SourceGood: c.Good, SourceOwn: c.Own,
+				SourcePrevious: {}}[step.Source]
 			if release == nil {
 				j.Fatalf("%s is told %s, which is not known", c.Name, step.Source)
 			}
@@ -159,7 +160,8 @@ func (j *judge) isOnItsWay(c *Cluster) bool {
 
 // isLost is true for a Cluster that became unreachable, possibly because of its update.
 func (j *judge) isLost(c *Cluster) bool {
-	if !isServable(c) || c.Child == nil || c.Health != HealthUnreachable || j.isGivenUp() || j.result.State.Phase == PhaseComplete {
+	if !isServable(c) || c.Child == nil || c.Health != HealthUnreachable || j.isGivenUp() ||
+		j.result.State.Phase == PhaseComplete {
 		return false
 	}
 	wanted, isGoal := &c.Child.Release, c.Child.Revision == j.in.State.Revision
@@ -177,7 +179,8 @@ func (j *judge) isLate(c *Cluster) bool {
 		return false
 	}
 	return isServable(c) && !c.Child.Deleting && c.Health != HealthUnreachable && !c.Child.Joined && !c.Blocked &&
-		c.Child.Revision > j.in.State.Good && c.Child.Revision != revision && c.Child.Revision != j.in.State.Revision && release != nil && !j.isOnItsWay(c)
+		c.Child.Revision > j.in.State.Good && c.Child.Revision != revision && c.Child.Revision != j.in.State.Revision &&
+		release != nil && !j.isOnItsWay(c)
 }
 
 // isPaced is true for a step that limits and waves hold: it changes what runs in a Cluster, and not because the Cluster
@@ -227,12 +230,14 @@ func (j *judge) checkPhase() {
 	}
 	reached := j.in.Strategy.Budgeted && failed-min(failed, before.Acknowledged) >= j.in.Strategy.MaxFailures.Of(selected)
 	if reached && !ended && !j.in.Requests.Continue && (after.Phase == PhaseProgressing || after.Phase == PhaseComplete) {
-		j.Errorf("phase %s although %d of %d failed, %d of them acknowledged", after.Phase, failed, selected, before.Acknowledged)
+		j.Errorf("phase %s although %d of %d failed, %d of them acknowledged", after.Phase, failed, selected,
+			before.Acknowledged)
 	}
 	if reached && !ended && !j.in.Requests.Continue && j.in.Strategy.Rollback && before.Good != 0 && !j.isGivenUp() {
 		j.Errorf("phase %s instead of a return to revision %d", after.Phase, before.Good)
 	}
-	if before.Phase == PhasePaused && (after.Phase == PhaseProgressing || after.Phase == PhaseComplete) && !j.in.Requests.Continue {
+	if before.Phase == PhasePaused && (after.Phase == PhaseProgressing || after.Phase == PhaseComplete) &&
+		!j.in.Requests.Continue {
 		j.Error("the rollout goes on though nobody asked for it")
 	}
 	if !ended && after.Phase == PhaseComplete && (done == 0 || unfinished > 0) {
@@ -311,9 +316,11 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 	case c.Child == nil && release != nil && !j.mayWait(c):
 		j.Errorf("%s is new and waits: %s", c.Name, step.Why)
 	case c.Child == nil:
-	case j.isGivenUp() && c.Child.Revision == j.in.State.Revision && (release != nil || c.Child.Previous == j.in.State.Good):
+	case j.isGivenUp() && c.Child.Revision == j.in.State.Revision &&
+		(release != nil || c.Child.Previous == j.in.State.Good):
 		j.Errorf("%s does not return: %s", c.Name, step.Why)
-	case release != nil && c.Child.Revision == revision && *release != c.Child.Release && release.Identity == c.Child.Identity:
+	case release != nil && c.Child.Revision == revision && *release != c.Child.Release &&
+		release.Identity == c.Child.Identity:
 		j.Errorf("%s changed and is not told: %s", c.Name, step.Why)
 	case c.Own != nil && c.Child.Revision != revision && *c.Own != c.Child.Release && c.Own.Identity == c.Child.Identity:
 		j.Errorf("%s changed and is not told under its own revision: %s", c.Name, step.Why)
@@ -325,12 +332,14 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 func (j *judge) mayWait(c *Cluster) bool {
 	state, isNew := j.result.State, !c.Known || j.in.State.Revision == 1
 	isTurn := state.Phase == PhaseProgressing && !j.in.Strategy.Paused && c.Wave <= j.result.Progress.Wave
-	return state.Good != 0 && c.Good == nil && state.Phase != PhaseComplete && !isTurn && (!isNew || state.Phase == PhasePaused)
+	return state.Good != 0 && c.Good == nil && state.Phase != PhaseComplete && !isTurn &&
+		(!isNew || state.Phase == PhasePaused)
 }
 
 func (j *judge) checkLimits() {
 	isTight, late := false, 0
-	told, onTheirWay, selected := make([]int, len(j.in.Strategy.Waves)+1), make([]int, len(j.in.Strategy.Waves)+1), make([]int, len(j.in.Strategy.Waves)+1)
+	told, onTheirWay, selected := make([]int, len(j.in.Strategy.Waves)+1), make([]int, len(j.in.Strategy.Waves)+1),
+		make([]int, len(j.in.Strategy.Waves)+1)
 	dark, done := make([]int, len(told)), make([]int, len(told))
 	sum := func(counts []int) (n int) {
 		for _, count := range counts {
@@ -368,7 +377,8 @@ func (j *judge) checkLimits() {
 	}
 	for i, wave := range j.in.Strategy.Waves {
 		if limit := wave.MaxUnavailable.Of(selected[i]); told[i] > 0 && onTheirWay[i]-min(dark[i], done[i]) > limit {
-			j.Errorf("%d of wave %d told, and %d on their way of whom %d were done, limit %d", told[i], i, onTheirWay[i], dark[i], limit)
+			j.Errorf("%d of wave %d told, and %d on their way of whom %d were done, limit %d", told[i], i, onTheirWay[i],
+				dark[i], limit)
 		}
 	}
 }
@@ -396,10 +406,12 @@ func (j *judge) checkPassed(wave int, told string) {
 	done, counting := 0, 0
 	for i := range j.in.Clusters {
 		c := &j.in.Clusters[i]
-		if c.Wave != wave || !isServable(c) || c.Health == HealthUnreachable && !j.isLost(c) || c.Child == nil && (!c.Known || j.in.State.Revision == 1) {
+		if c.Wave != wave || !isServable(c) || c.Health == HealthUnreachable && !j.isLost(c) ||
+			c.Child == nil && (!c.Known || j.in.State.Revision == 1) {
 			continue
 		}
-		isGoal := c.Child != nil && (c.Child.Revision == j.in.State.Revision || c.Target != nil && sameContent(*c.Target, c.Child.Release))
+		isGoal := c.Child != nil && (c.Child.Revision == j.in.State.Revision || c.Target != nil &&
+			sameContent(*c.Target, c.Child.Release))
 		isJoined := c.Child != nil && c.Child.Joined && c.Child.Revision == j.in.State.Revision
 		if isJoined || !isGoal && c.TargetInvalid && !c.Known {
 			continue
@@ -429,7 +441,8 @@ func (j *judge) checkWaiting() {
 	}
 	updated := 0
 	for i := range j.after {
-		if c := &j.after[i]; c.Selected && !c.Gone && c.Child != nil && !c.Child.Deleting && c.Child.Revision == state.Revision {
+		if c := &j.after[i]; c.Selected && !c.Gone && c.Child != nil && !c.Child.Deleting &&
+			c.Child.Revision == state.Revision {
 			updated++
 		}
 	}
@@ -482,7 +495,8 @@ func (w *world) converge(t *testing.T) {
 			t.Errorf("%s does not come to revision %d: %s", c.Name, revision, describe(w.clusters[i]))
 		}
 	}
-	if servable > 0 && w.state.Phase != PhaseComplete && w.state.Phase != PhaseRolledBack && w.state.Phase != PhaseAborted {
+	if servable > 0 && w.state.Phase != PhaseComplete && w.state.Phase != PhaseRolledBack &&
+		w.state.Phase != PhaseAborted {
 		t.Errorf("the rollout does not end: %s", describe(Plan(w.input()).Progress))
 	}
 }

@@ -50,8 +50,9 @@ func TestPlanLimits(t *testing.T) {
 			waitingFor: "2 of 2 Clusters to be ready",
 		},
 		"a lowered limit updates none until enough are done": {
-			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
-			clusters:   []Cluster{fleetMember("a", 0, 7, onItsWay), fleetMember("b", 0, 7, onItsWay), fleetMember("c", 0, 6, ready)},
+			strategy: Strategy{MaxUnavailable: Limit{Count: 1}},
+			clusters: []Cluster{fleetMember("a", 0, 7, onItsWay), fleetMember("b", 0, 7, onItsWay),
+				fleetMember("c", 0, 6, ready)},
 			waitingFor: "3 of 3 Clusters to be ready",
 		},
 		"failed Clusters take no slot": {
@@ -62,15 +63,17 @@ func TestPlanLimits(t *testing.T) {
 			check:      wantProgress(2, 0, 1, 1),
 		},
 		"unreachable Clusters take no slot and are not updated": {
-			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
-			clusters:   []Cluster{fleetMember("a", 0, 7, unreachable, joined), fleetMember("b", 0, 6, unreachable), fleetMember("c", 0, 6, ready)},
+			strategy: Strategy{MaxUnavailable: Limit{Count: 1}},
+			clusters: []Cluster{fleetMember("a", 0, 7, unreachable, joined), fleetMember("b", 0, 6, unreachable),
+				fleetMember("c", 0, 6, ready)},
 			want:       "c: Update Target 7",
 			waitingFor: "1 of 1 Cluster to be ready",
 			check:      wantProgress(2, 0, 1, 0),
 		},
 		"blocked Clusters take no slot and are not updated": {
-			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
-			clusters:   []Cluster{fleetMember("a", 0, 7, onItsWay, blocked), fleetMember("b", 0, 6, ready, blocked), fleetMember("c", 0, 6, ready)},
+			strategy: Strategy{MaxUnavailable: Limit{Count: 1}},
+			clusters: []Cluster{fleetMember("a", 0, 7, onItsWay, blocked), fleetMember("b", 0, 6, ready, blocked),
+				fleetMember("c", 0, 6, ready)},
 			want:       "c: Update Target 7",
 			waitingFor: "1 of 1 Cluster to be ready",
 		},
@@ -98,7 +101,8 @@ func TestPlanLimits(t *testing.T) {
 		"a new Cluster is served at once and takes no slot": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}},
 			clusters: []Cluster{
-				fleetMember("a", 0, -1, onItsWay, stranger), fleetMember("b", 0, 7, onItsWay, joined), fleetMember("c", 0, 6, ready),
+				fleetMember("a", 0, -1, onItsWay, stranger), fleetMember("b", 0, 7, onItsWay, joined),
+				fleetMember("c", 0, 6, ready),
 			},
 			want:       "a: Create Target 7 joined, c: Update Target 7",
 			waitingFor: "1 of 1 Cluster to be ready",
@@ -160,7 +164,8 @@ func TestPlanWaves(t *testing.T) {
 		"a wave waits for the soak time of the wave before": {
 			strategy: canary(Wave{Soak: time.Hour}),
 			clusters: []Cluster{
-				fleetMember("a", 0, 7, ready), fleetMember("b", 0, 7, ready, readyFor(59*time.Minute)), fleetMember("c", 1, 6, ready),
+				fleetMember("a", 0, 7, ready), fleetMember("b", 0, 7, ready, readyFor(59*time.Minute)),
+				fleetMember("c", 1, 6, ready),
 			},
 			waitingFor: "1 of 2 Clusters of wave canary to be ready for 1h0m0s", requeue: time.Minute,
 		},
@@ -177,7 +182,8 @@ func TestPlanWaves(t *testing.T) {
 		},
 		"a stored wave that no longer exists restarts the waves": {
 			strategy: canary(Wave{}), state: State{Passed: "pilots"},
-			clusters: []Cluster{fleetMember("a", 0, 7, onItsWay), fleetMember("b", 1, 6, ready)}, waitingFor: "1 of 1 Cluster of wave canary to be ready",
+			clusters:   []Cluster{fleetMember("a", 0, 7, onItsWay), fleetMember("b", 1, 6, ready)},
+			waitingFor: "1 of 1 Cluster of wave canary to be ready",
 		},
 		"completion waits for the rest of earlier waves": {
 			strategy: canary(Wave{Soak: time.Hour}), state: State{Passed: "canary"},
@@ -185,12 +191,14 @@ func TestPlanWaves(t *testing.T) {
 			waitingFor: "1 Cluster of earlier waves to be ready",
 		},
 		"a wave has its own limit": {
-			strategy: Strategy{MaxUnavailable: Limit{Count: 3}, Waves: []Wave{{Name: "canary", MaxUnavailable: Limit{Percent: 50}}}},
+			strategy: Strategy{MaxUnavailable: Limit{Count: 3},
+				Waves: []Wave{{Name: "canary", MaxUnavailable: Limit{Percent: 50}}}},
 			clusters: []Cluster{fleetMember("a", 0, 6, ready), fleetMember("b", 0, 6, ready), fleetMember("c", 1, 6, ready)},
 			want:     "a: Update Target 7", waitingFor: "2 of 2 Clusters of wave canary to be ready",
 		},
 		"the total limit applies as well": {
-			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Waves: []Wave{{Name: "canary", MaxUnavailable: Limit{Count: 2}}}},
+			strategy: Strategy{MaxUnavailable: Limit{Count: 1},
+				Waves: []Wave{{Name: "canary", MaxUnavailable: Limit{Count: 2}}}},
 			clusters: []Cluster{fleetMember("a", 0, 6, ready), fleetMember("b", 0, 6, ready)},
 			want:     "a: Update Target 7", waitingFor: "2 of 2 Clusters of wave canary to be ready",
 		},
@@ -201,8 +209,9 @@ func TestPlanWaves(t *testing.T) {
 		},
 		"unreachable Clusters do not hold a wave": {
 			strategy: canary(Wave{}),
-			clusters: []Cluster{fleetMember("a", 0, 6, unreachable), fleetMember("b", 0, 7, unreachable, joined), fleetMember("c", 1, 6, ready)},
-			want:     "c: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready",
+			clusters: []Cluster{fleetMember("a", 0, 6, unreachable), fleetMember("b", 0, 7, unreachable, joined),
+				fleetMember("c", 1, 6, ready)},
+			want: "c: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready",
 			check: wantPassed("canary"),
 		},
 		"no wave is left behind before a Cluster of a later wave is updated": {
@@ -218,8 +227,9 @@ func TestPlanWaves(t *testing.T) {
 		},
 		"blocked Clusters do not hold a proven wave": {
 			strategy: canary(Wave{}),
-			clusters: []Cluster{fleetMember("a", 0, 6, ready, blocked), fleetMember("b", 0, 7, ready), fleetMember("c", 1, 6, ready)},
-			want:     "c: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready",
+			clusters: []Cluster{fleetMember("a", 0, 6, ready, blocked), fleetMember("b", 0, 7, ready),
+				fleetMember("c", 1, 6, ready)},
+			want: "c: Update Target 7", waitingFor: "1 of 1 Cluster in no wave to be ready",
 		},
 		"a done Cluster stays done when a dependency becomes unready": {
 			strategy: canary(Wave{}),
@@ -233,8 +243,9 @@ func TestPlanWaves(t *testing.T) {
 		},
 		"a wave of failed Clusters only holds the next wave": {
 			strategy: canary(Wave{}),
-			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, failed, excused), fleetMember("c", 1, 6, ready)},
-			promote:  "canary", waitingFor: "a Cluster of wave canary to be ready: 2 Clusters failed",
+			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, failed, excused),
+				fleetMember("c", 1, 6, ready)},
+			promote: "canary", waitingFor: "a Cluster of wave canary to be ready: 2 Clusters failed",
 		},
 		"a promotion opens the next wave after failures": {
 			strategy: canary(Wave{}), requests: Requests{Promoted: "canary"},
@@ -254,7 +265,8 @@ func TestPlanWaves(t *testing.T) {
 		"failures acknowledged in one wave open no other wave": {
 			strategy: three, state: State{Acknowledged: 1}, requests: Requests{Promoted: "early"},
 			clusters: []Cluster{
-				fleetMember("a", 0, 7, failed), fleetMember("b", 1, 7, ready), fleetMember("c", 2, 7, failed, excused), fleetMember("d", 3, 6, ready),
+				fleetMember("a", 0, 7, failed), fleetMember("b", 1, 7, ready), fleetMember("c", 2, 7, failed, excused),
+				fleetMember("d", 3, 6, ready),
 			},
 			promote: "late", waitingFor: "a Cluster of wave late to be ready: 1 Cluster failed",
 		},
@@ -286,13 +298,15 @@ func TestPlanWaves(t *testing.T) {
 		},
 		"a promotion does not open an unfinished wave": {
 			strategy: three, requests: Requests{Promoted: "early"},
-			clusters:   []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 1, 7, onItsWay), fleetMember("c", 2, 6, ready)},
+			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 1, 7, onItsWay),
+				fleetMember("c", 2, 6, ready)},
 			waitingFor: "1 of 1 Cluster of wave early to be ready",
 		},
 		"identical content is updated at once, even if paused": {
 			strategy: Strategy{Paused: true, Waves: []Wave{{Name: "canary"}}},
 			clusters: []Cluster{
-				fleetMember("a", 0, 6, ready), fleetMember("b", 1, 6, ready, sameAsOwn), fleetMember("c", 1, 6, unreachable, sameAsOwn),
+				fleetMember("a", 0, 6, ready), fleetMember("b", 1, 6, ready, sameAsOwn),
+				fleetMember("c", 1, 6, unreachable, sameAsOwn),
 				fleetMember("d", 1, 6, failed, sameAsOwn),
 			},
 			want:       "b: Update Target 7, c: Update Target 7, d: Update Target 7 failedBefore",
@@ -323,7 +337,8 @@ func TestPlanWaves(t *testing.T) {
 		"fields without effect are updated at once": {
 			strategy: Strategy{Paused: true},
 			clusters: []Cluster{
-				fleetMember("a", 0, 7, ready, func(c *Cluster) { c.Target.Rest = "orphan" }), fleetMember("b", 0, 6, ready, func(c *Cluster) { c.Own.Rest = "orphan" }),
+				fleetMember("a", 0, 7, ready, func(c *Cluster) { c.Target.Rest = "orphan" }),
+				fleetMember("b", 0, 6, ready, func(c *Cluster) { c.Own.Rest = "orphan" }),
 			},
 			want: "a: Update Target 7, b: Update Own 6", waitingFor: "spec.rollout.paused to be unset: 1 Cluster is outdated",
 			check: wantProgress(1, 1, 0, 0),
@@ -333,8 +348,9 @@ func TestPlanWaves(t *testing.T) {
 			want:     "a: Update Target 7 joined failedBefore", waitingFor: "1 Cluster to be ready",
 		},
 		"no wave is left behind while the limit holds later waves": {
-			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}, Waves: []Wave{{Name: "canary"}}},
-			clusters:   []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 1, 7, onItsWay), fleetMember("c", 1, 6, ready)},
+			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Waves: []Wave{{Name: "canary"}}},
+			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 1, 7, onItsWay),
+				fleetMember("c", 1, 6, ready)},
 			waitingFor: "2 of 2 Clusters in no wave to be ready", check: wantPassed(""),
 		},
 	} {

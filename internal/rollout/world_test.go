@@ -122,7 +122,8 @@ func (w *world) wantRevision() {
 	}
 	before := w.revisions[w.state.Revision]
 	number := w.state.Revision + 1
-	next := &revision{identity: "ns/a", started: w.now, base: map[string]string{}, invalid: map[string]bool{}, bad: map[string]bool{}}
+	next := &revision{identity: "ns/a", started: w.now, base: map[string]string{}, invalid: map[string]bool{},
+		bad: map[string]bool{}}
 	if before != nil {
 		next.identity = before.identity
 	}

@@ -22,8 +22,8 @@ const (
 	exitProtocol = 4
 )
 
-// Serve does the work of a child, and ends the process when the parent needs it no more. In a process that is no child, it returns
-// at once. Call it before anything else.
+// Serve does the work of a child, and ends the process when the parent needs it no more. In a process that is no child,
+// it returns at once. Call it before anything else.
 func Serve(tasks ...Tasks) {
 	text, ok := os.LookupEnv(environment)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"io"
 )
 
-// Parent and child exchange frames over two pipes. A frame is a byte with its kind, four bytes with the length of what follows, and
-// as many bytes.
+// Parent and child exchange frames over two pipes. A frame is a byte with its kind, four bytes with the length of what
+// follows, and as many bytes.
 const (
 	// frameShared has a slot and shared data for it, for the task of the request that follows.
 	frameShared byte = iota + 1

@@ -8,7 +8,8 @@ import (
 	"fmt"
 )
 
-// InProcess returns a [Runner] that works in this process, without any limit. It is for programs whose user brings the input.
+// InProcess returns a [Runner] that works in this process, without any limit. It is for programs whose user brings the
+// input.
 func InProcess(tasks ...Tasks) Runner { return inProcess(merged(tasks)) }
 
 type inProcess Tasks

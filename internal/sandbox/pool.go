@@ -17,8 +17,8 @@ import (
 type Options struct {
 	// Limits are those of each request.
 	Limits Limits
-	// Children is how many requests of one tenant may be under way at a time. One more is for tenants with no request under way.
-	// Default: as many as there are processors for this program.
+	// Children is how many requests of one tenant may be under way at a time. One more is for tenants with no request
+	// under way. Default: as many as there are processors for this program.
 	Children int
 	// Idle is how long a child without a request is kept. Default 5 seconds.
 	Idle time.Duration
@@ -162,8 +162,8 @@ func (p *Pool) admit() {
 	}
 }
 
-// nextWaiter returns which waiter is next, -1 if none may begin: that of the tenant with the fewest requests under way, and of
-// several the one that waits for the longest. The last child is for tenants that have no request under way.
+// nextWaiter returns which waiter is next, -1 if none may begin: that of the tenant with the fewest requests under way,
+// and of several the one that waits for the longest. The last child is for tenants that have no request under way.
 func nextWaiter(waiters []*waiter, held map[string]int, busy, children int) int {
 	best := -1
 	for i, w := range waiters {

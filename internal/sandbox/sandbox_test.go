@@ -96,7 +96,8 @@ func TestRun(t *testing.T) {
 	}
 	first, err := pool.Run(t.Context(), Request{Task: "pid"})
 	g.Expect(err).NotTo(HaveOccurred())
-	for task, text := range map[string]string{"fail": "why", "panic": errPanic.Error(), "nothing": "no task", "ask": "nothing is answered here"} {
+	for task, text := range map[string]string{"fail": "why", "panic": errPanic.Error(), "nothing": "no task",
+		"ask": "nothing is answered here"} {
 		_, err := pool.Run(t.Context(), Request{Task: task, Input: []byte("why")})
 		var failed *TaskError
 		g.Expect(errors.As(err, &failed)).To(BeTrue(), "%s: %v", task, err)
@@ -109,7 +110,8 @@ func TestRun(t *testing.T) {
 		}
 		return append([]byte("to "), question...), nil
 	}
-	g.Expect(pool.Run(t.Context(), Request{Task: "ask", Input: []byte("this"), Answer: answer})).To(BeEquivalentTo("to this"))
+	g.Expect(pool.Run(t.Context(),
+		Request{Task: "ask", Input: []byte("this"), Answer: answer})).To(BeEquivalentTo("to this"))
 	_, err = pool.Run(t.Context(), Request{Task: "ask", Input: []byte("no"), Answer: answer})
 	g.Expect(err).To(MatchError("refused"))
 	environ, err := pool.Run(t.Context(), Request{Task: "environ"})
@@ -214,7 +216,9 @@ func TestSharedDataIsSentOnce(t *testing.T) {
 	g.Expect(sent).To(Equal(5))
 	get("a")
 	g.Expect(sent).To(Equal(6))
-	_, err := pool.Run(t.Context(), Request{Task: "shared", Shared: &Shared{Key: "x", Data: func() ([]byte, error) { return nil, errors.New("no data") }}})
+	_, err := pool.Run(t.Context(),
+		Request{Task: "shared", Shared: &Shared{Key: "x",
+			Data: func() ([]byte, error) { return nil, errors.New("no data") }}})
 	g.Expect(err).To(MatchError("no data"))
 	g.Expect(get("a")).To(Equal("A"))
 }

@@ -13,7 +13,8 @@ import (
 
 // Task is one kind of work that a child can do.
 type Task struct {
-	// Decode returns what Run gets of the data that requests share. It is called once for each child. Nil if there is no such data.
+	// Decode returns what Run gets of the data that requests share. It is called once for each child. Nil if there is no
+	// such data.
 	Decode func(data []byte) (any, error)
 	// Run does the work and returns its output. It must not change the shared data, and must not keep the input.
 	Run func(work *Work) ([]byte, error)
@@ -52,11 +53,13 @@ type Request struct {
 	Input []byte
 	// Shared is data that further requests need as well; nil if there is none.
 	Shared *Shared
-	// Answer answers what the work asks for. It runs in the parent, and gets the context of the request. Nil refuses all questions.
+	// Answer answers what the work asks for. It runs in the parent, and gets the context of the request. Nil refuses all
+	// questions.
 	Answer func(ctx context.Context, question []byte) ([]byte, error)
 }
 
-// Shared is data that many requests share. A child keeps what was used last, so that it is neither sent nor decoded again.
+// Shared is data that many requests share. A child keeps what was used last, so that it is neither sent nor decoded
+// again.
 type Shared struct {
 	// Key identifies the data: equal keys mean equal data for the same task.
 	Key string
@@ -66,7 +69,8 @@ type Shared struct {
 
 // Runner does work.
 type Runner interface {
-	// Run returns the output of a task. The error is a [*TaskError] if the task failed, and a [*LimitError] if it was ended.
+	// Run returns the output of a task. The error is a [*TaskError] if the task failed, and a [*LimitError] if it was
+	// ended.
 	Run(ctx context.Context, request Request) ([]byte, error)
 }
 
@@ -115,7 +119,8 @@ const (
 	LimitCPU    Limit = "cpu"
 	LimitTime   Limit = "time"
 	LimitOutput Limit = "output"
-	// LimitCrash means that the child ended by itself, or by the hand of the operating system, and no limit is known to be the cause.
+	// LimitCrash means that the child ended by itself, or by the hand of the operating system, and no limit is known to be
+	// the cause.
 	LimitCrash Limit = "crash"
 )
 
@@ -152,7 +157,8 @@ func (e *LimitError) Error() string {
 	return text
 }
 
-// Remedy says what to do where the work itself cannot be changed: which flag of the manager raises the limit, if there is one.
+// Remedy says what to do where the work itself cannot be changed: which flag of the manager raises the limit, if there
+// is one.
 func (e *LimitError) Remedy() string {
 	switch e.Limit {
 	case LimitMemory:

@@ -28,15 +28,15 @@ const (
 	// DeniedMemory is how long a refusal is remembered: nothing tells when rights change.
 	DeniedMemory = time.Minute
 
-	// FailedMemory is how long a question that failed is not asked again, so that a namespace with many Clusters costs one, and
-	// reviewTimeout how long one may take.
+	// FailedMemory is how long a question that failed is not asked again, so that a namespace with many Clusters costs
+	// one, and reviewTimeout how long one may take.
 	FailedMemory  = 15 * time.Second
 	reviewTimeout = 5 * time.Second
 )
 
-// Guard tells whether a HelmOp may serve a Cluster of another namespace. Whoever may get the kubeconfig of a Cluster may do there
-// whatever HelmOp could do in their name, so this right is the one that is asked for, of a ServiceAccount of the HelmOp's namespace.
-// It is safe for concurrent use.
+// Guard tells whether a HelmOp may serve a Cluster of another namespace. Whoever may get the kubeconfig of a Cluster
+// may do there whatever HelmOp could do in their name, so this right is the one that is asked for, of a ServiceAccount
+// of the HelmOp's namespace. It is safe for concurrent use.
 type Guard struct {
 	client client.Client
 	Now    func() time.Time
@@ -59,7 +59,8 @@ type guardAnswer struct {
 
 // NewGuard returns a Guard that lets HelmOps of some namespaces into the management cluster.
 func NewGuard(c client.Client, managementNamespaces ...string) *Guard {
-	return &Guard{client: c, Now: time.Now, management: sets.New(managementNamespaces...), answers: map[guardQuestion]guardAnswer{}}
+	return &Guard{client: c, Now: time.Now, management: sets.New(managementNamespaces...),
+		answers: map[guardQuestion]guardAnswer{}}
 }
 
 // Allows tells whether a HelmOp may serve a Cluster. Those of its own namespace it may.
@@ -75,7 +76,8 @@ func (g *Guard) Allows(ctx context.Context, helmOp *addonsv1.HelmOp, cluster cli
 		return false, nil
 	}
 	account := helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName
-	question := guardQuestion{user: "system:serviceaccount:" + helmOp.Namespace + ":" + account, namespace: cluster.Namespace}
+	question := guardQuestion{user: "system:serviceaccount:" + helmOp.Namespace + ":" + account,
+		namespace: cluster.Namespace}
 	groups := []string{"system:serviceaccounts", "system:serviceaccounts:" + helmOp.Namespace, "system:authenticated"}
 	// A right to all Secrets of the namespace spares a question for each Cluster.
 	for _, name := range []string{"", secret.Name(cluster.Name, secret.Kubeconfig)} {
@@ -130,7 +132,8 @@ func (g *Guard) review(ctx context.Context, question guardQuestion, groups []str
 		},
 	}}
 	if err := g.client.Create(ctx, review); err != nil {
-		return guardAnswer{err: fmt.Errorf("%w: checking whether %s may get Secrets in namespace %s: %w", ErrAccessUnknown, question.user, question.namespace, err)}
+		return guardAnswer{err: fmt.Errorf("%w: checking whether %s may get Secrets in namespace %s: %w", ErrAccessUnknown,
+			question.user, question.namespace, err)}
 	}
 	return guardAnswer{allowed: review.Status.Allowed}
 }
@@ -151,8 +154,11 @@ func DeniedError(helmOp *addonsv1.HelmOp, cluster client.ObjectKey) error {
 				"the operator of the manager can allow it with --management-cluster-namespaces", helmOp.Namespace)}
 	}
 	if helmOp.Spec.ClusterNamespaces == nil {
-		return &AccessDeniedError{fmt.Sprintf("Cluster %s is in another namespace, and spec.clusterNamespaces is not set", cluster)}
+		return &AccessDeniedError{fmt.Sprintf("Cluster %s is in another namespace, and spec.clusterNamespaces is not set",
+			cluster)}
 	}
-	return &AccessDeniedError{fmt.Sprintf("ServiceAccount %s/%s may not get Secret %s in namespace %s; grant it this right with a Role and a RoleBinding there",
-		helmOp.Namespace, helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName, secret.Name(cluster.Name, secret.Kubeconfig), cluster.Namespace)}
+	return &AccessDeniedError{fmt.Sprintf("ServiceAccount %s/%s may not get Secret %s in namespace %s; grant it this "+
+		"right with a Role and a RoleBinding there",
+		helmOp.Namespace, helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName,
+		secret.Name(cluster.Name, secret.Kubeconfig), cluster.Namespace)}
 }

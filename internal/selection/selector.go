@@ -41,18 +41,19 @@ func SelectorOf(helmOp *addonsv1.HelmOp) (*Selector, error) {
 	return s, nil
 }
 
-// Matches reports whether the HelmOp selects a Cluster if it selects the namespace of the Cluster. It is false in another
-// namespace if the HelmOp has no spec.clusterNamespaces.
+// Matches reports whether the HelmOp selects a Cluster if it selects the namespace of the Cluster. It is false in
+// another namespace if the HelmOp has no spec.clusterNamespaces.
 func (s *Selector) Matches(cluster metav1.Object) bool {
 	if apiutil.IsManagement(cluster) {
 		return s.management
 	}
-	return (cluster.GetNamespace() == s.namespace || s.namespaces != nil) && s.clusters.Matches(labels.Set(cluster.GetLabels()))
+	return (cluster.GetNamespace() == s.namespace || s.namespaces != nil) &&
+		s.clusters.Matches(labels.Set(cluster.GetLabels()))
 }
 
-// Selects reports whether the HelmOp selects a Cluster. It reads the Namespace of the Cluster if that is another one than
-// the HelmOp's. The error is a NotFound one if the Namespace does not exist: whether that means "not selected" is the
-// decision of the caller.
+// Selects reports whether the HelmOp selects a Cluster. It reads the Namespace of the Cluster if that is another one
+// than the HelmOp's. The error is a NotFound one if the Namespace does not exist: whether that means "not selected" is
+// the decision of the caller.
 func (s *Selector) Selects(ctx context.Context, reader client.Reader, cluster metav1.Object) (bool, error) {
 	if !s.Matches(cluster) || apiutil.IsManagement(cluster) {
 		return s.Matches(cluster), nil
@@ -75,7 +76,8 @@ func (s *Selector) SelectsNamespace(ctx context.Context, reader client.Reader, n
 // HelmOpsOf returns the HelmOps that select a Cluster. A HelmOp whose selector is malformed selects nothing: its own
 // condition says so. The result is shared with the cache.
 func HelmOpsOf(ctx context.Context, reader client.Reader, cluster metav1.Object) ([]addonsv1.HelmOp, error) {
-	return helmOpsThat(ctx, reader, cluster.GetNamespace(), func(s *Selector) (bool, error) { return s.Selects(ctx, reader, cluster) })
+	return helmOpsThat(ctx, reader, cluster.GetNamespace(),
+		func(s *Selector) (bool, error) { return s.Selects(ctx, reader, cluster) })
 }
 
 // HelmOpsOfNamespace returns the HelmOps of other namespaces that select Clusters of a namespace with some labels. The
@@ -86,19 +88,23 @@ func HelmOpsOfNamespace(ctx context.Context, reader client.Reader, namespace met
 	})
 }
 
-// helmOpsThat returns, of the HelmOps of a namespace (none if it is empty) and of those that select other namespaces, the
-// ones whose selector passes a test.
-func helmOpsThat(ctx context.Context, reader client.Reader, namespace string, test func(*Selector) (bool, error)) ([]addonsv1.HelmOp, error) {
+// helmOpsThat returns, of the HelmOps of a namespace (none if it is empty) and of those that select other namespaces,
+// the ones whose selector passes a test.
+func helmOpsThat(ctx context.Context, reader client.Reader, namespace string,
+	test func(*Selector) (bool, error),
+) ([]addonsv1.HelmOp, error) {
 	own, roaming := &addonsv1.HelmOpList{}, &addonsv1.HelmOpList{}
 	if namespace != "" {
 		if err := reader.List(ctx, own, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, err
 		}
 	}
-	if err := reader.List(ctx, roaming, client.MatchingFields{ClusterNamespacesIndex: "true"}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, roaming, client.MatchingFields{ClusterNamespacesIndex: "true"},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	others := slices.DeleteFunc(slices.Clone(roaming.Items), func(helmOp addonsv1.HelmOp) bool { return helmOp.Namespace == namespace })
+	others := slices.DeleteFunc(slices.Clone(roaming.Items),
+		func(helmOp addonsv1.HelmOp) bool { return helmOp.Namespace == namespace })
 	var passed []addonsv1.HelmOp
 	for _, helmOp := range slices.Concat(own.Items, others) {
 		selector, err := SelectorOf(&helmOp)

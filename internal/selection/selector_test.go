@@ -36,7 +36,8 @@ func tenants(spec *addonsv1.HelmOpSpec) {
 }
 
 func malformed(spec *addonsv1.HelmOpSpec) {
-	spec.ClusterSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
+	spec.ClusterSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a",
+		Operator: "Like"}}}
 }
 
 func clusterIn(namespace, cni string) client.Object {
@@ -64,7 +65,8 @@ func readerOf(t *testing.T, helmOps ...client.Object) client.Client {
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(helmOps...)
 	for name, tenant := range map[string]string{"platform": "no", "tenant": "yes", "other": "no"} {
-		builder.WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"tenant": tenant}}})
+		builder.WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{"tenant": tenant}}})
 	}
 	return builder.WithIndex(&addonsv1.HelmOp{}, ClusterNamespacesIndex, func(obj client.Object) []string {
 		if obj.(*addonsv1.HelmOp).Spec.ClusterNamespaces == nil {
@@ -82,14 +84,18 @@ func TestSelector(t *testing.T) {
 		cluster          client.Object
 		matches, selects bool
 	}{
-		"own namespace":                          {cluster: clusterIn("platform", "yes"), matches: true, selects: true},
-		"own namespace, other labels":            {cluster: clusterIn("platform", "no")},
-		"other namespace":                        {cluster: clusterIn("tenant", "yes")},
-		"selected namespace":                     {change: tenants, cluster: clusterIn("tenant", "yes"), matches: true, selects: true},
-		"selected namespace, other labels":       {change: tenants, cluster: clusterIn("tenant", "no")},
-		"namespace that is not selected":         {change: tenants, cluster: clusterIn("other", "yes"), matches: true},
-		"own namespace, which has other labels":  {change: tenants, cluster: clusterIn("platform", "yes"), matches: true, selects: true},
-		"management cluster":                     {change: func(s *addonsv1.HelmOpSpec) { s.ManagementCluster = &addonsv1.ManagementCluster{} }, cluster: managementCluster(), matches: true, selects: true},
+		"own namespace":               {cluster: clusterIn("platform", "yes"), matches: true, selects: true},
+		"own namespace, other labels": {cluster: clusterIn("platform", "no")},
+		"other namespace":             {cluster: clusterIn("tenant", "yes")},
+		"selected namespace": {change: tenants, cluster: clusterIn("tenant", "yes"), matches: true,
+			selects: true},
+		"selected namespace, other labels": {change: tenants, cluster: clusterIn("tenant", "no")},
+		"namespace that is not selected":   {change: tenants, cluster: clusterIn("other", "yes"), matches: true},
+		"own namespace, which has other labels": {change: tenants, cluster: clusterIn("platform", "yes"), matches: true,
+			selects: true},
+		"management cluster": {change: func(s *addonsv1.HelmOpSpec) {
+			s.ManagementCluster = &addonsv1.ManagementCluster{}
+		}, cluster: managementCluster(), matches: true, selects: true},
 		"management cluster, which is not asked": {change: tenants, cluster: managementCluster()},
 	} {
 		selector, err := SelectorOf(helmOpIn("h", tc.change))
@@ -121,7 +127,8 @@ func TestSelectorNamesTheMalformedField(t *testing.T) {
 		"spec.clusterSelector: ": malformed,
 		"spec.clusterNamespaces.namespaceSelector: ": func(s *addonsv1.HelmOpSpec) {
 			tenants(s)
-			s.ClusterNamespaces.NamespaceSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}
+			s.ClusterNamespaces.NamespaceSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a",
+				Operator: "Like"}}
 		},
 	} {
 		if _, err := SelectorOf(helmOpIn("h", change)); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -136,7 +143,8 @@ func TestHelmOpsOf(t *testing.T) {
 	own.Namespace = "tenant"
 	near := helmOpIn("near", nil)
 	near.Namespace = "tenant"
-	reader := readerOf(t, own, near, helmOpIn("roaming", tenants), helmOpIn("stays", nil), helmOpIn("malformed", malformed))
+	reader := readerOf(t, own, near, helmOpIn("roaming", tenants), helmOpIn("stays", nil),
+		helmOpIn("malformed", malformed))
 	names := func(helmOps []addonsv1.HelmOp, err error) string {
 		if err != nil {
 			t.Fatal(err)
@@ -148,7 +156,8 @@ func TestHelmOpsOf(t *testing.T) {
 		return strings.Join(names, " ")
 	}
 	for _, tc := range []struct{ namespace, cni, want string }{
-		{"tenant", "yes", "near own roaming"}, {"tenant", "no", ""}, {"other", "yes", ""}, {"platform", "yes", "roaming stays"},
+		{"tenant", "yes", "near own roaming"}, {"tenant", "no", ""}, {"other", "yes", ""},
+		{"platform", "yes", "roaming stays"},
 	} {
 		if got := names(HelmOpsOf(t.Context(), reader, clusterIn(tc.namespace, tc.cni))); got != tc.want {
 			t.Errorf("HelmOps of a Cluster in %s with cni=%s: %q, want %q", tc.namespace, tc.cni, got, tc.want)

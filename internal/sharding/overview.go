@@ -61,16 +61,16 @@ type ShardOverviewOptions struct {
 	// LeaseNamespace is where managers have their leases.
 	LeaseNamespace string
 
-	// LeaseDuration is for how long a manager holds its lease: 15 s by default. It is looked every two thirds of that. For twice
-	// that, a shard may have no manager before it is said of its HelmOps: one that is restarted needs a while.
+	// LeaseDuration is for how long a manager holds its lease: 15 s by default. It is looked every two thirds of that. For
+	// twice that, a shard may have no manager before it is said of its HelmOps: one that is restarted needs a while.
 	LeaseDuration time.Duration
 
 	// WatchFilterValue is that of Options: what is said of HelmOps is said of these only.
 	WatchFilterValue string
 }
 
-// ShardOverview tells of shards that nobody serves: by metrics, and by a condition of their HelmOps. It is for the manager that serves what
-// is of no shard: the others do not see each other's objects. It is safe for concurrent use.
+// ShardOverview tells of shards that nobody serves: by metrics, and by a condition of their HelmOps. It is for the
+// manager that serves what is of no shard: the others do not see each other's objects. It is safe for concurrent use.
 type ShardOverview struct {
 	ShardOverviewOptions
 
@@ -125,7 +125,8 @@ type shardContent struct {
 	clusters int
 }
 
-// look counts what the shards have, and then sees to those that nobody serves: to tell so of many HelmOps may take long.
+// look counts what the shards have, and then sees to those that nobody serves: to tell so of many HelmOps may take
+// long.
 func (o *ShardOverview) look(ctx context.Context) error {
 	shards, err := o.content(ctx)
 	if err != nil {
@@ -168,7 +169,8 @@ func bounded(ctx context.Context, do func(context.Context) error) error {
 	return do(ctx)
 }
 
-// shardMetric is the name of a shard in metrics. The label without a value is no shard at all, and must not pass for the objects without the label.
+// shardMetric is the name of a shard in metrics. The label without a value is no shard at all, and must not pass for
+// the objects without the label.
 func shardMetric(shard string) string {
 	if shard == "" {
 		return "(empty label)"
@@ -259,8 +261,8 @@ func (o *ShardOverview) tellAll(ctx context.Context, content *shardContent, stat
 	return kerrors.NewAggregate(errs)
 }
 
-// isServed tells whether the manager of a shard lives: it has renewed its lease within the time for which it holds it, or, whatever
-// the clocks say, since the last look.
+// isServed tells whether the manager of a shard lives: it has renewed its lease within the time for which it holds it,
+// or, whatever the clocks say, since the last look.
 func (o *ShardOverview) isServed(ctx context.Context, shard string, state *shardState) (bool, error) {
 	if len(validation.IsDNS1123Label(shard)) > 0 {
 		return false, nil // No manager can be started with that name.
@@ -310,7 +312,8 @@ func (o *ShardOverview) tell(ctx context.Context, known *metav1.PartialObjectMet
 			metav1.ConditionUnknown,
 			addonsv1.ShardNotServedReason,
 			fmt.Sprintf(
-				"no manager serves shard %q, so this HelmOp is not reconciled; start one with --shard=%s, or correct the label %s of this object and of its Clusters",
+				"no manager serves shard %q, so this HelmOp is not reconciled; start one with --shard=%s, or correct the label "+
+					"%s of this object and of its Clusters",
 				shard,
 				shard,
 				addonsv1.ShardLabel,

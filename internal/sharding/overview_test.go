@@ -30,7 +30,8 @@ func TestShardOverview(t *testing.T) {
 	suspended := h.DeepCopy()
 	suspended.Name, suspended.UID, suspended.Spec.Paused = "suspended", "s", true
 	cached, live := controllertest.ShardStores(t, "", h, c, suspended)
-	o := NewShardOverview(ShardOverviewOptions{Client: &writing{Client: cached, to: live}, Live: live, Others: live, LeaseNamespace: "system", LeaseDuration: 15 * time.Second})
+	o := NewShardOverview(ShardOverviewOptions{Client: &writing{Client: cached, to: live}, Live: live, Others: live,
+		LeaseNamespace: "system", LeaseDuration: 15 * time.Second})
 	o.now = func() time.Time { return now }
 	reason := func() string {
 		t.Helper()
@@ -50,14 +51,17 @@ func TestShardOverview(t *testing.T) {
 	if got := reason(); got != addonsv1.ShardNotServedReason {
 		t.Errorf("after a while: %s", got)
 	}
-	if err := live.Get(t.Context(), client.ObjectKeyFromObject(suspended), suspended); err != nil || len(suspended.Status.Conditions) > 0 {
+	if err := live.Get(t.Context(), client.ObjectKeyFromObject(suspended), suspended); err != nil ||
+		len(suspended.Status.Conditions) > 0 {
 		t.Errorf("of one that is suspended: %+v, %v", suspended.Status.Conditions, err)
 	}
 	// The manager comes, and its clock is an hour behind.
 	renew := func() *coordinationv1.Lease {
-		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: apiutil.ShardLease("b")}, Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("m"), LeaseDurationSeconds: ptr.To(int32(15)), RenewTime: &metav1.MicroTime{Time: now.Add(-time.Hour)},
-		}}
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: apiutil.ShardLease("b")},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: ptr.To("m"), LeaseDurationSeconds: ptr.To(int32(15)),
+				RenewTime: &metav1.MicroTime{Time: now.Add(-time.Hour)},
+			}}
 	}
 	if err := live.Create(t.Context(), renew()); err != nil {
 		t.Fatal(err)
@@ -95,14 +99,16 @@ func TestShardOverviewLeavesNoneOut(t *testing.T) {
 	}
 	cached, live := controllertest.ShardStores(t, "", objects...)
 	failing := interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			if obj.GetName() == "refused" {
 				return errors.New("refused by a webhook")
 			}
 			return c.SubResource(name).Patch(ctx, obj, patch, opts...)
 		},
 	})
-	o := NewShardOverview(ShardOverviewOptions{Client: &writing{Client: cached, to: failing}, Live: live, Others: live, LeaseNamespace: "system"})
+	o := NewShardOverview(ShardOverviewOptions{Client: &writing{Client: cached, to: failing}, Live: live, Others: live,
+		LeaseNamespace: "system"})
 	if err := o.look(t.Context()); err == nil {
 		t.Error("nothing is said of the one that was refused")
 	}
@@ -118,8 +124,8 @@ func TestShardOverviewLeavesNoneOut(t *testing.T) {
 	}
 }
 
-// TestShardOverviewCountsBeforeItTells has a HelmOp of one shard take all the time that there is to tell of it, and the lease of another one not be
-// read: what is known of the shards is counted.
+// TestShardOverviewCountsBeforeItTells has a HelmOp of one shard take all the time that there is to tell of it, and the
+// lease of another one not be read: what is known of the shards is counted.
 func TestShardOverviewCountsBeforeItTells(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
@@ -131,7 +137,8 @@ func TestShardOverviewCountsBeforeItTells(t *testing.T) {
 	cached, live := controllertest.ShardStores(t, "", objects...)
 	ctx, cancel := context.WithCancel(t.Context())
 	failing := interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
+			options ...client.GetOption) error {
 			switch key.Name {
 			case apiutil.ShardLease("count-unread"):
 				return errors.New("unread")
@@ -195,14 +202,16 @@ func TestShardOverviewAsksOnceOfThePaused(t *testing.T) {
 	cached, live := controllertest.ShardStores(t, "", h)
 	reads := 0
 	counting := interceptor.NewClient(live.(client.WithWatch), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
+			options ...client.GetOption) error {
 			if key.Name == h.Name {
 				reads++
 			}
 			return c.Get(ctx, key, obj, options...)
 		},
 	})
-	o := NewShardOverview(ShardOverviewOptions{Client: &writing{Client: cached, to: live}, Live: counting, Others: live, LeaseNamespace: "system"})
+	o := NewShardOverview(ShardOverviewOptions{Client: &writing{Client: cached, to: live}, Live: counting, Others: live,
+		LeaseNamespace: "system"})
 	for i := range 4 {
 		if i == 3 {
 			current := &addonsv1.HelmOp{}

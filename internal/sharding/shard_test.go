@@ -19,7 +19,8 @@ func TestShardSelectors(t *testing.T) {
 		manager, object string
 		want            bool
 	}{
-		{"", "", true}, {"", "a", false}, {"", "-", false}, {"a", "a", true}, {"a", "b", false}, {"a", "", false}, {"a", "-", false},
+		{"", "", true}, {"", "a", false}, {"", "-", false}, {"a", "a", true}, {"a", "b", false}, {"a", "", false},
+		{"a", "-", false},
 	} {
 		has := controllertest.OfShard(tc.object)
 		if got := apiutil.ShardSelector(tc.manager).Matches(labels.Set(has)); got != tc.want {

@@ -42,7 +42,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 // anyClaim is that of a new release. The first namespace has most of the HelmOps.
 func (w *world) anyClaim(number int) Claim {
 	namespace := max(0, w.random.IntN(12)-7)
-	claim := claimOf(fmt.Sprint(namespace), fmt.Sprint(number), fmt.Sprint(w.random.IntN(30)), fmt.Sprint(w.random.IntN(1+20/(1+namespace))))
+	claim := claimOf(fmt.Sprint(namespace), fmt.Sprint(number), fmt.Sprint(w.random.IntN(30)),
+		fmt.Sprint(w.random.IntN(1+20/(1+namespace))))
 	claim.First, claim.Ending = w.random.IntN(4) == 0, w.random.IntN(6) == 0
 	return claim
 }
@@ -122,7 +123,9 @@ func (w *world) check() {
 }
 
 // mayHave says the rule again, in other words than the code.
-func (w *world) mayHave(claim *Claim, total int, namespaces map[string]int, helmOps map[types.NamespacedName]int, clusters, endings map[string]int) bool {
+func (w *world) mayHave(claim *Claim, total int, namespaces map[string]int, helmOps map[types.NamespacedName]int,
+	clusters, endings map[string]int,
+) bool {
 	mayTake := func(base, size, total, own int) (bool, int) {
 		left := base - total + own
 		most := left * 3 / 4

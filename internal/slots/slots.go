@@ -116,8 +116,9 @@ func New(options Options) *Slots {
 	endings := (workers + 2) / 3
 	return &Slots{
 		perCluster: options.PerCluster, wake: options.Wake, report: options.Report,
-		namespaces: fairshare.NewPool[string](workers, max(1, workers-max(1, workers/8))), endings: fairshare.NewPool[string](endings, endings),
-		helmOps: map[types.NamespacedName]int{}, clusters: map[string]int{},
+		namespaces: fairshare.NewPool[string](workers, max(1, workers-max(1, workers/8))),
+		endings:    fairshare.NewPool[string](endings, endings),
+		helmOps:    map[types.NamespacedName]int{}, clusters: map[string]int{},
 		waiters: map[types.NamespacedName]*waiter{}, queues: map[types.NamespacedName][]*waiter{},
 	}
 }

@@ -81,7 +81,8 @@ func (b *bench) wantEmpty() {
 	b.Helper()
 	s := b.slots
 	left := len(s.clusters) + len(s.helmOps) + len(s.waiters) + len(s.queues)
-	if s.namespaces.Total() != 0 || s.endings.Total() != 0 || left != 0 || len(b.woken) != 0 || b.inUse != 0 || b.waiting != 0 {
+	if s.namespaces.Total() != 0 || s.endings.Total() != 0 || left != 0 || len(b.woken) != 0 || b.inUse != 0 ||
+		b.waiting != 0 {
 		b.Errorf("something is left: %+v, woken: %v", s, b.woken)
 	}
 }
@@ -92,7 +93,8 @@ func (b *bench) fill(namespace string, helmOps, clusters int, ending bool) int {
 	taken := 0
 	for h := range helmOps {
 		for i := range 4 * clusters {
-			claim := claimOf(namespace, fmt.Sprintf("%s-%d-%d", namespace, h, i), fmt.Sprintf("%s-%d", namespace, i/4), strconv.Itoa(h))
+			claim := claimOf(namespace, fmt.Sprintf("%s-%d-%d", namespace, h, i), fmt.Sprintf("%s-%d", namespace, i/4),
+				strconv.Itoa(h))
 			claim.Ending = ending
 			if b.pass(claim) {
 				taken++

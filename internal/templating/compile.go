@@ -111,7 +111,8 @@ var (
 	parseErrorShape   = regexp.MustCompile(`(?s)^template: ` + rootName + `:(\d+): (.*)$`)
 	unknownFunction   = regexp.MustCompile(`^function "([^"]*)" not defined`)
 	maxShownCause     = 200
-	unavailableReason = "what a template yields must depend on the Cluster alone, not on time, chance, files or the network"
+	unavailableReason = "what a template yields must depend on the Cluster alone, not on time, chance, files or the " +
+		"network"
 )
 
 // parseError tells why a template does not parse. The message quotes at most a word of the template, and no data.
@@ -198,7 +199,8 @@ func (w *walker) pipe(p *parse.PipeNode) {
 
 // prependStep makes each execution of l pay for the nodes in it.
 func prependStep(l *parse.ListNode, nodes int) {
-	count := &parse.NumberNode{NodeType: parse.NodeNumber, Pos: l.Pos, IsInt: true, Int64: int64(nodes), Text: strconv.Itoa(nodes)}
+	count := &parse.NumberNode{NodeType: parse.NodeNumber, Pos: l.Pos, IsInt: true, Int64: int64(nodes),
+		Text: strconv.Itoa(nodes)}
 	step := &parse.ActionNode{
 		NodeType: parse.NodeAction, Pos: l.Pos,
 		Pipe: &parse.PipeNode{

@@ -8,8 +8,8 @@ import "maps"
 // Objects are what a template may read of a Cluster, as the API server serves them (unstructured content). They are
 // not changed. An object that the Cluster does not have is nil.
 type Objects struct {
-	// Cluster is the CAPI Cluster. Without one, as in the management cluster, templates see none of these objects and no alias: to
-	// read one is to read a key that does not exist.
+	// Cluster is the CAPI Cluster. Without one, as in the management cluster, templates see none of these objects and no
+	// alias: to read one is to read a key that does not exist.
 	Cluster map[string]any
 
 	// ControlPlane is what spec.controlPlaneRef names.

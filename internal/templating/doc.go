@@ -14,10 +14,10 @@
 // Text that comes from data never becomes structure.
 //
 //   - A string in values that is one action and nothing else takes the value of its pipeline, with its type:
-//     replicas: "{{ .ControlPlane.spec.replicas }}" is a number, a list stays a list. Every other string with an action in
-//     it is a string.
-//   - In valuesTemplate, which yields YAML, an action that prints a string prints a stand-in. The stand-ins are replaced
-//     after the YAML has been read, so "1.10" stays a string and a line break or a colon in a label has
+//     replicas: "{{ .ControlPlane.spec.replicas }}" is a number, a list stays a list. Every other string with an action
+//     in it is a string.
+//   - In valuesTemplate, which yields YAML, an action that prints a string prints a stand-in. The stand-ins are
+//     replaced after the YAML has been read, so "1.10" stays a string and a line break or a colon in a label has
 //     no meaning. Numbers and booleans print as such. YAML comes out of actions that say so: toYaml, toJson, quote.
 //
 // # Bounds

@@ -38,8 +38,9 @@ type Error struct {
 	// Reason tells whose fault it is.
 	Reason Reason
 
-	// Field of the HelmOp: spec.release.name, spec.release.namespace, spec.values, spec.valuesTemplate, spec.valuesFrom[i],
-	// spec.valuesFrom[i].name, spec.valuesFrom[i].targetPath, spec.postRender; or one of the last five below spec.overrides[i].
+	// Field of the HelmOp: spec.release.name, spec.release.namespace, spec.values, spec.valuesTemplate,
+	// spec.valuesFrom[i], spec.valuesFrom[i].name, spec.valuesFrom[i].targetPath, spec.postRender; or one of the last five
+	// below spec.overrides[i].
 	Field string
 
 	// Key is the path below values or postRender, as "installation.cni" or "pools[0].cidr"; empty for the other fields.

@@ -91,11 +91,12 @@ func (t *textTemplate) bind(r *run) (*template.Template, error) {
 }
 
 var (
-	execErrorShape = regexp.MustCompile(`(?s)^template: ` + rootName + `:(\d+):\d+: executing "(?:[^"\\]|\\.)*" at <(.*?)>: (.*)$`)
-	fieldChain     = regexp.MustCompile(`^\$?[A-Za-z0-9_]*(\.[A-Za-z0-9_]+)+$`)
-	missingKey     = regexp.MustCompile(`^map has no entry for key "([^"\\]*)"$`)
-	nilPointer     = regexp.MustCompile(`^nil pointer evaluating .*\.([A-Za-z0-9_]+)$`)
-	wrongField     = regexp.MustCompile(`^can't evaluate field ([A-Za-z0-9_]+) in type `)
+	execErrorShape = regexp.MustCompile(`(?s)^template: ` + rootName +
+		`:(\d+):\d+: executing "(?:[^"\\]|\\.)*" at <(.*?)>: (.*)$`)
+	fieldChain = regexp.MustCompile(`^\$?[A-Za-z0-9_]*(\.[A-Za-z0-9_]+)+$`)
+	missingKey = regexp.MustCompile(`^map has no entry for key "([^"\\]*)"$`)
+	nilPointer = regexp.MustCompile(`^nil pointer evaluating .*\.([A-Za-z0-9_]+)$`)
+	wrongField = regexp.MustCompile(`^can't evaluate field ([A-Za-z0-9_]+) in type `)
 )
 
 // safeCauses are messages of text/template that tell types and positions only, all of them.

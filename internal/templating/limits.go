@@ -12,8 +12,8 @@ const (
 	// values in a Secret, which holds at most 1 MiB.
 	maxDocumentBytes = 1 << 20
 
-	// maxSourceBytes bounds what all values sources of a Spec hold together that are the same for all Clusters. Those of one
-	// Cluster are paid from the budget of its rendering.
+	// maxSourceBytes bounds what all values sources of a Spec hold together that are the same for all Clusters. Those of
+	// one Cluster are paid from the budget of its rendering.
 	maxSourceBytes = 32 << 20
 
 	// maxPathSteps bounds the keys and indices of a targetPath, and maxPathIndex one index.

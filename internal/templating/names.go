@@ -40,7 +40,8 @@ func (r nameRule) refuse(name string) error {
 	case name == "":
 		return faultf(ReasonInvalidName, "yields an empty %s", r.what)
 	case len(name) > r.maxLength:
-		return faultf(ReasonInvalidName, "yields a %s of %d characters, at most %d are possible%s", r.what, len(name), r.maxLength, r.hint)
+		return faultf(ReasonInvalidName, "yields a %s of %d characters, at most %d are possible%s", r.what, len(name),
+			r.maxLength, r.hint)
 	case len(r.check(name)) > 0:
 		return faultf(ReasonInvalidName, "yields a %s that is not %s, with a letter or digit at both ends", r.what, r.form)
 	}

@@ -15,12 +15,15 @@ import (
 // withOverrides is a spec with everything that gives values, and overrides by name.
 func withOverrides() Spec {
 	spec := base()
-	spec.ValuesFrom = []ValuesSource{{Origin: "ConfigMap c key k", Data: []byte("from: 1\nname: from\nkeep: {a: 1, b: [1, 2]}")}}
+	spec.ValuesFrom = []ValuesSource{{Origin: "ConfigMap c key k",
+		Data: []byte("from: 1\nname: from\nkeep: {a: 1, b: [1, 2]}")}}
 	spec.Values = []byte(`{"name": "values", "replicas": 1, "nodes": ["a", "b"]}`)
 	spec.ValuesTemplate = "name: template\nregion: {{ .Cluster.metadata.labels.region }}\n"
 	spec.Overrides = []Override{
-		{Name: "large", Values: []byte(`{"name": "large", "replicas": "{{ mul .ControlPlane.spec.replicas 2 }}", "nodes": ["c"], "keep": {"a": 2}}`)},
-		{Name: "bare", Values: []byte(`{"name": "{{ .Release.Name }}-{{ .Cluster.metadata.labels.evil }}", "keep": null, "region": null}`)},
+		{Name: "large",
+			Values: []byte(`{"name": "large", "replicas": "{{ mul .ControlPlane.spec.replicas 2 }}", "nodes": ["c"], "keep": {"a": 2}}`)},
+		{Name: "bare",
+			Values: []byte(`{"name": "{{ .Release.Name }}-{{ .Cluster.metadata.labels.evil }}", "keep": null, "region": null}`)},
 		{Name: "chart only"},
 	}
 	return spec
@@ -51,11 +54,14 @@ func TestOverrides(t *testing.T) {
 		apply []int
 		want  map[string]any
 	}{
-		"none":                       {nil, plain},
-		"on top of everything":       {[]int{0}, with(large)},
-		"null removes":               {[]int{1}, with(bare)},
-		"a later one wins":           {[]int{0, 1}, with(map[string]any{"name": bare["name"], "replicas": int64(6), "nodes": []any{"c"}, "keep": nil, "region": nil})},
-		"what null removed is given": {[]int{1, 0}, with(map[string]any{"name": "large", "replicas": int64(6), "nodes": []any{"c"}, "keep": map[string]any{"a": int64(2)}, "region": nil})},
+		"none":                 {nil, plain},
+		"on top of everything": {[]int{0}, with(large)},
+		"null removes":         {[]int{1}, with(bare)},
+		"a later one wins": {[]int{0, 1},
+			with(map[string]any{"name": bare["name"], "replicas": int64(6), "nodes": []any{"c"}, "keep": nil, "region": nil})},
+		"what null removed is given": {[]int{1, 0},
+			with(map[string]any{"name": "large", "replicas": int64(6), "nodes": []any{"c"},
+				"keep": map[string]any{"a": int64(2)}, "region": nil})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := program.Render(t.Context(), sample(), tc.apply...)
@@ -113,7 +119,8 @@ func TestOverrideErrors(t *testing.T) {
 		},
 		"does not parse": {`{"a": "{{ if }}"}`, `spec.overrides[1].values.a (override gpu) line 1: `, ReasonInvalidTemplate},
 		"a key that is a template": {
-			`{"{{ .x }}": 1}`, `spec.overrides[1].values["{{ .x }}"] (override gpu): a key is not a template`, ReasonInvalidTemplate,
+			`{"{{ .x }}": 1}`, `spec.overrides[1].values["{{ .x }}"] (override gpu): a key is not a template`,
+			ReasonInvalidTemplate,
 		},
 		"no map": {`[1]`, `spec.overrides[1].values (override gpu): is not a map`, ReasonInvalidValues},
 		"too much work": {

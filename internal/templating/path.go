@@ -18,8 +18,8 @@ type pathStep struct {
 	isIndex bool
 }
 
-// parsePath reads a targetPath: keys with dots between them, each followed by any number of indices in brackets. A backslash takes
-// the character behind it into the key. An empty path is nil. The errors quote nothing.
+// parsePath reads a targetPath: keys with dots between them, each followed by any number of indices in brackets. A
+// backslash takes the character behind it into the key. An empty path is nil. The errors quote nothing.
 func parsePath(text string) (valuesPath, error) {
 	if text == "" {
 		return nil, nil
@@ -35,7 +35,8 @@ func parsePath(text string) (valuesPath, error) {
 			digits, behind, found := strings.Cut(after[1:], "]")
 			index, err := strconv.ParseUint(digits, 10, 16)
 			if !found || err != nil || index > maxPathIndex {
-				return nil, faultf(ReasonInvalidTemplate, "has an index that is not a number from 0 to %d in brackets", maxPathIndex)
+				return nil, faultf(ReasonInvalidTemplate, "has an index that is not a number from 0 to %d in brackets",
+					maxPathIndex)
 			}
 			path = append(path, pathStep{index: int(index), isIndex: true})
 			after = behind
@@ -73,8 +74,8 @@ func cutKey(text string) (key, after string, err error) {
 	return b.String(), text[i:], nil
 }
 
-// set puts a value at a path below another one, and returns the latter, which is changed. What is in the way, neither a map where a
-// key follows nor a list where an index follows, is replaced. Lists are filled up with null.
+// set puts a value at a path below another one, and returns the latter, which is changed. What is in the way, neither a
+// map where a key follows nor a list where an index follows, is replaced. Lists are filled up with null.
 func (p valuesPath) set(current, value any) any {
 	if len(p) == 0 {
 		return value

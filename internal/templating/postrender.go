@@ -34,8 +34,8 @@ func (n patchNode) render(r *run) (any, error) {
 	return string(data), nil
 }
 
-// postRender compiles spec.postRender, a JSON object. Its strings yield text, whatever type a template has; a patch yields
-// YAML. Nothing at all is a nil node.
+// postRender compiles spec.postRender, a JSON object. Its strings yield text, whatever type a template has; a patch
+// yields YAML. Nothing at all is a nil node.
 func (c compiler) postRender(data []byte, at place) (node, error) {
 	d := document{compiler: c, at: at, keyHint: "keys are the same for all Clusters"}
 	d.leaf = func(text string, at place) (node, error) {
@@ -48,7 +48,8 @@ func (c compiler) postRender(data []byte, at place) (node, error) {
 	return d.compile(data)
 }
 
-// renderPostRender renders spec.postRender, with that of the overrides added, and digests it. Without one, both are empty.
+// renderPostRender renders spec.postRender, with that of the overrides added, and digests it. Without one, both are
+// empty.
 func renderPostRender(r *run, layers []*layer) (rendered map[string]any, sum string, err error) {
 	var last place
 	for _, l := range layers {
@@ -77,14 +78,16 @@ func renderPostRender(r *run, layers []*layer) (rendered map[string]any, sum str
 	return rendered, sum, nil
 }
 
-// addPostRender appends the lists and merges the maps of a second spec.postRender. Together they stay within the limits of one.
+// addPostRender appends the lists and merges the maps of a second spec.postRender. Together they stay within the limits
+// of one.
 func addPostRender(base, added map[string]any) (map[string]any, error) {
 	for _, key := range sortedKeys(added) {
 		switch v := added[key].(type) {
 		case []any:
 			list, _ := base[key].([]any)
 			if list = append(list, v...); len(list) > maxPostRenderItems {
-				return nil, faultf(ReasonLimitExceeded, "%s of the HelmOp and its overrides are %d together; at most %d are allowed",
+				return nil, faultf(ReasonLimitExceeded,
+					"%s of the HelmOp and its overrides are %d together; at most %d are allowed",
 					key, len(list), maxPostRenderItems)
 			}
 			base[key] = list
@@ -96,7 +99,8 @@ func addPostRender(base, added map[string]any) (map[string]any, error) {
 			base[key] = merge(below, v)
 			for _, kind := range sortedKeys(below) {
 				if m, ok := below[kind].(map[string]any); ok && len(m) > maxPostRenderItems {
-					return nil, faultf(ReasonLimitExceeded, "%s.%s of the HelmOp and its overrides are %d together; at most %d are allowed",
+					return nil, faultf(ReasonLimitExceeded,
+						"%s.%s of the HelmOp and its overrides are %d together; at most %d are allowed",
 						key, kind, len(m), maxPostRenderItems)
 				}
 			}

@@ -26,8 +26,8 @@ func (d Delimiters) marks() (left, right string) {
 	return "{{", "}}"
 }
 
-// Override are values and changes of the rendered chart for some of the Clusters. Its values are laid over all others, in this order:
-// ValuesFrom, Values, ValuesTemplate.
+// Override are values and changes of the rendered chart for some of the Clusters. Its values are laid over all others,
+// in this order: ValuesFrom, Values, ValuesTemplate.
 type Override struct {
 	// Name is how an error names it.
 	Name string
@@ -125,7 +125,8 @@ func Compile(spec Spec) (*Program, error) {
 	if p.namespace, err = c.nameTemplate(spec.ReleaseNamespace, namespacePlace); err != nil {
 		return nil, err
 	}
-	own := Override{ValuesFrom: spec.ValuesFrom, Values: spec.Values, ValuesTemplate: spec.ValuesTemplate, PostRender: spec.PostRender}
+	own := Override{ValuesFrom: spec.ValuesFrom, Values: spec.Values, ValuesTemplate: spec.ValuesTemplate,
+		PostRender: spec.PostRender}
 	if p.own, err = c.layer(own, place{field: "spec"}, OfSpec); err != nil {
 		return nil, err
 	}
@@ -181,9 +182,12 @@ func (p *Program) Render(ctx context.Context, objects Objects, overrides ...int)
 	return p.RenderWith(ctx, objects, nil, overrides...)
 }
 
-// RenderWith renders everything for one Cluster, with what was read of ClusterSources and with the overrides at these indices of the
-// Spec's, in this order. An index that the Spec does not have is none. Its errors are of type *Error, or those of ctx.
-func (p *Program) RenderWith(ctx context.Context, objects Objects, contents Contents, overrides ...int) (Result, error) {
+// RenderWith renders everything for one Cluster, with what was read of ClusterSources and with the overrides at these
+// indices of the Spec's, in this order. An index that the Spec does not have is none. Its errors are of type *Error, or
+// those of ctx.
+func (p *Program) RenderWith(ctx context.Context, objects Objects, contents Contents,
+	overrides ...int,
+) (Result, error) {
 	r, release, err := p.begin(ctx, objects)
 	if err != nil {
 		return Result{}, err

@@ -20,7 +20,8 @@ import (
 func cni() Spec {
 	return Spec{
 		ReleaseName: "cni-{{ .Cluster.metadata.name }}", ReleaseNamespace: "kube-system",
-		ValuesFrom: []ValuesSource{{Origin: "ConfigMap cni key values.yaml", Data: []byte("resources: {limits: {cpu: 1, memory: 1Gi}}\nlog: info")}},
+		ValuesFrom: []ValuesSource{{Origin: "ConfigMap cni key values.yaml",
+			Data: []byte("resources: {limits: {cpu: 1, memory: 1Gi}}\nlog: info")}},
 		Values: []byte(`{"k8sServiceHost": "{{ .Cluster.spec.controlPlaneEndpoint.host }}",
 			"k8sServicePort": "{{ .Cluster.spec.controlPlaneEndpoint.port }}", "kubeProxyReplacement": true,
 			"cluster": {"name": "{{ .Cluster.metadata.name }}", "id": 1}, "operator": {"replicas": "{{ .ControlPlane.spec.replicas }}"},
@@ -95,7 +96,8 @@ func TestBudgetIsAmple(t *testing.T) {
 func TestDigestOfNumbers(t *testing.T) {
 	t.Parallel()
 	digests := map[string]string{}
-	for _, values := range []string{`{"a": 1}`, `{"a": 1.0}`, `{"a": 1e0}`, `{"a": "{{ 1 }}"}`, `{"a": "{{ 1.0 }}"}`, `{"a": "{{ fromJson \"1\" }}"}`} {
+	for _, values := range []string{`{"a": 1}`, `{"a": 1.0}`, `{"a": 1e0}`, `{"a": "{{ 1 }}"}`, `{"a": "{{ 1.0 }}"}`,
+		`{"a": "{{ fromJson \"1\" }}"}`} {
 		spec := base()
 		spec.Values = []byte(values)
 		digests[mustRender(t, spec, sample()).Digest] = values
@@ -111,10 +113,12 @@ func TestMutationsStayInTheirTemplate(t *testing.T) {
 	for _, change := range []string{
 		`set .Cluster.metadata "name" "changed"`, `unset .Cluster.metadata "name"`,
 		`mergeOverwrite .Cluster (dict "metadata" (dict "name" "changed"))`, `merge .Cluster.metadata (dict "x" "y")`,
-		`mustMergeOverwrite .Cluster.metadata (dict "name" "changed")`, `unset . "Cluster"`, `set .ClusterValues.Cluster "metadata" 1`,
+		`mustMergeOverwrite .Cluster.metadata (dict "name" "changed")`, `unset . "Cluster"`,
+		`set .ClusterValues.Cluster "metadata" 1`,
 	} {
 		spec := base()
-		values, err := json.Marshal(map[string]string{"a": "x{{ $_ := " + change + " }}", "b": "{{ .Cluster.metadata.name }} {{ hasKey .Cluster.metadata \"x\" }}"})
+		values, err := json.Marshal(map[string]string{"a": "x{{ $_ := " + change + " }}",
+			"b": "{{ .Cluster.metadata.name }} {{ hasKey .Cluster.metadata \"x\" }}"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,8 +139,10 @@ func TestMutationsStayInTheirTemplate(t *testing.T) {
 // Whatever a label says, it is one string in the values and nothing else in them changes.
 func FuzzDataIsInert(f *testing.F) {
 	for _, s := range []string{
-		"", "1.10", "true", "null", "~", "a: b", "- x", "x\ny: 1", "\"", "'", "\\", "#", " #x", "{a: 1}", "[", "]", "*a", "&a", "!!int 1", "|", ">-",
-		"%", "@", "`", "\ue0000\ue001", "\ue000", "\u2028", "\u0085", "\ufeff", "\x00", "{{ .x }}", "---", "...", "\t", " lead", "trail ", "\r\n", "\n\n", "<<", "=",
+		"", "1.10", "true", "null", "~", "a: b", "- x", "x\ny: 1", "\"", "'", "\\", "#", " #x", "{a: 1}", "[", "]", "*a",
+		"&a", "!!int 1", "|", ">-",
+		"%", "@", "`", "\ue0000\ue001", "\ue000", "\u2028", "\u0085", "\ufeff", "\x00", "{{ .x }}", "---", "...", "\t",
+		" lead", "trail ", "\r\n", "\n\n", "<<", "=",
 	} {
 		f.Add(s)
 	}
@@ -174,7 +180,8 @@ after: 1
 			"leaf": s, "text": "<" + s + ">", "plain": s, "double": s, "single": s, "quote": s, "squote": s,
 			"json": map[string]any{"l": s}, "after": int64(1),
 			"nested": map[string]any{
-				"yaml": s, "map": map[string]any{"l": s}, "list": []any{s, s}, "key": map[string]any{s: int64(1)}, "wrapped": "<" + s + ">",
+				"yaml": s, "map": map[string]any{"l": s}, "list": []any{s, s}, "key": map[string]any{s: int64(1)},
+				"wrapped": "<" + s + ">",
 			},
 		}
 		if !reflect.DeepEqual(result.Values, want) {
@@ -213,10 +220,14 @@ func FuzzIndentedDataStaysInItsBlock(f *testing.F) {
 // No template makes the package panic, and a second rendering gives what the first one gave.
 func FuzzTemplate(f *testing.F) {
 	for _, s := range []string{
-		cni().ValuesTemplate, "a: {{ .Cluster }}", "{{ define \"x\" }}{{ . }}{{ end }}{{ template \"x\" 1 }}", "{{ break }}", "{{ range 3 }}{{ continue }}{{ end }}",
-		"{{ (semver \"1.2.3\").Major }}", "{{ slice (list 1 2) 1 }}", "{{ $x := 1 }}{{ $x = toJson . }}{{ $x | indent 2 }}", "{{ with $y := 3 }}{{ $y }}{{ end }}",
-		"{{ call . }}", "{{ printf \"%v\" . }}", "{{ set . \"a\" . }}", "{{ template \"helmop\" }}", "{{ block \"b\" . }}x{{ end }}", "{{ 1 | and | or }}", "{{ html . | js }}",
-		"{{ __emit 1 }}", "{{ chunk 0 (list 1) }}", "{{ substr 5 2 \"abc\" }}", "{{ round 1e300 400 }}", "{{ mulf 1e308 1e308 }}", "{{ untilStep 0 5 0 }}", "{{ trunc -9 \"a\" }}",
+		cni().ValuesTemplate, "a: {{ .Cluster }}", "{{ define \"x\" }}{{ . }}{{ end }}{{ template \"x\" 1 }}", "{{ break }}",
+		"{{ range 3 }}{{ continue }}{{ end }}",
+		"{{ (semver \"1.2.3\").Major }}", "{{ slice (list 1 2) 1 }}", "{{ $x := 1 }}{{ $x = toJson . }}{{ $x | indent 2 }}",
+		"{{ with $y := 3 }}{{ $y }}{{ end }}",
+		"{{ call . }}", "{{ printf \"%v\" . }}", "{{ set . \"a\" . }}", "{{ template \"helmop\" }}",
+		"{{ block \"b\" . }}x{{ end }}", "{{ 1 | and | or }}", "{{ html . | js }}",
+		"{{ __emit 1 }}", "{{ chunk 0 (list 1) }}", "{{ substr 5 2 \"abc\" }}", "{{ round 1e300 400 }}",
+		"{{ mulf 1e308 1e308 }}", "{{ untilStep 0 5 0 }}", "{{ trunc -9 \"a\" }}",
 	} {
 		f.Add(s)
 	}
@@ -258,8 +269,10 @@ func renderQuietly(t *testing.T, spec Spec) (Result, error) {
 // Values that Helm reads, this package reads alike; what it refuses beyond is stricter on purpose.
 func FuzzYAMLReadsLikeHelm(f *testing.F) {
 	for _, s := range []string{
-		"a: 1", "a: [x, 'y', \"z\"]", "a: 010\nb: 0x1f\nc: 1_000\nd: 1e3\ne: .5", "a: yes\nb: No\nc: y", "a: ~\nb:", "a: |\n  x\n  y\n", "a: 2024-01-01T00:00:00Z",
-		"a: &x 1\nb: *x", "1: a\n1.5: b", "a: 0o17", "a: -0", "a: +5", "a: 12345678901234567890", "a: 0b11", "a: 1:30", "{}", "# x",
+		"a: 1", "a: [x, 'y', \"z\"]", "a: 010\nb: 0x1f\nc: 1_000\nd: 1e3\ne: .5", "a: yes\nb: No\nc: y", "a: ~\nb:",
+		"a: |\n  x\n  y\n", "a: 2024-01-01T00:00:00Z",
+		"a: &x 1\nb: *x", "1: a\n1.5: b", "a: 0o17", "a: -0", "a: +5", "a: 12345678901234567890", "a: 0b11", "a: 1:30", "{}",
+		"# x",
 	} {
 		f.Add(s)
 	}

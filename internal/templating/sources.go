@@ -56,8 +56,8 @@ type Content struct {
 // Contents are what was read of the ClusterSources of a Cluster. One that is not among them gives no values.
 type Contents map[SourceID]Content
 
-// Literals returns the text before the first and after the last action of a template, without white space around them: all that the
-// template yields begins and ends so. IsTemplate is false if there is no action.
+// Literals returns the text before the first and after the last action of a template, without white space around them:
+// all that the template yields begins and ends so. IsTemplate is false if there is no action.
 func Literals(text string, delimiters Delimiters) (before, after string, isTemplate bool) {
 	left, right := delimiters.marks()
 	before, rest, isTemplate := strings.Cut(text, left)
@@ -107,7 +107,8 @@ func (c *compiler) sources(list []ValuesSource, at place, override int) ([]sourc
 			continue
 		default:
 			if c.sourceBytes += len(s.Data); c.sourceBytes > maxSourceBytes {
-				return nil, compiled.at.errorf(ReasonLimitExceeded, 0, "is, with the sources before it, larger than %d bytes", maxSourceBytes)
+				return nil, compiled.at.errorf(ReasonLimitExceeded, 0, "is, with the sources before it, larger than %d bytes",
+					maxSourceBytes)
 			}
 			if compiled.fixed, err = compiled.read(s.Origin, s.Data); err != nil {
 				return nil, err
@@ -185,8 +186,8 @@ func (s *source) lay(values map[string]any, c *content) map[string]any {
 	return s.path.set(values, c.text).(map[string]any) // A path begins with a key.
 }
 
-// ClusterSources are the objects that the ValuesSources with a Name refer to for one Cluster, with the overrides at these indices. They
-// are the same for the same objects and overrides. Its errors are of type *Error, or those of ctx.
+// ClusterSources are the objects that the ValuesSources with a Name refer to for one Cluster, with the overrides at
+// these indices. They are the same for the same objects and overrides. Its errors are of type *Error, or those of ctx.
 func (p *Program) ClusterSources(ctx context.Context, objects Objects, overrides ...int) ([]ClusterSource, error) {
 	var named []*source
 	for _, l := range p.applied(overrides) {

@@ -40,7 +40,8 @@ func TestLayers(t *testing.T) {
 	}
 	own, over := SourceID{OfSpec, 1}, SourceID{1, 1}
 	found, err := program.ClusterSources(t.Context(), sample(), 1)
-	if want := []ClusterSource{{own, sample().Cluster["metadata"].(map[string]any)["name"].(string) + "-r"}, {over, "it"}}; err != nil ||
+	if want := []ClusterSource{{own, sample().Cluster["metadata"].(map[string]any)["name"].(string) + "-r"},
+		{over, "it"}}; err != nil ||
 		!reflect.DeepEqual(found, want) {
 		t.Fatalf("got %v, %v, want %v", found, err, want)
 	}
@@ -51,7 +52,8 @@ func TestLayers(t *testing.T) {
 	for range 2 { // The first rendering must not change what the second one begins with.
 		got, err := program.RenderWith(t.Context(), sample(), contents, 1)
 		want := map[string]any{
-			"a": "own", "b": "values", "c": "template", "d": "over-from", "e": "over-values", "f": "over-template-r", "own": int64(2),
+			"a": "own", "b": "values", "c": "template", "d": "over-from", "e": "over-values", "f": "over-template-r",
+			"own":  int64(2),
 			"list": []any{map[string]any{"x": int64(1)}, map[string]any{"x": int64(2), "token": "secret"}},
 		}
 		if err != nil || !reflect.DeepEqual(got.Values, want) {
@@ -102,13 +104,15 @@ func TestTargetPath(t *testing.T) {
 			}
 		})
 	}
-	for _, path := range []string{".", "a.", ".a", "[0]", "a[", "a[]", "a[-1]", "a[1000]", "a[x]", "a[0]b", "a[0", "a]", "a=b", "a,b", `a\`,
+	for _, path := range []string{".", "a.", ".a", "[0]", "a[", "a[]", "a[-1]", "a[1000]", "a[x]", "a[0]b", "a[0", "a]",
+		"a=b", "a,b", `a\`,
 		strings.Repeat("a.", maxPathSteps) + "a", "a[99999999999999999999]"} {
 		spec := base()
 		spec.ValuesFrom = []ValuesSource{fixedSource("s3cret", path)}
 		_, err := Compile(spec)
 		var invalid *Error
-		if !errors.As(err, &invalid) || invalid.Field != "spec.valuesFrom[0].targetPath" || strings.Contains(err.Error(), "s3cret") {
+		if !errors.As(err, &invalid) || invalid.Field != "spec.valuesFrom[0].targetPath" ||
+			strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("path %q: %v", path, err)
 		}
 	}
@@ -142,18 +146,25 @@ func TestSourcesThatFail(t *testing.T) {
 		reason Reason
 		want   string
 	}{
-		"no YAML": {ValuesSource{Name: "x"}, "a: [" + secret, ReasonInvalidValues, "spec.valuesFrom[0] (Secret n/x) line 1: is not valid YAML"},
-		"no map":  {ValuesSource{Name: "x"}, secret, ReasonInvalidValues, "spec.valuesFrom[0] (Secret n/x): is not a map of values"},
-		"no text": {ValuesSource{Name: "x", TargetPath: "a"}, secret + "\xff", ReasonInvalidValues, "spec.valuesFrom[0] (Secret n/x): is not UTF-8 text"},
+		"no YAML": {ValuesSource{Name: "x"}, "a: [" + secret, ReasonInvalidValues,
+			"spec.valuesFrom[0] (Secret n/x) line 1: is not valid YAML"},
+		"no map": {ValuesSource{Name: "x"}, secret, ReasonInvalidValues,
+			"spec.valuesFrom[0] (Secret n/x): is not a map of values"},
+		"no text": {ValuesSource{Name: "x", TargetPath: "a"}, secret + "\xff", ReasonInvalidValues,
+			"spec.valuesFrom[0] (Secret n/x): is not UTF-8 text"},
 		"too large": {ValuesSource{Name: "x"}, secret + strings.Repeat("x", maxDocumentBytes), ReasonLimitExceeded,
 			"spec.valuesFrom[0] (Secret n/x): is larger than 1048576 bytes"},
-		"too large a text": {ValuesSource{Name: "x", TargetPath: "a"}, secret + strings.Repeat("x", maxDocumentBytes), ReasonLimitExceeded,
+		"too large a text": {ValuesSource{Name: "x", TargetPath: "a"}, secret + strings.Repeat("x", maxDocumentBytes),
+			ReasonLimitExceeded,
 			"spec.valuesFrom[0] (Secret n/x): is larger than 1048576 bytes"},
 		"a name with a slash": {ValuesSource{Name: "other/{{ .Cluster.metadata.name }}"}, "", ReasonInvalidName,
 			"spec.valuesFrom[0].name: yields a name that is not lower case letters, digits"},
-		"no name":       {ValuesSource{Name: "{{ \"\" }}"}, "", ReasonInvalidName, "spec.valuesFrom[0].name: yields an empty name"},
-		"too long":      {ValuesSource{Name: "{{ repeat 254 \"a\" }}"}, "", ReasonInvalidName, "spec.valuesFrom[0].name: yields a name of 254 characters"},
-		"a missing key": {ValuesSource{Name: "{{ .Cluster.metadata.labels.none }}"}, "", ReasonMissingKey, "spec.valuesFrom[0].name line 1: no key \"none\""},
+		"no name": {ValuesSource{Name: "{{ \"\" }}"}, "", ReasonInvalidName,
+			"spec.valuesFrom[0].name: yields an empty name"},
+		"too long": {ValuesSource{Name: "{{ repeat 254 \"a\" }}"}, "", ReasonInvalidName,
+			"spec.valuesFrom[0].name: yields a name of 254 characters"},
+		"a missing key": {ValuesSource{Name: "{{ .Cluster.metadata.labels.none }}"}, "", ReasonMissingKey,
+			"spec.valuesFrom[0].name line 1: no key \"none\""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -277,15 +288,18 @@ func TestPostRenderOfOverrides(t *testing.T) {
 		t.Errorf("an override changed what others get: %s", again)
 	}
 	_, err = program.Render(t.Context(), sample(), 2)
-	if err == nil || err.Error() != "spec.overrides[2].postRender (override many): patches of the HelmOp and its overrides are 65 together; "+
-		"at most 64 are allowed" {
+	if err == nil ||
+		err.Error() != "spec.overrides[2].postRender (override many): patches of the HelmOp and its overrides are 65 "+
+			"together; "+
+			"at most 64 are allowed" {
 		t.Errorf("got %v", err)
 	}
 	spec.PostRender = nil
 	if program, err = Compile(spec); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := program.Render(t.Context(), sample(), 2); err != nil || len(got.PostRender["patches"].([]any)) != maxPostRenderItems {
+	if got, err := program.Render(t.Context(), sample(), 2); err != nil ||
+		len(got.PostRender["patches"].([]any)) != maxPostRenderItems {
 		t.Errorf("an override alone: %v", err)
 	}
 	if got, sum := render(); got != "null" || sum != "" {

@@ -13,7 +13,9 @@ import (
 )
 
 // IsVerified tells whether an artifact is known to be signed as demanded.
-func IsVerified(verifier Verifier, known []*addonsv1.ArtifactStatus, artifact *addonsv1.ResolvedArtifact, policy *verification.Policy) bool {
+func IsVerified(verifier Verifier, known []*addonsv1.ArtifactStatus, artifact *addonsv1.ResolvedArtifact,
+	policy *verification.Policy,
+) bool {
 	if policy == nil {
 		return true
 	}
@@ -24,7 +26,8 @@ func IsVerified(verifier Verifier, known []*addonsv1.ArtifactStatus, artifact *a
 // Verifier checks signatures.
 type Verifier interface {
 	// Verify tells who signed an artifact as a policy demands. What it found out once it remembers.
-	Verify(ctx context.Context, url, digest string, access oci.Access, policy verification.Policy) (verification.Result, error)
+	Verify(ctx context.Context, url, digest string, access oci.Access, policy verification.Policy) (verification.Result,
+		error)
 
 	// Remembered tells what was found out, if anything was.
 	Remembered(url, digest, policyDigest string) (verification.Result, bool)
@@ -44,9 +47,10 @@ func (e *unverifiedError) Error() string {
 // Unwrap implements the interface of errors.Is.
 func (e *unverifiedError) Unwrap() error { return e.err }
 
-// Verify tells who signed an artifact. What the status tells from before, of this very artifact and under the same demands, is
-// not asked again.
-func Verify(ctx context.Context, verifier Verifier, known []*addonsv1.ArtifactStatus, url, digest string, access oci.Access,
+// Verify tells who signed an artifact. What the status tells from before, of this very artifact and under the same
+// demands, is not asked again.
+func Verify(ctx context.Context, verifier Verifier, known []*addonsv1.ArtifactStatus, url, digest string,
+	access oci.Access,
 	policy *verification.Policy,
 ) (*verification.Result, error) {
 	if signed, ok := SignersOf(verifier, known, url, digest, policy); ok {
@@ -60,7 +64,9 @@ func Verify(ctx context.Context, verifier Verifier, known []*addonsv1.ArtifactSt
 }
 
 // SignersOf tells who signed an artifact, where that is known without asking.
-func SignersOf(verifier Verifier, known []*addonsv1.ArtifactStatus, url, digest string, policy *verification.Policy) (*verification.Result, bool) {
+func SignersOf(verifier Verifier, known []*addonsv1.ArtifactStatus, url, digest string,
+	policy *verification.Policy,
+) (*verification.Result, bool) {
 	for _, artifact := range known {
 		if IsKnownSigned(artifact, url, digest, policy) {
 			return &verification.Result{Signers: artifact.Verification.Signers}, true
@@ -70,8 +76,8 @@ func SignersOf(verifier Verifier, known []*addonsv1.ArtifactStatus, url, digest 
 	return &signed, ok
 }
 
-// IsKnownSigned tells whether the status of a HelmOp says that an artifact is signed as demanded. It counts for this HelmOp
-// only: who may write the status of one must not vouch to others.
+// IsKnownSigned tells whether the status of a HelmOp says that an artifact is signed as demanded. It counts for this
+// HelmOp only: who may write the status of one must not vouch to others.
 func IsKnownSigned(known *addonsv1.ArtifactStatus, url, digest string, policy *verification.Policy) bool {
 	return known != nil && known.Verification != nil && known.URL == url && known.Digest == digest &&
 		known.Verification.PolicyDigest == policy.Digest()

@@ -34,8 +34,8 @@ func init() {
 	}
 }
 
-// choose returns the version that the linker was given or, as "go install" gives none, that of the module if it is a release: the
-// command line installs the manager of its own version.
+// choose returns the version that the linker was given or, as "go install" gives none, that of the module if it is a
+// release: the command line installs the manager of its own version.
 func choose(linked, module string) string {
 	if linked == development && released.MatchString(module) {
 		return module
@@ -45,5 +45,6 @@ func choose(linked, module string) string {
 
 // String is a line for people.
 func String() string {
-	return fmt.Sprintf("helmop %s (commit %s of %s, %s, %s/%s)", Version, Commit, Date, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("helmop %s (commit %s of %s, %s, %s/%s)", Version, Commit, Date, runtime.Version(), runtime.GOOS,
+		runtime.GOARCH)
 }

@@ -29,7 +29,8 @@ func TestTheClusterOfAReleaseMayBeOfAnotherNamespace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			release := controllertest.ReleaseFor("platform", "it", test.ref)
-			if key, title := apiutil.ClusterKey(release).String(), apiutil.ClusterTitle(release); key != test.key || title != test.title {
+			if key, title := apiutil.ClusterKey(release).String(), apiutil.ClusterTitle(release); key != test.key ||
+				title != test.title {
 				t.Errorf("the Cluster has the key %q and the title %q, want %q and %q", key, title, test.key, test.title)
 			}
 		})
@@ -42,14 +43,16 @@ func TestTheReleasesOfAClusterAreFoundInAllNamespaces(t *testing.T) {
 	if err := addonsv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	reader := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease).WithObjects(
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex,
+		apiutil.ClustersOfRelease).WithObjects(
 		controllertest.ReleaseFor("team", "its own", addonsv1.ClusterReference{Name: "one"}),
 		controllertest.ReleaseFor("platform", "of another", addonsv1.ClusterReference{Namespace: "team", Name: "one"}),
 		controllertest.ReleaseFor("platform", "of a namesake", addonsv1.ClusterReference{Name: "one"}),
 	).Build()
 
 	var found []string
-	for _, child := range apiutil.ChildrenOfCluster(t.Context(), reader, client.ObjectKey{Namespace: "team", Name: "one"}) {
+	for _, child := range apiutil.ChildrenOfCluster(t.Context(), reader,
+		client.ObjectKey{Namespace: "team", Name: "one"}) {
 		found = append(found, child.Name)
 	}
 	slices.Sort(found)

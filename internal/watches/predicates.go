@@ -65,7 +65,8 @@ func OfWatchFilter(value string) predicate.Predicate {
 // request a retry. All other changes reach a release through its spec.
 func OrderChanged() predicate.Predicate {
 	return predicate.Funcs{
-		// A HelmOp that comes back into the shard has releases, which were left alone meanwhile. At the start all are reconciled anyway.
+		// A HelmOp that comes back into the shard has releases, which were left alone meanwhile. At the start all are
+		// reconciled anyway.
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 		UpdateFunc: Updated(func(before, after *addonsv1.HelmOp) bool {
 			return before.Spec.Paused != after.Spec.Paused ||

@@ -19,7 +19,8 @@ func RequestsForNamespace(reader client.Reader) func(context.Context, client.Obj
 	return func(ctx context.Context, namespace client.Object) []ctrl.Request {
 		helmOps, err := selection.HelmOpsOfNamespace(ctx, reader, namespace)
 		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that select Clusters of a namespace", "namespace", namespace.GetName())
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that select Clusters of a namespace", "namespace",
+				namespace.GetName())
 		}
 		return requestsForHelmOps(&addonsv1.HelmOpList{Items: helmOps})
 	}

@@ -110,7 +110,9 @@ func Settled(reader client.Reader) func(context.Context, ctrl.Request) time.Dura
 }
 
 // DelayedBy is Delayed with another delay.
-func DelayedBy(toRequests handler.MapFunc, delay func(context.Context, ctrl.Request) time.Duration) handler.EventHandler {
+func DelayedBy(toRequests handler.MapFunc,
+	delay func(context.Context, ctrl.Request) time.Duration,
+) handler.EventHandler {
 	enqueue := func(ctx context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request], objects ...client.Object) {
 		requests := map[ctrl.Request]struct{}{}
 		for _, obj := range objects {
@@ -162,7 +164,8 @@ func RequestsForCluster(ctx context.Context, reader client.Reader, cluster clien
 	requests := requestsForHelmOps(&addonsv1.HelmOpList{Items: helmOps})
 	for _, child := range apiutil.ChildrenOfCluster(ctx, reader, client.ObjectKeyFromObject(cluster)) {
 		if owner := metav1.GetControllerOf(&child); owner != nil && owner.Kind == apiutil.HelmOpKind {
-			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: child.Namespace, Name: owner.Name}})
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: child.Namespace,
+				Name: owner.Name}})
 		}
 	}
 	return requests
@@ -204,14 +207,16 @@ func requestsForClass(ctx context.Context, reader client.Reader, class client.Ob
 	return requests
 }
 
-// RequestsForReference are the HelmOps that name a Secret, a ConfigMap or a ServiceAccount, or may name it for one of their Clusters.
+// RequestsForReference are the HelmOps that name a Secret, a ConfigMap or a ServiceAccount, or may name it for one of
+// their Clusters.
 func RequestsForReference(kind string, reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		named, patterned := &addonsv1.HelmOpList{}, &addonsv1.HelmOpList{}
 		inNamespace := client.InNamespace(obj.GetNamespace())
 		err := reader.List(ctx, named, inNamespace, client.MatchingFields{referencesIndex: kind + "/" + obj.GetName()})
 		if err == nil {
-			err = reader.List(ctx, patterned, inNamespace, client.MatchingFields{patternsIndex: kind}, client.UnsafeDisableDeepCopy)
+			err = reader.List(ctx, patterned, inNamespace, client.MatchingFields{patternsIndex: kind},
+				client.UnsafeDisableDeepCopy)
 		}
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that name an object", "kind", kind, "name", obj.GetName())
@@ -232,9 +237,11 @@ func RequestsForReference(kind string, reader client.Reader) handler.MapFunc {
 func RequestsForPullSecret(reader client.Reader, references *references.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		helmOps := &addonsv1.HelmOpList{}
-		err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()), client.MatchingFields{serviceAccountIndex: "true"})
+		err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()),
+			client.MatchingFields{serviceAccountIndex: "true"})
 		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps with a service account", "Secret", client.ObjectKeyFromObject(obj))
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps with a service account", "Secret",
+				client.ObjectKeyFromObject(obj))
 			return nil
 		}
 		helmOps.Items = slices.DeleteFunc(helmOps.Items, func(helmOp addonsv1.HelmOp) bool {
@@ -272,8 +279,10 @@ func RequestForOwner(reader client.Reader) handler.MapFunc {
 			return nil
 		}
 		helmOps := &addonsv1.HelmOpList{}
-		if err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOp of a release", "HelmOpRelease", client.ObjectKeyFromObject(obj))
+		if err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()),
+			client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOp of a release", "HelmOpRelease",
+				client.ObjectKeyFromObject(obj))
 			return nil
 		}
 		var requests []ctrl.Request
@@ -341,9 +350,11 @@ func ClusterReplaced(forget func(cluster client.ObjectKey)) handler.EventHandler
 	}
 }
 
-// ClusterObjects follows, for a controller of some name, the kinds that Clusters refer to as soon as the returned Watcher
-// reads one. Objects that are paused are left out.
-func ClusterObjects(mgr ctrl.Manager, c controller.Controller, kinds *kindcache.Kinds, name string, events handler.EventHandler) *kindcache.Watcher {
+// ClusterObjects follows, for a controller of some name, the kinds that Clusters refer to as soon as the returned
+// Watcher reads one. Objects that are paused are left out.
+func ClusterObjects(mgr ctrl.Manager, c controller.Controller, kinds *kindcache.Kinds, name string,
+	events handler.EventHandler,
+) *kindcache.Watcher {
 	log := mgr.GetLogger().WithValues("controller", name)
 	return kinds.NewWatcher(func(obj client.Object) error {
 		return c.Watch(source.Kind(mgr.GetCache(), obj, events, predicates.ResourceNotPaused(mgr.GetScheme(), log)))

@@ -51,8 +51,8 @@ func TestEventsOfReleasesGather(t *testing.T) {
 	}
 }
 
-// TestRequestForOwnerOfAnOrphan holds that the end of a release is noticed by its HelmOp after garbage collection has taken the
-// owner reference away, as it does for the propagation policy Orphan: the HelmOp ends after its last release.
+// TestRequestForOwnerOfAnOrphan holds that the end of a release is noticed by its HelmOp after garbage collection has
+// taken the owner reference away, as it does for the propagation policy Orphan: the HelmOp ends after its last release.
 func TestRequestForOwnerOfAnOrphan(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -78,7 +78,8 @@ func TestRequestForOwnerOfAnOrphan(t *testing.T) {
 			another := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "another", UID: "v"}}
 			release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "fleet", Name: "it-one", Labels: apiutil.ChildSelector(helmOp),
-				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(helmOp, addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))},
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(helmOp,
+					addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))},
 			}}
 			if tc.change != nil {
 				tc.change(release)
@@ -105,7 +106,8 @@ func TestClusterReplaced(t *testing.T) {
 	handler := ClusterReplaced(func(key client.ObjectKey) { forgotten = append(forgotten, key.Name) })
 	handler.Create(t.Context(), event.CreateEvent{Object: cluster("new", "1")}, nil)
 	handler.Update(t.Context(), event.UpdateEvent{ObjectOld: cluster("same", "1"), ObjectNew: cluster("same", "1")}, nil)
-	handler.Update(t.Context(), event.UpdateEvent{ObjectOld: cluster("re-created", "1"), ObjectNew: cluster("re-created", "2")}, nil)
+	handler.Update(t.Context(), event.UpdateEvent{ObjectOld: cluster("re-created", "1"),
+		ObjectNew: cluster("re-created", "2")}, nil)
 	handler.Delete(t.Context(), event.DeleteEvent{Object: cluster("gone", "1")}, nil)
 	if want := []string{"re-created", "gone"}; !slices.Equal(forgotten, want) {
 		t.Errorf("forgotten are %v, want %v", forgotten, want)
@@ -116,7 +118,8 @@ func TestClusterReplaced(t *testing.T) {
 func TestAHelmOpThatComesBack(t *testing.T) {
 	t.Parallel()
 	for atTheStart, want := range map[bool]bool{true: false, false: true} {
-		if got := OrderChanged().Create(event.CreateEvent{Object: &addonsv1.HelmOp{}, IsInInitialList: atTheStart}); got != want {
+		if got := OrderChanged().Create(event.CreateEvent{Object: &addonsv1.HelmOp{},
+			IsInInitialList: atTheStart}); got != want {
 			t.Errorf("in the initial list %t: passes %t", atTheStart, got)
 		}
 	}

@@ -1,7 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package yamlweight tells what parsing YAML yields at most, before it is parsed: some bytes of text with aliases can stand for gigabytes.
+// Package yamlweight tells what parsing YAML yields at most, before it is parsed: some bytes of text with aliases can
+// stand for gigabytes.
 package yamlweight
 
 import (
@@ -46,7 +47,8 @@ func Of(text []byte) Weight { return Weight{Bytes: int64(len(text)), Values: cou
 // HasAliases tells whether a text may have aliases.
 func HasAliases(text []byte) bool { return anchor.Match(text) && alias.Match(text) }
 
-// Expanded returns the weight of a document with its aliases replaced by what they stand for. The error is ErrCycle, or that of the parser.
+// Expanded returns the weight of a document with its aliases replaced by what they stand for. The error is ErrCycle, or
+// that of the parser.
 func Expanded(text []byte) (Weight, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {

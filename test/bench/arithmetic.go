@@ -21,7 +21,8 @@ import (
 )
 
 // arithmeticPackages have benchmarks of what is computed for a HelmOp with very many Clusters, and arithmeticBenchmarks
-// are their names. Those of dependencies are of a thousand Clusters and five HelmOps, the others of ten thousand Clusters.
+// are their names. Those of dependencies are of a thousand Clusters and five HelmOps, the others of ten thousand
+// Clusters.
 var arithmeticPackages = []string{"./internal/rollout", "./controllers"}
 
 const arithmeticBenchmarks = "^Benchmark(Plan|PlanIdle|Summarize|CheckDependencies)$"
@@ -35,7 +36,8 @@ func arithmetic(ctx context.Context, b *bench) error {
 	before := len(b.report.Figures)
 	for _, pkg := range arithmeticPackages {
 		// Vetting is for tests.
-		args := []string{"test", "-vet=off", "-trimpath", "-run", "^$", "-bench", arithmeticBenchmarks, "-benchmem", "-benchtime", "20x"}
+		args := []string{"test", "-vet=off", "-trimpath", "-run", "^$", "-bench", arithmeticBenchmarks, "-benchmem",
+			"-benchtime", "20x"}
 		if b.profiles != "" {
 			args = append(args, "-o", filepath.Join(b.profiles, path.Base(pkg)+".test"))
 			for flag, kind := range map[string]string{"-cpuprofile": "cpu", "-memprofile": "heap", "-mutexprofile": "mutex"} {
@@ -61,7 +63,8 @@ func arithmetic(ctx context.Context, b *bench) error {
 // missingBenchmark is an error if a benchmark of arithmeticBenchmarks was not run.
 func missingBenchmark(figures []report.Figure) error {
 	for _, name := range []string{"Plan", "PlanIdle", "Summarize", "CheckDependencies"} {
-		if !slices.ContainsFunc(figures, func(f report.Figure) bool { return f.Phase == name || strings.HasPrefix(f.Phase, name+"/") }) {
+		if !slices.ContainsFunc(figures,
+			func(f report.Figure) bool { return f.Phase == name || strings.HasPrefix(f.Phase, name+"/") }) {
 			return fmt.Errorf("there is no figure of Benchmark%s: arithmeticPackages do not have it any more", name)
 		}
 	}

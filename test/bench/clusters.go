@@ -20,9 +20,10 @@ const (
 	// plainLoop is the baseline's name in reports.
 	plainLoop = "plain loop"
 
-	// plainClusters is how many Clusters the plain loop does at most, per phase: it would take most of the time otherwise. With five charts
-	// they are twice as many releases as there are workers, so that none of these is idle in the end while others work. With fewer, several
-	// would be at work in each cluster at once and share its discovery, as they do not where there are as many clusters as workers.
+	// plainClusters is how many Clusters the plain loop does at most, per phase: it would take most of the time otherwise.
+	// With five charts they are twice as many releases as there are workers, so that none of these is idle in the end
+	// while others work. With fewer, several would be at work in each cluster at once and share its discovery, as they do
+	// not where there are as many clusters as workers.
 	plainClusters = 8
 
 	// well is the group of Clusters that nothing ails.
@@ -31,10 +32,12 @@ const (
 	// resync is the sync period of the manager where idleness is measured, short enough for a minute to have some.
 	resync = 10 * time.Second
 
-	// listedKinds are the kinds of the chart that are not watched: ServiceAccount, Secret, ConfigMap, ClusterRole, ClusterRoleBinding.
+	// listedKinds are the kinds of the chart that are not watched: ServiceAccount, Secret, ConfigMap, ClusterRole,
+	// ClusterRoleBinding.
 	listedKinds = 5
 
-	// smallRead is how many bytes of Helm's records a release may cost that is only looked at: their metadata, and no content.
+	// smallRead is how many bytes of Helm's records a release may cost that is only looked at: their metadata, and no
+	// content.
 	smallRead = 3000
 
 	mebi = 1 << 20
@@ -42,7 +45,8 @@ const (
 
 // clusters compares the manager with the plain loop, phase by phase, on the same API servers.
 func clusters(ctx context.Context, b *bench) error {
-	c := &comparison{bench: b, scenario: "clusters", namespace: "clusters", clusters: b.world.Group("clusters", well, b.servers)}
+	c := &comparison{bench: b, scenario: "clusters", namespace: "clusters",
+		clusters: b.world.Group("clusters", well, b.servers)}
 	var err error
 	if c.versions, err = b.largeCharts(ctx, b.charts); err != nil {
 		return err
@@ -79,7 +83,8 @@ func (c *comparison) startManager(ctx context.Context, args ...string) error {
 	if c.manager, err = c.world.StartManager(ctx, c.namespace, args...); err != nil {
 		return err
 	}
-	return c.manager.WaitRecognized(ctx, len(c.clusters), c.world.Tracker.Count(c.namespace, func(world.Release) bool { return true }))
+	return c.manager.WaitRecognized(ctx, len(c.clusters),
+		c.world.Tracker.Count(c.namespace, func(world.Release) bool { return true }))
 }
 
 // largeCharts makes and pushes two versions of some charts.
@@ -126,7 +131,8 @@ func (c *comparison) startPlain(ctx context.Context) error {
 func (c *comparison) run(ctx context.Context) error {
 	for _, chart := range c.versions[0] {
 		c.helmOps = append(c.helmOps, world.HelmOp{
-			Namespace: c.namespace, Name: chart.Name, Groups: []string{well}, Chart: chart.Name, Tag: chart.Version, ReleaseNamespace: "helmop-{chart}",
+			Namespace: c.namespace, Name: chart.Name, Groups: []string{well}, Chart: chart.Name, Tag: chart.Version,
+			ReleaseNamespace: "helmop-{chart}",
 		})
 	}
 	all := func(do func(world.HelmOp) error) func() error {
@@ -190,9 +196,12 @@ func (c *comparison) baseline(ctx context.Context, order contestant.Order) (base
 	return taken, err
 }
 
-// phase has first the plain loop, then the manager do something, and waits until all releases are as wanted, or gone. That is the time it
-// took; what the manager does besides, such as to look at what it has done, counts for what it cost.
-func (c *comparison) phase(ctx context.Context, order contestant.Order, name string, begin func() error, wanted func(world.Release) bool) error {
+// phase has first the plain loop, then the manager do something, and waits until all releases are as wanted, or gone.
+// That is the time it took; what the manager does besides, such as to look at what it has done, counts for what it
+// cost.
+func (c *comparison) phase(ctx context.Context, order contestant.Order, name string, begin func() error,
+	wanted func(world.Release) bool,
+) error {
 	plain, err := c.baseline(ctx, order)
 	if err != nil {
 		return err
@@ -234,12 +243,14 @@ func (c *comparison) add(phase string, cost world.Cost, plain baseline, targets 
 		}
 		return func(*report.Figure) {}
 	}
-	c.report.Add(c.scenario, phase, "wall", "s", cost.Wall.Seconds(), report.Against(plainLoop, plain.Wall.Seconds()*n/m), within(0.9))
+	c.report.Add(c.scenario, phase, "wall", "s", cost.Wall.Seconds(), report.Against(plainLoop, plain.Wall.Seconds()*n/m),
+		within(0.9))
 	c.report.Add(c.scenario, phase, "CPU per release", "ms", 1000*cost.CPU.Seconds()/n,
 		report.Against(plainLoop, 1000*plain.CPU.Seconds()/m), within(0.5))
 	c.report.Add(c.scenario, phase, "workload requests per release", "", float64(cost.Traffic.Workload)/n,
 		report.Against(plainLoop, float64(plain.requests)/m), within(0.8))
-	c.report.Add(c.scenario, phase, "peak memory", "MiB", float64(cost.Peak)/mebi, report.Against(plainLoop, float64(plain.peak)/mebi))
+	c.report.Add(c.scenario, phase, "peak memory", "MiB", float64(cost.Peak)/mebi,
+		report.Against(plainLoop, float64(plain.peak)/mebi))
 	c.addManagement(c.scenario, phase, cost, n)
 	c.addRegistry(c.scenario, phase, cost, float64(len(c.versions[0])))
 }
@@ -294,12 +305,15 @@ func (c *comparison) idlePhase(ctx context.Context) error {
 	}
 	add("registry requests", "", float64(cost.Registry.Total()), report.Max(0))
 	add("looks at each release per sync period", "", passes/periods, report.Max(1.12))
-	add("workload requests per release and resync", "", float64(cost.Traffic.Workload-cost.Traffic.Watches-cost.Traffic.KindLists)/passes,
+	add("workload requests per release and resync", "",
+		float64(cost.Traffic.Workload-cost.Traffic.Watches-cost.Traffic.KindLists)/passes,
 		report.Against(plainLoop, float64(plain.requests)/float64(plain.Releases)), report.Max(1))
-	add("lists of kinds per cluster and resync", "", float64(cost.Traffic.KindLists)/float64(len(c.clusters))/(cost.Wall.Seconds()/resync.Seconds()),
+	add("lists of kinds per cluster and resync", "",
+		float64(cost.Traffic.KindLists)/float64(len(c.clusters))/(cost.Wall.Seconds()/resync.Seconds()),
 		report.Max(1.12*listedKinds))
 	add("bytes of Helm's records per release and resync", "", (readAfter-read)/passes, report.Max(smallRead))
-	add("watches renewed per cluster and minute", "", float64(cost.Traffic.Watches)/float64(len(c.clusters))/c.idle.Minutes())
+	add("watches renewed per cluster and minute", "",
+		float64(cost.Traffic.Watches)/float64(len(c.clusters))/c.idle.Minutes())
 	add("CPU per release and resync", "ms", 1000*cost.CPU.Seconds()/passes,
 		report.Against(plainLoop, 1000*plain.CPU.Seconds()/float64(plain.Releases)))
 	add("management requests per release and resync", "", float64(cost.Traffic.Management)/passes)
@@ -309,7 +323,8 @@ func (c *comparison) idlePhase(ctx context.Context) error {
 	return c.startManager(ctx)
 }
 
-// looks is how many passes over releases the manager has begun and ended, and what workload API servers have sent of Helm's records.
+// looks is how many passes over releases the manager has begun and ended, and what workload API servers have sent of
+// Helm's records.
 func (c *comparison) looks(ctx context.Context) (passes, read float64, err error) {
 	metrics, err := c.manager.Metrics(ctx)
 	if err != nil {

@@ -24,7 +24,8 @@ var engineOrders = []struct {
 	{"uninstall", contestant.Order{Phase: contestant.Uninstall, LogLevel: "debug"}, false},
 }
 
-// engine compares HelmOp's release engine with the plain loop, without the manager around it. Who goes first alternates.
+// engine compares HelmOp's release engine with the plain loop, without the manager around it. Who goes first
+// alternates.
 func engine(ctx context.Context, b *bench) error {
 	versions, err := b.largeCharts(ctx, b.charts)
 	if err != nil {
@@ -34,7 +35,8 @@ func engine(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	totals := map[string][]baseline{contestant.Plain: make([]baseline, len(engineOrders)), contestant.Engine: make([]baseline, len(engineOrders))}
+	totals := map[string][]baseline{contestant.Plain: make([]baseline, len(engineOrders)),
+		contestant.Engine: make([]baseline, len(engineOrders))}
 	for round := range b.rounds {
 		order := []string{contestant.Plain, contestant.Engine}
 		if round%2 == 1 {
@@ -42,7 +44,8 @@ func engine(ctx context.Context, b *bench) error {
 		}
 		for _, kind := range order {
 			spec := contestant.Spec{
-				Kind: kind, Workers: b.workers, Clusters: targets, Versions: versions, Namespace: fmt.Sprintf("engine-%s-%d-{chart}", kind, round),
+				Kind: kind, Workers: b.workers, Clusters: targets, Versions: versions,
+				Namespace: fmt.Sprintf("engine-%s-%d-{chart}", kind, round),
 			}
 			if err := b.engineRound(ctx, spec, totals[kind]); err != nil {
 				return err
@@ -58,7 +61,8 @@ func engine(ctx context.Context, b *bench) error {
 			}
 			return func(*report.Figure) {}
 		}
-		b.report.Add("engine", phase.name, "wall per release", "ms", 1000*mine.Wall.Seconds()/n, report.Against(plainLoop, 1000*plain.Wall.Seconds()/n))
+		b.report.Add("engine", phase.name, "wall per release", "ms", 1000*mine.Wall.Seconds()/n,
+			report.Against(plainLoop, 1000*plain.Wall.Seconds()/n))
 		b.report.Add("engine", phase.name, "CPU per release", "ms", 1000*mine.CPU.Seconds()/n,
 			report.Against(plainLoop, 1000*plain.CPU.Seconds()/n), within(0.5))
 		b.report.Add("engine", phase.name, "workload requests per release", "", float64(mine.requests)/n,

@@ -67,7 +67,8 @@ func fleet(ctx context.Context, b *bench) error {
 		return err
 	}
 	f.parting = b.fleet / 4
-	f.clusters = f.confined(append(b.world.Group(f.namespace, well, b.fleet-f.parting), b.world.Group(f.namespace, parting, f.parting)...))
+	f.clusters = f.confined(append(b.world.Group(f.namespace, well, b.fleet-f.parting),
+		b.world.Group(f.namespace, parting, f.parting)...))
 	f.helmOps = f.helmOpsOf(f.namespace)
 	defer func() {
 		if f.manager != nil {
@@ -116,7 +117,8 @@ func (f *bigFleet) helmOpsOf(namespace string) []world.HelmOp {
 	var all []world.HelmOp
 	for _, chart := range f.charts {
 		all = append(all, world.HelmOp{
-			Namespace: namespace, Name: chart.Name, Groups: []string{well, parting, lateIn(namespace)}, Chart: chart.Name, Tag: movedTag,
+			Namespace: namespace, Name: chart.Name, Groups: []string{well, parting, lateIn(namespace)}, Chart: chart.Name,
+			Tag:              movedTag,
 			ReleaseNamespace: "helmop-{cluster}", Interval: restInterval,
 		})
 	}
@@ -144,13 +146,16 @@ func (f *bigFleet) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.report.Add("fleet", "connect", fmt.Sprintf("%d Clusters created and connected", len(f.clusters)), "s", cost.Wall.Seconds())
+	f.report.Add("fleet", "connect", fmt.Sprintf("%d Clusters created and connected", len(f.clusters)), "s",
+		cost.Wall.Seconds())
 	f.report.Add("fleet", "connect", "CPU per Cluster", "ms", 1000*cost.CPU.Seconds()/float64(len(f.clusters)))
-	f.report.Add("fleet", "connect", "workload requests per Cluster", "", float64(cost.Traffic.Workload)/float64(len(f.clusters)))
+	f.report.Add("fleet", "connect", "workload requests per Cluster", "",
+		float64(cost.Traffic.Workload)/float64(len(f.clusters)))
 	return f.addSize(ctx, "connect", 0)
 }
 
-// addSize adds the figures of the manager's size at this moment, and of its memory once that has settled, if it is known.
+// addSize adds the figures of the manager's size at this moment, and of its memory once that has settled, if it is
+// known.
 func (f *bigFleet) addSize(ctx context.Context, phase string, settled int64) error {
 	size, err := f.manager.Size(ctx)
 	if err != nil {
@@ -188,7 +193,9 @@ type acted struct {
 }
 
 // act measures what the manager does until n releases of some HelmOps are as wanted, and those are Ready.
-func (f *bigFleet) act(ctx context.Context, phase string, helmOps []world.HelmOp, n int, begin func(world.HelmOp) error, wanted func(world.Release) bool) (acted, error) {
+func (f *bigFleet) act(ctx context.Context, phase string, helmOps []world.HelmOp, n int, begin func(world.HelmOp) error,
+	wanted func(world.Release) bool,
+) (acted, error) {
 	names := map[string]bool{}
 	for _, helmOp := range helmOps {
 		names[helmOp.Name] = true
@@ -202,7 +209,8 @@ func (f *bigFleet) act(ctx context.Context, phase string, helmOps []world.HelmOp
 			}
 		}
 		var err error
-		times, err = f.world.Tracker.Wait(ctx, f.namespace, n, begun, func(r world.Release) bool { return names[r.HelmOp] && wanted(r) })
+		times, err = f.world.Tracker.Wait(ctx, f.namespace, n, begun,
+			func(r world.Release) bool { return names[r.HelmOp] && wanted(r) })
 		if err != nil {
 			return err
 		}
@@ -216,11 +224,13 @@ func (f *bigFleet) act(ctx context.Context, phase string, helmOps []world.HelmOp
 	if err != nil {
 		return acted{}, err
 	}
-	f.say("%s of %d releases: the first after %.1f s, the last after %.1f s", phase, n, times.First.Seconds(), times.Last.Seconds())
+	f.say("%s of %d releases: the first after %.1f s, the last after %.1f s", phase, n, times.First.Seconds(),
+		times.Last.Seconds())
 	f.report.Add("fleet", phase, "first release", "s", times.First.Seconds())
 	f.report.Add("fleet", phase, "last release", "s", times.Last.Seconds())
 	f.report.Add("fleet", phase, "all HelmOps Ready", "s", cost.Wall.Seconds())
-	f.report.Add("fleet", phase, "HelmOp status writes per HelmOp", "", float64(cost.Traffic.Writes["helmops"])/float64(len(helmOps)), report.Max(50))
+	f.report.Add("fleet", phase, "HelmOp status writes per HelmOp", "",
+		float64(cost.Traffic.Writes["helmops"])/float64(len(helmOps)), report.Max(50))
 	f.report.Add("fleet", phase, "peak memory", "MiB", float64(cost.Peak)/mebi)
 	f.addManagement("fleet", phase, cost, float64(n))
 	f.addRegistry("fleet", phase, cost, float64(len(helmOps)))
@@ -260,7 +270,8 @@ func (f *bigFleet) plain(ctx context.Context) (baseline, error) {
 		return baseline{}, err
 	}
 	process, err := contestant.Start(ctx, contestant.Spec{
-		Kind: contestant.Plain, Workers: f.workers, Clusters: targets, Versions: [][]charts.Chart{{chart}}, Namespace: "helmop-{cluster}",
+		Kind: contestant.Plain, Workers: f.workers, Clusters: targets, Versions: [][]charts.Chart{{chart}},
+		Namespace: "helmop-{cluster}",
 	})
 	if err != nil {
 		return baseline{}, err
@@ -276,7 +287,8 @@ func (f *bigFleet) installOne(ctx context.Context) error {
 		return err
 	}
 	f.say("the plain loop installed %d releases in %.1f s", plain.Releases, plain.Wall.Seconds())
-	cost, err := f.act(ctx, "install × 1", f.helmOps[:1], len(f.clusters), func(h world.HelmOp) error { return h.Create(ctx, f.world) }, isReady)
+	cost, err := f.act(ctx, "install × 1", f.helmOps[:1], len(f.clusters),
+		func(h world.HelmOp) error { return h.Create(ctx, f.world) }, isReady)
 	if err != nil {
 		return err
 	}
@@ -292,7 +304,8 @@ func (f *bigFleet) installRest(ctx context.Context) error {
 		return nil
 	}
 	phase := fmt.Sprintf("install × %d", len(rest))
-	cost, err := f.act(ctx, phase, rest, len(rest)*len(f.clusters), func(h world.HelmOp) error { return h.Create(ctx, f.world) }, isReady)
+	cost, err := f.act(ctx, phase, rest, len(rest)*len(f.clusters),
+		func(h world.HelmOp) error { return h.Create(ctx, f.world) }, isReady)
 	if err != nil {
 		return err
 	}
@@ -306,7 +319,8 @@ func (f *bigFleet) releases() int { return len(f.helmOps) * f.serving() }
 func (f *bigFleet) idle(ctx context.Context, phase string) error {
 	var settled int64
 	cost, err := f.manager.Measure(ctx, "fleet "+phase, func() error {
-		// Half a minute after the last action its connections have ended, and what else it needed is given back. BENCH=quick waits for less.
+		// Half a minute after the last action its connections have ended, and what else it needed is given back. BENCH=quick
+		// waits for less.
 		if err := pause(ctx, f.bench.idle); err != nil {
 			return err
 		}
@@ -319,8 +333,10 @@ func (f *bigFleet) idle(ctx context.Context, phase string) error {
 	}
 	minutes := cost.Wall.Minutes()
 	f.report.Add("fleet", phase, "CPU of one core", "%", 100*cost.CPU.Seconds()/cost.Wall.Seconds())
-	f.report.Add("fleet", phase, "workload requests per release and minute", "", float64(cost.Traffic.Workload)/float64(f.releases())/minutes)
-	f.report.Add("fleet", phase, "health probes per Cluster and minute", "", float64(cost.Traffic.Probes)/float64(len(f.clusters))/minutes)
+	f.report.Add("fleet", phase, "workload requests per release and minute", "",
+		float64(cost.Traffic.Workload)/float64(f.releases())/minutes)
+	f.report.Add("fleet", phase, "health probes per Cluster and minute", "",
+		float64(cost.Traffic.Probes)/float64(len(f.clusters))/minutes)
 	f.report.Add("fleet", phase, "management requests per minute", "", float64(cost.Traffic.Management)/minutes)
 	f.report.Add("fleet", phase, "registry requests", "", float64(cost.Registry.Total()), report.Max(0))
 	return f.addSize(ctx, phase, settled)
@@ -346,7 +362,8 @@ func (f *bigFleet) restart(ctx context.Context) error {
 		return err
 	}
 	clusters, releases := len(f.clusters)+f.late, f.releases()
-	cost, err := f.manager.MeasureLife(ctx, "fleet restart", mark, func() error { return f.manager.WaitRecognized(ctx, clusters, releases) })
+	cost, err := f.manager.MeasureLife(ctx, "fleet restart", mark,
+		func() error { return f.manager.WaitRecognized(ctx, clusters, releases) })
 	if err != nil {
 		return err
 	}
@@ -382,11 +399,12 @@ func sum(counts map[string]int) int {
 	return total
 }
 
-// upgrade changes the values of the first chart for a quarter of the Clusters. All others are told the new revision as well, and say that
-// they have it: the figures per release have that in them, and are no measure of an upgrade alone.
+// upgrade changes the values of the first chart for a quarter of the Clusters. All others are told the new revision as
+// well, and say that they have it: the figures per release have that in them, and are no measure of an upgrade alone.
 func (f *bigFleet) upgrade(ctx context.Context) error {
 	phase := fmt.Sprintf("values upgrade of %d", f.parting)
-	cost, err := f.act(ctx, phase, f.helmOps[:1], f.parting, func(h world.HelmOp) error { return h.SetLogLevel(ctx, f.world, world.LevelFor(parting, "debug")) },
+	cost, err := f.act(ctx, phase, f.helmOps[:1], f.parting,
+		func(h world.HelmOp) error { return h.SetLogLevel(ctx, f.world, world.LevelFor(parting, "debug")) },
 		func(r world.Release) bool { return isReady(r) && r.Revision == 2 })
 	if err != nil {
 		return err
@@ -398,7 +416,8 @@ func (f *bigFleet) upgrade(ctx context.Context) error {
 // move moves the tag of the first chart.
 func (f *bigFleet) move(ctx context.Context) error {
 	first := f.helmOps[0]
-	err := first.Change(ctx, f.world, func(spec *addonsv1.HelmOpSpec) { spec.Source.Interval = metav1.Duration{Duration: moveInterval} })
+	err := first.Change(ctx, f.world,
+		func(spec *addonsv1.HelmOpSpec) { spec.Source.Interval = metav1.Duration{Duration: moveInterval} })
 	if err != nil {
 		return err
 	}
@@ -420,7 +439,8 @@ func (f *bigFleet) move(ctx context.Context) error {
 	return nil
 }
 
-// uninstall has a quarter of the Clusters not be selected any more by a HelmOp: the time of all of them would tell nothing else.
+// uninstall has a quarter of the Clusters not be selected any more by a HelmOp: the time of all of them would tell
+// nothing else.
 func (f *bigFleet) uninstall(ctx context.Context) error {
 	last := f.helmOps[len(f.helmOps)-1]
 	phase := fmt.Sprintf("uninstall of %d", f.parting)

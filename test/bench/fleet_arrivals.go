@@ -15,7 +15,8 @@ import (
 // lateIn is the group of Clusters that come late in a namespace.
 func lateIn(namespace string) string { return "late-" + namespace }
 
-// arrival is how long a new Cluster took from the initialization of its control plane to its first and its last release.
+// arrival is how long a new Cluster took from the initialization of its control plane to its first and its last
+// release.
 type arrival struct{ first, all time.Duration }
 
 // arrivals creates Clusters one after the other and returns the medians.
@@ -40,7 +41,8 @@ func (f *bigFleet) arrivals(ctx context.Context, namespace string) (arrival, err
 		if err != nil {
 			return arrival{}, err
 		}
-		f.say("Cluster %d that came late in %s: first release after %.2f s, all %d after %.2f s", i, namespace, times.First.Seconds(),
+		f.say("Cluster %d that came late in %s: first release after %.2f s, all %d after %.2f s", i, namespace,
+			times.First.Seconds(),
 			len(f.charts), times.Last.Seconds())
 		first, all = append(first, times.First), append(all, times.Last)
 	}
@@ -72,7 +74,8 @@ func (f *bigFleet) arrive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.report.Add("fleet", "new Cluster", "first release", "s", got.first.Seconds(), report.Against("alone", f.alone.first.Seconds()), report.MaxRatio(3))
+	f.report.Add("fleet", "new Cluster", "first release", "s", got.first.Seconds(),
+		report.Against("alone", f.alone.first.Seconds()), report.MaxRatio(3))
 	f.report.Add("fleet", "new Cluster", fmt.Sprintf("all %d releases", len(f.charts)), "s", got.all.Seconds(),
 		report.Against("alone", f.alone.all.Seconds()), report.MaxRatio(3))
 	return nil

@@ -1,7 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures HelmOp: its real manager, on real API servers, beside a plain loop over the Helm SDK in the same run.
+// Command bench measures HelmOp: its real manager, on real API servers, beside a plain loop over the Helm SDK in the
+// same run.
 //
 //   - clusters: some workload clusters with API servers of their own, several large charts in each: what installations,
 //     upgrades, idleness and uninstallations cost, beside the plain loop.
@@ -11,7 +12,8 @@
 //   - arithmetic: the planner of rollouts and the status of a HelmOp with ten thousand Clusters; Go benchmarks.
 //   - engine: HelmOp's release engine alone beside the plain loop. Not by default.
 //
-// Run it with "make bench", or "BENCH=quick make bench"; "go run ./test/bench -help" explains the flags. It runs on Linux only.
+// Run it with "make bench", or "BENCH=quick make bench"; "go run ./test/bench -help" explains the flags. It runs on
+// Linux only.
 package main
 
 import (
@@ -59,19 +61,23 @@ func (s *settings) addFlags(quick bool) {
 		return full
 	}
 	flag.StringVar(&s.scenarios, "scenario", "clusters,trouble,fleet,arithmetic", "what to measure, in this order")
-	flag.IntVar(&s.servers, "servers", pick(20, 4), "workload clusters with an API server of their own, for clusters, trouble and engine (BENCH=quick: 4)")
+	flag.IntVar(&s.servers, "servers", pick(20, 4),
+		"workload clusters with an API server of their own, for clusters, trouble and engine (BENCH=quick: 4)")
 	flag.IntVar(&s.charts, "charts", pick(5, 3), "large charts in each of them (BENCH=quick: 3)")
 	flag.IntVar(&s.workers, "workers", 20, "releases that the manager, and the plain loop, work on at once")
-	flag.DurationVar(&s.idle, "idle", time.Duration(pick(30, 10))*time.Second, "how long nothing happens, where idleness is measured (BENCH=quick: 10s)")
+	flag.DurationVar(&s.idle, "idle", time.Duration(pick(30, 10))*time.Second,
+		"how long nothing happens, where idleness is measured (BENCH=quick: 10s)")
 	flag.IntVar(&s.troubled, "troubled", pick(12, 4), "clusters that hang, or refuse connections (BENCH=quick: 4)")
 	flag.IntVar(&s.troubleCharts, "trouble-charts", pick(4, 1), "charts in the scenario trouble (BENCH=quick: 1)")
 	flag.IntVar(&s.rounds, "rounds", 1, "rounds of the scenarios trouble and engine; the medians count")
 	flag.IntVar(&s.fleet, "fleet", pick(1000, 60), "Clusters of the scenario fleet (BENCH=quick: 60)")
 	flag.IntVar(&s.fleetCharts, "fleet-charts", pick(5, 3), "small charts in each of them (BENCH=quick: 3)")
-	flag.IntVar(&s.fleetServers, "fleet-servers", pick(4, 3), "API servers that they share, at most -servers (BENCH=quick: 3)")
+	flag.IntVar(&s.fleetServers, "fleet-servers", pick(4, 3),
+		"API servers that they share, at most -servers (BENCH=quick: 3)")
 	flag.IntVar(&s.late, "late", 3, "Clusters that come late in the scenario fleet; the medians count")
 	flag.StringVar(&s.json, "json", "", "file for the figures as JSON")
-	flag.StringVar(&s.profiles, "profiles", "", "folder for CPU, heap, mutex and goroutine profiles of the manager, phase by phase")
+	flag.StringVar(&s.profiles, "profiles", "",
+		"folder for CPU, heap, mutex and goroutine profiles of the manager, phase by phase")
 	flag.StringVar(&s.manager, "manager", "", "manager to measure; default: it is built")
 	flag.BoolVar(&s.check, "check", false, "exit with an error if a target is missed")
 	flag.BoolVar(&s.keep, "keep", false, "keep logs")

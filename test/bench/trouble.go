@@ -42,8 +42,9 @@ type troubles struct {
 	costs map[string]map[surroundings]world.Cost
 }
 
-// trouble has managers that are new install HelmOps and upgrade them, while other Clusters hang, refuse connections, or are not
-// there. The others are in trouble from the beginning; they are well in between, long enough to get the releases, too.
+// trouble has managers that are new install HelmOps and upgrade them, while other Clusters hang, refuse connections, or
+// are not there. The others are in trouble from the beginning; they are well in between, long enough to get the
+// releases, too.
 func trouble(ctx context.Context, b *bench) error {
 	versions, err := b.largeCharts(ctx, b.troubleCharts)
 	if err != nil {
@@ -74,8 +75,10 @@ func trouble(ctx context.Context, b *bench) error {
 		}
 	}
 	for _, where := range []surroundings{hanging, refused} {
-		for phase, took := range map[string]map[surroundings][]time.Duration{"install": t.install, "values upgrade": t.upgrade} {
-			b.report.Add("trouble", phase, fmt.Sprintf("%d well %s %d", b.servers, where.name, b.troubled), "s", median(took[where]).Seconds(),
+		for phase, took := range map[string]map[surroundings][]time.Duration{"install": t.install,
+			"values upgrade": t.upgrade} {
+			b.report.Add("trouble", phase, fmt.Sprintf("%d well %s %d", b.servers, where.name, b.troubled), "s",
+				median(took[where]).Seconds(),
 				report.Against("alone", median(took[alone]).Seconds()), report.MaxRatio(1.15))
 		}
 	}
@@ -91,10 +94,12 @@ func trouble(ctx context.Context, b *bench) error {
 func (t *troubles) addCosts(scenario, phase string, cost world.Cost) {
 	n := float64(t.servers * len(t.charts))
 	plain := t.costs[phase][alone]
-	t.report.Add(scenario, phase, "CPU per release", "ms", 1000*cost.CPU.Seconds()/n, report.Against(alone.name, 1000*plain.CPU.Seconds()/n))
+	t.report.Add(scenario, phase, "CPU per release", "ms", 1000*cost.CPU.Seconds()/n,
+		report.Against(alone.name, 1000*plain.CPU.Seconds()/n))
 	t.report.Add(scenario, phase, "workload requests per release", "", float64(cost.Traffic.Workload)/n,
 		report.Against(alone.name, float64(plain.Traffic.Workload)/n))
-	t.report.Add(scenario, phase, "peak memory", "MiB", float64(cost.Peak)/mebi, report.Against(alone.name, float64(plain.Peak)/mebi))
+	t.report.Add(scenario, phase, "peak memory", "MiB", float64(cost.Peak)/mebi,
+		report.Against(alone.name, float64(plain.Peak)/mebi))
 	t.addManagement(scenario, phase, cost, n)
 	t.addRegistry(scenario, phase, cost, float64(len(t.charts)))
 }
@@ -155,7 +160,8 @@ func (t *troubles) round(ctx context.Context, round int, where surroundings) err
 	for _, chart := range t.charts {
 		helmOps = append(helmOps, world.HelmOp{
 			Namespace: where.namespace, Name: fmt.Sprintf("%s-%d", chart.Name, round), Groups: []string{well, ailing},
-			Chart: chart.Name, Tag: chart.Version, ReleaseNamespace: fmt.Sprintf("trouble-%d-%d-{cluster}-{chart}", round, where.mode), Orphan: true,
+			Chart: chart.Name, Tag: chart.Version,
+			ReleaseNamespace: fmt.Sprintf("trouble-%d-%d-{cluster}-{chart}", round, where.mode), Orphan: true,
 		})
 	}
 	timed := func(phase string, revision int64, begin func(world.HelmOp) error) (took time.Duration, err error) {
@@ -191,7 +197,9 @@ func (t *troubles) round(ctx context.Context, round int, where surroundings) err
 }
 
 // timed tells how long it takes until all Clusters that are well have a revision.
-func (t *troubles) timed(ctx context.Context, where surroundings, helmOps []world.HelmOp, revision int64, begin func(world.HelmOp) error) (time.Duration, error) {
+func (t *troubles) timed(ctx context.Context, where surroundings, helmOps []world.HelmOp, revision int64,
+	begin func(world.HelmOp) error,
+) (time.Duration, error) {
 	begun := time.Now()
 	for _, helmOp := range helmOps {
 		if err := begin(helmOp); err != nil {
@@ -208,7 +216,8 @@ func isAiling(r world.Release) bool {
 	return len(r.Cluster) > len(ailing) && r.Cluster[:len(ailing)] == ailing
 }
 
-// recover lets the others get the release, waits until there is nothing left to do, and puts the others in trouble again.
+// recover lets the others get the release, waits until there is nothing left to do, and puts the others in trouble
+// again.
 func (t *troubles) recover(ctx context.Context, manager *world.Manager, where surroundings) error {
 	clusters := t.servers
 	if where != alone {

@@ -81,7 +81,8 @@ func (e entries) checkStale(t *testing.T, page, kind string, names []string) {
 func TestConditionsAndReasons(t *testing.T) {
 	t.Parallel()
 	const page = "docs/reference/conditions.md"
-	types := append(entriesOf(t, page, "Conditions of a HelmOp").names(), entriesOf(t, page, "Conditions of a HelmOpRelease").names()...)
+	types := append(entriesOf(t, page, "Conditions of a HelmOp").names(),
+		entriesOf(t, page, "Conditions of a HelmOpRelease").names()...)
 	conditions := constants(t, "Condition")
 	documented := entries{}
 	for _, name := range types {
@@ -159,7 +160,8 @@ func TestCommands(t *testing.T) {
 func commands(t *testing.T, parents ...string) []string {
 	t.Helper()
 	var out bytes.Buffer
-	if code := cli.Run(t.Context(), append(slices.Clone(parents), "--help"), cli.Streams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out}); code != 0 {
+	if code := cli.Run(t.Context(), append(slices.Clone(parents), "--help"),
+		cli.Streams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out}); code != 0 {
 		t.Fatalf("the help of %v: exit code %d\n%s", parents, code, out.String())
 	}
 	_, list, ok := strings.Cut(out.String(), "Available Commands:\n")

@@ -147,7 +147,8 @@ func (d *demo) startManager(ctx context.Context) error {
 		return ctx.Err()
 	}
 	var err error
-	return d.progress.timed("started the manager of HelmOp as ServiceAccount "+environment.ServiceAccount+", with the permissions of config/default", func() error {
+	return d.progress.timed("started the manager of HelmOp as ServiceAccount "+environment.ServiceAccount+
+		", with the permissions of config/default", func() error {
 		d.manager, err = d.env.StartManager(ctx)
 		return err
 	})
@@ -176,7 +177,8 @@ func (d *demo) createClusters(ctx context.Context) error {
 			labelled = fmt.Sprintf("with the label %s=%s", selectorLabel, helmOpName)
 		}
 		if _, err := d.env.Management.CreateCluster(ctx, testbed.ClusterOptions{
-			Namespace: namespace, Name: cluster.name, Labels: labels, PodCIDRs: []string{cluster.podCIDR}, Region: cluster.region,
+			Namespace: namespace, Name: cluster.name, Labels: labels, PodCIDRs: []string{cluster.podCIDR},
+			Region: cluster.region,
 			// With controllers, a DaemonSet becomes what it is to be.
 			Controllers: true,
 		}); err != nil {

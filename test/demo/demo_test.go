@@ -35,13 +35,15 @@ func TestParse(t *testing.T) {
 		want    options
 		wantErr string
 	}{
-		"defaults":      {getenv: environment(), want: options{wait: true, timeout: 5 * time.Minute}},
-		"WAIT=0":        {getenv: environment("WAIT", "0"), want: options{timeout: 5 * time.Minute}},
-		"WAIT=1 KEEP=1": {getenv: environment("WAIT", "1", "KEEP", "1"), want: options{wait: true, keep: true, timeout: 5 * time.Minute}},
-		"a flag wins":   {args: []string{"-wait=true", "-timeout=1m"}, getenv: environment("WAIT", "0"), want: options{wait: true, timeout: time.Minute}},
-		"an argument":   {args: []string{"now"}, getenv: environment(), wantErr: "unexpected argument \"now\""},
-		"unknown flag":  {args: []string{"-fast"}, getenv: environment(), wantErr: "not defined: -fast"},
-		"help":          {args: []string{"--help"}, getenv: environment(), wantErr: "help requested"},
+		"defaults": {getenv: environment(), want: options{wait: true, timeout: 5 * time.Minute}},
+		"WAIT=0":   {getenv: environment("WAIT", "0"), want: options{timeout: 5 * time.Minute}},
+		"WAIT=1 KEEP=1": {getenv: environment("WAIT", "1", "KEEP", "1"),
+			want: options{wait: true, keep: true, timeout: 5 * time.Minute}},
+		"a flag wins": {args: []string{"-wait=true", "-timeout=1m"}, getenv: environment("WAIT", "0"),
+			want: options{wait: true, timeout: time.Minute}},
+		"an argument":  {args: []string{"now"}, getenv: environment(), wantErr: "unexpected argument \"now\""},
+		"unknown flag": {args: []string{"-fast"}, getenv: environment(), wantErr: "not defined: -fast"},
+		"help":         {args: []string{"--help"}, getenv: environment(), wantErr: "help requested"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -137,10 +139,11 @@ func TestVerifyWorkload(t *testing.T) {
 		found   *workload
 		want    string
 	}{
-		"good":             {matching, good(func(*workload) {}), ""},
-		"nothing":          {matching, &workload{}, "want one revision of one release"},
-		"second revision":  {matching, good(func(w *workload) { w.releases[0].Version = 2 }), "revision 2"},
-		"pending":          {matching, good(func(w *workload) { w.releases[0].Info.Status = "pending-install" }), "pending-install"},
+		"good":            {matching, good(func(*workload) {}), ""},
+		"nothing":         {matching, &workload{}, "want one revision of one release"},
+		"second revision": {matching, good(func(w *workload) { w.releases[0].Version = 2 }), "revision 2"},
+		"pending": {matching, good(func(w *workload) { w.releases[0].Info.Status = "pending-install" }),
+			"pending-install"},
 		"another CIDR":     {matching, good(func(w *workload) { w.configMap["podCIDR"] = "10.2.0.0/16" }), "podCIDR"},
 		"no DaemonSet":     {matching, good(func(w *workload) { w.daemonSetCIDR = "" }), "DaemonSet"},
 		"unselected":       {other, &workload{}, ""},
@@ -180,13 +183,18 @@ func TestVerifyHelmOp(t *testing.T) {
 		change func(*addonsv1.HelmOp, *[]addonsv1.HelmOpRelease)
 		want   string
 	}{
-		"good":           {func(*addonsv1.HelmOp, *[]addonsv1.HelmOpRelease) {}, ""},
-		"old status":     {func(h *addonsv1.HelmOp, _ *[]addonsv1.HelmOpRelease) { h.Generation = 2 }, "generation 0, not 2"},
-		"no counts":      {func(h *addonsv1.HelmOp, _ *[]addonsv1.HelmOpRelease) { h.Status.Clusters = nil }, "want 2 Clusters selected"},
-		"no conditions":  {func(h *addonsv1.HelmOp, _ *[]addonsv1.HelmOpRelease) { h.Status.Conditions = nil }, "Ready is not true: not set"},
-		"one release":    {func(_ *addonsv1.HelmOp, r *[]addonsv1.HelmOpRelease) { *r = (*r)[:1] }, "want 2 HelmOpReleases, got 1"},
-		"not ready":      {func(_ *addonsv1.HelmOp, r *[]addonsv1.HelmOpRelease) { (*r)[0].Status.Conditions = nil }, "is not ready"},
-		"wrong Clusters": {func(_ *addonsv1.HelmOp, r *[]addonsv1.HelmOpRelease) { (*r)[0].Spec.ClusterRef.Name = "west" }, "Cluster north has no"},
+		"good":       {func(*addonsv1.HelmOp, *[]addonsv1.HelmOpRelease) {}, ""},
+		"old status": {func(h *addonsv1.HelmOp, _ *[]addonsv1.HelmOpRelease) { h.Generation = 2 }, "generation 0, not 2"},
+		"no counts": {func(h *addonsv1.HelmOp, _ *[]addonsv1.HelmOpRelease) { h.Status.Clusters = nil },
+			"want 2 Clusters selected"},
+		"no conditions": {func(h *addonsv1.HelmOp, _ *[]addonsv1.HelmOpRelease) { h.Status.Conditions = nil },
+			"Ready is not true: not set"},
+		"one release": {func(_ *addonsv1.HelmOp, r *[]addonsv1.HelmOpRelease) { *r = (*r)[:1] },
+			"want 2 HelmOpReleases, got 1"},
+		"not ready": {func(_ *addonsv1.HelmOp, r *[]addonsv1.HelmOpRelease) { (*r)[0].Status.Conditions = nil },
+			"is not ready"},
+		"wrong Clusters": {func(_ *addonsv1.HelmOp, r *[]addonsv1.HelmOpRelease) { (*r)[0].Spec.ClusterRef.Name = "west" },
+			"Cluster north has no"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -93,7 +93,8 @@ func (d *demo) lookAtClusters(ctx context.Context, f *follower) (bool, error) {
 		if err := d.env.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: wanted.name}, cluster); err != nil {
 			return false, err
 		}
-		if cluster.Status.Initialization.ControlPlaneInitialized == nil || !*cluster.Status.Initialization.ControlPlaneInitialized {
+		if cluster.Status.Initialization.ControlPlaneInitialized == nil ||
+			!*cluster.Status.Initialization.ControlPlaneInitialized {
 			up = false
 			continue
 		}
@@ -112,5 +113,6 @@ func describeRelease(release *addonsv1.HelmOpRelease) string {
 		return fmt.Sprintf("%s: %s", ready.Reason, ready.Message)
 	}
 	observed := release.Status.Release
-	return fmt.Sprintf("%s, revision %d, chart %s %s", observed.Status, observed.Revision, observed.Chart, observed.Version)
+	return fmt.Sprintf("%s, revision %d, chart %s %s", observed.Status, observed.Revision, observed.Chart,
+		observed.Version)
 }

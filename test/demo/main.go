@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command demo shows HelmOp at work, on this machine and on real parts: a management cluster with Cluster API, three
-// workload clusters, an OCI registry with TLS and credentials, and the manager under the permissions that it ships with.
-// Run it with "make demo"; "go run ./test/demo --help" explains it.
+// workload clusters, an OCI registry with TLS and credentials, and the manager under the permissions that it ships
+// with. Run it with "make demo"; "go run ./test/demo --help" explains it.
 package main
 
 import (

@@ -20,11 +20,13 @@ func verifyHelmOp(helmOp *addonsv1.HelmOp, releases []addonsv1.HelmOpRelease) er
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, condition := range []string{addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.RolledOutCondition} {
 		if !conditions.IsTrue(helmOp, condition) {
-			wrong("HelmOp %s: condition %s is not true: %s", helmOp.Name, condition, conditionText(conditions.Get(helmOp, condition)))
+			wrong("HelmOp %s: condition %s is not true: %s", helmOp.Name, condition,
+				conditionText(conditions.Get(helmOp, condition)))
 		}
 	}
 	if helmOp.Status.ObservedGeneration != helmOp.Generation {
-		wrong("HelmOp %s: the status is about generation %d, not %d", helmOp.Name, helmOp.Status.ObservedGeneration, helmOp.Generation)
+		wrong("HelmOp %s: the status is about generation %d, not %d", helmOp.Name, helmOp.Status.ObservedGeneration,
+			helmOp.Generation)
 	}
 	matching := matchingClusters()
 	counts := addonsv1.ClusterCounts{}
@@ -32,14 +34,16 @@ func verifyHelmOp(helmOp *addonsv1.HelmOp, releases []addonsv1.HelmOpRelease) er
 		counts = *helmOp.Status.Clusters
 	}
 	if want := int32(len(matching)); counts != (addonsv1.ClusterCounts{Selected: want, UpToDate: want, Ready: want}) {
-		wrong("HelmOp %s: want %d Clusters selected, up to date and ready and nothing else, got %+v", helmOp.Name, want, counts)
+		wrong("HelmOp %s: want %d Clusters selected, up to date and ready and nothing else, got %+v", helmOp.Name, want,
+			counts)
 	}
 	clusters := map[string]bool{}
 	for i := range releases {
 		release := &releases[i]
 		clusters[release.Spec.ClusterRef.Name] = true
 		if !conditions.IsTrue(release, addonsv1.ReadyCondition) {
-			wrong("HelmOpRelease %s is not ready: %s", release.Name, conditionText(conditions.Get(release, addonsv1.ReadyCondition)))
+			wrong("HelmOpRelease %s is not ready: %s", release.Name,
+				conditionText(conditions.Get(release, addonsv1.ReadyCondition)))
 		}
 	}
 	if len(releases) != len(matching) {
@@ -74,7 +78,8 @@ func verifyWorkload(cluster demoCluster, found *workload, version string) error 
 			wrong("want release %s, got %s", want, release)
 		}
 	}
-	for key, want := range map[string]string{"podCIDR": cluster.podCIDR, "cluster": cluster.name, "region": cluster.region} {
+	for key, want := range map[string]string{"podCIDR": cluster.podCIDR, "cluster": cluster.name,
+		"region": cluster.region} {
 		if got := found.configMap[key]; got != want {
 			wrong("ConfigMap %s: want %s %q, got %q", releaseName, key, want, got)
 		}

@@ -41,8 +41,9 @@ var otherResources = strings.Fields(`
 
 // otherPrograms are known and not checked further.
 var otherPrograms = strings.Fields(`
-	awk base64 cat cd chmod clusterawsadm cmp cosign cp curl cut date diff docker echo etcdctl exit false find git grep head helm
-	jq kind kustomize ls mkdir mv openssl oras printf read rm sed set sleep sort ssh tail tar tee test trap true umask velero wc xargs :`)
+	awk base64 cat cd chmod clusterawsadm cmp cosign cp curl cut date diff docker echo etcdctl exit false find git
+	grep head helm jq kind kustomize ls mkdir mv openssl oras printf read rm sed set sleep sort ssh tail tar tee
+	test trap true umask velero wc xargs :`)
 
 // checker checks commands. It is safe for concurrent use.
 type checker struct {
@@ -78,7 +79,8 @@ func newChecker(t *testing.T) *checker {
 	c.addKinds(t, set.CoreCRDs)
 	c.addKinds(t, filepath.Join(root, "config", "crd", "bases"))
 	c.conditions = found(t, `(?m)^\s+\w+Condition\s+= "(\w+)"`, "api/v1alpha1/condition_consts.go")
-	c.annotations = found(t, regexp.QuoteMeta(group)+`/([a-z-]+)"`, "api/v1alpha1/*.go", "internal/*/*.go", "internal/*/*/*.go", "controllers/*/*.go")
+	c.annotations = found(t, regexp.QuoteMeta(group)+`/([a-z-]+)"`, "api/v1alpha1/*.go", "internal/*/*.go",
+		"internal/*/*/*.go", "controllers/*/*.go")
 	c.targets = found(t, `(?m)^([a-z][a-z0-9-]*):`, "Makefile")
 	c.variables = found(t, `(?m)^([A-Z0-9_]+) \?=`, "Makefile")
 	c.variables["KEEP"] = true // of test/demo
@@ -367,7 +369,8 @@ func (c *checker) metadata(positional []string) error {
 // patchedFields checks that an object of HelmOp has the fields of a merge patch.
 func patchedFields(resource string, args []string) error {
 	kinds := map[string]any{
-		"hop": &addonsv1.HelmOp{}, "helmop": &addonsv1.HelmOp{}, "hopr": &addonsv1.HelmOpRelease{}, "helmoprelease": &addonsv1.HelmOpRelease{},
+		"hop": &addonsv1.HelmOp{}, "helmop": &addonsv1.HelmOp{}, "hopr": &addonsv1.HelmOpRelease{},
+		"helmoprelease": &addonsv1.HelmOpRelease{},
 	}
 	object := kinds[strings.TrimSuffix(strings.TrimSuffix(resource, "."+group), "s")]
 	for i, arg := range args {

@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs checks the command lines in the documentation. It runs none of them: kubectl, clusterctl and kubectl helmop
-// parse them, and names in them must exist in this repository.
+// Package docs checks the command lines in the documentation. It runs none of them: kubectl, clusterctl and kubectl
+// helmop parse them, and names in them must exist in this repository.
 package docs
 
 import (
@@ -122,16 +122,17 @@ func TestBrokenCommands(t *testing.T) {
 	t.Parallel()
 	c := newChecker(t)
 	for name, test := range map[string]struct{ text, want string }{
-		"an unknown verb":            {"kubectl gett hop", "unknown command"},
-		"an unknown flag":            {"kubectl get hop --al", "unknown flag"},
-		"an unknown resource":        {"kubectl get hellop calico", `no resource "hellop"`},
-		"one of several resources":   {"kubectl get hop,hopp", `no resource "hopp"`},
-		"a resource with a name":     {"kubectl annotate hopp/calico x=y", `no resource "hopp"`},
-		"an ambiguous resource":      {"kubectl delete helmop calico", "Fleet"},
-		"all of an ambiguous kind":   {"kubectl delete helmops --all -A", "Fleet"},
-		"a field that is not there":  {`kubectl patch hop calico --type=merge -p '{"spec":{"pause":true}}'`, "pause"},
-		"an unknown condition":       {"kubectl wait hop/calico --for=condition=Redy", `no condition "Redy"`},
-		"an unknown annotation":      {"kubectl annotate hop calico addons.cluster.x-k8s.io/retry=1", "no annotation or label"},
+		"an unknown verb":           {"kubectl gett hop", "unknown command"},
+		"an unknown flag":           {"kubectl get hop --al", "unknown flag"},
+		"an unknown resource":       {"kubectl get hellop calico", `no resource "hellop"`},
+		"one of several resources":  {"kubectl get hop,hopp", `no resource "hopp"`},
+		"a resource with a name":    {"kubectl annotate hopp/calico x=y", `no resource "hopp"`},
+		"an ambiguous resource":     {"kubectl delete helmop calico", "Fleet"},
+		"all of an ambiguous kind":  {"kubectl delete helmops --all -A", "Fleet"},
+		"a field that is not there": {`kubectl patch hop calico --type=merge -p '{"spec":{"pause":true}}'`, "pause"},
+		"an unknown condition":      {"kubectl wait hop/calico --for=condition=Redy", `no condition "Redy"`},
+		"an unknown annotation": {"kubectl annotate hop calico addons.cluster.x-k8s.io/retry=1",
+			"no annotation or label"},
 		"an unknown target":          {"make imag", `no target "imag"`},
 		"an unknown variable":        {"make image TAGG=v1", `no variable "TAGG"`},
 		"an unknown command":         {"kubectl helmop pus ./chart oci://registry.example.com/chart", `no command "pus"`},

@@ -179,7 +179,8 @@ func (s *shell) end() {
 	s.words = nil
 	for len(words) > 0 {
 		switch {
-		case slices.Contains([]string{"do", "then", "else", "until", "while", "if", "!", "{", "}", "export", "time"}, words[0]),
+		case slices.Contains([]string{"do", "then", "else", "until", "while", "if", "!", "{", "}", "export", "time"},
+			words[0]),
 			assignment.MatchString(words[0]):
 			words = words[1:]
 			continue

@@ -50,13 +50,15 @@ func TestArtifact(t *testing.T) {
 	s.part("a tag that is moved", func(s *scenario) {
 		one := one.in(s)
 		repository := s.namespace + "/moving"
-		first := s.pushChart(repository, environment.ChartMetadata{Chart: environment.ChartHello, Version: "1.0.0", AppVersion: "first"})
+		first := s.pushChart(repository,
+			environment.ChartMetadata{Chart: environment.ChartHello, Version: "1.0.0", AppVersion: "first"})
 		helmOp := s.newHelmOp("moving", forAll, s.from(repository, addonsv1.ArtifactReference{Tag: "1.0.0"}))
 		s.create(helmOp)
 		one.eventuallyReleased(helmOp, releaseNamespace, "moving", 1)
 		one.eventuallyHello(releaseNamespace, "moving", map[string]string{"appVersion": "first"})
 
-		second := s.pushChart(repository, environment.ChartMetadata{Chart: environment.ChartHello, Version: "1.0.0", AppVersion: "second"})
+		second := s.pushChart(repository,
+			environment.ChartMetadata{Chart: environment.ChartHello, Version: "1.0.0", AppVersion: "second"})
 		s.Expect(second).NotTo(gomega.Equal(first))
 		one.eventuallyReleased(helmOp, releaseNamespace, "moving", 2)
 		one.eventuallyHello(releaseNamespace, "moving", map[string]string{"appVersion": "second"})
@@ -84,7 +86,8 @@ func TestArtifact(t *testing.T) {
 
 		// What runs stays if the registry does not list its tag any more.
 		s.must(s.env.Registry.Delete(s.Context(), repository, digest))
-		stays := s.eventually(helmOp, condition(addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.DowngradeRefusedReason))
+		stays := s.eventually(helmOp, condition(addonsv1.ResolvedCondition, metav1.ConditionFalse,
+			addonsv1.DowngradeRefusedReason))
 		s.Expect(stays.Status.Artifact.Tag).To(gomega.Equal("1.1.0"))
 		one.eventuallyRevisions(releaseNamespace, "range", "1 superseded", "2 deployed")
 		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.AllowDowngrade = true })

@@ -32,7 +32,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// TestArtifacts has artifacts that are no Helm charts, of each format one, that are changed and then what they were again.
+// TestArtifacts has artifacts that are no Helm charts, of each format one, that are changed and then what they were
+// again.
 func TestArtifacts(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{Name: "one"})[0]
@@ -74,9 +75,10 @@ func (w *workload) takeArtifactAs(name string, format artifactFormat, target fun
 	repository := s.namespace + "/" + name
 	s.pushArtifact(repository, "1.0.0", format.make(s, manifestFiles(name, "first", "gone")))
 	s.pushArtifact(repository, "1.1.0", format.make(s, manifestFiles(name, "second")))
-	helmOp := s.newHelmOp(name, target, s.from(repository, addonsv1.ArtifactReference{Tag: "1.0.0"}), func(h *addonsv1.HelmOp) {
-		h.Spec.Values, h.Spec.Source.Path = nil, format.path
-	})
+	helmOp := s.newHelmOp(name, target, s.from(repository, addonsv1.ArtifactReference{Tag: "1.0.0"}),
+		func(h *addonsv1.HelmOp) {
+			h.Spec.Values, h.Spec.Source.Path = nil, format.path
+		})
 	s.create(helmOp)
 	child := w.eventuallyReleased(helmOp, releaseNamespace, name, 1)
 	s.Expect(child.Spec.Artifact.Format).To(gomega.Equal(format.format))
@@ -95,10 +97,12 @@ func (w *workload) takeArtifactAs(name string, format artifactFormat, target fun
 	s.remove(helmOp)
 	s.eventuallyGone(helmOp)
 	w.expectConfigMap(name, nil)
-	s.must(w.Get(s.Context(), client.ObjectKey{Name: "things." + name + ".test"}, &apiextensionsv1.CustomResourceDefinition{}))
+	s.must(w.Get(s.Context(), client.ObjectKey{Name: "things." + name + ".test"},
+		&apiextensionsv1.CustomResourceDefinition{}))
 }
 
-// manifestFiles are a CustomResourceDefinition, an object of it and a ConfigMap that says something, and more ConfigMaps.
+// manifestFiles are a CustomResourceDefinition, an object of it and a ConfigMap that says something, and more
+// ConfigMaps.
 func manifestFiles(name, says string, more ...string) map[string]string {
 	files := map[string]string{
 		"crd.yaml": fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
@@ -122,7 +126,8 @@ data: {says: "{{ .Values.%[2]s }}"}
 `, name, says),
 	}
 	for _, other := range more {
-		files[other+".json"] = fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s-%s"}}`, name, other)
+		files[other+".json"] = fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s-%s"}}`, name,
+			other)
 	}
 	return files
 }
@@ -147,13 +152,16 @@ func (w *workload) expectManifests(name, says string, more bool) {
 // takeTemplates renders the files of an artifact with values.
 func (w *workload) takeTemplates() {
 	s, repository := w.scenario, w.scenario.namespace+"/templates"
-	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: templates}\ndata:\n{{- range $k, $v := .Values.data }}\n  {{ $k }}: {{ $v | quote }}\n{{- end }}\n"
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: templates}\ndata:\n{{- range $k, $v := .Values.data " +
+		"}}\n  {{ $k }}: {{ $v | quote }}\n{{- end }}\n"
 	s.pushArtifact(repository, "main", fluxArtifact(s, map[string]string{"a.yaml": text}))
-	helmOp := s.newHelmOp("templates", forAll, s.from(repository, addonsv1.ArtifactReference{Tag: "main"}), func(h *addonsv1.HelmOp) {
-		h.Spec.Values = rawJSON(map[string]any{"data": map[string]any{"cluster": "{{ .Cluster.metadata.name }}"}})
-	})
+	helmOp := s.newHelmOp("templates", forAll, s.from(repository, addonsv1.ArtifactReference{Tag: "main"}),
+		func(h *addonsv1.HelmOp) {
+			h.Spec.Values = rawJSON(map[string]any{"data": map[string]any{"cluster": "{{ .Cluster.metadata.name }}"}})
+		})
 	s.create(helmOp)
-	s.child(helmOp, "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ArtifactInvalidReason))
+	s.child(helmOp, "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse,
+		addonsv1.ArtifactInvalidReason))
 	s.eventually(helmOp, failure("one", addonsv1.ArtifactInvalidReason, "deploy/a.yaml:6 is not YAML"))
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Templating = addonsv1.TemplatingHelm })
 	child := w.eventuallyReleased(helmOp, releaseNamespace, "templates", 1)
@@ -171,7 +179,8 @@ func (w *workload) takeBroken() {
 	twice["twice.yaml"] = twice["objects.yaml"]
 	s.pushArtifact(repository, "1.0.0", orasFolder(s, manifestFiles("broken", "first", "gone")))
 	s.pushArtifact(repository, "1.1.0", orasFolder(s, twice))
-	helmOp := s.newHelmOp("broken", forAll, s.from(repository, addonsv1.ArtifactReference{Tag: "0.9.0"}), func(h *addonsv1.HelmOp) { h.Spec.Values = nil })
+	helmOp := s.newHelmOp("broken", forAll, s.from(repository, addonsv1.ArtifactReference{Tag: "0.9.0"}),
+		func(h *addonsv1.HelmOp) { h.Spec.Values = nil })
 	s.create(helmOp)
 	s.eventually(helmOp, failure("one", addonsv1.UnsupportedArtifactReason, `no folder /manifests`, `it has "bin"`))
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = "1.0.0" })
@@ -202,7 +211,8 @@ func (s *scenario) tarball(files map[string]string) []byte {
 			folders[folder] = true
 			s.must(archive.WriteHeader(&tar.Header{Name: folder + "/", Typeflag: tar.TypeDir, Mode: 0o755}))
 		}
-		s.must(archive.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(files[name]))}))
+		s.must(archive.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644,
+			Size: int64(len(files[name]))}))
 		_, err := archive.Write([]byte(files[name]))
 		s.must(err)
 	}
@@ -234,7 +244,8 @@ func fluxArtifact(s *scenario, files map[string]string) registry.Raw {
 // plainBundle has a layer with a file that the next one takes away.
 func plainBundle(s *scenario, files map[string]string) registry.Raw {
 	return registry.Raw{ConfigType: ocispec.MediaTypeImageConfig, Layers: []registry.Layer{
-		{MediaType: ocispec.MediaTypeImageLayerGzip, Data: s.tarball(map[string]string{"bin/sh": "#!", "manifests/old.yaml": "not: an object"})},
+		{MediaType: ocispec.MediaTypeImageLayerGzip,
+			Data: s.tarball(map[string]string{"bin/sh": "#!", "manifests/old.yaml": "not: an object"})},
 		{MediaType: ocispec.MediaTypeImageLayerGzip, Data: s.tarball(map[string]string{"manifests/.wh.old.yaml": ""})},
 		{MediaType: ocispec.MediaTypeImageLayerGzip, Data: s.tarball(inFolder("manifests", files))},
 	}}
@@ -248,13 +259,15 @@ func fleetBundle(s *scenario, files map[string]string) registry.Raw {
 		_, err := zipped.Write([]byte(text))
 		s.must(err)
 		s.must(zipped.Close())
-		resources = append(resources, map[string]string{"name": name, "content": base64.StdEncoding.EncodeToString(packed.Bytes()), "encoding": "base64+gz"})
+		resources = append(resources, map[string]string{"name": name,
+			"content": base64.StdEncoding.EncodeToString(packed.Bytes()), "encoding": "base64+gz"})
 	}
 	data, err := json.Marshal(map[string]any{"resources": resources})
 	s.must(err)
-	return registry.Raw{ArtifactType: "application/fleet.manifest", ConfigType: ocispec.MediaTypeEmptyJSON, Layers: []registry.Layer{{
-		MediaType: "application/fleet.file", Data: data, Annotations: map[string]string{"id": "s-test"},
-	}}}
+	return registry.Raw{ArtifactType: "application/fleet.manifest", ConfigType: ocispec.MediaTypeEmptyJSON,
+		Layers: []registry.Layer{{
+			MediaType: "application/fleet.file", Data: data, Annotations: map[string]string{"id": "s-test"},
+		}}}
 }
 
 // orasFiles is what "oras push" makes of files.
@@ -284,7 +297,8 @@ func (s *scenario) oras(files map[string]string, names ...string) registry.Raw {
 		s.must(err)
 		data, err := content.FetchAll(context.Background(), store, layer)
 		s.must(err)
-		raw.Layers = append(raw.Layers, registry.Layer{MediaType: layer.MediaType, Data: data, Annotations: layer.Annotations})
+		raw.Layers = append(raw.Layers,
+			registry.Layer{MediaType: layer.MediaType, Data: data, Annotations: layer.Annotations})
 	}
 	s.must(store.Close())
 	return raw

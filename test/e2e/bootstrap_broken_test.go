@@ -32,7 +32,8 @@ func brokenPrograms(dir string) (map[string]string, error) {
 	programs := map[string]string{}
 	for image, script := range map[string]string{hangingImage: "exec tail -f /dev/null", crashingImage: "exit 3"} {
 		file := filepath.Join(dir, filepath.Base(image))
-		if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil { //nolint:gosec // It is to be run.
+		if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script+"\n"),
+			0o755); err != nil { //nolint:gosec // It is to be run.
 			return nil, err
 		}
 		programs[image] = file
@@ -48,10 +49,12 @@ func brokenProviders() []brokenProvider {
 	}
 }
 
-// staysOnTheOld pushes a version that does not become ready, and holds that the old one is at work throughout, and takes it back.
+// staysOnTheOld pushes a version that does not become ready, and holds that the old one is at work throughout, and
+// takes it back.
 func (s *bootstrapScenario) staysOnTheOld(broken brokenProvider) {
 	provider := s.helmOp(providerHelmOp)
-	update(s.scenario, provider, func(h *addonsv1.HelmOp) { h.Spec.Health.Timeout = &metav1.Duration{Duration: providerTimeout} })
+	update(s.scenario, provider,
+		func(h *addonsv1.HelmOp) { h.Spec.Health.Timeout = &metav1.Duration{Duration: providerTimeout} })
 	old, starts := s.kubelet.PIDs(secondImage)
 	s.Expect(old).To(gomega.HaveLen(1))
 	leader := s.leader()

@@ -30,8 +30,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestBootstrapMove takes over an installation by clusterctl, moves what the desired state consists of to another management cluster by
-// clusterctl move, goes on there, and removes the first installation, each as docs/bootstrap.md has it.
+// TestBootstrapMove takes over an installation by clusterctl, moves what the desired state consists of to another
+// management cluster by clusterctl move, goes on there, and removes the first installation, each as docs/bootstrap.md
+// has it.
 func TestBootstrapMove(t *testing.T) {
 	begin(t)
 	options := environment.Options{NoManager: true, Controllers: podControllers}
@@ -42,7 +43,8 @@ func TestBootstrapMove(t *testing.T) {
 	to.scenario = &scenario{T: t, Gomega: from.Gomega, env: other, client: other.Client, namespace: from.namespace}
 	program, err := suite.binary()
 	from.must(err)
-	images := map[string]string{firstImage: program, from.deployment(t.Context(), from.Gomega).Spec.Template.Spec.Containers[0].Image: program}
+	images := map[string]string{firstImage: program,
+		from.deployment(t.Context(), from.Gomega).Spec.Template.Spec.Containers[0].Image: program}
 	from.runPods(images)
 	to.runPods(images)
 	// Before the managers end.
@@ -63,7 +65,8 @@ func TestBootstrapMove(t *testing.T) {
 		there := to.beside(s)
 		there.exported()
 	})
-	from.step("what is moved is not made again", func(s *bootstrapScenario) { s.movesTo(to.beside(s), one.in(s.scenario)) })
+	from.step("what is moved is not made again",
+		func(s *bootstrapScenario) { s.movesTo(to.beside(s), one.in(s.scenario)) })
 	from.step("the other management cluster goes on", func(s *bootstrapScenario) {
 		there := to.beside(s)
 		// Who has applied that it is suspended, applies that it is not.
@@ -96,7 +99,8 @@ func (s *bootstrapScenario) beside(part *bootstrapScenario) *bootstrapScenario {
 
 // clusterObjects are what a Cluster consists of, as somebody writes it.
 func (s *bootstrapScenario) clusterObjects(name string) []client.Object {
-	return s.env.Management.ClusterObjects(testbed.ClusterOptions{Namespace: s.namespace, Name: name, PodCIDRs: []string{"10.1.0.0/16"}})
+	return s.env.Management.ClusterObjects(testbed.ClusterOptions{Namespace: s.namespace, Name: name,
+		PodCIDRs: []string{"10.1.0.0/16"}})
 }
 
 // pushObjects pushes the desired state of the cluster.
@@ -169,7 +173,8 @@ func (s *bootstrapScenario) exported() {
 // applyExport applies what --export prints by kubectl, and returns it.
 func (s *bootstrapScenario) applyExport(args ...string) string {
 	s.Helper()
-	code, text, said := s.run("writer.json", slices.Concat(s.bootstrapArgs(), []string{"--image", firstImage, "--export"}, args)...)
+	code, text, said := s.run("writer.json",
+		slices.Concat(s.bootstrapArgs(), []string{"--image", firstImage, "--export"}, args)...)
 	s.Expect(code).To(gomega.Equal(0), said)
 	s.file("export.yaml", []byte(text))
 	s.Eventually(func(ctx context.Context) error {
@@ -228,7 +233,8 @@ func (s *bootstrapScenario) movesTo(there *bootstrapScenario, one *workload) {
 	s.must(err)
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
-	out, err := s.env.Management.Clusterctl(ctx, "move", "--namespace", s.namespace, "--to-kubeconfig", there.env.Management.KubeconfigFile())
+	out, err := s.env.Management.Clusterctl(ctx, "move", "--namespace", s.namespace, "--to-kubeconfig",
+		there.env.Management.KubeconfigFile())
 	s.must(err)
 	s.Log(out.Stderr)
 	hello := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "hello"}}
@@ -237,8 +243,10 @@ func (s *bootstrapScenario) movesTo(there *bootstrapScenario, one *workload) {
 	system := s.inNamespace(environment.Namespace)
 	// It names what was gone when it looked first: the Cluster, or an object that belongs to it.
 	s.Expect(system.eventuallyTold("HelmOp", stateHelmOp, corev1.EventTypeWarning, addonsv1.ObjectsMovedEvent)).To(
-		gomega.MatchRegexp("clusterctl move took .*(Cluster|LocalCluster|LocalControlPlane) " + s.namespace + "/one.* to another management cluster"))
-	system.child(s.helmOp(stateHelmOp), "management-cluster", childCondition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason),
+		gomega.MatchRegexp("clusterctl move took .*(Cluster|LocalCluster|LocalControlPlane) " + s.namespace +
+			"/one.* to another management cluster"))
+	system.child(s.helmOp(stateHelmOp), "management-cluster",
+		childCondition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason),
 		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 			g.Expect(conditions.GetMessage(child, addonsv1.PausedCondition)).To(gomega.ContainSubstring("clusterctl move took"))
 		})
@@ -258,7 +266,8 @@ func (s *bootstrapScenario) movesTo(there *bootstrapScenario, one *workload) {
 func (s *bootstrapScenario) removesItself() {
 	s.kubectl("-n", environment.Namespace, "delete", "helmop", stateHelmOp, providerHelmOp, "--wait=false")
 	// That of the provider is not paused and goes meanwhile, which kubectl would take for an error.
-	s.kubectl("-n", environment.Namespace, "annotate", "helmopreleases", "-l", addonsv1.HelmOpNameLabel+"="+stateHelmOp, "cluster.x-k8s.io/paused-")
+	s.kubectl("-n", environment.Namespace, "annotate", "helmopreleases", "-l", addonsv1.HelmOpNameLabel+"="+stateHelmOp,
+		"cluster.x-k8s.io/paused-")
 	s.kubectl("-n", environment.Namespace, "wait", "--for=delete", "helmop/"+stateHelmOp, "helmop/"+providerHelmOp)
 	s.kubectl("delete", "helmops", "--all", "--all-namespaces")
 	code, text, said := s.run("writer.json", append(s.bootstrapArgs(), "--export")...)

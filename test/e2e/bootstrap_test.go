@@ -46,7 +46,8 @@ const (
 	bootstrapInterval = "1s"
 )
 
-// bootstrapScenario is a management cluster with Cluster API and without HelmOp, with what runs pods, and a registry that knows rights.
+// bootstrapScenario is a management cluster with Cluster API and without HelmOp, with what runs pods, and a registry
+// that knows rights.
 type bootstrapScenario struct {
 	*scenario
 	registry *registry.Registry
@@ -78,7 +79,8 @@ type bootstrapResult struct {
 func newBootstrapScenario(t *testing.T) *bootstrapScenario {
 	t.Helper()
 	beginFirst(t)
-	env := ownEnvironment(t, environment.Options{NoInstall: true, NoManager: true, NoCharts: true, Controllers: podControllers})
+	env := ownEnvironment(t, environment.Options{NoInstall: true, NoManager: true, NoCharts: true,
+		Controllers: podControllers})
 	s := newBootstrapScenarioIn(t, env)
 	program, err := suite.binary()
 	s.must(err)
@@ -179,8 +181,10 @@ func (s *bootstrapScenario) bootstrapArgs() []string {
 
 // fewerArgs are those that every run must give; of the others the cluster knows what they were.
 func (s *bootstrapScenario) fewerArgs() []string {
-	return []string{"bootstrap", "oci", "--url", s.at("helmop:production"), "--cluster-url", s.at(stateRepository + ":production"),
-		"--pull-username", bootstrapReader, "--pull-password", s.readers, "--kubeconfig", s.env.Management.KubeconfigFile(), "-o", "json"}
+	return []string{"bootstrap", "oci", "--url", s.at("helmop:production"), "--cluster-url",
+		s.at(stateRepository + ":production"),
+		"--pull-username", bootstrapReader, "--pull-password", s.readers, "--kubeconfig", s.env.Management.KubeconfigFile(),
+		"-o", "json"}
 }
 
 // push pushes the desired state of the cluster, with an object for each name.
@@ -189,17 +193,20 @@ func (s *bootstrapScenario) push(names ...string) {
 	s.must(os.RemoveAll(s.path("state")))
 	state := "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: " + stateNamespace + "\n"
 	for _, name := range names {
-		state += "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name + "\n  namespace: " + stateNamespace + "\ndata:\n  of: state\n"
+		state += "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name + "\n  namespace: " + stateNamespace +
+			"\ndata:\n  of: state\n"
 	}
 	s.file("state/clusters/production/state.yaml", []byte(state))
-	s.file("state/clusters/other/state.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: other\n  namespace: default\n"))
+	s.file("state/clusters/other/state.yaml",
+		[]byte("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: other\n  namespace: default\n"))
 	s.pushState(s.signs...)
 }
 
 // pushState pushes what is in the folder of the desired state.
 func (s *bootstrapScenario) pushState(args ...string) {
 	s.Helper()
-	if code, _, said := s.run("writer.json", append([]string{"push", s.path("state"), s.at(stateRepository + ":production")}, args...)...); code != 0 {
+	if code, _, said := s.run("writer.json",
+		append([]string{"push", s.path("state"), s.at(stateRepository + ":production")}, args...)...); code != 0 {
 		s.Fatalf("exit code %d: %s", code, said)
 	}
 }
@@ -207,7 +214,8 @@ func (s *bootstrapScenario) pushState(args ...string) {
 // pushProvider pushes another provider from where there is no access to the cluster, and returns its digest.
 func (s *bootstrapScenario) pushProvider(args ...string) string {
 	s.Helper()
-	code, out, said := s.run("writer.json", slices.Concat([]string{"bootstrap", "oci", "--url", s.at("helmop:production"), "--push-only"}, s.signs, args)...)
+	code, out, said := s.run("writer.json",
+		slices.Concat([]string{"bootstrap", "oci", "--url", s.at("helmop:production"), "--push-only"}, s.signs, args)...)
 	if code != 0 {
 		s.Fatalf("exit code %d: %s", code, said)
 	}
@@ -221,7 +229,8 @@ func (s *bootstrapScenario) helmOp(name string) *addonsv1.HelmOp {
 
 func (s *bootstrapScenario) deployment(ctx context.Context, g gomega.Gomega) *appsv1.Deployment {
 	deployment := &appsv1.Deployment{}
-	g.Expect(s.client.Get(ctx, client.ObjectKey{Namespace: environment.Namespace, Name: environment.Deployment}, deployment)).To(gomega.Succeed())
+	g.Expect(s.client.Get(ctx, client.ObjectKey{Namespace: environment.Namespace, Name: environment.Deployment},
+		deployment)).To(gomega.Succeed())
 	return deployment
 }
 
@@ -232,14 +241,15 @@ func (s *bootstrapScenario) eventuallyImage(image string) {
 		deployment := s.deployment(ctx, g)
 		g.Expect(deployment.Spec.Template.Spec.Containers[0].Image).To(gomega.Equal(image))
 		g.Expect(deployment.Status.ObservedGeneration).To(gomega.Equal(deployment.Generation))
-		g.Expect([]int32{deployment.Status.Replicas, deployment.Status.UpdatedReplicas, deployment.Status.ReadyReplicas}).To(gomega.Equal([]int32{1, 1, 1}))
+		g.Expect([]int32{deployment.Status.Replicas, deployment.Status.UpdatedReplicas,
+			deployment.Status.ReadyReplicas}).To(gomega.Equal([]int32{1, 1, 1}))
 		pids, _ := s.kubelet.PIDs("")
 		g.Expect(pids).To(gomega.HaveLen(1))
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// TestBootstrap takes a management cluster from nothing to a fleet whose desired state is in a registry, and through the updates of
-// HelmOp by itself.
+// TestBootstrap takes a management cluster from nothing to a fleet whose desired state is in a registry, and through
+// the updates of HelmOp by itself.
 func TestBootstrap(t *testing.T) {
 	s := newBootstrapScenario(t)
 	w := s.managementCluster()
@@ -263,7 +273,8 @@ func TestBootstrap(t *testing.T) {
 		s.eventually(s.helmOp(stateHelmOp), ready(1))
 		w.in(s.scenario).eventuallyRevisions(environment.Namespace, providerHelmOp, "1 deployed")
 		w.in(s.scenario).eventuallyRevisions(environment.Namespace, stateHelmOp, "1 deployed")
-		s.Expect(s.deployment(s.Context(), s.Gomega).Generation).To(gomega.BeEquivalentTo(1), "HelmOp has taken over without a change")
+		s.Expect(s.deployment(s.Context(), s.Gomega).Generation).To(gomega.BeEquivalentTo(1),
+			"HelmOp has taken over without a change")
 		_, started := s.kubelet.PIDs("")
 		s.Expect(started).To(gomega.Equal(1), "and without a restart")
 	})
@@ -271,7 +282,8 @@ func TestBootstrap(t *testing.T) {
 	s.step("again: nothing changes", func(s *bootstrapScenario) {
 		before, err := w.storage(s.Context())
 		s.must(err)
-		for _, result := range []bootstrapResult{s.bootstrap("--image", firstImage), s.bootstrapOf(append(s.fewerArgs(), "--image", firstImage)...)} {
+		for _, result := range []bootstrapResult{s.bootstrap("--image", firstImage),
+			s.bootstrapOf(append(s.fewerArgs(), "--image", firstImage)...)} {
 			s.Expect([]bool{result.Provider.Pushed, result.ClusterState.Pushed}).To(gomega.Equal([]bool{false, false}))
 			for _, object := range result.Objects {
 				s.Expect(object.Outcome).To(gomega.BeElementOf("unchanged", "ready"), "%s %s", object.Kind, object.Name)
@@ -284,7 +296,8 @@ func TestBootstrap(t *testing.T) {
 	s.step("signatures are demanded", func(s *bootstrapScenario) { s.demandsSignatures() })
 	s.step("the state of the cluster is applied, and pruned", func(s *bootstrapScenario) { s.keepsState() })
 	s.step("what somebody changes of it is put right", func(s *bootstrapScenario) { s.correctsState() })
-	s.step("a run with a slip in the address of the state is refused", func(s *bootstrapScenario) { s.refusesEmptyState(w.in(s.scenario)) })
+	s.step("a run with a slip in the address of the state is refused",
+		func(s *bootstrapScenario) { s.refusesEmptyState(w.in(s.scenario)) })
 	s.step("a broken state changes nothing", func(s *bootstrapScenario) { s.keepsOldState() })
 	s.step("another run brings another credential", func(s *bootstrapScenario) { s.rotatesCredential() })
 	s.step("a newer provider takes over", func(s *bootstrapScenario) { s.updatesItself(w.in(s.scenario)) })
@@ -296,7 +309,8 @@ func TestBootstrap(t *testing.T) {
 		s.Expect(result.Provider.Pushed).To(gomega.BeTrue(), "the tag leads elsewhere")
 		s.eventuallyImage(firstImage)
 		s.eventually(s.helmOp(providerHelmOp), ready(1))
-		err := s.client.Get(s.Context(), client.ObjectKey{Namespace: environment.Namespace, Name: "extra"}, &corev1.ConfigMap{})
+		err := s.client.Get(s.Context(), client.ObjectKey{Namespace: environment.Namespace, Name: "extra"},
+			&corev1.ConfigMap{})
 		s.Expect(apierrors.IsNotFound(err)).To(gomega.BeTrue(), "what it has no more is pruned: %v", err)
 	})
 	s.step("and after it, the state is kept still", func(s *bootstrapScenario) { s.keepsState() })
@@ -323,7 +337,8 @@ func (s *bootstrapScenario) cannotPush() {
 	s.Expect(code).To(gomega.Equal(4), said)
 }
 
-// keepsState pushes a state with two objects, and then with one. A Namespace belongs to it, and what is in other folders does not.
+// keepsState pushes a state with two objects, and then with one. A Namespace belongs to it, and what is in other
+// folders does not.
 func (s *bootstrapScenario) keepsState() {
 	has := func(ctx context.Context, g gomega.Gomega, namespace, name string) bool {
 		err := s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.ConfigMap{})
@@ -332,11 +347,13 @@ func (s *bootstrapScenario) keepsState() {
 	}
 	s.push("one", "two")
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
-		g.Expect([]bool{has(ctx, g, stateNamespace, "one"), has(ctx, g, stateNamespace, "two"), has(ctx, g, "default", "other")}).To(gomega.Equal([]bool{true, true, false}))
+		g.Expect([]bool{has(ctx, g, stateNamespace, "one"), has(ctx, g, stateNamespace, "two"),
+			has(ctx, g, "default", "other")}).To(gomega.Equal([]bool{true, true, false}))
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 	s.push("one")
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
-		g.Expect([]bool{has(ctx, g, stateNamespace, "one"), has(ctx, g, stateNamespace, "two")}).To(gomega.Equal([]bool{true, false}))
+		g.Expect([]bool{has(ctx, g, stateNamespace, "one"),
+			has(ctx, g, stateNamespace, "two")}).To(gomega.Equal([]bool{true, false}))
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 	s.eventually(s.helmOp(stateHelmOp), ready(1))
 }
@@ -358,7 +375,8 @@ func (s *bootstrapScenario) correctsState() {
 	eventuallyRight()
 }
 
-// refusesEmptyState runs the command with the address of a state that is not there: nothing is pushed, and the state that is there stays.
+// refusesEmptyState runs the command with the address of a state that is not there: nothing is pushed, and the state
+// that is there stays.
 func (s *bootstrapScenario) refusesEmptyState(w *workload) {
 	state := s.helmOp(stateHelmOp)
 	s.must(s.client.Get(s.Context(), client.ObjectKeyFromObject(state), state))
@@ -372,7 +390,8 @@ func (s *bootstrapScenario) refusesEmptyState(w *workload) {
 	tags := tagsOf("helmop") + tagsOf(stateRepository)
 	before, err := w.storage(s.Context())
 	s.must(err)
-	code, _, said := s.run("writer.json", append(s.bootstrapArgs(), "--cluster-url", s.at(stateRepository+":prodution"), "--image", secondImage)...)
+	code, _, said := s.run("writer.json",
+		append(s.bootstrapArgs(), "--cluster-url", s.at(stateRepository+":prodution"), "--image", secondImage)...)
 	s.Expect(code).To(gomega.Equal(2), said)
 	s.Expect(said).To(gomega.ContainSubstring("HelmOp cluster-state follows " + s.at(stateRepository+":production")))
 	s.Expect(tagsOf("helmop")+tagsOf(stateRepository)).To(gomega.Equal(tags), "nothing was pushed")
@@ -384,12 +403,15 @@ func (s *bootstrapScenario) refusesEmptyState(w *workload) {
 	s.Expect(s.hasState(s.Context(), s.Gomega, "one")).To(gomega.BeTrue())
 }
 
-// updatesItself pushes a version from where there is no access to the cluster, with a kustomization that changes the manager and a
-// CustomResourceDefinition.
+// updatesItself pushes a version from where there is no access to the cluster, with a kustomization that changes the
+// manager and a CustomResourceDefinition.
 func (s *bootstrapScenario) updatesItself(w *workload) {
-	s.file("overlay/kustomization.yaml", []byte("patches:\n- target: {kind: CustomResourceDefinition}\n  patch: |\n    - {op: add, path: /metadata/annotations/example.com~1extra, value: \"yes\"}\n"+
-		"resources: [extra.yaml]\n"))
-	s.file("overlay/extra.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra, namespace: helmop-system}\n"))
+	s.file("overlay/kustomization.yaml",
+		[]byte("patches:\n- target: {kind: CustomResourceDefinition}\n  patch: |\n    - {op: add, path: "+
+			"/metadata/annotations/example.com~1extra, value: \"yes\"}\n"+
+			"resources: [extra.yaml]\n"))
+	s.file("overlay/extra.yaml",
+		[]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra, namespace: helmop-system}\n"))
 	before, _ := s.kubelet.PIDs("")
 	leader := s.leader()
 	s.pushProvider("--image", secondImage, "--kustomization", s.path("overlay/kustomization.yaml"))
@@ -400,7 +422,8 @@ func (s *bootstrapScenario) updatesItself(w *workload) {
 	s.Expect(after).NotTo(gomega.Equal(before))
 	s.Expect(started).To(gomega.Equal(2))
 	s.Eventually(s.leader).WithContext(s.Context()).ShouldNot(gomega.Equal(leader))
-	s.must(s.client.Get(s.Context(), client.ObjectKey{Namespace: environment.Namespace, Name: "extra"}, &corev1.ConfigMap{}))
+	s.must(s.client.Get(s.Context(), client.ObjectKey{Namespace: environment.Namespace, Name: "extra"},
+		&corev1.ConfigMap{}))
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	s.must(s.client.Get(s.Context(), client.ObjectKey{Name: "helmops.addons.cluster.x-k8s.io"}, crd))
 	s.Expect(crd.Annotations).To(gomega.HaveKeyWithValue(extraKey, "yes"))

@@ -80,7 +80,9 @@ func (s *bootstrapScenario) keepsOldState() {
 	s.pushState(s.signs...)
 	expectKept(addonsv1.ArtifactInvalidReason, "clusters/production/bad.yaml:3 is not YAML")
 
-	s.file("state/clusters/production/bad.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bad, namespace: "+stateNamespace+"}\ndata: {key: {no: text}}\n"))
+	s.file("state/clusters/production/bad.yaml",
+		[]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bad, namespace: "+stateNamespace+
+			"}\ndata: {key: {no: text}}\n"))
 	s.pushState(s.signs...)
 	expectKept(addonsv1.UpgradeFailedReason, "ConfigMap "+stateNamespace+"/bad: ConfigMap in version")
 

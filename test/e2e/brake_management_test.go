@@ -31,13 +31,15 @@ func (s *scenario) keepsClusters(w *workload) {
 	full := manifestFiles("precious", "first")
 	full["cluster.yaml"] = fmt.Sprintf(stateCluster, s.namespace)
 	s.pushArtifact(repository, "production", orasFiles(s, full))
-	helmOp := s.newHelmOp("precious", inManagementCluster, s.from(repository, addonsv1.ArtifactReference{Tag: "production"}))
+	helmOp := s.newHelmOp("precious", inManagementCluster,
+		s.from(repository, addonsv1.ArtifactReference{Tag: "production"}))
 	s.create(helmOp)
 	w.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)
 	uid := s.cluster("precious").UID
 
 	s.pushArtifact(repository, "production", orasFiles(s, manifestFiles("precious", "second")))
-	child := s.child(helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ConfirmationRequiredReason))
+	child := s.child(helmOp, w.name,
+		childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ConfirmationRequiredReason))
 	message := conditions.GetMessage(child, addonsv1.ReadyCondition)
 	s.Expect(message).To(gomega.ContainSubstring("1 Cluster: Cluster " + s.namespace + "/precious"))
 	s.Consistently(func(g gomega.Gomega, ctx context.Context) {

@@ -38,7 +38,8 @@ func TestBrake(t *testing.T) {
 	f := &brakeFleet{scenario: s}
 	options := []testbed.ClusterOptions{{Name: "host"}}
 	for i := range brakeSize {
-		options = append(options, testbed.ClusterOptions{Name: fmt.Sprintf("b%d", i), Host: "host", Labels: map[string]string{addonsLabel: "brake"}})
+		options = append(options, testbed.ClusterOptions{Name: fmt.Sprintf("b%d", i), Host: "host",
+			Labels: map[string]string{addonsLabel: "brake"}})
 	}
 	f.clusters = s.clusters(options...)[1:]
 	f.helmOp = s.newHelmOp("brake", func(h *addonsv1.HelmOp) {
@@ -84,7 +85,8 @@ func (f *brakeFleet) confirm(value string) {
 // held waits until so many deletions wait, of so many releases, and returns what confirms them.
 func (f *brakeFleet) held(waiting, total int) string {
 	f.Helper()
-	helmOp := f.eventually(f.helmOp, condition(addonsv1.DeletionsHeldCondition, metav1.ConditionTrue, addonsv1.ConfirmationRequiredReason),
+	helmOp := f.eventually(f.helmOp,
+		condition(addonsv1.DeletionsHeldCondition, metav1.ConditionTrue, addonsv1.ConfirmationRequiredReason),
 		condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ConfirmationRequiredReason),
 		func(g gomega.Gomega, h *addonsv1.HelmOp) {
 			message := conditions.GetMessage(h, addonsv1.DeletionsHeldCondition)

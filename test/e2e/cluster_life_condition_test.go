@@ -20,7 +20,9 @@ import (
 const gate = "HelmOpReady"
 
 // eventuallyCluster waits until a Cluster is as the checks want it.
-func (s *scenario) eventuallyCluster(name string, checks ...func(gomega.Gomega, *clusterv1.Cluster)) *clusterv1.Cluster {
+func (s *scenario) eventuallyCluster(name string,
+	checks ...func(gomega.Gomega, *clusterv1.Cluster),
+) *clusterv1.Cluster {
 	s.Helper()
 	cluster := &clusterv1.Cluster{}
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
@@ -41,11 +43,12 @@ func clusterCondition(conditionType string, status metav1.ConditionStatus) func(
 	}
 }
 
-// TestClusterIsAvailableWithItsReleases gates a Cluster's condition Available, which Cluster API's own manager computes, on two
-// HelmOps.
+// TestClusterIsAvailableWithItsReleases gates a Cluster's condition Available, which Cluster API's own manager
+// computes, on two HelmOps.
 func TestClusterIsAvailableWithItsReleases(t *testing.T) {
 	s := newScenario(t)
-	s.clusters(testbed.ClusterOptions{Name: "one", Labels: map[string]string{"gated": "yes"}, PodCIDRs: []string{"10.1.0.0/16"}})
+	s.clusters(testbed.ClusterOptions{Name: "one", Labels: map[string]string{"gated": "yes"},
+		PodCIDRs: []string{"10.1.0.0/16"}})
 	gated := func(helmOp *addonsv1.HelmOp) {
 		helmOp.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"gated": "yes"}}
 		helmOp.Spec.ClusterCondition = gate
@@ -72,7 +75,8 @@ func TestClusterIsAvailableWithItsReleases(t *testing.T) {
 		s.child(cni, "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
 		cluster := s.eventuallyCluster("one", clusterCondition(gate, metav1.ConditionFalse), available(metav1.ConditionFalse),
 			func(g gomega.Gomega, c *clusterv1.Cluster) {
-				g.Expect(conditions.GetMessage(c, gate)).To(gomega.And(gomega.ContainSubstring("1 of 2"), gomega.ContainSubstring("ccm: "+addonsv1.ValuesInvalidReason)))
+				g.Expect(conditions.GetMessage(c, gate)).To(gomega.And(gomega.ContainSubstring("1 of 2"),
+					gomega.ContainSubstring("ccm: "+addonsv1.ValuesInvalidReason)))
 			})
 		s.Expect(conditions.GetMessage(cluster, clusterv1.ClusterAvailableCondition)).To(gomega.ContainSubstring(gate))
 	})
@@ -93,7 +97,9 @@ func TestClusterIsAvailableWithItsReleases(t *testing.T) {
 	s.step("counts a HelmOp no more that does not select it, and says nothing while it is paused", func(s *scenario) {
 		s.pause("one", true)
 		update(s, cni, func(h *addonsv1.HelmOp) { h.Spec.ClusterCondition = "" })
-		s.Consistently(func(g gomega.Gomega) { clusterCondition(gate, metav1.ConditionFalse)(g, s.cluster("one")) }).Should(gomega.Succeed())
+		s.Consistently(func(g gomega.Gomega) {
+			clusterCondition(gate, metav1.ConditionFalse)(g, s.cluster("one"))
+		}).Should(gomega.Succeed())
 		s.pause("one", false)
 		s.eventuallyCluster("one", clusterCondition(gate, metav1.ConditionTrue), available(metav1.ConditionTrue))
 	})
@@ -102,7 +108,8 @@ func TestClusterIsAvailableWithItsReleases(t *testing.T) {
 		cluster := s.eventuallyCluster("one", func(g gomega.Gomega, c *clusterv1.Cluster) {
 			g.Expect(conditions.Get(c, gate)).To(gomega.BeNil())
 		})
-		for _, other := range []string{clusterv1.ClusterInfrastructureReadyCondition, clusterv1.ClusterControlPlaneAvailableCondition, clusterv1.PausedCondition} {
+		for _, other := range []string{clusterv1.ClusterInfrastructureReadyCondition,
+			clusterv1.ClusterControlPlaneAvailableCondition, clusterv1.PausedCondition} {
 			s.Expect(conditions.Get(cluster, other)).NotTo(gomega.BeNil(), other)
 		}
 	})

@@ -71,13 +71,14 @@ func (s *scenario) eventuallyTold(kind, name, eventType, reason string) string {
 	return note
 }
 
-// TestClusterDeletionWaitsForUninstallation deletes a Cluster with two releases of which one asks to be uninstalled first: that is
-// waited for until the very objects are gone, and the other is not touched.
+// TestClusterDeletionWaitsForUninstallation deletes a Cluster with two releases of which one asks to be uninstalled
+// first: that is waited for until the very objects are gone, and the other is not touched.
 func TestClusterDeletionWaitsForUninstallation(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
 	named := func(helmOp *addonsv1.HelmOp) { helmOp.Spec.Release.Name = helmOp.Name }
-	balancer, other := s.newHelmOp("balancer", forAll, named, beforeDelete(5*time.Minute)), s.newHelmOp("other", forAll, named)
+	balancer, other := s.newHelmOp("balancer", forAll, named, beforeDelete(5*time.Minute)),
+		s.newHelmOp("other", forAll, named)
 	s.create(balancer)
 	s.create(other)
 	one.eventuallyReleased(balancer, releaseNamespace, "balancer", 1)
@@ -91,7 +92,8 @@ func TestClusterDeletionWaitsForUninstallation(t *testing.T) {
 		s.eventuallyCluster("one", deletionHeld)
 		s.Eventually(func(g gomega.Gomega, ctx context.Context) {
 			configMap := &corev1.ConfigMap{}
-			g.Expect(one.Get(ctx, client.ObjectKey{Namespace: releaseNamespace, Name: "balancer"}, configMap)).To(gomega.Succeed())
+			g.Expect(one.Get(ctx, client.ObjectKey{Namespace: releaseNamespace, Name: "balancer"},
+				configMap)).To(gomega.Succeed())
 			g.Expect(configMap.DeletionTimestamp.IsZero()).To(gomega.BeFalse())
 		}).WithContext(s.Context()).Should(gomega.Succeed())
 		s.Consistently(func(g gomega.Gomega) {
@@ -101,7 +103,8 @@ func TestClusterDeletionWaitsForUninstallation(t *testing.T) {
 		s.eventuallyTold("Cluster", "one", corev1.EventTypeNormal, addonsv1.ClusterDeletionHeldEvent)
 	})
 	s.step("was held at the first try, whatever Cluster API wrote meanwhile", func(s *scenario) {
-		requests, err := s.env.Management.Server.Requests(apiserver.ByUser(environment.User), apiserver.OnResource("clusters"), apiserver.WithVerb("patch"),
+		requests, err := s.env.Management.Server.Requests(apiserver.ByUser(environment.User),
+			apiserver.OnResource("clusters"), apiserver.WithVerb("patch"),
 			func(r apiserver.Request) bool {
 				return r.Namespace == s.namespace && r.Name == "one" && r.Subresource == ""
 			})
@@ -133,7 +136,9 @@ func TestClusterDeletionWaitsForUninstallation(t *testing.T) {
 		s.eventuallyTold("HelmOp", "balancer", corev1.EventTypeNormal, addonsv1.UninstalledEvent)
 		for _, helmOp := range []*addonsv1.HelmOp{balancer, other} {
 			s.eventually(helmOp, ready(0))
-			s.Eventually(func(g gomega.Gomega) { g.Expect(s.children(s.Context(), g, helmOp)).To(gomega.BeEmpty()) }).Should(gomega.Succeed())
+			s.Eventually(func(g gomega.Gomega) {
+				g.Expect(s.children(s.Context(), g, helmOp)).To(gomega.BeEmpty())
+			}).Should(gomega.Succeed())
 		}
 	})
 }
@@ -143,13 +148,14 @@ func (s *scenario) clusterObject(name string) *clusterv1.Cluster {
 	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 }
 
-// TestClusterDeletionIsNotHeldForLong has nothing keep a Cluster beyond its bound: no object that stays, no API server that is gone,
-// no release of which nothing is wanted.
+// TestClusterDeletionIsNotHeldForLong has nothing keep a Cluster beyond its bound: no object that stays, no API server
+// that is gone, no release of which nothing is wanted.
 func TestClusterDeletionIsNotHeldForLong(t *testing.T) {
 	s := newScenario(t)
 	options := []testbed.ClusterOptions{}
 	for _, name := range []string{"stuck", "unreachable", "suspended", "paused", "stopped"} {
-		options = append(options, testbed.ClusterOptions{Name: name, Labels: map[string]string{addonsLabel: name}, PodCIDRs: []string{"10.1.0.0/16"}})
+		options = append(options, testbed.ClusterOptions{Name: name, Labels: map[string]string{addonsLabel: name},
+			PodCIDRs: []string{"10.1.0.0/16"}})
 	}
 	clusters := map[string]*workload{}
 	for _, w := range s.clusters(options...) {

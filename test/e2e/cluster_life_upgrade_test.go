@@ -52,11 +52,14 @@ func (s *scenario) expectVersion(ctx context.Context, g gomega.Gomega, cluster, 
 
 func (s *scenario) eventuallyVersion(cluster, version string) {
 	s.Helper()
-	s.Eventually(func(g gomega.Gomega, ctx context.Context) { s.expectVersion(ctx, g, cluster, version) }).WithContext(s.Context()).Should(gomega.Succeed())
+	s.Eventually(func(g gomega.Gomega,
+		ctx context.Context) {
+		s.expectVersion(ctx, g, cluster, version)
+	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// classCluster creates a HelmOp that holds upgrades and a Cluster of the class "class" of its name, and waits until both are as
-// they are to be before an upgrade. The log has how the Cluster was annotated meanwhile.
+// classCluster creates a HelmOp that holds upgrades and a Cluster of the class "class" of its name, and waits until
+// both are as they are to be before an upgrade. The log has how the Cluster was annotated meanwhile.
 func (s *scenario) classCluster(name, tagFor136 string, timeout time.Duration) (*workload, *addonsv1.HelmOp, *holdLog) {
 	s.Helper()
 	helmOp := s.newHelmOp(name, func(h *addonsv1.HelmOp) {
@@ -67,7 +70,8 @@ func (s *scenario) classCluster(name, tagFor136 string, timeout time.Duration) (
 	})
 	s.create(helmOp)
 	_, err := s.env.Management.CreateClassCluster(s.Context(), "class", testbed.ClusterOptions{
-		Namespace: s.namespace, Name: name, Version: kubernetes135, Labels: map[string]string{addonsLabel: name}, PodCIDRs: []string{"10.1.0.0/16"},
+		Namespace: s.namespace, Name: name, Version: kubernetes135, Labels: map[string]string{addonsLabel: name},
+		PodCIDRs: []string{"10.1.0.0/16"},
 	})
 	s.must(err)
 	log := s.watchHolds(name)
@@ -77,7 +81,8 @@ func (s *scenario) classCluster(name, tagFor136 string, timeout time.Duration) (
 	return w, helmOp, log
 }
 
-// created checks that Cluster API is done with the creation of a Cluster. Before, its webhooks refuse upgrades; they are not registered here.
+// created checks that Cluster API is done with the creation of a Cluster. Before, its webhooks refuse upgrades; they
+// are not registered here.
 func created(g gomega.Gomega, cluster *clusterv1.Cluster) {
 	g.Expect(cluster.Annotations).NotTo(gomega.HaveKey(runtimev1.PendingHooksAnnotation))
 	g.Expect(conditions.IsTrue(cluster, clusterv1.ClusterTopologyReconciledCondition)).To(gomega.BeTrue())
@@ -87,7 +92,8 @@ func created(g gomega.Gomega, cluster *clusterv1.Cluster) {
 type holdLog struct {
 	mu     sync.Mutex
 	served bool
-	// without are the states in which it had no annotation of the HelmOp's, neither that it holds upgrades nor which it let go.
+	// without are the states in which it had no annotation of the HelmOp's, neither that it holds upgrades nor which it
+	// let go.
 	without []string
 }
 
@@ -112,7 +118,8 @@ func (l *holdLog) add(cluster *clusterv1.Cluster) {
 	}
 	for key := range cluster.Annotations {
 		prefix, name, _ := strings.Cut(key, "/")
-		if (prefix == clusterv1.BeforeClusterUpgradeHookAnnotationPrefix || prefix == addonsv1.UpgradeReleasedAnnotationPrefix) && strings.HasPrefix(name, "helmop-") {
+		if (prefix == clusterv1.BeforeClusterUpgradeHookAnnotationPrefix ||
+			prefix == addonsv1.UpgradeReleasedAnnotationPrefix) && strings.HasPrefix(name, "helmop-") {
 			return
 		}
 	}
@@ -128,7 +135,8 @@ func (l *holdLog) expectKept(s *scenario) {
 	s.Expect(l.without).To(gomega.BeEmpty(), "Cluster API could take the hold away")
 }
 
-// TestClusterUpgradeWaitsForItsRelease upgrades Clusters of a ClusterClass whose releases hold that by Cluster API's own annotation.
+// TestClusterUpgradeWaitsForItsRelease upgrades Clusters of a ClusterClass whose releases hold that by Cluster API's
+// own annotation.
 func TestClusterUpgradeWaitsForItsRelease(t *testing.T) {
 	s := newScenario(t)
 	s.must(s.env.Management.CreateClass(s.Context(), testbed.ClassOptions{Namespace: s.namespace, Name: "class"}))
@@ -139,7 +147,10 @@ func TestClusterUpgradeWaitsForItsRelease(t *testing.T) {
 		s.must(s.env.Management.Upgrade(s.Context(), s.key("held"), kubernetes136))
 		s.eventuallyCluster("held", upgradeHoldIs("held", gomega.HavePrefix(kubernetes136+" since ")))
 		s.eventuallyTold("Cluster", "held", corev1.EventTypeNormal, addonsv1.ClusterUpgradeHeldEvent)
-		s.Consistently(func(g gomega.Gomega, ctx context.Context) { s.expectVersion(ctx, g, "held", kubernetes135) }).WithContext(s.Context()).Should(gomega.Succeed())
+		s.Consistently(func(g gomega.Gomega,
+			ctx context.Context) {
+			s.expectVersion(ctx, g, "held", kubernetes135)
+		}).WithContext(s.Context()).Should(gomega.Succeed())
 		w.eventuallyRevisions(releaseNamespace, "held", "1 deployed")
 
 		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.RefsByKubernetesVersion[0].Ref.Tag = "1.1.0" })
@@ -168,9 +179,10 @@ func TestClusterUpgradeWaitsForItsRelease(t *testing.T) {
 		s.eventuallyCluster("late", upgradeHoldIs("late", gomega.Equal(kubernetes136)))
 		s.Expect(s.child(helmOp, "late").Spec.Artifact.Version).To(gomega.Equal("1.0.0"))
 		// Cluster API is done with the upgrade, and has removed what it noted about it.
-		s.eventuallyCluster("late", upgradeHoldIs("late", gomega.Equal(kubernetes136)), created, func(g gomega.Gomega, cluster *clusterv1.Cluster) {
-			g.Expect(cluster.Annotations).NotTo(gomega.HaveKey(clusterv1.ClusterTopologyUpgradeStepAnnotation))
-		})
+		s.eventuallyCluster("late", upgradeHoldIs("late", gomega.Equal(kubernetes136)), created,
+			func(g gomega.Gomega, cluster *clusterv1.Cluster) {
+				g.Expect(cluster.Annotations).NotTo(gomega.HaveKey(clusterv1.ClusterTopologyUpgradeStepAnnotation))
+			})
 		log.expectKept(s)
 	})
 }

@@ -36,7 +36,8 @@ func TestDependencies(t *testing.T) {
 	s.push(s.env.Registry, "charts/note", "1.0.0")
 	hosts := map[string]*workload{}
 	for _, w := range s.clusters(
-		testbed.ClusterOptions{Name: "one", Labels: map[string]string{"few": "yes"}}, testbed.ClusterOptions{Name: "two", Host: "one"},
+		testbed.ClusterOptions{Name: "one", Labels: map[string]string{"few": "yes"}},
+		testbed.ClusterOptions{Name: "two", Host: "one"},
 	) {
 		hosts[w.name] = w
 	}
@@ -62,7 +63,8 @@ func (s stack) helmOp(name, text string, dependencies ...string) *addonsv1.HelmO
 		h.Spec.Release = addonsv1.ReleaseTemplate{Namespace: h.Name + "-{{ .Cluster.metadata.name }}"}
 		h.Spec.Values = rawJSON(greeting(text))
 		h.Spec.Health = &addonsv1.HealthOptions{Checks: []addonsv1.HealthCheck{{
-			APIVersion: "v1", Kind: "ConfigMap", Current: "!self.data.greeting.startsWith('slow')", Failed: "self.data.greeting.startsWith('bad')",
+			APIVersion: "v1", Kind: "ConfigMap", Current: "!self.data.greeting.startsWith('slow')",
+			Failed: "self.data.greeting.startsWith('bad')",
 		}}}
 		for _, dependency := range dependencies {
 			h.Spec.DependsOn = append(h.Spec.DependsOn, addonsv1.Dependency{Name: s.part + "-" + dependency})
@@ -112,12 +114,14 @@ func (s stack) still(helmOps ...*addonsv1.HelmOp) {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// writes are when Helm's records of the release of a HelmOp in a Cluster were first and last written or deleted since then.
+// writes are when Helm's records of the release of a HelmOp in a Cluster were first and last written or deleted since
+// then.
 func (s stack) writes(helmOp *addonsv1.HelmOp, cluster string, since time.Time) (first, last time.Time) {
 	s.Helper()
-	requests, err := s.hosts[cluster].server.Requests(apiserver.Since(since), apiserver.Writes(), func(r apiserver.Request) bool {
-		return r.Namespace == helmOp.Name+"-"+cluster && r.Resource == "secrets" && r.Code < 300
-	})
+	requests, err := s.hosts[cluster].server.Requests(apiserver.Since(since), apiserver.Writes(),
+		func(r apiserver.Request) bool {
+			return r.Namespace == helmOp.Name+"-"+cluster && r.Resource == "secrets" && r.Code < 300
+		})
 	s.must(err)
 	s.Expect(requests).NotTo(gomega.BeEmpty(), "writes of %s in %s", helmOp.Name, cluster)
 	first, last = requests[0].Time, requests[0].Time
@@ -168,14 +172,16 @@ func (s stack) holdsForBroken() {
 	base, app, other := s.helmOp("base", "slow"), s.helmOp("app", "hi", "base"), s.helmOp("other", "hi")
 	s.createAll(base, app, other)
 	for _, cluster := range stackClusters {
-		s.waits(app, cluster, addonsv1.WaitingForDependenciesReason, "the release of HelmOp broken-base is not Ready: Progressing")
+		s.waits(app, cluster, addonsv1.WaitingForDependenciesReason,
+			"the release of HelmOp broken-base is not Ready: Progressing")
 	}
 	s.say(base, "one", "hi")
 	s.say(base, "two", "bad")
 	s.revisions(app, "one", "1 deployed")
 	s.waits(app, "two", addonsv1.WaitingForDependenciesReason, "HealthCheckFailed")
 	s.eventually(other, ready(2))
-	s.eventually(app, message(addonsv1.ReadyCondition, "1 of 2 Clusters wait for dependencies; two: the release of HelmOp broken-base is not Ready"),
+	s.eventually(app, message(addonsv1.ReadyCondition,
+		"1 of 2 Clusters wait for dependencies; two: the release of HelmOp broken-base is not Ready"),
 		func(g gomega.Gomega, h *addonsv1.HelmOp) {
 			g.Expect(*h.Status.Clusters).To(gomega.Equal(addonsv1.ClusterCounts{Selected: 2, UpToDate: 1, Ready: 1, Blocked: 1}))
 			g.Expect(h.Status.Failures).To(gomega.BeEmpty())
@@ -236,8 +242,10 @@ func (s stack) reportsCycles() {
 		return func(h *addonsv1.HelmOp) { h.Spec.DependsOn = []addonsv1.Dependency{{Name: s.part + "-" + name}} }
 	}
 	update(s.scenario, a, on("c"))
-	for helmOp, path := range map[*addonsv1.HelmOp]string{a: "cycle-a → cycle-c → cycle-b → cycle-a", b: "cycle-b → cycle-a → cycle-c → cycle-b", c: "cycle-c → cycle-b → cycle-a → cycle-c"} {
-		s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.DependencyCycleReason), message(addonsv1.ReadyCondition, path))
+	for helmOp, path := range map[*addonsv1.HelmOp]string{a: "cycle-a → cycle-c → cycle-b → cycle-a",
+		b: "cycle-b → cycle-a → cycle-c → cycle-b", c: "cycle-c → cycle-b → cycle-a → cycle-c"} {
+		s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.DependencyCycleReason),
+			message(addonsv1.ReadyCondition, path))
 	}
 	s.setValues(b, greeting("new"))
 	s.still(a, b, c)
@@ -248,7 +256,8 @@ func (s stack) reportsCycles() {
 	s.revisions(b, "one", "1 superseded", "2 deployed")
 	own := s.helmOp("own", "hi", "own")
 	s.create(own)
-	s.eventually(own, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.DependencyCycleReason), message(addonsv1.ReadyCondition, "cycle-own → cycle-own"))
+	s.eventually(own, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.DependencyCycleReason),
+		message(addonsv1.ReadyCondition, "cycle-own → cycle-own"))
 	s.waits(own, "one", addonsv1.DependencyCycleReason, "cycle-own → cycle-own")
 	update(s.scenario, a, on("c"))
 	s.eventually(c, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.DependencyCycleReason))
@@ -270,7 +279,8 @@ func (s stack) saysWhereThereIsNone() {
 	s.create(base)
 	s.revisions(app, "one", "1 deployed")
 	s.waits(app, "two", addonsv1.WaitingForDependenciesReason, "HelmOp fewer-base does not select Cluster two")
-	s.eventually(app, message(addonsv1.ReadyCondition, "1 of 2 Clusters wait for dependencies; two: HelmOp fewer-base does not select Cluster two"))
+	s.eventually(app, message(addonsv1.ReadyCondition,
+		"1 of 2 Clusters wait for dependencies; two: HelmOp fewer-base does not select Cluster two"))
 	update(s.scenario, base, forAll)
 	s.eventually(app, ready(2))
 }
@@ -301,15 +311,18 @@ func (s stack) uninstallsInReverse() {
 	s.eventually(top, ready(2))
 	since := time.Now()
 	held := s.child(top, "one")
-	update(s.scenario, held, func(r *addonsv1.HelmOpRelease) { r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} })
+	update(s.scenario, held,
+		func(r *addonsv1.HelmOpRelease) { r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} })
 	for _, helmOp := range []*addonsv1.HelmOp{base, middle, top} {
 		s.remove(helmOp)
 	}
 	for _, helmOp := range []*addonsv1.HelmOp{base, middle, top} {
 		s.revisions(helmOp, "two")
 	}
-	s.waits(middle, "one", addonsv1.DeletingReason, "waits for the release of HelmOp reverse-top, which depends on it and is paused and is ending")
-	s.eventually(base, message(addonsv1.ReadyCondition, "Cluster one: waits for the release of HelmOp reverse-middle, which depends on it and is ending"))
+	s.waits(middle, "one", addonsv1.DeletingReason,
+		"waits for the release of HelmOp reverse-top, which depends on it and is paused and is ending")
+	s.eventually(base, message(addonsv1.ReadyCondition,
+		"Cluster one: waits for the release of HelmOp reverse-middle, which depends on it and is ending"))
 	s.revisions(middle, "one", "1 deployed")
 	s.revisions(base, "one", "1 deployed")
 	update(s.scenario, held, func(r *addonsv1.HelmOpRelease) { r.Annotations = nil })
@@ -337,8 +350,10 @@ func (s stack) keepsWhatIsNeeded() {
 	base, app := s.helmOp("base", "hi"), s.helmOp("app", "hi", "base")
 	s.createAll(base, app)
 	s.eventually(app, ready(2))
-	update(s.scenario, base, func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels = map[string]string{"few": "yes"} })
-	s.waits(base, "two", addonsv1.DeletingReason, "waits for the release of HelmOp needed-app, which depends on it: delete HelmOp needed-app")
+	update(s.scenario, base,
+		func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels = map[string]string{"few": "yes"} })
+	s.waits(base, "two", addonsv1.DeletingReason,
+		"waits for the release of HelmOp needed-app, which depends on it: delete HelmOp needed-app")
 	s.eventually(base, message(addonsv1.ReadyCondition, "Cluster two: waits for the release of HelmOp needed-app"))
 	update(s.scenario, base, forAll)
 	s.eventually(base, ready(2))

@@ -39,7 +39,8 @@ func (s *scenario) dump() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, list := range []client.ObjectList{
-		&addonsv1.HelmOpList{}, &addonsv1.HelmOpRevisionList{}, &addonsv1.HelmOpReleaseList{}, &clusterv1.ClusterList{}, &eventsv1.EventList{},
+		&addonsv1.HelmOpList{}, &addonsv1.HelmOpRevisionList{}, &addonsv1.HelmOpReleaseList{}, &clusterv1.ClusterList{},
+		&eventsv1.EventList{},
 	} {
 		if err := s.client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
 			s.Logf("cannot dump: %v", err)
@@ -125,7 +126,8 @@ func (s *scenario) waitEmpty(ctx context.Context) (left string, err error) {
 // left names the objects of the scenario that still exist.
 func (s *scenario) left(ctx context.Context) string {
 	var names []string
-	for _, list := range []client.ObjectList{&addonsv1.HelmOpList{}, &addonsv1.HelmOpReleaseList{}, &clusterv1.ClusterList{}} {
+	for _, list := range []client.ObjectList{&addonsv1.HelmOpList{}, &addonsv1.HelmOpReleaseList{},
+		&clusterv1.ClusterList{}} {
 		if err := ignoreNotServed(s.client.List(ctx, list, client.InNamespace(s.namespace))); err != nil {
 			return err.Error()
 		}
@@ -137,7 +139,8 @@ func (s *scenario) left(ctx context.Context) string {
 	return strings.Join(names, ", ")
 }
 
-// ignoreNotServed drops the error of a kind that is not served: a scenario that removes HelmOp takes its kinds away, and their objects with them.
+// ignoreNotServed drops the error of a kind that is not served: a scenario that removes HelmOp takes its kinds away,
+// and their objects with them.
 func ignoreNotServed(err error) error {
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return nil
@@ -160,7 +163,8 @@ func lastLines(path, text string, count int) ([]string, error) {
 func noPanic(path string) error {
 	var found error
 	err := eachLine(path, func(line string) {
-		if found == nil && (strings.Contains(line, "Observed a panic") || strings.HasPrefix(line, "panic:") || strings.Contains(line, "DATA RACE")) {
+		if found == nil && (strings.Contains(line, "Observed a panic") || strings.HasPrefix(line, "panic:") ||
+			strings.Contains(line, "DATA RACE")) {
 			found = fmt.Errorf("%s: %s", path, line)
 		}
 	})

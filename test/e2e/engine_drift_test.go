@@ -135,7 +135,8 @@ func (e engine) driftWarned() {
 	edit(e, e.configMap(), func(c *corev1.ConfigMap) { c.Data["greeting"] = "by hand"; c.Data["more"] = "nobody's" })
 	e.drifts(helmOp, map[string]string{"ConfigMap": "/data/greeting"})
 	s.Logf("a change was told of after %s, by %v", time.Since(edited).Round(time.Millisecond), e.requests(s, edited))
-	s.Expect(e.requests(s, edited, apiserver.Not(apiserver.OnResource("configmaps")), apiserver.Not(apiserver.OnResource("secrets")))).
+	s.Expect(e.requests(s, edited, apiserver.Not(apiserver.OnResource("configmaps")),
+		apiserver.Not(apiserver.OnResource("secrets")))).
 		To(gomega.BeEmpty(), "requests for other objects")
 	s.Expect(e.requests(s, edited, changes)).To(gomega.BeEmpty(), "writes")
 	child := s.child(helmOp, e.workload.name, inState("Drifted"))
@@ -173,7 +174,8 @@ func (e engine) driftCorrected() {
 	s.Expect(e.requests(s, edited, changes)).To(gomega.HaveLen(1), "writes")
 	s.Expect(e.requests(s, edited, apiserver.OnResource("deployments"))).To(gomega.BeEmpty(), "requests for others")
 
-	edit(e, e.deployment(), func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "registry.invalid/by-hand:1" })
+	edit(e, e.deployment(),
+		func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "registry.invalid/by-hand:1" })
 	e.soon(func(g gomega.Gomega, ctx context.Context) {
 		d := e.deployment()
 		g.Expect(e.Get(ctx, client.ObjectKeyFromObject(d), d)).To(gomega.Succeed())
@@ -234,8 +236,8 @@ func (e engine) driftIgnored() {
 	e.history("1 deployed")
 }
 
-// driftContested has somebody who changes an object back whenever it is put right: HelmOp gives way, says so, and goes on
-// with other objects.
+// driftContested has somebody who changes an object back whenever it is put right: HelmOp gives way, says so, and goes
+// on with other objects.
 func (e engine) driftContested() {
 	s := e.scenario
 	helmOp := e.helmOp(nil, drift(addonsv1.DriftModeCorrect))
@@ -251,7 +253,8 @@ func (e engine) driftContested() {
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(data).To(gomega.HaveKeyWithValue("greeting", "mine"))
 	}).WithContext(s.Context()).Should(gomega.Succeed())
-	s.Expect(len(e.requests(s, begun, apiserver.OnResource("configmaps"), changes))).To(gomega.BeNumerically("<=", 4), "corrections")
+	s.Expect(len(e.requests(s, begun, apiserver.OnResource("configmaps"), changes))).To(gomega.BeNumerically("<=", 4),
+		"corrections")
 
 	edit(e, e.secretObject(), func(secret *corev1.Secret) { secret.Data["token"] = []byte("by hand") })
 	e.soon(func(g gomega.Gomega, ctx context.Context) {

@@ -25,7 +25,8 @@ type engine struct {
 	name string
 }
 
-// newEngine begins a scenario with such a cluster. Each of its parts has a HelmOp of its own, in a namespace of its own.
+// newEngine begins a scenario with such a cluster. Each of its parts has a HelmOp of its own, in a namespace of its
+// own.
 func newEngine(t *testing.T) (*scenario, *workload) {
 	t.Helper()
 	s := newScenario(t)
@@ -71,7 +72,8 @@ func (e engine) becomes(helmOp *addonsv1.HelmOp, conditionType string, status me
 	return e.scenario.child(helmOp, e.workload.name, all...)
 }
 
-// inState expects how a release compares with what is wanted. The conditions of a status are written before the rest of it.
+// inState expects how a release compares with what is wanted. The conditions of a status are written before the rest of
+// it.
 func inState(state string) func(gomega.Gomega, *addonsv1.HelmOpRelease) {
 	return func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 		g.Expect(child.Status.State).To(gomega.Equal(state))
@@ -141,7 +143,8 @@ func TestHealth(t *testing.T) {
 // healthFollows breaks a DaemonSet of a release that was healthy, and mends it.
 func (e engine) healthFollows() {
 	s := e.scenario
-	helmOp := e.helmOp(map[string]any{"daemonSet": true, "hooks": []any{"post-install"}, "test": "pass"}, healthTimeout(3*time.Second), tested)
+	helmOp := e.helmOp(map[string]any{"daemonSet": true, "hooks": []any{"post-install"}, "test": "pass"},
+		healthTimeout(3*time.Second), tested)
 	s.create(helmOp)
 	e.released(helmOp, 1)
 	s.child(helmOp, e.workload.name, inState("InSync"))
@@ -203,7 +206,8 @@ func (e engine) healthDisabled() {
 	}
 }
 
-// objectsMissing deletes a ConfigMap and a Secret, which nothing watches, and gets them back by a request to retry. Nothing else changes.
+// objectsMissing deletes a ConfigMap and a Secret, which nothing watches, and gets them back by a request to retry.
+// Nothing else changes.
 func (e engine) objectsMissing() {
 	s := e.scenario
 	helmOp := e.helmOp(map[string]any{"greeting": "hi"})
@@ -236,7 +240,8 @@ func (e engine) healthChecks() {
 	helmOp := e.helmOp(map[string]any{"greeting": "not yet"}, func(h *addonsv1.HelmOp) {
 		h.Spec.Health = &addonsv1.HealthOptions{
 			Timeout: &metav1.Duration{Duration: 3 * time.Second},
-			Checks:  []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "ConfigMap", Current: "self.data.greeting == 'now'", Failed: "self.data.greeting == 'never'"}},
+			Checks: []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "ConfigMap", Current: "self.data.greeting == 'now'",
+				Failed: "self.data.greeting == 'never'"}},
 		}
 	})
 	s.create(helmOp)
@@ -273,7 +278,8 @@ func (e engine) overtakenRolledBack() {
 	e.released(helmOp, 1)
 	e.set(helmOp, map[string]any{"greeting": "hasty", "never": true})
 	e.history("1 superseded", "2 deployed")
-	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionUnknown, addonsv1.HealthProgressingReason, inState("InSync"))
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionUnknown, addonsv1.HealthProgressingReason,
+		inState("InSync"))
 	update(e.scenario, helmOp, func(h *addonsv1.HelmOp) {
 		healthTimeout(3 * time.Second)(h)
 		h.Spec.Values = rawJSON(map[string]any{"greeting": "bad", "never": true})
@@ -408,7 +414,8 @@ func (e engine) testsWait() {
 
 // testsIgnored has tests that fail and do not matter.
 func (e engine) testsIgnored() {
-	helmOp := e.helmOp(map[string]any{"test": "fail"}, tested, func(h *addonsv1.HelmOp) { h.Spec.Test.IgnoreFailures = new(true) })
+	helmOp := e.helmOp(map[string]any{"test": "fail"}, tested,
+		func(h *addonsv1.HelmOp) { h.Spec.Test.IgnoreFailures = new(true) })
 	e.scenario.create(helmOp)
 	e.becomes(helmOp, addonsv1.TestedCondition, metav1.ConditionFalse, addonsv1.TestsFailedReason,
 		childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))

@@ -150,16 +150,17 @@ func (e engine) impersonatedWithoutRights() {
 	e.released(helmOp, 1)
 }
 
-// replacesCRDs has an upgrade replace what is in the folder crds of a chart, which an uninstallation leaves. The CRD's description
-// distinguishes its versions.
+// replacesCRDs has an upgrade replace what is in the folder crds of a chart, which an uninstallation leaves. The CRD's
+// description distinguishes its versions.
 func (e engine) replacesCRDs() {
 	s := e.scenario
 	group := e.name + ".test"
 	push := func(version, description string) {
 		_, err := s.env.Registry.PushChart(s.Context(), "charts/"+e.name, version, registry.ChartFiles(map[string]string{
-			"Chart.yaml":            "apiVersion: v2\nname: crds\nversion: " + version + "\n",
-			"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {version: {{ .Chart.Version }}}\n",
-			"crds/gadget.yaml":      gadgetCRD(group, description),
+			"Chart.yaml": "apiVersion: v2\nname: crds\nversion: " + version + "\n",
+			"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: " +
+				"{version: {{ .Chart.Version }}}\n",
+			"crds/gadget.yaml": gadgetCRD(group, description),
 		}))
 		s.must(err)
 	}
@@ -240,8 +241,8 @@ func (e engine) expectFailures(helmOp *addonsv1.HelmOp, want int32) error {
 	return nil
 }
 
-// TestKubeconfigRefused holds that a kubeconfig which runs a program, or names files, is not used, and that the release goes
-// on once it is mended.
+// TestKubeconfigRefused holds that a kubeconfig which runs a program, or names files, is not used, and that the release
+// goes on once it is mended.
 func TestKubeconfigRefused(t *testing.T) {
 	s := newScenario(t)
 	s.createCluster(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, HoldBack: true})
@@ -255,7 +256,8 @@ func TestKubeconfigRefused(t *testing.T) {
 	config, err := clientcmd.Load(good)
 	s.must(err)
 	for _, user := range config.AuthInfos {
-		user.Exec = &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "/bin/false", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}
+		user.Exec = &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "/bin/false",
+			InteractiveMode: clientcmdapi.NeverExecInteractiveMode}
 	}
 	bad, err := clientcmd.Write(*config)
 	s.must(err)
@@ -266,7 +268,8 @@ func TestKubeconfigRefused(t *testing.T) {
 	s.must(s.env.Management.Release(s.Context(), s.key("one")))
 	helmOp := s.newHelmOp("hello", forAll)
 	s.create(helmOp)
-	s.child(helmOp, "one", childCondition(addonsv1.ClusterReachableCondition, metav1.ConditionFalse, addonsv1.KubeconfigRefusedReason),
+	s.child(helmOp, "one", childCondition(addonsv1.ClusterReachableCondition, metav1.ConditionFalse,
+		addonsv1.KubeconfigRefusedReason),
 		childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.KubeconfigRefusedReason),
 		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 			g.Expect(toJSON(child.Status.Conditions)).To(gomega.ContainSubstring("exec"))

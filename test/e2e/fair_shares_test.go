@@ -23,19 +23,21 @@ import (
 )
 
 const (
-	// fairWorkers are the workers of the manager of TestFairShares; five of them may act. fairShare is how many slots one namespace gets.
+	// fairWorkers are the workers of the manager of TestFairShares; five of them may act. fairShare is how many slots one
+	// namespace gets.
 	fairWorkers, fairShare = 6, 4
 
 	// greedyHelmOps is how many HelmOps the greedy tenant has for each of two Clusters.
 	greedyHelmOps = 8
 )
 
-// TestFairShares has a greedy tenant with hooks that never end, more requests than the registry may get, and Clusters whose kinds the manager
-// may not read. Another tenant's release is installed, upgraded and uninstalled meanwhile.
+// TestFairShares has a greedy tenant with hooks that never end, more requests than the registry may get, and Clusters
+// whose kinds the manager may not read. Another tenant's release is installed, upgraded and uninstalled meanwhile.
 func TestFairShares(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{
-		fmt.Sprintf("--helmoprelease-concurrency=%d", fairWorkers), "--registry-requests-per-second=3", "--registry-max-requests=3",
+		fmt.Sprintf("--helmoprelease-concurrency=%d", fairWorkers), "--registry-requests-per-second=3",
+		"--registry-max-requests=3",
 	}})
 	greedy, other := newScenarioIn(t, env), newScenarioIn(t, env)
 	hogs := greedy.clusters(
@@ -53,14 +55,21 @@ func TestFairShares(t *testing.T) {
 		}))
 	}
 	greedy.step("the greedy tenant has its share of the slots", func(s *scenario) {
-		s.Eventually(func(ctx context.Context) (int, error) { return runningHooks(ctx, hogs) }).WithContext(s.Context()).Should(gomega.Equal(fairShare))
-		s.Consistently(func(ctx context.Context) (int, error) { return runningHooks(ctx, hogs) }).WithContext(s.Context()).Should(gomega.Equal(fairShare))
+		s.Eventually(func(ctx context.Context) (int,
+			error) {
+			return runningHooks(ctx, hogs)
+		}).WithContext(s.Context()).Should(gomega.Equal(fairShare))
+		s.Consistently(func(ctx context.Context) (int,
+			error) {
+			return runningHooks(ctx, hogs)
+		}).WithContext(s.Context()).Should(gomega.Equal(fairShare))
 	})
 	greedy.step("and a Cluster of a kind that the manager may not read", func(s *scenario) {
 		helmOp := s.newHelmOp("unreadable", forAll)
 		s.create(helmOp)
 		s.createUnreadableCluster("unreadable")
-		s.eventually(helmOp, failure("unreadable", addonsv1.ObjectReadFailedReason, "the manager may not list widgets.fair.example",
+		s.eventually(helmOp, failure("unreadable", addonsv1.ObjectReadFailedReason,
+			"the manager may not list widgets.fair.example",
 			"allow the manager to list and watch"))
 	})
 	for range 3 {
@@ -87,25 +96,28 @@ func runningHooks(ctx context.Context, workloads []*workload) (int, error) {
 	return running, nil
 }
 
-// createUnreadableCluster creates a Cluster whose control plane is said to serve, and whose infrastructure is of a kind that the manager may not
-// read.
+// createUnreadableCluster creates a Cluster whose control plane is said to serve, and whose infrastructure is of a kind
+// that the manager may not read.
 func (s *scenario) createUnreadableCluster(name string) {
 	s.Helper()
 	crd := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": "widgets.fair.example", "labels": map[string]any{clusterv1.GroupVersion.Group + "/" + clusterv1.GroupVersion.Version: "v1"}},
+		"metadata": map[string]any{"name": "widgets.fair.example",
+			"labels": map[string]any{clusterv1.GroupVersion.Group + "/" + clusterv1.GroupVersion.Version: "v1"}},
 		"spec": map[string]any{
 			"group": "fair.example", "scope": "Namespaced",
 			"names": map[string]any{"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},
 			"versions": []any{map[string]any{
 				"name": "v1", "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
+					"x-kubernetes-preserve-unknown-fields": true}},
 			}},
 		},
 	}}
 	s.create(crd)
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "fair.example", Kind: "Widget", Name: name}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "fair.example", Kind: "Widget",
+		Name: name}
 	s.create(cluster)
 	s.Cleanup(func() {
 		// Cluster API needs the kind to end the Cluster.

@@ -33,8 +33,8 @@ func (s *scenario) setGreeting(helmOp *addonsv1.HelmOp, text string) {
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = helloValues(greeting(text)) })
 }
 
-// TestAPIServerDownThenBack stops the API server of one Cluster of two. The other goes on, and the one catches up when its
-// API server is back.
+// TestAPIServerDownThenBack stops the API server of one Cluster of two. The other goes on, and the one catches up when
+// its API server is back.
 func TestAPIServerDownThenBack(t *testing.T) {
 	s := newScenario(t)
 	workloads := s.clusters(
@@ -67,12 +67,12 @@ func TestAPIServerDownThenBack(t *testing.T) {
 	two.eventuallyRevisions(releaseNamespace, "hello", "1 superseded", "2 deployed")
 }
 
-// connectionFollows is how long a connection may take to follow a new kubeconfig, on a busy machine. Alone it takes two seconds. Probes
-// alone give up the old one after five failures, 10 s apart.
+// connectionFollows is how long a connection may take to follow a new kubeconfig, on a busy machine. Alone it takes two
+// seconds. Probes alone give up the old one after five failures, 10 s apart.
 const connectionFollows = 30 * time.Second
 
-// TestKubeconfigReplaced makes the kubeconfig of a Cluster worthless and writes a new one: with other credentials, then with
-// another endpoint. Nothing is installed anew for it.
+// TestKubeconfigReplaced makes the kubeconfig of a Cluster worthless and writes a new one: with other credentials, then
+// with another endpoint. Nothing is installed anew for it.
 func TestKubeconfigReplaced(t *testing.T) {
 	s := newScenario(t)
 	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]

@@ -17,15 +17,16 @@ import (
 // hungClusters is more than the manager of TestMoreHungClustersThanWorkers has workers.
 const hungClusters = 4
 
-// TestMoreHungClustersThanWorkers freezes more API servers than releases are worked on at the same time. What is wanted of
-// the one Cluster that answers must not wait until all others were tried.
+// TestMoreHungClustersThanWorkers freezes more API servers than releases are worked on at the same time. What is wanted
+// of the one Cluster that answers must not wait until all others were tried.
 func TestMoreHungClustersThanWorkers(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{"--helmoprelease-concurrency=2"}})
 	s := newScenarioIn(t, env)
 	options := []testbed.ClusterOptions{{Name: "fine", PodCIDRs: []string{"10.1.0.0/16"}}}
 	for i := range hungClusters {
-		options = append(options, testbed.ClusterOptions{Name: fmt.Sprintf("a-hung-%d", i), PodCIDRs: []string{"10.2.0.0/16"}})
+		options = append(options, testbed.ClusterOptions{Name: fmt.Sprintf("a-hung-%d", i),
+			PodCIDRs: []string{"10.2.0.0/16"}})
 	}
 	workloads := s.clusters(options...)
 	helmOp := s.newHelmOp("hello", forAll)

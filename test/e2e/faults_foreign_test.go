@@ -124,7 +124,8 @@ func TestForeignRelease(t *testing.T) {
 	helmOp := s.newHelmOp("hello", forAll)
 	s.create(helmOp)
 	refused := func() {
-		child := s.child(helmOp, "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ReleaseConflictReason))
+		child := s.child(helmOp, "one",
+			childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ReleaseConflictReason))
 		s.eventuallyEvent(child, addonsv1.ReleaseConflictReason)
 		s.eventually(helmOp, failure("one", addonsv1.ReleaseConflictReason, "take ownership"))
 		w.eventuallyRevisions(releaseNamespace, "hello", "1 deployed")
@@ -143,7 +144,8 @@ func TestForeignRelease(t *testing.T) {
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: &take} })
 	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 2)
 	w.eventuallyRevisions(releaseNamespace, "hello", "1 superseded", "2 deployed")
-	w.eventuallyHello(releaseNamespace, "hello", map[string]string{"cluster": "one", "podCIDR": "10.1.0.0/16", "greeting": "hello"})
+	w.eventuallyHello(releaseNamespace, "hello",
+		map[string]string{"cluster": "one", "podCIDR": "10.1.0.0/16", "greeting": "hello"})
 	s.eventually(helmOp, ready(1))
 	s.Expect(s.child(helmOp, "one").Status.History[0].Reason).To(gomega.Equal("Adopt"))
 	w.expectUntouched()

@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestInvalidInputs writes into a HelmOp what no schema can refuse. It is named, takes nothing away, and is over once it is
-// corrected.
+// TestInvalidInputs writes into a HelmOp what no schema can refuse. It is named, takes nothing away, and is over once
+// it is corrected.
 func TestInvalidInputs(t *testing.T) {
 	s := newScenario(t)
 	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
@@ -51,8 +51,9 @@ func invalidInputs() map[string]invalidInput {
 			texts: []string{"spec.clusterSelector", "Like"},
 		},
 		"selector-values": {
-			breaks: selector(metav1.LabelSelectorOpIn), condition: addonsv1.ReadyCondition, reason: addonsv1.InvalidSelectorReason,
-			texts: []string{"spec.clusterSelector"},
+			breaks: selector(metav1.LabelSelectorOpIn), condition: addonsv1.ReadyCondition,
+			reason: addonsv1.InvalidSelectorReason,
+			texts:  []string{"spec.clusterSelector"},
 		},
 		"semver": {
 			breaks:    func(spec *addonsv1.HelmOpSpec) { spec.Source.Ref = addonsv1.ArtifactReference{Semver: ">>1"} },
@@ -60,7 +61,8 @@ func invalidInputs() map[string]invalidInput {
 		},
 		"template-syntax": {
 			breaks:    func(spec *addonsv1.HelmOpSpec) { spec.ValuesTemplate = "a: b\ngreeting: {{ .Cluster.metadata.name\n" },
-			condition: addonsv1.ReadyCondition, reason: addonsv1.TemplateFailedReason, texts: []string{"spec.valuesTemplate line"},
+			condition: addonsv1.ReadyCondition, reason: addonsv1.TemplateFailedReason,
+			texts: []string{"spec.valuesTemplate line"},
 		},
 		"values-leaf": {
 			breaks:    func(spec *addonsv1.HelmOpSpec) { spec.Values = helloValues(greeting("{{ nope }}")) },
@@ -119,8 +121,10 @@ func (w *workload) missValues() {
 	secret.StringData = map[string]string{"other.yaml": "{}"}
 	s.create(secret)
 	s.eventually(helmOp, missing, message(addonsv1.ReadyCondition, "values.yaml"))
-	update(s, secret, func(secret *corev1.Secret) { secret.StringData = map[string]string{"values.yaml": "token: {s3cret"} })
-	broken := s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.TemplateFailedReason))
+	update(s, secret,
+		func(secret *corev1.Secret) { secret.StringData = map[string]string{"values.yaml": "token: {s3cret"} })
+	broken := s.eventually(helmOp,
+		condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.TemplateFailedReason))
 	s.Expect(toJSON(broken.Status)).NotTo(gomega.ContainSubstring("s3cret"), "a value must not be in the status")
 	update(s, secret, func(secret *corev1.Secret) {
 		secret.StringData = map[string]string{"values.yaml": "greeting: of a Secret"}
@@ -129,8 +133,8 @@ func (w *workload) missValues() {
 	w.eventuallyHello(releaseNamespace, name, map[string]string{"greeting": "of a Secret"})
 }
 
-// TestRejectedObject has a chart with an object that API servers reject. Each try makes a revision, so they become rarer;
-// a change of what is wanted is tried at once.
+// TestRejectedObject has a chart with an object that API servers reject. Each try makes a revision, so they become
+// rarer; a change of what is wanted is tried at once.
 func TestRejectedObject(t *testing.T) {
 	s := newScenario(t)
 	r := s.ownRegistry()

@@ -23,8 +23,8 @@ import (
 
 const slowNamespace = "slow-system"
 
-// restartTime is how soon after its start a manager must be at work on what its predecessor left. It includes the wait for
-// the lease of one that was killed, see shortLease.
+// restartTime is how soon after its start a manager must be at work on what its predecessor left. It includes the wait
+// for the lease of one that was killed, see shortLease.
 const restartTime = 30 * time.Second
 
 // shortLease lets a manager take over soon from one that was killed.
@@ -53,7 +53,8 @@ func TestManagerEnds(t *testing.T) {
 	s.step("killed during an installation", func(s *scenario) { scene(s, "install", "pre-install").killedDuringInstall() })
 	s.step("killed during an upgrade", func(s *scenario) { scene(s, "upgrade").killedDuringUpgrade() })
 	s.step("killed during an uninstallation", func(s *scenario) { scene(s, "uninstall").killedDuringUninstall() })
-	s.step("killed, and something else is wanted", func(s *scenario) { scene(s, "changed", "pre-install").killedThenChanged() })
+	s.step("killed, and something else is wanted",
+		func(s *scenario) { scene(s, "changed", "pre-install").killedThenChanged() })
 	s.step("killed, and nothing is wanted", func(s *scenario) { scene(s, "deleted", "pre-install").killedThenDeleted() })
 	s.step("asked to end during an installation", func(s *scenario) { scene(s, "graceful", "pre-install").askedToEnd() })
 }

@@ -34,8 +34,8 @@ type registryFault struct {
 	version string
 }
 
-// TestRegistryFaults breaks the way to a chart in every way that a user can. Each has a name, takes nothing away, and needs
-// no help once it is mended.
+// TestRegistryFaults breaks the way to a chart in every way that a user can. Each has a name, takes nothing away, and
+// needs no help once it is mended.
 func TestRegistryFaults(t *testing.T) {
 	s := newScenario(t)
 	r := s.ownRegistry()
@@ -112,7 +112,8 @@ func (w *workload) suffer(r *registry.Registry, name, repository string, fault r
 		revisions, err := w.revisions(ctx, releaseNamespace, name)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(summaries(revisions)).To(gomega.Equal([]string{"1 deployed"}))
-		expectCondition(g, s.children(ctx, g, helmOp)[w.name], addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason)
+		expectCondition(g, s.children(ctx, g, helmOp)[w.name], addonsv1.ReadyCondition, metav1.ConditionTrue,
+			addonsv1.ReadyReason)
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 
 	fault.mend(s, r, helmOp)

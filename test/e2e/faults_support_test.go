@@ -20,8 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// note is the smallest chart: a ConfigMap that says what it was made from. The name of the ConfigMap is a value, too, so
-// that an API server can be made to reject it.
+// note is the smallest chart: a ConfigMap that says what it was made from. The name of the ConfigMap is a value, too,
+// so that an API server can be made to reject it.
 func note(version string) registry.Chart {
 	return registry.ChartFiles(map[string]string{
 		"Chart.yaml":  fmt.Sprintf("apiVersion: v2\nname: note\ndescription: Says something.\nversion: %s\n", version),
@@ -60,8 +60,11 @@ func (s *scenario) push(r *registry.Registry, repository, version string) {
 	s.must(err)
 }
 
-// noteFrom makes a HelmOp take the chart note from a registry, in all Clusters, with Secrets of its own, which are created.
-func (s *scenario) noteFrom(r *registry.Registry, name, repository string, ref addonsv1.ArtifactReference) *addonsv1.HelmOp {
+// noteFrom makes a HelmOp take the chart note from a registry, in all Clusters, with Secrets of its own, which are
+// created.
+func (s *scenario) noteFrom(r *registry.Registry, name, repository string,
+	ref addonsv1.ArtifactReference,
+) *addonsv1.HelmOp {
 	s.Helper()
 	credentials, err := r.DockerConfigJSON()
 	s.must(err)

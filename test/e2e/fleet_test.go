@@ -32,8 +32,8 @@ const (
 	leaseName = "controller-leader-election-helmop"
 )
 
-// electionArgs make a manager take over within seconds from one that was killed, not a minute. It also ends within seconds where the API server
-// does not answer, and nobody starts it again here.
+// electionArgs make a manager take over within seconds from one that was killed, not a minute. It also ends within
+// seconds where the API server does not answer, and nobody starts it again here.
 var electionArgs = []string{
 	"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=1s",
 }
@@ -107,14 +107,17 @@ func (f *fleet) idle(s *scenario) {
 
 	s.Expect(f.env.Registry.Requests()).To(gomega.BeEmpty(), "requests to the registry")
 	s.Expect(f.managementRequests(s, since, apiserver.Writes())).To(gomega.BeEmpty(), "writes to the management cluster")
-	s.Expect(f.managementRequests(s, since, apiserver.WithVerb("get", "list"))).To(gomega.BeEmpty(), "reads of the management cluster")
+	s.Expect(f.managementRequests(s, since, apiserver.WithVerb("get", "list"))).To(gomega.BeEmpty(),
+		"reads of the management cluster")
 	for _, w := range f.in(s) {
 		looks := w.observations(s, since)
 		// The looks go on while the audit logs are read: what is allowed is reckoned after the count. Resyncs are spread by
 		// a tenth, and one more fits at the ends.
 		elapsed := time.Since(since)
-		s.Expect(looks).To(gomega.BeNumerically("<=", int(elapsed/(fleetResync*9/10))+1), "looks at the release in %s within %s", w.name, elapsed)
-		others, err := w.server.Requests(apiserver.Since(since), ofHelmOp, apiserver.Not(isObservation), apiserver.Not(isProbe))
+		s.Expect(looks).To(gomega.BeNumerically("<=", int(elapsed/(fleetResync*9/10))+1),
+			"looks at the release in %s within %s", w.name, elapsed)
+		others, err := w.server.Requests(apiserver.Since(since), ofHelmOp, apiserver.Not(isObservation),
+			apiserver.Not(isProbe))
 		s.must(err)
 		s.Expect(others).To(gomega.BeEmpty(), "other requests to %s", w.name)
 	}
@@ -168,9 +171,11 @@ func (f *fleet) watchFilter(s *scenario) {
 	}
 	_, err := f.env.StartManager(s.Context(), "--watch-filter=blue")
 	s.must(err)
-	red := s.newHelmOp("red", forAll, func(h *addonsv1.HelmOp) { h.Labels = map[string]string{clusterv1.WatchLabel: "red"} })
+	red := s.newHelmOp("red", forAll,
+		func(h *addonsv1.HelmOp) { h.Labels = map[string]string{clusterv1.WatchLabel: "red"} })
 	none := s.newHelmOp("none", forAll)
-	blue := s.newHelmOp("blue", forAll, func(h *addonsv1.HelmOp) { h.Labels = map[string]string{clusterv1.WatchLabel: "blue"} })
+	blue := s.newHelmOp("blue", forAll,
+		func(h *addonsv1.HelmOp) { h.Labels = map[string]string{clusterv1.WatchLabel: "blue"} })
 	for _, helmOp := range []*addonsv1.HelmOp{red, none, blue} {
 		s.create(helmOp)
 	}
@@ -228,15 +233,16 @@ func (f *fleet) oneNamespace(s *scenario) {
 func (f *fleet) settle(s *scenario) {
 	s.Helper()
 	s.Eventually(func(g gomega.Gomega) {
-		requests, err := f.env.Management.Server.Requests(apiserver.Since(time.Now().Add(-quiet)), apiserver.ByUser(environment.User),
+		requests, err := f.env.Management.Server.Requests(apiserver.Since(time.Now().Add(-quiet)),
+			apiserver.ByUser(environment.User),
 			apiserver.Not(inOwnNamespace), apiserver.Not(apiserver.WithVerb("watch")))
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(requests).To(gomega.BeEmpty())
 	}).Should(gomega.Succeed())
 }
 
-// managementRequests are the manager's requests to the management cluster, but for the leader election's: the lease, and
-// an Event when the lead changes.
+// managementRequests are the manager's requests to the management cluster, but for the leader election's: the lease,
+// and an Event when the lead changes.
 func (f *fleet) managementRequests(s *scenario, since time.Time, filter apiserver.Filter) []apiserver.Request {
 	s.Helper()
 	requests, err := f.env.Management.Server.Requests(apiserver.Since(since), apiserver.ByUser(environment.User), filter,
@@ -273,8 +279,8 @@ func (w *workload) observations(g gomega.Gomega, since time.Time) int {
 	return len(requests)
 }
 
-// ofHelmOp are requests of the manager to a workload cluster. It comes as the cluster's administrator, as do Cluster API
-// and the tests.
+// ofHelmOp are requests of the manager to a workload cluster. It comes as the cluster's administrator, as do Cluster
+// API and the tests.
 func ofHelmOp(r apiserver.Request) bool {
 	return r.UserAgent == "helmop" || strings.HasPrefix(r.UserAgent, "helmop-manager/")
 }

@@ -25,8 +25,9 @@ const (
 	handOverTime = 30 * time.Second
 )
 
-// TestHandOver gives a release from one HelmOp to another one and back by the labels of its Cluster: by both labels at once, or one
-// after the other. The release is there at the end of each, with its objects, and it is the right HelmOp's.
+// TestHandOver gives a release from one HelmOp to another one and back by the labels of its Cluster: by both labels at
+// once, or one after the other. The release is there at the end of each, with its objects, and it is the right
+// HelmOp's.
 func TestHandOver(t *testing.T) {
 	s := newScenario(t)
 	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
@@ -79,7 +80,8 @@ func TestHandOver(t *testing.T) {
 
 	// If both want it, the one that comes later takes it over, and the other one does not take it back.
 	s.label("one", from, "yes")
-	s.child(helmOps[to], "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ReleaseConflictReason),
+	s.child(helmOps[to], "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse,
+		addonsv1.ReleaseConflictReason),
 		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 			g.Expect(toJSON(child.Status.Conditions)).To(gomega.ContainSubstring(s.namespace + "." + from))
 		})

@@ -27,15 +27,17 @@ func hostileSchema() string {
 
 // hostileKustomization writes a label of 1 MB into 1,000 fields.
 func hostileKustomization() string {
-	text := "configMapGenerator: [{name: a, literals: [a=b]}]\nlabels:\n- pairs: {l: " + strings.Repeat("x", 1_000_000) + "}\n  fields:\n"
+	text := "configMapGenerator: [{name: a, literals: [a=b]}]\nlabels:\n- pairs: {l: " + strings.Repeat("x", 1_000_000) +
+		"}\n  fields:\n"
 	for i := range 1000 {
 		text += fmt.Sprintf("  - {path: f%d, create: true}\n", i)
 	}
 	return text
 }
 
-// TestHostileChart has one tenant install charts and a kustomization that ask for more memory and time than there is. The manager
-// survives, each release says which template exceeded which limit, and another tenant's release is installed and upgraded meanwhile.
+// TestHostileChart has one tenant install charts and a kustomization that ask for more memory and time than there is.
+// The manager survives, each release says which template exceeded which limit, and another tenant's release is
+// installed and upgraded meanwhile.
 func TestHostileChart(t *testing.T) {
 	s := newScenario(t)
 	other := newScenarioIn(t, s.env)
@@ -47,8 +49,10 @@ func TestHostileChart(t *testing.T) {
 		files map[string]string
 		says  string
 	}{
-		"memory": {map[string]string{"templates/bad.yaml": `{{ repeat 68719476736 "x" | len }}`}, `of memory at template "memory/templates/bad.yaml"`},
-		"list":   {map[string]string{"templates/bad.yaml": `{{ range until 2000000000 }}{{ end }}`}, `of memory at template "list/templates/bad.yaml"`},
+		"memory": {map[string]string{"templates/bad.yaml": `{{ repeat 68719476736 "x" | len }}`},
+			`of memory at template "memory/templates/bad.yaml"`},
+		"list": {map[string]string{"templates/bad.yaml": `{{ range until 2000000000 }}{{ end }}`},
+			`of memory at template "list/templates/bad.yaml"`},
 		"loops": {map[string]string{"templates/bad.yaml": `{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}`},
 			`of CPU time at template "loops/templates/bad.yaml"`},
 		"schema": {map[string]string{"values.schema.json": hostileSchema()}, "of CPU time at values.schema.json"},
@@ -61,13 +65,16 @@ func TestHostileChart(t *testing.T) {
 		}
 		_, err := s.env.Registry.PushChart(s.Context(), "hostile/"+name, "1.0.0", registry.ChartFiles(files))
 		s.must(err)
-		hostile[name] = s.newHelmOp(name, forAll, s.from("hostile/"+name, addonsv1.ArtifactReference{Tag: "1.0.0"}), func(h *addonsv1.HelmOp) {
-			h.Spec.Values = nil
-		})
+		hostile[name] = s.newHelmOp(name, forAll, s.from("hostile/"+name, addonsv1.ArtifactReference{Tag: "1.0.0"}),
+			func(h *addonsv1.HelmOp) {
+				h.Spec.Values = nil
+			})
 		s.create(hostile[name])
 	}
-	s.pushArtifact("hostile/kustomization", "1.0.0", fluxArtifact(s, map[string]string{"kustomization.yaml": hostileKustomization()}))
-	kustomization := s.newHelmOp("kustomization", forAll, s.from("hostile/kustomization", addonsv1.ArtifactReference{Tag: "1.0.0"}),
+	s.pushArtifact("hostile/kustomization", "1.0.0",
+		fluxArtifact(s, map[string]string{"kustomization.yaml": hostileKustomization()}))
+	kustomization := s.newHelmOp("kustomization", forAll,
+		s.from("hostile/kustomization", addonsv1.ArtifactReference{Tag: "1.0.0"}),
 		func(h *addonsv1.HelmOp) { h.Spec.Values = nil })
 	s.create(kustomization)
 
@@ -82,8 +89,10 @@ func TestHostileChart(t *testing.T) {
 		})
 		s.eventuallyEvent(helmOp, addonsv1.RenderLimitExceededReason)
 	}
-	s.child(hostile["memory"], "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RenderLimitExceededReason))
-	s.eventually(kustomization, failure("one", addonsv1.RenderLimitExceededReason, `building the kustomization in "deploy" was stopped`, "raise --render-"))
+	s.child(hostile["memory"], "one",
+		childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RenderLimitExceededReason))
+	s.eventually(kustomization, failure("one", addonsv1.RenderLimitExceededReason,
+		`building the kustomization in "deploy" was stopped`, "raise --render-"))
 	s.Expect(s.leader()).To(gomega.Equal(leader), "the manager that began has survived")
 	neighbour.expectUntouched(t)
 }

@@ -45,12 +45,15 @@ type misbehaviour struct {
 
 // misbehaviours are those of the Clusters of TestHostileServers, by their names.
 var misbehaviours = map[string]misbehaviour{
-	"endless": {meets: isRead, beginning: `{"kind":"List","apiVersion":"v1","items":[`, again: strings.Repeat(`{},`, 1<<18)},
-	"zipped":  {meets: isRead, again: zippedZeros(), encoding: "gzip"},
-	"slow":    {meets: isRead, beginning: `{"kind":"List","apiVersion":"v1","items":[`, again: `{},`, pause: 50 * time.Millisecond},
+	"endless": {meets: isRead, beginning: `{"kind":"List","apiVersion":"v1","items":[`,
+		again: strings.Repeat(`{},`, 1<<18)},
+	"zipped": {meets: isRead, again: zippedZeros(), encoding: "gzip"},
+	"slow": {meets: isRead, beginning: `{"kind":"List","apiVersion":"v1","items":[`, again: `{},`,
+		pause: 50 * time.Millisecond},
 	"events": {
 		meets:     func(req *http.Request) bool { return req.URL.Query().Get("watch") == "true" },
-		beginning: `{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","data":{"a":"`, again: strings.Repeat("x", 1<<20),
+		beginning: `{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","data":{"a":"`,
+		again:     strings.Repeat("x", 1<<20),
 	},
 }
 
@@ -144,7 +147,8 @@ func (w *workload) startHostileFront(misbehave misbehaviour) *hostileFront {
 	s.must(err)
 	for _, cluster := range kubeconfig.Clusters {
 		cluster.Server = front.server.URL
-		cluster.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.server.Certificate().Raw})
+		cluster.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+			Bytes: front.server.Certificate().Raw})
 	}
 	secret.Data["value"], err = clientcmd.Write(*kubeconfig)
 	s.must(err)
@@ -158,12 +162,13 @@ func (f *hostileFront) set(active bool) {
 	f.server.CloseClientConnections()
 }
 
-// TestHostileServers has API servers of workload clusters send more than the manager has memory for, all at the same time: lists, packed
-// lists, events, and lists that never end. The manager stays within its part of the limit, another tenant is served meanwhile, and all
-// goes on when the API servers are good again.
+// TestHostileServers has API servers of workload clusters send more than the manager has memory for, all at the same
+// time: lists, packed lists, events, and lists that never end. The manager stays within its part of the limit, another
+// tenant is served meanwhile, and all goes on when the API servers are good again.
 func TestHostileServers(t *testing.T) {
 	begin(t)
-	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{"--memory-limit=" + memoryLimit}, SyncPeriod: 20 * time.Second})
+	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{"--memory-limit=" + memoryLimit},
+		SyncPeriod: 20 * time.Second})
 	s, other := newScenarioIn(t, env), newScenarioIn(t, env)
 	podCIDRs := []string{"10.1.0.0/16"}
 	options := []testbed.ClusterOptions{{Name: "endless", PodCIDRs: podCIDRs}}

@@ -28,8 +28,9 @@ const (
 	bombBytes = 600 << 20
 )
 
-// TestHostileUser gives a user of one workload cluster all rights in it. What this user does there must not stop HelmOp from serving
-// this cluster for longer than the user goes on with it, and must not touch the cluster of another tenant at all.
+// TestHostileUser gives a user of one workload cluster all rights in it. What this user does there must not stop HelmOp
+// from serving this cluster for longer than the user goes on with it, and must not touch the cluster of another tenant
+// at all.
 func TestHostileUser(t *testing.T) {
 	s := newScenario(t)
 	other := newScenarioIn(t, s.env)
@@ -52,7 +53,8 @@ func TestHostileUser(t *testing.T) {
 	s.step("deletes what HelmOp installed, and drift detection brings it back", func(s *scenario) {
 		one := one.in(s)
 		one.annotateHello(clusterctlv1.DeleteForMoveAnnotation)
-		s.must(one.Delete(s.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: releaseNamespace, Name: "hello"}}))
+		s.must(one.Delete(s.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: releaseNamespace, Name: "hello"}}))
 		one.eventuallyHello(releaseNamespace, "hello", map[string]string{"greeting": "security fix"})
 		neighbour.expectServed(s.T)
 	})
@@ -69,7 +71,8 @@ func TestHostileUser(t *testing.T) {
 			expectStatus(g, child, addonsv1.ReadyCondition, metav1.ConditionFalse)
 		})
 		neighbour.expectServed(s.T)
-		s.must(one.DeleteAllOf(s.Context(), &corev1.Secret{}, client.InNamespace(releaseNamespace), client.MatchingLabels{forgedLabel: "yes"}))
+		s.must(one.DeleteAllOf(s.Context(), &corev1.Secret{}, client.InNamespace(releaseNamespace),
+			client.MatchingLabels{forgedLabel: "yes"}))
 		s.nudge(helmOp, "one")
 		s.eventually(helmOp, ready(1))
 	})
@@ -77,7 +80,8 @@ func TestHostileUser(t *testing.T) {
 		one := one.in(s)
 		one.relabelRecords("addons.cluster.x-k8s.io/helmop", other.namespace+"."+neighbour.helmOps[0].Name)
 		s.nudge(helmOp, "one")
-		s.child(helmOp, "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.ReleaseConflictReason))
+		s.child(helmOp, "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse,
+			addonsv1.ReleaseConflictReason))
 		neighbour.expectServed(s.T)
 		one.relabelRecords("addons.cluster.x-k8s.io/helmop", s.namespace+".hello")
 		s.nudge(helmOp, "one")
@@ -142,7 +146,8 @@ func (w *workload) relabelRecords(key, value string) {
 	s := w.scenario
 	s.Helper()
 	secrets := &corev1.SecretList{}
-	s.must(w.List(s.Context(), secrets, client.InNamespace(releaseNamespace), client.MatchingLabels{"owner": "helm", "name": "hello"}))
+	s.must(w.List(s.Context(), secrets, client.InNamespace(releaseNamespace),
+		client.MatchingLabels{"owner": "helm", "name": "hello"}))
 	for i := range secrets.Items {
 		before := secrets.Items[i].DeepCopy()
 		secrets.Items[i].Labels[key] = value

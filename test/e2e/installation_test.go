@@ -43,7 +43,8 @@ func testInstalledByClusterctl(s *scenario) {
 		}
 		s.must(err)
 		s.must(s.client.Get(s.Context(), client.ObjectKeyFromObject(obj), obj))
-		s.Expect(obj.GetLabels()).To(gomega.HaveKeyWithValue(clusterv1.ProviderNameLabel, provider), "%s %s", obj.GetKind(), obj.GetName())
+		s.Expect(obj.GetLabels()).To(gomega.HaveKeyWithValue(clusterv1.ProviderNameLabel, provider), "%s %s", obj.GetKind(),
+			obj.GetName())
 		objects++
 	}
 	s.Expect(objects).To(gomega.BeNumerically(">", 5))

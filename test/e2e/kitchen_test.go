@@ -17,8 +17,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestKitchen installs, upgrades and uninstalls a chart that has one of everything: CRDs and an object of them, hooks, a
-// subchart, a schema, hundreds of objects.
+// TestKitchen installs, upgrades and uninstalls a chart that has one of everything: CRDs and an object of them, hooks,
+// a subchart, a schema, hundreds of objects.
 func TestKitchen(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{Name: "one"})[0]
@@ -45,7 +45,8 @@ func TestKitchen(t *testing.T) {
 		one := one.in(s)
 		update(s, helmOp, func(h *addonsv1.HelmOp) {
 			h.Spec.Source.Ref.Tag = "1.1.0"
-			h.Spec.Values = rawJSON(map[string]any{"objects": 150, "flavour": "sour", "pantry": map[string]any{"enabled": false}})
+			h.Spec.Values = rawJSON(map[string]any{"objects": 150, "flavour": "sour",
+				"pantry": map[string]any{"enabled": false}})
 		})
 		one.eventuallyReleased(helmOp, releaseNamespace, "kitchen", 2)
 		one.expectKitchen(150, "sour")
@@ -64,7 +65,8 @@ func TestKitchen(t *testing.T) {
 		s.eventuallyGone(helmOp)
 		one.expectNothing(releaseNamespace, "kitchen-1")
 		// Helm never removes CRDs, for the objects of others would go with them.
-		s.must(one.Get(s.Context(), client.ObjectKey{Name: "dishes.kitchen.test"}, &apiextensionsv1.CustomResourceDefinition{}))
+		s.must(one.Get(s.Context(), client.ObjectKey{Name: "dishes.kitchen.test"},
+			&apiextensionsv1.CustomResourceDefinition{}))
 		err := one.Get(s.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: "kitchen"}, newDish())
 		s.Expect(client.IgnoreNotFound(err)).NotTo(gomega.HaveOccurred())
 		s.Expect(err).To(gomega.HaveOccurred(), "the Dish of the chart is left")
@@ -89,7 +91,8 @@ func (w *workload) expectKitchen(objects int, flavour string) {
 	s.Expect(got).To(gomega.Equal(flavour))
 
 	configMaps := &corev1.ConfigMapList{}
-	s.must(w.List(s.Context(), configMaps, client.InNamespace(releaseNamespace), client.MatchingLabels{"kitchen.test/one-of": "many"}))
+	s.must(w.List(s.Context(), configMaps, client.InNamespace(releaseNamespace),
+		client.MatchingLabels{"kitchen.test/one-of": "many"}))
 	s.Expect(configMaps.Items).To(gomega.HaveLen(objects))
 	for i := range configMaps.Items {
 		s.Expect(configMaps.Items[i].Data).To(gomega.HaveKeyWithValue("flavour", flavour))

@@ -32,7 +32,8 @@ func TestLifecycle(t *testing.T) {
 		for _, w := range []*workload{one.in(s), two.in(s)} {
 			w.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
 		}
-		one.in(s).eventuallyHello(releaseNamespace, "hello", map[string]string{"cluster": "one", "podCIDR": "10.1.0.0/16", "chartVersion": "1.0.0"})
+		one.in(s).eventuallyHello(releaseNamespace, "hello",
+			map[string]string{"cluster": "one", "podCIDR": "10.1.0.0/16", "chartVersion": "1.0.0"})
 		two.in(s).eventuallyHello(releaseNamespace, "hello", map[string]string{"cluster": "two", "podCIDR": "10.2.0.0/16"})
 		s.expectDaemonSetCIDR(one, "10.1.0.0/16")
 		three.in(s).expectNothing(releaseNamespace, "hello")
@@ -41,7 +42,8 @@ func TestLifecycle(t *testing.T) {
 		s.Expect(current.Status.Artifact.Digest).To(gomega.HavePrefix("sha256:"))
 	})
 	s.step("upgrades when the values change", func(s *scenario) {
-		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = helloValues(map[string]any{"greeting": "good morning"}) })
+		update(s, helmOp,
+			func(h *addonsv1.HelmOp) { h.Spec.Values = helloValues(map[string]any{"greeting": "good morning"}) })
 		for _, w := range []*workload{one.in(s), two.in(s)} {
 			child := w.eventuallyReleased(helmOp, releaseNamespace, "hello", 2)
 			w.eventuallyRevisions(releaseNamespace, "hello", "1 superseded", "2 deployed")
@@ -54,7 +56,8 @@ func TestLifecycle(t *testing.T) {
 		s.label("three", addonsLabel, "hello")
 		w := three.in(s)
 		w.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
-		w.eventuallyHello(releaseNamespace, "hello", map[string]string{"cluster": "three", "podCIDR": "10.3.0.0/16", "greeting": "good morning"})
+		w.eventuallyHello(releaseNamespace, "hello",
+			map[string]string{"cluster": "three", "podCIDR": "10.3.0.0/16", "greeting": "good morning"})
 		s.eventually(helmOp, ready(3))
 		one.in(s).eventuallyRevisions(releaseNamespace, "hello", "1 superseded", "2 deployed")
 	})

@@ -5,8 +5,8 @@
 // ServiceAccount, real API servers as workload clusters and a real registry. What counts is what a workload cluster
 // itself says.
 //
-// A test file holds the scenarios of one subject. Most share one environment, each in a namespace of its own; those that
-// stop managers, count requests or need other flags bring up their own.
+// A test file holds the scenarios of one subject. Most share one environment, each in a namespace of its own; those
+// that stop managers, count requests or need other flags bring up their own.
 //
 // HELMOP_E2E_MANAGER may name a manager to test instead of the one that is built, for example one built with -race.
 package e2e
@@ -35,13 +35,14 @@ import (
 )
 
 const (
-	// scenarios is the number of tests that use the shared environment at the same time, environments that of tests with an
-	// environment of their own, and parts that of the parts of all tests. They mostly wait. But an environment takes a twentieth of
-	// a core even at rest, so that more at the same time take longer. With these numbers, both kinds end at about the same time.
+	// scenarios is the number of tests that use the shared environment at the same time, environments that of tests with
+	// an environment of their own, and parts that of the parts of all tests. They mostly wait. But an environment takes a
+	// twentieth of a core even at rest, so that more at the same time take longer. With these numbers, both kinds end at
+	// about the same time.
 	scenarios, environments, parts = 4, 3, 16
 
-	// testsAtOnce is go test's own limit. It is out of the way: it would let the parts of a test wait until all other tests have
-	// begun, with the environment of that test idle.
+	// testsAtOnce is go test's own limit. It is out of the way: it would let the parts of a test wait until all other
+	// tests have begun, with the environment of that test idle.
 	testsAtOnce = 1000
 
 	// setupTimeout bounds the start of an environment with its binaries there.
@@ -62,7 +63,8 @@ var suite = struct {
 	// used is what the managers asked the management clusters for.
 	used permissions.Used
 }{
-	scenarios: make(chan struct{}, scenarios), environments: make(chan struct{}, environments), parts: make(chan struct{}, parts),
+	scenarios: make(chan struct{}, scenarios), environments: make(chan struct{}, environments),
+	parts: make(chan struct{}, parts),
 }
 
 // begin begins a test that has an environment of its own.
@@ -72,8 +74,8 @@ func begin(t *testing.T) {
 	occupy(t, suite.environments)
 }
 
-// beginFirst begins a test that takes longest of those with an environment of their own. It has a place before all others, if one
-// is free at the start: the suite would wait for it in the end.
+// beginFirst begins a test that takes longest of those with an environment of their own. It has a place before all
+// others, if one is free at the start: the suite would wait for it in the end.
 func beginFirst(t *testing.T) {
 	t.Helper()
 	select {
@@ -126,7 +128,8 @@ func runSuite(m *testing.M) int {
 	suite.installed = sync.OnceValues(func() (*environment.Environment, error) {
 		var err error
 		// The more the manager says, the more a secret could be found in it.
-		started, err = startEnvironment("shared", environment.Options{ManagerArgs: []string{"--v=6"}, NoManager: true, Keep: true})
+		started, err = startEnvironment("shared",
+			environment.Options{ManagerArgs: []string{"--v=6"}, NoManager: true, Keep: true})
 		return started, err
 	})
 	suite.shared = sync.OnceValues(func() (*environment.Environment, error) {

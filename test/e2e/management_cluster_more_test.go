@@ -63,11 +63,13 @@ func (s *scenario) restsWhileSuspended(w *workload) {
 
 // waitsForOther has a HelmOp for the management cluster depend on another one, and on one that is for Clusters.
 func (s *scenario) waitsForOther(w *workload) {
-	second := s.nearHelmOp("second", func(h *addonsv1.HelmOp) { h.Spec.DependsOn = []addonsv1.Dependency{{Name: "first"}} })
+	second := s.nearHelmOp("second",
+		func(h *addonsv1.HelmOp) { h.Spec.DependsOn = []addonsv1.Dependency{{Name: "first"}} })
 	s.create(second)
 	waits := func(says string) {
 		s.Helper()
-		s.child(second, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.WaitingForDependenciesReason),
+		s.child(second, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse,
+			addonsv1.WaitingForDependenciesReason),
 			func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 				g.Expect(conditions.GetMessage(child, addonsv1.ReadyCondition)).To(gomega.ContainSubstring(says))
 			})
@@ -95,16 +97,19 @@ func (s *scenario) waitsForOther(w *workload) {
 	w.eventuallyRevisions(releaseNamespace, "first")
 }
 
-// lacksRights installs as a ServiceAccount that gets its rights one after the other. Each time it is said what is missing.
+// lacksRights installs as a ServiceAccount that gets its rights one after the other. Each time it is said what is
+// missing.
 func (s *scenario) lacksRights(w *workload) {
 	s.account("limited")
 	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "limited"}})
 	helmOp := s.nearHelmOp("limited", func(h *addonsv1.HelmOp) {
-		h.Spec.ManagementCluster.ImpersonateServiceAccountName, h.Spec.Release.Namespace, h.Spec.Install = "limited", "limited", nil
+		h.Spec.ManagementCluster.ImpersonateServiceAccountName, h.Spec.Release.Namespace, h.Spec.Install = "limited",
+			"limited", nil
 	})
 	lacks := func(says ...string) {
 		s.Helper()
-		s.child(helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ClusterForbiddenReason),
+		s.child(helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse,
+			addonsv1.ClusterForbiddenReason),
 			func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 				for _, text := range says {
 					g.Expect(conditions.GetMessage(child, addonsv1.ReadyCondition)).To(gomega.ContainSubstring(text))
@@ -118,12 +123,15 @@ func (s *scenario) lacksRights(w *workload) {
 	}}}
 	s.create(role)
 	s.create(&rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "limited", Name: "limited"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "limited"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: environment.Namespace, Name: "limited"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "limited", Name: "limited"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "limited"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: environment.Namespace, Name: "limited"}},
 	})
 	s.retry(helmOp)
 	lacks("serviceaccounts")
-	update(s, role, func(r *rbacv1.Role) { r.Rules[0].APIGroups, r.Rules[0].Resources = []string{"", "apps"}, []string{"*"} })
+	update(s, role, func(r *rbacv1.Role) {
+		r.Rules[0].APIGroups, r.Rules[0].Resources = []string{"", "apps"}, []string{"*"}
+	})
 	s.retry(helmOp)
 	s.child(helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
 	w.eventuallyHello("limited", "limited", map[string]string{"cluster": "limited"})
@@ -140,13 +148,15 @@ func (s *scenario) retry(helmOp *addonsv1.HelmOp) {
 	})
 }
 
-// keepsRecordsElsewhere has the records of a release in a registry, then in Secrets, of which each has a part, and then in a registry again.
+// keepsRecordsElsewhere has the records of a release in a registry, then in Secrets, of which each has a part, and then
+// in a registry again.
 func (s *scenario) keepsRecordsElsewhere(w *workload) {
 	r, storage := s.recordsIn("near-records")
 	s.pushNoisy("near/noisy", 1, "1.0.0", "1.1.0")
-	helmOp := s.nearHelmOp("noisy", s.from("near/noisy", addonsv1.ArtifactReference{Tag: "1.0.0"}), func(h *addonsv1.HelmOp) {
-		h.Spec.Values, h.Spec.Storage = nil, storage
-	})
+	helmOp := s.nearHelmOp("noisy", s.from("near/noisy", addonsv1.ArtifactReference{Tag: "1.0.0"}),
+		func(h *addonsv1.HelmOp) {
+			h.Spec.Values, h.Spec.Storage = nil, storage
+		})
 	s.create(helmOp)
 	w.eventuallyReleased(helmOp, releaseNamespace, "noisy", 1)
 	w.expectPointers("noisy", 0)

@@ -38,7 +38,8 @@ func (s *scenario) managementCluster() *workload {
 	return &workload{Client: s.client, scenario: s, name: clusterlink.Management.Name}
 }
 
-// allowInManagementCluster has the manager act in the management cluster as a ServiceAccount of the scenario's namespace that may do all.
+// allowInManagementCluster has the manager act in the management cluster as a ServiceAccount of the scenario's
+// namespace that may do all.
 func (s *scenario) allowInManagementCluster() {
 	s.Helper()
 	s.account(managementAccount)
@@ -55,12 +56,14 @@ func (s *scenario) account(name string) {
 	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: name}
 	s.create(&corev1.ServiceAccount{ObjectMeta: meta})
 	s.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: []string{name}, Verbs: []string{"impersonate"},
+		APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: []string{name},
+		Verbs: []string{"impersonate"},
 	}}})
 	s.create(&rbacv1.RoleBinding{
 		ObjectMeta: meta,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: environment.Namespace, Name: environment.ServiceAccount}},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: environment.Namespace,
+			Name: environment.ServiceAccount}},
 	})
 }
 
@@ -73,8 +76,8 @@ func (s *scenario) inNamespace(namespace string) *scenario {
 	return other
 }
 
-// A HelmOp of the namespace that the manager was told installs in the management cluster itself, with nothing but the RBAC that is shipped
-// for it. What is written here of the objects is what the same test says of workload clusters.
+// A HelmOp of the namespace that the manager was told installs in the management cluster itself, with nothing but the
+// RBAC that is shipped for it. What is written here of the objects is what the same test says of workload clusters.
 func TestManagementCluster(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{Config: filepath.Join("config", "management-cluster")})
@@ -88,12 +91,14 @@ func TestManagementCluster(t *testing.T) {
 	system.step("an upgrade that would delete a Cluster waits", func(s *scenario) { s.keepsClusters(w.in(s)) })
 	system.step("a chart, kept from drifting", func(s *scenario) { s.keepsFromDrifting(w.in(s)) })
 	system.step("templates see no Cluster", func(s *scenario) {
-		helmOp := s.newHelmOp("templates", inManagementCluster, func(h *addonsv1.HelmOp) { h.Spec.ValuesTemplate = "cluster: {{ .Cluster.metadata.name }}" })
+		helmOp := s.newHelmOp("templates", inManagementCluster,
+			func(h *addonsv1.HelmOp) { h.Spec.ValuesTemplate = "cluster: {{ .Cluster.metadata.name }}" })
 		s.create(helmOp)
-		s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReleasesFailedReason), func(g gomega.Gomega, h *addonsv1.HelmOp) {
-			g.Expect(h.Status.Failures).To(gomega.HaveLen(1))
-			g.Expect(h.Status.Failures[0].Message).To(gomega.ContainSubstring(`no key "Cluster"`))
-		})
+		s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReleasesFailedReason),
+			func(g gomega.Gomega, h *addonsv1.HelmOp) {
+				g.Expect(h.Status.Failures).To(gomega.HaveLen(1))
+				g.Expect(h.Status.Failures[0].Message).To(gomega.ContainSubstring(`no key "Cluster"`))
+			})
 		s.remove(helmOp)
 		s.eventuallyGone(helmOp)
 	})
@@ -102,7 +107,8 @@ func TestManagementCluster(t *testing.T) {
 			h.Spec.ManagementCluster.ImpersonateServiceAccountName = environment.ServiceAccount
 		})
 		s.create(helmOp)
-		s.child(helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ClusterForbiddenReason))
+		s.child(helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse,
+			addonsv1.ClusterForbiddenReason))
 		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan })
 		s.remove(helmOp)
 		s.eventuallyGone(helmOp)
@@ -126,10 +132,11 @@ func (s *scenario) isLeftOut() {
 	s.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: managementAccount}})
 	helmOp := s.newHelmOp("refused", inManagementCluster)
 	s.create(helmOp)
-	s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ClusterAccessDeniedReason), func(g gomega.Gomega, h *addonsv1.HelmOp) {
-		g.Expect(h.Status.Failures).To(gomega.HaveLen(1))
-		g.Expect(h.Status.Failures[0].Message).To(gomega.ContainSubstring("--management-cluster-namespaces"))
-	})
+	s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ClusterAccessDeniedReason),
+		func(g gomega.Gomega, h *addonsv1.HelmOp) {
+			g.Expect(h.Status.Failures).To(gomega.HaveLen(1))
+			g.Expect(h.Status.Failures[0].Message).To(gomega.ContainSubstring("--management-cluster-namespaces"))
+		})
 	s.Consistently(func(g gomega.Gomega, ctx context.Context) {
 		g.Expect(s.children(ctx, g, helmOp)).To(gomega.BeEmpty())
 		err := s.client.Get(ctx, client.ObjectKey{Namespace: releaseNamespace, Name: helmOp.Name}, &corev1.ConfigMap{})

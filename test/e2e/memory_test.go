@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// memoryLimit is --memory-limit of the managers whose memory is measured. The half is for the processes that render charts.
+	// memoryLimit is --memory-limit of the managers whose memory is measured. The half is for the processes that render
+	// charts.
 	memoryLimit = "1073741824"
 
 	// ownMemory is what such a manager may take itself, in bytes.
@@ -25,7 +26,8 @@ type followedMemory struct {
 	peak    *measure.Peak
 }
 
-// followMemory follows the memory of the first manager of an environment, which was started with memoryLimit, from now on.
+// followMemory follows the memory of the first manager of an environment, which was started with memoryLimit, from now
+// on.
 func (s *scenario) followMemory() *followedMemory {
 	s.Helper()
 	manager := s.env.Managers()[0]

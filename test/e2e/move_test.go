@@ -58,8 +58,9 @@ func TestMove(t *testing.T) {
 	s.step("and what had its records in a registry", func(s *scenario) { m.readOn(there.in(s.T)) })
 }
 
-// move is what is moved: a HelmOp that is well, one whose upgrade failed for good, one in mid-rollout, which waits for a
-// promotion, one whose rollout was given up, one with its records in a registry, and one for the management cluster itself.
+// move is what is moved: a HelmOp that is well, one whose upgrade failed for good, one in mid-rollout, which waits for
+// a promotion, one whose rollout was given up, one with its records in a registry, and one for the management cluster
+// itself.
 type move struct {
 	helmOp, gaveUp, rolling, returned, kept, near *addonsv1.HelmOp
 	workloads                                     []*workload
@@ -91,7 +92,8 @@ func (s *scenario) givingUp(h *addonsv1.HelmOp) {
 }
 
 func (m *move) install(s *scenario) {
-	for _, name := range []string{environment.CredentialsSecret, environment.CASecret, m.kept.Spec.Storage.Registry.SecretRef.Name,
+	for _, name := range []string{environment.CredentialsSecret, environment.CASecret,
+		m.kept.Spec.Storage.Registry.SecretRef.Name,
 		m.kept.Spec.Storage.Registry.CertSecretRef.Name} {
 		update(s, s.secret(name), func(o *corev1.Secret) { o.Labels = map[string]string{moveLabel: ""} })
 	}
@@ -105,7 +107,8 @@ func (m *move) install(s *scenario) {
 		s.create(helmOp)
 	}
 	m.workloads = s.clusters(
-		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{tierLabel: "canary"}},
+		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"},
+			Labels: map[string]string{tierLabel: "canary"}},
 		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}})
 	for _, helmOp := range all {
 		s.eventually(helmOp, ready(2), inPhase(1, addonsv1.RolloutPhaseComplete))
@@ -124,7 +127,8 @@ func (m *move) install(s *scenario) {
 	s.setValues(m.gaveUp, map[string]any{"name": "no name for a ConfigMap"})
 	for _, w := range m.workloads {
 		w.in(s).eventuallyReleased(m.helmOp, releaseNamespace, "hello", 2)
-		s.child(m.gaveUp, w.name, childCondition(addonsv1.StalledCondition, metav1.ConditionTrue, addonsv1.RetriesExhaustedReason))
+		s.child(m.gaveUp, w.name, childCondition(addonsv1.StalledCondition, metav1.ConditionTrue,
+			addonsv1.RetriesExhaustedReason))
 		w.in(s).eventuallyRevisions("gave-up", "gave-up", "1 superseded", "2 failed", "3 deployed")
 	}
 	s.eventually(m.helmOp, ready(2))
@@ -163,7 +167,8 @@ func (m *move) move(s, there *scenario) {
 	there.eventually(m.returned, hasReturned)
 	for _, w := range m.workloads {
 		there.child(m.helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
-		there.child(m.gaveUp, w.name, childCondition(addonsv1.StalledCondition, metav1.ConditionTrue, addonsv1.RetriesExhaustedReason))
+		there.child(m.gaveUp, w.name, childCondition(addonsv1.StalledCondition, metav1.ConditionTrue,
+			addonsv1.RetriesExhaustedReason))
 	}
 	there.Consistently(func(g gomega.Gomega) {
 		g.Expect(m.contents(s)).To(gomega.Equal(before), "Helm's storage")
@@ -256,7 +261,8 @@ func (m *move) contents(s *scenario) map[string]map[string]string {
 // ofRecords selects the changes of labels of Helm's records.
 func ofRecords(r apiserver.Request) bool { return r.Verb == "patch" && r.Resource == "secrets" }
 
-// expectTakenOver checks that all records of a Cluster, and the HelmOpReleases, name the management cluster that they are of by now.
+// expectTakenOver checks that all records of a Cluster, and the HelmOpReleases, name the management cluster that they
+// are of by now.
 func (m *move) expectTakenOver(there *scenario, w *workload) {
 	there.Helper()
 	system := &corev1.Namespace{}
@@ -265,7 +271,8 @@ func (m *move) expectTakenOver(there *scenario, w *workload) {
 	there.must(w.List(there.Context(), secrets, client.MatchingLabels{"owner": "helm"}))
 	there.Expect(secrets.Items).NotTo(gomega.BeEmpty())
 	for i := range secrets.Items {
-		there.Expect(secrets.Items[i].Labels).To(gomega.HaveKeyWithValue(addonsv1.ManagementClusterAnnotation, string(system.UID)), secrets.Items[i].Name)
+		there.Expect(secrets.Items[i].Labels).To(gomega.HaveKeyWithValue(addonsv1.ManagementClusterAnnotation,
+			string(system.UID)), secrets.Items[i].Name)
 	}
 	there.child(m.helmOp, w.name, func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 		g.Expect(child.Annotations).To(gomega.HaveKeyWithValue(addonsv1.ManagementClusterAnnotation, string(system.UID)))

@@ -16,31 +16,36 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestOtherNamespaces has HelmOps of one namespace choose a Cluster of another: only with a service account that may get the Cluster's
-// kubeconfig, by the roles of the other namespace, do they get anywhere.
+// TestOtherNamespaces has HelmOps of one namespace choose a Cluster of another: only with a service account that may
+// get the Cluster's kubeconfig, by the roles of the other namespace, do they get anywhere.
 func TestOtherNamespaces(t *testing.T) {
 	shop := newScenario(t)
 	platform := newScenarioIn(t, shop.env)
 	meta := metav1.ObjectMeta{Namespace: shop.namespace, Name: "platform"}
 	shop.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"one-kubeconfig"}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"one-kubeconfig"},
+			Verbs: []string{"get"}},
 	}})
 	shop.create(&rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: platform.namespace, Name: "granted"}},
 	})
-	one := shop.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{addonsLabel: "shared"}})[0]
+	one := shop.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"},
+		Labels: map[string]string{addonsLabel: "shared"}})[0]
 	across := func(name, account string) *addonsv1.HelmOp {
 		return platform.newHelmOp(name, func(h *addonsv1.HelmOp) {
 			h.Spec.ClusterSelector.MatchLabels[addonsLabel] = "shared"
 			h.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{
-				NamespaceSelector:               metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: shop.namespace}},
+				NamespaceSelector: metav1.LabelSelector{
+					MatchLabels: map[string]string{corev1.LabelMetadataName: shop.namespace},
+				},
 				AuthorizationServiceAccountName: account,
 			}
 		})
 	}
 	granted, refused := across("granted", "granted"), across("refused", "another")
-	without := platform.newHelmOp("without", func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels[addonsLabel] = "shared" })
+	without := platform.newHelmOp("without",
+		func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels[addonsLabel] = "shared" })
 	for _, helmOp := range []*addonsv1.HelmOp{refused, without, granted} {
 		platform.create(helmOp)
 	}
@@ -50,7 +55,9 @@ func TestOtherNamespaces(t *testing.T) {
 	platform.Expect(child.Spec.ClusterRef.Namespace).To(gomega.Equal(shop.namespace))
 
 	platform.eventually(refused, ready(0), func(g gomega.Gomega, h *addonsv1.HelmOp) {
-		g.Expect(conditions.GetMessage(h, addonsv1.RolledOutCondition)).To(gomega.ContainSubstring("1 Clusters of other namespaces are left out: service account another"))
+		g.Expect(conditions.GetMessage(h,
+			addonsv1.RolledOutCondition)).To(gomega.ContainSubstring("1 Clusters of other namespaces are left out: service " +
+			"account another"))
 	})
 	platform.eventually(without, ready(0))
 	for _, name := range []string{"refused", "without"} {

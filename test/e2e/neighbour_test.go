@@ -59,8 +59,8 @@ func (n *neighbour) serve(t *testing.T) (install, upgrade time.Duration) {
 	return install.Round(time.Millisecond), time.Since(began).Round(time.Millisecond)
 }
 
-// expectServed installs and upgrades a release while something hostile goes on, and logs how long that takes. Tests do not judge it: they
-// share the processors with other tests.
+// expectServed installs and upgrades a release while something hostile goes on, and logs how long that takes. Tests do
+// not judge it: they share the processors with other tests.
 func (n *neighbour) expectServed(t *testing.T) {
 	t.Helper()
 	install, upgrade := n.serve(t)

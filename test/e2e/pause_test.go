@@ -16,10 +16,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestPause pauses each action in each of the ways to do so. Nothing may happen until the pause ends, and all of it then.
+// TestPause pauses each action in each of the ways to do so. Nothing may happen until the pause ends, and all of it
+// then.
 func TestPause(t *testing.T) {
 	s := newScenario(t)
-	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{addonsLabel: "paused"}})[0]
+	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"},
+		Labels: map[string]string{addonsLabel: "paused"}})[0]
 	helmOp := s.newHelmOp("paused")
 
 	s.step("installation, by the Cluster", func(s *scenario) {
@@ -95,7 +97,10 @@ func TestPause(t *testing.T) {
 		child := s.child(helmOp, "one")
 		s.pause("one", true)
 		s.label("one", addonsLabel, "")
-		s.eventually(helmOp, func(g gomega.Gomega, h *addonsv1.HelmOp) { g.Expect(h.Status.Clusters.Selected).To(gomega.BeZero()) })
+		s.eventually(helmOp, func(g gomega.Gomega,
+			h *addonsv1.HelmOp) {
+			g.Expect(h.Status.Clusters.Selected).To(gomega.BeZero())
+		})
 		one.expectUntouched()
 		one.eventuallyHello(releaseNamespace, "paused", map[string]string{"greeting": "by a move"})
 		s.pause("one", false)

@@ -25,7 +25,8 @@ func wholeSuite() bool {
 	return slices.Contains([]string{"", "."}, given("test.run")) && given("test.skip") == "" && given("test.list") == ""
 }
 
-// onlyUsedPermissions returns an error that names permissions of the manager that no test needed. Call it after all tests.
+// onlyUsedPermissions returns an error that names permissions of the manager that no test needed. Call it after all
+// tests.
 func onlyUsedPermissions() (err error) {
 	env, err := suite.installed()
 	if err != nil {

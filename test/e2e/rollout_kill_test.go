@@ -43,10 +43,11 @@ func (q *squad) eventuallyTold(revision int64, n int) {
 }
 
 func (t *troop) killedInWaves(s *scenario) {
-	q := t.newSquad(s, "waves", &addonsv1.Rollout{Waves: []addonsv1.Wave{wave("canary"), wave("early")}}, func(h *addonsv1.HelmOp) {
-		atMost(2)(h.Spec.Rollout)
-		h.Spec.Rollout.MinReadySeconds = 1
-	})
+	q := t.newSquad(s, "waves", &addonsv1.Rollout{Waves: []addonsv1.Wave{wave("canary"), wave("early")}},
+		func(h *addonsv1.HelmOp) {
+			atMost(2)(h.Spec.Rollout)
+			h.Spec.Rollout.MinReadySeconds = 1
+		})
 	q.greet("two")
 	for _, told := range []int{1, 2, 3, 5, 8, 11} {
 		q.eventuallyTold(2, told)
@@ -75,7 +76,8 @@ func (t *troop) killedWithFailures(s *scenario) {
 	q.killed()
 	q.says("one", q.in())
 	q.untouched(since, q.in("early", "prod"))
-	q.eventually(inPhase(2, addonsv1.RolloutPhaseRolledBack), condition(addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RolloutRolledBackReason))
+	q.eventually(inPhase(2, addonsv1.RolloutPhaseRolledBack),
+		condition(addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RolloutRolledBackReason))
 	s.Expect(q.log.visited(2)).To(gomega.HaveLen(1), "Clusters that took the revision")
 	q.revisionsAre("1 Complete", "2 RolledBack")
 }

@@ -33,14 +33,15 @@ const (
 
 // noteCheck takes the chart note at its word: what begins with "bad" has failed, what begins with "slow" is on its way.
 var noteCheck = addonsv1.HealthCheck{
-	APIVersion: "v1", Kind: "ConfigMap", Current: "!self.data.greeting.startsWith('slow')", Failed: "self.data.greeting.startsWith('bad')",
+	APIVersion: "v1", Kind: "ConfigMap", Current: "!self.data.greeting.startsWith('slow')",
+	Failed: "self.data.greeting.startsWith('bad')",
 }
 
 // tiers are the Clusters of a troop by their waves. Those of prod are in none.
 var tiers = map[string]int{"canary": 2, "early": 4, "prod": 6}
 
-// troop is a fleet for rollouts: twelve Clusters on two API servers. In its HelmOps' releases, health is what a ConfigMap
-// says: no controller runs in the workload clusters.
+// troop is a fleet for rollouts: twelve Clusters on two API servers. In its HelmOps' releases, health is what a
+// ConfigMap says: no controller runs in the workload clusters.
 type troop struct {
 	hosts    map[string]*workload // By Cluster.
 	clusters []string
@@ -60,7 +61,8 @@ func (s *scenario) newTroop() *troop {
 			if tier == "canary" {
 				host = "host-0"
 			}
-			options = append(options, testbed.ClusterOptions{Name: name, Host: host, Labels: map[string]string{poolLabel: "all", tierLabel: tier}})
+			options = append(options, testbed.ClusterOptions{Name: name, Host: host,
+				Labels: map[string]string{poolLabel: "all", tierLabel: tier}})
 		}
 	}
 	workloads := map[string]*workload{}
@@ -115,7 +117,8 @@ func canaryFirst(change ...func(*addonsv1.Rollout)) *addonsv1.Rollout {
 }
 
 func wave(tier string) addonsv1.Wave {
-	return addonsv1.Wave{Name: tier, ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{tierLabel: tier}}}
+	return addonsv1.Wave{Name: tier,
+		ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{tierLabel: tier}}}
 }
 
 func manually(rollout *addonsv1.Rollout) { rollout.Waves[0].Promotion = addonsv1.WavePromotionManual }
@@ -341,7 +344,8 @@ func newRollouts(t *testing.T) (*scenario, *troop) {
 func ownRollouts(t *testing.T) (*scenario, *troop) {
 	t.Helper()
 	begin(t)
-	// Whoever kills a manager here deletes its lease as well: with a short one, a busy machine would end managers that nobody kills.
+	// Whoever kills a manager here deletes its lease as well: with a short one, a busy machine would end managers that
+	// nobody kills.
 	s := newScenarioIn(t, ownEnvironment(t, environment.Options{}))
 	s.push(s.env.Registry, "charts/note", "1.0.0")
 	return s, s.newTroop()

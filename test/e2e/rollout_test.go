@@ -17,8 +17,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestRollout holds what a rollout does, each time with twelve Clusters: in which order, how many at a time, and what it
-// leaves alone.
+// TestRollout holds what a rollout does, each time with twelve Clusters: in which order, how many at a time, and what
+// it leaves alone.
 func TestRollout(t *testing.T) {
 	s, fleet := newRollouts(t)
 	for name, do := range map[string]func(*troop, *scenario, string){
@@ -108,7 +108,8 @@ func (t *troop) rollsBack(s *scenario, name string) {
 		}
 	}
 	q.untouched(since, others)
-	child := s.child(q.helmOp, victims[0], childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
+	child := s.child(q.helmOp, victims[0],
+		childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
 	s.Expect(child.Spec.Rollout.Reason).To(gomega.Equal(addonsv1.ReleaseRolloutReturned))
 	s.Expect(child.Spec.Rollout.Revision).To(gomega.BeEquivalentTo(1))
 	q.eventually(rolledBack...)
@@ -222,7 +223,8 @@ func (t *troop) newcomers(s *scenario, name string) {
 		})
 		w := s.workload(cluster)
 		w.eventuallyHello(q.namespace(cluster), name, map[string]string{"greeting": text})
-		child := s.child(q.helmOp, cluster, childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
+		child := s.child(q.helmOp, cluster,
+			childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
 		s.Expect(child.Spec.Rollout.Reason).To(gomega.Equal(addonsv1.ReleaseRolloutJoined), cluster)
 	}
 	q.annotate(addonsv1.RolloutPromoteAnnotation, "2/canary")
@@ -234,7 +236,8 @@ func (t *troop) newcomers(s *scenario, name string) {
 
 // unreachable has a Cluster that does not answer: it holds nobody up, and catches up.
 func (t *troop) unreachable(s *scenario, name string) {
-	s.createCluster(testbed.ClusterOptions{Name: "lonely", Labels: map[string]string{poolLabel: name, tierLabel: "canary"}})
+	s.createCluster(testbed.ClusterOptions{Name: "lonely",
+		Labels: map[string]string{poolLabel: name, tierLabel: "canary"}})
 	w := s.workload("lonely")
 	own := &troop{hosts: map[string]*workload{"lonely": w}, clusters: append([]string{"lonely"}, t.clusters...)}
 	for cluster, host := range t.hosts {

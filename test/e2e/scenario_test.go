@@ -73,7 +73,8 @@ func newScenarioIn(t *testing.T, env *environment.Environment) *scenario {
 	t.Helper()
 	s := &scenario{T: t, Gomega: newGomega(t), env: env, client: env.Client}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		GenerateName: strings.ToLower(strings.TrimPrefix(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()), "Test")) + "-",
+		GenerateName: strings.ToLower(strings.TrimPrefix(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()), "Test")) +
+			"-",
 	}}
 	s.must(s.client.Create(s.Context(), namespace))
 	s.namespace = namespace.Name
@@ -276,7 +277,9 @@ func (s *scenario) eventuallyGone(obj client.Object) {
 }
 
 // eventually waits until a HelmOp is as the checks want it, and returns it.
-func (s *scenario) eventually(helmOp *addonsv1.HelmOp, checks ...func(gomega.Gomega, *addonsv1.HelmOp)) *addonsv1.HelmOp {
+func (s *scenario) eventually(helmOp *addonsv1.HelmOp,
+	checks ...func(gomega.Gomega, *addonsv1.HelmOp),
+) *addonsv1.HelmOp {
 	s.Helper()
 	current := &addonsv1.HelmOp{}
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
@@ -302,13 +305,17 @@ func ready(clusters int) func(gomega.Gomega, *addonsv1.HelmOp) {
 }
 
 // condition checks status and reason of a condition of a HelmOp.
-func condition(conditionType string, status metav1.ConditionStatus, reason string) func(gomega.Gomega, *addonsv1.HelmOp) {
+func condition(conditionType string, status metav1.ConditionStatus,
+	reason string,
+) func(gomega.Gomega, *addonsv1.HelmOp) {
 	return func(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
 		expectCondition(g, helmOp, conditionType, status, reason)
 	}
 }
 
-func expectCondition(g gomega.Gomega, obj conditions.Getter, conditionType string, status metav1.ConditionStatus, reason string) {
+func expectCondition(g gomega.Gomega, obj conditions.Getter, conditionType string, status metav1.ConditionStatus,
+	reason string,
+) {
 	c := conditions.Get(obj, conditionType)
 	g.Expect(c).NotTo(gomega.BeNil(), "condition %s of %s", conditionType, toJSON(obj.GetConditions()))
 	g.Expect([]string{string(c.Status), c.Reason}).To(gomega.Equal([]string{string(status), reason}),
@@ -320,14 +327,17 @@ func (s *scenario) leader() string {
 	s.Helper()
 	lease := &coordinationv1.Lease{}
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
-		g.Expect(s.client.Get(ctx, client.ObjectKey{Namespace: environment.Namespace, Name: leaseName}, lease)).To(gomega.Succeed())
+		g.Expect(s.client.Get(ctx, client.ObjectKey{Namespace: environment.Namespace, Name: leaseName},
+			lease)).To(gomega.Succeed())
 		g.Expect(lease.Spec.HolderIdentity).To(gomega.HaveValue(gomega.Not(gomega.BeEmpty())))
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 	return *lease.Spec.HolderIdentity
 }
 
 // children returns the HelmOpReleases of a HelmOp by the names of their Clusters.
-func (s *scenario) children(ctx context.Context, g gomega.Gomega, helmOp *addonsv1.HelmOp) map[string]*addonsv1.HelmOpRelease {
+func (s *scenario) children(ctx context.Context, g gomega.Gomega,
+	helmOp *addonsv1.HelmOp,
+) map[string]*addonsv1.HelmOpRelease {
 	list := &addonsv1.HelmOpReleaseList{}
 	g.Expect(s.client.List(ctx, list, client.InNamespace(helmOp.Namespace),
 		client.MatchingLabels{addonsv1.HelmOpNameLabel: helmOp.Name})).To(gomega.Succeed())
@@ -339,7 +349,9 @@ func (s *scenario) children(ctx context.Context, g gomega.Gomega, helmOp *addons
 }
 
 // child waits until the HelmOpRelease of a HelmOp for a Cluster is as the checks want it, and returns it.
-func (s *scenario) child(helmOp *addonsv1.HelmOp, cluster string, checks ...func(gomega.Gomega, *addonsv1.HelmOpRelease)) *addonsv1.HelmOpRelease {
+func (s *scenario) child(helmOp *addonsv1.HelmOp, cluster string,
+	checks ...func(gomega.Gomega, *addonsv1.HelmOpRelease),
+) *addonsv1.HelmOpRelease {
 	s.Helper()
 	var child *addonsv1.HelmOpRelease
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
@@ -353,7 +365,9 @@ func (s *scenario) child(helmOp *addonsv1.HelmOp, cluster string, checks ...func
 }
 
 // childCondition checks status and reason of a condition of a HelmOpRelease.
-func childCondition(conditionType string, status metav1.ConditionStatus, reason string) func(gomega.Gomega, *addonsv1.HelmOpRelease) {
+func childCondition(conditionType string, status metav1.ConditionStatus,
+	reason string,
+) func(gomega.Gomega, *addonsv1.HelmOpRelease) {
 	return func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 		expectCondition(g, child, conditionType, status, reason)
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 )
 
-// testSecrets gives a secret every occasion to slip out: a release that works, values that the schema refuses, YAML that
-// cannot be parsed, an object that the API server refuses, a template that fails. Then it must be found nowhere.
+// testSecrets gives a secret every occasion to slip out: a release that works, values that the schema refuses, YAML
+// that cannot be parsed, an object that the API server refuses, a template that fails. Then it must be found nowhere.
 func testSecrets(s *scenario, one *workload) {
 	// Not valid as a label or a CIDR, so that those who check it have reason to quote it.
 	marker := "s3cret/" + rand.Text()
@@ -30,13 +30,15 @@ func testSecrets(s *scenario, one *workload) {
 		change               func(*addonsv1.HelmOp)
 	}{
 		{name: "leak-none", values: "token: " + marker},
-		{name: "leak-schema", values: "podCIDR: " + marker, reason: addonsv1.ValuesInvalidReason, change: func(h *addonsv1.HelmOp) {
-			h.Spec.Values = rawJSON(map[string]any{"cluster": "one"})
-		}},
-		{name: "leak-object", values: "flavour: " + marker, reason: addonsv1.InstallFailedReason, change: func(h *addonsv1.HelmOp) {
-			h.Spec.Source = s.env.Source("charts/"+environment.ChartKitchen, addonsv1.ArtifactReference{Tag: "1.0.0"})
-			h.Spec.Values = rawJSON(map[string]any{"objects": 1})
-		}},
+		{name: "leak-schema", values: "podCIDR: " + marker, reason: addonsv1.ValuesInvalidReason,
+			change: func(h *addonsv1.HelmOp) {
+				h.Spec.Values = rawJSON(map[string]any{"cluster": "one"})
+			}},
+		{name: "leak-object", values: "flavour: " + marker, reason: addonsv1.InstallFailedReason,
+			change: func(h *addonsv1.HelmOp) {
+				h.Spec.Source = s.env.Source("charts/"+environment.ChartKitchen, addonsv1.ArtifactReference{Tag: "1.0.0"})
+				h.Spec.Values = rawJSON(map[string]any{"objects": 1})
+			}},
 		{name: "leak-yaml", values: "token: [" + marker, reason: addonsv1.TemplateFailedReason},
 		{name: "leak-type", values: "token: {a: {b: " + marker + "}}\n" + marker, reason: addonsv1.TemplateFailedReason},
 	} {

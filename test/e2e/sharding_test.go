@@ -37,7 +37,8 @@ func TestSharding(t *testing.T) {
 	s.step("each shard serves what is its own", func(s *scenario) { f.served(s) })
 	s.step("the leader of a shard is killed", func(s *scenario) { f.failover(s) })
 	s.step("a HelmOp goes to another shard, then its Cluster", func(s *scenario) { f.helmOpFirst(s) })
-	s.step("a Cluster goes to another shard, then its HelmOp, in the middle of an action", func(s *scenario) { f.midAction(s) })
+	s.step("a Cluster goes to another shard, then its HelmOp, in the middle of an action",
+		func(s *scenario) { f.midAction(s) })
 	s.step("a Cluster of another shard keeps its release", func(s *scenario) { f.keeps(s) })
 }
 
@@ -62,7 +63,8 @@ func (f *sharding) unserved(s *scenario) {
 		return k
 	}
 	f.plain = scene(workloads[0], "plain", func(*addonsv1.HelmOp) {})
-	f.b = scene(workloads[1], shardB, func(h *addonsv1.HelmOp) { h.Labels = map[string]string{addonsv1.ShardLabel: shardB} })
+	f.b = scene(workloads[1], shardB,
+		func(h *addonsv1.HelmOp) { h.Labels = map[string]string{addonsv1.ShardLabel: shardB} })
 	f.plain.eventuallyReleased(f.plain.helmOp, slowNamespace, "plain", 1)
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
 		current := &addonsv1.HelmOp{}
@@ -146,7 +148,8 @@ func (f *sharding) helmOpFirst(s *scenario) {
 
 	f.enter(s, "")
 	s.eventually(f.b.helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.OtherShardReason))
-	held := s.child(f.b.helmOp, "two", childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.OtherShardReason))
+	held := s.child(f.b.helmOp, "two",
+		childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.OtherShardReason))
 	s.Expect(held.Labels).NotTo(gomega.HaveKey(addonsv1.ShardLabel))
 	f.b.expectUntouched()
 

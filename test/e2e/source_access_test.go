@@ -40,7 +40,8 @@ func newMounted(t *testing.T) mounted {
 		}
 		return f
 	}
-	return mounted{credentials: file("config.json", `{"auths":{}}`), ca: file("ca.crt", ""), registries: file("registries.conf", "")}
+	return mounted{credentials: file("config.json", `{"auths":{}}`), ca: file("ca.crt", ""),
+		registries: file("registries.conf", "")}
 }
 
 func (m mounted) args() []string {
@@ -59,21 +60,27 @@ func TestSource(t *testing.T) {
 	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
 	secrets := &plantedSecrets{}
 	parts := map[string]func(s *scenario, one *workload, secrets *plantedSecrets){
-		"credentials in their order":        func(s *scenario, one *workload, p *plantedSecrets) { testCredentialOrder(s, one, files, p) },
-		"credentials of a service account":  testServiceAccount,
-		"a token service":                   testTokenServices,
-		"a client certificate":              testClientCertificate,
-		"a proxy":                           testProxy,
-		"a mirror in place of the registry": func(s *scenario, one *workload, p *plantedSecrets) { testMirror(s, one, files, p) },
-		"plain HTTP":                        testPlainHTTP,
-		"resolved when asked":               testResolveNow,
-		"a layer of another media type":     testLayerSelector,
-		"a filter of tags":                  testTagFilter,
-		"many HelmOps of one chart":         testMany,
-		"signed with a key":                 testSignedWithKey,
-		"signed without a key":              testSignedWithoutKey,
-		"signed with notation":              testSignedWithNotation,
-		"content that lost its signature":   testSignatureLost,
+		"credentials in their order": func(s *scenario, one *workload,
+			p *plantedSecrets) {
+			testCredentialOrder(s, one, files, p)
+		},
+		"credentials of a service account": testServiceAccount,
+		"a token service":                  testTokenServices,
+		"a client certificate":             testClientCertificate,
+		"a proxy":                          testProxy,
+		"a mirror in place of the registry": func(s *scenario, one *workload,
+			p *plantedSecrets) {
+			testMirror(s, one, files, p)
+		},
+		"plain HTTP":                      testPlainHTTP,
+		"resolved when asked":             testResolveNow,
+		"a layer of another media type":   testLayerSelector,
+		"a filter of tags":                testTagFilter,
+		"many HelmOps of one chart":       testMany,
+		"signed with a key":               testSignedWithKey,
+		"signed without a key":            testSignedWithoutKey,
+		"signed with notation":            testSignedWithNotation,
+		"content that lost its signature": testSignatureLost,
 	}
 	run := map[string]func(*scenario){}
 	for name, part := range parts {
@@ -122,7 +129,8 @@ func testCredentialOrder(s *scenario, one *workload, files mounted, secrets *pla
 		helmOp.Spec.Source.SecretRef, helmOp.Spec.Source.ImagePullServiceAccountName = tt.secret, tt.account
 		s.create(helmOp)
 		one.eventuallyReleased(helmOp, releaseNamespace, name, 1)
-		s.Expect(users(r, name)).To(gomega.And(gomega.Not(gomega.BeEmpty()), gomega.HaveEach(tt.user)), "who pulled for %s", name)
+		s.Expect(users(r, name)).To(gomega.And(gomega.Not(gomega.BeEmpty()), gomega.HaveEach(tt.user)), "who pulled for %s",
+			name)
 	}
 	// Who brings an authority along could be the registry: the manager's own credentials are not for them.
 	s.pushUnique(r, "order-own-ca", "1.0.0")
@@ -144,8 +152,8 @@ func (s *scenario) pullingAccount(name string, pullSecrets ...string) {
 	s.create(account)
 }
 
-// testServiceAccount begins without the account, then without the Secret, then with a password that is changed later. Each
-// change counts at once, though the source is not to be looked at before tomorrow.
+// testServiceAccount begins without the account, then without the Secret, then with a password that is changed later.
+// Each change counts at once, though the source is not to be looked at before tomorrow.
 func testServiceAccount(s *scenario, one *workload, secrets *plantedSecrets) {
 	r := s.startRegistry(registry.Options{Auth: registry.AuthToken})
 	s.pushUnique(r, chartRepository, "1.0.0")
@@ -169,8 +177,10 @@ func testServiceAccount(s *scenario, one *workload, secrets *plantedSecrets) {
 	config, err := registry.DockerConfig(r.Host(), "robot", rotated)
 	s.must(err)
 	before := len(granted(r))
-	update(s, s.secret("account-credentials"), func(secret *corev1.Secret) { secret.Data[corev1.DockerConfigJsonKey] = config })
-	s.Eventually(func() int { return len(granted(r)) }).Should(gomega.BeNumerically(">", before), "tokens for the new password")
+	update(s, s.secret("account-credentials"),
+		func(secret *corev1.Secret) { secret.Data[corev1.DockerConfigJsonKey] = config })
+	s.Eventually(func() int { return len(granted(r)) }).Should(gomega.BeNumerically(">", before),
+		"tokens for the new password")
 	s.eventually(helmOp, ready(1), resolved)
 }
 
@@ -185,8 +195,8 @@ func granted(r *registry.Registry) []registry.TokenRequest {
 	return got
 }
 
-// testTokenServices has token services at the registry's own name, at another that the manager was told to trust, and at one
-// of which a registry must not make it ask anything.
+// testTokenServices has token services at the registry's own name, at another that the manager was told to trust, and
+// at one of which a registry must not make it ask anything.
 func testTokenServices(s *scenario, one *workload, secrets *plantedSecrets) {
 	for name, tt := range map[string]struct {
 		host    string
@@ -208,7 +218,8 @@ func testTokenServices(s *scenario, one *workload, secrets *plantedSecrets) {
 		s.Expect(users(r, chartRepository)).To(gomega.HaveEach(r.Username()))
 		asked := r.Tokens().Requests()
 		s.Expect(asked).NotTo(gomega.BeEmpty())
-		s.Expect(asked[0].Scopes).To(gomega.Equal([]string{"repository:" + chartRepository + ":pull"}), "no more than it takes")
+		s.Expect(asked[0].Scopes).To(gomega.Equal([]string{"repository:" + chartRepository + ":pull"}),
+			"no more than it takes")
 		// Tokens are used as long as they are good, or until the manager trusts another authority, as it does twice here.
 		tokens, heads := len(asked), r.Counts().ManifestHeads
 		s.Eventually(func() int { return r.Counts().ManifestHeads }).Should(gomega.BeNumerically(">=", heads+6))
@@ -283,7 +294,8 @@ func testProxy(s *scenario, one *workload, secrets *plantedSecrets) {
 
 // testMirror takes a registry away and names a mirror to the manager while a HelmOp waits. The HelmOp stays as it is.
 func testMirror(s *scenario, one *workload, files mounted, secrets *plantedSecrets) {
-	mirror, away := s.startRegistry(registry.Options{Implementation: registry.InProcess, Auth: registry.AuthNone}), s.startRegistry(registry.Options{})
+	mirror, away := s.startRegistry(registry.Options{Implementation: registry.InProcess, Auth: registry.AuthNone}),
+		s.startRegistry(registry.Options{})
 	secrets.add(away.Password())
 	s.must(away.SetFault(registry.Fault{Mode: registry.Down}))
 	digest := s.pushUnique(mirror, "copies/of/"+chartRepository, "1.0.0")
@@ -297,10 +309,12 @@ func testMirror(s *scenario, one *workload, files mounted, secrets *plantedSecre
 	one.eventuallyReleased(helmOp, releaseNamespace, "mirror", 1)
 	current := s.eventually(helmOp, ready(1), resolved)
 	s.Expect(current.Status.Artifact.Digest).To(gomega.Equal(digest))
-	s.Expect(current.Status.Artifact.URL).To(gomega.Equal("oci://"+away.Host()+"/"+chartRepository), "what the user asked for")
+	s.Expect(current.Status.Artifact.URL).To(gomega.Equal("oci://"+away.Host()+"/"+chartRepository),
+		"what the user asked for")
 	s.Expect(mirror.Counts().BlobGets).To(gomega.Equal(1), "pulls from the mirror")
 	for _, request := range mirror.Requests() {
-		s.Expect(request.Authorization).To(gomega.BeEmpty(), "the registry's password is none of the mirror's business: %+v", request)
+		s.Expect(request.Authorization).To(gomega.BeEmpty(), "the registry's password is none of the mirror's business: %+v",
+			request)
 	}
 	s.must(away.SetFault(registry.Fault{}))
 	s.pushUnique(mirror, "copies/of/"+chartRepository, "1.1.0")

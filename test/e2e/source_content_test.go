@@ -41,7 +41,8 @@ func testResolveNow(s *scenario, one *workload, _ *plantedSecrets) {
 	s.Expect(r.Counts().BlobGets).To(gomega.Equal(1), "pulls of the chart that was moved")
 }
 
-// testLayerSelector has a chart in an artifact that does not look like one, with annotations that say where it comes from.
+// testLayerSelector has a chart in an artifact that does not look like one, with annotations that say where it comes
+// from.
 func testLayerSelector(s *scenario, one *workload, _ *plantedSecrets) {
 	const mediaType = "application/vnd.example.chart.v1.tar+gzip"
 	r := s.startRegistry(registry.Options{})
@@ -49,7 +50,8 @@ func testLayerSelector(s *scenario, one *workload, _ *plantedSecrets) {
 	s.must(err)
 	_, err = r.PushRaw(s.Context(), chartRepository, "1.0.0", registry.Raw{
 		ArtifactType: "application/vnd.example.bundle",
-		Layers:       []registry.Layer{{MediaType: "application/vnd.example.readme", Data: []byte("read me")}, {MediaType: mediaType, Data: archive}},
+		Layers: []registry.Layer{{MediaType: "application/vnd.example.readme", Data: []byte("read me")},
+			{MediaType: mediaType, Data: archive}},
 		Annotations: map[string]string{
 			"org.opencontainers.image.source": "https://git.example/note", "org.opencontainers.image.revision": "main@sha1:1234",
 			"org.opencontainers.image.created": "2026-01-01T00:00:00Z", "org.example.other": "left out",
@@ -59,7 +61,8 @@ func testLayerSelector(s *scenario, one *workload, _ *plantedSecrets) {
 	helmOp := s.noteFrom(r, "layer", chartRepository, addonsv1.ArtifactReference{Tag: "1.0.0"})
 	s.create(helmOp)
 	s.eventually(helmOp, unresolved(addonsv1.UnsupportedArtifactReason, mediaType))
-	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.LayerSelector = &addonsv1.LayerSelector{MediaType: mediaType} })
+	update(s, helmOp,
+		func(h *addonsv1.HelmOp) { h.Spec.Source.LayerSelector = &addonsv1.LayerSelector{MediaType: mediaType} })
 	child := one.eventuallyReleased(helmOp, releaseNamespace, "layer", 1)
 	s.Expect(child.Spec.Artifact.LayerMediaType).To(gomega.Equal(mediaType))
 	status := s.eventually(helmOp, ready(1)).Status.Artifact
@@ -134,8 +137,10 @@ func testMany(s *scenario, one *workload, secrets *plantedSecrets) {
 	counts = r.Counts(registry.In(chartRepository))
 	intervals := int(time.Since(begin)/interval) + 1
 	s.Logf("%d HelmOps in %d intervals: %+v", manyHelmOps, intervals, counts)
-	s.Expect(counts.ManifestHeads).To(gomega.And(gomega.BeNumerically(">", 0), gomega.BeNumerically("<=", manyHelmOps*intervals)))
-	s.Expect(counts.Total()-counts.Refused).To(gomega.Equal(counts.ManifestHeads), "nothing but looks at the tag: %+v", counts)
+	s.Expect(counts.ManifestHeads).To(gomega.And(gomega.BeNumerically(">", 0),
+		gomega.BeNumerically("<=", manyHelmOps*intervals)))
+	s.Expect(counts.Total()-counts.Refused).To(gomega.Equal(counts.ManifestHeads), "nothing but looks at the tag: %+v",
+		counts)
 	// The manager is told of other authorities twice meanwhile, and connects anew.
 	s.Expect(counts.Refused).To(gomega.BeNumerically("<=", 2), "requests without credentials: %+v", counts)
 	revisions, err := one.revisions(context.Background(), releaseNamespace, "many")

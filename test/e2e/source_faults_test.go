@@ -88,13 +88,15 @@ func gzipBomb() (registry.Raw, error) {
 
 // errorCodes are those of the distribution specification that go with a status.
 var errorCodes = map[int]string{
-	http.StatusUnauthorized: "UNAUTHORIZED", http.StatusForbidden: "DENIED", http.StatusNotFound: "MANIFEST_UNKNOWN", http.StatusTooManyRequests: "TOOMANYREQUESTS",
+	http.StatusUnauthorized: "UNAUTHORIZED", http.StatusForbidden: "DENIED", http.StatusNotFound: "MANIFEST_UNKNOWN",
+	http.StatusTooManyRequests: "TOOMANYREQUESTS",
 }
 
 func status(code int, header ...string) registry.Fault {
 	fault := registry.Fault{
 		Mode: registry.Status, Code: code, Header: http.Header{"X-Planted": {planted}},
-		Body: []byte(`{"errors":[{"code":"` + cmp.Or(errorCodes[code], "UNKNOWN") + `","message":"` + planted + `","detail":"` + planted + `"}]}`),
+		Body: []byte(`{"errors":[{"code":"` + cmp.Or(errorCodes[code], "UNKNOWN") + `","message":"` + planted +
+			`","detail":"` + planted + `"}]}`),
 	}
 	for i := 0; i < len(header); i += 2 {
 		fault.Header.Set(header[i], header[i+1])
@@ -102,8 +104,8 @@ func status(code int, header ...string) registry.Fault {
 	return fault
 }
 
-// TestSourceFaults has a HelmOp meet each fault of a registry with its very first request. The fault has a name, costs the
-// registry little, holds nobody else up, and needs no help once it is mended. The manager's memory stays bounded.
+// TestSourceFaults has a HelmOp meet each fault of a registry with its very first request. The fault has a name, costs
+// the registry little, holds nobody else up, and needs no help once it is mended. The manager's memory stays bounded.
 func TestSourceFaults(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{
@@ -111,7 +113,8 @@ func TestSourceFaults(t *testing.T) {
 	})
 	s := newScenarioIn(t, env)
 	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
-	bystander := s.newHelmOp("bystander", forAll, s.from(s.namespace+"/bystander", addonsv1.ArtifactReference{Semver: "1.x"}))
+	bystander := s.newHelmOp("bystander", forAll,
+		s.from(s.namespace+"/bystander", addonsv1.ArtifactReference{Semver: "1.x"}))
 	s.pushChart(s.namespace+"/bystander", environment.ChartMetadata{Chart: environment.ChartHello, Version: "1.0.0"})
 	s.create(bystander)
 	one.eventuallyReleased(bystander, releaseNamespace, "bystander", 1)
@@ -123,7 +126,8 @@ func TestSourceFaults(t *testing.T) {
 		met[name] = s.meet(name, fault)
 	}
 	for i := range hanging {
-		other := s.bare(met["hang"].registry, fmt.Sprintf("hang-%d", i), chartRepository, addonsv1.ArtifactReference{Tag: "1.0.0"})
+		other := s.bare(met["hang"].registry, fmt.Sprintf("hang-%d", i), chartRepository,
+			addonsv1.ArtifactReference{Tag: "1.0.0"})
 		s.create(other)
 	}
 	s.step("another HelmOp goes on meanwhile", func(s *scenario) {
@@ -234,7 +238,8 @@ func (m *metFault) see(w *workload) {
 	}
 	m.expectFew(s)
 	if m.ref.Tag != "" {
-		s.Expect(m.registry.Counts(registry.In(chartRepository)).TagLists).To(gomega.BeZero(), "listings of tags for a fixed tag")
+		s.Expect(m.registry.Counts(registry.In(chartRepository)).TagLists).To(gomega.BeZero(),
+			"listings of tags for a fixed tag")
 	}
 	if m.forGood {
 		return
@@ -302,35 +307,46 @@ func sourceFaults(s *scenario) map[string]sourceFault {
 	tags = append(tags, "1.0.0")
 	return map[string]sourceFault{
 		"refused": {fault: registry.Fault{Mode: registry.Down}, reason: addonsv1.RegistryUnreachableReason},
-		"hang":    {fault: registry.Fault{Mode: registry.Hang}, reason: addonsv1.RegistryUnreachableReason, perTry: hanging + 1},
+		"hang": {fault: registry.Fault{Mode: registry.Hang}, reason: addonsv1.RegistryUnreachableReason,
+			perTry: hanging + 1},
 		"hang-in-manifest": {
-			fault: registry.Fault{Mode: registry.Drip, Pause: time.Hour}, on: manifests, reason: addonsv1.RegistryUnreachableReason, perTry: 4,
+			fault: registry.Fault{Mode: registry.Drip, Pause: time.Hour}, on: manifests,
+			reason: addonsv1.RegistryUnreachableReason, perTry: 4,
 		},
 		"hang-in-chart": {
-			fault: registry.Fault{Mode: registry.Drip, Pause: time.Hour}, on: blobs, reason: addonsv1.RegistryUnreachableReason, release: true, perTry: 4,
+			fault: registry.Fault{Mode: registry.Drip, Pause: time.Hour}, on: blobs, reason: addonsv1.RegistryUnreachableReason,
+			release: true, perTry: 4,
 		},
-		"truncated-manifest": {fault: registry.Fault{Mode: registry.Truncate}, on: manifests, reason: addonsv1.ArtifactInvalidReason, perTry: 8},
+		"truncated-manifest": {fault: registry.Fault{Mode: registry.Truncate}, on: manifests,
+			reason: addonsv1.ArtifactInvalidReason, perTry: 8},
 		"truncated-chart": {
-			fault: registry.Fault{Mode: registry.Truncate}, on: blobs, reason: addonsv1.ArtifactInvalidReason, release: true, perTry: 4,
+			fault: registry.Fault{Mode: registry.Truncate}, on: blobs, reason: addonsv1.ArtifactInvalidReason, release: true,
+			perTry: 4,
 		},
-		"corrupt-manifest": {fault: registry.Fault{Mode: registry.Corrupt}, on: manifests, reason: addonsv1.ArtifactInvalidReason, perTry: 8},
+		"corrupt-manifest": {fault: registry.Fault{Mode: registry.Corrupt}, on: manifests,
+			reason: addonsv1.ArtifactInvalidReason, perTry: 8},
 		"corrupt-chart": {
-			fault: registry.Fault{Mode: registry.Corrupt}, on: blobs, reason: addonsv1.ArtifactInvalidReason, release: true, perTry: 4,
+			fault: registry.Fault{Mode: registry.Corrupt}, on: blobs, reason: addonsv1.ArtifactInvalidReason, release: true,
+			perTry: 4,
 		},
 		"realm": {
 			// The registry asks for the password to be sent to somebody inside the network.
-			fault:  status(http.StatusUnauthorized, "WWW-Authenticate", `Bearer realm="https://127.0.0.2:1/`+planted+`",service="`+planted+`"`),
+			fault: status(http.StatusUnauthorized, "WWW-Authenticate",
+				`Bearer realm="https://127.0.0.2:1/`+planted+`",service="`+planted+`"`),
 			reason: addonsv1.RegistryAuthenticationFailedReason, says: []string{"token service"}, perTry: 2,
 		},
-		"forbidden": {fault: status(http.StatusForbidden), reason: addonsv1.RegistryAuthenticationFailedReason, says: []string{"403", "Secret"}, perTry: 4},
-		"missing":   {fault: status(http.StatusNotFound), reason: addonsv1.ArtifactNotFoundReason, perTry: 3},
+		"forbidden": {fault: status(http.StatusForbidden), reason: addonsv1.RegistryAuthenticationFailedReason,
+			says: []string{"403", "Secret"}, perTry: 4},
+		"missing": {fault: status(http.StatusNotFound), reason: addonsv1.ArtifactNotFoundReason, perTry: 3},
 		"rate-limited": {
-			fault: status(http.StatusTooManyRequests, "Retry-After", "3600"), reason: addonsv1.RegistryRateLimitedReason, perTry: 2, forGood: true,
+			fault: status(http.StatusTooManyRequests, "Retry-After", "3600"), reason: addonsv1.RegistryRateLimitedReason,
+			perTry: 2, forGood: true,
 			look: func(g gomega.Gomega, r *registry.Registry) {
 				g.Expect(len(limited(r))).To(gomega.Equal(1), "requests to a registry that asked for an hour of silence")
 			},
 		},
-		"server-error": {fault: status(http.StatusInternalServerError), reason: addonsv1.RegistryErrorReason, says: []string{"500"}, perTry: 9},
+		"server-error": {fault: status(http.StatusInternalServerError), reason: addonsv1.RegistryErrorReason,
+			says: []string{"500"}, perTry: 9},
 		"downgrade": {
 			fault:  registry.Fault{Mode: registry.Redirect, To: "http://127.0.0.1:1"},
 			reason: addonsv1.RegistryCertificateInvalidReason, says: []string{"without TLS"}, perTry: 4,
@@ -339,14 +355,17 @@ func sourceFaults(s *scenario) map[string]sourceFault {
 		"index":        {index: true, reason: addonsv1.UnsupportedArtifactReason, says: []string{"index"}, perTry: 4},
 		"bomb":         {raw: gzipBomb, reason: addonsv1.ChartInvalidReason, release: true},
 		"link": {
-			raw:    brokenArchive(registry.Entry{Header: tar.Header{Name: "note/values.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}}),
+			raw: brokenArchive(registry.Entry{Header: tar.Header{Name: "note/values.yaml", Typeflag: tar.TypeSymlink,
+				Linkname: "/etc/passwd"}}),
 			reason: addonsv1.ChartInvalidReason, release: true, says: []string{"link"},
 		},
 		"ten-thousand-tags": {
-			fault: registry.Fault{Mode: registry.TagPages, Tags: tags, PageSize: 1000}, ref: addonsv1.ArtifactReference{Semver: ">=0.1"},
+			fault: registry.Fault{Mode: registry.TagPages, Tags: tags, PageSize: 1000},
+			ref:   addonsv1.ArtifactReference{Semver: ">=0.1"},
 			look: func(g gomega.Gomega, r *registry.Registry) {
 				counts := r.Counts(registry.In(chartRepository))
-				g.Expect(counts.TagLists).To(gomega.And(gomega.BeNumerically(">=", 10), gomega.BeNumerically("<=", 10*(counts.ManifestHeads+1))),
+				g.Expect(counts.TagLists).To(gomega.And(gomega.BeNumerically(">=", 10),
+					gomega.BeNumerically("<=", 10*(counts.ManifestHeads+1))),
 					"ten pages for each look: %+v", counts)
 			},
 		},

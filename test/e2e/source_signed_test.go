@@ -105,11 +105,12 @@ func (s *scenario) expectVerifiedOnce(r *registry.Registry) {
 	r.ResetCounts()
 	s.Eventually(func() int { return r.Counts().ManifestHeads }).Should(gomega.BeNumerically(">=", 3), "looks at the tag")
 	counts := r.Counts()
-	s.Expect(counts.ManifestGets+counts.BlobGets+counts.Referrers).To(gomega.BeZero(), "requests for signatures that are known: %+v", counts)
+	s.Expect(counts.ManifestGets+counts.BlobGets+counts.Referrers).To(gomega.BeZero(),
+		"requests for signatures that are known: %+v", counts)
 }
 
-// testSignedWithKey goes through a chart without signature, one signed by somebody else, and at last by the right key, in a
-// registry without the referrers API.
+// testSignedWithKey goes through a chart without signature, one signed by somebody else, and at last by the right key,
+// in a registry without the referrers API.
 func testSignedWithKey(s *scenario, one *workload, _ *plantedSecrets) {
 	const name = "signed"
 	key, public := s.newKey()
@@ -145,7 +146,8 @@ func pulled(digest string) func(registry.Request) bool {
 
 // testSignedWithoutKey has a private Sigstore, and an identity that is not the one demanded before it is.
 func testSignedWithoutKey(s *scenario, one *workload, _ *plantedSecrets) {
-	const issuer, subject = "https://issuer.example", "https://git.example/org/charts/.github/workflows/release.yaml@refs/tags/v1"
+	const issuer, subject = "https://issuer.example",
+		"https://git.example/org/charts/.github/workflows/release.yaml@refs/tags/v1"
 	sigstore := signing.NewSigstore()
 	rootRef := s.opaque("sigstore-root", map[string][]byte{"trusted_root.json": sigstore.TrustedRoot()})
 	r := s.startRegistry(registry.Options{})
@@ -174,7 +176,8 @@ func testSignedWithNotation(s *scenario, one *workload, _ *plantedSecrets) {
 	trust := s.opaque("notation-trust", map[string][]byte{"trustpolicy.json": policy, "ca.crt": stranger.Certificate()})
 	r := s.startRegistry(registry.Options{Implementation: registry.InProcess})
 	artifact := s.signer(r, s.pushUnique(r, chartRepository, "1.0.0"))
-	helmOp := s.signedBy(r, "notation", addonsv1.Verification{Provider: addonsv1.VerificationProviderNotation, SecretRef: trust})
+	helmOp := s.signedBy(r, "notation",
+		addonsv1.Verification{Provider: addonsv1.VerificationProviderNotation, SecretRef: trust})
 	s.eventually(helmOp, unverified(addonsv1.SignatureNotFoundReason))
 	s.must(notary.Sign(s.Context(), artifact))
 	s.eventually(helmOp, unverified(addonsv1.SignatureUntrustedReason))
@@ -185,13 +188,15 @@ func testSignedWithNotation(s *scenario, one *workload, _ *plantedSecrets) {
 	s.expectVerifiedOnce(r)
 }
 
-// testSignatureLost moves a tag to content that nobody has signed: what runs goes on as it is, until the content is signed.
+// testSignatureLost moves a tag to content that nobody has signed: what runs goes on as it is, until the content is
+// signed.
 func testSignatureLost(s *scenario, one *workload, _ *plantedSecrets) {
 	key, public := s.newKey()
 	r := s.startRegistry(registry.Options{})
 	s.must(s.signer(r, s.pushUnique(r, chartRepository, "1.0.0")).SignKeyed(s.Context(), key))
 	helmOp := s.signedBy(r, "lost", addonsv1.Verification{
-		Provider: addonsv1.VerificationProviderCosign, SecretRef: s.opaque("lost-keys", map[string][]byte{"cosign.pub": public}),
+		Provider:  addonsv1.VerificationProviderCosign,
+		SecretRef: s.opaque("lost-keys", map[string][]byte{"cosign.pub": public}),
 	})
 	one.eventuallyReleased(helmOp, releaseNamespace, "lost", 1)
 	before := s.eventually(helmOp, ready(1), verified(addonsv1.VerificationProviderCosign, "cosign.pub")).Status.Artifact
@@ -206,9 +211,11 @@ func testSignatureLost(s *scenario, one *workload, _ *plantedSecrets) {
 		revisions, err := one.revisions(ctx, releaseNamespace, "lost")
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(summaries(revisions)).To(gomega.Equal([]string{"1 deployed"}))
-		expectCondition(g, s.children(ctx, g, helmOp)[one.name], addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason)
+		expectCondition(g, s.children(ctx, g, helmOp)[one.name], addonsv1.ReadyCondition, metav1.ConditionTrue,
+			addonsv1.ReadyReason)
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 	s.must(s.signer(r, moved).SignKeyed(s.Context(), key))
 	one.eventuallyReleased(helmOp, releaseNamespace, "lost", 2)
-	s.Expect(s.eventually(helmOp, ready(1), verified(addonsv1.VerificationProviderCosign, "cosign.pub")).Status.Artifact.Digest).To(gomega.Equal(moved))
+	s.Expect(s.eventually(helmOp, ready(1),
+		verified(addonsv1.VerificationProviderCosign, "cosign.pub")).Status.Artifact.Digest).To(gomega.Equal(moved))
 }

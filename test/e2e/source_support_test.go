@@ -22,8 +22,8 @@ import (
 // chartRepository is where the charts of this file's users are.
 const chartRepository = "charts/note"
 
-// startRegistry starts a registry for a part of a scenario. Registries that fail are alone at their address: the manager
-// leaves an address alone that does not answer, whatever is asked for there.
+// startRegistry starts a registry for a part of a scenario. Registries that fail are alone at their address: the
+// manager leaves an address alone that does not answer, whatever is asked for there.
 func (s *scenario) startRegistry(opts registry.Options) *registry.Registry {
 	s.Helper()
 	var err error
@@ -40,14 +40,16 @@ func (s *scenario) startRegistry(opts registry.Options) *registry.Registry {
 	return r
 }
 
-// uniqueNote is the chart note with content that is in no other test's: what is in the manager's store is not asked for.
+// uniqueNote is the chart note with content that is in no other test's: what is in the manager's store is not asked
+// for.
 func uniqueNote(version string) registry.Chart {
 	return registry.ChartFiles(uniqueNoteFiles(version))
 }
 
 func uniqueNoteFiles(version string) map[string]string {
 	return map[string]string{
-		"Chart.yaml": fmt.Sprintf("apiVersion: v2\nname: note\ndescription: Says something. %s\nversion: %s\n", rand.Text(), version),
+		"Chart.yaml": fmt.Sprintf("apiVersion: v2\nname: note\ndescription: Says something. %s\nversion: %s\n", rand.Text(),
+			version),
 		"templates/note.yaml": `apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -68,7 +70,9 @@ func (s *scenario) pushUnique(r *registry.Registry, repository, version string) 
 }
 
 // bare makes a HelmOp take a chart from a registry without any credentials or certificates.
-func (s *scenario) bare(r *registry.Registry, name, repository string, ref addonsv1.ArtifactReference) *addonsv1.HelmOp {
+func (s *scenario) bare(r *registry.Registry, name, repository string,
+	ref addonsv1.ArtifactReference,
+) *addonsv1.HelmOp {
 	return s.newHelmOp(name, forAll, func(helmOp *addonsv1.HelmOp) {
 		helmOp.Spec.Values = nil
 		helmOp.Spec.Source = addonsv1.ArtifactSource{

@@ -51,17 +51,19 @@ func TestStillWanted(t *testing.T) {
 	})
 }
 
-// restoreReleaseFirst loses a HelmOp and its HelmOpRelease, and restores them from a backup that keeps owner references, the HelmOpRelease
-// first. Garbage collection deletes it, since its owner does not exist. The release stays, and the HelmOp takes it up when it is back.
-// How long the manager waits for the HelmOp is a matter of minutes, and tested in controllers.
+// restoreReleaseFirst loses a HelmOp and its HelmOpRelease, and restores them from a backup that keeps owner
+// references, the HelmOpRelease first. Garbage collection deletes it, since its owner does not exist. The release
+// stays, and the HelmOp takes it up when it is back. How long the manager waits for the HelmOp is a matter of minutes,
+// and tested in controllers.
 func (w *workload) restoreReleaseFirst(helmOp *addonsv1.HelmOp) {
 	s := w.scenario
 	s.Helper()
 	backup := w.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 2).DeepCopy()
 	s.must(s.client.Get(s.Context(), client.ObjectKeyFromObject(helmOp), helmOp))
 	restored := &addonsv1.HelmOp{
-		ObjectMeta: metav1.ObjectMeta{Namespace: helmOp.Namespace, Name: helmOp.Name, Labels: helmOp.Labels, Annotations: maps.Clone(helmOp.Annotations)},
-		Spec:       *helmOp.Spec.DeepCopy(),
+		ObjectMeta: metav1.ObjectMeta{Namespace: helmOp.Namespace, Name: helmOp.Name, Labels: helmOp.Labels,
+			Annotations: maps.Clone(helmOp.Annotations)},
+		Spec: *helmOp.Spec.DeepCopy(),
 	}
 	s.lose(helmOp, backup.DeepCopy())
 
@@ -90,7 +92,8 @@ func (w *workload) restoreReleaseFirst(helmOp *addonsv1.HelmOp) {
 	s.child(restored, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason),
 		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 			g.Expect(child.UID).NotTo(gomega.Equal(release.UID))
-			g.Expect(metav1.IsControlledBy(child, restored)).To(gomega.BeTrue(), "the owner of the HelmOpRelease: %s", toJSON(child.OwnerReferences))
+			g.Expect(metav1.IsControlledBy(child, restored)).To(gomega.BeTrue(), "the owner of the HelmOpRelease: %s",
+				toJSON(child.OwnerReferences))
 			g.Expect(child.Status.Release).To(gomega.HaveValue(gomega.HaveField("Revision", gomega.BeEquivalentTo(2))))
 		})
 	s.eventually(restored, ready(1))
@@ -98,7 +101,8 @@ func (w *workload) restoreReleaseFirst(helmOp *addonsv1.HelmOp) {
 	w.eventuallyRevisions(releaseNamespace, helmOp.Name, "1 superseded", "2 deployed")
 }
 
-// lose has a HelmOp and its HelmOpRelease disappear as if their management cluster were lost: the manager does nothing for them.
+// lose has a HelmOp and its HelmOpRelease disappear as if their management cluster were lost: the manager does nothing
+// for them.
 func (s *scenario) lose(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease) {
 	s.Helper()
 	update(s, helmOp, func(h *addonsv1.HelmOp) {

@@ -18,9 +18,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// recordsInBoth starts two registries for records and returns what a HelmOp says of the first, with the credentials for both, and the
-// repository of the second.
-func (s *scenario) recordsInBoth(name string) (first, second *registry.Registry, storage *addonsv1.RecordStorage, secondURL string) {
+// recordsInBoth starts two registries for records and returns what a HelmOp says of the first, with the credentials for
+// both, and the repository of the second.
+func (s *scenario) recordsInBoth(name string) (first, second *registry.Registry, storage *addonsv1.RecordStorage,
+	secondURL string) {
 	s.Helper()
 	first, second = s.startRegistry(registry.Options{}), s.startRegistry(registry.Options{})
 	auths := map[string]any{}
@@ -45,8 +46,8 @@ func (s *scenario) recordsInBoth(name string) (first, second *registry.Registry,
 	}}, "oci://" + second.Host() + "/records"
 }
 
-// testRecordsChange has a release go from Secrets to parts, to a registry, to another one, where an upgrade fails and is rolled back to what
-// the first one keeps, and back to Secrets, until nothing of before is left anywhere.
+// testRecordsChange has a release go from Secrets to parts, to a registry, to another one, where an upgrade fails and
+// is rolled back to what the first one keeps, and back to Secrets, until nothing of before is left anywhere.
 func testRecordsChange(w *workload) {
 	s := w.scenario
 	first, second, storage, secondURL := s.recordsInBoth("change")
@@ -64,7 +65,8 @@ func testRecordsChange(w *workload) {
 	}
 	kept := func(inFirst, inSecond int) {
 		s.Helper()
-		s.Expect([]int{len(s.tags(first, "records")), len(s.tags(second, "records"))}).To(gomega.Equal([]int{inFirst, inSecond}))
+		s.Expect([]int{len(s.tags(first, "records")),
+			len(s.tags(second, "records"))}).To(gomega.Equal([]int{inFirst, inSecond}))
 	}
 	wants("1.1.0", &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster})
 	w.eventuallyReleased(helmOp, releaseNamespace, "change", 2)
@@ -76,7 +78,8 @@ func testRecordsChange(w *workload) {
 	moved := storage.DeepCopy()
 	moved.Registry.URL, moved.FormerURLs = secondURL, []string{storage.Registry.URL}
 	wants("1.9.0", moved)
-	w.eventuallyRevisions(releaseNamespace, "change", "1 superseded", "2 superseded", "3 superseded", "4 failed", "5 deployed")
+	w.eventuallyRevisions(releaseNamespace, "change", "1 superseded", "2 superseded", "3 superseded", "4 failed",
+		"5 deployed")
 	w.eventuallyHello(releaseNamespace, "change", map[string]string{"chartVersion": "1.2.0"})
 	kept(1, 2)
 
@@ -109,8 +112,8 @@ func (s *scenario) pushRefused(repository string, files int, version string) {
 	s.must(err)
 }
 
-// testRecordsRolledBack has a release whose records have megabytes in a registry return to a version of before, by its HelmOp and after an
-// upgrade that fails, go on, and leave nothing.
+// testRecordsRolledBack has a release whose records have megabytes in a registry return to a version of before, by its
+// HelmOp and after an upgrade that fails, go on, and leave nothing.
 func testRecordsRolledBack(w *workload) {
 	s := w.scenario
 	r, storage := s.recordsIn("back")
@@ -127,7 +130,8 @@ func testRecordsRolledBack(w *workload) {
 		w.eventuallyHello(releaseNamespace, "back", map[string]string{"chartVersion": tag})
 	}
 	s.useTag(helmOp, "1.9.0")
-	w.eventuallyRevisions(releaseNamespace, "back", "1 superseded", "2 superseded", "3 superseded", "4 failed", "5 deployed")
+	w.eventuallyRevisions(releaseNamespace, "back", "1 superseded", "2 superseded", "3 superseded", "4 failed",
+		"5 deployed")
 	w.eventuallyHello(releaseNamespace, "back", map[string]string{"chartVersion": "1.0.0"})
 	s.Expect(s.tags(r, "records")).To(gomega.HaveLen(5))
 	w.expectPointers("back", 0)
@@ -140,24 +144,29 @@ func testRecordsRolledBack(w *workload) {
 	s.Expect(s.tags(r, "records")).To(gomega.BeEmpty(), "records of a release that is gone")
 }
 
-// testRecordsLost goes the ways that docs/storage.md tells out of a registry that is gone for good, and of one that has lost its records.
+// testRecordsLost goes the ways that docs/storage.md tells out of a registry that is gone for good, and of one that has
+// lost its records.
 func testRecordsLost(w *workload) {
 	s := w.scenario
 	r, storage := s.recordsIn("lost")
 	s.pushNoisy(s.namespace+"/lost", 0, "1.0.0", "1.1.0", "1.2.0")
-	keeping, replaced := s.noisy("keeping", s.namespace+"/lost", storage), s.noisy("replaced", s.namespace+"/lost", storage)
+	keeping, replaced := s.noisy("keeping", s.namespace+"/lost", storage),
+		s.noisy("replaced", s.namespace+"/lost", storage)
 	for _, helmOp := range []*addonsv1.HelmOp{keeping, replaced} {
 		s.create(helmOp)
 		w.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)
 	}
-	end, err := r.Fail(registry.Fault{Mode: registry.Status, Code: http.StatusNotFound, Match: registry.In("records", registry.BlobGet)})
+	end, err := r.Fail(registry.Fault{Mode: registry.Status, Code: http.StatusNotFound,
+		Match: registry.In("records", registry.BlobGet)})
 	s.must(err)
 	s.useTag(replaced, "1.1.0")
-	s.child(replaced, w.name, childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RecordDamagedReason))
+	s.child(replaced, w.name, childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse,
+		addonsv1.RecordDamagedReason))
 	end()
 	s.must(r.SetFault(registry.Fault{Mode: registry.Down}))
 	s.useTag(keeping, "1.1.0")
-	s.child(keeping, w.name, childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RecordStorageFailedReason))
+	s.child(keeping, w.name, childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse,
+		addonsv1.RecordStorageFailedReason))
 
 	orphan := func(helmOp *addonsv1.HelmOp) {
 		s.Helper()
@@ -170,7 +179,8 @@ func testRecordsLost(w *workload) {
 	orphan(keeping)
 	orphan(replaced)
 	for _, name := range []string{"keeping", "replaced"} {
-		s.must(w.DeleteAllOf(s.Context(), &corev1.Secret{}, client.InNamespace(releaseNamespace), client.MatchingLabels{"owner": "helm", "name": name}))
+		s.must(w.DeleteAllOf(s.Context(), &corev1.Secret{}, client.InNamespace(releaseNamespace),
+			client.MatchingLabels{"owner": "helm", "name": name}))
 		anew := s.noisy(name, s.namespace+"/lost", &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster})
 		anew.Spec.Source.Ref.Tag = "1.2.0"
 		s.create(anew)
@@ -184,7 +194,8 @@ func testRecordsLost(w *workload) {
 	}
 }
 
-// testRecordsUnreadable has a record that nobody can read. Its release stays, and says why, until the way out of docs/storage.md is taken.
+// testRecordsUnreadable has a record that nobody can read. Its release stays, and says why, until the way out of
+// docs/storage.md is taken.
 func testRecordsUnreadable(w *workload) {
 	s := w.scenario
 	s.pushNoisy(s.namespace+"/unreadable", 0, "1.0.0", "1.1.0")
@@ -194,12 +205,14 @@ func testRecordsUnreadable(w *workload) {
 	s.useTag(helmOp, "1.1.0")
 	w.eventuallyReleased(helmOp, releaseNamespace, "unreadable", 2)
 	record := &corev1.Secret{}
-	s.must(w.Get(s.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: "sh.helm.release.v1.unreadable.v2"}, record))
+	s.must(w.Get(s.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: "sh.helm.release.v1.unreadable.v2"},
+		record))
 	record.Data["release"] = []byte("garbage")
 	s.must(w.Update(s.Context(), record))
 
 	s.remove(helmOp)
-	s.child(helmOp, w.name, childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RecordDamagedReason))
+	s.child(helmOp, w.name, childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse,
+		addonsv1.RecordDamagedReason))
 	w.eventuallyHello(releaseNamespace, "unreadable", map[string]string{"chartVersion": "1.1.0"})
 	w.eventuallyRevisions(releaseNamespace, "unreadable", "1 superseded", "2 deployed")
 	s.must(w.Delete(s.Context(), record))

@@ -74,7 +74,8 @@ func TestRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err = env.StartManager(t.Context(), "--v=6", "--registry-timeout=20s", "--registry-ca-file="+filepath.Join(dir, "ca.crt"),
+	_, err = env.StartManager(t.Context(), "--v=6", "--registry-timeout=20s",
+		"--registry-ca-file="+filepath.Join(dir, "ca.crt"),
 		"--record-storage-url=oci://"+env.Registry.Host()+"/"+recordsRepository,
 		"--record-storage-credentials-file="+filepath.Join(dir, "config.json"))
 	if err != nil {
@@ -107,9 +108,10 @@ func (s *scenario) pushNoisy(repository string, files int, versions ...string) {
 
 // noisy is a HelmOp for all Clusters with the first version of a chart.
 func (s *scenario) noisy(name, repository string, storage *addonsv1.RecordStorage) *addonsv1.HelmOp {
-	return s.newHelmOp(name, forAll, s.from(repository, addonsv1.ArtifactReference{Tag: "1.0.0"}), func(h *addonsv1.HelmOp) {
-		h.Spec.Values, h.Spec.Storage = nil, storage
-	})
+	return s.newHelmOp(name, forAll, s.from(repository, addonsv1.ArtifactReference{Tag: "1.0.0"}),
+		func(h *addonsv1.HelmOp) {
+			h.Spec.Values, h.Spec.Storage = nil, storage
+		})
 }
 
 // recordsIn starts a registry for records and returns it with what a HelmOp says of it.
@@ -129,8 +131,8 @@ func (s *scenario) useTag(helmOp *addonsv1.HelmOp, tag string) {
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = tag })
 }
 
-// testRecordsInRegistry has a chart of 20 MB whose records are in a registry, which goes away for a while. Nothing of the chart is in the management
-// cluster.
+// testRecordsInRegistry has a chart of 20 MB whose records are in a registry, which goes away for a while. Nothing of
+// the chart is in the management cluster.
 func testRecordsInRegistry(w *workload) {
 	s := w.scenario
 	r, storage := s.recordsIn("records")
@@ -171,7 +173,8 @@ func testRecordsInRegistry(w *workload) {
 	s.expectNowhere(r.Password(), plantedContent)
 }
 
-// testRecordsByDefault has a HelmOp that says nothing, whose records go where the manager was told, and then into the cluster.
+// testRecordsByDefault has a HelmOp that says nothing, whose records go where the manager was told, and then into the
+// cluster.
 func testRecordsByDefault(w *workload) {
 	s := w.scenario
 	s.pushNoisy(s.namespace+"/small", 0, "1.0.0", "1.1.0")
@@ -189,7 +192,8 @@ func testRecordsByDefault(w *workload) {
 	w.eventuallyRevisions(releaseNamespace, "small", "1 deployed")
 	s.useTag(helmOp, "1.1.0")
 	w.eventuallyReleased(helmOp, releaseNamespace, "small", 2)
-	s.Expect(s.tags(s.env.Registry, recordsRepository)).To(gomega.ConsistOf(gomega.HavePrefix("one.small.v1."), gomega.HavePrefix("one.beside.v1.")),
+	s.Expect(s.tags(s.env.Registry, recordsRepository)).To(gomega.ConsistOf(gomega.HavePrefix("one.small.v1."),
+		gomega.HavePrefix("one.beside.v1.")),
 		"the record of before stays where it is")
 	s.remove(helmOp)
 	s.eventuallyGone(helmOp)
@@ -203,9 +207,10 @@ func testRecordsByDefault(w *workload) {
 func testRecordsKept(w *workload) {
 	s := w.scenario
 	r, storage := s.recordsIn("kept")
-	_, err := r.Fail(registry.Fault{Mode: registry.Status, Code: http.StatusMethodNotAllowed, Match: func(r registry.Request) bool {
-		return r.Method == http.MethodDelete
-	}})
+	_, err := r.Fail(registry.Fault{Mode: registry.Status, Code: http.StatusMethodNotAllowed,
+		Match: func(r registry.Request) bool {
+			return r.Method == http.MethodDelete
+		}})
 	s.must(err)
 	s.pushNoisy(s.namespace+"/kept", 0, "1.0.0", "1.1.0")
 	helmOp := s.noisy("kept", s.namespace+"/kept", storage)
@@ -216,7 +221,8 @@ func testRecordsKept(w *workload) {
 		s.useTag(helmOp, tag)
 		w.eventuallyReleased(helmOp, releaseNamespace, "kept", revision+2)
 	}
-	s.Expect(s.eventuallyTold("HelmOp", "kept", corev1.EventTypeWarning, addonsv1.RecordsLeftEvent)).To(gomega.ContainSubstring("does not delete"))
+	s.Expect(s.eventuallyTold("HelmOp", "kept", corev1.EventTypeWarning,
+		addonsv1.RecordsLeftEvent)).To(gomega.ContainSubstring("does not delete"))
 	s.remove(helmOp)
 	s.eventuallyGone(helmOp)
 	s.Expect(s.tags(r, "records")).To(gomega.HaveLen(4))
@@ -230,7 +236,8 @@ func testRecordsKept(w *workload) {
 		}
 	}
 	s.Expect(told).To(gomega.Equal(1), "Events of records that are left")
-	s.Expect(r.Counts(func(r registry.Request) bool { return r.Method == http.MethodDelete }).Total()).To(gomega.Equal(1), "deletions that were tried")
+	s.Expect(r.Counts(func(r registry.Request) bool { return r.Method == http.MethodDelete }).Total()).To(gomega.Equal(1),
+		"deletions that were tried")
 }
 
 // expectPointers fails unless Helm's Secrets of a release are small, and there are at least so many parts of records.
@@ -238,7 +245,8 @@ func (w *workload) expectPointers(name string, parts int) {
 	s := w.scenario
 	s.Helper()
 	secrets := &corev1.SecretList{}
-	s.must(w.List(s.Context(), secrets, client.InNamespace(releaseNamespace), client.MatchingLabels{"owner": "helm", "name": name}))
+	s.must(w.List(s.Context(), secrets, client.InNamespace(releaseNamespace),
+		client.MatchingLabels{"owner": "helm", "name": name}))
 	s.Expect(secrets.Items).NotTo(gomega.BeEmpty())
 	for i := range secrets.Items {
 		s.Expect(len(secrets.Items[i].Data["release"])).To(gomega.BeNumerically("<", maxPointer), secrets.Items[i].Name)
@@ -284,7 +292,8 @@ func (s *scenario) tags(r *registry.Registry, repository string) []string {
 	return list.Tags
 }
 
-// management returns the sizes of all objects of the management cluster, as JSON, by kind and name. No object may have what is planted in charts.
+// management returns the sizes of all objects of the management cluster, as JSON, by kind and name. No object may have
+// what is planted in charts.
 func (s *scenario) management() map[string]int {
 	s.Helper()
 	config := s.env.Management.Server.RESTConfig()

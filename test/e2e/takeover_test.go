@@ -58,7 +58,8 @@ func (s *scenario) takeOver(loser, winner *addonsv1.HelmOp) {
 	s.create(winner)
 	s.child(winner, "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
 	began := time.Now()
-	child := s.child(loser, "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReleaseConflictReason),
+	child := s.child(loser, "one",
+		childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReleaseConflictReason),
 		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 			g.Expect(toJSON(child.Status.Conditions)).To(gomega.ContainSubstring(s.namespace + "." + winner.Name))
 		})
@@ -76,7 +77,8 @@ func TestSilence(t *testing.T) {
 	s.eventually(helmOp, ready(1))
 	s.must(w.server.StopAPIServer(s.Context()))
 	began := time.Now()
-	s.child(helmOp, "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ClusterUnreachableReason),
+	s.child(helmOp, "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse,
+		addonsv1.ClusterUnreachableReason),
 		childCondition(addonsv1.ClusterReachableCondition, metav1.ConditionFalse, addonsv1.ClusterUnreachableReason))
 	s.Logf("noticed %s after the API server had stopped", time.Since(began))
 	s.must(w.server.StartAPIServer(s.Context()))

@@ -81,11 +81,13 @@ func testPrintedColumns(s *scenario, one *workload) {
 		[]string{"NAME", "READY", "REASON", "VERSION", "CLUSTERS", "UP-TO-DATE", "FAILED", "ROLLOUT", "AGE"},
 		gomega.HaveExactElements("table", "True", "Ready", "1.0.0", "1", "1", "0", "Complete", gomega.Not(gomega.BeEmpty())),
 	))
-	s.Expect(fieldsOf(kubectl("get", "hopr", "--selector", addonsv1.HelmOpNameLabel+"=table"))).To(gomega.HaveExactElements(
+	s.Expect(fieldsOf(kubectl("get", "hopr", "--selector",
+		addonsv1.HelmOpNameLabel+"=table"))).To(gomega.HaveExactElements(
 		[]string{
 			"NAME", "CLUSTER", "READY", "REASON", "RELEASE", "HELM-REVISION", "STATUS", "CHART", "VERSION", "DEPLOYED", "AGE",
 		},
-		gomega.HaveExactElements(gomega.HavePrefix("table-one-"), "one", "True", "Ready", "table", "1", "deployed", "hello", "1.0.0",
+		gomega.HaveExactElements(gomega.HavePrefix("table-one-"), "one", "True", "Ready", "table", "1", "deployed", "hello",
+			"1.0.0",
 			gomega.Not(gomega.BeEmpty()), gomega.Not(gomega.BeEmpty())),
 	))
 	kubectl("wait", "--for=condition=Ready", "--timeout="+patience.String(), "hop/table")

@@ -57,7 +57,9 @@ func (s *scenario) perCluster(name string, change ...func(*addonsv1.HelmOp)) *ad
 }
 
 // has waits until a Cluster has a Helm revision of a HelmOp's release that says this.
-func (c separate) has(helmOp *addonsv1.HelmOp, cluster string, revision int, hello map[string]string) *addonsv1.HelmOpRelease {
+func (c separate) has(helmOp *addonsv1.HelmOp, cluster string, revision int,
+	hello map[string]string,
+) *addonsv1.HelmOpRelease {
 	w, namespace := c[cluster], helmOp.Name+"-"+cluster
 	w.scenario.Helper()
 	child := w.eventuallyReleased(helmOp, namespace, helmOp.Name, revision)
@@ -117,7 +119,8 @@ func testMissingSecretOfOneCluster(s *scenario, clusters separate) {
 		func(g gomega.Gomega, h *addonsv1.HelmOp) {
 			g.Expect(h.Status.Failures).To(gomega.ConsistOf(addonsv1.ClusterFailure{
 				Cluster: "two", Reason: addonsv1.ReferenceNotFoundReason,
-				Message: `spec.valuesFrom[0] for Cluster "two": Secret ` + s.namespace + "/two-missing: not found; create it or correct the reference",
+				Message: `spec.valuesFrom[0] for Cluster "two": Secret ` + s.namespace +
+					"/two-missing: not found; create it or correct the reference",
 			}))
 		})
 	secret := s.createSecret("two-missing", "token: of two\n")
@@ -137,7 +140,8 @@ func testMissingSecretOfOneCluster(s *scenario, clusters separate) {
 func testOverridesWithSecrets(s *scenario, clusters separate) {
 	const key = "password"
 	s.label("two", "over", "yes")
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "two-over"}, Data: map[string][]byte{key: []byte("00123")}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "two-over"},
+		Data: map[string][]byte{key: []byte("00123")}}
 	s.create(secret)
 	s.createConfigMap("over", "greeting: from the override\n")
 	helmOp := s.newHelmOp("over", forAll, func(h *addonsv1.HelmOp) {
@@ -200,7 +204,8 @@ func testSecretOfOneClusterStaysSecret(s *scenario, clusters separate) {
 		s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-hidden-one"},
 			Data: map[string][]byte{"cidr": []byte(whole)}})
 	}
-	ofDocument := s.perCluster("hidden", func(h *addonsv1.HelmOp) { h.Spec.Values = rawJSON(map[string]any{"cluster": "one"}) })
+	ofDocument := s.perCluster("hidden",
+		func(h *addonsv1.HelmOp) { h.Spec.Values = rawJSON(map[string]any{"cluster": "one"}) })
 	ofPath := s.perCluster("hidden-one", func(h *addonsv1.HelmOp) {
 		h.Spec.Values = rawJSON(map[string]any{"cluster": "one"})
 		h.Spec.Overrides = []addonsv1.Override{{Name: "all", ValuesFrom: h.Spec.ValuesFrom}}
@@ -222,7 +227,8 @@ func testSecretUnderAnOldRevision(s *scenario, clusters separate) {
 	for name := range clusters {
 		secrets[name] = s.createSecret(name+"-old", "token: of "+name+"\n")
 	}
-	helmOp := s.perCluster("old", func(h *addonsv1.HelmOp) { h.Spec.Values = helloValues(map[string]any{"greeting": "first"}) })
+	helmOp := s.perCluster("old",
+		func(h *addonsv1.HelmOp) { h.Spec.Values = helloValues(map[string]any{"greeting": "first"}) })
 	s.create(helmOp)
 	clusters.has(helmOp, "one", 1, tokenIs("of one"))
 	s.eventually(helmOp, ready(3), inPhase(1, addonsv1.RolloutPhaseComplete))
@@ -248,14 +254,16 @@ func testInvalidNameForOneCluster(s *scenario, clusters separate) {
 		s.createSecret("invalid-"+name, "token: of "+name+"\n")
 	}
 	s.label("two", "secret", "In_Valid")
-	helmOp := s.perCluster("invalid", func(h *addonsv1.HelmOp) { h.Spec.ValuesFrom[0].Name = "{{ .Cluster.metadata.labels.secret }}" })
+	helmOp := s.perCluster("invalid",
+		func(h *addonsv1.HelmOp) { h.Spec.ValuesFrom[0].Name = "{{ .Cluster.metadata.labels.secret }}" })
 	s.create(helmOp)
 	clusters.has(helmOp, "one", 1, tokenIs("of one"))
 	s.eventually(helmOp, func(g gomega.Gomega, h *addonsv1.HelmOp) {
 		g.Expect(h.Status.Failures).To(gomega.HaveLen(1))
 		g.Expect(h.Status.Failures[0]).To(gomega.And(gomega.HaveField("Cluster", "two"),
 			gomega.HaveField("Reason", addonsv1.TemplateFailedReason),
-			gomega.HaveField("Message", gomega.HavePrefix("spec.valuesFrom[0].name: yields a name that is not lower case letters"))))
+			gomega.HaveField("Message",
+				gomega.HavePrefix("spec.valuesFrom[0].name: yields a name that is not lower case letters"))))
 	})
 	s.createSecret("in-valid", "token: of two\n")
 	s.label("two", "secret", "in-valid")

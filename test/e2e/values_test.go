@@ -55,7 +55,8 @@ func testReferences(s *scenario, one *workload) {
 
 	update(s, configMap, func(o *corev1.ConfigMap) { o.Data = map[string]string{"values.yaml": "greeting: changed\n"} })
 	one.eventuallyReleased(helmOp, releaseNamespace, "references", 3)
-	one.eventuallyHello(releaseNamespace, "references", map[string]string{"greeting": "changed", "tokenDigest": sha256Of("second")})
+	one.eventuallyHello(releaseNamespace, "references",
+		map[string]string{"greeting": "changed", "tokenDigest": sha256Of("second")})
 
 	// What changes no value changes no release.
 	update(s, configMap, func(o *corev1.ConfigMap) { o.Data["other.yaml"] = "greeting: unused\n" })

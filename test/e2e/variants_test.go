@@ -146,14 +146,16 @@ func (v *variety) install() {
 		v.must(v.clusters[cluster].Get(v.Context(), client.ObjectKey{Name: "varied-" + cluster}, namespace))
 		v.Expect(namespace.Labels[siteLabel]).To(gomega.Equal(site), "the namespace in %s", cluster)
 	}
-	v.Expect(v.looks()).To(gomega.Equal(map[string]int{"1.0.0": 1, "1.1.0": 1, "2.0.0": 1}), "looks at the tags for 4 Clusters")
+	v.Expect(v.looks()).To(gomega.Equal(map[string]int{"1.0.0": 1, "1.1.0": 1, "2.0.0": 1}),
+		"looks at the tags for 4 Clusters")
 	counts := v.registry.Counts(registry.In(chartRepository))
 	v.Expect([]int{counts.ManifestGets, counts.BlobGets}).To(gomega.Equal([]int{3, 3}), "pulls of manifests and charts")
 }
 
 func (v *variety) upgrade() {
 	before := v.registry.Counts(registry.In(chartRepository))
-	update(v.scenario, &controlplanev1.LocalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace, Name: "base"}},
+	update(v.scenario, &controlplanev1.LocalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: v.namespace,
+		Name: "base"}},
 		func(c *controlplanev1.LocalControlPlane) { c.Spec.Version = "v1.35.2" })
 	v.becomes("base", 2, "2.0.0", "all")
 	v.eventually(v.helmOp, ready(4))
@@ -196,7 +198,8 @@ func (v *variety) missReference() {
 			for _, failure := range h.Status.Failures {
 				failed = append(failed, failure.Cluster+" "+failure.Reason)
 			}
-			g.Expect(failed).To(gomega.Equal([]string{"base " + addonsv1.ArtifactNotFoundReason, "next " + addonsv1.ArtifactNotFoundReason}))
+			g.Expect(failed).To(gomega.Equal([]string{"base " + addonsv1.ArtifactNotFoundReason,
+				"next " + addonsv1.ArtifactNotFoundReason}))
 		})
 	v.becomes("base", 2, "2.0.0", "all")
 	v.push("3.0.0")

@@ -146,7 +146,8 @@ func (w *workload) contents(ctx context.Context) (map[string]string, error) {
 	contents := map[string]string{}
 	for i := range secrets.Items {
 		secret := &secrets.Items[i]
-		contents[secret.Namespace+"/"+secret.Name] = fmt.Sprintf("%s %s %x", secret.UID, secret.Labels["status"], sha256.Sum256(secret.Data["release"]))
+		contents[secret.Namespace+"/"+secret.Name] = fmt.Sprintf("%s %s %x", secret.UID, secret.Labels["status"],
+			sha256.Sum256(secret.Data["release"]))
 	}
 	return contents, nil
 }
@@ -183,9 +184,11 @@ func (w *workload) expectNothing(namespace, name string) {
 	w.scenario.Expect(data).To(gomega.BeNil(), "ConfigMap %s/%s in %s", namespace, name, w.name)
 }
 
-// eventuallyReleased waits until the release of a HelmOp in the cluster is deployed at a revision and the child says the
-// same. It returns the child.
-func (w *workload) eventuallyReleased(helmOp *addonsv1.HelmOp, namespace, name string, number int) *addonsv1.HelmOpRelease {
+// eventuallyReleased waits until the release of a HelmOp in the cluster is deployed at a revision and the child says
+// the same. It returns the child.
+func (w *workload) eventuallyReleased(helmOp *addonsv1.HelmOp, namespace, name string,
+	number int,
+) *addonsv1.HelmOpRelease {
 	s := w.scenario
 	s.Helper()
 	var child *addonsv1.HelmOpRelease

@@ -60,7 +60,9 @@ type ChartMetadata struct {
 }
 
 // PushChart pushes a test chart and returns the digest of its manifest. A tag that exists is moved.
-func (e *Environment) PushChart(ctx context.Context, repository string, chart ChartMetadata) (digest string, err error) {
+func (e *Environment) PushChart(ctx context.Context, repository string,
+	chart ChartMetadata,
+) (digest string, err error) {
 	files, err := e.chartFiles(chart)
 	if err != nil {
 		return "", fmt.Errorf("read the chart %s: %w", chart.Chart, err)

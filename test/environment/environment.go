@@ -73,8 +73,8 @@ type Options struct {
 	// Keep remembers what clusterctl installed, for environments that are Like this one.
 	Keep bool
 
-	// Like is an environment with Keep and the same Config, Variables and Controllers. What clusterctl installed there is copied
-	// into etcd, which takes less than half of the CPU time. Default: clusterctl installs HelmOp.
+	// Like is an environment with Keep and the same Config, Variables and Controllers. What clusterctl installed there is
+	// copied into etcd, which takes less than half of the CPU time. Default: clusterctl installs HelmOp.
 	Like *Environment
 
 	// Beside is another environment, to and from which Clusters can be moved. Its registry is this one's. Default: none.
@@ -91,7 +91,8 @@ type Options struct {
 }
 
 const (
-	// servedTimeout bounds how long an API server takes until it lists the kinds of HelmOp, servedPoll is how often it is asked.
+	// servedTimeout bounds how long an API server takes until it lists the kinds of HelmOp, servedPoll is how often it is
+	// asked.
 	servedTimeout = 2 * time.Minute
 	servedPoll    = 100 * time.Millisecond
 )
@@ -175,13 +176,15 @@ func (e *Environment) ensureBinaries(ctx context.Context) error {
 	if e.root, err = binaries.RepositoryRoot(); err != nil {
 		return err
 	}
-	e.Binaries, err = binaries.Ensure(ctx, binaries.Options{Root: e.root, Programs: e.opts.Programs, Progress: e.opts.Output})
+	e.Binaries, err = binaries.Ensure(ctx,
+		binaries.Options{Root: e.root, Programs: e.opts.Programs, Progress: e.opts.Output})
 	return err
 }
 
 func (e *Environment) startManagement(ctx context.Context) error {
 	var err error
-	opts := testbed.ManagementOptions{Dir: e.dir("management"), Binaries: e.Binaries, Bare: e.opts.Bare, Controllers: e.opts.Controllers, Pool: e.opts.Pool}
+	opts := testbed.ManagementOptions{Dir: e.dir("management"), Binaries: e.Binaries, Bare: e.opts.Bare,
+		Controllers: e.opts.Controllers, Pool: e.opts.Pool}
 	if e.opts.Beside != nil {
 		opts.Beside = e.opts.Beside.Management
 	}
@@ -222,7 +225,8 @@ func (e *Environment) install(ctx context.Context) error {
 		e.Components = from.Components
 	} else {
 		var err error
-		if e.Components, err = WriteReleaseManifests(ctx, e.Binaries, filepath.Join(e.root, e.opts.Config), e.root, e.dir("repository")); err != nil {
+		if e.Components, err = WriteReleaseManifests(ctx, e.Binaries, filepath.Join(e.root, e.opts.Config), e.root,
+			e.dir("repository")); err != nil {
 			return err
 		}
 	}
@@ -235,8 +239,8 @@ func (e *Environment) install(ctx context.Context) error {
 	return e.waitServed(ctx)
 }
 
-// waitServed returns when the API server lists the kinds of HelmOp. A manager that starts before ends with an error. An API server that
-// begins with a copy of installed objects needs seconds for that on a busy machine.
+// waitServed returns when the API server lists the kinds of HelmOp. A manager that starts before ends with an error. An
+// API server that begins with a copy of installed objects needs seconds for that on a busy machine.
 func (e *Environment) waitServed(ctx context.Context) error {
 	discoverer, err := discovery.NewDiscoveryClientForConfig(e.Management.Server.RESTConfig())
 	if err != nil {

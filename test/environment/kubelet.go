@@ -26,14 +26,16 @@ const (
 	kubeletPeriod = 200 * time.Millisecond
 	// restartPause is between the starts of a program that ends.
 	restartPause = 2 * time.Second
-	// unreadyAfter is how long a program that was ready may leave its probe without an answer, as a kubelet has it by default.
+	// unreadyAfter is how long a program that was ready may leave its probe without an answer, as a kubelet has it by
+	// default.
 	unreadyAfter = 30 * time.Second
 	// stopTimeout is how long a manager may take to end.
 	stopTimeout = 30 * time.Second
 )
 
-// Kubelet stands in for a kubelet: the pods of the manager's Deployment run as processes of this machine, and are ready when these say so.
-// There are no containers here, and all else of them is the real thing: the controllers that make pods, the arguments, the identity.
+// Kubelet stands in for a kubelet: the pods of the manager's Deployment run as processes of this machine, and are ready
+// when these say so. There are no containers here, and all else of them is the real thing: the controllers that make
+// pods, the arguments, the identity.
 type Kubelet struct {
 	env *Environment
 	// images are programs by the names of images; nothing runs of others.
@@ -58,8 +60,9 @@ type container struct {
 	readyAt time.Time
 }
 
-// isReady tells whether a program counts as ready: one that was is not given up because a busy machine lets it miss a probe. Of two old
-// versions of a Deployment, Kubernetes ends the one that is not ready, and that would be the one that works.
+// isReady tells whether a program counts as ready: one that was is not given up because a busy machine lets it miss a
+// probe. Of two old versions of a Deployment, Kubernetes ends the one that is not ready, and that would be the one that
+// works.
 func isReady(running bool, readyAt, now time.Time) bool {
 	return running && now.Sub(readyAt) < unreadyAfter
 }
@@ -67,7 +70,8 @@ func isReady(running bool, readyAt, now time.Time) bool {
 // StartKubelet runs the pods in the manager's namespace, by the programs that their images stand for, until Stop.
 func (e *Environment) StartKubelet(images map[string]string) *Kubelet {
 	ctx, cancel := context.WithCancel(context.Background())
-	k := &Kubelet{env: e, images: images, cancel: cancel, done: make(chan struct{}), running: map[types.UID]*container{}, started: map[string]int{}}
+	k := &Kubelet{env: e, images: images, cancel: cancel, done: make(chan struct{}), running: map[types.UID]*container{},
+		started: map[string]int{}}
 	go k.run(ctx)
 	return k
 }
@@ -240,7 +244,8 @@ func (k *Kubelet) report(ctx context.Context, pod *corev1.Pod, running, ready bo
 	before := pod.DeepCopy()
 	pod.Status.Phase, pod.Status.Conditions = phase, nil
 	for _, kind := range []corev1.PodConditionType{corev1.PodReady, corev1.ContainersReady} {
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: metav1.Now()})
+		pod.Status.Conditions = append(pod.Status.Conditions,
+			corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: metav1.Now()})
 	}
 	err := k.env.Client.Status().Patch(ctx, pod, client.MergeFrom(before))
 	if apierrors.IsNotFound(err) {

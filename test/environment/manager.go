@@ -53,8 +53,8 @@ type Manager struct {
 }
 
 // StartManager starts a manager with the arguments of the installed Deployment, adapted to a process on this machine,
-// then those of Options, then the given ones; the last of a flag counts. It returns when the manager is ready and serves
-// its metrics.
+// then those of Options, then the given ones; the last of a flag counts. It returns when the manager is ready and
+// serves its metrics.
 func (e *Environment) StartManager(ctx context.Context, args ...string) (*Manager, error) {
 	e.mu.Lock()
 	number := len(e.managers)

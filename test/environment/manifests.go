@@ -17,8 +17,8 @@ import (
 // Version is the version of HelmOp under which clusterctl installs what is built from this checkout.
 const Version = "v0.1.0"
 
-// WriteReleaseManifests writes what a release consists of, built from a folder, for clusterctl, as "make release-manifests" does: into
-// addon-helmop/<Version> in a folder. It returns the file with the components.
+// WriteReleaseManifests writes what a release consists of, built from a folder, for clusterctl, as "make
+// release-manifests" does: into addon-helmop/<Version> in a folder. It returns the file with the components.
 func WriteReleaseManifests(ctx context.Context, set *binaries.Set, config, root, repository string) (string, error) {
 	dir := filepath.Join(repository, "addon-helmop", Version)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -97,7 +97,8 @@ func TestTiltProviderMatchesTheRepository(t *testing.T) {
 	if config.Context != "" {
 		t.Errorf("context %q: all paths below are checked against the root", config.Context)
 	}
-	for _, path := range append([]string{config.GoMain, filepath.Join(config.KustomizeFolder, "kustomization.yaml")}, config.LiveReloadDeps...) {
+	for _, path := range append([]string{config.GoMain, filepath.Join(config.KustomizeFolder, "kustomization.yaml")},
+		config.LiveReloadDeps...) {
 		if _, err := os.Stat(filepath.Join(root, path)); err != nil {
 			t.Errorf("%s does not exist", path)
 		}
@@ -168,7 +169,8 @@ func TestDockerfileCopiesWhatTheManagerNeeds(t *testing.T) {
 	}
 	allowed := string(readFile(t, ".dockerignore"))
 	for _, source := range sources {
-		if !strings.Contains(allowed, "\n!"+source+"\n") && (filepath.Ext(source) != ".go" || !strings.Contains(allowed, "\n!*.go\n")) {
+		if !strings.Contains(allowed, "\n!"+source+"\n") &&
+			(filepath.Ext(source) != ".go" || !strings.Contains(allowed, "\n!*.go\n")) {
 			t.Errorf(".dockerignore keeps %s from the build", source)
 		}
 	}

@@ -31,7 +31,8 @@ func TestComponentsHaveOnlyVariablesWithDefaults(t *testing.T) {
 	}
 	for line := range strings.Lines(text) {
 		if strings.Contains(variable.ReplaceAllString(line, ""), "${") {
-			t.Errorf("clusterctl cannot parse %q: want ${HELMOP_NAME:=default}, and no \"${\" in descriptions", strings.TrimSpace(line))
+			t.Errorf("clusterctl cannot parse %q: want ${HELMOP_NAME:=default}, and no \"${\" in descriptions",
+				strings.TrimSpace(line))
 		}
 	}
 	if !variable.MatchString(text) {
@@ -118,7 +119,8 @@ func TestManagerRoleWritesOnlyItsOwn(t *testing.T) {
 	for _, obj := range ofKind(objects(t), "ClusterRole") {
 		role := convert[rbacv1.ClusterRole](t, obj)
 		for _, rule := range role.Rules {
-			reads := !slices.ContainsFunc(rule.Verbs, func(v string) bool { return !slices.Contains([]string{"get", "list", "watch"}, v) })
+			reads := !slices.ContainsFunc(rule.Verbs,
+				func(v string) bool { return !slices.Contains([]string{"get", "list", "watch"}, v) })
 			for _, group := range rule.APIGroups {
 				ownEvents := group == "" && slices.Equal(rule.Resources, []string{"events"})
 				if !reads && !ownEvents && !patchesClusters(group, &rule) && !slices.Contains(writable, group) {
@@ -129,7 +131,8 @@ func TestManagerRoleWritesOnlyItsOwn(t *testing.T) {
 	}
 }
 
-// patchesClusters tells whether a rule grants no more than what it takes to hold upgrades and deletions of Clusters and to publish conditions.
+// patchesClusters tells whether a rule grants no more than what it takes to hold upgrades and deletions of Clusters and
+// to publish conditions.
 func patchesClusters(group string, rule *rbacv1.PolicyRule) bool {
 	isOther := func(of ...string) func(string) bool {
 		return func(s string) bool { return !slices.Contains(of, s) }
@@ -223,7 +226,8 @@ func checkMetadata(t *testing.T, data []byte) {
 	}
 	for _, series := range metadata.ReleaseSeries {
 		if series.Contract != clusterv1.GroupVersion.Version {
-			t.Errorf("series %d.%d is for contract %s, want %s", series.Major, series.Minor, series.Contract, clusterv1.GroupVersion.Version)
+			t.Errorf("series %d.%d is for contract %s, want %s", series.Major, series.Minor, series.Contract,
+				clusterv1.GroupVersion.Version)
 		}
 	}
 }

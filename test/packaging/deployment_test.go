@@ -74,7 +74,8 @@ func TestArgumentsFitTheDeployment(t *testing.T) {
 		t.Fatalf("no emptyDir with a size limit is mounted at --artifact-dir %s", directory)
 	}
 	if store := resource.MustParse(size); volume.EmptyDir.SizeLimit.Cmp(store) <= 0 {
-		t.Errorf("volume of %s for a store of %s bytes: the kubelet evicts the manager before the store trims itself", volume.EmptyDir.SizeLimit, size)
+		t.Errorf("volume of %s for a store of %s bytes: the kubelet evicts the manager before the store trims itself",
+			volume.EmptyDir.SizeLimit, size)
 	}
 
 	ports := map[string]int32{}
@@ -83,7 +84,8 @@ func TestArgumentsFitTheDeployment(t *testing.T) {
 	}
 	for name, flag := range map[string]string{"healthz": "health-addr", "metrics": "diagnostics-address"} {
 		address := fs.Lookup(flag).Value.String()
-		if want := resource.NewQuantity(int64(ports[name]), resource.DecimalSI).String(); !strings.HasSuffix(address, ":"+want) {
+		if want := resource.NewQuantity(int64(ports[name]), resource.DecimalSI).String(); !strings.HasSuffix(address,
+			":"+want) {
 			t.Errorf("port %s is %s, --%s is %s", name, want, flag, address)
 		}
 	}
@@ -107,7 +109,8 @@ func TestContainerIsProbedAndConfined(t *testing.T) {
 	if container.Name != "manager" {
 		t.Errorf("the container is named %q", container.Name)
 	}
-	for name, probe := range map[string]*corev1.Probe{"/healthz": container.LivenessProbe, "/readyz": container.ReadinessProbe} {
+	for name, probe := range map[string]*corev1.Probe{"/healthz": container.LivenessProbe,
+		"/readyz": container.ReadinessProbe} {
 		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != name || probe.HTTPGet.Port.String() != "healthz" {
 			t.Errorf("no probe of %s on the port healthz", name)
 		}
@@ -118,14 +121,17 @@ func TestContainerIsProbedAndConfined(t *testing.T) {
 		t.Fatal("no security context")
 	}
 	conditions := map[string]bool{
-		"runs as non-root":             pod.RunAsNonRoot != nil && *pod.RunAsNonRoot,
-		"seccomp RuntimeDefault":       pod.SeccompProfile != nil && pod.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
-		"no privilege escalation":      security.AllowPrivilegeEscalation != nil && !*security.AllowPrivilegeEscalation,
-		"read-only root file system":   security.ReadOnlyRootFilesystem != nil && *security.ReadOnlyRootFilesystem,
-		"no capabilities":              security.Capabilities != nil && len(security.Capabilities.Drop) == 1 && security.Capabilities.Drop[0] == "ALL" && len(security.Capabilities.Add) == 0,
+		"runs as non-root": pod.RunAsNonRoot != nil && *pod.RunAsNonRoot,
+		"seccomp RuntimeDefault": pod.SeccompProfile != nil &&
+			pod.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
+		"no privilege escalation":    security.AllowPrivilegeEscalation != nil && !*security.AllowPrivilegeEscalation,
+		"read-only root file system": security.ReadOnlyRootFilesystem != nil && *security.ReadOnlyRootFilesystem,
+		"no capabilities": security.Capabilities != nil && len(security.Capabilities.Drop) == 1 &&
+			security.Capabilities.Drop[0] == "ALL" && len(security.Capabilities.Add) == 0,
 		"user of the image (65532)":    security.RunAsUser != nil && *security.RunAsUser == 65532,
 		"volumes writable by the user": pod.FSGroup != nil && *pod.FSGroup == 65532,
-		"requests resources":           !container.Resources.Requests.Cpu().IsZero() && !container.Resources.Requests.Memory().IsZero(),
+		"requests resources": !container.Resources.Requests.Cpu().IsZero() &&
+			!container.Resources.Requests.Memory().IsZero(),
 	}
 	for name, ok := range conditions {
 		if !ok {
@@ -158,7 +164,8 @@ func TestDocumentedServiceAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"`" + d.Namespace + "/" + name + "`", "-n " + d.Namespace + " annotate sa " + name + " "} {
+	for _, text := range []string{"`" + d.Namespace + "/" + name + "`",
+		"-n " + d.Namespace + " annotate sa " + name + " "} {
 		if !strings.Contains(string(docs), text) {
 			t.Errorf("docs/oci.md does not have %q", text)
 		}

@@ -16,8 +16,8 @@ import (
 // documentedTest is a test in the documentation, with one of its steps or without.
 var documentedTest = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*)(?:/([^`]+))?`")
 
-// TestDocumentedTestsExist checks that each test that the documentation names as a proof exists. The README names end-to-end tests, the
-// pages below docs name tests of all packages.
+// TestDocumentedTestsExist checks that each test that the documentation names as a proof exists. The README names
+// end-to-end tests, the pages below docs name tests of all packages.
 func TestDocumentedTestsExist(t *testing.T) {
 	t.Parallel()
 	endToEnd, everywhere := testsBelow(t, "test/e2e"), testsBelow(t, ".")
@@ -37,7 +37,8 @@ func TestDocumentedTestsExist(t *testing.T) {
 		}
 		for _, name := range documentedTest.FindAllStringSubmatch(string(text), -1) {
 			named++
-			if !strings.Contains(tests, "\nfunc "+name[1]+"(") || name[2] != "" && !strings.Contains(tests, strconv.Quote(name[2])) {
+			if !strings.Contains(tests, "\nfunc "+name[1]+"(") ||
+				name[2] != "" && !strings.Contains(tests, strconv.Quote(name[2])) {
 				t.Errorf("%s names %s, which does not exist", filepath.Base(page), name[0])
 			}
 		}
@@ -51,14 +52,15 @@ func TestDocumentedTestsExist(t *testing.T) {
 func testsBelow(t *testing.T, folder string) string {
 	t.Helper()
 	var all strings.Builder
-	err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(folder)), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+	err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(folder)),
+		func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			all.Write(text)
 			return err
-		}
-		text, err := os.ReadFile(path)
-		all.Write(text)
-		return err
-	})
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

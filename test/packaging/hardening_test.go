@@ -27,22 +27,26 @@ func TestHardeningComponents(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	built, err := command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build", filepath.Join("config", filepath.Base(overlay)))
+	built, err := command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build",
+		filepath.Join("config", filepath.Base(overlay)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	objs := parse(t, variable.ReplaceAllString(built, "$2"))
-	policies, budgets, deployments := ofKind(objs, "NetworkPolicy"), ofKind(objs, "PodDisruptionBudget"), ofKind(objs, "Deployment")
+	policies, budgets, deployments := ofKind(objs, "NetworkPolicy"), ofKind(objs, "PodDisruptionBudget"),
+		ofKind(objs, "Deployment")
 	if len(policies) != 1 || len(budgets) != 1 || len(deployments) != 1 {
 		t.Fatalf("%d NetworkPolicies, %d PodDisruptionBudgets, %d Deployments", len(policies), len(budgets), len(deployments))
 	}
 	d := convert[appsv1.Deployment](t, deployments[0])
-	policy, budget := convert[networkingv1.NetworkPolicy](t, policies[0]), convert[policyv1.PodDisruptionBudget](t, budgets[0])
+	policy, budget := convert[networkingv1.NetworkPolicy](t, policies[0]),
+		convert[policyv1.PodDisruptionBudget](t, budgets[0])
 	pod := labels.Set(d.Spec.Template.Labels)
 	if policy.Namespace != d.Namespace || !labels.SelectorFromSet(policy.Spec.PodSelector.MatchLabels).Matches(pod) {
 		t.Errorf("the NetworkPolicy does not select the pods with %v", pod)
 	}
-	if budget.Namespace != d.Namespace || !labels.SelectorFromSet(budget.Spec.Selector.MatchLabels).Matches(pod) || *d.Spec.Replicas < 2 {
+	if budget.Namespace != d.Namespace || !labels.SelectorFromSet(budget.Spec.Selector.MatchLabels).Matches(pod) ||
+		*d.Spec.Replicas < 2 {
 		t.Errorf("the PodDisruptionBudget does not fit the %d pods with %v", *d.Spec.Replicas, pod)
 	}
 	var open []int32

@@ -11,11 +11,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// TestManagementClusterIsOneMoreRight holds that config/management-cluster is config/default with the flag and the rights for it, and that
-// the manager itself gets no more of these than to act as one ServiceAccount.
+// TestManagementClusterIsOneMoreRight holds that config/management-cluster is config/default with the flag and the
+// rights for it, and that the manager itself gets no more of these than to act as one ServiceAccount.
 func TestManagementClusterIsOneMoreRight(t *testing.T) {
 	t.Parallel()
-	text, err := command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build", "config/management-cluster")
+	text, err := command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build",
+		"config/management-cluster")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,8 @@ func TestManagementClusterIsOneMoreRight(t *testing.T) {
 			for i := range args {
 				args[i] = expand(args[i], made.Spec.Template.Spec.Containers[0].Env)
 			}
-			if want := append(slices.Clone(plain.Args), "--management-cluster-namespaces=helmop-system"); !slices.Equal(args, want) {
+			if want := append(slices.Clone(plain.Args), "--management-cluster-namespaces=helmop-system"); !slices.Equal(args,
+				want) {
 				t.Errorf("its arguments are %v, not %v", args, want)
 			}
 			managerFlags(t, args)
@@ -41,14 +43,16 @@ func TestManagementClusterIsOneMoreRight(t *testing.T) {
 			}
 		case "ClusterRoleBinding":
 			binding := convert[rbacv1.ClusterRoleBinding](t, obj)
-			if binding.RoleRef.Name == "cluster-admin" && (len(binding.Subjects) != 1 || binding.Subjects[0].Name != "helmop-management") {
+			if binding.RoleRef.Name == "cluster-admin" &&
+				(len(binding.Subjects) != 1 || binding.Subjects[0].Name != "helmop-management") {
 				t.Errorf("cluster-admin is for %v", binding.Subjects)
 			}
 		case "Role":
 			role := convert[rbacv1.Role](t, obj)
 			for _, rule := range role.Rules {
 				if slices.Contains(rule.Verbs, "impersonate") {
-					managers[role.Name] = slices.Equal(rule.ResourceNames, []string{"helmop-management"}) && slices.Equal(rule.Resources, []string{"serviceaccounts"})
+					managers[role.Name] = slices.Equal(rule.ResourceNames, []string{"helmop-management"}) &&
+						slices.Equal(rule.Resources, []string{"serviceaccounts"})
 				}
 			}
 		}

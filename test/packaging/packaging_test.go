@@ -142,7 +142,8 @@ func managerSources(t *testing.T) []string {
 	var folders []string
 	for line := range bytes.Lines([]byte(out)) {
 		if path := strings.TrimSpace(string(line)); path != "" {
-			folders = append(folders, strings.TrimPrefix(strings.TrimPrefix(path, "github.com/helmop/cluster-api-addon-provider-helmop"), "/"))
+			folders = append(folders, strings.TrimPrefix(strings.TrimPrefix(path,
+				"github.com/helmop/cluster-api-addon-provider-helmop"), "/"))
 		}
 	}
 	if !slices.Contains(folders, "controllers") {

@@ -13,7 +13,8 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// TestShardIsOneMoreManager holds that config/shard runs beside what config/default makes, with nothing different but the shard.
+// TestShardIsOneMoreManager holds that config/shard runs beside what config/default makes, with nothing different but
+// the shard.
 func TestShardIsOneMoreManager(t *testing.T) {
 	t.Parallel()
 	text, err := command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build", "config/shard")

@@ -25,8 +25,9 @@ const (
 // quantities are the variables that are no text.
 var quantities = []string{"HELMOP_ARTIFACT_VOLUME_SIZE", "HELMOP_MEMORY_LIMIT"}
 
-// TestVariablesMayBeAnything holds that what clusterctl makes of the manifests is a Deployment that an API server takes, with each
-// value as it was given: it replaces variables before anybody reads YAML, in which some texts are numbers, truths or aliases.
+// TestVariablesMayBeAnything holds that what clusterctl makes of the manifests is a Deployment that an API server
+// takes, with each value as it was given: it replaces variables before anybody reads YAML, in which some texts are
+// numbers, truths or aliases.
 func TestVariablesMayBeAnything(t *testing.T) {
 	t.Parallel()
 	programs, err := binaries.Ensure(t.Context(), binaries.Options{Progress: os.Stderr})

@@ -52,9 +52,11 @@ func (m *Management) CreateClass(ctx context.Context, opts ClassOptions) error {
 	return nil
 }
 
-// CreateClassCluster creates a Cluster of a ClusterClass and returns at once. Region, Settings, Controllers, KwokNodes and
-// HoldBack of the options do not count: they are the class's.
-func (m *Management) CreateClassCluster(ctx context.Context, class string, opts ClusterOptions) (*clusterv1.Cluster, error) {
+// CreateClassCluster creates a Cluster of a ClusterClass and returns at once. Region, Settings, Controllers, KwokNodes
+// and HoldBack of the options do not count: they are the class's.
+func (m *Management) CreateClassCluster(ctx context.Context, class string,
+	opts ClusterOptions,
+) (*clusterv1.Cluster, error) {
 	opts = m.withDefaults(opts)
 	cluster := newCluster(opts)
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{}
@@ -78,7 +80,9 @@ func (m *Management) Upgrade(ctx context.Context, cluster types.NamespacedName, 
 }
 
 // ControlPlane returns the LocalControlPlane of a Cluster.
-func (m *Management) ControlPlane(ctx context.Context, cluster types.NamespacedName) (*controlplanev1.LocalControlPlane, error) {
+func (m *Management) ControlPlane(ctx context.Context,
+	cluster types.NamespacedName,
+) (*controlplanev1.LocalControlPlane, error) {
 	obj := &clusterv1.Cluster{}
 	if err := m.Client.Get(ctx, cluster, obj); err != nil {
 		return nil, err

@@ -37,8 +37,8 @@ func oldAPIServer(t *testing.T, set *binaries.Set) *binaries.Set {
 	return set.WithAPIServer(path, oldVersion)
 }
 
-// testClassClusterIsUpgraded has Cluster API's topology controller make a Cluster and upgrade it: not while an annotation
-// is there, and with the API server of the new version at last.
+// testClassClusterIsUpgraded has Cluster API's topology controller make a Cluster and upgrade it: not while an
+// annotation is there, and with the API server of the new version at last.
 func testClassClusterIsUpgraded(ctx context.Context, t *testing.T, m *Management) {
 	if err := m.CreateClass(ctx, ClassOptions{Name: "class"}); err != nil {
 		t.Fatal(err)

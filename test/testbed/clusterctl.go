@@ -67,7 +67,8 @@ func (m *Management) init(ctx context.Context, opts InstallOptions, more ...stri
 		return Output{}, nil
 	}
 	args := []string{
-		"init", "--core", coreProvider + ":" + m.opts.Binaries.Version(binaries.CoreManager), "--bootstrap", "-", "--control-plane", "-",
+		"init", "--core", coreProvider + ":" + m.opts.Binaries.Version(binaries.CoreManager), "--bootstrap", "-",
+		"--control-plane", "-",
 	}
 	return m.Clusterctl(ctx, append(args, more...)...)
 }
@@ -185,6 +186,8 @@ func (m *Management) Kubectl(ctx context.Context, args ...string) (Output, error
 
 // ServiceAccountKubeconfig requests a token for a ServiceAccount, valid for ttl
 // (at least 10 minutes), and returns a kubeconfig with it.
-func (m *Management) ServiceAccountKubeconfig(ctx context.Context, namespace, name string, ttl time.Duration) ([]byte, error) {
+func (m *Management) ServiceAccountKubeconfig(ctx context.Context, namespace, name string,
+	ttl time.Duration,
+) ([]byte, error) {
 	return m.Server.ServiceAccountKubeconfig(ctx, namespace, name, ttl)
 }

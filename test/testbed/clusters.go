@@ -39,8 +39,8 @@ type ClusterOptions struct {
 	// Controllers and KwokNodes are the LocalControlPlane's.
 	Controllers bool
 	KwokNodes   int32
-	// Host names another Cluster of the namespace whose API server this one uses, as a user with its own name. Default: it has
-	// one of its own.
+	// Host names another Cluster of the namespace whose API server this one uses, as a user with its own name. Default: it
+	// has one of its own.
 	Host string
 	// Version of Kubernetes that the control plane is said to have. Default: what runs.
 	Version string

@@ -64,7 +64,9 @@ func (m *Management) startCore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.WaitHealthy(ctx, func(ctx context.Context) error { return probe(ctx, "http://"+health+"/readyz") }); err != nil {
+	if err := p.WaitHealthy(ctx, func(ctx context.Context) error {
+		return probe(ctx, "http://"+health+"/readyz")
+	}); err != nil {
 		return errors.Join(err, p.Kill())
 	}
 	m.core = p
@@ -119,7 +121,8 @@ func certManagerCRDs() []*apiextensionsv1.CustomResourceDefinition {
 			ObjectMeta: metav1.ObjectMeta{Name: plural + ".cert-manager.io"},
 			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 				Group: "cert-manager.io",
-				Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural, Singular: singular},
+				Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural,
+					Singular: singular},
 				Scope: apiextensionsv1.NamespaceScoped,
 				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 					Name: "v1", Served: true, Storage: true,

@@ -32,7 +32,8 @@ const crdTimeout = time.Minute
 // managementControllers are those that Cluster API and clusterctl count on:
 // owner references that collect garbage, namespaces that go away, service
 // accounts, and ClusterRoles that gather the rules of others.
-var managementControllers = []string{"garbage-collector-controller", "namespace-controller", "serviceaccount-controller", "clusterrole-aggregation-controller"}
+var managementControllers = []string{"garbage-collector-controller", "namespace-controller",
+	"serviceaccount-controller", "clusterrole-aggregation-controller"}
 
 // ManagementOptions describe a Management.
 type ManagementOptions struct {
@@ -41,7 +42,8 @@ type ManagementOptions struct {
 	Dir string
 	// Binaries are the programs to run. Required.
 	Binaries *binaries.Set
-	// Versions are programs of other versions of Kubernetes for workload clusters, by version, see local.Options. Default: none.
+	// Versions are programs of other versions of Kubernetes for workload clusters, by version, see local.Options. Default:
+	// none.
 	Versions map[string]*binaries.Set
 	// Pool has the API servers of workload clusters, see local.Options. Default: each has one of its own.
 	Pool *apiserver.Pool
@@ -49,8 +51,8 @@ type ManagementOptions struct {
 	Concurrency int
 	// Controllers are further ones of kube-controller-manager to run, for example those of Deployments. Default: none.
 	Controllers []string
-	// Objects are there from the start, with Cluster API's kinds and HelmOp: those of another Management's API server on which
-	// InstallHelmOp was called. Default: none.
+	// Objects are there from the start, with Cluster API's kinds and HelmOp: those of another Management's API server on
+	// which InstallHelmOp was called. Default: none.
 	Objects apiserver.Objects
 	// Beside is another management cluster, from which Clusters can be moved to this one and back. Default: none.
 	Beside *Management
@@ -114,7 +116,8 @@ func (m *Management) start(ctx context.Context) error {
 		return err
 	}
 	opts := local.Options{
-		Dir: m.file("workload"), Binaries: m.opts.Binaries, Versions: m.opts.Versions, Concurrency: m.opts.Concurrency, Pool: m.opts.Pool,
+		Dir: m.file("workload"), Binaries: m.opts.Binaries, Versions: m.opts.Versions, Concurrency: m.opts.Concurrency,
+		Pool: m.opts.Pool,
 	}
 	if m.opts.Beside != nil {
 		opts.Beside = m.opts.Beside.Provider

@@ -27,8 +27,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// TestManagement uses one management cluster for all that can be seen side by side, and checks at the end that no process of it
-// is left.
+// TestManagement uses one management cluster for all that can be seen side by side, and checks at the end that no
+// process of it is left.
 func TestManagement(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -38,9 +38,10 @@ func TestManagement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := StartManagement(t.Context(), ManagementOptions{Binaries: set, Dir: t.TempDir(), Versions: map[string]*binaries.Set{
-		oldVersion: oldAPIServer(t, set), newVersion: set.WithAPIServer(set.Path(binaries.KubeAPIServer), newVersion),
-	}})
+	m, err := StartManagement(t.Context(),
+		ManagementOptions{Binaries: set, Dir: t.TempDir(), Versions: map[string]*binaries.Set{
+			oldVersion: oldAPIServer(t, set), newVersion: set.WithAPIServer(set.Path(binaries.KubeAPIServer), newVersion),
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,8 @@ func wantEnded(t *testing.T, pids []int) {
 func kubeconfigOf(ctx context.Context, t *testing.T, m *Management, cluster types.NamespacedName) []byte {
 	t.Helper()
 	secret := &corev1.Secret{}
-	if err := m.Client.Get(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + "-kubeconfig"}, secret); err != nil {
+	if err := m.Client.Get(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + "-kubeconfig"},
+		secret); err != nil {
 		t.Fatal(err)
 	}
 	return secret.Data["value"]
@@ -254,7 +256,8 @@ func testClusterctlInstallsAnAddon(ctx context.Context, t *testing.T, m *Managem
 	if err != nil || !strings.Contains(who.Stdout, "system:serviceaccount:helmop-system:manager") {
 		t.Errorf("got %q, %v", who.Stdout, err)
 	}
-	if out, err := m.Kubectl(ctx, "get", "providers", "-A", "-o", "name"); err != nil || !strings.Contains(out.Stdout, "addon-helmop") {
+	if out, err := m.Kubectl(ctx, "get", "providers", "-A", "-o", "name"); err != nil ||
+		!strings.Contains(out.Stdout, "addon-helmop") {
 		t.Errorf("clusterctl's inventory is %q, %v", out.Stdout, err)
 	}
 }

@@ -40,14 +40,16 @@ func run(ctx context.Context, dir, path string, env []string, args ...string) (O
 	err := cmd.Run()
 	out := Output{Stdout: stdout.String(), Stderr: stderr.String()}
 	if err != nil {
-		return out, fmt.Errorf("%s %s: %w: %s", filepath.Base(path), strings.Join(args, " "), err, strings.TrimSpace(out.Stderr))
+		return out, fmt.Errorf("%s %s: %w: %s", filepath.Base(path), strings.Join(args, " "), err,
+			strings.TrimSpace(out.Stderr))
 	}
 	return out, nil
 }
 
 // Kubectl runs kubectl with a kubeconfig file, apart from the user's own configuration.
 func Kubectl(ctx context.Context, set *binaries.Set, kubeconfig string, args ...string) (Output, error) {
-	env := []string{"KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + filepath.Join(filepath.Dir(kubeconfig), "kube-cache"), "KUBERC=off"}
+	env := []string{"KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + filepath.Join(filepath.Dir(kubeconfig), "kube-cache"),
+		"KUBERC=off"}
 	return Run(ctx, set.Path(binaries.Kubectl), env, args...)
 }
 

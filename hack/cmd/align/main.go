@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command align keeps one version of each dependency in several go.mod files, so that what is compiled for one module is
-// compiled for all: the Go build cache holds a package once for each version of it.
+// Command align keeps one version of each dependency in several go.mod files, so that what is compiled for one module
+// is compiled for all: the Go build cache holds a package once for each version of it.
 //
 //	align [-check] DIR...
 //
@@ -105,7 +105,8 @@ func compare(files map[string]*modfile.File) []difference {
 		versions := effective(files[dir])
 		for _, module := range slices.Sorted(maps.Keys(versions)) {
 			if versions[module] != highest[module] {
-				differences = append(differences, difference{dir: dir, module: module, version: versions[module], highest: highest[module]})
+				differences = append(differences,
+					difference{dir: dir, module: module, version: versions[module], highest: highest[module]})
 			}
 		}
 	}

@@ -41,7 +41,8 @@ func testSpec(t *testing.T) imageSpec {
 		if err := os.WriteFile(path, []byte("binary for "+arch), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		spec.binaries = append(spec.binaries, platformBinary{platform: ocispec.Platform{OS: "linux", Architecture: arch}, path: path})
+		spec.binaries = append(spec.binaries,
+			platformBinary{platform: ocispec.Platform{OS: "linux", Architecture: arch}, path: path})
 	}
 	return spec
 }
@@ -115,7 +116,8 @@ func checkImage(t *testing.T, layout string, desc ocispec.Descriptor, arch strin
 	if config.Architecture != arch || config.OS != "linux" {
 		t.Errorf("configuration is for %s/%s, want linux/%s", config.OS, config.Architecture, arch)
 	}
-	if config.Config.User != "65532:65532" || len(config.Config.Entrypoint) != 1 || config.Config.Entrypoint[0] != "/manager" {
+	if config.Config.User != "65532:65532" || len(config.Config.Entrypoint) != 1 ||
+		config.Config.Entrypoint[0] != "/manager" {
 		t.Errorf("user %q, entrypoint %q", config.Config.User, config.Config.Entrypoint)
 	}
 	if len(manifest.Layers) != 1 || len(config.RootFS.DiffIDs) != 1 {
@@ -133,7 +135,8 @@ func checkImage(t *testing.T, layout string, desc ocispec.Descriptor, arch strin
 		t.Errorf("diff ID %s, want %s", config.RootFS.DiffIDs[0], got)
 	}
 	files := readTar(t, plain)
-	for name, want := range map[string]string{"manager": "binary for " + arch, "etc/ssl/certs/ca-certificates.crt": "certificates"} {
+	for name, want := range map[string]string{"manager": "binary for " + arch,
+		"etc/ssl/certs/ca-certificates.crt": "certificates"} {
 		if got := files[name].text; got != want {
 			t.Errorf("%s holds %q, want %q", name, got, want)
 		}
@@ -218,7 +221,8 @@ func TestFlagErrorsNameTheFlag(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := run(t.Context(), append(tc.args, "-output", t.TempDir()), io.Discard); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if err := run(t.Context(), append(tc.args, "-output", t.TempDir()), io.Discard); err == nil ||
+				!strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got error %v, want one that names %s", err, tc.want)
 			}
 		})
@@ -236,7 +240,8 @@ func TestPushSendsEveryBlobAndTags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref := registry.Reference{Registry: strings.TrimPrefix(server.URL, "http://"), Repository: "team/manager", Reference: "v1.2.3"}
+	ref := registry.Reference{Registry: strings.TrimPrefix(server.URL, "http://"), Repository: "team/manager",
+		Reference: "v1.2.3"}
 	if err := push(t.Context(), layout, index, ref, true); err != nil {
 		t.Fatal(err)
 	}

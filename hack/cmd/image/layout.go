@@ -90,7 +90,9 @@ func writeLayout(ctx context.Context, root string, spec imageSpec) (ocispec.Desc
 }
 
 // writeImage writes the layer, configuration and manifest of one platform.
-func writeImage(ctx context.Context, blobs *oci.Storage, root string, spec imageSpec, binary platformBinary) (ocispec.Descriptor, error) {
+func writeImage(ctx context.Context, blobs *oci.Storage, root string, spec imageSpec,
+	binary platformBinary,
+) (ocispec.Descriptor, error) {
 	blob, written, err := layerFile(root, spec, binary)
 	if err != nil {
 		return ocispec.Descriptor{}, err
@@ -163,7 +165,8 @@ func rootFS(caBundle []byte, manager io.Reader, size int64) []entry {
 	}
 	entries := []entry{
 		{name: "etc/", mode: 0o755},
-		file("etc/passwd", fmt.Sprintf("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:%[1]d:%[1]d:nonroot:/tmp:/sbin/nologin\n", nonroot)),
+		file("etc/passwd", fmt.Sprintf("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:%[1]d:%[1]d:nonroot:/tmp:/sbin/nologin\n",
+			nonroot)),
 		file("etc/group", fmt.Sprintf("root:x:0:\nnonroot:x:%d:\n", nonroot)),
 	}
 	if caBundle != nil {
@@ -241,7 +244,8 @@ func archiveFile(archive *tar.Writer, path, name string) error {
 	if err != nil {
 		return err
 	}
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: info.Size(), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: info.Size(), ModTime: time.Unix(0, 0),
+		Format: tar.FormatUSTAR}
 	if err := archive.WriteHeader(header); err != nil {
 		return err
 	}

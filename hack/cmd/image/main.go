@@ -62,7 +62,8 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	fs.StringVar(&o.revision, "revision", "", "Git commit to label the image with")
 	fs.StringVar(&o.created, "created", "", "time to give to all files, RFC 3339 (default: 1970)")
 	fs.StringVar(&o.ldflags, "ldflags", "", "linker flags of the manager")
-	fs.StringVar(&o.caBundle, "ca-bundle", "", "PEM file of the CAs that the image trusts (default: the one of this system, if it has one)")
+	fs.StringVar(&o.caBundle, "ca-bundle", "",
+		"PEM file of the CAs that the image trusts (default: the one of this system, if it has one)")
 	fs.BoolVar(&o.push, "push", false, "also push to the registry of -reference")
 	fs.BoolVar(&o.plainHTTP, "plain-http", false, "push over http")
 	if err := fs.Parse(args); err != nil {
@@ -152,7 +153,8 @@ func (o *options) spec(progress io.Writer) (*imageSpec, error) {
 		return nil, err
 	}
 	if bundle == nil {
-		fmt.Fprintln(progress, "warning: this system has no CA bundle; the image will trust no public registry (set -ca-bundle)")
+		fmt.Fprintln(progress,
+			"warning: this system has no CA bundle; the image will trust no public registry (set -ca-bundle)")
 	} else {
 		fmt.Fprintf(progress, "CA bundle: %s\n", path)
 	}
@@ -182,7 +184,8 @@ func compile(ctx context.Context, platform ocispec.Platform, ldflags, output str
 	return nil
 }
 
-// readCABundle reads the given bundle, or the first that exists in the usual places. It returns nil where there is none.
+// readCABundle reads the given bundle, or the first that exists in the usual places. It returns nil where there is
+// none.
 func readCABundle(path string) ([]byte, string, error) {
 	if path != "" {
 		bundle, err := os.ReadFile(path)

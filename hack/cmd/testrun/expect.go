@@ -28,7 +28,8 @@ type listed struct {
 // expect counts what a group is going to report: packages, or tests where there is one package.
 func (r *report) expect(ctx context.Context, g group) error {
 	selected, packages := selection(g.args)
-	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles"}, packages...)...)
+	cmd := exec.CommandContext(ctx, "go",
+		append([]string{"list", "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles"}, packages...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	output, err := cmd.Output()
@@ -91,7 +92,8 @@ func countTests(l listed, run string) (int, error) {
 	return count, nil
 }
 
-// isTest applies the rule of go test: TestMain is none, and what follows "Test" does not begin with a lower-case letter.
+// isTest applies the rule of go test: TestMain is none, and what follows "Test" does not begin with a lower-case
+// letter.
 func isTest(name string) bool {
 	rest, ok := strings.CutPrefix(name, "Test")
 	return ok && name != "TestMain" && (rest == "" || rest[0] < 'a' || rest[0] > 'z')

@@ -51,7 +51,8 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("testrun", flag.ContinueOnError)
-	jobs := flags.Int("jobs", max(1, runtime.NumCPU()/2), "number of groups that run at the same time: what one leaves idle, another one uses")
+	jobs := flags.Int("jobs", max(1, runtime.NumCPU()/2),
+		"number of groups that run at the same time: what one leaves idle, another one uses")
 	logs := flags.String("logs", "", "folder for the complete output of each group (default a new temporary folder)")
 	own, groups := split(args)
 	if err := flags.Parse(own); err != nil {

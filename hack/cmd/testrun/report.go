@@ -155,7 +155,8 @@ func (r *report) add(group int, e event) {
 	}
 }
 
-// waiting and waited match what a test says when it waits for others to end, and when it has. That is none of its own time.
+// waiting and waited match what a test says when it waits for others to end, and when it has. That is none of its own
+// time.
 var (
 	waiting = regexp.MustCompile(`\bwaiting for a place\n`)
 	waited  = regexp.MustCompile(`\bwaited ([0-9]+\.[0-9]) s for a place\n`)
@@ -243,7 +244,8 @@ func (r *report) beat(interval time.Duration) {
 	}
 	var running []result
 	for n, since := range r.running {
-		if n.test == "" && slices.ContainsFunc(keys(r.running), func(o name) bool { return o.samePackage(n) && o.test != "" }) {
+		if n.test == "" && slices.ContainsFunc(keys(r.running),
+			func(o name) bool { return o.samePackage(n) && o.test != "" }) {
 			continue
 		}
 		if !strings.Contains(n.test, "/") {

@@ -64,7 +64,8 @@ func TestReportOfABuildThatFails(t *testing.T) {
 {"Action":"start","Package":"x/b"}
 {"Action":"fail","Package":"x/b","Elapsed":0,"FailedBuild":"x/b [x/b.test]"}
 `), &bytes.Buffer{})
-	if err != nil || !r.finish("/logs") || !strings.Contains(out.String(), "syntax error") || !strings.HasSuffix(out.String(), "0 passed, 1 failed, 0 skipped\n") {
+	if err != nil || !r.finish("/logs") || !strings.Contains(out.String(), "syntax error") ||
+		!strings.HasSuffix(out.String(), "0 passed, 1 failed, 0 skipped\n") {
 		t.Errorf("%v:\n%s", err, out.String())
 	}
 }
@@ -75,9 +76,11 @@ func TestBeat(t *testing.T) {
 	var out bytes.Buffer
 	r := newReport(&out, func() time.Time { return clock })
 	for _, e := range []event{
-		{Action: "start", Package: "p"}, {Action: "run", Package: "p", Test: "TestA"}, {Action: "run", Package: "p", Test: "TestB"},
+		{Action: "start", Package: "p"}, {Action: "run", Package: "p", Test: "TestA"},
+		{Action: "run", Package: "p", Test: "TestB"},
 		{Action: "pause", Package: "p", Test: "TestB"}, {Action: "run", Package: "p", Test: "TestA/part"},
-		{Action: "run", Package: "p", Test: "TestC"}, {Action: "output", Package: "p", Test: "TestC", Output: "    m.go:1: waiting for a place\n"},
+		{Action: "run", Package: "p", Test: "TestC"},
+		{Action: "output", Package: "p", Test: "TestC", Output: "    m.go:1: waiting for a place\n"},
 	} {
 		r.add(0, e)
 	}
@@ -130,19 +133,23 @@ func TestRun(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// Two tests of the package that is alone, and two packages.
-	for _, want := range []string{"/4] FAIL example.org/m/a TestBad", "/4] ok   example.org/m/b", "what was wrong", "3 passed, 2 failed"} {
+	for _, want := range []string{"/4] FAIL example.org/m/a TestBad", "/4] ok   example.org/m/b", "what was wrong",
+		"3 passed, 2 failed"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, out.String())
 		}
 	}
-	if data, err := os.ReadFile(filepath.Join(logs, "go-test-2.log")); err != nil || !strings.Contains(string(data), "what was wrong") {
+	if data, err := os.ReadFile(filepath.Join(logs, "go-test-2.log")); err != nil ||
+		!strings.Contains(string(data), "what was wrong") {
 		t.Errorf("%v: %s", err, data)
 	}
 	out.Reset()
-	if err := run(t.Context(), []string{"--", "-run=Other", "./b"}, &out); err != nil || !strings.Contains(out.String(), "[1/1] ok   example.org/m/b TestOther") {
+	if err := run(t.Context(), []string{"--", "-run=Other", "./b"}, &out); err != nil ||
+		!strings.Contains(out.String(), "[1/1] ok   example.org/m/b TestOther") {
 		t.Errorf("%v:\n%s", err, out.String())
 	}
-	if err := run(t.Context(), []string{"--", "./missing"}, &out); err == nil || !strings.Contains(err.Error(), "missing") {
+	if err := run(t.Context(), []string{"--", "./missing"}, &out); err == nil ||
+		!strings.Contains(err.Error(), "missing") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -45,7 +45,8 @@ func folder(t *testing.T, files map[string]string) string {
 
 func chartFiles() map[string]string {
 	return map[string]string{
-		"Chart.yaml":            "apiVersion: v2\nname: cni\nversion: 1.2.3+build.4\ndescription: A network\nhome: https://example.com\n",
+		"Chart.yaml": "apiVersion: v2\nname: cni\nversion: 1.2.3+build.4\ndescription: A network\nhome: " +
+			"https://example.com\n",
 		"values.yaml":           "a: b\n",
 		"templates/one.yaml":    configMap,
 		"charts/sub/skip.tmp":   "not packed",
@@ -99,7 +100,8 @@ func unpacked(t *testing.T, layer Blob) map[string]string {
 	}
 }
 
-// TestEqualContentHasAnEqualDigest packs the same files, written in another order at another time with other modes, in each format.
+// TestEqualContentHasAnEqualDigest packs the same files, written in another order at another time with other modes, in
+// each format.
 func TestEqualContentHasAnEqualDigest(t *testing.T) {
 	t.Parallel()
 	manifests := map[string]string{"b.yaml": configMap, "a.yml": configMap, "c.json": "{}"}
@@ -127,7 +129,8 @@ func TestEqualContentHasAnEqualDigest(t *testing.T) {
 			if got := manifestOf(t, created).Annotations[ocispec.AnnotationCreated]; got != "2023-11-14T22:13:20Z" {
 				t.Errorf("created %q", got)
 			}
-			if len(created.Blobs()) > 4 || !slices.EqualFunc(created.Blobs(), one.Blobs(), func(a, b Blob) bool { return a.Digest == b.Digest }) {
+			if len(created.Blobs()) > 4 ||
+				!slices.EqualFunc(created.Blobs(), one.Blobs(), func(a, b Blob) bool { return a.Digest == b.Digest }) {
 				t.Error("the blobs depend on the time")
 			}
 		})
@@ -136,7 +139,8 @@ func TestEqualContentHasAnEqualDigest(t *testing.T) {
 
 func TestFormats(t *testing.T) {
 	t.Parallel()
-	tree := map[string]string{"base/one.yaml": configMap, "kustomization.yaml": "resources: [base/one.yaml]\n", "notes.txt": "n", ".git/config": "g"}
+	tree := map[string]string{"base/one.yaml": configMap, "kustomization.yaml": "resources: [base/one.yaml]\n",
+		"notes.txt": "n", ".git/config": "g"}
 	flat := map[string]string{"one.yaml": configMap, "two.json": "{}", "notes.txt": "n"}
 	for name, test := range map[string]struct {
 		files   map[string]string
@@ -145,7 +149,8 @@ func TestFormats(t *testing.T) {
 		entries map[string]string
 	}{
 		"flux, guessed": {
-			files: tree, entries: map[string]string{"base/one.yaml": configMap, "kustomization.yaml": "resources: [base/one.yaml]\n", "notes.txt": "n"},
+			files: tree, entries: map[string]string{"base/one.yaml": configMap,
+				"kustomization.yaml": "resources: [base/one.yaml]\n", "notes.txt": "n"},
 			want: ocispec.Manifest{
 				Config: ocispec.Descriptor{MediaType: "application/vnd.cncf.flux.config.v1+json"},
 				Layers: []ocispec.Descriptor{{MediaType: "application/vnd.cncf.flux.content.v1.tar+gzip"}},
@@ -155,7 +160,8 @@ func TestFormats(t *testing.T) {
 			files: flat, options: Options{Format: bundle.FormatPlain},
 			entries: map[string]string{"manifests/one.yaml": configMap, "manifests/two.json": "{}"},
 			want: ocispec.Manifest{
-				Config: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageConfig}, Layers: []ocispec.Descriptor{{MediaType: ocispec.MediaTypeImageLayerGzip}},
+				Config: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageConfig},
+				Layers: []ocispec.Descriptor{{MediaType: ocispec.MediaTypeImageLayerGzip}},
 			},
 		},
 		"files": {
@@ -252,7 +258,8 @@ func TestFleet(t *testing.T) {
 func TestKustomizationsAreWhole(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{
-		"app/Kustomization": "resources: [base/one.yaml]\npatches: [{path: patch.txt}]\ngeneratorOptions: {disableNameSuffixHash: true}\n" +
+		"app/Kustomization": "resources: [base/one.yaml]\npatches: [{path: patch.txt}]\ngeneratorOptions: " +
+			"{disableNameSuffixHash: true}\n" +
 			"configMapGenerator: [{name: two, files: [app.bin]}]\n",
 		"app/base/one.yaml": configMap, "app/patch.txt": configMap + "data: {patched: 'yes'}\n", "app/app.bin": "\xff\x00",
 	}
@@ -260,13 +267,16 @@ func TestKustomizationsAreWhole(t *testing.T) {
 		t.Run(string(format), func(t *testing.T) {
 			t.Parallel()
 			packed := mustPack(t, folder(t, files), Options{Format: format})
-			manifest := bundle.Manifest{ConfigMediaType: packed.Config.MediaType, ArtifactType: manifestOf(t, packed).ArtifactType}
+			manifest := bundle.Manifest{ConfigMediaType: packed.Config.MediaType,
+				ArtifactType: manifestOf(t, packed).ArtifactType}
 			for _, layer := range packed.Layers {
-				manifest.Layers = append(manifest.Layers, bundle.Layer{MediaType: layer.MediaType, Size: layer.Size, Title: layer.Annotations[ocispec.AnnotationTitle]})
+				manifest.Layers = append(manifest.Layers,
+					bundle.Layer{MediaType: layer.MediaType, Size: layer.Size, Title: layer.Annotations[ocispec.AnnotationTitle]})
 			}
 			loader := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks()))
-			made, err := loader.Chart(t.Context(), bundle.Source{Manifest: manifest, Digest: packed.Manifest.Digest.String(), Name: "demo",
-				ReadLayer: func(_ context.Context, i int) ([]byte, error) { return packed.Layers[i].Content, nil }})
+			made, err := loader.Chart(t.Context(),
+				bundle.Source{Manifest: manifest, Digest: packed.Manifest.Digest.String(), Name: "demo",
+					ReadLayer: func(_ context.Context, i int) ([]byte, error) { return packed.Layers[i].Content, nil }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -322,13 +332,18 @@ func TestRefused(t *testing.T) {
 		want    error
 		text    string
 	}{
-		"a link":               {withLink, Options{}, ErrInvalid, "two.yaml is a link"},
-		"no manifests":         {folder(t, map[string]string{"a.txt": ""}), Options{Format: bundle.FormatFiles}, ErrInvalid, "has no files that end with"},
-		"no manifests in flux": {folder(t, map[string]string{"a.txt": ""}), Options{}, ErrInvalid, "has no files that end with"},
-		"a folder in plain":    {folder(t, map[string]string{"a/b.yaml": configMap}), Options{Format: bundle.FormatPlain}, ErrInvalid, "a/b.yaml is in a folder"},
-		"a kustomization in plain": {folder(t, map[string]string{"a.yaml": configMap, "Kustomization": "resources: [a.yaml]"}), Options{Format: bundle.FormatPlain},
+		"a link": {withLink, Options{}, ErrInvalid, "two.yaml is a link"},
+		"no manifests": {folder(t, map[string]string{"a.txt": ""}), Options{Format: bundle.FormatFiles}, ErrInvalid,
+			"has no files that end with"},
+		"no manifests in flux": {folder(t, map[string]string{"a.txt": ""}), Options{}, ErrInvalid,
+			"has no files that end with"},
+		"a folder in plain": {folder(t, map[string]string{"a/b.yaml": configMap}), Options{Format: bundle.FormatPlain},
+			ErrInvalid, "a/b.yaml is in a folder"},
+		"a kustomization in plain": {folder(t,
+			map[string]string{"a.yaml": configMap, "Kustomization": "resources: [a.yaml]"}), Options{Format: bundle.FormatPlain},
 			ErrInvalid, "Kustomization is a kustomization"},
-		"too large":      {folder(t, map[string]string{"a.yaml": configMap, "b.yaml": configMap}), Options{MaxBytes: 70}, ErrTooLarge, "b.yaml"},
+		"too large": {folder(t, map[string]string{"a.yaml": configMap, "b.yaml": configMap}), Options{MaxBytes: 70},
+			ErrTooLarge, "b.yaml"},
 		"a broken chart": {folder(t, broken), Options{}, ErrInvalid, "version"},
 		"no archive":     {filepath.Join(folder(t, map[string]string{"a.tgz": "x"}), "a.tgz"), Options{}, ErrInvalid, "gzip"},
 		"nothing there":  {filepath.Join(t.TempDir(), "none"), Options{}, os.ErrNotExist, "none"},

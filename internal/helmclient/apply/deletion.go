@@ -99,7 +99,8 @@ func (k *Client) deleteServed(info *resource.Info, how Deletion, seen *sight) er
 		if how.sparesKept && seen.annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
 			return nil
 		}
-		options := &metav1.DeleteOptions{PropagationPolicy: &how.Policy, Preconditions: metav1.NewUIDPreconditions(string(seen.uid))}
+		options := &metav1.DeleteOptions{PropagationPolicy: &how.Policy,
+			Preconditions: metav1.NewUIDPreconditions(string(seen.uid))}
 		_, err := resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name, options)
 		if !apierrors.IsConflict(err) || try == maxDeletionTries {
 			return err

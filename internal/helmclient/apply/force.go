@@ -90,10 +90,12 @@ func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube
 		}
 		reason, err := k.reasonToSpare(info)
 		if err != nil {
-			return nil, fmt.Errorf("checking whether %s %q, which cannot be changed in place, may be deleted: %w", kind.Kind, info.Name, err)
+			return nil, fmt.Errorf("checking whether %s %q, which cannot be changed in place, may be deleted: %w", kind.Kind,
+				info.Name, err)
 		}
 		if reason != "" {
-			return nil, fmt.Errorf("%s %q cannot be changed in place, and force does not delete it: %s", kind.Kind, info.Name, reason)
+			return nil, fmt.Errorf("%s %q cannot be changed in place, and force does not delete it: %s", kind.Kind, info.Name,
+				reason)
 		}
 		refused = append(refused, info)
 	}
@@ -125,7 +127,8 @@ func (k *Client) reasonToSpare(info *resource.Info) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if kind == statefulSet && retention != "" && retention != string(appsv1.RetainPersistentVolumeClaimRetentionPolicyType) {
+	if kind == statefulSet && retention != "" &&
+		retention != string(appsv1.RetainPersistentVolumeClaimRetentionPolicyType) {
 		return "its PersistentVolumeClaims and their data would be deleted, too", nil
 	}
 	return "", nil

@@ -92,7 +92,8 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 		}
 		resources, err = k.buildServed(manifest)
 	}
-	if err == nil && k.Lenient && !validate && len(resources) == 0 && !bytes.Contains(manifest, []byte(release.HookAnnotation)) {
+	if err == nil && k.Lenient && !validate && len(resources) == 0 &&
+		!bytes.Contains(manifest, []byte(release.HookAnnotation)) {
 		// An uninstall deletes nothing where this is empty.
 		resources, err = k.leftBehind(nil)
 	}
@@ -135,7 +136,9 @@ func (k *Client) UpdateThreeWayMerge(original, target kube.ResourceList, force b
 // apply updates objects and then deletes the objects that are no longer desired. Helm's client receives only the
 // objects that stay: it would delete objects of other owners, and only log failures, after which no later revision
 // would know these objects.
-func (k *Client) apply(original, target kube.ResourceList, update func(original, target kube.ResourceList) (*kube.Result, error)) (*kube.Result, error) {
+func (k *Client) apply(original, target kube.ResourceList,
+	update func(original, target kube.ResourceList) (*kube.Result, error),
+) (*kube.Result, error) {
 	k.Progress("applying " + countObjects(len(target)))
 	result, err := update(original.Intersect(target), target)
 	k.noteApplied(result)
@@ -199,7 +202,9 @@ func (k *Client) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 
 // DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation. An uninstallation calls it for the objects
 // of the newest revision.
-func (k *Client) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
+func (k *Client) DeleteWithPropagationPolicy(resources kube.ResourceList,
+	policy metav1.DeletionPropagation,
+) (*kube.Result, []error) {
 	k.Progress("deleting " + countObjects(len(resources)))
 	behind, err := k.leftBehind(resources)
 	if err != nil {
@@ -265,7 +270,8 @@ func (k *Client) Objects() (refs []inventory.Ref, generations map[inventory.Ref]
 
 func refOf(info *resource.Info) inventory.Ref {
 	kind := info.Mapping.GroupVersionKind
-	return inventory.Ref{Group: kind.Group, Version: kind.Version, Kind: kind.Kind, Namespace: info.Namespace, Name: info.Name}
+	return inventory.Ref{Group: kind.Group, Version: kind.Version, Kind: kind.Kind, Namespace: info.Namespace,
+		Name: info.Name}
 }
 
 func isHook(object metav1.Object) bool { return object.GetAnnotations()[release.HookAnnotation] != "" }

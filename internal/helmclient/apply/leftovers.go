@@ -88,7 +88,8 @@ func (k *Client) leftBehind(known kube.ResourceList) (kube.ResourceList, error) 
 			known.Append(info)
 			ours, err := k.mayDelete(info)
 			if err != nil {
-				return nil, fmt.Errorf("checking %s %q, which is no longer desired: %w", info.Mapping.GroupVersionKind.Kind, info.Name, err)
+				return nil, fmt.Errorf("checking %s %q, which is no longer desired: %w", info.Mapping.GroupVersionKind.Kind,
+					info.Name, err)
 			}
 			if ours {
 				found.Append(info)

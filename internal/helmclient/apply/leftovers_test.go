@@ -40,7 +40,8 @@ func TestSuspects(t *testing.T) {
 		"uninstall":                                           {"deployed/failed/superseded", uninstall, ""},
 		"uninstall after a failed upgrade":                    {"failed/failed/deployed/superseded", uninstall, "4 3 2"},
 		"uninstall, cut off":                                  {"uninstalling/superseded/superseded", uninstall, "3 2"},
-		"bounded":                                             {strings.Repeat("failed/", 30) + "deployed", upgrade, "31 30 29 28 27 26 25 24 23 22"},
+		"bounded": {strings.Repeat("failed/", 30) + "deployed", upgrade,
+			"31 30 29 28 27 26 25 24 23 22"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -98,7 +98,8 @@ func (n *Namespacer) ensure() error {
 
 // setMetadata sets labels and annotations of the namespace, which it creates first if that is desired.
 func (n *Namespacer) setMetadata() error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": n.Labels, "annotations": n.Annotations}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": n.Labels,
+		"annotations": n.Annotations}})
 	if err != nil {
 		return err
 	}
@@ -157,9 +158,13 @@ func (n *Namespacer) isMissing(err error) bool {
 
 func (n *Namespacer) missing() error {
 	if n.Impersonated {
-		return helmerr.New(nil, "the namespace %q does not exist: create it, or set install.createNamespace to true, which is needed with a service account", n.Name)
+		return helmerr.New(nil,
+			"the namespace %q does not exist: create it, or set install.createNamespace to true, which is needed with a "+
+				"service account", n.Name)
 	}
-	return helmerr.New(nil, "the namespace %q does not exist and install.createNamespace is false: create the namespace, or set install.createNamespace to true", n.Name)
+	return helmerr.New(nil,
+		"the namespace %q does not exist and install.createNamespace is false: create the namespace, or set "+
+			"install.createNamespace to true", n.Name)
 }
 
 // explain adds to an error what to do about a namespace that is being deleted.

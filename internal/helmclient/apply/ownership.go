@@ -100,7 +100,8 @@ func (k *Client) surveyNamespace(infos kube.ResourceList, seen map[string]*sight
 	// Where others have more objects than this, pages would cost more than they save.
 	for range 2 + len(infos)/looksPerPage {
 		list := &metav1.PartialObjectMetadataList{}
-		request := k.lookRequest(infos[0]).VersionedParams(&options, scheme.ParameterCodec).SetHeader("Accept", asMetadataList)
+		request := k.lookRequest(infos[0]).VersionedParams(&options, scheme.ParameterCodec).SetHeader("Accept",
+			asMetadataList)
 		if err := k.readMetadata(request, list); err != nil {
 			return
 		}

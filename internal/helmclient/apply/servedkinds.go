@@ -105,10 +105,14 @@ func (k *Client) RefuseUnknown(unknown []schema.GroupVersionKind) error {
 		}
 	}
 	if len(missing) == 0 {
-		return helmerr.New(helmerr.ErrUnreachable, "the cluster has only just begun to serve %s of %s: the action is tried again", unknown[0].Kind, unknown[0].GroupVersion())
+		return helmerr.New(helmerr.ErrUnreachable,
+			"the cluster has only just begun to serve %s of %s: the action is tried again", unknown[0].Kind,
+			unknown[0].GroupVersion())
 	}
 	slices.Sort(missing)
-	return helmerr.New(helmerr.ErrKindNotServed, "the cluster does not serve %s: install the CustomResourceDefinition, or check that the chart supports this version of Kubernetes",
+	return helmerr.New(helmerr.ErrKindNotServed,
+		"the cluster does not serve %s: install the CustomResourceDefinition, or check that the chart supports this "+
+			"version of Kubernetes",
 		strings.Join(missing, ", "))
 }
 
@@ -128,13 +132,16 @@ func (k *Client) Serves(kind schema.GroupVersionKind) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, helmerr.New(helmerr.ErrUnreachable, "discovering whether the cluster serves %s of %s: %s", kind.Kind, kind.GroupVersion(), err)
+		return false, helmerr.New(helmerr.ErrUnreachable, "discovering whether the cluster serves %s of %s: %s", kind.Kind,
+			kind.GroupVersion(), err)
 	}
 	list := metav1.APIResourceList{}
 	if err := json.Unmarshal(data, &list); err != nil {
-		return false, helmerr.New(helmerr.ErrUnreachable, "the response of the cluster to the discovery of %s cannot be decoded", kind.GroupVersion())
+		return false, helmerr.New(helmerr.ErrUnreachable,
+			"the response of the cluster to the discovery of %s cannot be decoded", kind.GroupVersion())
 	}
-	return slices.ContainsFunc(list.APIResources, func(resource metav1.APIResource) bool { return resource.Kind == kind.Kind }), nil
+	return slices.ContainsFunc(list.APIResources,
+		func(resource metav1.APIResource) bool { return resource.Kind == kind.Kind }), nil
 }
 
 // buildServed builds a recorded manifest without the objects of kinds that the cluster no longer serves. If the cluster
@@ -188,7 +195,9 @@ func (k *Client) servedAs(kind schema.GroupVersionKind) (schema.GroupVersionKind
 		return schema.GroupVersionKind{}, err
 	}
 	if served {
-		return schema.GroupVersionKind{}, helmerr.New(helmerr.ErrUnreachable, "the cluster has only just begun to serve %s of %s: the action is tried again", kind.Kind, kind.GroupVersion())
+		return schema.GroupVersionKind{},
+			helmerr.New(helmerr.ErrUnreachable, "the cluster has only just begun to serve %s of %s: the action is tried again",
+				kind.Kind, kind.GroupVersion())
 	}
 	mapping, err := mapper.RESTMapping(kind.GroupKind())
 	if meta.IsNoMatchError(err) {

@@ -18,7 +18,9 @@ var errWaitPanic = errors.New("internal error (panic): please report it")
 // untilStop waits for objects as Helm does, but only until the action is stopped. Helm's waits know only a timeout. An
 // abandoned wait continues until that timeout, or until a number of its requests have failed, because these end with
 // the action.
-func (k *Client) untilStop(resources kube.ResourceList, timeout time.Duration, wait func(kube.ResourceList, time.Duration) error) error {
+func (k *Client) untilStop(resources kube.ResourceList, timeout time.Duration,
+	wait func(kube.ResourceList, time.Duration) error,
+) error {
 	timeout = k.remaining(timeout)
 	if len(resources) == 0 || k.Stop == nil && k.Recorded == nil {
 		return wait(resources, timeout)

@@ -160,7 +160,8 @@ func (c *cluster) as(user string) (*Connection, error) {
 		return conn, nil
 	}
 	// The first who sets the header decides: this one comes before one that the config may have.
-	transport := clienttransport.NewImpersonatingRoundTripper(clienttransport.ImpersonationConfig{UserName: user}, c.Own.transport)
+	transport := clienttransport.NewImpersonatingRoundTripper(clienttransport.ImpersonationConfig{UserName: user},
+		c.Own.transport)
 	conn, err := newConnection(c, transport, c.Own.host)
 	if err != nil {
 		return nil, err
@@ -175,7 +176,8 @@ func (c *cluster) as(user string) (*Connection, error) {
 
 // bounded puts the bounds of a cluster's requests around a transport; each request ends with ctx at the latest.
 func (c *cluster) bounded(ctx context.Context, transport http.RoundTripper) *boundedTransport {
-	return &boundedTransport{base: transport, parent: ctx, timeout: model.RequestTimeout, limiter: c.limiter, bytes: c.bytes, owner: c.Owner}
+	return &boundedTransport{base: transport, parent: ctx, timeout: model.RequestTimeout, limiter: c.limiter,
+		bytes: c.bytes, owner: c.Owner}
 }
 
 // RestConfig returns a config for clients; each request made with it ends with ctx at the latest.

@@ -39,7 +39,8 @@ type sharedKnowledge struct {
 // NewSharedKnowledge returns what all clusters share, empty.
 func NewSharedKnowledge() sharedKnowledge {
 	return sharedKnowledge{
-		codec: records.NewCodec(), observations: records.NewObservations(), library: newKindsLibrary(), Payloads: records.NewPayloadMemory(),
+		codec: records.NewCodec(), observations: records.NewObservations(), library: newKindsLibrary(),
+		Payloads: records.NewPayloadMemory(),
 	}
 }
 

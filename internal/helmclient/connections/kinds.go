@@ -221,7 +221,9 @@ func (k *Kinds) ask(known *knownKinds) (*knownKinds, error) {
 }
 
 // readServed reads the kinds that a cluster serves.
-func readServed(ctx context.Context, from *discovery.DiscoveryClient, serverVersion *version.Info) (*kindsAnswer, error) {
+func readServed(ctx context.Context, from *discovery.DiscoveryClient,
+	serverVersion *version.Info,
+) (*kindsAnswer, error) {
 	groups, resources, err := from.ServerGroupsAndResourcesWithContext(ctx)
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("reading the cluster's API versions: %w", err)
@@ -234,7 +236,8 @@ func readServed(ctx context.Context, from *discovery.DiscoveryClient, serverVers
 	}
 	read.capabilities = &chartutil.Capabilities{
 		APIVersions: apiVersions,
-		KubeVersion: chartutil.KubeVersion{Version: serverVersion.GitVersion, Major: serverVersion.Major, Minor: serverVersion.Minor},
+		KubeVersion: chartutil.KubeVersion{Version: serverVersion.GitVersion, Major: serverVersion.Major,
+			Minor: serverVersion.Minor},
 		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
 	}
 	read.mapper = restmapper.NewDiscoveryRESTMapper(groupResources(groups, resources))

@@ -201,8 +201,10 @@ func (b *kindsBench) createCRD(kind string) schema.GroupKind {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	if _, err := crds.Create(b.t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"})
+	if _, err := crds.Create(b.t.Context(), &unstructured.Unstructured{Object: object},
+		metav1.CreateOptions{}); err != nil {
 		b.t.Fatal(err)
 	}
 	other, err := NewCluster("", config, NewSharedKnowledge())
@@ -229,7 +231,8 @@ func TestIntegrationKindsTTL(t *testing.T) {
 	b := newKindsBench(t)
 	first := b.current()
 	// Other tests remove CRDs: for a moment the server does not know the kinds of a group, and the answer has no tag.
-	for deadline := time.Now().Add(20 * time.Second); first.partial != nil && time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); first.partial != nil &&
+		time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
 		b.wait(kindsTTL + time.Second)
 		b.cutter.Take()
 		first = b.current()

@@ -83,7 +83,8 @@ var documentKind = schema.GroupVersionKind{Group: "apidiscovery.k8s.io", Version
 func (k *Kinds) fetchServed(ctx context.Context) (servedDocuments, bool) {
 	documents := servedDocuments{}
 	for _, path := range servedPaths {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, k.live.RESTClient().Get().AbsPath(path).URL().String(), nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, k.live.RESTClient().Get().AbsPath(path).URL().String(),
+			nil)
 		if err != nil {
 			return nil, false
 		}
@@ -139,7 +140,8 @@ func (d servedDocuments) RoundTrip(req *http.Request) (*http.Response, error) {
 		if document := d[path]; strings.HasSuffix(req.URL.Path, path) {
 			return &http.Response{
 				Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
-				Header: document.header.Clone(), Body: io.NopCloser(bytes.NewReader(document.body)), ContentLength: int64(len(document.body)),
+				Header: document.header.Clone(), Body: io.NopCloser(bytes.NewReader(document.body)),
+				ContentLength: int64(len(document.body)),
 			}, nil
 		}
 	}

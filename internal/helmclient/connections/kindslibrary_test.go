@@ -36,12 +36,14 @@ func (s servedBy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case s.old && strings.HasSuffix(r.URL.Path, "/v1"):
 		list := metav1.APIResourceList{GroupVersion: "things.example.com/v1"}
 		for _, kind := range s.kinds {
-			list.APIResources = append(list.APIResources, metav1.APIResource{Name: strings.ToLower(kind) + "s", Kind: kind, Verbs: metav1.Verbs{"get"}})
+			list.APIResources = append(list.APIResources,
+				metav1.APIResource{Name: strings.ToLower(kind) + "s", Kind: kind, Verbs: metav1.Verbs{"get"}})
 		}
 		answer = list
 	case s.old && strings.HasSuffix(r.URL.Path, "/apis"):
 		served := metav1.GroupVersionForDiscovery{GroupVersion: "things.example.com/v1", Version: "v1"}
-		answer = metav1.APIGroupList{Groups: []metav1.APIGroup{{Name: "things.example.com", Versions: []metav1.GroupVersionForDiscovery{served}, PreferredVersion: served}}}
+		answer = metav1.APIGroupList{Groups: []metav1.APIGroup{{Name: "things.example.com",
+			Versions: []metav1.GroupVersionForDiscovery{served}, PreferredVersion: served}}}
 	case s.old:
 		answer = metav1.APIVersions{}
 	case strings.HasSuffix(r.URL.Path, "/apis"):
@@ -51,8 +53,9 @@ func (s servedBy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		for _, kind := range s.kinds {
 			served.Resources = append(served.Resources, apidiscoveryv2.APIResourceDiscovery{
-				Resource: strings.ToLower(kind) + "s", ResponseKind: &metav1.GroupVersionKind{Group: "things.example.com", Version: "v1", Kind: kind},
-				Scope: apidiscoveryv2.ScopeCluster, Verbs: []string{"get"},
+				Resource:     strings.ToLower(kind) + "s",
+				ResponseKind: &metav1.GroupVersionKind{Group: "things.example.com", Version: "v1", Kind: kind},
+				Scope:        apidiscoveryv2.ScopeCluster, Verbs: []string{"get"},
 			})
 		}
 		answer = apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{{
@@ -61,7 +64,8 @@ func (s servedBy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		answer = apidiscoveryv2.APIGroupDiscoveryList{Items: []apidiscoveryv2.APIGroupDiscovery{{
 			Versions: []apidiscoveryv2.APIVersionDiscovery{{Version: "v1", Resources: []apidiscoveryv2.APIResourceDiscovery{{
-				Resource: "pods", ResponseKind: &metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Scope: apidiscoveryv2.ScopeNamespace,
+				Resource: "pods", ResponseKind: &metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
+				Scope: apidiscoveryv2.ScopeNamespace,
 			}}}},
 		}}}
 	}

@@ -73,7 +73,8 @@ func (d *cachedDiscovery) ServerResourcesForGroupVersion(groupVersion string) (*
 	if err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(known.resources, func(list *metav1.APIResourceList) bool { return list.GroupVersion == groupVersion })
+	at := slices.IndexFunc(known.resources,
+		func(list *metav1.APIResourceList) bool { return list.GroupVersion == groupVersion })
 	if at < 0 {
 		return nil, memory.ErrCacheNotFound
 	}
@@ -194,27 +195,42 @@ func (m kindsMapper) Reset() { m.kinds.Invalidate() }
 
 // KindFor implements meta.RESTMapper.
 func (m kindsMapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
-	return mapped(m.kinds, func(mapper meta.RESTMapper) (schema.GroupVersionKind, error) { return mapper.KindFor(resource) })
+	return mapped(m.kinds, func(mapper meta.RESTMapper) (schema.GroupVersionKind,
+		error) {
+		return mapper.KindFor(resource)
+	})
 }
 
 // KindsFor implements meta.RESTMapper.
 func (m kindsMapper) KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
-	return mapped(m.kinds, func(mapper meta.RESTMapper) ([]schema.GroupVersionKind, error) { return mapper.KindsFor(resource) })
+	return mapped(m.kinds, func(mapper meta.RESTMapper) ([]schema.GroupVersionKind,
+		error) {
+		return mapper.KindsFor(resource)
+	})
 }
 
 // ResourceFor implements meta.RESTMapper.
 func (m kindsMapper) ResourceFor(input schema.GroupVersionResource) (schema.GroupVersionResource, error) {
-	return mapped(m.kinds, func(mapper meta.RESTMapper) (schema.GroupVersionResource, error) { return mapper.ResourceFor(input) })
+	return mapped(m.kinds, func(mapper meta.RESTMapper) (schema.GroupVersionResource,
+		error) {
+		return mapper.ResourceFor(input)
+	})
 }
 
 // ResourcesFor implements meta.RESTMapper.
 func (m kindsMapper) ResourcesFor(input schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
-	return mapped(m.kinds, func(mapper meta.RESTMapper) ([]schema.GroupVersionResource, error) { return mapper.ResourcesFor(input) })
+	return mapped(m.kinds, func(mapper meta.RESTMapper) ([]schema.GroupVersionResource,
+		error) {
+		return mapper.ResourcesFor(input)
+	})
 }
 
 // RESTMapping implements meta.RESTMapper.
 func (m kindsMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	return mapped(m.kinds, func(mapper meta.RESTMapper) (*meta.RESTMapping, error) { return mapper.RESTMapping(kind, versions...) })
+	return mapped(m.kinds, func(mapper meta.RESTMapper) (*meta.RESTMapping,
+		error) {
+		return mapper.RESTMapping(kind, versions...)
+	})
 }
 
 // RESTMappings implements meta.RESTMapper.

@@ -35,8 +35,8 @@ const (
 //
 // The cache adds no new race: even without it, Helm computes patches from an object that may have changed since it was
 // read. Each write of the action drops the responses for the written path and everything below it, and responses to
-// reads that were under way. A watch drops all: then a hook runs, and its writes are not seen here. Lists and Helm's own records
-// are never cached. It is for one action and safe for concurrent use.
+// reads that were under way. A watch drops all: then a hook runs, and its writes are not seen here. Lists and Helm's
+// own records are never cached. It is for one action and safe for concurrent use.
 type readCache struct {
 	base http.RoundTripper
 	// root is the path of the API server, which may be behind a proxy.
@@ -157,7 +157,8 @@ func (c *readCache) drop(path string) {
 			delete(c.reads, key)
 		}
 	}
-	if namespaces := c.root + "/api/v1/namespaces/"; strings.HasPrefix(written, namespaces) || strings.HasPrefix(namespaces, written) {
+	if namespaces := c.root + "/api/v1/namespaces/"; strings.HasPrefix(written, namespaces) ||
+		strings.HasPrefix(namespaces, written) {
 		clear(c.missing)
 	}
 }
@@ -244,7 +245,8 @@ func (c *readCache) objectOf(path string) (object objectPath, ok bool) {
 
 // notFound returns the answer that an object does not exist.
 func notFound(req *http.Request, object objectPath) *http.Response {
-	status := apierrors.NewNotFound(schema.GroupResource{Group: object.group, Resource: object.resource}, object.name).Status()
+	status := apierrors.NewNotFound(schema.GroupResource{Group: object.group, Resource: object.resource},
+		object.name).Status()
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	// A status of texts and numbers always marshals.
 	body, _ := json.Marshal(status)

@@ -80,20 +80,30 @@ func TestReadCache(t *testing.T) {
 		between func(s *cachedServer)
 		fresh   bool
 	}{
-		"nothing":                {object: cachedObject},
-		"cluster-scoped":         {object: "/apis/rbac.authorization.k8s.io/v1/clusterroles/r"},
-		"a namespace":            {object: "/api/v1/namespaces/a"},
-		"half a second":          {object: cachedObject, between: func(s *cachedServer) { s.now = s.now.Add(readTTL / 2) }},
-		"a second":               {object: cachedObject, between: func(s *cachedServer) { s.now = s.now.Add(readTTL) }, fresh: true},
-		"write to another":       {object: cachedObject, between: func(s *cachedServer) { s.do(http.MethodPatch, otherObject) }},
-		"write to a sibling":     {object: cachedObject, between: func(s *cachedServer) { s.do(http.MethodPut, cachedObject+"2") }},
-		"read of another":        {object: cachedObject, between: func(s *cachedServer) { s.do(http.MethodGet, otherObject) }},
-		"patch":                  {object: cachedObject, between: func(s *cachedServer) { s.do(http.MethodPatch, cachedObject) }, fresh: true},
-		"deletion":               {object: cachedObject, between: func(s *cachedServer) { s.do(http.MethodDelete, cachedObject) }, fresh: true},
-		"write to its status":    {object: cachedObject, between: func(s *cachedServer) { s.do(http.MethodPut, cachedObject+"/status") }, fresh: true},
-		"creation in its list":   {object: cachedObject, between: func(s *cachedServer) { s.do(http.MethodPost, "/apis/apps/v1/namespaces/a/deployments") }, fresh: true},
-		"deletion of namespace":  {object: otherObject, between: func(s *cachedServer) { s.do(http.MethodDelete, "/api/v1/namespaces/a") }, fresh: true},
-		"watch":                  {object: cachedObject, between: func(s *cachedServer) { s.do(http.MethodGet, "/apis/batch/v1/namespaces/a/jobs?watch=true") }, fresh: true},
+		"nothing":        {object: cachedObject},
+		"cluster-scoped": {object: "/apis/rbac.authorization.k8s.io/v1/clusterroles/r"},
+		"a namespace":    {object: "/api/v1/namespaces/a"},
+		"half a second":  {object: cachedObject, between: func(s *cachedServer) { s.now = s.now.Add(readTTL / 2) }},
+		"a second": {object: cachedObject, between: func(s *cachedServer) { s.now = s.now.Add(readTTL) },
+			fresh: true},
+		"write to another": {object: cachedObject,
+			between: func(s *cachedServer) { s.do(http.MethodPatch, otherObject) }},
+		"write to a sibling": {object: cachedObject,
+			between: func(s *cachedServer) { s.do(http.MethodPut, cachedObject+"2") }},
+		"read of another": {object: cachedObject,
+			between: func(s *cachedServer) { s.do(http.MethodGet, otherObject) }},
+		"patch": {object: cachedObject,
+			between: func(s *cachedServer) { s.do(http.MethodPatch, cachedObject) }, fresh: true},
+		"deletion": {object: cachedObject,
+			between: func(s *cachedServer) { s.do(http.MethodDelete, cachedObject) }, fresh: true},
+		"write to its status": {object: cachedObject,
+			between: func(s *cachedServer) { s.do(http.MethodPut, cachedObject+"/status") }, fresh: true},
+		"creation in its list": {object: cachedObject,
+			between: func(s *cachedServer) { s.do(http.MethodPost, "/apis/apps/v1/namespaces/a/deployments") }, fresh: true},
+		"deletion of namespace": {object: otherObject,
+			between: func(s *cachedServer) { s.do(http.MethodDelete, "/api/v1/namespaces/a") }, fresh: true},
+		"watch": {object: cachedObject,
+			between: func(s *cachedServer) { s.do(http.MethodGet, "/apis/batch/v1/namespaces/a/jobs?watch=true") }, fresh: true},
 		"list":                   {object: "/api/v1/namespaces/a/configmaps", fresh: true},
 		"list of all":            {object: "/api/v1/configmaps", fresh: true},
 		"part":                   {object: cachedObject + "/scale", fresh: true},
@@ -146,7 +156,8 @@ func TestReadCacheNotKept(t *testing.T) {
 		return true
 	}
 	for range 2 {
-		if status, body := s.do(http.MethodGet, "/api/v1/namespaces/a/configmaps/large"); status != http.StatusOK || len(body) != maxReadBytes+1 {
+		if status, body := s.do(http.MethodGet, "/api/v1/namespaces/a/configmaps/large"); status != http.StatusOK ||
+			len(body) != maxReadBytes+1 {
 			t.Errorf("got %d and %d bytes", status, len(body))
 		}
 		if status, _ := s.do(http.MethodGet, cachedObject); status != http.StatusServiceUnavailable {

@@ -66,12 +66,14 @@ func TestTransportDeadlines(t *testing.T) {
 			t.Parallel()
 			server := hangingServer(t, headers)
 			short := &boundedTransport{base: http.DefaultTransport, parent: t.Context(), timeout: 20 * time.Millisecond}
-			if err := read(t.Context(), t, short, server.URL); !errors.Is(err, helmerr.ErrRequestDeadline) || !errors.Is(helmerr.Classify(err), helmerr.ErrUnreachable) {
+			if err := read(t.Context(), t, short, server.URL); !errors.Is(err, helmerr.ErrRequestDeadline) ||
+				!errors.Is(helmerr.Classify(err), helmerr.ErrUnreachable) {
 				t.Errorf("request: %v", err)
 			}
 			watchCtx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			if err := read(watchCtx, t, short, server.URL+"?watch=true"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, helmerr.ErrRequestDeadline) {
+			if err := read(watchCtx, t, short, server.URL+"?watch=true"); !errors.Is(err, context.DeadlineExceeded) ||
+				errors.Is(err, helmerr.ErrRequestDeadline) {
 				t.Errorf("watch: %v", err)
 			}
 			parent, cancelParent := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -100,7 +102,8 @@ func TestTransportSharesMemory(t *testing.T) {
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		text := map[string]string{"/small": "{}", "/dense": strings.Repeat("[{},", 1<<20), "/large": strings.Repeat("x", 1<<20),
+		text := map[string]string{"/small": "{}", "/dense": strings.Repeat("[{},", 1<<20),
+			"/large":     strings.Repeat("x", 1<<20),
 			"/announced": strings.Repeat("x", 1<<20), "/held": strings.Repeat("x", 1<<20)}[r.URL.Path]
 		if r.URL.Path == "/announced" {
 			w.Header().Set("Content-Length", strconv.Itoa(maxResponseBytes))
@@ -119,7 +122,8 @@ func TestTransportSharesMemory(t *testing.T) {
 	t.Cleanup(server.Close)
 	budget := bytebudget.New(16 << 20)
 	of := func(cluster string, timeout time.Duration) *boundedTransport {
-		return &boundedTransport{base: http.DefaultTransport, parent: t.Context(), timeout: timeout, bytes: budget, owner: ownerOf(cluster)}
+		return &boundedTransport{base: http.DefaultTransport, parent: t.Context(), timeout: timeout, bytes: budget,
+			owner: ownerOf(cluster)}
 	}
 	held := make(chan error, 1)
 	go func() { held <- read(t.Context(), t, of("a/held", time.Minute), server.URL+"/held") }()
@@ -170,7 +174,8 @@ func TestTransportSeesKindsChange(t *testing.T) {
 		{http.MethodPost, "/api/v1/namespaces/a/configmaps", false},
 	} {
 		changed := false
-		transport := &boundedTransport{base: http.DefaultTransport, parent: t.Context(), timeout: time.Minute, kindsChanged: func() { changed = true }}
+		transport := &boundedTransport{base: http.DefaultTransport, parent: t.Context(), timeout: time.Minute,
+			kindsChanged: func() { changed = true }}
 		req, err := http.NewRequestWithContext(t.Context(), test.method, server.URL+test.path, nil)
 		if err != nil {
 			t.Fatal(err)

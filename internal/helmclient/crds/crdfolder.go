@@ -143,7 +143,8 @@ func parseCRDObject(data []byte) (*Object, error) {
 	if err != nil || head.APIVersion == "" || head.Kind == "" || head.Metadata.Name == "" {
 		return nil, errors.New("an object lacks apiVersion, kind or metadata.name")
 	}
-	object := &Object{kind: groupVersion.WithKind(head.Kind), namespace: head.Metadata.Namespace, Name: head.Metadata.Name, data: data}
+	object := &Object{kind: groupVersion.WithKind(head.Kind), namespace: head.Metadata.Namespace, Name: head.Metadata.Name,
+		data: data}
 	if !object.IsCRD() {
 		return object, nil
 	}
@@ -160,7 +161,8 @@ func parseCRDObject(data []byte) (*Object, error) {
 	}
 	for _, version := range spec.Versions {
 		if version.Served {
-			object.Serves = append(object.Serves, schema.GroupVersionKind{Group: spec.Group, Version: version.Name, Kind: spec.Names.Kind})
+			object.Serves = append(object.Serves,
+				schema.GroupVersionKind{Group: spec.Group, Version: version.Name, Kind: spec.Names.Kind})
 		}
 	}
 	return object, nil

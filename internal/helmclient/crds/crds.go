@@ -158,7 +158,8 @@ func (a *applier) names() (map[string]bool, error) {
 		return nil, helmerr.New(helmerr.ErrUnreachable, "the response of the cluster cannot be decoded")
 	}
 	names := map[string]bool{}
-	at := slices.IndexFunc(table.ColumnDefinitions, func(column metav1.TableColumnDefinition) bool { return column.Format == "name" })
+	at := slices.IndexFunc(table.ColumnDefinitions,
+		func(column metav1.TableColumnDefinition) bool { return column.Format == "name" })
 	for _, row := range table.Rows {
 		// A row that cannot be decoded counts as missing: creating the CRD again does no harm.
 		if at >= 0 && at < len(row.Cells) {
@@ -175,7 +176,8 @@ func (a *applier) create(crd *Object) (created bool, err error) {
 	if err := a.begin(); err != nil {
 		return false, err
 	}
-	err = a.client.Post().AbsPath(Path).Param("fieldManager", model.FieldManager).SetHeader("Accept", apply.AsMetadata).Body(crd.data).Do(a.ctx).Error()
+	err = a.client.Post().AbsPath(Path).Param("fieldManager", model.FieldManager).SetHeader("Accept",
+		apply.AsMetadata).Body(crd.data).Do(a.ctx).Error()
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
@@ -249,7 +251,8 @@ func (a *applier) replace(crd *Object) error {
 		if err := a.begin(); err != nil {
 			return err
 		}
-		err = a.client.Put().AbsPath(path).Param("fieldManager", model.FieldManager).SetHeader("Accept", apply.AsMetadata).Body(merged).Do(a.ctx).Error()
+		err = a.client.Put().AbsPath(path).Param("fieldManager", model.FieldManager).SetHeader("Accept",
+			apply.AsMetadata).Body(merged).Do(a.ctx).Error()
 		if apierrors.IsConflict(err) && try < maxCRDTries {
 			continue
 		}
@@ -338,7 +341,8 @@ func (a *applier) createOther(object *Object) error {
 		if object.kind.Group == "" {
 			prefix = "/api/" + object.kind.Version
 		}
-		request := a.client.Post().AbsPath(prefix).Resource(mapping.Resource.Resource).Param("fieldManager", model.FieldManager)
+		request := a.client.Post().AbsPath(prefix).Resource(mapping.Resource.Resource).Param("fieldManager",
+			model.FieldManager)
 		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 			namespace := object.namespace
 			if namespace == "" {
@@ -371,7 +375,8 @@ func (a *applier) awaitKinds(crds []*Object) error {
 		}
 		select {
 		case <-a.ctx.Done():
-			return fmt.Errorf("waiting for the cluster to serve %s of %s: %w", missing.Kind, missing.GroupVersion(), context.Cause(a.ctx))
+			return fmt.Errorf("waiting for the cluster to serve %s of %s: %w", missing.Kind, missing.GroupVersion(),
+				context.Cause(a.ctx))
 		case <-time.After(pause):
 		}
 	}
@@ -415,7 +420,8 @@ func (a *applier) missing() (schema.GroupVersionKind, error) {
 func (a *applier) notServed(missing schema.GroupVersionKind, crds []*Object) error {
 	reason := ""
 	for _, crd := range crds {
-		if !slices.ContainsFunc(crd.Serves, func(kind schema.GroupVersionKind) bool { return kind.GroupKind() == missing.GroupKind() }) {
+		if !slices.ContainsFunc(crd.Serves,
+			func(kind schema.GroupVersionKind) bool { return kind.GroupKind() == missing.GroupKind() }) {
 			continue
 		}
 		data, err := a.client.Get().AbsPath(Path + "/" + crd.Name).Do(a.ctx).Raw()
@@ -436,6 +442,7 @@ func (a *applier) notServed(missing schema.GroupVersionKind, crds []*Object) err
 			}
 		}
 	}
-	return helmerr.New(helmerr.ErrTimeout, "the cluster does not serve %s of %s %s after the CustomResourceDefinition was applied%s",
+	return helmerr.New(helmerr.ErrTimeout,
+		"the cluster does not serve %s of %s %s after the CustomResourceDefinition was applied%s",
 		missing.Kind, missing.GroupVersion(), crdTimeout, reason)
 }

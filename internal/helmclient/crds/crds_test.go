@@ -62,8 +62,9 @@ func TestMergeCRD(t *testing.T) {
 		})
 	}
 	for name, pair := range map[string][2]string{
-		"chart": {`[]`, live}, "no spec": {`{"metadata":{}}`, live}, "answer": {`{"spec":{}}`, `oops`}, "answer without metadata": {`{"spec":{}}`, `{}`},
-		"odd webhook": {`{"spec":{"conversion":{"webhook":[]}}}`, `{"metadata":{"labels":[]}}`},
+		"chart": {`[]`, live}, "no spec": {`{"metadata":{}}`, live}, "answer": {`{"spec":{}}`, `oops`},
+		"answer without metadata": {`{"spec":{}}`, `{}`},
+		"odd webhook":             {`{"spec":{"conversion":{"webhook":[]}}}`, `{"metadata":{"labels":[]}}`},
 	} {
 		if got, err := mergeCRD([]byte(pair[0]), []byte(pair[1])); err == nil && name != "odd webhook" {
 			t.Errorf("%s: %s", name, got)
@@ -133,9 +134,10 @@ func TestCRDThatIsAndIsNot(t *testing.T) {
 		}
 		apply := func(ctx context.Context) error {
 			applier := &applier{
-				Target:    Target{Cluster: &apply.Client{Progress: func(string) {}}},
-				ctx:       ctx,
-				client:    &fake.RESTClient{NegotiatedSerializer: scheme.Codecs.WithoutConversion(), Client: fake.CreateHTTPClient(answer)},
+				Target: Target{Cluster: &apply.Client{Progress: func(string) {}}},
+				ctx:    ctx,
+				client: &fake.RESTClient{NegotiatedSerializer: scheme.Codecs.WithoutConversion(),
+					Client: fake.CreateHTTPClient(answer)},
 				preflight: func() error { return nil },
 			}
 			return applier.replace(&Object{Name: "widgets.example.com", file: "crds/crd.yaml", data: []byte("{}")})

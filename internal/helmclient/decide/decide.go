@@ -134,7 +134,8 @@ func Next(obs model.Observation, desired model.Desired, policy model.Policy, pas
 	newest, _ := obs.Newest()
 	s := situation{obs: obs, newest: newest, desired: desired, policy: policy, past: past.Since(newest, desired), now: now}
 	d := Decision{
-		State: obs.State(desired), FromRevision: newest.Revision, FromID: newest.ID, ToRevision: newest.Revision, Failures: s.failures(),
+		State: obs.State(desired), FromRevision: newest.Revision, FromID: newest.ID, ToRevision: newest.Revision,
+		Failures:      s.failures(),
 		Interruptions: s.interruptions(), Unproven: s.unproven(), Request: model.DigestLabel(past.Request),
 	}
 	d.Keep = s.keeps()
@@ -194,8 +195,9 @@ func (s situation) decide(d Decision) Decision {
 // Unreachable returns the decision about a release of a cluster that does not answer. It is no failure of the release.
 func Unreachable() Decision {
 	return Decision{
-		Action: model.ActionWait, State: model.StateUnreachable, Reason: ReasonUnreachable, RequeueAfter: model.UnreachableRetry,
-		Message: "The cluster does not respond.",
+		Action: model.ActionWait, State: model.StateUnreachable, Reason: ReasonUnreachable,
+		RequeueAfter: model.UnreachableRetry,
+		Message:      "The cluster does not respond.",
 	}
 }
 
@@ -237,7 +239,8 @@ func (s situation) decideOutOfSync(d Decision) Decision {
 		model.DifferenceOptions:    ReasonOptionsChanged,
 		model.DifferencePostRender: ReasonPostRenderChanged,
 	}
-	reason, message := reasons[differ[0]], fmt.Sprintf("Revision %d was made with different %s.", newest.Revision, joinDifferences(differ))
+	reason, message := reasons[differ[0]],
+		fmt.Sprintf("Revision %d was made with different %s.", newest.Revision, joinDifferences(differ))
 	decided := s.reach(d, reason, message)
 	if decided.Action == model.ActionUpgrade && d.Failures > 0 {
 		// Tries without a record: rendering the chart was ended.

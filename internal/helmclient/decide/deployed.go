@@ -20,14 +20,16 @@ func (s situation) decideInSync(d Decision) Decision {
 		}
 	}
 	if s.past.Restore {
-		return s.reach(d, ReasonObjectsMissing, fmt.Sprintf("Objects of revision %d were deleted, and a retry was requested.", d.FromRevision))
+		return s.reach(d, ReasonObjectsMissing,
+			fmt.Sprintf("Objects of revision %d were deleted, and a retry was requested.", d.FromRevision))
 	}
 	if s.policy.Test.Enabled {
 		switch {
 		case s.newest.Tested == "":
 			d.State = model.StateUntested
 			if s.past.Progressing {
-				return d.stay(model.ActionNone, ReasonUntested, fmt.Sprintf("Revision %d will be tested when it is healthy.", d.FromRevision))
+				return d.stay(model.ActionNone, ReasonUntested,
+					fmt.Sprintf("Revision %d will be tested when it is healthy.", d.FromRevision))
 			}
 			return d.stay(model.ActionTest, ReasonUntested, fmt.Sprintf("Revision %d is not tested yet.", d.FromRevision))
 		case s.newest.TestsFailed() && !s.policy.Test.IgnoreFailures:
@@ -62,7 +64,8 @@ func (s situation) decideFailedTests(d Decision) Decision {
 func (s situation) decideDrift(d Decision) Decision {
 	correct := s.policy.CorrectDrift
 	idle := d.Action == model.ActionNone || correct && (d.Action == model.ActionWait || d.Action == model.ActionStall)
-	if !idle || !s.newest.Authentic() || release.Status(s.newest.Status) != release.StatusDeployed || d.State == model.StateForeign {
+	if !idle || !s.newest.Authentic() || release.Status(s.newest.Status) != release.StatusDeployed ||
+		d.State == model.StateForeign {
 		return d
 	}
 	d.State, d.RequeueAfter = model.StateDrifted, 0

@@ -44,7 +44,8 @@ func (s situation) decideFailed(d Decision) Decision {
 	case first && policy.Remediate == model.RemediateUninstall && policy.Allows(d.Failures):
 		kept := s.whyNotUninstalled()
 		if kept == "" {
-			return d.stay(model.ActionUninstall, ReasonRemediateUninstall, message+" No revision of the release ever worked, so it is uninstalled before the next attempt.")
+			return d.stay(model.ActionUninstall, ReasonRemediateUninstall,
+				message+" No revision of the release ever worked, so it is uninstalled before the next attempt.")
 		}
 		message += " The release is not uninstalled: " + kept
 	case !first && policy.Remediate == model.RemediateRollback:
@@ -113,7 +114,8 @@ func (s situation) retry(d Decision, policy model.FailurePolicy, action model.Ac
 func (s situation) remainingBackoff(failures int) time.Duration {
 	since := s.past.FailedAt
 	// A record that is in sync or absent does not hold the time of a failure.
-	failed := s.newest.IsRolledBackFrom(s.desired) || s.newest.TestsFailed() || release.Status(s.newest.Status) == release.StatusFailed
+	failed := s.newest.IsRolledBackFrom(s.desired) || s.newest.TestsFailed() ||
+		release.Status(s.newest.Status) == release.StatusFailed
 	if failed && s.newest.ChangedAt.After(since) {
 		since = s.newest.ChangedAt
 	}
@@ -206,12 +208,15 @@ func (d Decision) rollback(target int, reason, message string) Decision {
 func (s situation) backOff(d Decision, wait time.Duration, message string) Decision {
 	// The next try is due in whole seconds, so that a message does not change from one look to the next.
 	d.RequeueAfter, d.NextTryAt = max(wait, model.MinRequeue), s.now.Add(wait).Round(time.Second)
-	return d.stay(model.ActionWait, ReasonBackoff, fmt.Sprintf("%s Failures so far: %d; the next attempt is at %s, or when a retry is requested.",
-		message, max(d.Failures, d.RollbackFailures), d.NextTryAt.UTC().Format(time.RFC3339)))
+	return d.stay(model.ActionWait, ReasonBackoff,
+		fmt.Sprintf("%s Failures so far: %d; the next attempt is at %s, or when a retry is requested.",
+			message, max(d.Failures, d.RollbackFailures), d.NextTryAt.UTC().Format(time.RFC3339)))
 }
 
 // stall returns the decision to try nothing any more.
 func (d Decision) stall(reason, message string) Decision {
-	return d.stay(model.ActionStall, reason, fmt.Sprintf("%s Failures: %d; no further attempt is made. Correct the cause and change the spec,"+
-		" or set the annotation %sretry-requested-at to try again.", message, max(d.Failures, d.RollbackFailures), model.LabelPrefix))
+	return d.stay(model.ActionStall, reason,
+		fmt.Sprintf("%s Failures: %d; no further attempt is made. Correct the cause and change the spec,"+
+			" or set the annotation %sretry-requested-at to try again.", message, max(d.Failures, d.RollbackFailures),
+			model.LabelPrefix))
 }

@@ -28,77 +28,115 @@ func TestDecideInterrupted(t *testing.T) {
 	t.Parallel()
 	good := helmtest.Record("deployed", 3, otherArtifact)
 	pending := func(n int, change ...func(*model.Record)) []model.Record {
-		return []model.Record{helmtest.Record("pending-upgrade", 4, append([]func(*model.Record){interruptions(n), changed(0)}, change...)...), good}
+		return []model.Record{helmtest.Record("pending-upgrade", 4,
+			append([]func(*model.Record){interruptions(n), changed(0)}, change...)...), good}
 	}
 	again := func(cut, count int) Decision {
-		return Decision{State: model.StatePending, Action: model.ActionRecoverThenUpgrade, Reason: ReasonInterrupted, Recovery: RecoverReplace,
+		return Decision{State: model.StatePending, Action: model.ActionRecoverThenUpgrade, Reason: ReasonInterrupted,
+			Recovery:     RecoverReplace,
 			FromRevision: 4, ToRevision: 4, Failures: count, Interruptions: cut}
 	}
 	wait := func(cut, count int, after time.Duration) Decision {
-		return Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonBackoff, FromRevision: 4, ToRevision: 4,
-			Failures: count, Interruptions: cut, RequeueAfter: after}
+		return Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonBackoff, FromRevision: 4,
+			ToRevision: 4,
+			Failures:   count, Interruptions: cut, RequeueAfter: after}
 	}
 	stall := func(cut, count int) Decision {
-		return Decision{State: model.StatePending, Action: model.ActionStall, Reason: ReasonRetriesExhausted, FromRevision: 4, ToRevision: 4,
-			Failures: count, Interruptions: cut}
+		return Decision{State: model.StatePending, Action: model.ActionStall, Reason: ReasonRetriesExhausted, FromRevision: 4,
+			ToRevision: 4,
+			Failures:   count, Interruptions: cut}
 	}
 	rollback := helmtest.Record("pending-rollback", 5, rolledBack, failures(1), interruptions(2), changed(0))
 	install := helmtest.Record("pending-install", 1, interruptions(3))
 	runRemediationCases(t, map[string]remediationCase{
-		"once, whatever the policy":             {records: pending(0), policy: helmtest.NeverRetry, want: again(1, 0)},
-		"twice, whatever the policy":            {records: pending(1), policy: helmtest.NeverRetry, want: again(2, 0)},
-		"three times, none allowed":             {records: pending(2), policy: helmtest.NeverRetry, want: stall(3, 0)},
-		"three times":                           {records: pending(2), want: wait(3, 0, 10*time.Second)},
-		"three times, after a while":            {records: pending(2, changed(10*time.Second)), want: again(3, 0)},
-		"four times":                            {records: pending(3), want: wait(4, 0, 20*time.Second)},
-		"by default twelve":                     {records: pending(11, changed(time.Hour)), want: again(12, 0)},
-		"and no more":                           {records: pending(12, changed(time.Hour)), want: stall(13, 0)},
-		"without end":                           {records: pending(98, changed(time.Hour)), policy: withoutEnd, want: again(99, 0)},
-		"the last try allowed":                  {records: pending(0, failures(1)), policy: helmtest.RetryOnce, want: again(1, 1)},
-		"failures count, too":                   {records: pending(2, failures(1)), policy: helmtest.RetryOnce, want: stall(3, 1)},
-		"more failed than is allowed":           {records: pending(0, failures(7)), policy: helmtest.NeverRetry, past: model.Past{Failures: 8, FailedAt: helmtest.Now}, want: stall(1, 8)},
-		"the caller counted it before it began": {records: pending(0), past: model.Past{Failures: 1, FailedAt: helmtest.Now.Add(-time.Second)}, want: again(1, 0)},
-		"the caller counted it as failed": {records: pending(0, changed(5*time.Second)), past: model.Past{Failures: 1, FailedAt: helmtest.Now.Add(-3 * time.Second)},
+		"once, whatever the policy":  {records: pending(0), policy: helmtest.NeverRetry, want: again(1, 0)},
+		"twice, whatever the policy": {records: pending(1), policy: helmtest.NeverRetry, want: again(2, 0)},
+		"three times, none allowed":  {records: pending(2), policy: helmtest.NeverRetry, want: stall(3, 0)},
+		"three times":                {records: pending(2), want: wait(3, 0, 10*time.Second)},
+		"three times, after a while": {records: pending(2, changed(10*time.Second)), want: again(3, 0)},
+		"four times":                 {records: pending(3), want: wait(4, 0, 20*time.Second)},
+		"by default twelve":          {records: pending(11, changed(time.Hour)), want: again(12, 0)},
+		"and no more":                {records: pending(12, changed(time.Hour)), want: stall(13, 0)},
+		"without end": {records: pending(98, changed(time.Hour)), policy: withoutEnd,
+			want: again(99, 0)},
+		"the last try allowed": {records: pending(0, failures(1)), policy: helmtest.RetryOnce,
+			want: again(1, 1)},
+		"failures count, too": {records: pending(2, failures(1)), policy: helmtest.RetryOnce,
+			want: stall(3, 1)},
+		"more failed than is allowed": {records: pending(0, failures(7)), policy: helmtest.NeverRetry,
+			past: model.Past{Failures: 8, FailedAt: helmtest.Now}, want: stall(1, 8)},
+		"the caller counted it before it began": {records: pending(0),
+			past: model.Past{Failures: 1, FailedAt: helmtest.Now.Add(-time.Second)}, want: again(1, 0)},
+		"the caller counted it as failed": {records: pending(0, changed(5*time.Second)),
+			past: model.Past{Failures: 1, FailedAt: helmtest.Now.Add(-3 * time.Second)},
 			want: wait(1, 1, 7*time.Second)},
-		"somebody asks, requests are not told apart": {records: pending(40, failures(40)), policy: helmtest.NeverRetry, past: model.Past{Failures: 40, FailedAt: helmtest.Now, RetryRequested: true}, want: again(0, 0)},
+		"somebody asks, requests are not told apart": {records: pending(40, failures(40)), policy: helmtest.NeverRetry,
+			past: model.Past{Failures: 40, FailedAt: helmtest.Now, RetryRequested: true}, want: again(0, 0)},
 		"somebody asks, the record is of an older version": {records: pending(40, failures(40)), policy: helmtest.NeverRetry,
-			past: model.Past{Failures: 40, FailedAt: helmtest.Now, RetryRequested: true, Request: "r1"}, want: again(0, 0).asked("r1")},
+			past: model.Past{Failures: 40, FailedAt: helmtest.Now, RetryRequested: true, Request: "r1"},
+			want: again(0, 0).asked("r1")},
 		"somebody asks anew": {records: pending(40, failures(40), upon("r1")), policy: helmtest.NeverRetry,
-			past: model.Past{Failures: 40, FailedAt: helmtest.Now, RetryRequested: true, Request: "r2"}, want: again(0, 0).asked("r2")},
+			past: model.Past{Failures: 40, FailedAt: helmtest.Now, RetryRequested: true, Request: "r2"},
+			want: again(0, 0).asked("r2")},
 		"somebody asked, and it was tried": {records: pending(0, upon("r1")), policy: helmtest.NeverRetry,
-			past: model.Past{Failures: 40, FailedAt: helmtest.Now, RetryRequested: true, Request: "r1"}, want: again(1, 0).asked("r1")},
+			past: model.Past{Failures: 40, FailedAt: helmtest.Now, RetryRequested: true, Request: "r1"},
+			want: again(1, 0).asked("r1")},
 		"somebody asked, and it was tried thrice": {records: pending(2, upon("r1")),
 			past: model.Past{RetryRequested: true, Request: "r1"}, want: wait(3, 0, 10*time.Second).asked("r1")},
 		"somebody asked, and it was tried too often": {records: pending(12, upon("r1"), changed(time.Hour)),
 			past: model.Past{RetryRequested: true, Request: "r1"}, want: stall(13, 0).asked("r1")},
-		"somebody asked for something else": {records: pending(2, upon("r1"), otherValues), past: model.Past{RetryRequested: true, Request: "r1"},
-			want: Decision{State: model.StatePending, Action: model.ActionRecoverThenUpgrade, Reason: ReasonInterrupted, Recovery: RecoverFail, FromRevision: 4, ToRevision: 5}.asked("r1")},
-		"nobody asks, and the request is another": {records: pending(2, upon("r1")), past: model.Past{Request: "r2"}, want: wait(3, 0, 10*time.Second).asked("r2")},
-		"somebody asked, and it failed": {records: []model.Record{helmtest.Record("failed", 4, upon("r1"), failures(2), changed(0)), good},
+		"somebody asked for something else": {records: pending(2, upon("r1"), otherValues),
+			past: model.Past{RetryRequested: true, Request: "r1"},
+			want: Decision{State: model.StatePending, Action: model.ActionRecoverThenUpgrade, Reason: ReasonInterrupted,
+				Recovery: RecoverFail, FromRevision: 4, ToRevision: 5}.asked("r1")},
+		"nobody asks, and the request is another": {records: pending(2, upon("r1")), past: model.Past{Request: "r2"},
+			want: wait(3, 0, 10*time.Second).asked("r2")},
+		"somebody asked, and it failed": {records: []model.Record{helmtest.Record("failed", 4, upon("r1"), failures(2),
+			changed(0)), good},
 			past: model.Past{Failures: 40, FailedAt: helmtest.Now, RetryRequested: true, Request: "r1"},
-			want: Decision{State: model.StateFailed, Action: model.ActionWait, Reason: ReasonBackoff, FromRevision: 4, ToRevision: 4, Failures: 3, Request: "r1", RequeueAfter: 40 * time.Second}},
-		"somebody asked, and its rollback failed": {records: []model.Record{helmtest.Record("failed", 5, rolledBack, upon("r1"), failures(1), rollbackFailures(2), changed(0)), helmtest.Record("failed", 4), good},
+			want: Decision{State: model.StateFailed, Action: model.ActionWait, Reason: ReasonBackoff, FromRevision: 4,
+				ToRevision: 4, Failures: 3, Request: "r1", RequeueAfter: 40 * time.Second}},
+		"somebody asked, and its rollback failed": {records: []model.Record{helmtest.Record("failed", 5, rolledBack,
+			upon("r1"), failures(1), rollbackFailures(2), changed(0)), helmtest.Record("failed", 4), good},
 			policy: helmtest.WithRollback, past: model.Past{RetryRequested: true, Request: "r1"},
-			want: Decision{State: model.StateFailed, Action: model.ActionStall, Reason: ReasonRollbackFailed, FromRevision: 5, ToRevision: 5, Failures: 1, RollbackFailures: 3, Request: "r1"}},
-		"another request alone changes nothing": {records: []model.Record{helmtest.Record("deployed", 4, upon("r1")), good}, past: model.Past{RetryRequested: true, Request: "r2"},
-			want: Decision{State: model.StateInSync, Action: model.ActionNone, Reason: ReasonInSync, FromRevision: 4, ToRevision: 4, Request: "r2"}},
-		"no request on an old record changes nothing": {records: []model.Record{helmtest.Record("deployed", 4), good}, past: model.Past{Request: "r2"},
-			want: Decision{State: model.StateInSync, Action: model.ActionNone, Reason: ReasonInSync, FromRevision: 4, ToRevision: 4, Request: "r2"}},
+			want: Decision{State: model.StateFailed, Action: model.ActionStall, Reason: ReasonRollbackFailed, FromRevision: 5,
+				ToRevision: 5, Failures: 1, RollbackFailures: 3, Request: "r1"}},
+		"another request alone changes nothing": {records: []model.Record{helmtest.Record("deployed", 4, upon("r1")), good},
+			past: model.Past{RetryRequested: true, Request: "r2"},
+			want: Decision{State: model.StateInSync, Action: model.ActionNone, Reason: ReasonInSync, FromRevision: 4,
+				ToRevision: 4, Request: "r2"}},
+		"no request on an old record changes nothing": {records: []model.Record{helmtest.Record("deployed", 4), good},
+			past: model.Past{Request: "r2"},
+			want: Decision{State: model.StateInSync, Action: model.ActionNone, Reason: ReasonInSync, FromRevision: 4,
+				ToRevision: 4, Request: "r2"}},
 		"something else is desired": {records: pending(40, otherValues), policy: helmtest.NeverRetry,
-			want: Decision{State: model.StatePending, Action: model.ActionRecoverThenUpgrade, Reason: ReasonInterrupted, Recovery: RecoverFail, FromRevision: 4, ToRevision: 5}},
+			want: Decision{State: model.StatePending, Action: model.ActionRecoverThenUpgrade, Reason: ReasonInterrupted,
+				Recovery: RecoverFail, FromRevision: 4, ToRevision: 5}},
 		"of a release that moved": {records: pending(2, otherUID, old), policy: helmtest.NeverRetry, want: stall(3, 0)},
-		"an install":              {records: []model.Record{install}, policy: model.Policy{Install: model.FailurePolicy{Retries: helmtest.Retries(1)}, Upgrade: model.FailurePolicy{Retries: helmtest.Retries(-1)}}, want: Decision{State: model.StatePending, Action: model.ActionStall, Reason: ReasonRetriesExhausted, FromRevision: 1, ToRevision: 1, Interruptions: 4}},
+		"an install": {records: []model.Record{install},
+			policy: model.Policy{Install: model.FailurePolicy{Retries: helmtest.Retries(1)},
+				Upgrade: model.FailurePolicy{Retries: helmtest.Retries(-1)}},
+			want: Decision{State: model.StatePending, Action: model.ActionStall, Reason: ReasonRetriesExhausted, FromRevision: 1,
+				ToRevision: 1, Interruptions: 4}},
 		"a rollback": {records: []model.Record{rollback, helmtest.Record("failed", 4), good}, policy: helmtest.WithRollback,
-			want: Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonBackoff, FromRevision: 5, ToRevision: 5, Failures: 1, Interruptions: 3, RequeueAfter: 10 * time.Second}},
-		"marked as failed": {records: []model.Record{helmtest.Record("failed", 4, interrupted, interruptions(3), changed(0)), good},
-			want: Decision{State: model.StateFailed, Action: model.ActionWait, Reason: ReasonBackoff, FromRevision: 4, ToRevision: 4, Interruptions: 4, RequeueAfter: 20 * time.Second}},
-		"a rollback marked as failed": {records: []model.Record{helmtest.Record("failed", 5, rolledBack, interrupted, interruptions(3), failures(1)), helmtest.Record("failed", 4), good}, policy: helmtest.WithRollback,
-			want: Decision{State: model.StateFailed, Action: model.ActionStall, Reason: ReasonRetriesExhausted, FromRevision: 5, ToRevision: 5, Failures: 1, Interruptions: 4}},
-		"one that came to an end counts no more": {records: []model.Record{helmtest.Record("failed", 4, interruptions(9)), good},
-			want: Decision{State: model.StateFailed, Action: model.ActionUpgrade, Reason: ReasonRetryFailed, FromRevision: 4, ToRevision: 5, Failures: 1}},
+			want: Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonBackoff, FromRevision: 5,
+				ToRevision: 5, Failures: 1, Interruptions: 3, RequeueAfter: 10 * time.Second}},
+		"marked as failed": {records: []model.Record{helmtest.Record("failed", 4, interrupted, interruptions(3), changed(0)),
+			good},
+			want: Decision{State: model.StateFailed, Action: model.ActionWait, Reason: ReasonBackoff, FromRevision: 4,
+				ToRevision: 4, Interruptions: 4, RequeueAfter: 20 * time.Second}},
+		"a rollback marked as failed": {records: []model.Record{helmtest.Record("failed", 5, rolledBack, interrupted,
+			interruptions(3), failures(1)), helmtest.Record("failed", 4), good}, policy: helmtest.WithRollback,
+			want: Decision{State: model.StateFailed, Action: model.ActionStall, Reason: ReasonRetriesExhausted, FromRevision: 5,
+				ToRevision: 5, Failures: 1, Interruptions: 4}},
+		"one that came to an end counts no more": {records: []model.Record{helmtest.Record("failed", 4, interruptions(9)),
+			good},
+			want: Decision{State: model.StateFailed, Action: model.ActionUpgrade, Reason: ReasonRetryFailed, FromRevision: 4,
+				ToRevision: 5, Failures: 1}},
 	})
 	d := Next(model.Observation{Records: pending(12)}, helmtest.Desired(), model.Policy{}, model.Past{}, helmtest.Now)
-	if !strings.Contains(d.Message, "13 attempts in a row were interrupted") || !strings.Contains(d.Message, "retry-requested-at") {
+	if !strings.Contains(d.Message, "13 attempts in a row were interrupted") ||
+		!strings.Contains(d.Message, "retry-requested-at") {
 		t.Errorf("message %q", d.Message)
 	}
 }
@@ -114,10 +152,15 @@ func TestDecideKeepsFailedInstall(t *testing.T) {
 		change  func(*model.Desired)
 		message string
 	}{
-		"it took objects over":       {records: []model.Record{helmtest.Record("failed", 2), helmtest.Record("failed", 1)}, policy: adopting, message: "takes ownership"},
-		"another object asked":       {records: []model.Record{helmtest.Record("failed", 2, otherUID), helmtest.Record("failed", 1)}, policy: helmtest.WithUninstall, message: "another HelmOpRelease"},
-		"nobody asks":                {records: []model.Record{helmtest.Record("failed", 2)}, policy: helmtest.WithUninstall, change: func(d *model.Desired) { d.UID = "" }, message: "another HelmOpRelease"},
-		"an earlier one was cut off": {records: []model.Record{helmtest.Record("failed", 2), helmtest.Record("failed", 1, interrupted, otherArtifact)}, policy: helmtest.WithUninstall, message: "may have worked before, according to its history"},
+		"it took objects over": {records: []model.Record{helmtest.Record("failed", 2), helmtest.Record("failed", 1)},
+			policy: adopting, message: "takes ownership"},
+		"another object asked": {records: []model.Record{helmtest.Record("failed", 2, otherUID),
+			helmtest.Record("failed", 1)}, policy: helmtest.WithUninstall, message: "another HelmOpRelease"},
+		"nobody asks": {records: []model.Record{helmtest.Record("failed", 2)}, policy: helmtest.WithUninstall,
+			change: func(d *model.Desired) { d.UID = "" }, message: "another HelmOpRelease"},
+		"an earlier one was cut off": {records: []model.Record{helmtest.Record("failed", 2),
+			helmtest.Record("failed", 1, interrupted, otherArtifact)}, policy: helmtest.WithUninstall,
+			message: "may have worked before, according to its history"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -97,7 +97,8 @@ func (s situation) takeUp(d, decided Decision, policy model.FailurePolicy, failu
 	counted := max(0, d.Interruptions-model.FreeInterruptions)
 	message := decided.Message
 	if counted > 0 {
-		message = fmt.Sprintf("%s %d attempts in a row were interrupted, which the release may cause itself.", message, d.Interruptions)
+		message = fmt.Sprintf("%s %d attempts in a row were interrupted, which the release may cause itself.", message,
+			d.Interruptions)
 	}
 	if !policy.Allows(failures + counted) {
 		return d.stall(ReasonRetriesExhausted, message)
@@ -198,7 +199,8 @@ func (d Decision) waitFor(newest model.Record, desired model.Desired, after time
 	if !isElsewhere(newest, desired) {
 		d = d.wait(newest, after)
 		if release.Status(newest.Status) == release.StatusUninstalling {
-			d.Message = fmt.Sprintf("Revision %d is being uninstalled with the helm command: waiting for it to end.", newest.Revision)
+			d.Message = fmt.Sprintf("Revision %d is being uninstalled with the helm command: waiting for it to end.",
+				newest.Revision)
 		}
 		return d
 	}
@@ -207,7 +209,8 @@ func (d Decision) waitFor(newest model.Record, desired model.Desired, after time
 	if newest.Shard != "" {
 		holder = fmt.Sprintf("of shard %q", newest.Shard)
 	}
-	d.Message = fmt.Sprintf("Revision %d is %s, and the manager %s, which managed the release before, may be working on it.", newest.Revision, newest.Status, holder)
+	d.Message = fmt.Sprintf("Revision %d is %s, and the manager %s, which managed the release before, may be working "+
+		"on it.", newest.Revision, newest.Status, holder)
 	return d
 }
 

@@ -23,7 +23,8 @@ func (s situation) returnTarget() (revision int, ok bool) {
 	}
 	// Failed attempts may have pushed the target out of the history. The last attempt has the same content.
 	status := release.Status(s.newest.Status)
-	if (status == release.StatusFailed || status == release.StatusPendingRollback) && s.isDesired(s.newest) && s.workedBefore() {
+	if (status == release.StatusFailed || status == release.StatusPendingRollback) && s.isDesired(s.newest) &&
+		s.workedBefore() {
 		return s.newest.Revision, true
 	}
 	return 0, false

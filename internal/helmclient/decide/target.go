@@ -53,7 +53,8 @@ func (v verdicts) newestProven(records []model.Record, isWanted func(model.Recor
 
 // provenTarget returns the newest older revision that is proven to work and was not made from the desired state.
 func (s situation) provenTarget() (revision int, ok bool) {
-	return newVerdicts(s.newest).newestProven(s.below(), func(record model.Record) bool { return !record.MadeFrom(s.desired) })
+	return newVerdicts(s.newest).newestProven(s.below(),
+		func(record model.Record) bool { return !record.MadeFrom(s.desired) })
 }
 
 // upgradeTarget returns the revision to roll back to after an upgrade that could not be carried out. If no other

@@ -13,12 +13,17 @@ var advice = []struct {
 	sign   *regexp.Regexp
 	advice string
 }{
-	{conflicting, "set install.takeOwnership to take ownership of the object, delete the object, or choose another release name or namespace"},
+	{conflicting,
+		"set install.takeOwnership to take ownership of the object, delete the object, or choose another release name or " +
+			"namespace"},
 	{Immutable, "the field is immutable: delete the object and the next attempt re-creates it, or set upgrade.force"},
 	{regexp.MustCompile(`exceeded quota`), "a ResourceQuota of the namespace is exhausted: raise it or free resources"},
-	{regexp.MustCompile(`denied request`), "an admission policy of the cluster rejects the object: change the object or the policy"},
-	{regexp.MustCompile(`denied the request`), "an admission webhook of the cluster rejects the object: change the object or the webhook"},
-	{regexp.MustCompile(`violates PodSecurity`), "set the label pod-security.kubernetes.io/enforce of the namespace, for example with install.namespaceMetadata"},
+	{regexp.MustCompile(`denied request`),
+		"an admission policy of the cluster rejects the object: change the object or the policy"},
+	{regexp.MustCompile(`denied the request`),
+		"an admission webhook of the cluster rejects the object: change the object or the webhook"},
+	{regexp.MustCompile(`violates PodSecurity`),
+		"set the label pod-security.kubernetes.io/enforce of the namespace, for example with install.namespaceMetadata"},
 	{regexp.MustCompile(`because it is being terminated`), "the action is tried again when the namespace is gone"},
 }
 

@@ -27,7 +27,8 @@ var (
 	ErrRequestDeadline = errors.New("the cluster did not respond in time")
 
 	// ErrNoMemory counts as an unreachable cluster: nothing was attempted, and the next try finds room.
-	ErrNoMemory = errors.New("no memory is free for the response of the cluster: too many large responses are being read; retrying")
+	ErrNoMemory = errors.New("no memory is free for the response of the cluster: too many large responses are being " +
+		"read; retrying")
 )
 
 // The kinds of errors; match them with errors.Is. An [Error] of none of these kinds is Helm's or the cluster's
@@ -176,9 +177,11 @@ var textKinds = []struct {
 	{regexp.MustCompile(`execution error at \(`), ErrChartFailed},
 	{conflicting, ErrConflict},
 	{regexp.MustCompile(`cannot re-use a name that is still in use|another operation \(install/upgrade/rollback\) is in progress|has no deployed releases`), ErrStale},
-	{regexp.MustCompile(`sh\.helm\.release\.v1\..* is invalid: .*Too long|request is too large|Request entity too large`), ErrTooLarge},
+	{regexp.MustCompile(`sh\.helm\.release\.v1\..* is invalid: .*Too long|request is too large|Request entity too large`),
+		ErrTooLarge},
 	{regexp.MustCompile(`because it is being terminated`), nil},
-	{regexp.MustCompile(regexp.QuoteMeta(ErrNoMemory.Error()) + `|` + regexp.QuoteMeta(ErrRequestDeadline.Error()) + `|: EOF\b|connection refused|connection reset|no such host|no route to host|i/o timeout|TLS handshake timeout|etcdserver: |http2: client connection lost|unexpected EOF|server is currently unable to handle the request|unable to retrieve the complete list of server APIs|the server was unable to return a response in the time allotted`), ErrUnreachable},
+	{regexp.MustCompile(regexp.QuoteMeta(ErrNoMemory.Error()) + `|` + regexp.QuoteMeta(ErrRequestDeadline.Error()) +
+		`|: EOF\b|connection refused|connection reset|no such host|no route to host|i/o timeout|TLS handshake timeout|etcdserver: |http2: client connection lost|unexpected EOF|server is currently unable to handle the request|unable to retrieve the complete list of server APIs|the server was unable to return a response in the time allotted`), ErrUnreachable},
 	{regexp.MustCompile(`Unauthorized|the server has asked for the client to provide credentials`), ErrUnauthorized},
 	{regexp.MustCompile(` is forbidden: User `), ErrForbidden},
 	{regexp.MustCompile(`timed out waiting for the condition|context deadline exceeded`), ErrTimeout},

@@ -26,14 +26,20 @@ func TestRedactor(t *testing.T) {
 		"below sensitive key": {"got abcdef", "got [redacted]"},
 		"base64":              {"data " + base64.StdEncoding.EncodeToString([]byte("hunter2")), "data [redacted]"},
 		"too short":           {"abc stays", "abc stays"},
-		"invalid string":      {`spec.x: Invalid value: "a \"b: c": must be an address`, `spec.x: Invalid value: [redacted]: must be an address`},
-		"invalid object":      {`spec: Invalid value: {"a":"b: c"}: field is immutable`, `spec: Invalid value: [redacted]: field is immutable`},
-		"invalid pointer":     {`spec: Invalid value: &v1.Spec{A:"b"}: immutable`, `spec: Invalid value: [redacted]: immutable`},
-		"invalid number":      {"spec.replicas: Invalid value: -1: must be positive", "spec.replicas: Invalid value: [redacted]: must be positive"},
-		"unsupported":         {`type: Unsupported value: "X": supported values: "A"`, `type: Unsupported value: [redacted]: supported values: "A"`},
-		"yaml":                {"cannot unmarshal !!str `geheim` into int", "cannot unmarshal !!str [redacted] into int"},
-		"number parser":       {`strconv.Atoi: parsing "geheim": invalid syntax`, `strconv.Atoi: parsing [redacted]: invalid syntax`},
-		"lines":               {"one\n  two\n", "one two"},
+		"invalid string": {`spec.x: Invalid value: "a \"b: c": must be an address`,
+			`spec.x: Invalid value: [redacted]: must be an address`},
+		"invalid object": {`spec: Invalid value: {"a":"b: c"}: field is immutable`,
+			`spec: Invalid value: [redacted]: field is immutable`},
+		"invalid pointer": {`spec: Invalid value: &v1.Spec{A:"b"}: immutable`,
+			`spec: Invalid value: [redacted]: immutable`},
+		"invalid number": {"spec.replicas: Invalid value: -1: must be positive",
+			"spec.replicas: Invalid value: [redacted]: must be positive"},
+		"unsupported": {`type: Unsupported value: "X": supported values: "A"`,
+			`type: Unsupported value: [redacted]: supported values: "A"`},
+		"yaml": {"cannot unmarshal !!str `geheim` into int", "cannot unmarshal !!str [redacted] into int"},
+		"number parser": {`strconv.Atoi: parsing "geheim": invalid syntax`,
+			`strconv.Atoi: parsing [redacted]: invalid syntax`},
+		"lines": {"one\n  two\n", "one two"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +49,8 @@ func TestRedactor(t *testing.T) {
 			}
 		})
 	}
-	if got := (redactor{}).text(strings.Repeat("ä", maxMessageLength)); len(got) > maxMessageLength || !utf8.ValidString(got) {
+	if got := (redactor{}).text(strings.Repeat("ä", maxMessageLength)); len(got) > maxMessageLength ||
+		!utf8.ValidString(got) {
 		t.Errorf("%d bytes, valid %t", len(got), utf8.ValidString(got))
 	}
 }
@@ -51,7 +58,8 @@ func TestRedactor(t *testing.T) {
 func FuzzRedactor(f *testing.F) {
 	f.Add("geheim123", `Invalid value: "`)
 	f.Fuzz(func(t *testing.T, secret, text string) {
-		if len(secret) < minSecretLength || strings.Contains("before "+Redacted+" after", secret) || strings.TrimSpace(secret) != secret {
+		if len(secret) < minSecretLength || strings.Contains("before "+Redacted+" after", secret) ||
+			strings.TrimSpace(secret) != secret {
 			t.Skip()
 		}
 		got := NewRedactor(map[string]any{"secret": secret}, nil).text("before " + secret + " after")

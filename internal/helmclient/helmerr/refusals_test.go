@@ -18,7 +18,8 @@ func TestNameObject(t *testing.T) {
 		denied      = `admission webhook "check.example.com" denied the request: no`
 	)
 	answer := func(message string) string {
-		text, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+		text, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Status: metav1.StatusFailure,
 			Reason: metav1.StatusReasonBadRequest, Code: http.StatusBadRequest, Message: message})
 		if err != nil {
 			t.Fatal(err)
@@ -26,11 +27,15 @@ func TestNameObject(t *testing.T) {
 		return string(text)
 	}
 	for name, test := range map[string]struct{ sent, answer, want string }{
-		"undecodable":    {`{"kind":"ConfigMap","metadata":{"name":"bad","namespace":"team"}}`, answer(undecodable), answer("ConfigMap team/bad: " + undecodable)},
-		"bad metadata":   {`{"kind":"ConfigMap","metadata":{"name":"bad","namespace":"team","labels":{"a":1}}}`, answer(undecodable), answer("ConfigMap team/bad: " + undecodable)},
-		"of the cluster": {`{"kind":"ClusterRole","metadata":{"name":"bad"}}`, answer(denied), answer("ClusterRole bad: " + denied)},
+		"undecodable": {`{"kind":"ConfigMap","metadata":{"name":"bad","namespace":"team"}}`, answer(undecodable),
+			answer("ConfigMap team/bad: " + undecodable)},
+		"bad metadata": {`{"kind":"ConfigMap","metadata":{"name":"bad","namespace":"team","labels":{"a":1}}}`,
+			answer(undecodable), answer("ConfigMap team/bad: " + undecodable)},
+		"of the cluster": {`{"kind":"ClusterRole","metadata":{"name":"bad"}}`, answer(denied),
+			answer("ClusterRole bad: " + denied)},
 		"named already": {`{"kind":"Service","metadata":{"name":"bad","namespace":"team"}}`,
-			answer(`Service "bad" is invalid: spec.ports: Required value`), answer(`Service "bad" is invalid: spec.ports: Required value`)},
+			answer(`Service "bad" is invalid: spec.ports: Required value`),
+			answer(`Service "bad" is invalid: spec.ports: Required value`)},
 		"without a name": {`{"kind":"SelfSubjectAccessReview","metadata":{}}`, answer(denied), answer(denied)},
 		"no object":      {`[]`, answer(denied), answer(denied)},
 		"no status":      {`{"kind":"ConfigMap","metadata":{"name":"bad"}}`, `{"message":"no"}`, `{"message":"no"}`},

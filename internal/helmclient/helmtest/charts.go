@@ -18,7 +18,8 @@ import (
 func BigCRDChart(crds, dashboards int) *chart.Chart {
 	random := rand.New(rand.NewSource(1))
 	word := func() string {
-		const syllables = "ba be bi bo ca ce co da de di do fa fe ga go la le lo ma me mi mo na ne ni no pa pe po ra re ri ro sa se si so ta te ti to"
+		const syllables = "ba be bi bo ca ce co da de di do fa fe ga go la le lo ma me mi mo na ne ni no pa pe po ra re " +
+			"ri ro sa se si so ta te ti to"
 		parts := strings.Fields(syllables)
 		text := ""
 		for range 2 + random.Intn(2) {
@@ -41,7 +42,8 @@ func BigCRDChart(crds, dashboards int) *chart.Chart {
 	for i := range crds {
 		text := CrdOf(fmt.Sprintf("size%d.test", i), "v1")
 		for len(text) < 35<<10 {
-			text += "                " + sentence(1) + ":\n                  description: " + sentence(25) + "\n                  type: string\n"
+			text += "                " + sentence(1) + ":\n                  description: " + sentence(25) +
+				"\n                  type: string\n"
 		}
 		chrt.Files = append(chrt.Files, &chart.File{Name: fmt.Sprintf("crds/%d.yaml", i), Data: []byte(text)})
 	}
@@ -58,7 +60,8 @@ func BigCRDChart(crds, dashboards int) *chart.Chart {
 
 // NewChart returns a chart with one template per entry: name → content.
 func NewChart(version string, templates map[string]string) *chart.Chart {
-	chrt := &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: "demo", Version: version, AppVersion: "1." + version}}
+	chrt := &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: "demo", Version: version,
+		AppVersion: "1." + version}}
 	for name, content := range templates {
 		chrt.Templates = append(chrt.Templates, &chart.File{Name: "templates/" + name, Data: []byte(content)})
 	}
@@ -71,14 +74,18 @@ func ConfigMap(name, data string) string {
 }
 
 // ValueConfigMap holds the value "cidr".
-const ValueConfigMap = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}-value\ndata:\n  key: {{ .Values.cidr | quote }}\n"
+const ValueConfigMap = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}-value\ndata:\n  " +
+	"key: {{ .Values.cidr | quote }}\n"
 
 // CrdOf returns a CRD for the kind Widget of a group; the last version is the stored one.
 func CrdOf(group string, versions ...string) string {
-	text := fmt.Sprintf("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: widgets.%s\n  annotations: {by: chart}\n"+
-		"spec:\n  group: %s\n  names: {kind: Widget, plural: widgets, singular: widget, listKind: WidgetList}\n  scope: Namespaced\n  versions:\n", group, group)
+	text := fmt.Sprintf("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: "+
+		"widgets.%s\n  annotations: {by: chart}\n"+
+		"spec:\n  group: %s\n  names: {kind: Widget, plural: widgets, singular: widget, listKind: WidgetList}\n  scope: "+
+		"Namespaced\n  versions:\n", group, group)
 	for i, version := range versions {
-		text += fmt.Sprintf("  - name: %s\n    served: true\n    storage: %t\n    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}\n",
+		text += fmt.Sprintf("  - name: %s\n    served: true\n    storage: %t\n    schema: {openAPIV3Schema: {type: "+
+			"object, x-kubernetes-preserve-unknown-fields: true}}\n",
 			version, i == len(versions)-1)
 	}
 	return text

@@ -12,9 +12,11 @@ import (
 
 // Policies of tests.
 var (
-	RetryOnce = model.Policy{Install: model.FailurePolicy{Retries: Retries(1)}, Upgrade: model.FailurePolicy{Retries: Retries(1)}}
+	RetryOnce = model.Policy{Install: model.FailurePolicy{Retries: Retries(1)},
+		Upgrade: model.FailurePolicy{Retries: Retries(1)}}
 
-	NeverRetry = model.Policy{Install: model.FailurePolicy{Retries: Retries(0)}, Upgrade: model.FailurePolicy{Retries: Retries(0)}}
+	NeverRetry = model.Policy{Install: model.FailurePolicy{Retries: Retries(0)},
+		Upgrade: model.FailurePolicy{Retries: Retries(0)}}
 
 	WithRollback = model.Policy{Upgrade: model.FailurePolicy{Retries: Retries(1), Remediate: model.RemediateRollback}}
 

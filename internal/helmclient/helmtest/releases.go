@@ -17,18 +17,22 @@ func FullRelease() *release.Release {
 	at := helmtime.Time{Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	return &release.Release{
 		Name: "demo", Namespace: "apps", Version: 3,
-		Info: &release.Info{FirstDeployed: at, LastDeployed: at, Description: "Upgrade complete", Status: release.StatusDeployed, Notes: "notes"},
+		Info: &release.Info{FirstDeployed: at, LastDeployed: at, Description: "Upgrade complete",
+			Status: release.StatusDeployed, Notes: "notes"},
 		Chart: &chart.Chart{
-			Metadata:  &chart.Metadata{APIVersion: "v2", Name: "demo", Version: "1.0.0", Dependencies: []*chart.Dependency{{Name: "sub", Version: "1"}}},
-			Lock:      &chart.Lock{Generated: at.Time, Digest: "sha256:1"},
-			Templates: []*chart.File{{Name: "templates/a.yaml", Data: []byte("a: {{ .Values.x }}")}, {Name: "templates/empty.yaml", Data: []byte{}}},
-			Values:    map[string]any{"x": "1", "list": []any{"a", true}},
-			Schema:    []byte(`{"type":"object"}`),
-			Files:     []*chart.File{{Name: "README.md", Data: []byte(strings.Repeat("read me ", 1000))}},
+			Metadata: &chart.Metadata{APIVersion: "v2", Name: "demo", Version: "1.0.0",
+				Dependencies: []*chart.Dependency{{Name: "sub", Version: "1"}}},
+			Lock: &chart.Lock{Generated: at.Time, Digest: "sha256:1"},
+			Templates: []*chart.File{{Name: "templates/a.yaml", Data: []byte("a: {{ .Values.x }}")},
+				{Name: "templates/empty.yaml", Data: []byte{}}},
+			Values: map[string]any{"x": "1", "list": []any{"a", true}},
+			Schema: []byte(`{"type":"object"}`),
+			Files:  []*chart.File{{Name: "README.md", Data: []byte(strings.Repeat("read me ", 1000))}},
 		},
 		Config:   map[string]any{"x": "2"},
 		Manifest: "---\na: 2\n",
-		Hooks:    []*release.Hook{{Name: "hook", Kind: "Job", Path: "templates/hook.yaml", Manifest: "kind: Job", Events: []release.HookEvent{release.HookPreInstall}}},
+		Hooks: []*release.Hook{{Name: "hook", Kind: "Job", Path: "templates/hook.yaml", Manifest: "kind: Job",
+			Events: []release.HookEvent{release.HookPreInstall}}},
 	}
 }
 

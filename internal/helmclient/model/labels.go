@@ -120,7 +120,8 @@ func DigestLabel(digest string) string {
 func AttemptDigest(d Desired) string {
 	// Texts always marshal, and the JSON of a list keeps them apart.
 	data, _ := json.Marshal([]string{
-		DigestLabel(d.ArtifactDigest), DigestLabel(d.ValuesDigest), DigestLabel(d.OptionsDigest), DigestLabel(d.PostRenderDigest),
+		DigestLabel(d.ArtifactDigest), DigestLabel(d.ValuesDigest), DigestLabel(d.OptionsDigest),
+		DigestLabel(d.PostRenderDigest),
 	})
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])

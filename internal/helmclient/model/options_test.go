@@ -19,12 +19,16 @@ func TestOptionsDigest(t *testing.T) {
 	same := map[string]Options{
 		"namespace created as by default": {Install: InstallOptions{CreateNamespace: &yes}},
 		"history as by default":           {Upgrade: UpgradeOptions{MaxHistory: &ten}},
-		"timeouts":                        {Install: InstallOptions{Timeout: time.Hour}, Upgrade: UpgradeOptions{Timeout: time.Hour}},
-		"uninstall":                       {Uninstall: UninstallOptions{Timeout: time.Hour, DisableHooks: true, KeepHistory: true, Propagation: "Orphan"}},
-		"rollback":                        {Rollback: RollbackOptions{Timeout: time.Hour, DisableHooks: true, Force: true, CleanupOnFail: true}},
-		"tests":                           {Test: TestOptions{Timeout: time.Hour, Only: []string{"a"}, Except: []string{"b"}}},
-		"post-rendering":                  {PostRender: &PostRender{Images: []ImageOverride{{Name: "a"}}}},
-		"empty metadata":                  {Install: InstallOptions{NamespaceLabels: map[string]string{}}},
+		"timeouts": {Install: InstallOptions{Timeout: time.Hour},
+			Upgrade: UpgradeOptions{Timeout: time.Hour}},
+		"uninstall": {Uninstall: UninstallOptions{Timeout: time.Hour, DisableHooks: true,
+			KeepHistory: true, Propagation: "Orphan"}},
+		"rollback": {Rollback: RollbackOptions{Timeout: time.Hour, DisableHooks: true, Force: true,
+			CleanupOnFail: true}},
+		"tests": {Test: TestOptions{Timeout: time.Hour, Only: []string{"a"},
+			Except: []string{"b"}}},
+		"post-rendering": {PostRender: &PostRender{Images: []ImageOverride{{Name: "a"}}}},
+		"empty metadata": {Install: InstallOptions{NamespaceLabels: map[string]string{}}},
 	}
 	for name, options := range same {
 		if OptionsDigest(options) != base {
@@ -32,7 +36,8 @@ func TestOptionsDigest(t *testing.T) {
 		}
 	}
 	// What was shipped as this must stay this.
-	if got, want := OptionsDigest(Options{Install: InstallOptions{CRDs: CRDsSkip}}), "d9a13a54e0d9238302211f5c0989559c4948a68e21b654f44d080e511b95b1e0"; got != want {
+	if got, want := OptionsDigest(Options{Install: InstallOptions{CRDs: CRDsSkip}}),
+		"d9a13a54e0d9238302211f5c0989559c4948a68e21b654f44d080e511b95b1e0"; got != want {
 		t.Errorf("digest without CRDs = %s, want %s", got, want)
 	}
 	seen := map[string]string{base: "defaults"}

@@ -191,7 +191,8 @@ func (r Record) Attempt() string {
 		return ""
 	}
 	return AttemptLabel(Desired{
-		ArtifactDigest: r.ArtifactDigest, ValuesDigest: r.ValuesDigest, OptionsDigest: r.OptionsDigest, PostRenderDigest: r.PostRenderDigest,
+		ArtifactDigest: r.ArtifactDigest, ValuesDigest: r.ValuesDigest, OptionsDigest: r.OptionsDigest,
+		PostRenderDigest: r.PostRenderDigest,
 	})
 }
 

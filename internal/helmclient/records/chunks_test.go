@@ -26,7 +26,8 @@ import (
 // part is given.
 func lyingRecords(t *testing.T, part []byte) *Store {
 	t.Helper()
-	answer := []byte(`{"kind":"Secret","apiVersion":"v1","data":{"payload":"` + base64.StdEncoding.EncodeToString(part) + `"}}`)
+	answer := []byte(`{"kind":"Secret","apiVersion":"v1","data":{"payload":"` + base64.StdEncoding.EncodeToString(part) +
+		`"}}`)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		// Who is lied to may hang up.
@@ -42,7 +43,8 @@ func lyingRecords(t *testing.T, part []byte) *Store {
 
 // chunksOf is a record whose payload has the size.
 func chunksOf(size int) *splitRecord {
-	return &splitRecord{release: "demo", pointer: pointer{Revision: 1, ID: testPayloadID, Size: size, Chunks: chunkCount(size)}}
+	return &splitRecord{release: "demo",
+		pointer: pointer{Revision: 1, ID: testPayloadID, Size: size, Chunks: chunkCount(size)}}
 }
 
 // TestLyingPartsTakeLittleMemory holds that a cluster cannot have more held of a payload than the pointer says.

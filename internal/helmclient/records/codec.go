@@ -42,8 +42,9 @@ const (
 )
 
 // errUnreadableRecord means that a record exists but cannot be decoded, so its objects are unknown.
-var errUnreadableRecord = helmerr.New(helmerr.ErrRecordDamaged, "it cannot be decoded: restore its Secret from a backup of the cluster, or see "+
-	"docs/storage.md for other remedies")
+var errUnreadableRecord = helmerr.New(helmerr.ErrRecordDamaged,
+	"it cannot be decoded: restore its Secret from a backup of the cluster, or see "+
+		"docs/storage.md for other remedies")
 
 // Codec encodes and decodes Helm's records: base64 of gzip of JSON. The files of the chart are most of a record and are
 // the same in each record of that chart, in every cluster. The codec therefore packs them once, as a gzip member at the
@@ -121,13 +122,15 @@ func (c *Codec) pack(rls *release.Release) ([]byte, error) {
 		rest[len(rest)-1] = '}'
 	}
 	if piece.unpacked+len(rest) > c.limit {
-		return nil, helmerr.New(helmerr.ErrTooLarge, "chart, values and manifest are %d MiB as JSON, and the limit is %d MiB: "+
-			"remove files from the chart that no template reads (tests, icons, documentation), or split the chart",
+		return nil, helmerr.New(helmerr.ErrTooLarge,
+			"chart, values and manifest are %d MiB as JSON, and the limit is %d MiB: "+
+				"remove files from the chart that no template reads (tests, icons, documentation), or split the chart",
 			(piece.unpacked+len(rest))>>20, c.limit>>20)
 	}
 	if piece.values+jsonvalues.Count(rest) > MaxValues {
-		return nil, helmerr.New(helmerr.ErrTooLarge, "values and metadata of chart and release have more than %d JSON values, which is the limit: "+
-			"move long lists to a file of the chart, or split the chart", MaxValues)
+		return nil, helmerr.New(helmerr.ErrTooLarge,
+			"values and metadata of chart and release have more than %d JSON values, which is the limit: "+
+				"move long lists to a file of the chart, or split the chart", MaxValues)
 	}
 	return packText(piece.Packed, rest)
 }

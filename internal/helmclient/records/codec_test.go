@@ -30,8 +30,10 @@ func sparseReleases() map[string]*release.Release {
 	noChart.Chart = nil
 	empty := helmtest.FullRelease()
 	empty.Chart = &chart.Chart{}
-	bare := &release.Release{Info: &release.Info{Status: release.StatusFailed}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "a"}}}
-	return map[string]*release.Release{"full": helmtest.FullRelease(), "no chart": noChart, "empty chart": empty, "bare": bare}
+	bare := &release.Release{Info: &release.Info{Status: release.StatusFailed},
+		Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "a"}}}
+	return map[string]*release.Release{"full": helmtest.FullRelease(), "no chart": noChart, "empty chart": empty,
+		"bare": bare}
 }
 
 func wantSameJSON(t *testing.T, what string, got, want any) {
@@ -113,8 +115,10 @@ func TestCodecTellsChartsApart(t *testing.T) {
 	codec := NewCodec()
 	file := func(name, data string) []*chart.File { return []*chart.File{{Name: name, Data: []byte(data)}} }
 	charts := []chart.Chart{
-		{}, {Templates: []*chart.File{}}, {Schema: []byte{}}, {Templates: file("a", "b")}, {Files: file("a", "b")}, {Templates: file("ab", "")},
-		{Templates: []*chart.File{{Name: "ab"}}}, {Templates: []*chart.File{nil}}, {Templates: file("", "ab")}, {Schema: []byte("ab")},
+		{}, {Templates: []*chart.File{}}, {Schema: []byte{}}, {Templates: file("a", "b")}, {Files: file("a", "b")},
+		{Templates: file("ab", "")},
+		{Templates: []*chart.File{{Name: "ab"}}}, {Templates: []*chart.File{nil}}, {Templates: file("", "ab")},
+		{Schema: []byte("ab")},
 		{Templates: append(file("a", "b"), file("c", "d")...)}, {Templates: file("a", "b"), Files: file("c", "d")},
 	}
 	seen := map[chartKey]int{}
@@ -188,7 +192,8 @@ func TestCodecUnreadable(t *testing.T) {
 		t.Errorf("half of it: %v", err)
 	}
 	for name, data := range map[string][]byte{
-		"nothing": nil, "no base64": []byte("***"), "no JSON": base64Of([]byte("secret value")), "no info": base64Of([]byte("{}")),
+		"nothing": nil, "no base64": []byte("***"), "no JSON": base64Of([]byte("secret value")),
+		"no info": base64Of([]byte("{}")),
 		"cut off": base64Of(packed[:len(packed)-10]), "without the rest": base64Of(packed[:len(packed)/3]), "bomb": bomb,
 	} {
 		if rls, err := codec.decode(data, nil); err == nil || strings.Contains(err.Error(), "secret") {
@@ -289,7 +294,8 @@ func TestDecodeWaitsForRoom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			data, err := codec.Encode(&release.Release{Name: "demo", Info: &release.Info{}, Manifest: strings.Repeat("0", tc.size)})
+			data, err := codec.Encode(&release.Release{Name: "demo", Info: &release.Info{},
+				Manifest: strings.Repeat("0", tc.size)})
 			if err != nil {
 				t.Fatal(err)
 			}

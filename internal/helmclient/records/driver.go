@@ -90,7 +90,8 @@ func (d *RecordingDriver) Create(key string, rls *release.Release) error {
 	d.setDeadline(rls)
 	if d.Rendered != nil {
 		if d.Rendered.Revision != 0 && d.Rendered.Revision != rls.Version {
-			return helmerr.New(helmerr.ErrStale, "revision %d was rendered, but revision %d is the next one", d.Rendered.Revision, rls.Version)
+			return helmerr.New(helmerr.ErrStale, "revision %d was rendered, but revision %d is the next one",
+				d.Rendered.Revision, rls.Version)
 		}
 		// Helm was given the rendered chart. It goes on with this record, so it writes no other chart from now on.
 		rls.Chart = d.Rendered.Chart

@@ -43,10 +43,12 @@ func TestRecordingDriverLabels(t *testing.T) {
 		t.Fatal(err)
 	}
 	record, ok := FromMetadata(&secret.ObjectMeta)
-	if !ok || !record.Authentic() || len(record.Differences(desired)) > 0 || record.Status != "deployed" || record.UID != desired.UID {
+	if !ok || !record.Authentic() || len(record.Differences(desired)) > 0 || record.Status != "deployed" ||
+		record.UID != desired.UID {
 		t.Errorf("record %+v", record)
 	}
-	if saved := d.Newest(); saved == nil || saved.Version != 3 || saved.Info.Status != release.StatusDeployed || !d.StorageChanged() {
+	if saved := d.Newest(); saved == nil || saved.Version != 3 || saved.Info.Status != release.StatusDeployed ||
+		!d.StorageChanged() {
 		t.Errorf("saw %+v", saved)
 	}
 	d.Restart()
@@ -59,8 +61,9 @@ func TestRecordingDriverUnreadable(t *testing.T) {
 	t.Parallel()
 	key := "sh.helm.release.v1.demo.v1"
 	clients := fake.NewClientset(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: key, Namespace: "apps", Labels: map[string]string{"owner": "helm", "name": "demo"}},
-		Data:       map[string][]byte{"release": []byte("garbage")},
+		ObjectMeta: metav1.ObjectMeta{Name: key, Namespace: "apps",
+			Labels: map[string]string{"owner": "helm", "name": "demo"}},
+		Data: map[string][]byte{"release": []byte("garbage")},
 	})
 	d := NewRecordingDriver(driver.NewSecrets(clients.CoreV1().Secrets("apps")), nil)
 	if _, err := d.Get(key); err == nil || !strings.Contains(err.Error(), "cannot be decoded") {

@@ -23,10 +23,12 @@ func TestChangedAt(t *testing.T) {
 		want   metav1.Time
 	}{
 		"created": {metav1.ObjectMeta{CreationTimestamp: at(1)}, at(1)},
-		"managed": {metav1.ObjectMeta{CreationTimestamp: at(1), ManagedFields: []metav1.ManagedFieldsEntry{{}, {Time: &updated}}}, at(5)},
+		"managed": {metav1.ObjectMeta{CreationTimestamp: at(1),
+			ManagedFields: []metav1.ManagedFieldsEntry{{}, {Time: &updated}}}, at(5)},
 		"labelled": {metav1.ObjectMeta{CreationTimestamp: at(1), Labels: map[string]string{"modifiedAt": "1795176180"}},
 			metav1.Unix(1795176180, 0)},
-		"copied labels": {metav1.ObjectMeta{CreationTimestamp: at(1), Labels: map[string]string{"modifiedAt": "1", "createdAt": "x"}}, at(1)},
+		"copied labels": {metav1.ObjectMeta{CreationTimestamp: at(1),
+			Labels: map[string]string{"modifiedAt": "1", "createdAt": "x"}}, at(1)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

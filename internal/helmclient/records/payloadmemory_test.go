@@ -27,11 +27,12 @@ func TestHoldCountsTheLargestPayload(t *testing.T) {
 		want  int64
 		grown bool
 	}{
-		"small ones do not count":         {0, []int{smallPayload, 10}, 0, false},
-		"the first":                       {0, []int{1 << 20}, payloadCopies << 20, false},
-		"a larger one":                    {0, []int{1 << 20, 10, 3 << 20, 2 << 20}, 3 * payloadCopies << 20, false},
-		"a larger one, for which no room": {MaxPayloadMemory - payloadCopies<<20, []int{1 << 20, 3 << 20, 4 << 20}, payloadCopies << 20, true},
-		"larger than all":                 {0, []int{2 * most}, MaxPayloadMemory, false},
+		"small ones do not count": {0, []int{smallPayload, 10}, 0, false},
+		"the first":               {0, []int{1 << 20}, payloadCopies << 20, false},
+		"a larger one":            {0, []int{1 << 20, 10, 3 << 20, 2 << 20}, 3 * payloadCopies << 20, false},
+		"a larger one, for which no room": {MaxPayloadMemory - payloadCopies<<20, []int{1 << 20, 3 << 20, 4 << 20},
+			payloadCopies << 20, true},
+		"larger than all": {0, []int{2 * most}, MaxPayloadMemory, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

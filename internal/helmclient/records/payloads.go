@@ -149,7 +149,8 @@ func (s *Store) putPayload(record *splitRecord, packed []byte) error {
 	}
 	place, err := s.storage.Store.Put(s.ctx, s.payloadName(record), sealed)
 	if err != nil {
-		return helmerr.New(helmerr.ErrRecordStorage, "nothing was changed, because the record of revision %d cannot be stored: %s",
+		return helmerr.New(helmerr.ErrRecordStorage,
+			"nothing was changed, because the record of revision %d cannot be stored: %s",
 			record.Revision, err)
 	}
 	record.Place, record.Key = &place, key
@@ -184,7 +185,8 @@ func (s *Store) confirm(key string, record *splitRecord, err error) error {
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus
 	return errors.Is(err, helmerr.ErrStale) ||
-		errors.As(err, &status) && status.Status().Code < 500 && !apierrors.IsTimeout(err) && !apierrors.IsTooManyRequests(err)
+		errors.As(err, &status) && status.Status().Code < 500 && !apierrors.IsTimeout(err) &&
+			!apierrors.IsTooManyRequests(err)
 }
 
 // resolve returns the whole release of a record that was read.
@@ -224,13 +226,15 @@ func (s *Store) content(record *splitRecord) (*release.Release, error) {
 		return nil, err
 	}
 	if len(packed) != record.Size || digestOf(packed) != record.Digest {
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the stored part of the record of revision %d was changed: restore it from a backup",
+		return nil, helmerr.New(helmerr.ErrRecordDamaged,
+			"the stored part of the record of revision %d was changed: restore it from a backup",
 			record.Revision)
 	}
 	content, err = s.codec.unpackRecord(packed, s.holdText)
 	switch {
 	case errors.Is(err, errUnreadableRecord):
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the stored part of the record of revision %d cannot be decoded", record.Revision)
+		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the stored part of the record of revision %d cannot be decoded",
+			record.Revision)
 	case err != nil:
 		return nil, err
 	}

@@ -122,7 +122,8 @@ func pointerOf(rls *release.Release) (*pointer, error) {
 		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the record of revision %d is split, and %s", rls.Version, what)
 	}
 	var file *chart.File
-	if rls.Chart != nil && len(rls.Chart.Files) == 1 && rls.Chart.Files[0] != nil && rls.Chart.Files[0].Name == pointerFile {
+	if rls.Chart != nil && len(rls.Chart.Files) == 1 && rls.Chart.Files[0] != nil &&
+		rls.Chart.Files[0].Name == pointerFile {
 		file = rls.Chart.Files[0]
 	}
 	isPointer := strings.Contains(rls.Manifest, "\nkind: "+PointerKind+"\n")
@@ -166,7 +167,8 @@ func (to *pointer) whole(small, content *release.Release) *release.Release {
 	whole := *content
 	info := *small.Info
 	info.Notes = cmp.Or(info.Notes, content.Info.Notes)
-	whole.Name, whole.Namespace, whole.Version, whole.Info, whole.Labels = small.Name, small.Namespace, small.Version, &info, small.Labels
+	whole.Name, whole.Namespace, whole.Version, whole.Info, whole.Labels = small.Name, small.Namespace, small.Version,
+		&info, small.Labels
 	whole.Hooks = make([]*release.Hook, len(content.Hooks))
 	for i, hook := range content.Hooks {
 		if hook == nil {

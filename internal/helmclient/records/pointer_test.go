@@ -29,7 +29,8 @@ func hookedRelease() *release.Release {
 	rls.Manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 	rls.Hooks = []*release.Hook{
 		{Name: "first", Manifest: "kind: Job\n"},
-		{Name: "second", Manifest: "kind: Pod\n", LastRun: release.HookExecution{StartedAt: helmtime.Unix(7, 0), Phase: release.HookPhaseSucceeded}},
+		{Name: "second", Manifest: "kind: Pod\n",
+			LastRun: release.HookExecution{StartedAt: helmtime.Unix(7, 0), Phase: release.HookPhaseSucceeded}},
 	}
 	rls.Info.Notes = "notes"
 	return rls
@@ -39,7 +40,8 @@ func hookedRelease() *release.Release {
 var testPayloadID = strings.Repeat("0a", payloadIDSize)
 
 func clusterPointer(revision int) pointer {
-	return pointer{Version: pointerVersion, ID: testPayloadID, Revision: revision, Size: 7, Digest: digestOf([]byte("payload")), Chunks: 1}
+	return pointer{Version: pointerVersion, ID: testPayloadID, Revision: revision, Size: 7,
+		Digest: digestOf([]byte("payload")), Chunks: 1}
 }
 
 // TestPointer holds that a pointer and a payload are the record again, with what changed since the payload was made.
@@ -267,7 +269,8 @@ func TestPackLimit(t *testing.T) {
 	t.Parallel()
 	pack := func(file int) ([]byte, error) {
 		rls := helmtest.FullRelease()
-		rls.Chart = &chart.Chart{Metadata: rls.Chart.Metadata, Files: []*chart.File{{Name: "zeros", Data: make([]byte, file)}}}
+		rls.Chart = &chart.Chart{Metadata: rls.Chart.Metadata,
+			Files: []*chart.File{{Name: "zeros", Data: make([]byte, file)}}}
 		codec := NewCodec()
 		codec.limit = 1 << 20
 		return codec.Encode(rls)
@@ -288,7 +291,8 @@ func TestPackLimit(t *testing.T) {
 	if NewCodec().limit != maxRecordBytes {
 		t.Error("the codec's bound")
 	}
-	if (model.Storage{}).MaxPayload() != model.MaxClusterPayload || (model.Storage{Outside: true}).MaxPayload() != model.MaxStoredPayload {
+	if (model.Storage{}).MaxPayload() != model.MaxClusterPayload ||
+		(model.Storage{Outside: true}).MaxPayload() != model.MaxStoredPayload {
 		t.Error("the bounds")
 	}
 }

@@ -22,7 +22,8 @@ func TestWriterSigns(t *testing.T) {
 	clients := fake.NewClientset()
 	desired := helmtest.DesiredFor("apps", "demo", "a1", "v1")
 	desired.Shard = "a"
-	made := NewRecordingDriver(driver.NewSecrets(clients.CoreV1().Secrets("apps")), AttemptLabels(desired, decide.Decision{}))
+	made := NewRecordingDriver(driver.NewSecrets(clients.CoreV1().Secrets("apps")),
+		AttemptLabels(desired, decide.Decision{}))
 	made.Shard = desired.Shard
 	if err := made.Create(key, helmtest.Release(1, release.StatusDeployed)); err != nil {
 		t.Fatal(err)

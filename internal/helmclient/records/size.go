@@ -17,7 +17,8 @@ func CheckSize(packed int, storage model.Storage) error {
 	advice := "remove files from the chart that no template reads (tests, icons, documentation), or split the chart"
 	where := "a registry stores at most"
 	if !storage.Outside {
-		where, advice = "the Secrets of the cluster store at most", advice+", or store the records in a registry (spec.storage)"
+		where, advice = "the Secrets of the cluster store at most",
+			advice+", or store the records in a registry (spec.storage)"
 	}
 	return helmerr.New(helmerr.ErrTooLarge, "chart, values and manifest are %d KiB when compressed, and %s %d KiB: %s",
 		(packed+1023)>>10, where, limit>>10, advice)

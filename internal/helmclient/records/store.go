@@ -236,7 +236,9 @@ func (s *Store) Query(labels map[string]string) ([]*release.Release, error) {
 
 // assemble makes releases from the metadata of records: the newest one with the status is whole, the others are stubs.
 // An empty status means all. ok is false if the records differ from their metadata.
-func (s *Store) assemble(name, status string, objects []metav1.PartialObjectMetadata) (list []*release.Release, ok bool, err error) {
+func (s *Store) assemble(name, status string,
+	objects []metav1.PartialObjectMetadata,
+) (list []*release.Release, ok bool, err error) {
 	newest := 0
 	for i := range objects {
 		stub := s.stub(name, &objects[i])
@@ -358,7 +360,8 @@ func (s *Store) reduce(rls *release.Release) {
 		return
 	}
 	*rls = release.Release{
-		Name: rls.Name, Namespace: rls.Namespace, Version: rls.Version, Info: &release.Info{Status: rls.Info.Status}, Labels: rls.Labels,
+		Name: rls.Name, Namespace: rls.Namespace, Version: rls.Version, Info: &release.Info{Status: rls.Info.Status},
+		Labels: rls.Labels,
 	}
 	s.markStub(rls)
 }

@@ -49,7 +49,8 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	t.Parallel()
-	b := &bench{t: t, namespace: fmt.Sprintf("records-%d", namespaces.Add(1)), cutter: &helmtest.Cutter{After: -1}, config: sharedServer.Server(t).RESTConfig()}
+	b := &bench{t: t, namespace: fmt.Sprintf("records-%d", namespaces.Add(1)), cutter: &helmtest.Cutter{After: -1},
+		config: sharedServer.Server(t).RESTConfig()}
 	var err error
 	if b.kube, err = kubernetes.NewForConfig(sharedServer.Server(t).RESTConfig()); err != nil {
 		t.Fatal(err)
@@ -74,7 +75,8 @@ func (b *bench) newRecords() *Store {
 		b.t.Fatal(err)
 	}
 	return NewStore(b.t.Context(), StoreOptions{
-		Client: core.CoreV1().RESTClient(), Metadata: client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(b.namespace),
+		Client:    core.CoreV1().RESTClient(),
+		Metadata:  client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(b.namespace),
 		Namespace: b.namespace, Storage: b.storage, Codec: NewCodec(), Memory: NewPayloadMemory(), Names: NewNameSet(),
 	})
 }
@@ -112,7 +114,8 @@ func TestIntegrationRecordsHistory(t *testing.T) {
 	}
 	for i, rls := range list {
 		whole := i == 2
-		if rls.Version != i+1 || rls.Name != "demo" || rls.Namespace != b.namespace || rls.Labels["mine"] != "yes" || rls.Labels["owner"] != "" ||
+		if rls.Version != i+1 || rls.Name != "demo" || rls.Namespace != b.namespace || rls.Labels["mine"] != "yes" ||
+			rls.Labels["owner"] != "" ||
 			(rls.Chart != nil) != whole || (rls.Manifest != "") != whole {
 			t.Errorf("record %d: %+v", i+1, rls)
 		}
@@ -133,10 +136,12 @@ func TestIntegrationRecordsHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	saved, err := store.Get(NameOf("demo", 1))
-	if err != nil || saved.Manifest == "" || saved.Chart == nil || saved.Info.Description != "gone" || saved.Info.Status != release.StatusUninstalled {
+	if err != nil || saved.Manifest == "" || saved.Chart == nil || saved.Info.Description != "gone" ||
+		saved.Info.Status != release.StatusUninstalled {
 		t.Errorf("saved stub: %+v, %v", saved, err)
 	}
-	if _, err := store.Query(map[string]string{"owner": "helm", "name": "demo", "status": "pending-install"}); !errors.Is(err, driver.ErrReleaseNotFound) {
+	if _, err := store.Query(map[string]string{"owner": "helm", "name": "demo",
+		"status": "pending-install"}); !errors.Is(err, driver.ErrReleaseNotFound) {
 		t.Errorf("no such status: %v", err)
 	}
 	all, err := store.List(func(rls *release.Release) bool { return rls.Version > 1 })
@@ -149,7 +154,8 @@ func TestIntegrationRecordsHistory(t *testing.T) {
 // metadata says: whoever may write Secrets in a cluster must not fill the memory of the manager of all clusters.
 func TestIntegrationRecordsFill(t *testing.T) {
 	const count = 3*pageSize + 1
-	for name, query := range map[string]map[string]string{"a history": history(), "a status": deployed(), "in doubt": {"owner": "helm"}} {
+	for name, query := range map[string]map[string]string{"a history": history(), "a status": deployed(),
+		"in doubt": {"owner": "helm"}} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			statuses := make([]release.Status, count)
@@ -179,7 +185,8 @@ func TestIntegrationRecordsFill(t *testing.T) {
 			if err := store.Update(NameOf("demo", list[0].Version), list[0]); err != nil {
 				t.Fatal(err)
 			}
-			if saved, err := store.Get(NameOf("demo", list[0].Version)); err != nil || saved.Manifest == "" || saved.Info.Status != release.StatusSuperseded {
+			if saved, err := store.Get(NameOf("demo", list[0].Version)); err != nil || saved.Manifest == "" ||
+				saved.Info.Status != release.StatusSuperseded {
 				t.Errorf("saved: %+v, %v", saved, err)
 			}
 		})
@@ -206,7 +213,8 @@ func TestIntegrationRecordsWithoutEnd(t *testing.T) {
 		})
 	}
 	b.config = config
-	if _, err := b.newRecords().Query(map[string]string{"owner": "helm"}); !errors.Is(err, ErrTooMany) || pages != maxPages {
+	if _, err := b.newRecords().Query(map[string]string{"owner": "helm"}); !errors.Is(err, ErrTooMany) ||
+		pages != maxPages {
 		t.Errorf("after %d pages: %v", pages, err)
 	}
 }
@@ -225,7 +233,8 @@ func TestIntegrationRecordsWrites(t *testing.T) {
 		t.Errorf("Helm reads %+v, %v", theirs, err)
 	}
 	secret, err := b.kube.CoreV1().Secrets(b.namespace).Get(t.Context(), NameOf("demo", 1), metav1.GetOptions{})
-	if err != nil || secret.Type != secretType || secret.Labels["createdAt"] == "" || secret.Labels["status"] != "deployed" {
+	if err != nil || secret.Type != secretType || secret.Labels["createdAt"] == "" ||
+		secret.Labels["status"] != "deployed" {
 		t.Errorf("secret %+v, %v", secret.Labels, err)
 	}
 	b.cutter.Take()
@@ -270,7 +279,8 @@ func TestIntegrationRecordsDoubt(t *testing.T) {
 		} else if err != nil || len(list) != 2 || list[0].Chart != nil || list[1].Chart == nil {
 			t.Errorf("%s: %+v, %v", name, list, err)
 		}
-		if err := secrets.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "owner=helm"}); err != nil {
+		if err := secrets.DeleteCollection(t.Context(), metav1.DeleteOptions{},
+			metav1.ListOptions{LabelSelector: "owner=helm"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -43,7 +43,8 @@ func (b *manifestBudget) take(name, text string) error {
 }
 
 func (b *manifestBudget) exceeded(name string) error {
-	return Errorf(ErrInvalidChart, "the manifests have more than %d MiB or more than %d values with YAML aliases expanded, "+
-		"from %s on: split the chart",
+	return Errorf(ErrInvalidChart,
+		"the manifests have more than %d MiB or more than %d values with YAML aliases expanded, "+
+			"from %s on: split the chart",
 		maxManifestBytes>>20, maxManifestValues, name)
 }

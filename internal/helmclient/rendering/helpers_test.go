@@ -32,7 +32,8 @@ func checkIn(t *testing.T, chrt *chart.Chart, values map[string]any) error {
 
 // newChart returns a chart with one template per entry: name → content.
 func newChart(version string, templates map[string]string) *chart.Chart {
-	chrt := &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: "demo", Version: version, AppVersion: "1." + version}}
+	chrt := &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: "demo", Version: version,
+		AppVersion: "1." + version}}
 	for name, content := range templates {
 		chrt.Templates = append(chrt.Templates, &chart.File{Name: "templates/" + name, Data: []byte(content)})
 	}

@@ -108,8 +108,9 @@ func newPatch(document []byte, matcher *inventory.Matcher) (*patch, error) {
 		}
 		var err error
 		if compiled.operations, err = jsonpatch.DecodePatch(document); err != nil {
-			return nil, errors.New("the list is not a JSON patch: each operation needs op (add, remove, replace, move, copy, test), " +
-				"path, and value or from")
+			return nil,
+				errors.New("the list is not a JSON patch: each operation needs op (add, remove, replace, move, copy, test), " +
+					"path, and value or from")
 		}
 		return compiled, nil
 	case '{':

@@ -88,36 +88,46 @@ func TestPostRenderChanges(t *testing.T) {
 		wantAbsent []string
 	}{
 		"strategic merge by name": {
-			change: PostRender{Patches: []Patch{{Patch: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: 3\n  template:\n    spec:\n      containers:\n      - name: web\n        env: [{name: B, value: \"3\"}]\n"}}},
-			want:   []string{"replicas: 3", "value: \"1\"", "value: \"3\"", "nginx:1.27@sha256:0123"}, wantAbsent: []string{"value: \"2\""},
+			change: PostRender{Patches: []Patch{{Patch: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: " +
+				"web}\nspec:\n  replicas: 3\n  template:\n    spec:\n      containers:\n      - name: web\n        env: [{name: " +
+				"B, value: \"3\"}]\n"}}},
+			want:       []string{"replicas: 3", "value: \"1\"", "value: \"3\"", "nginx:1.27@sha256:0123"},
+			wantAbsent: []string{"value: \"2\""},
 		},
 		"strategic merge by target keeps the name": {
-			change: PostRender{Patches: []Patch{{Target: deployment, Patch: "kind: Other\nmetadata: {name: other}\nspec: {replicas: 3}\n"}}},
-			want:   []string{"replicas: 3", "kind: Deployment", "name: web"}, wantAbsent: []string{"other", "Other"},
+			change: PostRender{Patches: []Patch{{Target: deployment,
+				Patch: "kind: Other\nmetadata: {name: other}\nspec: {replicas: 3}\n"}}},
+			want: []string{"replicas: 3", "kind: Deployment", "name: web"}, wantAbsent: []string{"other", "Other"},
 		},
 		"several documents": {
-			change: PostRender{Patches: []Patch{{Patch: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 3}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {type: NodePort}\n"}}},
-			want:   []string{"replicas: 3", "type: NodePort"},
+			change: PostRender{Patches: []Patch{{Patch: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: " +
+				"{replicas: 3}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {type: NodePort}\n"}}},
+			want: []string{"replicas: 3", "type: NodePort"},
 		},
 		"deletion": {
 			change: PostRender{Patches: []Patch{{Patch: "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n$patch: delete\n"}}},
 			want:   []string{"kind: Deployment", "kind: ClusterRole"}, wantAbsent: []string{"kind: Service"},
 		},
 		"JSON patch": {
-			change: PostRender{Patches: []Patch{{Target: deployment, Patch: "- {op: add, path: /spec/replicas, value: 3}\n- {op: remove, path: /metadata/labels/app}\n"}}},
-			want:   []string{"replicas: 3", "labels: {}"},
+			change: PostRender{Patches: []Patch{{Target: deployment,
+				Patch: "- {op: add, path: /spec/replicas, value: 3}\n- {op: remove, path: /metadata/labels/app}\n"}}},
+			want: []string{"replicas: 3", "labels: {}"},
 		},
 		"one after the other": {
-			change: PostRender{Patches: []Patch{{Target: deployment, Patch: "spec: {replicas: 3}"}, {Target: deployment, Patch: `[{"op":"test","path":"/spec/replicas","value":3},{"op":"replace","path":"/spec/replicas","value":4}]`}}},
-			want:   []string{"replicas: 4"},
+			change: PostRender{Patches: []Patch{{Target: deployment, Patch: "spec: {replicas: 3}"},
+				{Target: deployment,
+					Patch: `[{"op":"test","path":"/spec/replicas","value":3},{"op":"replace","path":"/spec/replicas","value":4}]`}}},
+			want: []string{"replicas: 4"},
 		},
 		"target by namespace of the release": {
-			change: PostRender{Patches: []Patch{{Target: &inventory.Selector{Namespace: "apps", Name: "w.b"}, Patch: "metadata: {annotations: {here: yes}}"}}},
-			want:   []string{"name: web\nspec:"}, wantAbsent: nil,
+			change: PostRender{Patches: []Patch{{Target: &inventory.Selector{Namespace: "apps", Name: "w.b"},
+				Patch: "metadata: {annotations: {here: yes}}"}}},
+			want: []string{"name: web\nspec:"}, wantAbsent: nil,
 		},
 		"target by namespace of the release, of an object without one": {
-			change: PostRender{Patches: []Patch{{Target: &inventory.Selector{Kind: "ClusterRole", Namespace: "apps"}, Patch: "metadata: {labels: {here: in}}"}}},
-			want:   []string{"here: in"},
+			change: PostRender{Patches: []Patch{{Target: &inventory.Selector{Kind: "ClusterRole", Namespace: "apps"},
+				Patch: "metadata: {labels: {here: in}}"}}},
+			want: []string{"here: in"},
 		},
 		"labels and annotations": {
 			change: PostRender{Labels: map[string]string{"team": "a"}, Annotations: map[string]string{"note": "1"}},
@@ -129,21 +139,25 @@ func TestPostRenderChanges(t *testing.T) {
 			want:     []string{"labels:\n    team: a\n", "annotations:\n    note: \"1\"\n"},
 		},
 		"images": {
-			change: PostRender{Images: []ImageOverride{{Name: "nginx", NewTag: "1.28"}, {Name: "registry.example.com/tools/init", NewName: "mirror/init", Digest: "sha256:ff"}}},
-			want:   []string{"image: nginx:1.28\n", "image: mirror/init@sha256:ff"}, wantAbsent: []string{"0123"},
+			change: PostRender{Images: []ImageOverride{{Name: "nginx", NewTag: "1.28"},
+				{Name: "registry.example.com/tools/init", NewName: "mirror/init", Digest: "sha256:ff"}}},
+			want: []string{"image: nginx:1.28\n", "image: mirror/init@sha256:ff"}, wantAbsent: []string{"0123"},
 		},
 		"image of a malformed name": {
 			change: PostRender{Images: []ImageOverride{{Name: "\xff", NewTag: "1.28"}, {NewName: "x"}}},
 			want:   []string{"image: nginx:1.27@sha256:0123"},
 		},
 		"image with braces in its tag, or in no container": {
-			manifest: manifestOf("kind: Job\ncontainers: [{image: 'nginx:{X}'}, {image: 'nginx:a/b'}, {image: 1}, nginx]\nimage: nginx\n"),
-			change:   PostRender{Images: []ImageOverride{{Name: "nginx", NewName: "$1", NewTag: "$2", Digest: "sha256:0"}}},
-			want:     []string{"- image: $1:$2@sha256:0\n", "- image: nginx:a/b\n", "- image: 1\n", "- nginx\n", "\nimage: nginx\n"},
+			manifest: manifestOf("kind: Job\ncontainers: [{image: 'nginx:{X}'}, {image: 'nginx:a/b'}, {image: 1}, " +
+				"nginx]\nimage: nginx\n"),
+			change: PostRender{Images: []ImageOverride{{Name: "nginx", NewName: "$1", NewTag: "$2", Digest: "sha256:0"}}},
+			want: []string{"- image: $1:$2@sha256:0\n", "- image: nginx:a/b\n", "- image: 1\n", "- nginx\n",
+				"\nimage: nginx\n"},
 		},
 		"image of another name": {
-			change: PostRender{Images: []ImageOverride{{Name: "ngin.", NewTag: "1.28"}, {Name: "inx", NewName: "x"}, {Name: "(", NewName: "x"}}},
-			want:   []string{"image: nginx:1.27@sha256:0123"},
+			change: PostRender{Images: []ImageOverride{{Name: "ngin.", NewTag: "1.28"}, {Name: "inx", NewName: "x"},
+				{Name: "(", NewName: "x"}}},
+			want: []string{"image: nginx:1.27@sha256:0123"},
 		},
 	}
 	for name, test := range tests {
@@ -223,10 +237,13 @@ func TestPostRenderLeavesTheRest(t *testing.T) {
 	t.Parallel()
 	odd := "# only a comment"
 	duplicate := strings.Replace(configMap("same", "1"), "name: same", "name: same\n  namespace: one", 1)
-	manifest := manifestOf(serviceText, odd, "", deploymentText, strings.TrimSpace(duplicate), strings.TrimSpace(duplicate), roleText)
-	got := mustRender(t, PostRender{Patches: []Patch{{Target: &inventory.Selector{Kind: "Deployment"}, Patch: "spec: {replicas: 3}"}}}, manifest)
+	manifest := manifestOf(serviceText, odd, "", deploymentText, strings.TrimSpace(duplicate),
+		strings.TrimSpace(duplicate), roleText)
+	got := mustRender(t, PostRender{Patches: []Patch{{Target: &inventory.Selector{Kind: "Deployment"},
+		Patch: "spec: {replicas: 3}"}}}, manifest)
 	var at int
-	for _, part := range []string{serviceText, "# Source: demo/templates/web.yaml", "replicas: 3", strings.TrimSpace(duplicate), strings.TrimSpace(duplicate), roleText} {
+	for _, part := range []string{serviceText, "# Source: demo/templates/web.yaml", "replicas: 3",
+		strings.TrimSpace(duplicate), strings.TrimSpace(duplicate), roleText} {
 		next := strings.Index(got[at:], part)
 		if next < 0 {
 			t.Fatalf("%q is not in its place:\n%s", part, got)
@@ -240,9 +257,13 @@ func TestPostRenderLeavesTheRest(t *testing.T) {
 
 func TestPostRenderLists(t *testing.T) {
 	t.Parallel()
-	list := "# Source: demo/templates/list.yaml\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: one}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: two}}"
-	got := mustRender(t, PostRender{Patches: []Patch{{Patch: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: two}\ndata: {key: x}"}}}, manifestOf(list))
-	if strings.Count(got, "kind: ConfigMap") != 2 || strings.Contains(got, "kind: List") || strings.Count(got, "key: x") != 1 {
+	list := "# Source: demo/templates/list.yaml\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: " +
+		"ConfigMap, metadata: {name: one}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: two}}"
+	got := mustRender(t,
+		PostRender{Patches: []Patch{{Patch: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: two}\ndata: {key: x}"}}},
+		manifestOf(list))
+	if strings.Count(got, "kind: ConfigMap") != 2 || strings.Contains(got, "kind: List") ||
+		strings.Count(got, "key: x") != 1 {
 		t.Error(got)
 	}
 }
@@ -250,9 +271,11 @@ func TestPostRenderLists(t *testing.T) {
 // TestPostRenderSpareCRDs holds that images are not replaced in the schemas of CRDs, but that patches reach CRDs.
 func TestPostRenderSpareCRDs(t *testing.T) {
 	t.Parallel()
-	crd := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: widgets.example.com\nspec:\n" +
+	crd := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: " +
+		"widgets.example.com\nspec:\n" +
 		"  x: {containers: [{image: nginx}]}\n"
-	got := mustRender(t, PostRender{Images: []ImageOverride{{Name: "nginx", NewTag: "2"}}, Labels: map[string]string{"team": "a"}}, manifestOf(crd))
+	got := mustRender(t, PostRender{Images: []ImageOverride{{Name: "nginx", NewTag: "2"}},
+		Labels: map[string]string{"team": "a"}}, manifestOf(crd))
 	if strings.Contains(got, "nginx:2") || !strings.Contains(got, "team: a") {
 		t.Error(got)
 	}
@@ -272,26 +295,35 @@ func TestPostRenderErrors(t *testing.T) {
 		patch Patch
 		want  string
 	}{
-		"no object of the name":  {Patch{Patch: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: gone}\nspec: {secret: " + secret + "}"}, `patch 1 (Deployment "gone" of apps/v1): the patch matches no object`},
-		"no object of the group": {Patch{Patch: "apiVersion: apps/v2\nkind: Deployment\nmetadata: {name: web}"}, "the patch matches no object"},
-		"other namespace":        {Patch{Patch: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: other}"}, "the patch matches no object"},
-		"target of nothing":      {Patch{Patch: "spec: {}", Target: &inventory.Selector{Kind: "Dep"}}, "patch 1 (kind Dep): the patch matches no object"},
-		"target is malformed":    {Patch{Patch: "spec: {}", Target: &inventory.Selector{Name: "("}}, "patch 1: target: name"},
-		"unnamed":                {Patch{Patch: "spec: {secret: " + secret + "}"}, "a patch without a target must have"},
-		"JSON patch, no target":  {Patch{Patch: `[{"op":"remove","path":"/spec"}]`}, "needs a target"},
-		"JSON patch, bad op":     {Patch{Patch: `[{"op":"delete","path":"/spec"}]`, Target: deployment}, "the list is not a JSON patch"},
-		"JSON patch, no path":    {Patch{Patch: `[{"op":"remove"}]`, Target: deployment}, "the list is not a JSON patch"},
-		"JSON patch, no op":      {Patch{Patch: `[{"path":"/spec"}]`, Target: deployment}, "the list is not a JSON patch"},
-		"JSON patch, odd op":     {Patch{Patch: `[1]`, Target: deployment}, "not a JSON patch"},
-		"JSON patch, no such":    {Patch{Patch: `[{"op":"remove","path":"/spec/gone"}]`, Target: deployment}, `patch 1 (kind Deployment): Deployment "web": `},
-		"JSON patch, far index":  {Patch{Patch: `[{"op":"add","path":"/spec/template/spec/containers/99","value":"` + secret + `"}]`, Target: deployment}, `Deployment "web": `},
-		"JSON patch, no value":   {Patch{Patch: `[{"op":"add","path":"/spec/x"}]`, Target: deployment}, ""},
-		"JSON patch, no object":  {Patch{Patch: `[{"op":"replace","path":"","value":3}]`, Target: deployment}, `Deployment "web": `},
-		"JSON patch, bomb":       {Patch{Patch: doubling.String(), Target: deployment}, `Deployment "web": `},
-		"no YAML":                {Patch{Patch: "a: b: " + secret, Target: deployment}, "the patch is not valid YAML"},
-		"a scalar":               {Patch{Patch: secret, Target: deployment}, "the patch is neither"},
-		"a path":                 {Patch{Patch: "/etc/passwd", Target: deployment}, "the patch is neither"},
-		"an address":             {Patch{Patch: "https://example.com/patch.yaml", Target: deployment}, "the patch is neither"},
+		"no object of the name": {Patch{Patch: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: gone}\nspec: " +
+			"{secret: " + secret + "}"}, `patch 1 (Deployment "gone" of apps/v1): the patch matches no object`},
+		"no object of the group": {Patch{Patch: "apiVersion: apps/v2\nkind: Deployment\nmetadata: {name: web}"},
+			"the patch matches no object"},
+		"other namespace": {Patch{Patch: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: " +
+			"other}"}, "the patch matches no object"},
+		"target of nothing": {Patch{Patch: "spec: {}", Target: &inventory.Selector{Kind: "Dep"}},
+			"patch 1 (kind Dep): the patch matches no object"},
+		"target is malformed":   {Patch{Patch: "spec: {}", Target: &inventory.Selector{Name: "("}}, "patch 1: target: name"},
+		"unnamed":               {Patch{Patch: "spec: {secret: " + secret + "}"}, "a patch without a target must have"},
+		"JSON patch, no target": {Patch{Patch: `[{"op":"remove","path":"/spec"}]`}, "needs a target"},
+		"JSON patch, bad op": {Patch{Patch: `[{"op":"delete","path":"/spec"}]`, Target: deployment},
+			"the list is not a JSON patch"},
+		"JSON patch, no path": {Patch{Patch: `[{"op":"remove"}]`, Target: deployment}, "the list is not a JSON patch"},
+		"JSON patch, no op":   {Patch{Patch: `[{"path":"/spec"}]`, Target: deployment}, "the list is not a JSON patch"},
+		"JSON patch, odd op":  {Patch{Patch: `[1]`, Target: deployment}, "not a JSON patch"},
+		"JSON patch, no such": {Patch{Patch: `[{"op":"remove","path":"/spec/gone"}]`, Target: deployment},
+			`patch 1 (kind Deployment): Deployment "web": `},
+		"JSON patch, far index": {Patch{Patch: `[{"op":"add","path":"/spec/template/spec/containers/99","value":"` + secret +
+			`"}]`, Target: deployment}, `Deployment "web": `},
+		"JSON patch, no value": {Patch{Patch: `[{"op":"add","path":"/spec/x"}]`, Target: deployment}, ""},
+		"JSON patch, no object": {Patch{Patch: `[{"op":"replace","path":"","value":3}]`, Target: deployment},
+			`Deployment "web": `},
+		"JSON patch, bomb": {Patch{Patch: doubling.String(), Target: deployment}, `Deployment "web": `},
+		"no YAML":          {Patch{Patch: "a: b: " + secret, Target: deployment}, "the patch is not valid YAML"},
+		"a scalar":         {Patch{Patch: secret, Target: deployment}, "the patch is neither"},
+		"a path":           {Patch{Patch: "/etc/passwd", Target: deployment}, "the patch is neither"},
+		"an address": {Patch{Patch: "https://example.com/patch.yaml", Target: deployment},
+			"the patch is neither"},
 		"empty":                  {Patch{Patch: "---\n# nothing", Target: deployment}, "the patch is empty"},
 		"documents and a target": {Patch{Patch: "spec: {}\n---\nspec: {}", Target: deployment}, "one document"},
 		"aliases":                {Patch{Patch: aliasBomb(), Target: deployment}, "aliases expanded"},
@@ -303,7 +335,8 @@ func TestPostRenderErrors(t *testing.T) {
 			if test.want == "" && err == nil {
 				return
 			}
-			if !errors.Is(err, ErrPostRender) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), secret) {
+			if !errors.Is(err, ErrPostRender) || !strings.Contains(err.Error(), test.want) ||
+				strings.Contains(err.Error(), secret) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
@@ -313,7 +346,8 @@ func TestPostRenderErrors(t *testing.T) {
 func aliasBomb() string {
 	text := "a0: &a0 [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n"
 	for i := 1; i < 10; i++ {
-		text += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
+		text += fmt.Sprintf("a%d: &a%d [%s]\n", i, i,
+			strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
 	}
 	return text
 }
@@ -321,10 +355,13 @@ func aliasBomb() string {
 // TestPostRenderKustomizeDirectives holds that what kustomize would follow is plain data here.
 func TestPostRenderKustomizeDirectives(t *testing.T) {
 	t.Parallel()
-	object := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: odd\n  annotations:\n    config.kubernetes.io/local-config: \"true\"\n    config.kubernetes.io/function: \"exec: {path: /bin/false}\""
-	kustomization := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nmetadata: {name: k}\nresources: [https://example.com/x, /etc]"
+	object := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: odd\n  annotations:\n    " +
+		"config.kubernetes.io/local-config: \"true\"\n    config.kubernetes.io/function: \"exec: {path: /bin/false}\""
+	kustomization := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nmetadata: {name: " +
+		"k}\nresources: [https://example.com/x, /etc]"
 	got := mustRender(t, PostRender{Labels: map[string]string{"team": "a"}}, manifestOf(object, kustomization))
-	if strings.Count(got, "team: a") != 2 || !strings.Contains(got, "/bin/false") || !strings.Contains(got, "https://example.com/x") {
+	if strings.Count(got, "team: a") != 2 || !strings.Contains(got, "/bin/false") ||
+		!strings.Contains(got, "https://example.com/x") {
 		t.Error(got)
 	}
 }
@@ -357,7 +394,8 @@ func BenchmarkPostRender(b *testing.B) {
 	for name, change := range map[string]PostRender{
 		"metadata": {Labels: map[string]string{"team": "a"}, Images: []ImageOverride{{Name: "nginx", NewTag: "2"}}},
 		"merge":    {Patches: []Patch{{Target: &inventory.Selector{Kind: "Deployment"}, Patch: "spec: {replicas: 3}"}}},
-		"json":     {Patches: []Patch{{Target: &inventory.Selector{Kind: "Deployment"}, Patch: `[{"op":"add","path":"/spec/replicas","value":3}]`}}},
+		"json": {Patches: []Patch{{Target: &inventory.Selector{Kind: "Deployment"},
+			Patch: `[{"op":"add","path":"/spec/replicas","value":3}]`}}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

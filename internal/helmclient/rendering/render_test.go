@@ -70,28 +70,38 @@ func file(name, text string) *chart.File { return &chart.File{Name: name, Data: 
 func treeChart() *chart.Chart {
 	child := newChart("1.0.0", nil)
 	child.Metadata.Name = "child"
-	child.Values = map[string]any{"color": "red", "exports": map[string]any{"shared": map[string]any{"imported": "yes"}}, "large": float64(1e21)}
+	child.Values = map[string]any{"color": "red", "exports": map[string]any{"shared": map[string]any{"imported": "yes"}},
+		"large": float64(1e21)}
 	child.Templates = []*chart.File{
-		file("templates/cm.yaml", configMap("{{ .Release.Name }}-{{ .Chart.Name }}", "{{ .Values.color }}/{{ .Template.Name }}/{{ .Values.large }}")),
+		file("templates/cm.yaml", configMap("{{ .Release.Name }}-{{ .Chart.Name }}",
+			"{{ .Values.color }}/{{ .Template.Name }}/{{ .Values.large }}")),
 		file("templates/NOTES.txt", "of the child"),
 	}
 	library := newChart("1.0.0", nil)
 	library.Metadata.Name, library.Metadata.Type = "library", "library"
-	library.Templates = []*chart.File{file("templates/_l.tpl", `{{ define "library.name" }}lib{{ end }}`), file("templates/no.yaml", "not rendered")}
+	library.Templates = []*chart.File{file("templates/_l.tpl", `{{ define "library.name" }}lib{{ end }}`),
+		file("templates/no.yaml", "not rendered")}
 	parent := newChart("1.0.0", map[string]string{
 		"a.yaml": configMap("a", `{{ "{{" }} $x {{ "}}" }} {{ "{{{-" }} trim -}} <no value> {{ .Values.absent }}`),
-		"b.yaml": "{{- if .Values.never }}\nkind: x\n{{- end }}\n", "hook.yaml": strings.Replace(configMap("hook", "{{ .Values.number }}"),
+		"b.yaml": "{{- if .Values.never }}\nkind: x\n{{- end }}\n",
+		"hook.yaml": strings.Replace(configMap("hook", "{{ .Values.number }}"),
 			"metadata:\n", "metadata:\n  annotations: {helm.sh/hook: pre-install}\n", 1),
-		"many.yaml": "{{ range $i, $v := .Values.list }}\n---\n" + configMap("many-{{ $i }}", "{{ $v }} {{ kindOf $v }} {{ typeOf $v }}") + "{{ end }}",
-		"NOTES.txt": "Hello {{ .Release.Name }} {{ .Release.Revision }} {{ .Capabilities.KubeVersion.Major }} {{ include \"library.name\" . }}\n\n",
-		"_h.tpl":    `{{ define "x" }}{{ tpl .Values.template . }}{{ end }}`, "tpl.yaml": configMap("tpl", `{{ include "x" . }}`),
-		"empty.yaml": "", "only-define.yaml": `{{ define "y" }}{{ end }}`, "windows.yaml": strings.ReplaceAll(configMap("w", "1"), "\n", "\r\n"),
-		"files.yaml": configMap("files", `{{ .Files.Get "README.md" }} {{ len .Subcharts }} {{ .Chart.IsRoot }}`),
+		"many.yaml": "{{ range $i, $v := .Values.list }}\n---\n" +
+			configMap("many-{{ $i }}", "{{ $v }} {{ kindOf $v }} {{ typeOf $v }}") + "{{ end }}",
+		"NOTES.txt": "Hello {{ .Release.Name }} {{ .Release.Revision }} {{ .Capabilities.KubeVersion.Major }} {{ include " +
+			"\"library.name\" . }}\n\n",
+		"_h.tpl":     `{{ define "x" }}{{ tpl .Values.template . }}{{ end }}`,
+		"tpl.yaml":   configMap("tpl", `{{ include "x" . }}`),
+		"empty.yaml": "", "only-define.yaml": `{{ define "y" }}{{ end }}`,
+		"windows.yaml": strings.ReplaceAll(configMap("w", "1"), "\n", "\r\n"),
+		"files.yaml":   configMap("files", `{{ .Files.Get "README.md" }} {{ len .Subcharts }} {{ .Chart.IsRoot }}`),
 	})
 	parent.Files = []*chart.File{file("README.md", "read {{ me }}")}
-	parent.Values = map[string]any{"list": []any{float64(1), "a", nil, true}, "number": float64(3), "template": "{{ .Release.Name }} \\{\\{", "removed": "x"}
+	parent.Values = map[string]any{"list": []any{float64(1), "a", nil, true}, "number": float64(3),
+		"template": "{{ .Release.Name }} \\{\\{", "removed": "x"}
 	parent.Metadata.Dependencies = []*chart.Dependency{
-		{Name: "child", Version: "1.x", ImportValues: []any{"shared"}}, {Name: "child", Version: "1.x", Alias: "twin", Condition: "twin.enabled"},
+		{Name: "child", Version: "1.x", ImportValues: []any{"shared"}},
+		{Name: "child", Version: "1.x", Alias: "twin", Condition: "twin.enabled"},
 		{Name: "child", Version: "1.x", Alias: "off", Condition: "off.enabled"}, {Name: "library", Version: "1.x"},
 	}
 	parent.AddDependency(child, library)
@@ -124,8 +134,9 @@ func TestRenderEqualsHelm(t *testing.T) {
 		values map[string]any
 	}{
 		"tree": {chart: treeChart(), values: map[string]any{
-			"list": []any{int64(1), 2.5, "x", nil, map[string]any{"a": int64(1 << 40)}}, "number": int64(1000000), "removed": nil,
-			"off": map[string]any{"enabled": false}, "twin": map[string]any{"color": "blue"},
+			"list": []any{int64(1), 2.5, "x", nil, map[string]any{"a": int64(1 << 40)}}, "number": int64(1000000),
+			"removed": nil,
+			"off":     map[string]any{"enabled": false}, "twin": map[string]any{"color": "blue"},
 		}},
 		"tree without values":  {chart: treeChart()},
 		"empty dependencies":   {chart: empty},
@@ -138,7 +149,8 @@ func TestRenderEqualsHelm(t *testing.T) {
 		"kubeVersion":          {chart: tooNew},
 		"values of another":    {chart: mismatch},
 		"an unknown function":  {chart: broken("{{ nothing }}")},
-		"a lookup":             {chart: broken(configMap("x", `{{ lookup "v1" "Secret" "a" "b" | len }}{{ (lookup "v1" "Secret" "a" "").items | len }}`))},
+		"a lookup": {chart: broken(configMap("x",
+			`{{ lookup "v1" "Secret" "a" "b" | len }}{{ (lookup "v1" "Secret" "a" "").items | len }}`))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -218,7 +230,8 @@ func TestHostileCharts(t *testing.T) {
 	}
 	r := newTestRenderer(t, sandbox.Limits{Memory: 256 << 20, CPU: 2 * time.Second})
 	template := func(text string) *chart.Chart {
-		return newChart("1.0.0", map[string]string{"good.yaml": configMap("good", "1"), "bad.yaml": text, "zz.yaml": configMap("zz", "1")})
+		return newChart("1.0.0", map[string]string{"good.yaml": configMap("good", "1"), "bad.yaml": text,
+			"zz.yaml": configMap("zz", "1")})
 	}
 	schema := func(text string) *chart.Chart {
 		chrt := template("")
@@ -227,7 +240,8 @@ func TestHostileCharts(t *testing.T) {
 	}
 	aliases := template("")
 	for i := range 20_000 {
-		aliases.Metadata.Dependencies = append(aliases.Metadata.Dependencies, &chart.Dependency{Name: "sub", Version: "1.x", Alias: fmt.Sprintf("a%d", i)})
+		aliases.Metadata.Dependencies = append(aliases.Metadata.Dependencies,
+			&chart.Dependency{Name: "sub", Version: "1.x", Alias: fmt.Sprintf("a%d", i)})
 	}
 	sub := newChart("1.0.0", nil)
 	sub.Metadata.Name, sub.Values = "sub", map[string]any{"list": make([]any, 10_000)}
@@ -237,14 +251,17 @@ func TestHostileCharts(t *testing.T) {
 		chart *chart.Chart
 		text  string
 	}{
-		"repeat":           {template(`{{ repeat 1099511627776 "x" | len }}`), bad},
-		"repeat less":      {template(`{{ repeat 68719476736 "x" | len }}`), "more than 256 MiB of memory at " + bad},
-		"a range":          {template(`{{ range until 2000000000 }}{{ end }}`), bad},
-		"nested loops":     {template(`{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}`), "more than 2s of CPU time at " + bad},
-		"keys":             {template(`{{ range until 1000 }}{{ $x := genCA "x" 1 }}{{ end }}`), "more than 2s of CPU time at " + bad},
-		"a schema":         {schema(schemaOf(40, `true`)), "more than 2s of CPU time at values.schema.json"},
-		"a broken schema":  {schema(schemaOf(20, `{"type":"string"}`)), "values.schema.json"},
-		"aliased bytes":    {template("x: &x \"{{ repeat 1000000 \"y\" }}\"\nl: [{{ range until 1000 }}*x,{{ end }}]\n"), "split the chart, "},
+		"repeat":      {template(`{{ repeat 1099511627776 "x" | len }}`), bad},
+		"repeat less": {template(`{{ repeat 68719476736 "x" | len }}`), "more than 256 MiB of memory at " + bad},
+		"a range":     {template(`{{ range until 2000000000 }}{{ end }}`), bad},
+		"nested loops": {template(`{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}`),
+			"more than 2s of CPU time at " + bad},
+		"keys": {template(`{{ range until 1000 }}{{ $x := genCA "x" 1 }}{{ end }}`),
+			"more than 2s of CPU time at " + bad},
+		"a schema":        {schema(schemaOf(40, `true`)), "more than 2s of CPU time at values.schema.json"},
+		"a broken schema": {schema(schemaOf(20, `{"type":"string"}`)), "values.schema.json"},
+		"aliased bytes": {template("x: &x \"{{ repeat 1000000 \"y\" }}\"\nl: [{{ range until 1000 }}*x,{{ end }}]\n"),
+			"split the chart, "},
 		"many texts":       {template(`{{ repeat 40000000 "x" }}`), "32 MiB"},
 		"aliased subchart": {aliases, "the dependencies and values of the chart"},
 	} {
@@ -254,7 +271,8 @@ func TestHostileCharts(t *testing.T) {
 			source := Source{Chart: tc.chart}
 			err := r.CheckValues(t.Context(), source)
 			if err == nil {
-				_, err = r.Render(t.Context(), source, Options{Release: demoRelease, Capabilities: chartutil.DefaultCapabilities.Copy()})
+				_, err = r.Render(t.Context(), source,
+					Options{Release: demoRelease, Capabilities: chartutil.DefaultCapabilities.Copy()})
 			}
 			if name == "aliased bytes" || name == "many texts" {
 				g.Expect(err).To(MatchError(ErrInvalidChart))
@@ -279,10 +297,12 @@ func TestOthersGoOn(t *testing.T) {
 	r := newTestRenderer(t, sandbox.Limits{CPU: time.Minute})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	endless := newChart("1.0.0", map[string]string{"a.yaml": `{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}`})
+	endless := newChart("1.0.0",
+		map[string]string{"a.yaml": `{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}`})
 	for range 2 * runtime.GOMAXPROCS(0) {
 		go func() {
-			_, _ = r.Render(ctx, Source{Chart: endless, Tenant: "a"}, Options{Release: demoRelease, Capabilities: chartutil.DefaultCapabilities.Copy()})
+			_, _ = r.Render(ctx, Source{Chart: endless, Tenant: "a"},
+				Options{Release: demoRelease, Capabilities: chartutil.DefaultCapabilities.Copy()})
 		}()
 	}
 	_, err := r.Render(t.Context(), Source{Chart: newChart("1.0.0", nil), Tenant: "b"},
@@ -317,7 +337,8 @@ func TestPostRendererInATask(t *testing.T) {
 func BenchmarkRender(b *testing.B) {
 	chrt := newChart("1.0.0", nil)
 	for i := range 100 {
-		text := "{{ range until 10 }}\n---\n" + configMap("x-{{ . }}", "{{ .  | quote }}"+strings.Repeat("text ", 200)) + "{{ end }}"
+		text := "{{ range until 10 }}\n---\n" + configMap("x-{{ . }}", "{{ .  | quote }}"+strings.Repeat("text ", 200)) +
+			"{{ end }}"
 		chrt.Templates = append(chrt.Templates, file(fmt.Sprintf("templates/%d.yaml", i), text))
 	}
 	options := Options{Release: demoRelease, Capabilities: chartutil.DefaultCapabilities.Copy()}

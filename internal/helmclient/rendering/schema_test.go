@@ -32,22 +32,29 @@ func TestCheckChartSchema(t *testing.T) {
 		kind   error
 		want   string
 	}{
-		"met":        {`{"properties":{"secret":{"type":"string"}}}`, secret, nil, ""},
-		"type":       {`{"properties":{"secret":{"type":"integer"}}}`, secret, ErrInvalidValues, "/secret: must be integer, not string"},
-		"nested":     {`{"properties":{"list":{"items":{"properties":{"port":{"type":"integer"}}}}}}`, secret, ErrInvalidValues, "/list/0/port: must be integer, not string"},
-		"enum":       {`{"properties":{"secret":{"enum":["a","b"]}}}`, secret, ErrInvalidValues, "/secret: must be one of [a b]"},
-		"pattern":    {`{"properties":{"secret":{"pattern":"^a"}}}`, secret, ErrInvalidValues, "/secret: must match ^a"},
-		"constant":   {`{"properties":{"secret":{"const":"a"}}}`, secret, ErrInvalidValues, "/secret: does not match const"},
-		"length":     {`{"properties":{"secret":{"maxLength":2}}}`, secret, ErrInvalidValues, "/secret: does not match maxLength"},
-		"format":     {`{"properties":{"secret":{"minLength":200}}}`, secret, ErrInvalidValues, "/secret: does not match minLength"},
-		"required":   {`{"required":["other"]}`, secret, ErrInvalidValues, "/: lacks other"},
-		"additional": {`{"additionalProperties":false,"properties":{"list":{}}}`, secret, ErrInvalidValues, "/: does not allow secret"},
-		"false":      {`{"properties":{"secret":false}}`, secret, ErrInvalidValues, "/secret: is not allowed"},
-		"no JSON":    {`{`, secret, ErrInvalidChart, "schema"},
-		"no schema":  {`{"type":7}`, secret, ErrInvalidChart, "schema"},
-		"elsewhere":  {`{"$ref":"` + server.URL + `/schema.json"}`, secret, nil, ""},
-		"a file":     {`{"$ref":"file:///etc/passwd"}`, secret, nil, ""},
-		"many": {`{"additionalProperties":{"type":"string"}}`, map[string]any{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1, "g": 1},
+		"met": {`{"properties":{"secret":{"type":"string"}}}`, secret, nil, ""},
+		"type": {`{"properties":{"secret":{"type":"integer"}}}`, secret, ErrInvalidValues,
+			"/secret: must be integer, not string"},
+		"nested": {`{"properties":{"list":{"items":{"properties":{"port":{"type":"integer"}}}}}}`, secret,
+			ErrInvalidValues, "/list/0/port: must be integer, not string"},
+		"enum": {`{"properties":{"secret":{"enum":["a","b"]}}}`, secret, ErrInvalidValues,
+			"/secret: must be one of [a b]"},
+		"pattern":  {`{"properties":{"secret":{"pattern":"^a"}}}`, secret, ErrInvalidValues, "/secret: must match ^a"},
+		"constant": {`{"properties":{"secret":{"const":"a"}}}`, secret, ErrInvalidValues, "/secret: does not match const"},
+		"length": {`{"properties":{"secret":{"maxLength":2}}}`, secret, ErrInvalidValues,
+			"/secret: does not match maxLength"},
+		"format": {`{"properties":{"secret":{"minLength":200}}}`, secret, ErrInvalidValues,
+			"/secret: does not match minLength"},
+		"required": {`{"required":["other"]}`, secret, ErrInvalidValues, "/: lacks other"},
+		"additional": {`{"additionalProperties":false,"properties":{"list":{}}}`, secret, ErrInvalidValues,
+			"/: does not allow secret"},
+		"false":     {`{"properties":{"secret":false}}`, secret, ErrInvalidValues, "/secret: is not allowed"},
+		"no JSON":   {`{`, secret, ErrInvalidChart, "schema"},
+		"no schema": {`{"type":7}`, secret, ErrInvalidChart, "schema"},
+		"elsewhere": {`{"$ref":"` + server.URL + `/schema.json"}`, secret, nil, ""},
+		"a file":    {`{"$ref":"file:///etc/passwd"}`, secret, nil, ""},
+		"many": {`{"additionalProperties":{"type":"string"}}`,
+			map[string]any{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1, "g": 1},
 			ErrInvalidValues, "/e: must be string, not number; and 2 more"},
 	}
 	for name, test := range tests {
@@ -78,7 +85,8 @@ func TestCheckChartSubchartSchema(t *testing.T) {
 		return chrt
 	}
 	bad := map[string]any{"sub": map[string]any{"enabled": true, "port": "geheim"}}
-	if err := checkIn(t, parent(), bad); !errors.Is(err, ErrInvalidValues) || !strings.Contains(err.Error(), "/sub/port: must be integer") {
+	if err := checkIn(t, parent(), bad); !errors.Is(err, ErrInvalidValues) ||
+		!strings.Contains(err.Error(), "/sub/port: must be integer") {
 		t.Errorf("enabled: %v", err)
 	}
 	bad["sub"].(map[string]any)["enabled"] = false

@@ -79,14 +79,16 @@ func (f *fakeCloud) certificates() *tls.Config {
 	}
 	f.ca = filepath.Join(f.t.TempDir(), "ca.pem")
 	f.write(f.ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root})))
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-		leaf := &x509.Certificate{
-			SerialNumber: big.NewInt(2), DNSNames: []string{hello.ServerName}, NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
-			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		}
-		signed, err := x509.CreateCertificate(rand.Reader, leaf, authority, key.Public(), key)
-		return &tls.Certificate{Certificate: [][]byte{signed}, PrivateKey: key}, err
-	}}
+	return &tls.Config{MinVersion: tls.VersionTLS12,
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			leaf := &x509.Certificate{
+				SerialNumber: big.NewInt(2), DNSNames: []string{hello.ServerName}, NotBefore: authority.NotBefore,
+				NotAfter: authority.NotAfter,
+				KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			}
+			signed, err := x509.CreateCertificate(rand.Reader, leaf, authority, key.Public(), key)
+			return &tls.Certificate{Certificate: [][]byte{signed}, PrivateKey: key}, err
+		}}
 }
 
 func (f *fakeCloud) tunnel(w http.ResponseWriter, target string) {

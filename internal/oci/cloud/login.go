@@ -55,11 +55,14 @@ func providerOf(name string) (provider, bool) {
 	switch name {
 	case aws.ProviderName:
 		return provider{aws.Provider{}, "<account>.dkr.ecr.<region>.amazonaws.com or public.ecr.aws",
-			"check that the controller's Pod has an IAM role (IRSA, EKS Pod Identity or the node's) that allows " +
-				"ecr:GetAuthorizationToken, and for public.ecr.aws ecr-public:GetAuthorizationToken and sts:GetServiceBearerToken"}, true
+				"check that the controller's Pod has an IAM role (IRSA, EKS Pod Identity or the node's) that allows " +
+					"ecr:GetAuthorizationToken, and for public.ecr.aws ecr-public:GetAuthorizationToken and " +
+					"sts:GetServiceBearerToken"},
+			true
 	case azure.ProviderName:
 		return provider{azure.Provider{}, "<registry>.azurecr.io",
-			"check that the controller's Pod has a workload identity or a managed identity with the role AcrPull on the registry"}, true
+			"check that the controller's Pod has a workload identity or a managed identity with the role AcrPull " +
+				"on the registry"}, true
 	case gcp.ProviderName:
 		return provider{gcp.Provider{}, "<location>-docker.pkg.dev or gcr.io",
 			"check that the controller's Pod has a service account by workload identity, or the node's, " +
@@ -75,7 +78,8 @@ func providerOf(name string) (provider, bool) {
 func (l *Login) Login(ctx context.Context, providerName, repository string) (oci.CloudCredential, error) {
 	cloud, ok := providerOf(providerName)
 	if !ok {
-		return oci.CloudCredential{}, &oci.Error{Op: opLogin, Subject: fmt.Sprintf("%q", providerName), Kind: oci.ErrInvalidAccess,
+		return oci.CloudCredential{}, &oci.Error{Op: opLogin, Subject: fmt.Sprintf("%q", providerName),
+			Kind:   oci.ErrInvalidAccess,
 			Detail: "there is no such cloud provider", Hint: "use aws, azure or gcp"}
 	}
 	// Only the host counts. The provider's library would take what stands before

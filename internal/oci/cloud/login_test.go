@@ -165,11 +165,14 @@ func (f *fakeCloud) workloadIdentity(token http.HandlerFunc) map[string]string {
 		base := "https://" + azureLogin + "/" + tenant
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/discovery/instance"):
-			answer(http.StatusOK, `{"tenant_discovery_endpoint":"`+base+`/v2.0/.well-known/openid-configuration","metadata":[{"preferred_network":"login.microsoftonline.com","preferred_cache":"login.windows.net","aliases":["login.microsoftonline.com"]}]}`)(w, r)
+			answer(http.StatusOK, `{"tenant_discovery_endpoint":"`+base+
+				`/v2.0/.well-known/openid-configuration","metadata":[{"preferred_network":"login.microsoftonline.com","preferred_cache":"login.windows.net","aliases":["login.microsoftonline.com"]}]}`)(w, r)
 		case strings.HasSuffix(r.URL.Path, "/openid-configuration"):
-			answer(http.StatusOK, `{"authorization_endpoint":"`+base+`/oauth2/v2.0/authorize","token_endpoint":"`+base+`/oauth2/v2.0/token","issuer":"`+base+`/v2.0"}`)(w, r)
+			answer(http.StatusOK, `{"authorization_endpoint":"`+base+`/oauth2/v2.0/authorize","token_endpoint":"`+base+
+				`/oauth2/v2.0/token","issuer":"`+base+`/v2.0"}`)(w, r)
 		default:
-			if r.FormValue("client_assertion") != "planted-assertion" || !strings.HasPrefix(r.FormValue("scope"), "https://containerregistry.azure.net/.default") {
+			if r.FormValue("client_assertion") != "planted-assertion" ||
+				!strings.HasPrefix(r.FormValue("scope"), "https://containerregistry.azure.net/.default") {
 				f.t.Errorf("token request: %v", r.Form)
 			}
 			token(w, r)
@@ -184,7 +187,8 @@ const azureAccess = `{"token_type":"Bearer","expires_in":3600,"expires_on":40000
 // acr exchanges the access token for a registry's.
 func (f *fakeCloud) acr(body string) {
 	f.on(azureHost, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/oauth2/exchange" || r.FormValue("access_token") != "planted-aad-token" || r.FormValue("service") != azureHost {
+		if r.URL.Path != "/oauth2/exchange" || r.FormValue("access_token") != "planted-aad-token" ||
+			r.FormValue("service") != azureHost {
 			f.t.Errorf("request of ACR: %s %v", r.URL, r.Form)
 		}
 		answer(http.StatusOK, body)(w, r)
@@ -203,11 +207,14 @@ func TestLogin(t *testing.T) {
 		expires        time.Time // zero is any time from now on
 		kind, detail   string
 	}{
-		{name: "AWS IRSA", request: loginRequest{Provider: "aws", Repository: awsHost + "/charts/demo"}, user: "AWS", password: "planted-password", expires: expiry,
+		{name: "AWS IRSA", request: loginRequest{Provider: "aws", Repository: awsHost + "/charts/demo"}, user: "AWS",
+			password: "planted-password", expires: expiry,
 			cloud: func(f *fakeCloud) map[string]string { f.ecr(awsECR, "AKIAIRSA"); return f.irsa() }},
-		{name: "AWS with a port", request: loginRequest{Provider: "aws", Repository: awsHost + ":443/charts/demo"}, user: "AWS", password: "planted-password", expires: expiry,
+		{name: "AWS with a port", request: loginRequest{Provider: "aws", Repository: awsHost + ":443/charts/demo"},
+			user: "AWS", password: "planted-password", expires: expiry,
 			cloud: func(f *fakeCloud) map[string]string { f.ecr(awsECR, "AKIAIRSA"); return f.irsa() }},
-		{name: "AWS Pod Identity, public registry", request: loginRequest{Provider: "aws", Repository: "public.ecr.aws/x/y"}, user: "AWS", password: "planted-password", expires: expiry,
+		{name: "AWS Pod Identity, public registry", request: loginRequest{Provider: "aws", Repository: "public.ecr.aws/x/y"},
+			user: "AWS", password: "planted-password", expires: expiry,
 			cloud: func(f *fakeCloud) map[string]string {
 				f.ecr(awsPublic, "AKIAPOD")
 				f.on("metadata", func(w http.ResponseWriter, r *http.Request) {
@@ -219,7 +226,8 @@ func TestLogin(t *testing.T) {
 				return map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://METADATA/v1/credentials",
 					"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": f.file("planted-pod-token")}
 			}},
-		{name: "AWS instance role", request: loginRequest{Provider: "aws", Repository: awsHost + "/charts/demo"}, user: "AWS", password: "planted-password", expires: expiry,
+		{name: "AWS instance role", request: loginRequest{Provider: "aws", Repository: awsHost + "/charts/demo"}, user: "AWS",
+			password: "planted-password", expires: expiry,
 			cloud: func(f *fakeCloud) map[string]string {
 				f.ecr(awsECR, "AKIANODE")
 				f.on("metadata", func(w http.ResponseWriter, r *http.Request) {
@@ -235,24 +243,30 @@ func TestLogin(t *testing.T) {
 				})
 				return map[string]string{"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://METADATA"}
 			}},
-		{name: "AWS denies", request: loginRequest{Provider: "aws", Repository: awsHost + "/x"}, kind: "unauthorized", detail: "refused, AccessDeniedException, HTTP 400; check that the controller's Pod has an IAM role",
+		{name: "AWS denies", request: loginRequest{Provider: "aws", Repository: awsHost + "/x"}, kind: "unauthorized",
+			detail: "refused, AccessDeniedException, HTTP 400; check that the controller's Pod has an IAM role",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.on(awsECR, answer(http.StatusBadRequest, `{"__type":"AccessDeniedException","message":"planted-message"}`))
 				return f.irsa()
 			}},
-		{name: "AWS answers with nothing", request: loginRequest{Provider: "aws", Repository: awsHost + "/x"}, kind: "unauthorized", detail: "no authorization data",
+		{name: "AWS answers with nothing", request: loginRequest{Provider: "aws", Repository: awsHost + "/x"},
+			kind: "unauthorized", detail: "no authorization data",
 			cloud: func(f *fakeCloud) map[string]string { f.on(awsECR, answer(http.StatusOK, `{}`)); return f.irsa() }},
-		{name: "AWS answers with an empty password", request: loginRequest{Provider: "aws", Repository: awsHost + "/x"}, kind: "unauthorized", detail: "incomplete",
+		{name: "AWS answers with an empty password", request: loginRequest{Provider: "aws", Repository: awsHost + "/x"},
+			kind: "unauthorized", detail: "incomplete",
 			cloud: func(f *fakeCloud) map[string]string {
-				f.on(awsECR, answer(http.StatusOK, `{"authorizationData":[{"authorizationToken":"QVdTOg==","expiresAt":4000000000}]}`))
+				f.on(awsECR, answer(http.StatusOK,
+					`{"authorizationData":[{"authorizationToken":"QVdTOg==","expiresAt":4000000000}]}`))
 				return f.irsa()
 			}},
-		{name: "AWS without any identity", request: loginRequest{Provider: "aws", Repository: awsHost + "/x"}, kind: "unauthorized", detail: "there is no identity",
+		{name: "AWS without any identity", request: loginRequest{Provider: "aws", Repository: awsHost + "/x"},
+			kind: "unauthorized", detail: "there is no identity",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.on("metadata", answer(http.StatusNotFound, "planted-text"))
 				return map[string]string{"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://METADATA"}
 			}},
-		{name: "AWS without the token's file", request: loginRequest{Provider: "aws", Repository: awsHost + "/x"}, kind: "unauthorized", detail: "open /nowhere/token: no such file or directory",
+		{name: "AWS without the token's file", request: loginRequest{Provider: "aws", Repository: awsHost + "/x"},
+			kind: "unauthorized", detail: "open /nowhere/token: no such file or directory",
 			cloud: func(f *fakeCloud) map[string]string {
 				env := f.irsa()
 				env["AWS_WEB_IDENTITY_TOKEN_FILE"] = "/nowhere/token"
@@ -272,51 +286,61 @@ func TestLogin(t *testing.T) {
 				f.on(azureIMDS, answer(http.StatusOK, azureAccess))
 				return nil
 			}},
-		{name: "Azure denies", request: loginRequest{Provider: "azure", Repository: azureHost + "/x"}, kind: "unauthorized", detail: "refused, AADSTS700016, HTTP 400; check that the controller's Pod has a workload identity",
+		{name: "Azure denies", request: loginRequest{Provider: "azure", Repository: azureHost + "/x"}, kind: "unauthorized",
+			detail: "refused, AADSTS700016, HTTP 400; check that the controller's Pod has a workload identity",
 			cloud: func(f *fakeCloud) map[string]string {
-				return f.workloadIdentity(answer(http.StatusBadRequest, `{"error":"unauthorized_client","error_description":"AADSTS700016: planted-message","error_codes":[700016]}`))
+				return f.workloadIdentity(answer(http.StatusBadRequest,
+					`{"error":"unauthorized_client","error_description":"AADSTS700016: planted-message","error_codes":[700016]}`))
 			}},
-		{name: "ACR denies", request: loginRequest{Provider: "azure", Repository: azureHost + "/x"}, kind: "unauthorized", detail: "HTTP 401",
+		{name: "ACR denies", request: loginRequest{Provider: "azure", Repository: azureHost + "/x"}, kind: "unauthorized",
+			detail: "HTTP 401",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.on(azureHost, answer(http.StatusUnauthorized, `{"errors":[{"code":"UNAUTHORIZED","message":"planted-message"}]}`))
 				return f.workloadIdentity(answer(http.StatusOK, azureAccess))
 			}},
-		{name: "ACR answers with nothing", request: loginRequest{Provider: "azure", Repository: azureHost + "/x"}, kind: "unauthorized", detail: "incomplete",
+		{name: "ACR answers with nothing", request: loginRequest{Provider: "azure", Repository: azureHost + "/x"},
+			kind: "unauthorized", detail: "incomplete",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.acr(`{}`)
 				return f.workloadIdentity(answer(http.StatusOK, azureAccess))
 			}},
-		{name: "ACR does not say when the token ends", request: loginRequest{Provider: "azure", Repository: azureHost + "/x"}, kind: "unauthorized", detail: "incomplete",
+		{name: "ACR does not say when the token ends", request: loginRequest{Provider: "azure", Repository: azureHost + "/x"},
+			kind: "unauthorized", detail: "incomplete",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.acr(`{"refresh_token":"` + jwt(`{}`) + `"}`)
 				return f.workloadIdentity(answer(http.StatusOK, azureAccess))
 			}},
 
-		{name: "Google Cloud", request: loginRequest{Provider: "gcp", Repository: gcpHost + "/project/charts/demo"}, user: "oauth2accesstoken", password: "planted-gcp-token",
+		{name: "Google Cloud", request: loginRequest{Provider: "gcp", Repository: gcpHost + "/project/charts/demo"},
+			user: "oauth2accesstoken", password: "planted-gcp-token",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.on("metadata", func(w http.ResponseWriter, r *http.Request) {
 					if strings.HasSuffix(r.URL.Path, "/project-id") { // asked to see whether this is Google Cloud
 						fmt.Fprint(w, "project")
 						return
 					}
-					if r.Header.Get("Metadata-Flavor") != "Google" || !strings.HasSuffix(r.URL.Path, "/service-accounts/default/token") {
+					if r.Header.Get("Metadata-Flavor") != "Google" ||
+						!strings.HasSuffix(r.URL.Path, "/service-accounts/default/token") {
 						f.t.Errorf("request of the metadata server: %s %v", r.URL, r.Header)
 					}
 					answer(http.StatusOK, `{"access_token":"planted-gcp-token","expires_in":3600,"token_type":"Bearer"}`)(w, r)
 				})
 				return map[string]string{"GCE_METADATA_HOST": "METADATA"}
 			}},
-		{name: "Google Cloud denies", request: loginRequest{Provider: "gcp", Repository: "gcr.io/project/demo"}, kind: "unauthorized", detail: "HTTP 403; check that the controller's Pod has a service account",
+		{name: "Google Cloud denies", request: loginRequest{Provider: "gcp", Repository: "gcr.io/project/demo"},
+			kind: "unauthorized", detail: "HTTP 403; check that the controller's Pod has a service account",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.on("metadata", answer(http.StatusForbidden, "planted-text"))
 				return map[string]string{"GCE_METADATA_HOST": "METADATA"}
 			}},
-		{name: "Google Cloud hangs", request: loginRequest{Provider: "gcp", Repository: gcpHost + "/x/y", Timeout: time.Second}, kind: "unreachable", detail: "did not respond in time",
+		{name: "Google Cloud hangs", request: loginRequest{Provider: "gcp", Repository: gcpHost + "/x/y",
+			Timeout: time.Second}, kind: "unreachable", detail: "did not respond in time",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.on("metadata", f.hang)
 				return map[string]string{"GCE_METADATA_HOST": "METADATA"}
 			}},
-		{name: "AWS hangs", request: loginRequest{Provider: "aws", Repository: awsHost + "/x/y", Timeout: time.Second}, kind: "unreachable", detail: "did not respond in time",
+		{name: "AWS hangs", request: loginRequest{Provider: "aws", Repository: awsHost + "/x/y", Timeout: time.Second},
+			kind: "unreachable", detail: "did not respond in time",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.on(awsECR, f.hang)
 				return f.irsa()
@@ -330,7 +354,8 @@ func TestLogin(t *testing.T) {
 			got := f.login(tc.request, env)
 			if tc.kind != "" {
 				if got.Kind != tc.kind || !strings.Contains(got.Error, tc.detail) {
-					t.Errorf("error = %q of kind %q, want %q of kind %q; asked were %q", got.Error, got.Kind, tc.detail, tc.kind, f.requests())
+					t.Errorf("error = %q of kind %q, want %q of kind %q; asked were %q", got.Error, got.Kind, tc.detail, tc.kind,
+						f.requests())
 				}
 				if strings.Contains(got.Error, "planted") || strings.Contains(got.Error, acrToken) || len(got.Error) > 600 {
 					t.Errorf("the error holds a secret, or what the provider wrote: %s", got.Error)
@@ -356,14 +381,17 @@ func TestLoginOfStrangers(t *testing.T) {
 	l := New(Options{})
 	for provider, repositories := range map[string][]string{
 		"aws": {
-			gcpHost + "/x", "ghcr.io/x/y", "evil/" + awsHost, awsHost + ".evil.example/x", "evil.example/" + awsHost, "evil" + awsHost + "/x",
+			gcpHost + "/x", "ghcr.io/x/y", "evil/" + awsHost, awsHost + ".evil.example/x", "evil.example/" + awsHost,
+			"evil" + awsHost + "/x",
 			awsHost + ":8443/x", "public.ecr.aws.evil.example/x", "", "/", awsHost + "@evil.example/x", awsHost + "\n/x",
 		},
 		"azure": {
-			awsHost + "/x", "azurecr.io/x", "demo.azurecr.io.evil.example/x", "evil.example/demo.azurecr.io", "demo.azurecr.io:5000/x", "demoazurecr.io/x",
+			awsHost + "/x", "azurecr.io/x", "demo.azurecr.io.evil.example/x", "evil.example/demo.azurecr.io",
+			"demo.azurecr.io:5000/x", "demoazurecr.io/x",
 		},
 		"gcp": {
-			azureHost + "/x", "evil-gcr.io/x", "gcr.io.evil.example/x", "evil.example/gcr.io", "docker.pkg.dev/x", "gcr.io:80/x", "evil/gcr.io/x",
+			azureHost + "/x", "evil-gcr.io/x", "gcr.io.evil.example/x", "evil.example/gcr.io", "docker.pkg.dev/x", "gcr.io:80/x",
+			"evil/gcr.io/x",
 		},
 		"generic": {awsHost + "/x"}, "": {awsHost + "/x"}, "AWS": {awsHost + "/x"},
 	} {
@@ -395,7 +423,8 @@ func TestWithin(t *testing.T) {
 		t.Errorf("explained as %v, want context.Canceled alone", got)
 	}
 	var none *oci.CloudCredential
-	if got, err := within(t.Context(), func() (oci.CloudCredential, error) { return *none, nil }); !errors.Is(err, errIncomplete) || got.Username != "" {
+	if got, err := within(t.Context(), func() (oci.CloudCredential, error) { return *none, nil }); !errors.Is(err,
+		errIncomplete) || got.Username != "" {
 		t.Errorf("after a panic: %+v, %v", got, err)
 	}
 }
@@ -413,12 +442,15 @@ func TestExplain(t *testing.T) {
 		detail string
 	}{
 		{"refused", around(refused), oci.ErrUnreachable, "cannot be reached: dial tcp: connection refused"},
-		{"unknown host", around(&net.DNSError{Err: "no such host", Name: "sts.example", IsNotFound: true}), oci.ErrUnreachable, "lookup sts.example: no such host"},
+		{"unknown host", around(&net.DNSError{Err: "no such host", Name: "sts.example", IsNotFound: true}),
+			oci.ErrUnreachable, "lookup sts.example: no such host"},
 		{"deadline", fmt.Errorf("x: %w", context.DeadlineExceeded), oci.ErrUnreachable, "did not respond in time"},
 		{"slow", around(os.ErrDeadlineExceeded), oci.ErrUnreachable, "did not respond in time"},
 		{"certificate", around(x509.UnknownAuthorityError{}), oci.ErrUnauthorized, "unknown authority"},
-		{"code that is none", &smithy.GenericAPIError{Code: "planted code!", Message: "planted"}, oci.ErrUnauthorized, "refused; hint"},
-		{"oauth", &oauth2.RetrieveError{Response: &http.Response{StatusCode: http.StatusBadRequest}, ErrorCode: "invalid_grant", Body: []byte("planted")}, oci.ErrUnauthorized, "refused, invalid_grant, HTTP 400"},
+		{"code that is none", &smithy.GenericAPIError{Code: "planted code!", Message: "planted"}, oci.ErrUnauthorized,
+			"refused; hint"},
+		{"oauth", &oauth2.RetrieveError{Response: &http.Response{StatusCode: http.StatusBadRequest},
+			ErrorCode: "invalid_grant", Body: []byte("planted")}, oci.ErrUnauthorized, "refused, invalid_grant, HTTP 400"},
 	} {
 		got := explain(t.Context(), "aws", "hint", tc.err)
 		if !errors.Is(got, tc.kind) || !strings.Contains(got.Error(), tc.detail) {
@@ -437,8 +469,9 @@ func TestReason(t *testing.T) {
 		"open /var/run/secrets/eks.amazonaws.com/serviceaccount/token: no such file or directory": "open /var/run/secrets/eks.amazonaws.com/serviceaccount/token: no such file or directory",
 		"status 400 of https://user:planted@host/path?token=planted: bad":                         "status 400 of <url> bad",
 		"refused " + token + "\nRESPONSE planted":                                                 "refused …",
-		strings.Repeat("long ", 100) + "cause":                                                    "…" + strings.Repeat("long ", 39) + "cause",
-		"\xff\xfe":                                                                                "?",
+		strings.Repeat("long ", 100) + "cause": "…" +
+			strings.Repeat("long ", 39) + "cause",
+		"\xff\xfe": "?",
 	} {
 		if got := reason(errors.New(text)); got != want {
 			t.Errorf("reason(%q) = %q, want %q", text, got, want)

@@ -122,7 +122,9 @@ func isOtherArtifact(err error) bool {
 
 // keyless returns the identity that signed a bundle, if it is one of the
 // policy's. At least one must be.
-func (c *cosignCheck) keyless(ctx context.Context, entity *protobundle.Bundle, artifact verify.ArtifactPolicyOption) ([]string, *refusal) {
+func (c *cosignCheck) keyless(ctx context.Context, entity *protobundle.Bundle,
+	artifact verify.ArtifactPolicyOption,
+) ([]string, *refusal) {
 	signed, err := bundle.NewBundle(entity)
 	if err != nil {
 		return nil, refuse(unreadable, "it is malformed: %v", err)

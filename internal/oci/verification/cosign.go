@@ -139,7 +139,9 @@ func (c *cosignCheck) manifest(ctx context.Context, content *oci.Content) []stri
 }
 
 // look returns whose signature it is, or why it does not count.
-func (c *cosignCheck) look(ctx context.Context, bundle bool, data []byte, annotations map[string]string) (signers []string, refused *refusal) {
+func (c *cosignCheck) look(ctx context.Context, bundle bool, data []byte,
+	annotations map[string]string,
+) (signers []string, refused *refusal) {
 	defer refusePanic(&signers, &refused)
 	if bundle {
 		return c.bundle(ctx, data)

@@ -71,9 +71,11 @@ func (p Policy) compileCosign() (*cosignRules, error) {
 	case len(p.Keys) == 0 && len(p.Identities) == 0:
 		return nil, invalidPolicy("it names no signer", "give public keys, or the identities of keyless signers")
 	case len(p.Keys) > maxKeys || len(p.Identities) > maxIdentities:
-		return nil, invalidPolicy("it has too many keys or identities", fmt.Sprintf("use at most %d keys and %d identities", maxKeys, maxIdentities))
+		return nil, invalidPolicy("it has too many keys or identities",
+			fmt.Sprintf("use at most %d keys and %d identities", maxKeys, maxIdentities))
 	case len(p.TrustedRoot) > 0 && len(p.Identities) == 0:
-		return nil, invalidPolicy("a trusted root is for keyless signatures", "give the identities of keyless signers, or remove the trusted root")
+		return nil, invalidPolicy("a trusted root is for keyless signatures",
+			"give the identities of keyless signers, or remove the trusted root")
 	}
 	out := &cosignRules{}
 	for _, name := range slices.Sorted(maps.Keys(p.Keys)) {
@@ -108,12 +110,14 @@ func parseKey(name string, data []byte) (namedKey, error) {
 	}
 	key := namedKey{name: name, public: public}
 	if err := checkKey(public); err != "" {
-		return namedKey{}, invalidPolicy(fmt.Sprintf("key %q %s", clip(name), err), "use ECDSA P-256, P-384 or P-521, RSA of 2048, 3072 or 4096 bits, or Ed25519")
+		return namedKey{}, invalidPolicy(fmt.Sprintf("key %q %s", clip(name), err),
+			"use ECDSA P-256, P-384 or P-521, RSA of 2048, 3072 or 4096 bits, or Ed25519")
 	}
 	for _, option := range signatureOptions(public) {
 		verifier, err := signature.LoadVerifierWithOpts(public, option)
 		if err != nil {
-			return namedKey{}, invalidPolicy(fmt.Sprintf("key %q is of an unsupported kind", clip(name)), "use ECDSA, RSA or Ed25519")
+			return namedKey{}, invalidPolicy(fmt.Sprintf("key %q is of an unsupported kind", clip(name)),
+				"use ECDSA, RSA or Ed25519")
 		}
 		key.verifiers = append(key.verifiers, verifier)
 	}

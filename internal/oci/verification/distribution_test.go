@@ -39,7 +39,8 @@ func startDistribution(t *testing.T) (*registry.Registry, signing.Registry) {
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	t.Cleanup(transport.CloseIdleConnections)
-	return r, signing.Registry{Host: r.Host(), Client: &http.Client{Transport: transport}, Username: r.Username(), Password: r.Password()}
+	return r, signing.Registry{Host: r.Host(), Client: &http.Client{Transport: transport}, Username: r.Username(),
+		Password: r.Password()}
 }
 
 func TestOnDistribution(t *testing.T) {
@@ -60,9 +61,12 @@ func TestOnDistribution(t *testing.T) {
 		policy Policy
 		signer string
 	}{
-		"key-tag":     {func(ctx context.Context, a signing.Artifact) error { return a.SignKeyed(ctx, key) }, keys, "key a.pub"},
-		"key-bundle":  {func(ctx context.Context, a signing.Artifact) error { return a.SignKeyedBundle(ctx, key) }, keys, "key a.pub"},
-		"keyless-tag": {func(ctx context.Context, a signing.Artifact) error { return sigstore.SignKeyless(ctx, a, workflow) }, cosign, workflowText},
+		"key-tag": {func(ctx context.Context, a signing.Artifact) error { return a.SignKeyed(ctx, key) }, keys,
+			"key a.pub"},
+		"key-bundle": {func(ctx context.Context, a signing.Artifact) error { return a.SignKeyedBundle(ctx, key) }, keys,
+			"key a.pub"},
+		"keyless-tag": {func(ctx context.Context, a signing.Artifact) error { return sigstore.SignKeyless(ctx, a, workflow) },
+			cosign, workflowText},
 		"keyless-bundle": {func(ctx context.Context, a signing.Artifact) error {
 			return sigstore.SignKeylessBundle(ctx, a, workflow)
 		}, cosign, workflowText},

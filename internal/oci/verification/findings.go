@@ -53,7 +53,8 @@ func errorOfPanic(subject string, err *error) {
 	if fault, ok := caught.(runtime.Error); ok {
 		detail = "a defect of the program ended it: " + clip(fault.Error())
 	}
-	*err = &oci.Error{Op: opVerify, Subject: subject, Kind: oci.ErrUnexpected, Detail: detail, Hint: "report this as a bug of HelmOp"}
+	*err = &oci.Error{Op: opVerify, Subject: subject, Kind: oci.ErrUnexpected, Detail: detail,
+		Hint: "report this as a bug of HelmOp"}
 }
 
 // findings are what was seen while no good signature was found.
@@ -90,7 +91,8 @@ func (f *findings) error(subject string, provider Provider) error {
 	if f.signatures == 0 && !f.more {
 		out.Kind = ErrUnsigned
 		out.Detail = fmt.Sprintf("the repository has no %s signature for it", provider)
-		out.Hint = fmt.Sprintf("sign it with %s; copy the signatures, too, when you copy an artifact to another repository", provider)
+		out.Hint = fmt.Sprintf("sign it with %s; copy the signatures, too, when you copy an artifact to another repository",
+			provider)
 		if f.attestations > 0 {
 			out.Detail += fmt.Sprintf(", only other attestations (%d)", f.attestations)
 		}
@@ -118,7 +120,8 @@ func (f *findings) error(subject string, provider Provider) error {
 // isBroken tells errors of package oci that say something about one signature,
 // which is broken, from those that say that the registry cannot be asked.
 func isBroken(err error) bool {
-	for _, kind := range []error{oci.ErrNotFound, oci.ErrTooLarge, oci.ErrIntegrity, oci.ErrUnsupported, oci.ErrInvalidReference} {
+	for _, kind := range []error{oci.ErrNotFound, oci.ErrTooLarge, oci.ErrIntegrity, oci.ErrUnsupported,
+		oci.ErrInvalidReference} {
 		if errors.Is(err, kind) {
 			return true
 		}

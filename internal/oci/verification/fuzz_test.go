@@ -63,13 +63,16 @@ func FuzzSimpleSigning(f *testing.F) {
 	claim := signing.Claim("example.com/x", "sha256:0"+emptyDigest[1:])
 	layer := sigstore.Legacy(claim, by, now)
 	add := func(annotations map[string]string, text []byte) {
-		f.Add(text, annotations[annotationSignature], annotations[annotationCertificate], annotations[annotationLog], annotations[annotationTimestamp])
+		f.Add(text, annotations[annotationSignature], annotations[annotationCertificate],
+			annotations[annotationLog], annotations[annotationTimestamp])
 	}
 	add(layer.Annotations, claim)
-	add(map[string]string{annotationSignature: base64.StdEncoding.EncodeToString([]byte("x")), annotationCertificate: layer.Annotations[annotationCertificate]}, claim)
+	add(map[string]string{annotationSignature: base64.StdEncoding.EncodeToString([]byte("x")),
+		annotationCertificate: layer.Annotations[annotationCertificate]}, claim)
 	add(nil, []byte("{}"))
 	f.Fuzz(func(t *testing.T, text []byte, sig, certificate, logged, stamp string) {
-		annotations := map[string]string{annotationSignature: sig, annotationCertificate: certificate, annotationLog: logged, annotationTimestamp: stamp}
+		annotations := map[string]string{annotationSignature: sig, annotationCertificate: certificate,
+			annotationLog: logged, annotationTimestamp: stamp}
 		if signers, refused := check.simpleSigning(t.Context(), text, annotations); len(signers) > 0 || refused == nil {
 			t.Errorf("signers = %q, refused = %v", signers, refused)
 		}

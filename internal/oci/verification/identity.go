@@ -21,13 +21,15 @@ func (id Identity) compile(i int) (verify.CertificateIdentity, error) {
 	if err != nil {
 		return verify.CertificateIdentity{}, err
 	}
-	subject, err := compileName(fmt.Sprintf("subject of identity %d", i+1), id.Subject, id.SubjectRegExp, strangeSubjects())
+	subject, err := compileName(fmt.Sprintf("subject of identity %d", i+1), id.Subject, id.SubjectRegExp,
+		strangeSubjects())
 	if err != nil {
 		return verify.CertificateIdentity{}, err
 	}
 	compiled, err := verify.NewShortCertificateIdentity(id.Issuer, issuer, id.Subject, subject)
 	if err != nil {
-		return verify.CertificateIdentity{}, invalidPolicy(fmt.Sprintf("identity %d cannot be used", i+1), "set an issuer and a subject")
+		return verify.CertificateIdentity{},
+			invalidPolicy(fmt.Sprintf("identity %d cannot be used", i+1), "set an issuer and a subject")
 	}
 	return compiled, nil
 }
@@ -103,7 +105,8 @@ func compileName(what, exact, pattern string, strange []string) (string, error) 
 	for _, name := range strange {
 		if expression.MatchString(name) {
 			return "", invalidPolicy(fmt.Sprintf("the %s matches untrusted names, for example %q", what, name),
-				"bind the domain, and on a shared host the organization, as in \"https://github\\.com/my-org/.+\" or \".+@example\\.com\"")
+				"bind the domain, and on a shared host the organization, as in \"https://github\\.com/my-org/.+\" or "+
+					"\".+@example\\.com\"")
 		}
 	}
 	return whole, nil

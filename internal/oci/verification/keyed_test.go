@@ -38,7 +38,8 @@ func keyKinds(t *testing.T) map[string]signature.SignerVerifier {
 	add := func(name string, key crypto.PrivateKey, opts ...signature.LoadOption) {
 		out[name] = must(signature.LoadSignerVerifierWithOpts(key, opts...))(t)
 	}
-	for name, curve := range map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521()} {
+	for name, curve := range map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384(),
+		"P-521": elliptic.P521()} {
 		add(name+" SHA-256", must(ecdsa.GenerateKey(curve, rand.Reader))(t), options.WithHash(crypto.SHA256))
 	}
 	add("P-384 SHA-384", must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))(t), options.WithHash(crypto.SHA384))
@@ -230,7 +231,8 @@ func TestWhatIsNoSignatureOfAKey(t *testing.T) {
 // pushAttestations pushes two good statements that are not cosign's signatures,
 // one of which says so only in what it states.
 func pushAttestations(t *testing.T, a signing.Artifact, key *ecdsa.PrivateKey) error {
-	for i, predicate := range []string{"https://slsa.dev/provenance/v1", "https://cosign.sigstore.dev/attestation/vuln/v1"} {
+	for i, predicate := range []string{"https://slsa.dev/provenance/v1",
+		"https://cosign.sigstore.dev/attestation/vuln/v1"} {
 		statement := signing.Statement(predicate, a.Digest())
 		referrer := signing.BundleReferrer(signing.Bundle(statement, signing.Signer(key)))
 		if i == 1 {
@@ -278,7 +280,8 @@ func TestOneGoodSignatureIsEnough(t *testing.T) {
 	referred := b.push("referred")
 	check(t, pushAttestations(t, referred, first))
 	missing := signing.Layer{MediaType: signing.TypeBundle, Data: []byte("missing")}
-	check(t, referred.PushReferrer(t.Context(), signing.Referrer{ArtifactType: signing.TypeBundle, Layers: []signing.Layer{missing}}))
+	check(t, referred.PushReferrer(t.Context(),
+		signing.Referrer{ArtifactType: signing.TypeBundle, Layers: []signing.Layer{missing}}))
 	b.setIntercept(func(w http.ResponseWriter, r *http.Request) bool {
 		gone := r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/blobs/"+missing.Digest())
 		if gone {
@@ -397,6 +400,7 @@ func TestPanicsRefuseTheSignature(t *testing.T) {
 type panickingVerifier struct{}
 
 // Verify implements notation.Verifier.
-func (panickingVerifier) Verify(context.Context, ocispec.Descriptor, []byte, notation.VerifierVerifyOptions) (*notation.VerificationOutcome, error) {
+func (panickingVerifier) Verify(context.Context, ocispec.Descriptor, []byte,
+	notation.VerifierVerifyOptions) (*notation.VerificationOutcome, error) {
 	panic("planted")
 }

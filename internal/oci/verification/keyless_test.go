@@ -17,13 +17,15 @@ import (
 )
 
 var (
-	workflow = signing.Identity{Issuer: "https://token.actions.test", Subject: "https://github.test/org/repo/.github/workflows/release.yaml@refs/tags/v1"}
-	person   = signing.Identity{Issuer: "https://accounts.test", Subject: "jane@example.com"}
+	workflow = signing.Identity{Issuer: "https://token.actions.test",
+		Subject: "https://github.test/org/repo/.github/workflows/release.yaml@refs/tags/v1"}
+	person = signing.Identity{Issuer: "https://accounts.test", Subject: "jane@example.com"}
 )
 
 const (
-	workflowText = "https://github.test/org/repo/.github/workflows/release.yaml@refs/tags/v1 (issuer https://token.actions.test)"
-	personText   = "jane@example.com (issuer https://accounts.test)"
+	workflowText = "https://github.test/org/repo/.github/workflows/release.yaml@refs/tags/v1 (issuer " +
+		"https://token.actions.test)"
+	personText = "jane@example.com (issuer https://accounts.test)"
 )
 
 func exactly(id signing.Identity) Identity { return Identity{Issuer: id.Issuer, Subject: id.Subject} }
@@ -86,7 +88,8 @@ func TestKeyless(t *testing.T) {
 	t.Parallel()
 	sigstore, other := signing.NewSigstore(), signing.NewSigstore()
 	now := time.Now()
-	good := keylessSignature{sigstore: sigstore, identity: workflow, issued: now.Add(-20 * time.Minute), logged: now.Add(-15 * time.Minute)}
+	good := keylessSignature{sigstore: sigstore, identity: workflow, issued: now.Add(-20 * time.Minute),
+		logged: now.Add(-15 * time.Minute)}
 	with := func(change func(*keylessSignature)) keylessSignature {
 		k := good
 		change(&k)
@@ -106,26 +109,37 @@ func TestKeyless(t *testing.T) {
 		{name: "an e-mail address", sig: with(func(k *keylessSignature) { k.identity = person }), signer: personText,
 			policy: Policy{Identities: []Identity{exactly(workflow), exactly(person)}}},
 		{name: "patterns", sig: good, signer: workflowText,
-			policy: Policy{Identities: []Identity{{IssuerRegExp: `https://token\.actions\.test`, SubjectRegExp: `https://github\.test/org/.+@refs/tags/v[0-9]+`}}}},
+			policy: Policy{Identities: []Identity{{IssuerRegExp: `https://token\.actions\.test`,
+				SubjectRegExp: `https://github\.test/org/.+@refs/tags/v[0-9]+`}}}},
 		{name: "logged and stamped", sig: with(func(k *keylessSignature) { k.stamped = true }), signer: workflowText},
-		{name: "logged by version 2, stamped", sig: with(func(k *keylessSignature) { k.version2, k.stamped = true, true }), signer: workflowText, bundleOnly: true},
-		{name: "logged by version 2, not stamped", sig: with(func(k *keylessSignature) { k.version2 = true }), says: "timestamps", bundleOnly: true},
+		{name: "logged by version 2, stamped", sig: with(func(k *keylessSignature) { k.version2, k.stamped = true, true }),
+			signer: workflowText, bundleOnly: true},
+		{name: "logged by version 2, not stamped", sig: with(func(k *keylessSignature) { k.version2 = true }),
+			says: "timestamps", bundleOnly: true},
 		{name: "a root without logs, stamped", sig: with(func(k *keylessSignature) { k.unproven, k.stamped = true, true }),
 			trusts: &signing.Trusts{CertificateLog: true, Timestamps: true}, signer: workflowText},
 		{name: "a root without logs, not stamped", sig: with(func(k *keylessSignature) { k.unproven = true }),
 			trusts: &signing.Trusts{CertificateLog: true, Timestamps: true}, says: "timestamps"},
 		{name: "a root without a certificate log", sig: with(func(k *keylessSignature) { k.unlogged = true }),
 			trusts: &signing.Trusts{Log: true}, signer: workflowText},
-		{name: "not in the certificate log", sig: with(func(k *keylessSignature) { k.unlogged = true }), says: "signed certificate timestamp"},
-		{name: "not in the transparency log", sig: with(func(k *keylessSignature) { k.unproven, k.stamped = true, true }), says: "log"},
-		{name: "logged after the certificate expired", sig: with(func(k *keylessSignature) { k.logged = k.issued.Add(11 * time.Minute) }), says: "validity"},
-		{name: "logged before the certificate was issued", sig: with(func(k *keylessSignature) { k.logged = k.issued.Add(-time.Minute) }), says: "validity"},
+		{name: "not in the certificate log", sig: with(func(k *keylessSignature) { k.unlogged = true }),
+			says: "signed certificate timestamp"},
+		{name: "not in the transparency log", sig: with(func(k *keylessSignature) { k.unproven, k.stamped = true, true }),
+			says: "log"},
+		{name: "logged after the certificate expired",
+			sig: with(func(k *keylessSignature) { k.logged = k.issued.Add(11 * time.Minute) }), says: "validity"},
+		{name: "logged before the certificate was issued",
+			sig: with(func(k *keylessSignature) { k.logged = k.issued.Add(-time.Minute) }), says: "validity"},
 		{name: "another Sigstore", sig: with(func(k *keylessSignature) { k.sigstore = other }), says: "log"},
-		{name: "another Sigstore, by timestamp", sig: with(func(k *keylessSignature) { k.sigstore, k.unproven, k.stamped = other, true, true }),
+		{name: "another Sigstore, by timestamp",
+			sig:    with(func(k *keylessSignature) { k.sigstore, k.unproven, k.stamped = other, true, true }),
 			trusts: &signing.Trusts{CertificateLog: true, Timestamps: true}, says: "timestamps"},
-		{name: "another subject", sig: with(func(k *keylessSignature) { k.identity.Subject = "https://github.test/evil" }), says: "by https://github.test/evil (issuer"},
-		{name: "another issuer", sig: with(func(k *keylessSignature) { k.identity.Issuer = "https://evil.test" }), says: "(issuer https://evil.test), which is no identity"},
-		{name: "one identity's issuer, another's subject", sig: with(func(k *keylessSignature) { k.identity.Subject = person.Subject }),
+		{name: "another subject", sig: with(func(k *keylessSignature) { k.identity.Subject = "https://github.test/evil" }),
+			says: "by https://github.test/evil (issuer"},
+		{name: "another issuer", sig: with(func(k *keylessSignature) { k.identity.Issuer = "https://evil.test" }),
+			says: "(issuer https://evil.test), which is no identity"},
+		{name: "one identity's issuer, another's subject",
+			sig:    with(func(k *keylessSignature) { k.identity.Subject = person.Subject }),
 			policy: Policy{Identities: []Identity{exactly(workflow), exactly(person)}}, says: "which is no identity"},
 		{name: "a pattern is for the whole subject", sig: good, says: "which is no identity",
 			policy: Policy{Identities: []Identity{{Issuer: workflow.Issuer, SubjectRegExp: "https://github.test/org/repo"}}}},
@@ -309,7 +323,8 @@ func TestPromiseOfTheLogIsChecked(t *testing.T) {
 	set := regexp.MustCompile(`"integratedTime":[0-9]+`)
 	layer.Annotations[signing.AnnotationLog] = set.ReplaceAllString(layer.Annotations[signing.AnnotationLog],
 		fmt.Sprintf(`"integratedTime":%d`, now.Add(-45*time.Minute).Unix()))
-	if !json.Valid([]byte(layer.Annotations[signing.AnnotationLog])) || !strings.Contains(layer.Annotations[signing.AnnotationLog], "integratedTime") {
+	if !json.Valid([]byte(layer.Annotations[signing.AnnotationLog])) ||
+		!strings.Contains(layer.Annotations[signing.AnnotationLog], "integratedTime") {
 		t.Fatal("the annotation was not changed as meant")
 	}
 	check(t, artifact.PushTag(t.Context(), layer))

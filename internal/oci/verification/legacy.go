@@ -35,7 +35,9 @@ const (
 
 // simpleSigning looks at a legacy signature: text that names the digest, and an
 // annotation that signs the text.
-func (c *cosignCheck) simpleSigning(ctx context.Context, text []byte, annotations map[string]string) ([]string, *refusal) {
+func (c *cosignCheck) simpleSigning(ctx context.Context, text []byte,
+	annotations map[string]string,
+) ([]string, *refusal) {
 	signature, err := base64.StdEncoding.DecodeString(annotations[annotationSignature])
 	if err != nil || len(signature) == 0 {
 		return nil, refuse(unreadable, "it has no signature as base64 in the annotation %s", annotationSignature)
@@ -104,9 +106,10 @@ func legacyBundle(text, signature []byte, annotations map[string]string) (*proto
 		return nil, refuse(unreadable, "its certificate is not PEM")
 	}
 	material := &protobundle.VerificationMaterial{
-		Content: &protobundle.VerificationMaterial_X509CertificateChain{X509CertificateChain: &protocommon.X509CertificateChain{
-			Certificates: []*protocommon.X509Certificate{{RawBytes: block.Bytes}},
-		}},
+		Content: &protobundle.VerificationMaterial_X509CertificateChain{
+			X509CertificateChain: &protocommon.X509CertificateChain{
+				Certificates: []*protocommon.X509Certificate{{RawBytes: block.Bytes}},
+			}},
 	}
 	// The log entry tells how the text was hashed; without one nothing depends on it.
 	algorithm := "sha256"

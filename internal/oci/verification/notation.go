@@ -34,7 +34,9 @@ type notationCheck struct {
 
 // verifyNotation returns the signers of the first good signature, or nothing.
 // The error is of the policy or of the registry; what signatures lack is found.
-func (v *Verifier) verifyNotation(ctx context.Context, target *target, rules *notationRules, found *findings) ([]string, error) {
+func (v *Verifier) verifyNotation(ctx context.Context, target *target, rules *notationRules,
+	found *findings,
+) ([]string, error) {
 	if err := rules.appliesTo(target); err != nil {
 		return nil, err
 	}
@@ -47,7 +49,8 @@ func (v *Verifier) verifyNotation(ctx context.Context, target *target, rules *no
 	if err != nil {
 		return nil, err
 	}
-	check.artifact = ocispec.Descriptor{MediaType: mediaType, Digest: godigest.Digest(target.digest), Size: int64(len(manifest))}
+	check.artifact = ocispec.Descriptor{MediaType: mediaType, Digest: godigest.Digest(target.digest),
+		Size: int64(len(manifest))}
 	return check.run(ctx), nil
 }
 
@@ -60,7 +63,8 @@ func (r *notationRules) appliesTo(target *target) error {
 		return invalidPolicy(fmt.Sprintf("no statement of the trust policy applies to %s", target.repository()), hint)
 	}
 	if statement.SignatureVerification.VerificationLevel == trustpolicy.LevelSkip.Name {
-		return invalidPolicy(fmt.Sprintf("statement %q has the level \"skip\" for %s, which disables verification", clip(statement.Name), target.repository()),
+		return invalidPolicy(fmt.Sprintf("statement %q has the level \"skip\" for %s, which disables verification",
+			clip(statement.Name), target.repository()),
 			`use "strict", or remove spec.source.verify`)
 	}
 	return nil
@@ -100,7 +104,8 @@ func (c *notationCheck) run(ctx context.Context) []string {
 			return nil
 		}
 		content, err := c.registry.Fetch(ctx, c.url, referrer.Digest, c.access)
-		if err == nil && content.ConfigMediaType != registry.ArtifactTypeNotation && content.ArtifactType != registry.ArtifactTypeNotation {
+		if err == nil && content.ConfigMediaType != registry.ArtifactTypeNotation &&
+			content.ArtifactType != registry.ArtifactTypeNotation {
 			continue // something else, of which the list did not say what it is
 		}
 		c.found.signatures++
@@ -136,7 +141,9 @@ func notationInterest(r oci.Referrer) int {
 }
 
 // look verifies one signature. The error says that it could not be read.
-func (c *notationCheck) look(ctx context.Context, content *oci.Content) (signers []string, refused *refusal, err error) {
+func (c *notationCheck) look(ctx context.Context,
+	content *oci.Content,
+) (signers []string, refused *refusal, err error) {
 	if len(content.Layers) != 1 {
 		return nil, refuse(unreadable, "it has %d layers, and must have one", len(content.Layers)), nil
 	}

@@ -215,7 +215,8 @@ func TestPolicyOfNotation(t *testing.T) {
 	tsa := signing.TrustAnyone("strict")
 	tsa.TrustStores = []string{"ca:test", "tsa:stamps"}
 	withTSA := signing.TrustPolicy(tsa)
-	skip := signing.TrustStatement{Name: "none", RegistryScopes: []string{"*"}, SignatureVerification: map[string]any{"level": "skip"}}
+	skip := signing.TrustStatement{Name: "none", RegistryScopes: []string{"*"},
+		SignatureVerification: map[string]any{"level": "skip"}}
 	cert := notary.Certificate()
 	named := func(name string) Policy {
 		return Policy{TrustPolicy: good, Certificates: map[string][]byte{"notary.crt": cert, name: cert}}
@@ -226,30 +227,51 @@ func TestPolicyOfNotation(t *testing.T) {
 		says   string
 	}{
 		{name: "any name", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"notary.crt": cert}}},
-		{name: "named for its store", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"ca.test.pem": cert}}},
+		{name: "named for its store", policy: Policy{TrustPolicy: good,
+			Certificates: map[string][]byte{"ca.test.pem": cert}}},
 		{name: "bundle", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{
 			"ca.pem": slices.Concat(cert, newNotary("x").Certificate()),
 		}}},
-		{name: "timestamps", policy: Policy{TrustPolicy: withTSA, Certificates: map[string][]byte{"notary.crt": cert, "tsa.stamps.pem": cert}}},
-		{name: "named for another store", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"ca.other.pem": cert}}, says: `add one named "ca.test.pem"`},
-		{name: "no signer's is a timestamp authority's", policy: Policy{TrustPolicy: withTSA, Certificates: map[string][]byte{"notary.crt": cert}}, says: `add one named "tsa.stamps.pem"`},
-		{name: "no timestamp authority's is a signer's", policy: Policy{TrustPolicy: withTSA, Certificates: map[string][]byte{"tsa.stamps.pem": cert}}, says: `add one named "ca.test.pem"`},
-		{name: "extension in capitals", policy: Policy{TrustPolicy: withTSA, Certificates: map[string][]byte{"ca.test.CRT": cert, "tsa.stamps.PEM": cert}}},
-		{name: "store named after a type", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"ca.test.pem": cert, "ca.tsa.pem": cert}}},
-		{name: "authorities of no store", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"ca.crt": cert, "ca-bundle.crt": cert, "CA.pem": cert, "Acme-CA-2.pem": cert, "tsarina.pem": cert}}},
+		{name: "timestamps", policy: Policy{TrustPolicy: withTSA,
+			Certificates: map[string][]byte{"notary.crt": cert, "tsa.stamps.pem": cert}}},
+		{name: "named for another store",
+			policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"ca.other.pem": cert}},
+			says:   `add one named "ca.test.pem"`},
+		{name: "no signer's is a timestamp authority's",
+			policy: Policy{TrustPolicy: withTSA, Certificates: map[string][]byte{"notary.crt": cert}},
+			says:   `add one named "tsa.stamps.pem"`},
+		{name: "no timestamp authority's is a signer's",
+			policy: Policy{TrustPolicy: withTSA, Certificates: map[string][]byte{"tsa.stamps.pem": cert}},
+			says:   `add one named "ca.test.pem"`},
+		{name: "extension in capitals",
+			policy: Policy{TrustPolicy: withTSA, Certificates: map[string][]byte{"ca.test.CRT": cert, "tsa.stamps.PEM": cert}}},
+		{name: "store named after a type",
+			policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"ca.test.pem": cert, "ca.tsa.pem": cert}}},
+		{name: "authorities of no store",
+			policy: Policy{TrustPolicy: good,
+				Certificates: map[string][]byte{"ca.crt": cert, "ca-bundle.crt": cert, "CA.pem": cert, "Acme-CA-2.pem": cert,
+					"tsarina.pem": cert}}},
 		{name: "type and store joined otherwise", policy: named("tsa-acme.pem"), says: `name it "tsa.acme.pem"`},
 		{name: "type joined by an underscore", policy: named("tsa_acme.pem"), says: `type "tsa"`},
 		{name: "type as the last word", policy: named("acme-tsa.crt"), says: `type "tsa"`},
 		{name: "type alone", policy: named("tsa.pem"), says: `type "tsa"`},
 		{name: "type without a store", policy: named("tsa..pem"), says: `type "tsa"`},
-		{name: "type in capitals", policy: named("TSA.acme.pem"), says: `the name of certificate "TSA.acme.pem" resembles that of a trust store`},
+		{name: "type in capitals", policy: named("TSA.acme.pem"),
+			says: `the name of certificate "TSA.acme.pem" resembles that of a trust store`},
 		{name: "other type in capitals", policy: named("CA.acme.pem"), says: `name it "ca.acme.pem"`},
-		{name: "type in small letters", policy: named("signingauthority.acme.pem"), says: `name it "signingAuthority.acme.pem"`},
+		{name: "type in small letters", policy: named("signingauthority.acme.pem"),
+			says: `name it "signingAuthority.acme.pem"`},
 		{name: "no certificate", policy: Policy{TrustPolicy: good}, says: `trust store "ca:test"`},
-		{name: "certificate is no PEM", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"a.crt": []byte("planted")}}, says: `certificate "a.crt" is not`},
-		{name: "signer's own certificate", policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"a.crt": notary.SigningCertificate()}}, says: "neither that of a CA nor self-signed"},
-		{name: "no trust policy", policy: Policy{Certificates: map[string][]byte{"a.crt": cert}}, says: "not JSON of the right form"},
-		{name: "trust policy of no version", policy: Policy{TrustPolicy: []byte("{}"), Certificates: map[string][]byte{"a.crt": cert}}, says: "version"},
+		{name: "certificate is no PEM",
+			policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"a.crt": []byte("planted")}},
+			says:   `certificate "a.crt" is not`},
+		{name: "signer's own certificate",
+			policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"a.crt": notary.SigningCertificate()}},
+			says:   "neither that of a CA nor self-signed"},
+		{name: "no trust policy", policy: Policy{Certificates: map[string][]byte{"a.crt": cert}},
+			says: "not JSON of the right form"},
+		{name: "trust policy of no version",
+			policy: Policy{TrustPolicy: []byte("{}"), Certificates: map[string][]byte{"a.crt": cert}}, says: "version"},
 		{name: "unknown level", says: "level", policy: Policy{
 			TrustPolicy:  signing.TrustPolicy(signing.TrustAnyone("planet")),
 			Certificates: map[string][]byte{"a.crt": cert},
@@ -276,7 +298,8 @@ func TestNotationWithoutRegistry(t *testing.T) {
 	notary := newNotary("jane")
 	artifact := b.push("artifact")
 	check(t, notary.Sign(t.Context(), artifact))
-	for part, kind := range map[string]error{"": oci.ErrUnauthorized, "/referrers/": oci.ErrUnauthorized, "/blobs/": oci.ErrUnauthorized} {
+	for part, kind := range map[string]error{"": oci.ErrUnauthorized, "/referrers/": oci.ErrUnauthorized,
+		"/blobs/": oci.ErrUnauthorized} {
 		b.setIntercept(refusePath(part, http.StatusForbidden))
 		_, err := b.verify(artifact, notationPolicy(notary, signing.TrustAnyone("strict")))
 		wantError(t, err, kind, "")

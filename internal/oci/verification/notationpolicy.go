@@ -29,7 +29,8 @@ type notationRules struct {
 }
 
 func (p Policy) compileNotation() (*notationRules, error) {
-	const hint = "give a trustpolicy.json of version 1.0, see https://notaryproject.dev/docs/user-guides/how-to/manage-trust-policy/"
+	const hint = "give a trustpolicy.json of version 1.0, see " +
+		"https://notaryproject.dev/docs/user-guides/how-to/manage-trust-policy/"
 	document := &trustpolicy.Document{}
 	if json.Unmarshal(p.TrustPolicy, document) != nil {
 		return nil, invalidPolicy("the trust policy is not JSON of the right form", hint)
@@ -55,7 +56,8 @@ func (p Policy) compileNotation() (*notationRules, error) {
 		enforceAuthenticity(&statement.SignatureVerification)
 		for _, store := range statement.TrustStores {
 			if stores[store] = files.of(store); len(stores[store]) == 0 {
-				return nil, invalidPolicy(fmt.Sprintf("trust store %q of statement %q has no certificate", clip(store), clip(statement.Name)),
+				return nil, invalidPolicy(fmt.Sprintf("trust store %q of statement %q has no certificate", clip(store),
+					clip(statement.Name)),
 					fmt.Sprintf("add one named %q", strings.Replace(store, ":", ".", 1)+".pem"))
 			}
 		}
@@ -101,8 +103,10 @@ func parseCertificates(files map[string][]byte) (certificateFiles, error) {
 			base = strings.TrimSuffix(name, extension)
 		}
 		if kind := meansStore(base); kind != "" {
-			return nil, invalidPolicy(fmt.Sprintf("the name of certificate %q resembles that of a trust store of the type %q", clip(name), kind),
-				fmt.Sprintf("name it %q to use it in the store %q, or remove that word from the name to use it in every store of signers", kind+".acme.pem", kind+":acme"))
+			return nil, invalidPolicy(fmt.Sprintf("the name of certificate %q resembles that of a trust store of the type %q",
+				clip(name), kind),
+				fmt.Sprintf("name it %q to use it in the store %q, or remove that word from the name to use it in every store "+
+					"of signers", kind+".acme.pem", kind+":acme"))
 		}
 		out[base] = append(out[base], certificates...)
 	}
@@ -141,7 +145,8 @@ func meansStore(file string) truststore.Type {
 	if namesStore(file) {
 		return ""
 	}
-	words := strings.FieldsFunc(strings.ToLower(file), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	words := strings.FieldsFunc(strings.ToLower(file),
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	for _, kind := range []truststore.Type{truststore.TypeTSA, truststore.TypeSigningAuthority} {
 		if slices.Contains(words, strings.ToLower(string(kind))) {
 			return kind
@@ -157,7 +162,9 @@ func meansStore(file string) truststore.Type {
 type trustStores map[string][]*x509.Certificate
 
 // GetCertificates implements truststore.X509TrustStore.
-func (s trustStores) GetCertificates(_ context.Context, storeType truststore.Type, namedStore string) ([]*x509.Certificate, error) {
+func (s trustStores) GetCertificates(_ context.Context, storeType truststore.Type,
+	namedStore string,
+) ([]*x509.Certificate, error) {
 	certificates, ok := s[string(storeType)+":"+namedStore]
 	if !ok {
 		return nil, truststore.TrustStoreError{Msg: "the trust store does not exist"}

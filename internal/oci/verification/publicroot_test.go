@@ -86,7 +86,8 @@ func TestPublicRootIsLookedAfter(t *testing.T) {
 		s.after(step.wait, step.err)
 		got, err := s.get(t.Context())
 		if s.tries != step.tries || (got != nil) != step.ok {
-			t.Errorf("%s: %d tries, root %v, %v; want %d tries, root %v", step.name, s.tries, got != nil, err, step.tries, step.ok)
+			t.Errorf("%s: %d tries, root %v, %v; want %d tries, root %v", step.name, s.tries, got != nil, err, step.tries,
+				step.ok)
 		}
 		if !step.ok {
 			wantError(t, err, ErrTrustRoot, "add a trusted_root.json")
@@ -202,7 +203,8 @@ func newUpdateSource(t *testing.T, target []byte, expires time.Time) *updateSour
 	info := must((&metadata.TargetFiles{}).FromBytes(trustedRootTarget, target, "sha256"))(t)
 	targets.Signed.Targets[trustedRootTarget] = info
 	snapshot := metadata.Snapshot(expires)
-	for _, sign := range []func(signature.Signer) (*metadata.Signature, error){rootMeta.Sign, targets.Sign, snapshot.Sign} {
+	for _, sign := range []func(signature.Signer) (*metadata.Signature, error){rootMeta.Sign, targets.Sign,
+		snapshot.Sign} {
 		must(sign(s.signer))(t)
 	}
 	s.root = must(rootMeta.ToBytes(false))(t)
@@ -297,13 +299,15 @@ func TestKeptRoot(t *testing.T) {
 func TestRootOfStrangers(t *testing.T) {
 	t.Parallel()
 	target := signing.NewSigstore().TrustedRoot()
-	source, other := newUpdateSource(t, target, time.Now().Add(time.Hour)), newUpdateSource(t, target, time.Now().Add(time.Hour))
+	source, other := newUpdateSource(t, target, time.Now().Add(time.Hour)),
+		newUpdateSource(t, target, time.Now().Add(time.Hour))
 	strangers := source.tuf(t.TempDir())
 	strangers.root = other.root
 	if _, err := strangers.fetch(t.Context()); err == nil {
 		t.Error("a root signed by strangers is trusted")
 	}
-	empty := newUpdateSource(t, []byte(`{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}`), time.Now().Add(time.Hour))
+	empty := newUpdateSource(t, []byte(`{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}`),
+		time.Now().Add(time.Hour))
 	if _, err := empty.tuf("").fetch(t.Context()); err == nil {
 		t.Error("a root with nothing in it is taken")
 	}

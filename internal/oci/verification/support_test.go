@@ -90,7 +90,8 @@ func (b *bed) pushTo(repository, text string) signing.Artifact {
 		b.t.Fatal(err)
 	}
 	desc, err := oras.PackManifest(ctx, target, oras.PackManifestVersion1_1, "application/vnd.cncf.helm.config.v1+json",
-		oras.PackManifestOptions{Layers: []ocispec.Descriptor{layer}, ManifestAnnotations: map[string]string{ocispec.AnnotationCreated: "2026-01-01T00:00:00Z"}})
+		oras.PackManifestOptions{Layers: []ocispec.Descriptor{layer},
+			ManifestAnnotations: map[string]string{ocispec.AnnotationCreated: "2026-01-01T00:00:00Z"}})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -111,7 +111,8 @@ func TestVerificationLooksAgainBeforeItAsks(t *testing.T) {
 	key := memory{url: b.url(), digest: "sha256:" + emptyDigest, policy: policy.Digest()}
 	v.remember(key, Result{Signers: []string{"found meanwhile"}})
 	rules := must(policy.compile())(t)
-	result, err := v.verify(t.Context(), &target{registry: b.client, url: key.url, digest: key.digest, access: b.access()}, rules, key)
+	result, err := v.verify(t.Context(), &target{registry: b.client, url: key.url, digest: key.digest, access: b.access()},
+		rules, key)
 	wantSigners(t, result, err, "found meanwhile")
 	if requests := b.asked(); len(requests) > 0 {
 		t.Errorf("requests = %q", requests)
@@ -310,26 +311,42 @@ func TestPolicyOfCosign(t *testing.T) {
 	}{
 		{name: "key", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": public}}},
 		{name: "identity", policy: Policy{Provider: Cosign, Identities: []Identity{identity}}},
-		{name: "identity with a root", policy: Policy{Provider: Cosign, Identities: []Identity{identity}, TrustedRoot: trusted}},
+		{name: "identity with a root",
+			policy: Policy{Provider: Cosign, Identities: []Identity{identity}, TrustedRoot: trusted}},
 		{name: "provider", policy: Policy{}, says: `use "cosign" or "notation"`},
 		{name: "nobody", policy: Policy{Provider: Cosign}, says: "names no signer"},
-		{name: "root alone", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": public}, TrustedRoot: trusted}, says: "for keyless"},
-		{name: "notation's", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": public}, TrustPolicy: []byte("{}")}, says: "for notation"},
-		{name: "private key", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"cosign.key": private}}, says: `key "cosign.key" is not a public key`},
-		{name: "no PEM", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": []byte("planted")}}, says: "not a public key"},
+		{name: "root alone", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": public}, TrustedRoot: trusted},
+			says: "for keyless"},
+		{name: "notation's", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": public},
+			TrustPolicy: []byte("{}")}, says: "for notation"},
+		{name: "private key", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"cosign.key": private}},
+			says: `key "cosign.key" is not a public key`},
+		{name: "no PEM", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": []byte("planted")}},
+			says: "not a public key"},
 		{name: "empty key", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": nil}}, says: "not a public key"},
-		{name: "short RSA", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": publicOf(must(rsa.GenerateKey(rand.Reader, 1024))(t).Public())}}, says: "has 1024 bits"},
-		{name: "small curve", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": publicOf(must(ecdsa.GenerateKey(elliptic.P224(), rand.Reader))(t).Public())}}, says: "curve"},
-		{name: "too large", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": make([]byte, 3<<20)}}, says: "bytes"},
-		{name: "empty identity", policy: Policy{Provider: Cosign, Identities: []Identity{{}}}, says: "issuer of identity 1 is not given"},
-		{name: "no subject", policy: Policy{Provider: Cosign, Identities: []Identity{identity, {Issuer: "x"}}}, says: "subject of identity 2"},
-		{name: "twice", policy: Policy{Provider: Cosign, Identities: []Identity{{Issuer: "x", IssuerRegExp: "x", Subject: "x"}}}, says: "given twice"},
-		{name: "root not JSON", policy: Policy{Provider: Cosign, Identities: []Identity{identity}, TrustedRoot: []byte("planted")}, says: "not a trusted_root.json"},
+		{name: "short RSA", policy: Policy{Provider: Cosign,
+			Keys: map[string][]byte{"a": publicOf(must(rsa.GenerateKey(rand.Reader, 1024))(t).Public())}},
+			says: "has 1024 bits"},
+		{name: "small curve", policy: Policy{Provider: Cosign,
+			Keys: map[string][]byte{"a": publicOf(must(ecdsa.GenerateKey(elliptic.P224(), rand.Reader))(t).Public())}},
+			says: "curve"},
+		{name: "too large", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": make([]byte, 3<<20)}},
+			says: "bytes"},
+		{name: "empty identity", policy: Policy{Provider: Cosign, Identities: []Identity{{}}},
+			says: "issuer of identity 1 is not given"},
+		{name: "no subject", policy: Policy{Provider: Cosign, Identities: []Identity{identity, {Issuer: "x"}}},
+			says: "subject of identity 2"},
+		{name: "twice", policy: Policy{Provider: Cosign,
+			Identities: []Identity{{Issuer: "x", IssuerRegExp: "x", Subject: "x"}}}, says: "given twice"},
+		{name: "root not JSON", policy: Policy{Provider: Cosign, Identities: []Identity{identity},
+			TrustedRoot: []byte("planted")}, says: "not a trusted_root.json"},
 		{name: "root proves no time", says: "nothing tells when", policy: Policy{
 			Provider: Cosign, Identities: []Identity{identity},
 			TrustedRoot: sigstore.TrustedRootOf(signing.Trusts{CertificateLog: true}),
 		}},
-		{name: "empty root", policy: Policy{Provider: Cosign, Identities: []Identity{identity}, TrustedRoot: []byte(`{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}`)}, says: "no certificate authority"},
+		{name: "empty root", policy: Policy{Provider: Cosign, Identities: []Identity{identity},
+			TrustedRoot: []byte(`{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}`)},
+			says: "no certificate authority"},
 
 		{name: "subject of an organization", policy: subject(`https://github\.com/org/.+`)},
 		{name: "subject of a domain", policy: subject(`.+@example\.com`)},
@@ -351,11 +368,16 @@ func TestPolicyOfCosign(t *testing.T) {
 		{name: "any short issuer", policy: issuer(`https://.{1,5}\.io`), says: "matches untrusted names"},
 		{name: "any subject of some domains", policy: subject(`.+\.(com|io|org)(/.*)?`), says: "matches untrusted names"},
 		{name: "any address of a domain", policy: subject(`[^@]+@[^@]+\.net`), says: "matches untrusted names"},
-		{name: "any organization of GitHub", policy: subject(`https://github\.com/.*`), says: `"https://github.com/helmopstranger`},
-		{name: "any organization of GitLab", policy: subject(`^https://gitlab\.com/[^/]+/.+`), says: `"https://gitlab.com/helmopstranger`},
+		{name: "any organization of GitHub", policy: subject(`https://github\.com/.*`),
+			says: `"https://github.com/helmopstranger`},
+		{name: "any organization of GitLab", policy: subject(`^https://gitlab\.com/[^/]+/.+`),
+			says: `"https://gitlab.com/helmopstranger`},
 		{name: "any workflow at a tag", policy: subject(`https://.+@refs/tags/v[0-9.]+`), says: "matches untrusted names"},
-		{name: "any release workflow", policy: subject(`https://github\.com/[^/]+/[^/]+/\.github/workflows/release\.ya?ml@.+`), says: "bind the domain, and on a shared host the organization"},
-		{name: "any group's pipeline", policy: subject(`.+//\.gitlab-ci\.yml@refs/heads/main`), says: "matches untrusted names"},
+		{name: "any release workflow",
+			policy: subject(`https://github\.com/[^/]+/[^/]+/\.github/workflows/release\.ya?ml@.+`),
+			says:   "bind the domain, and on a shared host the organization"},
+		{name: "any group's pipeline", policy: subject(`.+//\.gitlab-ci\.yml@refs/heads/main`),
+			says: "matches untrusted names"},
 		{name: "any workload", policy: subject(`spiffe://[^/]+/ns/.+/sa/.+`), says: "matches untrusted names"},
 		{name: "issuer of GitHub", policy: issuer(`https://token\.actions\.githubusercontent\.com(/.+)?`)},
 		{name: "issuers of a company", policy: issuer(`https://.+\.example\.(com|org)`)},
@@ -385,7 +407,8 @@ func TestPolicyOfCosign(t *testing.T) {
 func TestPolicyDigest(t *testing.T) {
 	t.Parallel()
 	full := func() Policy {
-		return Policy{Provider: Cosign, Keys: map[string][]byte{"a": []byte("1"), "b": []byte("2")}, Identities: []Identity{{"1", "2", "3", "4"}, {"5", "6", "7", "8"}},
+		return Policy{Provider: Cosign, Keys: map[string][]byte{"a": []byte("1"), "b": []byte("2")},
+			Identities:  []Identity{{"1", "2", "3", "4"}, {"5", "6", "7", "8"}},
 			TrustedRoot: []byte("root"), TrustPolicy: []byte("policy"), Certificates: map[string][]byte{"c": []byte("3")}}
 	}
 	changes := map[string]func(*Policy){

@@ -20,7 +20,8 @@ import (
 // storeFault is a way in which a registry fails.
 type storeFault struct {
 	registry.Fault
-	// kind is what a call to the store says of a registry that goes on so; nil where it may say anything, or do without the answer.
+	// kind is what a call to the store says of a registry that goes on so; nil where it may say anything, or do without
+	// the answer.
 	kind error
 }
 
@@ -70,8 +71,8 @@ func (b *bench) newcomer(t *testing.T, repository Repository, timeout time.Durat
 	return New(client).Store(Options{Cluster: cluster, New: &repository})
 }
 
-// failAt has the registry fail at a request, from 1, for a repository, and at all that follow unless once is set. The end of it holds that
-// this request was made.
+// failAt has the registry fail at a request, from 1, for a repository, and at all that follow unless once is set. The
+// end of it holds that this request was made.
 func (b *bench) failAt(t *testing.T, repository Repository, fault storeFault, at int, once bool) func() {
 	t.Helper()
 	path, seen := b.pathOf(repository), 0
@@ -94,8 +95,8 @@ func (b *bench) failAt(t *testing.T, repository Repository, fault storeFault, at
 	}
 }
 
-// TestStoreCut fails each request of each call but deletions, once and from then on. A call that fails says why and says nothing that is
-// secret, one that does not has done what it says, and the next try works.
+// TestStoreCut fails each request of each call but deletions, once and from then on. A call that fails says why and
+// says nothing that is secret, one that does not has done what it says, and the next try works.
 func TestStoreCut(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
@@ -155,7 +156,8 @@ func cutCall(t *testing.T, b *bench, call string, fault storeFault, at int, once
 	}
 	_, missing := b.registry.Manifest(t.Context(), b.pathOf(repository), tagOf(cluster, name))
 	// Where the registry goes on failing, what it took without saying so cannot be taken back.
-	if isThere := missing == nil; call == "put" && isThere != (err == nil) && (once || fault.Mode == registry.Status || !isThere) {
+	if isThere := missing == nil; call == "put" && isThere != (err == nil) &&
+		(once || fault.Mode == registry.Status || !isThere) {
 		t.Errorf("the record is there: %t, and the store says %v", isThere, err)
 	}
 	store := b.newcomer(t, repository, patience)

@@ -1,16 +1,18 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registry keeps payloads of release records as artifacts in an OCI registry: one manifest of an artifact type of its own with
-// one layer, which is encrypted, and a tag that nothing else has.
+// Package registry keeps payloads of release records as artifacts in an OCI registry: one manifest of an artifact type
+// of its own with one layer, which is encrypted, and a tag that nothing else has.
 //
 // # Contract
 //
-//   - Only repositories that are configured are written to, read from or deleted from: what a pointer in a workload cluster says may be
-//     anybody's word.
-//   - Nothing is deleted that does not say, in its own manifest, that it is a payload of the very release whose record is deleted.
-//   - A payload is read by the digest of its layer, by one request, and is not kept. It is missing where the registry says that
-//     it does not have it, not where the registry does not know the repository, does not accept the credentials or breaks off.
+//   - Only repositories that are configured are written to, read from or deleted from: what a pointer in a workload
+//     cluster says may be anybody's word.
+//   - Nothing is deleted that does not say, in its own manifest, that it is a payload of the very release whose record
+//     is deleted.
+//   - A payload is read by the digest of its layer, by one request, and is not kept. It is missing where the registry
+//     says that it does not have it, not where the registry does not know the repository, does not accept the
+//     credentials or breaks off.
 //   - Where a registry does not let a user delete, that user does not ask again for an hour.
 package registry
 
@@ -38,7 +40,8 @@ const (
 	// LayerType is that of their layers.
 	LayerType = "application/vnd.helmop.release-record.v1+aes256gcm"
 
-	// ClusterAnnotation has the "<namespace>/<name>" of the cluster on a manifest, for people and for a look before it is deleted.
+	// ClusterAnnotation has the "<namespace>/<name>" of the cluster on a manifest, for people and for a look before it is
+	// deleted.
 	ClusterAnnotation = annotationPrefix + "cluster"
 	// ReleaseAnnotation has the "<namespace>/<name>" of the release.
 	ReleaseAnnotation = annotationPrefix + "release"
@@ -117,7 +120,8 @@ type store struct {
 var _ payload.Store = &store{}
 
 // errNone says that there is no repository.
-var errNone = errors.New("no registry for release records is configured; set spec.storage.registry or the manager's --record-storage-url")
+var errNone = errors.New("no registry for release records is configured; set spec.storage.registry or the manager's " +
+	"--record-storage-url")
 
 // Prepare implements payload.Store.
 func (s *store) Prepare(ctx context.Context) error {
@@ -150,7 +154,8 @@ func (s *store) Put(ctx context.Context, name payload.Name, data []byte) (payloa
 		}
 		return payload.Place{}, err
 	}
-	return payload.Place{URL: s.options.New.URL, Manifest: pushed.Digest, Digest: pushed.LayerDigest, Size: int64(len(data))}, nil
+	return payload.Place{URL: s.options.New.URL, Manifest: pushed.Digest, Digest: pushed.LayerDigest,
+		Size: int64(len(data))}, nil
 }
 
 // withdraw deletes what may have been pushed although there was no answer: nothing is going to name it.
@@ -173,7 +178,8 @@ func (s *store) annotations(name payload.Name) map[string]string {
 
 func releaseOf(name payload.Name) string { return name.Namespace + "/" + name.Release }
 
-// tagOf returns the tag of a payload, which no other artifact has. For people, it begins with the cluster, the release and the revision.
+// tagOf returns the tag of a payload, which no other artifact has. For people, it begins with the cluster, the release
+// and the revision.
 func tagOf(cluster string, name payload.Name) string {
 	short := cluster[strings.LastIndexByte(cluster, '/')+1:]
 	return fmt.Sprintf("%s.%s.v%d.%s", short[:min(len(short), maxClusterInTag)], name.Release, name.Revision, name.ID)
@@ -206,13 +212,15 @@ func (s *store) Get(ctx context.Context, place payload.Place) ([]byte, error) {
 	switch {
 	case errors.Is(err, oci.ErrNoRepository):
 		return nil, hiddenError(err)
-	case errors.Is(err, oci.ErrNotFound), errors.Is(err, oci.ErrIntegrity), errors.Is(err, oci.ErrInvalidReference), errors.Is(err, oci.ErrTooLarge):
+	case errors.Is(err, oci.ErrNotFound), errors.Is(err, oci.ErrIntegrity), errors.Is(err, oci.ErrInvalidReference),
+		errors.Is(err, oci.ErrTooLarge):
 		return nil, fmt.Errorf("%w: %w", payload.ErrMissing, err)
 	}
 	return data, err
 }
 
-// hiddenError says that a repository, which had a payload, is not there any more, or not for these credentials: nobody can tell.
+// hiddenError says that a repository, which had a payload, is not there any more, or not for these credentials: nobody
+// can tell.
 func hiddenError(err error) error {
 	return fmt.Errorf("%w (check that the credentials may still pull from it)", err)
 }

@@ -58,7 +58,8 @@ func newBench(t *testing.T, opts registry.Options) *bench {
 	t.Cleanup(client.Close)
 	config, err := r.DockerConfigJSON()
 	check(t, err)
-	b := &bench{t: t, registry: r, access: oci.Access{CA: r.CA(), DockerConfigs: [][]byte{config}}, all: New(client), clock: time.Now()}
+	b := &bench{t: t, registry: r, access: oci.Access{CA: r.CA(), DockerConfigs: [][]byte{config}}, all: New(client),
+		clock: time.Now()}
 	b.all.now = func() time.Time { return b.clock }
 	return b
 }
@@ -71,7 +72,8 @@ func check(t *testing.T, err error) {
 }
 
 func (b *bench) repository(path string) Repository {
-	return Repository{URL: "oci://" + b.registry.Host() + "/" + path, Access: func(context.Context) (oci.Access, error) { return b.access, nil }}
+	return Repository{URL: "oci://" + b.registry.Host() + "/" + path,
+		Access: func(context.Context) (oci.Access, error) { return b.access, nil }}
 }
 
 // store is that of a release in a cluster, with new payloads in a repository.
@@ -92,7 +94,8 @@ func random(t *testing.T, size int) []byte {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]registry.Options{
-		"Distribution": {}, "Distribution with tokens": {Auth: registry.AuthToken}, "another": {Implementation: registry.InProcess},
+		"Distribution": {}, "Distribution with tokens": {Auth: registry.AuthToken},
+		"another": {Implementation: registry.InProcess},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +112,8 @@ func TestStore(t *testing.T) {
 			}
 			manifest, err := b.registry.Manifest(t.Context(), "records/a", "one.demo.v3."+demo.ID)
 			check(t, err)
-			if manifest.ArtifactType != ArtifactType || len(manifest.Layers) != 1 || manifest.Annotations[ClusterAnnotation] != cluster ||
+			if manifest.ArtifactType != ArtifactType || len(manifest.Layers) != 1 ||
+				manifest.Annotations[ClusterAnnotation] != cluster ||
 				manifest.Annotations[ReleaseAnnotation] != "apps/demo" || manifest.Annotations[RevisionAnnotation] != "3" {
 				t.Errorf("%+v", manifest)
 			}
@@ -176,8 +180,10 @@ func TestStoreDoesNotTrust(t *testing.T) {
 		}
 	}
 	for name, place := range map[string]payload.Place{
-		"no digest": {URL: mine.URL}, "odd digest": {URL: mine.URL, Digest: "sha256:../.."}, "huge": {URL: mine.URL, Digest: mine.Digest, Size: 1 << 60},
-		"negative": {URL: mine.URL, Digest: mine.Digest, Size: -1}, "another size": {URL: mine.URL, Digest: mine.Digest, Size: 3},
+		"no digest": {URL: mine.URL}, "odd digest": {URL: mine.URL, Digest: "sha256:../.."},
+		"huge":         {URL: mine.URL, Digest: mine.Digest, Size: 1 << 60},
+		"negative":     {URL: mine.URL, Digest: mine.Digest, Size: -1},
+		"another size": {URL: mine.URL, Digest: mine.Digest, Size: 3},
 	} {
 		if _, err := own.Get(t.Context(), place); !errors.Is(err, payload.ErrMissing) {
 			t.Errorf("%s: %v", name, err)
@@ -185,8 +191,8 @@ func TestStoreDoesNotTrust(t *testing.T) {
 	}
 }
 
-// TestStorePreparesByRights holds that preparing asks for the rights of now, in a repository that was written to before, too: what is
-// begun otherwise could not be recorded.
+// TestStorePreparesByRights holds that preparing asks for the rights of now, in a repository that was written to
+// before, too: what is begun otherwise could not be recorded.
 func TestStorePreparesByRights(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{Auth: registry.AuthToken})
@@ -201,7 +207,8 @@ func TestStorePreparesByRights(t *testing.T) {
 	b.access.DockerConfigs = [][]byte{reader}
 	_, err = store.Get(t.Context(), place)
 	check(t, err)
-	if err := store.Prepare(t.Context()); !errors.Is(err, oci.ErrUnauthorized) || !strings.Contains(err.Error(), "may push") {
+	if err := store.Prepare(t.Context()); !errors.Is(err, oci.ErrUnauthorized) ||
+		!strings.Contains(err.Error(), "may push") {
 		t.Errorf("who can only pull prepares: %v", err)
 	}
 }
@@ -209,7 +216,8 @@ func TestStorePreparesByRights(t *testing.T) {
 // TestStoreRefusesDeletion holds that who may not delete asks once, and again an hour later.
 func TestStoreRefusesDeletion(t *testing.T) {
 	t.Parallel()
-	for name, code := range map[string]int{"not permitted": http.StatusForbidden, "not supported": http.StatusMethodNotAllowed, "not authorized": http.StatusUnauthorized} {
+	for name, code := range map[string]int{"not permitted": http.StatusForbidden,
+		"not supported": http.StatusMethodNotAllowed, "not authorized": http.StatusUnauthorized} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, registry.Options{})
@@ -254,7 +262,8 @@ func TestStoreDamaged(t *testing.T) {
 	} {
 		end, err := b.registry.Fail(registry.Fault{Mode: mode, Match: registry.In("records/a", registry.BlobGet)})
 		check(t, err)
-		if _, err := store.Get(t.Context(), place); !errors.Is(err, want) || errors.Is(err, payload.ErrMissing) != errors.Is(want, payload.ErrMissing) {
+		if _, err := store.Get(t.Context(), place); !errors.Is(err, want) ||
+			errors.Is(err, payload.ErrMissing) != errors.Is(want, payload.ErrMissing) {
 			t.Errorf("mode %d: %v", mode, err)
 		}
 		end()
@@ -266,7 +275,8 @@ func TestStoreDamaged(t *testing.T) {
 	}
 }
 
-// TestStoreHidden holds that a payload is not taken for missing, nor for deleted, because the registry hides it from who asks.
+// TestStoreHidden holds that a payload is not taken for missing, nor for deleted, because the registry hides it from
+// who asks.
 func TestStoreHidden(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
@@ -283,7 +293,8 @@ func TestStoreHidden(t *testing.T) {
 			Match: func(r registry.Request) bool { return r.Method == http.MethodGet },
 		})
 		check(t, err)
-		if _, err := store.Get(t.Context(), place); !errors.Is(err, want) || errors.Is(err, payload.ErrMissing) != (code == "BLOB_UNKNOWN") {
+		if _, err := store.Get(t.Context(), place); !errors.Is(err, want) ||
+			errors.Is(err, payload.ErrMissing) != (code == "BLOB_UNKNOWN") {
 			t.Errorf("get, %s: %v", code, err)
 		}
 		if err := store.Delete(t.Context(), place, demo); (err == nil) != (code == "BLOB_UNKNOWN") {
@@ -309,7 +320,8 @@ func TestStoreNowhere(t *testing.T) {
 		t.Error("no error")
 	}
 	unreadable := errors.New("Secret default/gone: not found")
-	broken := Repository{URL: "oci://r/a", Access: func(context.Context) (oci.Access, error) { return oci.Access{}, unreadable }}
+	broken := Repository{URL: "oci://r/a",
+		Access: func(context.Context) (oci.Access, error) { return oci.Access{}, unreadable }}
 	store = all.Store(Options{Cluster: cluster, New: &broken})
 	place := payload.Place{URL: broken.URL}
 	_, putErr := store.Put(t.Context(), demo, nil)

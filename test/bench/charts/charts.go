@@ -34,8 +34,8 @@ type Chart struct {
 	Archive []byte
 }
 
-// Large returns a chart as common add-ons are: nine objects, which its values name and shape, in an archive of 200 kB. The
-// version is in labels of all objects. Charts of other seeds have other texts.
+// Large returns a chart as common add-ons are: nine objects, which its values name and shape, in an archive of 200 kB.
+// The version is in labels of all objects. Charts of other seeds have other texts.
 func Large(name, version string, seed uint64) (Chart, error) {
 	random := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // The same chart each time is what is wanted.
 	files := map[string]string{
@@ -101,7 +101,8 @@ func dashboard(random *rand.Rand) string {
 	var b strings.Builder
 	b.WriteString(`{"panels":[`)
 	for i := range 120 {
-		fmt.Fprintf(&b, `{"id":%d,"title":"%s","datasource":"prometheus","expr":"sum(rate(%s_%s_total{job=\"%s\"}[%dm])) by (%s)","gridPos":{"x":%d,"y":%d}},`+"\n",
+		fmt.Fprintf(&b,
+			`{"id":%d,"title":"%s","datasource":"prometheus","expr":"sum(rate(%s_%s_total{job=\"%s\"}[%dm])) by (%s)","gridPos":{"x":%d,"y":%d}},`+"\n",
 			i, strings.ReplaceAll(text(random, 5), "\n", " "), words[random.IntN(len(words))], words[random.IntN(len(words))],
 			words[random.IntN(len(words))], random.IntN(60), words[random.IntN(len(words))], random.IntN(24), random.IntN(900))
 	}
@@ -173,8 +174,10 @@ var largeTemplates = map[string]string{
     listen: 0.0.0.0:{{ .Values.port }}
     cluster: {{ .Values.cluster }}
 `),
-	"credentials.yaml": object("v1", "Secret", true, "stringData:\n  token: {{ printf \"%s-%s\" .Release.Name .Values.cluster | sha256sum | quote }}\n"),
-	"clusterrole.yaml": object("rbac.authorization.k8s.io/v1", "ClusterRole", false, "rules:\n{{ toYaml .Values.rules }}\n"),
+	"credentials.yaml": object("v1", "Secret", true,
+		"stringData:\n  token: {{ printf \"%s-%s\" .Release.Name .Values.cluster | sha256sum | quote }}\n"),
+	"clusterrole.yaml": object("rbac.authorization.k8s.io/v1", "ClusterRole", false,
+		"rules:\n{{ toYaml .Values.rules }}\n"),
 	"clusterrolebinding.yaml": object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", false, `roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: ClusterRole
@@ -206,7 +209,8 @@ subjects:
 var smallTemplates = map[string]string{
 	"templates/_helpers.tpl":        helpers,
 	"templates/serviceaccount.yaml": largeTemplates["serviceaccount.yaml"],
-	"templates/config.yaml":         object("v1", "ConfigMap", true, "data:\n  logLevel: {{ .Values.logLevel }}\n  cluster: {{ .Values.cluster }}\n"),
+	"templates/config.yaml": object("v1", "ConfigMap", true,
+		"data:\n  logLevel: {{ .Values.logLevel }}\n  cluster: {{ .Values.cluster }}\n"),
 	"templates/role.yaml": object("rbac.authorization.k8s.io/v1", "Role", true, `rules:
 - apiGroups: [""]
   resources: [configmaps]
@@ -242,7 +246,8 @@ func object(apiVersion, kind string, namespaced bool, rest string) string {
 	if !namespaced {
 		name = "{{ .Release.Namespace }}-" + name
 	}
-	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n  labels: {{- include \"labels\" . | nindent 4 }}\n%s", apiVersion, kind, name, rest)
+	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n  labels: {{- include \"labels\" . | nindent "+
+		"4 }}\n%s", apiVersion, kind, name, rest)
 }
 
 func workload(first string) string {

@@ -46,8 +46,9 @@ func (e *engine) desired(r release) model.Desired {
 	// Values are maps of texts and always marshal.
 	data, _ := json.Marshal(r.values)
 	return model.Desired{
-		Name: r.name, Namespace: r.namespace, Owner: "bench." + r.name, UID: "bench-" + r.name, ArtifactDigest: r.chart.digest,
-		ValuesDigest: fmt.Sprintf("%x", sha256.Sum256(data)), OptionsDigest: model.OptionsDigest(model.Options{}),
+		Name: r.name, Namespace: r.namespace, Owner: "bench." + r.name, UID: "bench-" + r.name,
+		ArtifactDigest: r.chart.digest,
+		ValuesDigest:   fmt.Sprintf("%x", sha256.Sum256(data)), OptionsDigest: model.OptionsDigest(model.Options{}),
 	}
 }
 
@@ -63,7 +64,8 @@ func (e *engine) pass(r release) (model.Action, error) {
 		return decision.Action, nil
 	}
 	chrt, err := e.loader.Chart(ctx, bundle.Source{
-		Digest: r.chart.digest, Manifest: bundle.Manifest{ConfigMediaType: chartConfigType, Layers: []bundle.Layer{{MediaType: chartLayerType}}},
+		Digest: r.chart.digest, Manifest: bundle.Manifest{ConfigMediaType: chartConfigType,
+			Layers: []bundle.Layer{{MediaType: chartLayerType}}},
 		ReadLayer: func(context.Context, int) ([]byte, error) { return r.chart.Archive, nil },
 	})
 	if err != nil {

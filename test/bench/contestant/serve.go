@@ -44,7 +44,8 @@ type chart struct {
 	parsed parsedChart
 }
 
-// Serve is the life of a contestant: it reads a Spec, then Orders, and writes an Outcome for each until there are no more.
+// Serve is the life of a contestant: it reads a Spec, then Orders, and writes an Outcome for each until there are no
+// more.
 func Serve(in io.Reader, out io.Writer) error {
 	decoder, encoder := json.NewDecoder(in), json.NewEncoder(out)
 	s := &server{}

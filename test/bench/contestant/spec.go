@@ -1,9 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package contestant looks after Helm releases without HelmOp's manager, for comparison: a plain loop over the Helm SDK, and
-// HelmOp's release engine alone. A contestant is a process of its own, so that what it costs can be told from all else;
-// [Serve] is its main function, [Start] starts it.
+// Package contestant looks after Helm releases without HelmOp's manager, for comparison: a plain loop over the Helm
+// SDK, and HelmOp's release engine alone. A contestant is a process of its own, so that what it costs can be told from
+// all else; [Serve] is its main function, [Start] starts it.
 package contestant
 
 import (
@@ -15,8 +15,8 @@ import (
 
 // The kinds of contestants.
 const (
-	// Plain is a loop over the Helm SDK as one writes it: the chart is parsed once, each cluster has one getter of clients with
-	// cached discovery, each action a configuration of its own.
+	// Plain is a loop over the Helm SDK as one writes it: the chart is parsed once, each cluster has one getter of clients
+	// with cached discovery, each action a configuration of its own.
 	Plain = "plain"
 	// Engine is HelmOp's release engine, called as the controller calls it.
 	Engine = "engine"
@@ -32,7 +32,8 @@ type Spec struct {
 	// Workers is how many releases are worked on at once.
 	Workers  int
 	Clusters []Cluster
-	// Versions are the versions of the charts, each with all charts in the same order. Releases are named like their charts.
+	// Versions are the versions of the charts, each with all charts in the same order. Releases are named like their
+	// charts.
 	Versions [][]charts.Chart
 	// Namespace is that of releases, see NamespaceOf.
 	Namespace string

@@ -47,7 +47,8 @@ goroutines 12
 		labels []string
 		want   float64
 	}{
-		{"up", nil, 27}, {"up", []string{`cluster="b"`}, 1}, {"up", []string{`cluster="b"`, `zone="x"`}, 0}, {"goroutines", nil, 12}, {"none", nil, 0},
+		{"up", nil, 27}, {"up", []string{`cluster="b"`}, 1}, {"up", []string{`cluster="b"`, `zone="x"`}, 0},
+		{"goroutines", nil, 12}, {"none", nil, 0},
 	} {
 		if got := metrics.Sum(test.name, test.labels...); got != test.want {
 			t.Errorf("%s %v is %v, not %v", test.name, test.labels, got, test.want)

@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package measure measures processes: what they use, what they say of themselves, and profiles of them. It reads /proc, so
-// that it works on Linux only.
+// Package measure measures processes: what they use, what they say of themselves, and profiles of them. It reads /proc,
+// so that it works on Linux only.
 package measure
 
 import (

@@ -101,7 +101,8 @@ func (r *Report) Missed() []string {
 	var missed []string
 	for _, f := range r.Figures {
 		if f.Missed {
-			missed = append(missed, fmt.Sprintf("%s, %s: %s is %s, target %s", f.Scenario, f.Phase, f.Name, f.measured(), f.target()))
+			missed = append(missed, fmt.Sprintf("%s, %s: %s is %s, target %s", f.Scenario, f.Phase, f.Name, f.measured(),
+				f.target()))
 		}
 	}
 	return missed
@@ -170,7 +171,8 @@ func (r *Report) Print(out io.Writer) error {
 		if f.Missed {
 			verdict = "MISSED"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.Phase, f.Name, f.value(), baseline, f.ratio(), f.target(), verdict)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.Phase, f.Name, f.value(), baseline, f.ratio(), f.target(),
+			verdict)
 	}
 	return table.Flush()
 }

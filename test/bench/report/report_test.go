@@ -22,13 +22,15 @@ func TestReport(t *testing.T) {
 	r.Add("b", "idle", "requests", "", 0, Max(0))
 	r.Add("b", "idle", "blobs", "", 1.25, Max(1))
 	want := []string{
-		"a, upgrade: CPU is 0.51, target ratio ≤ 0.50", "a, upgrade: wall is , target ratio ≤ 0.90", "b, idle: blobs is 1.25, target ≤ 1",
+		"a, upgrade: CPU is 0.51, target ratio ≤ 0.50", "a, upgrade: wall is , target ratio ≤ 0.90",
+		"b, idle: blobs is 1.25, target ≤ 1",
 	}
 	if missed := r.Missed(); !slices.Equal(missed, want) {
 		t.Errorf("missed %q", missed)
 	}
 	var table bytes.Buffer
-	if err := r.Print(&table); err != nil || !strings.Contains(table.String(), "100 plain loop  0.40") || strings.Count(table.String(), "MISSED") != 3 {
+	if err := r.Print(&table); err != nil || !strings.Contains(table.String(), "100 plain loop  0.40") ||
+		strings.Count(table.String(), "MISSED") != 3 {
 		t.Errorf("%v\n%s", err, table.String())
 	}
 	path := filepath.Join(t.TempDir(), "figures.json")
@@ -37,14 +39,16 @@ func TestReport(t *testing.T) {
 	}
 	data, err := os.ReadFile(path)
 	read := &Report{}
-	if err != nil || json.Unmarshal(data, read) != nil || len(read.Figures) != 5 || *read.Figures[0].Ratio != 0.4 || !read.Figures[1].Missed {
+	if err != nil || json.Unmarshal(data, read) != nil || len(read.Figures) != 5 || *read.Figures[0].Ratio != 0.4 ||
+		!read.Figures[1].Missed {
 		t.Errorf("%v: %s", err, data)
 	}
 }
 
 func TestNumber(t *testing.T) {
 	t.Parallel()
-	for value, want := range map[float64]string{0: "0", 12: "12", 1.234: "1.23", 12.34: "12.3", 1234.5: "1234", -1.5: "-1.50"} {
+	for value, want := range map[float64]string{0: "0", 12: "12", 1.234: "1.23", 12.34: "12.3", 1234.5: "1234",
+		-1.5: "-1.50"} {
 		if got := number(value); got != want {
 			t.Errorf("%v is written as %s, not %s", value, got, want)
 		}

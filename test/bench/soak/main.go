@@ -1,12 +1,12 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command soak runs a manager beside a fleet in which something happens all the time: Clusters come and go, values change, API servers
-// restart and hang. It samples the memory and the goroutines of the manager, and tells at the end whether everything
-// is as it is wanted and whether the manager has grown.
+// Command soak runs a manager beside a fleet in which something happens all the time: Clusters come and go, values
+// change, API servers restart and hang. It samples the memory and the goroutines of the manager, and tells at the end
+// whether everything is as it is wanted and whether the manager has grown.
 //
-// Run it with "go run ./test/bench/soak"; -help explains the rest. It exits with 1 if something has not become as it is wanted, and
-// with 2 if the manager has grown.
+// Run it with "go run ./test/bench/soak"; -help explains the rest. It exits with 1 if something has not become as it is
+// wanted, and with 2 if the manager has grown.
 package main
 
 import (
@@ -45,15 +45,19 @@ func main() {
 	s := settings{}
 	flag.IntVar(&s.clusters, "clusters", 200, "Clusters")
 	flag.IntVar(&s.hosts, "hosts", 4, "API servers that the Clusters share")
-	flag.IntVar(&s.history, "history", 11, "how often all releases change before the first rest: histories are full then, and grow no more")
+	flag.IntVar(&s.history, "history", 11,
+		"how often all releases change before the first rest: histories are full then, and grow no more")
 	flag.DurationVar(&s.duration, "duration", 30*time.Minute, "how long something happens")
 	flag.DurationVar(&s.beat, "beat", 10*time.Second, "how often something happens")
 	flag.DurationVar(&s.sample, "sample", 15*time.Second, "how often the manager is measured")
-	flag.DurationVar(&s.rest, "rest", 2*time.Minute, "how long nothing happens before the first and the last samples of a manager at rest")
-	flag.Float64Var(&s.growth, "max-growth", 0.1, "by what share memory and goroutines may grow from the first rest to the last")
+	flag.DurationVar(&s.rest, "rest", 2*time.Minute,
+		"how long nothing happens before the first and the last samples of a manager at rest")
+	flag.Float64Var(&s.growth, "max-growth", 0.1,
+		"by what share memory and goroutines may grow from the first rest to the last")
 	flag.Uint64Var(&s.seed, "seed", 1, "what happens is a function of it")
 	flag.StringVar(&s.binary, "manager", "", "manager to measure; default: it is built")
-	flag.StringVar(&s.profiles, "profiles", "", "folder for heap and goroutine profiles of the manager at its first and its last rest, and in the middle")
+	flag.StringVar(&s.profiles, "profiles", "",
+		"folder for heap and goroutine profiles of the manager at its first and its last rest, and in the middle")
 	flag.BoolVar(&s.keep, "keep", false, "keep logs")
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard())

@@ -39,7 +39,8 @@ type sample struct {
 
 // String implements fmt.Stringer.
 func (s sample) String() string {
-	return fmt.Sprintf("heap %.1f MiB, resident %.1f MiB, %.0f goroutines, %.0f waiting", s.heap/mebibyte, s.resident/mebibyte, s.goroutines, s.waiting)
+	return fmt.Sprintf("heap %.1f MiB, resident %.1f MiB, %.0f goroutines, %.0f waiting", s.heap/mebibyte,
+		s.resident/mebibyte, s.goroutines, s.waiting)
 }
 
 // measure has the manager collect its garbage and reads its metrics.
@@ -115,7 +116,8 @@ func (s *soak) report(first, last sample) error {
 		for _, now := range s.samples {
 			lowest, highest = min(lowest, row.value(now)), max(highest, row.value(now))
 		}
-		fmt.Fprintf(table, "%s\t%.1f\t%.1f\t%+.1f %%\t%+.1f\t%.1f\t%.1f\n", row.name, row.value(first)/row.unit, row.value(last)/row.unit, growth*100,
+		fmt.Fprintf(table, "%s\t%.1f\t%.1f\t%+.1f %%\t%+.1f\t%.1f\t%.1f\n", row.name, row.value(first)/row.unit,
+			row.value(last)/row.unit, growth*100,
 			slope(warm(s.samples), row.value)/row.unit, lowest/row.unit, highest/row.unit)
 	}
 	if err := table.Flush(); err != nil {

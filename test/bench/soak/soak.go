@@ -71,7 +71,8 @@ type soak struct {
 func newSoak(s settings, env *environment.Environment, manager *measure.Diagnostics) *soak {
 	//nolint:gosec // Nothing here is a secret.
 	dice := rand.New(rand.NewPCG(s.seed, 0))
-	return &soak{settings: s, env: env, manager: manager, began: time.Now(), dice: dice, present: map[string]bool{}, spoiled: map[string]bool{}, happened: map[string]int{}}
+	return &soak{settings: s, env: env, manager: manager, began: time.Now(), dice: dice, present: map[string]bool{},
+		spoiled: map[string]bool{}, happened: map[string]int{}}
 }
 
 func (s *soak) say(format string, args ...any) {
@@ -113,7 +114,8 @@ func (s *soak) build(ctx context.Context) error {
 		if _, err := s.env.Management.CreateCluster(ctx, options); err != nil {
 			return err
 		}
-		if err := s.env.Management.WaitClusterAvailable(ctx, client.ObjectKey{Namespace: namespace, Name: options.Name}); err != nil {
+		if err := s.env.Management.WaitClusterAvailable(ctx,
+			client.ObjectKey{Namespace: namespace, Name: options.Name}); err != nil {
 			return err
 		}
 	}
@@ -136,7 +138,8 @@ func (s *soak) build(ctx context.Context) error {
 	return nil
 }
 
-// fill changes all releases so often that their histories are as long as they get: what is kept of one then takes no more later.
+// fill changes all releases so often that their histories are as long as they get: what is kept of one then takes no
+// more later.
 func (s *soak) fill(ctx context.Context) error {
 	for i := range s.history {
 		if err := s.converge(ctx); err != nil {
@@ -165,7 +168,8 @@ func hostName(i int) string { return fmt.Sprintf("host-%d", i) }
 
 func partName(i int) string { return fmt.Sprintf("part-%d", i) }
 
-// helmOp is a HelmOp whose release has a namespace of its Cluster's own. Nothing runs the pods, so health is not asked for.
+// helmOp is a HelmOp whose release has a namespace of its Cluster's own. Nothing runs the pods, so health is not asked
+// for.
 func (s *soak) helmOp(name string, selector map[string]string) *addonsv1.HelmOp {
 	return &addonsv1.HelmOp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -180,7 +184,8 @@ func (s *soak) helmOp(name string, selector map[string]string) *addonsv1.HelmOp 
 }
 
 func values(n int) *apiextensionsv1.JSON {
-	return &apiextensionsv1.JSON{Raw: fmt.Appendf(nil, `{"cluster":"{{ .Cluster.metadata.name }}","podCIDR":"10.1.0.0/16","greeting":"hello %d"}`, n)}
+	return &apiextensionsv1.JSON{Raw: fmt.Appendf(nil,
+		`{"cluster":"{{ .Cluster.metadata.name }}","podCIDR":"10.1.0.0/16","greeting":"hello %d"}`, n)}
 }
 
 // add creates a Cluster.
@@ -226,7 +231,8 @@ func (s *soak) converge(ctx context.Context) error {
 	err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
 		var err error
 		if missing, err = s.missing(ctx); err != nil {
-			missing = err.Error() // An API server that has just begun again may fail; half an hour of unrest is not lost by that.
+			// An API server that has just begun again may fail; half an hour of unrest is not lost by that.
+			missing = err.Error()
 		}
 		return missing == "", nil
 	})
@@ -248,7 +254,8 @@ func (s *soak) missing(ctx context.Context) (string, error) {
 		selected := s.selected(helmOp.Name)
 		wanted += selected
 		counts := helmOp.Status.Clusters
-		if helmOp.Status.ObservedGeneration != helmOp.Generation || !conditions.IsTrue(helmOp, addonsv1.ReadyCondition) || counts == nil ||
+		if helmOp.Status.ObservedGeneration != helmOp.Generation || !conditions.IsTrue(helmOp, addonsv1.ReadyCondition) ||
+			counts == nil ||
 			int(counts.Ready) != selected || counts.UpToDate != counts.Ready {
 			return fmt.Sprintf("HelmOp %s of %d Clusters: %+v", helmOp.Name, selected, counts), nil
 		}
@@ -261,7 +268,8 @@ func (s *soak) missing(ctx context.Context) (string, error) {
 		return fmt.Sprintf("%d releases, want %d", len(releases.Items), wanted), nil
 	}
 	clusters := &clusterv1.ClusterList{}
-	if err := s.env.Client.List(ctx, clusters, client.InNamespace(namespace), client.MatchingLabels{"fleet": namespace}); err != nil {
+	if err := s.env.Client.List(ctx, clusters, client.InNamespace(namespace),
+		client.MatchingLabels{"fleet": namespace}); err != nil {
 		return "", err
 	}
 	if len(clusters.Items) != len(s.present) {
@@ -418,7 +426,8 @@ func (s *soak) change(ctx context.Context, name string) error {
 
 // interrupt has one of the API servers away for a while.
 func (s *soak) interrupt(ctx context.Context, begin, end func(*apiserver.Server, context.Context) error) error {
-	server := s.env.Management.Provider.Server(client.ObjectKey{Namespace: namespace, Name: hostName(s.dice.IntN(s.hosts))})
+	server := s.env.Management.Provider.Server(client.ObjectKey{Namespace: namespace,
+		Name: hostName(s.dice.IntN(s.hosts))})
 	if err := begin(server, ctx); err != nil {
 		return err
 	}

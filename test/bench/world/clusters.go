@@ -40,8 +40,9 @@ type Cluster struct {
 	Server                 *apiserver.Server
 	// Relay stands between, if it is set.
 	Relay *Relay
-	// Confined is a namespace of the API server that its identity may not leave, which is created with the Cluster. Watches
-	// of Clusters that share an API server would see the objects of all others otherwise. Default: it may do everything.
+	// Confined is a namespace of the API server that its identity may not leave, which is created with the Cluster.
+	// Watches of Clusters that share an API server would see the objects of all others otherwise. Default: it may do
+	// everything.
 	Confined string
 }
 
@@ -49,7 +50,8 @@ type Cluster struct {
 func (w *World) Group(namespace, group string, n int) []Cluster {
 	clusters := make([]Cluster, n)
 	for i := range clusters {
-		clusters[i] = Cluster{Namespace: namespace, Name: fmt.Sprintf("%s-%d", group, i), Group: group, Server: w.Servers[i%len(w.Servers)]}
+		clusters[i] = Cluster{Namespace: namespace, Name: fmt.Sprintf("%s-%d", group, i), Group: group,
+			Server: w.Servers[i%len(w.Servers)]}
 	}
 	return clusters
 }
@@ -173,7 +175,8 @@ func (w *World) PrepareCluster(ctx context.Context, c Cluster) error {
 		return err
 	}
 	own := func() metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: c.Name}}
+		return metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name,
+			Labels: map[string]string{clusterv1.ClusterNameLabel: c.Name}}
 	}
 	access := kubeconfig.GenerateSecretWithOwner(key, data, metav1.OwnerReference{})
 	// The garbage collector would look for the owner.
@@ -190,8 +193,10 @@ func (w *World) PrepareCluster(ctx context.Context, c Cluster) error {
 			Spec: clusterv1.ClusterSpec{
 				ClusterNetwork:       clusterv1.ClusterNetwork{Pods: clusterv1.NetworkRanges{CIDRBlocks: []string{"10.1.0.0/16"}}},
 				ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "127.0.0.1", Port: int32(c.Server.Port())},
-				InfrastructureRef:    clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster", Name: c.Name},
-				ControlPlaneRef:      clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "LocalControlPlane", Name: c.Name},
+				InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group,
+					Kind: "LocalCluster", Name: c.Name},
+				ControlPlaneRef: clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group,
+					Kind: "LocalControlPlane", Name: c.Name},
 			},
 		},
 	} {
@@ -217,8 +222,10 @@ func (w *World) InitializeCluster(ctx context.Context, c Cluster) (time.Time, er
 	cluster.Status.Phase = string(clusterv1.ClusterPhaseProvisioned)
 	cluster.Status.Initialization.InfrastructureProvisioned = &yes
 	cluster.Status.Initialization.ControlPlaneInitialized = &yes
-	for _, condition := range []string{clusterv1.ClusterControlPlaneInitializedCondition, clusterv1.ClusterAvailableCondition} {
-		meta.SetStatusCondition(&cluster.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: "Bench"})
+	for _, condition := range []string{clusterv1.ClusterControlPlaneInitializedCondition,
+		clusterv1.ClusterAvailableCondition} {
+		meta.SetStatusCondition(&cluster.Status.Conditions,
+			metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: "Bench"})
 	}
 	begun := time.Now()
 	return begun, w.Env.Client.Status().Patch(ctx, cluster, before)

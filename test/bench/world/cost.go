@@ -32,21 +32,24 @@ const (
 	// settledShare is how much less of it there may be at the end of a while in which it is settled.
 	settledShare = 0.03
 
-	// metricsInterval is how often the manager's metrics are read while something is waited for. It has to list all that it counts.
+	// metricsInterval is how often the manager's metrics are read while something is waited for. It has to list all that
+	// it counts.
 	metricsInterval = 500 * time.Millisecond
 )
 
 // Traffic is what was asked for. The audit logs of the API servers tell.
 type Traffic struct {
-	// Management are the manager's requests to the management cluster, without those for its lease and for whoever reads its
-	// metrics. Writes are those of them that change something, by resource.
+	// Management are the manager's requests to the management cluster, without those for its lease and for whoever reads
+	// its metrics. Writes are those of them that change something, by resource.
 	Management int
 	Writes     map[string]int
-	// Workload are the manager's requests to workload clusters, without the connections' health probes. A watch counts once.
+	// Workload are the manager's requests to workload clusters, without the connections' health probes. A watch counts
+	// once.
 	Workload int
 	// Watches are the watches of them, Changes what changes something.
 	Watches, Changes int
-	// KindLists are lists of all objects of a kind that have Helm's label, by which the manager notices those that are gone.
+	// KindLists are lists of all objects of a kind that have Helm's label, by which the manager notices those that are
+	// gone.
 	KindLists int
 	// Probes are the health probes.
 	Probes int
@@ -85,7 +88,8 @@ func (w *World) all() []*apiserver.Server {
 // Traffic tells what was asked for since the mark.
 func (w *World) Traffic(m Mark) (Traffic, error) {
 	t := Traffic{Writes: map[string]int{}}
-	requests, err := w.Env.Management.Server.RequestsFrom(m.ends[w.Env.Management.Server], apiserver.Since(m.since), apiserver.ByUser(environment.User))
+	requests, err := w.Env.Management.Server.RequestsFrom(m.ends[w.Env.Management.Server], apiserver.Since(m.since),
+		apiserver.ByUser(environment.User))
 	if err != nil {
 		return t, err
 	}
@@ -152,8 +156,9 @@ func isManager(userAgent string) bool {
 	return strings.HasPrefix(userAgent, "helmop-manager/") || userAgent == "helmop"
 }
 
-// RecordBytes is how many bytes of Secrets, which is where Helm's records are, the workload API servers have sent in answers to reads and
-// lists in single namespaces, of all users. The metrics of each server are megabytes: a measurement reads them before and after its phase.
+// RecordBytes is how many bytes of Secrets, which is where Helm's records are, the workload API servers have sent in
+// answers to reads and lists in single namespaces, of all users. The metrics of each server are megabytes: a
+// measurement reads them before and after its phase.
 func (w *World) RecordBytes(ctx context.Context) (float64, error) {
 	sent := make([]float64, len(w.Servers))
 	err := parallel(len(w.Servers), starting, func(i int) error {
@@ -203,7 +208,9 @@ func (m *Manager) MeasureLife(ctx context.Context, phase string, mark Mark, do f
 }
 
 // measure measures from a time on, at which the manager had used some CPU time.
-func (m *Manager) measure(ctx context.Context, phase string, mark Mark, cpu time.Duration, begun time.Time, do func() error) (Cost, error) {
+func (m *Manager) measure(ctx context.Context, phase string, mark Mark, cpu time.Duration, begun time.Time,
+	do func() error,
+) (Cost, error) {
 	peak := measure.FollowPeak(m.PID())
 	defer peak.Stop()
 	profiled := m.profile(ctx, phase)
@@ -223,7 +230,8 @@ func (m *Manager) measure(ctx context.Context, phase string, mark Mark, cpu time
 	return cost, profiled()
 }
 
-// profile takes profiles of a phase, of the CPU from its beginning, and the metrics at its end. The returned function waits for them.
+// profile takes profiles of a phase, of the CPU from its beginning, and the metrics at its end. The returned function
+// waits for them.
 func (m *Manager) profile(ctx context.Context, phase string) (wait func() error) {
 	dir := m.world.opts.Profiles
 	if dir == "" {
@@ -248,8 +256,8 @@ func (m *Manager) profile(ctx context.Context, phase string) (wait func() error)
 
 // Size is how big a manager is.
 type Size struct {
-	// Memory is what of it is in memory, Files what of that are pages of files, the program's above all, and Heap what of its heap is in use,
-	// all in bytes.
+	// Memory is what of it is in memory, Files what of that are pages of files, the program's above all, and Heap what of
+	// its heap is in use, all in bytes.
 	Memory, Files, Heap int64
 	Goroutines          int
 	// Connections are the workload clusters that it is connected to.
@@ -271,14 +279,15 @@ func (m *Manager) Size(ctx context.Context) (Size, error) {
 	}
 	metrics, err := m.Metrics(ctx)
 	return Size{
-		Memory: memory, Files: files, Heap: int64(metrics.Sum("go_memstats_heap_alloc_bytes")), Goroutines: int(metrics.Sum("go_goroutines")),
+		Memory: memory, Files: files, Heap: int64(metrics.Sum("go_memstats_heap_alloc_bytes")),
+		Goroutines:  int(metrics.Sum("go_goroutines")),
 		Connections: connections(metrics),
 	}, err
 }
 
-// SettledMemory is the manager's memory once it takes no less than a while before, after some minutes at most: what an action needed is given
-// back in its time, connections half a minute after they ended, and pages to the system by and by. It is the most of that while, for the
-// manager collects its garbage when it likes to.
+// SettledMemory is the manager's memory once it takes no less than a while before, after some minutes at most: what an
+// action needed is given back in its time, connections half a minute after they ended, and pages to the system by and
+// by. It is the most of that while, for the manager collects its garbage when it likes to.
 func (m *Manager) SettledMemory(ctx context.Context, while time.Duration) (int64, error) {
 	var samples []int64
 	n := int(while/settleInterval) + 1
@@ -297,7 +306,8 @@ func (m *Manager) SettledMemory(ctx context.Context, while time.Duration) (int64
 	return slices.Max(samples[max(0, len(samples)-n):]), nil
 }
 
-// isSettled tells whether the last n samples of memory do not fall: none of their later half is much less than the least of the earlier one.
+// isSettled tells whether the last n samples of memory do not fall: none of their later half is much less than the
+// least of the earlier one.
 func isSettled(samples []int64, n int) bool {
 	if len(samples) < max(n, 2) {
 		return false
@@ -317,11 +327,12 @@ func (m *Manager) WaitConnected(ctx context.Context, n int) error {
 	return m.waitMetrics(ctx, func(metrics measure.Metrics) bool { return connections(metrics) >= n })
 }
 
-// WaitRecognized waits until the manager is connected to n workload clusters, has looked at so many releases and has nothing more to do at
-// once. A release that it could not look at, and comes back to later, it calls unreachable.
+// WaitRecognized waits until the manager is connected to n workload clusters, has looked at so many releases and has
+// nothing more to do at once. A release that it could not look at, and comes back to later, it calls unreachable.
 func (m *Manager) WaitRecognized(ctx context.Context, n, releases int) error {
 	return m.waitCalm(ctx, func(metrics measure.Metrics) bool {
-		return connections(metrics) >= n && int(metrics.Sum("controller_runtime_reconcile_total", releaseController)) >= releases &&
+		return connections(metrics) >= n &&
+			int(metrics.Sum("controller_runtime_reconcile_total", releaseController)) >= releases &&
 			metrics.Sum("helmop_releases", `reason="ClusterUnreachable"`) == 0
 	})
 }

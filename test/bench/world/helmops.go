@@ -72,7 +72,8 @@ func (h HelmOp) Create(ctx context.Context, w *World) error {
 }
 
 func values(logLevel string) *apiextensionsv1.JSON {
-	return &apiextensionsv1.JSON{Raw: fmt.Appendf(nil, `{"cluster":"{{ .Cluster.metadata.name }}","logLevel":%q}`, logLevel)}
+	return &apiextensionsv1.JSON{Raw: fmt.Appendf(nil, `{"cluster":"{{ .Cluster.metadata.name }}","logLevel":%q}`,
+		logLevel)}
 }
 
 // Change changes it.
@@ -93,11 +94,13 @@ func (h HelmOp) SetLogLevel(ctx context.Context, w *World, level string) error {
 
 // LevelFor is a log level that is another one for a group of Clusters than it is for all others, where it is info.
 func LevelFor(group, level string) string {
-	return fmt.Sprintf("{{ if eq (index .Cluster.metadata.labels %q) %q }}%s{{ else }}info{{ end }}", GroupLabel, group, level)
+	return fmt.Sprintf("{{ if eq (index .Cluster.metadata.labels %q) %q }}%s{{ else }}info{{ end }}", GroupLabel, group,
+		level)
 }
 
 func selecting(groups []string) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: GroupLabel, Operator: metav1.LabelSelectorOpIn, Values: groups}}}
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: GroupLabel,
+		Operator: metav1.LabelSelectorOpIn, Values: groups}}}
 }
 
 // Select selects other groups of Clusters.

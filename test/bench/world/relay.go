@@ -41,7 +41,8 @@ func NewRelay(target string) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{
-		address: listener.Addr().String(), target: target, listener: listener, thawed: make(chan struct{}), open: map[net.Conn]struct{}{},
+		address: listener.Addr().String(), target: target, listener: listener, thawed: make(chan struct{}),
+		open: map[net.Conn]struct{}{},
 	}
 	close(r.thawed)
 	go r.serve(listener)

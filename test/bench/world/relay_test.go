@@ -36,7 +36,8 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// TestRelayRefusesWhatItHasAccepted holds that a connection which was accepted a moment before the relay refuses is none of those that go on.
+// TestRelayRefusesWhatItHasAccepted holds that a connection which was accepted a moment before the relay refuses is
+// none of those that go on.
 func TestRelayRefusesWhatItHasAccepted(t *testing.T) {
 	t.Parallel()
 	relay, err := NewRelay(echo(t))

@@ -96,7 +96,8 @@ func (t *Tracker) set(obj any) {
 	release := Release{HelmOp: child.Labels[addonsv1.HelmOpNameLabel], Cluster: child.Spec.ClusterRef.Name}
 	isTrue := func(kind string) bool {
 		condition := meta.FindStatusCondition(child.Status.Conditions, kind)
-		return condition != nil && condition.Status == metav1.ConditionTrue && condition.ObservedGeneration == child.Generation
+		return condition != nil && condition.Status == metav1.ConditionTrue &&
+			condition.ObservedGeneration == child.Generation
 	}
 	release.Deployed, release.Ready = isTrue(addonsv1.ReleasedCondition), isTrue(addonsv1.ReadyCondition)
 	if ready := meta.FindStatusCondition(child.Status.Conditions, addonsv1.ReadyCondition); ready != nil {
@@ -140,10 +141,13 @@ func (t *Tracker) Count(namespace string, wanted func(Release) bool) int {
 type Times struct{ First, Median, Last time.Duration }
 
 // Wait waits until n releases of a namespace have been as wanted, and tells when they were.
-func (t *Tracker) Wait(ctx context.Context, namespace string, n int, since time.Time, wanted func(Release) bool) (Times, error) {
+func (t *Tracker) Wait(ctx context.Context, namespace string, n int, since time.Time,
+	wanted func(Release) bool,
+) (Times, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// To look at thousands would take a part of the machine that is being measured, and what takes minutes need not be told so exactly.
+	// To look at thousands would take a part of the machine that is being measured, and what takes minutes need not be
+	// told so exactly.
 	ticker := time.NewTicker(max(poll, time.Duration(n)*pollPerRelease))
 	defer ticker.Stop()
 	done := map[client.ObjectKey]bool{}
@@ -164,13 +168,16 @@ func (t *Tracker) Wait(ctx context.Context, namespace string, n int, since time.
 		}
 		select {
 		case <-ctx.Done():
-			return Times{}, fmt.Errorf("%d of %d releases in %s: %w: %s", len(times), n, namespace, ctx.Err(), t.complaint(namespace, wanted))
+			return Times{}, fmt.Errorf("%d of %d releases in %s: %w: %s", len(times), n, namespace, ctx.Err(),
+				t.complaint(namespace, wanted))
 		case <-ticker.C:
 		}
 	}
 }
 
-func (t *Tracker) newlyWanted(namespace string, done map[client.ObjectKey]bool, wanted func(Release) bool) []client.ObjectKey {
+func (t *Tracker) newlyWanted(namespace string, done map[client.ObjectKey]bool,
+	wanted func(Release) bool,
+) []client.ObjectKey {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var keys []client.ObjectKey

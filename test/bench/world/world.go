@@ -1,11 +1,12 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package world is what the benchmark runs in: a management cluster, a registry, workload API servers that many Clusters
-// share, and HelmOp's manager as its users get it, installed by clusterctl and with exactly the permissions that it ships with.
+// Package world is what the benchmark runs in: a management cluster, a registry, workload API servers that many
+// Clusters share, and HelmOp's manager as its users get it, installed by clusterctl and with exactly the permissions
+// that it ships with.
 //
-// Clusters are written with the status and the kubeconfig that Cluster API would give them. Its controllers do not run, so
-// that nothing but the manager and the API servers uses the machine.
+// Clusters are written with the status and the kubeconfig that Cluster API would give them. Its controllers do not run,
+// so that nothing but the manager and the API servers uses the machine.
 package world
 
 import (

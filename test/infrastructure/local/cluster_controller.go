@@ -36,7 +36,8 @@ func setupCluster(mgr ctrl.Manager) error {
 	r := &clusterReconciler{client: mgr.GetClient()}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.LocalCluster{}).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context,
+			obj client.Object) []reconcile.Request {
 			cluster, ok := obj.(*clusterv1.Cluster)
 			if !ok {
 				return nil
@@ -57,7 +58,9 @@ func (r *clusterReconciler) requestsForControlPlane(ctx context.Context, obj cli
 }
 
 // requestsFor asks for the object that a Cluster refers to, if it is of our group.
-func requestsFor(cluster *clusterv1.Cluster, ref clusterv1.ContractVersionedObjectReference, group string) []reconcile.Request {
+func requestsFor(cluster *clusterv1.Cluster, ref clusterv1.ContractVersionedObjectReference,
+	group string,
+) []reconcile.Request {
 	if ref.APIGroup != group {
 		return nil
 	}

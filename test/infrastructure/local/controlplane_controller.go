@@ -32,8 +32,8 @@ const controlPlaneFinalizer = "controlplane.cluster.x-k8s.io/localcontrolplane"
 // hostRetry is how soon a control plane looks again for the API server that it is to use.
 const hostRetry = 200 * time.Millisecond
 
-// deletionDelay is how long a control plane under deletion goes on, less a part of a second. Real ones take longer: Machines end one after the
-// other, and a pause that comes meanwhile is kept.
+// deletionDelay is how long a control plane under deletion goes on, less a part of a second. Real ones take longer:
+// Machines end one after the other, and a pause that comes meanwhile is kept.
 const deletionDelay = 5 * time.Second
 
 // DeleteAtOnceAnnotation on a LocalControlPlane lets its deletion take no longer than it must.
@@ -54,7 +54,8 @@ func setupControlPlane(mgr ctrl.Manager, provider *Provider) error {
 	r := &controlPlaneReconciler{client: mgr.GetClient(), provider: provider}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&controlplanev1.LocalControlPlane{}).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context,
+			obj client.Object) []reconcile.Request {
 			cluster, ok := obj.(*clusterv1.Cluster)
 			if !ok {
 				return nil
@@ -111,7 +112,9 @@ func hostOf(cluster *clusterv1.Cluster, obj *controlplanev1.LocalControlPlane) t
 	return types.NamespacedName{Namespace: cluster.Namespace, Name: obj.Spec.Host}
 }
 
-func (r *controlPlaneReconciler) reconcileRunning(ctx context.Context, cluster *clusterv1.Cluster, obj *controlplanev1.LocalControlPlane) error {
+func (r *controlPlaneReconciler) reconcileRunning(ctx context.Context, cluster *clusterv1.Cluster,
+	obj *controlplanev1.LocalControlPlane,
+) error {
 	server, err := r.provider.ensureServer(ctx, hostOf(cluster, obj), obj.Spec)
 	if err != nil {
 		return err
@@ -134,7 +137,9 @@ func isHeld(obj *controlplanev1.LocalControlPlane) bool {
 }
 
 // ensureVersion restarts the API server with the program of the wanted version, if the provider has that one.
-func (p *Provider) ensureVersion(ctx context.Context, server *apiserver.Server, obj *controlplanev1.LocalControlPlane) error {
+func (p *Provider) ensureVersion(ctx context.Context, server *apiserver.Server,
+	obj *controlplanev1.LocalControlPlane,
+) error {
 	set := p.opts.Versions[obj.Spec.Version]
 	if set == nil || obj.Spec.Host != "" || isHeld(obj) || server.Version() == obj.Spec.Version {
 		return nil
@@ -165,7 +170,8 @@ func setStatus(obj *controlplanev1.LocalControlPlane, program string) {
 	status.Replicas, status.ReadyReplicas, status.AvailableReplicas, status.UpToDateReplicas = &one, &one, &one, &one
 	status.ObservedGeneration = obj.Generation
 	available := metav1.Condition{
-		Type: controlplanev1.AvailableCondition, Status: metav1.ConditionTrue, Reason: reasonAvailable, ObservedGeneration: obj.Generation,
+		Type: controlplanev1.AvailableCondition, Status: metav1.ConditionTrue, Reason: reasonAvailable,
+		ObservedGeneration: obj.Generation,
 	}
 	if status.Initialization == nil {
 		available.Status, available.Reason = metav1.ConditionFalse, reasonHeldBack
@@ -176,7 +182,9 @@ func setStatus(obj *controlplanev1.LocalControlPlane, program string) {
 
 // ensureKubeconfig creates the Cluster's kubeconfig Secret. An existing one is
 // left as it is, so that tests may break it.
-func (r *controlPlaneReconciler) ensureKubeconfig(ctx context.Context, cluster types.NamespacedName, obj *controlplanev1.LocalControlPlane, server *apiserver.Server) error {
+func (r *controlPlaneReconciler) ensureKubeconfig(ctx context.Context, cluster types.NamespacedName,
+	obj *controlplanev1.LocalControlPlane, server *apiserver.Server,
+) error {
 	data, err := server.Kubeconfig()
 	if obj.Spec.Host != "" {
 		data, err = server.UserKubeconfig(cluster.Name, "system:masters")
@@ -204,7 +212,8 @@ func (r *controlPlaneReconciler) reconcileDelete(ctx context.Context, obj *contr
 		return err
 	}
 	// Without a garbage collector nobody else would.
-	old := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}}
+	old := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace,
+		Name: secret.Name(cluster.Name, secret.Kubeconfig)}}
 	if err := r.client.Delete(ctx, old); client.IgnoreNotFound(err) != nil {
 		return err
 	}
@@ -216,7 +225,9 @@ func (r *controlPlaneReconciler) reconcileDelete(ctx context.Context, obj *contr
 // RotateKubeconfig restarts the Cluster's API server with a new certificate
 // authority and writes the new kubeconfig into the Cluster's Secret. The old
 // one is worthless from the restart on.
-func (p *Provider) RotateKubeconfig(ctx context.Context, cluster types.NamespacedName, opts apiserver.RotateOptions) error {
+func (p *Provider) RotateKubeconfig(ctx context.Context, cluster types.NamespacedName,
+	opts apiserver.RotateOptions,
+) error {
 	server := p.Server(cluster)
 	if server == nil {
 		return fmt.Errorf("no control plane of the Cluster %s runs", cluster)

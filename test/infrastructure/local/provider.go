@@ -76,7 +76,8 @@ type Options struct {
 	Versions map[string]*binaries.Set
 	// Concurrency is the number of control planes that may start at once. Default: 8.
 	Concurrency int
-	// Pool has the control planes that run no controllers and no other version. Default: each Cluster's is started and stopped.
+	// Pool has the control planes that run no controllers and no other version. Default: each Cluster's is started and
+	// stopped.
 	Pool *apiserver.Pool
 	// Beside is the provider of another management cluster. Both know the control planes that either starts, so that
 	// Clusters can be moved between them. Default: none.
@@ -115,7 +116,8 @@ func New(cfg *rest.Config, opts Options) (*Provider, error) {
 		return nil, err
 	}
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), clusterv1.AddToScheme(scheme), AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), clusterv1.AddToScheme(scheme),
+		AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	log, err := os.OpenFile(filepath.Join(opts.Dir, "provider.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -223,7 +225,9 @@ func (p *Provider) PIDs() []int {
 
 // ensureServer returns the Cluster's control plane and starts it if need be.
 // The controller's queue keeps two calls for one Cluster apart.
-func (p *Provider) ensureServer(ctx context.Context, cluster types.NamespacedName, spec controlplanev1.LocalControlPlaneSpec) (*apiserver.Server, error) {
+func (p *Provider) ensureServer(ctx context.Context, cluster types.NamespacedName,
+	spec controlplanev1.LocalControlPlaneSpec,
+) (*apiserver.Server, error) {
 	if s := p.Server(cluster); s != nil {
 		return s, nil
 	}
@@ -237,7 +241,9 @@ func (p *Provider) ensureServer(ctx context.Context, cluster types.NamespacedNam
 	return s, nil
 }
 
-func (p *Provider) startServer(ctx context.Context, cluster types.NamespacedName, spec controlplanev1.LocalControlPlaneSpec) (*apiserver.Server, error) {
+func (p *Provider) startServer(ctx context.Context, cluster types.NamespacedName,
+	spec controlplanev1.LocalControlPlaneSpec,
+) (*apiserver.Server, error) {
 	opts := apiserver.Options{
 		Name:        cluster.Name,
 		Dir:         p.dir(cluster),

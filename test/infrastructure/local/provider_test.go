@@ -83,7 +83,8 @@ func TestSetStatus(t *testing.T) {
 func TestRequestsForOtherProvidersAreNone(t *testing.T) {
 	t.Parallel()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster", Name: "x"}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group,
+		Kind: "LocalCluster", Name: "x"}
 	got := requestsFor(cluster, cluster.Spec.InfrastructureRef, infrav1.GroupVersion.Group)
 	if len(got) != 1 || got[0].String() != "ns/x" {
 		t.Errorf("got %v", got)

@@ -40,12 +40,12 @@ rules:
 - level: Metadata
 `
 
-// lazyCollection lets the programs' heaps grow to three times of what they hold, where Go has them collected at twice: many of them
-// share few cores, and a server takes some 100 MB more for it. With four times, twenty servers took 17 GB.
+// lazyCollection lets the programs' heaps grow to three times of what they hold, where Go has them collected at twice:
+// many of them share few cores, and a server takes some 100 MB more for it. With four times, twenty servers took 17 GB.
 const lazyCollection = "GOGC=200"
 
-// etcdArgs trade durability for speed: the data dies with the test. The election timeout lets a single member start at once; a
-// shorter heartbeat takes 1 % of a core for each etcd that does nothing.
+// etcdArgs trade durability for speed: the data dies with the test. The election timeout lets a single member start at
+// once; a shorter heartbeat takes 1 % of a core for each etcd that does nothing.
 func etcdArgs(dataDir string, clientPort, peerPort int) []string {
 	client, peer := "http://"+process.Loopback(clientPort), "http://"+process.Loopback(peerPort)
 	return []string{
@@ -174,7 +174,8 @@ func (s *Server) newIdentity() error {
 	if err != nil {
 		return err
 	}
-	serving, err := ca.Server("kube-apiserver", "127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc", "10.96.0.1")
+	serving, err := ca.Server("kube-apiserver", "127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc",
+		"10.96.0.1")
 	if err != nil {
 		return err
 	}

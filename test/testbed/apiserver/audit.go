@@ -131,8 +131,8 @@ func (s *Server) AuditEnd() (int64, error) {
 	return info.Size(), nil
 }
 
-// RequestsFrom is Requests of what the log got since AuditEnd returned from. It spares reading what came before, which is
-// much after many thousands of requests; a watch that began before and ended since appears by its end.
+// RequestsFrom is Requests of what the log got since AuditEnd returned from. It spares reading what came before, which
+// is much after many thousands of requests; a watch that began before and ended since appears by its end.
 func (s *Server) RequestsFrom(from int64, filters ...Filter) ([]Request, error) {
 	file, err := s.openAudit(from)
 	if file == nil || err != nil {
@@ -144,8 +144,8 @@ func (s *Server) RequestsFrom(from int64, filters ...Filter) ([]Request, error) 
 	return selectAll(a.requests, filters), err
 }
 
-// EachRequest calls do with each request of a user in the audit log, from the Server's start on; a Reset does not matter.
-// It keeps no request, and parses no line of other users. A watch appears twice: by its start and by its end.
+// EachRequest calls do with each request of a user in the audit log, from the Server's start on; a Reset does not
+// matter. It keeps no request, and parses no line of other users. A watch appears twice: by its start and by its end.
 func (s *Server) EachRequest(user string, do func(Request)) error {
 	file, err := s.openAudit(0)
 	if file == nil || err != nil {
@@ -245,8 +245,8 @@ func parseEvent(line []byte) (*auditEvent, error) {
 	return event, nil
 }
 
-// eachLine calls do with each line and returns how many bytes it took. A last line without its end is still being written and
-// is left for the next time.
+// eachLine calls do with each line and returns how many bytes it took. A last line without its end is still being
+// written and is left for the next time.
 func eachLine(r io.Reader, do func(line []byte) error) (int64, error) {
 	var taken int64
 	for reader := bufio.NewReaderSize(r, 1<<16); ; {

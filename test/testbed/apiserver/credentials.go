@@ -72,7 +72,9 @@ func (s *Server) userKubeconfig(user string, groups ...string) ([]byte, error) {
 
 // ServiceAccountKubeconfig requests a token for an existing ServiceAccount,
 // valid for ttl (at least 10 minutes), and returns a kubeconfig with it.
-func (s *Server) ServiceAccountKubeconfig(ctx context.Context, namespace, name string, ttl time.Duration) ([]byte, error) {
+func (s *Server) ServiceAccountKubeconfig(ctx context.Context, namespace, name string,
+	ttl time.Duration,
+) ([]byte, error) {
 	client, err := kubernetes.NewForConfig(s.RESTConfig())
 	if err != nil {
 		return nil, err
@@ -96,11 +98,13 @@ func (s *Server) WaitAllowed(ctx context.Context, user string, access authorizat
 	if err != nil {
 		return err
 	}
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &access}}
-	if err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		got, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		return err == nil && got.Status.Allowed, err
-	}); err != nil {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user,
+		ResourceAttributes: &access}}
+	if err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			got, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+			return err == nil && got.Status.Allowed, err
+		}); err != nil {
 		return fmt.Errorf("wait until %s may %s %s in %q: %w", user, access.Verb, access.Resource, access.Namespace, err)
 	}
 	return nil

@@ -18,7 +18,8 @@ import (
 const (
 	// etcdTimeout bounds one request to etcd.
 	etcdTimeout = 30 * time.Second
-	// maxEtcdOps is how many changes etcd takes in one transaction by default, and maxEtcdBytes less than it takes in one request.
+	// maxEtcdOps is how many changes etcd takes in one transaction by default, and maxEtcdBytes less than it takes in one
+	// request.
 	maxEtcdOps, maxEtcdBytes = 128, 1 << 20
 )
 

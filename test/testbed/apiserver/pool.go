@@ -14,8 +14,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// Pool keeps Servers that are not used any more for the next who needs one: a Server takes 3 s of a core to start, and 50 ms to
-// be as new. Its methods may be called concurrently.
+// Pool keeps Servers that are not used any more for the next who needs one: a Server takes 3 s of a core to start, and
+// 50 ms to be as new. Its methods may be called concurrently.
 type Pool struct {
 	dir string
 
@@ -37,8 +37,8 @@ func NewPool(dir string) *Pool {
 	return &Pool{dir: dir, used: map[*Server]*pooled{}}
 }
 
-// Get returns a Server without controllers that has nothing but what a new one has. No user gets a Server twice: what knows the
-// user's old address and certificates must find that they are of no use.
+// Get returns a Server without controllers that has nothing but what a new one has. No user gets a Server twice: what
+// knows the user's old address and certificates must find that they are of no use.
 func (p *Pool) Get(ctx context.Context, opts Options, user string) (*Server, error) {
 	entry, number, err := p.take(opts, user)
 	if err != nil {
@@ -76,7 +76,8 @@ func (p *Pool) take(opts Options, user string) (*pooled, int, error) {
 		return nil, 0, errPoolStopped
 	}
 	i := slices.IndexFunc(p.idle, func(e *pooled) bool {
-		return e.server.opts.Binaries.Path(binaries.KubeAPIServer) == opts.Binaries.Path(binaries.KubeAPIServer) && !slices.Contains(e.users, user)
+		return e.server.opts.Binaries.Path(binaries.KubeAPIServer) == opts.Binaries.Path(binaries.KubeAPIServer) &&
+			!slices.Contains(e.users, user)
 	})
 	if i >= 0 {
 		entry := p.idle[i]

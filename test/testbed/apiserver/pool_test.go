@@ -24,9 +24,12 @@ func spoil(t *testing.T, s *Server) {
 	t.Helper()
 	ctx, client := t.Context(), kubernetes.NewForConfigOrDie(s.RESTConfig())
 	stuck := metav1.ObjectMeta{Name: "stuck", Finalizers: []string{"example.org/never"}}
-	_, namespaceErr := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "left"}}, metav1.CreateOptions{})
-	_, mapErr := client.CoreV1().ConfigMaps("left").Create(ctx, &corev1.ConfigMap{ObjectMeta: stuck}, metav1.CreateOptions{})
-	_, roleErr := client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: stuck}, metav1.CreateOptions{})
+	_, namespaceErr := client.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "left"}}, metav1.CreateOptions{})
+	_, mapErr := client.CoreV1().ConfigMaps("left").Create(ctx, &corev1.ConfigMap{ObjectMeta: stuck},
+		metav1.CreateOptions{})
+	_, roleErr := client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: stuck},
+		metav1.CreateOptions{})
 	_, labelErr := client.CoreV1().Namespaces().Patch(ctx, "default", "application/merge-patch+json",
 		[]byte(`{"metadata":{"labels":{"left":"yes"}}}`), metav1.PatchOptions{})
 	crd := &apiextensionsv1.CustomResourceDefinition{
@@ -35,10 +38,13 @@ func spoil(t *testing.T, s *Server) {
 			Group: "example.org", Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "leftovers", Kind: "Leftover"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}}},
+				Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"},
+				}}},
 		},
 	}
-	_, crdErr := apiextensionsclient.NewForConfigOrDie(s.RESTConfig()).ApiextensionsV1().CustomResourceDefinitions().Create(ctx, crd, metav1.CreateOptions{})
+	crds := apiextensionsclient.NewForConfigOrDie(s.RESTConfig()).ApiextensionsV1().CustomResourceDefinitions()
+	_, crdErr := crds.Create(ctx, crd, metav1.CreateOptions{})
 	if err := errors.Join(namespaceErr, mapErr, roleErr, labelErr, crdErr); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +62,8 @@ func wantAsNew(t *testing.T, s *Server) {
 	_, roleErr := client.RbacV1().ClusterRoles().Get(ctx, "stuck", metav1.GetOptions{})
 	_, crdErr := apiextensionsclient.NewForConfigOrDie(s.RESTConfig()).ApiextensionsV1().CustomResourceDefinitions().
 		Get(ctx, "leftovers.example.org", metav1.GetOptions{})
-	for what, err := range map[string]error{"namespace": namespaceErr, "ConfigMap": mapErr, "ClusterRole": roleErr, "CRD": crdErr} {
+	for what, err := range map[string]error{"namespace": namespaceErr, "ConfigMap": mapErr, "ClusterRole": roleErr,
+		"CRD": crdErr} {
 		if !apierrors.IsNotFound(err) {
 			t.Errorf("%s: want not found, got %v", what, err)
 		}

@@ -82,7 +82,8 @@ func (s *Server) startHelpers(ctx context.Context) error {
 	if !s.opts.Controllers {
 		return nil
 	}
-	if err := s.startHelper(ctx, binaries.KubeControllerManager, "system:kube-controller-manager", s.controllerManagerArgs); err != nil {
+	if err := s.startHelper(ctx, binaries.KubeControllerManager, "system:kube-controller-manager",
+		s.controllerManagerArgs); err != nil {
 		return err
 	}
 	// Without a node, a scheduler has nothing to decide.
@@ -105,7 +106,9 @@ func (s *Server) startHelpers(ctx context.Context) error {
 	return s.createNodes(ctx)
 }
 
-func (s *Server) startHelper(ctx context.Context, name, user string, args func(kubeconfig string) []string, groups ...string) error {
+func (s *Server) startHelper(ctx context.Context, name, user string, args func(kubeconfig string) []string,
+	groups ...string,
+) error {
 	data, err := s.userKubeconfig(user, groups...)
 	if err != nil {
 		return err
@@ -156,7 +159,8 @@ func (s *Server) createNodes(ctx context.Context) error {
 			},
 			Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
 		}
-		if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil &&
+			!apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create the node %s: %w", name, err)
 		}
 	}

@@ -59,8 +59,8 @@ type Server struct {
 	apiserver *process.Process
 	helpers   []*process.Process
 	stopped   bool
-	// saved are the objects at Save, by their keys in etcd; nil before. altered is set when a program was stopped, frozen or
-	// replaced since Save.
+	// saved are the objects at Save, by their keys in etcd; nil before. altered is set when a program was stopped, frozen
+	// or replaced since Save.
 	saved   map[string]etcdPair
 	altered bool
 
@@ -114,7 +114,8 @@ func (s *Server) startEtcd(ctx context.Context) error {
 			return err
 		}
 		s.etcdPort = ports[0]
-		s.etcd, err = s.run(ctx, binaries.Etcd, etcdArgs(s.file("etcd"), ports[0], ports[1]), httpOK("http://"+process.Loopback(ports[0])+"/health"))
+		s.etcd, err = s.run(ctx, binaries.Etcd, etcdArgs(s.file("etcd"), ports[0], ports[1]),
+			httpOK("http://"+process.Loopback(ports[0])+"/health"))
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
@@ -137,7 +138,9 @@ func (s *Server) startOnFreePort(ctx context.Context) error {
 
 // run starts a program and waits until it is healthy; a program that does not
 // become so is killed.
-func (s *Server) run(ctx context.Context, name string, args []string, healthy func(context.Context) error) (*process.Process, error) {
+func (s *Server) run(ctx context.Context, name string, args []string,
+	healthy func(context.Context) error,
+) (*process.Process, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	p, err := process.Start(process.Spec{
@@ -256,8 +259,8 @@ func (s *Server) Rotate(ctx context.Context, opts RotateOptions) error {
 	return s.startHelpers(ctx)
 }
 
-// Upgrade restarts the API server with the kube-apiserver of another set, on the same port and with the same data. Helpers
-// stay as they are. Kubernetes supports the way up by one minor version only.
+// Upgrade restarts the API server with the kube-apiserver of another set, on the same port and with the same data.
+// Helpers stay as they are. Kubernetes supports the way up by one minor version only.
 func (s *Server) Upgrade(ctx context.Context, set *binaries.Set) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -115,14 +115,16 @@ func TestCountsRequestsByUser(t *testing.T) {
 	ctx := t.Context()
 	admin, err := s.Kubeconfig()
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}
-	if _, err := clientOf(t, admin, err).CoreV1().ServiceAccounts("default").Create(ctx, sa, metav1.CreateOptions{}); err != nil {
+	if _, err := clientOf(t, admin, err).CoreV1().ServiceAccounts("default").Create(ctx, sa,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, "default", "robot", time.Hour)
 	robot := clientOf(t, kubeconfig, err)
 	// RBAC is on and the robot may do nothing, which the log shows too.
 	_, listErr := robot.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
-	_, createErr := robot.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{})
+	_, createErr := robot.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x"}},
+		metav1.CreateOptions{})
 	if listErr == nil || createErr == nil {
 		t.Error("RBAC is off")
 	}

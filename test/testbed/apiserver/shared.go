@@ -18,7 +18,8 @@ import (
 // buildTimeout bounds the start of a shared API server, whose binaries may have to be built.
 const buildTimeout = 20 * time.Minute
 
-// Shared is the API server of all tests of a package. It starts for the first one that needs it. The zero value is ready for use.
+// Shared is the API server of all tests of a package. It starts for the first one that needs it. The zero value is
+// ready for use.
 type Shared struct {
 	once   sync.Once
 	dir    string
@@ -27,7 +28,8 @@ type Shared struct {
 	err    error
 }
 
-// Server returns the API server. It skips tests and benchmarks where only short ones are to run, and fails them if there is none.
+// Server returns the API server. It skips tests and benchmarks where only short ones are to run, and fails them if
+// there is none.
 func (s *Shared) Server(t testing.TB) *Server {
 	t.Helper()
 	if testing.Short() {

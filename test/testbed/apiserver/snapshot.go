@@ -21,7 +21,8 @@ const resetAttempts = 20
 // resetPause is the time between two looks of Reset.
 const resetPause = 50 * time.Millisecond
 
-// ErrNotResettable means that a Server was stopped, frozen, rotated or upgraded, or was never saved, so that it can't be as it was.
+// ErrNotResettable means that a Server was stopped, frozen, rotated or upgraded, or was never saved, so that it can't
+// be as it was.
 var ErrNotResettable = errors.New("the API server is not as it was saved")
 
 // Save remembers all objects as they are, for Reset.
@@ -36,16 +37,17 @@ func (s *Server) Save(ctx context.Context) error {
 	return nil
 }
 
-// Reset brings all objects back to what they were at Save, below the API: whatever finalizers, webhooks and admission say.
-// Watches see what Reset deletes and writes as any other change. The audit log seems empty afterwards. A Server whose programs
-// did not run all the time since Save returns ErrNotResettable.
+// Reset brings all objects back to what they were at Save, below the API: whatever finalizers, webhooks and admission
+// say. Watches see what Reset deletes and writes as any other change. The audit log seems empty afterwards. A Server
+// whose programs did not run all the time since Save returns ErrNotResettable.
 func (s *Server) Reset(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.saved == nil || s.altered || s.stopped || !s.running() {
 		return ErrNotResettable
 	}
-	// What runs in the server reacts to the reset by writes of its own, for example the registration of an API that went away.
+	// What runs in the server reacts to the reset by writes of its own, for example the registration of an API that went
+	// away.
 	for range resetAttempts {
 		current, err := s.etcdKeys(ctx)
 		if err != nil {
@@ -67,14 +69,15 @@ func (s *Server) Reset(ctx context.Context) error {
 	return fmt.Errorf("reset the API server %s: something writes to it all the time: %w", s.opts.Name, ErrNotResettable)
 }
 
-// Objects are all objects of a Server, for another one to begin with. They hold no Events and no Leases: who held one does not run
-// there.
+// Objects are all objects of a Server, for another one to begin with. They hold no Events and no Leases: who held one
+// does not run there.
 type Objects map[string]etcdPair
 
 // systemNamespace is the key of the namespace by whose UID clusters are told apart.
 const systemNamespace = "/registry/namespaces/kube-system"
 
-// Objects returns what the Server holds, but for the namespace kube-system: another Server makes one with a UID of its own.
+// Objects returns what the Server holds, but for the namespace kube-system: another Server makes one with a UID of its
+// own.
 func (s *Server) Objects(ctx context.Context) (Objects, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +86,8 @@ func (s *Server) Objects(ctx context.Context) (Objects, error) {
 		return nil, fmt.Errorf("read the objects of the API server %s: %w", s.opts.Name, err)
 	}
 	maps.DeleteFunc(objects, func(key string, _ etcdPair) bool {
-		return isVolatile(key) || key == systemNamespace || strings.HasPrefix(key, "/registry/leases/") || strings.HasPrefix(key, "/registry/events/")
+		return isVolatile(key) || key == systemNamespace || strings.HasPrefix(key, "/registry/leases/") ||
+			strings.HasPrefix(key, "/registry/events/")
 	})
 	return objects, nil
 }

@@ -28,8 +28,9 @@ const listInterval = 5 * time.Second
 // outputLimit bounds what a failed command adds to an error, in bytes.
 const outputLimit = 4096
 
-// build makes programs with one run of the go command, so that none of their packages is compiled twice and links use the
-// cores that compilers leave. The programs are renamed into place at the end: a killed build leaves none half-written.
+// build makes programs with one run of the go command, so that none of their packages is compiled twice and links use
+// the cores that compilers leave. The programs are renamed into place at the end: a killed build leaves none
+// half-written.
 func (e *ensurer) build(ctx context.Context, programs []program) error {
 	temp, err := os.MkdirTemp(e.CacheDir, ".build-")
 	if err != nil {
@@ -41,7 +42,8 @@ func (e *ensurer) build(ctx context.Context, programs []program) error {
 		packages[i] = p.pkg
 		e.printf("%s %s: building from %s", p.name, e.pins[p.module].version, p.pkg)
 	}
-	if err := e.compile(ctx, e.toolsDir(), packages, "-ldflags", ldflags(programs, e.pins), "-o", temp+string(filepath.Separator)); err != nil {
+	if err := e.compile(ctx, e.toolsDir(), packages, "-ldflags", ldflags(programs, e.pins), "-o",
+		temp+string(filepath.Separator)); err != nil {
 		return err
 	}
 	for _, p := range programs {
@@ -52,8 +54,8 @@ func (e *ensurer) build(ctx context.Context, programs []program) error {
 	return nil
 }
 
-// Compile fills the go command's build cache with what packages of the repository consist of, and with the modules that they
-// need. It links nothing: a later build of the packages takes seconds.
+// Compile fills the go command's build cache with what packages of the repository consist of, and with the modules that
+// they need. It links nothing: a later build of the packages takes seconds.
 func Compile(ctx context.Context, opts Options, packages ...string) error {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -82,7 +84,8 @@ func (e *ensurer) compile(ctx context.Context, dir string, packages []string, fl
 	err = runGo(ctx, dir, nil, &compiled, args...)
 	stop()
 	if err == nil {
-		e.printf("built in %s: %d packages compiled, %d were in the build cache", since(started), compiled.count(), len(all)-compiled.count())
+		e.printf("built in %s: %d packages compiled, %d were in the build cache", since(started), compiled.count(),
+			len(all)-compiled.count())
 	}
 	return err
 }
@@ -96,7 +99,8 @@ func (e *ensurer) list(ctx context.Context, dir string, packages []string, forma
 	})
 	defer stop()
 	var stdout bytes.Buffer
-	if err := runGo(ctx, dir, &stdout, &downloaded, append([]string{"list", "-deps", "-f", format}, packages...)...); err != nil {
+	if err := runGo(ctx, dir, &stdout, &downloaded,
+		append([]string{"list", "-deps", "-f", format}, packages...)...); err != nil {
 		return nil, err
 	}
 	return strings.Fields(stdout.String()), nil
@@ -104,8 +108,9 @@ func (e *ensurer) list(ctx context.Context, dir string, packages []string, forma
 
 func since(started time.Time) time.Duration { return time.Since(started).Round(time.Second) }
 
-// lineCounter counts the lines of what the go command says on standard error: one for each package that it compiles, and
-// one for each module that it downloads. The buffer is not embedded: lines that its ReadFrom takes would not be counted.
+// lineCounter counts the lines of what the go command says on standard error: one for each package that it compiles,
+// and one for each module that it downloads. The buffer is not embedded: lines that its ReadFrom takes would not be
+// counted.
 type lineCounter struct {
 	text  bytes.Buffer
 	lines atomic.Int64
@@ -143,8 +148,8 @@ func (e *ensurer) reportEvery(interval time.Duration, report func()) (stop func(
 }
 
 // runGo runs the go command in dir, free of the caller's workspace, with its
-// output in the error if it fails. The flags are those of every build of the Makefile: only then is what one build compiles
-// of use to the others.
+// output in the error if it fails. The flags are those of every build of the Makefile: only then is what one build
+// compiles of use to the others.
 func runGo(ctx context.Context, dir string, stdout io.Writer, stderr *lineCounter, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

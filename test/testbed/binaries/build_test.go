@@ -26,9 +26,10 @@ func TestLineCounterCountsWhatACommandWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The command runs until its input ends.
-	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return counter.count() == 2, nil
-	})
+	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) {
+			return counter.count() == 2, nil
+		})
 	if err != nil {
 		t.Errorf("%d lines are counted while the command runs", counter.count())
 	}

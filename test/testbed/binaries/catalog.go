@@ -31,8 +31,8 @@ const (
 	Kwok                  = "kwok"
 )
 
-// toolsModule is the folder whose go.mod pins all programs. They are in one module, whose requirements `make align` keeps
-// equal to the product's, so that a package that several of them use is compiled once.
+// toolsModule is the folder whose go.mod pins all programs. They are in one module, whose requirements `make align`
+// keeps equal to the product's, so that a package that several of them use is compiled once.
 const toolsModule = "hack/tools/testbed"
 
 // folder is a set of YAML files that are copied from a module into the cache,
@@ -146,8 +146,8 @@ func cacheName(name string, p pin, goos, goarch string) string {
 	return fmt.Sprintf("%s-%s-%s-%s-%s", name, p.version, goos, goarch, p.hash)
 }
 
-// executable is the file name that the go command gives to the program: the last element of its package's path that is not
-// a major version.
+// executable is the file name that the go command gives to the program: the last element of its package's path that is
+// not a major version.
 func (p program) executable() string {
 	if dir, last := path.Split(p.pkg); dir != "" && majorVersion.MatchString(last) {
 		return path.Base(dir)
@@ -157,8 +157,8 @@ func (p program) executable() string {
 
 var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 
-// ldflags strips debug information and stamps the versions of all programs that have a place for one; clients decide by an
-// API server's version.
+// ldflags strips debug information and stamps the versions of all programs that have a place for one; clients decide by
+// an API server's version.
 func ldflags(programs []program, pins map[string]pin) string {
 	flags := []string{"-s", "-w"}
 	stamped := map[string]bool{"": true}
@@ -184,7 +184,8 @@ func RepositoryRoot() (string, error) {
 		return "", err
 	}
 	for {
-		if data, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && modfile.ModulePath(data) == repositoryModule {
+		if data, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil &&
+			modfile.ModulePath(data) == repositoryModule {
 			return dir, nil
 		}
 		parent := filepath.Dir(dir)

@@ -62,7 +62,8 @@ func TestLdflags(t *testing.T) {
 	}{
 		"without a version": {[]program{{module: "k"}}, "-s -w"},
 		"each once": {
-			[]program{{module: "k", versionPackage: "x/version"}, {module: "k", versionPackage: "x/version"}, {module: "c", versionPackage: "c/version"}},
+			[]program{{module: "k", versionPackage: "x/version"}, {module: "k", versionPackage: "x/version"},
+				{module: "c", versionPackage: "c/version"}},
 			"-s -w -X x/version.gitVersion=v1.36.3 -X x/version.gitMajor=1 -X x/version.gitMinor=36" +
 				" -X c/version.gitVersion=v2.0.1 -X c/version.gitMajor=2 -X c/version.gitMinor=0",
 		},

@@ -90,7 +90,8 @@ func TestEnsureNamesWhatCannotBeHad(t *testing.T) {
 	fill(t, Options{CacheDir: cache}, Kwok)
 	t.Setenv("PATH", "")
 	_, err := Ensure(t.Context(), Options{CacheDir: cache, NoDownload: true})
-	if err == nil || !strings.Contains(err.Error(), "make kwok") || !strings.Contains(err.Error(), "go command is needed") {
+	if err == nil || !strings.Contains(err.Error(), "make kwok") ||
+		!strings.Contains(err.Error(), "go command is needed") {
 		t.Errorf("got %v", err)
 	}
 	left, err := filepath.Glob(filepath.Join(cache, "*.tmp-*"))

@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package permissions compares what RBAC grants to a ServiceAccount with what the ServiceAccount asked API servers for. A
-// test can so fail for a role that grants what its holder does not use.
+// Package permissions compares what RBAC grants to a ServiceAccount with what the ServiceAccount asked API servers for.
+// A test can so fail for a role that grants what its holder does not use.
 package permissions
 
 import (
@@ -89,8 +89,8 @@ func asked(r apiserver.Request) []Permission {
 	return []Permission{p, list}
 }
 
-// Check returns an error that names each granted permission that was not used or that another one covers, and each exception
-// that no role grants. The exceptions are permissions that need not be seen in use, with the reasons.
+// Check returns an error that names each granted permission that was not used or that another one covers, and each
+// exception that no role grants. The exceptions are permissions that need not be seen in use, with the reasons.
 func (u *Used) Check(granted []Permission, exceptions map[Permission]string) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -123,8 +123,8 @@ func check(granted []Permission, asks map[Permission]bool, exceptions map[Permis
 	return errors.Join(errs...)
 }
 
-// Granted reads manifests and returns the permissions that their bindings give to a ServiceAccount. A rule with resource
-// names counts as one for all names.
+// Granted reads manifests and returns the permissions that their bindings give to a ServiceAccount. A rule with
+// resource names counts as one for all names.
 func Granted(manifests io.Reader, namespace, account string) ([]Permission, error) {
 	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}
 	var bindings []rbacv1.RoleBinding

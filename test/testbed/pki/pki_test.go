@@ -51,7 +51,8 @@ func TestOnlyTheOwnAuthorityVerifies(t *testing.T) {
 			}
 			roots := x509.NewCertPool()
 			roots.AppendCertsFromPEM(tt.ca.PEM())
-			_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: tt.host, KeyUsages: []x509.ExtKeyUsage{tt.usage}})
+			_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: tt.host,
+				KeyUsages: []x509.ExtKeyUsage{tt.usage}})
 			if (err == nil) != tt.valid {
 				t.Errorf("got %v, want valid: %t", err, tt.valid)
 			}

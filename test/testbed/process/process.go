@@ -88,8 +88,8 @@ func Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// writeUsage appends a line to the file that the environment variable HELMOP_TESTBED_USAGE names, if any: the program, its
-// name, its CPU time and its wall time in seconds. The sum by program shows what a test suite costs.
+// writeUsage appends a line to the file that the environment variable HELMOP_TESTBED_USAGE names, if any: the program,
+// its name, its CPU time and its wall time in seconds. The sum by program shows what a test suite costs.
 func writeUsage(spec Spec, state *os.ProcessState, wall time.Duration) {
 	path := os.Getenv("HELMOP_TESTBED_USAGE")
 	if path == "" || state == nil {
@@ -185,7 +185,8 @@ func (p *Process) Hang() error {
 	return nil
 }
 
-// isStopped reports whether all threads of a process are stopped, see proc(5). Where there is no /proc, nobody knows, and it is true.
+// isStopped reports whether all threads of a process are stopped, see proc(5). Where there is no /proc, nobody knows,
+// and it is true.
 func isStopped(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, file := range threads {

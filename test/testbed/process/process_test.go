@@ -100,7 +100,8 @@ func TestStopEndsAHungProcess(t *testing.T) {
 	}
 }
 
-// TestHangReturnsWhenNothingRuns stops a busy program again and again: a signal takes a moment to reach what runs on another core.
+// TestHangReturnsWhenNothingRuns stops a busy program again and again: a signal takes a moment to reach what runs on
+// another core.
 func TestHangReturnsWhenNothingRuns(t *testing.T) {
 	t.Parallel()
 	p := startShell(t, "echo ready; while :; do :; done")

@@ -30,7 +30,8 @@ type accounts struct {
 }
 
 func newAccounts(file string) *accounts {
-	return &accounts{file: file, passwords: map[string]string{}, hashes: map[string][]byte{}, readers: map[string]bool{}, written: time.Now()}
+	return &accounts{file: file, passwords: map[string]string{}, hashes: map[string][]byte{}, readers: map[string]bool{},
+		written: time.Now()}
 }
 
 // add gives a user a new password.

@@ -83,7 +83,8 @@ func TestTokenService(t *testing.T) {
 		want                        func(error) bool
 	}{
 		{"password", "charts/demo", owner(r), http.MethodGet, "Basic", r.Username(), 200, isNil},
-		{"wrong password", "charts/demo", auth.Credential{Username: "helmop", Password: "wrong"}, http.MethodGet, "Basic", "helmop", 401, hasStatus(401)},
+		{"wrong password", "charts/demo", auth.Credential{Username: "helmop", Password: "wrong"}, http.MethodGet, "Basic",
+			"helmop", 401, hasStatus(401)},
 		{"identity token", "charts/demo", identity, http.MethodPost, "", r.Username(), 200, isNil},
 		{"nobody", "charts/demo", auth.EmptyCredential, http.MethodGet, "", "", 200, hasStatus(401)},
 		{"nobody, public", "public/demo", auth.EmptyCredential, http.MethodGet, "", "", 200, isNil},
@@ -121,7 +122,8 @@ func TestTokenAllowsNoMoreThanIsGranted(t *testing.T) {
 	push(t, r, "charts/two", "1")
 	token := fetchToken(t, r, "repository:charts/one:pull")
 	for repository, want := range map[string]int{"charts/one": http.StatusOK, "charts/two": http.StatusUnauthorized} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+r.Host()+"/v2/"+repository+"/tags/list", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"https://"+r.Host()+"/v2/"+repository+"/tags/list", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -140,7 +140,8 @@ func TestCut(t *testing.T) {
 			for mode, wantThere := range map[Mode]bool{Cut: true, LoseAnswer: false} {
 				desc := push(t, r, "demo", "1")
 				// The first time, a client asks without its credential.
-				end := fail(t, r, Fault{Mode: mode, Match: func(r Request) bool { return r.Method == http.MethodDelete && r.Authorization != "" }})
+				end := fail(t, r, Fault{Mode: mode,
+					Match: func(r Request) bool { return r.Method == http.MethodDelete && r.Authorization != "" }})
 				err := clientRepository(t, r, "demo", owner(r)).Manifests().Delete(t.Context(), desc)
 				var response *errcode.ErrorResponse
 				if err == nil || errors.As(err, &response) {
@@ -180,7 +181,8 @@ func TestStatusSaysWhatItIsTold(t *testing.T) {
 		Header: http.Header{"Retry-After": {"7"}, "Www-Authenticate": {`Bearer realm="https://10.0.0.1/token"`}},
 	})
 	resp := get(t, r, "/v2/demo/manifests/1")
-	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "7" || !strings.Contains(resp.Header.Get("WWW-Authenticate"), "10.0.0.1") ||
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "7" ||
+		!strings.Contains(resp.Header.Get("WWW-Authenticate"), "10.0.0.1") ||
 		string(resp.content) != "planted" {
 		t.Errorf("got %s %v %q", resp.Status, resp.Header, resp.content)
 	}
@@ -255,7 +257,8 @@ func TestDrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := fail(t, r, Fault{Mode: Drip, Pause: pause, Match: In("demo", BlobGet)})
-	resp, err := (&http.Client{Transport: trusting(t, r)}).Get("https://" + r.Host() + "/v2/demo/blobs/" + digest.FromBytes(data).String())
+	resp, err := (&http.Client{Transport: trusting(t, r)}).Get("https://" + r.Host() + "/v2/demo/blobs/" +
+		digest.FromBytes(data).String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +316,8 @@ func TestRedirect(t *testing.T) {
 		t.Fatalf("%d requests came to the other host, for 2 blobs", len(got))
 	}
 	for _, request := range got {
-		if request.Kind != BlobGet || request.Code != http.StatusOK || request.Authorization != "" || request.Host != r.Elsewhere().Host() {
+		if request.Kind != BlobGet || request.Code != http.StatusOK || request.Authorization != "" ||
+			request.Host != r.Elsewhere().Host() {
 			t.Errorf("the other host saw %+v", request)
 		}
 	}
@@ -332,7 +336,8 @@ func TestRedirect(t *testing.T) {
 	}
 	end()
 	fail(t, r, Fault{Mode: Redirect, To: "http://example.invalid:1", Match: In("demo", BlobGet)})
-	client := &http.Client{Transport: trusting(t, r), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: trusting(t, r),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	if resp, err = client.Get("https://" + r.Host() + "/v2/demo/blobs/x?a=b"); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,8 @@ type ProxyOptions struct {
 	Routes map[string]string
 }
 
-// Proxy is an HTTP proxy that tunnels (CONNECT), as registries with TLS need it. Its methods may be called concurrently.
+// Proxy is an HTTP proxy that tunnels (CONNECT), as registries with TLS need it. Its methods may be called
+// concurrently.
 type Proxy struct {
 	opts     ProxyOptions
 	endpoint endpoint

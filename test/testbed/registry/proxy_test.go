@@ -16,7 +16,8 @@ func TestProxy(t *testing.T) {
 	t.Parallel()
 	const name = "registry.helmop.test"
 	r := startRegistry(t, Options{Implementation: InProcess, Auth: AuthNone, Names: []string{name}})
-	p, err := StartProxy(ProxyOptions{Username: "user", Password: "secret", Routes: map[string]string{name + ":443": r.Host()}})
+	p, err := StartProxy(ProxyOptions{Username: "user", Password: "secret",
+		Routes: map[string]string{name + ":443": r.Host()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,13 +47,15 @@ func TestProxy(t *testing.T) {
 	if requests := r.Requests(); len(requests) != 1 || requests[0].Host != name {
 		t.Errorf("the registry saw %+v", requests)
 	}
-	if _, err := ask(url.UserPassword("user", "wrong"), name); err == nil || !strings.Contains(err.Error(), "Proxy Authentication Required") {
+	if _, err := ask(url.UserPassword("user", "wrong"), name); err == nil ||
+		!strings.Contains(err.Error(), "Proxy Authentication Required") {
 		t.Errorf("a wrong password: %v", err)
 	}
 	if _, err := ask(nil, name); err == nil {
 		t.Error("without credentials there is a tunnel")
 	}
-	if _, err := ask(url.UserPassword("user", "secret"), "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "Bad Gateway") {
+	if _, err := ask(url.UserPassword("user", "secret"), "127.0.0.1:1"); err == nil ||
+		!strings.Contains(err.Error(), "Bad Gateway") {
 		t.Errorf("nobody behind the proxy: %v", err)
 	}
 	want := []Tunnel{

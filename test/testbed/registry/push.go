@@ -105,7 +105,9 @@ func (r *Registry) PushChart(ctx context.Context, repository, tag string, chart 
 
 // PushArtifact stores data as an artifact that is no chart: one layer of the
 // given media type and an empty configuration.
-func (r *Registry) PushArtifact(ctx context.Context, repository, tag, mediaType string, data []byte) (ocispec.Descriptor, error) {
+func (r *Registry) PushArtifact(ctx context.Context, repository, tag, mediaType string,
+	data []byte,
+) (ocispec.Descriptor, error) {
 	return r.PushRaw(ctx, repository, tag, Raw{Layers: []Layer{{MediaType: mediaType, Data: data}}})
 }
 

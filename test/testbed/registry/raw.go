@@ -78,13 +78,17 @@ func (r *Registry) PushRaw(ctx context.Context, repository, tag string, raw Raw)
 }
 
 // PushIndex stores an index of manifests that are in the repository, as images for several platforms have one.
-func (r *Registry) PushIndex(ctx context.Context, repository, tag string, manifests ...ocispec.Descriptor) (ocispec.Descriptor, error) {
+func (r *Registry) PushIndex(ctx context.Context, repository, tag string,
+	manifests ...ocispec.Descriptor,
+) (ocispec.Descriptor, error) {
 	return r.pushManifest(ctx, repository, tag, ocispec.MediaTypeImageIndex, ocispec.Index{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: manifests,
 	})
 }
 
-func (r *Registry) pushManifest(ctx context.Context, repository, tag, mediaType string, manifest any) (ocispec.Descriptor, error) {
+func (r *Registry) pushManifest(ctx context.Context, repository, tag, mediaType string,
+	manifest any,
+) (ocispec.Descriptor, error) {
 	none := ocispec.Descriptor{}
 	data, err := json.Marshal(manifest)
 	if err != nil {

@@ -22,8 +22,10 @@ func TestPushRaw(t *testing.T) {
 	r := startRegistry(t, Options{})
 	repo := clientRepository(t, r, "odd", owner(r))
 	raw := Raw{
-		ArtifactType: "application/vnd.example.thing", ConfigType: "application/vnd.example.config", Config: []byte(`{"a":1}`),
-		Layers:      []Layer{{MediaType: "application/vnd.one", Data: []byte("one")}, {MediaType: "application/vnd.two", Data: []byte("two")}},
+		ArtifactType: "application/vnd.example.thing", ConfigType: "application/vnd.example.config",
+		Config: []byte(`{"a":1}`),
+		Layers: []Layer{{MediaType: "application/vnd.one", Data: []byte("one")},
+			{MediaType: "application/vnd.two", Data: []byte("two")}},
 		Annotations: map[string]string{ocispec.AnnotationRevision: "main@1"},
 	}
 	pushed, err := r.PushRaw(t.Context(), "odd", "v1", raw)
@@ -45,7 +47,8 @@ func TestPushRaw(t *testing.T) {
 	if err := json.Unmarshal(fetch(desc), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.ArtifactType != raw.ArtifactType || got.Config.MediaType != raw.ConfigType || got.Annotations[ocispec.AnnotationRevision] != "main@1" ||
+	if got.ArtifactType != raw.ArtifactType || got.Config.MediaType != raw.ConfigType ||
+		got.Annotations[ocispec.AnnotationRevision] != "main@1" ||
 		len(got.Layers) != 2 || got.Layers[1].MediaType != "application/vnd.two" || string(fetch(got.Layers[1])) != "two" {
 		t.Errorf("got %+v", got)
 	}
@@ -58,7 +61,8 @@ func TestPushRaw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if desc, err := repo.Resolve(t.Context(), "index"); err != nil || desc.Digest != index.Digest || desc.MediaType != ocispec.MediaTypeImageIndex {
+	if desc, err := repo.Resolve(t.Context(), "index"); err != nil || desc.Digest != index.Digest ||
+		desc.MediaType != ocispec.MediaTypeImageIndex {
 		t.Errorf("the index is %+v, %v", desc, err)
 	}
 	untagged, err := r.PushRaw(t.Context(), "odd", "", Raw{})
@@ -111,7 +115,8 @@ func TestArchiveTakesEntriesAsTheyAre(t *testing.T) {
 		t.Fatalf("%d entries of %d", len(headers), len(entries))
 	}
 	for i, want := range entries {
-		if got := headers[i]; got.Name != want.Name || got.Typeflag != want.Typeflag || got.Linkname != want.Linkname || got.Size != int64(len(want.Data)) {
+		if got := headers[i]; got.Name != want.Name || got.Typeflag != want.Typeflag || got.Linkname != want.Linkname ||
+			got.Size != int64(len(want.Data)) {
 			t.Errorf("got %+v, want %+v", got, want.Header)
 		}
 	}

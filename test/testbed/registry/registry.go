@@ -210,7 +210,8 @@ func (r *Registry) Password() string { return r.accounts.password(username) }
 // effect at once, and returns the password.
 func (r *Registry) AddUser(name string) (password string, err error) { return r.accounts.add(name) }
 
-// AddReader adds a user who may pull, and no more, and returns the password. It takes AuthToken: passwords alone know no rights.
+// AddReader adds a user who may pull, and no more, and returns the password. It takes AuthToken: passwords alone know
+// no rights.
 func (r *Registry) AddReader(name string) (password string, err error) {
 	r.accounts.restrict(name)
 	return r.accounts.add(name)

@@ -176,17 +176,19 @@ func TestReferrersAPI(t *testing.T) {
 	t.Parallel()
 	r := startRegistry(t, Options{Implementation: InProcess})
 	subject := push(t, r, "charts/demo", "1")
-	signature, err := r.PushRaw(t.Context(), "charts/demo", "", Raw{ArtifactType: "application/vnd.example", Subject: &subject})
+	signature, err := r.PushRaw(t.Context(), "charts/demo", "",
+		Raw{ArtifactType: "application/vnd.example", Subject: &subject})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []digest.Digest
-	err = clientRepository(t, r, "charts/demo", owner(r)).Referrers(t.Context(), subject, "", func(referrers []ocispec.Descriptor) error {
-		for _, referrer := range referrers {
-			got = append(got, referrer.Digest)
-		}
-		return nil
-	})
+	err = clientRepository(t, r, "charts/demo", owner(r)).Referrers(t.Context(), subject, "",
+		func(referrers []ocispec.Descriptor) error {
+			for _, referrer := range referrers {
+				got = append(got, referrer.Digest)
+			}
+			return nil
+		})
 	if err != nil || !slices.Equal(got, []digest.Digest{signature.Digest}) {
 		t.Errorf("got the referrers %v, %v", got, err)
 	}

@@ -150,7 +150,8 @@ func (t *TokenService) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	// A client that is gone needs no answer.
-	_ = json.NewEncoder(w).Encode(map[string]any{"token": token, "access_token": token, "expires_in": int(tokenLifetime.Seconds())})
+	_ = json.NewEncoder(w).Encode(map[string]any{"token": token, "access_token": token,
+		"expires_in": int(tokenLifetime.Seconds())})
 }
 
 // authenticate returns who asks, nobody in particular being somebody, too.
@@ -198,7 +199,8 @@ func (t *TokenService) issue(user string, access []tokenAccess) (string, error) 
 	token := jwt.NewWithClaims(tokenAlgorithm, tokenClaims{
 		RegisteredClaims: jwt.RegisteredClaims{
 			Issuer: tokenIssuer, Subject: user, Audience: jwt.ClaimStrings{tokenServiceName}, ID: rand.Text(),
-			IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(tokenLifetime)),
+			IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now),
+			ExpiresAt: jwt.NewNumericDate(now.Add(tokenLifetime)),
 		},
 		Access: access,
 	})
@@ -211,7 +213,8 @@ func (t *TokenService) withToken(base http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		var access []tokenAccess
 		if repository := classify(req.Method, req.URL.Path).Repository; repository != "" {
-			access = append(access, tokenAccess{Type: "repository", Name: repository, Actions: []string{"pull", "push", "delete"}})
+			access = append(access, tokenAccess{Type: "repository", Name: repository,
+				Actions: []string{"pull", "push", "delete"}})
 		}
 		token, err := t.issue(username, access)
 		if err != nil {

@@ -1,11 +1,12 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sample picks a part of a long table of cases, so that a test takes seconds, another part the next time, and all of it where
-// there is time.
+// Package sample picks a part of a long table of cases, so that a test takes seconds, another part the next time, and
+// all of it where there is time.
 //
-// The environment variable HELMOP_SAMPLE is the number of cases of each table, or "all"; the default is 6. HELMOP_SEED is the seed by
-// which they are picked; the default is another one in each run. A test that fails prints the seed, which repeats the choice.
+// The environment variable HELMOP_SAMPLE is the number of cases of each table, or "all"; the default is 6. HELMOP_SEED
+// is the seed by which they are picked; the default is another one in each run. A test that fails prints the seed,
+// which repeats the choice.
 package sample
 
 import (

@@ -11,7 +11,8 @@ import (
 func TestIndices(t *testing.T) {
 	t.Parallel()
 	first := indices(68, 6, 1, "a")
-	if len(first) != 6 || first[0] != 0 || first[5] != 67 || !slices.IsSorted(first) || len(slices.Compact(slices.Clone(first))) != 6 {
+	if len(first) != 6 || first[0] != 0 || first[5] != 67 || !slices.IsSorted(first) ||
+		len(slices.Compact(slices.Clone(first))) != 6 {
 		t.Errorf("got %v", first)
 	}
 	if !slices.Equal(first, indices(68, 6, 1, "a")) {

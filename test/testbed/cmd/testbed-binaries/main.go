@@ -30,10 +30,11 @@ func run(ctx context.Context) error {
 	quiet := flag.Bool("quiet", false, "do not print where the programs are")
 	command := flag.String("for", "", `"demo" prepares what the demo needs, and not what only tests need`)
 	var compiled []string
-	flag.Func("compile", "package of this repository to compile beforehand, without linking; may be repeated", func(value string) error {
-		compiled = append(compiled, value)
-		return nil
-	})
+	flag.Func("compile", "package of this repository to compile beforehand, without linking; may be repeated",
+		func(value string) error {
+			compiled = append(compiled, value)
+			return nil
+		})
 	flag.Parse()
 
 	opts := binaries.Options{NoDownload: *noDownload, Progress: os.Stderr}

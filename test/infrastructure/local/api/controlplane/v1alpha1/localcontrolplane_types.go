@@ -49,8 +49,8 @@ type LocalControlPlaneSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	KwokNodes int32 `json:"kwokNodes,omitempty"`
 
-	// host is the name of a Cluster in the same namespace whose API server this control plane uses, as a user with the name
-	// of its own Cluster. Nothing else keeps the two apart. Default: it has an API server of its own.
+	// host is the name of a Cluster in the same namespace whose API server this control plane uses, as a user with the
+	// name of its own Cluster. Nothing else keeps the two apart. Default: it has an API server of its own.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Host string `json:"host,omitempty"`
@@ -60,7 +60,8 @@ type LocalControlPlaneSpec struct {
 	// +optional
 	HoldBack bool `json:"holdBack,omitempty"`
 
-	// holdUpgrade keeps status.version, and what runs, as it is when version changes: an upgrade that takes long. Default: false.
+	// holdUpgrade keeps status.version, and what runs, as it is when version changes: an upgrade that takes long. Default:
+	// false.
 	// +optional
 	HoldUpgrade bool `json:"holdUpgrade,omitempty"`
 

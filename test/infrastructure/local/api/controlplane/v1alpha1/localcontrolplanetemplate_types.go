@@ -26,7 +26,8 @@ type LocalControlPlaneTemplateResource struct {
 	Spec LocalControlPlaneTemplateResourceSpec `json:"spec,omitempty"`
 }
 
-// LocalControlPlaneTemplateResourceSpec is what Clusters of a class have in common: the version, for one, is the Cluster's own.
+// LocalControlPlaneTemplateResourceSpec is what Clusters of a class have in common: the version, for one, is the
+// Cluster's own.
 type LocalControlPlaneTemplateResourceSpec struct {
 	// controllers runs kube-controller-manager and kube-scheduler. Default: false.
 	// +optional
