@@ -39,6 +39,13 @@ const (
 	ShardNotServedReason = "ShardNotServed"
 )
 
+// Deleting of a HelmOp or a HelmOpRelease is true while it is under deletion. Its reason and message say what the
+// deletion waits for. Otherwise it is absent.
+const (
+	// DeletingCondition is the condition.
+	DeletingCondition = "Deleting"
+)
+
 // Resolved of a HelmOp is true when spec.source is resolved to status.artifact.
 const (
 	// ResolvedCondition is the condition.
@@ -115,17 +122,17 @@ const (
 	VerificationErrorReason = "VerificationError"
 )
 
-// RolledOut of a HelmOp is true when the current HelmOp revision is assigned to all selected Clusters that can be
-// updated. It does not say that their releases are healthy: see Ready.
+// RollingOut of a HelmOp is true while Clusters are being given the current HelmOp revision. It is unknown while there
+// is no revision. It says nothing about health: see Ready.
 const (
-	// RolledOutCondition is the condition.
-	RolledOutCondition = "RolledOut"
+	// RollingOutCondition is the condition.
+	RollingOutCondition = "RollingOut"
 
-	// RolledOutReason is the reason when it is true.
-	RolledOutReason = "RolledOut"
-
-	// RollingOutReason is the reason while it is not.
+	// RollingOutReason is the reason when it is true and the rollout continues by itself.
 	RollingOutReason = "RollingOut"
+
+	// NotRollingOutReason is the reason when it is false.
+	NotRollingOutReason = "NotRollingOut"
 
 	// RolloutPausedReason: the rollout is paused, by spec.rollout.paused, by its failure budget or until a wave is
 	// promoted.
@@ -341,7 +348,8 @@ const (
 	InvalidDriftRuleReason = "InvalidDriftRule"
 )
 
-// Stalled of a HelmOpRelease is true when it is not retried until the spec changes or a retry is requested. Otherwise
+// Stalled of a HelmOpRelease is true when it is not retried until the spec changes or a retry is requested. Stalled of
+// a HelmOp is true when nothing changes until a user does something; reason and message are those of Ready. Otherwise
 // it is absent.
 const (
 	// StalledCondition is the condition.

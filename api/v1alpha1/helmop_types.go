@@ -260,8 +260,9 @@ type HelmOpStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Resolved, RolledOut, Paused and, with spec.source.verify, Verified and, with references,
-	// Movable and, while deletions wait for a confirmation, DeletionsHeld.
+	// conditions are Ready, Resolved, RollingOut and Paused; with spec.source.verify, Verified; with references,
+	// Movable; while deletions wait for a confirmation, DeletionsHeld; Stalled while nothing changes until a user does
+	// something; and Deleting.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

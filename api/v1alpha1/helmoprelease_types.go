@@ -371,7 +371,7 @@ type HelmOpReleaseStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions are Ready, ClusterReachable, Released and Paused; with health, Healthy; with test, Tested; with
-	// driftDetection, Drifted; and Stalled while nothing is tried any more.
+	// driftDetection, Drifted; Stalled while the release is not retried; and Deleting.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -166,6 +166,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	defer func() { result, reterr = requeue.OrError(result, reterr) }()
 	defer func() {
 		report.Outdated(helmOp)
+		report.Deleting(helmOp)
 		if reterr == nil {
 			result.RequeueAfter = queue.WithinResync(result.RequeueAfter, r.resyncPeriod, helmOp)
 		}
@@ -257,8 +258,9 @@ func (r *Reconciler) tryAgain(ctx context.Context, scope *helmOpScope, err error
 
 // helmOpConditions are the conditions of a HelmOp that this controller owns.
 var helmOpConditions = []string{
-	addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.VerifiedCondition, addonsv1.RolledOutCondition,
+	addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.VerifiedCondition, addonsv1.RollingOutCondition,
 	addonsv1.PausedCondition, addonsv1.MovableCondition, addonsv1.DeletionsHeldCondition,
+	addonsv1.StalledCondition, addonsv1.DeletingCondition,
 }
 
 // event records an Event at a HelmOp.

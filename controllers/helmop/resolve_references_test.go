@@ -191,7 +191,7 @@ func TestDependentsWaitForAllReferences(t *testing.T) {
 		r, helmOp := newVaried(t)
 		r.registry.answer("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
 		r.registry.answer("next", tagDouble{hangs: true})
-		report.SetCondition(helmOp, addonsv1.RolledOutCondition, metav1.ConditionTrue, addonsv1.RolledOutReason, "")
+		report.SetCondition(helmOp, addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.NotRollingOutReason, "")
 		if scope := r.pass(t, helmOp); !scope.isResolving() {
 			t.Error("nothing is being resolved")
 		}
@@ -200,7 +200,7 @@ func TestDependentsWaitForAllReferences(t *testing.T) {
 		}
 		r, helmOp = newVaried(t)
 		r.registry.answer("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
-		report.SetCondition(helmOp, addonsv1.RolledOutCondition, metav1.ConditionTrue, addonsv1.RolledOutReason, "")
+		report.SetCondition(helmOp, addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.NotRollingOutReason, "")
 		r.pass(t, helmOp)
 		if why := dependencies.Unsettled(helmOp); why != "" {
 			t.Errorf("when all were asked, dependents are told %q", why)

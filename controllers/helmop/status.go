@@ -4,6 +4,7 @@
 package helmop
 
 import (
+	"errors"
 	"fmt"
 	"sort"
 
@@ -13,6 +14,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
@@ -44,44 +46,37 @@ func (r *Reconciler) report(scope *helmOpScope) {
 			helmOp.Status.Rollout = rolloutStatus(scope)
 		}
 	}
-	rolledOut := rolledOutCondition(scope, summary)
-	if scope.denied > 0 {
-		rolledOut.Message += fmt.Sprintf("; %d Clusters of other namespaces are left out: service account %s may not get "+
-			"their kubeconfigs",
-			scope.denied, helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName)
-	}
-	if scope.unknownAccess > 0 {
-		rolledOut.Message += fmt.Sprintf("; of %d Clusters of other namespaces it is not known whether they may be "+
-			"accessed: the API server cannot tell now",
-			scope.unknownAccess)
-	}
-	report.SetCondition(helmOp, addonsv1.RolledOutCondition, rolledOut.Status, rolledOut.Reason, rolledOut.Message)
+	rollingOut := rollingOutCondition(scope, summary)
+	report.SetCondition(helmOp, addonsv1.RollingOutCondition, rollingOut.Status, rollingOut.Reason, rollingOut.Message)
 	ready := readyCondition(scope, summary)
 	changed := report.SetCondition(helmOp, addonsv1.ReadyCondition, ready.Status, ready.Reason, ready.Message)
 	if changed && isFailure(ready) {
 		r.warn(helmOp, ready.Reason, "Reconcile", ready.Message)
 	}
-}
-
-// isFailure reports whether a Ready condition is one that does not pass by itself.
-func isFailure(ready metav1.Condition) bool {
-	return ready.Status == metav1.ConditionFalse && !apiutil.ProgressReasons[ready.Reason] &&
-		ready.Reason != addonsv1.WaitingForClustersReason && ready.Reason != addonsv1.RolloutAbortedReason
+	if isStalled(ready, summary) {
+		report.SetCondition(helmOp, addonsv1.StalledCondition, metav1.ConditionTrue, ready.Reason, ready.Message)
+	} else {
+		conditions.Delete(helmOp, addonsv1.StalledCondition)
+	}
 }
 
 // fleetSummary adds up the states of all Clusters of a HelmOp.
 type fleetSummary struct {
 	counts   addonsv1.ClusterCounts
 	failures []addonsv1.ClusterFailure
-	// told is the number of selected Clusters whose release has the desired spec.
-	told int32
-	// otherShard is the number of releases whose Clusters are of another shard, and whyOtherShard says so of one.
-	// heldByOtherShard is the number of those that are selected.
+	// assigned is the number of selected Clusters whose release has the desired spec.
+	assigned int32
+	// progressing is the number of selected Clusters whose release is being installed or updated.
+	progressing int32
+	// failed is the number of failures, and final is the number of those that are not retried.
+	failed, final int32
+	// otherShard is the number of releases whose Clusters have another shard, and whyOtherShard is the message of the
+	// first of them. heldByOtherShard is the number of selected Clusters that have another shard.
 	otherShard, heldByOtherShard int32
 	whyOtherShard                string
 	// ending is the number of releases of Clusters that are no longer selected.
 	ending int32
-	// whyEnding is what one of them waits for.
+	// whyEnding is what the first of their deletions waits for.
 	whyEnding string
 }
 
@@ -91,6 +86,10 @@ func summarize(scope *helmOpScope) fleetSummary {
 		phase, failure := phaseOf(c, scope.wantedNumber())
 		if failure != nil {
 			s.failures = append(s.failures, *failure)
+			s.failed++
+			if isFinal(c) {
+				s.final++
+			}
 		}
 		if c.otherShard != "" {
 			s.otherShard++
@@ -113,7 +112,7 @@ func summarize(scope *helmOpScope) fleetSummary {
 			s.heldByOtherShard++
 		}
 		if c.step.Told && phase != phasePaused && phase != phaseWaiting && c.otherShard == "" {
-			s.told++
+			s.assigned++
 		}
 		s.countChild(c.child)
 		switch phase {
@@ -130,6 +129,7 @@ func summarize(scope *helmOpScope) fleetSummary {
 		case phaseUpToDate:
 			s.counts.UpToDate++
 		case phaseProgressing:
+			s.progressing++
 		}
 	}
 	sort.Slice(s.failures, func(i, j int) bool { return s.failures[i].Cluster < s.failures[j].Cluster })
@@ -139,7 +139,20 @@ func summarize(scope *helmOpScope) fleetSummary {
 	return s
 }
 
-// countChild counts what holds for a release whatever the phase of its Cluster is.
+// servable is the number of selected Clusters that can be served now.
+func (s *fleetSummary) servable() int32 {
+	return s.counts.Selected - s.counts.Waiting - s.counts.Paused - s.heldByOtherShard
+}
+
+// isFinal reports whether the failure of a Cluster stays until a user does something.
+func isFinal(c *clusterScope) bool {
+	if c.err != nil {
+		return !errors.Is(c.err, reasons.ErrRecord) && !errors.Is(c.err, render.ErrObjectRead)
+	}
+	return c.child != nil && conditions.IsTrue(c.child, addonsv1.StalledCondition)
+}
+
+// countChild counts the conditions of a release, which do not depend on the phase of its Cluster.
 func (s *fleetSummary) countChild(child *addonsv1.HelmOpRelease) {
 	if child == nil {
 		return
@@ -155,8 +168,8 @@ func (s *fleetSummary) countChild(child *addonsv1.HelmOpRelease) {
 	}
 }
 
-// phaseOf is the phase of a Cluster under the desired revision, or under none if that is 0, and its failure if there
-// is one.
+// phaseOf returns the phase of a Cluster, and its failure if there is one. wanted is the number of the desired HelmOp
+// revision; 0 if it is not known.
 func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFailure) {
 	fail := func(reason, message string) (clusterPhase, *addonsv1.ClusterFailure) {
 		return phaseFailed, &addonsv1.ClusterFailure{Cluster: c.name, Reason: reason,
@@ -193,107 +206,35 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 	}
 }
 
-func rolledOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
-	servable := s.counts.Selected - s.counts.Waiting - s.counts.Paused - s.heldByOtherShard
-	reason, message, held := isHeld(scope)
-	switch {
-	case scope.selectorErr != nil:
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.InvalidSelectorReason,
-			Message: scope.selectorErr.Error()}
-	case scope.artifact == nil:
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.RollingOutReason,
-			Message: "the source is not resolved"}
-	case held:
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
-	case s.told < servable:
-		reason, message := addonsv1.RollingOutReason,
-			fmt.Sprintf("%d of %d Clusters were told what is desired", s.told, servable)
-		if scope.strategy.Paused {
-			reason = addonsv1.RolloutPausedReason
-		}
-		if needed := waitingFor(scope); needed != "" {
-			message += "; it waits for " + needed
-		}
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
-	default:
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.RolledOutReason,
-			Message: fmt.Sprintf("%d Clusters were told what is desired", s.told)}
-	}
-}
-
-// readyCondition is the condition Ready of a HelmOp. A problem that a user can solve comes before one that passes by
-// itself.
-func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
-	no := func(reason, message string) metav1.Condition {
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
-	}
-	c := s.counts
-	heldReason, heldMessage, held := isHeld(scope)
-	verified := conditions.Get(scope.helmOp, addonsv1.VerifiedCondition)
-	switch resolved := conditions.Get(scope.helmOp, addonsv1.ResolvedCondition); {
-	case scope.selectorErr != nil:
-		return no(addonsv1.InvalidSelectorReason, scope.selectorErr.Error())
-	case scope.programErr != nil:
-		return no(reasons.ForRendering(scope.programErr), scope.programErr.Error())
-	case scope.dependencyErr != nil:
-		return scope.dependencyErr.condition()
-	case scope.artifact == nil && resolved != nil && resolved.Status == metav1.ConditionFalse:
-		return no(resolved.Reason, resolved.Message)
-	case scope.artifact == nil:
-		return no(addonsv1.ProgressingReason, "the source is not resolved yet")
-	case verified != nil && verified.Status != metav1.ConditionTrue:
-		return no(verified.Reason, verified.Message)
-	case held:
-		return no(heldReason, heldMessage)
-	case scope.deletions.Held:
-		return no(addonsv1.ConfirmationRequiredReason, heldDeletions(scope))
-	case len(s.failures) > 0:
-		first := s.failures[0]
-		return no(addonsv1.ReleasesFailedReason, fmt.Sprintf("%d of %d Clusters failed, see status.failures; %s: %s: %s",
-			max(c.Failed, int32(len(s.failures))), c.Selected+s.ending, first.Cluster, first.Reason, first.Message))
-	case s.otherShard > 0:
-		return no(addonsv1.OtherShardReason,
-			fmt.Sprintf("%d releases are in Clusters of another shard; %s", s.otherShard, s.whyOtherShard))
-	case c.Waiting+c.Unreachable > 0 && c.UpToDate+c.Waiting+c.Unreachable+c.Paused == c.Selected:
-		return no(addonsv1.WaitingForClustersReason, fmt.Sprintf(
-			"%d of %d Clusters are up to date; %d wait for their control plane, %d do not answer",
-			c.UpToDate, c.Selected, c.Waiting, c.Unreachable))
-	case c.Blocked > 0:
-		return no(addonsv1.WaitingForDependenciesReason,
-			fmt.Sprintf("%d of %d Clusters wait for dependencies; %s", c.Blocked, c.Selected, firstBlocked(scope)))
-	case c.UpToDate+c.Paused < c.Selected:
-		return no(addonsv1.ProgressingReason, fmt.Sprintf("%d of %d Clusters are up to date", c.UpToDate, c.Selected))
-	case s.ending > 0:
-		return no(addonsv1.ProgressingReason, endingMessage(scope, s))
-	case c.Selected == 0:
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.NoClustersSelectedReason,
-			Message: "spec.clusterSelector chooses no Cluster"}
-	default:
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.ReadyReason,
-			Message: fmt.Sprintf("%d Clusters are up to date", c.UpToDate)}
-	}
-}
-
-// endingMessage says how many releases of Clusters that are no longer selected are under deletion, and what they wait
-// for.
+// endingMessage says how many releases of Clusters that are no longer selected are being deleted, and what the deletion
+// waits for.
 func endingMessage(scope *helmOpScope, s fleetSummary) string {
-	message := fmt.Sprintf("%d releases are ending in Clusters that are not selected any more%s", s.ending, s.whyEnding)
+	message := fmt.Sprintf("%s that %s no longer selected%s",
+		apiutil.Count(s.ending, "release is being deleted in a Cluster", "releases are being deleted in Clusters"),
+		apiutil.Plural(s.ending, "is", "are"), s.whyEnding)
 	waiting := scope.plan.Progress.DeletionsWaiting
 	switch {
 	case waiting == 0:
 		return message
 	case scope.strategy.Paused:
-		return message + fmt.Sprintf("; %d of them wait for the end of the pause of the rollout", waiting)
+		return message + "; " + apiutil.Count(waiting, "deletion waits", "deletions wait") +
+			" for the end of the pause of the rollout"
 	default:
-		return message + fmt.Sprintf("; %d of them wait for their turn (spec.rollout.maxUnavailable)", waiting)
+		return message + deletionsWait(waiting)
 	}
+}
+
+// deletionsWait says, for the end of a message, how many deletions wait for others.
+func deletionsWait(waiting int) string {
+	return "; " + apiutil.Count(waiting, "deletion waits", "deletions wait") +
+		" until others have finished (spec.rollout.maxUnavailable)"
 }
 
 // reportDeletion reports how far the deletion of a HelmOp is, and what it waits for.
 func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease, waiting int) {
-	message := fmt.Sprintf("%d releases are ending", len(children))
+	message := apiutil.Count(len(children), "release is being deleted", "releases are being deleted")
 	if waiting > 0 {
-		message += fmt.Sprintf(", %d of them wait for their turn (spec.rollout.maxUnavailable)", waiting)
+		message += deletionsWait(waiting)
 	}
 	for _, child := range children {
 		if why := whyEnding(child); why != "" {
@@ -303,11 +244,15 @@ func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease,
 	}
 	report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.DeletingReason, message)
 	// The deletion of the HelmOp confirms the deletions that waited.
-	conditions.Delete(helmOp, addonsv1.DeletionsHeldCondition)
+	for _, condition := range []string{
+		addonsv1.DeletionsHeldCondition, addonsv1.RollingOutCondition, addonsv1.StalledCondition,
+	} {
+		conditions.Delete(helmOp, condition)
+	}
 	helmOp.Status.Deletions = nil
 }
 
-// whyEnding is why a release is not deleted yet, to be added to a message; empty if that is not known.
+// whyEnding says, for the end of a message, why a release is not deleted yet; empty if that is not known.
 func whyEnding(child *addonsv1.HelmOpRelease) string {
 	ready := conditions.Get(child, addonsv1.ReadyCondition)
 	switch {
@@ -315,7 +260,7 @@ func whyEnding(child *addonsv1.HelmOpRelease) string {
 		return fmt.Sprintf("; Cluster %s: %s", apiutil.ClusterTitle(child),
 			conditions.GetMessage(child, addonsv1.PausedCondition))
 	case conditions.IsTrue(child, addonsv1.PausedCondition):
-		return fmt.Sprintf("; Cluster %s: paused, its release ends when it is unpaused", apiutil.ClusterTitle(child))
+		return fmt.Sprintf("; Cluster %s: it is paused; its release is deleted when it is resumed", apiutil.ClusterTitle(child))
 	case ready != nil && ready.Status == metav1.ConditionFalse && ready.Message != "":
 		return fmt.Sprintf("; Cluster %s: %s", apiutil.ClusterTitle(child), ready.Message)
 	default:

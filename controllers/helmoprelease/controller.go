@@ -165,6 +165,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 			return
 		}
 		report.Outdated(release)
+		report.Deleting(release)
 		// Record the outcome of an action also if the manager stops meanwhile.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
 		defer cancel()
@@ -246,6 +247,7 @@ func describe(release *addonsv1.HelmOpRelease) string {
 var releaseConditions = []string{
 	addonsv1.ReadyCondition, addonsv1.ClusterReachableCondition, addonsv1.ReleasedCondition, addonsv1.PausedCondition,
 	addonsv1.HealthyCondition, addonsv1.TestedCondition, addonsv1.DriftedCondition, addonsv1.StalledCondition,
+	addonsv1.DeletingCondition,
 }
 
 // event records an Event at the release and, within a budget, at its HelmOp.

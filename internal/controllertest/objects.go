@@ -122,7 +122,7 @@ func SettledHelmOp(t testing.TB, name string, change func(*addonsv1.HelmOp)) *ad
 	}
 	h.Status.Artifact = &addonsv1.ArtifactStatus{SourceDigest: source}
 	h.Status.Rollout = &addonsv1.RolloutStatus{Revision: 7, Phase: addonsv1.RolloutPhaseComplete}
-	report.SetCondition(h, addonsv1.RolledOutCondition, metav1.ConditionTrue, addonsv1.RolledOutReason, "")
+	report.SetCondition(h, addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.NotRollingOutReason, "")
 	if change != nil {
 		change(h)
 	}

@@ -58,10 +58,11 @@ func newDependency(named addonsv1.Dependency, helmOp *addonsv1.HelmOp) Dependenc
 // are applied together must be installed in order, and until then their releases are Ready with the former spec.
 func Unsettled(helmOp *addonsv1.HelmOp) string {
 	if apiutil.IsHelmOpPaused(helmOp) {
-		return "" // Nothing is told, and what is there stands.
+		return "" // The releases stay as they are.
 	}
-	rolledOut := conditions.Get(helmOp, addonsv1.RolledOutCondition)
-	if rolledOut == nil || rolledOut.ObservedGeneration != helmOp.Generation {
+	// Only a whole reconciliation writes RollingOut, after the releases.
+	rollingOut := conditions.Get(helmOp, addonsv1.RollingOutCondition)
+	if rollingOut == nil || rollingOut.ObservedGeneration != helmOp.Generation {
 		return "has changed and has not been reconciled yet"
 	}
 	source, err := apiutil.SourceDigest(&helmOp.Spec.Source)

@@ -77,7 +77,7 @@ func TestUnmet(t *testing.T) {
 			report.SetCondition(h, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryErrorReason, "")
 		}, release: none},
 		"elsewhere untold": {helmOp: func(h *addonsv1.HelmOp) {
-			report.SetCondition(h, addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RollingOutReason, "")
+			report.SetCondition(h, addonsv1.RollingOutCondition, metav1.ConditionTrue, addonsv1.RollingOutReason, "")
 		}, release: none},
 		"HelmOp suspended": {helmOp: func(h *addonsv1.HelmOp) { h.Generation++; h.Spec.Paused = true }, release: none},
 		"told another revision": {helmOp: rollout(addonsv1.RolloutPhaseProgressing, false), release: none,

@@ -169,13 +169,13 @@ type orderFacets struct {
 	unsettled        string
 	revision         int64
 	phase            addonsv1.RolloutPhase
-	isRolledOut      bool
+	hasRollout      bool
 }
 
 func orderFacetsOf(helmOp *addonsv1.HelmOp) orderFacets {
 	facets := orderFacets{
 		deleting: !helmOp.DeletionTimestamp.IsZero(), paused: apiutil.IsHelmOpPaused(helmOp),
-		unsettled: Unsettled(helmOp), isRolledOut: helmOp.Spec.Rollout != nil,
+		unsettled: Unsettled(helmOp), hasRollout: helmOp.Spec.Rollout != nil,
 	}
 	if rollout := helmOp.Status.Rollout; rollout != nil {
 		facets.revision, facets.phase = rollout.Revision, rollout.Phase

@@ -71,3 +71,24 @@ func Outdated(obj conditions.Setter) {
 			"the spec changed and was not acted upon yet")
 	}
 }
+
+// Deleting sets the condition Deleting of an object under deletion. Its reason and message are those of Ready, where
+// Ready says what the deletion waits for.
+func Deleting(obj conditions.Setter) {
+	object := obj.(metav1.Object)
+	if object.GetDeletionTimestamp().IsZero() {
+		return
+	}
+	reason, message := addonsv1.DeletingReason, ""
+	for _, cause := range []struct {
+		condition string
+		status    metav1.ConditionStatus
+	}{{addonsv1.PausedCondition, True}, {addonsv1.ReadyCondition, False}} {
+		known := conditions.Get(obj, cause.condition)
+		if known != nil && known.Status == cause.status && known.ObservedGeneration == object.GetGeneration() {
+			reason, message = known.Reason, known.Message
+			break
+		}
+	}
+	SetCondition(obj, addonsv1.DeletingCondition, True, reason, message)
+}

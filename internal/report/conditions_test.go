@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
@@ -32,5 +33,45 @@ func TestSetConditionTellsWhatIsNews(t *testing.T) {
 		if got := SetCondition(helmOp, addonsv1.ResolvedCondition, step.status, step.reason, step.message); got != step.news {
 			t.Errorf("%s %s %q: want news %t, got %t", step.status, step.reason, step.message, step.news, got)
 		}
+	}
+}
+
+func TestDeletingHasTheCauseOfReady(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	for name, tc := range map[string]struct {
+		change          func(*addonsv1.HelmOpRelease)
+		reason, message string
+	}{
+		"not under deletion": {change: func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = nil }},
+		"just deleted": {
+			change: func(r *addonsv1.HelmOpRelease) { SetNotReady(r, addonsv1.UpgradeFailedReason, "old"); r.Generation++ },
+			reason: addonsv1.DeletingReason,
+		},
+		"waits": {
+			change: func(r *addonsv1.HelmOpRelease) { SetNotReady(r, addonsv1.UninstallFailedReason, "no hook") },
+			reason: addonsv1.UninstallFailedReason, message: "no hook",
+		},
+		"paused": {
+			change: func(r *addonsv1.HelmOpRelease) {
+				SetNotReady(r, addonsv1.DeletingReason, "before")
+				SetPaused(r, true, "the Cluster is paused")
+			},
+			reason: addonsv1.PausedReason, message: "the Cluster is paused",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Generation: 2, DeletionTimestamp: &now}}
+			tc.change(release)
+			Deleting(release)
+			got := conditions.Get(release, addonsv1.DeletingCondition)
+			switch {
+			case tc.reason == "" && got != nil:
+				t.Errorf("there is a condition: %v", got)
+			case tc.reason != "" && (got == nil || got.Status != True || got.Reason != tc.reason || got.Message != tc.message):
+				t.Errorf("got %v, want %s: %s", got, tc.reason, tc.message)
+			}
+		})
 	}
 }

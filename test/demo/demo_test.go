@@ -167,7 +167,7 @@ func TestVerifyHelmOp(t *testing.T) {
 			Clusters: &addonsv1.ClusterCounts{Selected: 2, UpToDate: 2, Ready: 2},
 			Conditions: append([]metav1.Condition{
 				{Type: addonsv1.ResolvedCondition, Status: metav1.ConditionTrue},
-				{Type: addonsv1.RolledOutCondition, Status: metav1.ConditionTrue},
+				{Type: addonsv1.RollingOutCondition, Status: metav1.ConditionFalse},
 			}, ready...),
 		}}
 		var releases []addonsv1.HelmOpRelease
@@ -187,6 +187,9 @@ func TestVerifyHelmOp(t *testing.T) {
 		"old status": {func(h *addonsv1.HelmOp, _ *[]addonsv1.HelmOpRelease) { h.Generation = 2 }, "generation 0, not 2"},
 		"no counts": {func(h *addonsv1.HelmOp, _ *[]addonsv1.HelmOpRelease) { h.Status.Clusters = nil },
 			"want 2 Clusters selected"},
+		"rolling out": {func(h *addonsv1.HelmOp, _ *[]addonsv1.HelmOpRelease) {
+			h.Status.Conditions[1].Status = metav1.ConditionTrue
+		}, "RollingOut is not false"},
 		"no conditions": {func(h *addonsv1.HelmOp, _ *[]addonsv1.HelmOpRelease) { h.Status.Conditions = nil },
 			"Ready is not true: not set"},
 		"one release": {func(_ *addonsv1.HelmOp, r *[]addonsv1.HelmOpRelease) { *r = (*r)[:1] },

@@ -18,11 +18,15 @@ import (
 func verifyHelmOp(helmOp *addonsv1.HelmOp, releases []addonsv1.HelmOpRelease) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	for _, condition := range []string{addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.RolledOutCondition} {
+	for _, condition := range []string{addonsv1.ReadyCondition, addonsv1.ResolvedCondition} {
 		if !conditions.IsTrue(helmOp, condition) {
 			wrong("HelmOp %s: condition %s is not true: %s", helmOp.Name, condition,
 				conditionText(conditions.Get(helmOp, condition)))
 		}
+	}
+	if !conditions.IsFalse(helmOp, addonsv1.RollingOutCondition) {
+		wrong("HelmOp %s: condition %s is not false: %s", helmOp.Name, addonsv1.RollingOutCondition,
+			conditionText(conditions.Get(helmOp, addonsv1.RollingOutCondition)))
 	}
 	if helmOp.Status.ObservedGeneration != helmOp.Generation {
 		wrong("HelmOp %s: the status is about generation %d, not %d", helmOp.Name, helmOp.Status.ObservedGeneration,

@@ -43,7 +43,7 @@ var otherResources = strings.Fields(`
 var otherPrograms = strings.Fields(`
 	awk base64 cat cd chmod clusterawsadm cmp cosign cp curl cut date diff docker echo etcdctl exit false find git
 	grep head helm jq kind kustomize ls mkdir mv openssl oras printf read rm sed set sleep sort ssh tail tar tee
-	test trap true umask velero wc xargs :`)
+	test trap true umask velero wait wc xargs :`)
 
 // checker checks commands. It is safe for concurrent use.
 type checker struct {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -322,7 +323,15 @@ func (s stack) uninstallsInReverse() {
 	s.waits(middle, "one", addonsv1.DeletingReason,
 		"waits for the release of HelmOp reverse-top, which depends on it and is paused and is ending")
 	s.eventually(base, message(addonsv1.ReadyCondition,
-		"Cluster one: waits for the release of HelmOp reverse-middle, which depends on it and is ending"))
+		"Cluster one: waits for the release of HelmOp reverse-middle, which depends on it and is ending"),
+		condition(addonsv1.DeletingCondition, metav1.ConditionTrue, addonsv1.DeletingReason),
+		message(addonsv1.DeletingCondition, "reverse-middle"))
+	s.Expect(conditions.GetReason(held, addonsv1.DeletingCondition)).To(gomega.BeEmpty(), "before its deletion")
+	s.Eventually(func(g gomega.Gomega) {
+		release := s.child(middle, "one")
+		g.Expect(conditions.IsTrue(release, addonsv1.DeletingCondition)).To(gomega.BeTrue())
+		g.Expect(conditions.GetMessage(release, addonsv1.DeletingCondition)).To(gomega.ContainSubstring("reverse-top"))
+	}).WithContext(s.Context()).Should(gomega.Succeed())
 	s.revisions(middle, "one", "1 deployed")
 	s.revisions(base, "one", "1 deployed")
 	update(s.scenario, held, func(r *addonsv1.HelmOpRelease) { r.Annotations = nil })

@@ -144,7 +144,7 @@ func waiting(g gomega.Gomega, h *addonsv1.HelmOp) {
 // hasReturned checks that a rollout was given up.
 func hasReturned(g gomega.Gomega, h *addonsv1.HelmOp) {
 	inPhase(2, addonsv1.RolloutPhaseRolledBack)(g, h)
-	expectCondition(g, h, addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RolloutRolledBackReason)
+	expectCondition(g, h, addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.RolloutRolledBackReason)
 }
 
 // move runs clusterctl. What is gone in one management cluster is in the other.

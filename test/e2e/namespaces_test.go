@@ -56,8 +56,8 @@ func TestOtherNamespaces(t *testing.T) {
 
 	platform.eventually(refused, ready(0), func(g gomega.Gomega, h *addonsv1.HelmOp) {
 		g.Expect(conditions.GetMessage(h,
-			addonsv1.RolledOutCondition)).To(gomega.ContainSubstring("1 Clusters of other namespaces are left out: service " +
-			"account another"))
+			addonsv1.RollingOutCondition)).To(gomega.ContainSubstring("1 Cluster is left out, in another namespace: service " +
+			"account another may not get its kubeconfig"))
 	})
 	platform.eventually(without, ready(0))
 	for _, name := range []string{"refused", "without"} {

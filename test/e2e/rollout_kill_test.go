@@ -77,7 +77,7 @@ func (t *troop) killedWithFailures(s *scenario) {
 	q.says("one", q.in())
 	q.untouched(since, q.in("early", "prod"))
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseRolledBack),
-		condition(addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RolloutRolledBackReason))
+		condition(addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.RolloutRolledBackReason))
 	s.Expect(q.log.visited(2)).To(gomega.HaveLen(1), "Clusters that took the revision")
 	q.revisionsAre("1 Complete", "2 RolledBack")
 }

@@ -42,7 +42,7 @@ func (t *troop) canaryFails(s *scenario, name string) {
 	since := time.Now()
 	q.greet("bad")
 	q.eventually(inPhase(2, addonsv1.RolloutPhasePaused),
-		condition(addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RolloutPausedReason),
+		condition(addonsv1.RollingOutCondition, metav1.ConditionTrue, addonsv1.RolloutPausedReason),
 		condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.RolloutPausedReason),
 		func(g gomega.Gomega, h *addonsv1.HelmOp) {
 			g.Expect(h.Status.Rollout.LastGoodRevision).To(gomega.BeEquivalentTo(1))
@@ -94,7 +94,7 @@ func (t *troop) rollsBack(s *scenario, name string) {
 	update(s, secret, func(*corev1.Secret) { set("bad secret") })
 	rolledBack := []func(gomega.Gomega, *addonsv1.HelmOp){
 		inPhase(2, addonsv1.RolloutPhaseRolledBack),
-		condition(addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RolloutRolledBackReason),
+		condition(addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.RolloutRolledBackReason),
 	}
 	q.eventually(rolledBack...)
 	victims := q.log.visited(2)
@@ -153,7 +153,7 @@ func (t *troop) pauses(s *scenario, name string) {
 	since := time.Now()
 	q.greet("two")
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseProgressing), progress(0, 0, 0),
-		condition(addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RolloutPausedReason))
+		condition(addonsv1.RollingOutCondition, metav1.ConditionTrue, addonsv1.RolloutPausedReason))
 	q.untouched(since, q.in())
 	q.greet("three")
 	q.eventually(inPhase(3, addonsv1.RolloutPhaseProgressing), progress(0, 0, 0))
@@ -203,7 +203,7 @@ func (t *troop) aborted(s *scenario, name string) {
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseProgressing), progress(2, 2, 0))
 	q.annotate(addonsv1.RolloutAbortAnnotation, "2")
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseAborted),
-		condition(addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RolloutAbortedReason))
+		condition(addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.RolloutAbortedReason))
 	q.says("one", q.in("canary"), "1 superseded", "2 superseded", "3 deployed")
 	q.untouched(since, q.in("early", "prod"))
 	q.annotate(addonsv1.RolloutPromoteAnnotation, "3/canary")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -40,6 +41,26 @@ func TestUser(t *testing.T) {
 		})
 		s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.InvalidSelectorReason))
 		one.expectRevisionsStay("selector", "1 deployed")
+	})
+	s.part("waits in a pipeline", func(s *scenario) {
+		helmOp := s.newHelmOp("pipeline", forAll)
+		s.create(helmOp)
+		waitFor := func(condition string) {
+			s.Helper()
+			_, err := s.env.Management.Kubectl(s.Context(), "wait", "--for=condition="+condition,
+				"--timeout="+patience.String(), "--namespace", s.namespace, "helmops.addons.cluster.x-k8s.io/pipeline")
+			s.must(err)
+		}
+		waitFor("Ready")
+		waitFor("RollingOut=False")
+		good := helmOp.Spec.Values
+		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = helloValues(map[string]any{"greeting": "{{ .No }}"}) })
+		waitFor("Stalled")
+		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = good })
+		waitFor("Ready")
+		s.eventually(helmOp, func(g gomega.Gomega, h *addonsv1.HelmOp) {
+			g.Expect(conditions.Get(h, addonsv1.StalledCondition)).To(gomega.BeNil())
+		})
 	})
 	s.part("has long names", func(s *scenario) {
 		one := one.in(s)

@@ -1,0 +1,175 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmop
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+)
+
+// rollingOutCondition is the condition RollingOut of a HelmOp. It is Unknown while the desired revision or its Clusters
+// are not known.
+func rollingOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
+	if scope.selectorErr != nil {
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: addonsv1.InvalidSelectorReason,
+			Message: scope.selectorErr.Error()}
+	}
+	newest := scope.newestRevision()
+	if scope.artifact == nil || newest == nil {
+		reason := conditions.GetReason(scope.helmOp, addonsv1.ResolvedCondition)
+		if reason == "" || reason == addonsv1.ResolvedReason {
+			reason = addonsv1.ProgressingReason
+		}
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: reason,
+			Message: "there is no HelmOp revision to roll out yet"}
+	}
+	condition := metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.NotRollingOutReason}
+	heldReason, heldMessage, held := isHeld(scope)
+	if isRollingOut(scope, s) {
+		condition.Status, condition.Reason = metav1.ConditionTrue, addonsv1.RollingOutReason
+		if scope.strategy.Paused {
+			condition.Reason = addonsv1.RolloutPausedReason
+		}
+	}
+	if held {
+		condition.Reason, condition.Message = heldReason, heldMessage
+	} else {
+		condition.Message = fmt.Sprintf("HelmOp revision %d is assigned to %d of %d Clusters", newest.Spec.Number,
+			s.assigned, s.servable())
+		if needed := waitingFor(scope); needed != "" {
+			condition.Message += "; waiting for " + needed
+		}
+	}
+	condition.Message += leftOut(scope)
+	return condition
+}
+
+// isRollingOut reports whether Clusters still wait for the desired revision, or have not finished to install it. A
+// rollout that its failure budget paused is not over; one that was rolled back or aborted is over as soon as the
+// Clusters have returned to the last known good revision.
+func isRollingOut(scope *helmOpScope, s fleetSummary) bool {
+	if s.assigned < s.servable() || scope.plan.Progress.InFlight > 0 {
+		return true
+	}
+	switch rollout.Phase(scope.newestRevision().Status.Phase) {
+	case rollout.PhaseComplete, rollout.PhaseRolledBack, rollout.PhaseAborted:
+		return false
+	default:
+		return true
+	}
+}
+
+// leftOut names, for the end of a message, the Clusters of other namespaces that the HelmOp does not serve.
+func leftOut(scope *helmOpScope) string {
+	message := ""
+	if n := scope.denied; n > 0 {
+		message += fmt.Sprintf("; %s: service account %s may not get %s",
+			apiutil.Count(n, "Cluster is left out, in another namespace", "Clusters are left out, in other namespaces"),
+			scope.helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName,
+			apiutil.Plural(n, "its kubeconfig", "their kubeconfigs"))
+	}
+	if n := scope.unknownAccess; n > 0 {
+		message += fmt.Sprintf("; %s: the API server did not answer whether the HelmOp may access %s",
+			apiutil.Count(n, "Cluster is left out for now", "Clusters are left out for now"),
+			apiutil.Plural(n, "it", "them"))
+	}
+	return message
+}
+
+// passingReasons are reasons of a Ready condition that is False, besides [apiutil.ProgressReasons], that pass without a
+// change by a user.
+var passingReasons = map[string]bool{
+	addonsv1.WaitingForClustersReason:   true,
+	addonsv1.RegistryUnreachableReason:  true,
+	addonsv1.RegistryRateLimitedReason:  true,
+	addonsv1.RegistryErrorReason:        true,
+	addonsv1.TrustRootUnavailableReason: true,
+	addonsv1.VerificationErrorReason:    true,
+}
+
+// isStalled reports whether nothing changes any more until a user does something. Releases that failed and are retried
+// are not stalled.
+func isStalled(ready metav1.Condition, s fleetSummary) bool {
+	switch {
+	case ready.Status != metav1.ConditionFalse, apiutil.ProgressReasons[ready.Reason], passingReasons[ready.Reason]:
+		return false
+	case ready.Reason == addonsv1.ReleasesFailedReason:
+		return s.final == s.failed && s.progressing == 0
+	default:
+		return true
+	}
+}
+
+// isFailure reports whether a Ready condition is one that does not pass by itself.
+func isFailure(ready metav1.Condition) bool {
+	return ready.Status == metav1.ConditionFalse && !apiutil.ProgressReasons[ready.Reason] &&
+		ready.Reason != addonsv1.WaitingForClustersReason && ready.Reason != addonsv1.RolloutAbortedReason
+}
+
+// ofClusters begins a message: "1 of 3 Clusters is".
+func ofClusters(n, all int32) string {
+	return fmt.Sprintf("%d of %s %s", n, apiutil.Count(all, "Cluster", "Clusters"), apiutil.Plural(n, "is", "are"))
+}
+
+// readyCondition is the condition Ready of a HelmOp. A problem that a user can solve comes before one that passes by
+// itself.
+func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
+	no := func(reason, message string) metav1.Condition {
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
+	}
+	c := s.counts
+	heldReason, heldMessage, held := isHeld(scope)
+	verified := conditions.Get(scope.helmOp, addonsv1.VerifiedCondition)
+	switch resolved := conditions.Get(scope.helmOp, addonsv1.ResolvedCondition); {
+	case scope.selectorErr != nil:
+		return no(addonsv1.InvalidSelectorReason, scope.selectorErr.Error())
+	case scope.programErr != nil:
+		return no(reasons.ForRendering(scope.programErr), scope.programErr.Error())
+	case scope.dependencyErr != nil:
+		return scope.dependencyErr.condition()
+	case scope.artifact == nil && resolved != nil && resolved.Status == metav1.ConditionFalse:
+		return no(resolved.Reason, resolved.Message)
+	case scope.artifact == nil:
+		return no(addonsv1.ProgressingReason, "the source is not resolved yet")
+	case verified != nil && verified.Status != metav1.ConditionTrue:
+		return no(verified.Reason, verified.Message)
+	case held:
+		return no(heldReason, heldMessage)
+	case scope.deletions.Held:
+		return no(addonsv1.ConfirmationRequiredReason, heldDeletions(scope))
+	case len(s.failures) > 0:
+		first := s.failures[0]
+		return no(addonsv1.ReleasesFailedReason, fmt.Sprintf("%d of %d Clusters failed, see status.failures; %s: %s: %s",
+			max(c.Failed, int32(len(s.failures))), c.Selected+s.ending, first.Cluster, first.Reason, first.Message))
+	case s.otherShard > 0:
+		return no(addonsv1.OtherShardReason,
+			fmt.Sprintf("%s of another shard; %s",
+				apiutil.Count(s.otherShard, "release is in a Cluster", "releases are in Clusters"), s.whyOtherShard))
+	case c.Waiting+c.Unreachable > 0 && c.UpToDate+c.Waiting+c.Unreachable+c.Paused == c.Selected:
+		return no(addonsv1.WaitingForClustersReason, fmt.Sprintf(
+			"%s up to date; the control plane is not initialized in %d, and the API server does not answer in %d",
+			ofClusters(c.UpToDate, c.Selected), c.Waiting, c.Unreachable))
+	case c.Blocked > 0:
+		return no(addonsv1.WaitingForDependenciesReason,
+			fmt.Sprintf("%d of %s for dependencies; %s", c.Blocked,
+				apiutil.Count(c.Selected, "Cluster waits", "Clusters wait"), firstBlocked(scope)))
+	case c.UpToDate+c.Paused < c.Selected:
+		return no(addonsv1.ProgressingReason, ofClusters(c.UpToDate, c.Selected)+" up to date")
+	case s.ending > 0:
+		return no(addonsv1.ProgressingReason, endingMessage(scope, s))
+	case c.Selected == 0:
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.NoClustersSelectedReason,
+			Message: "spec.clusterSelector selects no Cluster"}
+	default:
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.ReadyReason,
+			Message: apiutil.Count(c.UpToDate, "Cluster is", "Clusters are") + " up to date"}
+	}
+}
