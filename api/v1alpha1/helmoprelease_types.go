@@ -443,6 +443,7 @@ type HelmOpReleaseStatus struct {
 
 // HelmOpRelease is the release of a HelmOp in one Cluster.
 //
+// +kubebuilder:metadata:labels="visualizer.cluster.x-k8s.io="
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=helmopreleases,shortName=hopr,scope=Namespaced,categories=cluster-api
 // +kubebuilder:subresource:status

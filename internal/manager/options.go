@@ -5,6 +5,7 @@ package manager
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/flags"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
@@ -74,6 +76,11 @@ type registryOptions struct {
 
 // AddFlags adds the flags to a flag set and sets their defaults.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	// controller-runtime reads the value of this flag.
+	kubeconfig := pflag.PFlagFromGoFlag(flag.CommandLine.Lookup(config.KubeconfigFlagName))
+	kubeconfig.Usage = "Path of a kubeconfig of the management cluster (default: the file that the environment variable " +
+		"KUBECONFIG names, the ServiceAccount of the pod, or $HOME/.kube/config)."
+	fs.AddFlag(kubeconfig)
 	fs.BoolVar(&o.leaderElect, "leader-elect", false,
 		"Elect a leader among several managers, so that only one is active. Without leader election, run only one manager.")
 	fs.DurationVar(&o.leaderElectLeaseDuration, "leader-elect-lease-duration", 15*time.Second,

@@ -159,6 +159,10 @@ func TestCRDLabels(t *testing.T) {
 		if _, got := crd.Labels[move]; got {
 			t.Errorf("%s has label %s", crd.Name, move)
 		}
+		// The Cluster API visualizer shows kinds with this label, whose objects name their Cluster in a label.
+		if _, got := crd.Labels["visualizer.cluster.x-k8s.io"]; got != (crd.Spec.Names.Kind == "HelmOpRelease") {
+			t.Errorf("%s: the label of the visualizer is set: %t", crd.Name, got)
+		}
 		version := crd.Labels["cluster.x-k8s.io/v1beta2"]
 		if !slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
 			return v.Name == version && v.Served
