@@ -393,7 +393,7 @@ func sourceFaults(s *scenario) map[string]sourceFault {
 		"elsewhere": {
 			fault: registry.Fault{Mode: registry.Redirect}, on: blobs,
 			look: func(g gomega.Gomega, r *registry.Registry) {
-				requests := r.Elsewhere().Requests()
+				requests := r.BlobHost().Requests()
 				g.Expect(requests).NotTo(gomega.BeEmpty(), "requests to the host that the registry leads to")
 				for _, request := range requests {
 					g.Expect(request.Authorization).To(gomega.BeEmpty(), "what came along with %+v", request)

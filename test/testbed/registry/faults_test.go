@@ -311,17 +311,17 @@ func TestRedirect(t *testing.T) {
 	if err := pull(t, clientRepository(t, r, "demo", owner(r)), "1"); err != nil {
 		t.Fatal(err)
 	}
-	got := r.Elsewhere().Requests()
+	got := r.BlobHost().Requests()
 	if len(got) != 2 {
 		t.Fatalf("%d requests came to the other host, for 2 blobs", len(got))
 	}
 	for _, request := range got {
 		if request.Kind != BlobGet || request.Code != http.StatusOK || request.Authorization != "" ||
-			request.Host != r.Elsewhere().Host() {
+			request.Host != r.BlobHost().Host() {
 			t.Errorf("the other host saw %+v", request)
 		}
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.Elsewhere().URL()+"/v2/", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.BlobHost().URL()+"/v2/", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestRedirect(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	if got := r.Elsewhere().Requests()[2]; got.Authorization != "Basic" || got.User != "somebody" {
+	if got := r.BlobHost().Requests()[2]; got.Authorization != "Basic" || got.User != "somebody" {
 		t.Errorf("the other host did not see the credential: %+v", got)
 	}
 	end()
