@@ -32,9 +32,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// TestArtifacts has artifacts that are no Helm charts, of each format one, that are changed and then what they were
-// again.
-func TestArtifacts(t *testing.T) {
+// TestArtifactFormats installs an artifact of each format that is not a Helm chart, changes it, and changes it back.
+func TestArtifactFormats(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{Name: "one"})[0]
 	parts := map[string]func(*scenario){
@@ -47,7 +46,7 @@ func TestArtifacts(t *testing.T) {
 	s.each(parts)
 }
 
-// artifactFormat makes an artifact of files, and tells what of it is wanted.
+// artifactFormat creates an artifact of files, and has the expected format and the path to use.
 type artifactFormat struct {
 	make   func(s *scenario, files map[string]string) registry.Raw
 	path   string
@@ -64,12 +63,12 @@ func artifactFormats() map[string]artifactFormat {
 	}
 }
 
-// takeArtifact installs an artifact, has it changed, and goes back to what it was.
+// takeArtifact installs an artifact, upgrades it to another version, and returns to the first version.
 func (w *workload) takeArtifact(name string, format artifactFormat) {
 	w.takeArtifactAs(name, format, forAll)
 }
 
-// takeArtifactAs does so by a HelmOp for a certain cluster.
+// takeArtifactAs does what takeArtifact does, with a HelmOp that is changed by target.
 func (w *workload) takeArtifactAs(name string, format artifactFormat, target func(*addonsv1.HelmOp)) {
 	s := w.scenario
 	repository := s.namespace + "/" + name
@@ -101,7 +100,7 @@ func (w *workload) takeArtifactAs(name string, format artifactFormat, target fun
 		&apiextensionsv1.CustomResourceDefinition{}))
 }
 
-// manifestFiles are a CustomResourceDefinition, an object of it and a ConfigMap that says something, and more
+// manifestFiles returns a CustomResourceDefinition, an object of its kind, a ConfigMap with a text, and more
 // ConfigMaps.
 func manifestFiles(name, says string, more ...string) map[string]string {
 	files := map[string]string{
@@ -132,7 +131,7 @@ data: {says: "{{ .Values.%[2]s }}"}
 	return files
 }
 
-// expectManifests fails unless a cluster has just these.
+// expectManifests fails unless the cluster has exactly the objects of manifestFiles.
 func (w *workload) expectManifests(name, says string, more bool) {
 	s := w.scenario
 	s.Helper()
@@ -169,7 +168,8 @@ func (w *workload) takeTemplates() {
 	w.expectConfigMap("templates", map[string]string{"cluster": "one"})
 }
 
-// takeBroken meets an image that is no bundle, and a version with an object in two files, which takes nothing away.
+// takeBroken installs an image that is not a bundle, and upgrades to a version with the same object in two files. The
+// release stays.
 func (w *workload) takeBroken() {
 	s, repository := w.scenario, w.scenario.namespace+"/broken"
 	s.pushArtifact(repository, "0.9.0", registry.Raw{ConfigType: ocispec.MediaTypeImageConfig, Layers: []registry.Layer{{
@@ -199,7 +199,7 @@ func (s *scenario) pushArtifact(repository, tag string, raw registry.Raw) {
 	s.must(err)
 }
 
-// tarball packs files, and their folders before them.
+// tarball returns an archive of files, with their folders before them.
 func (s *scenario) tarball(files map[string]string) []byte {
 	s.Helper()
 	var packed bytes.Buffer
@@ -221,7 +221,7 @@ func (s *scenario) tarball(files map[string]string) []byte {
 	return packed.Bytes()
 }
 
-// inFolder puts files into a folder.
+// inFolder returns the files in a folder.
 func inFolder(folder string, files map[string]string) map[string]string {
 	moved := map[string]string{}
 	for name, text := range files {
@@ -230,7 +230,7 @@ func inFolder(folder string, files map[string]string) map[string]string {
 	return moved
 }
 
-// fluxArtifact has a kustomization where there are several files, as people who use Flux have.
+// fluxArtifact returns an artifact of Flux. With several files, it has a kustomization.
 func fluxArtifact(s *scenario, files map[string]string) registry.Raw {
 	all := inFolder("deploy", files)
 	if len(files) > 1 {
@@ -241,7 +241,7 @@ func fluxArtifact(s *scenario, files map[string]string) registry.Raw {
 	}}}
 }
 
-// plainBundle has a layer with a file that the next one takes away.
+// plainBundle has a layer with a file that the next layer deletes.
 func plainBundle(s *scenario, files map[string]string) registry.Raw {
 	return registry.Raw{ConfigType: ocispec.MediaTypeImageConfig, Layers: []registry.Layer{
 		{MediaType: ocispec.MediaTypeImageLayerGzip,
@@ -270,17 +270,17 @@ func fleetBundle(s *scenario, files map[string]string) registry.Raw {
 		}}}
 }
 
-// orasFiles is what "oras push" makes of files.
+// orasFiles returns what "oras push" packs for files.
 func orasFiles(s *scenario, files map[string]string) registry.Raw {
 	return s.oras(files, slices.Sorted(maps.Keys(files))...)
 }
 
-// orasFolder is what "oras push" makes of a folder.
+// orasFolder returns what "oras push" packs for a folder.
 func orasFolder(s *scenario, files map[string]string) registry.Raw {
 	return s.oras(inFolder("deploy", files), "deploy")
 }
 
-// oras writes files and packs some names with the library of ORAS.
+// oras writes files and packs the named ones with the library of ORAS.
 func (s *scenario) oras(files map[string]string, names ...string) registry.Raw {
 	s.Helper()
 	dir, err := os.MkdirTemp(suite.dir, "oras-")

@@ -21,21 +21,21 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// shortInterval lets a fault, and its end, be noticed soon.
+// shortInterval lets HelmOp notice a fault and its end soon.
 const shortInterval = time.Second
 
-// registryFault breaks what a HelmOp whose release is deployed needs from the registry, and mends it again.
+// registryFault breaks the registry for a HelmOp with a deployed release, and repairs it.
 type registryFault struct {
 	reason       string
 	breaks, mend func(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmOp)
-	// revision is that of the release in the end: 1 if what is mended is what was there before.
+	// revision is the revision of the release at the end. It is 1 if the repair restores the state before the fault.
 	revision int
-	// version of the chart in the end.
+	// version is the version of the chart at the end.
 	version string
 }
 
-// TestRegistryFaults breaks the way to a chart in every way that a user can. Each has a name, takes nothing away, and
-// needs no help once it is mended.
+// TestRegistryFaults breaks the access to a chart in every way that a user can. Each fault has a reason, the release
+// stays, and HelmOp recovers by itself when the fault ends.
 func TestRegistryFaults(t *testing.T) {
 	s := newScenario(t)
 	r := s.ownRegistry()
@@ -44,7 +44,7 @@ func TestRegistryFaults(t *testing.T) {
 	for name, fault := range registryFaults() {
 		repository := "charts/" + name
 		s.push(r, repository, "1.0.0")
-		parts[name] = func(s *scenario) { w.in(s).suffer(r, name, repository, fault) }
+		parts[name] = func(s *scenario) { w.in(s).runFault(r, name, repository, fault) }
 	}
 	s.each(parts)
 }
@@ -98,8 +98,8 @@ func registryFaults() map[string]registryFault {
 	}
 }
 
-// suffer lets a HelmOp with a healthy release meet a fault, and sees it through to the end.
-func (w *workload) suffer(r *registry.Registry, name, repository string, fault registryFault) {
+// suffer breaks and repairs the registry for a HelmOp that has a healthy release.
+func (w *workload) runFault(r *registry.Registry, name, repository string, fault registryFault) {
 	s := w.scenario
 	helmOp := s.noteFrom(r, name, repository, addonsv1.ArtifactReference{Tag: "1.0.0"})
 	s.create(helmOp)
@@ -122,7 +122,7 @@ func (w *workload) suffer(r *registry.Registry, name, repository string, fault r
 	w.eventuallyHello(releaseNamespace, name, map[string]string{"chartVersion": fault.version})
 }
 
-// setPassword changes the password in the Secret with the credentials; the empty one stands for the right one.
+// setPassword changes the password in the Secret with the credentials. An empty password means the correct one.
 func setPassword(password string) func(*scenario, *registry.Registry, *addonsv1.HelmOp) {
 	return func(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmOp) {
 		config, err := r.DockerConfigJSON()
@@ -160,8 +160,8 @@ func createCredentials(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmO
 	s.create(secret)
 }
 
-// TestRegistryDown takes the registry away as a whole. What was pulled before is installed even in a Cluster that is
-// selected meanwhile.
+// TestRegistryDown stops the registry. A chart that was pulled before is installed even in a Cluster that is selected
+// meanwhile.
 func TestRegistryDown(t *testing.T) {
 	s := newScenario(t)
 	r := s.ownRegistry()
@@ -192,11 +192,11 @@ func TestRegistryDown(t *testing.T) {
 	two.eventuallyRevisions(releaseNamespace, "note", "1 superseded", "2 deployed")
 }
 
-// TestChartCannotBePulled has a registry that tells what a tag stands for and then fails to hand out the chart.
+// TestChartCannotBePulled uses a registry that resolves a tag and then fails to serve the chart.
 func TestChartCannotBePulled(t *testing.T) {
 	s := newScenario(t)
 	r := s.ownRegistry()
-	// Neither another scenario nor an earlier round may have had this very content pulled into the store.
+	// This content must not be in the store from another scenario or an earlier run.
 	version := "7.7.7-x" + s.namespace[strings.LastIndex(s.namespace, "-")+1:]
 	s.push(r, "charts/note", version)
 	w := s.clusters(testbed.ClusterOptions{Name: "one"})[0]

@@ -9,9 +9,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// createdAnewUnseen deletes a Cluster while no manager runs, and creates another one under its name: nobody sees the
+// recreatedWhileManagerIsDown deletes a Cluster while no manager runs, and creates another one under its name: nobody sees the
 // former go. What is known of its release says nothing of the new one, which gets a fresh installation.
-func (s *scenario) createdAnewUnseen(name string) *workload {
+func (s *scenario) recreatedWhileManagerIsDown(name string) *workload {
 	s.Helper()
 	options := testbed.ClusterOptions{Name: name, PodCIDRs: []string{"10.1.0.0/16"}}
 	former := s.clusters(options)[0]

@@ -37,7 +37,9 @@ func TestRelease(t *testing.T) {
 
 		// A timeout does not shape what Helm writes.
 		update(s, helmOp,
-			func(h *addonsv1.HelmOp) { h.Spec.Upgrade.Timeout = &metav1.Duration{Duration: soon.Duration * 77} })
+			func(h *addonsv1.HelmOp) {
+				h.Spec.Upgrade.Timeout = &metav1.Duration{Duration: sourceInterval.Duration * 77}
+			})
 		s.child(helmOp, "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 			g.Expect(child.Spec.Upgrade.Timeout).NotTo(gomega.BeNil())
 			g.Expect(child.Status.ObservedGeneration).To(gomega.Equal(child.Generation))

@@ -22,7 +22,7 @@ const shardB = "b"
 // sharding is two shards of two managers each, with a HelmOp and a Cluster for each.
 type sharding struct {
 	// plain and b are releases of the chart slow: plain of no shard in Cluster one, b of shard b in Cluster two.
-	plain, b *killScene
+	plain, b *slowRelease
 	// managers of shard b.
 	managers []*environment.Manager
 }
@@ -44,7 +44,7 @@ func TestSharding(t *testing.T) {
 
 // in is the same scenes for a step of the scenario.
 func (f *sharding) in(s *scenario) *sharding {
-	scene := func(k *killScene) *killScene { return &killScene{workload: k.workload.in(s), helmOp: k.helmOp} }
+	scene := func(k *slowRelease) *slowRelease { return &slowRelease{workload: k.workload.in(s), helmOp: k.helmOp} }
 	return &sharding{plain: scene(f.plain), b: scene(f.b), managers: f.managers}
 }
 
@@ -53,8 +53,8 @@ func (f *sharding) unserved(s *scenario) {
 	s.label("one", addonsLabel, "plain")
 	s.label("two", addonsLabel, shardB)
 	s.label("two", addonsv1.ShardLabel, shardB)
-	scene := func(w *workload, name string, change func(*addonsv1.HelmOp)) *killScene {
-		k := &killScene{workload: w, helmOp: s.newHelmOp(name, change, func(h *addonsv1.HelmOp) {
+	scene := func(w *workload, name string, change func(*addonsv1.HelmOp)) *slowRelease {
+		k := &slowRelease{workload: w, helmOp: s.newHelmOp(name, change, func(h *addonsv1.HelmOp) {
 			h.Spec.Source = s.env.Source("charts/"+environment.ChartSlow, addonsv1.ArtifactReference{Tag: "1.0.0"})
 			h.Spec.Release.Namespace = slowNamespace
 			h.Spec.Values = slowValues("one")
@@ -111,7 +111,7 @@ func releasesKnownTo(s *scenario, manager *environment.Manager, token string) []
 func (f *sharding) failover(s *scenario) {
 	f = f.in(s)
 	s.must(f.managers[0].Kill())
-	f.b.want("two")
+	f.b.setText("two")
 	f.b.eventuallyReleased(f.b.helmOp, slowNamespace, shardB, 2)
 	f.b.expectText("two")
 	s.eventually(f.b.helmOp, ready(1))
@@ -177,7 +177,7 @@ func (f *sharding) revisions(s *scenario) []string {
 // midAction takes Cluster and HelmOp to shard b while the manager without a shard upgrades the release.
 func (f *sharding) midAction(s *scenario) {
 	f = f.in(s)
-	f.b.want("three", "pre-upgrade")
+	f.b.setText("three", "pre-upgrade")
 	held := f.b.eventuallyHeld("1 superseded", "2 deployed", "3 pending-upgrade")
 	s.label("two", addonsv1.ShardLabel, shardB)
 	f.enter(s, shardB)

@@ -221,7 +221,7 @@ func testRecordsKept(w *workload) {
 		s.useTag(helmOp, tag)
 		w.eventuallyReleased(helmOp, releaseNamespace, "kept", revision+2)
 	}
-	s.Expect(s.eventuallyTold("HelmOp", "kept", corev1.EventTypeWarning,
+	s.Expect(s.eventuallyEventText("HelmOp", "kept", corev1.EventTypeWarning,
 		addonsv1.RecordsLeftEvent)).To(gomega.ContainSubstring("does not delete"))
 	s.remove(helmOp)
 	s.eventuallyGone(helmOp)
