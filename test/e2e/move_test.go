@@ -21,11 +21,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// moveLabel on a Secret or ConfigMap has clusterctl move take it along.
+// moveLabel on a Secret or ConfigMap makes clusterctl move include the object.
 const moveLabel = "clusterctl.cluster.x-k8s.io/move"
 
-// TestMove moves Clusters and HelmOps from one management cluster to another by clusterctl, with a manager at work in
-// each, and looks at what the workload clusters notice of it: nothing.
+// TestMove moves Clusters and HelmOps from one management cluster to another by clusterctl, with a running manager in
+// each. It checks that nothing changes in the workload clusters.
 func TestMove(t *testing.T) {
 	begin(t)
 	from := ownEnvironment(t, environment.Options{NoManager: true})
@@ -52,14 +52,14 @@ func TestMove(t *testing.T) {
 	}
 
 	s.step("two Clusters have releases with a history", func(s *scenario) { m.install(s) })
-	s.step("all moves, and no release is touched", func(s *scenario) { m.move(s, there.in(s.T)) })
-	s.step("the other management cluster goes on", func(s *scenario) { m.goOn(there.in(s.T)) })
-	s.step("so does a rollout, where it was", func(s *scenario) { m.rollOn(there.in(s.T)) })
-	s.step("and what had its records in a registry", func(s *scenario) { m.readOn(there.in(s.T)) })
+	s.step("moves all objects without touching a release", func(s *scenario) { m.move(s, there.in(s.T)) })
+	s.step("upgrades in the other management cluster", func(s *scenario) { m.goOn(there.in(s.T)) })
+	s.step("continues a rollout", func(s *scenario) { m.rollOn(there.in(s.T)) })
+	s.step("upgrades a release with records in a registry", func(s *scenario) { m.readOn(there.in(s.T)) })
 }
 
-// move is what is moved: a HelmOp that is well, one whose upgrade failed for good, one in mid-rollout, which waits for
-// a promotion, one whose rollout was given up, one with its records in a registry, and one for the management cluster
+// move holds the HelmOps to move: a healthy one, one whose retries are spent, one in mid-rollout that waits for a
+// promotion, one whose rollout was rolled back, one with its records in a registry, and one for the management cluster
 // itself.
 type move struct {
 	helmOp, gaveUp, rolling, returned, kept, near *addonsv1.HelmOp
@@ -67,7 +67,7 @@ type move struct {
 	records                                       *registry.Registry
 }
 
-// rolling has the chart note, which is healthy unless it says something bad, spread by a rollout.
+// rolling installs the chart note with a rollout. A release is healthy unless its text begins with "bad" or "slow".
 func (s *scenario) rolling(rollout *addonsv1.Rollout) func(*addonsv1.HelmOp) {
 	return func(h *addonsv1.HelmOp) {
 		h.Spec.Source = s.env.Source("charts/note", addonsv1.ArtifactReference{Tag: "1.0.0"})
@@ -78,12 +78,12 @@ func (s *scenario) rolling(rollout *addonsv1.Rollout) func(*addonsv1.HelmOp) {
 	}
 }
 
-// fromSecret takes a value from a Secret that is labelled to move.
+// fromSecret takes a value from a Secret that is labelled for the move.
 func fromSecret(h *addonsv1.HelmOp) {
 	h.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: "Secret", Name: "values"}}
 }
 
-// givingUp has an upgrade that fails returned from, once.
+// givingUp rolls a failed upgrade back, without retries.
 func (s *scenario) givingUp(h *addonsv1.HelmOp) {
 	rollingBack(0)(h)
 	h.Spec.Source = s.env.Source("charts/note", addonsv1.ArtifactReference{Tag: "1.0.0"})
@@ -141,13 +141,13 @@ func waiting(g gomega.Gomega, h *addonsv1.HelmOp) {
 	waitsFor("2/canary")(g, h)
 }
 
-// hasReturned checks that a rollout was given up.
+// hasReturned checks that a rollout was rolled back.
 func hasReturned(g gomega.Gomega, h *addonsv1.HelmOp) {
 	inPhase(2, addonsv1.RolloutPhaseRolledBack)(g, h)
 	expectCondition(g, h, addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RolloutRolledBackReason)
 }
 
-// move runs clusterctl. What is gone in one management cluster is in the other.
+// move runs clusterctl, and checks that all objects are in the other management cluster and none is left.
 func (m *move) move(s, there *scenario) {
 	there.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
 	there.allowInManagementCluster()
@@ -155,7 +155,7 @@ func (m *move) move(s, there *scenario) {
 	nearBefore, err := management.storage(s.Context())
 	s.must(err)
 	since := time.Now()
-	// It tries failures again for minutes.
+	// clusterctl retries failures for minutes.
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	out, err := s.env.Management.Clusterctl(ctx, "move", "-v", "2", "--namespace", s.namespace,
@@ -179,7 +179,8 @@ func (m *move) move(s, there *scenario) {
 		s.Expect(writes).To(gomega.BeEmpty(), "writes to %s", w.name)
 		m.expectTakenOver(there, w)
 	}
-	// "This cluster" is another one by now: there it is installed, and here it is left as it is.
+	// "This cluster" is now the other management cluster: the release is installed there, and the first one keeps its
+	// release.
 	there.managementCluster().eventuallyReleased(m.near, releaseNamespace, "near", 1)
 	nearAfter, err := management.storage(s.Context())
 	s.must(err)
@@ -220,7 +221,8 @@ func (m *move) rollOn(there *scenario) {
 	there.eventually(m.returned, ready(2), inPhase(3, addonsv1.RolloutPhaseComplete))
 }
 
-// readOn upgrades what has its records in a registry, after the credentials for it were replaced, and ends it.
+// readOn upgrades the release with records in a registry, after the registry's credentials were replaced, and deletes
+// the HelmOp.
 func (m *move) readOn(there *scenario) {
 	there.setGreeting(m.kept, "two")
 	for _, w := range m.workloads {
@@ -246,7 +248,7 @@ func (m *move) readOn(there *scenario) {
 	there.managementCluster().eventuallyRevisions(releaseNamespace, "near")
 }
 
-// contents is what is in Helm's storage in all Clusters.
+// contents returns Helm's storage in all Clusters.
 func (m *move) contents(s *scenario) map[string]map[string]string {
 	s.Helper()
 	all := map[string]map[string]string{}
@@ -261,8 +263,7 @@ func (m *move) contents(s *scenario) map[string]map[string]string {
 // ofRecords selects the changes of labels of Helm's records.
 func ofRecords(r apiserver.Request) bool { return r.Verb == "patch" && r.Resource == "secrets" }
 
-// expectTakenOver checks that all records of a Cluster, and the HelmOpReleases, name the management cluster that they
-// are of by now.
+// expectTakenOver checks that all records of a Cluster, and the HelmOpReleases, name the new management cluster.
 func (m *move) expectTakenOver(there *scenario, w *workload) {
 	there.Helper()
 	system := &corev1.Namespace{}

@@ -19,7 +19,7 @@ var unseenPermissions = map[permissions.Permission]string{
 		"OwnerReferencesPermissionEnforcement demands it of whoever sets blockOwnerDeletion",
 }
 
-// wholeSuite reports whether all tests run: the flags select none of them.
+// wholeSuite reports whether all tests run: the flags select no subset.
 func wholeSuite() bool {
 	given := func(name string) string { return flag.Lookup(name).Value.String() }
 	return slices.Contains([]string{"", "."}, given("test.run")) && given("test.skip") == "" && given("test.list") == ""

@@ -9,8 +9,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// recreatedWhileManagerIsDown deletes a Cluster while no manager runs, and creates another one under its name: nobody sees the
-// former go. What is known of its release says nothing of the new one, which gets a fresh installation.
+// recreatedWhileManagerIsDown deletes a Cluster while no manager runs, and creates another one with the same name.
+// HelmOp observes no deletion. It must not apply the old release's state to the new Cluster, which gets a new
+// installation.
 func (s *scenario) recreatedWhileManagerIsDown(name string) *workload {
 	s.Helper()
 	options := testbed.ClusterOptions{Name: name, PodCIDRs: []string{"10.1.0.0/16"}}

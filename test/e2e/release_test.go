@@ -14,8 +14,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestRelease has what becomes of a release when its options, its identity or its owner change.
-func TestRelease(t *testing.T) {
+// TestReleaseChanges changes the options, the identity and the owner of a release.
+func TestReleaseChanges(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{
 		"orphan-unlabel": "yes",
@@ -35,7 +35,7 @@ func TestRelease(t *testing.T) {
 		s.Expect(child.Status.History[0].Reason).To(gomega.Equal("OptionsChanged"))
 		one.eventuallyRevisions(releaseNamespace, "options", "2 superseded", "3 deployed")
 
-		// A timeout does not shape what Helm writes.
+		// A timeout does not change what Helm writes.
 		update(s, helmOp,
 			func(h *addonsv1.HelmOp) {
 				h.Spec.Upgrade.Timeout = &metav1.Duration{Duration: sourceInterval.Duration * 77}
@@ -80,17 +80,17 @@ func TestRelease(t *testing.T) {
 		helmOp := s.newHelmOp("delete", forAll)
 		s.create(helmOp)
 		one.eventuallyReleased(helmOp, releaseNamespace, "delete", 1)
-		// The deletion follows at once: nobody waits until the children were told.
+		// The deletion follows at once, before the HelmOpReleases have the new policy.
 		update(s, helmOp, orphan)
 		s.remove(helmOp)
 		s.eventuallyGone(helmOp)
 		one.eventuallyHello(releaseNamespace, "delete", map[string]string{"cluster": "one"})
 		one.eventuallyRevisions(releaseNamespace, "delete", "1 deployed")
 	})
-	s.part("two of one name", func(s *scenario) { testConflict(s, one.in(s)) })
+	s.part("two HelmOps with one release name", func(s *scenario) { testConflict(s, one.in(s)) })
 }
 
-// testConflict has two HelmOps that name the same release.
+// testConflict has two HelmOps with the same release name.
 func testConflict(s *scenario, one *workload) {
 	const name = "shared"
 	named := func(h *addonsv1.HelmOp) { h.Spec.Release.Name = name }
@@ -107,7 +107,7 @@ func testConflict(s *scenario, one *workload) {
 	one.eventuallyRevisions(releaseNamespace, name, "1 deployed")
 	s.eventually(first, ready(1))
 
-	// The end of one in conflict must not touch what is not its own.
+	// The deletion of the HelmOp in conflict must not touch the release of the other one.
 	s.remove(second)
 	s.eventuallyGone(second)
 	one.eventuallyRevisions(releaseNamespace, name, "1 deployed")
@@ -138,7 +138,7 @@ func (s *scenario) expectConflict(helmOp *addonsv1.HelmOp) {
 
 func orphan(helmOp *addonsv1.HelmOp) { helmOp.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }
 
-// selecting selects the Clusters with a label, whatever its value.
+// selecting selects the Clusters with a label of any value.
 func selecting(label string) func(*addonsv1.HelmOp) {
 	return func(h *addonsv1.HelmOp) {
 		h.Spec.ClusterSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{

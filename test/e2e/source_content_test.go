@@ -13,7 +13,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// testResolveNow asks for a look at a tag that is not due before tomorrow.
+// testResolveNow requests a resolution of a tag that is not due before tomorrow.
 func testResolveNow(s *scenario, one *workload, _ *plantedSecrets) {
 	r := s.startRegistry(registry.Options{})
 	s.pushUnique(r, chartRepository, "1.0.0")
@@ -41,8 +41,7 @@ func testResolveNow(s *scenario, one *workload, _ *plantedSecrets) {
 	s.Expect(r.Counts().BlobGets).To(gomega.Equal(1), "pulls of the chart that was moved")
 }
 
-// testLayerSelector has a chart in an artifact that does not look like one, with annotations that say where it comes
-// from.
+// testLayerSelector has a chart in an artifact with another media type, and with annotations that name its origin.
 func testLayerSelector(s *scenario, one *workload, _ *plantedSecrets) {
 	const mediaType = "application/vnd.example.chart.v1.tar+gzip"
 	r := s.startRegistry(registry.Options{})
@@ -73,7 +72,7 @@ func testLayerSelector(s *scenario, one *workload, _ *plantedSecrets) {
 	s.Expect(r.Counts().BlobGets).To(gomega.Equal(1), "only the layer that is the chart is pulled")
 }
 
-// testTagFilter chooses among tags that are no versions, and among versions of two lines.
+// testTagFilter selects among tags that are not versions, and among versions of two lines.
 func testTagFilter(s *scenario, one *workload, _ *plantedSecrets) {
 	r := s.startRegistry(registry.Options{})
 	for tag, version := range map[string]string{
@@ -104,10 +103,10 @@ func testTagFilter(s *scenario, one *workload, _ *plantedSecrets) {
 	one.eventuallyHello(releaseNamespace, "filter-alone", map[string]string{"chartVersion": "0.13.0"})
 }
 
-// manyHelmOps is the number of HelmOps that want the same.
+// manyHelmOps is the number of HelmOps with the same chart.
 const manyHelmOps = 50
 
-// testMany has as many HelmOps as a platform may have namespaces, all of the same chart.
+// testMany has as many HelmOps as a platform may have namespaces, all with the same chart.
 func testMany(s *scenario, one *workload, secrets *plantedSecrets) {
 	const interval = 4 * time.Second
 	r := s.startRegistry(registry.Options{})
@@ -141,7 +140,7 @@ func testMany(s *scenario, one *workload, secrets *plantedSecrets) {
 		gomega.BeNumerically("<=", manyHelmOps*intervals)))
 	s.Expect(counts.Total()-counts.Refused).To(gomega.Equal(counts.ManifestHeads), "nothing but looks at the tag: %+v",
 		counts)
-	// The manager is told of other authorities twice meanwhile, and connects anew.
+	// The manager's trusted authorities change twice meanwhile, so that it connects again.
 	s.Expect(counts.Refused).To(gomega.BeNumerically("<=", 2), "requests without credentials: %+v", counts)
 	revisions, err := one.revisions(context.Background(), releaseNamespace, "many")
 	s.must(err)
