@@ -30,8 +30,8 @@ func TestCheck(t *testing.T) {
 		exceptions    map[Permission]string
 		want          string
 	}{
-		"all used":                   {granted: list{get, patch}, asks: list{getHere, patch}},
-		"more is asked than granted": {granted: list{get}, asks: list{get, watch}},
+		"all used":                  {granted: list{get, patch}, asks: list{getHere, patch}},
+		"more is used than granted": {granted: list{get}, asks: list{get, watch}},
 		"another verb": {granted: list{watch}, asks: list{whole},
 			want: `"watch things.g", and nothing used it`},
 		"another group":             {granted: list{get}, asks: list{getOther}, want: `"get secrets"`},
