@@ -95,9 +95,9 @@ func occupy(t *testing.T, places chan struct{}) {
 	default:
 		// hack/cmd/testrun reads both lines, and subtracts the wait from the test's time.
 		began := time.Now()
-		t.Log("waiting for a place")
+		t.Log("waiting for a slot")
 		places <- struct{}{}
-		t.Logf("waited %.1f s for a place", time.Since(began).Seconds())
+		t.Logf("waited %.1f s for a slot", time.Since(began).Seconds())
 	}
 	t.Cleanup(func() { <-places })
 }

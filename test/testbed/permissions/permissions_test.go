@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 		"all used":                  {granted: list{get, patch}, asks: list{getHere, patch}},
 		"more is used than granted": {granted: list{get}, asks: list{get, watch}},
 		"another verb": {granted: list{watch}, asks: list{whole},
-			want: `"watch things.g", and nothing used it`},
+			want: `"watch things.g", but no request used it`},
 		"another group":             {granted: list{get}, asks: list{getOther}, want: `"get secrets"`},
 		"object, not subresource":   {granted: list{patch}, asks: list{whole}, want: `"patch things/status.g"`},
 		"subresource, not object":   {granted: list{whole}, asks: list{patch}, want: `"patch things.g"`},
@@ -42,7 +42,7 @@ func TestCheck(t *testing.T) {
 		"all resources, other verb": {granted: list{watchAll}, asks: list{whole}, want: `"watch *.g"`},
 		"granted twice": {
 			granted: list{get, getHere}, asks: list{getHere},
-			want: `"get secrets in here", and "get secrets" covers it`,
+			want: `"get secrets in here", but "get secrets" covers it`,
 		},
 		"exception": {granted: list{get}, exceptions: map[Permission]string{get: "why"}},
 		"exception that is not granted": {
