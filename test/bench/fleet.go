@@ -246,16 +246,16 @@ func (f *bigFleet) serving() int {
 // addCost adds the figures for each release, with the plain loop's as the baseline if it did the same.
 func (f *bigFleet) addCost(phase string, cost acted, plain *baseline) {
 	n := cost.releases
-	var cpu, asked []report.Option
+	var cpu, requests []report.Option
 	if plain != nil {
 		m := float64(plain.Releases)
 		cpu = append(cpu, report.Against(plainLoop, 1000*plain.CPU.Seconds()/m))
-		asked = append(asked, report.Against(plainLoop, float64(plain.requests)/m))
+		requests = append(requests, report.Against(plainLoop, float64(plain.requests)/m))
 		f.report.Add("fleet", phase, "wall per release", "ms", 1000*cost.last.Seconds()/float64(n),
 			report.Against(plainLoop, 1000*plain.Wall.Seconds()/m))
 	}
 	f.report.Add("fleet", phase, "CPU per release", "ms", 1000*cost.CPU.Seconds()/float64(n), cpu...)
-	f.report.Add("fleet", phase, "workload requests per release", "", float64(cost.Traffic.Workload)/float64(n), asked...)
+	f.report.Add("fleet", phase, "workload requests per release", "", float64(cost.Traffic.Workload)/float64(n), requests...)
 }
 
 // plain installs the first chart in some of the Clusters by the plain loop.

@@ -25,7 +25,7 @@ func verifyHelmOp(helmOp *addonsv1.HelmOp, releases []addonsv1.HelmOpRelease) er
 		}
 	}
 	if helmOp.Status.ObservedGeneration != helmOp.Generation {
-		wrong("HelmOp %s: the status is about generation %d, not %d", helmOp.Name, helmOp.Status.ObservedGeneration,
+		wrong("HelmOp %s: the status is of generation %d, not %d", helmOp.Name, helmOp.Status.ObservedGeneration,
 			helmOp.Generation)
 	}
 	matching := matchingClusters()
@@ -65,7 +65,7 @@ func verifyWorkload(cluster demoCluster, found *workload, version string) error 
 	}
 	if !cluster.matches {
 		if len(found.releases) > 0 || found.namespace || found.configMap != nil || found.daemonSetCIDR != "" {
-			wrong("it is not selected, and yet it has something of HelmOp: %+v", *found)
+			wrong("the Cluster is not selected, but has objects of HelmOp: %+v", *found)
 		}
 		return errors.Join(errs...)
 	}

@@ -102,7 +102,7 @@ func (w *workload) takeArtifactAs(name string, format artifactFormat, target fun
 
 // manifestFiles returns a CustomResourceDefinition, an object of its kind, a ConfigMap with a text, and more
 // ConfigMaps.
-func manifestFiles(name, says string, more ...string) map[string]string {
+func manifestFiles(name, text string, more ...string) map[string]string {
 	files := map[string]string{
 		"crd.yaml": fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -113,7 +113,7 @@ spec:
   names: {kind: Thing, plural: things, singular: thing, listKind: ThingList}
   versions:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, description: %[2]s}}}
-`, name, says),
+`, name, text),
 		"objects.yaml": fmt.Sprintf(`apiVersion: %[1]s.test/v1
 kind: Thing
 metadata: {name: %[1]s}
@@ -121,8 +121,8 @@ metadata: {name: %[1]s}
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: %[1]s}
-data: {says: "{{ .Values.%[2]s }}"}
-`, name, says),
+data: {text: "{{ .Values.%[2]s }}"}
+`, name, text),
 	}
 	for _, other := range more {
 		files[other+".json"] = fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s-%s"}}`, name,
@@ -132,16 +132,16 @@ data: {says: "{{ .Values.%[2]s }}"}
 }
 
 // expectManifests fails unless the cluster has exactly the objects of manifestFiles.
-func (w *workload) expectManifests(name, says string, more bool) {
+func (w *workload) expectManifests(name, text string, more bool) {
 	s := w.scenario
 	s.Helper()
-	w.expectConfigMap(name, map[string]string{"says": "{{ .Values." + says + " }}"})
+	w.expectConfigMap(name, map[string]string{"text": "{{ .Values." + text + " }}"})
 	err := w.Get(s.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: name + "-gone"}, &corev1.ConfigMap{})
 	s.must(client.IgnoreNotFound(err))
-	s.Expect(err == nil).To(gomega.Equal(more), "is the ConfigMap there that is in the first version only?")
+	s.Expect(err == nil).To(gomega.Equal(more), "existence of the ConfigMap of the first version")
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	s.must(w.Get(s.Context(), client.ObjectKey{Name: "things." + name + ".test"}, definition))
-	s.Expect(definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Description).To(gomega.Equal(says))
+	s.Expect(definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Description).To(gomega.Equal(text))
 	thing := newDish()
 	thing.SetAPIVersion(name + ".test/v1")
 	thing.SetKind("Thing")

@@ -164,10 +164,10 @@ func (s *bootstrapScenario) exported() {
 	before := s.applied(text)
 	s.bootstrap("--image", firstImage, "--suspend")
 	for object, content := range s.applied(text) {
-		s.Expect(content).To(gomega.Equal(before[object]), "the command makes the same of %s", object)
+		s.Expect(content).To(gomega.Equal(before[object]), "the command does not change %s", object)
 	}
 	_, started := s.kubelet.PIDs("")
-	s.Expect(started).To(gomega.Equal(1), "and restarts nothing")
+	s.Expect(started).To(gomega.Equal(1), "the command restarts nothing")
 	s.expectNoCluster()
 }
 

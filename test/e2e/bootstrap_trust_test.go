@@ -65,11 +65,11 @@ func (s *bootstrapScenario) hasState(ctx context.Context, g gomega.Gomega, name 
 // keepsOldState pushes states that cannot be applied. The old state stays, and the reason names the error.
 func (s *bootstrapScenario) keepsOldState() {
 	state := s.helmOp(stateHelmOp)
-	expectKept := func(says ...string) {
+	expectKept := func(texts ...string) {
 		s.Helper()
 		s.eventually(state, func(g gomega.Gomega, h *addonsv1.HelmOp) {
 			g.Expect(h.Status.Failures).NotTo(gomega.BeEmpty())
-			for _, text := range says {
+			for _, text := range texts {
 				g.Expect(toJSON(h.Status)).To(gomega.ContainSubstring(text))
 			}
 			expectCondition(g, h, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReleasesFailedReason)

@@ -133,7 +133,7 @@ func (e engine) driftWarned() {
 	}).Should(gomega.Succeed())
 
 	edited := time.Now()
-	edit(e, e.configMap(), func(c *corev1.ConfigMap) { c.Data["greeting"] = "by hand"; c.Data["more"] = "nobody's" })
+	edit(e, e.configMap(), func(c *corev1.ConfigMap) { c.Data["greeting"] = "by hand"; c.Data["more"] = "unmanaged" })
 	e.eventuallyDrifted(helmOp, map[string]string{"ConfigMap": "/data/greeting"})
 	s.Logf("a change was reported after %s, by %v", time.Since(edited).Round(time.Millisecond), e.requests(s, edited))
 	s.Expect(e.requests(s, edited, apiserver.Not(apiserver.OnResource("configmaps")),
@@ -163,15 +163,15 @@ func (e engine) driftCorrected() {
 	e.eventuallyNotDrifted(helmOp)
 
 	edited := time.Now()
-	edit(e, e.configMap(), func(c *corev1.ConfigMap) { c.Data["greeting"] = "by hand"; c.Data["more"] = "nobody's" })
+	edit(e, e.configMap(), func(c *corev1.ConfigMap) { c.Data["greeting"] = "by hand"; c.Data["more"] = "unmanaged" })
 	took := e.withinSeconds(func(g gomega.Gomega, ctx context.Context) {
 		data, err := e.hello(ctx, e.name, e.name)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(data).To(gomega.HaveKeyWithValue("greeting", "hello"))
-		g.Expect(data).To(gomega.HaveKeyWithValue("more", "nobody's"))
+		g.Expect(data).To(gomega.HaveKeyWithValue("more", "unmanaged"))
 	})
 	e.eventuallyNotDrifted(helmOp)
-	s.Logf("a ConfigMap was put right after %s, by %v", took.Round(time.Millisecond), e.requests(s, edited))
+	s.Logf("a ConfigMap was corrected after %s, by %v", took.Round(time.Millisecond), e.requests(s, edited))
 	s.Expect(e.requests(s, edited, changes)).To(gomega.HaveLen(1), "writes")
 	s.Expect(e.requests(s, edited, apiserver.OnResource("deployments"))).To(gomega.BeEmpty(), "requests for others")
 

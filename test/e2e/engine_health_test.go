@@ -330,9 +330,9 @@ func (e engine) rolledBack() {
 		g.Expect(h.Status.Clusters.Stalled).To(gomega.BeEquivalentTo(1))
 	})
 	e.untouched()
-	e.set(helmOp, map[string]any{"greeting": "mended"})
+	e.set(helmOp, map[string]any{"greeting": "repaired"})
 	e.released(helmOp, 6)
-	e.expectGreetings("mended")
+	e.expectGreetings("repaired")
 }
 
 // retriedOnRequest requests another try of a stalled release.

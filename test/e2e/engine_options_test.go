@@ -229,7 +229,7 @@ func (e engine) tooLarge() {
 		}
 		err := e.Get(s.Context(), client.ObjectKey{Name: name}, obj)
 		s.Expect(client.IgnoreNotFound(err)).To(gomega.Succeed())
-		s.Expect(err).To(gomega.HaveOccurred(), "%s is there", name)
+		s.Expect(err).To(gomega.HaveOccurred(), "%s exists", name)
 	}
 	s.must(e.expectFailures(helmOp, 0))
 }

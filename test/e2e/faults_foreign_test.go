@@ -89,7 +89,7 @@ func TestManualHelmChangesAreReverted(t *testing.T) {
 	h := w.helmUser()
 	helmOp := s.newHelmOp("hello", forAll)
 	s.create(helmOp)
-	wanted := map[string]string{"cluster": "one", "podCIDR": "10.1.0.0/16", "greeting": "hello"}
+	desired := map[string]string{"cluster": "one", "podCIDR": "10.1.0.0/16", "greeting": "hello"}
 	byHand := map[string]string{"cluster": "by hand", "greeting": "by hand"}
 	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
 
@@ -97,19 +97,19 @@ func TestManualHelmChangesAreReverted(t *testing.T) {
 	w.eventuallyHello(releaseNamespace, "hello", byHand)
 	s.nudge(helmOp, "one")
 	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 3)
-	w.eventuallyHello(releaseNamespace, "hello", wanted)
+	w.eventuallyHello(releaseNamespace, "hello", desired)
 
 	h.rollback("hello")
 	w.eventuallyHello(releaseNamespace, "hello", byHand)
 	s.nudge(helmOp, "one")
 	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 5)
-	w.eventuallyHello(releaseNamespace, "hello", wanted)
+	w.eventuallyHello(releaseNamespace, "hello", desired)
 
 	h.uninstall("hello")
 	w.expectNothing(releaseNamespace, "hello")
 	s.nudge(helmOp, "one")
 	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
-	w.eventuallyHello(releaseNamespace, "hello", wanted)
+	w.eventuallyHello(releaseNamespace, "hello", desired)
 	s.eventually(helmOp, ready(1))
 	w.expectUntouched()
 }

@@ -98,10 +98,10 @@ func (w *workload) takeInvalid(name string, input invalidInput) {
 
 	update(s, helmOp, func(h *addonsv1.HelmOp) {
 		h.Spec = *good.DeepCopy()
-		h.Spec.Values = helloValues(greeting("mended"))
+		h.Spec.Values = helloValues(greeting("corrected"))
 	})
 	w.eventuallyReleased(helmOp, releaseNamespace, name, 2)
-	w.eventuallyHello(releaseNamespace, name, map[string]string{"greeting": "mended"})
+	w.eventuallyHello(releaseNamespace, name, map[string]string{"greeting": "corrected"})
 	w.eventuallyRevisions(releaseNamespace, name, "1 superseded", "2 deployed")
 	s.eventually(helmOp, ready(1))
 }

@@ -26,8 +26,8 @@ const shortInterval = time.Second
 
 // registryFault breaks the registry for a HelmOp with a deployed release, and repairs it.
 type registryFault struct {
-	reason       string
-	breaks, mend func(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmOp)
+	reason         string
+	breaks, repair func(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmOp)
 	// revision is the revision of the release at the end. It is 1 if the repair restores the state before the fault.
 	revision int
 	// version is the version of the chart at the end.
@@ -60,15 +60,15 @@ func registryFaults() map[string]registryFault {
 	}
 	return map[string]registryFault{
 		"credentials": {
-			reason: addonsv1.RegistryAuthenticationFailedReason, breaks: setPassword("wrong"), mend: setPassword(""),
+			reason: addonsv1.RegistryAuthenticationFailedReason, breaks: setPassword("wrong"), repair: setPassword(""),
 			revision: 1, version: "1.0.0",
 		},
 		"ca": {
-			reason: addonsv1.RegistryCertificateInvalidReason, breaks: setForeignCA, mend: setOwnCA,
+			reason: addonsv1.RegistryCertificateInvalidReason, breaks: setForeignCA, repair: setOwnCA,
 			revision: 1, version: "1.0.0",
 		},
 		"no-secret": {
-			reason: addonsv1.ReferenceNotFoundReason, breaks: deleteCredentials, mend: createCredentials,
+			reason: addonsv1.ReferenceNotFoundReason, breaks: deleteCredentials, repair: createCredentials,
 			revision: 1, version: "1.0.0",
 		},
 		"repository": {
@@ -76,15 +76,15 @@ func registryFaults() map[string]registryFault {
 			breaks: func(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmOp) {
 				update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.URL = "oci://" + r.Host() + "/charts/later" })
 			},
-			mend: pushVersion("charts/later", "1.0.0"), revision: 1, version: "1.0.0",
+			repair: pushVersion("charts/later", "1.0.0"), revision: 1, version: "1.0.0",
 		},
 		"tag": {
 			reason: addonsv1.ArtifactNotFoundReason, breaks: setRef(addonsv1.ArtifactReference{Tag: "1.5.0"}),
-			mend: pushVersion("charts/tag", "1.5.0"), revision: 2, version: "1.5.0",
+			repair: pushVersion("charts/tag", "1.5.0"), revision: 2, version: "1.5.0",
 		},
 		"range": {
 			reason: addonsv1.NoMatchingTagReason, breaks: setRef(addonsv1.ArtifactReference{Semver: "~2.1"}),
-			mend: pushVersion("charts/range", "2.1.7"), revision: 2, version: "2.1.7",
+			repair: pushVersion("charts/range", "2.1.7"), revision: 2, version: "2.1.7",
 		},
 		"not-a-chart": {
 			reason: addonsv1.UnsupportedArtifactReason,
@@ -93,12 +93,12 @@ func registryFaults() map[string]registryFault {
 				s.must(err)
 				setRef(addonsv1.ArtifactReference{Tag: "3.0.0"})(s, r, helmOp)
 			},
-			mend: pushVersion("charts/not-a-chart", "3.0.0"), revision: 2, version: "3.0.0",
+			repair: pushVersion("charts/not-a-chart", "3.0.0"), revision: 2, version: "3.0.0",
 		},
 	}
 }
 
-// suffer breaks and repairs the registry for a HelmOp that has a healthy release.
+// runFault breaks and repairs the registry for a HelmOp that has a healthy release.
 func (w *workload) runFault(r *registry.Registry, name, repository string, fault registryFault) {
 	s := w.scenario
 	helmOp := s.noteFrom(r, name, repository, addonsv1.ArtifactReference{Tag: "1.0.0"})
@@ -116,7 +116,7 @@ func (w *workload) runFault(r *registry.Registry, name, repository string, fault
 			addonsv1.ReadyReason)
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 
-	fault.mend(s, r, helmOp)
+	fault.repair(s, r, helmOp)
 	s.eventually(helmOp, ready(1), condition(addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason))
 	w.eventuallyReleased(helmOp, releaseNamespace, name, fault.revision)
 	w.eventuallyHello(releaseNamespace, name, map[string]string{"chartVersion": fault.version})
@@ -137,7 +137,7 @@ func setPassword(password string) func(*scenario, *registry.Registry, *addonsv1.
 }
 
 func setForeignCA(s *scenario, _ *registry.Registry, helmOp *addonsv1.HelmOp) {
-	ca, err := pki.NewCA("somebody-else")
+	ca, err := pki.NewCA("other")
 	s.must(err)
 	setCA(s, helmOp, ca.PEM())
 }

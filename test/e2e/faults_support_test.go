@@ -24,7 +24,7 @@ import (
 // that an API server can be made to reject it.
 func note(version string) registry.Chart {
 	return registry.ChartFiles(map[string]string{
-		"Chart.yaml":  fmt.Sprintf("apiVersion: v2\nname: note\ndescription: Says something.\nversion: %s\n", version),
+		"Chart.yaml":  fmt.Sprintf("apiVersion: v2\nname: note\ndescription: Contains a text.\nversion: %s\n", version),
 		"values.yaml": "name: \"\"\ngreeting: hello\n",
 		"templates/note.yaml": `apiVersion: v1
 kind: ConfigMap

@@ -88,7 +88,7 @@ func (f *fleet) install(s *scenario) {
 			layers[request.Reference]++
 		}
 	}
-	s.Expect(layers).To(gomega.HaveLen(1), "blobs that were pulled, of %+v", f.env.Registry.Counts())
+	s.Expect(layers).To(gomega.HaveLen(1), "pulled blobs, of %+v", f.env.Registry.Counts())
 	for digest, count := range layers {
 		s.Expect(count).To(gomega.Equal(1), "pulls of blob %s", digest)
 	}
@@ -110,11 +110,11 @@ func (f *fleet) idle(s *scenario) {
 	s.Expect(f.managementRequests(s, since, apiserver.WithVerb("get", "list"))).To(gomega.BeEmpty(),
 		"reads of the management cluster")
 	for _, w := range f.in(s) {
-		looks := w.observations(s, since)
+		checks := w.observations(s, since)
 		// Checks continue while the audit logs are read, so the limit is computed after the count. Resyncs are spread by a
 		// tenth, and one more fits at the ends.
 		elapsed := time.Since(since)
-		s.Expect(looks).To(gomega.BeNumerically("<=", int(elapsed/(fleetResync*9/10))+1),
+		s.Expect(checks).To(gomega.BeNumerically("<=", int(elapsed/(fleetResync*9/10))+1),
 			"checks of the release in %s within %s", w.name, elapsed)
 		others, err := w.server.Requests(apiserver.Since(since), ofHelmOp, apiserver.Not(isObservation),
 			apiserver.Not(isProbe))

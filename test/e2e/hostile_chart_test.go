@@ -47,7 +47,7 @@ func TestHostileChart(t *testing.T) {
 	neighbour := newNeighbour(two)
 	charts := map[string]struct {
 		files map[string]string
-		says  string
+		text  string
 	}{
 		"memory": {map[string]string{"templates/bad.yaml": `{{ repeat 68719476736 "x" | len }}`},
 			`of memory at template "memory/templates/bad.yaml"`},
@@ -84,8 +84,8 @@ func TestHostileChart(t *testing.T) {
 
 	for name, helmOp := range hostile {
 		s.child(helmOp, "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
-			g.Expect(child.Status.Failures).To(gomega.BeNumerically(">", 0), "%s: a try that was ended counts", name)
-			g.Expect(child.Status.LastError).To(gomega.ContainSubstring(charts[name].says), name)
+			g.Expect(child.Status.Failures).To(gomega.BeNumerically(">", 0), "%s: a stopped try counts as a failure", name)
+			g.Expect(child.Status.LastError).To(gomega.ContainSubstring(charts[name].text), name)
 		})
 		s.eventuallyEvent(helmOp, addonsv1.RenderLimitExceededReason)
 	}
@@ -93,6 +93,6 @@ func TestHostileChart(t *testing.T) {
 		childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RenderLimitExceededReason))
 	s.eventually(kustomization, failure("one", addonsv1.RenderLimitExceededReason,
 		`building the kustomization in "deploy" was stopped`, "raise --render-"))
-	s.Expect(s.leader()).To(gomega.Equal(leader), "the manager that began has survived")
+	s.Expect(s.leader()).To(gomega.Equal(leader), "the first manager still runs")
 	neighbour.expectUntouched(t)
 }

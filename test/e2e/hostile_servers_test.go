@@ -216,5 +216,5 @@ func TestHostileServers(t *testing.T) {
 		front.set(false)
 	}
 	s.eventually(helmOp, ready(len(hostile)))
-	s.Expect(memory.manager.Running()).To(gomega.BeTrue(), "the manager that began has survived")
+	s.Expect(memory.manager.Running()).To(gomega.BeTrue(), "the first manager still runs")
 }

@@ -63,7 +63,7 @@ func testMetrics(s *scenario) {
 	url := "https://" + managers[len(managers)-1].DiagnosticsAddress + "/metrics"
 	status, _ := s.get(url, "")
 	s.Expect(status).To(gomega.BeElementOf(http.StatusUnauthorized, http.StatusForbidden))
-	status, _ = s.get(url, s.serviceAccount("stranger"))
+	status, _ = s.get(url, s.serviceAccount("no-rights"))
 	s.Expect(status).To(gomega.Equal(http.StatusForbidden))
 
 	s.allowMetrics("reader")

@@ -69,7 +69,7 @@ func TestKitchenSinkChart(t *testing.T) {
 			&apiextensionsv1.CustomResourceDefinition{}))
 		err := one.Get(s.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: "kitchen"}, newDish())
 		s.Expect(client.IgnoreNotFound(err)).NotTo(gomega.HaveOccurred())
-		s.Expect(err).To(gomega.HaveOccurred(), "the Dish of the chart is left")
+		s.Expect(err).To(gomega.HaveOccurred(), "the Dish of the chart is kept")
 	})
 }
 

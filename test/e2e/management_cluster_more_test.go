@@ -66,12 +66,12 @@ func (s *scenario) waitsForOther(w *workload) {
 	second := s.nearHelmOp("second",
 		func(h *addonsv1.HelmOp) { h.Spec.DependsOn = []addonsv1.Dependency{{Name: "first"}} })
 	s.create(second)
-	waits := func(says string) {
+	waits := func(text string) {
 		s.Helper()
 		s.child(second, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse,
 			addonsv1.WaitingForDependenciesReason),
 			func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
-				g.Expect(conditions.GetMessage(child, addonsv1.ReadyCondition)).To(gomega.ContainSubstring(says))
+				g.Expect(conditions.GetMessage(child, addonsv1.ReadyCondition)).To(gomega.ContainSubstring(text))
 			})
 	}
 	waits("HelmOp first does not exist")
@@ -106,12 +106,12 @@ func (s *scenario) lacksRights(w *workload) {
 		h.Spec.ManagementCluster.ImpersonateServiceAccountName, h.Spec.Release.Namespace, h.Spec.Install = "limited",
 			"limited", nil
 	})
-	lacks := func(says ...string) {
+	lacks := func(texts ...string) {
 		s.Helper()
 		s.child(helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse,
 			addonsv1.ClusterForbiddenReason),
 			func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
-				for _, text := range says {
+				for _, text := range texts {
 					g.Expect(conditions.GetMessage(child, addonsv1.ReadyCondition)).To(gomega.ContainSubstring(text))
 				}
 			})

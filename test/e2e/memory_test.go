@@ -41,5 +41,5 @@ func (m *followedMemory) expectBounded(s *scenario) {
 	peak := m.peak.Stop()
 	s.Logf("memory of the manager: %d MiB before, %d MiB at most", m.before>>20, peak>>20)
 	s.Expect(peak).To(gomega.BeNumerically("<", ownMemory), "memory of the manager, in bytes")
-	s.Expect(m.manager.Running()).To(gomega.BeTrue(), "the manager that began has survived")
+	s.Expect(m.manager.Running()).To(gomega.BeTrue(), "the first manager still runs")
 }

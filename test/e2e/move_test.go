@@ -228,7 +228,7 @@ func (m *move) readOn(there *scenario) {
 	for _, w := range m.workloads {
 		w.in(there).eventuallyReleased(m.kept, releaseNamespace, "kept", 2)
 	}
-	there.Expect(there.tags(m.records, "records")).To(gomega.HaveLen(2*len(m.workloads)), "of before and after the move")
+	there.Expect(there.tags(m.records, "records")).To(gomega.HaveLen(2*len(m.workloads)), "records of before and after the move")
 	password, err := m.records.AddUser("other")
 	there.must(err)
 	config, err := registry.DockerConfig(m.records.Host(), "other", password)

@@ -120,13 +120,13 @@ func (v *variety) becomes(cluster string, revision int, version, greeting string
 
 // tagLookups returns how often the registry resolved each tag.
 func (v *variety) tagLookups() map[string]int {
-	looks := map[string]int{}
+	lookups := map[string]int{}
 	for _, request := range v.registry.Requests(registry.In(chartRepository)) {
 		if request.Kind == registry.ManifestHead && request.Code != 401 {
-			looks[request.Reference]++
+			lookups[request.Reference]++
 		}
 	}
-	return looks
+	return lookups
 }
 
 func (v *variety) install() {
@@ -180,7 +180,7 @@ func (v *variety) resolveNow() {
 	v.eventually(v.helmOp, resolved, func(g gomega.Gomega, h *addonsv1.HelmOp) {
 		g.Expect(h.Status.LastResolveRequest).To(gomega.Equal("now"))
 	})
-	v.Expect(v.tagLookups()).To(gomega.Equal(map[string]int{"1.0.0": 2, "1.1.0": 2, "2.0.0": 2}), "looks at the tags")
+	v.Expect(v.tagLookups()).To(gomega.Equal(map[string]int{"1.0.0": 2, "1.1.0": 2, "2.0.0": 2}), "lookups of the tags")
 }
 
 // missReference has two Clusters whose reference does not exist, and two that get a change made at the same time.

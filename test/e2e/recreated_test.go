@@ -16,7 +16,7 @@ func (s *scenario) recreatedWhileManagerIsDown(name string) *workload {
 	s.Helper()
 	options := testbed.ClusterOptions{Name: name, PodCIDRs: []string{"10.1.0.0/16"}}
 	former := s.clusters(options)[0]
-	helmOp := s.newHelmOp("anew", forAll)
+	helmOp := s.newHelmOp("recreated", forAll)
 	s.create(helmOp)
 	former.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)
 	s.setGreeting(helmOp, "again")
@@ -28,17 +28,17 @@ func (s *scenario) recreatedWhileManagerIsDown(name string) *workload {
 	s.must(managers[len(managers)-1].Kill())
 	s.remove(cluster)
 	s.eventuallyGone(cluster)
-	anew := s.clusters(options)[0]
+	recreated := s.clusters(options)[0]
 	_, err := s.env.StartManager(s.Context())
 	s.must(err)
 
-	current := anew.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)
-	s.Expect(current.UID).To(gomega.Equal(child.UID), "the HelmOpRelease is another one: somebody saw the Cluster go")
+	current := recreated.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)
+	s.Expect(current.UID).To(gomega.Equal(child.UID), "the HelmOpRelease was re-created: HelmOp has observed the deletion of the Cluster")
 	s.Expect(current.Status.ClusterUID).To(gomega.Equal(string(s.cluster(name).UID)))
-	s.Expect(current.Status.History).To(gomega.HaveLen(1), "the history is that of the former Cluster")
-	anew.eventuallyRevisions(releaseNamespace, helmOp.Name, "1 deployed")
-	anew.eventuallyHello(releaseNamespace, helmOp.Name, map[string]string{"greeting": "again"})
+	s.Expect(current.Status.History).To(gomega.HaveLen(1), "the history has entries of the former Cluster")
+	recreated.eventuallyRevisions(releaseNamespace, helmOp.Name, "1 deployed")
+	recreated.eventuallyHello(releaseNamespace, helmOp.Name, map[string]string{"greeting": "again"})
 	s.remove(helmOp)
 	s.eventuallyGone(helmOp)
-	return anew
+	return recreated
 }

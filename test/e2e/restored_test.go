@@ -77,7 +77,7 @@ func (w *workload) restoreReleaseFirst(helmOp *addonsv1.HelmOp) {
 	s.create(release)
 	s.Eventually(func(g gomega.Gomega) {
 		g.Expect(s.client.Get(s.Context(), client.ObjectKeyFromObject(release), release)).To(gomega.Succeed())
-		g.Expect(release.DeletionTimestamp).NotTo(gomega.BeNil(), "garbage collection deletes it")
+		g.Expect(release.DeletionTimestamp).NotTo(gomega.BeNil(), "garbage collection deletes the HelmOpRelease")
 		expectCondition(g, release, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.OwnerNotFoundReason)
 		g.Expect(conditions.GetMessage(release, addonsv1.ReadyCondition)).To(gomega.And(
 			gomega.ContainSubstring(fmt.Sprintf("HelmOp %q with the UID %s", helmOp.Name, helmOp.UID)),

@@ -78,6 +78,6 @@ func (t *rolloutClusters) killedWithFailures(s *scenario) {
 	q.untouched(since, q.in("early", "prod"))
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseRolledBack),
 		condition(addonsv1.RolledOutCondition, metav1.ConditionFalse, addonsv1.RolloutRolledBackReason))
-	s.Expect(q.log.assigned(2)).To(gomega.HaveLen(1), "Clusters that took the revision")
+	s.Expect(q.log.assigned(2)).To(gomega.HaveLen(1), "Clusters with the revision")
 	q.revisionsAre("1 Complete", "2 RolledBack")
 }

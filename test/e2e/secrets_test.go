@@ -93,7 +93,7 @@ func (s *scenario) expectAbsent(texts ...string) {
 	}
 	s.collect(places, "v1", "EventList")
 	s.collect(places, "events.k8s.io/v1", "EventList")
-	s.Expect(len(places)).To(gomega.BeNumerically(">", 10), "objects to look at")
+	s.Expect(len(places)).To(gomega.BeNumerically(">", 10), "objects to search")
 	for _, manager := range s.env.Managers() {
 		lines := 0
 		s.must(eachLine(manager.LogFile(), func(line string) {

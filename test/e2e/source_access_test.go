@@ -88,7 +88,7 @@ func TestSource(t *testing.T) {
 	}
 	s.each(run)
 	s.step("no credential is in an object or a log", func(s *scenario) {
-		s.Expect(len(secrets.all())).To(gomega.BeNumerically(">", len(parts)/2), "secrets to look for")
+		s.Expect(len(secrets.all())).To(gomega.BeNumerically(">", len(parts)/2), "secrets to search for")
 		s.expectAbsent(secrets.all()...)
 	})
 }
@@ -110,7 +110,7 @@ func testCredentialOrder(s *scenario, one *workload, files mounted, secrets *pla
 		}
 		s.pullSecret("order-"+user, r.Host(), user, password)
 	}
-	elsewhere := s.pullSecret("order-elsewhere", "registry.example", "somebody", "else")
+	otherHost := s.pullSecret("order-other-host", "registry.example", "user", "other")
 	s.pullingAccount("order", "order-account")
 	s.must(files.ca.add(string(r.CA())))
 	for name, tt := range map[string]struct {
@@ -118,11 +118,11 @@ func testCredentialOrder(s *scenario, one *workload, files mounted, secrets *pla
 		account string
 		user    string
 	}{
-		"order-all":           {&addonsv1.SecretReference{Name: "order-secret"}, "order", "secret"},
-		"order-no-secret":     {nil, "order", "account"},
-		"order-other-secret":  {elsewhere, "order", "account"},
-		"order-nothing":       {nil, "", "default"},
-		"order-nothing-there": {elsewhere, "", "default"},
+		"order-all":          {&addonsv1.SecretReference{Name: "order-secret"}, "order", "secret"},
+		"order-no-secret":    {nil, "order", "account"},
+		"order-other-secret": {otherHost, "order", "account"},
+		"order-nothing":      {nil, "", "default"},
+		"order-no-match":     {otherHost, "", "default"},
 	} {
 		s.pushUnique(r, name, "1.0.0")
 		helmOp := s.bare(r, name, name, addonsv1.ArtifactReference{Tag: "1.0.0"})
@@ -139,7 +139,7 @@ func testCredentialOrder(s *scenario, one *workload, files mounted, secrets *pla
 	s.create(helmOp)
 	s.eventually(helmOp, unresolved(addonsv1.RegistryAuthenticationFailedReason, "credentials"))
 	for _, request := range r.Requests(registry.In("order-own-ca")) {
-		s.Expect(request.Authorization).To(gomega.BeEmpty(), "what came along with %+v", request)
+		s.Expect(request.Authorization).To(gomega.BeEmpty(), "the credential in %+v", request)
 	}
 }
 
@@ -216,15 +216,15 @@ func testTokenServices(s *scenario, one *workload, secrets *plantedSecrets) {
 		}
 		one.eventuallyReleased(helmOp, releaseNamespace, name, 1)
 		s.Expect(users(r, chartRepository)).To(gomega.HaveEach(r.Username()))
-		asked := r.Tokens().Requests()
-		s.Expect(asked).NotTo(gomega.BeEmpty())
-		s.Expect(asked[0].Scopes).To(gomega.Equal([]string{"repository:" + chartRepository + ":pull"}),
+		tokenRequests := r.Tokens().Requests()
+		s.Expect(tokenRequests).NotTo(gomega.BeEmpty())
+		s.Expect(tokenRequests[0].Scopes).To(gomega.Equal([]string{"repository:" + chartRepository + ":pull"}),
 			"requests for tokens")
 		// A token is used until it expires, or until the manager's trusted authorities change, which happens twice in this
 		// test.
-		tokens, heads := len(asked), r.Counts().ManifestHeads
+		tokens, heads := len(tokenRequests), r.Counts().ManifestHeads
 		s.Eventually(func() int { return r.Counts().ManifestHeads }).Should(gomega.BeNumerically(">=", heads+6))
-		s.Expect(len(r.Tokens().Requests())).To(gomega.BeNumerically("<=", tokens+2), "requests for tokens in six more looks")
+		s.Expect(len(r.Tokens().Requests())).To(gomega.BeNumerically("<=", tokens+2), "requests for tokens in six more lookups")
 	}
 }
 
@@ -332,7 +332,7 @@ func testPlainHTTP(s *scenario, one *workload, secrets *plantedSecrets) {
 	helmOp.Spec.Source.CertSecretRef = nil
 	s.create(helmOp)
 	s.eventually(helmOp, unresolved(addonsv1.RegistryCertificateInvalidReason, "insecure"))
-	s.Expect(r.Requests()).To(gomega.BeEmpty(), "requests in plain text that nobody asked for")
+	s.Expect(r.Requests()).To(gomega.BeEmpty(), "unexpected requests in plain HTTP")
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Insecure = true })
 	one.eventuallyReleased(helmOp, releaseNamespace, "plain", 1)
 }

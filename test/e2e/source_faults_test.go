@@ -55,7 +55,7 @@ type sourceFault struct {
 	// despite the fault.
 	reason  string
 	release bool
-	says    []string
+	texts   []string
 	// perTry bounds the number of requests of one try.
 	perTry int
 	// forGood is true if the effect does not end with the fault, because the registry requested a pause.
@@ -231,9 +231,9 @@ func (m *metFault) expectOutcome(w *workload) {
 				g.Expect(child.Status.Failures).To(gomega.BeZero(), "nothing was tried in the cluster")
 			})
 		s.eventuallyEvent(child, m.reason)
-		s.eventually(m.helmOp, failure(w.name, m.reason, m.says...))
+		s.eventually(m.helmOp, failure(w.name, m.reason, m.texts...))
 	default:
-		s.eventually(m.helmOp, unresolved(m.reason, m.says...))
+		s.eventually(m.helmOp, unresolved(m.reason, m.texts...))
 		s.eventuallyEvent(m.helmOp, m.reason)
 	}
 	if m.reason != "" {
@@ -336,31 +336,31 @@ func sourceFaults(s *scenario) map[string]sourceFault {
 			// The registry requests that the password be sent to a host inside the network.
 			fault: status(http.StatusUnauthorized, "WWW-Authenticate",
 				`Bearer realm="https://127.0.0.2:1/`+planted+`",service="`+planted+`"`),
-			reason: addonsv1.RegistryAuthenticationFailedReason, says: []string{"token service"}, perTry: 2,
+			reason: addonsv1.RegistryAuthenticationFailedReason, texts: []string{"token service"}, perTry: 2,
 		},
 		"forbidden": {fault: status(http.StatusForbidden), reason: addonsv1.RegistryAuthenticationFailedReason,
-			says: []string{"403", "Secret"}, perTry: 4},
+			texts: []string{"403", "Secret"}, perTry: 4},
 		"missing": {fault: status(http.StatusNotFound), reason: addonsv1.ArtifactNotFoundReason, perTry: 3},
 		"rate-limited": {
 			fault: status(http.StatusTooManyRequests, "Retry-After", "3600"), reason: addonsv1.RegistryRateLimitedReason,
 			perTry: 2, forGood: true,
 			look: func(g gomega.Gomega, r *registry.Registry) {
-				g.Expect(len(limited(r))).To(gomega.Equal(1), "requests to a registry that asked for an hour of silence")
+				g.Expect(len(limited(r))).To(gomega.Equal(1), "requests to a registry that requested a pause of an hour")
 			},
 		},
 		"server-error": {fault: status(http.StatusInternalServerError), reason: addonsv1.RegistryErrorReason,
-			says: []string{"500"}, perTry: 9},
+			texts: []string{"500"}, perTry: 9},
 		"downgrade": {
 			fault:  registry.Fault{Mode: registry.Redirect, To: "http://127.0.0.1:1"},
-			reason: addonsv1.RegistryCertificateInvalidReason, says: []string{"without TLS"}, perTry: 4,
+			reason: addonsv1.RegistryCertificateInvalidReason, texts: []string{"without TLS"}, perTry: 4,
 		},
 		"big-manifest": {fault: bigManifest, on: manifests, reason: addonsv1.ArtifactInvalidReason, perTry: 3},
-		"index":        {index: true, reason: addonsv1.UnsupportedArtifactReason, says: []string{"index"}, perTry: 4},
+		"index":        {index: true, reason: addonsv1.UnsupportedArtifactReason, texts: []string{"index"}, perTry: 4},
 		"bomb":         {raw: gzipBomb, reason: addonsv1.ChartInvalidReason, release: true},
 		"link": {
 			raw: brokenArchive(registry.Entry{Header: tar.Header{Name: "note/values.yaml", Typeflag: tar.TypeSymlink,
 				Linkname: "/etc/passwd"}}),
-			reason: addonsv1.ChartInvalidReason, release: true, says: []string{"link"},
+			reason: addonsv1.ChartInvalidReason, release: true, texts: []string{"link"},
 		},
 		"ten-thousand-tags": {
 			fault: registry.Fault{Mode: registry.TagPages, Tags: tags, PageSize: 1000},
@@ -393,13 +393,13 @@ func sourceFaults(s *scenario) map[string]sourceFault {
 			},
 		},
 		"slow": {fault: registry.Fault{Mode: registry.Drip, Pause: 2 * time.Millisecond}},
-		"elsewhere": {
+		"redirect": {
 			fault: registry.Fault{Mode: registry.Redirect}, on: blobs,
 			look: func(g gomega.Gomega, r *registry.Registry) {
 				requests := r.BlobHost().Requests()
-				g.Expect(requests).NotTo(gomega.BeEmpty(), "requests to the host that the registry leads to")
+				g.Expect(requests).NotTo(gomega.BeEmpty(), "requests to the host of the redirect")
 				for _, request := range requests {
-					g.Expect(request.Authorization).To(gomega.BeEmpty(), "what came along with %+v", request)
+					g.Expect(request.Authorization).To(gomega.BeEmpty(), "the credential in %+v", request)
 				}
 			},
 		},

@@ -80,10 +80,10 @@ func (s *scenario) signedBy(r *registry.Registry, name string, verify addonsv1.V
 }
 
 // unverified checks that the condition of a HelmOp names the error of the signatures.
-func unverified(reason string, says ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
+func unverified(reason string, texts ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
 	return func(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
 		expectCondition(g, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, reason)
-		message(addonsv1.VerifiedCondition, says...)(g, helmOp)
+		message(addonsv1.VerifiedCondition, texts...)(g, helmOp)
 		expectCondition(g, helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, reason)
 	}
 }
@@ -103,10 +103,10 @@ func verified(provider addonsv1.VerificationProvider, signer string) func(gomega
 func (s *scenario) expectVerifiedOnce(r *registry.Registry) {
 	s.Helper()
 	r.ResetCounts()
-	s.Eventually(func() int { return r.Counts().ManifestHeads }).Should(gomega.BeNumerically(">=", 3), "looks at the tag")
+	s.Eventually(func() int { return r.Counts().ManifestHeads }).Should(gomega.BeNumerically(">=", 3), "lookups of the tag")
 	counts := r.Counts()
 	s.Expect(counts.ManifestGets+counts.BlobGets+counts.Referrers).To(gomega.BeZero(),
-		"requests for signatures that are known: %+v", counts)
+		"requests for verified signatures: %+v", counts)
 }
 
 // testSignedWithKey uses a chart without a signature, with a signature by another key, and then by the right key, in a
@@ -114,14 +114,14 @@ func (s *scenario) expectVerifiedOnce(r *registry.Registry) {
 func testSignedWithKey(s *scenario, one *workload, _ *plantedSecrets) {
 	const name = "signed"
 	key, public := s.newKey()
-	stranger, _ := s.newKey()
+	other, _ := s.newKey()
 	keys := s.opaque("cosign-keys", map[string][]byte{"cosign.pub": public, "readme.txt": []byte("no key")})
 	r := s.startRegistry(registry.Options{})
 	artifact := s.signer(r, s.pushUnique(r, chartRepository, "1.0.0"))
 	helmOp := s.signedBy(r, name, addonsv1.Verification{Provider: addonsv1.VerificationProviderCosign, SecretRef: keys})
 	s.eventually(helmOp, unverified(addonsv1.SignatureNotFoundReason))
 	s.eventuallyEvent(helmOp, addonsv1.SignatureNotFoundReason)
-	s.must(artifact.SignKeyedBundle(s.Context(), stranger))
+	s.must(artifact.SignKeyedBundle(s.Context(), other))
 	s.eventually(helmOp, unverified(addonsv1.SignatureUntrustedReason))
 	one.eventuallyRevisions(releaseNamespace, name)
 	s.Expect(r.Counts(pulled(layerOf(s, r))).BlobGets).To(gomega.BeZero(), "pulls of a chart without a valid signature")
@@ -171,9 +171,9 @@ func testSignedWithoutKey(s *scenario, one *workload, _ *plantedSecrets) {
 // testSignedWithNotation starts with another certificate in the Secret.
 func testSignedWithNotation(s *scenario, one *workload, _ *plantedSecrets) {
 	notary := signing.NewNotary("charts.example", time.Now().Add(time.Hour))
-	stranger := signing.NewNotary("stranger.example", time.Now().Add(time.Hour))
+	other := signing.NewNotary("other.example", time.Now().Add(time.Hour))
 	policy := signing.TrustPolicy(signing.TrustAnyone("strict"))
-	trust := s.opaque("notation-trust", map[string][]byte{"trustpolicy.json": policy, "ca.crt": stranger.Certificate()})
+	trust := s.opaque("notation-trust", map[string][]byte{"trustpolicy.json": policy, "ca.crt": other.Certificate()})
 	r := s.startRegistry(registry.Options{Implementation: registry.InProcess})
 	artifact := s.signer(r, s.pushUnique(r, chartRepository, "1.0.0"))
 	helmOp := s.signedBy(r, "notation",
@@ -205,7 +205,7 @@ func testSignatureLost(s *scenario, one *workload, _ *plantedSecrets) {
 		expectCondition(g, h, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureNotFoundReason)
 		message(addonsv1.VerifiedCondition, moved)(g, h)
 	})
-	s.Expect(current.Status.Artifact.Digest).To(gomega.Equal(before.Digest), "what is installed")
+	s.Expect(current.Status.Artifact.Digest).To(gomega.Equal(before.Digest), "the installed chart")
 	s.Consistently(func(g gomega.Gomega, ctx context.Context) {
 		revisions, err := one.revisions(ctx, releaseNamespace, "lost")
 		g.Expect(err).NotTo(gomega.HaveOccurred())

@@ -48,7 +48,7 @@ func uniqueNote(version string) registry.Chart {
 
 func uniqueNoteFiles(version string) map[string]string {
 	return map[string]string{
-		"Chart.yaml": fmt.Sprintf("apiVersion: v2\nname: note\ndescription: Says something. %s\nversion: %s\n", rand.Text(),
+		"Chart.yaml": fmt.Sprintf("apiVersion: v2\nname: note\ndescription: Contains a text. %s\nversion: %s\n", rand.Text(),
 			version),
 		"templates/note.yaml": `apiVersion: v1
 kind: ConfigMap
@@ -113,10 +113,10 @@ func users(r *registry.Registry, repository string) []string {
 }
 
 // unresolved checks that the condition of a HelmOp names the error of its source and the remedy, in a short message.
-func unresolved(reason string, says ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
+func unresolved(reason string, texts ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
 	return func(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
 		expectCondition(g, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, reason)
-		message(addonsv1.ResolvedCondition, says...)(g, helmOp)
+		message(addonsv1.ResolvedCondition, texts...)(g, helmOp)
 		g.Expect(len(toJSON(helmOp.Status.Conditions))).To(gomega.BeNumerically("<", 8<<10))
 	}
 }

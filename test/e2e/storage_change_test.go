@@ -142,7 +142,7 @@ func testRecordsRolledBack(w *workload) {
 	s.remove(helmOp)
 	s.eventuallyGone(helmOp)
 	w.eventuallyRevisions(releaseNamespace, "back")
-	s.Expect(s.tags(r, "records")).To(gomega.BeEmpty(), "records of a release that is gone")
+	s.Expect(s.tags(r, "records")).To(gomega.BeEmpty(), "records of an uninstalled release")
 }
 
 // testRecordsLost follows the steps of docs/storage.md for a registry that is lost, and for one that has lost its
@@ -182,16 +182,16 @@ func testRecordsLost(w *workload) {
 	for _, name := range []string{"keeping", "replaced"} {
 		s.must(w.DeleteAllOf(s.Context(), &corev1.Secret{}, client.InNamespace(releaseNamespace),
 			client.MatchingLabels{"owner": "helm", "name": name}))
-		anew := s.noisy(name, s.namespace+"/lost", &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster})
-		anew.Spec.Source.Ref.Tag = "1.2.0"
-		s.create(anew)
-		w.eventuallyReleased(anew, releaseNamespace, name, 1)
+		adopter := s.noisy(name, s.namespace+"/lost", &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster})
+		adopter.Spec.Source.Ref.Tag = "1.2.0"
+		s.create(adopter)
+		w.eventuallyReleased(adopter, releaseNamespace, name, 1)
 		w.eventuallyHello(releaseNamespace, name, map[string]string{"chartVersion": "1.2.0"})
-		s.remove(anew)
-		s.eventuallyGone(anew)
+		s.remove(adopter)
+		s.eventuallyGone(adopter)
 		data, err := w.hello(s.Context(), releaseNamespace, name)
 		s.must(err)
-		s.Expect(data).To(gomega.BeNil(), "what it adopted it uninstalls")
+		s.Expect(data).To(gomega.BeNil(), "the HelmOp uninstalls the adopted release")
 	}
 }
 
@@ -221,5 +221,5 @@ func testRecordsUnreadable(w *workload) {
 	w.eventuallyRevisions(releaseNamespace, "unreadable")
 	data, err := w.hello(s.Context(), releaseNamespace, "unreadable")
 	s.must(err)
-	s.Expect(data).To(gomega.BeNil(), "the revision before had it, too")
+	s.Expect(data).To(gomega.BeNil(), "the previous revision has the record, too")
 }

@@ -169,7 +169,7 @@ func testRecordsInRegistry(w *workload) {
 	s.must(r.SetFault(registry.Fault{}))
 	s.eventuallyGone(helmOp)
 	w.eventuallyRevisions(releaseNamespace, "big")
-	s.Expect(s.tags(r, "records")).To(gomega.BeEmpty(), "records of a release that is gone")
+	s.Expect(s.tags(r, "records")).To(gomega.BeEmpty(), "records of an uninstalled release")
 	s.expectAbsent(r.Password(), plantedContent)
 }
 
@@ -235,7 +235,7 @@ func testRecordsKept(w *workload) {
 			s.Expect(list.Items[i].Series).To(gomega.BeNil())
 		}
 	}
-	s.Expect(events).To(gomega.Equal(1), "Events of records that are left")
+	s.Expect(events).To(gomega.Equal(1), "Events about records that are left")
 	s.Expect(r.Counts(func(r registry.Request) bool { return r.Method == http.MethodDelete }).Total()).To(gomega.Equal(1),
 		"tried deletions")
 }
@@ -298,11 +298,11 @@ func (s *scenario) tags(r *registry.Registry, repository string) []string {
 func (s *scenario) management() map[string]int {
 	s.Helper()
 	config := s.env.Management.Server.RESTConfig()
-	asked, err := discovery.NewDiscoveryClientForConfig(config)
+	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
 	s.must(err)
 	objects, err := dynamic.NewForConfig(config)
 	s.must(err)
-	lists, err := discovery.ServerPreferredResources(asked)
+	lists, err := discovery.ServerPreferredResources(discoverer)
 	s.must(err)
 	lists = discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list", "get"}}, lists)
 	resources, err := discovery.GroupVersionResources(lists)

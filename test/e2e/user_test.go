@@ -19,7 +19,7 @@ import (
 func TestUserWithKubectl(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{
-		Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{"selected-by": "nobody"},
+		Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{"selected-by": "none"},
 	})[0]
 
 	s.part("reads the state", func(s *scenario) { testPrintedColumns(s, one.in(s)) })

@@ -164,15 +164,15 @@ func (r *Report) Print(out io.Writer) error {
 			scenario = f.Scenario
 			fmt.Fprintf(table, "\n%s\tfigure\tHelmOp\tbaseline\tratio\ttarget\t\n", scenario)
 		}
-		baseline, verdict := "", ""
+		baseline, missed := "", ""
 		if f.Baseline != nil {
 			baseline = number(f.Baseline.Value) + " " + f.Baseline.Of
 		}
 		if f.Missed {
-			verdict = "MISSED"
+			missed = "MISSED"
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.Phase, f.Name, f.value(), baseline, f.ratio(), f.target(),
-			verdict)
+			missed)
 	}
 	return table.Flush()
 }

@@ -402,8 +402,8 @@ func (s *soak) replace(ctx context.Context) error {
 		name := names[s.dice.IntN(len(names))]
 		delete(s.present, name)
 		delete(s.spoiled, name)
-		gone := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-		if err := s.env.Client.Delete(ctx, gone); err != nil {
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		if err := s.env.Client.Delete(ctx, cluster); err != nil {
 			return err
 		}
 		if err := s.add(ctx); err != nil {

@@ -48,13 +48,13 @@ func (p Permission) grants(q Permission) bool {
 		matches(p.Resource, q.Resource) && matches(p.Verb, q.Verb)
 }
 
-func matches(granted, asked string) bool { return granted == "*" || granted == asked }
+func matches(granted, needed string) bool { return granted == "*" || granted == needed }
 
 // Used collects the permissions that one user used at API servers. The zero value is ready for use. The methods may be
 // called concurrently.
 type Used struct {
-	mu   sync.Mutex
-	asks map[Permission]bool
+	mu     sync.Mutex
+	needed map[Permission]bool
 }
 
 // Add adds the requests of a user from the audit log of a server. It ignores requests that the user sent as another
@@ -62,18 +62,18 @@ type Used struct {
 func (u *Used) Add(server *apiserver.Server, user string) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.asks == nil {
-		u.asks = map[Permission]bool{}
+	if u.needed == nil {
+		u.needed = map[Permission]bool{}
 	}
 	return server.EachRequest(user, func(r apiserver.Request) {
-		for _, permission := range asked(r) {
-			u.asks[permission] = true
+		for _, permission := range neededBy(r) {
+			u.needed[permission] = true
 		}
 	})
 }
 
-// asked returns the permissions that a request needed.
-func asked(r apiserver.Request) []Permission {
+// neededBy returns the permissions that a request needed.
+func neededBy(r apiserver.Request) []Permission {
 	// A refused impersonation is logged as a refused request of the user itself.
 	if r.Impersonated != "" || r.Resource == "" || r.Code == http.StatusForbidden {
 		return nil
@@ -96,15 +96,15 @@ func asked(r apiserver.Request) []Permission {
 func (u *Used) Check(granted []Permission, exceptions map[Permission]string) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return check(granted, u.asks, exceptions)
+	return check(granted, u.needed, exceptions)
 }
 
-func check(granted []Permission, asks map[Permission]bool, exceptions map[Permission]string) error {
+func check(granted []Permission, needed map[Permission]bool, exceptions map[Permission]string) error {
 	var errs []error
 	for _, permission := range granted {
 		used := false
-		for ask := range asks {
-			used = used || permission.grants(ask)
+		for permissionNeeded := range needed {
+			used = used || permission.grants(permissionNeeded)
 		}
 		if _, except := exceptions[permission]; !used && !except {
 			errs = append(errs, fmt.Errorf("a role grants %q, but no request used it: remove the rule", permission))

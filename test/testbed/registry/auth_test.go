@@ -86,8 +86,8 @@ func TestTokenService(t *testing.T) {
 		{"wrong password", "charts/demo", auth.Credential{Username: "helmop", Password: "wrong"}, http.MethodGet, "Basic",
 			"helmop", 401, hasStatus(401)},
 		{"identity token", "charts/demo", identity, http.MethodPost, "", r.Username(), 200, isNil},
-		{"nobody", "charts/demo", auth.EmptyCredential, http.MethodGet, "", "", 200, hasStatus(401)},
-		{"nobody, public", "public/demo", auth.EmptyCredential, http.MethodGet, "", "", 200, isNil},
+		{"anonymous", "charts/demo", auth.EmptyCredential, http.MethodGet, "", "", 200, hasStatus(401)},
+		{"anonymous, public", "public/demo", auth.EmptyCredential, http.MethodGet, "", "", 200, isNil},
 	}
 	for _, tt := range tests {
 		before := len(r.Tokens().Requests())
@@ -96,12 +96,12 @@ func TestTokenService(t *testing.T) {
 		if !tt.want(err) {
 			t.Errorf("%s: got %v", tt.name, err)
 		}
-		asked := r.Tokens().Requests()[before:]
-		if len(asked) == 0 {
+		tokenRequests := r.Tokens().Requests()[before:]
+		if len(tokenRequests) == 0 {
 			t.Errorf("%s: no token was requested", tt.name)
 			continue
 		}
-		got, scope := asked[0], "repository:"+tt.repository+":pull"
+		got, scope := tokenRequests[0], "repository:"+tt.repository+":pull"
 		if got.Method != tt.method || got.Authorization != tt.authorization || got.User != tt.user || got.Code != tt.code ||
 			got.Service != tokenServiceName || !slices.Contains(got.Scopes, scope) {
 			t.Errorf("%s: the token request is %+v", tt.name, got)

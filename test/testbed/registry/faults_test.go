@@ -325,13 +325,13 @@ func TestRedirect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.SetBasicAuth("somebody", "secret")
+	req.SetBasicAuth("user", "secret")
 	resp, err := (&http.Client{Transport: trusting(t, r)}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	if got := r.BlobHost().Requests()[2]; got.Authorization != "Basic" || got.User != "somebody" {
+	if got := r.BlobHost().Requests()[2]; got.Authorization != "Basic" || got.User != "user" {
 		t.Errorf("the request has no credential: %+v", got)
 	}
 	end()
