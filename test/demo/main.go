@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command demo runs HelmOp on this machine, on real parts: a management cluster with Cluster API, three workload
-// clusters, an OCI registry with TLS and credentials, and the manager with the permissions of a release. Run it with
+// clusters, and an OCI registry with TLS and credentials. The manager has the permissions of a release. Run it with
 // "make demo"; "go run ./test/demo --help" explains the flags.
 package main
 

@@ -30,8 +30,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestBootstrapMove takes over an installation by clusterctl, moves the objects of the desired state to another
-// management cluster by clusterctl move, continues there, and removes the first installation. It follows
+// TestBootstrapMove takes over an installation by clusterctl and moves the objects of the desired state to another
+// management cluster by clusterctl move. It continues there, and removes the first installation. It follows
 // docs/bootstrap.md.
 func TestBootstrapMove(t *testing.T) {
 	begin(t)

@@ -163,9 +163,9 @@ func (f *hostileFront) set(active bool) {
 	f.server.CloseClientConnections()
 }
 
-// TestHostileServers has API servers of workload clusters that all send more than the manager's memory at the same
-// time: lists, compressed lists, events, and lists that never end. The manager stays within its part of the limit and
-// serves another tenant meanwhile. It serves these clusters, too, when their API servers answer normally again.
+// TestHostileServers has API servers that all send more than the manager's memory at the same time: lists, compressed
+// lists, events, and endless lists. The manager stays within its part of the limit and serves another tenant meanwhile.
+// It serves these clusters, too, when their API servers answer normally again.
 func TestHostileServers(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{"--memory-limit=" + memoryLimit},

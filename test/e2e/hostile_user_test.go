@@ -29,8 +29,8 @@ const (
 	bombBytes = 600 << 20
 )
 
-// TestHostileUser gives a user of one workload cluster all rights in it. The user's actions must not stop HelmOp from
-// serving this cluster for longer than they last, and must not affect the cluster of another tenant at all.
+// TestHostileUser gives a user of one workload cluster all rights in it. HelmOp must serve this cluster again as soon
+// as the user's actions end. The actions must not affect the cluster of another tenant.
 func TestHostileUser(t *testing.T) {
 	s := newScenario(t)
 	other := newScenarioIn(t, s.env)

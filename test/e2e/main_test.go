@@ -1,9 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e tests HelmOp on real parts, as its users run it: installed by clusterctl, with the manager as its own
-// ServiceAccount, real API servers as workload clusters and a real registry. The tests check what workload clusters
-// contain.
+// Package e2e tests HelmOp on real parts, as its users run it. clusterctl installs HelmOp, and the manager runs as its
+// own ServiceAccount. Workload clusters are real API servers, and the registry is real, too. The tests check what
+// workload clusters contain.
 //
 // A test file holds the scenarios of one subject. Most share one environment, each in its own namespace. Scenarios that
 // stop managers, count requests or need other flags start their own environment.

@@ -76,9 +76,9 @@ func (s *scenario) inNamespace(namespace string) *scenario {
 	return other
 }
 
-// TestManagementCluster installs in the management cluster itself, as a HelmOp of the namespace that a flag of the
-// manager names, with only the RBAC that is shipped for this purpose. The tests of workload clusters check the objects
-// in the same way.
+// TestManagementCluster installs in the management cluster itself, as a HelmOp of a namespace that a flag of the
+// manager names. The manager has only the RBAC that is shipped for this purpose. The tests of workload clusters check
+// the objects in the same way.
 func TestManagementCluster(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{Config: filepath.Join("config", "management-cluster")})

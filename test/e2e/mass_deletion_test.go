@@ -30,7 +30,7 @@ type brakeFleet struct {
 	clusters []*workload
 }
 
-// TestMassDeletionWaitsForConfirmation checks that releases are not deleted by mistake: a selector with a typo waits
+// TestMassDeletionWaitsForConfirmation checks that releases are not deleted by mistake. A selector with a typo waits
 // for a confirmation, deletions are paced, and an orphaning deletion of a HelmOp keeps its releases.
 func TestMassDeletionWaitsForConfirmation(t *testing.T) {
 	s := newScenario(t)

@@ -58,9 +58,13 @@ func TestMove(t *testing.T) {
 	s.step("upgrades a release with records in a registry", func(s *scenario) { m.readOn(there.in(s.T)) })
 }
 
-// move holds the HelmOps to move: a healthy one, one whose retries are spent, one in mid-rollout that waits for a
-// promotion, one whose rollout was rolled back, one with its records in a registry, and one for the management cluster
-// itself.
+// move holds the HelmOps to move:
+//   - a healthy one;
+//   - one whose retries are spent;
+//   - one in mid-rollout that waits for a promotion;
+//   - one whose rollout was rolled back;
+//   - one with its records in a registry;
+//   - one for the management cluster itself.
 type move struct {
 	helmOp, gaveUp, rolling, returned, kept, near *addonsv1.HelmOp
 	workloads                                     []*workload

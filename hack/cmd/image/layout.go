@@ -157,8 +157,8 @@ func layerFile(root string, spec imageSpec, binary platformBinary) (*os.File, la
 	return file, written, nil
 }
 
-// rootFS returns the files of the image: the manager, the files that the Go runtime reads, and the folders that the
-// manager writes to if the Deployment mounts none.
+// rootFS returns the files of the image: the manager and the files that the Go runtime reads. It also has the folders
+// that the manager writes to if the Deployment mounts none.
 func rootFS(caBundle []byte, manager io.Reader, size int64) []entry {
 	file := func(name, text string) entry {
 		return entry{name: name, mode: 0o644, size: int64(len(text)), content: strings.NewReader(text)}

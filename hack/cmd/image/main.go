@@ -1,9 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command image builds the manager's container image without a container engine: it compiles a static binary for each
-// platform, puts each into an image of one layer, and writes all of them as one OCI image layout, both as a folder and
-// as a tar file. With -push it also copies the image to a registry.
+// Command image builds the manager's container image without a container engine. It compiles a static binary for each
+// platform, puts each into an image of one layer, and writes all of them as one OCI image layout. The layout is written
+// both as a folder and as a tar file. With -push, the command also copies the image to a registry.
 //
 // The same commit, Go version and CA bundle result in the same bytes: all times are the time of the commit.
 package main

@@ -15,7 +15,7 @@ import (
 
 // The kinds of contestants.
 const (
-	// Plain is a simple loop over the Helm SDK: the chart is parsed once, each cluster has one getter of clients with
+	// Plain is a simple loop over the Helm SDK. The chart is parsed once, each cluster has one getter of clients with
 	// cached discovery, and each action has its own configuration.
 	Plain = "plain"
 	// Engine is HelmOp's release engine, called as by the controller.

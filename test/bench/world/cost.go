@@ -256,8 +256,8 @@ func (m *Manager) profile(ctx context.Context, phase string) (wait func() error)
 
 // Size is the size of a manager.
 type Size struct {
-	// Memory is the resident memory, Files its part that consists of pages of files, mostly of the program, and Heap the
-	// part of the heap in use, all in bytes.
+	// Memory is the resident memory. Files is its part that consists of pages of files, mostly of the program. Heap is the
+	// part of the heap in use. All are in bytes.
 	Memory, Files, Heap int64
 	Goroutines          int
 	// Connections is the number of workload clusters to which the manager is connected.

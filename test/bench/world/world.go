@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package world is the environment of the benchmark: a management cluster, a registry, workload API servers that many
-// Clusters share, and HelmOp's manager, installed by clusterctl with exactly the permissions of a release.
+// Clusters share, and HelmOp's manager. clusterctl installs HelmOp with exactly the permissions of a release.
 //
 // The benchmark writes the status and the kubeconfigs of Clusters itself. Cluster API's controllers do not run, so that
 // only the manager and the API servers use the machine.

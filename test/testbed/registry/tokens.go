@@ -28,8 +28,8 @@ const (
 
 var tokenAlgorithm = jwt.SigningMethodES256
 
-// TokenService issues tokens for passwords, as the distribution project specifies: for a GET with a password, or a POST
-// with a password or an identity token in a form of OAuth 2.
+// TokenService issues tokens for passwords, as the distribution project specifies. It accepts a GET with a password, or
+// a POST with a password or an identity token in a form of OAuth 2.
 type TokenService struct {
 	endpoint endpoint
 	host     string
