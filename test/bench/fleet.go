@@ -255,7 +255,8 @@ func (f *bigFleet) addCost(phase string, cost acted, plain *baseline) {
 			report.Against(plainLoop, 1000*plain.Wall.Seconds()/m))
 	}
 	f.report.Add("fleet", phase, "CPU per release", "ms", 1000*cost.CPU.Seconds()/float64(n), cpu...)
-	f.report.Add("fleet", phase, "workload requests per release", "", float64(cost.Traffic.Workload)/float64(n), requests...)
+	f.report.Add("fleet", phase, "workload requests per release", "", float64(cost.Traffic.Workload)/float64(n),
+		requests...)
 }
 
 // plain installs the first chart in some of the Clusters by the plain loop.

@@ -62,31 +62,31 @@ func TestBootstrapMove(t *testing.T) {
 		s.eventually(s.helmOp(stateHelmOp), condition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
 	})
 	from.step("prepares another management cluster with the output of --export", func(s *bootstrapScenario) {
-		there := to.beside(s)
-		there.exported()
+		target := to.beside(s)
+		target.exported()
 	})
 	from.step("does not create moved objects again",
 		func(s *bootstrapScenario) { s.movesTo(to.beside(s), one.in(s.scenario)) })
 	from.step("continues in the other management cluster", func(s *bootstrapScenario) {
-		there := to.beside(s)
+		target := to.beside(s)
 		// The export was applied suspended; applying it again resumes the desired state.
-		there.applyExport()
-		result := there.bootstrap("--image", firstImage)
+		target.applyExport()
+		result := target.bootstrap("--image", firstImage)
 		s.Expect(result.ClusterState.Pushed).To(gomega.BeFalse())
-		there.eventually(there.helmOp(stateHelmOp), ready(1))
-		there.eventually(hello, ready(1))
-		one.in(there.scenario).eventuallyRevisions(releaseNamespace, "hello", "1 deployed")
-		there.managementCluster().eventuallyRevisions(environment.Namespace, stateHelmOp, "1 deployed")
+		target.eventually(target.helmOp(stateHelmOp), ready(1))
+		target.eventually(hello, ready(1))
+		one.in(target.scenario).eventuallyRevisions(releaseNamespace, "hello", "1 deployed")
+		target.managementCluster().eventuallyRevisions(environment.Namespace, stateHelmOp, "1 deployed")
 	})
 	from.step("removes HelmOp from the first management cluster", func(s *bootstrapScenario) { s.removesItself() })
 	from.step("the other management cluster keeps working", func(s *bootstrapScenario) {
-		there := to.beside(s)
+		target := to.beside(s)
 		hello.Spec.Values = helloValues(greeting("moved"))
-		there.pushObjects(append(there.clusterObjects("one"), hello)...)
-		one.in(there.scenario).eventuallyReleased(hello, releaseNamespace, "hello", 2)
+		target.pushObjects(append(target.clusterObjects("one"), hello)...)
+		one.in(target.scenario).eventuallyReleased(hello, releaseNamespace, "hello", 2)
 		// The scenario deletes its objects when it ends, and HelmOp must not create them again.
-		there.remove(there.helmOp(stateHelmOp))
-		there.eventuallyGone(there.helmOp(stateHelmOp))
+		target.remove(target.helmOp(stateHelmOp))
+		target.eventuallyGone(target.helmOp(stateHelmOp))
 	})
 }
 
@@ -227,7 +227,7 @@ func (s *bootstrapScenario) expectNoCluster() {
 }
 
 // movesTo moves the namespace to another management cluster, without suspending the desired state before.
-func (s *bootstrapScenario) movesTo(there *bootstrapScenario, one *workload) {
+func (s *bootstrapScenario) movesTo(target *bootstrapScenario, one *workload) {
 	for _, name := range []string{environment.CredentialsSecret, environment.CASecret} {
 		update(s.scenario, s.secret(name), func(o *corev1.Secret) { o.Labels = map[string]string{moveLabel: ""} })
 	}
@@ -236,11 +236,11 @@ func (s *bootstrapScenario) movesTo(there *bootstrapScenario, one *workload) {
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	out, err := s.env.Management.Clusterctl(ctx, "move", "--namespace", s.namespace, "--to-kubeconfig",
-		there.env.Management.KubeconfigFile())
+		target.env.Management.KubeconfigFile())
 	s.must(err)
 	s.Log(out.Stderr)
 	hello := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "hello"}}
-	there.eventually(hello, ready(1))
+	target.eventually(hello, ready(1))
 	s.eventuallyGone(hello)
 	system := s.inNamespace(environment.Namespace)
 	// The Event names the object that was missing first: the Cluster, or an object that belongs to the Cluster.
@@ -253,7 +253,7 @@ func (s *bootstrapScenario) movesTo(there *bootstrapScenario, one *workload) {
 			g.Expect(conditions.GetMessage(child, addonsv1.PausedCondition)).To(gomega.ContainSubstring("clusterctl move took"))
 		})
 	s.expectNoCluster()
-	// The Cluster is not created even if the manager restarts with empty caches and there is a new state.
+	// The Cluster is not created even if the manager restarts with empty caches and a new state was pushed.
 	more := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "more"}}
 	s.pushObjects(append(s.clusterObjects("one"), s.newHelmOp("hello", forAll), more)...)
 	s.kubectl("-n", environment.Namespace, "delete", "pods", "--all")

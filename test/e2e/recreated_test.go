@@ -33,7 +33,8 @@ func (s *scenario) recreatedWhileManagerIsDown(name string) *workload {
 	s.must(err)
 
 	current := recreated.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)
-	s.Expect(current.UID).To(gomega.Equal(child.UID), "the HelmOpRelease was re-created: HelmOp has observed the deletion of the Cluster")
+	s.Expect(current.UID).To(gomega.Equal(child.UID),
+		"the HelmOpRelease was re-created: HelmOp has observed the deletion of the Cluster")
 	s.Expect(current.Status.ClusterUID).To(gomega.Equal(string(s.cluster(name).UID)))
 	s.Expect(current.Status.History).To(gomega.HaveLen(1), "the history has entries of the former Cluster")
 	recreated.eventuallyRevisions(releaseNamespace, helmOp.Name, "1 deployed")

@@ -224,7 +224,8 @@ func testTokenServices(s *scenario, one *workload, secrets *plantedSecrets) {
 		// test.
 		tokens, heads := len(tokenRequests), r.Counts().ManifestHeads
 		s.Eventually(func() int { return r.Counts().ManifestHeads }).Should(gomega.BeNumerically(">=", heads+6))
-		s.Expect(len(r.Tokens().Requests())).To(gomega.BeNumerically("<=", tokens+2), "requests for tokens in six more lookups")
+		s.Expect(len(r.Tokens().Requests())).To(gomega.BeNumerically("<=", tokens+2),
+			"requests for tokens in six more lookups")
 	}
 }
 

@@ -103,7 +103,8 @@ func verified(provider addonsv1.VerificationProvider, signer string) func(gomega
 func (s *scenario) expectVerifiedOnce(r *registry.Registry) {
 	s.Helper()
 	r.ResetCounts()
-	s.Eventually(func() int { return r.Counts().ManifestHeads }).Should(gomega.BeNumerically(">=", 3), "lookups of the tag")
+	s.Eventually(func() int { return r.Counts().ManifestHeads }).Should(gomega.BeNumerically(">=", 3),
+		"lookups of the tag")
 	counts := r.Counts()
 	s.Expect(counts.ManifestGets+counts.BlobGets+counts.Referrers).To(gomega.BeZero(),
 		"requests for verified signatures: %+v", counts)

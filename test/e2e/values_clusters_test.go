@@ -147,7 +147,9 @@ func testOverridesWithSecrets(s *scenario, clusters separate) {
 	helmOp := s.newHelmOp("over", forAll, func(h *addonsv1.HelmOp) {
 		h.Spec.Release.Namespace = "over-{{ .Cluster.metadata.name }}"
 		h.Spec.Values = helloValues(map[string]any{"greeting": "from the HelmOp", "token": "of all"})
-		h.Spec.PostRender = &addonsv1.PostRender{CommonMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"a": "all", "b": "all"}}}
+		h.Spec.PostRender = &addonsv1.PostRender{
+			CommonMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"a": "all", "b": "all"}},
+		}
 		h.Spec.Overrides = []addonsv1.Override{{
 			Name: "over", ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"over": "yes"}},
 			ValuesFrom: []addonsv1.ValuesReference{
