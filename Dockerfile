@@ -1,13 +1,13 @@
 # syntax=docker/dockerfile:1
-# The manager's image, for those who have a container engine: `docker build -t NAME .`. Releases are built by
-# `make image`, which needs none. Cluster API's Tiltfile compiles the manager itself and uses neither.
+# The manager's image, for users of a container engine: `docker build -t NAME .`. `make image` builds releases without a
+# container engine. Cluster API's Tiltfile compiles the manager itself and uses neither.
 ARG GO_IMAGE=golang:1.26
 ARG BASE_IMAGE=gcr.io/distroless/static:nonroot
 
 FROM --platform=${BUILDPLATFORM} ${GO_IMAGE} AS build
 WORKDIR /src
 
-# The modules change less often than the sources: a layer of their own keeps them cached.
+# The modules change less often than the sources, so a separate layer caches them.
 COPY go.mod go.sum ./
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
 

@@ -1,10 +1,10 @@
 # HelmOp's build. `make` alone explains the targets.
 #
-# Nothing has to be installed beside Go, Bash, Git and Make: the tools are Go modules pinned in hack/tools, built by the
-# go command into its own cache the first time each is used. Targets that test never write into the source tree; targets
-# that generate do; `verify` compares the two.
+# You need only Go, Bash, Git and Make. The other tools are Go modules pinned in hack/tools. The go command builds each
+# into its own cache at the first use. Targets that test never write into the source tree. Targets that generate do, and
+# `verify` checks their output.
 
-# A misspelt variable or a failing command in the middle of a recipe must stop the build, not pass unnoticed.
+# A misspelt variable or a failing command in the middle of a recipe must stop the build.
 MAKEFLAGS += --warn-undefined-variables --no-builtin-rules
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -20,33 +20,34 @@ TAG ?= $(RELEASE_TAG)## Image tag
 PLATFORMS ?= linux/amd64,linux/arm64## Platforms of `image`
 PUSH ?= 0## 1: `image` also pushes to the registry of IMG, with the credentials of the Docker configuration
 PLAIN_HTTP ?= 0## 1: `image` pushes over http, to a local registry
-WAIT ?= 1## 0: `demo` checks the outcome and ends by itself
+WAIT ?= 1## 0: `demo` checks the outcome and exits
 PKG ?= ./test/e2e/...## Packages of `deflake`
 RUN ?= .## Tests of `deflake`, a regular expression
 COUNT ?= 20## How often `deflake` repeats
 ROUNDS ?= 300## Rounds of `test-random`
 BENCH ?= full## quick: `bench` takes few clusters and rounds, and `bench-go` few repetitions
 BENCH_ARGS ?=## Flags of `bench`, such as -scenario fleet -json figures.json -profiles DIR -check
-SOAK ?= 30m## How long `soak` lets things happen
+SOAK ?= 30m## Duration of the changes in `soak`
 E2E_TIMEOUT ?= 40m## Time limit of `test-e2e`
 E2E_RUN ?= .## Tests of `test-e2e`, a regular expression
 KUBERNETES ?= 1.34 1.35## Minor versions of `test-versions`, of those in hack/tools
 
 MODULE := github.com/helmop/cluster-api-addon-provider-helmop
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
-# The commit's date instead of the clock's, so that one commit always builds the same bytes.
+# The commit's date instead of the clock's, so that a commit always builds the same bytes.
 COMMIT_DATE := $(shell TZ=UTC0 git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X $(MODULE)/internal/version.Version=$(RELEASE_TAG) \
 	-X $(MODULE)/internal/version.Commit=$(COMMIT) -X $(MODULE)/internal/version.Date=$(COMMIT_DATE)
 
-# One set of flags for every build: the go command compiles a package once for each set, and most of an empty machine's time
-# goes there. Only the race detector needs another one.
+# Every build has the same flags: the go command compiles a package once for each set of flags, which takes most of the
+# time on a new machine. Only the race detector needs other flags.
 CGO_ENABLED ?= 0
 export CGO_ENABLED
 GOFLAGS ?=
 override export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 
-# `go tool` runs the pinned version and keeps the program in the build cache. -modfile leaves the working directory alone.
+# `go tool` runs the pinned version and keeps the program in the build cache. With -modfile, the working directory stays
+# the same.
 CONTROLLER_GEN := go tool -modfile=hack/tools/codegen/go.mod controller-gen
 KUSTOMIZE := go tool -modfile=hack/tools/codegen/go.mod kustomize
 ALIGNED := . hack/tools/codegen hack/tools/testbed
@@ -62,18 +63,19 @@ help: ## Explain the targets and variables (this text)
 		/^[A-Z0-9_]+ \?=.*##/ {name = $$1; sub(/ \?=.*/, "", name); value = $$1; sub(/^[^=]*= ?/, "", value); \
 			printf "  %-20s%s [%s]\n", name, ($$2 ~ /^ / ? $$2 : " " $$2), value}' $(MAKEFILE_LIST)
 
-##@ See it work
+##@ Try it
 
 .PHONY: demo
-demo: ## Three Clusters, an OCI registry and HelmOp on this machine; Ctrl-C ends it (WAIT=0: checks itself and ends)
+demo: ## Three Clusters, an OCI registry and HelmOp on this machine; stop with Ctrl-C (WAIT=0: check the outcome and exit)
 	@go run ./test/testbed/cmd/testbed-binaries -quiet -for demo -compile . -compile ./test/demo
 	WAIT=$(WAIT) go run ./test/demo
 
 ##@ Test
 
-# Packages whose own code starts goroutines or guards state run with the race detector, which takes five times the CPU; all others
-# without it. Of the former, what takes longest and has no concurrency runs without it, too: SKIP_RACE, and all but two cases of
-# each table of package sample. So does what has a process run out of memory: the race detector ends it in another way.
+# Packages whose own code starts goroutines or guards state run with the race detector, which takes five times the CPU time.
+# All others run without it. Of the first group, long tests without concurrency also run without it: SKIP_RACE, and all but
+# two cases of each table of package sample. Tests that make a process run out of memory run without it, too, because the
+# process would end in another way.
 RACE := ./controllers ./controllers/cluster ./controllers/helmop ./controllers/helmoprelease ./internal/artifacts ./internal/async ./internal/bundle ./internal/bytebudget ./internal/bytelru ./internal/celexpr ./internal/cli ./internal/clusterlink ./internal/clusterview ./internal/drift ./internal/driftmemory \
 	./internal/fairshare ./internal/helmclient ./internal/helmclient/connections ./internal/helmclient/records ./internal/kindcache ./internal/objectwatch ./internal/oci ./internal/oci/verification ./internal/ownwrites \
 	./internal/queue ./internal/recordreads ./internal/references ./internal/render ./internal/report ./internal/requeue ./internal/selection ./internal/sharding ./internal/sandbox ./internal/slots ./internal/templating ./internal/watches \
@@ -83,25 +85,25 @@ CUT := ^Test(Integration)?(Store)?(Cut|HandOver)
 SPLIT = $(shell grep -rlE '^func $(SKIP_RACE:^%=%)' --include='*_test.go' $(RACE) | xargs -n 1 dirname | sort -u)
 PLAIN = $(shell go list ./... | grep -v -x -F -f <(go list $(RACE) ./test/e2e))
 
-# The groups of hack/cmd/testrun. `make lint` vets, more than `go test` does.
+# The groups of hack/cmd/testrun. Tests need no vetting: `make lint` vets more than `go test` does.
 TEST_RACE = -- CGO_ENABLED=1 HELMOP_SAMPLE=2 -race -vet=off -timeout=15m '-skip=$(SKIP_RACE)' $(RACE)
 TEST_PLAIN = -- -vet=off -timeout=15m $(PLAIN) -- -vet=off -timeout=15m '-run=$(SKIP_RACE)|$(CUT)' $(SPLIT)
 TEST_E2E = -- -vet=off -count=1 -timeout=$(E2E_TIMEOUT) '-run=$(E2E_RUN)' ./test/e2e
 
 .PHONY: test
-test: testbed-binaries ## Everything: what test-unit and test-e2e run
+test: testbed-binaries ## All tests: test-unit and test-e2e
 	@go run ./hack/cmd/testrun $(TEST_RACE) $(TEST_PLAIN) $(TEST_E2E)
 
 .PHONY: test-unit
-test-unit: testbed-binaries ## All packages but the end-to-end suite; with the race detector where there is concurrency
+test-unit: testbed-binaries ## All packages except the end-to-end suite; packages with concurrency with the race detector
 	@go run ./hack/cmd/testrun $(TEST_RACE) $(TEST_PLAIN)
 
 .PHONY: test-e2e
-test-e2e: testbed-binaries ## The product as its users meet it, on real API servers and a real registry
+test-e2e: testbed-binaries ## The end-to-end suite: HelmOp on real API servers and a real registry
 	@go run ./hack/cmd/testrun $(TEST_E2E)
 
 .PHONY: test-cuts
-test-cuts: testbed-binaries ## Actions cut off at each of their requests, in every way; `test` runs a sample of these
+test-cuts: testbed-binaries ## Actions interrupted at each of their requests, in every way; `test` runs a sample of these tests
 	@HELMOP_SAMPLE=all go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=30m '-run=$(CUT)' ./internal/helmclient
 
 .PHONY: test-random
@@ -109,11 +111,11 @@ test-random: testbed-binaries ## Two HelmOps, two managers and a person at one r
 	@HELMOP_ROUNDS=$(ROUNDS) go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=60m '-run=^TestIntegrationRandom$$' ./internal/helmclient
 
 .PHONY: test-race
-test-race: testbed-binaries ## All packages but the end-to-end suite, with the race detector
+test-race: testbed-binaries ## All packages except the end-to-end suite, with the race detector
 	@go run ./hack/cmd/testrun -- CGO_ENABLED=1 -race -vet=off -timeout=30m $(RACE) $(PLAIN)
 
 .PHONY: test-versions
-test-versions: testbed-binaries ## The engine on API servers of other versions of Kubernetes (KUBERNETES); each is built first, for minutes
+test-versions: testbed-binaries ## The engine on API servers of other versions of Kubernetes (KUBERNETES); building each takes minutes
 	@for minor in $(KUBERNETES); do \
 		tools=hack/tools/kubernetes-$$minor; assets=$(CURDIR)/out/kubernetes-$$minor; \
 		version=$$(go -C "$$tools" list -m -f '{{.Version}}' k8s.io/kubernetes); \
@@ -125,11 +127,11 @@ test-versions: testbed-binaries ## The engine on API servers of other versions o
 	done
 
 .PHONY: bench
-bench: testbed-binaries ## HelmOp beside a plain loop over the Helm SDK, on real API servers, up to a thousand Clusters (BENCH, BENCH_ARGS)
+bench: testbed-binaries ## Compare HelmOp with a plain loop over the Helm SDK, on real API servers, up to a thousand Clusters (BENCH, BENCH_ARGS)
 	BENCH=$(BENCH) go run ./test/bench $(BENCH_ARGS)
 
 .PHONY: soak
-soak: testbed-binaries ## Whether the manager grows while Clusters come and go, values change and API servers restart (SOAK)
+soak: testbed-binaries ## Check that the manager does not grow while Clusters and values change and API servers restart (SOAK)
 	go run ./test/bench/soak -duration $(SOAK)
 
 .PHONY: bench-go
@@ -158,7 +160,7 @@ image: ## The container image, as an OCI layout in out/image (no container engin
 		-push=$(PUSH) -plain-http=$(PLAIN_HTTP)
 
 .PHONY: release-manifests
-release-manifests: ## What clusterctl installs, in out/addon-helmop/RELEASE_TAG (IMG, TAG)
+release-manifests: ## The files that clusterctl installs, in out/addon-helmop/RELEASE_TAG (IMG, TAG)
 	KUSTOMIZE='$(KUSTOMIZE)' hack/release-manifests.sh '$(RELEASE_TAG)' '$(IMG)' '$(TAG)'
 
 .PHONY: docs-site
@@ -187,7 +189,7 @@ align: ## Raise dependencies so that the product, the test bed and the generator
 	go run ./hack/cmd/align $(ALIGNED)
 
 .PHONY: verify
-verify: ## Check that generated files are current, headers, go.mod files, and who imports Helm; changes nothing
+verify: ## Check generated files, licence headers, go.mod files, and imports of Helm; changes nothing
 	hack/verify.sh
 
 .PHONY: lint
@@ -196,5 +198,5 @@ lint: ## Run the linters (.golangci.yml); the first run builds golangci-lint, wh
 	$(GOLANGCI_LINT) run ./...
 
 .PHONY: clean
-clean: ## Remove what the targets above made in this folder
+clean: ## Remove the files that the targets above created in this folder
 	rm -rf bin out .demo _artifacts

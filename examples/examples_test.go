@@ -27,7 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // TestExamples renders each HelmOp for each sample Cluster that it selects and compares with the golden files.
 func TestExamples(t *testing.T) {
@@ -63,8 +63,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestValuesThatMatter holds what a golden file written anew could lose unnoticed.
-func TestValuesThatMatter(t *testing.T) {
+// TestImportantValues checks values whose change could be overlooked when golden files are written again.
+func TestImportantValues(t *testing.T) {
 	t.Parallel()
 	pool := func(cidr, encapsulation string) any {
 		return map[string]any{"cidr": cidr, "encapsulation": encapsulation, "natOutgoing": "Enabled"}
@@ -116,7 +116,7 @@ func TestValuesThatMatter(t *testing.T) {
 	}
 }
 
-// TestCalicoIsReadyWhenItWorks checks an Installation as the operator of Calico reports it.
+// TestCalicoIsReadyWhenItWorks checks the health of an Installation with conditions of Calico's operator.
 func TestCalicoIsReadyWhenItWorks(t *testing.T) {
 	t.Parallel()
 	for _, helmOp := range readExample(t, "calico.yaml").helmOps {
@@ -150,7 +150,7 @@ func TestCalicoIsReadyWhenItWorks(t *testing.T) {
 	t.Error("no HelmOp of the example has a health check")
 }
 
-// TestReadmeNamesEveryExample keeps the index complete.
+// TestReadmeNamesEveryExample checks that the README has a link to each example.
 func TestReadmeNamesEveryExample(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
@@ -164,7 +164,7 @@ func TestReadmeNamesEveryExample(t *testing.T) {
 	}
 }
 
-// example is what one file holds.
+// example is the content of one file.
 type example struct {
 	helmOps []addonsv1.HelmOp
 	values  map[string]map[string]string // "Kind name" → key → content
@@ -234,8 +234,8 @@ func parse(t *testing.T, file string, document []byte) *unstructured.Unstructure
 	return u
 }
 
-// sampleClusters are the files of testdata/clusters: a Cluster, its control plane and its infrastructure, in this
-// order.
+// sampleClusters returns the objects of the files of testdata/clusters: a Cluster, its control plane and its
+// infrastructure, in this order.
 func sampleClusters(t *testing.T) []templating.Objects {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "clusters", "*.yaml"))
@@ -310,7 +310,7 @@ func render(t *testing.T, helmOp addonsv1.HelmOp, e example, objects templating.
 	return result
 }
 
-// contentOf is what an object of the example has for a reference.
+// contentOf returns the content of an object of the example for a reference.
 func contentOf(t *testing.T, e example, from addonsv1.ValuesReference, name string) []byte {
 	t.Helper()
 	key := from.Key

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Writes what clusterctl installs: out/addon-helmop/VERSION/{addon-components.yaml,metadata.yaml}. The folder's layout is
-# that of a clusterctl repository, so a `url: file://…/out/addon-helmop/VERSION/addon-components.yaml` works as it is.
-# OUT replaces the folder `out`, KUSTOMIZE the pinned kustomize.
+# Writes the files that clusterctl installs: out/addon-helmop/VERSION/{addon-components.yaml,metadata.yaml}. The folder has
+# the layout of a clusterctl repository: use it as `url: file://…/out/addon-helmop/VERSION/addon-components.yaml`.
+# The variable OUT replaces the folder `out`, KUSTOMIZE the pinned kustomize.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,7 +11,7 @@ tag=${3:?image tag}
 kustomize=${KUSTOMIZE:-go tool -modfile=hack/tools/codegen/go.mod kustomize}
 
 if [[ ! $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]]; then
-  echo "RELEASE_TAG $version is not a version such as v0.1.0: clusterctl takes no other names" >&2
+  echo "RELEASE_TAG $version is not a version such as v0.1.0: clusterctl accepts only versions" >&2
   exit 1
 fi
 # clusterctl refuses a release whose series metadata.yaml does not list.
@@ -23,8 +23,8 @@ if ! awk -v major="$major" -v minor="$minor" \
   exit 1
 fi
 
-# An overlay sets the image's name and tag without editing files of the tree. It has a copy of config, because kustomize
-# wants relative paths and only GNU's realpath computes them.
+# An overlay sets the image's name and tag, so that no file of the tree changes. It has a copy of config, because
+# kustomize requires relative paths and only GNU's realpath computes them.
 out=${OUT:-out}
 mkdir -p "$out"
 overlay=$(mktemp -d "$out/overlay.XXXXXX")

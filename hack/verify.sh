@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Checks that what is in the tree is what the generators and the go command would make of it. Changes nothing: the
-# generators run on a copy. Arguments select checks: boilerplate, imports, aligned, generated, tidy. Without any, all run.
+# Checks that the generated files in the tree equal the output of the generators and of the go command. Changes nothing:
+# the generators run on a copy. Arguments select checks: boilerplate, imports, aligned, generated, tidy. Without arguments,
+# all checks run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 failed=()
 
-# files lists what Git tracks or would track, so that new files are checked before they are added.
+# files lists the files that Git tracks or would track, so that new files are checked before they are added.
 files() {
   git ls-files --cached --others --exclude-standard -z -- "$@" | while IFS= read -r -d '' file; do
     [[ -f $file ]] && printf '%s\0' "$file"
@@ -32,7 +33,7 @@ verify_boilerplate() {
   local status=0 file header
   header=$(cat hack/boilerplate.go.txt)
   while IFS= read -r -d '' file; do
-    # Build constraints stand before the licence.
+    # Build constraints are before the licence.
     if [[ $(sed -e '/^\/\/go:build/d' "$file" | sed -e '/./,$!d' | head -n "$(wc -l <hack/boilerplate.go.txt)") != "$header" ]]; then
       echo "$file: does not begin with the licence of hack/boilerplate.go.txt"
       status=1
@@ -41,7 +42,7 @@ verify_boilerplate() {
   return $status
 }
 
-# Helm v3 is near the end of its life; the move to v4 must stay the work of these two packages.
+# Helm v3 is near the end of its life. Only these two packages may use it, so that the move to v4 changes only them.
 verify_imports() {
   local offenders
   offenders=$(files '*.go' | grep --null-data --extended-regexp --invert-match \
@@ -49,12 +50,12 @@ verify_imports() {
   [[ -z $offenders ]] || { echo "$offenders"; echo "Only internal/helmclient and internal/bundle may import helm.sh/helm/v3."; return 1; }
 }
 
-# Two versions of one dependency are compiled twice.
+# Two versions of one dependency would be compiled twice.
 verify_aligned() {
   go run ./hack/cmd/align -check . hack/tools/codegen hack/tools/testbed
 }
 
-# Without network, a module that is not in the cache cannot be checked; that is reported, and is no failure.
+# Without a network, a module that is not in the cache cannot be checked. The check then reports this and does not fail.
 verify_tidy() {
   local status=0 mod out err
   err=$(mktemp)

@@ -20,14 +20,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// arithmeticPackages have benchmarks of what is computed for a HelmOp with very many Clusters, and arithmeticBenchmarks
-// are their names. Those of dependencies are of a thousand Clusters and five HelmOps, the others of ten thousand
+// arithmeticPackages have Go benchmarks of computations for a HelmOp with very many Clusters, and arithmeticBenchmarks
+// are their names. Benchmarks of dependencies have a thousand Clusters and five HelmOps, the others ten thousand
 // Clusters.
 var arithmeticPackages = []string{"./internal/rollout", "./controllers"}
 
 const arithmeticBenchmarks = "^Benchmark(Plan|PlanIdle|Summarize|CheckDependencies)$"
 
-// arithmetic runs Go benchmarks and reports those of ten thousand Clusters.
+// arithmetic runs Go benchmarks and reports those with ten thousand Clusters.
 func arithmetic(ctx context.Context, b *bench) error {
 	root, err := binaries.RepositoryRoot()
 	if err != nil {
@@ -46,7 +46,7 @@ func arithmetic(ctx context.Context, b *bench) error {
 		}
 		cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
 		cmd.Dir, cmd.Stderr, cmd.WaitDelay = root, os.Stderr, 5*time.Second
-		// What is built for the manager is not built once more.
+		// With the same settings as the manager's build, packages are not compiled again.
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		out, err := cmd.Output()
@@ -60,18 +60,18 @@ func arithmetic(ctx context.Context, b *bench) error {
 	return missingBenchmark(b.report.Figures[before:])
 }
 
-// missingBenchmark is an error if a benchmark of arithmeticBenchmarks was not run.
+// missingBenchmark returns an error if a benchmark of arithmeticBenchmarks was not run.
 func missingBenchmark(figures []report.Figure) error {
 	for _, name := range []string{"Plan", "PlanIdle", "Summarize", "CheckDependencies"} {
 		if !slices.ContainsFunc(figures,
 			func(f report.Figure) bool { return f.Phase == name || strings.HasPrefix(f.Phase, name+"/") }) {
-			return fmt.Errorf("there is no figure of Benchmark%s: arithmeticPackages do not have it any more", name)
+			return fmt.Errorf("there is no figure of Benchmark%s: it is no longer in arithmeticPackages", name)
 		}
 	}
 	return nil
 }
 
-// addBenchmark adds the figures of a line of "go test -bench", but of fleets that are smaller.
+// addBenchmark adds the figures of a line of "go test -bench". It ignores smaller fleets.
 func (b *bench) addBenchmark(line string) {
 	fields := strings.Fields(line)
 	if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
@@ -79,7 +79,7 @@ func (b *bench) addBenchmark(line string) {
 	}
 	name := strings.TrimPrefix(fields[0], "Benchmark")
 	if at := strings.LastIndexByte(name, '-'); at > 0 {
-		name = name[:at] // The number of CPUs.
+		name = name[:at] // Without the number of CPUs.
 	}
 	if strings.Contains(name, "/clusters=") && !strings.HasSuffix(name, "=10000") {
 		return

@@ -17,36 +17,37 @@ import (
 )
 
 const (
-	// plainLoop is the baseline's name in reports.
+	// plainLoop is the name of the baseline in reports.
 	plainLoop = "plain loop"
 
-	// plainClusters is how many Clusters the plain loop does at most, per phase: it would take most of the time otherwise.
-	// With five charts they are twice as many releases as there are workers, so that none of these is idle in the end
-	// while others work. With fewer, several would be at work in each cluster at once and share its discovery, as they do
-	// not where there are as many clusters as workers.
+	// plainClusters is the largest number of Clusters for the plain loop in a phase, which would otherwise take most of
+	// the time. With five charts there are twice as many releases as workers, so that no worker is idle at the end while
+	// others work. With fewer Clusters, several workers would be in each cluster at once and share its discovery. With as
+	// many clusters as workers, they do not.
 	plainClusters = 8
 
-	// well is the group of Clusters that nothing ails.
-	well = "well"
+	// healthyGroup is the group of Clusters whose API servers answer.
+	healthyGroup = "healthy"
 
-	// resync is the sync period of the manager where idleness is measured, short enough for a minute to have some.
+	// resync is the sync period of the manager in measurements of idleness. It is so short that a minute has several
+	// periods.
 	resync = 10 * time.Second
 
-	// listedKinds are the kinds of the chart that are not watched: ServiceAccount, Secret, ConfigMap, ClusterRole,
-	// ClusterRoleBinding.
+	// listedKinds is the number of kinds of the chart that are not watched: ServiceAccount, Secret, ConfigMap,
+	// ClusterRole, ClusterRoleBinding.
 	listedKinds = 5
 
-	// smallRead is how many bytes of Helm's records a release may cost that is only looked at: their metadata, and no
+	// smallRead bounds the bytes of Helm's records that a check of an unchanged release reads: their metadata, without
 	// content.
 	smallRead = 3000
 
 	mebi = 1 << 20
 )
 
-// clusters compares the manager with the plain loop, phase by phase, on the same API servers.
+// clusters compares the manager with the plain loop, in each phase, on the same API servers.
 func clusters(ctx context.Context, b *bench) error {
 	c := &comparison{bench: b, scenario: "clusters", namespace: "clusters",
-		clusters: b.world.Group("clusters", well, b.servers)}
+		clusters: b.world.Group("clusters", healthyGroup, b.servers)}
 	var err error
 	if c.versions, err = b.largeCharts(ctx, b.charts); err != nil {
 		return err
@@ -72,7 +73,7 @@ func clusters(ctx context.Context, b *bench) error {
 	return c.run(ctx)
 }
 
-// startManager starts a manager, in place of the one that runs, and waits until it has nothing to do.
+// startManager starts a manager, in place of the running one, and waits until it has nothing to do.
 func (c *comparison) startManager(ctx context.Context, args ...string) error {
 	if c.manager != nil {
 		if err := c.manager.Stop(ctx); err != nil {
@@ -105,7 +106,7 @@ func (b *bench) largeCharts(ctx context.Context, n int) ([][]charts.Chart, error
 	return versions, nil
 }
 
-// comparison is of the manager with the plain loop.
+// comparison compares the manager with the plain loop.
 type comparison struct {
 	*bench
 	scenario, namespace string
@@ -131,7 +132,7 @@ func (c *comparison) startPlain(ctx context.Context) error {
 func (c *comparison) run(ctx context.Context) error {
 	for _, chart := range c.versions[0] {
 		c.helmOps = append(c.helmOps, world.HelmOp{
-			Namespace: c.namespace, Name: chart.Name, Groups: []string{well}, Chart: chart.Name, Tag: chart.Version,
+			Namespace: c.namespace, Name: chart.Name, Groups: []string{healthyGroup}, Chart: chart.Name, Tag: chart.Version,
 			ReleaseNamespace: "helmop-{chart}",
 		})
 	}
@@ -169,7 +170,7 @@ func (c *comparison) run(ctx context.Context) error {
 
 func (c *comparison) releases() int { return len(c.clusters) * len(c.versions[0]) }
 
-// baseline is what the plain loop took for a phase.
+// baseline is the cost of a phase for the plain loop.
 type baseline struct {
 	contestant.Outcome
 	requests int
@@ -190,23 +191,23 @@ func (c *comparison) baseline(ctx context.Context, order contestant.Order) (base
 	traffic, err := c.world.Traffic(mark)
 	taken.requests = traffic.Contestant
 	if c.manager == nil {
-		// Its engine names itself as the manager does.
+		// The engine of the plain loop has the same user agent as the manager.
 		taken.requests += traffic.Workload
 	}
 	return taken, err
 }
 
-// phase has first the plain loop, then the manager do something, and waits until all releases are as wanted, or gone.
-// That is the time it took; what the manager does besides, such as to look at what it has done, counts for what it
-// cost.
+// phase runs a phase with the plain loop and then with the manager, and waits until all releases are in the desired
+// state, or deleted. The wall time ends there. The cost also includes later work of the manager, such as checks of its
+// own changes.
 func (c *comparison) phase(ctx context.Context, order contestant.Order, name string, begin func() error,
-	wanted func(world.Release) bool,
+	matches func(world.Release) bool,
 ) error {
 	plain, err := c.baseline(ctx, order)
 	if err != nil {
 		return err
 	}
-	c.say("%s of %d releases by the %s: %.1f s", name, plain.Releases, plainLoop, plain.Wall.Seconds())
+	c.log("%s of %d releases by the %s: %.1f s", name, plain.Releases, plainLoop, plain.Wall.Seconds())
 	var times world.Times
 	var wall time.Duration
 	cost, err := c.manager.Measure(ctx, c.scenario+" "+name, func() error {
@@ -214,10 +215,10 @@ func (c *comparison) phase(ctx context.Context, order contestant.Order, name str
 		err := begin()
 		switch {
 		case err != nil:
-		case wanted == nil:
+		case matches == nil:
 			err = c.world.Tracker.WaitGone(ctx, c.namespace, func(world.Release) bool { return true })
 		default:
-			times, err = c.world.Tracker.Wait(ctx, c.namespace, c.releases(), begun, wanted)
+			times, err = c.world.Tracker.Wait(ctx, c.namespace, c.releases(), begun, matches)
 		}
 		wall = time.Since(begun)
 		return errors.Join(err, c.manager.WaitCalm(ctx))
@@ -226,9 +227,9 @@ func (c *comparison) phase(ctx context.Context, order contestant.Order, name str
 		return err
 	}
 	cost.Wall = wall
-	c.say("%s of %d releases by HelmOp: %.1f s", name, c.releases(), cost.Wall.Seconds())
+	c.log("%s of %d releases by HelmOp: %.1f s", name, c.releases(), cost.Wall.Seconds())
 	c.add(name, cost, plain, order.Phase != contestant.Uninstall)
-	if wanted != nil {
+	if matches != nil {
 		c.report.Add(c.scenario, name, "first release", "s", times.First.Seconds())
 	}
 	return nil
@@ -264,7 +265,7 @@ func (b *bench) addManagement(scenario, phase string, cost world.Cost, n float64
 	b.report.Add(scenario, phase, "of them writes", "", float64(writes)/n)
 }
 
-// addRegistry adds what the registry was asked for, by a number of charts.
+// addRegistry adds the requests to the registry, for each chart.
 func (b *bench) addRegistry(scenario, phase string, cost world.Cost, charts float64) {
 	r := cost.Registry
 	b.report.Add(scenario, phase, "registry manifests per chart", "", float64(r.ManifestGets+r.ManifestHeads)/charts)
@@ -272,7 +273,7 @@ func (b *bench) addRegistry(scenario, phase string, cost world.Cost, charts floa
 	b.report.Add(scenario, phase, "registry bytes per chart", "kB", float64(r.Bytes)/1000/charts)
 }
 
-// idlePhase measures a manager that is new, and has recognised all releases, while nothing happens.
+// idlePhase measures a manager that has been started, and has checked all releases, while nothing changes.
 func (c *comparison) idlePhase(ctx context.Context) error {
 	if err := c.startManager(ctx, "--sync-period="+resync.String()); err != nil {
 		return err
@@ -281,7 +282,7 @@ func (c *comparison) idlePhase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before, read, err := c.looks(ctx)
+	before, read, err := c.checks(ctx)
 	if err != nil {
 		return err
 	}
@@ -289,7 +290,7 @@ func (c *comparison) idlePhase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	after, readAfter, err := c.looks(ctx)
+	after, readAfter, err := c.checks(ctx)
 	if err != nil {
 		return err
 	}
@@ -297,7 +298,7 @@ func (c *comparison) idlePhase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Nothing but the resync brings a release back, whose period is a tenth shorter than the flag says, or longer.
+	// Only the resync causes checks of a release. Its period is up to a tenth shorter than the flag, or longer.
 	passes := max(1, after-before)
 	periods := float64(c.releases()) * cost.Wall.Seconds() / resync.Seconds()
 	add := func(name, unit string, value float64, options ...report.Option) {
@@ -323,9 +324,9 @@ func (c *comparison) idlePhase(ctx context.Context) error {
 	return c.startManager(ctx)
 }
 
-// looks is how many passes over releases the manager has begun and ended, and what workload API servers have sent of
-// Helm's records.
-func (c *comparison) looks(ctx context.Context) (passes, read float64, err error) {
+// checks returns how many reconciliations of releases the manager has finished, and how many bytes of Helm's records
+// the workload API servers have sent.
+func (c *comparison) checks(ctx context.Context) (passes, read float64, err error) {
 	metrics, err := c.manager.Metrics(ctx)
 	if err != nil {
 		return 0, 0, err

@@ -24,14 +24,13 @@ var engineOrders = []struct {
 	{"uninstall", contestant.Order{Phase: contestant.Uninstall, LogLevel: "debug"}, false},
 }
 
-// engine compares HelmOp's release engine with the plain loop, without the manager around it. Who goes first
-// alternates.
+// engine compares HelmOp's release engine with the plain loop, without the manager. The two alternate in the order.
 func engine(ctx context.Context, b *bench) error {
 	versions, err := b.largeCharts(ctx, b.charts)
 	if err != nil {
 		return err
 	}
-	targets, err := world.Contestants(b.world.Group("none", well, b.servers))
+	targets, err := world.Contestants(b.world.Group("none", healthyGroup, b.servers))
 	if err != nil {
 		return err
 	}
@@ -71,7 +70,7 @@ func engine(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// engineRound has a contestant do everything once, and adds what it took to the totals.
+// engineRound carries out each phase once with a contestant, and adds the costs to the totals.
 func (b *bench) engineRound(ctx context.Context, spec contestant.Spec, totals []baseline) error {
 	process, err := contestant.Start(ctx, spec)
 	if err != nil {
@@ -84,7 +83,7 @@ func (b *bench) engineRound(ctx context.Context, spec contestant.Spec, totals []
 		if err != nil {
 			return err
 		}
-		b.say("%s: %s of %d releases: %.1f s", spec.Kind, phase.name, took.Releases, took.Wall.Seconds())
+		b.log("%s: %s of %d releases: %.1f s", spec.Kind, phase.name, took.Releases, took.Wall.Seconds())
 		totals[i].Releases += took.Releases
 		totals[i].Wall += took.Wall
 		totals[i].CPU += took.CPU

@@ -21,20 +21,21 @@ import (
 )
 
 const (
-	// plainShare is how many of the fleet's Clusters the plain loop does: it would take as long again otherwise.
+	// plainShare is the number of the fleet's Clusters for the plain loop. With all Clusters it would take as long as the
+	// manager.
 	plainShare = 50
 
-	// memoryTarget and memoryClusters are the memory, in MiB, that a manager with so many Clusters may have.
+	// memoryTarget bounds the memory, in MiB, of a manager with memoryClusters Clusters.
 	memoryTarget, memoryClusters = 300, 1000
 
-	// movedTag is the tag of the first chart, which is moved, and moveInterval how often it is looked at then.
+	// movedTag is the tag of the first chart, which is moved. moveInterval is the source interval at this time.
 	movedTag     = "stable"
 	moveInterval = 5 * time.Second
 
-	// parting is the group of the Clusters that are not selected any more in the end, a quarter of all.
-	parting = "parting"
+	// leavingGroup is the group of the Clusters that are unselected at the end, a quarter of all.
+	leavingGroup = "leaving"
 
-	// restInterval is how often tags are looked at otherwise: not while nothing is to ask the registry.
+	// restInterval is the source interval at other times, so long that the manager sends no requests to the registry.
 	restInterval = time.Hour
 )
 
@@ -43,13 +44,13 @@ type bigFleet struct {
 	*bench
 	namespace string
 	clusters  []world.Cluster
-	// parting is how many of them are of that group.
-	parting int
+	// leaving is the number of Clusters in leavingGroup.
+	leaving int
 	charts  []charts.Chart
 	helmOps []world.HelmOp
 	manager *world.Manager
 
-	// empty is the manager's size before there were Clusters, alone how long a Cluster took that was the only one.
+	// empty is the manager's size before there were Clusters. alone is the time that the only Cluster took.
 	empty world.Size
 	alone arrival
 }
@@ -66,9 +67,9 @@ func fleet(ctx context.Context, b *bench) error {
 	if err := b.world.CreateNamespace(ctx, f.namespace); err != nil {
 		return err
 	}
-	f.parting = b.fleet / 4
-	f.clusters = f.confined(append(b.world.Group(f.namespace, well, b.fleet-f.parting),
-		b.world.Group(f.namespace, parting, f.parting)...))
+	f.leaving = b.fleet / 4
+	f.clusters = f.confined(append(b.world.Group(f.namespace, healthyGroup, b.fleet-f.leaving),
+		b.world.Group(f.namespace, leavingGroup, f.leaving)...))
 	f.helmOps = f.helmOpsOf(f.namespace)
 	defer func() {
 		if f.manager != nil {
@@ -105,7 +106,7 @@ func (f *bigFleet) prepare(ctx context.Context) error {
 	return nil
 }
 
-// confined has each Cluster keep to a namespace of its own.
+// confined restricts each Cluster to its own namespace.
 func (f *bigFleet) confined(clusters []world.Cluster) []world.Cluster {
 	for i := range clusters {
 		clusters[i].Confined = "helmop-" + clusters[i].Name
@@ -117,7 +118,8 @@ func (f *bigFleet) helmOpsOf(namespace string) []world.HelmOp {
 	var all []world.HelmOp
 	for _, chart := range f.charts {
 		all = append(all, world.HelmOp{
-			Namespace: namespace, Name: chart.Name, Groups: []string{well, parting, lateIn(namespace)}, Chart: chart.Name,
+			Namespace: namespace, Name: chart.Name,
+			Groups: []string{healthyGroup, leavingGroup, lateIn(namespace)}, Chart: chart.Name,
 			Tag:              movedTag,
 			ReleaseNamespace: "helmop-{cluster}", Interval: restInterval,
 		})
@@ -140,7 +142,7 @@ func (f *bigFleet) connect(ctx context.Context) error {
 		if err := f.world.CreateClusters(ctx, f.clusters); err != nil {
 			return err
 		}
-		f.say("%d Clusters were created", len(f.clusters))
+		f.log("%d Clusters were created", len(f.clusters))
 		return f.manager.WaitConnected(ctx, len(f.clusters))
 	})
 	if err != nil {
@@ -154,8 +156,7 @@ func (f *bigFleet) connect(ctx context.Context) error {
 	return f.addSize(ctx, "connect", 0)
 }
 
-// addSize adds the figures of the manager's size at this moment, and of its memory once that has settled, if it is
-// known.
+// addSize adds the figures of the manager's current size, and of its settled memory if settled is not 0.
 func (f *bigFleet) addSize(ctx context.Context, phase string, settled int64) error {
 	size, err := f.manager.Size(ctx)
 	if err != nil {
@@ -180,21 +181,21 @@ func (f *bigFleet) addSize(ctx context.Context, phase string, settled int64) err
 	f.report.Add("fleet", phase, "of it heap in use", "MiB", float64(size.Heap)/mebi)
 	f.report.Add("fleet", phase, "heap per Cluster", "kB", float64(size.Heap-f.empty.Heap)/1000/n)
 	f.report.Add("fleet", phase, "goroutines per Cluster", "", float64(size.Goroutines-f.empty.Goroutines)/n)
-	f.say("%s: %d Clusters connected, %d MiB, %d MiB of it heap in use, %d goroutines", phase, size.Connections,
+	f.log("%s: %d Clusters connected, %d MiB, %d MiB of it heap in use, %d goroutines", phase, size.Connections,
 		size.Memory/mebi, size.Heap/mebi, size.Goroutines)
 	return nil
 }
 
-// acted is what an action in all Clusters took, and when its last release was as wanted.
+// acted is the cost of an action in all Clusters, and the time at which its last release was in the desired state.
 type acted struct {
 	world.Cost
 	releases int
 	last     time.Duration
 }
 
-// act measures what the manager does until n releases of some HelmOps are as wanted, and those are Ready.
+// act measures the manager until n releases of some HelmOps are in the desired state, and the HelmOps are Ready.
 func (f *bigFleet) act(ctx context.Context, phase string, helmOps []world.HelmOp, n int, begin func(world.HelmOp) error,
-	wanted func(world.Release) bool,
+	matches func(world.Release) bool,
 ) (acted, error) {
 	names := map[string]bool{}
 	for _, helmOp := range helmOps {
@@ -210,7 +211,7 @@ func (f *bigFleet) act(ctx context.Context, phase string, helmOps []world.HelmOp
 		}
 		var err error
 		times, err = f.world.Tracker.Wait(ctx, f.namespace, n, begun,
-			func(r world.Release) bool { return names[r.HelmOp] && wanted(r) })
+			func(r world.Release) bool { return names[r.HelmOp] && matches(r) })
 		if err != nil {
 			return err
 		}
@@ -224,7 +225,7 @@ func (f *bigFleet) act(ctx context.Context, phase string, helmOps []world.HelmOp
 	if err != nil {
 		return acted{}, err
 	}
-	f.say("%s of %d releases: the first after %.1f s, the last after %.1f s", phase, n, times.First.Seconds(),
+	f.log("%s of %d releases: the first after %.1f s, the last after %.1f s", phase, n, times.First.Seconds(),
 		times.Last.Seconds())
 	f.report.Add("fleet", phase, "first release", "s", times.First.Seconds())
 	f.report.Add("fleet", phase, "last release", "s", times.Last.Seconds())
@@ -237,34 +238,35 @@ func (f *bigFleet) act(ctx context.Context, phase string, helmOps []world.HelmOp
 	return acted{Cost: cost, releases: n, last: times.Last}, nil
 }
 
-// serving is how many Clusters each HelmOp serves now.
+// serving returns the number of Clusters that each HelmOp serves.
 func (f *bigFleet) serving() int {
 	return f.world.Tracker.Count(f.namespace, func(r world.Release) bool { return r.HelmOp == f.helmOps[0].Name })
 }
 
-// addCost adds the figures per release, beside the plain loop's if it did the same.
+// addCost adds the figures for each release, with the plain loop's as the baseline if it did the same.
 func (f *bigFleet) addCost(phase string, cost acted, plain *baseline) {
 	n := cost.releases
-	var cpu, asked []report.Option
+	var cpu, requests []report.Option
 	if plain != nil {
 		m := float64(plain.Releases)
 		cpu = append(cpu, report.Against(plainLoop, 1000*plain.CPU.Seconds()/m))
-		asked = append(asked, report.Against(plainLoop, float64(plain.requests)/m))
+		requests = append(requests, report.Against(plainLoop, float64(plain.requests)/m))
 		f.report.Add("fleet", phase, "wall per release", "ms", 1000*cost.last.Seconds()/float64(n),
 			report.Against(plainLoop, 1000*plain.Wall.Seconds()/m))
 	}
 	f.report.Add("fleet", phase, "CPU per release", "ms", 1000*cost.CPU.Seconds()/float64(n), cpu...)
-	f.report.Add("fleet", phase, "workload requests per release", "", float64(cost.Traffic.Workload)/float64(n), asked...)
+	f.report.Add("fleet", phase, "workload requests per release", "", float64(cost.Traffic.Workload)/float64(n),
+		requests...)
 }
 
-// plain has the plain loop install the first chart in some of the Clusters.
+// plain installs the first chart in some of the Clusters by the plain loop.
 func (f *bigFleet) plain(ctx context.Context) (baseline, error) {
 	some := f.clusters[:min(plainShare, len(f.clusters))]
 	targets, err := world.Contestants(some)
 	if err != nil {
 		return baseline{}, err
 	}
-	// Its charts have other names: the namespaces are the same.
+	// The plain loop's charts have other names, because the namespaces are the same.
 	chart, err := charts.Small("plain-0", "1.0.0", 0)
 	if err != nil {
 		return baseline{}, err
@@ -286,7 +288,7 @@ func (f *bigFleet) installOne(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.say("the plain loop installed %d releases in %.1f s", plain.Releases, plain.Wall.Seconds())
+	f.log("the plain loop installed %d releases in %.1f s", plain.Releases, plain.Wall.Seconds())
 	cost, err := f.act(ctx, "install × 1", f.helmOps[:1], len(f.clusters),
 		func(h world.HelmOp) error { return h.Create(ctx, f.world) }, isReady)
 	if err != nil {
@@ -315,12 +317,11 @@ func (f *bigFleet) installRest(ctx context.Context) error {
 
 func (f *bigFleet) releases() int { return len(f.helmOps) * f.serving() }
 
-// idle measures what the manager does, and takes, while nothing happens and its memory settles.
+// idle measures the requests and the size of the manager while nothing changes and its memory settles.
 func (f *bigFleet) idle(ctx context.Context, phase string) error {
 	var settled int64
 	cost, err := f.manager.Measure(ctx, "fleet "+phase, func() error {
-		// Half a minute after the last action its connections have ended, and what else it needed is given back. BENCH=quick
-		// waits for less.
+		// Half a minute after the last action, the connections are closed and memory is returned. BENCH=quick waits for less.
 		if err := pause(ctx, f.bench.idle); err != nil {
 			return err
 		}
@@ -372,7 +373,7 @@ func (f *bigFleet) restart(ctx context.Context) error {
 		return err
 	}
 	traffic := cost.Traffic
-	f.say("restart: %d releases recognised after %.1f s", releases, cost.Wall.Seconds())
+	f.log("restart: %d releases recognised after %.1f s", releases, cost.Wall.Seconds())
 	add := func(name, unit string, value float64, options ...report.Option) {
 		f.report.Add("fleet", "restart", name, unit, value, options...)
 	}
@@ -399,12 +400,12 @@ func sum(counts map[string]int) int {
 	return total
 }
 
-// upgrade changes the values of the first chart for a quarter of the Clusters. All others are told the new revision as
-// well, and say that they have it: the figures per release have that in them, and are no measure of an upgrade alone.
+// upgrade changes the values of the first chart for a quarter of the Clusters. The new revision is also assigned to all
+// others, which report it. The figures for each release include this cost, and are no measure of an upgrade alone.
 func (f *bigFleet) upgrade(ctx context.Context) error {
-	phase := fmt.Sprintf("values upgrade of %d", f.parting)
-	cost, err := f.act(ctx, phase, f.helmOps[:1], f.parting,
-		func(h world.HelmOp) error { return h.SetLogLevel(ctx, f.world, world.LevelFor(parting, "debug")) },
+	phase := fmt.Sprintf("values upgrade of %d", f.leaving)
+	cost, err := f.act(ctx, phase, f.helmOps[:1], f.leaving,
+		func(h world.HelmOp) error { return h.SetLogLevel(ctx, f.world, world.LevelFor(leavingGroup, "debug")) },
 		func(r world.Release) bool { return isReady(r) && r.Revision == 2 })
 	if err != nil {
 		return err
@@ -434,27 +435,26 @@ func (f *bigFleet) move(ctx context.Context) error {
 	}
 	f.addCost("moved tag", cost, nil)
 	const pull = 2 // The manifest and the chart.
-	looks := math.Ceil(cost.Wall.Seconds() / moveInterval.Seconds())
-	f.report.Add("fleet", "moved tag", "registry requests", "", float64(cost.Registry.Total()), report.Max(looks+pull))
+	lookups := math.Ceil(cost.Wall.Seconds() / moveInterval.Seconds())
+	f.report.Add("fleet", "moved tag", "registry requests", "", float64(cost.Registry.Total()), report.Max(lookups+pull))
 	return nil
 }
 
-// uninstall has a quarter of the Clusters not be selected any more by a HelmOp: the time of all of them would tell
-// nothing else.
+// uninstall unselects a quarter of the Clusters from a HelmOp. More Clusters would only take more time.
 func (f *bigFleet) uninstall(ctx context.Context) error {
 	last := f.helmOps[len(f.helmOps)-1]
-	phase := fmt.Sprintf("uninstall of %d", f.parting)
+	phase := fmt.Sprintf("uninstall of %d", f.leaving)
 	cost, err := f.manager.Measure(ctx, "fleet uninstall", func() error {
-		return errors.Join(last.Select(ctx, f.world, well, lateIn(f.namespace)),
+		return errors.Join(last.Select(ctx, f.world, healthyGroup, lateIn(f.namespace)),
 			f.world.Tracker.WaitGone(ctx, f.namespace, func(r world.Release) bool {
-				return r.HelmOp == last.Name && strings.HasPrefix(r.Cluster, parting)
+				return r.HelmOp == last.Name && strings.HasPrefix(r.Cluster, leavingGroup)
 			}))
 	})
 	if err != nil {
 		return err
 	}
 	f.report.Add("fleet", phase, "wall", "s", cost.Wall.Seconds())
-	f.addCost(phase, acted{Cost: cost, releases: f.parting, last: cost.Wall}, nil)
-	f.addManagement("fleet", phase, cost, float64(f.parting))
+	f.addCost(phase, acted{Cost: cost, releases: f.leaving, last: cost.Wall}, nil)
+	f.addManagement("fleet", phase, cost, float64(f.leaving))
 	return nil
 }

@@ -12,11 +12,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/world"
 )
 
-// lateIn is the group of Clusters that come late in a namespace.
+// lateIn returns the group of the Clusters that are created late in a namespace.
 func lateIn(namespace string) string { return "late-" + namespace }
 
-// arrival is how long a new Cluster took from the initialization of its control plane to its first and its last
-// release.
+// arrival is the time from the initialization of a new Cluster's control plane to its first and its last release.
 type arrival struct{ first, all time.Duration }
 
 // arrivals creates Clusters one after the other and returns the medians.
@@ -27,7 +26,7 @@ func (f *bigFleet) arrivals(ctx context.Context, namespace string) (arrival, err
 		if err := f.world.PrepareCluster(ctx, cluster); err != nil {
 			return arrival{}, err
 		}
-		// What the Cluster's creation causes is over.
+		// Wait until the reactions to the creation of the Cluster have ended.
 		if err := pause(ctx, time.Second); err != nil {
 			return arrival{}, err
 		}
@@ -41,7 +40,7 @@ func (f *bigFleet) arrivals(ctx context.Context, namespace string) (arrival, err
 		if err != nil {
 			return arrival{}, err
 		}
-		f.say("Cluster %d that came late in %s: first release after %.2f s, all %d after %.2f s", i, namespace,
+		f.log("late Cluster %d in %s: first release after %.2f s, all %d after %.2f s", i, namespace,
 			times.First.Seconds(),
 			len(f.charts), times.Last.Seconds())
 		first, all = append(first, times.First), append(all, times.Last)
@@ -49,7 +48,7 @@ func (f *bigFleet) arrivals(ctx context.Context, namespace string) (arrival, err
 	return arrival{first: median(first), all: median(all)}, nil
 }
 
-// single measures how long a Cluster takes that is the only one.
+// single measures the time that the only Cluster takes.
 func (f *bigFleet) single(ctx context.Context) error {
 	const namespace = "single"
 	if err := f.world.CreateNamespace(ctx, namespace); err != nil {

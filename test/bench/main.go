@@ -1,18 +1,18 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures HelmOp: its real manager, on real API servers, beside a plain loop over the Helm SDK in the
-// same run.
+// Command bench measures HelmOp: its real manager, on real API servers, with a plain loop over the Helm SDK in the same
+// run as the baseline.
 //
-//   - clusters: some workload clusters with API servers of their own, several large charts in each: what installations,
-//     upgrades, idleness and uninstallations cost, beside the plain loop.
+//   - clusters: some workload clusters with their own API servers, several large charts in each: the cost of
+//     installations, upgrades, idleness and uninstallations, compared with the plain loop.
 //   - trouble: the same clusters beside others whose API servers hang, or refuse connections.
-//   - fleet: a thousand Clusters that share few API servers: installations, memory, a restart of the manager, one more
-//     Cluster, upgrades, a tag that is moved.
+//   - fleet: a thousand Clusters that share few API servers: installations, memory, a restart of the
+//     manager, one more Cluster, upgrades, a tag that is moved.
 //   - arithmetic: the planner of rollouts and the status of a HelmOp with ten thousand Clusters; Go benchmarks.
-//   - engine: HelmOp's release engine alone beside the plain loop. Not by default.
+//   - engine: HelmOp's release engine alone compared with the plain loop. Not by default.
 //
-// Run it with "make bench", or "BENCH=quick make bench"; "go run ./test/bench -help" explains the flags. It runs on
+// Run it with "make bench", or "BENCH=quick make bench". "go run ./test/bench -help" explains the flags. It runs on
 // Linux only.
 package main
 
@@ -64,9 +64,9 @@ func (s *settings) addFlags(quick bool) {
 	flag.IntVar(&s.servers, "servers", pick(20, 4),
 		"workload clusters with an API server of their own, for clusters, trouble and engine (BENCH=quick: 4)")
 	flag.IntVar(&s.charts, "charts", pick(5, 3), "large charts in each of them (BENCH=quick: 3)")
-	flag.IntVar(&s.workers, "workers", 20, "releases that the manager, and the plain loop, work on at once")
+	flag.IntVar(&s.workers, "workers", 20, "concurrent actions of the manager, and of the plain loop")
 	flag.DurationVar(&s.idle, "idle", time.Duration(pick(30, 10))*time.Second,
-		"how long nothing happens, where idleness is measured (BENCH=quick: 10s)")
+		"time without changes in measurements of idleness (BENCH=quick: 10s)")
 	flag.IntVar(&s.troubled, "troubled", pick(12, 4), "clusters that hang, or refuse connections (BENCH=quick: 4)")
 	flag.IntVar(&s.troubleCharts, "trouble-charts", pick(4, 1), "charts in the scenario trouble (BENCH=quick: 1)")
 	flag.IntVar(&s.rounds, "rounds", 1, "rounds of the scenarios trouble and engine; the medians count")
@@ -74,19 +74,19 @@ func (s *settings) addFlags(quick bool) {
 	flag.IntVar(&s.fleetCharts, "fleet-charts", pick(5, 3), "small charts in each of them (BENCH=quick: 3)")
 	flag.IntVar(&s.fleetServers, "fleet-servers", pick(4, 3),
 		"API servers that they share, at most -servers (BENCH=quick: 3)")
-	flag.IntVar(&s.late, "late", 3, "Clusters that come late in the scenario fleet; the medians count")
+	flag.IntVar(&s.late, "late", 3, "late Clusters in the scenario fleet; the medians count")
 	flag.StringVar(&s.json, "json", "", "file for the figures as JSON")
 	flag.StringVar(&s.profiles, "profiles", "",
 		"folder for CPU, heap, mutex and goroutine profiles of the manager, phase by phase")
-	flag.StringVar(&s.manager, "manager", "", "manager to measure; default: it is built")
+	flag.StringVar(&s.manager, "manager", "", "path of the manager to measure; default: build it")
 	flag.BoolVar(&s.check, "check", false, "exit with an error if a target is missed")
 	flag.BoolVar(&s.keep, "keep", false, "keep logs")
 }
 
-// scenarios are what can be measured.
+// scenarios are the scenarios by name.
 var scenarios = map[string]struct {
 	run func(context.Context, *bench) error
-	// world is whether it needs API servers.
+	// world is true if the scenario needs API servers.
 	world bool
 }{
 	"clusters":   {run: clusters, world: true},
@@ -128,11 +128,11 @@ type bench struct {
 	began  time.Time
 }
 
-func (b *bench) say(format string, args ...any) {
+func (b *bench) log(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%4.0f s: %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// run measures and publishes. What was measured before an error is published, too.
+// run measures and reports. After an error, it reports the figures measured before.
 func run(ctx context.Context, s settings) error {
 	b := &bench{settings: s, began: time.Now(), report: &report.Report{About: map[string]string{
 		"cpus": strconv.Itoa(runtime.NumCPU()), "go": runtime.Version(), "began": time.Now().UTC().Format(time.RFC3339),
@@ -163,7 +163,7 @@ func (b *bench) measure(ctx context.Context) (err error) {
 			return fmt.Errorf("there is no scenario %q", name)
 		}
 		if scenario.world && slices.Contains(names[:i], "fleet") {
-			return fmt.Errorf("the scenario %s must stand before fleet, which stops most of the API servers", name)
+			return fmt.Errorf("the scenario %s must be before fleet, which stops most of the API servers", name)
 		}
 		needsWorld = needsWorld || scenario.world
 	}
@@ -180,7 +180,7 @@ func (b *bench) measure(ctx context.Context) (err error) {
 		defer func() { err = errors.Join(err, stop()) }()
 	}
 	for _, name := range names {
-		b.say("scenario %s", name)
+		b.log("scenario %s", name)
 		if err := scenarios[name].run(ctx, b); err != nil {
 			return fmt.Errorf("scenario %s: %w", name, err)
 		}
@@ -195,7 +195,7 @@ func (b *bench) startWorld(ctx context.Context, names []string) (stop func() err
 	}
 	remove := func() error { return os.RemoveAll(dir) }
 	if b.keep {
-		b.say("logs are in %s", dir)
+		b.log("logs are in %s", dir)
 		remove = func() error { return nil }
 	}
 	servers := b.fleetServers
@@ -205,7 +205,7 @@ func (b *bench) startWorld(ctx context.Context, names []string) (stop func() err
 		}
 	}
 	b.world, err = world.Start(ctx, world.Options{
-		Dir: dir, Servers: servers, Workers: b.workers, Manager: b.manager, Profiles: b.profiles, Say: b.say,
+		Dir: dir, Servers: servers, Workers: b.workers, Manager: b.manager, Profiles: b.profiles, Log: b.log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, remove())

@@ -16,10 +16,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
-// ailing is the group of Clusters that hang or refuse connections.
-const ailing = "ailing"
+// troubledGroup is the group of Clusters whose API servers hang or refuse connections.
+const troubledGroup = "troubled"
 
-// surroundings are what the Clusters that are well are beside of.
+// surroundings describe the troubled Clusters beside the healthy ones.
 type surroundings struct {
 	name, namespace string
 	mode            world.Mode
@@ -31,20 +31,19 @@ var (
 	refused = surroundings{name: "beside refusing", namespace: "beside", mode: world.Refuse}
 )
 
-// troubles compares Clusters alone with the same beside others in trouble.
+// troubles compares healthy Clusters alone with the same Clusters beside troubled ones.
 type troubles struct {
 	*bench
 	charts []charts.Chart
 	relays []*world.Relay
-	// took are the times of each round, by surroundings.
+	// install and upgrade are the durations of each round, by surroundings.
 	install, upgrade map[surroundings][]time.Duration
-	// costs are those of the last round, by phase.
+	// costs are the costs of the last round, by phase.
 	costs map[string]map[surroundings]world.Cost
 }
 
-// trouble has managers that are new install HelmOps and upgrade them, while other Clusters hang, refuse connections, or
-// are not there. The others are in trouble from the beginning; they are well in between, long enough to get the
-// releases, too.
+// trouble starts new managers that install and upgrade HelmOps while other Clusters hang, refuse connections, or do not
+// exist. The other Clusters are troubled from the start. In between, they answer long enough to get the releases, too.
 func trouble(ctx context.Context, b *bench) error {
 	versions, err := b.largeCharts(ctx, b.troubleCharts)
 	if err != nil {
@@ -90,7 +89,7 @@ func trouble(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// addCosts adds what a phase of the last round cost, by the releases of Clusters that are well.
+// addCosts adds the costs of a phase of the last round, for each release of healthy Clusters.
 func (t *troubles) addCosts(scenario, phase string, cost world.Cost) {
 	n := float64(t.servers * len(t.charts))
 	plain := t.costs[phase][alone]
@@ -117,13 +116,13 @@ func (t *troubles) prepare(ctx context.Context) error {
 		}
 		t.relays = append(t.relays, relay)
 	}
-	inTrouble := t.world.Group(hanging.namespace, ailing, t.troubled)
-	for i := range inTrouble {
-		inTrouble[i].Relay = t.relays[i%len(t.relays)]
+	troubled := t.world.Group(hanging.namespace, troubledGroup, t.troubled)
+	for i := range troubled {
+		troubled[i].Relay = t.relays[i%len(t.relays)]
 	}
 	for namespace, clusters := range map[string][]world.Cluster{
-		alone.namespace:   t.world.Group(alone.namespace, well, t.servers),
-		hanging.namespace: append(t.world.Group(hanging.namespace, well, t.servers), inTrouble...),
+		alone.namespace:   t.world.Group(alone.namespace, healthyGroup, t.servers),
+		hanging.namespace: append(t.world.Group(hanging.namespace, healthyGroup, t.servers), troubled...),
 	} {
 		if err := t.world.CreateNamespace(ctx, namespace); err != nil {
 			return err
@@ -143,7 +142,7 @@ func (t *troubles) set(mode world.Mode) error {
 	return errors.Join(errs...)
 }
 
-// round measures once.
+// round makes one round of measurements.
 func (t *troubles) round(ctx context.Context, round int, where surroundings) error {
 	if err := t.set(where.mode); err != nil {
 		return err
@@ -159,8 +158,8 @@ func (t *troubles) round(ctx context.Context, round int, where surroundings) err
 	var helmOps []world.HelmOp
 	for _, chart := range t.charts {
 		helmOps = append(helmOps, world.HelmOp{
-			Namespace: where.namespace, Name: fmt.Sprintf("%s-%d", chart.Name, round), Groups: []string{well, ailing},
-			Chart: chart.Name, Tag: chart.Version,
+			Namespace: where.namespace, Name: fmt.Sprintf("%s-%d", chart.Name, round),
+			Groups: []string{healthyGroup, troubledGroup}, Chart: chart.Name, Tag: chart.Version,
 			ReleaseNamespace: fmt.Sprintf("trouble-%d-%d-{cluster}-{chart}", round, where.mode), Orphan: true,
 		})
 	}
@@ -186,7 +185,7 @@ func (t *troubles) round(ctx context.Context, round int, where surroundings) err
 	if err != nil {
 		return err
 	}
-	t.say("round %d, %s: installed in %.2f s, upgraded in %.2f s", round, where.name, install.Seconds(), upgrade.Seconds())
+	t.log("round %d, %s: installed in %.2f s, upgraded in %.2f s", round, where.name, install.Seconds(), upgrade.Seconds())
 	t.install[where], t.upgrade[where] = append(t.install[where], install), append(t.upgrade[where], upgrade)
 	for _, helmOp := range helmOps {
 		if err := helmOp.Delete(ctx, t.world); err != nil {
@@ -196,7 +195,7 @@ func (t *troubles) round(ctx context.Context, round int, where surroundings) err
 	return t.world.Tracker.WaitGone(ctx, where.namespace, func(world.Release) bool { return true })
 }
 
-// timed tells how long it takes until all Clusters that are well have a revision.
+// timed returns the time until all healthy Clusters have a revision.
 func (t *troubles) timed(ctx context.Context, where surroundings, helmOps []world.HelmOp, revision int64,
 	begin func(world.HelmOp) error,
 ) (time.Duration, error) {
@@ -207,17 +206,17 @@ func (t *troubles) timed(ctx context.Context, where surroundings, helmOps []worl
 		}
 	}
 	times, err := t.world.Tracker.Wait(ctx, where.namespace, t.servers*len(t.charts), begun, func(r world.Release) bool {
-		return r.Deployed && r.Revision == revision && !isAiling(r)
+		return r.Deployed && r.Revision == revision && !isTroubled(r)
 	})
 	return times.Last, err
 }
 
-func isAiling(r world.Release) bool {
-	return len(r.Cluster) > len(ailing) && r.Cluster[:len(ailing)] == ailing
+func isTroubled(r world.Release) bool {
+	return len(r.Cluster) > len(troubledGroup) && r.Cluster[:len(troubledGroup)] == troubledGroup
 }
 
-// recover lets the others get the release, waits until there is nothing left to do, and puts the others in trouble
-// again.
+// recover lets the troubled Clusters answer and get the release, waits until the manager has nothing to do, and makes
+// them troubled again.
 func (t *troubles) recover(ctx context.Context, manager *world.Manager, where surroundings) error {
 	clusters := t.servers
 	if where != alone {

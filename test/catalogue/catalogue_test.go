@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/component-base/logs"
 	logsv1 "k8s.io/component-base/logs/api/v1"
-	_ "k8s.io/component-base/logs/json/register" // flags of its own
+	_ "k8s.io/component-base/logs/json/register" // It registers flags.
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/manager"
@@ -35,7 +35,7 @@ var (
 	inlineCode = regexp.MustCompile("`([^`]+)`")
 )
 
-// entriesOf reads the tables of a page, or those under one heading if section is not empty.
+// entriesOf reads the tables of a page. If section is not empty, it reads only those under this heading.
 func entriesOf(t *testing.T, page, section string) entries {
 	t.Helper()
 	text := read(t, page)
@@ -55,7 +55,7 @@ func entriesOf(t *testing.T, page, section string) entries {
 	return all
 }
 
-// check compares the names of the source with the entries of a page. kind is what the names are.
+// check compares the names of the source with the entries of a page. kind is the kind of the names.
 func (e entries) check(t *testing.T, page, kind string, names []string) {
 	t.Helper()
 	if len(names) == 0 {
@@ -68,7 +68,7 @@ func (e entries) check(t *testing.T, page, kind string, names []string) {
 	}
 }
 
-// checkStale reports entries of a page that the source does not have.
+// checkStale reports entries of a page that do not exist in the source.
 func (e entries) checkStale(t *testing.T, page, kind string, names []string) {
 	t.Helper()
 	for name := range e {
@@ -103,7 +103,7 @@ func TestEvents(t *testing.T) {
 	events := constants(t, "Event")
 	documented := entriesOf(t, page, "")
 	documented.check(t, page, "Event", events)
-	// Conditions give Events their reasons, too.
+	// The reasons of conditions are also reasons of Events.
 	documented.checkStale(t, page, "Event", append(events, constants(t, "Reason")...))
 }
 
@@ -141,7 +141,7 @@ func TestFlagsOfTheManager(t *testing.T) {
 	fs.VisitAll(func(flag *pflag.Flag) { names = append(names, "--"+flag.Name) })
 	documented := entriesOf(t, page, "")
 	documented.check(t, page, "flag", names)
-	// main adds this flag.
+	// The flag --version is added by main.
 	documented.checkStale(t, page, "flag", append(names, "--version"))
 }
 
@@ -156,7 +156,7 @@ func TestCommands(t *testing.T) {
 	documented.check(t, page, "command", commands(t))
 }
 
-// commands lists the commands of kubectl helmop, as its help does. Those of a shell's completion are one command.
+// commands returns the commands of kubectl helmop from its help. All commands of a shell's completion count as one.
 func commands(t *testing.T, parents ...string) []string {
 	t.Helper()
 	var out bytes.Buffer
@@ -182,7 +182,7 @@ func commands(t *testing.T, parents ...string) []string {
 	return all
 }
 
-// TestTemplateRoots reads the roots from the map that the method root of templating.Objects makes.
+// TestTemplateRoots reads the roots from the map that the method root of templating.Objects returns.
 func TestTemplateRoots(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -233,7 +233,7 @@ func constants(t *testing.T, suffix string) []string {
 	return values
 }
 
-// sources parses the Go files of a folder and of those below it, but for tests.
+// sources parses the Go files of a folder and its subfolders, without tests.
 func sources(t *testing.T, folder string) []*ast.File {
 	t.Helper()
 	var files []*ast.File
@@ -251,7 +251,7 @@ func sources(t *testing.T, folder string) []*ast.File {
 	return files
 }
 
-// literal is the value of a string literal; empty for any other node.
+// literal returns the value of a string literal, or an empty string for any other node.
 func literal(node ast.Node) string {
 	basic, ok := node.(*ast.BasicLit)
 	if !ok || basic.Kind != token.STRING {

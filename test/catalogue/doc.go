@@ -1,6 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalogue tests that the documentation has an entry for each name that users meet, and that the documentation
-// and the CustomResourceDefinitions are written in plain English. The names come from the source code, not from lists.
+// Package catalogue tests that the documentation has an entry for each name that users see. It also tests that the
+// documentation and the CustomResourceDefinitions are written in plain English. The names come from the source code,
+// not from lists.
 package catalogue

@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// What helmop.yaml says; the outcome is compared with it.
+// Values of helmop.yaml, with which the outcome is compared.
 const (
 	namespace        = "default"
 	helmOpName       = "hello"
@@ -27,14 +27,14 @@ const (
 	releaseNamespace = "hello-system"
 	selectorLabel    = "addons"
 
-	// chartVersion is the highest of those pushed that is in the range of helmop.yaml.
+	// chartVersion is the highest pushed version in the range of helmop.yaml.
 	chartVersion = "1.1.0"
 )
 
-// managerDir is the folder, in the work folder, with the program of the manager.
+// managerDir is the folder of the manager's program, in the work folder.
 const managerDir = "manager"
 
-// stopTimeout bounds the end of all programs.
+// stopTimeout bounds the time to stop all programs.
 const stopTimeout = 30 * time.Second
 
 //go:embed helmop.yaml
@@ -43,7 +43,7 @@ var helmOpYAML string
 // demoCluster is one of the Clusters of the demo.
 type demoCluster struct {
 	name, podCIDR, region string
-	// matches tells whether the selector of the HelmOp chooses it.
+	// matches is true if the selector of the HelmOp selects the Cluster.
 	matches bool
 }
 
@@ -65,28 +65,29 @@ func matchingClusters() []demoCluster {
 	return matching
 }
 
-// demo is what runs.
+// demo holds the running parts of the demo.
 type demo struct {
 	progress *progress
 	dir      string
 	timeout  time.Duration
 
-	// programs are where the programs are. Set when they are there.
+	// programs are the programs of the test bed, nil before they are ready.
 	programs *binaries.Set
-	// env is what was started; nil before.
+	// env is the started environment, nil before the start.
 	env *environment.Environment
-	// built is closed when the manager is built, or cannot be because of buildErr; nil before the build begins.
+	// built is closed when the build of the manager has ended, with buildErr if it failed. It is nil before the build
+	// starts.
 	built    chan struct{}
 	buildErr error
-	// manager is HelmOp; nil before it is started.
+	// manager is the manager of HelmOp, nil before the start.
 	manager *environment.Manager
-	// complete is true when everything was found to be as it should.
+	// complete is true if all checks passed.
 	complete bool
 }
 
-// play shows everything, and returns an error if something is not as it should be.
+// play runs all steps, and returns an error if a check fails.
 func (d *demo) play(ctx context.Context) error {
-	if err := d.progress.timed("the programs of Kubernetes, Cluster API and the registry are there", func() (err error) {
+	if err := d.progress.timed("the programs of Kubernetes, Cluster API and the registry are ready", func() (err error) {
 		d.programs, err = binaries.Ensure(ctx, binaries.Options{Programs: binaries.Basic(), Progress: d.progress.lines()})
 		return err
 	}); err != nil {
@@ -100,7 +101,7 @@ func (d *demo) play(ctx context.Context) error {
 	} {
 		err := step(ctx)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && parent.Err() == nil {
-			return fmt.Errorf("it took longer than %s: %w", d.timeout, err)
+			return fmt.Errorf("the demo took longer than %s: %w", d.timeout, err)
 		}
 		if err != nil {
 			return err
@@ -110,7 +111,7 @@ func (d *demo) play(ctx context.Context) error {
 	return nil
 }
 
-// start starts the management cluster and the registry, and installs HelmOp. The manager is built meanwhile.
+// start starts the management cluster and the registry, and installs HelmOp. It builds the manager in parallel.
 func (d *demo) start(ctx context.Context) error {
 	root, err := binaries.RepositoryRoot()
 	if err != nil {
@@ -136,7 +137,7 @@ func (d *demo) start(ctx context.Context) error {
 	return err
 }
 
-// startManager starts HelmOp itself.
+// startManager starts the manager of HelmOp.
 func (d *demo) startManager(ctx context.Context) error {
 	select {
 	case <-d.built:
@@ -154,15 +155,15 @@ func (d *demo) startManager(ctx context.Context) error {
 	})
 }
 
-// stop ends everything that was started.
+// stop stops everything that was started.
 func (d *demo) stop() error {
 	if d.built != nil {
-		<-d.built // It ends with the context of the demo at the latest.
+		<-d.built // The build ends with the context of the demo at the latest.
 	}
 	if d.env == nil {
 		return nil
 	}
-	// The user's Ctrl-C has ended every other context.
+	// The user's Ctrl-C has ended all other contexts.
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	return d.env.Stop(ctx)
@@ -179,7 +180,7 @@ func (d *demo) createClusters(ctx context.Context) error {
 		if _, err := d.env.Management.CreateCluster(ctx, testbed.ClusterOptions{
 			Namespace: namespace, Name: cluster.name, Labels: labels, PodCIDRs: []string{cluster.podCIDR},
 			Region: cluster.region,
-			// With controllers, a DaemonSet becomes what it is to be.
+			// With controllers, a DaemonSet gets its Pods.
 			Controllers: true,
 		}); err != nil {
 			return fmt.Errorf("creating Cluster %s: %w", cluster.name, err)
@@ -189,14 +190,15 @@ func (d *demo) createClusters(ctx context.Context) error {
 	return nil
 }
 
-// applyHelmOp hands over the credentials of the registry and applies the HelmOp, before any of the Clusters is up.
+// applyHelmOp creates the Secrets with the credentials of the registry and applies the HelmOp, before the Clusters are
+// up.
 func (d *demo) applyHelmOp(ctx context.Context) error {
 	if err := d.env.CreateRegistrySecrets(ctx, namespace); err != nil {
 		return fmt.Errorf("creating the Secrets with the access to the registry: %w", err)
 	}
 	file := d.path("helmop.yaml")
 	text := strings.ReplaceAll(helmOpYAML, "REGISTRY", d.env.Registry.Host())
-	_, text, _ = strings.Cut(text, "\n") // The first line tells of the placeholder.
+	_, text, _ = strings.Cut(text, "\n") // The first line explains the placeholder.
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func TestLinesAreWrittenWhenComplete(t *testing.T) {
 	}
 }
 
-func TestHelmOpFileSaysWhatIsVerified(t *testing.T) {
+func TestHelmOpFileMatchesConstants(t *testing.T) {
 	helmOp := &addonsv1.HelmOp{}
 	if err := yaml.UnmarshalStrict([]byte(helmOpYAML), helmOp); err != nil {
 		t.Fatal(err)

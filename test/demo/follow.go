@@ -17,37 +17,37 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// pollInterval is how often the objects are looked at.
+// pollInterval is the time between two checks of the objects.
 const pollInterval = 200 * time.Millisecond
 
-// follower says what is new since it looked last.
+// follower prints the changes since the last check.
 type follower struct {
 	progress *progress
-	said     map[string]string
+	printed  map[string]string
 }
 
-// note says what is new about a subject; what was said before is not repeated.
+// note prints news about a subject, unless it was printed before.
 func (f *follower) note(subject, news string) {
-	if news == "" || f.said[subject] == news {
+	if news == "" || f.printed[subject] == news {
 		return
 	}
-	f.said[subject] = news
+	f.printed[subject] = news
 	f.progress.say("%-16s %s", subject, news)
 }
 
-// follow says what happens until all is as it should be.
+// follow prints the changes until all checks pass.
 func (d *demo) follow(ctx context.Context) error {
-	f := &follower{progress: d.progress, said: map[string]string{}}
+	f := &follower{progress: d.progress, printed: map[string]string{}}
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
-		done, err := d.look(ctx, f)
+		done, err := d.check(ctx, f)
 		if done {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the HelmOp is not ready (%s): %w", f.said["HelmOp "+helmOpName], errors.Join(ctx.Err(), err))
+			return fmt.Errorf("the HelmOp is not ready (%s): %w", f.printed["HelmOp "+helmOpName], errors.Join(ctx.Err(), err))
 		case <-d.manager.Done():
 			return d.manager.Unexpected()
 		case <-ticker.C:
@@ -55,9 +55,10 @@ func (d *demo) follow(ctx context.Context) error {
 	}
 }
 
-// look tells whether the HelmOp is ready and every Cluster up. An error may pass.
-func (d *demo) look(ctx context.Context, f *follower) (bool, error) {
-	up, err := d.lookAtClusters(ctx, f)
+// check checks the objects, prints their changes and reports whether the HelmOp is ready and every Cluster up. The
+// caller may ignore an error and call again.
+func (d *demo) check(ctx context.Context, f *follower) (bool, error) {
+	up, err := d.checkClusters(ctx, f)
 	if err != nil {
 		return false, err
 	}
@@ -85,12 +86,12 @@ func (d *demo) look(ctx context.Context, f *follower) (bool, error) {
 	return up && conditions.IsTrue(helmOp, addonsv1.ReadyCondition) && verifyHelmOp(helmOp, releases.Items) == nil, nil
 }
 
-// lookAtClusters tells whether every Cluster is up.
-func (d *demo) lookAtClusters(ctx context.Context, f *follower) (bool, error) {
+// checkClusters reports whether every Cluster is up.
+func (d *demo) checkClusters(ctx context.Context, f *follower) (bool, error) {
 	up := true
-	for _, wanted := range demoClusters() {
+	for _, desired := range demoClusters() {
 		cluster := &clusterv1.Cluster{}
-		if err := d.env.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: wanted.name}, cluster); err != nil {
+		if err := d.env.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: desired.name}, cluster); err != nil {
 			return false, err
 		}
 		if cluster.Status.Initialization.ControlPlaneInitialized == nil ||
@@ -98,17 +99,17 @@ func (d *demo) lookAtClusters(ctx context.Context, f *follower) (bool, error) {
 			up = false
 			continue
 		}
-		f.note("Cluster "+wanted.name, "control plane initialized")
+		f.note("Cluster "+desired.name, "control plane initialized")
 	}
 	return up, nil
 }
 
-// describeRelease says how a release stands.
+// describeRelease returns the state of a release.
 func describeRelease(release *addonsv1.HelmOpRelease) string {
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	switch {
 	case ready == nil, ready.Status == metav1.ConditionTrue && release.Status.Release == nil:
-		return "" // The rest of the status is about to follow.
+		return "" // The rest of the status is written soon.
 	case ready.Status != metav1.ConditionTrue:
 		return fmt.Sprintf("%s: %s", ready.Reason, ready.Message)
 	}

@@ -1,9 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command demo shows HelmOp at work, on this machine and on real parts: a management cluster with Cluster API, three
-// workload clusters, an OCI registry with TLS and credentials, and the manager under the permissions that it ships
-// with. Run it with "make demo"; "go run ./test/demo --help" explains it.
+// Command demo runs HelmOp on this machine, on real parts: a management cluster with Cluster API, three workload
+// clusters, and an OCI registry with TLS and credentials. The manager has the permissions of a release. Run it with
+// "make demo"; "go run ./test/demo --help" explains the flags.
 package main
 
 import (
@@ -22,19 +22,20 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-const usage = `Shows HelmOp at work: three Clusters of Cluster API on this machine, an OCI registry, and a HelmOp that two of the
-Clusters match. Everything runs as local processes on loopback and ends with the demo. It needs Go; the first run builds
-the programs of Kubernetes and Cluster API, which takes a while, and keeps them in the user's cache folder.
+const usage = `Runs HelmOp with three Clusters of Cluster API on this machine, an OCI registry, and a HelmOp that
+selects two of the Clusters. Everything runs as local processes on loopback and is stopped with the demo. It needs Go.
+The first run builds the programs of Kubernetes and Cluster API in some minutes, and keeps them in the user's cache
+folder.
 
 Usage: make demo [WAIT=0] [KEEP=1]     or: go run ./test/demo [flags]
 
-  -wait=false   WAIT=0: check the outcome and end; the exit code is 0 only if all is as it should be.
+  -wait=false   WAIT=0: check the outcome and end; the exit code is 0 only if all checks pass.
                 Default: check, then stay up until Ctrl-C.
   -keep         KEEP=1: do not remove the work folder with kubeconfigs and logs. After a failure it is always kept.
-  -timeout D    how long it may take from when the programs are there until all is as it should be. Default: 5m.
+  -timeout D    time limit from when the programs are ready until all checks pass. Default: 5m.
 `
 
-// options are the flags; environment variables set their defaults.
+// options are the flags. Environment variables set their defaults.
 type options struct {
 	wait, keep bool
 	timeout    time.Duration
@@ -50,7 +51,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "demo: %v\nRun it with --help for the flags.\n", err)
 		os.Exit(2)
 	}
-	// The local provider logs to a file of its own; what its libraries say beside that is of no use to anyone here.
+	// The local provider has its own log file; the logs of its libraries are not needed.
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -75,8 +76,8 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	return opts, nil
 }
 
-// untilOrphaned ends the context also when the program that started this one is gone: "go run" that is told to end
-// passes nothing on.
+// untilOrphaned ends the context also when the parent process has ended: a "go run" that is stopped does not pass
+// signals on.
 func untilOrphaned(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	parent := os.Getppid()
@@ -95,7 +96,7 @@ func untilOrphaned(ctx context.Context) context.Context {
 	return ctx
 }
 
-// run is the demo's life; the result is the exit code.
+// run runs the demo and returns the exit code.
 func run(ctx context.Context, opts options, p *progress) int {
 	dir, err := os.MkdirTemp("", "helmop-demo-")
 	if err != nil {
@@ -109,7 +110,7 @@ func run(ctx context.Context, opts options, p *progress) int {
 		d.printNext()
 		select {
 		case <-ctx.Done():
-			p.say("ending")
+			p.say("stopping")
 		case <-d.manager.Done():
 			err = d.manager.Unexpected()
 		}
@@ -119,7 +120,7 @@ func run(ctx context.Context, opts options, p *progress) int {
 	return d.leave(opts, errors.Join(ignoreInterrupt(err, interrupted), stopErr), interrupted)
 }
 
-// ignoreInterrupt drops what failed because the user ended the demo.
+// ignoreInterrupt drops errors after the user stopped the demo.
 func ignoreInterrupt(err error, interrupted bool) error {
 	if interrupted {
 		return nil
@@ -127,7 +128,7 @@ func ignoreInterrupt(err error, interrupted bool) error {
 	return err
 }
 
-// leave removes the work folder, unless it is still of use, and tells the exit code.
+// leave removes the work folder, unless it is still useful, and returns the exit code.
 func (d *demo) leave(opts options, err error, interrupted bool) int {
 	if err != nil {
 		d.progress.say("FAILED: %v", err)
@@ -135,15 +136,15 @@ func (d *demo) leave(opts options, err error, interrupted bool) int {
 		return 1
 	}
 	if opts.keep {
-		d.progress.say("everything is stopped; files and logs are kept in %s", d.dir)
+		d.progress.say("all programs are stopped; files and logs are kept in %s", d.dir)
 	} else if err := os.RemoveAll(d.dir); err != nil {
 		d.progress.say("cannot remove the work folder: %v", err)
 		return 1
 	} else {
-		d.progress.say("everything is stopped and removed")
+		d.progress.say("all programs are stopped, and all files are removed")
 	}
 	if interrupted && !d.complete {
-		// It was asked to end before it could tell whether all is well.
+		// The demo was stopped before the checks.
 		return 130
 	}
 	return 0

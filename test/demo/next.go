@@ -13,10 +13,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// toolsDir is the folder, in the work folder, with links to the programs that the user may want.
+// toolsDir is the folder, in the work folder, with links to programs for the user.
 const toolsDir = "bin"
 
-// writeTools writes the kubeconfigs, and links to the programs that the user may want.
+// writeTools writes the kubeconfigs, and links to programs for the user.
 func (d *demo) writeTools(context.Context) error {
 	kubeconfig, err := d.env.Management.Server.Kubeconfig()
 	if err != nil {
@@ -28,7 +28,7 @@ func (d *demo) writeTools(context.Context) error {
 	for _, cluster := range demoClusters() {
 		server := d.env.Management.Provider.Server(client.ObjectKey{Namespace: namespace, Name: cluster.name})
 		if server == nil {
-			return fmt.Errorf("no API server of Cluster %s runs", cluster.name)
+			return fmt.Errorf("Cluster %s has no running API server", cluster.name)
 		}
 		kubeconfig, err := server.Kubeconfig()
 		if err != nil {
@@ -51,32 +51,32 @@ func (d *demo) writeTools(context.Context) error {
 
 func (d *demo) kubeconfig(cluster string) string { return d.path(cluster + ".kubeconfig") }
 
-// next is what a user may try. The arguments are the work folder and the log of the manager.
+// next lists commands for the user. The arguments are the work folder and the log of the manager.
 const next = `
 Try, in another terminal:
 
     export PATH=%[1]s/bin:$PATH KUBECONFIG=%[1]s/management.kubeconfig
 
-    # Give the third Cluster the label: it gets the release. Then ask that Cluster itself.
+    # Label the third Cluster: HelmOp installs the release. Then read the ConfigMap in the Cluster.
     kubectl label cluster west addons=hello
     kubectl get hop,hopr
     kubectl --kubeconfig=%[1]s/west.kubeconfig -n hello-system get configmap hello -o yaml
 
-    # Change the values, then the version of the chart: each makes a new revision in every Cluster.
+    # Change the values, then the version of the chart: each creates a new revision in every Cluster.
     kubectl patch hop hello --type=merge -p '{"spec":{"values":{"greeting":"Good evening, {{ .Cluster.metadata.name }}"}}}'
     kubectl patch hop hello --type=merge -p '{"spec":{"source":{"ref":{"semver":"2.x"}}}}'
     kubectl get hopr -o wide
     kubectl events --for hop/hello
 
-    # Take the label away, delete a Cluster, delete the HelmOp: releases go as they came.
+    # Remove the label, delete a Cluster, delete the HelmOp: HelmOp uninstalls the releases.
     kubectl label cluster north addons-
     kubectl delete cluster south
     kubectl delete hop hello
 
-    # What HelmOp logs meanwhile.
+    # Read the log of HelmOp.
     tail -f %[2]s
 
-Ctrl-C ends everything.
+Ctrl-C stops everything.
 `
 
 func (d *demo) printNext() {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// progress writes what happens, one line each, with the time since the demo began.
+// progress prints one line for each event, with the time since the start of the demo.
 type progress struct {
 	out   io.Writer
 	began time.Time
@@ -22,20 +22,20 @@ func newProgress(out io.Writer) *progress {
 	return &progress{out: out, began: time.Now()}
 }
 
-// say writes one line with the time.
+// say prints one line with the time.
 func (p *progress) say(format string, args ...any) {
 	p.print("%6.1fs  %s\n", time.Since(p.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// print writes text as it is.
+// print prints text unchanged.
 func (p *progress) print(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// A closed terminal must not keep the demo from ending its programs.
+	// A closed terminal must not keep the demo from stopping its programs.
 	_, _ = fmt.Fprintf(p.out, format, args...)
 }
 
-// timed does something and says that it was done, and how long it took.
+// timed runs do, and prints what was done and how long it took.
 func (p *progress) timed(what string, do func() error) error {
 	began := time.Now()
 	if err := do(); err != nil {
@@ -47,7 +47,7 @@ func (p *progress) timed(what string, do func() error) error {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-// lines passes what others write on, line by line.
+// lines returns a writer that prints each line with the time.
 func (p *progress) lines() io.Writer { return &lineWriter{say: p.say} }
 
 type lineWriter struct {

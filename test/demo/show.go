@@ -15,16 +15,16 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// show prints what the management cluster says, and what each workload cluster itself says.
+// show prints the objects of the management cluster, and the releases in each workload cluster.
 func (d *demo) show(ctx context.Context) error {
 	output, err := d.env.Management.Kubectl(ctx, "get", "hop,hopr")
 	if err != nil {
 		return fmt.Errorf("kubectl get hop,hopr: %w", err)
 	}
-	d.progress.say("the management cluster says:\n\n    $ kubectl get hop,hopr\n%s", indent(output.Stdout))
-	d.progress.say("the workload clusters themselves say:\n")
+	d.progress.say("the objects of the management cluster:\n\n    $ kubectl get hop,hopr\n%s", indent(output.Stdout))
+	d.progress.say("the releases in the workload clusters:\n")
 	for _, cluster := range demoClusters() {
-		found, err := d.ask(ctx, cluster)
+		found, err := d.read(ctx, cluster)
 		if err != nil {
 			return err
 		}
@@ -33,14 +33,14 @@ func (d *demo) show(ctx context.Context) error {
 	return nil
 }
 
-func (d *demo) ask(ctx context.Context, cluster demoCluster) (*workload, error) {
+func (d *demo) read(ctx context.Context, cluster demoCluster) (*workload, error) {
 	server := d.env.Management.Provider.Server(client.ObjectKey{Namespace: namespace, Name: cluster.name})
 	if server == nil {
-		return nil, fmt.Errorf("no API server of Cluster %s runs", cluster.name)
+		return nil, fmt.Errorf("Cluster %s has no running API server", cluster.name)
 	}
-	found, err := askWorkload(ctx, server.RESTConfig())
+	found, err := readWorkload(ctx, server.RESTConfig())
 	if err != nil {
-		return nil, fmt.Errorf("asking Cluster %s: %w", cluster.name, err)
+		return nil, fmt.Errorf("reading Cluster %s: %w", cluster.name, err)
 	}
 	return found, nil
 }
@@ -64,7 +64,7 @@ func describeWorkload(cluster demoCluster, found *workload) string {
 	return text.String()
 }
 
-// verify tells what is not as it should be.
+// verify returns an error that names all failed checks.
 func (d *demo) verify(ctx context.Context) error {
 	helmOp := &addonsv1.HelmOp{}
 	if err := d.env.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: helmOpName}, helmOp); err != nil {
@@ -80,15 +80,15 @@ func (d *demo) verify(ctx context.Context) error {
 	}
 	errs := []error{verifyHelmOp(helmOp, releases.Items), verifyLog(log)}
 	for _, cluster := range demoClusters() {
-		found, err := d.ask(ctx, cluster)
+		found, err := d.read(ctx, cluster)
 		if err != nil {
 			return err
 		}
 		errs = append(errs, verifyWorkload(cluster, found, chartVersion))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("not all is as it should be: %w", err)
+		return fmt.Errorf("checks failed: %w", err)
 	}
-	d.progress.say("all is as it should be")
+	d.progress.say("all checks passed")
 	return nil
 }

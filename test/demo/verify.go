@@ -14,7 +14,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// verifyHelmOp tells what is not as it should be with the HelmOp and its releases.
+// verifyHelmOp returns an error that names the failed checks of the HelmOp and its releases.
 func verifyHelmOp(helmOp *addonsv1.HelmOp, releases []addonsv1.HelmOpRelease) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -29,7 +29,7 @@ func verifyHelmOp(helmOp *addonsv1.HelmOp, releases []addonsv1.HelmOpRelease) er
 			conditionText(conditions.Get(helmOp, addonsv1.RollingOutCondition)))
 	}
 	if helmOp.Status.ObservedGeneration != helmOp.Generation {
-		wrong("HelmOp %s: the status is about generation %d, not %d", helmOp.Name, helmOp.Status.ObservedGeneration,
+		wrong("HelmOp %s: the status is of generation %d, not %d", helmOp.Name, helmOp.Status.ObservedGeneration,
 			helmOp.Generation)
 	}
 	matching := matchingClusters()
@@ -61,7 +61,7 @@ func verifyHelmOp(helmOp *addonsv1.HelmOp, releases []addonsv1.HelmOpRelease) er
 	return errors.Join(errs...)
 }
 
-// verifyWorkload tells what is not as it should be in a workload cluster.
+// verifyWorkload returns an error that names the failed checks of a workload cluster.
 func verifyWorkload(cluster demoCluster, found *workload, version string) error {
 	var errs []error
 	wrong := func(format string, args ...any) {
@@ -69,7 +69,7 @@ func verifyWorkload(cluster demoCluster, found *workload, version string) error 
 	}
 	if !cluster.matches {
 		if len(found.releases) > 0 || found.namespace || found.configMap != nil || found.daemonSetCIDR != "" {
-			wrong("it is not selected, and yet it has something of HelmOp: %+v", *found)
+			wrong("the Cluster is not selected, but has objects of HelmOp: %+v", *found)
 		}
 		return errors.Join(errs...)
 	}
@@ -94,11 +94,12 @@ func verifyWorkload(cluster demoCluster, found *workload, version string) error 
 	return errors.Join(errs...)
 }
 
-// verifyLog tells what the manager was refused: it runs with the permissions that it ships with.
+// verifyLog returns an error if an API server refused a request of the manager, which has only the permissions of a
+// release.
 func verifyLog(log []byte) error {
 	for line := range bytes.Lines(log) {
 		if bytes.Contains(line, []byte(" is forbidden: ")) {
-			return fmt.Errorf("the manager was refused something: %s", bytes.TrimSpace(line))
+			return fmt.Errorf("a request of the manager was refused: %s", bytes.TrimSpace(line))
 		}
 	}
 	return nil

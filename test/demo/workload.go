@@ -18,22 +18,22 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// maxRelease bounds what is unpacked of a release; that of the demo has some kilobytes.
+// maxRelease bounds the size of an unpacked record. The demo's record has some kilobytes.
 const maxRelease = 16 << 20
 
-// workload is what a workload cluster itself says.
+// workload is the content of a workload cluster.
 type workload struct {
-	// releases are the Helm releases of all namespaces, every revision of them.
+	// releases are all revisions of the Helm releases of all namespaces.
 	releases []helmRelease
-	// namespace tells whether the namespace of the release exists.
+	// namespace is true if the namespace of the release exists.
 	namespace bool
-	// configMap is the content of the chart's ConfigMap; nil if it does not exist.
+	// configMap is the content of the chart's ConfigMap, nil if it does not exist.
 	configMap map[string]string
-	// daemonSetCIDR is what the chart's DaemonSet hands to its pods; empty if it does not exist.
+	// daemonSetCIDR is the environment variable POD_CIDR of the chart's DaemonSet, empty if it does not exist.
 	daemonSetCIDR string
 }
 
-// helmRelease is one revision of a release, as Helm stores it.
+// helmRelease is one revision of a release, in the format of Helm's record.
 type helmRelease struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -55,8 +55,8 @@ func (r helmRelease) String() string {
 
 func (r helmRelease) chart() string { return r.Chart.Metadata.Name + "-" + r.Chart.Metadata.Version }
 
-// askWorkload asks a workload cluster as its administrator, not as HelmOp.
-func askWorkload(ctx context.Context, config *rest.Config) (*workload, error) {
+// readWorkload reads the content of a workload cluster as its administrator, not as HelmOp.
+func readWorkload(ctx context.Context, config *rest.Config) (*workload, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func askWorkload(ctx context.Context, config *rest.Config) (*workload, error) {
 	return found, nil
 }
 
-// decodeRelease reads what Helm keeps in a Secret: JSON, compressed, as base64.
+// decodeRelease decodes Helm's record in a Secret: compressed JSON, as base64.
 func decodeRelease(data []byte) (helmRelease, error) {
 	var release helmRelease
 	compressed, err := base64.StdEncoding.DecodeString(string(data))

@@ -26,10 +26,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// group is that of HelmOp's kinds.
+// group is the API group of HelmOp's kinds.
 const group = "addons.cluster.x-k8s.io"
 
-// otherResources are those of Kubernetes and of providers of Cluster API that the documentation names.
+// otherResources are resources of Kubernetes and of Cluster API's providers that the documentation names.
 var otherResources = strings.Fields(`
 	all configmap configmaps daemonset daemonsets deploy deployment deployments endpoints event events ingress job jobs
 	lease leases limitrange namespace namespaces networkpolicy networkpolicies no node nodes ns pod pods po resourcequota
@@ -39,13 +39,13 @@ var otherResources = strings.Fields(`
 	kubeadmcontrolplane kubeadmcontrolplanes dockercluster dockerclusters dockermachine dockermachines
 	providers.clusterctl.cluster.x-k8s.io`)
 
-// otherPrograms are known and not checked further.
+// otherPrograms are accepted without checks of their arguments.
 var otherPrograms = strings.Fields(`
 	awk base64 cat cd chmod clusterawsadm cmp cosign cp curl cut date diff docker echo etcdctl exit false find git
 	grep head helm jq kind kustomize ls mkdir mv openssl oras printf read rm sed set sleep sort ssh tail tar tee
 	test trap true umask velero wait wc xargs :`)
 
-// checker checks commands. It is safe for concurrent use.
+// checker checks commands. Its methods may be called concurrently.
 type checker struct {
 	programs    *binaries.Set
 	resources   map[string]bool // true: of HelmOp
@@ -89,7 +89,7 @@ func newChecker(t *testing.T) *checker {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		// What a build makes need not be there.
+		// Files that a build creates need not exist.
 		if name := entry.Name(); !strings.HasPrefix(name, ".") && name != "bin" && name != "out" {
 			c.folders[name] = true
 		}
@@ -122,7 +122,7 @@ func (c *checker) addKinds(t *testing.T, folder string) {
 	}
 }
 
-// found collects what an expression finds in files that are no tests.
+// found returns the matches of an expression in files that are not tests.
 func found(t *testing.T, expression string, patterns ...string) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
@@ -150,10 +150,10 @@ func found(t *testing.T, expression string, patterns ...string) map[string]bool 
 	return all
 }
 
-// definedFunction is a shell function that a block defines.
+// definedFunction matches a shell function that a block defines.
 var definedFunction = regexp.MustCompile(`(?m)^([a-z-]+)\(\)`)
 
-// block checks the commands of a block, and returns their number.
+// block checks the commands of a block, and returns the number of commands.
 func (c *checker) block(t *testing.T, b block) (int, []error) {
 	t.Helper()
 	commands, err := parseShell(b.text)
@@ -201,7 +201,7 @@ func (c *checker) command(t *testing.T, b block, words []string) error {
 	}
 }
 
-// files checks that what begins with a folder of the repository exists in it.
+// files checks that each word that begins with a folder of the repository is an existing file.
 func (c *checker) files(words []string) error {
 	for _, word := range words {
 		if i := strings.LastIndexAny(word, "=@"); i >= 0 {
@@ -227,7 +227,7 @@ func (c *checker) make(args []string) error {
 			}
 			continue
 		}
-		// Other repositories have targets of their own.
+		// Other repositories have their own targets.
 		if !c.targets[arg] && arg != "tilt-up" && !strings.HasPrefix(arg, "-") && arg == strings.ToLower(arg) {
 			return fmt.Errorf("no target %q", arg)
 		}
@@ -251,7 +251,7 @@ func goCommand(args []string) error {
 	return nil
 }
 
-// helmopCommand parses a command line of kubectl helmop. complete tells that its arguments must be there.
+// helmopCommand parses a command line of kubectl helmop. With complete, all required arguments must be given.
 func helmopCommand(args []string, complete bool) error {
 	if slices.Contains(args, "…") {
 		return nil
@@ -279,7 +279,7 @@ func helmopCommand(args []string, complete bool) error {
 	return command.ValidateArgs(command.Flags().Args())
 }
 
-// kubectl has kubectl parse a command line, and checks the names in it.
+// kubectl checks a command line with kubectl's own parser, and checks the names in it.
 func (c *checker) kubectl(t *testing.T, args []string) error {
 	if strings.Contains(strings.Join(args, " "), "…") {
 		return nil
@@ -317,7 +317,8 @@ func (c *checker) kubectl(t *testing.T, args []string) error {
 	return c.metadata(positional)
 }
 
-// isMention reports whether arguments name a kind and no object: a sentence is about such a command and shows none.
+// isMention reports whether arguments name a kind but no object: a sentence then mentions the command without its
+// arguments.
 func isMention(args, positional []string) bool {
 	return len(positional) == 1 && !strings.Contains(positional[0], "/") && !slices.Contains(args, "--all")
 }
@@ -341,7 +342,7 @@ func (c *checker) named(verb string, positional []string) ([]string, error) {
 		}
 	}
 	for _, name := range names {
-		// What a chart or another provider installs has a group that is neither ours nor Cluster API's.
+		// Resources of charts and of other providers have a group that is neither HelmOp's nor Cluster API's.
 		_, group, hasGroup := strings.Cut(name, ".")
 		other := hasGroup && strings.Contains(group, ".") && !strings.HasSuffix(group, "cluster.x-k8s.io")
 		if _, known := c.resources[name]; !known && !other {
@@ -366,7 +367,7 @@ func (c *checker) metadata(positional []string) error {
 	return nil
 }
 
-// patchedFields checks that an object of HelmOp has the fields of a merge patch.
+// patchedFields checks that HelmOp's API has the fields of a merge patch.
 func patchedFields(resource string, args []string) error {
 	kinds := map[string]any{
 		"hop": &addonsv1.HelmOp{}, "helmop": &addonsv1.HelmOp{}, "hopr": &addonsv1.HelmOpRelease{},
@@ -384,13 +385,13 @@ func patchedFields(resource string, args []string) error {
 		decoder := json.NewDecoder(strings.NewReader(patch))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(object); err != nil {
-			return fmt.Errorf("the patch: %w", err)
+			return fmt.Errorf("invalid patch: %w", err)
 		}
 	}
 	return nil
 }
 
-// parse has a program parse a command line by asking for help with it, and returns the help.
+// parse runs a command line with the flag for help, so that the program parses it, and returns the help.
 func (c *checker) parse(t *testing.T, program string, args []string) (string, error) {
 	withHelp := slices.Clone(args)
 	at := len(withHelp)
@@ -421,7 +422,7 @@ func (c *checker) parse(t *testing.T, program string, args []string) (string, er
 }
 
 var (
-	// helpedFlag is a flag in the help of kubectl, with its default.
+	// helpedFlag matches a flag in the help of kubectl, with its default.
 	helpedFlag = regexp.MustCompile(`(?m)^    (?:-(\w), )?--([a-z-]+)=(.*):$`)
 
 	// globalValues are flags of all commands that take a value.
@@ -431,7 +432,7 @@ var (
 	optionalValues = strings.Fields("--dry-run --cascade --validate --show-managed-fields")
 )
 
-// positionals splits the arguments of kubectl: its verb, and the arguments that are no flags.
+// positionals splits the arguments of kubectl into its verb and the arguments that are not flags.
 func positionals(args []string, help string) (verb string, positional []string) {
 	takesValue := map[string]bool{}
 	for _, name := range globalValues {

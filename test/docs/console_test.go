@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs checks the command lines in the documentation. It runs none of them: kubectl, clusterctl and kubectl
-// helmop parse them, and names in them must exist in this repository.
+// Package docs checks the command lines in the documentation without running them. kubectl, clusterctl and kubectl
+// helmop parse the command lines, and names in them must exist in this repository.
 package docs
 
 import (
@@ -14,20 +14,20 @@ import (
 	"testing"
 )
 
-// root is the repository's, seen from this package.
+// root is the root of the repository, relative to this package.
 const root = "../.."
 
-// block is a piece of documentation with commands.
+// block is a part of the documentation with commands.
 type block struct {
 	page string
 	line int
 	text string
 
-	// inline tells that it is part of a sentence, where a command may lack its arguments.
+	// inline is true for a command in a sentence, which may lack its arguments.
 	inline bool
 }
 
-// pages lists what users read: the README and the pages below docs, without the generated reference.
+// pages returns the pages for users: the README and the pages below docs, without the generated reference.
 func pages(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -68,10 +68,11 @@ func blocks(page, text string) []block {
 	return all
 }
 
-// inlineCommand is a command in a sentence or a table.
+// inlineCommand matches a command in a sentence or a table.
 var inlineCommand = regexp.MustCompile("`((?:kubectl|clusterctl|make) [^`]+)`")
 
-// commandsOf returns the commands of a fenced block. In a console, commands follow a prompt; the rest is output.
+// commandsOf returns the commands of a fenced block. In a console, commands follow a prompt, and the other lines are
+// output.
 func commandsOf(language string, body []string) (string, bool) {
 	switch language {
 	case "sh", "bash":
@@ -113,30 +114,30 @@ func TestCommands(t *testing.T) {
 	}
 	t.Logf("%d commands", checked)
 	if checked < 100 {
-		t.Errorf("%d commands in the documentation, expected 100 or more: are they still found?", checked)
+		t.Errorf("%d commands in the documentation, expected 100 or more: does the test still find them?", checked)
 	}
 }
 
-// TestBrokenCommands shows that the check finds what it is for.
+// TestBrokenCommands checks that the checker finds errors.
 func TestBrokenCommands(t *testing.T) {
 	t.Parallel()
 	c := newChecker(t)
 	for name, test := range map[string]struct{ text, want string }{
-		"an unknown verb":           {"kubectl gett hop", "unknown command"},
-		"an unknown flag":           {"kubectl get hop --al", "unknown flag"},
-		"an unknown resource":       {"kubectl get hellop calico", `no resource "hellop"`},
-		"one of several resources":  {"kubectl get hop,hopp", `no resource "hopp"`},
-		"a resource with a name":    {"kubectl annotate hopp/calico x=y", `no resource "hopp"`},
-		"an ambiguous resource":     {"kubectl delete helmop calico", "Fleet"},
-		"all of an ambiguous kind":  {"kubectl delete helmops --all -A", "Fleet"},
-		"a field that is not there": {`kubectl patch hop calico --type=merge -p '{"spec":{"pause":true}}'`, "pause"},
-		"an unknown condition":      {"kubectl wait hop/calico --for=condition=Redy", `no condition "Redy"`},
+		"an unknown verb":             {"kubectl gett hop", "unknown command"},
+		"an unknown flag":             {"kubectl get hop --al", "unknown flag"},
+		"an unknown resource":         {"kubectl get hellop calico", `no resource "hellop"`},
+		"one of several resources":    {"kubectl get hop,hopp", `no resource "hopp"`},
+		"a resource with a name":      {"kubectl annotate hopp/calico x=y", `no resource "hopp"`},
+		"an ambiguous resource":       {"kubectl delete helmop calico", "Fleet"},
+		"all of an ambiguous kind":    {"kubectl delete helmops --all -A", "Fleet"},
+		"a field that does not exist": {`kubectl patch hop calico --type=merge -p '{"spec":{"pause":true}}'`, "pause"},
+		"an unknown condition":        {"kubectl wait hop/calico --for=condition=Redy", `no condition "Redy"`},
 		"an unknown annotation": {"kubectl annotate hop calico addons.cluster.x-k8s.io/retry=1",
 			"no annotation or label"},
 		"an unknown target":          {"make imag", `no target "imag"`},
 		"an unknown variable":        {"make image TAGG=v1", `no variable "TAGG"`},
 		"an unknown command":         {"kubectl helmop pus ./chart oci://registry.example.com/chart", `no command "pus"`},
-		"an unknown flag of ours":    {"kubectl helmop push ./c oci://registry.example.com/c --tagg x", "unknown flag"},
+		"an unknown flag of helmop":  {"kubectl helmop push ./c oci://registry.example.com/c --tagg x", "unknown flag"},
 		"too few arguments":          {"kubectl helmop tag oci://registry.example.com/c:v1", "arguments"},
 		"an unknown clusterctl flag": {"clusterctl init --addons helmop", "unknown flag"},
 		"a missing file":             {"kubectl apply -f examples/calyco.yaml", "examples/calyco.yaml"},
@@ -144,7 +145,7 @@ func TestBrokenCommands(t *testing.T) {
 		"an unknown program":         {"kubctl get hop", `unknown program "kubctl"`},
 		"a quote without an end":     {"kubectl get hop 'calico", "quote"},
 		"in a substitution":          {`echo "$(kubectl get hopp)"`, `no resource "hopp"`},
-		"behind a pipe":              {"echo x | kubectl apply --fil -", "unknown flag"},
+		"after a pipe":               {"echo x | kubectl apply --fil -", "unknown flag"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -156,7 +157,7 @@ func TestBrokenCommands(t *testing.T) {
 	}
 }
 
-// TestBlocks checks which text counts as commands.
+// TestBlocks checks which texts are commands.
 func TestBlocks(t *testing.T) {
 	t.Parallel()
 	text := strings.Join([]string{

@@ -19,7 +19,7 @@ var (
 	inlineCode = regexp.MustCompile("`[^`\n]+`")
 )
 
-// TestLinks checks that links to files and headings of this repository lead somewhere.
+// TestLinks checks that the targets of links to files and headings of this repository exist.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	reference := filepath.Join(root, "docs", "reference", "api.md")
@@ -46,7 +46,7 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	if links < 200 {
-		t.Errorf("%d links in the documentation, expected 200 or more: are they still found?", links)
+		t.Errorf("%d links in the documentation, expected 200 or more: does the test still find them?", links)
 	}
 }
 
@@ -59,7 +59,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// anchors returns the anchors of a page's headings, as GitHub and the site make them.
+// anchors returns the anchors of a page's headings, as GitHub and the site create them.
 func anchors(text string) map[string]bool {
 	all := map[string]bool{}
 	for _, match := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// substituted is the word that stands in the place of $(…), whose commands are read as well.
+// substituted is the word that replaces $(…). The commands in $(…) are parsed as well.
 const substituted = "SUBSTITUTED"
 
-// shell reads the part of the shell language that documentation uses. It runs nothing and expands no variable.
+// shell parses the part of the shell language that the documentation uses. It runs nothing and expands no variable.
 type shell struct {
 	text     string
 	at       int
@@ -23,8 +23,8 @@ type shell struct {
 	heredocs []string
 }
 
-// parseShell returns the simple commands in a text: words without quotes, without redirections, assignments and
-// keywords. Commands in $(…) come before the command that uses them.
+// parseShell returns the simple commands in a text: words without quotes, redirections, assignments and keywords.
+// Commands in $(…) come before the command that contains them.
 func parseShell(text string) ([][]string, error) {
 	s := &shell{text: text}
 	for s.at < len(s.text) {
@@ -102,7 +102,7 @@ func (s *shell) skipHereDocuments() error {
 	return nil
 }
 
-// word reads one word without its quotes.
+// word reads one word and removes its quotes.
 func (s *shell) word() (string, error) {
 	var word strings.Builder
 	quoted := false
@@ -173,7 +173,7 @@ func (s *shell) substitution() error {
 	return fmt.Errorf("a substitution does not end: %.40s", s.text[s.at:])
 }
 
-// end takes the words as a command, without the keywords and assignments in front.
+// end adds the words as a command, without leading keywords and assignments.
 func (s *shell) end() {
 	words := s.words
 	s.words = nil

@@ -15,11 +15,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// soon is an interval at which a scenario sees what changed in the registry.
-var soon = metav1.Duration{Duration: time.Second}
+// sourceInterval is a source interval at which HelmOp notices a change in the registry soon.
+var sourceInterval = metav1.Duration{Duration: time.Second}
 
-// TestArtifact has all that can change in what a source stands for.
-func TestArtifact(t *testing.T) {
+// TestHelmOpFollowsSource changes the version, digest, tag and range of a source, and moves a tag.
+func TestHelmOpFollowsSource(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
 
@@ -74,7 +74,8 @@ func TestArtifact(t *testing.T) {
 		s.create(helmOp)
 		one.eventuallyReleased(helmOp, releaseNamespace, "range", 1)
 
-		// A pre-release and a version outside of the range are there first, so they had their chance when 1.1.0 is seen.
+		// A pre-release and a version outside of the range are pushed first: when 1.1.0 is resolved, they could have been
+		// resolved, too.
 		for _, version := range []string{"1.2.0-rc.1", "2.0.0", "1.1.0"} {
 			s.pushChart(repository, environment.ChartMetadata{Chart: environment.ChartHello, Version: version})
 		}
@@ -84,7 +85,7 @@ func TestArtifact(t *testing.T) {
 		digest := s.eventually(helmOp, ready(1)).Status.Artifact.Digest
 		s.Expect(s.eventually(helmOp, ready(1)).Status.Artifact.Tag).To(gomega.Equal("1.1.0"))
 
-		// What runs stays if the registry does not list its tag any more.
+		// An installed release stays if the registry no longer lists the tag.
 		s.must(s.env.Registry.Delete(s.Context(), repository, digest))
 		stays := s.eventually(helmOp, condition(addonsv1.ResolvedCondition, metav1.ConditionFalse,
 			addonsv1.DowngradeRefusedReason))
@@ -104,10 +105,10 @@ func (s *scenario) pushChart(repository string, chart environment.ChartMetadata)
 	return digest
 }
 
-// from makes the source of a HelmOp a repository that is asked soon again.
+// from sets a repository as the source of a HelmOp, with a short interval.
 func (s *scenario) from(repository string, ref addonsv1.ArtifactReference) func(*addonsv1.HelmOp) {
 	return func(h *addonsv1.HelmOp) {
 		h.Spec.Source = s.env.Source(repository, ref)
-		h.Spec.Source.Interval = soon
+		h.Spec.Source.Interval = sourceInterval
 	}
 }

@@ -32,9 +32,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// TestArtifacts has artifacts that are no Helm charts, of each format one, that are changed and then what they were
-// again.
-func TestArtifacts(t *testing.T) {
+// TestArtifactFormats installs an artifact of each format that is not a Helm chart, changes it, and changes it back.
+func TestArtifactFormats(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{Name: "one"})[0]
 	parts := map[string]func(*scenario){
@@ -47,7 +46,7 @@ func TestArtifacts(t *testing.T) {
 	s.each(parts)
 }
 
-// artifactFormat makes an artifact of files, and tells what of it is wanted.
+// artifactFormat creates an artifact of files, and has the expected format and the path to use.
 type artifactFormat struct {
 	make   func(s *scenario, files map[string]string) registry.Raw
 	path   string
@@ -64,12 +63,12 @@ func artifactFormats() map[string]artifactFormat {
 	}
 }
 
-// takeArtifact installs an artifact, has it changed, and goes back to what it was.
+// takeArtifact installs an artifact, upgrades it to another version, and returns to the first version.
 func (w *workload) takeArtifact(name string, format artifactFormat) {
 	w.takeArtifactAs(name, format, forAll)
 }
 
-// takeArtifactAs does so by a HelmOp for a certain cluster.
+// takeArtifactAs does what takeArtifact does, with a HelmOp that is changed by target.
 func (w *workload) takeArtifactAs(name string, format artifactFormat, target func(*addonsv1.HelmOp)) {
 	s := w.scenario
 	repository := s.namespace + "/" + name
@@ -101,9 +100,9 @@ func (w *workload) takeArtifactAs(name string, format artifactFormat, target fun
 		&apiextensionsv1.CustomResourceDefinition{}))
 }
 
-// manifestFiles are a CustomResourceDefinition, an object of it and a ConfigMap that says something, and more
+// manifestFiles returns a CustomResourceDefinition, an object of its kind, a ConfigMap with a text, and more
 // ConfigMaps.
-func manifestFiles(name, says string, more ...string) map[string]string {
+func manifestFiles(name, text string, more ...string) map[string]string {
 	files := map[string]string{
 		"crd.yaml": fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -114,7 +113,7 @@ spec:
   names: {kind: Thing, plural: things, singular: thing, listKind: ThingList}
   versions:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, description: %[2]s}}}
-`, name, says),
+`, name, text),
 		"objects.yaml": fmt.Sprintf(`apiVersion: %[1]s.test/v1
 kind: Thing
 metadata: {name: %[1]s}
@@ -122,8 +121,8 @@ metadata: {name: %[1]s}
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: %[1]s}
-data: {says: "{{ .Values.%[2]s }}"}
-`, name, says),
+data: {text: "{{ .Values.%[2]s }}"}
+`, name, text),
 	}
 	for _, other := range more {
 		files[other+".json"] = fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s-%s"}}`, name,
@@ -132,17 +131,17 @@ data: {says: "{{ .Values.%[2]s }}"}
 	return files
 }
 
-// expectManifests fails unless a cluster has just these.
-func (w *workload) expectManifests(name, says string, more bool) {
+// expectManifests fails unless the cluster has exactly the objects of manifestFiles.
+func (w *workload) expectManifests(name, text string, more bool) {
 	s := w.scenario
 	s.Helper()
-	w.expectConfigMap(name, map[string]string{"says": "{{ .Values." + says + " }}"})
+	w.expectConfigMap(name, map[string]string{"text": "{{ .Values." + text + " }}"})
 	err := w.Get(s.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: name + "-gone"}, &corev1.ConfigMap{})
 	s.must(client.IgnoreNotFound(err))
-	s.Expect(err == nil).To(gomega.Equal(more), "is the ConfigMap there that is in the first version only?")
+	s.Expect(err == nil).To(gomega.Equal(more), "existence of the ConfigMap of the first version")
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	s.must(w.Get(s.Context(), client.ObjectKey{Name: "things." + name + ".test"}, definition))
-	s.Expect(definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Description).To(gomega.Equal(says))
+	s.Expect(definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Description).To(gomega.Equal(text))
 	thing := newDish()
 	thing.SetAPIVersion(name + ".test/v1")
 	thing.SetKind("Thing")
@@ -169,7 +168,8 @@ func (w *workload) takeTemplates() {
 	w.expectConfigMap("templates", map[string]string{"cluster": "one"})
 }
 
-// takeBroken meets an image that is no bundle, and a version with an object in two files, which takes nothing away.
+// takeBroken installs an image that is not a bundle, and upgrades to a version with the same object in two files. The
+// release stays.
 func (w *workload) takeBroken() {
 	s, repository := w.scenario, w.scenario.namespace+"/broken"
 	s.pushArtifact(repository, "0.9.0", registry.Raw{ConfigType: ocispec.MediaTypeImageConfig, Layers: []registry.Layer{{
@@ -199,7 +199,7 @@ func (s *scenario) pushArtifact(repository, tag string, raw registry.Raw) {
 	s.must(err)
 }
 
-// tarball packs files, and their folders before them.
+// tarball returns an archive of files, with their folders before them.
 func (s *scenario) tarball(files map[string]string) []byte {
 	s.Helper()
 	var packed bytes.Buffer
@@ -221,7 +221,7 @@ func (s *scenario) tarball(files map[string]string) []byte {
 	return packed.Bytes()
 }
 
-// inFolder puts files into a folder.
+// inFolder returns the files in a folder.
 func inFolder(folder string, files map[string]string) map[string]string {
 	moved := map[string]string{}
 	for name, text := range files {
@@ -230,7 +230,7 @@ func inFolder(folder string, files map[string]string) map[string]string {
 	return moved
 }
 
-// fluxArtifact has a kustomization where there are several files, as people who use Flux have.
+// fluxArtifact returns an artifact of Flux. With several files, it has a kustomization.
 func fluxArtifact(s *scenario, files map[string]string) registry.Raw {
 	all := inFolder("deploy", files)
 	if len(files) > 1 {
@@ -241,7 +241,7 @@ func fluxArtifact(s *scenario, files map[string]string) registry.Raw {
 	}}}
 }
 
-// plainBundle has a layer with a file that the next one takes away.
+// plainBundle has a layer with a file that the next layer deletes.
 func plainBundle(s *scenario, files map[string]string) registry.Raw {
 	return registry.Raw{ConfigType: ocispec.MediaTypeImageConfig, Layers: []registry.Layer{
 		{MediaType: ocispec.MediaTypeImageLayerGzip,
@@ -270,17 +270,17 @@ func fleetBundle(s *scenario, files map[string]string) registry.Raw {
 		}}}
 }
 
-// orasFiles is what "oras push" makes of files.
+// orasFiles returns what "oras push" packs for files.
 func orasFiles(s *scenario, files map[string]string) registry.Raw {
 	return s.oras(files, slices.Sorted(maps.Keys(files))...)
 }
 
-// orasFolder is what "oras push" makes of a folder.
+// orasFolder returns what "oras push" packs for a folder.
 func orasFolder(s *scenario, files map[string]string) registry.Raw {
 	return s.oras(inFolder("deploy", files), "deploy")
 }
 
-// oras writes files and packs some names with the library of ORAS.
+// oras writes files and packs the named ones with the library of ORAS.
 func (s *scenario) oras(files map[string]string, names ...string) registry.Raw {
 	s.Helper()
 	dir, err := os.MkdirTemp(suite.dir, "oras-")

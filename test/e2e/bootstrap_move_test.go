@@ -30,9 +30,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestBootstrapMove takes over an installation by clusterctl, moves what the desired state consists of to another
-// management cluster by clusterctl move, goes on there, and removes the first installation, each as docs/bootstrap.md
-// has it.
+// TestBootstrapMove takes over an installation by clusterctl and moves the objects of the desired state to another
+// management cluster by clusterctl move. It continues there, and removes the first installation. It follows
+// docs/bootstrap.md.
 func TestBootstrapMove(t *testing.T) {
 	begin(t)
 	options := environment.Options{NoManager: true, Controllers: podControllers}
@@ -47,63 +47,63 @@ func TestBootstrapMove(t *testing.T) {
 		from.deployment(t.Context(), from.Gomega).Spec.Template.Spec.Containers[0].Image: program}
 	from.runPods(images)
 	to.runPods(images)
-	// Before the managers end.
+	// Runs before the managers are stopped.
 	t.Cleanup(to.empty)
 	hello := from.newHelmOp("hello", forAll)
 	var one *workload
 
-	from.step("an installation by clusterctl is taken over", func(s *bootstrapScenario) {
+	from.step("takes over an installation by clusterctl", func(s *bootstrapScenario) {
 		s.takesOver()
 	})
-	from.step("the desired state makes a Cluster and a HelmOp", func(s *bootstrapScenario) {
+	from.step("creates a Cluster and a HelmOp from the desired state", func(s *bootstrapScenario) {
 		s.pushObjects(append(s.clusterObjects("one"), hello)...)
 		one = s.workload("one")
 		one.eventuallyReleased(hello, releaseNamespace, "hello", 1)
 		s.eventually(s.helmOp(stateHelmOp), condition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
 	})
-	from.step("another management cluster is prepared by what --export prints", func(s *bootstrapScenario) {
-		there := to.beside(s)
-		there.exported()
+	from.step("prepares another management cluster with the output of --export", func(s *bootstrapScenario) {
+		target := to.beside(s)
+		target.exported()
 	})
-	from.step("what is moved is not made again",
+	from.step("does not create moved objects again",
 		func(s *bootstrapScenario) { s.movesTo(to.beside(s), one.in(s.scenario)) })
-	from.step("the other management cluster goes on", func(s *bootstrapScenario) {
-		there := to.beside(s)
-		// Who has applied that it is suspended, applies that it is not.
-		there.applyExport()
-		result := there.bootstrap("--image", firstImage)
+	from.step("continues in the other management cluster", func(s *bootstrapScenario) {
+		target := to.beside(s)
+		// The export was applied suspended; applying it again resumes the desired state.
+		target.applyExport()
+		result := target.bootstrap("--image", firstImage)
 		s.Expect(result.ClusterState.Pushed).To(gomega.BeFalse())
-		there.eventually(there.helmOp(stateHelmOp), ready(1))
-		there.eventually(hello, ready(1))
-		one.in(there.scenario).eventuallyRevisions(releaseNamespace, "hello", "1 deployed")
-		there.managementCluster().eventuallyRevisions(environment.Namespace, stateHelmOp, "1 deployed")
+		target.eventually(target.helmOp(stateHelmOp), ready(1))
+		target.eventually(hello, ready(1))
+		one.in(target.scenario).eventuallyRevisions(releaseNamespace, "hello", "1 deployed")
+		target.managementCluster().eventuallyRevisions(environment.Namespace, stateHelmOp, "1 deployed")
 	})
-	from.step("the first one is removed", func(s *bootstrapScenario) { s.removesItself() })
-	from.step("and the other one has noticed nothing", func(s *bootstrapScenario) {
-		there := to.beside(s)
+	from.step("removes HelmOp from the first management cluster", func(s *bootstrapScenario) { s.removesItself() })
+	from.step("the other management cluster keeps working", func(s *bootstrapScenario) {
+		target := to.beside(s)
 		hello.Spec.Values = helloValues(greeting("moved"))
-		there.pushObjects(append(there.clusterObjects("one"), hello)...)
-		one.in(there.scenario).eventuallyReleased(hello, releaseNamespace, "hello", 2)
-		// What is made here is deleted when the scenario ends, and is not to be made again.
-		there.remove(there.helmOp(stateHelmOp))
-		there.eventuallyGone(there.helmOp(stateHelmOp))
+		target.pushObjects(append(target.clusterObjects("one"), hello)...)
+		one.in(target.scenario).eventuallyReleased(hello, releaseNamespace, "hello", 2)
+		// The scenario deletes its objects when it ends, and HelmOp must not create them again.
+		target.remove(target.helmOp(stateHelmOp))
+		target.eventuallyGone(target.helmOp(stateHelmOp))
 	})
 }
 
-// beside is this management cluster in a part of another one's scenario.
+// beside returns the scenario of this management cluster for a part of another cluster's scenario.
 func (s *bootstrapScenario) beside(part *bootstrapScenario) *bootstrapScenario {
 	now := *s
 	now.scenario = s.in(part.T)
 	return &now
 }
 
-// clusterObjects are what a Cluster consists of, as somebody writes it.
+// clusterObjects returns the objects of a Cluster, as a user writes them.
 func (s *bootstrapScenario) clusterObjects(name string) []client.Object {
 	return s.env.Management.ClusterObjects(testbed.ClusterOptions{Namespace: s.namespace, Name: name,
 		PodCIDRs: []string{"10.1.0.0/16"}})
 }
 
-// pushObjects pushes the desired state of the cluster.
+// pushObjects pushes objects as the desired state of the cluster.
 func (s *bootstrapScenario) pushObjects(objects ...client.Object) {
 	s.Helper()
 	s.must(os.RemoveAll(s.path("state")))
@@ -122,7 +122,8 @@ func (s *bootstrapScenario) pushObjects(objects ...client.Object) {
 	s.pushState()
 }
 
-// takesOver runs the command where clusterctl has installed HelmOp, and has clusterctl forget that.
+// takesOver runs the command in a cluster where clusterctl has installed HelmOp, and removes HelmOp from clusterctl's
+// inventory.
 func (s *bootstrapScenario) takesOver() {
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
 		g.Expect(s.deployment(ctx, g).Status.ReadyReplicas).To(gomega.BeEquivalentTo(1))
@@ -152,7 +153,7 @@ func (s *bootstrapScenario) kubectl(args ...string) string {
 	return out.Stdout
 }
 
-// exported applies what --export prints, and finds out that the command changes nothing of it.
+// exported applies the output of --export, and checks that the command then changes nothing.
 func (s *bootstrapScenario) exported() {
 	_, err := s.env.Management.InstallCore(s.Context())
 	s.must(err)
@@ -163,29 +164,30 @@ func (s *bootstrapScenario) exported() {
 	before := s.applied(text)
 	s.bootstrap("--image", firstImage, "--suspend")
 	for object, content := range s.applied(text) {
-		s.Expect(content).To(gomega.Equal(before[object]), "the command makes the same of %s", object)
+		s.Expect(content).To(gomega.Equal(before[object]), "the command does not change %s", object)
 	}
 	_, started := s.kubelet.PIDs("")
-	s.Expect(started).To(gomega.Equal(1), "and restarts nothing")
+	s.Expect(started).To(gomega.Equal(1), "the command restarts nothing")
 	s.expectNoCluster()
 }
 
-// applyExport applies what --export prints by kubectl, and returns it.
+// applyExport applies the output of --export by kubectl, and returns it.
 func (s *bootstrapScenario) applyExport(args ...string) string {
 	s.Helper()
-	code, text, said := s.run("writer.json",
+	code, text, stderr := s.run("writer.json",
 		slices.Concat(s.bootstrapArgs(), []string{"--image", firstImage, "--export"}, args)...)
-	s.Expect(code).To(gomega.Equal(0), said)
+	s.Expect(code).To(gomega.Equal(0), stderr)
 	s.file("export.yaml", []byte(text))
 	s.Eventually(func(ctx context.Context) error {
-		// The first run ends with an error, for kinds that are defined in it are not served yet.
+		// The first run returns an error, because the kinds that it defines are not served yet.
 		_, err := s.env.Management.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-f", s.path("export.yaml"))
 		return err
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 	return text
 }
 
-// applied are the objects of a text as they are in the cluster, without what each write and HelmOp itself changes.
+// applied returns the objects of a text as they are in the cluster, without the fields that each write or HelmOp itself
+// changes.
 func (s *bootstrapScenario) applied(text string) map[string]string {
 	s.Helper()
 	found := map[string]string{}
@@ -200,7 +202,7 @@ func (s *bootstrapScenario) applied(text string) map[string]string {
 		object.SetManagedFields(nil)
 		object.SetResourceVersion("")
 		annotations := object.GetAnnotations()
-		// The command asks for the tags to be looked at now.
+		// The command sets this annotation to resolve the tags at once.
 		if delete(annotations, addonsv1.ResolveRequestedAtAnnotation); len(annotations) == 0 {
 			annotations = nil
 		}
@@ -214,7 +216,7 @@ func (s *bootstrapScenario) applied(text string) map[string]string {
 	return found
 }
 
-// expectNoCluster fails if there is a Cluster in the scenario's namespace, or comes to be.
+// expectNoCluster fails if the scenario's namespace has a Cluster now or gets one soon.
 func (s *bootstrapScenario) expectNoCluster() {
 	s.Helper()
 	s.Consistently(func(g gomega.Gomega, ctx context.Context) {
@@ -224,8 +226,8 @@ func (s *bootstrapScenario) expectNoCluster() {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// movesTo moves the namespace to another management cluster, and forgets to suspend the desired state before.
-func (s *bootstrapScenario) movesTo(there *bootstrapScenario, one *workload) {
+// movesTo moves the namespace to another management cluster, without suspending the desired state before.
+func (s *bootstrapScenario) movesTo(target *bootstrapScenario, one *workload) {
 	for _, name := range []string{environment.CredentialsSecret, environment.CASecret} {
 		update(s.scenario, s.secret(name), func(o *corev1.Secret) { o.Labels = map[string]string{moveLabel: ""} })
 	}
@@ -234,15 +236,15 @@ func (s *bootstrapScenario) movesTo(there *bootstrapScenario, one *workload) {
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	out, err := s.env.Management.Clusterctl(ctx, "move", "--namespace", s.namespace, "--to-kubeconfig",
-		there.env.Management.KubeconfigFile())
+		target.env.Management.KubeconfigFile())
 	s.must(err)
 	s.Log(out.Stderr)
 	hello := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "hello"}}
-	there.eventually(hello, ready(1))
+	target.eventually(hello, ready(1))
 	s.eventuallyGone(hello)
 	system := s.inNamespace(environment.Namespace)
-	// It names what was gone when it looked first: the Cluster, or an object that belongs to it.
-	s.Expect(system.eventuallyTold("HelmOp", stateHelmOp, corev1.EventTypeWarning, addonsv1.ObjectsMovedEvent)).To(
+	// The Event names the object that was missing first: the Cluster, or an object that belongs to the Cluster.
+	s.Expect(system.eventuallyEventText("HelmOp", stateHelmOp, corev1.EventTypeWarning, addonsv1.ObjectsMovedEvent)).To(
 		gomega.MatchRegexp("clusterctl move took .*(Cluster|LocalCluster|LocalControlPlane) " + s.namespace +
 			"/one.* to another management cluster"))
 	system.child(s.helmOp(stateHelmOp), "management-cluster",
@@ -251,7 +253,7 @@ func (s *bootstrapScenario) movesTo(there *bootstrapScenario, one *workload) {
 			g.Expect(conditions.GetMessage(child, addonsv1.PausedCondition)).To(gomega.ContainSubstring("clusterctl move took"))
 		})
 	s.expectNoCluster()
-	// Not even if the manager begins anew, with all that it knew forgotten, and there is a new state.
+	// The Cluster is not created even if the manager restarts with empty caches and a new state was pushed.
 	more := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "more"}}
 	s.pushObjects(append(s.clusterObjects("one"), s.newHelmOp("hello", forAll), more)...)
 	s.kubectl("-n", environment.Namespace, "delete", "pods", "--all")
@@ -262,16 +264,16 @@ func (s *bootstrapScenario) movesTo(there *bootstrapScenario, one *workload) {
 	s.Expect(after).To(gomega.Equal(before))
 }
 
-// removesItself removes HelmOp as docs/bootstrap.md has it.
+// removesItself removes HelmOp as docs/bootstrap.md describes.
 func (s *bootstrapScenario) removesItself() {
 	s.kubectl("-n", environment.Namespace, "delete", "helmop", stateHelmOp, providerHelmOp, "--wait=false")
-	// That of the provider is not paused and goes meanwhile, which kubectl would take for an error.
+	// The provider's release is not paused and may be deleted meanwhile; kubectl would report an error if it were named.
 	s.kubectl("-n", environment.Namespace, "annotate", "helmopreleases", "-l", addonsv1.HelmOpNameLabel+"="+stateHelmOp,
 		"cluster.x-k8s.io/paused-")
 	s.kubectl("-n", environment.Namespace, "wait", "--for=delete", "helmop/"+stateHelmOp, "helmop/"+providerHelmOp)
 	s.kubectl("delete", "helmops", "--all", "--all-namespaces")
-	code, text, said := s.run("writer.json", append(s.bootstrapArgs(), "--export")...)
-	s.Expect(code).To(gomega.Equal(0), said)
+	code, text, stderr := s.run("writer.json", append(s.bootstrapArgs(), "--export")...)
+	s.Expect(code).To(gomega.Equal(0), stderr)
 	s.file("export.yaml", []byte(text))
 	s.kubectl("delete", "-f", s.path("export.yaml"), "--ignore-not-found")
 	crds := &apiextensionsv1.CustomResourceDefinitionList{}

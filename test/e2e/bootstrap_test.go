@@ -28,7 +28,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// Images of the manager. Of the third nothing can be started.
+// Images of the manager. No program can be started for brokenImage.
 const (
 	firstImage  = "registry.example/manager:1"
 	secondImage = "registry.example/manager:2"
@@ -46,8 +46,8 @@ const (
 	bootstrapInterval = "1s"
 )
 
-// bootstrapScenario is a management cluster with Cluster API and without HelmOp, with what runs pods, and a registry
-// that knows rights.
+// bootstrapScenario is a management cluster with Cluster API and without HelmOp. It runs Pods, and has a registry with
+// user rights.
 type bootstrapScenario struct {
 	*scenario
 	registry *registry.Registry
@@ -56,15 +56,15 @@ type bootstrapScenario struct {
 	*bootstrapTrust
 }
 
-// bootstrapTrust is what changes from step to step.
+// bootstrapTrust is the state that changes from step to step.
 type bootstrapTrust struct {
-	// readers is the password of who may only pull.
+	// readers is the password of the user who may only pull.
 	readers string
-	// signs are the arguments that have what is pushed signed, none before signatures are demanded.
+	// signs are the arguments with which pushed artifacts are signed. They are empty before signatures are required.
 	signs []string
 }
 
-// bootstrapResult is what the command prints.
+// bootstrapResult is the output of the command.
 type bootstrapResult struct {
 	Provider, ClusterState struct {
 		Reference string
@@ -91,10 +91,10 @@ func newBootstrapScenario(t *testing.T) *bootstrapScenario {
 	return s
 }
 
-// podControllers make pods of Deployments.
+// podControllers create the Pods of Deployments.
 var podControllers = []string{"deployment-controller", "replicaset-controller"}
 
-// newBootstrapScenarioIn is one in an environment, with a registry of its own and nothing that runs pods.
+// newBootstrapScenarioIn returns a scenario in an environment, with its own registry. It does not run Pods.
 func newBootstrapScenarioIn(t *testing.T, env *environment.Environment) *bootstrapScenario {
 	t.Helper()
 	s := &bootstrapScenario{scenario: newScenarioIn(t, env), home: t.TempDir(), bootstrapTrust: &bootstrapTrust{}}
@@ -112,7 +112,7 @@ func newBootstrapScenarioIn(t *testing.T, env *environment.Environment) *bootstr
 	return s
 }
 
-// runPods runs pods of the images that are given, as the programs that they stand for.
+// runPods runs Pods with the given images, by the program given for each image.
 func (s *bootstrapScenario) runPods(images map[string]string) {
 	s.kubelet = s.env.StartKubelet(images)
 	s.Cleanup(func() {
@@ -122,7 +122,7 @@ func (s *bootstrapScenario) runPods(images map[string]string) {
 	})
 }
 
-// step does a part.
+// step runs a step of the scenario.
 func (s *bootstrapScenario) step(name string, do func(s *bootstrapScenario)) {
 	s.Helper()
 	s.scenario.step(name, func(part *scenario) {
@@ -146,8 +146,8 @@ func (s *bootstrapScenario) at(reference string) string {
 	return "oci://" + s.registry.Host() + "/" + reference
 }
 
-// run runs a command of kubectl helmop with a credential and returns its exit code and what it said.
-func (s *bootstrapScenario) run(credential string, args ...string) (code int, out, said string) {
+// run runs a command of kubectl helmop with a credential, and returns its exit code and its output.
+func (s *bootstrapScenario) run(credential string, args ...string) (code int, out, errOut string) {
 	s.Helper()
 	var stdout, stderr bytes.Buffer
 	args = append(args, "--ca-file", s.path("ca.crt"), "--registry-config", s.path(credential))
@@ -157,18 +157,18 @@ func (s *bootstrapScenario) run(credential string, args ...string) (code int, ou
 	return code, stdout.String(), stderr.String()
 }
 
-// bootstrap runs the command as the one who may push, and expects it to succeed.
+// bootstrap runs the command as the user who may push, and expects it to succeed.
 func (s *bootstrapScenario) bootstrap(args ...string) bootstrapResult {
 	s.Helper()
 	return s.bootstrapOf(slices.Concat(s.bootstrapArgs(), args)...)
 }
 
-// bootstrapOf is bootstrap with these arguments alone.
+// bootstrapOf runs the command with only these arguments, and expects it to succeed.
 func (s *bootstrapScenario) bootstrapOf(args ...string) bootstrapResult {
 	s.Helper()
-	code, out, said := s.run("writer.json", slices.Concat(args, s.signs)...)
+	code, out, stderr := s.run("writer.json", slices.Concat(args, s.signs)...)
 	if code != 0 {
-		s.Fatalf("exit code %d: %s", code, said)
+		s.Fatalf("exit code %d: %s", code, stderr)
 	}
 	var result bootstrapResult
 	s.must(json.Unmarshal([]byte(out), &result))
@@ -179,7 +179,7 @@ func (s *bootstrapScenario) bootstrapArgs() []string {
 	return append(s.fewerArgs(), "--cluster-path", "clusters/production", "--interval", bootstrapInterval)
 }
 
-// fewerArgs are those that every run must give; of the others the cluster knows what they were.
+// fewerArgs are the arguments that every run needs. The cluster has the values of the others.
 func (s *bootstrapScenario) fewerArgs() []string {
 	return []string{"bootstrap", "oci", "--url", s.at("helmop:production"), "--cluster-url",
 		s.at(stateRepository + ":production"),
@@ -202,22 +202,22 @@ func (s *bootstrapScenario) push(names ...string) {
 	s.pushState(s.signs...)
 }
 
-// pushState pushes what is in the folder of the desired state.
+// pushState pushes the files in the folder of the desired state.
 func (s *bootstrapScenario) pushState(args ...string) {
 	s.Helper()
-	if code, _, said := s.run("writer.json",
+	if code, _, stderr := s.run("writer.json",
 		append([]string{"push", s.path("state"), s.at(stateRepository + ":production")}, args...)...); code != 0 {
-		s.Fatalf("exit code %d: %s", code, said)
+		s.Fatalf("exit code %d: %s", code, stderr)
 	}
 }
 
-// pushProvider pushes another provider from where there is no access to the cluster, and returns its digest.
+// pushProvider pushes another version of HelmOp without access to the cluster, and returns its digest.
 func (s *bootstrapScenario) pushProvider(args ...string) string {
 	s.Helper()
-	code, out, said := s.run("writer.json",
+	code, out, stderr := s.run("writer.json",
 		slices.Concat([]string{"bootstrap", "oci", "--url", s.at("helmop:production"), "--push-only"}, s.signs, args)...)
 	if code != 0 {
-		s.Fatalf("exit code %d: %s", code, said)
+		s.Fatalf("exit code %d: %s", code, stderr)
 	}
 	_, digest, _ := strings.Cut(strings.TrimSpace(out), "@")
 	return digest
@@ -234,7 +234,8 @@ func (s *bootstrapScenario) deployment(ctx context.Context, g gomega.Gomega) *ap
 	return deployment
 }
 
-// eventuallyImage waits until the Deployment has an image and all pods are of it, ready, and as many as before.
+// eventuallyImage waits until the Deployment has an image and all its Pods run the image and are ready, as many as
+// before.
 func (s *bootstrapScenario) eventuallyImage(image string) {
 	s.Helper()
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
@@ -248,23 +249,23 @@ func (s *bootstrapScenario) eventuallyImage(image string) {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// TestBootstrap takes a management cluster from nothing to a fleet whose desired state is in a registry, and through
-// the updates of HelmOp by itself.
+// TestBootstrap bootstraps an empty management cluster to a fleet whose desired state is in a registry, and updates
+// HelmOp by HelmOp.
 func TestBootstrap(t *testing.T) {
 	s := newBootstrapScenario(t)
 	w := s.managementCluster()
 
-	s.step("a credential that can push is not put into the cluster", func(s *bootstrapScenario) {
+	s.step("refuses a pull credential that can push", func(s *bootstrapScenario) {
 		args := append(s.bootstrapArgs(), "--pull-username", s.registry.Username(), "--pull-password", s.registry.Password())
-		code, _, said := s.run("writer.json", args...)
-		s.Expect(code).To(gomega.Equal(2), said)
-		s.Expect(said).To(gomega.ContainSubstring("can push to"))
+		code, _, stderr := s.run("writer.json", args...)
+		s.Expect(code).To(gomega.Equal(2), stderr)
+		s.Expect(stderr).To(gomega.ContainSubstring("can push to"))
 		err := s.client.Get(s.Context(), client.ObjectKey{Name: environment.Namespace}, &corev1.Namespace{})
 		s.Expect(apierrors.IsNotFound(err)).To(gomega.BeTrue(), "%v", err)
-		code, _, said = s.run("writer.json", "list", s.at("helmop"))
-		s.Expect(code).To(gomega.Equal(3), "nothing was pushed: %s", said)
+		code, _, stderr = s.run("writer.json", "list", s.at("helmop"))
+		s.Expect(code).To(gomega.Equal(3), "nothing was pushed: %s", stderr)
 	})
-	s.step("from nothing", func(s *bootstrapScenario) {
+	s.step("installs HelmOp in an empty cluster", func(s *bootstrapScenario) {
 		result := s.bootstrap("--image", firstImage)
 		s.Expect(result.Credential).To(gomega.Equal("Secret"))
 		s.Expect(result.ClusterState.Pushed).To(gomega.BeTrue(), "an empty state")
@@ -276,10 +277,10 @@ func TestBootstrap(t *testing.T) {
 		s.Expect(s.deployment(s.Context(), s.Gomega).Generation).To(gomega.BeEquivalentTo(1),
 			"HelmOp has taken over without a change")
 		_, started := s.kubelet.PIDs("")
-		s.Expect(started).To(gomega.Equal(1), "and without a restart")
+		s.Expect(started).To(gomega.Equal(1), "without a restart")
 	})
-	s.step("what is in the cluster cannot push", func(s *bootstrapScenario) { s.cannotPush() })
-	s.step("again: nothing changes", func(s *bootstrapScenario) {
+	s.step("the credential in the cluster cannot push", func(s *bootstrapScenario) { s.cannotPush() })
+	s.step("a second run changes nothing", func(s *bootstrapScenario) {
 		before, err := w.storage(s.Context())
 		s.must(err)
 		for _, result := range []bootstrapResult{s.bootstrap("--image", firstImage),
@@ -293,30 +294,31 @@ func TestBootstrap(t *testing.T) {
 		s.must(err)
 		s.Expect(after).To(gomega.Equal(before))
 	})
-	s.step("signatures are demanded", func(s *bootstrapScenario) { s.demandsSignatures() })
-	s.step("the state of the cluster is applied, and pruned", func(s *bootstrapScenario) { s.keepsState() })
-	s.step("what somebody changes of it is put right", func(s *bootstrapScenario) { s.correctsState() })
-	s.step("a run with a slip in the address of the state is refused",
+	s.step("requires signatures", func(s *bootstrapScenario) { s.demandsSignatures() })
+	s.step("applies and prunes the desired state", func(s *bootstrapScenario) { s.keepsState() })
+	s.step("corrects manual changes to the desired state", func(s *bootstrapScenario) { s.correctsState() })
+	s.step("refuses a typo in the address of the desired state",
 		func(s *bootstrapScenario) { s.refusesEmptyState(w.in(s.scenario)) })
-	s.step("a broken state changes nothing", func(s *bootstrapScenario) { s.keepsOldState() })
-	s.step("another run brings another credential", func(s *bootstrapScenario) { s.rotatesCredential() })
-	s.step("a newer provider takes over", func(s *bootstrapScenario) { s.updatesItself(w.in(s.scenario)) })
+	s.step("keeps the old state if the new one is invalid", func(s *bootstrapScenario) { s.keepsOldState() })
+	s.step("replaces the pull credential", func(s *bootstrapScenario) { s.rotatesCredential() })
+	s.step("updates itself to a newer version", func(s *bootstrapScenario) { s.updatesItself(w.in(s.scenario)) })
 	for _, broken := range brokenProviders() {
-		s.step(broken.step, func(s *bootstrapScenario) { s.staysOnTheOld(broken) })
+		s.step(broken.step, func(s *bootstrapScenario) { s.keepsOldVersion(broken) })
 	}
-	s.step("another run brings another version", func(s *bootstrapScenario) {
+	s.step("a run with another image replaces the version", func(s *bootstrapScenario) {
 		result := s.bootstrap("--image", firstImage)
-		s.Expect(result.Provider.Pushed).To(gomega.BeTrue(), "the tag leads elsewhere")
+		s.Expect(result.Provider.Pushed).To(gomega.BeTrue(), "the tag is moved")
 		s.eventuallyImage(firstImage)
 		s.eventually(s.helmOp(providerHelmOp), ready(1))
 		err := s.client.Get(s.Context(), client.ObjectKey{Namespace: environment.Namespace, Name: "extra"},
 			&corev1.ConfigMap{})
-		s.Expect(apierrors.IsNotFound(err)).To(gomega.BeTrue(), "what it has no more is pruned: %v", err)
+		s.Expect(apierrors.IsNotFound(err)).To(gomega.BeTrue(), "the object is pruned: %v", err)
 	})
-	s.step("and after it, the state is kept still", func(s *bootstrapScenario) { s.keepsState() })
+	s.step("applies the desired state after the replacement", func(s *bootstrapScenario) { s.keepsState() })
 }
 
-// cannotPush looks for the credential of who pushed, and tries to push with that which is there.
+// cannotPush checks that the cluster does not have the push credential, and tries to push with the credential that it
+// has.
 func (s *bootstrapScenario) cannotPush() {
 	secrets := &corev1.SecretList{}
 	s.must(s.client.List(s.Context(), secrets))
@@ -331,14 +333,14 @@ func (s *bootstrapScenario) cannotPush() {
 		}
 	}
 	s.Expect(found).To(gomega.BeTrue(), "there is a credential")
-	code, _, said := s.run("cluster.json", "pull", s.at("helmop:production"), "--dir", s.path("pulled"))
-	s.Expect(code).To(gomega.Equal(0), said)
-	code, _, said = s.run("cluster.json", "push", s.path("pulled"), s.at("helmop:production"))
-	s.Expect(code).To(gomega.Equal(4), said)
+	code, _, stderr := s.run("cluster.json", "pull", s.at("helmop:production"), "--dir", s.path("pulled"))
+	s.Expect(code).To(gomega.Equal(0), stderr)
+	code, _, stderr = s.run("cluster.json", "push", s.path("pulled"), s.at("helmop:production"))
+	s.Expect(code).To(gomega.Equal(4), stderr)
 }
 
-// keepsState pushes a state with two objects, and then with one. A Namespace belongs to it, and what is in other
-// folders does not.
+// keepsState pushes a state with two objects, and then with one. A Namespace belongs to the state. Files in other
+// folders do not.
 func (s *bootstrapScenario) keepsState() {
 	has := func(ctx context.Context, g gomega.Gomega, namespace, name string) bool {
 		err := s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.ConfigMap{})
@@ -361,39 +363,39 @@ func (s *bootstrapScenario) keepsState() {
 // correctsState changes an object of the state, and then deletes it.
 func (s *bootstrapScenario) correctsState() {
 	one := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: stateNamespace, Name: "one"}}
-	eventuallyRight := func() {
+	eventuallyCorrected := func() {
 		s.Helper()
 		s.Eventually(func(g gomega.Gomega, ctx context.Context) {
 			g.Expect(s.client.Get(ctx, client.ObjectKeyFromObject(one), one)).To(gomega.Succeed())
 			g.Expect(one.Data).To(gomega.Equal(map[string]string{"of": "state"}))
 		}).WithContext(s.Context()).Should(gomega.Succeed())
 	}
-	eventuallyRight()
-	update(s.scenario, one, func(c *corev1.ConfigMap) { c.Data["of"] = "somebody" })
-	eventuallyRight()
+	eventuallyCorrected()
+	update(s.scenario, one, func(c *corev1.ConfigMap) { c.Data["of"] = "a user" })
+	eventuallyCorrected()
 	s.must(s.client.Delete(s.Context(), one))
-	eventuallyRight()
+	eventuallyCorrected()
 }
 
-// refusesEmptyState runs the command with the address of a state that is not there: nothing is pushed, and the state
-// that is there stays.
+// refusesEmptyState runs the command with the address of a state that does not exist. The command pushes nothing, and
+// the current state stays.
 func (s *bootstrapScenario) refusesEmptyState(w *workload) {
 	state := s.helmOp(stateHelmOp)
 	s.must(s.client.Get(s.Context(), client.ObjectKeyFromObject(state), state))
 	generation := state.Generation
 	tagsOf := func(repository string) string {
 		s.Helper()
-		code, out, said := s.run("writer.json", "list", s.at(repository))
-		s.Expect(code).To(gomega.Equal(0), said)
+		code, out, stderr := s.run("writer.json", "list", s.at(repository))
+		s.Expect(code).To(gomega.Equal(0), stderr)
 		return out
 	}
 	tags := tagsOf("helmop") + tagsOf(stateRepository)
 	before, err := w.storage(s.Context())
 	s.must(err)
-	code, _, said := s.run("writer.json",
+	code, _, stderr := s.run("writer.json",
 		append(s.bootstrapArgs(), "--cluster-url", s.at(stateRepository+":prodution"), "--image", secondImage)...)
-	s.Expect(code).To(gomega.Equal(2), said)
-	s.Expect(said).To(gomega.ContainSubstring("HelmOp cluster-state follows " + s.at(stateRepository+":production")))
+	s.Expect(code).To(gomega.Equal(2), stderr)
+	s.Expect(stderr).To(gomega.ContainSubstring("HelmOp cluster-state follows " + s.at(stateRepository+":production")))
 	s.Expect(tagsOf("helmop")+tagsOf(stateRepository)).To(gomega.Equal(tags), "nothing was pushed")
 	after, err := w.storage(s.Context())
 	s.must(err)
@@ -403,8 +405,8 @@ func (s *bootstrapScenario) refusesEmptyState(w *workload) {
 	s.Expect(s.hasState(s.Context(), s.Gomega, "one")).To(gomega.BeTrue())
 }
 
-// updatesItself pushes a version from where there is no access to the cluster, with a kustomization that changes the
-// manager and a CustomResourceDefinition.
+// updatesItself pushes a version without access to the cluster, with a kustomization that changes the manager and a
+// CustomResourceDefinition.
 func (s *bootstrapScenario) updatesItself(w *workload) {
 	s.file("overlay/kustomization.yaml",
 		[]byte("patches:\n- target: {kind: CustomResourceDefinition}\n  patch: |\n    - {op: add, path: "+

@@ -17,7 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 )
 
-// demandsSignatures has both artifacts signed, and what is not signed left alone.
+// demandsSignatures requires signatures of both artifacts, and checks that an unsigned artifact is not applied.
 func (s *bootstrapScenario) demandsSignatures() {
 	key, public := s.newKey()
 	private, err := x509.MarshalPKCS8PrivateKey(key)
@@ -25,11 +25,11 @@ func (s *bootstrapScenario) demandsSignatures() {
 	s.file("cosign.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 	s.file("cosign.pub", public)
 	demand := []string{"--image", firstImage, "--verify-key", s.path("cosign.pub")}
-	// It ends before HelmOp has looked where the machine is busy.
+	// On a busy machine, the command may time out before HelmOp has verified.
 	s.Eventually(func(g gomega.Gomega) {
-		code, _, said := s.run("writer.json", append(append(s.bootstrapArgs(), demand...), "--timeout", "15s")...)
-		g.Expect(code).To(gomega.Equal(1), said)
-		g.Expect(said).To(gomega.ContainSubstring(addonsv1.SignatureNotFoundReason))
+		code, _, stderr := s.run("writer.json", append(append(s.bootstrapArgs(), demand...), "--timeout", "15s")...)
+		g.Expect(code).To(gomega.Equal(1), stderr)
+		g.Expect(stderr).To(gomega.ContainSubstring(addonsv1.SignatureNotFoundReason))
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 	for _, name := range []string{providerHelmOp, stateHelmOp} {
 		s.eventually(s.helmOp(name), unverified(addonsv1.SignatureNotFoundReason))
@@ -40,9 +40,9 @@ func (s *bootstrapScenario) demandsSignatures() {
 	for _, name := range []string{providerHelmOp, stateHelmOp} {
 		s.eventually(s.helmOp(name), ready(1), verified(addonsv1.VerificationProviderCosign, "cosign.pub"))
 	}
-	s.Expect(s.deployment(s.Context(), s.Gomega).Generation).To(gomega.BeEquivalentTo(1), "nothing was restarted for it")
+	s.Expect(s.deployment(s.Context(), s.Gomega).Generation).To(gomega.BeEquivalentTo(1), "nothing was restarted")
 
-	// From where the public key is not at hand, the demand stays; and what is signed is not signed again.
+	// A run without the public key keeps the requirement, and does not sign a signed artifact again.
 	again := s.bootstrap("--image", firstImage)
 	s.Expect(again.Provider.Signature).To(gomega.Equal(result.Provider.Signature))
 	s.eventually(s.helmOp(stateHelmOp), ready(1), verified(addonsv1.VerificationProviderCosign, "cosign.pub"))
@@ -55,26 +55,26 @@ func (s *bootstrapScenario) demandsSignatures() {
 	s.Expect(s.hasState(s.Context(), s.Gomega, "unsigned")).To(gomega.BeFalse())
 }
 
-// hasState tells whether an object of the desired state is there.
+// hasState reports whether an object of the desired state exists.
 func (s *bootstrapScenario) hasState(ctx context.Context, g gomega.Gomega, name string) bool {
 	err := s.client.Get(ctx, client.ObjectKey{Namespace: stateNamespace, Name: name}, &corev1.ConfigMap{})
 	g.Expect(client.IgnoreNotFound(err)).NotTo(gomega.HaveOccurred())
 	return err == nil
 }
 
-// keepsOldState pushes states that cannot be applied. What was there stays, and the reason names what is wrong.
+// keepsOldState pushes states that cannot be applied. The old state stays, and the reason names the error.
 func (s *bootstrapScenario) keepsOldState() {
 	state := s.helmOp(stateHelmOp)
-	expectKept := func(says ...string) {
+	expectKept := func(texts ...string) {
 		s.Helper()
 		s.eventually(state, func(g gomega.Gomega, h *addonsv1.HelmOp) {
 			g.Expect(h.Status.Failures).NotTo(gomega.BeEmpty())
-			for _, text := range says {
+			for _, text := range texts {
 				g.Expect(toJSON(h.Status)).To(gomega.ContainSubstring(text))
 			}
 			expectCondition(g, h, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReleasesFailedReason)
 		})
-		s.Expect(s.hasState(s.Context(), s.Gomega, "one")).To(gomega.BeTrue(), "what was there")
+		s.Expect(s.hasState(s.Context(), s.Gomega, "one")).To(gomega.BeTrue(), "the old state")
 	}
 	s.file("state/clusters/production/bad.yaml", []byte("apiVersion: v1\nkind: ConfigMap\n  metadata: {name: bad}\n"))
 	s.pushState(s.signs...)
@@ -91,13 +91,13 @@ func (s *bootstrapScenario) keepsOldState() {
 	s.Expect(s.hasState(s.Context(), s.Gomega, "bad")).To(gomega.BeFalse())
 }
 
-// rotatesCredential replaces the credential with which the cluster pulls by another run.
+// rotatesCredential replaces, by another run, the credential with which the cluster pulls.
 func (s *bootstrapScenario) rotatesCredential() {
 	var err error
 	s.readers, err = s.registry.AddReader(bootstrapReader)
 	s.must(err)
 	result := s.bootstrap("--image", firstImage)
-	// An object may be there twice: when it was applied, and when it was ready.
+	// An object may be listed twice: when it was applied, and when it was ready.
 	outcomes := map[string][]string{}
 	for _, object := range result.Objects {
 		name := object.Kind + " " + object.Name

@@ -19,7 +19,7 @@ import (
 // gate is the condition that HelmOps publish in this test.
 const gate = "HelmOpReady"
 
-// eventuallyCluster waits until a Cluster is as the checks want it.
+// eventuallyCluster waits until all checks of a Cluster pass.
 func (s *scenario) eventuallyCluster(name string,
 	checks ...func(gomega.Gomega, *clusterv1.Cluster),
 ) *clusterv1.Cluster {
@@ -43,9 +43,9 @@ func clusterCondition(conditionType string, status metav1.ConditionStatus) func(
 	}
 }
 
-// TestClusterIsAvailableWithItsReleases gates a Cluster's condition Available, which Cluster API's own manager
+// TestClusterAvailableRequiresReadyReleases gates a Cluster's condition Available, which Cluster API's own manager
 // computes, on two HelmOps.
-func TestClusterIsAvailableWithItsReleases(t *testing.T) {
+func TestClusterAvailableRequiresReadyReleases(t *testing.T) {
 	s := newScenario(t)
 	s.clusters(testbed.ClusterOptions{Name: "one", Labels: map[string]string{"gated": "yes"},
 		PodCIDRs: []string{"10.1.0.0/16"}})
@@ -68,7 +68,7 @@ func TestClusterIsAvailableWithItsReleases(t *testing.T) {
 			g.Expect(conditions.IsTrue(c, clusterv1.ClusterAvailableCondition)).To(gomega.BeFalse())
 		})
 	})
-	s.step("is not available as long as one of two releases fails", func(s *scenario) {
+	s.step("is not available while one of two releases fails", func(s *scenario) {
 		ccm.Spec.Values = invalid
 		s.create(ccm)
 		s.create(cni)
@@ -80,7 +80,7 @@ func TestClusterIsAvailableWithItsReleases(t *testing.T) {
 			})
 		s.Expect(conditions.GetMessage(cluster, clusterv1.ClusterAvailableCondition)).To(gomega.ContainSubstring(gate))
 	})
-	s.step("is available when both are Ready, and stays so without a write", func(s *scenario) {
+	s.step("is available when both are Ready, and needs no more writes", func(s *scenario) {
 		update(s, ccm, func(h *addonsv1.HelmOp) { h.Spec.Values = helloValues(nil) })
 		cluster := s.eventuallyCluster("one", clusterCondition(gate, metav1.ConditionTrue), available(metav1.ConditionTrue))
 		since := conditions.Get(cluster, gate).LastTransitionTime
@@ -94,7 +94,7 @@ func TestClusterIsAvailableWithItsReleases(t *testing.T) {
 		update(s, cni, func(h *addonsv1.HelmOp) { h.Spec.Values = invalid })
 		s.eventuallyCluster("one", clusterCondition(gate, metav1.ConditionFalse), available(metav1.ConditionFalse))
 	})
-	s.step("counts a HelmOp no more that does not select it, and says nothing while it is paused", func(s *scenario) {
+	s.step("ignores a HelmOp that no longer selects it, and does not change while it is paused", func(s *scenario) {
 		s.pause("one", true)
 		update(s, cni, func(h *addonsv1.HelmOp) { h.Spec.ClusterCondition = "" })
 		s.Consistently(func(g gomega.Gomega) {
@@ -103,7 +103,7 @@ func TestClusterIsAvailableWithItsReleases(t *testing.T) {
 		s.pause("one", false)
 		s.eventuallyCluster("one", clusterCondition(gate, metav1.ConditionTrue), available(metav1.ConditionTrue))
 	})
-	s.step("loses the condition with the last HelmOp that names it, and keeps those of others", func(s *scenario) {
+	s.step("loses the condition with the last HelmOp that names it, and keeps other conditions", func(s *scenario) {
 		s.remove(ccm)
 		cluster := s.eventuallyCluster("one", func(g gomega.Gomega, c *clusterv1.Cluster) {
 			g.Expect(conditions.Get(c, gate)).To(gomega.BeNil())

@@ -22,17 +22,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
-// cloudFinalizer stands for what a cloud controller manager has to do before a load balancer is gone.
+// cloudFinalizer represents the work of a cloud controller manager before a load balancer is deleted.
 const cloudFinalizer = "cloud.example/load-balancer"
 
-// beforeDelete has releases uninstalled before their Cluster goes.
+// beforeDelete makes HelmOp uninstall releases before their Cluster is deleted.
 func beforeDelete(timeout time.Duration) func(*addonsv1.HelmOp) {
 	return func(helmOp *addonsv1.HelmOp) {
 		helmOp.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{Timeout: metav1.Duration{Duration: timeout}}
 	}
 }
 
-// holdBack sets, or removes, a finalizer of what a release of the chart hello made.
+// holdBack sets, or removes, a finalizer on an object of a release of the chart hello.
 func (w *workload) holdBack(s *scenario, name string, hold bool) {
 	s.Helper()
 	configMap := &corev1.ConfigMap{}
@@ -52,8 +52,8 @@ func deletionHeld(g gomega.Gomega, cluster *clusterv1.Cluster) {
 	g.Expect(cluster.Spec.Paused).To(gomega.HaveValue(gomega.BeTrue()))
 }
 
-// eventuallyTold waits for an Event about an object, and returns its text.
-func (s *scenario) eventuallyTold(kind, name, eventType, reason string) string {
+// eventuallyEventText waits for an Event about an object, and returns its message.
+func (s *scenario) eventuallyEventText(kind, name, eventType, reason string) string {
 	s.Helper()
 	var note string
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
@@ -71,8 +71,8 @@ func (s *scenario) eventuallyTold(kind, name, eventType, reason string) string {
 	return note
 }
 
-// TestClusterDeletionWaitsForUninstallation deletes a Cluster with two releases of which one asks to be uninstalled
-// first: that is waited for until the very objects are gone, and the other is not touched.
+// TestClusterDeletionWaitsForUninstallation deletes a Cluster with two releases, one of which must be uninstalled
+// first. The deletion waits until the objects of this release are deleted, and HelmOp does not touch the other release.
 func TestClusterDeletionWaitsForUninstallation(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
@@ -87,7 +87,7 @@ func TestClusterDeletionWaitsForUninstallation(t *testing.T) {
 	before, err := one.storage(s.Context())
 	s.must(err)
 
-	s.step("waits until what the release made is gone", func(s *scenario) {
+	s.step("waits until the objects of the release are deleted", func(s *scenario) {
 		s.remove(s.cluster("one"))
 		s.eventuallyCluster("one", deletionHeld)
 		s.Eventually(func(g gomega.Gomega, ctx context.Context) {
@@ -100,16 +100,16 @@ func TestClusterDeletionWaitsForUninstallation(t *testing.T) {
 			deletionHeld(g, s.cluster("one"))
 			g.Expect(s.children(s.Context(), g, balancer)).To(gomega.HaveKey("one"))
 		}).Should(gomega.Succeed())
-		s.eventuallyTold("Cluster", "one", corev1.EventTypeNormal, addonsv1.ClusterDeletionHeldEvent)
+		s.eventuallyEventText("Cluster", "one", corev1.EventTypeNormal, addonsv1.ClusterDeletionHeldEvent)
 	})
-	s.step("was held at the first try, whatever Cluster API wrote meanwhile", func(s *scenario) {
+	s.step("is held at the first try, despite concurrent writes of Cluster API", func(s *scenario) {
 		requests, err := s.env.Management.Server.Requests(apiserver.ByUser(environment.User),
 			apiserver.OnResource("clusters"), apiserver.WithVerb("patch"),
 			func(r apiserver.Request) bool {
 				return r.Namespace == s.namespace && r.Name == "one" && r.Subresource == ""
 			})
 		s.must(err)
-		// A pass that has not seen the hold yet may try in vain to begin one.
+		// A reconciliation whose cached state lacks the hold may try again to create it, and fail.
 		s.Expect(requests).NotTo(gomega.BeEmpty())
 		for i, request := range requests {
 			if i == 0 {
@@ -119,7 +119,7 @@ func TestClusterDeletionWaitsForUninstallation(t *testing.T) {
 			}
 		}
 	})
-	s.step("leaves the other release alone", func(s *scenario) {
+	s.step("does not touch the other release", func(s *scenario) {
 		now, err := one.storage(s.Context())
 		s.must(err)
 		for name, version := range before {
@@ -129,11 +129,11 @@ func TestClusterDeletionWaitsForUninstallation(t *testing.T) {
 		}
 		s.Expect(s.children(s.Context(), s, other)["one"].DeletionTimestamp.IsZero()).To(gomega.BeTrue())
 	})
-	s.step("goes on then", func(s *scenario) {
+	s.step("continues after the uninstallation", func(s *scenario) {
 		one.in(s).holdBack(s, "balancer", false)
 		s.eventuallyGone(s.clusterObject("one"))
-		s.eventuallyTold("Cluster", "one", corev1.EventTypeNormal, addonsv1.ClusterDeletionReleasedEvent)
-		s.eventuallyTold("HelmOp", "balancer", corev1.EventTypeNormal, addonsv1.UninstalledEvent)
+		s.eventuallyEventText("Cluster", "one", corev1.EventTypeNormal, addonsv1.ClusterDeletionReleasedEvent)
+		s.eventuallyEventText("HelmOp", "balancer", corev1.EventTypeNormal, addonsv1.UninstalledEvent)
 		for _, helmOp := range []*addonsv1.HelmOp{balancer, other} {
 			s.eventually(helmOp, ready(0))
 			s.Eventually(func(g gomega.Gomega) {
@@ -143,14 +143,14 @@ func TestClusterDeletionWaitsForUninstallation(t *testing.T) {
 	})
 }
 
-// clusterObject is a Cluster by its name alone.
+// clusterObject returns a Cluster with only its name.
 func (s *scenario) clusterObject(name string) *clusterv1.Cluster {
 	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 }
 
-// TestClusterDeletionIsNotHeldForLong has nothing keep a Cluster beyond its bound: no object that stays, no API server
-// that is gone, no release of which nothing is wanted.
-func TestClusterDeletionIsNotHeldForLong(t *testing.T) {
+// TestClusterDeletionHoldIsBounded checks that the deletion of a Cluster is not held beyond its bound. The cases are an
+// object that stays, an API server that does not answer, and a release that is suspended.
+func TestClusterDeletionHoldIsBounded(t *testing.T) {
 	s := newScenario(t)
 	options := []testbed.ClusterOptions{}
 	for _, name := range []string{"stuck", "unreachable", "suspended", "paused", "stopped"} {
@@ -167,22 +167,22 @@ func TestClusterDeletionIsNotHeldForLong(t *testing.T) {
 		clusters[name].in(s).eventuallyReleased(h, releaseNamespace, name, 1)
 		return h
 	}
-	s.part("by an object that stays", func(s *scenario) {
+	s.part("an object that stays", func(s *scenario) {
 		helmOp(s, "stuck", 5*time.Second)
 		clusters["stuck"].holdBack(s, "stuck", true)
 		s.remove(s.cluster("stuck"))
 		s.eventuallyGone(s.clusterObject("stuck"))
-		note := s.eventuallyTold("Cluster", "stuck", corev1.EventTypeWarning, addonsv1.ClusterDeletionReleasedEvent)
+		note := s.eventuallyEventText("Cluster", "stuck", corev1.EventTypeWarning, addonsv1.ClusterDeletionReleasedEvent)
 		s.Expect(note).To(gomega.ContainSubstring("not uninstalled in time"))
 	})
-	s.part("by an API server that does not answer", func(s *scenario) {
+	s.part("an API server that does not answer", func(s *scenario) {
 		helmOp(s, "unreachable", 5*time.Second)
 		s.must(clusters["unreachable"].server.Stop(s.Context()))
 		s.remove(s.cluster("unreachable"))
 		s.eventuallyGone(s.clusterObject("unreachable"))
-		s.eventuallyTold("Cluster", "unreachable", corev1.EventTypeWarning, addonsv1.ClusterDeletionReleasedEvent)
+		s.eventuallyEventText("Cluster", "unreachable", corev1.EventTypeWarning, addonsv1.ClusterDeletionReleasedEvent)
 	})
-	s.part("by a HelmOp that is suspended", func(s *scenario) {
+	s.part("a suspended HelmOp", func(s *scenario) {
 		h := helmOp(s, "suspended", 10*time.Minute)
 		update(s, h, func(h *addonsv1.HelmOp) { h.Spec.Paused = true })
 		s.remove(s.cluster("suspended"))
@@ -190,11 +190,11 @@ func TestClusterDeletionIsNotHeldForLong(t *testing.T) {
 		update(s, h, func(h *addonsv1.HelmOp) { h.Spec.Paused = false })
 		s.eventually(h, ready(0))
 	})
-	s.part("but by a user who pauses it meanwhile", func(s *scenario) {
+	s.part("a pause by a user is kept", func(s *scenario) {
 		h := helmOp(s, "stopped", 10*time.Minute)
 		clusters["stopped"].holdBack(s, "stopped", true)
 		s.remove(s.cluster("stopped"))
-		s.eventuallyTold("Cluster", "stopped", corev1.EventTypeNormal, addonsv1.ClusterDeletionHeldEvent)
+		s.eventuallyEventText("Cluster", "stopped", corev1.EventTypeNormal, addonsv1.ClusterDeletionHeldEvent)
 		update(s, s.cluster("stopped"), annotatePaused[*clusterv1.Cluster](true))
 		isSuspended := func(g gomega.Gomega, c *clusterv1.Cluster) {
 			g.Expect(c.Annotations).To(gomega.HaveKeyWithValue(addonsv1.DeletionHoldAnnotation, "suspended"))
@@ -205,10 +205,10 @@ func TestClusterDeletionIsNotHeldForLong(t *testing.T) {
 		update(s, s.cluster("stopped"), annotatePaused[*clusterv1.Cluster](false))
 		clusters["stopped"].in(s).holdBack(s, "stopped", false)
 		s.eventuallyGone(s.clusterObject("stopped"))
-		s.eventuallyTold("Cluster", "stopped", corev1.EventTypeNormal, addonsv1.ClusterDeletionReleasedEvent)
+		s.eventuallyEventText("Cluster", "stopped", corev1.EventTypeNormal, addonsv1.ClusterDeletionReleasedEvent)
 		s.remove(h)
 	})
-	s.part("but by a pause of somebody else", func(s *scenario) {
+	s.part("a pause by another program is kept", func(s *scenario) {
 		h := helmOp(s, "paused", 10*time.Minute)
 		s.pause("paused", true)
 		s.remove(s.cluster("paused"))
@@ -219,7 +219,7 @@ func TestClusterDeletionIsNotHeldForLong(t *testing.T) {
 		clusters["paused"].in(s).eventuallyRevisions(releaseNamespace, "paused", "1 deployed")
 		s.pause("paused", false)
 		s.eventuallyGone(s.clusterObject("paused"))
-		s.eventuallyTold("Cluster", "paused", corev1.EventTypeNormal, addonsv1.ClusterDeletionReleasedEvent)
+		s.eventuallyEventText("Cluster", "paused", corev1.EventTypeNormal, addonsv1.ClusterDeletionReleasedEvent)
 		s.eventuallyGone(h)
 	})
 }

@@ -24,13 +24,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// Versions that control planes are said to run in this test.
+// Versions that control planes report in this test.
 const (
 	kubernetes135 = "v1.35.4"
 	kubernetes136 = "v1.36.3"
 )
 
-// upgradeHoldIs checks the annotation by which a HelmOp holds upgrades of a Cluster; it is empty if there is none.
+// upgradeHoldIs checks the annotation by which a HelmOp holds upgrades of a Cluster. The value is empty without an
+// annotation.
 func upgradeHoldIs(helmOp string, want types.GomegaMatcher) func(gomega.Gomega, *clusterv1.Cluster) {
 	return func(g gomega.Gomega, cluster *clusterv1.Cluster) {
 		found := ""
@@ -43,7 +44,7 @@ func upgradeHoldIs(helmOp string, want types.GomegaMatcher) func(gomega.Gomega, 
 	}
 }
 
-// expectVersion checks the version that the control plane of a Cluster is wanted, and said, to run.
+// expectVersion checks the desired and the reported version of the control plane of a Cluster.
 func (s *scenario) expectVersion(ctx context.Context, g gomega.Gomega, cluster, version string) {
 	controlPlane, err := s.env.Management.ControlPlane(ctx, s.key(cluster))
 	g.Expect(err).NotTo(gomega.HaveOccurred())
@@ -58,8 +59,8 @@ func (s *scenario) eventuallyVersion(cluster, version string) {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// classCluster creates a HelmOp that holds upgrades and a Cluster of the class "class" of its name, and waits until
-// both are as they are to be before an upgrade. The log has how the Cluster was annotated meanwhile.
+// classCluster creates a HelmOp that holds upgrades, and a Cluster of the class "class" with the same name. It waits
+// until both are ready for an upgrade. The log has the annotations of the Cluster since then.
 func (s *scenario) classCluster(name, tagFor136 string, timeout time.Duration) (*workload, *addonsv1.HelmOp, *holdLog) {
 	s.Helper()
 	helmOp := s.newHelmOp(name, func(h *addonsv1.HelmOp) {
@@ -81,23 +82,22 @@ func (s *scenario) classCluster(name, tagFor136 string, timeout time.Duration) (
 	return w, helmOp, log
 }
 
-// created checks that Cluster API is done with the creation of a Cluster. Before, its webhooks refuse upgrades; they
-// are not registered here.
+// created checks that Cluster API has finished the creation of a Cluster. Before, its webhooks would refuse upgrades,
+// but they are not registered in this test.
 func created(g gomega.Gomega, cluster *clusterv1.Cluster) {
 	g.Expect(cluster.Annotations).NotTo(gomega.HaveKey(runtimev1.PendingHooksAnnotation))
 	g.Expect(conditions.IsTrue(cluster, clusterv1.ClusterTopologyReconciledCondition)).To(gomega.BeTrue())
 }
 
-// holdLog is how a Cluster was annotated since its control plane serves: before, there is nothing to upgrade.
+// holdLog records the annotations of a Cluster since its control plane serves. Before, there is nothing to upgrade.
 type holdLog struct {
 	mu     sync.Mutex
 	served bool
-	// without are the states in which it had no annotation of the HelmOp's, neither that it holds upgrades nor which it
-	// let go.
+	// without are the states in which the Cluster had no annotation of the HelmOp: neither a hold nor a released upgrade.
 	without []string
 }
 
-// watchHolds begins to follow a Cluster.
+// watchHolds starts to watch a Cluster.
 func (s *scenario) watchHolds(name string) *holdLog {
 	s.Helper()
 	log := &holdLog{}
@@ -126,27 +126,27 @@ func (l *holdLog) add(cluster *clusterv1.Cluster) {
 	l.without = append(l.without, fmt.Sprintf("at %s: %v", cluster.ResourceVersion, cluster.Annotations))
 }
 
-// expectKept checks that there was always one.
+// expectKept checks that the Cluster always had an annotation of the HelmOp.
 func (l *holdLog) expectKept(s *scenario) {
 	s.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.Expect(l.served).To(gomega.BeTrue())
-	s.Expect(l.without).To(gomega.BeEmpty(), "Cluster API could take the hold away")
+	s.Expect(l.without).To(gomega.BeEmpty(), "the Cluster had no hold")
 }
 
-// TestClusterUpgradeWaitsForItsRelease upgrades Clusters of a ClusterClass whose releases hold that by Cluster API's
-// own annotation.
-func TestClusterUpgradeWaitsForItsRelease(t *testing.T) {
+// TestClusterUpgradeWaitsForRelease upgrades Clusters of a ClusterClass. Their releases hold the upgrade by Cluster
+// API's own annotation.
+func TestClusterUpgradeWaitsForRelease(t *testing.T) {
 	s := newScenario(t)
 	s.must(s.env.Management.CreateClass(s.Context(), testbed.ClassOptions{Namespace: s.namespace, Name: "class"}))
 
-	s.part("goes on when the release is what the new version needs", func(s *scenario) {
+	s.part("continues when the release is ready for the new version", func(s *scenario) {
 		const missing = "9.9.9"
 		w, helmOp, log := s.classCluster("held", missing, 30*time.Minute)
 		s.must(s.env.Management.Upgrade(s.Context(), s.key("held"), kubernetes136))
 		s.eventuallyCluster("held", upgradeHoldIs("held", gomega.HavePrefix(kubernetes136+" since ")))
-		s.eventuallyTold("Cluster", "held", corev1.EventTypeNormal, addonsv1.ClusterUpgradeHeldEvent)
+		s.eventuallyEventText("Cluster", "held", corev1.EventTypeNormal, addonsv1.ClusterUpgradeHeldEvent)
 		s.Consistently(func(g gomega.Gomega,
 			ctx context.Context) {
 			s.expectVersion(ctx, g, "held", kubernetes135)
@@ -154,8 +154,8 @@ func TestClusterUpgradeWaitsForItsRelease(t *testing.T) {
 		w.eventuallyRevisions(releaseNamespace, "held", "1 deployed")
 
 		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.RefsByKubernetesVersion[0].Ref.Tag = "1.1.0" })
-		s.eventuallyTold("Cluster", "held", corev1.EventTypeNormal, addonsv1.ClusterUpgradeReleasedEvent)
-		// The release came first.
+		s.eventuallyEventText("Cluster", "held", corev1.EventTypeNormal, addonsv1.ClusterUpgradeReleasedEvent)
+		// The release is upgraded before the Cluster.
 		w.eventuallyRevisions(releaseNamespace, "held", "1 superseded", "2 deployed")
 		s.Expect(s.child(helmOp, "held").Spec.KubernetesVersion).To(gomega.Equal(kubernetes136))
 		s.eventuallyVersion("held", kubernetes136)
@@ -168,17 +168,17 @@ func TestClusterUpgradeWaitsForItsRelease(t *testing.T) {
 		s.eventuallyGone(helmOp)
 		s.eventuallyCluster("held", upgradeHoldIs("held", gomega.BeEmpty()))
 	})
-	s.part("goes on in time whatever the release is", func(s *scenario) {
+	s.part("continues after the timeout in any case", func(s *scenario) {
 		_, helmOp, log := s.classCluster("late", "9.9.9", 5*time.Second)
 		s.must(s.env.Management.Upgrade(s.Context(), s.key("late"), kubernetes136))
 		s.eventuallyVersion("late", kubernetes136)
-		note := s.eventuallyTold("Cluster", "late", corev1.EventTypeWarning, addonsv1.ClusterUpgradeReleasedEvent)
+		note := s.eventuallyEventText("Cluster", "late", corev1.EventTypeWarning, addonsv1.ClusterUpgradeReleasedEvent)
 		s.Expect(note).To(gomega.ContainSubstring("was held for 5s"))
-		s.eventuallyTold("HelmOp", "late", corev1.EventTypeWarning, addonsv1.ClusterUpgradeReleasedEvent)
-		// For the next one.
+		s.eventuallyEventText("HelmOp", "late", corev1.EventTypeWarning, addonsv1.ClusterUpgradeReleasedEvent)
+		// The hold for the next upgrade.
 		s.eventuallyCluster("late", upgradeHoldIs("late", gomega.Equal(kubernetes136)))
 		s.Expect(s.child(helmOp, "late").Spec.Artifact.Version).To(gomega.Equal("1.0.0"))
-		// Cluster API is done with the upgrade, and has removed what it noted about it.
+		// Cluster API has finished the upgrade, and has removed its annotations.
 		s.eventuallyCluster("late", upgradeHoldIs("late", gomega.Equal(kubernetes136)), created,
 			func(g gomega.Gomega, cluster *clusterv1.Cluster) {
 				g.Expect(cluster.Annotations).NotTo(gomega.HaveKey(clusterv1.ClusterTopologyUpgradeStepAnnotation))

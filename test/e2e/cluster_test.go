@@ -25,7 +25,7 @@ func TestClusterDeleted(t *testing.T) {
 	s.create(helmOp)
 	s.eventually(helmOp, ready(2))
 
-	s.step("its release is forgotten", func(s *scenario) {
+	s.step("its HelmOpRelease is removed", func(s *scenario) {
 		two := clusters[1].in(s)
 		child, cluster := s.child(helmOp, "one"), s.cluster("one")
 		s.remove(cluster)
@@ -34,20 +34,20 @@ func TestClusterDeleted(t *testing.T) {
 		s.eventually(helmOp, ready(1))
 		two.eventuallyRevisions(releaseNamespace, "hello", "1 deployed")
 	})
-	s.step("also when no Cluster is left", func(s *scenario) {
+	s.step("the HelmOpRelease of the last Cluster is removed, too", func(s *scenario) {
 		child, cluster := s.child(helmOp, "two"), s.cluster("two")
 		s.remove(cluster)
 		s.eventuallyGone(cluster)
 		s.eventuallyGone(child)
 		s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.NoClustersSelectedReason))
 	})
-	s.step("and a new Cluster of the same name is served", func(s *scenario) {
+	s.step("a new Cluster of the same name gets a release", func(s *scenario) {
 		w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.3.0.0/16"}})[0]
 		w.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
 		w.eventuallyHello(releaseNamespace, "hello", map[string]string{"podCIDR": "10.3.0.0/16"})
 		s.eventually(helmOp, ready(1))
 	})
-	s.step("and the HelmOp can go together with its Cluster", func(s *scenario) {
+	s.step("the HelmOp and its Cluster can be deleted together", func(s *scenario) {
 		cluster := s.cluster("one")
 		s.remove(cluster)
 		s.remove(helmOp)
@@ -56,7 +56,8 @@ func TestClusterDeleted(t *testing.T) {
 	})
 }
 
-// TestControlPlaneNotInitialized has a Cluster whose API server answers long before its control plane is initialized.
+// TestControlPlaneNotInitialized creates a Cluster whose API server answers long before its control plane is
+// initialized.
 func TestControlPlaneNotInitialized(t *testing.T) {
 	s := newScenario(t)
 	s.createCluster(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, HoldBack: true})

@@ -20,8 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
-// stack are HelmOps that depend on each other, in two Clusters that share an API server. In their releases, health is
-// what a ConfigMap says: what begins with "bad" is a failure, what begins with "slow" is on its way.
+// stack is a set of HelmOps that depend on each other, in two Clusters that share an API server. The health of a
+// release follows the text of its ConfigMap: a text that begins with "bad" means failed, and "slow" means in progress.
 type stack struct {
 	*scenario
 	part  string
@@ -31,7 +31,7 @@ type stack struct {
 // stackClusters are the Clusters of stacks.
 var stackClusters = []string{"one", "two"}
 
-// TestDependencies has HelmOps wait for those that they depend on, Cluster by Cluster.
+// TestDependencies checks that HelmOps wait for their dependencies, in each Cluster separately.
 func TestDependencies(t *testing.T) {
 	s := newScenario(t)
 	s.push(s.env.Registry, "charts/note", "1.0.0")
@@ -47,8 +47,8 @@ func TestDependencies(t *testing.T) {
 		"broken":  stack.holdsForBroken,
 		"upgrade": stack.upgradesInOrder,
 		"cycle":   stack.reportsCycles,
-		"fewer":   stack.saysWhereThereIsNone,
-		"expr":    stack.asksTheExpression,
+		"fewer":   stack.reportsMissingDependency,
+		"expr":    stack.evaluatesExpression,
 		"reverse": stack.uninstallsInReverse,
 		"replace": stack.replacesWithoutWaiting,
 		"needed":  stack.keepsWhatIsNeeded,
@@ -57,7 +57,7 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// helmOp is a HelmOp of the stack, not yet created.
+// helmOp returns a HelmOp of the stack. It does not create the HelmOp.
 func (s stack) helmOp(name, text string, dependencies ...string) *addonsv1.HelmOp {
 	return s.newHelmOp(s.part+"-"+name, forAll, func(h *addonsv1.HelmOp) {
 		h.Spec.Source = s.env.Source("charts/note", addonsv1.ArtifactReference{Tag: "1.0.0"})
@@ -73,8 +73,8 @@ func (s stack) helmOp(name, text string, dependencies ...string) *addonsv1.HelmO
 	})
 }
 
-// say has the release of a HelmOp in a Cluster say something without HelmOp's doing.
-func (s stack) say(helmOp *addonsv1.HelmOp, cluster, text string) {
+// setText changes the text of the release of a HelmOp in a Cluster, without HelmOp.
+func (s stack) setText(helmOp *addonsv1.HelmOp, cluster, text string) {
 	s.Helper()
 	w := s.hosts[cluster]
 	configMap := &corev1.ConfigMap{}
@@ -90,14 +90,14 @@ func (s stack) revisions(helmOp *addonsv1.HelmOp, cluster string, want ...string
 	s.hosts[cluster].in(s.scenario).eventuallyRevisions(helmOp.Name+"-"+cluster, helmOp.Name, want...)
 }
 
-// waits returns when the release of a HelmOp in a Cluster says what it waits for.
+// waits returns when the release of a HelmOp in a Cluster reports the reason and the message.
 func (s stack) waits(helmOp *addonsv1.HelmOp, cluster, reason, message string) {
 	s.Helper()
-	s.child(helmOp, cluster, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, reason), childSays(message))
+	s.child(helmOp, cluster, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, reason), childMessage(message))
 }
 
-// still fails if the releases of HelmOps change in any Cluster for a while.
-func (s stack) still(helmOps ...*addonsv1.HelmOp) {
+// expectUnchanged fails if the releases of the HelmOps change in any Cluster.
+func (s stack) expectUnchanged(helmOps ...*addonsv1.HelmOp) {
 	s.Helper()
 	read := func(g gomega.Gomega, ctx context.Context) (all [][]revision) {
 		for _, helmOp := range helmOps {
@@ -115,8 +115,8 @@ func (s stack) still(helmOps ...*addonsv1.HelmOp) {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// writes are when Helm's records of the release of a HelmOp in a Cluster were first and last written or deleted since
-// then.
+// writes returns when Helm's records of the release of a HelmOp in a Cluster were first and last written or deleted
+// after since.
 func (s stack) writes(helmOp *addonsv1.HelmOp, cluster string, since time.Time) (first, last time.Time) {
 	s.Helper()
 	requests, err := s.hosts[cluster].server.Requests(apiserver.Since(since), apiserver.Writes(),
@@ -137,7 +137,7 @@ func (s stack) writes(helmOp *addonsv1.HelmOp, cluster string, since time.Time) 
 	return first, last
 }
 
-// expectOrder expects that Helm was done with each HelmOp before it began with the next, in every Cluster.
+// expectOrder expects that, in every Cluster, Helm finished each HelmOp before it started the next.
 func (s stack) expectOrder(since time.Time, helmOps ...*addonsv1.HelmOp) {
 	s.Helper()
 	for _, cluster := range stackClusters {
@@ -149,7 +149,7 @@ func (s stack) expectOrder(since time.Time, helmOps ...*addonsv1.HelmOp) {
 	}
 }
 
-// createAll creates HelmOps in the opposite of their order.
+// createAll creates HelmOps in reverse order.
 func (s stack) createAll(helmOps ...*addonsv1.HelmOp) {
 	s.Helper()
 	for i := range helmOps {
@@ -157,7 +157,7 @@ func (s stack) createAll(helmOps ...*addonsv1.HelmOp) {
 	}
 }
 
-// installsInOrder has three HelmOps, the last of which is created first.
+// installsInOrder installs three HelmOps. The last one is created first.
 func (s stack) installsInOrder() {
 	since := time.Now()
 	base, middle, top := s.helmOp("base", "hi"), s.helmOp("middle", "hi", "base"), s.helmOp("top", "hi", "middle", "base")
@@ -168,7 +168,7 @@ func (s stack) installsInOrder() {
 	s.expectOrder(since, base, middle, top)
 }
 
-// holdsForBroken has what comes first fail in one of two Clusters.
+// holdsForBroken makes a dependency fail in one of two Clusters.
 func (s stack) holdsForBroken() {
 	base, app, other := s.helmOp("base", "slow"), s.helmOp("app", "hi", "base"), s.helmOp("other", "hi")
 	s.createAll(base, app, other)
@@ -176,8 +176,8 @@ func (s stack) holdsForBroken() {
 		s.waits(app, cluster, addonsv1.WaitingForDependenciesReason,
 			"the release of HelmOp broken-base is not Ready: Progressing")
 	}
-	s.say(base, "one", "hi")
-	s.say(base, "two", "bad")
+	s.setText(base, "one", "hi")
+	s.setText(base, "two", "bad")
 	s.revisions(app, "one", "1 deployed")
 	s.waits(app, "two", addonsv1.WaitingForDependenciesReason, "HealthCheckFailed")
 	s.eventually(other, ready(2))
@@ -187,18 +187,18 @@ func (s stack) holdsForBroken() {
 			g.Expect(*h.Status.Clusters).To(gomega.Equal(addonsv1.ClusterCounts{Selected: 2, UpToDate: 1, Ready: 1, Blocked: 1}))
 			g.Expect(h.Status.Failures).To(gomega.BeEmpty())
 		})
-	s.still(app)
-	// What runs is not touched and stays Ready when its dependency ceases to be.
-	s.say(base, "one", "bad")
+	s.expectUnchanged(app)
+	// An installed release is not touched and stays Ready when its dependency becomes unhealthy.
+	s.setText(base, "one", "bad")
 	s.child(base, "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.HealthFailedReason))
-	s.still(app)
+	s.expectUnchanged(app)
 	s.child(app, "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
-	s.say(base, "two", "hi")
+	s.setText(base, "two", "hi")
 	s.revisions(app, "two", "1 deployed")
 	s.eventually(app, ready(2))
 }
 
-// upgradesInOrder has two HelmOps change at the same time, while the first of them waits for a third.
+// upgradesInOrder changes two HelmOps at the same time, while the first one waits for a third.
 func (s stack) upgradesInOrder() {
 	base, app, third := s.helmOp("base", "hi"), s.helmOp("app", "hi", "base"), s.helmOp("third", "slow")
 	s.createAll(base, app)
@@ -213,16 +213,16 @@ func (s stack) upgradesInOrder() {
 	s.eventually(base, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.WaitingForDependenciesReason))
 	s.eventually(app, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.WaitingForDependenciesReason))
 	s.revisions(third, "two", "1 deployed")
-	s.still(base, app)
-	s.say(third, "two", "hi")
+	s.expectUnchanged(base, app)
+	s.setText(third, "two", "hi")
 	s.revisions(app, "two", "1 superseded", "2 deployed")
 	s.revisions(app, "one", "1 deployed")
 	s.revisions(third, "one", "1 deployed")
-	s.say(third, "one", "hi")
+	s.setText(third, "one", "hi")
 	s.eventually(app, ready(2))
 	s.expectOrder(since, base, app)
 
-	// One that is quick is waited for as well, however close the changes.
+	// A HelmOp also waits for a quick dependency, even if both change almost at once.
 	since = time.Now()
 	s.setValues(base, greeting("third"))
 	s.setValues(app, greeting("third"))
@@ -232,7 +232,7 @@ func (s stack) upgradesInOrder() {
 	s.expectOrder(since, base, app)
 }
 
-// reportsCycles has a circle close and open again, and a circle be deleted.
+// reportsCycles closes a cycle of dependencies, opens it, and deletes HelmOps in a cycle.
 func (s stack) reportsCycles() {
 	a, b, c := s.helmOp("a", "hi"), s.helmOp("b", "hi", "a"), s.helmOp("c", "hi", "b")
 	s.createAll(a, b)
@@ -249,7 +249,7 @@ func (s stack) reportsCycles() {
 			message(addonsv1.ReadyCondition, path))
 	}
 	s.setValues(b, greeting("new"))
-	s.still(a, b, c)
+	s.expectUnchanged(a, b, c)
 	update(s.scenario, a, func(h *addonsv1.HelmOp) { h.Spec.DependsOn = nil })
 	for _, helmOp := range []*addonsv1.HelmOp{a, b, c} {
 		s.eventually(helmOp, ready(2))
@@ -271,8 +271,8 @@ func (s stack) reportsCycles() {
 	}
 }
 
-// saysWhereThereIsNone has what comes first select fewer Clusters, and come later.
-func (s stack) saysWhereThereIsNone() {
+// reportsMissingDependency creates the dependency late, for only one of two Clusters.
+func (s stack) reportsMissingDependency() {
 	base, app := s.helmOp("base", "hi"), s.helmOp("app", "hi", "base")
 	s.create(app)
 	s.waits(app, "one", addonsv1.WaitingForDependenciesReason, "HelmOp fewer-base does not exist")
@@ -286,18 +286,18 @@ func (s stack) saysWhereThereIsNone() {
 	s.eventually(app, ready(2))
 }
 
-// asksTheExpression has an expression hold a release back, and one that is malformed.
-func (s stack) asksTheExpression() {
+// evaluatesExpression uses an expression that is malformed, and then one that holds a release back.
+func (s stack) evaluatesExpression() {
 	base, app := s.helmOp("base", "hi"), s.helmOp("app", "hi", "base")
-	asks := func(expr string) func(*addonsv1.HelmOp) {
+	readyIf := func(expr string) func(*addonsv1.HelmOp) {
 		return func(h *addonsv1.HelmOp) { h.Spec.DependsOn[0].ReadyExpr = expr }
 	}
-	asks("release.status.release.")(app)
+	readyIf("release.status.release.")(app)
 	s.createAll(base, app)
 	s.eventually(app, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.InvalidDependencyReason),
 		message(addonsv1.ReadyCondition, "spec.dependsOn: readyExpr for HelmOp expr-base: line 1, column"))
 	s.waits(app, "one", addonsv1.InvalidDependencyReason, "readyExpr for HelmOp expr-base")
-	update(s.scenario, app, asks("release.status.release.revision >= 2"))
+	update(s.scenario, app, readyIf("release.status.release.revision >= 2"))
 	s.waits(app, "one", addonsv1.WaitingForDependenciesReason, "readyExpr for HelmOp expr-base is false")
 	s.eventually(base, ready(2))
 	s.revisions(app, "one")
@@ -305,7 +305,7 @@ func (s stack) asksTheExpression() {
 	s.eventually(app, ready(2))
 }
 
-// uninstallsInReverse has three HelmOps deleted, in the order of their dependencies.
+// uninstallsInReverse deletes three HelmOps in the order of their dependencies.
 func (s stack) uninstallsInReverse() {
 	base, middle, top := s.helmOp("base", "hi"), s.helmOp("middle", "hi", "base"), s.helmOp("top", "hi", "middle")
 	s.createAll(base, middle, top)
@@ -341,7 +341,7 @@ func (s stack) uninstallsInReverse() {
 	s.expectOrder(since, top, middle, base)
 }
 
-// replacesWithoutWaiting has what comes first get another name.
+// replacesWithoutWaiting renames the release of a dependency.
 func (s stack) replacesWithoutWaiting() {
 	base, app := s.helmOp("base", "hi"), s.helmOp("app", "hi", "base")
 	s.createAll(base, app)
@@ -354,7 +354,7 @@ func (s stack) replacesWithoutWaiting() {
 	s.revisions(app, "one", "1 deployed")
 }
 
-// keepsWhatIsNeeded has only what comes first deleted, unselected and selected again.
+// keepsWhatIsNeeded deletes, unselects and selects only the dependency.
 func (s stack) keepsWhatIsNeeded() {
 	base, app := s.helmOp("base", "hi"), s.helmOp("app", "hi", "base")
 	s.createAll(base, app)
@@ -369,14 +369,14 @@ func (s stack) keepsWhatIsNeeded() {
 	s.revisions(base, "two", "1 deployed")
 	s.remove(base)
 	s.waits(base, "one", addonsv1.DeletingReason, "waits for the release of HelmOp needed-app")
-	s.still(base, app)
+	s.expectUnchanged(base, app)
 	update(s.scenario, app, func(h *addonsv1.HelmOp) { h.Spec.DependsOn = nil })
 	s.eventuallyGone(base)
 	s.revisions(app, "two", "1 deployed")
 }
 
-// childSays checks the message of the condition Ready of a HelmOpRelease.
-func childSays(text string) func(gomega.Gomega, *addonsv1.HelmOpRelease) {
+// childMessage checks the message of the condition Ready of a HelmOpRelease.
+func childMessage(text string) func(gomega.Gomega, *addonsv1.HelmOpRelease) {
 	return func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 		for _, c := range child.Status.Conditions {
 			if c.Type == addonsv1.ReadyCondition {

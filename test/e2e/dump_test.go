@@ -27,14 +27,14 @@ import (
 )
 
 const (
-	// cleanupTimeout bounds the end of a scenario, and so how long anything may be stuck.
+	// cleanupTimeout bounds the end of a scenario, and so how long a deletion may be stuck.
 	cleanupTimeout = 4 * time.Minute
 
-	// dumpedLines is how much of a manager's log is shown.
+	// dumpedLines is the number of log lines of a manager that are shown.
 	dumpedLines = 60
 )
 
-// dump logs what a scenario that failed left: its objects, events and what the managers said of them.
+// dump logs the state after a failed scenario: its objects, Events and the managers' log lines about them.
 func (s *scenario) dump() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -68,13 +68,13 @@ func (s *scenario) dump() {
 	}
 }
 
-// empty deletes what a scenario created and fails if anything of it is stuck. HelmOps and Clusters go at the same time:
-// nothing may depend on the order.
+// empty deletes the objects of a scenario and fails if a deletion is stuck. It deletes HelmOps and Clusters at the same
+// time: nothing may depend on the order.
 func (s *scenario) empty() {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()
-	// How a deletion goes on while a control plane ends is the subject of some tests, and not of their ends.
-	errs := []error{s.hurry(ctx)}
+	// Other tests check deletions while a control plane stops. At the end of a test, the delay is skipped.
+	errs := []error{s.skipDeletionDelay(ctx)}
 	for _, obj := range []client.Object{&addonsv1.HelmOp{}, &clusterv1.Cluster{}} {
 		errs = append(errs, ignoreNotServed(s.client.DeleteAllOf(ctx, obj, client.InNamespace(s.namespace))))
 	}
@@ -91,8 +91,8 @@ func (s *scenario) empty() {
 	}
 }
 
-// hurry lets the control planes of the scenario be deleted at once.
-func (s *scenario) hurry(ctx context.Context) error {
+// skipDeletionDelay makes the control planes of the scenario be deleted at once.
+func (s *scenario) skipDeletionDelay(ctx context.Context) error {
 	list := &controlplanev1.LocalControlPlaneList{}
 	if err := s.client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
 		return err
@@ -139,8 +139,8 @@ func (s *scenario) left(ctx context.Context) string {
 	return strings.Join(names, ", ")
 }
 
-// ignoreNotServed drops the error of a kind that is not served: a scenario that removes HelmOp takes its kinds away,
-// and their objects with them.
+// ignoreNotServed drops the error of a kind that is not served. A scenario that removes HelmOp removes its kinds with
+// their objects.
 func ignoreNotServed(err error) error {
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return nil
@@ -159,7 +159,7 @@ func lastLines(path, text string, count int) ([]string, error) {
 	return lines[max(0, len(lines)-count):], err
 }
 
-// noPanic fails if a manager's log tells of a panic, which controllers recover from.
+// noPanic fails if a manager's log contains a panic. Controllers recover from panics.
 func noPanic(path string) error {
 	var found error
 	err := eachLine(path, func(line string) {

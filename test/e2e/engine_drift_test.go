@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// seconds is how long a human's change may take to be noticed and put right.
+	// seconds bounds the time until HelmOp has noticed and corrected a manual change.
 	seconds = 20 * time.Second
 
-	// human is the field manager of somebody with kubectl.
+	// human is the field manager of a user with kubectl.
 	human = client.FieldOwner("kubectl-edit")
 )
 
@@ -45,14 +45,14 @@ func TestDrift(t *testing.T) {
 	})
 }
 
-// undrifted waits until it is known that nothing differs.
-func (e engine) undrifted(helmOp *addonsv1.HelmOp) {
+// eventuallyNotDrifted waits until the condition reports no differences.
+func (e engine) eventuallyNotDrifted(helmOp *addonsv1.HelmOp) {
 	e.scenario.Helper()
 	e.becomes(helmOp, addonsv1.DriftedCondition, metav1.ConditionFalse, addonsv1.NoDriftReason)
 }
 
-// drifts waits until exactly these objects differ, as kind and first path.
-func (e engine) drifts(helmOp *addonsv1.HelmOp, want map[string]string) {
+// eventuallyDrifted waits until the status lists exactly these objects, by kind with the first path.
+func (e engine) eventuallyDrifted(helmOp *addonsv1.HelmOp, want map[string]string) {
 	e.scenario.Helper()
 	e.becomes(helmOp, addonsv1.DriftedCondition, metav1.ConditionTrue, addonsv1.DriftDetectedReason,
 		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
@@ -69,7 +69,7 @@ func (e engine) drifts(helmOp *addonsv1.HelmOp, want map[string]string) {
 		})
 }
 
-// configMap, secretObject and deployment are objects of the release, to be changed by edit.
+// configMap, secretObject and deployment return the objects of the release, for edit to change.
 func (e engine) configMap() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.name, Name: e.name}}
 }
@@ -82,7 +82,7 @@ func (e engine) deployment() *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: e.name, Name: e.name}}
 }
 
-// edit changes an object as a human does.
+// edit changes an object as a user does.
 func edit[T client.Object](e engine, obj T, change func(T)) {
 	e.scenario.Helper()
 	e.scenario.must(e.Get(e.scenario.Context(), client.ObjectKeyFromObject(obj), obj))
@@ -91,20 +91,20 @@ func edit[T client.Object](e engine, obj T, change func(T)) {
 	e.scenario.must(e.Patch(e.scenario.Context(), obj, client.MergeFrom(before), human))
 }
 
-// soon waits some seconds at most.
-func (e engine) soon(check func(gomega.Gomega, context.Context)) time.Duration {
+// withinSeconds waits until check passes, and returns how long it waited.
+func (e engine) withinSeconds(check func(gomega.Gomega, context.Context)) time.Duration {
 	e.scenario.Helper()
 	since := time.Now()
 	e.scenario.Eventually(check).WithContext(e.scenario.Context()).WithTimeout(seconds).Should(gomega.Succeed())
 	return time.Since(since)
 }
 
-// changes selects the writes that change something.
+// changes selects the writes that change an object.
 func changes(r apiserver.Request) bool {
 	return apiserver.Writes()(r) && !strings.Contains(r.URI, "dryRun=All")
 }
 
-// requests returns what the manager asked for in the namespace of the release since a time.
+// requests returns the manager's requests in the namespace of the release since a time.
 func (e engine) requests(g gomega.Gomega, since time.Time, filters ...apiserver.Filter) []string {
 	ours := func(r apiserver.Request) bool {
 		return r.Namespace == e.name && (r.UserAgent == "helmop" || strings.HasPrefix(r.UserAgent, "helmop-manager/"))
@@ -119,22 +119,23 @@ func (e engine) requests(g gomega.Gomega, since time.Time, filters ...apiserver.
 	return texts
 }
 
-// driftWarned tells of differences and leaves them; nothing is asked while nothing changes, and only for what does.
+// driftWarned reports differences and keeps them. HelmOp sends no requests while nothing changes, and then only for
+// changed objects.
 func (e engine) driftWarned() {
 	s := e.scenario
 	helmOp := e.helmOp(nil, drift(addonsv1.DriftModeWarn))
 	s.create(helmOp)
 	e.released(helmOp, 1)
-	e.undrifted(helmOp)
+	e.eventuallyNotDrifted(helmOp)
 	idle := time.Now()
 	s.Consistently(func(g gomega.Gomega) {
 		g.Expect(e.requests(g, idle)).To(gomega.BeEmpty(), "while nothing changes")
 	}).Should(gomega.Succeed())
 
 	edited := time.Now()
-	edit(e, e.configMap(), func(c *corev1.ConfigMap) { c.Data["greeting"] = "by hand"; c.Data["more"] = "nobody's" })
-	e.drifts(helmOp, map[string]string{"ConfigMap": "/data/greeting"})
-	s.Logf("a change was told of after %s, by %v", time.Since(edited).Round(time.Millisecond), e.requests(s, edited))
+	edit(e, e.configMap(), func(c *corev1.ConfigMap) { c.Data["greeting"] = "by hand"; c.Data["more"] = "unmanaged" })
+	e.eventuallyDrifted(helmOp, map[string]string{"ConfigMap": "/data/greeting"})
+	s.Logf("a change was reported after %s, by %v", time.Since(edited).Round(time.Millisecond), e.requests(s, edited))
 	s.Expect(e.requests(s, edited, apiserver.Not(apiserver.OnResource("configmaps")),
 		apiserver.Not(apiserver.OnResource("secrets")))).
 		To(gomega.BeEmpty(), "requests for other objects")
@@ -147,52 +148,52 @@ func (e engine) driftWarned() {
 	})
 
 	edit(e, e.configMap(), func(c *corev1.ConfigMap) { c.Data["greeting"] = "hello" })
-	e.undrifted(helmOp)
+	e.eventuallyNotDrifted(helmOp)
 	s.must(e.Delete(s.Context(), e.secretObject()))
-	e.drifts(helmOp, map[string]string{"Secret": "missing"})
+	e.eventuallyDrifted(helmOp, map[string]string{"Secret": "missing"})
 	e.history("1 deployed")
 }
 
-// driftCorrected puts differences right within seconds, without a revision, and writes what differs only.
+// driftCorrected corrects differences within seconds. It creates no revision, and writes only the objects that differ.
 func (e engine) driftCorrected() {
 	s := e.scenario
 	helmOp := e.helmOp(map[string]any{"token": "s3cret-of-the-chart"}, drift(addonsv1.DriftModeCorrect))
 	s.create(helmOp)
 	e.released(helmOp, 1)
-	e.undrifted(helmOp)
+	e.eventuallyNotDrifted(helmOp)
 
 	edited := time.Now()
-	edit(e, e.configMap(), func(c *corev1.ConfigMap) { c.Data["greeting"] = "by hand"; c.Data["more"] = "nobody's" })
-	took := e.soon(func(g gomega.Gomega, ctx context.Context) {
+	edit(e, e.configMap(), func(c *corev1.ConfigMap) { c.Data["greeting"] = "by hand"; c.Data["more"] = "unmanaged" })
+	took := e.withinSeconds(func(g gomega.Gomega, ctx context.Context) {
 		data, err := e.hello(ctx, e.name, e.name)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(data).To(gomega.HaveKeyWithValue("greeting", "hello"))
-		g.Expect(data).To(gomega.HaveKeyWithValue("more", "nobody's"))
+		g.Expect(data).To(gomega.HaveKeyWithValue("more", "unmanaged"))
 	})
-	e.undrifted(helmOp)
-	s.Logf("a ConfigMap was put right after %s, by %v", took.Round(time.Millisecond), e.requests(s, edited))
+	e.eventuallyNotDrifted(helmOp)
+	s.Logf("a ConfigMap was corrected after %s, by %v", took.Round(time.Millisecond), e.requests(s, edited))
 	s.Expect(e.requests(s, edited, changes)).To(gomega.HaveLen(1), "writes")
 	s.Expect(e.requests(s, edited, apiserver.OnResource("deployments"))).To(gomega.BeEmpty(), "requests for others")
 
 	edit(e, e.deployment(),
 		func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "registry.invalid/by-hand:1" })
-	e.soon(func(g gomega.Gomega, ctx context.Context) {
+	e.withinSeconds(func(g gomega.Gomega, ctx context.Context) {
 		d := e.deployment()
 		g.Expect(e.Get(ctx, client.ObjectKeyFromObject(d), d)).To(gomega.Succeed())
 		g.Expect(d.Spec.Template.Spec.Containers[0].Image).To(gomega.Equal("registry.invalid/app:1"))
 	})
 	edit(e, e.secretObject(), func(secret *corev1.Secret) { secret.Data["token"] = []byte("s3cret-by-hand") })
-	e.soon(func(g gomega.Gomega, ctx context.Context) {
+	e.withinSeconds(func(g gomega.Gomega, ctx context.Context) {
 		secret := e.secretObject()
 		g.Expect(e.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(gomega.Succeed())
 		g.Expect(string(secret.Data["token"])).To(gomega.Equal("s3cret-of-the-chart"))
 	})
 	s.must(e.Delete(s.Context(), e.deployment()))
-	e.soon(func(g gomega.Gomega, ctx context.Context) {
+	e.withinSeconds(func(g gomega.Gomega, ctx context.Context) {
 		d := e.deployment()
 		g.Expect(e.Get(ctx, client.ObjectKeyFromObject(d), d)).To(gomega.Succeed())
 	})
-	e.undrifted(helmOp)
+	e.eventuallyNotDrifted(helmOp)
 	e.history("1 deployed")
 	child := s.child(helmOp, e.workload.name)
 	s.eventuallyEvent(child, addonsv1.DriftCorrectedEvent)
@@ -200,7 +201,7 @@ func (e engine) driftCorrected() {
 	s.eventually(helmOp, ready(1))
 }
 
-// driftIgnored leaves alone what rules, annotations and the chart leave to others.
+// driftIgnored ignores the fields that rules, annotations and the chart exclude.
 func (e engine) driftIgnored() {
 	s := e.scenario
 	helmOp := e.helmOp(nil, drift(addonsv1.DriftModeCorrect, addonsv1.DriftIgnoreRule{
@@ -208,7 +209,7 @@ func (e engine) driftIgnored() {
 	}))
 	s.create(helmOp)
 	e.released(helmOp, 1)
-	e.undrifted(helmOp)
+	e.eventuallyNotDrifted(helmOp)
 	replicas := int32(3)
 	edit(e, e.deployment(), func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas })
 	edit(e, e.configMap(), func(c *corev1.ConfigMap) {
@@ -226,9 +227,9 @@ func (e engine) driftIgnored() {
 		g.Expect(e.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(gomega.Succeed())
 		g.Expect(secret.Data).To(gomega.HaveKey("another"))
 	}).WithContext(s.Context()).Should(gomega.Succeed())
-	e.undrifted(helmOp)
+	e.eventuallyNotDrifted(helmOp)
 	edit(e, e.configMap(), func(c *corev1.ConfigMap) { delete(c.Annotations, addonsv1.DriftDetectionAnnotation) })
-	e.soon(func(g gomega.Gomega, ctx context.Context) {
+	e.withinSeconds(func(g gomega.Gomega, ctx context.Context) {
 		data, err := e.hello(ctx, e.name, e.name)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(data).To(gomega.HaveKeyWithValue("greeting", "hello"))
@@ -236,14 +237,14 @@ func (e engine) driftIgnored() {
 	e.history("1 deployed")
 }
 
-// driftContested has somebody who changes an object back whenever it is put right: HelmOp gives way, says so, and goes
-// on with other objects.
+// driftContested changes an object back after each correction. HelmOp corrects less often, reports the contest, and
+// continues with other objects.
 func (e engine) driftContested() {
 	s := e.scenario
 	helmOp := e.helmOp(nil, drift(addonsv1.DriftModeCorrect))
 	s.create(helmOp)
 	e.released(helmOp, 1)
-	e.undrifted(helmOp)
+	e.eventuallyNotDrifted(helmOp)
 	begun := time.Now()
 	e.becomesWhile(helmOp, addonsv1.DriftContestedReason, func() {
 		edit(e, e.configMap(), func(c *corev1.ConfigMap) { c.Data["greeting"] = "mine" })
@@ -257,7 +258,7 @@ func (e engine) driftContested() {
 		"corrections")
 
 	edit(e, e.secretObject(), func(secret *corev1.Secret) { secret.Data["token"] = []byte("by hand") })
-	e.soon(func(g gomega.Gomega, ctx context.Context) {
+	e.withinSeconds(func(g gomega.Gomega, ctx context.Context) {
 		secret := e.secretObject()
 		g.Expect(e.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(gomega.Succeed())
 		g.Expect(string(secret.Data["token"])).To(gomega.BeEmpty())
@@ -265,7 +266,7 @@ func (e engine) driftContested() {
 	e.history("1 deployed")
 }
 
-// becomesWhile waits until the drift of a release has a reason while somebody does something again and again.
+// becomesWhile waits until the drift of a release has a reason, while it calls again repeatedly.
 func (e engine) becomesWhile(helmOp *addonsv1.HelmOp, reason string, again func()) {
 	s := e.scenario
 	s.Helper()

@@ -19,14 +19,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// engine is a workload cluster in which pods seem to run, for HelmOps with the chart app.
+// engine is a workload cluster in which Pods seem to run, for HelmOps with the chart app.
 type engine struct {
 	*workload
 	name string
 }
 
-// newEngine begins a scenario with such a cluster. Each of its parts has a HelmOp of its own, in a namespace of its
-// own.
+// newEngine starts a scenario with such a cluster. Each part of the scenario has its own HelmOp in its own namespace.
 func newEngine(t *testing.T) (*scenario, *workload) {
 	t.Helper()
 	s := newScenario(t)
@@ -43,7 +42,7 @@ func (s *scenario) parts(w *workload, parts map[string]func(engine)) {
 	}
 }
 
-// helmOp is a HelmOp with the chart app and these values.
+// helmOp returns a HelmOp with the chart app and these values.
 func (e engine) helmOp(values map[string]any, change ...func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
 	helmOp := e.scenario.newHelmOp(e.name, forAll, func(h *addonsv1.HelmOp) {
 		h.Spec.Source = e.scenario.env.Source("charts/app", addonsv1.ArtifactReference{Tag: "1.0.0"})
@@ -63,7 +62,7 @@ func (e engine) set(helmOp *addonsv1.HelmOp, values map[string]any) {
 	update(e.scenario, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = rawJSON(values) })
 }
 
-// becomes waits until the child of a HelmOp has a condition.
+// becomes waits until the HelmOpRelease of a HelmOp has a condition.
 func (e engine) becomes(helmOp *addonsv1.HelmOp, conditionType string, status metav1.ConditionStatus, reason string,
 	checks ...func(gomega.Gomega, *addonsv1.HelmOpRelease),
 ) *addonsv1.HelmOpRelease {
@@ -72,8 +71,7 @@ func (e engine) becomes(helmOp *addonsv1.HelmOp, conditionType string, status me
 	return e.scenario.child(helmOp, e.workload.name, all...)
 }
 
-// inState expects how a release compares with what is wanted. The conditions of a status are written before the rest of
-// it.
+// inState expects a state of the release. The conditions of a status are written before the state.
 func inState(state string) func(gomega.Gomega, *addonsv1.HelmOpRelease) {
 	return func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 		g.Expect(child.Status.State).To(gomega.Equal(state))
@@ -92,7 +90,7 @@ func (e engine) history(want ...string) {
 	e.eventuallyRevisions(e.name, e.name, want...)
 }
 
-// untouched fails if anything in Helm's storage of the release changes for a while.
+// untouched fails if Helm's storage of the release changes.
 func (e engine) untouched() {
 	s := e.scenario
 	s.Helper()
@@ -105,14 +103,14 @@ func (e engine) untouched() {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// healthTimeout lets a release be as long on its way.
+// healthTimeout sets how long a release may be in progress.
 func healthTimeout(d time.Duration) func(*addonsv1.HelmOp) {
 	return func(h *addonsv1.HelmOp) {
 		h.Spec.Health = &addonsv1.HealthOptions{Timeout: &metav1.Duration{Duration: d}}
 	}
 }
 
-// rollingBack has upgrades rolled back and tried again so often.
+// rollingBack sets that upgrades are rolled back and tried again, with a number of retries.
 func rollingBack(retries int32) func(*addonsv1.HelmOp) {
 	return func(h *addonsv1.HelmOp) {
 		h.Spec.Upgrade = &addonsv1.UpgradeOptions{Remediation: &addonsv1.UpgradeRemediation{
@@ -126,7 +124,7 @@ func tested(h *addonsv1.HelmOp) {
 	h.Spec.Test = &addonsv1.TestOptions{Mode: addonsv1.TestModeEnabled}
 }
 
-// TestHealth holds that a release is Ready when, and as long as, its objects are what they are to be.
+// TestHealth checks that a release is Ready when, and as long as, its objects are healthy.
 func TestHealth(t *testing.T) {
 	s, w := newEngine(t)
 	s.parts(w, map[string]func(engine){
@@ -140,7 +138,7 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// healthFollows breaks a DaemonSet of a release that was healthy, and mends it.
+// healthFollows breaks a DaemonSet of a healthy release, and repairs it.
 func (e engine) healthFollows() {
 	s := e.scenario
 	helmOp := e.helmOp(map[string]any{"daemonSet": true, "hooks": []any{"post-install"}, "test": "pass"},
@@ -165,7 +163,7 @@ func (e engine) healthFollows() {
 	e.history("1 deployed")
 }
 
-// setPodsReady has the pods with a label say that they are ready, or not.
+// setPodsReady sets the status of the Pods with a label to ready, or not ready.
 func (e engine) setPodsReady(app string, status corev1.ConditionStatus) {
 	s := e.scenario
 	s.Helper()
@@ -184,7 +182,7 @@ func (e engine) setPodsReady(app string, status corev1.ConditionStatus) {
 	}
 }
 
-// healthTimeout has a release that never becomes healthy, and then does by a change of its values.
+// healthTimeout installs a release that becomes healthy only after a change of its values.
 func (e engine) healthTimeout() {
 	helmOp := e.helmOp(map[string]any{"never": true}, healthTimeout(3*time.Second))
 	e.scenario.create(helmOp)
@@ -196,7 +194,7 @@ func (e engine) healthTimeout() {
 	e.scenario.eventually(helmOp, ready(1))
 }
 
-// healthDisabled has a release that never becomes healthy, and nobody asks.
+// healthDisabled installs a release that never becomes healthy, with health checks disabled.
 func (e engine) healthDisabled() {
 	helmOp := e.helmOp(map[string]any{"never": true}, func(h *addonsv1.HelmOp) { h.Spec.Health = withoutHealth() })
 	e.scenario.create(helmOp)
@@ -206,7 +204,7 @@ func (e engine) healthDisabled() {
 	}
 }
 
-// objectsMissing deletes a ConfigMap and a Secret, which nothing watches, and gets them back by a request to retry.
+// objectsMissing deletes a ConfigMap and a Secret, which HelmOp does not watch. A requested retry restores them.
 // Nothing else changes.
 func (e engine) objectsMissing() {
 	s := e.scenario
@@ -224,7 +222,7 @@ func (e engine) objectsMissing() {
 	s.must(e.Get(s.Context(), client.ObjectKeyFromObject(e.secretObject()), e.secretObject()))
 	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
 	e.becomes(helmOp, addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason)
-	// A request that finds nothing missing makes no revision.
+	// A retry that finds nothing missing does not create a revision.
 	update(s, helmOp, func(h *addonsv1.HelmOp) {
 		h.Annotations[addonsv1.RetryRequestedAtAnnotation] = "twice"
 	})
@@ -234,7 +232,7 @@ func (e engine) objectsMissing() {
 	e.history("1 superseded", "2 deployed")
 }
 
-// healthChecks asks an expression about a kind that is healthy otherwise.
+// healthChecks evaluates an expression for a kind that is otherwise always healthy.
 func (e engine) healthChecks() {
 	s := e.scenario
 	helmOp := e.helmOp(map[string]any{"greeting": "not yet"}, func(h *addonsv1.HelmOp) {
@@ -254,7 +252,7 @@ func (e engine) healthChecks() {
 	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionFalse, addonsv1.InvalidHealthCheckReason)
 }
 
-// unhealthyRolledBack has an upgrade that does not become healthy return to what worked.
+// unhealthyRolledBack rolls an upgrade that does not become healthy back to the last revision that worked.
 func (e engine) unhealthyRolledBack() {
 	s := e.scenario
 	helmOp := e.helmOp(map[string]any{"greeting": "good"}, healthTimeout(3*time.Second), rollingBack(0))
@@ -271,7 +269,7 @@ func (e engine) unhealthyRolledBack() {
 	e.expectGreetings("better")
 }
 
-// overtakenRolledBack has an upgrade whose place is taken before it becomes healthy, by one that does not either.
+// overtakenRolledBack replaces an upgrade, before it is healthy, by another one that does not become healthy either.
 func (e engine) overtakenRolledBack() {
 	helmOp := e.helmOp(map[string]any{"greeting": "good"}, healthTimeout(10*time.Minute), rollingBack(0))
 	e.scenario.create(helmOp)
@@ -291,7 +289,7 @@ func (e engine) overtakenRolledBack() {
 	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
 }
 
-// expectGreetings fails unless the release says this.
+// expectGreetings fails unless the release has this text.
 func (e engine) expectGreetings(want string) {
 	e.scenario.Helper()
 	data, err := e.hello(e.scenario.Context(), e.name, e.name)
@@ -299,7 +297,7 @@ func (e engine) expectGreetings(want string) {
 	e.scenario.Expect(data).To(gomega.HaveKeyWithValue("greeting", want))
 }
 
-// TestRemediation holds what follows failures: retries within a budget, rollbacks, and that somebody can ask for more.
+// TestRemediation checks the actions after failures: retries within a budget, rollbacks, and requested retries.
 func TestRemediation(t *testing.T) {
 	s, w := newEngine(t)
 	s.parts(w, map[string]func(engine){
@@ -312,7 +310,7 @@ func TestRemediation(t *testing.T) {
 	})
 }
 
-// rolledBack has an upgrade that the cluster refuses return to what worked, after each try, and stay there.
+// rolledBack returns to the last revision that worked after each failed upgrade, and stays there after the last one.
 func (e engine) rolledBack() {
 	s := e.scenario
 	helmOp := e.helmOp(map[string]any{"greeting": "good"}, rollingBack(1))
@@ -332,12 +330,12 @@ func (e engine) rolledBack() {
 		g.Expect(h.Status.Clusters.Stalled).To(gomega.BeEquivalentTo(1))
 	})
 	e.untouched()
-	e.set(helmOp, map[string]any{"greeting": "mended"})
+	e.set(helmOp, map[string]any{"greeting": "repaired"})
 	e.released(helmOp, 6)
-	e.expectGreetings("mended")
+	e.expectGreetings("repaired")
 }
 
-// retriedOnRequest asks for another try of a release that is stalled.
+// retriedOnRequest requests another try of a stalled release.
 func (e engine) retriedOnRequest() {
 	s, never := e.scenario, int32(0)
 	helmOp := e.helmOp(map[string]any{"broken": true}, func(h *addonsv1.HelmOp) {
@@ -360,7 +358,8 @@ func (e engine) retriedOnRequest() {
 	e.untouched()
 }
 
-// failedInstallUninstalled has what a failed installation left removed before the next try, but not what the last left.
+// failedInstallUninstalled removes the objects of a failed installation before the next try, but keeps those of the
+// last try.
 func (e engine) failedInstallUninstalled() {
 	once := int32(1)
 	helmOp := e.helmOp(map[string]any{"broken": true}, func(h *addonsv1.HelmOp) {
@@ -375,14 +374,14 @@ func (e engine) failedInstallUninstalled() {
 	e.released(helmOp, 2)
 }
 
-// testsFail has a test gate: tests that fail keep a release from being Ready.
+// testsFail runs tests that fail, which keep a release from being Ready.
 func (e engine) testsFail() {
 	s, never := e.scenario, int32(0)
 	helmOp := e.helmOp(map[string]any{"test": "fail"}, tested, func(h *addonsv1.HelmOp) {
 		h.Spec.Install = &addonsv1.InstallOptions{Remediation: &addonsv1.InstallRemediation{Retries: &never}}
 	})
 	s.create(helmOp)
-	// The conditions of a status are written before the rest of it.
+	// The conditions of a status are written before the rest of the status.
 	e.becomes(helmOp, addonsv1.TestedCondition, metav1.ConditionFalse, addonsv1.TestsFailedReason,
 		childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.TestsFailedReason),
 		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
@@ -396,7 +395,7 @@ func (e engine) testsFail() {
 	e.becomes(helmOp, addonsv1.TestedCondition, metav1.ConditionTrue, addonsv1.TestsSucceededReason)
 }
 
-// testsWait has tests that wait as long as the release may become healthy, and no longer.
+// testsWait checks that tests wait while the release may become healthy, and no longer.
 func (e engine) testsWait() {
 	s := e.scenario
 	helmOp := e.helmOp(map[string]any{"never": true, "test": "pass"}, tested, healthTimeout(10*time.Minute))
@@ -412,7 +411,7 @@ func (e engine) testsWait() {
 	e.history("1 deployed")
 }
 
-// testsIgnored has tests that fail and do not matter.
+// testsIgnored runs tests that fail, with failures ignored.
 func (e engine) testsIgnored() {
 	helmOp := e.helmOp(map[string]any{"test": "fail"}, tested,
 		func(h *addonsv1.HelmOp) { h.Spec.Test.IgnoreFailures = new(true) })

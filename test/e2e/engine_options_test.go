@@ -25,7 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// TestEngineOptions holds what the options of the engine do, in a cluster in which no controller runs.
+// TestEngineOptions checks the options of the engine, in a cluster in which no controller runs.
 func TestEngineOptions(t *testing.T) {
 	s := newScenario(t)
 	s.pushChart("charts/app", environment.ChartMetadata{Chart: "app", Version: "1.0.0"})
@@ -33,20 +33,20 @@ func TestEngineOptions(t *testing.T) {
 	s.parts(w, map[string]func(engine){
 		"post-render": engine.postRendered,
 		"tenant":      engine.impersonated,
-		"stranger":    engine.impersonatedWithoutRights,
+		"no-rights":   engine.impersonatedWithoutRights,
 		"crds-change": engine.replacesCRDs,
 		"too-large":   engine.tooLarge,
 	})
 }
 
-// optionsHelmOp is a HelmOp whose health nobody asks for.
+// optionsHelmOp returns a HelmOp without health checks.
 func (e engine) optionsHelmOp(values map[string]any, change ...func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
 	helmOp := e.helmOp(values, change...)
 	helmOp.Spec.Health = withoutHealth()
 	return helmOp
 }
 
-// postRendered changes what the chart rendered, for each Cluster, and takes that back.
+// postRendered changes the rendered objects for each Cluster, and reverts the change.
 func (e engine) postRendered() {
 	s := e.scenario
 	helmOp := e.optionsHelmOp(nil, func(h *addonsv1.HelmOp) {
@@ -83,7 +83,7 @@ func (e engine) postRendered() {
 	expect("registry.invalid/app:1", "", "")
 }
 
-// createAccount creates a ServiceAccount in a namespace of its own in the workload cluster, with rights there or none.
+// createAccount creates a ServiceAccount in its own namespace in the workload cluster, with or without rights there.
 func (e engine) createAccount(rights bool) {
 	s := e.scenario
 	s.Helper()
@@ -104,7 +104,7 @@ func (e engine) createAccount(rights bool) {
 
 func asDeployer(h *addonsv1.HelmOp) { h.Spec.ImpersonateServiceAccountName = "deployer" }
 
-// impersonated has a tenant with rights in its own namespace only.
+// impersonated installs as a tenant with rights in its own namespace only.
 func (e engine) impersonated() {
 	s := e.scenario
 	e.createAccount(true)
@@ -114,7 +114,7 @@ func (e engine) impersonated() {
 	e.set(helmOp, map[string]any{"greeting": "changed"})
 	e.released(helmOp, 2)
 	e.expectGreetings("changed")
-	// What the tenant may not do, HelmOp does not do for it.
+	// HelmOp does not do for the tenant what the tenant may not do.
 	update(s, helmOp, func(h *addonsv1.HelmOp) {
 		h.Spec.PostRender = &addonsv1.PostRender{Patches: []addonsv1.Patch{{
 			Patch:  "- {op: replace, path: /metadata/namespace, value: kube-system}",
@@ -132,7 +132,8 @@ func (e engine) impersonated() {
 	e.history()
 }
 
-// impersonatedWithoutRights has a tenant without rights: it is told who may not do what, and nothing is there.
+// impersonatedWithoutRights installs as a tenant without rights. The message names the account and the missing right,
+// and nothing is installed.
 func (e engine) impersonatedWithoutRights() {
 	s := e.scenario
 	e.createAccount(false)
@@ -150,8 +151,8 @@ func (e engine) impersonatedWithoutRights() {
 	e.released(helmOp, 1)
 }
 
-// replacesCRDs has an upgrade replace what is in the folder crds of a chart, which an uninstallation leaves. The CRD's
-// description distinguishes its versions.
+// replacesCRDs upgrades the CRDs in a chart's folder crds, which an uninstallation keeps. The description of the CRD
+// differs by version.
 func (e engine) replacesCRDs() {
 	s := e.scenario
 	group := e.name + ".test"
@@ -205,7 +206,7 @@ spec:
 `, group, description)
 }
 
-// tooLarge has a chart that is too large to be recorded: nothing is there, and the reason is clear.
+// tooLarge installs a chart that is too large for a record. Nothing is installed, and the reason says so.
 func (e engine) tooLarge() {
 	s := e.scenario
 	files := map[string]string{
@@ -228,12 +229,12 @@ func (e engine) tooLarge() {
 		}
 		err := e.Get(s.Context(), client.ObjectKey{Name: name}, obj)
 		s.Expect(client.IgnoreNotFound(err)).To(gomega.Succeed())
-		s.Expect(err).To(gomega.HaveOccurred(), "%s is there", name)
+		s.Expect(err).To(gomega.HaveOccurred(), "%s exists", name)
 	}
 	s.must(e.expectFailures(helmOp, 0))
 }
 
-// expectFailures returns an error unless so many failures were counted.
+// expectFailures returns an error unless this number of failures was counted.
 func (e engine) expectFailures(helmOp *addonsv1.HelmOp, want int32) error {
 	if got := e.scenario.child(helmOp, e.workload.name).Status.Failures; got != want {
 		return fmt.Errorf("%d failures, want %d", got, want)
@@ -241,8 +242,8 @@ func (e engine) expectFailures(helmOp *addonsv1.HelmOp, want int32) error {
 	return nil
 }
 
-// TestKubeconfigRefused holds that a kubeconfig which runs a program, or names files, is not used, and that the release
-// goes on once it is mended.
+// TestKubeconfigRefused checks that HelmOp does not use a kubeconfig that runs a program or names files, and continues
+// when the kubeconfig is corrected.
 func TestKubeconfigRefused(t *testing.T) {
 	s := newScenario(t)
 	s.createCluster(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, HoldBack: true})

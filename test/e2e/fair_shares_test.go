@@ -23,16 +23,16 @@ import (
 )
 
 const (
-	// fairWorkers are the workers of the manager of TestFairShares; five of them may act. fairShare is how many slots one
-	// namespace gets.
+	// fairWorkers is the number of workers of the manager of TestFairShares; five of them may act at the same time.
+	// fairShare is the number of slots that one namespace gets.
 	fairWorkers, fairShare = 6, 4
 
-	// greedyHelmOps is how many HelmOps the greedy tenant has for each of two Clusters.
+	// greedyHelmOps is the number of HelmOps of the greedy tenant for each of two Clusters.
 	greedyHelmOps = 8
 )
 
 // TestFairShares has a greedy tenant with hooks that never end, more requests than the registry may get, and Clusters
-// whose kinds the manager may not read. Another tenant's release is installed, upgraded and uninstalled meanwhile.
+// of kinds that the manager may not read. Meanwhile, another tenant's release is installed, upgraded and uninstalled.
 func TestFairShares(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{
@@ -54,7 +54,7 @@ func TestFairShares(t *testing.T) {
 			h.Spec.Install = &addonsv1.InstallOptions{Timeout: &metav1.Duration{Duration: 30 * time.Minute}}
 		}))
 	}
-	greedy.step("the greedy tenant has its share of the slots", func(s *scenario) {
+	greedy.step("the greedy tenant gets its share of the slots", func(s *scenario) {
 		s.Eventually(func(ctx context.Context) (int,
 			error) {
 			return runningHooks(ctx, hogs)
@@ -64,7 +64,7 @@ func TestFairShares(t *testing.T) {
 			return runningHooks(ctx, hogs)
 		}).WithContext(s.Context()).Should(gomega.Equal(fairShare))
 	})
-	greedy.step("and a Cluster of a kind that the manager may not read", func(s *scenario) {
+	greedy.step("the greedy tenant has a Cluster of a kind that the manager may not read", func(s *scenario) {
 		helmOp := s.newHelmOp("unreadable", forAll)
 		s.create(helmOp)
 		s.createUnreadableCluster("unreadable")
@@ -76,14 +76,14 @@ func TestFairShares(t *testing.T) {
 		neighbour.expectServed(t)
 	}
 	neighbour.expectUninstalled(t)
-	greedy.step("the greedy tenant still has its share, and no more", func(s *scenario) {
+	greedy.step("the greedy tenant keeps its share, and gets no more", func(s *scenario) {
 		running, err := runningHooks(s.Context(), hogs)
 		s.must(err)
 		s.Expect(running).To(gomega.Equal(fairShare))
 	})
 }
 
-// runningHooks is how many Jobs of hooks there are in all of the workload clusters.
+// runningHooks returns the number of Jobs of hooks in all of the workload clusters.
 func runningHooks(ctx context.Context, workloads []*workload) (int, error) {
 	running := 0
 	for _, w := range workloads {
@@ -96,8 +96,8 @@ func runningHooks(ctx context.Context, workloads []*workload) (int, error) {
 	return running, nil
 }
 
-// createUnreadableCluster creates a Cluster whose control plane is said to serve, and whose infrastructure is of a kind
-// that the manager may not read.
+// createUnreadableCluster creates a Cluster whose status says that its control plane serves. Its infrastructure is of a
+// kind that the manager may not read.
 func (s *scenario) createUnreadableCluster(name string) {
 	s.Helper()
 	crd := &unstructured.Unstructured{Object: map[string]any{
@@ -120,7 +120,7 @@ func (s *scenario) createUnreadableCluster(name string) {
 		Name: name}
 	s.create(cluster)
 	s.Cleanup(func() {
-		// Cluster API needs the kind to end the Cluster.
+		// Cluster API needs the kind to delete the Cluster.
 		ctx := context.Background()
 		s.Expect(client.IgnoreNotFound(s.client.Delete(ctx, cluster))).To(gomega.Succeed())
 		s.Eventually(func() bool {

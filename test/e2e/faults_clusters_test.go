@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
-// unreachable checks that a release waits for its Cluster, and that this counts as no failure.
+// unreachable checks that a release waits for its Cluster, and that no failure is counted.
 func unreachable(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 	expectCondition(g, child, addonsv1.ClusterReachableCondition, metav1.ConditionFalse, addonsv1.ClusterUnreachableReason)
 	expectCondition(g, child, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ClusterUnreachableReason)
@@ -33,9 +33,9 @@ func (s *scenario) setGreeting(helmOp *addonsv1.HelmOp, text string) {
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = helloValues(greeting(text)) })
 }
 
-// TestAPIServerDownThenBack stops the API server of one Cluster of two. The other goes on, and the one catches up when
-// its API server is back.
-func TestAPIServerDownThenBack(t *testing.T) {
+// TestClusterCatchesUpAfterAPIServerOutage stops the API server of one of two Clusters. The other Cluster is served
+// meanwhile, and the first one is upgraded when its API server is back.
+func TestClusterCatchesUpAfterAPIServerOutage(t *testing.T) {
 	s := newScenario(t)
 	workloads := s.clusters(
 		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}},
@@ -67,12 +67,12 @@ func TestAPIServerDownThenBack(t *testing.T) {
 	two.eventuallyRevisions(releaseNamespace, "hello", "1 superseded", "2 deployed")
 }
 
-// connectionFollows is how long a connection may take to follow a new kubeconfig, on a busy machine. Alone it takes two
-// seconds. Probes alone give up the old one after five failures, 10 s apart.
+// connectionFollows is how long a connection may take to use a new kubeconfig, on a busy machine. On an idle machine it
+// takes two seconds. By probes alone, the old connection would be closed only after five failures, 10 s apart.
 const connectionFollows = 30 * time.Second
 
-// TestKubeconfigReplaced makes the kubeconfig of a Cluster worthless and writes a new one: with other credentials, then
-// with another endpoint. Nothing is installed anew for it.
+// TestKubeconfigReplaced makes the kubeconfig of a Cluster invalid and writes a new one: with other credentials, then
+// with another endpoint. Nothing is reinstalled.
 func TestKubeconfigReplaced(t *testing.T) {
 	s := newScenario(t)
 	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
@@ -93,7 +93,7 @@ func TestKubeconfigReplaced(t *testing.T) {
 	w.eventuallyRevisions(releaseNamespace, "hello", "1 superseded", "2 superseded", "3 deployed")
 }
 
-// reconnect takes the access to a workload cluster anew.
+// reconnect connects to a workload cluster again.
 func (w *workload) reconnect() {
 	w.scenario.Helper()
 	var err error
@@ -101,8 +101,8 @@ func (w *workload) reconnect() {
 	w.scenario.must(err)
 }
 
-// TestHungClusterDelaysNoOther freezes the API server of a Cluster: it accepts connections and never answers.
-func TestHungClusterDelaysNoOther(t *testing.T) {
+// TestUnresponsiveClusterDelaysNoOther freezes the API server of a Cluster: it accepts connections and never answers.
+func TestUnresponsiveClusterDelaysNoOther(t *testing.T) {
 	s := newScenario(t)
 	workloads := s.clusters(
 		testbed.ClusterOptions{Name: "fine", PodCIDRs: []string{"10.1.0.0/16"}},
@@ -118,10 +118,10 @@ func TestHungClusterDelaysNoOther(t *testing.T) {
 	helmOp := s.newHelmOp("hello", forAll)
 	s.create(helmOp)
 	fine.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
-	t.Logf("installed beside a hung cluster in %s", time.Since(created))
+	t.Logf("installed beside an unresponsive cluster in %s", time.Since(created))
 	s.setGreeting(helmOp, "again")
 	fine.eventuallyReleased(helmOp, releaseNamespace, "hello", 2)
-	t.Logf("upgraded beside a hung cluster in %s", time.Since(created))
+	t.Logf("upgraded beside an unresponsive cluster in %s", time.Since(created))
 	s.child(helmOp, "hung", unreachable)
 
 	s.must(hung.server.Resume())
@@ -131,7 +131,7 @@ func TestHungClusterDelaysNoOther(t *testing.T) {
 	s.eventually(helmOp, ready(2))
 }
 
-// TestTemplateErrorInOneCluster has a template that one of three Clusters cannot satisfy.
+// TestTemplateErrorInOneCluster uses a template that cannot be rendered for one of three Clusters.
 func TestTemplateErrorInOneCluster(t *testing.T) {
 	s := newScenario(t)
 	zone := func(name string) map[string]string { return map[string]string{"zone": name} }
@@ -164,7 +164,7 @@ func TestTemplateErrorInOneCluster(t *testing.T) {
 	workloads[2].eventuallyHello(releaseNamespace, "hello", map[string]string{"region": "c"})
 	s.eventually(helmOp, ready(3))
 
-	// Nobody loses what works because a template cannot be rendered any more.
+	// A release stays if its template can no longer be rendered.
 	s.label("one", "zone", "")
 	s.eventually(helmOp, failure("one", addonsv1.TemplateFailedReason, "zone", "line 2"))
 	s.Consistently(func(g gomega.Gomega, ctx context.Context) {

@@ -14,17 +14,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// hungClusters is more than the manager of TestMoreHungClustersThanWorkers has workers.
-const hungClusters = 4
+// unresponsiveClusters is more than the manager of TestMoreUnresponsiveClustersThanWorkers has workers.
+const unresponsiveClusters = 4
 
-// TestMoreHungClustersThanWorkers freezes more API servers than releases are worked on at the same time. What is wanted
-// of the one Cluster that answers must not wait until all others were tried.
-func TestMoreHungClustersThanWorkers(t *testing.T) {
+// TestMoreUnresponsiveClustersThanWorkers freezes more API servers than there are workers. The release of the only
+// Cluster that answers must not wait until all others were tried.
+func TestMoreUnresponsiveClustersThanWorkers(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{"--helmoprelease-concurrency=2"}})
 	s := newScenarioIn(t, env)
 	options := []testbed.ClusterOptions{{Name: "fine", PodCIDRs: []string{"10.1.0.0/16"}}}
-	for i := range hungClusters {
+	for i := range unresponsiveClusters {
 		options = append(options, testbed.ClusterOptions{Name: fmt.Sprintf("a-hung-%d", i),
 			PodCIDRs: []string{"10.2.0.0/16"}})
 	}

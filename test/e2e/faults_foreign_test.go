@@ -21,14 +21,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// hand is somebody with Helm and the kubeconfig of a workload cluster.
-type hand struct {
+// helmUser is a user with Helm and the kubeconfig of a workload cluster.
+type helmUser struct {
 	scenario *scenario
 	config   *action.Configuration
 	chart    *chart.Chart
 }
 
-func (w *workload) hand() *hand {
+func (w *workload) helmUser() *helmUser {
 	s := w.scenario
 	s.Helper()
 	kubeconfig, err := w.server.Kubeconfig()
@@ -44,15 +44,15 @@ func (w *workload) hand() *hand {
 	s.must(err)
 	loaded, err := loader.Load(filepath.Join(root, "test", "charts", environment.ChartHello))
 	s.must(err)
-	return &hand{scenario: s, config: config, chart: loaded}
+	return &helmUser{scenario: s, config: config, chart: loaded}
 }
 
-func (h *hand) values(text string) map[string]any {
+func (h *helmUser) values(text string) map[string]any {
 	return map[string]any{"cluster": "by hand", "podCIDR": "192.168.0.0/16", "greeting": text}
 }
 
-// install is "helm install --create-namespace".
-func (h *hand) install(name string) {
+// install runs "helm install --create-namespace".
+func (h *helmUser) install(name string) {
 	h.scenario.Helper()
 	install := action.NewInstall(h.config)
 	install.ReleaseName, install.Namespace, install.CreateNamespace = name, releaseNamespace, true
@@ -60,8 +60,8 @@ func (h *hand) install(name string) {
 	h.scenario.must(err)
 }
 
-// upgrade is "helm upgrade".
-func (h *hand) upgrade(name string) {
+// upgrade runs "helm upgrade".
+func (h *helmUser) upgrade(name string) {
 	h.scenario.Helper()
 	upgrade := action.NewUpgrade(h.config)
 	upgrade.Namespace = releaseNamespace
@@ -69,27 +69,27 @@ func (h *hand) upgrade(name string) {
 	h.scenario.must(err)
 }
 
-// rollback is "helm rollback" to the revision before.
-func (h *hand) rollback(name string) {
+// rollback runs "helm rollback" to the previous revision.
+func (h *helmUser) rollback(name string) {
 	h.scenario.Helper()
 	h.scenario.must(action.NewRollback(h.config).Run(name))
 }
 
-// uninstall is "helm uninstall".
-func (h *hand) uninstall(name string) {
+// uninstall runs "helm uninstall".
+func (h *helmUser) uninstall(name string) {
 	h.scenario.Helper()
 	_, err := action.NewUninstall(h.config).Run(name)
 	h.scenario.must(err)
 }
 
-// TestAnotherHand changes releases behind the back of HelmOp, which puts them right with its next look.
-func TestAnotherHand(t *testing.T) {
+// TestManualHelmChangesAreReverted changes releases by Helm. HelmOp reverts the changes at its next check.
+func TestManualHelmChangesAreReverted(t *testing.T) {
 	s := newScenario(t)
 	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
-	h := w.hand()
+	h := w.helmUser()
 	helmOp := s.newHelmOp("hello", forAll)
 	s.create(helmOp)
-	wanted := map[string]string{"cluster": "one", "podCIDR": "10.1.0.0/16", "greeting": "hello"}
+	desired := map[string]string{"cluster": "one", "podCIDR": "10.1.0.0/16", "greeting": "hello"}
 	byHand := map[string]string{"cluster": "by hand", "greeting": "by hand"}
 	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
 
@@ -97,29 +97,29 @@ func TestAnotherHand(t *testing.T) {
 	w.eventuallyHello(releaseNamespace, "hello", byHand)
 	s.nudge(helmOp, "one")
 	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 3)
-	w.eventuallyHello(releaseNamespace, "hello", wanted)
+	w.eventuallyHello(releaseNamespace, "hello", desired)
 
 	h.rollback("hello")
 	w.eventuallyHello(releaseNamespace, "hello", byHand)
 	s.nudge(helmOp, "one")
 	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 5)
-	w.eventuallyHello(releaseNamespace, "hello", wanted)
+	w.eventuallyHello(releaseNamespace, "hello", desired)
 
 	h.uninstall("hello")
 	w.expectNothing(releaseNamespace, "hello")
 	s.nudge(helmOp, "one")
 	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
-	w.eventuallyHello(releaseNamespace, "hello", wanted)
+	w.eventuallyHello(releaseNamespace, "hello", desired)
 	s.eventually(helmOp, ready(1))
 	w.expectUntouched()
 }
 
-// TestForeignRelease has a release by hand before the HelmOp that wants its name. It is left alone until the HelmOp is
-// told to take it over, and also when the HelmOp goes.
+// TestForeignRelease installs a release by Helm before a HelmOp with the same release name. HelmOp does not touch the
+// release before takeOwnership is set, and not when the HelmOp is deleted.
 func TestForeignRelease(t *testing.T) {
 	s := newScenario(t)
 	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
-	h := w.hand()
+	h := w.helmUser()
 	h.install("hello")
 	helmOp := s.newHelmOp("hello", forAll)
 	s.create(helmOp)

@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestInvalidInputs writes into a HelmOp what no schema can refuse. It is named, takes nothing away, and is over once
-// it is corrected.
+// TestInvalidInputs sets fields of a HelmOp to values that no schema can refuse. The condition names the error, the
+// release stays, and the condition recovers after a correction.
 func TestInvalidInputs(t *testing.T) {
 	s := newScenario(t)
 	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
@@ -29,7 +29,7 @@ func TestInvalidInputs(t *testing.T) {
 	s.each(parts)
 }
 
-// invalidInput breaks the spec of a HelmOp, and says which condition tells of it and how.
+// invalidInput breaks the spec of a HelmOp, and has the expected condition, reason and message.
 type invalidInput struct {
 	breaks    func(*addonsv1.HelmOpSpec)
 	condition string
@@ -81,7 +81,7 @@ func invalidInputs() map[string]invalidInput {
 	}
 }
 
-// takeInvalid lets a HelmOp with a healthy release meet an invalid input, and corrects it.
+// takeInvalid breaks a HelmOp that has a healthy release, and corrects it.
 func (w *workload) takeInvalid(name string, input invalidInput) {
 	s := w.scenario
 	helmOp := s.newHelmOp(name, forAll)
@@ -98,15 +98,15 @@ func (w *workload) takeInvalid(name string, input invalidInput) {
 
 	update(s, helmOp, func(h *addonsv1.HelmOp) {
 		h.Spec = *good.DeepCopy()
-		h.Spec.Values = helloValues(greeting("mended"))
+		h.Spec.Values = helloValues(greeting("corrected"))
 	})
 	w.eventuallyReleased(helmOp, releaseNamespace, name, 2)
-	w.eventuallyHello(releaseNamespace, name, map[string]string{"greeting": "mended"})
+	w.eventuallyHello(releaseNamespace, name, map[string]string{"greeting": "corrected"})
 	w.eventuallyRevisions(releaseNamespace, name, "1 superseded", "2 deployed")
 	s.eventually(helmOp, ready(1))
 }
 
-// missValues has a HelmOp take values from what does not exist, then lacks the key, then is no YAML.
+// missValues takes values from an object that does not exist, then lacks the key, then is not YAML.
 func (w *workload) missValues() {
 	s, name := w.scenario, "values-from"
 	helmOp := s.newHelmOp(name, forAll, func(h *addonsv1.HelmOp) {
@@ -133,8 +133,8 @@ func (w *workload) missValues() {
 	w.eventuallyHello(releaseNamespace, name, map[string]string{"greeting": "of a Secret"})
 }
 
-// TestRejectedObject has a chart with an object that API servers reject. Each try makes a revision, so they become
-// rarer; a change of what is wanted is tried at once.
+// TestRejectedObject installs a chart with an object that API servers reject. Each try creates a revision, so tries
+// become rarer. A change of the desired state is tried at once.
 func TestRejectedObject(t *testing.T) {
 	s := newScenario(t)
 	r := s.ownRegistry()

@@ -23,46 +23,47 @@ import (
 
 const slowNamespace = "slow-system"
 
-// restartTime is how soon after its start a manager must be at work on what its predecessor left. It includes the wait
-// for the lease of one that was killed, see shortLease.
+// restartTime bounds the time from the start of a manager until it continues the actions of the previous one. It
+// includes the wait for the lease of a killed manager, see shortLease.
 const restartTime = 30 * time.Second
 
-// shortLease lets a manager take over soon from one that was killed.
+// shortLease lets a manager take over soon from a killed one.
 var shortLease = []string{
 	"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=500ms",
 }
 
-// killScene is a release of the chart slow, whose actions are under way until the scene ends them.
-type killScene struct {
+// slowRelease is a release of the chart slow, whose actions run until the test ends them.
+type slowRelease struct {
 	*workload
 
 	helmOp *addonsv1.HelmOp
 }
 
-// TestManagerEnds ends managers while they install, upgrade and uninstall. The next takes up what was left, at once and
-// without another revision.
-func TestManagerEnds(t *testing.T) {
+// TestManagerRestartContinuesActions stops and kills managers while they install, upgrade and uninstall. The next
+// manager continues at once, without another revision.
+func TestManagerRestartContinuesActions(t *testing.T) {
 	beginFirst(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: shortLease})
 	s := newScenarioIn(t, env)
 	var w *workload
-	s.step("killed, and a Cluster is created anew", func(s *scenario) { w = s.createdAnewUnseen("one") })
-	scene := func(s *scenario, name string, hooks ...any) *killScene {
-		return w.in(s).newKillScene(name, hooks...)
+	s.step("killed, and a Cluster is re-created", func(s *scenario) { w = s.recreatedWhileManagerIsDown("one") })
+	slow := func(s *scenario, name string, hooks ...any) *slowRelease {
+		return w.in(s).newSlowRelease(name, hooks...)
 	}
-	s.step("killed during an installation", func(s *scenario) { scene(s, "install", "pre-install").killedDuringInstall() })
-	s.step("killed during an upgrade", func(s *scenario) { scene(s, "upgrade").killedDuringUpgrade() })
-	s.step("killed during an uninstallation", func(s *scenario) { scene(s, "uninstall").killedDuringUninstall() })
-	s.step("killed, and something else is wanted",
-		func(s *scenario) { scene(s, "changed", "pre-install").killedThenChanged() })
-	s.step("killed, and nothing is wanted", func(s *scenario) { scene(s, "deleted", "pre-install").killedThenDeleted() })
-	s.step("asked to end during an installation", func(s *scenario) { scene(s, "graceful", "pre-install").askedToEnd() })
+	s.step("killed during an installation", func(s *scenario) { slow(s, "install", "pre-install").killedDuringInstall() })
+	s.step("killed during an upgrade", func(s *scenario) { slow(s, "upgrade").killedDuringUpgrade() })
+	s.step("killed during an uninstallation", func(s *scenario) { slow(s, "uninstall").killedDuringUninstall() })
+	s.step("killed, and the values change",
+		func(s *scenario) { slow(s, "changed", "pre-install").killedThenChanged() })
+	s.step("killed, and the HelmOp is deleted",
+		func(s *scenario) { slow(s, "deleted", "pre-install").killedThenDeleted() })
+	s.step("stopped during an installation", func(s *scenario) { slow(s, "graceful", "pre-install").stopped() })
 }
 
-// newKillScene creates a HelmOp with the chart slow, whose given hooks wait.
-func (w *workload) newKillScene(name string, hooks ...any) *killScene {
+// newSlowRelease creates a HelmOp with the chart slow. The given hooks wait.
+func (w *workload) newSlowRelease(name string, hooks ...any) *slowRelease {
 	s := w.scenario
-	k := &killScene{workload: w, helmOp: s.newHelmOp(name, forAll, func(h *addonsv1.HelmOp) {
+	k := &slowRelease{workload: w, helmOp: s.newHelmOp(name, forAll, func(h *addonsv1.HelmOp) {
 		h.Spec.Source = s.env.Source("charts/"+environment.ChartSlow, addonsv1.ArtifactReference{Tag: "1.0.0"})
 		h.Spec.Release.Namespace = slowNamespace
 		h.Spec.Values = slowValues("one", hooks...)
@@ -75,8 +76,8 @@ func slowValues(text string, hooks ...any) *apiextensionsv1.JSON {
 	return rawJSON(map[string]any{"greeting": text, "hooks": append([]any{}, hooks...)})
 }
 
-// killedDuringInstall expects the one revision that the user wanted.
-func (k *killScene) killedDuringInstall() {
+// killedDuringInstall expects exactly one revision.
+func (k *slowRelease) killedDuringInstall() {
 	held := k.eventuallyHeld("1 pending-install")
 	k.kill()
 	k.restart(held)
@@ -87,9 +88,9 @@ func (k *killScene) killedDuringInstall() {
 	k.expectUntouched()
 }
 
-func (k *killScene) killedDuringUpgrade() {
+func (k *slowRelease) killedDuringUpgrade() {
 	k.eventuallyReleased(k.helmOp, slowNamespace, k.helmOp.Name, 1)
-	k.want("two", "pre-upgrade")
+	k.setText("two", "pre-upgrade")
 	held := k.eventuallyHeld("1 deployed", "2 pending-upgrade")
 	k.kill()
 	k.restart(held)
@@ -99,9 +100,9 @@ func (k *killScene) killedDuringUpgrade() {
 	k.expectUntouched()
 }
 
-func (k *killScene) killedDuringUninstall() {
+func (k *slowRelease) killedDuringUninstall() {
 	k.eventuallyReleased(k.helmOp, slowNamespace, k.helmOp.Name, 1)
-	k.want("two", "pre-delete")
+	k.setText("two", "pre-delete")
 	k.eventuallyReleased(k.helmOp, slowNamespace, k.helmOp.Name, 2)
 	k.scenario.remove(k.helmOp)
 	held := k.eventuallyHeld("1 superseded", "2 uninstalling")
@@ -113,10 +114,10 @@ func (k *killScene) killedDuringUninstall() {
 }
 
 // killedThenChanged changes the values while no manager runs.
-func (k *killScene) killedThenChanged() {
+func (k *slowRelease) killedThenChanged() {
 	k.eventuallyHeld("1 pending-install")
 	k.kill()
-	k.want("two")
+	k.setText("two")
 	k.start()
 	k.eventuallyReleased(k.helmOp, slowNamespace, k.helmOp.Name, 2)
 	k.eventuallyRevisions(slowNamespace, k.helmOp.Name, "1 failed", "2 deployed")
@@ -125,7 +126,7 @@ func (k *killScene) killedThenChanged() {
 }
 
 // killedThenDeleted deletes the HelmOp while no manager runs.
-func (k *killScene) killedThenDeleted() {
+func (k *slowRelease) killedThenDeleted() {
 	k.eventuallyHeld("1 pending-install")
 	k.kill()
 	k.scenario.remove(k.helmOp)
@@ -135,8 +136,8 @@ func (k *killScene) killedThenDeleted() {
 	k.expectNoText()
 }
 
-// askedToEnd asks the manager to end as a kubelet does. It brings to its end what it has begun.
-func (k *killScene) askedToEnd() {
+// stopped stops the manager as a kubelet does. The manager finishes the action that it has started.
+func (k *slowRelease) stopped() {
 	s := k.scenario
 	held := k.eventuallyHeld("1 pending-install")
 	manager := k.manager()
@@ -149,7 +150,7 @@ func (k *killScene) askedToEnd() {
 	k.eventuallyReleased(k.helmOp, slowNamespace, k.helmOp.Name, 1)
 	k.eventuallyRevisions(slowNamespace, k.helmOp.Name, "1 deployed")
 
-	// It has given the lease back: the next need not wait for its end.
+	// The manager has released the lease, so that the next one need not wait until the lease expires.
 	k.start()
 	s.eventually(k.helmOp, ready(1))
 	k.expectUntouched()
@@ -158,21 +159,21 @@ func (k *killScene) askedToEnd() {
 	k.expectNoText()
 }
 
-// want changes the values.
-func (k *killScene) want(text string, hooks ...any) {
+// setText changes the values.
+func (k *slowRelease) setText(text string, hooks ...any) {
 	k.scenario.Helper()
 	update(k.scenario, k.helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = slowValues(text, hooks...) })
 }
 
-// eventuallyHeld waits until the release has these revisions and its hook's Job is there, and returns the Job's UID.
-func (k *killScene) eventuallyHeld(revisions ...string) types.UID {
+// eventuallyHeld waits until the release has these revisions and its hook's Job exists, and returns the Job's UID.
+func (k *slowRelease) eventuallyHeld(revisions ...string) types.UID {
 	k.scenario.Helper()
 	k.workload.eventuallyRevisions(slowNamespace, k.helmOp.Name, revisions...)
 	return k.eventuallyJob("")
 }
 
 // eventuallyJob waits for a Job of the hook that is not the given one.
-func (k *killScene) eventuallyJob(not types.UID) types.UID {
+func (k *slowRelease) eventuallyJob(not types.UID) types.UID {
 	s := k.scenario
 	s.Helper()
 	job := &batchv1.Job{}
@@ -184,8 +185,8 @@ func (k *killScene) eventuallyJob(not types.UID) types.UID {
 	return job.UID
 }
 
-// complete does what the Job controller does for a Job whose pod has succeeded.
-func (k *killScene) complete(uid types.UID) {
+// complete sets the status of a Job as the Job controller does when its Pod has succeeded.
+func (k *slowRelease) complete(uid types.UID) {
 	k.scenario.Helper()
 	job := &batchv1.Job{}
 	k.scenario.must(k.Get(k.scenario.Context(), client.ObjectKey{Namespace: slowNamespace, Name: k.helmOp.Name}, job))
@@ -198,25 +199,26 @@ func (k *killScene) complete(uid types.UID) {
 	k.scenario.must(k.Status().Update(k.scenario.Context(), job))
 }
 
-// manager is the one that was started last.
-func (k *killScene) manager() *environment.Manager {
+// manager returns the manager that was started last.
+func (k *slowRelease) manager() *environment.Manager {
 	managers := k.scenario.env.Managers()
 	return managers[len(managers)-1]
 }
 
-func (k *killScene) kill() {
+func (k *slowRelease) kill() {
 	k.scenario.Helper()
 	k.scenario.must(k.manager().Kill())
 }
 
-func (k *killScene) start() {
+func (k *slowRelease) start() {
 	k.scenario.Helper()
 	_, err := k.scenario.env.StartManager(k.scenario.Context())
 	k.scenario.must(err)
 }
 
-// restart starts a manager, which must take up soon what waits for the Job that its predecessor made, and lets it end.
-func (k *killScene) restart(held types.UID) {
+// restart starts a manager, which must soon continue to wait for the Job of the previous manager. It then completes the
+// Job.
+func (k *slowRelease) restart(held types.UID) {
 	s := k.scenario
 	s.Helper()
 	started := time.Now()
@@ -227,14 +229,14 @@ func (k *killScene) restart(held types.UID) {
 	k.complete(taken)
 }
 
-func (k *killScene) expectText(text string) {
+func (k *slowRelease) expectText(text string) {
 	k.scenario.Helper()
 	data, err := k.hello(k.scenario.Context(), slowNamespace, k.helmOp.Name)
 	k.scenario.must(err)
 	k.scenario.Expect(data).To(gomega.HaveKeyWithValue("greeting", text))
 }
 
-func (k *killScene) expectNoText() {
+func (k *slowRelease) expectNoText() {
 	k.scenario.Helper()
 	data, err := k.hello(k.scenario.Context(), slowNamespace, k.helmOp.Name)
 	k.scenario.must(err)

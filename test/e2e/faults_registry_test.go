@@ -21,21 +21,21 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// shortInterval lets a fault, and its end, be noticed soon.
+// shortInterval lets HelmOp notice a fault and its end soon.
 const shortInterval = time.Second
 
-// registryFault breaks what a HelmOp whose release is deployed needs from the registry, and mends it again.
+// registryFault breaks the registry for a HelmOp with a deployed release, and repairs it.
 type registryFault struct {
-	reason       string
-	breaks, mend func(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmOp)
-	// revision is that of the release in the end: 1 if what is mended is what was there before.
+	reason         string
+	breaks, repair func(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmOp)
+	// revision is the revision of the release at the end. It is 1 if the repair restores the state before the fault.
 	revision int
-	// version of the chart in the end.
+	// version is the version of the chart at the end.
 	version string
 }
 
-// TestRegistryFaults breaks the way to a chart in every way that a user can. Each has a name, takes nothing away, and
-// needs no help once it is mended.
+// TestRegistryFaults breaks the access to a chart in every way that a user can. Each fault has a reason, the release
+// stays, and HelmOp recovers by itself when the fault ends.
 func TestRegistryFaults(t *testing.T) {
 	s := newScenario(t)
 	r := s.ownRegistry()
@@ -44,7 +44,7 @@ func TestRegistryFaults(t *testing.T) {
 	for name, fault := range registryFaults() {
 		repository := "charts/" + name
 		s.push(r, repository, "1.0.0")
-		parts[name] = func(s *scenario) { w.in(s).suffer(r, name, repository, fault) }
+		parts[name] = func(s *scenario) { w.in(s).runFault(r, name, repository, fault) }
 	}
 	s.each(parts)
 }
@@ -60,15 +60,15 @@ func registryFaults() map[string]registryFault {
 	}
 	return map[string]registryFault{
 		"credentials": {
-			reason: addonsv1.RegistryAuthenticationFailedReason, breaks: setPassword("wrong"), mend: setPassword(""),
+			reason: addonsv1.RegistryAuthenticationFailedReason, breaks: setPassword("wrong"), repair: setPassword(""),
 			revision: 1, version: "1.0.0",
 		},
 		"ca": {
-			reason: addonsv1.RegistryCertificateInvalidReason, breaks: setForeignCA, mend: setOwnCA,
+			reason: addonsv1.RegistryCertificateInvalidReason, breaks: setForeignCA, repair: setOwnCA,
 			revision: 1, version: "1.0.0",
 		},
 		"no-secret": {
-			reason: addonsv1.ReferenceNotFoundReason, breaks: deleteCredentials, mend: createCredentials,
+			reason: addonsv1.ReferenceNotFoundReason, breaks: deleteCredentials, repair: createCredentials,
 			revision: 1, version: "1.0.0",
 		},
 		"repository": {
@@ -76,15 +76,15 @@ func registryFaults() map[string]registryFault {
 			breaks: func(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmOp) {
 				update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.URL = "oci://" + r.Host() + "/charts/later" })
 			},
-			mend: pushVersion("charts/later", "1.0.0"), revision: 1, version: "1.0.0",
+			repair: pushVersion("charts/later", "1.0.0"), revision: 1, version: "1.0.0",
 		},
 		"tag": {
 			reason: addonsv1.ArtifactNotFoundReason, breaks: setRef(addonsv1.ArtifactReference{Tag: "1.5.0"}),
-			mend: pushVersion("charts/tag", "1.5.0"), revision: 2, version: "1.5.0",
+			repair: pushVersion("charts/tag", "1.5.0"), revision: 2, version: "1.5.0",
 		},
 		"range": {
 			reason: addonsv1.NoMatchingTagReason, breaks: setRef(addonsv1.ArtifactReference{Semver: "~2.1"}),
-			mend: pushVersion("charts/range", "2.1.7"), revision: 2, version: "2.1.7",
+			repair: pushVersion("charts/range", "2.1.7"), revision: 2, version: "2.1.7",
 		},
 		"not-a-chart": {
 			reason: addonsv1.UnsupportedArtifactReason,
@@ -93,13 +93,13 @@ func registryFaults() map[string]registryFault {
 				s.must(err)
 				setRef(addonsv1.ArtifactReference{Tag: "3.0.0"})(s, r, helmOp)
 			},
-			mend: pushVersion("charts/not-a-chart", "3.0.0"), revision: 2, version: "3.0.0",
+			repair: pushVersion("charts/not-a-chart", "3.0.0"), revision: 2, version: "3.0.0",
 		},
 	}
 }
 
-// suffer lets a HelmOp with a healthy release meet a fault, and sees it through to the end.
-func (w *workload) suffer(r *registry.Registry, name, repository string, fault registryFault) {
+// runFault breaks and repairs the registry for a HelmOp that has a healthy release.
+func (w *workload) runFault(r *registry.Registry, name, repository string, fault registryFault) {
 	s := w.scenario
 	helmOp := s.noteFrom(r, name, repository, addonsv1.ArtifactReference{Tag: "1.0.0"})
 	s.create(helmOp)
@@ -116,13 +116,13 @@ func (w *workload) suffer(r *registry.Registry, name, repository string, fault r
 			addonsv1.ReadyReason)
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 
-	fault.mend(s, r, helmOp)
+	fault.repair(s, r, helmOp)
 	s.eventually(helmOp, ready(1), condition(addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason))
 	w.eventuallyReleased(helmOp, releaseNamespace, name, fault.revision)
 	w.eventuallyHello(releaseNamespace, name, map[string]string{"chartVersion": fault.version})
 }
 
-// setPassword changes the password in the Secret with the credentials; the empty one stands for the right one.
+// setPassword changes the password in the Secret with the credentials. An empty password means the correct one.
 func setPassword(password string) func(*scenario, *registry.Registry, *addonsv1.HelmOp) {
 	return func(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmOp) {
 		config, err := r.DockerConfigJSON()
@@ -137,7 +137,7 @@ func setPassword(password string) func(*scenario, *registry.Registry, *addonsv1.
 }
 
 func setForeignCA(s *scenario, _ *registry.Registry, helmOp *addonsv1.HelmOp) {
-	ca, err := pki.NewCA("somebody-else")
+	ca, err := pki.NewCA("other")
 	s.must(err)
 	setCA(s, helmOp, ca.PEM())
 }
@@ -160,8 +160,8 @@ func createCredentials(s *scenario, r *registry.Registry, helmOp *addonsv1.HelmO
 	s.create(secret)
 }
 
-// TestRegistryDown takes the registry away as a whole. What was pulled before is installed even in a Cluster that is
-// selected meanwhile.
+// TestRegistryDown stops the registry. A chart that was pulled before is installed even in a Cluster that is selected
+// meanwhile.
 func TestRegistryDown(t *testing.T) {
 	s := newScenario(t)
 	r := s.ownRegistry()
@@ -192,11 +192,11 @@ func TestRegistryDown(t *testing.T) {
 	two.eventuallyRevisions(releaseNamespace, "note", "1 superseded", "2 deployed")
 }
 
-// TestChartCannotBePulled has a registry that tells what a tag stands for and then fails to hand out the chart.
+// TestChartCannotBePulled uses a registry that resolves a tag and then fails to serve the chart.
 func TestChartCannotBePulled(t *testing.T) {
 	s := newScenario(t)
 	r := s.ownRegistry()
-	// Neither another scenario nor an earlier round may have had this very content pulled into the store.
+	// This content must not be in the store from another scenario or an earlier run.
 	version := "7.7.7-x" + s.namespace[strings.LastIndex(s.namespace, "-")+1:]
 	s.push(r, "charts/note", version)
 	w := s.clusters(testbed.ClusterOptions{Name: "one"})[0]

@@ -20,11 +20,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// note is the smallest chart: a ConfigMap that says what it was made from. The name of the ConfigMap is a value, too,
-// so that an API server can be made to reject it.
+// note returns the smallest chart: a ConfigMap with the version and a text. The name of the ConfigMap is a value, so
+// that an API server can be made to reject it.
 func note(version string) registry.Chart {
 	return registry.ChartFiles(map[string]string{
-		"Chart.yaml":  fmt.Sprintf("apiVersion: v2\nname: note\ndescription: Says something.\nversion: %s\n", version),
+		"Chart.yaml":  fmt.Sprintf("apiVersion: v2\nname: note\ndescription: Contains a text.\nversion: %s\n", version),
 		"values.yaml": "name: \"\"\ngreeting: hello\n",
 		"templates/note.yaml": `apiVersion: v1
 kind: ConfigMap
@@ -60,8 +60,8 @@ func (s *scenario) push(r *registry.Registry, repository, version string) {
 	s.must(err)
 }
 
-// noteFrom makes a HelmOp take the chart note from a registry, in all Clusters, with Secrets of its own, which are
-// created.
+// noteFrom makes a HelmOp install the chart note from a registry, in all Clusters, with its own Secrets. It creates the
+// Secrets.
 func (s *scenario) noteFrom(r *registry.Registry, name, repository string,
 	ref addonsv1.ArtifactReference,
 ) *addonsv1.HelmOp {
@@ -89,7 +89,7 @@ func (s *scenario) noteFrom(r *registry.Registry, name, repository string,
 	})
 }
 
-// secret returns a Secret to be changed by update.
+// secret returns a Secret for update to change.
 func (s *scenario) secret(name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 }
@@ -110,7 +110,7 @@ func (s *scenario) eventuallyEvent(about client.Object, reason string) {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// message checks that the message of a condition has all of these texts.
+// message checks that the message of a condition contains all of these texts.
 func message(conditionType string, texts ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
 	return func(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
 		for _, text := range texts {
@@ -137,7 +137,7 @@ func (s *scenario) setValues(helmOp *addonsv1.HelmOp, values map[string]any) {
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = rawJSON(values) })
 }
 
-// nudge makes the manager look at a release, as the next resync does.
+// nudge triggers a reconciliation of a release, as the next resync does.
 func (s *scenario) nudge(helmOp *addonsv1.HelmOp, cluster string) {
 	s.Helper()
 	child := s.child(helmOp, cluster)
@@ -149,7 +149,7 @@ func (s *scenario) nudge(helmOp *addonsv1.HelmOp, cluster string) {
 	})
 }
 
-// each runs parts beside each other and waits for all.
+// each runs parts in parallel and waits for all.
 func (s *scenario) each(parts map[string]func(s *scenario)) {
 	s.Helper()
 	s.Run("each", func(t *testing.T) {

@@ -25,42 +25,42 @@ const (
 	// fleetSize is the number of Clusters of TestFleet.
 	fleetSize = 4
 
-	// fleetResync is the sync period of its managers: short, so that two pass soon.
+	// fleetResync is the sync period of the fleet's managers. It is short, so that two periods pass soon.
 	fleetResync = 5 * time.Second
 
-	// leaseName is the lease of the managers' leader election.
+	// leaseName is the name of the lease of the managers' leader election.
 	leaseName = "controller-leader-election-helmop"
 )
 
-// electionArgs make a manager take over within seconds from one that was killed, not a minute. It also ends within
-// seconds where the API server does not answer, and nobody starts it again here.
+// electionArgs make a manager take over from a killed one within seconds, not a minute. With them, a manager also exits
+// within seconds if the API server does not answer, and nothing restarts it in these tests.
 var electionArgs = []string{
 	"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=1s",
 }
 
-// fleet is a HelmOp with a release in each of some Clusters, in an environment of its own.
+// fleet is a HelmOp with a release in each of some Clusters, in its own environment.
 type fleet struct {
 	env       *environment.Environment
 	helmOp    *addonsv1.HelmOp
 	workloads []*workload
 }
 
-// TestFleet counts what an unchanged fleet costs, and what becomes of it when managers come and go. Nothing else may
-// happen in its environment.
+// TestFleet counts the requests of an unchanged fleet, and stops, kills and starts its managers. No other test uses its
+// environment.
 func TestFleet(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{SyncPeriod: fleetResync})
 	s := newScenarioIn(t, env)
 	f := &fleet{env: env}
 
-	s.step("clusterctl labelled all that it installed", func(s *scenario) { testInstalledByClusterctl(s) })
-	s.step("one pull serves all Clusters", func(s *scenario) { f.install(s) })
-	s.step("unchanged, it costs one small read per release and resync", func(s *scenario) { f.idle(s) })
-	s.step("metrics are served to those who may read them", func(s *scenario) { testMetrics(s) })
-	s.step("a manager that is started again touches nothing", func(s *scenario) { f.restart(s) })
-	s.step("another manager takes over from a leader that is killed", func(s *scenario) { f.failover(s) })
-	s.step("a watch filter leaves the others alone", func(s *scenario) { f.watchFilter(s) })
-	s.step("a manager of one namespace works in that one", func(s *scenario) { f.oneNamespace(s) })
+	s.step("clusterctl labels all installed objects", func(s *scenario) { testInstalledByClusterctl(s) })
+	s.step("pulls a chart once for all Clusters", func(s *scenario) { f.install(s) })
+	s.step("checks unchanged releases with one small read for each resync", func(s *scenario) { f.idle(s) })
+	s.step("serves metrics to authorized users only", func(s *scenario) { testMetrics(s) })
+	s.step("a restarted manager writes nothing", func(s *scenario) { f.restart(s) })
+	s.step("another manager takes over from a killed leader", func(s *scenario) { f.failover(s) })
+	s.step("a watch filter excludes other HelmOps", func(s *scenario) { f.watchFilter(s) })
+	s.step("a manager of one namespace serves only this namespace", func(s *scenario) { f.oneNamespace(s) })
 }
 
 func (f *fleet) install(s *scenario) {
@@ -72,7 +72,7 @@ func (f *fleet) install(s *scenario) {
 	for i := range options {
 		s.createCluster(options[i])
 	}
-	// The releases of all Clusters want the chart as their control planes appear, some at the same moment.
+	// The releases of all Clusters need the chart when their control planes are initialized, some at the same moment.
 	f.helmOp = s.newHelmOp("fleet", forAll)
 	s.create(f.helmOp)
 	for i := range options {
@@ -88,7 +88,7 @@ func (f *fleet) install(s *scenario) {
 			layers[request.Reference]++
 		}
 	}
-	s.Expect(layers).To(gomega.HaveLen(1), "blobs that were pulled, of %+v", f.env.Registry.Counts())
+	s.Expect(layers).To(gomega.HaveLen(1), "pulled blobs, of %+v", f.env.Registry.Counts())
 	for digest, count := range layers {
 		s.Expect(count).To(gomega.Equal(1), "pulls of blob %s", digest)
 	}
@@ -101,7 +101,7 @@ func (f *fleet) idle(s *scenario) {
 	f.env.Registry.ResetCounts()
 	for _, w := range f.in(s) {
 		s.Eventually(func(g gomega.Gomega) {
-			g.Expect(w.observations(g, since)).To(gomega.BeNumerically(">=", 2), "looks at the release in %s", w.name)
+			g.Expect(w.observations(g, since)).To(gomega.BeNumerically(">=", 2), "checks of the release in %s", w.name)
 		}).Should(gomega.Succeed())
 	}
 
@@ -110,12 +110,12 @@ func (f *fleet) idle(s *scenario) {
 	s.Expect(f.managementRequests(s, since, apiserver.WithVerb("get", "list"))).To(gomega.BeEmpty(),
 		"reads of the management cluster")
 	for _, w := range f.in(s) {
-		looks := w.observations(s, since)
-		// The looks go on while the audit logs are read: what is allowed is reckoned after the count. Resyncs are spread by
-		// a tenth, and one more fits at the ends.
+		checks := w.observations(s, since)
+		// Checks continue while the audit logs are read, so the limit is computed after the count. Resyncs are spread by a
+		// tenth, and one more fits at the ends.
 		elapsed := time.Since(since)
-		s.Expect(looks).To(gomega.BeNumerically("<=", int(elapsed/(fleetResync*9/10))+1),
-			"looks at the release in %s within %s", w.name, elapsed)
+		s.Expect(checks).To(gomega.BeNumerically("<=", int(elapsed/(fleetResync*9/10))+1),
+			"checks of the release in %s within %s", w.name, elapsed)
 		others, err := w.server.Requests(apiserver.Since(since), ofHelmOp, apiserver.Not(isObservation),
 			apiserver.Not(isProbe))
 		s.must(err)
@@ -123,18 +123,18 @@ func (f *fleet) idle(s *scenario) {
 	}
 }
 
-// restart stops the manager in good order and starts it again.
+// restart stops the manager gracefully and starts another one.
 func (f *fleet) restart(s *scenario) {
 	before := f.storage(s)
 	managers := f.env.Managers()
 	s.must(managers[len(managers)-1].Stop(s.Context()))
 	since := time.Now()
-	// It is killed next, and what it says of its lease holds its successor up.
+	// The next step kills this manager, and the lease of a killed manager delays its successor.
 	_, err := f.env.StartManager(s.Context(), electionArgs...)
 	s.must(err)
 	for _, w := range f.in(s) {
 		s.Eventually(func(g gomega.Gomega) {
-			g.Expect(w.observations(g, since)).To(gomega.BeNumerically(">=", 2), "looks at the release in %s", w.name)
+			g.Expect(w.observations(g, since)).To(gomega.BeNumerically(">=", 2), "checks of the release in %s", w.name)
 		}).Should(gomega.Succeed())
 	}
 	s.eventually(f.helmOp, ready(fleetSize))
@@ -164,7 +164,7 @@ func (f *fleet) failover(s *scenario) {
 	s.eventually(f.helmOp, ready(fleetSize))
 }
 
-// watchFilter runs a manager that is to see some HelmOps only.
+// watchFilter runs a manager that serves only some HelmOps.
 func (f *fleet) watchFilter(s *scenario) {
 	for _, manager := range f.env.Managers() {
 		s.must(manager.Stop(s.Context()))
@@ -192,20 +192,20 @@ func (f *fleet) watchFilter(s *scenario) {
 			g.Expect(s.children(ctx, g, helmOp)).To(gomega.BeEmpty())
 		}
 	}).WithContext(s.Context()).Should(gomega.Succeed())
-	// Only a manager without the filter can let all of them go.
+	// Only a manager without the filter can remove the finalizers of all HelmOps.
 	managers := f.env.Managers()
 	s.must(managers[len(managers)-1].Stop(s.Context()))
 	_, err = f.env.StartManager(s.Context())
 	s.must(err)
 	s.eventually(red, ready(fleetSize))
-	// A HelmOp that is handed to another manager takes its releases along.
+	// A HelmOp that is given to another manager keeps its releases.
 	update(s, blue, func(h *addonsv1.HelmOp) { h.Labels[clusterv1.WatchLabel] = "green" })
 	s.child(blue, "c0", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 		g.Expect(child.Labels).To(gomega.HaveKeyWithValue(clusterv1.WatchLabel, "green"))
 	})
 }
 
-// oneNamespace runs a manager of a namespace that holds nothing, then one of the scenario's.
+// oneNamespace runs a manager of a namespace without HelmOps, then a manager of the scenario's namespace.
 func (f *fleet) oneNamespace(s *scenario) {
 	stop := func() {
 		managers := f.env.Managers()
@@ -241,8 +241,8 @@ func (f *fleet) settle(s *scenario) {
 	}).Should(gomega.Succeed())
 }
 
-// managementRequests are the manager's requests to the management cluster, but for the leader election's: the lease,
-// and an Event when the lead changes.
+// managementRequests returns the manager's requests to the management cluster, without those of the leader election:
+// the lease, and an Event when the leader changes.
 func (f *fleet) managementRequests(s *scenario, since time.Time, filter apiserver.Filter) []apiserver.Request {
 	s.Helper()
 	requests, err := f.env.Management.Server.Requests(apiserver.Since(since), apiserver.ByUser(environment.User), filter,
@@ -251,7 +251,7 @@ func (f *fleet) managementRequests(s *scenario, since time.Time, filter apiserve
 	return requests
 }
 
-// storage is Helm's storage in all Clusters.
+// storage returns Helm's storage in all Clusters.
 func (f *fleet) storage(s *scenario) map[string]map[string]string {
 	s.Helper()
 	all := map[string]map[string]string{}
@@ -263,7 +263,7 @@ func (f *fleet) storage(s *scenario) map[string]map[string]string {
 	return all
 }
 
-// in is the same fleet's clusters for a step of the scenario.
+// in returns the fleet's clusters for a step of the scenario.
 func (f *fleet) in(s *scenario) []*workload {
 	workloads := make([]*workload, 0, len(f.workloads))
 	for _, w := range f.workloads {
@@ -272,27 +272,27 @@ func (f *fleet) in(s *scenario) []*workload {
 	return workloads
 }
 
-// observations counts how often HelmOp looked at its release in the cluster.
+// observations counts how often HelmOp checked its release in the cluster.
 func (w *workload) observations(g gomega.Gomega, since time.Time) int {
 	requests, err := w.server.Requests(apiserver.Since(since), ofHelmOp, isObservation)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	return len(requests)
 }
 
-// ofHelmOp are requests of the manager to a workload cluster. It comes as the cluster's administrator, as do Cluster
-// API and the tests.
+// ofHelmOp selects the manager's requests to a workload cluster. The manager uses the cluster administrator's
+// credentials, as Cluster API and the tests do.
 func ofHelmOp(r apiserver.Request) bool {
 	return r.UserAgent == "helmop" || strings.HasPrefix(r.UserAgent, "helmop-manager/")
 }
 
 func inOwnNamespace(r apiserver.Request) bool { return r.Namespace == environment.Namespace }
 
-// isObservation is the one small read: the metadata of the Secrets of one release.
+// isObservation selects the small read of a check: the metadata of the Secrets of one release.
 func isObservation(r apiserver.Request) bool {
 	return r.Verb == "list" && r.Resource == "secrets" && r.Namespace == releaseNamespace && r.Code == 200
 }
 
-// isProbe is the health check of the connection, which all releases of a Cluster share.
+// isProbe selects the health check of the connection, which all releases of a Cluster share.
 func isProbe(r apiserver.Request) bool {
 	return r.Verb == "get" && r.Resource == "" && r.URI == "/version"
 }

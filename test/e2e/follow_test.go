@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// follow calls add with each change of some objects of the scenario's namespace, in their order, until the scenario
-// ends. An API server closes the watch of a slow client: it continues where it ended, and what cannot be continued
-// fails the test.
+// follow calls add for each change of objects of the scenario's namespace, in order, until the scenario ends. An API
+// server closes the watch of a slow client. follow then continues where the watch ended, and fails the test if it
+// cannot.
 func (s *scenario) follow(list client.ObjectList, add func(watch.Event), options ...client.ListOption) {
 	s.Helper()
 	c, err := client.NewWithWatch(s.env.Management.Server.RESTConfig(), client.Options{Scheme: s.client.Scheme()})

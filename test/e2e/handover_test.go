@@ -19,16 +19,17 @@ import (
 )
 
 const (
-	// handOvers is how often the release changes hands; the environment variable HELMOP_HANDOVERS says otherwise.
+	// handOvers is how often the release changes its owner. The environment variable HELMOP_HANDOVERS overrides the
+	// number.
 	handOvers = 8
-	// handOverTime is how long that may take.
+	// handOverTime bounds one change.
 	handOverTime = 30 * time.Second
 )
 
-// TestHandOver gives a release from one HelmOp to another one and back by the labels of its Cluster: by both labels at
-// once, or one after the other. The release is there at the end of each, with its objects, and it is the right
-// HelmOp's.
-func TestHandOver(t *testing.T) {
+// TestReleaseMovesBetweenHelmOps gives a release from one HelmOp to another one and back by the labels of its Cluster:
+// by both labels at once, or one after the other. After each change, the release exists with its objects and is owned
+// by the right HelmOp.
+func TestReleaseMovesBetweenHelmOps(t *testing.T) {
 	s := newScenario(t)
 	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
 	take := true
@@ -39,7 +40,7 @@ func TestHandOver(t *testing.T) {
 			h.Spec.Release.Name = "hello"
 			h.Spec.Values = helloValues(map[string]any{"greeting": name})
 			h.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: &take}
-			// Then the records of the release are watched, too: who loses it knows at once.
+			// Drift detection also watches the records of the release, so that the former owner notices the change at once.
 			h.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
 		})
 		s.create(helmOps[name])
@@ -78,7 +79,7 @@ func TestHandOver(t *testing.T) {
 	w.expectUntouched()
 	w.eventuallyHandedOver(helmOps[to], helmOps[from])
 
-	// If both want it, the one that comes later takes it over, and the other one does not take it back.
+	// If both HelmOps select the Cluster, the later one takes the release over, and the other one does not take it back.
 	s.label("one", from, "yes")
 	s.child(helmOps[to], "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse,
 		addonsv1.ReleaseConflictReason),
@@ -90,7 +91,7 @@ func TestHandOver(t *testing.T) {
 	w.eventuallyHello(releaseNamespace, "hello", map[string]string{"greeting": from})
 }
 
-// requests makes so many requests, so that what comes after them finds the managers at another point of their work.
+// requests sends n requests, to vary the time between two label changes.
 func (s *scenario) requests(n int) {
 	s.Helper()
 	for range n {
@@ -98,7 +99,8 @@ func (s *scenario) requests(n int) {
 	}
 }
 
-// eventuallyHandedOver waits until a release is one HelmOp's, with what that HelmOp wants, and the other one has none.
+// eventuallyHandedOver waits until one HelmOp owns the release in its desired state, and the other HelmOp has no
+// HelmOpRelease.
 func (w *workload) eventuallyHandedOver(to, from *addonsv1.HelmOp) {
 	s := w.scenario
 	s.Helper()

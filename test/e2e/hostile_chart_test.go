@@ -16,7 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// hostileSchema takes 2^40 validations.
+// hostileSchema returns a schema that takes 2^40 validations.
 func hostileSchema() string {
 	text := `{"$ref":"#/$defs/d0","$defs":{`
 	for i := range 40 {
@@ -25,7 +25,7 @@ func hostileSchema() string {
 	return text + `"d40":true}}`
 }
 
-// hostileKustomization writes a label of 1 MB into 1,000 fields.
+// hostileKustomization returns a kustomization that writes a label of 1 MB into 1,000 fields.
 func hostileKustomization() string {
 	text := "configMapGenerator: [{name: a, literals: [a=b]}]\nlabels:\n- pairs: {l: " + strings.Repeat("x", 1_000_000) +
 		"}\n  fields:\n"
@@ -35,8 +35,8 @@ func hostileKustomization() string {
 	return text
 }
 
-// TestHostileChart has one tenant install charts and a kustomization that ask for more memory and time than there is.
-// The manager survives, each release says which template exceeded which limit, and another tenant's release is
+// TestHostileChart has a tenant with charts and a kustomization that need more memory and time than the limits. The
+// manager survives, each release names the template and the limit that it exceeded, and another tenant's release is
 // installed and upgraded meanwhile.
 func TestHostileChart(t *testing.T) {
 	s := newScenario(t)
@@ -47,7 +47,7 @@ func TestHostileChart(t *testing.T) {
 	neighbour := newNeighbour(two)
 	charts := map[string]struct {
 		files map[string]string
-		says  string
+		text  string
 	}{
 		"memory": {map[string]string{"templates/bad.yaml": `{{ repeat 68719476736 "x" | len }}`},
 			`of memory at template "memory/templates/bad.yaml"`},
@@ -84,8 +84,8 @@ func TestHostileChart(t *testing.T) {
 
 	for name, helmOp := range hostile {
 		s.child(helmOp, "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
-			g.Expect(child.Status.Failures).To(gomega.BeNumerically(">", 0), "%s: a try that was ended counts", name)
-			g.Expect(child.Status.LastError).To(gomega.ContainSubstring(charts[name].says), name)
+			g.Expect(child.Status.Failures).To(gomega.BeNumerically(">", 0), "%s: a stopped try counts as a failure", name)
+			g.Expect(child.Status.LastError).To(gomega.ContainSubstring(charts[name].text), name)
 		})
 		s.eventuallyEvent(helmOp, addonsv1.RenderLimitExceededReason)
 	}
@@ -93,6 +93,6 @@ func TestHostileChart(t *testing.T) {
 		childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RenderLimitExceededReason))
 	s.eventually(kustomization, failure("one", addonsv1.RenderLimitExceededReason,
 		`building the kustomization in "deploy" was stopped`, "raise --render-"))
-	s.Expect(s.leader()).To(gomega.Equal(leader), "the manager that began has survived")
+	s.Expect(s.leader()).To(gomega.Equal(leader), "the first manager still runs")
 	neighbour.expectUntouched(t)
 }

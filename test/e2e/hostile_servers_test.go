@@ -29,21 +29,22 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// hostileBytes is how much a hostile API server sends at once: more than the manager of TestHostileServers may have.
+// hostileBytes is the size of an answer of a hostile API server. It exceeds the memory of the manager of
+// TestHostileServers.
 const hostileBytes = 2 << 30
 
-// misbehaviour is what an API server of TestHostileServers does.
+// misbehaviour describes the answers of a hostile API server.
 type misbehaviour struct {
-	// meets selects requests; all others are answered as always.
+	// meets selects the requests with a hostile answer. All others are answered normally.
 	meets func(req *http.Request) bool
-	// beginning is sent first, then again and again what follows, with a pause in between.
+	// beginning is sent once. again is then sent repeatedly, with a pause in between.
 	beginning, again string
 	pause            time.Duration
-	// encoding is that of the whole answer.
+	// encoding is the Content-Encoding of the answer.
 	encoding string
 }
 
-// misbehaviours are those of the Clusters of TestHostileServers, by their names.
+// misbehaviours are the misbehaviours of the Clusters of TestHostileServers, by Cluster name.
 var misbehaviours = map[string]misbehaviour{
 	"endless": {meets: isRead, beginning: `{"kind":"List","apiVersion":"v1","items":[`,
 		again: strings.Repeat(`{},`, 1<<18)},
@@ -57,12 +58,12 @@ var misbehaviours = map[string]misbehaviour{
 	},
 }
 
-// isRead reports whether a request reads objects. What the connection is tested with is answered.
+// isRead reports whether a request reads objects. Requests that test the connection are answered normally.
 func isRead(req *http.Request) bool {
 	return req.Method == http.MethodGet && req.URL.Path != "/version"
 }
 
-// answer sends until the client has had enough.
+// answer sends until the client closes the connection.
 func (m misbehaviour) answer(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if m.encoding != "" {
@@ -83,7 +84,7 @@ func (m misbehaviour) answer(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// zippedZeros is a member of a gzip stream: 16 MiB of zeros in 16 kB.
+// zippedZeros returns a member of a gzip stream: 16 MiB of zeros in 16 kB.
 func zippedZeros() string {
 	var packed strings.Builder
 	writer := gzip.NewWriter(&packed)
@@ -92,20 +93,20 @@ func zippedZeros() string {
 		err = writer.Close()
 	}
 	if err != nil {
-		panic(err) // A builder takes everything.
+		panic(err) // A strings.Builder returns no errors.
 	}
 	return packed.String()
 }
 
-// hostileFront stands before an API server and misbehaves while it is active.
+// hostileFront is a proxy in front of an API server that misbehaves while it is active.
 type hostileFront struct {
 	server   *httptest.Server
 	isActive atomic.Bool
-	// met counts the requests to which it misbehaved.
+	// met counts the requests with a hostile answer.
 	met atomic.Int64
 }
 
-// startHostileFront starts a front for the API server of a Cluster, and has the Cluster's kubeconfig lead there.
+// startHostileFront starts a front for the API server of a Cluster, and changes the Cluster's kubeconfig to the front.
 func (w *workload) startHostileFront(misbehave misbehaviour) *hostileFront {
 	s := w.scenario
 	s.Helper()
@@ -120,7 +121,7 @@ func (w *workload) startHostileFront(misbehave misbehaviour) *hostileFront {
 			r.Out.Header.Del("Authorization")
 		},
 		Transport: transport, FlushInterval: -1,
-		// Clients that end their watches are no news.
+		// Clients that close their watches are normal.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	front := &hostileFront{}
@@ -156,15 +157,15 @@ func (w *workload) startHostileFront(misbehave misbehaviour) *hostileFront {
 	return front
 }
 
-// set has the front misbehave, or not, from now on.
+// set makes the front misbehave, or not.
 func (f *hostileFront) set(active bool) {
 	f.isActive.Store(active)
 	f.server.CloseClientConnections()
 }
 
-// TestHostileServers has API servers of workload clusters send more than the manager has memory for, all at the same
-// time: lists, packed lists, events, and lists that never end. The manager stays within its part of the limit, another
-// tenant is served meanwhile, and all goes on when the API servers are good again.
+// TestHostileServers has API servers that all send more than the manager's memory at the same time: lists, compressed
+// lists, events, and endless lists. The manager stays within its part of the limit and serves another tenant meanwhile.
+// It serves these clusters, too, when their API servers answer normally again.
 func TestHostileServers(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{"--memory-limit=" + memoryLimit},
@@ -184,9 +185,9 @@ func TestHostileServers(t *testing.T) {
 		fronts[w.name] = w.startHostileFront(misbehaviours[w.name])
 	}
 	helmOp := s.newHelmOp("hello", forAll, func(h *addonsv1.HelmOp) {
-		// They are one cluster under several names.
+		// The Clusters share one API server.
 		h.Spec.Release.Namespace = "hello-{{ .Cluster.metadata.name }}"
-		// Otherwise nothing would be watched.
+		// HelmOp only watches releases with drift detection.
 		h.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
 	})
 	s.create(helmOp)
@@ -215,5 +216,5 @@ func TestHostileServers(t *testing.T) {
 		front.set(false)
 	}
 	s.eventually(helmOp, ready(len(hostile)))
-	s.Expect(memory.manager.Running()).To(gomega.BeTrue(), "the manager that began has survived")
+	s.Expect(memory.manager.Running()).To(gomega.BeTrue(), "the first manager still runs")
 }

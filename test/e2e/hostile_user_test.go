@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// forgedRecords is how many records of a release the hostile user makes.
+	// forgedRecords is the number of records of a release that the hostile user creates.
 	forgedRecords = 200
 
-	// bombBytes is the size of a record that the hostile user makes, once it is unpacked. It fits into a Secret.
+	// bombBytes is the size of a record that the hostile user creates, after decompression. The compressed record fits
+	// into a Secret.
 	bombBytes = 600 << 20
 )
 
-// TestHostileUser gives a user of one workload cluster all rights in it. What this user does there must not stop HelmOp
-// from serving this cluster for longer than the user goes on with it, and must not touch the cluster of another tenant
-// at all.
+// TestHostileUser gives a user of one workload cluster all rights in it. HelmOp must serve this cluster again as soon
+// as the user's actions end. The actions must not affect the cluster of another tenant.
 func TestHostileUser(t *testing.T) {
 	s := newScenario(t)
 	other := newScenarioIn(t, s.env)
@@ -50,7 +50,7 @@ func TestHostileUser(t *testing.T) {
 		one.expectGreeting(helmOp, 2, "security fix")
 		neighbour.expectServed(s.T)
 	})
-	s.step("deletes what HelmOp installed, and drift detection brings it back", func(s *scenario) {
+	s.step("deletes installed objects, and drift detection restores them", func(s *scenario) {
 		one := one.in(s)
 		one.annotateHello(clusterctlv1.DeleteForMoveAnnotation)
 		s.must(one.Delete(s.Context(),
@@ -58,9 +58,9 @@ func TestHostileUser(t *testing.T) {
 		one.eventuallyHello(releaseNamespace, "hello", map[string]string{"greeting": "security fix"})
 		neighbour.expectServed(s.T)
 	})
-	s.step("makes records that are not Helm's", func(s *scenario) {
+	s.step("creates records that are not Helm's", func(s *scenario) {
 		one := one.in(s)
-		// The first one has the number that the next revision would have. All others are later revisions.
+		// The first record has the number of the next revision. All others have later numbers.
 		bomb := recordBomb(s)
 		for n := range forgedRecords {
 			one.forgeRecord(3+n, bomb)
@@ -76,7 +76,7 @@ func TestHostileUser(t *testing.T) {
 		s.nudge(helmOp, "one")
 		s.eventually(helmOp, ready(1))
 	})
-	s.step("gives the release to somebody else", func(s *scenario) {
+	s.step("changes the owner of the release", func(s *scenario) {
 		one := one.in(s)
 		one.relabelRecords("addons.cluster.x-k8s.io/helmop", other.namespace+"."+neighbour.helmOps[0].Name)
 		s.nudge(helmOp, "one")
@@ -87,12 +87,12 @@ func TestHostileUser(t *testing.T) {
 		s.nudge(helmOp, "one")
 		s.eventually(helmOp, ready(1))
 	})
-	s.step("nothing of it reached the other cluster", func(s *scenario) {
+	s.step("the other cluster is not affected", func(s *scenario) {
 		neighbour.expectUntouched(s.T)
 	})
 }
 
-// annotateHello sets an annotation on all objects of the chart hello that the release has.
+// annotateHello sets an annotation on all objects of a release of the chart hello.
 func (w *workload) annotateHello(annotation string) {
 	s := w.scenario
 	s.Helper()
@@ -106,7 +106,7 @@ func (w *workload) annotateHello(annotation string) {
 // forgedLabel marks the records of forgeRecord.
 const forgedLabel = "helmop.test/forged"
 
-// forgeRecord makes a Secret that looks like one of Helm's.
+// forgeRecord creates a Secret that looks like one of Helm's records.
 func (w *workload) forgeRecord(number int, content []byte) {
 	s := w.scenario
 	s.Helper()
@@ -123,7 +123,7 @@ func (w *workload) forgeRecord(number int, content []byte) {
 	}))
 }
 
-// recordBomb is a record as Helm writes it, before base64: a manifest of nothing but spaces.
+// recordBomb returns a record as Helm writes it, before base64, with a manifest that consists of spaces.
 func recordBomb(s *scenario) []byte {
 	s.Helper()
 	var packed bytes.Buffer
@@ -155,7 +155,7 @@ func (w *workload) relabelRecords(key, value string) {
 	}
 }
 
-// expectStatus checks the status of a condition, whatever its reason.
+// expectStatus checks the status of a condition, with any reason.
 func expectStatus(g gomega.Gomega, child *addonsv1.HelmOpRelease, conditionType string, status metav1.ConditionStatus) {
 	for _, c := range child.Status.Conditions {
 		if c.Type == conditionType {

@@ -26,11 +26,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 )
 
-// provider is what clusterctl calls HelmOp.
+// provider is clusterctl's name for HelmOp.
 const provider = "addon-helmop"
 
-// testInstalledByClusterctl finds each object of the components in the management cluster, with the label by which
-// clusterctl upgrades and deletes it, and the entry in clusterctl's inventory.
+// testInstalledByClusterctl checks that the management cluster has each object of the components, with the label by
+// which clusterctl upgrades and deletes it, and the entry in clusterctl's inventory.
 func testInstalledByClusterctl(s *scenario) {
 	data, err := os.ReadFile(s.env.Components)
 	s.must(err)
@@ -57,13 +57,13 @@ func testInstalledByClusterctl(s *scenario) {
 	s.Expect(inventory.Object).To(gomega.HaveKeyWithValue("type", "AddonProvider"))
 }
 
-// testMetrics asks for the metrics with no token, with one that may not read them and with one that may.
+// testMetrics requests the metrics without a token, with a token that may not read them, and with one that may.
 func testMetrics(s *scenario) {
 	managers := s.env.Managers()
 	url := "https://" + managers[len(managers)-1].DiagnosticsAddress + "/metrics"
 	status, _ := s.get(url, "")
 	s.Expect(status).To(gomega.BeElementOf(http.StatusUnauthorized, http.StatusForbidden))
-	status, _ = s.get(url, s.serviceAccount("stranger"))
+	status, _ = s.get(url, s.serviceAccount("no-rights"))
 	s.Expect(status).To(gomega.Equal(http.StatusForbidden))
 
 	s.allowMetrics("reader")
@@ -81,7 +81,7 @@ func testMetrics(s *scenario) {
 	}).Should(gomega.Succeed())
 }
 
-// serviceAccount creates a ServiceAccount and returns a token of it.
+// serviceAccount creates a ServiceAccount and returns a token for it.
 func (s *scenario) serviceAccount(name string) string {
 	s.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
@@ -91,7 +91,7 @@ func (s *scenario) serviceAccount(name string) string {
 	return request.Status.Token
 }
 
-// allowMetrics lets a ServiceAccount read metrics, as an administrator would.
+// allowMetrics permits a ServiceAccount to read metrics, as an administrator would.
 func (s *scenario) allowMetrics(account string) {
 	s.Helper()
 	name := s.namespace + "-metrics"
@@ -106,7 +106,7 @@ func (s *scenario) allowMetrics(account string) {
 	})
 }
 
-// get asks for a URL with a bearer token, if there is one.
+// get requests a URL with a bearer token, if one is given.
 func (s *scenario) get(url, token string) (status int, body string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 30*time.Second)

@@ -17,9 +17,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestKitchen installs, upgrades and uninstalls a chart that has one of everything: CRDs and an object of them, hooks,
+// TestKitchenSinkChart installs, upgrades and uninstalls a chart with all features: CRDs and an object of them, hooks,
 // a subchart, a schema, hundreds of objects.
-func TestKitchen(t *testing.T) {
+func TestKitchenSinkChart(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{Name: "one"})[0]
 	helmOp := s.newHelmOp("kitchen", forAll, func(h *addonsv1.HelmOp) {
@@ -64,12 +64,12 @@ func TestKitchen(t *testing.T) {
 		s.remove(helmOp)
 		s.eventuallyGone(helmOp)
 		one.expectNothing(releaseNamespace, "kitchen-1")
-		// Helm never removes CRDs, for the objects of others would go with them.
+		// Helm never removes CRDs, because the objects of other users would be deleted, too.
 		s.must(one.Get(s.Context(), client.ObjectKey{Name: "dishes.kitchen.test"},
 			&apiextensionsv1.CustomResourceDefinition{}))
 		err := one.Get(s.Context(), client.ObjectKey{Namespace: releaseNamespace, Name: "kitchen"}, newDish())
 		s.Expect(client.IgnoreNotFound(err)).NotTo(gomega.HaveOccurred())
-		s.Expect(err).To(gomega.HaveOccurred(), "the Dish of the chart is left")
+		s.Expect(err).To(gomega.HaveOccurred(), "the Dish of the chart is kept")
 	})
 }
 
@@ -80,7 +80,7 @@ func newDish() *unstructured.Unstructured {
 	return dish
 }
 
-// expectKitchen fails unless the cluster has so many objects of the chart kitchen, and all of one flavour.
+// expectKitchen fails unless the cluster has this number of objects of the chart kitchen, all of one flavour.
 func (w *workload) expectKitchen(objects int, flavour string) {
 	s := w.scenario
 	s.Helper()
@@ -99,7 +99,7 @@ func (w *workload) expectKitchen(objects int, flavour string) {
 	}
 }
 
-// expectConfigMap fails unless a ConfigMap has this content, or does not exist where that is nil.
+// expectConfigMap fails unless a ConfigMap has this content. If want is nil, the ConfigMap must not exist.
 func (w *workload) expectConfigMap(name string, want map[string]string) {
 	w.scenario.Helper()
 	data, err := w.hello(w.scenario.Context(), releaseNamespace, name)

@@ -14,8 +14,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestLifecycle is the main story: a HelmOp meets three Clusters, of which two match, and everything that users do to
-// it and to them.
+// TestLifecycle is the main scenario: a HelmOp selects two of three Clusters, and users change the HelmOp and the
+// Clusters.
 func TestLifecycle(t *testing.T) {
 	s := newScenario(t)
 	matching := map[string]string{addonsLabel: "hello"}
@@ -52,7 +52,7 @@ func TestLifecycle(t *testing.T) {
 		}
 		s.eventually(helmOp, ready(2))
 	})
-	s.step("serves a Cluster that is labelled later", func(s *scenario) {
+	s.step("installs in a Cluster that is labelled later", func(s *scenario) {
 		s.label("three", addonsLabel, "hello")
 		w := three.in(s)
 		w.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
@@ -69,7 +69,7 @@ func TestLifecycle(t *testing.T) {
 		s.eventually(helmOp, ready(2))
 		one.in(s).eventuallyRevisions(releaseNamespace, "hello", "1 superseded", "2 deployed")
 	})
-	s.step("uninstalls everywhere when it is deleted", func(s *scenario) {
+	s.step("uninstalls from all Clusters when it is deleted", func(s *scenario) {
 		s.remove(helmOp)
 		s.eventuallyGone(helmOp)
 		s.Expect(s.children(s.Context(), s, helmOp)).To(gomega.BeEmpty())

@@ -1,14 +1,14 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e tests the product as its users meet it, on real parts: what clusterctl installed, the manager as its own
-// ServiceAccount, real API servers as workload clusters and a real registry. What counts is what a workload cluster
-// itself says.
+// Package e2e tests HelmOp on real parts, as its users run it. clusterctl installs HelmOp, and the manager runs as its
+// own ServiceAccount. Workload clusters are real API servers, and the registry is real, too. The tests check what
+// workload clusters contain.
 //
-// A test file holds the scenarios of one subject. Most share one environment, each in a namespace of its own; those
-// that stop managers, count requests or need other flags bring up their own.
+// A test file holds the scenarios of one subject. Most share one environment, each in its own namespace. Scenarios that
+// stop managers, count requests or need other flags start their own environment.
 //
-// HELMOP_E2E_MANAGER may name a manager to test instead of the one that is built, for example one built with -race.
+// HELMOP_E2E_MANAGER may name a manager to test instead of building one, for example a manager built with -race.
 package e2e
 
 import (
@@ -35,47 +35,47 @@ import (
 )
 
 const (
-	// scenarios is the number of tests that use the shared environment at the same time, environments that of tests with
-	// an environment of their own, and parts that of the parts of all tests. They mostly wait. But an environment takes a
-	// twentieth of a core even at rest, so that more at the same time take longer. With these numbers, both kinds end at
-	// about the same time.
+	// scenarios is the number of tests that use the shared environment at the same time. environments is the number of
+	// tests with their own environment, and parts the number of parts of all tests. They mostly wait. But even an idle
+	// environment takes a twentieth of a core, so that more at the same time take longer. With these numbers, both kinds
+	// of tests end at about the same time.
 	scenarios, environments, parts = 4, 3, 16
 
-	// testsAtOnce is go test's own limit. It is out of the way: it would let the parts of a test wait until all other
-	// tests have begun, with the environment of that test idle.
+	// testsAtOnce is go test's own limit, set so high that it has no effect. Otherwise the parts of a test would wait
+	// until all other tests have begun, while the environment of the test is idle.
 	testsAtOnce = 1000
 
-	// setupTimeout bounds the start of an environment with its binaries there.
+	// setupTimeout bounds the start of an environment whose binaries are ready.
 	setupTimeout = 10 * time.Minute
 )
 
-// suite is what all tests of the process share.
+// suite is the state that all tests of the process share.
 var suite = struct {
 	dir    string
 	binary func() (string, error)
 	pool   *apiserver.Pool
 
-	// installed is an environment in which HelmOp is installed, shared the same with a manager.
+	// installed returns an environment in which HelmOp is installed. shared returns the same with a manager.
 	installed, shared func() (*environment.Environment, error)
 
 	scenarios, environments, parts chan struct{}
 
-	// used is what the managers asked the management clusters for.
+	// used collects the managers' requests to the management clusters.
 	used permissions.Used
 }{
 	scenarios: make(chan struct{}, scenarios), environments: make(chan struct{}, environments),
 	parts: make(chan struct{}, parts),
 }
 
-// begin begins a test that has an environment of its own.
+// begin begins a test that has its own environment.
 func begin(t *testing.T) {
 	t.Helper()
 	t.Parallel()
 	occupy(t, suite.environments)
 }
 
-// beginFirst begins a test that takes longest of those with an environment of their own. It has a place before all
-// others, if one is free at the start: the suite would wait for it in the end.
+// beginFirst begins one of the longest tests with their own environment. Such a test gets a slot before all others, if
+// one is free at the start: otherwise the suite would wait for it at the end.
 func beginFirst(t *testing.T) {
 	t.Helper()
 	select {
@@ -87,17 +87,17 @@ func beginFirst(t *testing.T) {
 	}
 }
 
-// occupy waits for one of so many places, until the end of the test.
+// occupy waits for a slot, and occupies it until the end of the test.
 func occupy(t *testing.T, places chan struct{}) {
 	t.Helper()
 	select {
 	case places <- struct{}{}:
 	default:
-		// hack/cmd/testrun reads both lines, and takes the wait off the test's time.
+		// hack/cmd/testrun reads both lines, and subtracts the wait from the test's time.
 		began := time.Now()
-		t.Log("waiting for a place")
+		t.Log("waiting for a slot")
 		places <- struct{}{}
-		t.Logf("waited %.1f s for a place", time.Since(began).Seconds())
+		t.Logf("waited %.1f s for a slot", time.Since(began).Seconds())
 	}
 	t.Cleanup(func() { <-places })
 }
@@ -114,7 +114,7 @@ func TestMain(m *testing.M) {
 // runSuite runs the tests; the result is the exit code.
 func runSuite(m *testing.M) int {
 	parallel.AtLeast(testsAtOnce)
-	// The test bed's own controllers say nothing of interest.
+	// The logs of the test bed's own controllers are not needed.
 	ctrl.SetLogger(logr.Discard())
 	dir, err := os.MkdirTemp("", "helmop-e2e-")
 	if err != nil {
@@ -127,7 +127,7 @@ func runSuite(m *testing.M) int {
 	var started *environment.Environment
 	suite.installed = sync.OnceValues(func() (*environment.Environment, error) {
 		var err error
-		// The more the manager says, the more a secret could be found in it.
+		// With more log lines, a leaked secret is more likely to be found.
 		started, err = startEnvironment("shared",
 			environment.Options{ManagerArgs: []string{"--v=6"}, NoManager: true, Keep: true})
 		return started, err
@@ -173,7 +173,7 @@ func runSuite(m *testing.M) int {
 	return 0
 }
 
-// printLogs prints the ends of the managers' logs, for machines whose files are out of reach.
+// printLogs prints the ends of the managers' logs, for machines whose files cannot be read.
 func printLogs(dir string) {
 	logs, err := filepath.Glob(filepath.Join(dir, "*", "manager-*", "manager.log"))
 	if err != nil {
@@ -199,14 +199,14 @@ func buildManager() (string, error) {
 	return testbed.BuildManager(ctx, root, filepath.Join(suite.dir, "bin"))
 }
 
-// startEnvironment brings up an environment in a folder of its own.
+// startEnvironment starts an environment in its own folder.
 func startEnvironment(name string, opts environment.Options) (*environment.Environment, error) {
 	binary, err := suite.binary()
 	if err != nil {
 		return nil, err
 	}
 	opts.ManagerBinary, opts.Pool = binary, suite.pool
-	// Not the folder of an earlier run of the same test: a manager would find its artifacts.
+	// A folder of an earlier run of the same test would contain the earlier manager's artifacts.
 	if opts.Dir, err = os.MkdirTemp(suite.dir, strings.ReplaceAll(name, "/", "-")+"-"); err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func startEnvironment(name string, opts environment.Options) (*environment.Envir
 	return environment.Start(ctx, opts)
 }
 
-// finish stops an environment and tells what no scenario may leave behind.
+// finish stops an environment and returns errors about things that no scenario may leave.
 func finish(env *environment.Environment) error {
 	var errs []error
 	for _, manager := range env.Managers() {
@@ -226,7 +226,7 @@ func finish(env *environment.Environment) error {
 	return errors.Join(errs...)
 }
 
-// ownEnvironment brings up an environment for one test, for what would disturb others.
+// ownEnvironment starts an environment for one test that would disturb others.
 func ownEnvironment(t *testing.T, opts environment.Options) *environment.Environment {
 	t.Helper()
 	if !opts.NoInstall && opts.Config == "" && opts.Beside == nil && len(opts.Controllers) == 0 {

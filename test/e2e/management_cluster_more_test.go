@@ -19,14 +19,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 )
 
-// nearHelmOp is one that installs the chart hello in the management cluster.
+// nearHelmOp returns a HelmOp that installs the chart hello in the management cluster.
 func (s *scenario) nearHelmOp(name string, change ...func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
 	return s.newHelmOp(name, append([]func(*addonsv1.HelmOp){inManagementCluster, func(h *addonsv1.HelmOp) {
 		h.Spec.Values = rawJSON(map[string]any{"cluster": name, "podCIDR": "10.0.0.0/8"})
 	}}, change...)...)
 }
 
-// expectNoHello fails if a release of the chart hello is there, or comes to be.
+// expectNoHello fails if a release of the chart hello exists now or soon.
 func (w *workload) expectNoHello(name string) {
 	w.scenario.Helper()
 	w.scenario.Consistently(func(g gomega.Gomega, ctx context.Context) {
@@ -36,7 +36,7 @@ func (w *workload) expectNoHello(name string) {
 	}).WithContext(w.scenario.Context()).Should(gomega.Succeed())
 }
 
-// restsWhileSuspended suspends a HelmOp before it begins and before it ends, and pauses its release in between.
+// restsWhileSuspended suspends a HelmOp before it installs and before it uninstalls, and pauses its release in between.
 func (s *scenario) restsWhileSuspended(w *workload) {
 	helmOp := s.nearHelmOp("resting", func(h *addonsv1.HelmOp) { h.Spec.Paused = true })
 	s.create(helmOp)
@@ -61,17 +61,17 @@ func (s *scenario) restsWhileSuspended(w *workload) {
 	w.eventuallyRevisions(releaseNamespace, "resting")
 }
 
-// waitsForOther has a HelmOp for the management cluster depend on another one, and on one that is for Clusters.
+// waitsForOther makes a HelmOp for the management cluster depend on another one, and on a HelmOp for Clusters.
 func (s *scenario) waitsForOther(w *workload) {
 	second := s.nearHelmOp("second",
 		func(h *addonsv1.HelmOp) { h.Spec.DependsOn = []addonsv1.Dependency{{Name: "first"}} })
 	s.create(second)
-	waits := func(says string) {
+	waits := func(text string) {
 		s.Helper()
 		s.child(second, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse,
 			addonsv1.WaitingForDependenciesReason),
 			func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
-				g.Expect(conditions.GetMessage(child, addonsv1.ReadyCondition)).To(gomega.ContainSubstring(says))
+				g.Expect(conditions.GetMessage(child, addonsv1.ReadyCondition)).To(gomega.ContainSubstring(text))
 			})
 	}
 	waits("HelmOp first does not exist")
@@ -85,7 +85,7 @@ func (s *scenario) waitsForOther(w *workload) {
 	w.eventuallyReleased(first, releaseNamespace, "first", 1)
 	w.eventuallyReleased(second, releaseNamespace, "second", 1)
 
-	// What depends on it ends first.
+	// The HelmOps that depend on it are uninstalled first.
 	s.remove(first)
 	s.child(first, w.name, func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 		g.Expect(conditions.GetMessage(child, addonsv1.ReadyCondition)).To(gomega.ContainSubstring("second"))
@@ -97,8 +97,8 @@ func (s *scenario) waitsForOther(w *workload) {
 	w.eventuallyRevisions(releaseNamespace, "first")
 }
 
-// lacksRights installs as a ServiceAccount that gets its rights one after the other. Each time it is said what is
-// missing.
+// lacksRights installs as a ServiceAccount that gets its rights one after the other. Each time, the message names the
+// missing right.
 func (s *scenario) lacksRights(w *workload) {
 	s.account("limited")
 	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "limited"}})
@@ -106,12 +106,12 @@ func (s *scenario) lacksRights(w *workload) {
 		h.Spec.ManagementCluster.ImpersonateServiceAccountName, h.Spec.Release.Namespace, h.Spec.Install = "limited",
 			"limited", nil
 	})
-	lacks := func(says ...string) {
+	lacks := func(texts ...string) {
 		s.Helper()
 		s.child(helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse,
 			addonsv1.ClusterForbiddenReason),
 			func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
-				for _, text := range says {
+				for _, text := range texts {
 					g.Expect(conditions.GetMessage(child, addonsv1.ReadyCondition)).To(gomega.ContainSubstring(text))
 				}
 			})
@@ -140,7 +140,7 @@ func (s *scenario) lacksRights(w *workload) {
 	w.eventuallyRevisions("limited", "limited")
 }
 
-// retry asks for another try.
+// retry requests a retry.
 func (s *scenario) retry(helmOp *addonsv1.HelmOp) {
 	s.Helper()
 	update(s, helmOp, func(h *addonsv1.HelmOp) {
@@ -148,9 +148,9 @@ func (s *scenario) retry(helmOp *addonsv1.HelmOp) {
 	})
 }
 
-// keepsRecordsElsewhere has the records of a release in a registry, then in Secrets, of which each has a part, and then
-// in a registry again.
-func (s *scenario) keepsRecordsElsewhere(w *workload) {
+// keepsRecordsInRegistry keeps the records of a release in a registry, then in Secrets that each have a part, until the
+// release is uninstalled.
+func (s *scenario) keepsRecordsInRegistry(w *workload) {
 	r, storage := s.recordsIn("near-records")
 	s.pushNoisy("near/noisy", 1, "1.0.0", "1.1.0")
 	helmOp := s.nearHelmOp("noisy", s.from("near/noisy", addonsv1.ArtifactReference{Tag: "1.0.0"}),
@@ -173,7 +173,7 @@ func (s *scenario) keepsRecordsElsewhere(w *workload) {
 	s.Expect(s.tags(r, "records")).To(gomega.BeEmpty())
 }
 
-// isOfOtherShard has a HelmOp of a shard that nobody serves, until there is a manager for it.
+// isOfOtherShard creates a HelmOp of a shard without a manager, and then starts a manager for the shard.
 func (s *scenario) isOfOtherShard(w *workload) {
 	helmOp := s.nearHelmOp("sharded", func(h *addonsv1.HelmOp) { h.Labels = map[string]string{addonsv1.ShardLabel: "b"} })
 	s.create(helmOp)

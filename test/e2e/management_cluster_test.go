@@ -22,24 +22,24 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 )
 
-// managementAccount is the ServiceAccount that config/management-cluster gives all rights.
+// managementAccount is the ServiceAccount to which config/management-cluster grants all rights.
 const managementAccount = "helmop-management"
 
-// inManagementCluster makes a HelmOp one for the management cluster.
+// inManagementCluster sets the management cluster as the target of a HelmOp.
 func inManagementCluster(helmOp *addonsv1.HelmOp) {
 	helmOp.Spec.ClusterSelector, helmOp.Spec.Values = nil, nil
 	helmOp.Spec.ManagementCluster = &addonsv1.ManagementCluster{ImpersonateServiceAccountName: managementAccount}
-	// As with any ServiceAccount, it is not created unless somebody says so.
+	// As with any ServiceAccount, the namespace is not created by default.
 	helmOp.Spec.Install = &addonsv1.InstallOptions{CreateNamespace: ptr.To(true)}
 }
 
-// managementCluster is the management cluster as its administrator sees it, where releases are looked for.
+// managementCluster returns the management cluster with its administrator's rights, to check releases in it.
 func (s *scenario) managementCluster() *workload {
 	return &workload{Client: s.client, scenario: s, name: clusterlink.Management.Name}
 }
 
-// allowInManagementCluster has the manager act in the management cluster as a ServiceAccount of the scenario's
-// namespace that may do all.
+// allowInManagementCluster permits the manager to impersonate, in the management cluster, a ServiceAccount of the
+// scenario's namespace with all rights.
 func (s *scenario) allowInManagementCluster() {
 	s.Helper()
 	s.account(managementAccount)
@@ -50,7 +50,7 @@ func (s *scenario) allowInManagementCluster() {
 	})
 }
 
-// account makes a ServiceAccount without any right, which the manager may act as.
+// account creates a ServiceAccount without any right, and permits the manager to impersonate it.
 func (s *scenario) account(name string) {
 	s.Helper()
 	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: name}
@@ -67,7 +67,7 @@ func (s *scenario) account(name string) {
 	})
 }
 
-// inNamespace is the same scenario in another namespace, whose registry Secrets it makes.
+// inNamespace returns the same scenario in another namespace, and creates the registry Secrets there.
 func (s *scenario) inNamespace(namespace string) *scenario {
 	s.Helper()
 	other := s.in(s.T)
@@ -76,8 +76,9 @@ func (s *scenario) inNamespace(namespace string) *scenario {
 	return other
 }
 
-// A HelmOp of the namespace that the manager was told installs in the management cluster itself, with nothing but the
-// RBAC that is shipped for it. What is written here of the objects is what the same test says of workload clusters.
+// TestManagementCluster installs in the management cluster itself, as a HelmOp of a namespace that a flag of the
+// manager names. The manager has only the RBAC that is shipped for this purpose. The tests of workload clusters check
+// the objects in the same way.
 func TestManagementCluster(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{Config: filepath.Join("config", "management-cluster")})
@@ -85,12 +86,12 @@ func TestManagementCluster(t *testing.T) {
 	system := s.inNamespace(environment.Namespace)
 	w := system.managementCluster()
 
-	system.step("plain manifests: installed, upgraded, pruned, deleted", func(s *scenario) {
+	system.step("installs, upgrades, prunes and deletes plain manifests", func(s *scenario) {
 		w.in(s).takeArtifactAs("things", artifactFormats()["flux"], inManagementCluster)
 	})
-	system.step("an upgrade that would delete a Cluster waits", func(s *scenario) { s.keepsClusters(w.in(s)) })
-	system.step("a chart, kept from drifting", func(s *scenario) { s.keepsFromDrifting(w.in(s)) })
-	system.step("templates see no Cluster", func(s *scenario) {
+	system.step("holds an upgrade that would delete a Cluster", func(s *scenario) { s.keepsClusters(w.in(s)) })
+	system.step("corrects the drift of a chart", func(s *scenario) { s.keepsFromDrifting(w.in(s)) })
+	system.step("templates have no Cluster", func(s *scenario) {
 		helmOp := s.newHelmOp("templates", inManagementCluster,
 			func(h *addonsv1.HelmOp) { h.Spec.ValuesTemplate = "cluster: {{ .Cluster.metadata.name }}" })
 		s.create(helmOp)
@@ -102,7 +103,7 @@ func TestManagementCluster(t *testing.T) {
 		s.remove(helmOp)
 		s.eventuallyGone(helmOp)
 	})
-	system.step("another ServiceAccount cannot be acted as", func(s *scenario) {
+	system.step("the manager may not impersonate another ServiceAccount", func(s *scenario) {
 		helmOp := s.newHelmOp("other", inManagementCluster, func(h *addonsv1.HelmOp) {
 			h.Spec.ManagementCluster.ImpersonateServiceAccountName = environment.ServiceAccount
 		})
@@ -113,21 +114,22 @@ func TestManagementCluster(t *testing.T) {
 		s.remove(helmOp)
 		s.eventuallyGone(helmOp)
 	})
-	system.step("suspended: nothing begins, and nothing ends", func(s *scenario) { s.restsWhileSuspended(w.in(s)) })
-	system.step("one after the other", func(s *scenario) { s.waitsForOther(w.in(s)) })
-	system.step("a ServiceAccount with too few rights", func(s *scenario) { s.lacksRights(w.in(s)) })
-	system.step("records in a registry and in parts", func(s *scenario) { s.keepsRecordsElsewhere(w.in(s)) })
-	system.step("another shard's", func(s *scenario) { s.isOfOtherShard(w.in(s)) })
-	s.step("a HelmOp of another namespace gets nothing", func(s *scenario) { s.isLeftOut() })
+	system.step("a suspended HelmOp neither installs nor uninstalls", func(s *scenario) { s.restsWhileSuspended(w.in(s)) })
+	system.step("HelmOps wait for their dependencies", func(s *scenario) { s.waitsForOther(w.in(s)) })
+	system.step("names the missing rights of a ServiceAccount", func(s *scenario) { s.lacksRights(w.in(s)) })
+	system.step("keeps records in a registry and in parts", func(s *scenario) { s.keepsRecordsInRegistry(w.in(s)) })
+	system.step("a HelmOp of another shard waits for its manager", func(s *scenario) { s.isOfOtherShard(w.in(s)) })
+	s.step("refuses a HelmOp of another namespace", func(s *scenario) { s.isRefused() })
 }
 
-// Without the flag nobody gets in, and what is asked for is said to be refused.
+// TestManagementClusterIsOffByDefault checks that without the flag no HelmOp installs in the management cluster, and
+// that the condition says so.
 func TestManagementClusterIsOffByDefault(t *testing.T) {
-	newScenario(t).isLeftOut()
+	newScenario(t).isRefused()
 }
 
-// isLeftOut creates a HelmOp for the management cluster in a namespace whose HelmOps may not.
-func (s *scenario) isLeftOut() {
+// isRefused creates a HelmOp for the management cluster in a namespace whose HelmOps may not install there.
+func (s *scenario) isRefused() {
 	s.Helper()
 	s.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: managementAccount}})
 	helmOp := s.newHelmOp("refused", inManagementCluster)
@@ -146,7 +148,7 @@ func (s *scenario) isLeftOut() {
 	s.eventuallyGone(helmOp)
 }
 
-// keepsFromDrifting installs a chart whose objects are put right when somebody changes or deletes them.
+// keepsFromDrifting installs a chart whose objects are corrected when a user changes or deletes them.
 func (s *scenario) keepsFromDrifting(w *workload) {
 	helmOp := s.newHelmOp("drift", inManagementCluster, func(h *addonsv1.HelmOp) {
 		h.Spec.Values = rawJSON(map[string]any{"cluster": "{{ .Release.Name }}", "podCIDR": "10.0.0.0/8"})

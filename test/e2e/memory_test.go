@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// memoryLimit is --memory-limit of the managers whose memory is measured. The half is for the processes that render
-	// charts.
+	// memoryLimit is the value of --memory-limit for managers whose memory is measured. Half of it is for the processes
+	// that render charts.
 	memoryLimit = "1073741824"
 
-	// ownMemory is what such a manager may take itself, in bytes.
+	// ownMemory is the memory that such a manager may use itself, in bytes.
 	ownMemory = 512 << 20
 )
 
@@ -26,8 +26,7 @@ type followedMemory struct {
 	peak    *measure.Peak
 }
 
-// followMemory follows the memory of the first manager of an environment, which was started with memoryLimit, from now
-// on.
+// followMemory starts to measure the memory of the first manager of an environment, which was started with memoryLimit.
 func (s *scenario) followMemory() *followedMemory {
 	s.Helper()
 	manager := s.env.Managers()[0]
@@ -36,11 +35,11 @@ func (s *scenario) followMemory() *followedMemory {
 	return &followedMemory{manager: manager, before: before, peak: measure.FollowPeak(manager.PID())}
 }
 
-// expectBounded checks that the manager took ownMemory at most, and still runs.
+// expectBounded checks that the manager used at most ownMemory, and still runs.
 func (m *followedMemory) expectBounded(s *scenario) {
 	s.Helper()
 	peak := m.peak.Stop()
 	s.Logf("memory of the manager: %d MiB before, %d MiB at most", m.before>>20, peak>>20)
 	s.Expect(peak).To(gomega.BeNumerically("<", ownMemory), "memory of the manager, in bytes")
-	s.Expect(m.manager.Running()).To(gomega.BeTrue(), "the manager that began has survived")
+	s.Expect(m.manager.Running()).To(gomega.BeTrue(), "the first manager still runs")
 }

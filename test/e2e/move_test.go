@@ -21,18 +21,18 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// moveLabel on a Secret or ConfigMap has clusterctl move take it along.
+// moveLabel on a Secret or ConfigMap makes clusterctl move include the object.
 const moveLabel = "clusterctl.cluster.x-k8s.io/move"
 
-// TestMove moves Clusters and HelmOps from one management cluster to another by clusterctl, with a manager at work in
-// each, and looks at what the workload clusters notice of it: nothing.
+// TestMove moves Clusters and HelmOps from one management cluster to another by clusterctl, with a running manager in
+// each. It checks that nothing changes in the workload clusters.
 func TestMove(t *testing.T) {
 	begin(t)
 	from := ownEnvironment(t, environment.Options{NoManager: true})
 	to := ownEnvironment(t, environment.Options{NoManager: true, Beside: from})
 	s := newScenarioIn(t, from)
-	there := &scenario{T: t, Gomega: s.Gomega, env: to, client: to.Client, namespace: s.namespace}
-	t.Cleanup(there.empty)
+	target := &scenario{T: t, Gomega: s.Gomega, env: to, client: to.Client, namespace: s.namespace}
+	t.Cleanup(target.empty)
 	for _, env := range []*environment.Environment{from, to} {
 		if _, err := env.StartManager(t.Context(), "--management-cluster-namespaces="+s.namespace); err != nil {
 			t.Fatal(err)
@@ -52,22 +52,26 @@ func TestMove(t *testing.T) {
 	}
 
 	s.step("two Clusters have releases with a history", func(s *scenario) { m.install(s) })
-	s.step("all moves, and no release is touched", func(s *scenario) { m.move(s, there.in(s.T)) })
-	s.step("the other management cluster goes on", func(s *scenario) { m.goOn(there.in(s.T)) })
-	s.step("so does a rollout, where it was", func(s *scenario) { m.rollOn(there.in(s.T)) })
-	s.step("and what had its records in a registry", func(s *scenario) { m.readOn(there.in(s.T)) })
+	s.step("moves all objects without touching a release", func(s *scenario) { m.move(s, target.in(s.T)) })
+	s.step("upgrades in the other management cluster", func(s *scenario) { m.goOn(target.in(s.T)) })
+	s.step("continues a rollout", func(s *scenario) { m.rollOn(target.in(s.T)) })
+	s.step("upgrades a release with records in a registry", func(s *scenario) { m.readOn(target.in(s.T)) })
 }
 
-// move is what is moved: a HelmOp that is well, one whose upgrade failed for good, one in mid-rollout, which waits for
-// a promotion, one whose rollout was given up, one with its records in a registry, and one for the management cluster
-// itself.
+// move holds the HelmOps to move:
+//   - a healthy one;
+//   - one whose retries are spent;
+//   - one in mid-rollout that waits for a promotion;
+//   - one whose rollout was rolled back;
+//   - one with its records in a registry;
+//   - one for the management cluster itself.
 type move struct {
 	helmOp, gaveUp, rolling, returned, kept, near *addonsv1.HelmOp
 	workloads                                     []*workload
 	records                                       *registry.Registry
 }
 
-// rolling has the chart note, which is healthy unless it says something bad, spread by a rollout.
+// rolling installs the chart note with a rollout. A release is healthy unless its text begins with "bad" or "slow".
 func (s *scenario) rolling(rollout *addonsv1.Rollout) func(*addonsv1.HelmOp) {
 	return func(h *addonsv1.HelmOp) {
 		h.Spec.Source = s.env.Source("charts/note", addonsv1.ArtifactReference{Tag: "1.0.0"})
@@ -78,12 +82,12 @@ func (s *scenario) rolling(rollout *addonsv1.Rollout) func(*addonsv1.HelmOp) {
 	}
 }
 
-// fromSecret takes a value from a Secret that is labelled to move.
+// fromSecret takes a value from a Secret that is labelled for the move.
 func fromSecret(h *addonsv1.HelmOp) {
 	h.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: "Secret", Name: "values"}}
 }
 
-// givingUp has an upgrade that fails returned from, once.
+// givingUp rolls a failed upgrade back, without retries.
 func (s *scenario) givingUp(h *addonsv1.HelmOp) {
 	rollingBack(0)(h)
 	h.Spec.Source = s.env.Source("charts/note", addonsv1.ArtifactReference{Tag: "1.0.0"})
@@ -141,46 +145,47 @@ func waiting(g gomega.Gomega, h *addonsv1.HelmOp) {
 	waitsFor("2/canary")(g, h)
 }
 
-// hasReturned checks that a rollout was given up.
+// hasReturned checks that a rollout was rolled back.
 func hasReturned(g gomega.Gomega, h *addonsv1.HelmOp) {
 	inPhase(2, addonsv1.RolloutPhaseRolledBack)(g, h)
 	expectCondition(g, h, addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.RolloutRolledBackReason)
 }
 
-// move runs clusterctl. What is gone in one management cluster is in the other.
-func (m *move) move(s, there *scenario) {
-	there.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
-	there.allowInManagementCluster()
+// move runs clusterctl, and checks that all objects are in the other management cluster and none is left.
+func (m *move) move(s, target *scenario) {
+	target.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+	target.allowInManagementCluster()
 	before, management := m.contents(s), s.managementCluster()
 	nearBefore, err := management.storage(s.Context())
 	s.must(err)
 	since := time.Now()
-	// It tries failures again for minutes.
+	// clusterctl retries failures for minutes.
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
 	out, err := s.env.Management.Clusterctl(ctx, "move", "-v", "2", "--namespace", s.namespace,
-		"--to-kubeconfig", there.env.Management.KubeconfigFile())
+		"--to-kubeconfig", target.env.Management.KubeconfigFile())
 	s.must(err)
 	s.Log(out.Stderr)
-	there.eventually(m.helmOp, ready(len(m.workloads)))
-	there.eventually(m.rolling, waiting)
-	there.eventually(m.returned, hasReturned)
+	target.eventually(m.helmOp, ready(len(m.workloads)))
+	target.eventually(m.rolling, waiting)
+	target.eventually(m.returned, hasReturned)
 	for _, w := range m.workloads {
-		there.child(m.helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
-		there.child(m.gaveUp, w.name, childCondition(addonsv1.StalledCondition, metav1.ConditionTrue,
+		target.child(m.helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
+		target.child(m.gaveUp, w.name, childCondition(addonsv1.StalledCondition, metav1.ConditionTrue,
 			addonsv1.RetriesExhaustedReason))
 	}
-	there.Consistently(func(g gomega.Gomega) {
+	target.Consistently(func(g gomega.Gomega) {
 		g.Expect(m.contents(s)).To(gomega.Equal(before), "Helm's storage")
 	}).Should(gomega.Succeed())
 	for _, w := range m.workloads {
 		writes, err := w.server.Requests(apiserver.Since(since), ofHelmOp, apiserver.Writes(), apiserver.Not(ofRecords))
 		s.must(err)
 		s.Expect(writes).To(gomega.BeEmpty(), "writes to %s", w.name)
-		m.expectTakenOver(there, w)
+		m.expectTakenOver(target, w)
 	}
-	// "This cluster" is another one by now: there it is installed, and here it is left as it is.
-	there.managementCluster().eventuallyReleased(m.near, releaseNamespace, "near", 1)
+	// "This cluster" is now the other management cluster: the release is installed there, and the first one keeps its
+	// release.
+	target.managementCluster().eventuallyReleased(m.near, releaseNamespace, "near", 1)
 	nearAfter, err := management.storage(s.Context())
 	s.must(err)
 	s.Expect(nearAfter).To(gomega.Equal(nearBefore))
@@ -196,57 +201,59 @@ func (m *move) move(s, there *scenario) {
 }
 
 // goOn changes the HelmOp in the new management cluster.
-func (m *move) goOn(there *scenario) {
-	there.setGreeting(m.helmOp, "three")
+func (m *move) goOn(target *scenario) {
+	target.setGreeting(m.helmOp, "three")
 	for _, w := range m.workloads {
-		w.in(there).eventuallyReleased(m.helmOp, releaseNamespace, "hello", 3)
+		w.in(target).eventuallyReleased(m.helmOp, releaseNamespace, "hello", 3)
 	}
-	there.eventually(m.helmOp, ready(len(m.workloads)))
+	target.eventually(m.helmOp, ready(len(m.workloads)))
 }
 
 // rollOn promotes the canaries.
-func (m *move) rollOn(there *scenario) {
-	two := m.workloads[1].in(there)
+func (m *move) rollOn(target *scenario) {
+	two := m.workloads[1].in(target)
 	two.eventuallyRevisions("rolling", "rolling", "1 deployed")
-	update(there, m.rolling, func(h *addonsv1.HelmOp) {
+	update(target, m.rolling, func(h *addonsv1.HelmOp) {
 		h.Annotations = map[string]string{addonsv1.RolloutPromoteAnnotation: "2/canary"}
 	})
-	there.eventually(m.rolling, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
+	target.eventually(m.rolling, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
 	two.eventuallyRevisions("rolling", "rolling", "1 superseded", "2 deployed")
-	m.workloads[0].in(there).eventuallyRevisions("rolling", "rolling", "1 superseded", "2 deployed")
-	there.eventually(m.returned, hasReturned)
-	m.workloads[0].in(there).eventuallyRevisions("returned", "returned", "1 superseded", "2 superseded", "3 deployed")
-	there.setValues(m.returned, greeting("three"))
-	there.eventually(m.returned, ready(2), inPhase(3, addonsv1.RolloutPhaseComplete))
+	m.workloads[0].in(target).eventuallyRevisions("rolling", "rolling", "1 superseded", "2 deployed")
+	target.eventually(m.returned, hasReturned)
+	m.workloads[0].in(target).eventuallyRevisions("returned", "returned", "1 superseded", "2 superseded", "3 deployed")
+	target.setValues(m.returned, greeting("three"))
+	target.eventually(m.returned, ready(2), inPhase(3, addonsv1.RolloutPhaseComplete))
 }
 
-// readOn upgrades what has its records in a registry, after the credentials for it were replaced, and ends it.
-func (m *move) readOn(there *scenario) {
-	there.setGreeting(m.kept, "two")
+// readOn upgrades the release with records in a registry, after the registry's credentials were replaced, and deletes
+// the HelmOp.
+func (m *move) readOn(target *scenario) {
+	target.setGreeting(m.kept, "two")
 	for _, w := range m.workloads {
-		w.in(there).eventuallyReleased(m.kept, releaseNamespace, "kept", 2)
+		w.in(target).eventuallyReleased(m.kept, releaseNamespace, "kept", 2)
 	}
-	there.Expect(there.tags(m.records, "records")).To(gomega.HaveLen(2*len(m.workloads)), "of before and after the move")
+	target.Expect(target.tags(m.records, "records")).To(gomega.HaveLen(2*len(m.workloads)),
+		"records of before and after the move")
 	password, err := m.records.AddUser("other")
-	there.must(err)
+	target.must(err)
 	config, err := registry.DockerConfig(m.records.Host(), "other", password)
-	there.must(err)
-	there.must(m.records.RemoveUser(m.records.Username()))
-	update(there, there.secret(m.kept.Spec.Storage.Registry.SecretRef.Name), func(o *corev1.Secret) {
+	target.must(err)
+	target.must(m.records.RemoveUser(m.records.Username()))
+	update(target, target.secret(m.kept.Spec.Storage.Registry.SecretRef.Name), func(o *corev1.Secret) {
 		o.Data = map[string][]byte{corev1.DockerConfigJsonKey: config}
 	})
-	there.setGreeting(m.kept, "three")
+	target.setGreeting(m.kept, "three")
 	for _, w := range m.workloads {
-		w.in(there).eventuallyReleased(m.kept, releaseNamespace, "kept", 3)
+		w.in(target).eventuallyReleased(m.kept, releaseNamespace, "kept", 3)
 	}
-	there.remove(m.kept)
-	there.eventuallyGone(m.kept)
-	there.remove(m.near)
-	there.eventuallyGone(m.near)
-	there.managementCluster().eventuallyRevisions(releaseNamespace, "near")
+	target.remove(m.kept)
+	target.eventuallyGone(m.kept)
+	target.remove(m.near)
+	target.eventuallyGone(m.near)
+	target.managementCluster().eventuallyRevisions(releaseNamespace, "near")
 }
 
-// contents is what is in Helm's storage in all Clusters.
+// contents returns Helm's storage in all Clusters.
 func (m *move) contents(s *scenario) map[string]map[string]string {
 	s.Helper()
 	all := map[string]map[string]string{}
@@ -261,20 +268,19 @@ func (m *move) contents(s *scenario) map[string]map[string]string {
 // ofRecords selects the changes of labels of Helm's records.
 func ofRecords(r apiserver.Request) bool { return r.Verb == "patch" && r.Resource == "secrets" }
 
-// expectTakenOver checks that all records of a Cluster, and the HelmOpReleases, name the management cluster that they
-// are of by now.
-func (m *move) expectTakenOver(there *scenario, w *workload) {
-	there.Helper()
+// expectTakenOver checks that all records of a Cluster, and the HelmOpReleases, name the new management cluster.
+func (m *move) expectTakenOver(target *scenario, w *workload) {
+	target.Helper()
 	system := &corev1.Namespace{}
-	there.must(there.client.Get(there.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system))
+	target.must(target.client.Get(target.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system))
 	secrets := &corev1.SecretList{}
-	there.must(w.List(there.Context(), secrets, client.MatchingLabels{"owner": "helm"}))
-	there.Expect(secrets.Items).NotTo(gomega.BeEmpty())
+	target.must(w.List(target.Context(), secrets, client.MatchingLabels{"owner": "helm"}))
+	target.Expect(secrets.Items).NotTo(gomega.BeEmpty())
 	for i := range secrets.Items {
-		there.Expect(secrets.Items[i].Labels).To(gomega.HaveKeyWithValue(addonsv1.ManagementClusterAnnotation,
+		target.Expect(secrets.Items[i].Labels).To(gomega.HaveKeyWithValue(addonsv1.ManagementClusterAnnotation,
 			string(system.UID)), secrets.Items[i].Name)
 	}
-	there.child(m.helmOp, w.name, func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+	target.child(m.helmOp, w.name, func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 		g.Expect(child.Annotations).To(gomega.HaveKeyWithValue(addonsv1.ManagementClusterAnnotation, string(system.UID)))
 	})
 }

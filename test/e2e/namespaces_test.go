@@ -16,9 +16,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestOtherNamespaces has HelmOps of one namespace choose a Cluster of another: only with a service account that may
-// get the Cluster's kubeconfig, by the roles of the other namespace, do they get anywhere.
-func TestOtherNamespaces(t *testing.T) {
+// TestClustersOfOtherNamespaces has HelmOps that select a Cluster of another namespace. They are served only with a
+// ServiceAccount that may get the Cluster's kubeconfig by the roles of the other namespace.
+func TestClustersOfOtherNamespaces(t *testing.T) {
 	shop := newScenario(t)
 	platform := newScenarioIn(t, shop.env)
 	meta := metav1.ObjectMeta{Namespace: shop.namespace, Name: "platform"}
@@ -64,7 +64,7 @@ func TestOtherNamespaces(t *testing.T) {
 		one.eventuallyRevisions(releaseNamespace, name)
 	}
 
-	// What the Cluster is told follows its labels, across the namespaces, too.
+	// The assigned revision follows the labels of a Cluster in another namespace, too.
 	shop.label("one", addonsLabel, "")
 	platform.eventuallyGone(child)
 	one.expectNothing(releaseNamespace, "granted")

@@ -12,23 +12,23 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// usualTimes is how often a neighbour is served before anything hostile happens.
+// usualTimes is how often a neighbour is served before the hostile actions start.
 const usualTimes = 3
 
-// neighbour is a tenant whose releases are installed and upgraded while another one is hostile.
+// neighbour is a tenant whose releases are installed and upgraded while another tenant is hostile.
 type neighbour struct {
 	*scenario
 	cluster *workload
 	helmOps []*addonsv1.HelmOp
-	// install and upgrade are how long these usually take: the medians of usualTimes.
+	// install and upgrade are the usual durations: the medians of usualTimes.
 	install, upgrade time.Duration
 }
 
-// newNeighbour measures how long it usually takes to serve a tenant. Call it before anything hostile begins.
+// newNeighbour measures how long it usually takes to serve a tenant. Call it before the hostile actions start.
 func newNeighbour(cluster *workload) *neighbour {
 	n := &neighbour{scenario: cluster.scenario, cluster: cluster}
 	n.Helper()
-	n.serve(n.T) // The chart is pulled and the cluster's API is discovered.
+	n.serve(n.T) // The first release pulls the chart and discovers the cluster's API.
 	var installs, upgrades []time.Duration
 	for range usualTimes {
 		install, upgrade := n.serve(n.T)
@@ -59,8 +59,8 @@ func (n *neighbour) serve(t *testing.T) (install, upgrade time.Duration) {
 	return install.Round(time.Millisecond), time.Since(began).Round(time.Millisecond)
 }
 
-// expectServed installs and upgrades a release while something hostile goes on, and logs how long that takes. Tests do
-// not judge it: they share the processors with other tests.
+// expectServed installs and upgrades a release during hostile actions, and logs the durations. It sets no limit to
+// them: tests share the processors with other tests.
 func (n *neighbour) expectServed(t *testing.T) {
 	t.Helper()
 	install, upgrade := n.serve(t)
@@ -68,7 +68,7 @@ func (n *neighbour) expectServed(t *testing.T) {
 		install, install.Seconds()/n.install.Seconds(), upgrade, upgrade.Seconds()/n.upgrade.Seconds())
 }
 
-// expectUntouched checks that each release is what the neighbour made of it.
+// expectUntouched checks that each release is in the state that the neighbour installed.
 func (n *neighbour) expectUntouched(t *testing.T) {
 	t.Helper()
 	s := n.in(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestPause pauses each action in each of the ways to do so. Nothing may happen until the pause ends, and all of it
-// then.
+// TestPause pauses each action in each possible way. HelmOp does nothing until the pause ends, and then does
+// everything.
 func TestPause(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"},
@@ -131,7 +131,7 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// expectHeld deletes a HelmOp that is paused, and fails if anything comes of it.
+// expectHeld deletes a paused HelmOp, and fails if HelmOp uninstalls a release.
 func (s *scenario) expectHeld(helmOp *addonsv1.HelmOp, w *workload) {
 	s.Helper()
 	s.remove(helmOp)
@@ -161,7 +161,7 @@ func annotatePaused[T client.Object](paused bool) func(T) {
 	return annotate[T](clusterv1.PausedAnnotation, paused)
 }
 
-// markMoved sets the annotation of what clusterctl move is about to delete, or removes it.
+// markMoved sets the annotation of objects that clusterctl move is about to delete, or removes it.
 func markMoved[T client.Object](marked bool) func(T) {
 	return annotate[T](clusterctlv1.DeleteForMoveAnnotation, marked)
 }
@@ -181,7 +181,7 @@ func annotate[T client.Object](key string, isSet bool) func(T) {
 	}
 }
 
-// pausedClusters checks that a HelmOp counts so many Clusters as paused.
+// pausedClusters checks that a HelmOp counts this number of paused Clusters.
 func pausedClusters(count int) func(gomega.Gomega, *addonsv1.HelmOp) {
 	return func(g gomega.Gomega, h *addonsv1.HelmOp) {
 		g.Expect(h.Status.Clusters).NotTo(gomega.BeNil())

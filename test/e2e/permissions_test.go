@@ -16,10 +16,10 @@ import (
 // unseenPermissions are permissions that the manager needs and that audit logs do not show, with the reasons.
 var unseenPermissions = map[permissions.Permission]string{
 	{Group: "addons.cluster.x-k8s.io", Resource: "helmops/finalizers", Verb: "update"}: "the admission plugin " +
-		"OwnerReferencesPermissionEnforcement demands it of whoever sets blockOwnerDeletion",
+		"OwnerReferencesPermissionEnforcement requires it of clients that set blockOwnerDeletion",
 }
 
-// wholeSuite reports whether all tests run: the flags select none of them.
+// wholeSuite reports whether all tests run: the flags select no subset.
 func wholeSuite() bool {
 	given := func(name string) string { return flag.Lookup(name).Value.String() }
 	return slices.Contains([]string{"", "."}, given("test.run")) && given("test.skip") == "" && given("test.list") == ""

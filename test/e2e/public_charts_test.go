@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// chartsEnv lists folders of charts, separated as in PATH. Without it, TestPublicCharts is skipped: charts of others
-	// are no part of this repository.
+	// chartsEnv lists folders of charts, separated as in PATH. Without it, TestPublicCharts is skipped: this repository
+	// contains no third-party charts.
 	chartsEnv = "HELMOP_E2E_CHARTS"
 
-	// helmOpsEnv is a file with HelmOps, an example for instance, whose charts are among those folders. Charts that no
-	// HelmOp names are installed with their default values.
+	// helmOpsEnv is a file with HelmOps, such as an example, whose charts are in those folders. Charts without a HelmOp
+	// are installed with their default values.
 	helmOpsEnv = "HELMOP_E2E_HELMOPS"
 )
 
-// TestPublicCharts installs, upgrades and uninstalls charts as people really use them.
+// TestPublicCharts installs, upgrades and uninstalls widely used charts.
 func TestPublicCharts(t *testing.T) {
 	dirs := filepath.SplitList(os.Getenv(chartsEnv))
 	if len(dirs) == 0 {
@@ -70,7 +70,7 @@ func TestPublicCharts(t *testing.T) {
 	}
 }
 
-// publicHelmOps reads the HelmOps to use, by the last element of the repository of their chart.
+// publicHelmOps returns the HelmOps to use, by the last element of the repository of their chart.
 func (s *scenario) publicHelmOps() map[string]*addonsv1.HelmOp {
 	s.Helper()
 	helmOps := map[string]*addonsv1.HelmOp{}

@@ -9,13 +9,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// createdAnewUnseen deletes a Cluster while no manager runs, and creates another one under its name: nobody sees the
-// former go. What is known of its release says nothing of the new one, which gets a fresh installation.
-func (s *scenario) createdAnewUnseen(name string) *workload {
+// recreatedWhileManagerIsDown deletes a Cluster while no manager runs, and creates another one with the same name.
+// HelmOp observes no deletion. It must not apply the old release's state to the new Cluster, which gets a new
+// installation.
+func (s *scenario) recreatedWhileManagerIsDown(name string) *workload {
 	s.Helper()
 	options := testbed.ClusterOptions{Name: name, PodCIDRs: []string{"10.1.0.0/16"}}
 	former := s.clusters(options)[0]
-	helmOp := s.newHelmOp("anew", forAll)
+	helmOp := s.newHelmOp("recreated", forAll)
 	s.create(helmOp)
 	former.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)
 	s.setGreeting(helmOp, "again")
@@ -27,17 +28,18 @@ func (s *scenario) createdAnewUnseen(name string) *workload {
 	s.must(managers[len(managers)-1].Kill())
 	s.remove(cluster)
 	s.eventuallyGone(cluster)
-	anew := s.clusters(options)[0]
+	recreated := s.clusters(options)[0]
 	_, err := s.env.StartManager(s.Context())
 	s.must(err)
 
-	current := anew.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)
-	s.Expect(current.UID).To(gomega.Equal(child.UID), "the HelmOpRelease is another one: somebody saw the Cluster go")
+	current := recreated.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)
+	s.Expect(current.UID).To(gomega.Equal(child.UID),
+		"the HelmOpRelease was re-created: HelmOp has observed the deletion of the Cluster")
 	s.Expect(current.Status.ClusterUID).To(gomega.Equal(string(s.cluster(name).UID)))
-	s.Expect(current.Status.History).To(gomega.HaveLen(1), "the history is that of the former Cluster")
-	anew.eventuallyRevisions(releaseNamespace, helmOp.Name, "1 deployed")
-	anew.eventuallyHello(releaseNamespace, helmOp.Name, map[string]string{"greeting": "again"})
+	s.Expect(current.Status.History).To(gomega.HaveLen(1), "the history has entries of the former Cluster")
+	recreated.eventuallyRevisions(releaseNamespace, helmOp.Name, "1 deployed")
+	recreated.eventuallyHello(releaseNamespace, helmOp.Name, map[string]string{"greeting": "again"})
 	s.remove(helmOp)
 	s.eventuallyGone(helmOp)
-	return anew
+	return recreated
 }

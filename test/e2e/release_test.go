@@ -14,8 +14,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestRelease has what becomes of a release when its options, its identity or its owner change.
-func TestRelease(t *testing.T) {
+// TestReleaseChanges changes the options, the identity and the owner of a release.
+func TestReleaseChanges(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{
 		"orphan-unlabel": "yes",
@@ -35,9 +35,11 @@ func TestRelease(t *testing.T) {
 		s.Expect(child.Status.History[0].Reason).To(gomega.Equal("OptionsChanged"))
 		one.eventuallyRevisions(releaseNamespace, "options", "2 superseded", "3 deployed")
 
-		// A timeout does not shape what Helm writes.
+		// A timeout does not change what Helm writes.
 		update(s, helmOp,
-			func(h *addonsv1.HelmOp) { h.Spec.Upgrade.Timeout = &metav1.Duration{Duration: soon.Duration * 77} })
+			func(h *addonsv1.HelmOp) {
+				h.Spec.Upgrade.Timeout = &metav1.Duration{Duration: sourceInterval.Duration * 77}
+			})
 		s.child(helmOp, "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 			g.Expect(child.Spec.Upgrade.Timeout).NotTo(gomega.BeNil())
 			g.Expect(child.Status.ObservedGeneration).To(gomega.Equal(child.Generation))
@@ -52,13 +54,13 @@ func TestRelease(t *testing.T) {
 		before := one.eventuallyReleased(helmOp, releaseNamespace, "identity", 1)
 		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "renamed-{{ .Cluster.metadata.name }}" })
 		after := one.eventuallyReleased(helmOp, releaseNamespace, "renamed-one", 1)
-		s.Expect(after.Name).To(gomega.Equal(before.Name), "names of children are computed")
+		s.Expect(after.Name).To(gomega.Equal(before.Name), "the name of the HelmOpRelease is computed")
 		s.Expect(after.UID).NotTo(gomega.Equal(before.UID))
 		one.eventuallyRevisions(releaseNamespace, "identity")
 
-		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Release.Namespace = "elsewhere" })
-		one.eventuallyReleased(helmOp, "elsewhere", "renamed-one", 1)
-		one.eventuallyHello("elsewhere", "renamed-one", map[string]string{"cluster": "one"})
+		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Release.Namespace = "other-namespace" })
+		one.eventuallyReleased(helmOp, "other-namespace", "renamed-one", 1)
+		one.eventuallyHello("other-namespace", "renamed-one", map[string]string{"cluster": "one"})
 		one.eventuallyRevisions(releaseNamespace, "renamed-one")
 		s.eventually(helmOp, ready(1))
 	})
@@ -78,17 +80,17 @@ func TestRelease(t *testing.T) {
 		helmOp := s.newHelmOp("delete", forAll)
 		s.create(helmOp)
 		one.eventuallyReleased(helmOp, releaseNamespace, "delete", 1)
-		// The deletion follows at once: nobody waits until the children were told.
+		// The deletion follows at once, before the HelmOpReleases have the new policy.
 		update(s, helmOp, orphan)
 		s.remove(helmOp)
 		s.eventuallyGone(helmOp)
 		one.eventuallyHello(releaseNamespace, "delete", map[string]string{"cluster": "one"})
 		one.eventuallyRevisions(releaseNamespace, "delete", "1 deployed")
 	})
-	s.part("two of one name", func(s *scenario) { testConflict(s, one.in(s)) })
+	s.part("two HelmOps with one release name", func(s *scenario) { testConflict(s, one.in(s)) })
 }
 
-// testConflict has two HelmOps that name the same release.
+// testConflict has two HelmOps with the same release name.
 func testConflict(s *scenario, one *workload) {
 	const name = "shared"
 	named := func(h *addonsv1.HelmOp) { h.Spec.Release.Name = name }
@@ -105,7 +107,7 @@ func testConflict(s *scenario, one *workload) {
 	one.eventuallyRevisions(releaseNamespace, name, "1 deployed")
 	s.eventually(first, ready(1))
 
-	// The end of one in conflict must not touch what is not its own.
+	// The deletion of the HelmOp in conflict must not touch the release of the other one.
 	s.remove(second)
 	s.eventuallyGone(second)
 	one.eventuallyRevisions(releaseNamespace, name, "1 deployed")
@@ -136,7 +138,7 @@ func (s *scenario) expectConflict(helmOp *addonsv1.HelmOp) {
 
 func orphan(helmOp *addonsv1.HelmOp) { helmOp.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }
 
-// selecting selects the Clusters with a label, whatever its value.
+// selecting selects the Clusters with a label of any value.
 func selecting(label string) func(*addonsv1.HelmOp) {
 	return func(h *addonsv1.HelmOp) {
 		h.Spec.ClusterSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{

@@ -15,16 +15,16 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 )
 
-// TestRolloutSurvivesKills kills the manager at several points of a rollout: neither order nor limits nor the budget
-// suffer, and no release is upgraded twice.
-func TestRolloutSurvivesKills(t *testing.T) {
+// TestRolloutContinuesAfterManagerIsKilled kills the manager at several points of a rollout. Order, limits and budget
+// are kept, and no release is upgraded twice.
+func TestRolloutContinuesAfterManagerIsKilled(t *testing.T) {
 	s, fleet := ownRollouts(t)
 	s.step("in waves", func(s *scenario) { fleet.killedInWaves(s) })
 	s.step("with failures", func(s *scenario) { fleet.killedWithFailures(s) })
 }
 
-// killed kills the manager that runs and starts another one, which leads at once.
-func (q *squad) killed() {
+// killed kills the running manager and starts another one, which becomes the leader at once.
+func (q *rolloutHelmOp) killed() {
 	s := q.s
 	s.Helper()
 	managers := s.env.Managers()
@@ -34,50 +34,50 @@ func (q *squad) killed() {
 	s.must(err)
 }
 
-// eventuallyTold waits until so many Clusters were told of a revision.
-func (q *squad) eventuallyTold(revision int64, n int) {
+// eventuallyAssigned waits until a revision is assigned to at least n Clusters.
+func (q *rolloutHelmOp) eventuallyAssigned(revision int64, n int) {
 	q.s.Helper()
 	q.s.Eventually(func(g gomega.Gomega) {
-		g.Expect(len(q.log.of(revision).order)).To(gomega.BeNumerically(">=", n), "Clusters told")
+		g.Expect(len(q.log.of(revision).order)).To(gomega.BeNumerically(">=", n), "Clusters with the revision")
 	}).WithPolling(poll / 10).Should(gomega.Succeed())
 }
 
-func (t *troop) killedInWaves(s *scenario) {
-	q := t.newSquad(s, "waves", &addonsv1.Rollout{Waves: []addonsv1.Wave{wave("canary"), wave("early")}},
+func (t *rolloutClusters) killedInWaves(s *scenario) {
+	q := t.newRolloutHelmOp(s, "waves", &addonsv1.Rollout{Waves: []addonsv1.Wave{wave("canary"), wave("early")}},
 		func(h *addonsv1.HelmOp) {
 			atMost(2)(h.Spec.Rollout)
 			h.Spec.Rollout.MinReadySeconds = 1
 		})
 	q.greet("two")
-	for _, told := range []int{1, 2, 3, 5, 8, 11} {
-		q.eventuallyTold(2, told)
+	for _, assigned := range []int{1, 2, 3, 5, 8, 11} {
+		q.eventuallyAssigned(2, assigned)
 		q.killed()
 	}
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseComplete), ready(q.count), progress(12, 12, 0))
 	course := q.log.of(2, "canary", "early")
 	s.Expect(course.order).To(gomega.ConsistOf(q.in()))
-	s.Expect(course.twice).To(gomega.BeEmpty(), "told twice")
-	s.Expect(course.early).To(gomega.BeEmpty(), "told too early")
-	s.Expect(course.most).To(gomega.BeNumerically("<=", 2), "on their way at a time")
-	q.says("two", q.in(), "1 superseded", "2 deployed")
+	s.Expect(course.twice).To(gomega.BeEmpty(), "assigned twice")
+	s.Expect(course.early).To(gomega.BeEmpty(), "assigned too early")
+	s.Expect(course.most).To(gomega.BeNumerically("<=", 2), "in progress at the same time")
+	q.eventuallyText("two", q.in(), "1 superseded", "2 deployed")
 	q.revisionsAre("1 Complete", "2 Complete")
 }
 
-func (t *troop) killedWithFailures(s *scenario) {
-	q := t.newSquad(s, "failures", canaryFirst(func(r *addonsv1.Rollout) {
+func (t *rolloutClusters) killedWithFailures(s *scenario) {
+	q := t.newRolloutHelmOp(s, "failures", canaryFirst(func(r *addonsv1.Rollout) {
 		atMost(1)(r)
 		r.OnFailure = addonsv1.RolloutFailureActionRollback
 	}))
 	since := time.Now()
 	q.greet("bad")
-	q.eventuallyTold(2, 1)
+	q.eventuallyAssigned(2, 1)
 	q.killed()
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseRolledBack))
 	q.killed()
-	q.says("one", q.in())
+	q.eventuallyText("one", q.in())
 	q.untouched(since, q.in("early", "prod"))
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseRolledBack),
 		condition(addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.RolloutRolledBackReason))
-	s.Expect(q.log.visited(2)).To(gomega.HaveLen(1), "Clusters that took the revision")
+	s.Expect(q.log.assigned(2)).To(gomega.HaveLen(1), "Clusters with the revision")
 	q.revisionsAre("1 Complete", "2 RolledBack")
 }

@@ -24,39 +24,40 @@ import (
 )
 
 const (
-	// poolLabel on a Cluster names who may select it: "all", or one part of a scenario.
+	// poolLabel on a Cluster names the scenario parts that may select the Cluster: "all", or one part.
 	poolLabel = "pool"
 
 	// tierLabel on a Cluster is its wave.
 	tierLabel = "tier"
 )
 
-// noteCheck takes the chart note at its word: what begins with "bad" has failed, what begins with "slow" is on its way.
+// noteCheck checks the health of the chart note by its text: "bad" at the beginning means failed, "slow" means in
+// progress.
 var noteCheck = addonsv1.HealthCheck{
 	APIVersion: "v1", Kind: "ConfigMap", Current: "!self.data.greeting.startsWith('slow')",
 	Failed: "self.data.greeting.startsWith('bad')",
 }
 
-// tiers are the Clusters of a troop by their waves. Those of prod are in none.
+// tiers are the numbers of Clusters by tier. No wave selects the tier prod.
 var tiers = map[string]int{"canary": 2, "early": 4, "prod": 6}
 
-// troop is a fleet for rollouts: twelve Clusters on two API servers. In its HelmOps' releases, health is what a
-// ConfigMap says: no controller runs in the workload clusters.
-type troop struct {
+// rolloutClusters are the Clusters for rollouts: twelve Clusters on two API servers. The health of a release follows
+// the text of its ConfigMap, because no controller runs in the workload clusters.
+type rolloutClusters struct {
 	hosts    map[string]*workload // By Cluster.
 	clusters []string
 }
 
-// newTroop creates the Clusters and waits for their control planes.
-func (s *scenario) newTroop() *troop {
+// newRolloutClusters creates the Clusters and waits for their control planes.
+func (s *scenario) newRolloutClusters() *rolloutClusters {
 	s.Helper()
-	t := &troop{hosts: map[string]*workload{}}
+	t := &rolloutClusters{hosts: map[string]*workload{}}
 	options := []testbed.ClusterOptions{{Name: "host-0"}, {Name: "host-1"}}
 	for tier, n := range tiers {
 		for i := range n {
 			name := fmt.Sprintf("%s-%d", tier, i)
 			t.clusters = append(t.clusters, name)
-			// Canaries have an API server of their own.
+			// Canaries have their own API server.
 			host := "host-1"
 			if tier == "canary" {
 				host = "host-0"
@@ -75,19 +76,22 @@ func (s *scenario) newTroop() *troop {
 	return t
 }
 
-// squad is a HelmOp with releases in a troop. Each is in a namespace of its own, which is named for HelmOp and Cluster.
-type squad struct {
-	*troop
+// rolloutHelmOp is a HelmOp with releases in rolloutClusters. Each release has its own namespace, named after HelmOp
+// and Cluster.
+type rolloutHelmOp struct {
+	*rolloutClusters
 	s      *scenario
 	helmOp *addonsv1.HelmOp
 	log    *rolloutLog
 	count  int // of selected Clusters
 }
 
-// newSquad creates a HelmOp whose first revision is rolled out completely.
-func (t *troop) newSquad(s *scenario, name string, rollout *addonsv1.Rollout, change ...func(*addonsv1.HelmOp)) *squad {
+// newRolloutHelmOp creates a HelmOp and waits until its first revision is rolled out completely.
+func (t *rolloutClusters) newRolloutHelmOp(
+	s *scenario, name string, rollout *addonsv1.Rollout, change ...func(*addonsv1.HelmOp),
+) *rolloutHelmOp {
 	s.Helper()
-	q := &squad{troop: t, s: s, count: len(t.clusters)}
+	q := &rolloutHelmOp{rolloutClusters: t, s: s, count: len(t.clusters)}
 	q.helmOp = s.newHelmOp(name, func(h *addonsv1.HelmOp) {
 		h.Spec.ClusterSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: poolLabel, Operator: metav1.LabelSelectorOpIn, Values: []string{"all", name}},
@@ -107,7 +111,7 @@ func (t *troop) newSquad(s *scenario, name string, rollout *addonsv1.Rollout, ch
 	return q
 }
 
-// canaryFirst has a wave of canaries.
+// canaryFirst returns a rollout with a wave of canaries.
 func canaryFirst(change ...func(*addonsv1.Rollout)) *addonsv1.Rollout {
 	rollout := &addonsv1.Rollout{Waves: []addonsv1.Wave{wave("canary")}}
 	for _, c := range change {
@@ -131,13 +135,13 @@ func atMost(n int) func(*addonsv1.Rollout) {
 }
 
 // greet changes the values of the releases, see noteCheck.
-func (q *squad) greet(text string) {
+func (q *rolloutHelmOp) greet(text string) {
 	q.s.Helper()
 	q.s.setValues(q.helmOp, greeting(text))
 }
 
 // annotate sets an annotation of the HelmOp.
-func (q *squad) annotate(key, value string) {
+func (q *rolloutHelmOp) annotate(key, value string) {
 	q.s.Helper()
 	update(q.s, q.helmOp, func(h *addonsv1.HelmOp) {
 		if h.Annotations == nil {
@@ -147,16 +151,16 @@ func (q *squad) annotate(key, value string) {
 	})
 }
 
-func (q *squad) eventually(checks ...func(gomega.Gomega, *addonsv1.HelmOp)) *addonsv1.HelmOp {
+func (q *rolloutHelmOp) eventually(checks ...func(gomega.Gomega, *addonsv1.HelmOp)) *addonsv1.HelmOp {
 	q.s.Helper()
 	return q.s.eventually(q.helmOp, checks...)
 }
 
-// namespace is that of the release in a Cluster.
-func (q *squad) namespace(cluster string) string { return q.helmOp.Name + "-" + cluster }
+// namespace returns the namespace of the release in a Cluster.
+func (q *rolloutHelmOp) namespace(cluster string) string { return q.helmOp.Name + "-" + cluster }
 
-// says waits until the releases in some Clusters say this, with exactly these revisions of Helm.
-func (q *squad) says(text string, clusters []string, revisions ...string) {
+// eventuallyText waits until the releases in these Clusters have this text, with exactly these Helm revisions.
+func (q *rolloutHelmOp) eventuallyText(text string, clusters []string, revisions ...string) {
 	q.s.Helper()
 	for _, name := range clusters {
 		w := q.hosts[name].in(q.s)
@@ -167,8 +171,8 @@ func (q *squad) says(text string, clusters []string, revisions ...string) {
 	}
 }
 
-// untouched fails if anything was written to the namespaces of the releases of some Clusters since then, or is soon.
-func (q *squad) untouched(since time.Time, clusters []string) {
+// untouched fails if the namespaces of the releases of some Clusters were written to after since, or are soon.
+func (q *rolloutHelmOp) untouched(since time.Time, clusters []string) {
 	q.s.Helper()
 	q.s.Consistently(func(g gomega.Gomega) {
 		for _, name := range clusters {
@@ -180,8 +184,8 @@ func (q *squad) untouched(since time.Time, clusters []string) {
 	}).Should(gomega.Succeed())
 }
 
-// in returns the Clusters of some tiers, of all if none is named.
-func (t *troop) in(names ...string) []string {
+// in returns the Clusters of some tiers, or all Clusters if no tier is named.
+func (t *rolloutClusters) in(names ...string) []string {
 	if len(names) == 0 {
 		return t.clusters
 	}
@@ -196,7 +200,7 @@ func (t *troop) in(names ...string) []string {
 	return clusters
 }
 
-// inPhase checks the number and the phase of the revision that is wanted.
+// inPhase checks the number and the phase of the newest HelmOp revision.
 func inPhase(revision int64, phase addonsv1.RolloutPhase) func(gomega.Gomega, *addonsv1.HelmOp) {
 	return func(g gomega.Gomega, h *addonsv1.HelmOp) {
 		g.Expect(h.Status.Rollout).NotTo(gomega.BeNil())
@@ -205,7 +209,7 @@ func inPhase(revision int64, phase addonsv1.RolloutPhase) func(gomega.Gomega, *a
 	}
 }
 
-// progress checks what the status counts.
+// progress checks the counts in the status.
 func progress(updated, done, failed int32) func(gomega.Gomega, *addonsv1.HelmOp) {
 	return func(g gomega.Gomega, h *addonsv1.HelmOp) {
 		g.Expect(h.Status.Rollout).NotTo(gomega.BeNil())
@@ -214,7 +218,7 @@ func progress(updated, done, failed int32) func(gomega.Gomega, *addonsv1.HelmOp)
 	}
 }
 
-// waitsFor checks what a rollout says that it waits for.
+// waitsFor checks the status field waitingFor of a rollout.
 func waitsFor(texts ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
 	return func(g gomega.Gomega, h *addonsv1.HelmOp) {
 		g.Expect(h.Status.Rollout).NotTo(gomega.BeNil())
@@ -224,7 +228,7 @@ func waitsFor(texts ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
 	}
 }
 
-// rolloutLog is all that became of the releases of a HelmOp, in its order.
+// rolloutLog records all changes of the releases of a HelmOp, in order.
 type rolloutLog struct {
 	mu    sync.Mutex
 	steps []rolloutStep
@@ -235,11 +239,11 @@ type rolloutStep struct {
 	cluster  string
 	revision int64
 	reason   addonsv1.ReleaseRolloutReason
-	// ready tells that the release is Ready as it was told last, lost that nobody knows, for its Cluster does not answer.
-	ready, lost bool
+	// ready is true if the release is Ready at its newest generation, unreachable if its Cluster does not answer.
+	ready, unreachable bool
 }
 
-// watchRollout begins to follow the releases of a HelmOp.
+// watchRollout starts to watch the releases of a HelmOp.
 func (s *scenario) watchRollout(helmOp *addonsv1.HelmOp) *rolloutLog {
 	s.Helper()
 	log := &rolloutLog{}
@@ -256,53 +260,53 @@ func (l *rolloutLog) add(event watch.Event) {
 	defer l.mu.Unlock()
 	l.steps = append(l.steps, rolloutStep{
 		cluster: child.Spec.ClusterRef.Name, revision: child.Spec.Rollout.Revision, reason: child.Spec.Rollout.Reason,
-		ready: conditions.IsTrue(child, addonsv1.ReadyCondition) && child.Status.ObservedGeneration == child.Generation,
-		lost:  conditions.GetReason(child, addonsv1.ReadyCondition) == addonsv1.ClusterUnreachableReason,
+		ready:       conditions.IsTrue(child, addonsv1.ReadyCondition) && child.Status.ObservedGeneration == child.Generation,
+		unreachable: conditions.GetReason(child, addonsv1.ReadyCondition) == addonsv1.ClusterUnreachableReason,
 	})
 }
 
-// course is what a revision's rollout looked like.
+// course summarizes the rollout of a HelmOp revision.
 type course struct {
-	// order has the Clusters as they were told of the revision.
+	// order has the Clusters in the order of their assignments.
 	order []string
-	// most is how many were on their way at the same time at most.
+	// most is the largest number of Clusters that were in progress at the same time.
 	most int
-	// twice names Clusters that were told of it again after another revision.
+	// twice names Clusters to which the revision was assigned again after another revision.
 	twice []string
-	// early tells of a Cluster that was told before all those of an earlier tier were ready.
+	// early names Clusters with an assignment before all Clusters of an earlier tier were ready.
 	early []string
 }
 
-// of returns the course of a revision, for tiers in their order; the rest comes last.
+// of returns the course of a revision. order names the tiers in order; Clusters of other tiers come last.
 func (l *rolloutLog) of(revision int64, order ...string) course {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := course{}
-	now, told, ready, flying := map[string]int64{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	now, assigned, ready, inProgress := map[string]int64{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, step := range l.steps {
 		if step.revision == revision && now[step.cluster] != revision && step.reason == addonsv1.ReleaseRolloutUpdated {
-			if told[step.cluster] {
+			if assigned[step.cluster] {
 				c.twice = append(c.twice, step.cluster)
 			}
-			c.order, told[step.cluster] = append(c.order, step.cluster), true
+			c.order, assigned[step.cluster] = append(c.order, step.cluster), true
 			c.early = append(c.early, tooEarly(step.cluster, ready, order)...)
 		}
-		if step.lost && now[step.cluster] == step.revision {
-			// It stays what it was: a manager that has just started on a busy machine may not have its answer at once.
+		if step.unreachable && now[step.cluster] == step.revision {
+			// The state is kept: a manager that has just started may report ClusterUnreachable at first, on a busy machine.
 			continue
 		}
 		now[step.cluster] = step.revision
 		ready[step.cluster] = step.revision == revision && step.ready
-		delete(flying, step.cluster)
+		delete(inProgress, step.cluster)
 		if step.revision == revision && !step.ready {
-			flying[step.cluster] = true
+			inProgress[step.cluster] = true
 		}
-		c.most = max(c.most, len(flying))
+		c.most = max(c.most, len(inProgress))
 	}
 	return c
 }
 
-// tooEarly names a Cluster if one of an earlier tier is not ready.
+// tooEarly returns a Cluster with its predecessor, if a Cluster of an earlier tier is not ready.
 func tooEarly(cluster string, ready map[string]bool, order []string) []string {
 	for _, tier := range order {
 		if strings.HasPrefix(cluster, tier+"-") {
@@ -317,8 +321,8 @@ func tooEarly(cluster string, ready map[string]bool, order []string) []string {
 	return nil
 }
 
-// visited tells which Clusters ever had a revision.
-func (l *rolloutLog) visited(revision int64) []string {
+// assigned returns the Clusters to which a revision was ever assigned.
+func (l *rolloutLog) assigned(revision int64) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	seen := map[string]bool{}
@@ -332,21 +336,21 @@ func (l *rolloutLog) visited(revision int64) []string {
 	return clusters
 }
 
-// newRollouts begins a scenario with a troop.
-func newRollouts(t *testing.T) (*scenario, *troop) {
+// newRollouts starts a scenario with rolloutClusters.
+func newRollouts(t *testing.T) (*scenario, *rolloutClusters) {
 	t.Helper()
 	s := newScenario(t)
 	s.push(s.env.Registry, "charts/note", "1.0.0")
-	return s, s.newTroop()
+	return s, s.newRolloutClusters()
 }
 
-// ownRollouts begins one in an environment of its own, whose managers come and go.
-func ownRollouts(t *testing.T) (*scenario, *troop) {
+// ownRollouts starts a scenario in its own environment, whose managers are killed and started.
+func ownRollouts(t *testing.T) (*scenario, *rolloutClusters) {
 	t.Helper()
 	begin(t)
-	// Whoever kills a manager here deletes its lease as well: with a short one, a busy machine would end managers that
-	// nobody kills.
+	// The tests delete the lease of a killed manager. With a short lease, a busy machine would end managers that no test
+	// kills.
 	s := newScenarioIn(t, ownEnvironment(t, environment.Options{}))
 	s.push(s.env.Registry, "charts/note", "1.0.0")
-	return s, s.newTroop()
+	return s, s.newRolloutClusters()
 }

@@ -17,28 +17,27 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestRollout holds what a rollout does, each time with twelve Clusters: in which order, how many at a time, and what
-// it leaves alone.
+// TestRollout checks rollouts with twelve Clusters: the order, the limits, and the Clusters that are not touched.
 func TestRollout(t *testing.T) {
 	s, fleet := newRollouts(t)
-	for name, do := range map[string]func(*troop, *scenario, string){
-		"canary-fails": (*troop).canaryFails,
-		"continues":    (*troop).continues,
-		"rolls-back":   (*troop).rollsBack,
-		"waves":        (*troop).inWaves,
-		"pauses":       (*troop).pauses,
-		"superseded":   (*troop).superseded,
-		"aborted":      (*troop).aborted,
-		"newcomers":    (*troop).newcomers,
-		"unreachable":  (*troop).unreachable,
+	for name, do := range map[string]func(*rolloutClusters, *scenario, string){
+		"canary-fails": (*rolloutClusters).canaryFails,
+		"continues":    (*rolloutClusters).continues,
+		"rolls-back":   (*rolloutClusters).rollsBack,
+		"waves":        (*rolloutClusters).inWaves,
+		"pauses":       (*rolloutClusters).pauses,
+		"superseded":   (*rolloutClusters).superseded,
+		"aborted":      (*rolloutClusters).aborted,
+		"new-clusters": (*rolloutClusters).newClusters,
+		"unreachable":  (*rolloutClusters).unreachable,
 	} {
 		s.part(name, func(s *scenario) { do(fleet, s, name) })
 	}
 }
 
-// canaryFails has the canaries fail: nobody else notices.
-func (t *troop) canaryFails(s *scenario, name string) {
-	q := t.newSquad(s, name, canaryFirst())
+// canaryFails has failing canaries. No other Cluster gets the revision.
+func (t *rolloutClusters) canaryFails(s *scenario, name string) {
+	q := t.newRolloutHelmOp(s, name, canaryFirst())
 	since := time.Now()
 	q.greet("bad")
 	q.eventually(inPhase(2, addonsv1.RolloutPhasePaused),
@@ -50,20 +49,20 @@ func (t *troop) canaryFails(s *scenario, name string) {
 			g.Expect(h.Status.Rollout.WaitingFor).NotTo(gomega.BeEmpty())
 		})
 	q.untouched(since, q.in("early", "prod"))
-	q.says("one", q.in("early", "prod"), "1 deployed")
-	s.Expect(q.in("canary")).To(gomega.ContainElements(q.log.visited(2)))
+	q.eventuallyText("one", q.in("early", "prod"), "1 deployed")
+	s.Expect(q.in("canary")).To(gomega.ContainElements(q.log.assigned(2)))
 	s.eventuallyEvent(q.helmOp, addonsv1.RolloutPausedEvent)
 
-	// What comes next comes to all.
+	// The next revision is assigned to all Clusters.
 	q.greet("three")
 	q.eventually(inPhase(3, addonsv1.RolloutPhaseComplete), ready(q.count), progress(12, 12, 0))
-	q.says("three", q.in())
-	q.says("three", q.in("early", "prod"), "1 superseded", "2 deployed")
+	q.eventuallyText("three", q.in())
+	q.eventuallyText("three", q.in("early", "prod"), "1 superseded", "2 deployed")
 }
 
-// continues has one canary fail, and goes on in spite of it, on request.
-func (t *troop) continues(s *scenario, name string) {
-	q := t.newSquad(s, name, canaryFirst())
+// continues has one failing canary, and continues on request.
+func (t *rolloutClusters) continues(s *scenario, name string) {
+	q := t.newRolloutHelmOp(s, name, canaryFirst())
 	since := time.Now()
 	q.greet(`{{ if eq .Cluster.metadata.name "canary-0" }}bad{{ else }}two{{ end }}`)
 	q.eventually(inPhase(2, addonsv1.RolloutPhasePaused))
@@ -73,17 +72,17 @@ func (t *troop) continues(s *scenario, name string) {
 	q.annotate(addonsv1.RolloutContinueAnnotation, "2")
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseComplete), failure("canary-0", addonsv1.HealthFailedReason),
 		condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReleasesFailedReason))
-	q.says("two", append(q.in("early", "prod"), "canary-1"), "1 superseded", "2 deployed")
+	q.eventuallyText("two", append(q.in("early", "prod"), "canary-1"), "1 superseded", "2 deployed")
 	s.eventuallyEvent(q.helmOp, addonsv1.RolloutContinuedEvent)
 }
 
-// rollsBack has a canary fail with values from a Secret that is not what it was: it returns to what it had.
-func (t *troop) rollsBack(s *scenario, name string) {
+// rollsBack has a canary that fails with new values from a Secret. The canary returns to its former values.
+func (t *rolloutClusters) rollsBack(s *scenario, name string) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 	set := func(text string) { secret.StringData = map[string]string{"values.yaml": "greeting: " + text + "\n"} }
 	set("first secret")
 	s.create(secret)
-	q := t.newSquad(s, name, canaryFirst(func(r *addonsv1.Rollout) {
+	q := t.newRolloutHelmOp(s, name, canaryFirst(func(r *addonsv1.Rollout) {
 		r.OnFailure = addonsv1.RolloutFailureActionRollback
 		atMost(1)(r)
 	}), func(h *addonsv1.HelmOp) {
@@ -97,18 +96,18 @@ func (t *troop) rollsBack(s *scenario, name string) {
 		condition(addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.RolloutRolledBackReason),
 	}
 	q.eventually(rolledBack...)
-	victims := q.log.visited(2)
-	s.Expect(victims).To(gomega.HaveLen(1), "Clusters that took the revision")
-	s.Expect(q.in("canary")).To(gomega.ContainElements(victims))
-	q.says("first secret", victims, "1 superseded", "2 superseded", "3 deployed")
+	failed := q.log.assigned(2)
+	s.Expect(failed).To(gomega.HaveLen(1), "Clusters with the revision")
+	s.Expect(q.in("canary")).To(gomega.ContainElements(failed))
+	q.eventuallyText("first secret", failed, "1 superseded", "2 superseded", "3 deployed")
 	var others []string
 	for _, cluster := range q.in() {
-		if cluster != victims[0] {
+		if cluster != failed[0] {
 			others = append(others, cluster)
 		}
 	}
 	q.untouched(since, others)
-	child := s.child(q.helmOp, victims[0],
+	child := s.child(q.helmOp, failed[0],
 		childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
 	s.Expect(child.Spec.Rollout.Reason).To(gomega.Equal(addonsv1.ReleaseRolloutReturned))
 	s.Expect(child.Spec.Rollout.Revision).To(gomega.BeEquivalentTo(1))
@@ -117,12 +116,12 @@ func (t *troop) rollsBack(s *scenario, name string) {
 
 	update(s, secret, func(*corev1.Secret) { set("third secret") })
 	q.eventually(inPhase(3, addonsv1.RolloutPhaseComplete), ready(q.count))
-	q.says("third secret", q.in())
+	q.eventuallyText("third secret", q.in())
 }
 
-// inWaves has two waves and the rest, with limits and a promotion by hand.
-func (t *troop) inWaves(s *scenario, name string) {
-	q := t.newSquad(s, name, &addonsv1.Rollout{Waves: []addonsv1.Wave{wave("canary"), wave("early")}},
+// inWaves has two waves and remaining Clusters, with limits and a manual promotion.
+func (t *rolloutClusters) inWaves(s *scenario, name string) {
+	q := t.newRolloutHelmOp(s, name, &addonsv1.Rollout{Waves: []addonsv1.Wave{wave("canary"), wave("early")}},
 		func(h *addonsv1.HelmOp) {
 			manually(h.Spec.Rollout)
 			atMost(2)(h.Spec.Rollout)
@@ -132,22 +131,22 @@ func (t *troop) inWaves(s *scenario, name string) {
 	q.greet("two")
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseProgressing), progress(2, 2, 0), waitsFor("promot", "2/canary"))
 	q.untouched(since, q.in("early", "prod"))
-	// Not what is asked for.
+	// The annotation promotes another revision.
 	q.annotate(addonsv1.RolloutPromoteAnnotation, "1/canary")
 	q.untouched(since, q.in("early", "prod"))
 	q.annotate(addonsv1.RolloutPromoteAnnotation, "2/canary")
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseComplete), ready(q.count), progress(12, 12, 0))
 	course := q.log.of(2, "canary", "early")
 	s.Expect(course.order).To(gomega.ConsistOf(q.in()))
-	s.Expect(course.twice).To(gomega.BeEmpty(), "told twice")
-	s.Expect(course.early).To(gomega.BeEmpty(), "told too early")
-	s.Expect(course.most).To(gomega.BeNumerically("<=", 2), "on their way at a time")
-	q.says("two", q.in(), "1 superseded", "2 deployed")
+	s.Expect(course.twice).To(gomega.BeEmpty(), "assigned twice")
+	s.Expect(course.early).To(gomega.BeEmpty(), "assigned too early")
+	s.Expect(course.most).To(gomega.BeNumerically("<=", 2), "in progress at the same time")
+	q.eventuallyText("two", q.in(), "1 superseded", "2 deployed")
 }
 
-// pauses holds a rollout by its spec, changes what is wanted meanwhile, and lets it go.
-func (t *troop) pauses(s *scenario, name string) {
-	q := t.newSquad(s, name, &addonsv1.Rollout{})
+// pauses pauses a rollout by its spec, changes the values meanwhile, and resumes the rollout.
+func (t *rolloutClusters) pauses(s *scenario, name string) {
+	q := t.newRolloutHelmOp(s, name, &addonsv1.Rollout{})
 	pause := func(paused bool) { update(s, q.helmOp, func(h *addonsv1.HelmOp) { h.Spec.Rollout.Paused = paused }) }
 	pause(true)
 	since := time.Now()
@@ -159,27 +158,27 @@ func (t *troop) pauses(s *scenario, name string) {
 	q.eventually(inPhase(3, addonsv1.RolloutPhaseProgressing), progress(0, 0, 0))
 	pause(false)
 	q.eventually(inPhase(3, addonsv1.RolloutPhaseComplete), ready(q.count))
-	q.says("three", q.in(), "1 superseded", "2 deployed")
-	s.Expect(q.log.visited(2)).To(gomega.BeEmpty())
+	q.eventuallyText("three", q.in(), "1 superseded", "2 deployed")
+	s.Expect(q.log.assigned(2)).To(gomega.BeEmpty())
 }
 
-// superseded changes what is wanted in mid-rollout: nobody else gets what is not wanted any more.
-func (t *troop) superseded(s *scenario, name string) {
-	q := t.newSquad(s, name, canaryFirst(manually))
+// superseded changes the values in mid-rollout. No further Cluster gets the superseded revision.
+func (t *rolloutClusters) superseded(s *scenario, name string) {
+	q := t.newRolloutHelmOp(s, name, canaryFirst(manually))
 	q.greet("two")
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseProgressing), progress(2, 2, 0))
 	q.greet("three")
 	q.eventually(inPhase(3, addonsv1.RolloutPhaseProgressing), progress(2, 2, 0), waitsFor("3/canary"))
 	q.annotate(addonsv1.RolloutPromoteAnnotation, "3/canary")
 	q.eventually(inPhase(3, addonsv1.RolloutPhaseComplete), ready(q.count))
-	q.says("three", q.in("canary"), "1 superseded", "2 superseded", "3 deployed")
-	q.says("three", q.in("early", "prod"), "1 superseded", "2 deployed")
-	s.Expect(q.log.visited(2)).To(gomega.ConsistOf(q.in("canary")))
+	q.eventuallyText("three", q.in("canary"), "1 superseded", "2 superseded", "3 deployed")
+	q.eventuallyText("three", q.in("early", "prod"), "1 superseded", "2 deployed")
+	s.Expect(q.log.assigned(2)).To(gomega.ConsistOf(q.in("canary")))
 	q.revisionsAre("1 Complete", "2 Superseded", "3 Complete")
 }
 
-// revisionsAre waits until the HelmOpRevisions are these, each as "<number> <phase>".
-func (q *squad) revisionsAre(want ...string) {
+// revisionsAre waits until the HelmOpRevisions are exactly these, each as "<number> <phase>".
+func (q *rolloutHelmOp) revisionsAre(want ...string) {
 	q.s.Helper()
 	q.s.Eventually(func(g gomega.Gomega, ctx context.Context) {
 		list := &addonsv1.HelmOpRevisionList{}
@@ -195,26 +194,26 @@ func (q *squad) revisionsAre(want ...string) {
 	}).WithContext(q.s.Context()).Should(gomega.Succeed())
 }
 
-// aborted ends a rollout that is well.
-func (t *troop) aborted(s *scenario, name string) {
-	q := t.newSquad(s, name, canaryFirst(manually))
+// aborted aborts a healthy rollout.
+func (t *rolloutClusters) aborted(s *scenario, name string) {
+	q := t.newRolloutHelmOp(s, name, canaryFirst(manually))
 	since := time.Now()
 	q.greet("two")
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseProgressing), progress(2, 2, 0))
 	q.annotate(addonsv1.RolloutAbortAnnotation, "2")
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseAborted),
 		condition(addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.RolloutAbortedReason))
-	q.says("one", q.in("canary"), "1 superseded", "2 superseded", "3 deployed")
+	q.eventuallyText("one", q.in("canary"), "1 superseded", "2 superseded", "3 deployed")
 	q.untouched(since, q.in("early", "prod"))
 	q.annotate(addonsv1.RolloutPromoteAnnotation, "3/canary")
 	q.greet("three")
 	q.eventually(inPhase(3, addonsv1.RolloutPhaseComplete), ready(q.count))
-	q.says("three", q.in())
+	q.eventuallyText("three", q.in())
 }
 
-// newcomers come while a rollout waits: each gets what its wave has come to, at once.
-func (t *troop) newcomers(s *scenario, name string) {
-	q := t.newSquad(s, name, canaryFirst(manually))
+// newClusters creates Clusters while a rollout waits. Each gets the current revision of its wave at once.
+func (t *rolloutClusters) newClusters(s *scenario, name string) {
+	q := t.newRolloutHelmOp(s, name, canaryFirst(manually))
 	q.greet("two")
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseProgressing), progress(2, 2, 0))
 	for cluster, text := range map[string]string{"new-canary": "two", "new-prod": "one"} {
@@ -234,23 +233,23 @@ func (t *troop) newcomers(s *scenario, name string) {
 	s.workload("new-canary").eventuallyRevisions(q.namespace("new-canary"), name, "1 deployed")
 }
 
-// unreachable has a Cluster that does not answer: it holds nobody up, and catches up.
-func (t *troop) unreachable(s *scenario, name string) {
+// unreachable has a Cluster that does not answer. It delays no other Cluster, and is upgraded later.
+func (t *rolloutClusters) unreachable(s *scenario, name string) {
 	s.createCluster(testbed.ClusterOptions{Name: "lonely",
 		Labels: map[string]string{poolLabel: name, tierLabel: "canary"}})
 	w := s.workload("lonely")
-	own := &troop{hosts: map[string]*workload{"lonely": w}, clusters: append([]string{"lonely"}, t.clusters...)}
+	own := &rolloutClusters{hosts: map[string]*workload{"lonely": w}, clusters: append([]string{"lonely"}, t.clusters...)}
 	for cluster, host := range t.hosts {
 		own.hosts[cluster] = host
 	}
-	q := own.newSquad(s, name, canaryFirst(atMost(2)))
+	q := own.newRolloutHelmOp(s, name, canaryFirst(atMost(2)))
 	s.must(w.server.StopAPIServer(s.Context()))
 	q.greet("two")
-	q.says("two", t.clusters, "1 superseded", "2 deployed")
+	q.eventuallyText("two", t.clusters, "1 superseded", "2 deployed")
 	s.child(q.helmOp, "lonely", unreachable)
 	q.eventually(condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.WaitingForClustersReason))
 
 	s.must(w.server.StartAPIServer(s.Context()))
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseComplete), ready(q.count))
-	q.says("two", []string{"lonely"}, "1 superseded", "2 deployed")
+	q.eventuallyText("two", []string{"lonely"}, "1 superseded", "2 deployed")
 }

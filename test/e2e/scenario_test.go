@@ -27,24 +27,24 @@ import (
 )
 
 const (
-	// patience is how long a scenario waits for what must happen. Alone it takes a second or two; a busy machine with
+	// patience bounds the wait for an expected state. On an idle machine a wait takes a second or two. A busy machine with
 	// two cores that also starts API servers takes far longer.
 	patience = 4 * time.Minute
 
-	// poll is how often a scenario looks.
+	// poll is the time between two checks of a wait.
 	poll = 300 * time.Millisecond
 
-	// quiet is how long nothing must happen where nothing is to happen. What is wrong happens within a second.
+	// quiet is how long a state must not change. A wrong change happens within a second.
 	quiet = 4 * time.Second
 )
 
-// releaseNamespace is where the releases of newHelmOp go.
+// releaseNamespace is the namespace of the releases of newHelmOp.
 const releaseNamespace = "hello-system"
 
-// addonsLabel is the label by which newHelmOp selects Clusters, with its own name as the value.
+// addonsLabel is the label by which newHelmOp selects Clusters. The value is the name of the HelmOp.
 const addonsLabel = "addons"
 
-// scenario is a test in a namespace of its own.
+// scenario is a test in its own namespace.
 type scenario struct {
 	*testing.T
 	gomega.Gomega
@@ -54,11 +54,11 @@ type scenario struct {
 	namespace string
 }
 
-// newScenario begins a scenario in the shared environment, beside others.
+// newScenario starts a scenario in the shared environment, in parallel to others.
 func newScenario(t *testing.T) *scenario {
 	t.Helper()
 	t.Parallel()
-	// Tests with an environment of their own take longest and begin while the shared one starts.
+	// Tests with their own environment take longest, and begin while the shared environment starts.
 	env, err := suite.shared()
 	if err != nil {
 		t.Fatal(err)
@@ -67,8 +67,8 @@ func newScenario(t *testing.T) *scenario {
 	return newScenarioIn(t, env)
 }
 
-// newScenarioIn begins a scenario in an environment: a namespace with access to the registry. At its end the namespace
-// is emptied, which must leave nothing behind.
+// newScenarioIn starts a scenario in an environment: a namespace with access to the registry. At the end of the
+// scenario, all objects of the namespace are deleted, and none may be left.
 func newScenarioIn(t *testing.T, env *environment.Environment) *scenario {
 	t.Helper()
 	s := &scenario{T: t, Gomega: newGomega(t), env: env, client: env.Client}
@@ -90,7 +90,7 @@ func newScenarioIn(t *testing.T, env *environment.Environment) *scenario {
 
 func newGomega(t *testing.T) gomega.Gomega {
 	g := gomega.NewWithT(t)
-	// Otherwise a wait with a context ends with that only.
+	// Without this call, a wait with a context would end only with the context.
 	g.EnforceDefaultTimeoutsWhenUsingContexts()
 	g.SetDefaultEventuallyTimeout(patience)
 	g.SetDefaultEventuallyPollingInterval(poll)
@@ -99,7 +99,7 @@ func newGomega(t *testing.T) gomega.Gomega {
 	return g
 }
 
-// step runs a part of a scenario that builds upon the parts before; if it fails, the scenario ends.
+// step runs a part of a scenario that depends on the parts before. If the part fails, the scenario ends.
 func (s *scenario) step(name string, do func(s *scenario)) {
 	s.Helper()
 	if !s.Run(name, func(t *testing.T) { do(s.in(t)) }) {
@@ -107,7 +107,7 @@ func (s *scenario) step(name string, do func(s *scenario)) {
 	}
 }
 
-// part runs a part of a scenario that is independent of the others, beside them. The scenario goes on at once.
+// part runs an independent part of a scenario, in parallel to others. It does not wait for the part.
 func (s *scenario) part(name string, do func(s *scenario)) {
 	s.Run(name, func(t *testing.T) {
 		t.Parallel()
@@ -133,12 +133,12 @@ func (s *scenario) must(err error) {
 	}
 }
 
-// key is the key of an object of the scenario.
+// key returns the key of an object of the scenario.
 func (s *scenario) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: s.namespace, Name: name}
 }
 
-// clusters creates Clusters side by side and returns when their control planes are initialized.
+// clusters creates Clusters in parallel and returns when their control planes are initialized.
 func (s *scenario) clusters(options ...testbed.ClusterOptions) []*workload {
 	s.Helper()
 	for i := range options {
@@ -166,7 +166,8 @@ func (s *scenario) cluster(name string) *clusterv1.Cluster {
 	return cluster
 }
 
-// newHelmOp is a HelmOp with the chart hello for the Clusters with its name in the label addons. It is not yet created.
+// newHelmOp returns a HelmOp with the chart hello for the Clusters with its name in the label addons. It does not
+// create the HelmOp.
 func (s *scenario) newHelmOp(name string, change ...func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
 	helmOp := &addonsv1.HelmOp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
@@ -184,7 +185,7 @@ func (s *scenario) newHelmOp(name string, change ...func(*addonsv1.HelmOp)) *add
 	return helmOp
 }
 
-// withoutHealth is for clusters in which no controller runs: what is installed there never becomes healthy.
+// withoutHealth is for clusters in which no controller runs: releases there never become healthy.
 func withoutHealth() *addonsv1.HealthOptions {
 	return &addonsv1.HealthOptions{Mode: addonsv1.HealthModeDisabled}
 }
@@ -192,7 +193,7 @@ func withoutHealth() *addonsv1.HealthOptions {
 // forAll selects all Clusters of the namespace.
 func forAll(helmOp *addonsv1.HelmOp) { helmOp.Spec.ClusterSelector = &metav1.LabelSelector{} }
 
-// helloValues are values for the chart hello, with those that it needs and more.
+// helloValues returns the required values of the chart hello and more.
 func helloValues(more map[string]any) *apiextensionsv1.JSON {
 	values := map[string]any{
 		"cluster": "{{ .Cluster.metadata.name }}",
@@ -218,10 +219,10 @@ func (s *scenario) create(obj client.Object) {
 	s.must(s.client.Create(s.Context(), obj))
 }
 
-// update changes an object as it is now, and leaves it as it became.
+// update changes the current state of an object and writes it. obj is the result.
 func update[T client.Object](s *scenario, obj T, change func(T)) {
 	s.Helper()
-	// The manager writes often, and a busy machine is slow between reading and writing.
+	// The manager writes often, and on a busy machine much time passes between the read and the write.
 	backoff := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.3, Jitter: 0.5, Steps: 20}
 	s.must(retry.RetryOnConflict(backoff, func() error {
 		if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
@@ -238,7 +239,7 @@ func (s *scenario) label(cluster, key, value string) {
 	s.labels(cluster, map[string]string{key: value})
 }
 
-// labels does so with several labels at once.
+// labels sets or removes several labels at once.
 func (s *scenario) labels(cluster string, labels map[string]string) {
 	s.Helper()
 	update(s, s.cluster(cluster), func(c *clusterv1.Cluster) {
@@ -254,7 +255,7 @@ func (s *scenario) labels(cluster string, labels map[string]string) {
 	})
 }
 
-// pause pauses a Cluster, or ends that.
+// pause pauses a Cluster, or resumes it.
 func (s *scenario) pause(cluster string, paused bool) {
 	s.Helper()
 	update(s, s.cluster(cluster), func(c *clusterv1.Cluster) { c.Spec.Paused = &paused })
@@ -276,7 +277,7 @@ func (s *scenario) eventuallyGone(obj client.Object) {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// eventually waits until a HelmOp is as the checks want it, and returns it.
+// eventually waits until all checks of a HelmOp pass, and returns the HelmOp.
 func (s *scenario) eventually(helmOp *addonsv1.HelmOp,
 	checks ...func(gomega.Gomega, *addonsv1.HelmOp),
 ) *addonsv1.HelmOp {
@@ -293,7 +294,7 @@ func (s *scenario) eventually(helmOp *addonsv1.HelmOp,
 	return current
 }
 
-// ready checks that a HelmOp is Ready with all of so many Clusters up to date.
+// ready checks that a HelmOp is Ready with this number of Clusters, all up to date.
 func ready(clusters int) func(gomega.Gomega, *addonsv1.HelmOp) {
 	return func(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
 		g.Expect(conditions.IsTrue(helmOp, addonsv1.ReadyCondition)).To(gomega.BeTrue(), "Ready: %s", toJSON(helmOp.Status))
@@ -322,7 +323,7 @@ func expectCondition(g gomega.Gomega, obj conditions.Getter, conditionType strin
 		"condition %s: %s", conditionType, c.Message)
 }
 
-// leader waits until a manager leads, and returns its name; each has another one, however often it is started.
+// leader waits until a manager is the leader, and returns its identity. Each start of a manager has another identity.
 func (s *scenario) leader() string {
 	s.Helper()
 	lease := &coordinationv1.Lease{}
@@ -348,7 +349,7 @@ func (s *scenario) children(ctx context.Context, g gomega.Gomega,
 	return children
 }
 
-// child waits until the HelmOpRelease of a HelmOp for a Cluster is as the checks want it, and returns it.
+// child waits until all checks of the HelmOpRelease of a HelmOp for a Cluster pass, and returns it.
 func (s *scenario) child(helmOp *addonsv1.HelmOp, cluster string,
 	checks ...func(gomega.Gomega, *addonsv1.HelmOpRelease),
 ) *addonsv1.HelmOpRelease {

@@ -20,10 +20,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 )
 
-// testSecrets gives a secret every occasion to slip out: a release that works, values that the schema refuses, YAML
-// that cannot be parsed, an object that the API server refuses, a template that fails. Then it must be found nowhere.
+// testSecrets uses a secret where it could leak: in a working release, in values that the schema refuses, in invalid
+// YAML, in an object that the API server refuses, and in a failing template. Then it checks that the secret is in no
+// object and no log.
 func testSecrets(s *scenario, one *workload) {
-	// Not valid as a label or a CIDR, so that those who check it have reason to quote it.
+	// The marker is not valid as a label or a CIDR, so that validations have a reason to quote it.
 	marker := "s3cret/" + rand.Text()
 	for _, leak := range []struct {
 		name, values, reason string
@@ -58,16 +59,16 @@ func testSecrets(s *scenario, one *workload) {
 			s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, leak.reason))
 		default:
 			s.child(helmOp, "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, leak.reason))
-			s.eventuallyWarned(leak.name, leak.reason)
+			s.eventuallyWarning(leak.name, leak.reason)
 		}
 	}
 	credentials := s.env.Registry.Username() + ":" + s.env.Registry.Password()
-	s.expectNowhere(marker, strings.TrimPrefix(marker, "s3cret/"), base64.StdEncoding.EncodeToString([]byte(marker)),
+	s.expectAbsent(marker, strings.TrimPrefix(marker, "s3cret/"), base64.StdEncoding.EncodeToString([]byte(marker)),
 		s.env.Registry.Password(), base64.StdEncoding.EncodeToString([]byte(credentials)))
 }
 
-// eventuallyWarned waits for an Event about a HelmOp or one of its releases.
-func (s *scenario) eventuallyWarned(helmOp, reason string) {
+// eventuallyWarning waits for an Event about a HelmOp or one of its releases.
+func (s *scenario) eventuallyWarning(helmOp, reason string) {
 	s.Helper()
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
 		events := &eventsv1.EventList{}
@@ -83,8 +84,8 @@ func (s *scenario) eventuallyWarned(helmOp, reason string) {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// expectNowhere fails if one of the texts is in an object that HelmOp writes, in an Event or in the log of a manager.
-func (s *scenario) expectNowhere(texts ...string) {
+// expectAbsent fails if one of the texts is in an object that HelmOp writes, in an Event or in the log of a manager.
+func (s *scenario) expectAbsent(texts ...string) {
 	s.Helper()
 	places := map[string]string{}
 	for _, kind := range []string{"HelmOpList", "HelmOpReleaseList"} {
@@ -92,14 +93,14 @@ func (s *scenario) expectNowhere(texts ...string) {
 	}
 	s.collect(places, "v1", "EventList")
 	s.collect(places, "events.k8s.io/v1", "EventList")
-	s.Expect(len(places)).To(gomega.BeNumerically(">", 10), "objects to look at")
+	s.Expect(len(places)).To(gomega.BeNumerically(">", 10), "objects to search")
 	for _, manager := range s.env.Managers() {
 		lines := 0
 		s.must(eachLine(manager.LogFile(), func(line string) {
 			lines++
 			places[fmt.Sprintf("%s:%d", manager.LogFile(), lines)] = line
 		}))
-		s.Expect(lines).To(gomega.BeNumerically(">", 100), "a manager at --v=6 says more")
+		s.Expect(lines).To(gomega.BeNumerically(">", 100), "a manager at --v=6 logs more lines")
 	}
 	for place, content := range places {
 		for _, text := range texts {

@@ -16,36 +16,36 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// shardB is the shard beside that of what has no label.
+// shardB is the second shard. The first one serves objects without a shard label.
 const shardB = "b"
 
-// sharding is two shards of two managers each, with a HelmOp and a Cluster for each.
+// sharding has two shards of two managers each, with a HelmOp and a Cluster for each shard.
 type sharding struct {
-	// plain and b are releases of the chart slow: plain of no shard in Cluster one, b of shard b in Cluster two.
-	plain, b *killScene
-	// managers of shard b.
+	// plain and b are releases of the chart slow: plain without a shard in Cluster one, b of shard b in Cluster two.
+	plain, b *slowRelease
+	// managers are the managers of shard b.
 	managers []*environment.Manager
 }
 
-// TestSharding divides the work, and moves it from one shard to another.
+// TestSharding divides the HelmOps and Clusters by shard, and moves them from one shard to another.
 func TestSharding(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: electionArgs, Managers: 2})
 	s := newScenarioIn(t, env)
 	f := &sharding{}
-	s.step("a shard that nobody serves is told of", func(s *scenario) { f.unserved(s) })
-	s.step("each shard serves what is its own", func(s *scenario) { f.served(s) })
-	s.step("the leader of a shard is killed", func(s *scenario) { f.failover(s) })
-	s.step("a HelmOp goes to another shard, then its Cluster", func(s *scenario) { f.helmOpFirst(s) })
-	s.step("a Cluster goes to another shard, then its HelmOp, in the middle of an action",
+	s.step("reports a shard without a manager", func(s *scenario) { f.unserved(s) })
+	s.step("each shard serves its own HelmOps", func(s *scenario) { f.served(s) })
+	s.step("another manager of the shard takes over from a killed leader", func(s *scenario) { f.failover(s) })
+	s.step("moves a HelmOp to another shard, then its Cluster", func(s *scenario) { f.helmOpFirst(s) })
+	s.step("moves a Cluster to another shard, then its HelmOp, during an action",
 		func(s *scenario) { f.midAction(s) })
-	s.step("a Cluster of another shard keeps its release", func(s *scenario) { f.keeps(s) })
+	s.step("keeps the release in a Cluster of another shard", func(s *scenario) { f.keeps(s) })
 }
 
-// in is the same scenes for a step of the scenario.
+// in returns the same releases for a step of the scenario.
 func (f *sharding) in(s *scenario) *sharding {
-	scene := func(k *killScene) *killScene { return &killScene{workload: k.workload.in(s), helmOp: k.helmOp} }
-	return &sharding{plain: scene(f.plain), b: scene(f.b), managers: f.managers}
+	slow := func(k *slowRelease) *slowRelease { return &slowRelease{workload: k.workload.in(s), helmOp: k.helmOp} }
+	return &sharding{plain: slow(f.plain), b: slow(f.b), managers: f.managers}
 }
 
 func (f *sharding) unserved(s *scenario) {
@@ -53,8 +53,8 @@ func (f *sharding) unserved(s *scenario) {
 	s.label("one", addonsLabel, "plain")
 	s.label("two", addonsLabel, shardB)
 	s.label("two", addonsv1.ShardLabel, shardB)
-	scene := func(w *workload, name string, change func(*addonsv1.HelmOp)) *killScene {
-		k := &killScene{workload: w, helmOp: s.newHelmOp(name, change, func(h *addonsv1.HelmOp) {
+	slow := func(w *workload, name string, change func(*addonsv1.HelmOp)) *slowRelease {
+		k := &slowRelease{workload: w, helmOp: s.newHelmOp(name, change, func(h *addonsv1.HelmOp) {
 			h.Spec.Source = s.env.Source("charts/"+environment.ChartSlow, addonsv1.ArtifactReference{Tag: "1.0.0"})
 			h.Spec.Release.Namespace = slowNamespace
 			h.Spec.Values = slowValues("one")
@@ -62,8 +62,8 @@ func (f *sharding) unserved(s *scenario) {
 		s.create(k.helmOp)
 		return k
 	}
-	f.plain = scene(workloads[0], "plain", func(*addonsv1.HelmOp) {})
-	f.b = scene(workloads[1], shardB,
+	f.plain = slow(workloads[0], "plain", func(*addonsv1.HelmOp) {})
+	f.b = slow(workloads[1], shardB,
 		func(h *addonsv1.HelmOp) { h.Labels = map[string]string{addonsv1.ShardLabel: shardB} })
 	f.plain.eventuallyReleased(f.plain.helmOp, slowNamespace, "plain", 1)
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
@@ -94,7 +94,7 @@ func (f *sharding) served(s *scenario) {
 	}).Should(gomega.Succeed())
 }
 
-// releasesKnownTo are the HelmOps of which a manager has releases in its memory.
+// releasesKnownTo returns the HelmOps whose releases are in a manager's metrics.
 func releasesKnownTo(s *scenario, manager *environment.Manager, token string) []string {
 	s.Helper()
 	_, body := s.get("https://"+manager.DiagnosticsAddress+"/metrics", token)
@@ -111,14 +111,14 @@ func releasesKnownTo(s *scenario, manager *environment.Manager, token string) []
 func (f *sharding) failover(s *scenario) {
 	f = f.in(s)
 	s.must(f.managers[0].Kill())
-	f.b.want("two")
+	f.b.setText("two")
 	f.b.eventuallyReleased(f.b.helmOp, slowNamespace, shardB, 2)
 	f.b.expectText("two")
 	s.eventually(f.b.helmOp, ready(1))
 	f.plain.eventuallyRevisions(slowNamespace, "plain", "1 deployed")
 }
 
-// enter suspends the HelmOp of shard b until it is of another shard, where the managers bring its releases along.
+// enter suspends the HelmOp of shard b until it is in another shard, and the managers have moved its releases.
 func (f *sharding) enter(s *scenario, shard string) {
 	s.Helper()
 	update(s, f.b.helmOp, func(h *addonsv1.HelmOp) {
@@ -133,7 +133,7 @@ func (f *sharding) enter(s *scenario, shard string) {
 	update(s, f.b.helmOp, func(h *addonsv1.HelmOp) { h.Spec.Paused = false })
 }
 
-// helmOpFirst takes the HelmOp of shard b out of it, then the Cluster.
+// helmOpFirst removes the HelmOp of shard b from the shard, then the Cluster.
 func (f *sharding) helmOpFirst(s *scenario) {
 	f = f.in(s)
 	before, err := f.b.storage(s.Context())
@@ -162,7 +162,7 @@ func (f *sharding) helmOpFirst(s *scenario) {
 	s.Expect(f.revisions(s)).To(gomega.Equal(revisions), "revisions of the HelmOp")
 }
 
-// revisions are the names of the HelmOpRevisions there are.
+// revisions returns the names of the existing HelmOpRevisions.
 func (f *sharding) revisions(s *scenario) []string {
 	s.Helper()
 	list := &addonsv1.HelmOpRevisionList{}
@@ -174,10 +174,10 @@ func (f *sharding) revisions(s *scenario) []string {
 	return names
 }
 
-// midAction takes Cluster and HelmOp to shard b while the manager without a shard upgrades the release.
+// midAction moves Cluster and HelmOp to shard b while the manager without a shard upgrades the release.
 func (f *sharding) midAction(s *scenario) {
 	f = f.in(s)
-	f.b.want("three", "pre-upgrade")
+	f.b.setText("three", "pre-upgrade")
 	held := f.b.eventuallyHeld("1 superseded", "2 deployed", "3 pending-upgrade")
 	s.label("two", addonsv1.ShardLabel, shardB)
 	f.enter(s, shardB)
@@ -193,10 +193,10 @@ func (f *sharding) midAction(s *scenario) {
 	f.b.expectUntouched()
 }
 
-// keeps deletes the HelmOp of a Cluster that went to a shard without a manager.
+// keeps deletes the HelmOp of a Cluster that was moved to a shard without a manager.
 func (f *sharding) keeps(s *scenario) {
 	f = f.in(s)
-	s.label("two", addonsv1.ShardLabel, "nobody")
+	s.label("two", addonsv1.ShardLabel, "unserved")
 	s.child(f.b.helmOp, "two", childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.OtherShardReason))
 	s.remove(f.b.helmOp)
 	f.b.expectUntouched()

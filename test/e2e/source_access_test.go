@@ -19,10 +19,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// never is an interval after which no test looks any more: what happens has another cause.
+// never is an interval longer than any test. A change is then noticed for another cause.
 var never = metav1.Duration{Duration: 24 * time.Hour}
 
-// mounted are the files that the manager is started with.
+// mounted are the files whose paths are flags of the manager.
 type mounted struct {
 	credentials, ca, registries *mountedFile
 }
@@ -51,7 +51,7 @@ func (m mounted) args() []string {
 	}
 }
 
-// TestSource has all the ways to a registry that a user can take, with real registries at their ends.
+// TestSource uses all ways to access a registry, with real registries.
 func TestSource(t *testing.T) {
 	beginFirst(t)
 	files := newMounted(t)
@@ -60,7 +60,7 @@ func TestSource(t *testing.T) {
 	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
 	secrets := &plantedSecrets{}
 	parts := map[string]func(s *scenario, one *workload, secrets *plantedSecrets){
-		"credentials in their order": func(s *scenario, one *workload,
+		"the order of credentials": func(s *scenario, one *workload,
 			p *plantedSecrets) {
 			testCredentialOrder(s, one, files, p)
 		},
@@ -73,27 +73,27 @@ func TestSource(t *testing.T) {
 			testMirror(s, one, files, p)
 		},
 		"plain HTTP":                      testPlainHTTP,
-		"resolved when asked":             testResolveNow,
+		"a requested resolution":          testResolveNow,
 		"a layer of another media type":   testLayerSelector,
 		"a filter of tags":                testTagFilter,
 		"many HelmOps of one chart":       testMany,
 		"signed with a key":               testSignedWithKey,
 		"signed without a key":            testSignedWithoutKey,
 		"signed with notation":            testSignedWithNotation,
-		"content that lost its signature": testSignatureLost,
+		"a tag moved to unsigned content": testSignatureLost,
 	}
 	run := map[string]func(*scenario){}
 	for name, part := range parts {
 		run[name] = func(s *scenario) { part(s, one.in(s), secrets) }
 	}
 	s.each(run)
-	s.step("no credential is found anywhere", func(s *scenario) {
-		s.Expect(len(secrets.all())).To(gomega.BeNumerically(">", len(parts)/2), "secrets to look for")
-		s.expectNowhere(secrets.all()...)
+	s.step("no credential is in an object or a log", func(s *scenario) {
+		s.Expect(len(secrets.all())).To(gomega.BeNumerically(">", len(parts)/2), "secrets to search for")
+		s.expectAbsent(secrets.all()...)
 	})
 }
 
-// testCredentialOrder has credentials in all places where the manager looks, of a user each.
+// testCredentialOrder has credentials in all places where the manager looks for them, each of another user.
 func testCredentialOrder(s *scenario, one *workload, files mounted, secrets *plantedSecrets) {
 	r := s.startRegistry(registry.Options{})
 	secrets.add(r.Password())
@@ -110,7 +110,7 @@ func testCredentialOrder(s *scenario, one *workload, files mounted, secrets *pla
 		}
 		s.pullSecret("order-"+user, r.Host(), user, password)
 	}
-	elsewhere := s.pullSecret("order-elsewhere", "registry.example", "somebody", "else")
+	otherHost := s.pullSecret("order-other-host", "registry.example", "user", "other")
 	s.pullingAccount("order", "order-account")
 	s.must(files.ca.add(string(r.CA())))
 	for name, tt := range map[string]struct {
@@ -118,11 +118,11 @@ func testCredentialOrder(s *scenario, one *workload, files mounted, secrets *pla
 		account string
 		user    string
 	}{
-		"order-all":           {&addonsv1.SecretReference{Name: "order-secret"}, "order", "secret"},
-		"order-no-secret":     {nil, "order", "account"},
-		"order-other-secret":  {elsewhere, "order", "account"},
-		"order-nothing":       {nil, "", "default"},
-		"order-nothing-there": {elsewhere, "", "default"},
+		"order-all":          {&addonsv1.SecretReference{Name: "order-secret"}, "order", "secret"},
+		"order-no-secret":    {nil, "order", "account"},
+		"order-other-secret": {otherHost, "order", "account"},
+		"order-nothing":      {nil, "", "default"},
+		"order-no-match":     {otherHost, "", "default"},
 	} {
 		s.pushUnique(r, name, "1.0.0")
 		helmOp := s.bare(r, name, name, addonsv1.ArtifactReference{Tag: "1.0.0"})
@@ -132,14 +132,14 @@ func testCredentialOrder(s *scenario, one *workload, files mounted, secrets *pla
 		s.Expect(users(r, name)).To(gomega.And(gomega.Not(gomega.BeEmpty()), gomega.HaveEach(tt.user)), "who pulled for %s",
 			name)
 	}
-	// Who brings an authority along could be the registry: the manager's own credentials are not for them.
+	// The author of a custom authority may run the registry: the manager does not send its own credentials.
 	s.pushUnique(r, "order-own-ca", "1.0.0")
 	helmOp := s.bare(r, "order-own-ca", "order-own-ca", addonsv1.ArtifactReference{Tag: "1.0.0"})
 	helmOp.Spec.Source.CertSecretRef = s.opaque("order-ca", map[string][]byte{"ca.crt": r.CA()})
 	s.create(helmOp)
 	s.eventually(helmOp, unresolved(addonsv1.RegistryAuthenticationFailedReason, "credentials"))
 	for _, request := range r.Requests(registry.In("order-own-ca")) {
-		s.Expect(request.Authorization).To(gomega.BeEmpty(), "what came along with %+v", request)
+		s.Expect(request.Authorization).To(gomega.BeEmpty(), "the credential in %+v", request)
 	}
 }
 
@@ -152,8 +152,8 @@ func (s *scenario) pullingAccount(name string, pullSecrets ...string) {
 	s.create(account)
 }
 
-// testServiceAccount begins without the account, then without the Secret, then with a password that is changed later.
-// Each change counts at once, though the source is not to be looked at before tomorrow.
+// testServiceAccount starts without the account, then without the Secret, then with a password that is changed later.
+// Each change has an effect at once, although the interval is a day.
 func testServiceAccount(s *scenario, one *workload, secrets *plantedSecrets) {
 	r := s.startRegistry(registry.Options{Auth: registry.AuthToken})
 	s.pushUnique(r, chartRepository, "1.0.0")
@@ -184,7 +184,7 @@ func testServiceAccount(s *scenario, one *workload, secrets *plantedSecrets) {
 	s.eventually(helmOp, ready(1), resolved)
 }
 
-// granted are the requests for tokens that got one for a user.
+// granted returns the requests for tokens that were granted to a user.
 func granted(r *registry.Registry) []registry.TokenRequest {
 	var got []registry.TokenRequest
 	for _, request := range r.Tokens().Requests() {
@@ -195,8 +195,8 @@ func granted(r *registry.Registry) []registry.TokenRequest {
 	return got
 }
 
-// testTokenServices has token services at the registry's own name, at another that the manager was told to trust, and
-// at one of which a registry must not make it ask anything.
+// testTokenServices has token services at the registry's own host, at another host that the manager's flags trust, and
+// at a host that is not trusted. A registry must not make the manager send requests to the third.
 func testTokenServices(s *scenario, one *workload, secrets *plantedSecrets) {
 	for name, tt := range map[string]struct {
 		host    string
@@ -216,18 +216,20 @@ func testTokenServices(s *scenario, one *workload, secrets *plantedSecrets) {
 		}
 		one.eventuallyReleased(helmOp, releaseNamespace, name, 1)
 		s.Expect(users(r, chartRepository)).To(gomega.HaveEach(r.Username()))
-		asked := r.Tokens().Requests()
-		s.Expect(asked).NotTo(gomega.BeEmpty())
-		s.Expect(asked[0].Scopes).To(gomega.Equal([]string{"repository:" + chartRepository + ":pull"}),
-			"no more than it takes")
-		// Tokens are used as long as they are good, or until the manager trusts another authority, as it does twice here.
-		tokens, heads := len(asked), r.Counts().ManifestHeads
+		tokenRequests := r.Tokens().Requests()
+		s.Expect(tokenRequests).NotTo(gomega.BeEmpty())
+		s.Expect(tokenRequests[0].Scopes).To(gomega.Equal([]string{"repository:" + chartRepository + ":pull"}),
+			"requests for tokens")
+		// A token is used until it expires, or until the manager's trusted authorities change, which happens twice in this
+		// test.
+		tokens, heads := len(tokenRequests), r.Counts().ManifestHeads
 		s.Eventually(func() int { return r.Counts().ManifestHeads }).Should(gomega.BeNumerically(">=", heads+6))
-		s.Expect(len(r.Tokens().Requests())).To(gomega.BeNumerically("<=", tokens+2), "requests for tokens in six more looks")
+		s.Expect(len(r.Tokens().Requests())).To(gomega.BeNumerically("<=", tokens+2),
+			"requests for tokens in six more lookups")
 	}
 }
 
-// testClientCertificate has a registry that lets nobody in without a certificate.
+// testClientCertificate has a registry that requires a client certificate.
 func testClientCertificate(s *scenario, one *workload, secrets *plantedSecrets) {
 	r := s.startRegistry(registry.Options{RequireClientCert: true})
 	s.pushUnique(r, chartRepository, "1.0.0")
@@ -254,7 +256,7 @@ func testClientCertificate(s *scenario, one *workload, secrets *plantedSecrets) 
 	}
 }
 
-// testProxy has a registry under a name that leads to it by a proxy only, which wants to know who asks.
+// testProxy has a registry under a name that is reachable through a proxy only, which requires credentials.
 func testProxy(s *scenario, one *workload, secrets *plantedSecrets) {
 	const host = "registry.helmop.test"
 	r := s.startRegistry(registry.Options{Names: []string{host}})
@@ -292,7 +294,7 @@ func testProxy(s *scenario, one *workload, secrets *plantedSecrets) {
 	}
 }
 
-// testMirror takes a registry away and names a mirror to the manager while a HelmOp waits. The HelmOp stays as it is.
+// testMirror stops a registry and configures a mirror in the manager while a HelmOp waits. The HelmOp is not changed.
 func testMirror(s *scenario, one *workload, files mounted, secrets *plantedSecrets) {
 	mirror, away := s.startRegistry(registry.Options{Implementation: registry.InProcess, Auth: registry.AuthNone}),
 		s.startRegistry(registry.Options{})
@@ -310,7 +312,7 @@ func testMirror(s *scenario, one *workload, files mounted, secrets *plantedSecre
 	current := s.eventually(helmOp, ready(1), resolved)
 	s.Expect(current.Status.Artifact.Digest).To(gomega.Equal(digest))
 	s.Expect(current.Status.Artifact.URL).To(gomega.Equal("oci://"+away.Host()+"/"+chartRepository),
-		"what the user asked for")
+		"the URL in the spec")
 	s.Expect(mirror.Counts().BlobGets).To(gomega.Equal(1), "pulls from the mirror")
 	for _, request := range mirror.Requests() {
 		s.Expect(request.Authorization).To(gomega.BeEmpty(), "the registry's password is none of the mirror's business: %+v",
@@ -322,7 +324,7 @@ func testMirror(s *scenario, one *workload, files mounted, secrets *plantedSecre
 	s.Expect(away.Requests()).To(gomega.BeEmpty(), "requests to a registry whose mirror has everything")
 }
 
-// testPlainHTTP speaks plain HTTP where that is asked for, and nowhere else.
+// testPlainHTTP uses plain HTTP if the source requests it, and only then.
 func testPlainHTTP(s *scenario, one *workload, secrets *plantedSecrets) {
 	r := s.startRegistry(registry.Options{PlainHTTP: true})
 	secrets.add(r.Password())
@@ -331,7 +333,7 @@ func testPlainHTTP(s *scenario, one *workload, secrets *plantedSecrets) {
 	helmOp.Spec.Source.CertSecretRef = nil
 	s.create(helmOp)
 	s.eventually(helmOp, unresolved(addonsv1.RegistryCertificateInvalidReason, "insecure"))
-	s.Expect(r.Requests()).To(gomega.BeEmpty(), "requests in plain text that nobody asked for")
+	s.Expect(r.Requests()).To(gomega.BeEmpty(), "unexpected requests in plain HTTP")
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Insecure = true })
 	one.eventuallyReleased(helmOp, releaseNamespace, "plain", 1)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// testResolveNow asks for a look at a tag that is not due before tomorrow.
+// testResolveNow requests a resolution of a tag that is not due before tomorrow.
 func testResolveNow(s *scenario, one *workload, _ *plantedSecrets) {
 	r := s.startRegistry(registry.Options{})
 	s.pushUnique(r, chartRepository, "1.0.0")
@@ -23,7 +23,7 @@ func testResolveNow(s *scenario, one *workload, _ *plantedSecrets) {
 	one.eventuallyReleased(helmOp, releaseNamespace, "now", 1)
 	moved := s.pushUnique(r, chartRepository, "1.0.0")
 	r.ResetCounts()
-	s.Consistently(func() int { return len(r.Requests()) }).Should(gomega.BeZero(), "requests that nobody asked for")
+	s.Consistently(func() int { return len(r.Requests()) }).Should(gomega.BeZero(), "requests before the annotation")
 	request := func(value string) {
 		update(s, helmOp, func(h *addonsv1.HelmOp) {
 			h.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: value}
@@ -35,14 +35,13 @@ func testResolveNow(s *scenario, one *workload, _ *plantedSecrets) {
 	request("2026-01-01T00:00:00Z")
 	one.eventuallyReleased(helmOp, releaseNamespace, "now", 2)
 	s.Expect(s.eventually(helmOp, ready(1)).Status.Artifact.Digest).To(gomega.Equal(moved))
-	s.Expect(r.Counts().ManifestHeads).To(gomega.Equal(1), "looks at the tag")
+	s.Expect(r.Counts().ManifestHeads).To(gomega.Equal(1), "lookups of the tag")
 	request("again")
-	s.Expect(r.Counts().ManifestHeads).To(gomega.Equal(2), "looks at the tag")
-	s.Expect(r.Counts().BlobGets).To(gomega.Equal(1), "pulls of the chart that was moved")
+	s.Expect(r.Counts().ManifestHeads).To(gomega.Equal(2), "lookups of the tag")
+	s.Expect(r.Counts().BlobGets).To(gomega.Equal(1), "pulls of the moved chart")
 }
 
-// testLayerSelector has a chart in an artifact that does not look like one, with annotations that say where it comes
-// from.
+// testLayerSelector has a chart in an artifact with another media type, and with annotations that name its origin.
 func testLayerSelector(s *scenario, one *workload, _ *plantedSecrets) {
 	const mediaType = "application/vnd.example.chart.v1.tar+gzip"
 	r := s.startRegistry(registry.Options{})
@@ -70,10 +69,10 @@ func testLayerSelector(s *scenario, one *workload, _ *plantedSecrets) {
 	s.Expect(status.Provenance).To(gomega.HaveValue(gomega.Equal(addonsv1.Provenance{
 		Source: "https://git.example/note", Revision: "main@sha1:1234", Created: "2026-01-01T00:00:00Z",
 	})))
-	s.Expect(r.Counts().BlobGets).To(gomega.Equal(1), "only the layer that is the chart is pulled")
+	s.Expect(r.Counts().BlobGets).To(gomega.Equal(1), "only the layer with the chart is pulled")
 }
 
-// testTagFilter chooses among tags that are no versions, and among versions of two lines.
+// testTagFilter selects among tags that are not versions, and among versions of two lines.
 func testTagFilter(s *scenario, one *workload, _ *plantedSecrets) {
 	r := s.startRegistry(registry.Options{})
 	for tag, version := range map[string]string{
@@ -104,10 +103,10 @@ func testTagFilter(s *scenario, one *workload, _ *plantedSecrets) {
 	one.eventuallyHello(releaseNamespace, "filter-alone", map[string]string{"chartVersion": "0.13.0"})
 }
 
-// manyHelmOps is the number of HelmOps that want the same.
+// manyHelmOps is the number of HelmOps with the same chart.
 const manyHelmOps = 50
 
-// testMany has as many HelmOps as a platform may have namespaces, all of the same chart.
+// testMany has as many HelmOps as a platform may have namespaces, all with the same chart.
 func testMany(s *scenario, one *workload, secrets *plantedSecrets) {
 	const interval = 4 * time.Second
 	r := s.startRegistry(registry.Options{})
@@ -139,9 +138,9 @@ func testMany(s *scenario, one *workload, secrets *plantedSecrets) {
 	s.Logf("%d HelmOps in %d intervals: %+v", manyHelmOps, intervals, counts)
 	s.Expect(counts.ManifestHeads).To(gomega.And(gomega.BeNumerically(">", 0),
 		gomega.BeNumerically("<=", manyHelmOps*intervals)))
-	s.Expect(counts.Total()-counts.Refused).To(gomega.Equal(counts.ManifestHeads), "nothing but looks at the tag: %+v",
+	s.Expect(counts.Total()-counts.Refused).To(gomega.Equal(counts.ManifestHeads), "only lookups of the tag: %+v",
 		counts)
-	// The manager is told of other authorities twice meanwhile, and connects anew.
+	// The manager's trusted authorities change twice meanwhile, so that it connects again.
 	s.Expect(counts.Refused).To(gomega.BeNumerically("<=", 2), "requests without credentials: %+v", counts)
 	revisions, err := one.revisions(context.Background(), releaseNamespace, "many")
 	s.must(err)

@@ -24,48 +24,49 @@ import (
 )
 
 const (
-	// planted is in every body that a registry makes up, and in its headers: it must appear nowhere.
+	// planted is in every invented body of a registry, and in its headers. It must be in no object and no log.
 	planted = "planted-by-the-registry"
 
-	// faultTimeout is --registry-timeout: long enough that nobody could wait for it unnoticed.
+	// faultTimeout is the value of --registry-timeout. It is so long that a wait for it would be noticed.
 	faultTimeout = 30 * time.Second
 
-	// prompt is how long a HelmOp may take that has nothing to do with the faults: less than faultTimeout.
+	// prompt bounds the time of a HelmOp that is not affected by the faults. It is less than faultTimeout.
 	prompt = 25 * time.Second
 
 	// leastRetry is the shortest time between two tries after a failure.
 	leastRetry = 5 * time.Second
 
-	// hanging is the number of HelmOps whose registry hangs, more than there are workers.
+	// hanging is the number of HelmOps whose registry hangs. It is more than there are workers.
 	hanging = 12
 )
 
-// sourceFault is a registry that fails, and a HelmOp that meets it with its first request.
+// sourceFault is a failing registry, with the expected status of a HelmOp whose first request fails.
 type sourceFault struct {
 	fault registry.Fault
 	// on are the kinds of requests that fail. Default: all.
 	on []registry.Kind
-	// raw is what the registry has instead of a chart.
+	// raw returns the artifact that the registry has instead of a chart.
 	raw func() (registry.Raw, error)
-	// index has the registry hold an index instead of a chart.
+	// index is true if the registry has an index instead of a chart.
 	index bool
 	ref   addonsv1.ArtifactReference
 
-	// reason is that of Resolved, or, for what only the release sees, of Released. None: the fault is survived.
+	// reason is the reason of Resolved, or of Released if release is set. Without a reason, the HelmOp becomes Ready
+	// despite the fault.
 	reason  string
 	release bool
-	says    []string
-	// perTry is the number of requests that a try may cost.
+	texts   []string
+	// perTry bounds the number of requests of one try.
 	perTry int
-	// forGood is set where the fault does not end with its cause, for the registry asked to be left alone.
+	// forGood is true if the effect does not end with the fault, because the registry requested a pause.
 	forGood bool
-	// version is what is installed in the end. Default: 1.0.0.
+	// version is the installed version at the end. Default: 1.0.0.
 	version string
-	// look looks at what the registry was asked.
+	// look checks the requests to the registry.
 	look func(g gomega.Gomega, r *registry.Registry)
 }
 
-// brokenArchive is a chart with an entry that no chart has.
+// brokenArchive returns a chart with an entry that charts must not have.
 func brokenArchive(entry registry.Entry) func() (registry.Raw, error) {
 	return func() (registry.Raw, error) {
 		files := uniqueNoteFiles("1.0.0")
@@ -86,7 +87,7 @@ func gzipBomb() (registry.Raw, error) {
 	return chartOf(archive), err
 }
 
-// errorCodes are those of the distribution specification that go with a status.
+// errorCodes are the codes of the distribution specification by HTTP status.
 var errorCodes = map[int]string{
 	http.StatusUnauthorized: "UNAUTHORIZED", http.StatusForbidden: "DENIED", http.StatusNotFound: "MANIFEST_UNKNOWN",
 	http.StatusTooManyRequests: "TOOMANYREQUESTS",
@@ -104,8 +105,9 @@ func status(code int, header ...string) registry.Fault {
 	return fault
 }
 
-// TestSourceFaults has a HelmOp meet each fault of a registry with its very first request. The fault has a name, costs
-// the registry little, holds nobody else up, and needs no help once it is mended. The manager's memory stays bounded.
+// TestSourceFaults has one HelmOp for each fault of a registry, whose first request fails. The status has a reason, and
+// the number of requests to the registry is bounded. Other HelmOps are not delayed, and HelmOp recovers by itself. The
+// manager's memory stays bounded.
 func TestSourceFaults(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{
@@ -130,36 +132,36 @@ func TestSourceFaults(t *testing.T) {
 			addonsv1.ArtifactReference{Tag: "1.0.0"})
 		s.create(other)
 	}
-	s.step("another HelmOp goes on meanwhile", func(s *scenario) {
+	s.step("another HelmOp is served meanwhile", func(s *scenario) {
 		begin := time.Now()
 		s.pushChart(s.namespace+"/bystander", environment.ChartMetadata{Chart: environment.ChartHello, Version: "1.1.0"})
 		one := one.in(s)
 		one.eventuallyHello(releaseNamespace, "bystander", map[string]string{"chartVersion": "1.1.0"})
 		s.Expect(time.Since(begin)).To(gomega.BeNumerically("<", prompt), "until a new version was installed")
 	})
-	// All are mended before any is waited for: the longer a fault lasts, the longer the next try is off.
+	// All faults end before any recovery is awaited: the longer a fault lasts, the later is the next try.
 	for _, name := range slices.Sorted(maps.Keys(met)) {
-		s.Run(name, func(t *testing.T) { met[name].see(one.in(s.in(t))) })
+		s.Run(name, func(t *testing.T) { met[name].expectOutcome(one.in(s.in(t))) })
 	}
 	for _, name := range slices.Sorted(maps.Keys(met)) {
-		s.Run(name+" no more", func(t *testing.T) { met[name].seeMended(one.in(s.in(t))) })
+		s.Run(name+" no more", func(t *testing.T) { met[name].expectRecovered(one.in(s.in(t))) })
 	}
-	s.step("another HelmOp is as it was", func(s *scenario) {
+	s.step("another HelmOp is not affected", func(s *scenario) {
 		one.in(s).eventuallyReleased(bystander, releaseNamespace, "bystander", 2)
 		s.eventually(bystander, ready(1))
 	})
-	s.step("a registry that asked for silence has it", func(s *scenario) { met["rate-limited"].lookAt(s) })
+	s.step("a registry that requested a pause gets none", func(s *scenario) { met["rate-limited"].checkRequests(s) })
 	s.step("the manager's memory is bounded", memory.expectBounded)
-	s.step("what a registry says, and credentials, are found nowhere", func(s *scenario) {
+	s.step("texts of registries and credentials are in no object and no log", func(s *scenario) {
 		texts := []string{planted}
 		for _, m := range met {
 			texts = append(texts, m.registry.Password())
 		}
-		s.expectNowhere(texts...)
+		s.expectAbsent(texts...)
 	})
 }
 
-// metFault is a fault that a HelmOp has met.
+// metFault is a sourceFault with its registry and its HelmOp.
 type metFault struct {
 	sourceFault
 	registry *registry.Registry
@@ -168,7 +170,7 @@ type metFault struct {
 	end      func()
 }
 
-// meet starts a registry that fails, and creates a HelmOp that asks it.
+// meet starts a failing registry, and creates a HelmOp that uses it.
 func (s *scenario) meet(name string, fault sourceFault) *metFault {
 	s.Helper()
 	m := &metFault{sourceFault: fault, registry: s.startRegistry(registry.Options{}), end: func() {}}
@@ -214,23 +216,24 @@ func (m *metFault) push(s *scenario) {
 	}
 }
 
-// see waits until a fault is named or survived, looks at what it cost, and mends it.
-func (m *metFault) see(w *workload) {
+// see waits for the expected reason, or until the chart is installed, checks the number of requests, and ends the
+// fault.
+func (m *metFault) expectOutcome(w *workload) {
 	s := w.scenario
 	s.Helper()
 	name := m.helmOp.Name
 	switch {
 	case m.reason == "":
-		m.seeReleased(w)
+		m.expectReleased(w)
 	case m.release:
 		child := s.child(m.helmOp, w.name, childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, m.reason),
 			func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 				g.Expect(child.Status.Failures).To(gomega.BeZero(), "nothing was tried in the cluster")
 			})
 		s.eventuallyEvent(child, m.reason)
-		s.eventually(m.helmOp, failure(w.name, m.reason, m.says...))
+		s.eventually(m.helmOp, failure(w.name, m.reason, m.texts...))
 	default:
-		s.eventually(m.helmOp, unresolved(m.reason, m.says...))
+		s.eventually(m.helmOp, unresolved(m.reason, m.texts...))
 		s.eventuallyEvent(m.helmOp, m.reason)
 	}
 	if m.reason != "" {
@@ -250,17 +253,17 @@ func (m *metFault) see(w *workload) {
 	}
 }
 
-// seeMended waits until a fault that is mended is forgotten, and looks at all that the registry was asked.
-func (m *metFault) seeMended(w *workload) {
+// expectRecovered waits until the HelmOp has recovered, and checks all requests to the registry.
+func (m *metFault) expectRecovered(w *workload) {
 	w.scenario.Helper()
 	if !m.forGood {
-		m.seeReleased(w)
+		m.expectReleased(w)
 	}
-	m.lookAt(w.scenario)
+	m.checkRequests(w.scenario)
 }
 
-// seeReleased waits until the chart is installed, and nothing is said of the fault any more.
-func (m *metFault) seeReleased(w *workload) {
+// expectReleased waits until the chart is installed and the conditions no longer mention the fault.
+func (m *metFault) expectReleased(w *workload) {
 	s, name := w.scenario, m.helmOp.Name
 	s.Helper()
 	w.eventuallyReleased(m.helmOp, releaseNamespace, name, 1)
@@ -268,7 +271,7 @@ func (m *metFault) seeReleased(w *workload) {
 	s.eventually(m.helmOp, ready(1), resolved)
 }
 
-// expectFew checks that the tries so far have cost the registry no more than they may.
+// expectFew checks that the number of requests is within the bound for the tries so far.
 func (m *metFault) expectFew(s *scenario) {
 	s.Helper()
 	tries := int(time.Since(m.created)/leastRetry) + 1
@@ -279,21 +282,21 @@ func (m *metFault) expectFew(s *scenario) {
 	}
 	requests := counts.Total()
 	if m.release {
-		// The source is resolved all the time.
+		// The source is resolved repeatedly; only blobs count.
 		requests = counts.BlobGets
 	}
 	s.Expect(requests).To(gomega.And(gomega.BeNumerically(">", 0), gomega.BeNumerically("<=", tries*m.perTry)),
 		"requests in %d tries: %+v", tries, counts)
 }
 
-func (m *metFault) lookAt(s *scenario) {
+func (m *metFault) checkRequests(s *scenario) {
 	s.Helper()
 	if m.look != nil {
 		m.look(s, m.registry)
 	}
 }
 
-// sourceFaults are all of them by the name of the HelmOp that meets them.
+// sourceFaults returns all faults by the name of their HelmOp.
 func sourceFaults(s *scenario) map[string]sourceFault {
 	s.Helper()
 	bigManifest, err := registry.BigManifest(10 << 20)
@@ -330,34 +333,34 @@ func sourceFaults(s *scenario) map[string]sourceFault {
 			perTry: 4,
 		},
 		"realm": {
-			// The registry asks for the password to be sent to somebody inside the network.
+			// The registry requests that the password be sent to a host inside the network.
 			fault: status(http.StatusUnauthorized, "WWW-Authenticate",
 				`Bearer realm="https://127.0.0.2:1/`+planted+`",service="`+planted+`"`),
-			reason: addonsv1.RegistryAuthenticationFailedReason, says: []string{"token service"}, perTry: 2,
+			reason: addonsv1.RegistryAuthenticationFailedReason, texts: []string{"token service"}, perTry: 2,
 		},
 		"forbidden": {fault: status(http.StatusForbidden), reason: addonsv1.RegistryAuthenticationFailedReason,
-			says: []string{"403", "Secret"}, perTry: 4},
+			texts: []string{"403", "Secret"}, perTry: 4},
 		"missing": {fault: status(http.StatusNotFound), reason: addonsv1.ArtifactNotFoundReason, perTry: 3},
 		"rate-limited": {
 			fault: status(http.StatusTooManyRequests, "Retry-After", "3600"), reason: addonsv1.RegistryRateLimitedReason,
 			perTry: 2, forGood: true,
 			look: func(g gomega.Gomega, r *registry.Registry) {
-				g.Expect(len(limited(r))).To(gomega.Equal(1), "requests to a registry that asked for an hour of silence")
+				g.Expect(len(limited(r))).To(gomega.Equal(1), "requests to a registry that requested a pause of an hour")
 			},
 		},
 		"server-error": {fault: status(http.StatusInternalServerError), reason: addonsv1.RegistryErrorReason,
-			says: []string{"500"}, perTry: 9},
+			texts: []string{"500"}, perTry: 9},
 		"downgrade": {
 			fault:  registry.Fault{Mode: registry.Redirect, To: "http://127.0.0.1:1"},
-			reason: addonsv1.RegistryCertificateInvalidReason, says: []string{"without TLS"}, perTry: 4,
+			reason: addonsv1.RegistryCertificateInvalidReason, texts: []string{"without TLS"}, perTry: 4,
 		},
 		"big-manifest": {fault: bigManifest, on: manifests, reason: addonsv1.ArtifactInvalidReason, perTry: 3},
-		"index":        {index: true, reason: addonsv1.UnsupportedArtifactReason, says: []string{"index"}, perTry: 4},
+		"index":        {index: true, reason: addonsv1.UnsupportedArtifactReason, texts: []string{"index"}, perTry: 4},
 		"bomb":         {raw: gzipBomb, reason: addonsv1.ChartInvalidReason, release: true},
 		"link": {
 			raw: brokenArchive(registry.Entry{Header: tar.Header{Name: "note/values.yaml", Typeflag: tar.TypeSymlink,
 				Linkname: "/etc/passwd"}}),
-			reason: addonsv1.ChartInvalidReason, release: true, says: []string{"link"},
+			reason: addonsv1.ChartInvalidReason, release: true, texts: []string{"link"},
 		},
 		"ten-thousand-tags": {
 			fault: registry.Fault{Mode: registry.TagPages, Tags: tags, PageSize: 1000},
@@ -366,7 +369,7 @@ func sourceFaults(s *scenario) map[string]sourceFault {
 				counts := r.Counts(registry.In(chartRepository))
 				g.Expect(counts.TagLists).To(gomega.And(gomega.BeNumerically(">=", 10),
 					gomega.BeNumerically("<=", 10*(counts.ManifestHeads+1))),
-					"ten pages for each look: %+v", counts)
+					"ten pages for each listing: %+v", counts)
 			},
 		},
 		"twice": {
@@ -390,20 +393,20 @@ func sourceFaults(s *scenario) map[string]sourceFault {
 			},
 		},
 		"slow": {fault: registry.Fault{Mode: registry.Drip, Pause: 2 * time.Millisecond}},
-		"elsewhere": {
+		"redirect": {
 			fault: registry.Fault{Mode: registry.Redirect}, on: blobs,
 			look: func(g gomega.Gomega, r *registry.Registry) {
-				requests := r.Elsewhere().Requests()
-				g.Expect(requests).NotTo(gomega.BeEmpty(), "requests to the host that the registry leads to")
+				requests := r.BlobHost().Requests()
+				g.Expect(requests).NotTo(gomega.BeEmpty(), "requests to the host of the redirect")
 				for _, request := range requests {
-					g.Expect(request.Authorization).To(gomega.BeEmpty(), "what came along with %+v", request)
+					g.Expect(request.Authorization).To(gomega.BeEmpty(), "the credential in %+v", request)
 				}
 			},
 		},
 	}
 }
 
-// limited are the requests that were answered with 429.
+// limited returns the requests that were answered with 429.
 func limited(r *registry.Registry) []registry.Request {
 	return r.Requests(func(request registry.Request) bool { return request.Code == http.StatusTooManyRequests })
 }

@@ -26,13 +26,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
 )
 
-// plantedSecrets are what must be found nowhere in the end.
+// plantedSecrets are texts that must be in no object and no log at the end.
 type plantedSecrets struct {
 	mu    sync.Mutex
 	texts []string
 }
 
-// add remembers a secret; of one in lines, each line.
+// add adds a secret; of a secret with several lines, it adds each line.
 func (p *plantedSecrets) add(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +49,7 @@ func (p *plantedSecrets) all() []string {
 	return slices.Clone(p.texts)
 }
 
-// signer is the way to sign a chart in a registry.
+// signer returns the artifact of a chart in a registry, to be signed.
 func (s *scenario) signer(r *registry.Registry, digest string) signing.Artifact {
 	s.Helper()
 	roots := x509.NewCertPool()
@@ -70,7 +70,7 @@ func (s *scenario) newKey() (crypto.Signer, []byte) {
 	return key, signing.PublicKey(key)
 }
 
-// signedBy makes a HelmOp demand signatures and creates it.
+// signedBy makes a HelmOp require signatures and creates it.
 func (s *scenario) signedBy(r *registry.Registry, name string, verify addonsv1.Verification) *addonsv1.HelmOp {
 	s.Helper()
 	helmOp := s.noteFrom(r, name, chartRepository, addonsv1.ArtifactReference{Tag: "1.0.0"})
@@ -79,16 +79,16 @@ func (s *scenario) signedBy(r *registry.Registry, name string, verify addonsv1.V
 	return helmOp
 }
 
-// unverified checks that a HelmOp names what is wrong with the signatures.
-func unverified(reason string, says ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
+// unverified checks that the condition of a HelmOp names the error of the signatures.
+func unverified(reason string, texts ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
 	return func(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
 		expectCondition(g, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, reason)
-		message(addonsv1.VerifiedCondition, says...)(g, helmOp)
+		message(addonsv1.VerifiedCondition, texts...)(g, helmOp)
 		expectCondition(g, helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, reason)
 	}
 }
 
-// verified checks that a HelmOp says who signed.
+// verified checks that the condition of a HelmOp names the signer.
 func verified(provider addonsv1.VerificationProvider, signer string) func(gomega.Gomega, *addonsv1.HelmOp) {
 	return func(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
 		expectCondition(g, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
@@ -99,29 +99,30 @@ func verified(provider addonsv1.VerificationProvider, signer string) func(gomega
 	}
 }
 
-// expectVerifiedOnce looks on for some intervals: who was verified is not verified again.
+// expectVerifiedOnce waits for some intervals, and checks that a verified artifact is not verified again.
 func (s *scenario) expectVerifiedOnce(r *registry.Registry) {
 	s.Helper()
 	r.ResetCounts()
-	s.Eventually(func() int { return r.Counts().ManifestHeads }).Should(gomega.BeNumerically(">=", 3), "looks at the tag")
+	s.Eventually(func() int { return r.Counts().ManifestHeads }).Should(gomega.BeNumerically(">=", 3),
+		"lookups of the tag")
 	counts := r.Counts()
 	s.Expect(counts.ManifestGets+counts.BlobGets+counts.Referrers).To(gomega.BeZero(),
-		"requests for signatures that are known: %+v", counts)
+		"requests for verified signatures: %+v", counts)
 }
 
-// testSignedWithKey goes through a chart without signature, one signed by somebody else, and at last by the right key,
-// in a registry without the referrers API.
+// testSignedWithKey uses a chart without a signature, with a signature by another key, and then by the right key, in a
+// registry without the referrers API.
 func testSignedWithKey(s *scenario, one *workload, _ *plantedSecrets) {
 	const name = "signed"
 	key, public := s.newKey()
-	stranger, _ := s.newKey()
+	other, _ := s.newKey()
 	keys := s.opaque("cosign-keys", map[string][]byte{"cosign.pub": public, "readme.txt": []byte("no key")})
 	r := s.startRegistry(registry.Options{})
 	artifact := s.signer(r, s.pushUnique(r, chartRepository, "1.0.0"))
 	helmOp := s.signedBy(r, name, addonsv1.Verification{Provider: addonsv1.VerificationProviderCosign, SecretRef: keys})
 	s.eventually(helmOp, unverified(addonsv1.SignatureNotFoundReason))
 	s.eventuallyEvent(helmOp, addonsv1.SignatureNotFoundReason)
-	s.must(artifact.SignKeyedBundle(s.Context(), stranger))
+	s.must(artifact.SignKeyedBundle(s.Context(), other))
 	s.eventually(helmOp, unverified(addonsv1.SignatureUntrustedReason))
 	one.eventuallyRevisions(releaseNamespace, name)
 	s.Expect(r.Counts(pulled(layerOf(s, r))).BlobGets).To(gomega.BeZero(), "pulls of a chart without a valid signature")
@@ -131,7 +132,7 @@ func testSignedWithKey(s *scenario, one *workload, _ *plantedSecrets) {
 	s.expectVerifiedOnce(r)
 }
 
-// layerOf is the digest of the layer of the chart that a registry has.
+// layerOf returns the digest of the layer of the chart that a registry has.
 func layerOf(s *scenario, r *registry.Registry) string {
 	s.Helper()
 	manifest, err := r.Manifest(s.Context(), chartRepository, "1.0.0")
@@ -144,7 +145,7 @@ func pulled(digest string) func(registry.Request) bool {
 	return func(request registry.Request) bool { return request.Reference == digest }
 }
 
-// testSignedWithoutKey has a private Sigstore, and an identity that is not the one demanded before it is.
+// testSignedWithoutKey has a private Sigstore, and signs first with another identity and then with the required one.
 func testSignedWithoutKey(s *scenario, one *workload, _ *plantedSecrets) {
 	const issuer, subject = "https://issuer.example",
 		"https://git.example/org/charts/.github/workflows/release.yaml@refs/tags/v1"
@@ -155,7 +156,7 @@ func testSignedWithoutKey(s *scenario, one *workload, _ *plantedSecrets) {
 	s.must(sigstore.SignKeylessBundle(s.Context(), artifact, signing.Identity{Issuer: issuer, Subject: subject}))
 	helmOp := s.signedBy(r, "keyless", addonsv1.Verification{
 		Provider: addonsv1.VerificationProviderCosign, TrustedRootSecretRef: rootRef,
-		// Not anchored, this would match.
+		// An expression without anchors would match.
 		Identities: []addonsv1.SignerIdentity{{Issuer: issuer, SubjectRegExp: `https://git\.example/org/charts`}},
 	})
 	s.eventually(helmOp, unverified(addonsv1.SignatureUntrustedReason))
@@ -168,12 +169,12 @@ func testSignedWithoutKey(s *scenario, one *workload, _ *plantedSecrets) {
 	s.expectVerifiedOnce(r)
 }
 
-// testSignedWithNotation begins with the certificate of somebody else in the Secret.
+// testSignedWithNotation starts with another certificate in the Secret.
 func testSignedWithNotation(s *scenario, one *workload, _ *plantedSecrets) {
 	notary := signing.NewNotary("charts.example", time.Now().Add(time.Hour))
-	stranger := signing.NewNotary("stranger.example", time.Now().Add(time.Hour))
+	other := signing.NewNotary("other.example", time.Now().Add(time.Hour))
 	policy := signing.TrustPolicy(signing.TrustAnyone("strict"))
-	trust := s.opaque("notation-trust", map[string][]byte{"trustpolicy.json": policy, "ca.crt": stranger.Certificate()})
+	trust := s.opaque("notation-trust", map[string][]byte{"trustpolicy.json": policy, "ca.crt": other.Certificate()})
 	r := s.startRegistry(registry.Options{Implementation: registry.InProcess})
 	artifact := s.signer(r, s.pushUnique(r, chartRepository, "1.0.0"))
 	helmOp := s.signedBy(r, "notation",
@@ -188,8 +189,7 @@ func testSignedWithNotation(s *scenario, one *workload, _ *plantedSecrets) {
 	s.expectVerifiedOnce(r)
 }
 
-// testSignatureLost moves a tag to content that nobody has signed: what runs goes on as it is, until the content is
-// signed.
+// testSignatureLost moves a tag to unsigned content. The installed release stays until the content is signed.
 func testSignatureLost(s *scenario, one *workload, _ *plantedSecrets) {
 	key, public := s.newKey()
 	r := s.startRegistry(registry.Options{})
@@ -206,7 +206,7 @@ func testSignatureLost(s *scenario, one *workload, _ *plantedSecrets) {
 		expectCondition(g, h, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureNotFoundReason)
 		message(addonsv1.VerifiedCondition, moved)(g, h)
 	})
-	s.Expect(current.Status.Artifact.Digest).To(gomega.Equal(before.Digest), "what is installed")
+	s.Expect(current.Status.Artifact.Digest).To(gomega.Equal(before.Digest), "the installed chart")
 	s.Consistently(func(g gomega.Gomega, ctx context.Context) {
 		revisions, err := one.revisions(ctx, releaseNamespace, "lost")
 		g.Expect(err).NotTo(gomega.HaveOccurred())

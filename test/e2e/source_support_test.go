@@ -19,11 +19,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// chartRepository is where the charts of this file's users are.
+// chartRepository is the repository of the charts in this file.
 const chartRepository = "charts/note"
 
-// startRegistry starts a registry for a part of a scenario. Registries that fail are alone at their address: the
-// manager leaves an address alone that does not answer, whatever is asked for there.
+// startRegistry starts a registry for a part of a scenario. A failing registry must not share its address: the manager
+// pauses all requests to an address that does not answer.
 func (s *scenario) startRegistry(opts registry.Options) *registry.Registry {
 	s.Helper()
 	var err error
@@ -40,15 +40,15 @@ func (s *scenario) startRegistry(opts registry.Options) *registry.Registry {
 	return r
 }
 
-// uniqueNote is the chart note with content that is in no other test's: what is in the manager's store is not asked
-// for.
+// uniqueNote returns the chart note with content that no other test has: the manager does not pull content that is in
+// its store.
 func uniqueNote(version string) registry.Chart {
 	return registry.ChartFiles(uniqueNoteFiles(version))
 }
 
 func uniqueNoteFiles(version string) map[string]string {
 	return map[string]string{
-		"Chart.yaml": fmt.Sprintf("apiVersion: v2\nname: note\ndescription: Says something. %s\nversion: %s\n", rand.Text(),
+		"Chart.yaml": fmt.Sprintf("apiVersion: v2\nname: note\ndescription: Contains a text. %s\nversion: %s\n", rand.Text(),
 			version),
 		"templates/note.yaml": `apiVersion: v1
 kind: ConfigMap
@@ -61,7 +61,7 @@ data:
 	}
 }
 
-// pushUnique pushes a chart of its own under its version and returns the digest of its manifest.
+// pushUnique pushes a unique chart under its version and returns the digest of its manifest.
 func (s *scenario) pushUnique(r *registry.Registry, repository, version string) string {
 	s.Helper()
 	pushed, err := r.PushChart(s.Context(), repository, version, uniqueNote(version))
@@ -69,7 +69,7 @@ func (s *scenario) pushUnique(r *registry.Registry, repository, version string) 
 	return pushed.Digest.String()
 }
 
-// bare makes a HelmOp take a chart from a registry without any credentials or certificates.
+// bare makes a HelmOp use a chart from a registry without any credentials or certificates.
 func (s *scenario) bare(r *registry.Registry, name, repository string,
 	ref addonsv1.ArtifactReference,
 ) *addonsv1.HelmOp {
@@ -101,7 +101,7 @@ func (s *scenario) pullSecret(name, host, user, password string) *addonsv1.Secre
 	return &addonsv1.SecretReference{Name: name}
 }
 
-// users are whose credentials came along with the requests that a registry has answered.
+// users returns the users whose credentials were sent with the answered requests to a registry.
 func users(r *registry.Registry, repository string) []string {
 	var names []string
 	for _, request := range r.Requests(registry.In(repository)) {
@@ -112,34 +112,34 @@ func users(r *registry.Registry, repository string) []string {
 	return names
 }
 
-// unresolved checks that a HelmOp names what is wrong with its source, and what to do, in a message that is no essay.
-func unresolved(reason string, says ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
+// unresolved checks that the condition of a HelmOp names the error of its source and the remedy, in a short message.
+func unresolved(reason string, texts ...string) func(gomega.Gomega, *addonsv1.HelmOp) {
 	return func(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
 		expectCondition(g, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, reason)
-		message(addonsv1.ResolvedCondition, says...)(g, helmOp)
+		message(addonsv1.ResolvedCondition, texts...)(g, helmOp)
 		g.Expect(len(toJSON(helmOp.Status.Conditions))).To(gomega.BeNumerically("<", 8<<10))
 	}
 }
 
-// resolved checks that a HelmOp knows what its source stands for.
+// resolved checks that the source of a HelmOp is resolved.
 func resolved(g gomega.Gomega, helmOp *addonsv1.HelmOp) {
 	expectCondition(g, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
 }
 
-// mountedFile is a file that the manager was told of, as a ConfigMap or Secret would be mounted.
+// mountedFile is a file whose path is a flag of the manager, like a mounted ConfigMap or Secret.
 type mountedFile struct {
 	path string
 	mu   sync.Mutex
 	text string
 }
 
-// newMountedFile makes a file with some content.
+// newMountedFile creates a file with some content.
 func newMountedFile(path, content string) (*mountedFile, error) {
 	f := &mountedFile{path: path}
 	return f, f.replace(content)
 }
 
-// add puts more behind the content, in one step.
+// add appends to the content, in one step.
 func (f *mountedFile) add(content string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,7 +147,7 @@ func (f *mountedFile) add(content string) error {
 	return f.write()
 }
 
-// replace changes the content in one step.
+// replace replaces the content in one step.
 func (f *mountedFile) replace(content string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -155,7 +155,7 @@ func (f *mountedFile) replace(content string) error {
 	return f.write()
 }
 
-// write writes the file; the caller holds mu.
+// write writes the file. The caller must hold mu.
 func (f *mountedFile) write() error {
 	next := f.path + ".next"
 	if err := os.WriteFile(next, []byte(f.text), 0o600); err != nil {
@@ -164,7 +164,7 @@ func (f *mountedFile) write() error {
 	return os.Rename(next, f.path)
 }
 
-// passes waits until some time has passed in which something may have happened too often.
+// passes waits for a duration, in which an action may happen too often.
 func (s *scenario) passes(d time.Duration) {
 	s.Helper()
 	end := time.Now().Add(d)

@@ -18,8 +18,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// recordsInBoth starts two registries for records and returns what a HelmOp says of the first, with the credentials for
-// both, and the repository of the second.
+// recordsInBoth starts two registries for records. It returns the storage of a HelmOp for the first one, with the
+// credentials for both, and the repository of the second.
 func (s *scenario) recordsInBoth(name string) (first, second *registry.Registry, storage *addonsv1.RecordStorage,
 	secondURL string) {
 	s.Helper()
@@ -46,8 +46,9 @@ func (s *scenario) recordsInBoth(name string) (first, second *registry.Registry,
 	}}, "oci://" + second.Host() + "/records"
 }
 
-// testRecordsChange has a release go from Secrets to parts, to a registry, to another one, where an upgrade fails and
-// is rolled back to what the first one keeps, and back to Secrets, until nothing of before is left anywhere.
+// testRecordsChange moves the records of a release from Secrets to parts, to a registry and to another one. An upgrade
+// fails there and is rolled back to a record in the first registry. Then the records return to Secrets, until both
+// registries are empty.
 func testRecordsChange(w *workload) {
 	s := w.scenario
 	first, second, storage, secondURL := s.recordsInBoth("change")
@@ -59,7 +60,7 @@ func testRecordsChange(w *workload) {
 	rollingBack(0)(helmOp)
 	s.create(helmOp)
 	w.eventuallyReleased(helmOp, releaseNamespace, "change", 1)
-	wants := func(tag string, storage *addonsv1.RecordStorage) {
+	set := func(tag string, storage *addonsv1.RecordStorage) {
 		s.Helper()
 		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag, h.Spec.Storage = tag, storage })
 	}
@@ -68,16 +69,16 @@ func testRecordsChange(w *workload) {
 		s.Expect([]int{len(s.tags(first, "records")),
 			len(s.tags(second, "records"))}).To(gomega.Equal([]int{inFirst, inSecond}))
 	}
-	wants("1.1.0", &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster})
+	set("1.1.0", &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster})
 	w.eventuallyReleased(helmOp, releaseNamespace, "change", 2)
 	s.Expect(w.parts("change")).To(gomega.BeNumerically(">=", 3))
-	wants("1.2.0", storage)
+	set("1.2.0", storage)
 	w.eventuallyReleased(helmOp, releaseNamespace, "change", 3)
 	kept(1, 0)
 
 	moved := storage.DeepCopy()
 	moved.Registry.URL, moved.FormerURLs = secondURL, []string{storage.Registry.URL}
-	wants("1.9.0", moved)
+	set("1.9.0", moved)
 	w.eventuallyRevisions(releaseNamespace, "change", "1 superseded", "2 superseded", "3 superseded", "4 failed",
 		"5 deployed")
 	w.eventuallyHello(releaseNamespace, "change", map[string]string{"chartVersion": "1.2.0"})
@@ -85,24 +86,24 @@ func testRecordsChange(w *workload) {
 
 	back := moved.DeepCopy()
 	back.Type = addonsv1.StorageTypeCluster
-	wants("1.3.0", back)
+	set("1.3.0", back)
 	w.eventuallyReleased(helmOp, releaseNamespace, "change", 6)
 	update(s, helmOp, func(h *addonsv1.HelmOp) {
 		h.Spec.Upgrade.MaxHistory, h.Spec.Source.Ref.Tag = new(int32(1)), "1.4.0"
 	})
 	w.eventuallyReleased(helmOp, releaseNamespace, "change", 7)
-	// Helm never takes the last one that worked away for the next.
+	// Helm never deletes the last revision that worked before the new one.
 	w.eventuallyRevisions(releaseNamespace, "change", "6 superseded", "7 deployed")
 	kept(0, 0)
 	s.Expect(w.parts("change")).To(gomega.BeZero())
-	wants("1.0.0", nil)
+	set("1.0.0", nil)
 	s.remove(helmOp)
 	s.eventuallyGone(helmOp)
 	w.eventuallyRevisions(releaseNamespace, "change")
 	kept(0, 0)
 }
 
-// pushRefused pushes a chart with so many files that do not compress, and with an object that no cluster takes.
+// pushRefused pushes a chart with a number of incompressible files, and with an object that every API server rejects.
 func (s *scenario) pushRefused(repository string, files int, version string) {
 	s.Helper()
 	chart := uniqueNoteFiles(version)
@@ -112,8 +113,8 @@ func (s *scenario) pushRefused(repository string, files int, version string) {
 	s.must(err)
 }
 
-// testRecordsRolledBack has a release whose records have megabytes in a registry return to a version of before, by its
-// HelmOp and after an upgrade that fails, go on, and leave nothing.
+// testRecordsRolledBack has records of several megabytes in a registry. The release returns to an earlier version by
+// its HelmOp and after a failed upgrade. Later upgrades work, and the uninstallation leaves no records.
 func testRecordsRolledBack(w *workload) {
 	s := w.scenario
 	r, storage := s.recordsIn("back")
@@ -141,11 +142,11 @@ func testRecordsRolledBack(w *workload) {
 	s.remove(helmOp)
 	s.eventuallyGone(helmOp)
 	w.eventuallyRevisions(releaseNamespace, "back")
-	s.Expect(s.tags(r, "records")).To(gomega.BeEmpty(), "records of a release that is gone")
+	s.Expect(s.tags(r, "records")).To(gomega.BeEmpty(), "records of an uninstalled release")
 }
 
-// testRecordsLost goes the ways that docs/storage.md tells out of a registry that is gone for good, and of one that has
-// lost its records.
+// testRecordsLost follows the steps of docs/storage.md for a registry that is lost, and for one that has lost its
+// records.
 func testRecordsLost(w *workload) {
 	s := w.scenario
 	r, storage := s.recordsIn("lost")
@@ -181,21 +182,21 @@ func testRecordsLost(w *workload) {
 	for _, name := range []string{"keeping", "replaced"} {
 		s.must(w.DeleteAllOf(s.Context(), &corev1.Secret{}, client.InNamespace(releaseNamespace),
 			client.MatchingLabels{"owner": "helm", "name": name}))
-		anew := s.noisy(name, s.namespace+"/lost", &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster})
-		anew.Spec.Source.Ref.Tag = "1.2.0"
-		s.create(anew)
-		w.eventuallyReleased(anew, releaseNamespace, name, 1)
+		adopter := s.noisy(name, s.namespace+"/lost", &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster})
+		adopter.Spec.Source.Ref.Tag = "1.2.0"
+		s.create(adopter)
+		w.eventuallyReleased(adopter, releaseNamespace, name, 1)
 		w.eventuallyHello(releaseNamespace, name, map[string]string{"chartVersion": "1.2.0"})
-		s.remove(anew)
-		s.eventuallyGone(anew)
+		s.remove(adopter)
+		s.eventuallyGone(adopter)
 		data, err := w.hello(s.Context(), releaseNamespace, name)
 		s.must(err)
-		s.Expect(data).To(gomega.BeNil(), "what it adopted it uninstalls")
+		s.Expect(data).To(gomega.BeNil(), "the HelmOp uninstalls the adopted release")
 	}
 }
 
-// testRecordsUnreadable has a record that nobody can read. Its release stays, and says why, until the way out of
-// docs/storage.md is taken.
+// testRecordsUnreadable has an unreadable record. The release stays, and its condition names the cause, until the steps
+// of docs/storage.md are taken.
 func testRecordsUnreadable(w *workload) {
 	s := w.scenario
 	s.pushNoisy(s.namespace+"/unreadable", 0, "1.0.0", "1.1.0")
@@ -220,5 +221,5 @@ func testRecordsUnreadable(w *workload) {
 	w.eventuallyRevisions(releaseNamespace, "unreadable")
 	data, err := w.hello(s.Context(), releaseNamespace, "unreadable")
 	s.must(err)
-	s.Expect(data).To(gomega.BeNil(), "the revision before had it, too")
+	s.Expect(data).To(gomega.BeNil(), "the previous revision has the record, too")
 }

@@ -32,23 +32,23 @@ import (
 )
 
 const (
-	// recordsRepository is the manager's own for records.
+	// recordsRepository is the manager's default repository for records.
 	recordsRepository = "records/default"
 
 	// noiseFile is the size of one file of addNoise: the largest that a chart may have.
 	noiseFile = 5 << 20
 
-	// plantedContent is in each chart of these tests, and nowhere else.
+	// plantedContent is in each chart of these tests, and must be in no object.
 	plantedContent = "planted-in-the-chart"
 
-	// maxGrowth is by how many bytes all objects of the management cluster together may grow.
+	// maxGrowth bounds the growth of all objects of the management cluster together, in bytes.
 	maxGrowth = 1 << 20
 
-	// maxPointer is how large Helm's Secret may be of a record that is kept elsewhere.
+	// maxPointer bounds the size of Helm's Secret for a record that is stored in a registry or in parts.
 	maxPointer = 16 << 10
 )
 
-// addNoise adds so many files to a chart that do not compress.
+// addNoise adds a number of incompressible files to a chart.
 func addNoise(files map[string]string, count int) {
 	for i := range count {
 		noise := make([]byte, noiseFile)
@@ -57,7 +57,7 @@ func addNoise(files map[string]string, count int) {
 	}
 }
 
-// TestRecords keeps the records of releases wherever they can be kept.
+// TestRecords keeps the records of releases in all supported places.
 func TestRecords(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{NoManager: true, NoCharts: true})
@@ -86,7 +86,7 @@ func TestRecords(t *testing.T) {
 	s.each(map[string]func(*scenario){
 		"in a registry": func(s *scenario) { testRecordsInRegistry(one.in(s)) },
 		"by default":    func(s *scenario) { testRecordsByDefault(one.in(s)) },
-		"kept":          func(s *scenario) { testRecordsKept(one.in(s)) },
+		"not deleted":   func(s *scenario) { testRecordsKept(one.in(s)) },
 		"rolled back":   func(s *scenario) { testRecordsRolledBack(one.in(s)) },
 		"changing":      func(s *scenario) { testRecordsChange(one.in(s)) },
 		"lost":          func(s *scenario) { testRecordsLost(one.in(s)) },
@@ -94,7 +94,7 @@ func TestRecords(t *testing.T) {
 	})
 }
 
-// pushNoisy pushes versions of a chart with so many files that do not compress.
+// pushNoisy pushes versions of a chart with a number of incompressible files.
 func (s *scenario) pushNoisy(repository string, files int, versions ...string) {
 	s.Helper()
 	for _, version := range versions {
@@ -106,7 +106,7 @@ func (s *scenario) pushNoisy(repository string, files int, versions ...string) {
 	}
 }
 
-// noisy is a HelmOp for all Clusters with the first version of a chart.
+// noisy returns a HelmOp for all Clusters with the first version of a chart.
 func (s *scenario) noisy(name, repository string, storage *addonsv1.RecordStorage) *addonsv1.HelmOp {
 	return s.newHelmOp(name, forAll, s.from(repository, addonsv1.ArtifactReference{Tag: "1.0.0"}),
 		func(h *addonsv1.HelmOp) {
@@ -114,7 +114,7 @@ func (s *scenario) noisy(name, repository string, storage *addonsv1.RecordStorag
 		})
 }
 
-// recordsIn starts a registry for records and returns it with what a HelmOp says of it.
+// recordsIn starts a registry for records and returns it with the storage of a HelmOp.
 func (s *scenario) recordsIn(name string) (*registry.Registry, *addonsv1.RecordStorage) {
 	s.Helper()
 	r := s.startRegistry(registry.Options{})
@@ -125,14 +125,14 @@ func (s *scenario) recordsIn(name string) (*registry.Registry, *addonsv1.RecordS
 	}}
 }
 
-// useTag has a HelmOp install another version.
+// useTag changes the version that a HelmOp installs.
 func (s *scenario) useTag(helmOp *addonsv1.HelmOp, tag string) {
 	s.Helper()
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = tag })
 }
 
-// testRecordsInRegistry has a chart of 20 MB whose records are in a registry, which goes away for a while. Nothing of
-// the chart is in the management cluster.
+// testRecordsInRegistry has a chart of 20 MB whose records are in a registry, which is down for a while. The management
+// cluster contains nothing of the chart.
 func testRecordsInRegistry(w *workload) {
 	s := w.scenario
 	r, storage := s.recordsIn("records")
@@ -158,7 +158,7 @@ func testRecordsInRegistry(w *workload) {
 	w.eventuallyReleased(helmOp, releaseNamespace, "big", 2)
 	w.eventuallyHello(releaseNamespace, "big", map[string]string{"chartVersion": "1.1.0"})
 
-	// While the registry is gone, an uninstallation waits for it. Nothing is deleted that could not be found again.
+	// While the registry is down, an uninstallation waits for it. It deletes nothing that could not be found again.
 	s.must(r.SetFault(registry.Fault{Mode: registry.Down}))
 	s.remove(helmOp)
 	s.child(helmOp, w.name, func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
@@ -169,12 +169,12 @@ func testRecordsInRegistry(w *workload) {
 	s.must(r.SetFault(registry.Fault{}))
 	s.eventuallyGone(helmOp)
 	w.eventuallyRevisions(releaseNamespace, "big")
-	s.Expect(s.tags(r, "records")).To(gomega.BeEmpty(), "records of a release that is gone")
-	s.expectNowhere(r.Password(), plantedContent)
+	s.Expect(s.tags(r, "records")).To(gomega.BeEmpty(), "records of an uninstalled release")
+	s.expectAbsent(r.Password(), plantedContent)
 }
 
-// testRecordsByDefault has a HelmOp that says nothing, whose records go where the manager was told, and then into the
-// cluster.
+// testRecordsByDefault has a HelmOp without storage, whose records go to the manager's default registry, and then to
+// the cluster.
 func testRecordsByDefault(w *workload) {
 	s := w.scenario
 	s.pushNoisy(s.namespace+"/small", 0, "1.0.0", "1.1.0")
@@ -194,7 +194,7 @@ func testRecordsByDefault(w *workload) {
 	w.eventuallyReleased(helmOp, releaseNamespace, "small", 2)
 	s.Expect(s.tags(s.env.Registry, recordsRepository)).To(gomega.ConsistOf(gomega.HavePrefix("one.small.v1."),
 		gomega.HavePrefix("one.beside.v1.")),
-		"the record of before stays where it is")
+		"the former record stays in the registry")
 	s.remove(helmOp)
 	s.eventuallyGone(helmOp)
 	s.Expect(s.tags(s.env.Registry, recordsRepository)).To(gomega.ConsistOf(gomega.HavePrefix("one.beside.v1.")))
@@ -203,7 +203,7 @@ func testRecordsByDefault(w *workload) {
 	s.Expect(s.tags(s.env.Registry, recordsRepository)).To(gomega.BeEmpty())
 }
 
-// testRecordsKept has a registry that does not delete. Releases go on, and there is one Event.
+// testRecordsKept has a registry that does not delete. Upgrades continue, and there is one Event.
 func testRecordsKept(w *workload) {
 	s := w.scenario
 	r, storage := s.recordsIn("kept")
@@ -221,26 +221,27 @@ func testRecordsKept(w *workload) {
 		s.useTag(helmOp, tag)
 		w.eventuallyReleased(helmOp, releaseNamespace, "kept", revision+2)
 	}
-	s.Expect(s.eventuallyTold("HelmOp", "kept", corev1.EventTypeWarning,
+	s.Expect(s.eventuallyEventText("HelmOp", "kept", corev1.EventTypeWarning,
 		addonsv1.RecordsLeftEvent)).To(gomega.ContainSubstring("does not delete"))
 	s.remove(helmOp)
 	s.eventuallyGone(helmOp)
 	s.Expect(s.tags(r, "records")).To(gomega.HaveLen(4))
 	list := &eventsv1.EventList{}
 	s.must(s.client.List(s.Context(), list, client.InNamespace(s.namespace)))
-	told := 0
+	events := 0
 	for i := range list.Items {
 		if list.Items[i].Reason == addonsv1.RecordsLeftEvent {
-			told++
+			events++
 			s.Expect(list.Items[i].Series).To(gomega.BeNil())
 		}
 	}
-	s.Expect(told).To(gomega.Equal(1), "Events of records that are left")
+	s.Expect(events).To(gomega.Equal(1), "Events about records that are left")
 	s.Expect(r.Counts(func(r registry.Request) bool { return r.Method == http.MethodDelete }).Total()).To(gomega.Equal(1),
-		"deletions that were tried")
+		"tried deletions")
 }
 
-// expectPointers fails unless Helm's Secrets of a release are small, and there are at least so many parts of records.
+// expectPointers fails unless Helm's Secrets of a release are small, and there is at least this number of parts of
+// records.
 func (w *workload) expectPointers(name string, parts int) {
 	s := w.scenario
 	s.Helper()
@@ -256,7 +257,7 @@ func (w *workload) expectPointers(name string, parts int) {
 	s.Expect(got == 0).To(gomega.Equal(parts == 0), "%d parts", got)
 }
 
-// parts is the number of Secrets with parts of the records of a release.
+// parts returns the number of Secrets with parts of the records of a release.
 func (w *workload) parts(name string) int {
 	s := w.scenario
 	s.Helper()
@@ -266,7 +267,7 @@ func (w *workload) parts(name string) int {
 	return len(secrets.Items)
 }
 
-// tags lists the tags of a repository.
+// tags returns the tags of a repository.
 func (s *scenario) tags(r *registry.Registry, repository string) []string {
 	s.Helper()
 	roots := x509.NewCertPool()
@@ -292,16 +293,16 @@ func (s *scenario) tags(r *registry.Registry, repository string) []string {
 	return list.Tags
 }
 
-// management returns the sizes of all objects of the management cluster, as JSON, by kind and name. No object may have
-// what is planted in charts.
+// management returns the sizes of all objects of the management cluster, as JSON, by kind and name. It fails if an
+// object has the planted content of charts.
 func (s *scenario) management() map[string]int {
 	s.Helper()
 	config := s.env.Management.Server.RESTConfig()
-	asked, err := discovery.NewDiscoveryClientForConfig(config)
+	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
 	s.must(err)
 	objects, err := dynamic.NewForConfig(config)
 	s.must(err)
-	lists, err := discovery.ServerPreferredResources(asked)
+	lists, err := discovery.ServerPreferredResources(discoverer)
 	s.must(err)
 	lists = discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list", "get"}}, lists)
 	resources, err := discovery.GroupVersionResources(lists)
@@ -322,7 +323,7 @@ func (s *scenario) management() map[string]int {
 	return sizes
 }
 
-// expectNoContent fails if the objects of the management cluster have grown as if a chart were among them.
+// expectNoContent fails if the objects of the management cluster have grown by more than maxGrowth.
 func (s *scenario) expectNoContent(before map[string]int) {
 	s.Helper()
 	growth, largest, largestKey := 0, 0, ""

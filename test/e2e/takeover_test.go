@@ -15,13 +15,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestTakeover has two HelmOps want one release of one Cluster, both with takeOwnership: one has it in the end, and the
-// other one says who.
+// TestTakeover has two HelmOps for one release of one Cluster, both with takeOwnership. One owns the release at the
+// end, and the condition of the other one names the owner.
 func TestTakeover(t *testing.T) {
 	s := newScenario(t)
 	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
-	// Nothing is watched of these releases, so that only the new owner can tell.
-	s.part("of a release that is not followed", func(s *scenario) {
+	// HelmOp does not watch these releases, so that only the new owner can report the takeover.
+	s.part("of a release that is not watched", func(s *scenario) {
 		s.takeOver(s.contender("first", "quiet"), s.contender("second", "quiet"))
 	})
 	s.part("of a release whose drift both correct", func(s *scenario) {
@@ -39,7 +39,7 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
-// contender is a HelmOp that takes over a release if another one has it.
+// contender returns a HelmOp that takes over a release of another HelmOp.
 func (s *scenario) contender(name, release string, change ...func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
 	take := true
 	return s.newHelmOp(name, append(change, forAll, func(h *addonsv1.HelmOp) {
@@ -49,8 +49,8 @@ func (s *scenario) contender(name, release string, change ...func(*addonsv1.Helm
 	})...)
 }
 
-// takeOver creates a HelmOp and, when its release is there, another one that wants the same, and waits until the first
-// one says whose the release is.
+// takeOver creates a HelmOp and, when its release exists, another HelmOp for the same release. It waits until the
+// condition of the first one names the owner.
 func (s *scenario) takeOver(loser, winner *addonsv1.HelmOp) {
 	s.Helper()
 	s.create(loser)
@@ -63,13 +63,13 @@ func (s *scenario) takeOver(loser, winner *addonsv1.HelmOp) {
 		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 			g.Expect(toJSON(child.Status.Conditions)).To(gomega.ContainSubstring(s.namespace + "." + winner.Name))
 		})
-	s.Logf("%s says %s after its successor was ready", loser.Name, time.Since(began))
+	s.Logf("%s reports the takeover %s after its successor was ready", loser.Name, time.Since(began))
 	s.eventuallyEvent(child, addonsv1.ReleaseConflictReason)
 }
 
-// TestSilence has an API server cease to answer while nobody acts in its Cluster: its releases say so, and say that
-// they are well when it is back.
-func TestSilence(t *testing.T) {
+// TestReleasesReportUnreachableCluster stops an API server while HelmOp has nothing to do in its Cluster. The releases
+// become not Ready, and Ready again when the API server is back.
+func TestReleasesReportUnreachableCluster(t *testing.T) {
 	s := newScenario(t)
 	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
 	helmOp := s.newHelmOp("idle", forAll)

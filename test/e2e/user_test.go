@@ -16,14 +16,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestUser has what people do with kubectl.
-func TestUser(t *testing.T) {
+// TestUserWithKubectl does what users do with kubectl.
+func TestUserWithKubectl(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{
-		Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{"selected-by": "nobody"},
+		Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{"selected-by": "none"},
 	})[0]
 
-	s.part("asks for the state", func(s *scenario) { testPrintedColumns(s, one.in(s)) })
+	s.part("reads the state", func(s *scenario) { testPrintedColumns(s, one.in(s)) })
 	s.part("changes the selector", func(s *scenario) {
 		one := one.in(s)
 		helmOp := s.newHelmOp("selector", forAll)
@@ -35,7 +35,7 @@ func TestUser(t *testing.T) {
 		update(s, helmOp, selecting("selected-by"))
 		one.eventuallyReleased(helmOp, releaseNamespace, "selector", 1)
 
-		// One that cannot be understood unselects nothing.
+		// A selector that is not valid does not unselect Clusters.
 		update(s, helmOp, func(h *addonsv1.HelmOp) {
 			h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"not a label": "x"}}
 		})
@@ -86,7 +86,7 @@ func TestUser(t *testing.T) {
 	})
 }
 
-// testPrintedColumns reads the tables that answer "what runs where, and what is wrong".
+// testPrintedColumns reads the tables that show what runs in each Cluster, and what is wrong.
 func testPrintedColumns(s *scenario, one *workload) {
 	helmOp := s.newHelmOp("table", forAll)
 	s.create(helmOp)

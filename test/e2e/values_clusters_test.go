@@ -18,11 +18,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// separate are Clusters that share an API server, each with a namespace of its own for releases.
+// separate are Clusters that share an API server, each with its own namespace for releases.
 type separate map[string]*workload
 
-// TestValuesOfClusters has Secrets that belong to one Cluster each.
-func TestValuesOfClusters(t *testing.T) {
+// TestValuesPerCluster has a Secret for each Cluster.
+func TestValuesPerCluster(t *testing.T) {
 	s := newScenario(t)
 	host := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
 	clusters := separate{host.name: host}
@@ -31,12 +31,12 @@ func TestValuesOfClusters(t *testing.T) {
 		clusters[name] = &workload{Client: host.Client, scenario: s, name: name, server: host.server}
 	}
 	for name, do := range map[string]func(*scenario, separate){
-		"a change reaches one":     testSecretOfOneCluster,
-		"one is missing":           testMissingSecretOfOneCluster,
+		"a change for one Cluster": testSecretOfOneCluster,
+		"a missing Secret":         testMissingSecretOfOneCluster,
 		"in overrides":             testOverridesWithSecrets,
-		"nobody is told of it":     testSecretOfOneClusterStaysSecret,
+		"no secret is leaked":      testSecretOfOneClusterStaysSecret,
 		"an old HelmOp revision":   testSecretUnderAnOldRevision,
-		"a name that is not valid": testInvalidNameForOneCluster,
+		"an invalid name":          testInvalidNameForOneCluster,
 	} {
 		s.part(name, func(s *scenario) {
 			in := separate{}
@@ -48,7 +48,7 @@ func TestValuesOfClusters(t *testing.T) {
 	}
 }
 
-// perCluster is a HelmOp with a Secret for each Cluster, named by the Cluster and the HelmOp.
+// perCluster returns a HelmOp with a Secret for each Cluster, named after the Cluster and the HelmOp.
 func (s *scenario) perCluster(name string, change ...func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
 	return s.newHelmOp(name, append([]func(*addonsv1.HelmOp){forAll, func(h *addonsv1.HelmOp) {
 		h.Spec.Release.Namespace = name + "-{{ .Cluster.metadata.name }}"
@@ -56,7 +56,7 @@ func (s *scenario) perCluster(name string, change ...func(*addonsv1.HelmOp)) *ad
 	}}, change...)...)
 }
 
-// has waits until a Cluster has a Helm revision of a HelmOp's release that says this.
+// has waits until the release of a HelmOp in a Cluster has this Helm revision and these values.
 func (c separate) has(helmOp *addonsv1.HelmOp, cluster string, revision int,
 	hello map[string]string,
 ) *addonsv1.HelmOpRelease {
@@ -67,7 +67,7 @@ func (c separate) has(helmOp *addonsv1.HelmOp, cluster string, revision int,
 	return child
 }
 
-// stays fails if the release of a HelmOp gets another Helm revision within a while.
+// stays fails if the release of a HelmOp gets another Helm revision.
 func (c separate) stays(helmOp *addonsv1.HelmOp, cluster string, want ...string) {
 	w := c[cluster]
 	s := w.scenario
@@ -89,7 +89,7 @@ func testSecretOfOneCluster(s *scenario, clusters separate) {
 		secrets[name] = s.createSecret(name+"-change", "token: of "+name+"\n")
 	}
 	helmOp := s.perCluster("change", func(h *addonsv1.HelmOp) {
-		// A change of one Secret is no rollout: the second wave must not wait for anybody.
+		// A change of one Secret is not a rollout: the second wave must not wait for the first.
 		h.Spec.Rollout = &addonsv1.Rollout{Waves: []addonsv1.Wave{{
 			Name: "last", ClusterSelector: metav1.LabelSelector{}, Promotion: addonsv1.WavePromotionManual,
 		}}}
@@ -127,7 +127,7 @@ func testMissingSecretOfOneCluster(s *scenario, clusters separate) {
 	clusters.has(helmOp, "two", 1, tokenIs("of two"))
 	s.eventually(helmOp, ready(3))
 
-	// A Secret that is gone takes nothing away.
+	// A deleted Secret does not change the release.
 	s.remove(secret)
 	s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReleasesFailedReason))
 	clusters.stays(helmOp, "two", "1 deployed")
@@ -147,7 +147,9 @@ func testOverridesWithSecrets(s *scenario, clusters separate) {
 	helmOp := s.newHelmOp("over", forAll, func(h *addonsv1.HelmOp) {
 		h.Spec.Release.Namespace = "over-{{ .Cluster.metadata.name }}"
 		h.Spec.Values = helloValues(map[string]any{"greeting": "from the HelmOp", "token": "of all"})
-		h.Spec.PostRender = &addonsv1.PostRender{CommonMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"a": "all", "b": "all"}}}
+		h.Spec.PostRender = &addonsv1.PostRender{
+			CommonMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"a": "all", "b": "all"}},
+		}
 		h.Spec.Overrides = []addonsv1.Override{{
 			Name: "over", ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"over": "yes"}},
 			ValuesFrom: []addonsv1.ValuesReference{
@@ -188,7 +190,8 @@ func testOverridesWithSecrets(s *scenario, clusters separate) {
 	s.eventually(helmOp, ready(3), inPhase(1, addonsv1.RolloutPhaseComplete))
 	clusters.stays(helmOp, "one", "1 deployed")
 
-	// What two Clusters could share makes another HelmOp revision, and no Helm revision in those that do not use it.
+	// A change of an object that two Clusters could share creates a HelmOp revision, but no Helm revision in Clusters that
+	// do not use it.
 	update(s, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "over"}},
 		func(o *corev1.ConfigMap) { o.Data["values.yaml"] = "greeting: changed\n" })
 	clusters.has(helmOp, "two", 3, map[string]string{"greeting": "changed"})
@@ -196,7 +199,7 @@ func testOverridesWithSecrets(s *scenario, clusters separate) {
 	clusters.stays(helmOp, "one", "1 deployed")
 }
 
-// testSecretOfOneClusterStaysSecret has values that a chart's schema and an API server refuse and quote.
+// testSecretOfOneClusterStaysSecret uses values that a chart's schema and an API server refuse and quote.
 func testSecretOfOneClusterStaysSecret(s *scenario, clusters separate) {
 	marker, whole := "s3cret/"+rand.Text(), "s3cret/"+rand.Text()
 	for name := range clusters {
@@ -218,7 +221,7 @@ func testSecretOfOneClusterStaysSecret(s *scenario, clusters separate) {
 			s.child(helmOp, name, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ValuesInvalidReason))
 		}
 	}
-	s.expectNowhere(marker, whole)
+	s.expectAbsent(marker, whole)
 }
 
 // testSecretUnderAnOldRevision changes a Secret while its Cluster stays at an old HelmOp revision.

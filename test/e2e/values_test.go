@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestValues changes everything that values come from.
+// TestValues changes every source of values.
 func TestValues(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{
@@ -34,7 +34,7 @@ func TestValues(t *testing.T) {
 	s.part("secrets", func(s *scenario) { testSecrets(s, one.in(s)) })
 }
 
-// testReferences has values of a Secret and a ConfigMap, each of which changes.
+// testReferences has values of a Secret and a ConfigMap, and changes each.
 func testReferences(s *scenario, one *workload) {
 	secret := s.createSecret("references", "token: first\ngreeting: from the Secret\n")
 	configMap := s.createConfigMap("references", "greeting: from the ConfigMap\nregion: from the ConfigMap\n")
@@ -58,7 +58,7 @@ func testReferences(s *scenario, one *workload) {
 	one.eventuallyHello(releaseNamespace, "references",
 		map[string]string{"greeting": "changed", "tokenDigest": sha256Of("second")})
 
-	// What changes no value changes no release.
+	// A change that affects no value does not change the release.
 	update(s, configMap, func(o *corev1.ConfigMap) { o.Data["other.yaml"] = "greeting: unused\n" })
 	one.expectRevisionsStay("references", "1 superseded", "2 superseded", "3 deployed")
 }
@@ -86,7 +86,7 @@ func testMissingReference(s *scenario, one *workload) {
 	secret := s.createSecret("missing", "token: first\n")
 	one.eventuallyReleased(helmOp, releaseNamespace, "missing", 1)
 
-	// A Secret that is gone takes nothing away.
+	// A deleted Secret does not change the release.
 	s.remove(secret)
 	s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReferenceNotFoundReason))
 	one.expectRevisionsStay("missing", "1 deployed")
@@ -95,7 +95,7 @@ func testMissingReference(s *scenario, one *workload) {
 	one.expectRevisionsStay("missing", "1 deployed")
 }
 
-// testClusterObjects changes the infrastructure and the control-plane object of the Cluster.
+// testClusterObjects changes the infrastructure and the control plane object of the Cluster.
 func testClusterObjects(s *scenario, one *workload) {
 	helmOp := s.newHelmOp("objects", forAll, func(h *addonsv1.HelmOp) {
 		h.Spec.Values = helloValues(map[string]any{
@@ -118,12 +118,13 @@ func testClusterObjects(s *scenario, one *workload) {
 	one.eventuallyReleased(helmOp, releaseNamespace, "objects", 3)
 	one.eventuallyHello(releaseNamespace, "objects", map[string]string{"region": "north silver", "greeting": "v1.99.0"})
 
-	// A change that no template sees makes no revision.
+	// A change that no template uses creates no revision.
 	update(s, infra, func(o *infrav1.LocalCluster) { o.Spec.Settings["unused"] = "yes" })
 	one.expectRevisionsStay("objects", "1 superseded", "2 superseded", "3 deployed")
 }
 
-// testTemplate has what values cannot say, in the delimiters of charts that are full of braces.
+// testTemplate uses a template for values that plain values cannot express, with custom delimiters for charts that use
+// braces.
 func testTemplate(s *scenario, one *workload) {
 	helmOp := s.newHelmOp("template", forAll, func(h *addonsv1.HelmOp) {
 		h.Spec.TemplateDelimiters = addonsv1.TemplateDelimitersDollar
@@ -138,7 +139,7 @@ func testTemplate(s *scenario, one *workload) {
 	})
 }
 
-// expectRevisionsStay fails if a release has other revisions than these, now or within a while.
+// expectRevisionsStay fails if a release has other revisions than these, now or soon.
 func (w *workload) expectRevisionsStay(name string, want ...string) {
 	w.scenario.Helper()
 	w.eventuallyRevisions(releaseNamespace, name, want...)

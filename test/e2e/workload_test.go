@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
-// workload is a workload cluster, asked as its administrator.
+// workload is a workload cluster, accessed with its administrator's rights.
 type workload struct {
 	client.Client
 
@@ -28,7 +28,7 @@ type workload struct {
 	server   *apiserver.Server
 }
 
-// workload waits until a Cluster of the scenario has a control plane and returns the access to it.
+// workload waits until a Cluster of the scenario has a control plane, and returns the access to it.
 func (s *scenario) workload(name string) *workload {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -37,7 +37,7 @@ func (s *scenario) workload(name string) *workload {
 	return s.running(name)
 }
 
-// running is the access to a Cluster whose API server runs, initialized or not.
+// running returns the access to a Cluster whose API server runs, initialized or not.
 func (s *scenario) running(name string) *workload {
 	s.Helper()
 	w := &workload{scenario: s, name: name, server: s.env.Management.Provider.Server(s.key(name))}
@@ -50,16 +50,16 @@ func (s *scenario) running(name string) *workload {
 	return w
 }
 
-// in is the same cluster for a part of its scenario.
+// in returns the same cluster for a part of its scenario.
 func (w *workload) in(s *scenario) *workload {
 	return &workload{Client: w.Client, scenario: s, name: w.name, server: w.server}
 }
 
-// revision is a revision of a Helm release as its Secret tells it.
+// revision is a revision of a Helm release, read from its Secret.
 type revision struct {
 	Number int
 	Status string
-	// Labels are those of the Secret, Helm's own among them.
+	// Labels are the labels of the Secret, including Helm's own.
 	Labels map[string]string
 	// ResourceVersion changes with every write.
 	ResourceVersion string
@@ -88,7 +88,7 @@ func (w *workload) revisions(ctx context.Context, namespace, name string) ([]rev
 	return revisions, nil
 }
 
-// summaries are revisions as "<number> <status>".
+// summaries returns revisions as "<number> <status>".
 func summaries(revisions []revision) []string {
 	texts := make([]string, 0, len(revisions))
 	for _, r := range revisions {
@@ -111,7 +111,7 @@ func (w *workload) eventuallyRevisions(namespace, name string, want ...string) {
 	}).WithContext(w.scenario.Context()).Should(gomega.Succeed())
 }
 
-// expectUntouched fails if anything in Helm's storage of the cluster changes for a while.
+// expectUntouched fails if Helm's storage of the cluster changes.
 func (w *workload) expectUntouched() {
 	w.scenario.Helper()
 	before, err := w.storage(w.scenario.Context())
@@ -137,7 +137,7 @@ func (w *workload) storage(ctx context.Context) (map[string]string, error) {
 	return versions, nil
 }
 
-// contents is what is in Helm's storage, by namespace and name: all but the labels that are HelmOp's own.
+// contents returns Helm's storage, by namespace and name, without HelmOp's own labels.
 func (w *workload) contents(ctx context.Context) (map[string]string, error) {
 	secrets := &corev1.SecretList{}
 	if err := w.List(ctx, secrets, client.MatchingLabels{"owner": "helm"}); err != nil {
@@ -152,7 +152,7 @@ func (w *workload) contents(ctx context.Context) (map[string]string, error) {
 	return contents, nil
 }
 
-// hello returns what a release of the chart hello says; nil if it is not there.
+// hello returns the data of a release of the chart hello, or nil if it does not exist.
 func (w *workload) hello(ctx context.Context, namespace, name string) (map[string]string, error) {
 	configMap := &corev1.ConfigMap{}
 	if err := w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, configMap); err != nil {
@@ -161,7 +161,7 @@ func (w *workload) hello(ctx context.Context, namespace, name string) (map[strin
 	return configMap.Data, nil
 }
 
-// eventuallyHello waits until a release of the chart hello says this, among other things.
+// eventuallyHello waits until a release of the chart hello has these entries, among others.
 func (w *workload) eventuallyHello(namespace, name string, want map[string]string) {
 	w.scenario.Helper()
 	w.scenario.Eventually(func(g gomega.Gomega, ctx context.Context) {
@@ -184,8 +184,8 @@ func (w *workload) expectNothing(namespace, name string) {
 	w.scenario.Expect(data).To(gomega.BeNil(), "ConfigMap %s/%s in %s", namespace, name, w.name)
 }
 
-// eventuallyReleased waits until the release of a HelmOp in the cluster is deployed at a revision and the child says
-// the same. It returns the child.
+// eventuallyReleased waits until the release of a HelmOp in the cluster is deployed at a revision and the HelmOpRelease
+// reports the same. It returns the HelmOpRelease.
 func (w *workload) eventuallyReleased(helmOp *addonsv1.HelmOp, namespace, name string,
 	number int,
 ) *addonsv1.HelmOpRelease {

@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// Names of the test charts, see test/charts/README.md. Each is in the repository charts/<name>.
+// Names of the test charts, see test/charts/README.md. Each chart is in the repository charts/<name>.
 const (
 	ChartHello   = "hello"
 	ChartKitchen = "kitchen"
@@ -31,7 +31,7 @@ const (
 	CASecret          = "registry-ca"
 )
 
-// chartVersions are the versions that Start pushes.
+// chartVersions are the versions of each chart that Start pushes.
 var chartVersions = map[string][]string{
 	ChartHello:   {"1.0.0", "1.1.0", "1.2.0-rc.1", "2.0.0"},
 	ChartKitchen: {"1.0.0", "1.1.0"},
@@ -49,17 +49,17 @@ func (e *Environment) pushCharts(ctx context.Context) error {
 	return nil
 }
 
-// ChartMetadata says which test chart to push, and under which names.
+// ChartMetadata identifies a test chart to push, with the version to set.
 type ChartMetadata struct {
 	// Chart is the name of the test chart.
 	Chart string
-	// Version of the chart, which is the tag, too.
+	// Version is the version of the chart, and also the tag.
 	Version string
-	// AppVersion of the chart, which appears in what it installs. Default: what the folder says.
+	// AppVersion is the appVersion of the chart, which its objects show. Default: the one in the chart's folder.
 	AppVersion string
 }
 
-// PushChart pushes a test chart and returns the digest of its manifest. A tag that exists is moved.
+// PushChart pushes a test chart and returns the digest of its manifest. It moves a tag that exists.
 func (e *Environment) PushChart(ctx context.Context, repository string,
 	chart ChartMetadata,
 ) (digest string, err error) {
@@ -71,7 +71,7 @@ func (e *Environment) PushChart(ctx context.Context, repository string,
 	return pushed.Digest.String(), err
 }
 
-// chartFiles reads a test chart and gives it its version.
+// chartFiles returns the files of a test chart, with the version set.
 func (e *Environment) chartFiles(chart ChartMetadata) (map[string]string, error) {
 	dir := os.DirFS(filepath.Join(e.root, "test", "charts", chart.Chart))
 	files := map[string]string{}
@@ -99,7 +99,7 @@ func (e *Environment) chartFiles(chart ChartMetadata) (map[string]string, error)
 	return files, err
 }
 
-// CreateRegistrySecrets creates the Secrets that give access to the registry in a namespace.
+// CreateRegistrySecrets creates, in a namespace, the Secrets that give access to the registry.
 func (e *Environment) CreateRegistrySecrets(ctx context.Context, namespace string) error {
 	credentials, err := e.Registry.DockerConfigJSON()
 	if err != nil {
@@ -120,7 +120,7 @@ func (e *Environment) CreateRegistrySecrets(ctx context.Context, namespace strin
 	return nil
 }
 
-// Source is a repository of the registry with the access that CreateRegistrySecrets creates.
+// Source returns a source of a repository of the registry, with the access that CreateRegistrySecrets creates.
 func (e *Environment) Source(repository string, ref addonsv1.ArtifactReference) addonsv1.ArtifactSource {
 	return addonsv1.ArtifactSource{
 		URL:           "oci://" + e.Registry.Host() + "/" + repository,

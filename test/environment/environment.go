@@ -1,9 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package environment brings up everything that HelmOp works with, for the demo and for tests: a management cluster
-// with Cluster API, a registry with charts, and the product as its users get it, installed by clusterctl and running as
-// its own ServiceAccount with exactly the permissions that it ships with.
+// Package environment starts the environment of HelmOp, for the demo and for tests: a management cluster with Cluster
+// API, a registry with charts, and HelmOp. HelmOp is installed as by its users: by clusterctl, running as its own
+// ServiceAccount with exactly the permissions of a release.
 package environment
 
 import (
@@ -29,39 +29,40 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// Options describe an Environment.
+// Options configure an Environment.
 type Options struct {
-	// Dir is the work folder. Required; the caller removes it after Stop.
+	// Dir is the work folder. Required. The caller removes the folder after Stop.
 	Dir string
 
-	// Progress is told of each step before it begins. Default: nobody is.
+	// Progress is called before each step. Default: no calls.
 	Progress func(step string)
 
-	// ManagerBinary is the manager to run. Default: it is built.
+	// ManagerBinary is the path of the manager to run. Default: Start builds the manager.
 	ManagerBinary string
 
 	// Managers is the number of managers to start. Default: 1.
 	Managers int
 
-	// NoManager starts none; StartManager can do so later.
+	// NoManager starts no manager. StartManager can start managers later.
 	NoManager bool
 
-	// NoInstall leaves HelmOp away; it goes with NoManager.
+	// NoInstall does not install HelmOp. It requires NoManager.
 	NoInstall bool
 
 	// Controllers are further controllers of Kubernetes to run, see testbed.ManagementOptions.
 	Controllers []string
 
-	// ManagerArgs are added to the arguments that the Deployment gives to the manager; the last of a flag counts.
+	// ManagerArgs are added to the arguments that the Deployment gives to the manager. If a flag occurs twice, the last
+	// one counts.
 	ManagerArgs []string
 
-	// SyncPeriod of the managers. Default: what the Deployment says.
+	// SyncPeriod is the sync period of the managers. Default: the one of the Deployment.
 	SyncPeriod time.Duration
 
-	// Config is the folder of the repository that the components are built from. Default: config/default.
+	// Config is the folder of the repository from which the components are built. Default: config/default.
 	Config string
 
-	// Variables are those of the components, for clusterctl. Default: none, so that each has its default.
+	// Variables are the variables of the components, for clusterctl. Default: none, so that each variable has its default.
 	Variables map[string]string
 
 	// NoCharts pushes none of the test charts.
@@ -70,57 +71,57 @@ type Options struct {
 	// Pool has the API servers of workload clusters, see testbed.ManagementOptions.
 	Pool *apiserver.Pool
 
-	// Keep remembers what clusterctl installed, for environments that are Like this one.
+	// Keep keeps a copy of the installed objects, for environments that have this one as Like.
 	Keep bool
 
-	// Like is an environment with Keep and the same Config, Variables and Controllers. What clusterctl installed there is
-	// copied into etcd, which takes less than half of the CPU time. Default: clusterctl installs HelmOp.
+	// Like is an environment with Keep and the same Config, Variables and Controllers. Start copies its installed objects
+	// into etcd, which takes less than half of the CPU time. Default: clusterctl installs HelmOp.
 	Like *Environment
 
-	// Beside is another environment, to and from which Clusters can be moved. Its registry is this one's. Default: none.
+	// Beside is another environment, whose registry this one uses. Clusters can be moved between the two. Default: none.
 	Beside *Environment
 
-	// Bare leaves Cluster API's controllers and its local provider away, see testbed.ManagementOptions.
+	// Bare starts neither Cluster API's controllers nor the local provider, see testbed.ManagementOptions.
 	Bare bool
 
-	// Programs of the test bed to prepare. Default: all.
+	// Programs are the programs of the test bed to prepare. Default: all.
 	Programs []string
 
-	// Output receives what the build of the binaries of the test bed says. Default: os.Stderr.
+	// Output receives the output of the build of the test bed's programs. Default: os.Stderr.
 	Output io.Writer
 }
 
 const (
-	// servedTimeout bounds how long an API server takes until it lists the kinds of HelmOp, servedPoll is how often it is
-	// asked.
+	// servedTimeout bounds the time until an API server lists the kinds of HelmOp. servedPoll is the time between two
+	// requests for the list.
 	servedTimeout = 2 * time.Minute
 	servedPoll    = 100 * time.Millisecond
 )
 
-// Environment is all that runs.
+// Environment holds everything that runs.
 type Environment struct {
 	// Management is the management cluster.
 	Management *testbed.Management
 	// Registry holds the test charts.
 	Registry *registry.Registry
-	// Client reads and writes the management cluster as its administrator; it knows the types of HelmOp and of
-	// Cluster API.
+	// Client has the administrator's rights in the management cluster. Its scheme has the types of HelmOp and of Cluster
+	// API.
 	Client client.Client
 	// Binaries are the programs of the test bed.
 	Binaries *binaries.Set
-	// Components is the file that clusterctl installed HelmOp from.
+	// Components is the file from which clusterctl installed HelmOp.
 	Components string
 
 	opts Options
 	root string
-	// installed is what the management cluster holds when HelmOp is installed and no manager has run.
+	// installed are the objects of the management cluster after the installation of HelmOp, before a manager has run.
 	installed apiserver.Objects
 
 	mu       sync.Mutex
 	managers []*Manager
 }
 
-// Start brings up an Environment. On an error nothing is left running.
+// Start starts an Environment. On an error, nothing keeps running.
 func Start(ctx context.Context, opts Options) (*Environment, error) {
 	if opts.Progress == nil {
 		opts.Progress = func(string) {}
@@ -136,7 +137,7 @@ func Start(ctx context.Context, opts Options) (*Environment, error) {
 	}
 	e := &Environment{opts: opts}
 	if err := e.start(ctx); err != nil {
-		// The context may be what failed; stopping must happen all the same.
+		// The context may be the cause of the failure; everything must be stopped in any case.
 		return nil, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
 	}
 	return e, nil
@@ -148,24 +149,24 @@ func (e *Environment) start(ctx context.Context) error {
 		management = "etcd, kube-apiserver"
 	}
 	for _, step := range []struct {
-		say  string
+		name string
 		do   func(context.Context) error
 		skip bool
 	}{
-		{say: "preparing the programs of the test bed", do: e.ensureBinaries},
-		{say: "starting the management cluster: " + management, do: e.startManagement},
-		{say: "starting the registry, with TLS and credentials, and pushing charts", do: e.startRegistry},
-		{say: "installing HelmOp by clusterctl init --addon helmop", do: e.install, skip: e.opts.NoInstall},
-		{say: "keeping what is installed, for copies", do: e.keep, skip: !e.opts.Keep},
-		{say: "building the manager", do: e.buildManager, skip: e.opts.ManagerBinary != ""},
-		{say: "starting the manager as its own ServiceAccount", do: e.startManagers, skip: e.opts.NoManager},
+		{name: "preparing the programs of the test bed", do: e.ensureBinaries},
+		{name: "starting the management cluster: " + management, do: e.startManagement},
+		{name: "starting the registry, with TLS and credentials, and pushing charts", do: e.startRegistry},
+		{name: "installing HelmOp by clusterctl init --addon helmop", do: e.install, skip: e.opts.NoInstall},
+		{name: "keeping the installed objects, for copies", do: e.keep, skip: !e.opts.Keep},
+		{name: "building the manager", do: e.buildManager, skip: e.opts.ManagerBinary != ""},
+		{name: "starting the manager as its own ServiceAccount", do: e.startManagers, skip: e.opts.NoManager},
 	} {
 		if step.skip {
 			continue
 		}
-		e.opts.Progress(step.say)
+		e.opts.Progress(step.name)
 		if err := step.do(ctx); err != nil {
-			return fmt.Errorf("%s: %w", step.say, err)
+			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
 	return nil
@@ -239,8 +240,8 @@ func (e *Environment) install(ctx context.Context) error {
 	return e.waitServed(ctx)
 }
 
-// waitServed returns when the API server lists the kinds of HelmOp. A manager that starts before ends with an error. An
-// API server that begins with a copy of installed objects needs seconds for that on a busy machine.
+// waitServed waits until the API server lists the kinds of HelmOp. A manager that starts before exits with an error. An
+// API server that starts with a copy of installed objects needs seconds to serve the kinds on a busy machine.
 func (e *Environment) waitServed(ctx context.Context) error {
 	discoverer, err := discovery.NewDiscoveryClientForConfig(e.Management.Server.RESTConfig())
 	if err != nil {
@@ -259,7 +260,7 @@ func (e *Environment) waitServed(ctx context.Context) error {
 	return errors.Join(err, last)
 }
 
-// keep remembers what is installed, for copies.
+// keep stores the installed objects, for copies.
 func (e *Environment) keep(ctx context.Context) error {
 	var err error
 	e.installed, err = e.Management.Server.Objects(ctx)
@@ -281,18 +282,18 @@ func (e *Environment) startManagers(ctx context.Context) error {
 	return nil
 }
 
-// Managers returns all managers that were started, the oldest first; some may have ended since.
+// Managers returns all managers that were started, the oldest first. Some may have ended since.
 func (e *Environment) Managers() []*Manager {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.managers)
 }
 
-// Stop ends everything; files stay. Stopping twice is no error.
+// Stop stops everything. Files stay. A second call returns no error.
 func (e *Environment) Stop(ctx context.Context) error {
 	var errs []error
 	for _, manager := range e.Managers() {
-		// Nothing that a manager does can matter any more.
+		// From here on, the actions of managers no longer matter.
 		errs = append(errs, manager.Kill())
 	}
 	if e.Registry != nil && e.opts.Beside == nil {

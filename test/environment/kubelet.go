@@ -22,30 +22,30 @@ import (
 )
 
 const (
-	// kubeletPeriod is how often the stand-in looks at pods and processes.
+	// kubeletPeriod is the time between two checks of Pods and processes.
 	kubeletPeriod = 200 * time.Millisecond
-	// restartPause is between the starts of a program that ends.
+	// restartPause is the time between two starts of a program that exits.
 	restartPause = 2 * time.Second
-	// unreadyAfter is how long a program that was ready may leave its probe without an answer, as a kubelet has it by
-	// default.
+	// unreadyAfter is how long a program that was ready may fail its probe before its Pod becomes unready. It is the
+	// default of a kubelet.
 	unreadyAfter = 30 * time.Second
-	// stopTimeout is how long a manager may take to end.
+	// stopTimeout is how long a manager may take to stop.
 	stopTimeout = 30 * time.Second
 )
 
-// Kubelet stands in for a kubelet: the pods of the manager's Deployment run as processes of this machine, and are ready
-// when these say so. There are no containers here, and all else of them is the real thing: the controllers that make
-// pods, the arguments, the identity.
+// Kubelet replaces a kubelet: the Pods of the manager's Deployment run as processes of this machine, and are ready if
+// the processes report ready. Only the containers are replaced; the controllers that create the Pods, the arguments and
+// the identity are real.
 type Kubelet struct {
 	env *Environment
-	// images are programs by the names of images; nothing runs of others.
+	// images are the programs by image name. A Pod with another image does not run.
 	images map[string]string
 	cancel context.CancelFunc
 	done   chan struct{}
 
 	mu      sync.Mutex
 	running map[types.UID]*container
-	// started are the numbers of starts by the names of images.
+	// started are the numbers of starts by image name.
 	started map[string]int
 	err     error
 }
@@ -54,20 +54,20 @@ type Kubelet struct {
 type container struct {
 	*Manager
 	image string
-	// restartAt is when it is started again if it has ended, at the earliest.
+	// restartAt is the earliest time at which the program is started again after it ended.
 	restartAt time.Time
-	// readyAt is when it last said that it is ready.
+	// readyAt is the last time at which the program reported ready.
 	readyAt time.Time
 }
 
-// isReady tells whether a program counts as ready: one that was is not given up because a busy machine lets it miss a
-// probe. Of two old versions of a Deployment, Kubernetes ends the one that is not ready, and that would be the one that
-// works.
+// isReady reports whether a program counts as ready. A program that was ready stays ready if a busy machine lets it
+// miss a probe. Otherwise, of two old versions of a Deployment, Kubernetes would stop the one that works: it stops Pods
+// that are not ready first.
 func isReady(running bool, readyAt, now time.Time) bool {
 	return running && now.Sub(readyAt) < unreadyAfter
 }
 
-// StartKubelet runs the pods in the manager's namespace, by the programs that their images stand for, until Stop.
+// StartKubelet runs the Pods in the manager's namespace until Stop. images has the program for each image.
 func (e *Environment) StartKubelet(images map[string]string) *Kubelet {
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &Kubelet{env: e, images: images, cancel: cancel, done: make(chan struct{}), running: map[types.UID]*container{},
@@ -76,7 +76,7 @@ func (e *Environment) StartKubelet(images map[string]string) *Kubelet {
 	return k
 }
 
-// Stop ends it and all that it runs, and returns what went wrong since it was started.
+// Stop stops the Kubelet and its programs, and returns the errors since the start.
 func (k *Kubelet) Stop() error {
 	k.cancel()
 	<-k.done
@@ -89,7 +89,8 @@ func (k *Kubelet) Stop() error {
 	return errors.Join(errs...)
 }
 
-// PIDs are the processes that run of an image, and started is how many were started of it. No image means all.
+// PIDs returns the ids of the running processes of an image, and how many processes of the image were started. An empty
+// image means all images.
 func (k *Kubelet) PIDs(image string) (pids []int, started int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -125,44 +126,44 @@ func (k *Kubelet) run(ctx context.Context) {
 	}
 }
 
-// pass starts what is to run, ends what is not, and tells how they are.
+// pass starts the programs of new Pods, stops those of deleted Pods, and reports the status of all.
 func (k *Kubelet) pass(ctx context.Context) error {
 	pods := &corev1.PodList{}
 	if err := k.env.Client.List(ctx, pods, client.InNamespace(Namespace)); err != nil {
 		return err
 	}
-	there := map[types.UID]bool{}
+	exists := map[types.UID]bool{}
 	var errs []error
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		if !pod.DeletionTimestamp.IsZero() {
 			continue
 		}
-		there[pod.UID] = true
+		exists[pod.UID] = true
 		errs = append(errs, k.sync(ctx, pod))
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for uid, manager := range k.running {
-		if there[uid] {
+		if exists[uid] {
 			continue
 		}
 		delete(k.running, uid)
-		// The next one runs meanwhile, as with a kubelet.
+		// The next program runs meanwhile, as with a kubelet.
 		go func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 			defer cancel()
 			if err := manager.Stop(ctx); err != nil {
 				k.mu.Lock()
 				defer k.mu.Unlock()
-				k.err = errors.Join(k.err, fmt.Errorf("end a manager: %w", err))
+				k.err = errors.Join(k.err, fmt.Errorf("stop a manager: %w", err))
 			}
 		}()
 	}
 	return errors.Join(errs...)
 }
 
-// sync makes a pod run, if its image is known, and says whether it is ready.
+// sync runs the program of a Pod, if its image is known, and reports whether the Pod is ready.
 func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) error {
 	program, known := k.images[pod.Spec.Containers[0].Image]
 	ready := false
@@ -227,7 +228,7 @@ func answersReady(ctx context.Context, manager *Manager) bool {
 	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 }
 
-// report writes the status of a pod where it is another than before.
+// report writes the status of a Pod if it has changed.
 func (k *Kubelet) report(ctx context.Context, pod *corev1.Pod, running, ready bool) error {
 	phase, status := corev1.PodPending, corev1.ConditionFalse
 	if running {

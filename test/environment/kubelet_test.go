@@ -16,12 +16,12 @@ func TestIsReady(t *testing.T) {
 		readyAt time.Time
 		want    bool
 	}{
-		"answers":               {true, now, true},
-		"missed a probe":        {true, now.Add(-5 * time.Second), true},
-		"missed all for long":   {true, now.Add(-unreadyAfter), false},
-		"has never been":        {true, time.Time{}, false},
-		"was, and ended":        {false, now.Add(-time.Second), false},
-		"has never been, ended": {false, time.Time{}, false},
+		"answers":                            {true, now, true},
+		"missed a probe":                     {true, now.Add(-5 * time.Second), true},
+		"missed all probes for unreadyAfter": {true, now.Add(-unreadyAfter), false},
+		"was never ready":                    {true, time.Time{}, false},
+		"was ready and ended":                {false, now.Add(-time.Second), false},
+		"was never ready and ended":          {false, time.Time{}, false},
 	} {
 		if got := isReady(test.running, test.readyAt, now); got != test.want {
 			t.Errorf("%s: got %t", name, got)

@@ -23,38 +23,38 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
-// What config/default calls its parts.
+// Names in config/default.
 const (
 	// Namespace is where HelmOp is installed.
 	Namespace = "helmop-system"
-	// ServiceAccount is what the manager runs as.
+	// ServiceAccount is the ServiceAccount of the manager.
 	ServiceAccount = "helmop-manager"
-	// Deployment is what would run the manager if there were a kubelet.
+	// Deployment is the Deployment of the manager. Its Pods do not run, because there is no kubelet.
 	Deployment = "helmop-controller-manager"
-	// User is the name under which API servers know the manager.
+	// User is the user name of the manager at API servers.
 	User = "system:serviceaccount:" + Namespace + ":" + ServiceAccount
 )
 
 const (
-	// tokenTTL is longer than any run.
+	// tokenTTL is longer than any test run.
 	tokenTTL = 6 * time.Hour
-	// diagnosticsTimeout bounds what a manager takes from being ready to serving its metrics.
+	// diagnosticsTimeout bounds the time from when a manager is ready until it serves its metrics.
 	diagnosticsTimeout = time.Minute
 )
 
-// Manager is a manager of HelmOp that was started.
+// Manager is a started manager of HelmOp.
 type Manager struct {
 	*testbed.Manager
 
-	// HealthAddress serves /healthz and /readyz by HTTP.
+	// HealthAddress serves /healthz and /readyz over HTTP.
 	HealthAddress string
-	// DiagnosticsAddress serves /metrics by HTTPS.
+	// DiagnosticsAddress serves /metrics over HTTPS.
 	DiagnosticsAddress string
 }
 
 // StartManager starts a manager with the arguments of the installed Deployment, adapted to a process on this machine,
-// then those of Options, then the given ones; the last of a flag counts. It returns when the manager is ready and
-// serves its metrics.
+// then the arguments of Options, then the given ones. If a flag occurs twice, the last one counts. StartManager returns
+// when the manager is ready and serves its metrics.
 func (e *Environment) StartManager(ctx context.Context, args ...string) (*Manager, error) {
 	e.mu.Lock()
 	number := len(e.managers)
@@ -92,8 +92,8 @@ func (e *Environment) StartManager(ctx context.Context, args ...string) (*Manage
 	return m, m.waitDiagnostics(ctx)
 }
 
-// waitDiagnostics returns when the manager serves its metrics. It is ready before: the certificate that it makes for
-// them takes seconds on a busy machine.
+// waitDiagnostics waits until the manager serves its metrics. The manager is ready earlier: creating the certificate
+// for the metrics takes seconds on a busy machine.
 func (m *Manager) waitDiagnostics(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, diagnosticsTimeout)
 	defer cancel()
@@ -107,7 +107,7 @@ func (m *Manager) waitDiagnostics(ctx context.Context) error {
 	})
 }
 
-// deployed are the arguments that clusterctl's installation gives to the manager.
+// deployed returns the arguments of the manager in the installed Deployment.
 func (e *Environment) deployed(ctx context.Context) ([]string, error) {
 	deployment := &appsv1.Deployment{}
 	if err := e.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: Deployment}, deployment); err != nil {
@@ -122,7 +122,7 @@ func (e *Environment) deployed(ctx context.Context) ([]string, error) {
 	return nil, errors.New("read the arguments of the manager: its Deployment has no container named manager")
 }
 
-// given are the arguments of a container as the kubelet gives them to its program.
+// given returns the arguments of a container, expanded as a kubelet does.
 func given(container corev1.Container) []string {
 	args := slices.Clone(container.Args)
 	for _, variable := range container.Env {
@@ -133,7 +133,8 @@ func given(container corev1.Container) []string {
 	return args
 }
 
-// adaptedArgs are what must differ outside of a pod: addresses, folders, and the namespace of the lease.
+// adaptedArgs returns the arguments that must differ outside of a Pod: addresses, folders, and the namespace of the
+// lease.
 func (m *Manager) adaptedArgs(dir string) ([]string, error) {
 	ports, err := process.FreePorts(2)
 	if err != nil {
@@ -145,13 +146,13 @@ func (m *Manager) adaptedArgs(dir string) ([]string, error) {
 		"--health-addr=" + m.HealthAddress,
 		"--diagnostics-address=" + m.DiagnosticsAddress,
 		"--artifact-dir=" + artifacts,
-		// Tests move tags, and do not wait for half a minute.
+		// Tests move tags, and must not wait for half a minute.
 		"--min-source-interval=1s",
-		// So does a chart that never ends; other charts take a thousandth of this.
+		// Tests must not wait long for a chart that never ends rendering. Other charts take a thousandth of this time.
 		"--render-cpu=5s",
 		"--allow-local-addresses",
 		"--leader-elect-namespace=" + Namespace,
-		// A machine that is busy for seconds must not end a manager that nothing would start again.
+		// A busy machine must not end a manager, because no kubelet restarts it.
 		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=45s",
 	}, os.MkdirAll(artifacts, 0o700)
 }

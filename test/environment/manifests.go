@@ -14,11 +14,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// Version is the version of HelmOp under which clusterctl installs what is built from this checkout.
+// Version is the version of HelmOp that clusterctl installs from this checkout.
 const Version = "v0.1.0"
 
-// WriteReleaseManifests writes what a release consists of, built from a folder, for clusterctl, as "make
-// release-manifests" does: into addon-helmop/<Version> in a folder. It returns the file with the components.
+// WriteReleaseManifests builds the files of a release from the folder config, as "make release-manifests" does. It
+// writes them for clusterctl into addon-helmop/<Version> in the folder repository. It returns the path of the
+// components file.
 func WriteReleaseManifests(ctx context.Context, set *binaries.Set, config, root, repository string) (string, error) {
 	dir := filepath.Join(repository, "addon-helmop", Version)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

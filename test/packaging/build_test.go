@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// tiltProvider has the fields of tilt-provider.yaml that this provider uses. Which fields there are at all is read from
-// Cluster API itself, below.
+// tiltProvider has the fields of tilt-provider.yaml that this provider uses. A test below reads the list of all fields
+// from Cluster API itself.
 type tiltProvider struct {
 	Name   string `json:"name"`
 	Config struct {
@@ -39,7 +39,7 @@ func readTiltProvider(t *testing.T) tiltProvider {
 	return provider
 }
 
-// clusterAPI reads a file of the Cluster API release that go.mod names.
+// clusterAPI returns a file of the Cluster API release that go.mod requires.
 func clusterAPI(t *testing.T, name string) string {
 	t.Helper()
 	dir, err := command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api")
@@ -53,7 +53,8 @@ func clusterAPI(t *testing.T, name string) string {
 	return string(data)
 }
 
-// Neither the Tiltfile nor tilt-prepare complains about a field that it does not know: it is just without effect.
+// TestTiltProviderHasOnlyFieldsThatClusterAPIReads checks the field names, because neither the Tiltfile nor
+// tilt-prepare reports an unknown field.
 func TestTiltProviderHasOnlyFieldsThatClusterAPIReads(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
@@ -79,7 +80,7 @@ func TestTiltProviderHasOnlyFieldsThatClusterAPIReads(t *testing.T) {
 			t.Errorf("Cluster API reads no field %q", field)
 		}
 	}
-	// The Tiltfile takes these without a default, or fails in its own words.
+	// The Tiltfile has no default for these fields, or fails with an unclear error.
 	for _, field := range []string{"image", "label", "live_reload_deps"} {
 		if _, ok := raw.Config[field]; !ok {
 			t.Errorf("field %q is missing", field)
@@ -92,7 +93,7 @@ func TestTiltProviderMatchesTheRepository(t *testing.T) {
 	provider := readTiltProvider(t)
 	config := provider.Config
 	if "addon-"+provider.Name != providerLabel {
-		t.Errorf("name %q does not make the provider label %s", provider.Name, providerLabel)
+		t.Errorf("name %q does not match the provider label %s", provider.Name, providerLabel)
 	}
 	if config.Context != "" {
 		t.Errorf("context %q: all paths below are checked against the root", config.Context)
@@ -104,11 +105,11 @@ func TestTiltProviderMatchesTheRepository(t *testing.T) {
 		}
 	}
 	if config.KustomizeFolder != "config/default" {
-		t.Errorf("kustomize folder %q is not what is released", config.KustomizeFolder)
+		t.Errorf("kustomize folder %q is not the folder of a release", config.KustomizeFolder)
 	}
 	for _, folder := range managerSources(t) {
 		if !covered(folder, config.LiveReloadDeps) {
-			t.Errorf("a change in %q rebuilds nothing: no entry of live_reload_deps covers it", folder)
+			t.Errorf("a change in %q causes no rebuild: no entry of live_reload_deps covers it", folder)
 		}
 	}
 
@@ -118,7 +119,8 @@ func TestTiltProviderMatchesTheRepository(t *testing.T) {
 	}
 }
 
-// Tilt runs `go build main.go`, which compiles that file alone.
+// TestMainPackageIsOneFile checks that package main is one file. Tilt runs `go build main.go`, which compiles only this
+// file.
 func TestMainPackageIsOneFile(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(root, "*.go"))
@@ -131,19 +133,20 @@ func TestMainPackageIsOneFile(t *testing.T) {
 	}
 }
 
-// Tilt resources are named after the lower-case label of the provider that they belong to.
+// TestTiltResourceDependenciesExist checks the names of Tilt resources, which are derived from the lower-case label of
+// their provider.
 func TestTiltResourceDependenciesExist(t *testing.T) {
 	t.Parallel()
 	tiltfile := clusterAPI(t, "Tiltfile")
 	for _, dep := range readTiltProvider(t).Config.ResourceDeps {
 		label, ok := strings.CutSuffix(dep, "_controller")
 		if !ok || !strings.Contains(strings.ToLower(tiltfile), `"label": "`+label+`"`) {
-			t.Errorf("the Tiltfile makes no resource %q", dep)
+			t.Errorf("the Tiltfile has no resource %q", dep)
 		}
 	}
 }
 
-func TestDockerfileCopiesWhatTheManagerNeeds(t *testing.T) {
+func TestDockerfileCopiesAllSourcesOfTheManager(t *testing.T) {
 	t.Parallel()
 	dockerfile := string(readFile(t, "Dockerfile"))
 	var sources []string
@@ -164,14 +167,14 @@ func TestDockerfileCopiesWhatTheManagerNeeds(t *testing.T) {
 	}
 	for _, folder := range managerSources(t) {
 		if !covered(folder, sources) {
-			t.Errorf("the Dockerfile does not copy %q, which the manager is made of", folder)
+			t.Errorf("the Dockerfile does not copy %q, which the manager needs", folder)
 		}
 	}
 	allowed := string(readFile(t, ".dockerignore"))
 	for _, source := range sources {
 		if !strings.Contains(allowed, "\n!"+source+"\n") &&
 			(filepath.Ext(source) != ".go" || !strings.Contains(allowed, "\n!*.go\n")) {
-			t.Errorf(".dockerignore keeps %s from the build", source)
+			t.Errorf(".dockerignore excludes %s from the build", source)
 		}
 	}
 }

@@ -22,7 +22,8 @@ const (
 	namespace     = "helmop-system"
 )
 
-// clusterctl reads all of the file as a template, texts in it too: one "${" of another form and nothing installs.
+// TestComponentsHaveOnlyVariablesWithDefaults checks every "${". clusterctl reads the whole file as a template,
+// including texts: one "${" in another form fails the installation.
 func TestComponentsHaveOnlyVariablesWithDefaults(t *testing.T) {
 	t.Parallel()
 	text, err := components()
@@ -40,7 +41,7 @@ func TestComponentsHaveOnlyVariablesWithDefaults(t *testing.T) {
 	}
 }
 
-func TestEveryObjectBelongsToTheProvider(t *testing.T) {
+func TestAllObjectsHaveProviderLabel(t *testing.T) {
 	t.Parallel()
 	clusterScoped := []string{"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
 	namespaced := []string{"ServiceAccount", "Role", "RoleBinding", "Deployment"}
@@ -62,7 +63,7 @@ func TestEveryObjectBelongsToTheProvider(t *testing.T) {
 				t.Errorf("%s is in namespace %q", name, obj.GetNamespace())
 			}
 		default:
-			t.Errorf("%s: webhooks, certificates and other kinds have no place in an installation", name)
+			t.Errorf("%s: an installation must not have webhooks, certificates and other kinds", name)
 		}
 	}
 	if namespaces != 1 {
@@ -70,8 +71,9 @@ func TestEveryObjectBelongsToTheProvider(t *testing.T) {
 	}
 }
 
-// clusterctl renames nothing: a binding to an account or role that does not exist fails only when the manager runs.
-func TestBindingsReferToWhatIsInstalled(t *testing.T) {
+// TestBindingsReferToInstalledObjects checks accounts and roles of bindings. clusterctl does not rename objects, and a
+// wrong name would fail only when the manager runs.
+func TestBindingsReferToInstalledObjects(t *testing.T) {
 	t.Parallel()
 	objs := objects(t)
 	exists := func(kind, name string) bool {
@@ -112,7 +114,8 @@ func TestBindingsReferToWhatIsInstalled(t *testing.T) {
 	}
 }
 
-// The manager reads Cluster API's objects and its templates' data, and writes nothing but its own kinds.
+// TestManagerRoleWritesOnlyItsOwn checks that the manager only reads Cluster API's objects and the objects for
+// templates, and writes only its own kinds.
 func TestManagerRoleWritesOnlyItsOwn(t *testing.T) {
 	t.Parallel()
 	writable := []string{"addons.cluster.x-k8s.io", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io"}
@@ -131,8 +134,8 @@ func TestManagerRoleWritesOnlyItsOwn(t *testing.T) {
 	}
 }
 
-// patchesClusters tells whether a rule grants no more than what it takes to hold upgrades and deletions of Clusters and
-// to publish conditions.
+// patchesClusters reports whether a rule grants only the rights to hold upgrades and deletions of Clusters and to
+// publish conditions.
 func patchesClusters(group string, rule *rbacv1.PolicyRule) bool {
 	isOther := func(of ...string) func(string) bool {
 		return func(s string) bool { return !slices.Contains(of, s) }
@@ -155,7 +158,7 @@ func TestCRDLabels(t *testing.T) {
 		if _, got := crd.Labels[moveHierarchy]; !known || got != want {
 			t.Errorf("%s: label %s is %v, want %v (known kind: %v)", crd.Name, moveHierarchy, got, want, known)
 		}
-		// A release whose HelmOp is gone must not be moved by itself.
+		// A release without its HelmOp must not be moved.
 		if _, got := crd.Labels[move]; got {
 			t.Errorf("%s has label %s", crd.Name, move)
 		}
@@ -196,7 +199,7 @@ func TestReleaseManifests(t *testing.T) {
 	}
 	found := ofKind(parse(t, variable.ReplaceAllString(string(data), "$2")), "Deployment")
 	if len(found) != 1 || !strings.Contains(string(data), "image: registry.example/team/manager:v9\n") {
-		t.Error("the components do not run the image that was asked for")
+		t.Error("the components do not run the given image")
 	}
 	metadata, err := os.ReadFile(filepath.Join(folder, "metadata.yaml"))
 	if err != nil {
@@ -206,7 +209,7 @@ func TestReleaseManifests(t *testing.T) {
 
 	for _, version := range []string{"v99.0.0", "0.1.0", "main"} {
 		if _, text, err := release(version); err == nil {
-			t.Errorf("version %s was accepted, which clusterctl would refuse\n%s", version, text)
+			t.Errorf("the version %s, which clusterctl refuses, was accepted\n%s", version, text)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/manager"
 )
 
-// managerFlags parses arguments as the manager does.
+// managerFlags parses arguments like the manager.
 func managerFlags(t *testing.T, args []string) *pflag.FlagSet {
 	t.Helper()
 	options := &manager.Options{}
@@ -43,7 +43,7 @@ func TestArgumentsAreFlagsWithTheirDefaults(t *testing.T) {
 		t.Fatal("the manager has no arguments")
 	}
 	managerFlags(t, container.Args).Visit(func(f *pflag.Flag) {
-		// Without a leader election, two managers would be at work during every rollout of the Deployment.
+		// Without a leader election, two managers would be active during every rollout of the Deployment.
 		want := f.DefValue
 		if f.Name == "leader-elect" {
 			want = "true"
@@ -54,7 +54,7 @@ func TestArgumentsAreFlagsWithTheirDefaults(t *testing.T) {
 	})
 }
 
-func TestArgumentsFitTheDeployment(t *testing.T) {
+func TestArgumentsMatchTheDeployment(t *testing.T) {
 	t.Parallel()
 	d, container := deployment(t)
 	fs := managerFlags(t, container.Args)
@@ -102,10 +102,10 @@ func volumeAt(pod corev1.PodSpec, container corev1.Container, path string) *core
 	return nil
 }
 
-func TestContainerIsProbedAndConfined(t *testing.T) {
+func TestContainerHasProbesAndSecurityContext(t *testing.T) {
 	t.Parallel()
 	d, container := deployment(t)
-	// clusterctl and Tilt look for this name.
+	// clusterctl and Tilt require this name.
 	if container.Name != "manager" {
 		t.Errorf("the container is named %q", container.Name)
 	}
@@ -115,7 +115,7 @@ func TestContainerIsProbedAndConfined(t *testing.T) {
 			t.Errorf("no probe of %s on the port healthz", name)
 		}
 	}
-	// The "restricted" Pod Security Standard, which the namespace enforces, and more.
+	// The requirements of the Pod Security Standard "restricted", which the namespace enforces, and more.
 	security, pod := container.SecurityContext, d.Spec.Template.Spec.SecurityContext
 	if security == nil || pod == nil {
 		t.Fatal("no security context")
@@ -148,14 +148,16 @@ func TestContainerIsProbedAndConfined(t *testing.T) {
 	}
 }
 
-// isOptional tells whether a pod starts without what its volume shows: users add these after clusterctl init, or never.
+// isOptional reports whether a Pod starts without the content of a volume: users add it after clusterctl init, or
+// never.
 func isOptional(volume corev1.Volume) bool {
 	secret, configMap := volume.Secret, volume.ConfigMap
 	return secret != nil && secret.Optional != nil && *secret.Optional ||
 		configMap != nil && configMap.Optional != nil && *configMap.Optional
 }
 
-// The docs tell users to give the manager's ServiceAccount a cloud identity.
+// TestDocumentedServiceAccount checks the name in the documentation of cloud identities for the manager's
+// ServiceAccount.
 func TestDocumentedServiceAccount(t *testing.T) {
 	t.Parallel()
 	d, _ := deployment(t)
@@ -172,7 +174,7 @@ func TestDocumentedServiceAccount(t *testing.T) {
 	}
 }
 
-// What users add after clusterctl init must be where the manager looks for it.
+// TestOptionalFilesAreMounted checks that files that users add after clusterctl init are where the manager reads them.
 func TestOptionalFilesAreMounted(t *testing.T) {
 	t.Parallel()
 	d, container := deployment(t)

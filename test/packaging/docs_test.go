@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// documentedTest is a test in the documentation, with one of its steps or without.
+// documentedTest matches a test in the documentation, optionally with one of its steps.
 var documentedTest = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*)(?:/([^`]+))?`")
 
-// TestDocumentedTestsExist checks that each test that the documentation names as a proof exists. The README names
-// end-to-end tests, the pages below docs name tests of all packages.
+// TestDocumentedTestsExist checks that each test named in the documentation exists. The README names end-to-end tests,
+// the pages below docs name tests of all packages.
 func TestDocumentedTestsExist(t *testing.T) {
 	t.Parallel()
 	endToEnd, everywhere := testsBelow(t, "test/e2e"), testsBelow(t, ".")

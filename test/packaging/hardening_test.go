@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// TestHardeningComponents holds that the optional components fit what config/default makes.
+// TestHardeningComponents checks that the optional components match the objects of config/default.
 func TestHardeningComponents(t *testing.T) {
 	t.Parallel()
 	overlay, err := os.MkdirTemp(filepath.Join(root, "config"), "test-")
@@ -55,7 +55,7 @@ func TestHardeningComponents(t *testing.T) {
 	}
 	for _, port := range d.Spec.Template.Spec.Containers[0].Ports {
 		if !slices.Contains(open, port.ContainerPort) {
-			t.Errorf("nobody reaches port %s", port.Name)
+			t.Errorf("the port %s cannot be reached", port.Name)
 		}
 	}
 	if len(open) != len(d.Spec.Template.Spec.Containers[0].Ports) {
@@ -63,7 +63,7 @@ func TestHardeningComponents(t *testing.T) {
 	}
 }
 
-// TestMemoryIsLimited: the container has a limit, which the manager reads and divides.
+// TestMemoryIsLimited checks that the container has a memory limit, which the manager reads and divides.
 func TestMemoryIsLimited(t *testing.T) {
 	t.Parallel()
 	_, container := deployment(t)

@@ -11,9 +11,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// TestManagementClusterIsOneMoreRight holds that config/management-cluster is config/default with the flag and the
-// rights for it, and that the manager itself gets no more of these than to act as one ServiceAccount.
-func TestManagementClusterIsOneMoreRight(t *testing.T) {
+// TestManagementClusterAddsOneRight checks that config/management-cluster is config/default with the flag and the
+// rights for it. The only right of the manager itself among them is to impersonate one ServiceAccount.
+func TestManagementClusterAddsOneRight(t *testing.T) {
 	t.Parallel()
 	text, err := command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build",
 		"config/management-cluster")
@@ -24,7 +24,7 @@ func TestManagementClusterIsOneMoreRight(t *testing.T) {
 	managers := map[string]bool{}
 	for _, obj := range parse(t, variable.ReplaceAllString(text, "$2")) {
 		if obj.GetLabels()["cluster.x-k8s.io/provider"] != "addon-helmop" {
-			t.Errorf("%s %s is not clusterctl's to delete", obj.GetKind(), obj.GetName())
+			t.Errorf("%s %s has no label for clusterctl's deletion", obj.GetKind(), obj.GetName())
 		}
 		switch obj.GetKind() {
 		case "Deployment":
@@ -35,11 +35,11 @@ func TestManagementClusterIsOneMoreRight(t *testing.T) {
 			}
 			if want := append(slices.Clone(plain.Args), "--management-cluster-namespaces=helmop-system"); !slices.Equal(args,
 				want) {
-				t.Errorf("its arguments are %v, not %v", args, want)
+				t.Errorf("the arguments are %v, not %v", args, want)
 			}
 			managerFlags(t, args)
 			if rolling := made.Spec.Strategy.RollingUpdate; rolling == nil || rolling.MaxUnavailable.IntValue() != 0 {
-				t.Error("a manager ends before the next is ready")
+				t.Error("a manager is stopped before the next one is ready")
 			}
 		case "ClusterRoleBinding":
 			binding := convert[rbacv1.ClusterRoleBinding](t, obj)
@@ -58,6 +58,6 @@ func TestManagementClusterIsOneMoreRight(t *testing.T) {
 		}
 	}
 	if len(managers) != 1 || !managers["helmop-management-impersonator-role"] {
-		t.Errorf("who may be impersonated: %v", managers)
+		t.Errorf("ServiceAccounts that may be impersonated: %v", managers)
 	}
 }

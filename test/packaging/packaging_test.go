@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package packaging checks what HelmOp is installed from and built with, against the contracts of those who read it:
-// clusterctl, Cluster API's Tiltfile, Docker.
+// Package packaging checks the files from which HelmOp is built and installed, against the contracts of clusterctl,
+// Cluster API's Tiltfile and Docker.
 package packaging
 
 import (
@@ -31,19 +31,19 @@ const (
 	// root is the repository's, seen from this package.
 	root = "../.."
 
-	// commandTimeout leaves room for the go command to build kustomize first.
+	// commandTimeout includes the time of the go command to build kustomize.
 	commandTimeout = 5 * time.Minute
 )
 
-// variable is the only form in which clusterctl may find a variable here: with a default, so that a user need set none.
+// variable matches the only permitted form of clusterctl variables: with a default, so that users need not set them.
 var variable = regexp.MustCompile(`\$\{(HELMOP_[A-Z_]+):=([^{}]+)\}`)
 
-// components is what config/default makes, built once for all tests.
+// components returns the output of config/default, built once for all tests.
 var components = sync.OnceValues(func() (string, error) {
 	return command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build", "config/default")
 })
 
-// command runs a program in the repository's root and returns what it prints.
+// command runs a program in the repository's root and returns its output.
 func command(name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
@@ -86,7 +86,7 @@ func ofKind(objs []unstructured.Unstructured, kind string) []unstructured.Unstru
 	return slices.DeleteFunc(slices.Clone(objs), func(o unstructured.Unstructured) bool { return o.GetKind() != kind })
 }
 
-// convert reads an object strictly: a field that the type lacks is an error.
+// convert converts an object strictly: an unknown field is an error.
 func convert[T any](t *testing.T, obj unstructured.Unstructured) *T {
 	t.Helper()
 	var typed T
@@ -96,7 +96,7 @@ func convert[T any](t *testing.T, obj unstructured.Unstructured) *T {
 	return &typed
 }
 
-// deployment returns the one Deployment and its one container.
+// deployment returns the only Deployment and its only container.
 func deployment(t *testing.T) (*appsv1.Deployment, corev1.Container) {
 	t.Helper()
 	found := ofKind(objects(t), "Deployment")
@@ -131,7 +131,7 @@ func readFile(t *testing.T, name string) []byte {
 	return data
 }
 
-// managerSources lists the folders, relative to the root, of the packages of this module that the manager is made of.
+// managerSources returns the folders, relative to the root, of the packages of this module that the manager imports.
 func managerSources(t *testing.T) []string {
 	t.Helper()
 	const format = "{{if .Module}}{{if .Module.Main}}{{.ImportPath}}{{end}}{{end}}"
@@ -152,7 +152,7 @@ func managerSources(t *testing.T) []string {
 	return folders
 }
 
-// covered tells whether a folder is one of the paths or below one. The root package needs main.go.
+// covered reports whether a folder is one of the paths or below one. The root package is covered by main.go.
 func covered(folder string, paths []string) bool {
 	if folder == "" {
 		return slices.Contains(paths, "main.go")

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// placeholder stands for values until YAML is read.
+	// placeholder replaces values until the YAML is parsed.
 	placeholder = "PLACEHOLDER"
 )
 
-// quantities are the variables that are no text.
+// quantities are the variables whose values are quantities.
 var quantities = []string{"HELMOP_ARTIFACT_VOLUME_SIZE", "HELMOP_MEMORY_LIMIT"}
 
-// TestVariablesMayBeAnything holds that what clusterctl makes of the manifests is a Deployment that an API server
-// takes, with each value as it was given: it replaces variables before anybody reads YAML, in which some texts are
-// numbers, truths or aliases.
+// TestVariablesMayBeAnything checks that clusterctl's output is a Deployment that an API server accepts, with each
+// value unchanged. clusterctl replaces variables before the YAML is parsed, in which some texts are numbers, booleans
+// or aliases.
 func TestVariablesMayBeAnything(t *testing.T) {
 	t.Parallel()
 	programs, err := binaries.Ensure(t.Context(), binaries.Options{Progress: os.Stderr})
@@ -78,7 +78,7 @@ func TestVariablesMayBeAnything(t *testing.T) {
 	}
 }
 
-// managerOf returns the Deployment among objects.
+// managerOf returns the Deployment of objects.
 func managerOf(t *testing.T, text string) unstructured.Unstructured {
 	t.Helper()
 	found := ofKind(parse(t, text), "Deployment")
@@ -88,7 +88,7 @@ func managerOf(t *testing.T, text string) unstructured.Unstructured {
 	return found[0]
 }
 
-// settings are the arguments and the environment of the manager, as the kubelet gives them to it.
+// settings returns the arguments and the environment of the manager, as the kubelet passes them.
 func settings(t *testing.T, deployment unstructured.Unstructured) []string {
 	t.Helper()
 	container := convert[appsv1.Deployment](t, deployment).Spec.Template.Spec.Containers[0]

@@ -22,7 +22,7 @@ type ClassOptions struct {
 	Namespace string
 	// Name of the ClusterClass, the LocalClusterTemplate and the LocalControlPlaneTemplate. Required.
 	Name string
-	// Controllers and KwokNodes are those of each control plane.
+	// Controllers and KwokNodes are set for each control plane of the class.
 	Controllers bool
 	KwokNodes   int32
 }
@@ -52,8 +52,8 @@ func (m *Management) CreateClass(ctx context.Context, opts ClassOptions) error {
 	return nil
 }
 
-// CreateClassCluster creates a Cluster of a ClusterClass and returns at once. Region, Settings, Controllers, KwokNodes
-// and HoldBack of the options do not count: they are the class's.
+// CreateClassCluster creates a Cluster of a ClusterClass and returns at once. It ignores Region, Settings, Controllers,
+// KwokNodes and HoldBack of the options: the class sets these.
 func (m *Management) CreateClassCluster(ctx context.Context, class string,
 	opts ClusterOptions,
 ) (*clusterv1.Cluster, error) {
@@ -68,7 +68,7 @@ func (m *Management) CreateClassCluster(ctx context.Context, class string,
 	return cluster, nil
 }
 
-// Upgrade asks for another version of Kubernetes in a Cluster of a ClusterClass, and returns at once.
+// Upgrade sets another version of Kubernetes in a Cluster of a ClusterClass, and returns at once.
 func (m *Management) Upgrade(ctx context.Context, cluster types.NamespacedName, version string) error {
 	obj := &clusterv1.Cluster{}
 	if err := m.Client.Get(ctx, cluster, obj); err != nil {
@@ -92,7 +92,7 @@ func (m *Management) ControlPlane(ctx context.Context,
 	return controlPlane, m.Client.Get(ctx, key, controlPlane)
 }
 
-// HoldUpgrade keeps the control plane of a Cluster from carrying out upgrades, or lets it go on.
+// HoldUpgrade holds upgrades of the control plane of a Cluster, or permits them again.
 func (m *Management) HoldUpgrade(ctx context.Context, cluster types.NamespacedName, hold bool) error {
 	obj, err := m.ControlPlane(ctx, cluster)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 	hook       = clusterv1.BeforeClusterUpgradeHookAnnotationPrefix + "/test"
 )
 
-// oldAPIServer returns a set with another kube-apiserver: the very one of set, under another path and version.
+// oldAPIServer returns a set with another kube-apiserver: the program of set itself, with another path and version.
 func oldAPIServer(t *testing.T, set *binaries.Set) *binaries.Set {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), binaries.KubeAPIServer)
@@ -37,8 +37,8 @@ func oldAPIServer(t *testing.T, set *binaries.Set) *binaries.Set {
 	return set.WithAPIServer(path, oldVersion)
 }
 
-// testClassClusterIsUpgraded has Cluster API's topology controller make a Cluster and upgrade it: not while an
-// annotation is there, and with the API server of the new version at last.
+// testClassClusterIsUpgraded creates and upgrades a Cluster by Cluster API's topology controller. The upgrade waits for
+// an annotation, and ends with the API server of the new version.
 func testClassClusterIsUpgraded(ctx context.Context, t *testing.T, m *Management) {
 	if err := m.CreateClass(ctx, ClassOptions{Name: "class"}); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func testClassClusterIsUpgraded(ctx context.Context, t *testing.T, m *Management
 	if err := m.Client.Patch(ctx, cluster, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	// The upgrade begins, and takes its time.
+	// The upgrade starts, and is held.
 	waitControlPlane(ctx, t, m, key, newVersion, oldVersion)
 	if server.Version() != oldVersion {
 		t.Errorf("a held upgrade runs %s", server.Version())
@@ -93,7 +93,8 @@ func testClassClusterIsUpgraded(ctx context.Context, t *testing.T, m *Management
 	wantEnded(t, pids)
 }
 
-// waitControlPlane waits until the control plane of a Cluster wants one version and says it has another.
+// waitControlPlane waits until the control plane of a Cluster has the desired version spec and reports the version
+// status.
 func waitControlPlane(ctx context.Context, t *testing.T, m *Management, key types.NamespacedName, spec, status string) {
 	t.Helper()
 	got := &controlplanev1.LocalControlPlane{}
@@ -106,11 +107,11 @@ func waitControlPlane(ctx context.Context, t *testing.T, m *Management, key type
 		return got.Spec.Version == spec && got.Status.Version == status, nil
 	})
 	if err != nil {
-		t.Fatalf("the control plane is at %q, %q: %v", got.Spec.Version, got.Status.Version, err)
+		t.Fatalf("the control plane has the version %q and reports %q: %v", got.Spec.Version, got.Status.Version, err)
 	}
 }
 
-// waitTopology waits until Cluster API says that it is waiting, for something whose name is in the message.
+// waitTopology waits until Cluster API reports that it waits, with text in the message.
 func waitTopology(ctx context.Context, t *testing.T, m *Management, key types.NamespacedName, text string) {
 	t.Helper()
 	message := ""
@@ -126,11 +127,11 @@ func waitTopology(ctx context.Context, t *testing.T, m *Management, key types.Na
 		return strings.Contains(message, text), nil
 	})
 	if err != nil {
-		t.Fatalf("TopologyReconciled says %q: %v", message, err)
+		t.Fatalf("the message of TopologyReconciled is %q: %v", message, err)
 	}
 }
 
-// testVersionWithoutProgram changes the version of a control plane to one that the test bed has no program of.
+// testVersionWithoutProgram changes the version of a control plane to a version for which the test bed has no program.
 func testVersionWithoutProgram(ctx context.Context, t *testing.T, m *Management) {
 	cluster, err := m.CreateCluster(ctx, ClusterOptions{Name: "told", Version: "v1.34.0"})
 	if err != nil {
@@ -156,11 +157,11 @@ func testVersionWithoutProgram(ctx context.Context, t *testing.T, m *Management)
 		t.Errorf("the program is %q, %v", obj.Status.ProgramVersion, err)
 	}
 	if got := m.Provider.Server(key).PIDs(); got[1] != pids[1] {
-		t.Error("the API server was restarted for nothing")
+		t.Error("the API server was restarted")
 	}
 }
 
-// testClustersShareAnAPIServer has a second Cluster use the API server of the first, under its own name.
+// testClustersShareAnAPIServer creates a second Cluster that uses the API server of the first, under its own name.
 func testClustersShareAnAPIServer(ctx context.Context, t *testing.T, m *Management) {
 	for _, opts := range []ClusterOptions{{Name: "tenant", Host: "host"}, {Name: "host"}} {
 		if _, err := m.CreateCluster(ctx, opts); err != nil {
@@ -181,7 +182,7 @@ func testClustersShareAnAPIServer(ctx context.Context, t *testing.T, m *Manageme
 	}
 	requests, err := host.Requests(apiserver.ByUser("tenant"))
 	if err != nil || len(requests) == 0 {
-		t.Errorf("the host knows of %d requests of the tenant, %v", len(requests), err)
+		t.Errorf("the audit log of the host has %d requests of the tenant, %v", len(requests), err)
 	}
 	if err := m.Client.Get(ctx, key, tenant); err != nil {
 		t.Fatal(err)
@@ -193,6 +194,6 @@ func testClustersShareAnAPIServer(ctx context.Context, t *testing.T, m *Manageme
 		t.Error(err)
 	}
 	if len(host.PIDs()) == 0 {
-		t.Error("the host's API server was ended with the tenant")
+		t.Error("the host's API server was stopped with the tenant")
 	}
 }

@@ -27,32 +27,31 @@ const (
 	initTimeout   = 2 * time.Minute
 )
 
-// InstallOptions describe how clusterctl installs the product.
+// InstallOptions configure the installation of HelmOp by clusterctl.
 type InstallOptions struct {
 	// Repository is the folder that holds addon-helmop/<Version>/. Required.
 	Repository string
-	// Version is the product's, such as "v0.1.0". Required.
+	// Version is HelmOp's version, such as "v0.1.0". Required.
 	Version string
-	// Variables are those of the components file, by name. Default: none, each
-	// variable has its own default.
+	// Variables are the variables of the components file, by name. Default: none, as each variable has its own default.
 	Variables map[string]string
 	// ExtraArgs are added to "clusterctl init".
 	ExtraArgs []string
 }
 
-// InstallHelmOp runs "clusterctl init --addon helmop" against a local
-// repository. The Deployment that this creates never runs, for there is no
-// kubelet: StartManager stands in for it.
+// InstallHelmOp runs "clusterctl init --addon helmop" against a local repository. The Deployment that clusterctl
+// creates never runs, because there is no kubelet: StartManager runs the manager instead.
 //
-// Clusterctl insists on installing the core provider with the first addon; what
-// it gets for it are the CustomResourceDefinitions that are installed already.
+// clusterctl installs the core provider with the first addon provider. This repository's core provider has only the
+// CustomResourceDefinitions that are already installed.
 //
-// With ManagementOptions.Objects, HelmOp is there, and clusterctl gets no more than its configuration.
+// With ManagementOptions.Objects, HelmOp is already installed, and InstallHelmOp only writes clusterctl's
+// configuration.
 func (m *Management) InstallHelmOp(ctx context.Context, opts InstallOptions) (Output, error) {
 	return m.init(ctx, opts, append([]string{"--addon", "helmop:" + opts.Version}, opts.ExtraArgs...)...)
 }
 
-// InstallCore runs "clusterctl init" for Cluster API alone, so that clusterctl knows that it is there.
+// InstallCore runs "clusterctl init" for Cluster API alone, so that clusterctl finds the core provider installed.
 func (m *Management) InstallCore(ctx context.Context) (Output, error) {
 	return m.init(ctx, InstallOptions{})
 }
@@ -99,8 +98,8 @@ func (m *Management) writeClusterctlConfig(opts InstallOptions) error {
 
 func (m *Management) clusterctlConfig() string { return m.file("clusterctl.yaml") }
 
-// writeCoreRepository makes a repository of Cluster API's core provider: its
-// namespace and its CustomResourceDefinitions. It returns the components file.
+// writeCoreRepository writes a repository of Cluster API's core provider: its namespace and its
+// CustomResourceDefinitions. It returns the components file.
 func (m *Management) writeCoreRepository() (string, error) {
 	release := m.opts.Binaries.Version(binaries.CoreManager)
 	dir, err := filepath.Abs(filepath.Join(m.file("repository"), coreProvider, release))
@@ -143,14 +142,14 @@ func (m *Management) coreComponents() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		// clusterctl substitutes variables in what it reads.
+		// clusterctl substitutes variables in the components.
 		all.Write(bytes.ReplaceAll(data, []byte("$"), []byte("$$")))
 		all.WriteString("---\n")
 	}
 	return all.Bytes(), nil
 }
 
-// metadataFor says to clusterctl that a release is of the present contract.
+// metadataFor returns the metadata.yaml of a release that implements the current contract.
 func metadataFor(release string) ([]byte, error) {
 	v, err := version.ParseSemantic(release)
 	if err != nil {
@@ -165,8 +164,7 @@ func metadataFor(release string) ([]byte, error) {
 	})
 }
 
-// Clusterctl runs clusterctl against the management cluster, apart from the
-// user's own configuration.
+// Clusterctl runs clusterctl against the management cluster, without the user's own configuration.
 func (m *Management) Clusterctl(ctx context.Context, args ...string) (Output, error) {
 	env := []string{
 		"KUBECONFIG=" + m.kubeconfig,

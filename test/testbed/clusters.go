@@ -20,7 +20,7 @@ import (
 	infrav1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/infrastructure/v1alpha1"
 )
 
-// pollInterval is that of all waits for objects.
+// pollInterval is the time between two polls in all waits for objects.
 const pollInterval = 100 * time.Millisecond
 
 // ClusterOptions describe a workload cluster.
@@ -29,27 +29,26 @@ type ClusterOptions struct {
 	Namespace string
 	// Name of the Cluster, the LocalCluster and the LocalControlPlane. Required.
 	Name string
-	// Labels and Annotations are the Cluster's.
+	// Labels and Annotations are set on the Cluster.
 	Labels, Annotations map[string]string
-	// PodCIDRs and ServiceCIDRs stand in the Cluster's spec.clusterNetwork. Default: none.
+	// PodCIDRs and ServiceCIDRs are set in the Cluster's spec.clusterNetwork. Default: none.
 	PodCIDRs, ServiceCIDRs []string
-	// Region and Settings are the LocalCluster's, for templates to read.
+	// Region and Settings are set on the LocalCluster, for templates to read.
 	Region   string
 	Settings map[string]string
-	// Controllers and KwokNodes are the LocalControlPlane's.
+	// Controllers and KwokNodes are set on the LocalControlPlane.
 	Controllers bool
 	KwokNodes   int32
-	// Host names another Cluster of the namespace whose API server this one uses, as a user with its own name. Default: it
-	// has one of its own.
+	// Host names another Cluster of the namespace whose API server this Cluster uses, as a user with its own name.
+	// Default: the Cluster has its own API server.
 	Host string
-	// Version of Kubernetes that the control plane is said to have. Default: what runs.
+	// Version is the version of Kubernetes in the control plane's status. Default: the version that runs.
 	Version string
-	// HoldBack keeps the control plane from becoming initialised until Release.
+	// HoldBack keeps the control plane from becoming initialized until Release.
 	HoldBack bool
 }
 
-// CreateCluster creates a Cluster with its LocalCluster and LocalControlPlane,
-// and returns at once.
+// CreateCluster creates a Cluster with its LocalCluster and LocalControlPlane, and returns at once.
 func (m *Management) CreateCluster(ctx context.Context, opts ClusterOptions) (*clusterv1.Cluster, error) {
 	objs := m.ClusterObjects(opts)
 	for _, obj := range objs {
@@ -60,7 +59,7 @@ func (m *Management) CreateCluster(ctx context.Context, opts ClusterOptions) (*c
 	return objs[len(objs)-1].(*clusterv1.Cluster), nil
 }
 
-// ClusterObjects are what a Cluster consists of, itself last.
+// ClusterObjects returns the objects of a Cluster, with the Cluster last.
 func (m *Management) ClusterObjects(opts ClusterOptions) []client.Object {
 	opts = m.withDefaults(opts)
 	own := metav1.ObjectMeta{
@@ -112,7 +111,7 @@ func newCluster(opts ClusterOptions) *clusterv1.Cluster {
 	}
 }
 
-// Release lets a control plane become initialised that ClusterOptions.HoldBack kept from it.
+// Release lets a control plane that ClusterOptions.HoldBack held become initialized.
 func (m *Management) Release(ctx context.Context, cluster types.NamespacedName) error {
 	obj := &controlplanev1.LocalControlPlane{}
 	if err := m.Client.Get(ctx, cluster, obj); err != nil {
@@ -123,16 +122,15 @@ func (m *Management) Release(ctx context.Context, cluster types.NamespacedName) 
 	return m.Client.Patch(ctx, obj, client.MergeFrom(before))
 }
 
-// WaitClusterAvailable returns when Cluster API's core manager reports the
-// Cluster as provisioned, connected and available. The error of an ended ctx
-// says what was missing.
+// WaitClusterAvailable returns when Cluster API's core manager reports the Cluster as provisioned, connected and
+// available. If ctx ends first, the error names what is missing.
 func (m *Management) WaitClusterAvailable(ctx context.Context, key types.NamespacedName) error {
-	missing := errors.New("it was never read")
+	missing := errors.New("the Cluster was never read")
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		cluster := &clusterv1.Cluster{}
 		if err := m.Client.Get(ctx, key, cluster); err != nil {
 			missing = err
-			return false, nil //nolint:nilerr // an API server that is down for a moment is waited for
+			return false, nil //nolint:nilerr // the API server may be down for a moment
 		}
 		missing = unavailable(cluster)
 		return missing == nil, nil
@@ -143,15 +141,15 @@ func (m *Management) WaitClusterAvailable(ctx context.Context, key types.Namespa
 	return nil
 }
 
-// unavailable says what a Cluster lacks, nil if nothing.
+// unavailable returns an error that names what a Cluster lacks, or nil.
 func unavailable(cluster *clusterv1.Cluster) error {
 	if phase := cluster.Status.Phase; phase != string(clusterv1.ClusterPhaseProvisioned) {
-		return fmt.Errorf("its phase is %q", phase)
+		return fmt.Errorf("the phase is %q", phase)
 	}
 	for _, kind := range []string{clusterv1.ClusterRemoteConnectionProbeCondition, clusterv1.ClusterAvailableCondition} {
 		condition := meta.FindStatusCondition(cluster.Status.Conditions, kind)
 		if condition == nil {
-			return fmt.Errorf("it has no condition %s", kind)
+			return fmt.Errorf("there is no condition %s", kind)
 		}
 		if condition.Status != metav1.ConditionTrue {
 			return fmt.Errorf("%s is %s: %s: %s", kind, condition.Status, condition.Reason, condition.Message)
@@ -160,7 +158,7 @@ func unavailable(cluster *clusterv1.Cluster) error {
 	return nil
 }
 
-// WaitGone returns when obj no longer exists.
+// WaitGone waits until obj no longer exists.
 func (m *Management) WaitGone(ctx context.Context, obj client.Object) error {
 	key := client.ObjectKeyFromObject(obj)
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {

@@ -26,8 +26,8 @@ const (
 	probeTimeout = 5 * time.Second
 )
 
-// startCore runs Cluster API's core manager. Its webhooks are served but not
-// registered: nothing here needs their defaults.
+// startCore runs Cluster API's core manager. Its webhooks are served but not registered, because the tests do not need
+// their defaults.
 func (m *Management) startCore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -50,7 +50,7 @@ func (m *Management) startCore(ctx context.Context) error {
 			"--insecure-diagnostics",
 			fmt.Sprintf("--webhook-port=%d", ports[2]),
 			"--webhook-cert-dir=" + certs,
-			// Off by default. Hooks of upgrades, annotations among them, need RuntimeSDK.
+			// Off by default. Hooks of upgrades, annotations for example, need RuntimeSDK.
 			"--feature-gates=ClusterTopology=true,RuntimeSDK=true",
 			"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",
 			// The default of 20 requests per second delays many Clusters at once.
@@ -91,7 +91,7 @@ func writeServingCert(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "tls.key"), pair.Key, 0o600)
 }
 
-// probe wants status 200 from url.
+// probe requires status 200 of url.
 func probe(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -112,8 +112,8 @@ func probe(ctx context.Context, url string) error {
 	return nil
 }
 
-// certManagerCRDs are as much of cert-manager as clusterctl looks for: it takes
-// cert-manager for installed once an Issuer and a Certificate can be created.
+// certManagerCRDs returns the part of cert-manager that clusterctl checks. clusterctl takes cert-manager as installed
+// if an Issuer and a Certificate can be created.
 func certManagerCRDs() []*apiextensionsv1.CustomResourceDefinition {
 	keep := true
 	crd := func(kind, plural, singular string) *apiextensionsv1.CustomResourceDefinition {

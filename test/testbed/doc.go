@@ -1,11 +1,10 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testbed puts the parts of the test bed together: a management cluster
-// with Cluster API's own core manager and the local provider, the way in which
-// clusterctl installs the product there, and the product's manager as a process.
+// Package testbed starts the parts of the test bed: a management cluster with Cluster API's own core manager and the
+// local provider, and HelmOp's manager. HelmOp's manager runs as a process. The package also installs HelmOp in the
+// management cluster by clusterctl.
 //
-// README.md in this folder shows its use. Everything that Start* starts ends
-// with the matching Stop, and on Linux at the latest when the caller's process
-// ends, however it does.
+// README.md in this folder shows the use. Each Start* function has a Stop that stops everything it started. On Linux,
+// everything stops at the latest when the caller's process ends, even if the process is killed.
 package testbed

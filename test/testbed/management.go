@@ -29,47 +29,46 @@ import (
 // crdTimeout bounds the wait for CustomResourceDefinitions to be served.
 const crdTimeout = time.Minute
 
-// managementControllers are those that Cluster API and clusterctl count on:
-// owner references that collect garbage, namespaces that go away, service
-// accounts, and ClusterRoles that gather the rules of others.
+// managementControllers are the controllers that Cluster API and clusterctl need. They collect garbage by owner
+// references, delete namespaces, create ServiceAccounts, and aggregate ClusterRoles.
 var managementControllers = []string{"garbage-collector-controller", "namespace-controller",
 	"serviceaccount-controller", "clusterrole-aggregation-controller"}
 
 // ManagementOptions describe a Management.
 type ManagementOptions struct {
-	// Dir is the work folder: logs, keys, data of all processes. Required; the
-	// caller removes it after Stop.
+	// Dir is the work folder for the logs, keys and data of all processes. Required. The caller removes the folder after
+	// Stop.
 	Dir string
 	// Binaries are the programs to run. Required.
 	Binaries *binaries.Set
 	// Versions are programs of other versions of Kubernetes for workload clusters, by version, see local.Options. Default:
 	// none.
 	Versions map[string]*binaries.Set
-	// Pool has the API servers of workload clusters, see local.Options. Default: each has one of its own.
+	// Pool has the API servers of workload clusters, see local.Options. Default: each cluster has its own.
 	Pool *apiserver.Pool
 	// Concurrency is the number of workload clusters that may start at once. Default: 8.
 	Concurrency int
-	// Controllers are further ones of kube-controller-manager to run, for example those of Deployments. Default: none.
+	// Controllers are further controllers of kube-controller-manager to run, for example "deployment-controller". Default:
+	// none.
 	Controllers []string
-	// Objects are there from the start, with Cluster API's kinds and HelmOp: those of another Management's API server on
-	// which InstallHelmOp was called. Default: none.
+	// Objects exist from the start and include Cluster API's kinds and HelmOp. They are taken from the API server of
+	// another Management, after InstallHelmOp. Default: none.
 	Objects apiserver.Objects
-	// Beside is another management cluster, from which Clusters can be moved to this one and back. Default: none.
+	// Beside is another management cluster. Clusters can be moved from it to this one and back. Default: none.
 	Beside *Management
-	// Bare runs neither Cluster API's core manager nor the local provider: the caller writes the status of Clusters, and
-	// nothing else takes part in what is measured. Default: both run.
+	// Bare runs neither Cluster API's core manager nor the local provider. The caller then writes the status of Clusters,
+	// and no other program influences the measurements. Default: both run.
 	Bare bool
 }
 
-// Management is a management cluster: an API server, Cluster API's core
-// manager and the local provider.
+// Management is a management cluster: an API server, Cluster API's core manager and the local provider.
 type Management struct {
 	// Server is the management cluster's API server.
 	Server *apiserver.Server
 	// Provider runs the workload clusters. Nil with Bare.
 	Provider *local.Provider
-	// Client is the cluster administrator's. Its scheme has Kubernetes' own kinds,
-	// CustomResourceDefinitions, Cluster API's and the local provider's.
+	// Client has the cluster administrator's rights. Its scheme has Kubernetes' own kinds, CustomResourceDefinitions,
+	// Cluster API's kinds and the local provider's kinds.
 	Client client.Client
 
 	opts       ManagementOptions
@@ -77,8 +76,8 @@ type Management struct {
 	core       *process.Process
 }
 
-// StartManagement starts a management cluster and returns when Clusters can be
-// created. On an error nothing is left running.
+// StartManagement starts a management cluster and returns when Clusters can be created. On an error, nothing keeps
+// running.
 func StartManagement(ctx context.Context, opts ManagementOptions) (*Management, error) {
 	m := &Management{opts: opts}
 	if err := m.start(ctx); err != nil {
@@ -129,15 +128,15 @@ func (m *Management) start(ctx context.Context) error {
 	return m.Provider.Start(ctx)
 }
 
-// NewScheme returns a scheme with Kubernetes' own kinds,
-// CustomResourceDefinitions, Cluster API's and the local provider's.
+// NewScheme returns a scheme with Kubernetes' own kinds, CustomResourceDefinitions, Cluster API's kinds and the local
+// provider's kinds.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, local.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
-			// Two types of one kind: a mistake in this package, whatever the input.
+			// Two types with one kind are a mistake in this package, whatever the input.
 			panic(err)
 		}
 	}
@@ -158,7 +157,7 @@ func (m *Management) writeKubeconfig() error {
 // KubeconfigFile returns the path of the cluster administrator's kubeconfig.
 func (m *Management) KubeconfigFile() string { return m.kubeconfig }
 
-// installCRDs installs Cluster API's, the local provider's and a shadow of cert-manager's.
+// installCRDs installs the CRDs of Cluster API and the local provider, and reduced CRDs of cert-manager.
 func (m *Management) installCRDs() error {
 	core, err := m.coreCRDs()
 	if err != nil {
@@ -169,7 +168,7 @@ func (m *Management) installCRDs() error {
 		return err
 	}
 	for _, crd := range provider {
-		// As if clusterctl had installed them: it moves nothing else.
+		// clusterctl sets this label on CRDs that it installs. "clusterctl move" moves no objects of other CRDs.
 		crd.Labels["clusterctl.cluster.x-k8s.io"] = ""
 		crd.Labels[clusterv1.ProviderNameLabel] = "infrastructure-local"
 	}
@@ -180,8 +179,7 @@ func (m *Management) installCRDs() error {
 	return err
 }
 
-// coreCRDs reads Cluster API's CustomResourceDefinitions and gives them the
-// label that its release manifests have.
+// coreCRDs reads Cluster API's CustomResourceDefinitions and adds the label that its release manifests have.
 func (m *Management) coreCRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	files, err := filepath.Glob(filepath.Join(m.opts.Binaries.CoreCRDs, "*.yaml"))
 	if err != nil {
@@ -206,8 +204,7 @@ func (m *Management) coreCRDs() ([]*apiextensionsv1.CustomResourceDefinition, er
 	return crds, nil
 }
 
-// Stop ends everything: the workload clusters, the core manager, the API
-// server. Stopping twice is no error.
+// Stop stops the workload clusters, the core manager and the API server. A second call returns no error.
 func (m *Management) Stop(ctx context.Context) error {
 	var err error
 	if m.Provider != nil {
@@ -222,7 +219,7 @@ func (m *Management) Stop(ctx context.Context) error {
 	return err
 }
 
-// PIDs returns the process ids of all that runs.
+// PIDs returns the process ids of all running processes.
 func (m *Management) PIDs() []int {
 	var pids []int
 	if m.Server != nil {

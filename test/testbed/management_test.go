@@ -27,8 +27,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// TestManagement uses one management cluster for all that can be seen side by side, and checks at the end that no
-// process of it is left.
+// TestManagement uses one management cluster for all parallel parts, and checks at the end that none of its processes
+// is left.
 func TestManagement(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -56,12 +56,12 @@ func TestManagement(t *testing.T) {
 		wantEnded(t, pids)
 	})
 	for name, test := range map[string]func(context.Context, *testing.T, *Management){
-		"a Cluster from its creation to its end": testClusterLifecycle,
-		"control planes held back and paused":    testHeldBackAndPausedControlPlanes,
-		"clusterctl installs an addon":           testClusterctlInstallsAnAddon,
-		"a Cluster of a class is upgraded":       testClassClusterIsUpgraded,
-		"a version without a program":            testVersionWithoutProgram,
-		"two Clusters share an API server":       testClustersShareAnAPIServer,
+		"the lifecycle of a Cluster":       testClusterLifecycle,
+		"held and paused control planes":   testHeldBackAndPausedControlPlanes,
+		"clusterctl installs an addon":     testClusterctlInstallsAnAddon,
+		"a Cluster of a class is upgraded": testClassClusterIsUpgraded,
+		"a version without a program":      testVersionWithoutProgram,
+		"two Clusters share an API server": testClustersShareAnAPIServer,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,7 +84,7 @@ func wantEnded(t *testing.T, pids []int) {
 	}
 }
 
-// kubeconfigOf reads what Cluster API users read.
+// kubeconfigOf returns the kubeconfig in the Cluster's Secret.
 func kubeconfigOf(ctx context.Context, t *testing.T, m *Management, cluster types.NamespacedName) []byte {
 	t.Helper()
 	secret := &corev1.Secret{}
@@ -135,7 +135,7 @@ func testClusterLifecycle(ctx context.Context, t *testing.T, m *Management) {
 		t.Errorf("the new kubeconfig does not work: %v", err)
 	}
 	if err := m.WaitClusterAvailable(ctx, key); err != nil {
-		t.Errorf("Cluster API does not follow the rotation: %v", err)
+		t.Errorf("Cluster API does not use the new kubeconfig: %v", err)
 	}
 
 	pids := m.Provider.Server(key).PIDs()
@@ -153,7 +153,7 @@ func testClusterLifecycle(ctx context.Context, t *testing.T, m *Management) {
 	}
 	wantEnded(t, pids)
 	if m.Provider.Server(key) != nil {
-		t.Error("the provider still knows the deleted Cluster's server")
+		t.Error("the provider still has the deleted Cluster's server")
 	}
 }
 
@@ -172,7 +172,7 @@ func testHeldBackAndPausedControlPlanes(ctx context.Context, t *testing.T, m *Ma
 		t.Fatal(err)
 	}
 	if cp.Status.Initialization != nil {
-		t.Error("a control plane that is held back is initialised")
+		t.Error("a control plane that is held back is initialized")
 	}
 	if err := useCluster(ctx, t, kubeconfigOf(ctx, t, m, key)); err != nil {
 		t.Errorf("the API server of a control plane that is held back does not run: %v", err)
@@ -192,7 +192,7 @@ func testHeldBackAndPausedControlPlanes(ctx context.Context, t *testing.T, m *Ma
 	short, cancelShort := context.WithTimeout(ctx, time.Second)
 	defer cancelShort()
 	if err := m.WaitClusterAvailable(short, key); err == nil {
-		t.Error("a paused Cluster's control plane became initialised")
+		t.Error("a paused Cluster's control plane became initialized")
 	}
 	before = cluster.DeepCopy()
 	cluster.Spec.Paused = nil

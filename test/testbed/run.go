@@ -18,13 +18,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
-// Output is what a command wrote.
+// Output is the output of a command.
 type Output struct {
 	Stdout, Stderr string
 }
 
-// Run runs a program to its end, with env added to the environment. The error
-// of a failed program holds what it wrote to stderr.
+// Run runs a program to its end, with env added to the environment. If the program fails, the error contains the output
+// to stderr.
 func Run(ctx context.Context, path string, env []string, args ...string) (Output, error) {
 	return run(ctx, "", path, env, args...)
 }
@@ -46,41 +46,38 @@ func run(ctx context.Context, dir, path string, env []string, args ...string) (O
 	return out, nil
 }
 
-// Kubectl runs kubectl with a kubeconfig file, apart from the user's own configuration.
+// Kubectl runs kubectl with a kubeconfig file, without the user's own configuration.
 func Kubectl(ctx context.Context, set *binaries.Set, kubeconfig string, args ...string) (Output, error) {
 	env := []string{"KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + filepath.Join(filepath.Dir(kubeconfig), "kube-cache"),
 		"KUBERC=off"}
 	return Run(ctx, set.Path(binaries.Kubectl), env, args...)
 }
 
-// BuildManager builds the product's manager from the repository at root into
-// dir, and returns its path.
+// BuildManager builds HelmOp's manager from the repository at root into dir, and returns the path of the program.
 func BuildManager(ctx context.Context, root, dir string) (string, error) {
 	path := filepath.Join(dir, "helmop-manager")
 	_, err := run(ctx, root, "go", []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-ldflags", "-s -w", "-o", path, ".")
 	return path, err
 }
 
-// ManagerOptions describe how the product's manager runs.
+// ManagerOptions configure HelmOp's manager.
 type ManagerOptions struct {
-	// Binary is the manager, such as BuildManager's. Required.
+	// Binary is the path of the manager, such as BuildManager's result. Required.
 	Binary string
-	// Dir is the work folder, for the kubeconfig and the log. Required, and not
-	// to be shared with another Manager.
+	// Dir is the work folder, for the kubeconfig and the log. Required. Each Manager needs its own folder.
 	Dir string
 	// Kubeconfig is the manager's access to the management cluster. Required.
 	Kubeconfig []byte
-	// Args are its flags; it learns its kubeconfig from the environment.
+	// Args are the flags. The environment has the path of the kubeconfig.
 	Args []string
 }
 
-// Manager is the product's manager as a process: Kill, Stop, Wait, Done,
-// LogFile and PID are those of process.Process.
+// Manager is HelmOp's manager as a process. Kill, Stop, Wait, Done, LogFile and PID are the methods of process.Process.
 type Manager struct {
 	*process.Process
 }
 
-// StartManager starts the product's manager and returns at once.
+// StartManager starts HelmOp's manager and returns at once.
 func StartManager(opts ManagerOptions) (*Manager, error) {
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, err
@@ -102,8 +99,7 @@ func StartManager(opts ManagerOptions) (*Manager, error) {
 	return &Manager{Process: p}, nil
 }
 
-// WaitReady returns when the manager answers url, the full address of its
-// readiness probe, with status 200.
+// WaitReady waits until the manager answers url, the full address of its readiness probe, with status 200.
 func (m *Manager) WaitReady(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

@@ -1,14 +1,14 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command align keeps one version of each dependency in several go.mod files, so that what is compiled for one module
-// is compiled for all: the Go build cache holds a package once for each version of it.
+// Command align keeps one version of each dependency in several go.mod files. A package that is compiled for one module
+// is then compiled for all: the Go build cache holds a package once for each version.
 //
 //	align [-check] DIR...
 //
-// Each DIR holds a go.mod. Without -check, align raises every requirement to the highest version that one of the files
-// names, runs `go mod tidy`, and repeats until nothing changes. With -check, align changes nothing and fails if a
-// dependency has two versions.
+// Each DIR holds a go.mod. Without -check, align raises every requirement to the highest version in the files, runs `go
+// mod tidy`, and repeats until nothing changes. With -check, align changes nothing and fails if a dependency has two
+// versions.
 package main
 
 import (
@@ -81,7 +81,7 @@ func readAll(dirs []string) (map[string]*modfile.File, error) {
 	return files, nil
 }
 
-// difference is a requirement that is lower than another file's.
+// difference is a requirement that is lower than in another file.
 type difference struct {
 	dir, module, version, highest string
 }
@@ -90,7 +90,7 @@ func (d difference) String() string {
 	return fmt.Sprintf("%s: %s %s, another has %s", filepath.Join(d.dir, "go.mod"), d.module, d.version, d.highest)
 }
 
-// compare returns the requirements that are lower than those of other files, sorted by folder and module.
+// compare returns the requirements that are lower than in other files, sorted by folder and module.
 func compare(files map[string]*modfile.File) []difference {
 	highest := map[string]string{}
 	for _, file := range files {
@@ -132,7 +132,7 @@ func raise(ctx context.Context, files map[string]*modfile.File, differences []di
 	args := map[string][]string{}
 	for _, d := range differences {
 		if replaced(files[d.dir], d.module) {
-			return fmt.Errorf("%s replaces %s: change the replacement to %s by hand", d.dir, d.module, d.highest)
+			return fmt.Errorf("%s replaces %s: change the replacement to %s manually", d.dir, d.module, d.highest)
 		}
 		args[d.dir] = append(args[d.dir], "-require="+d.module+"@"+d.highest)
 	}

@@ -26,7 +26,7 @@ import (
 
 const testReference = "registry.example/team/manager:v1.2.3"
 
-// testSpec has two platforms whose binaries are short texts.
+// testSpec returns a spec with two platforms whose binaries are short texts.
 func testSpec(t *testing.T) imageSpec {
 	t.Helper()
 	dir := t.TempDir()
@@ -69,7 +69,7 @@ func decode[T any](t *testing.T, data []byte) T {
 	return document
 }
 
-func TestLayoutHoldsAnImageForEachPlatform(t *testing.T) {
+func TestLayoutHasImageForEachPlatform(t *testing.T) {
 	t.Parallel()
 	layout := filepath.Join(t.TempDir(), "layout")
 	want, err := writeLayout(t.Context(), layout, testSpec(t))
@@ -200,7 +200,7 @@ func TestArchiveIsReproducible(t *testing.T) {
 		t.Error("two archives of the same input differ")
 	}
 	files := readTar(t, archives[0])
-	// Index, and a manifest, a configuration and a layer for each platform.
+	// One index, and a manifest, a configuration and a layer for each platform.
 	if len(files) != 2+7 {
 		t.Errorf("the archive holds %d files, want 9", len(files))
 	}
@@ -259,7 +259,7 @@ func TestPushSendsEveryBlobAndTags(t *testing.T) {
 	}
 }
 
-// fakeRegistry takes every upload and remembers digests and tags.
+// fakeRegistry accepts every upload and records digests and tags.
 type fakeRegistry struct {
 	mu     sync.Mutex
 	stored map[string]bool

@@ -26,7 +26,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// imageSpec is what an image consists of.
+// imageSpec is the content of an image.
 type imageSpec struct {
 	reference string
 	created   time.Time
@@ -42,10 +42,10 @@ type platformBinary struct {
 }
 
 // writeLayout replaces root with an OCI image layout that holds one index with an image for each binary, and returns
-// the descriptor of that index.
+// the descriptor of this index.
 //
-// index.json is written here and not by an oci.Store, which would list each platform's manifest beside the index, in
-// random order.
+// writeLayout writes index.json itself. An oci.Store would list each platform's manifest beside the index, in random
+// order.
 func writeLayout(ctx context.Context, root string, spec imageSpec) (ocispec.Descriptor, error) {
 	if err := os.RemoveAll(root); err != nil {
 		return ocispec.Descriptor{}, err
@@ -74,7 +74,7 @@ func writeLayout(ctx context.Context, root string, spec imageSpec) (ocispec.Desc
 	named := desc
 	named.Annotations = map[string]string{
 		ocispec.AnnotationRefName: tagOf(spec.reference),
-		// containerd, and so `kind load image-archive`, takes the full name from here.
+		// containerd, and so `kind load image-archive`, reads the full name from this annotation.
 		"io.containerd.image.name": spec.reference,
 	}
 	top := ocispec.Index{
@@ -132,7 +132,7 @@ func writeImage(ctx context.Context, blobs *oci.Storage, root string, spec image
 	return manifest, err
 }
 
-// layerFile writes the layer to a temporary file and rewinds it; its digest is known only then.
+// layerFile writes the layer to a temporary file, which determines the digest, and rewinds the file.
 func layerFile(root string, spec imageSpec, binary platformBinary) (*os.File, layer, error) {
 	manager, err := os.Open(binary.path)
 	if err != nil {
@@ -157,8 +157,8 @@ func layerFile(root string, spec imageSpec, binary platformBinary) (*os.File, la
 	return file, written, nil
 }
 
-// rootFS lists the files of the image: the manager, what the Go runtime looks for, and the folders that it writes to
-// where the Deployment mounts none.
+// rootFS returns the files of the image: the manager and the files that the Go runtime reads. It also has the folders
+// that the manager writes to if the Deployment mounts none.
 func rootFS(caBundle []byte, manager io.Reader, size int64) []entry {
 	file := func(name, text string) entry {
 		return entry{name: name, mode: 0o644, size: int64(len(text)), content: strings.NewReader(text)}
@@ -183,7 +183,7 @@ func rootFS(caBundle []byte, manager io.Reader, size int64) []entry {
 		entry{name: "var/cache/helmop/", mode: 0o700, owner: nonroot})
 }
 
-// pushJSON stores a document. Two platforms may share one: that is no error.
+// pushJSON stores a document. It returns no error if the document is already stored, as two platforms may share one.
 func pushJSON(ctx context.Context, blobs content.Pusher, mediaType string, document any) (ocispec.Descriptor, error) {
 	data, err := json.Marshal(document)
 	if err != nil {
@@ -204,7 +204,7 @@ func writeJSON(path string, document any) error {
 	return os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// tagOf is the tag of a reference that was checked before.
+// tagOf returns the tag of a validated reference.
 func tagOf(reference string) string {
 	return reference[strings.LastIndex(reference, ":")+1:]
 }
@@ -217,7 +217,7 @@ func archiveLayout(root, path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	archive := tar.NewWriter(file)
-	// WalkDir goes in lexical order.
+	// WalkDir walks in lexical order.
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

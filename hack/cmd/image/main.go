@@ -1,11 +1,11 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command image builds the manager's container image without a container engine: it compiles a static binary for each
-// platform, puts each into an image of one layer, and writes all of them as one OCI image layout, both as a folder and
-// as a tar file. With -push it also copies the image to a registry.
+// Command image builds the manager's container image without a container engine. It compiles a static binary for each
+// platform, puts each into an image of one layer, and writes all of them as one OCI image layout. The layout is written
+// both as a folder and as a tar file. With -push, the command also copies the image to a registry.
 //
-// The same commit, Go version and CA bundle give the same bytes: all times are those of the commit.
+// The same commit, Go version and CA bundle result in the same bytes: all times are the time of the commit.
 package main
 
 import (
@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	return o.build(ctx, progress)
 }
 
-// build makes, writes and maybe pushes the image.
+// build builds, writes and optionally pushes the image.
 func (o *options) build(ctx context.Context, progress io.Writer) error {
 	ref, err := registry.ParseReference(o.reference)
 	if err != nil {
@@ -123,7 +123,7 @@ func (o *options) build(ctx context.Context, progress io.Writer) error {
 	return nil
 }
 
-// spec is what the image consists of, without the binaries.
+// spec returns the content of the image, without the binaries.
 func (o *options) spec(progress io.Writer) (*imageSpec, error) {
 	spec := &imageSpec{
 		reference: o.reference,
@@ -140,7 +140,7 @@ func (o *options) spec(progress io.Writer) (*imageSpec, error) {
 	if o.revision != "" {
 		spec.labels[ocispec.AnnotationRevision] = o.revision
 	}
-	// Outside of a Git checkout the Makefile has no date to give.
+	// Without a Git checkout, the Makefile has no date.
 	if o.created != "" && o.created != "unknown" {
 		created, err := time.Parse(time.RFC3339, o.created)
 		if err != nil {
@@ -184,8 +184,7 @@ func compile(ctx context.Context, platform ocispec.Platform, ldflags, output str
 	return nil
 }
 
-// readCABundle reads the given bundle, or the first that exists in the usual places. It returns nil where there is
-// none.
+// readCABundle reads the given bundle, or the first existing one of the usual places. It returns nil if there is none.
 func readCABundle(path string) ([]byte, string, error) {
 	if path != "" {
 		bundle, err := os.ReadFile(path)

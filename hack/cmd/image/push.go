@@ -16,7 +16,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/retry"
 )
 
-// push copies what a layout holds to a registry and tags it, with the credentials of the Docker configuration.
+// push copies the content of a layout to a registry and tags it, with the credentials of the Docker configuration.
 func push(ctx context.Context, layout string, index ocispec.Descriptor, ref registry.Reference, plainHTTP bool) error {
 	blobs, err := oci.NewStorage(layout)
 	if err != nil {

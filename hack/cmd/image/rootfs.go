@@ -13,17 +13,17 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// nonroot is the user that the manager runs as, the same as in distroless images. The Deployment names it too.
+// nonroot is the user of the manager, the same as in distroless images. The Deployment has the same user.
 const nonroot = 65532
 
-// layer describes a layer that was written.
+// layer describes a written layer.
 type layer struct {
 	diffID digest.Digest // of the tar
 	digest digest.Digest // of the gzipped tar
 	size   int64         // of the gzipped tar, in bytes
 }
 
-// entry is a file, or a directory when it has no content.
+// entry is a file, or a directory if it has no content.
 type entry struct {
 	name    string
 	mode    int64
@@ -32,7 +32,8 @@ type entry struct {
 	content io.Reader
 }
 
-// writeLayer writes the root file system as a gzipped tar. Entries keep their order, so equal input gives equal bytes.
+// writeLayer writes the root file system as a gzipped tar. It keeps the order of the entries, so that the same input
+// results in the same bytes.
 func writeLayer(w io.Writer, entries []entry, modified time.Time) (layer, error) {
 	compressed := digest.Canonical.Digester()
 	plain := digest.Canonical.Digester()
@@ -68,7 +69,7 @@ func writeLayer(w io.Writer, entries []entry, modified time.Time) (layer, error)
 
 type countingWriter struct{ n int64 }
 
-// Write counts.
+// Write counts the bytes.
 func (c *countingWriter) Write(p []byte) (int, error) {
 	c.n += int64(len(p))
 	return len(p), nil

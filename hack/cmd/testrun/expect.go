@@ -25,7 +25,7 @@ type listed struct {
 	TestGoFiles, XTestGoFiles []string
 }
 
-// expect counts what a group is going to report: packages, or tests where there is one package.
+// expect counts the results that a group will report: packages, or tests if there is only one package.
 func (r *report) expect(ctx context.Context, g group) error {
 	selected, packages := selection(g.args)
 	cmd := exec.CommandContext(ctx, "go",
@@ -56,8 +56,8 @@ func (r *report) expect(ctx context.Context, g group) error {
 	return err
 }
 
-// selection returns which tests the arguments of go test select, and in which packages. Flags with a separate value are
-// not known here: write -run=X.
+// selection returns the tests and packages that the arguments of go test select. It does not support flags with a
+// separate value: write -run=X.
 func selection(args []string) (run string, packages []string) {
 	for _, arg := range args {
 		switch name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "="); {
@@ -92,7 +92,7 @@ func countTests(l listed, run string) (int, error) {
 	return count, nil
 }
 
-// isTest applies the rule of go test: TestMain is none, and what follows "Test" does not begin with a lower-case
+// isTest applies the rule of go test: TestMain is not a test, and the character after "Test" is not a lower-case
 // letter.
 func isTest(name string) bool {
 	rest, ok := strings.CutPrefix(name, "Test")

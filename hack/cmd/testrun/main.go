@@ -1,13 +1,14 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command testrun runs tests and shows how far they are: what passed, of how many, what runs at the moment, the slowest
-// tests at the end, and for each failure the test, its last words and where all output is.
+// Command testrun runs tests and reports the progress: the number of passed tests of all, the running tests, and at the
+// end the slowest tests. For each failure it prints the test, the end of its output and the path of the complete
+// output.
 //
 //	testrun [-jobs N] [-logs DIR] -- -race ./internal/... -- -count=1 -v ./test/e2e
 //
-// Each group of arguments after a "--" is one `go test`. A group that begins with NAME=VALUE words has these in its
-// environment. The groups run in their order, -jobs of them at the same time.
+// Each group of arguments after a "--" is one `go test`. If a group begins with NAME=VALUE words, they are added to its
+// environment. The groups run in order, -jobs of them at the same time.
 package main
 
 import (
@@ -28,13 +29,13 @@ import (
 	"time"
 )
 
-// heartbeat is how often the report says what runs when nothing ends.
+// heartbeat is the time without a result after which the report names the running tests.
 const heartbeat = 30 * time.Second
 
-// killDelay is what a go test that was interrupted may take to end what it started.
+// killDelay is the time that an interrupted go test has to stop its processes.
 const killDelay = 30 * time.Second
 
-// errFailed means that a test failed, which the report has said.
+// errFailed means that a test failed. The report contains the failure.
 var errFailed = errors.New("tests failed")
 
 func main() {
@@ -52,7 +53,7 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("testrun", flag.ContinueOnError)
 	jobs := flags.Int("jobs", max(1, runtime.NumCPU()/2),
-		"number of groups that run at the same time: what one leaves idle, another one uses")
+		"number of groups that run at the same time, so that no core is idle")
 	logs := flags.String("logs", "", "folder for the complete output of each group (default a new temporary folder)")
 	own, groups := split(args)
 	if err := flags.Parse(own); err != nil {
@@ -91,7 +92,7 @@ func logDir(given string) (string, error) {
 	return filepath.Abs(given)
 }
 
-// group is one go test.
+// group is one run of go test.
 type group struct {
 	env, args []string
 }
@@ -118,7 +119,7 @@ func split(args []string) (own []string, groups []group) {
 	return own, groups
 }
 
-// runGroups runs all groups to their ends, whatever becomes of the others.
+// runGroups runs all groups to their ends, even if some fail.
 func runGroups(ctx context.Context, groups []group, jobs int, dir string, report *report) error {
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
@@ -148,7 +149,7 @@ func runGroups(ctx context.Context, groups []group, jobs int, dir string, report
 	return errors.Join(errs...)
 }
 
-// runGroup runs one go test and writes its complete output to a file. A test that fails is no error.
+// runGroup runs one go test and writes its complete output to a file. It returns no error for a failed test.
 func runGroup(ctx context.Context, number int, g group, file string, report *report) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -19,15 +19,16 @@ import (
 )
 
 const (
-	// slowest is how many tests the end of the report names.
+	// slowest is the number of tests that the end of the report names.
 	slowest = 10
-	// lastWords is how many lines of a failed test's output the report shows, lastWordsCI where files are out of reach.
+	// lastWords is the number of output lines of a failed test in the report. lastWordsCI is used where files cannot be
+	// read.
 	lastWords, lastWordsCI = 60, 2000
-	// packageWords is how many lines of the output of a package, beside that of its tests, the report shows.
+	// packageWords is the number of output lines of a package, without its tests, in the report.
 	packageWords = 10
 	// longestLine bounds one event of go test, in bytes.
 	longestLine = 16 << 20
-	// shownRunning is how many running tests a heartbeat names.
+	// shownRunning is the number of running tests that a heartbeat names.
 	shownRunning = 6
 )
 
@@ -38,13 +39,13 @@ type event struct {
 	Test    string
 	Elapsed float64
 	Output  string
-	// ImportPath is set instead of Package for what the compiler says.
+	// ImportPath is set instead of Package in output of the compiler.
 	ImportPath string
-	// FailedBuild names the package that could not be built, in a failure of a package.
+	// FailedBuild names the package that could not be built, if a package failed for this reason.
 	FailedBuild string
 }
 
-// name identifies a test, or a package where Test is empty. Two groups may test one package at the same time.
+// name identifies a test, or a package if Test is empty. Two groups may test one package at the same time.
 type name struct {
 	group     int
 	pkg, test string
@@ -65,37 +66,37 @@ func (n name) samePackage(other name) bool { return n.group == other.group && n.
 
 const module = "github.com/helmop/cluster-api-addon-provider-helmop"
 
-// result is a test or package that ended.
+// result is a finished test or package.
 type result struct {
 	name    name
 	seconds float64
 }
 
-// report is what was seen of all groups. Its methods may be called concurrently.
+// report collects the results of all groups. Its methods may be called concurrently.
 type report struct {
 	out io.Writer
 	now func() time.Time
-	// lastWords is how many lines of a failure are shown.
+	// lastWords is the number of lines of a failure that are shown.
 	lastWords int
 
 	mu sync.Mutex
-	// started is when the first group began, printed when the last line was written.
+	// started is the time of the first group's start, printed the time of the last printed line.
 	started, printed time.Time
-	// expected and ended count lines of progress: top-level tests of packages in single, and packages besides.
+	// expected and ended count lines of progress: top-level tests of packages in single, and other packages.
 	expected, ended int
 	// single are the packages whose tests are reported one by one.
 	single map[string]bool
-	// passed, failed and skipped count tests, subtests included.
+	// passed, failed and skipped count tests, including subtests.
 	passed, failed, skipped int
-	// running are the tests and packages at work, with their starts. Tests that wait for others to end are not among them.
+	// running are the running tests and packages, with their starts. Tests that wait for a slot are not included.
 	running map[name]time.Time
-	// output is what tests, packages and the compiler wrote. What passed is forgotten.
+	// output is the output of tests, packages and the compiler. The output of passed tests is deleted.
 	output map[name][]string
-	// waits are the seconds that tests waited for others.
+	// waits are the seconds that tests waited for slots.
 	waits map[name]float64
-	// broken are the tests and packages that failed, in this order.
+	// broken are the failed tests and packages, in the order of their failures.
 	broken []name
-	// slow are all top-level tests that ended.
+	// slow are all finished top-level tests.
 	slow []result
 }
 
@@ -110,21 +111,21 @@ func newReport(out io.Writer, now func() time.Time) *report {
 	}
 }
 
-// hasFailed reports whether a test or package of a group failed so far.
+// hasFailed reports whether a test or package of a group has failed.
 func (r *report) hasFailed(group int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.broken, func(n name) bool { return n.group == group })
 }
 
-// read follows the go test of a group until its output ends, and copies what people can read to log.
+// read reads the go test of a group until its output ends, and copies the readable output to log.
 func (r *report) read(group int, from io.Reader, log io.Writer) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, longestLine)
 	for lines.Scan() {
 		var e event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			// What a program writes beside the events.
+			// Programs may write other lines beside the events.
 			e = event{Action: "output", Output: lines.Text() + "\n"}
 		}
 		if _, err := io.WriteString(log, e.Output); err != nil {
@@ -155,11 +156,11 @@ func (r *report) add(group int, e event) {
 	}
 }
 
-// waiting and waited match what a test says when it waits for others to end, and when it has. That is none of its own
-// time.
+// waiting and waited match the lines of a test before and after its wait for a slot. The wait is not counted in the
+// test's time.
 var (
-	waiting = regexp.MustCompile(`\bwaiting for a place\n`)
-	waited  = regexp.MustCompile(`\bwaited ([0-9]+\.[0-9]) s for a place\n`)
+	waiting = regexp.MustCompile(`\bwaiting for a slot\n`)
+	waited  = regexp.MustCompile(`\bwaited ([0-9]+\.[0-9]) s for a slot\n`)
 )
 
 func (r *report) noteWait(n name, output string) {
@@ -173,7 +174,7 @@ func (r *report) noteWait(n name, output string) {
 	}
 }
 
-// end notes that a test or package ended.
+// end records that a test or package has ended.
 func (r *report) end(n name, e event) {
 	e.Elapsed -= r.waits[n]
 	failed := strings.HasSuffix(e.Action, "fail")
@@ -190,14 +191,14 @@ func (r *report) end(n name, e event) {
 	if n.test != "" && !strings.Contains(n.test, "/") {
 		r.slow = append(r.slow, result{n, e.Elapsed})
 	}
-	// A package fails with its tests; the package is news only if it failed by itself.
+	// A package fails with its tests. It is reported only if it failed by itself.
 	if failed && (n.test != "" || e.FailedBuild == "" && !r.brokenIn(n)) {
 		r.broken = append(r.broken, n)
 		r.printf("FAIL %s (%.1f s)\n%s", n, e.Elapsed, r.tail(n, r.lastWords))
 	}
 	r.progress(n, e)
 	if failed && n.test == "" && e.FailedBuild == "" && r.brokenIn(n) && r.broken[len(r.broken)-1] != n {
-		// What the package says at its end, such as where its logs are.
+		// The package's last lines, such as the folder of its logs.
 		r.printf("%s\n%s", n, r.tail(n, max(packageWords, r.lastWords-lastWords)))
 	}
 	if !failed {
@@ -210,7 +211,7 @@ func (r *report) brokenIn(n name) bool {
 	return slices.ContainsFunc(r.broken, n.samePackage)
 }
 
-// progress writes a line for what counts: a package, or a test of a package whose tests are reported one by one.
+// progress prints a line for a package, or for a test of a package whose tests are reported one by one.
 func (r *report) progress(n name, e event) {
 	counts := n.test == "" && !r.single[n.pkg] || r.single[n.pkg] && n.test != "" && !strings.Contains(n.test, "/")
 	if !counts || e.Action == "build-fail" {
@@ -224,7 +225,7 @@ func (r *report) progress(n name, e event) {
 	r.printf("[%*d/%d] %s %s (%.1f s)\n", len(fmt.Sprint(r.expected)), r.ended, r.expected, word, n, e.Elapsed)
 }
 
-// tail returns the last lines that a test or package wrote, indented.
+// tail returns the last output lines of a test or package, indented.
 func (r *report) tail(n name, lastWords int) string {
 	lines := strings.SplitAfter(strings.TrimRight(strings.Join(r.output[n], ""), "\n"), "\n")
 	omitted := ""
@@ -235,7 +236,7 @@ func (r *report) tail(n name, lastWords int) string {
 	return omitted + "    " + strings.Join(lines, "    ") + "\n"
 }
 
-// beat says what runs if nothing was written for an interval.
+// beat prints the running tests if nothing was printed for an interval.
 func (r *report) beat(interval time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -272,8 +273,8 @@ func keys(running map[name]time.Time) []name {
 	return names
 }
 
-// finish writes the slowest tests, what failed and the counts. Dir is where the complete output is. The result says
-// whether anything failed.
+// finish prints the slowest tests, the failures and the counts. dir is the folder of the complete output. It returns
+// true if anything failed.
 func (r *report) finish(dir string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -292,7 +293,7 @@ func (r *report) finish(dir string) bool {
 	return len(r.broken) > 0
 }
 
-// printf writes with the time since the start before it.
+// printf prints a line that begins with the time since the start.
 func (r *report) printf(format string, args ...any) {
 	r.printed = r.now()
 	elapsed := r.now().Sub(r.started).Round(time.Second)

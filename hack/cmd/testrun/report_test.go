@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// events is what go test says of a package with one test that fails and one whose part is slow.
+// events is the output of go test for a package with one test that fails and one with a slow part.
 const events = `{"Action":"start","Package":"github.com/helmop/cluster-api-addon-provider-helmop/a"}
 {"Action":"run","Package":"github.com/helmop/cluster-api-addon-provider-helmop/a","Test":"TestOne"}
 {"Action":"output","Package":"github.com/helmop/cluster-api-addon-provider-helmop/a","Test":"TestOne","Output":"=== RUN   TestOne\n"}
 {"Action":"output","Package":"github.com/helmop/cluster-api-addon-provider-helmop/a","Test":"TestOne","Output":"    one_test.go:1: the last word\n"}
 {"Action":"fail","Package":"github.com/helmop/cluster-api-addon-provider-helmop/a","Test":"TestOne","Elapsed":1.5}
 {"Action":"run","Package":"github.com/helmop/cluster-api-addon-provider-helmop/a","Test":"TestTwo"}
-{"Action":"output","Package":"github.com/helmop/cluster-api-addon-provider-helmop/a","Test":"TestTwo","Output":"    m.go:9: waited 2.5 s for a place\n"}
+{"Action":"output","Package":"github.com/helmop/cluster-api-addon-provider-helmop/a","Test":"TestTwo","Output":"    m.go:9: waited 2.5 s for a slot\n"}
 {"Action":"pass","Package":"github.com/helmop/cluster-api-addon-provider-helmop/a","Test":"TestTwo/part","Elapsed":9}
 {"Action":"pass","Package":"github.com/helmop/cluster-api-addon-provider-helmop/a","Test":"TestTwo","Elapsed":10}
 {"Action":"skip","Package":"github.com/helmop/cluster-api-addon-provider-helmop/a","Test":"TestThree","Elapsed":0}
@@ -80,7 +80,7 @@ func TestBeat(t *testing.T) {
 		{Action: "run", Package: "p", Test: "TestB"},
 		{Action: "pause", Package: "p", Test: "TestB"}, {Action: "run", Package: "p", Test: "TestA/part"},
 		{Action: "run", Package: "p", Test: "TestC"},
-		{Action: "output", Package: "p", Test: "TestC", Output: "    m.go:1: waiting for a place\n"},
+		{Action: "output", Package: "p", Test: "TestC", Output: "    m.go:1: waiting for a slot\n"},
 	} {
 		r.add(0, e)
 	}
@@ -132,7 +132,7 @@ func TestRun(t *testing.T) {
 	if !errors.Is(err, errFailed) {
 		t.Errorf("got %v", err)
 	}
-	// Two tests of the package that is alone, and two packages.
+	// Two tests of the package that is the only one of its group, and two packages.
 	for _, want := range []string{"/4] FAIL example.org/m/a TestBad", "/4] ok   example.org/m/b", "what was wrong",
 		"3 passed, 2 failed"} {
 		if !strings.Contains(out.String(), want) {

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package charts makes the charts that the benchmark installs. They are the same bytes each time.
+// Package charts makes the charts that the benchmark installs. They have the same bytes each time.
 package charts
 
 import (
@@ -15,13 +15,13 @@ import (
 	"strings"
 )
 
-// archiveBytes is about the size of a packed large chart, as those of common add-ons have.
+// archiveBytes is about the size of a packed large chart, the same as that of common add-ons.
 const archiveBytes = 200_000
 
-// dashboardBytes is a little more than what a dashboard adds to a packed chart.
+// dashboardBytes is slightly more than the size that a dashboard adds to a packed chart.
 const dashboardBytes = 5500
 
-// words make text that compresses about as documentation and dashboards do.
+// words make text that compresses about as well as documentation and dashboards.
 var words = strings.Fields(`cluster network policy address gateway route service endpoint controller operator selector namespace
 	annotation label container image replica volume storage snapshot metric alert threshold interval timeout retry backoff
 	certificate issuer secret token key rotation audit event reason condition status generation finalizer owner reference
@@ -34,10 +34,10 @@ type Chart struct {
 	Archive []byte
 }
 
-// Large returns a chart as common add-ons are: nine objects, which its values name and shape, in an archive of 200 kB.
-// The version is in labels of all objects. Charts of other seeds have other texts.
+// Large returns a chart like those of common add-ons: nine objects, whose names and fields depend on its values, in an
+// archive of 200 kB. All objects have the version in a label. Charts of other seeds have other texts.
 func Large(name, version string, seed uint64) (Chart, error) {
-	random := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // The same chart each time is what is wanted.
+	random := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // The chart must be the same each time.
 	files := map[string]string{
 		"Chart.yaml":  metadata(name, version) + "description: " + text(random, 12) + "\n",
 		"values.yaml": largeValues + comments(random, 300),
@@ -59,8 +59,9 @@ func Large(name, version string, seed uint64) (Chart, error) {
 	}
 }
 
-// Small returns a chart of four objects that are healthy without any controller: three kinds of data, and a Service or,
-// by the seed, another kind whose health is followed. A thousand clusters can have it on a small machine.
+// Small returns a chart of four objects that are healthy without any controller. Three are objects with data. The
+// fourth is a Service or, depending on the seed, another kind whose health HelmOp checks. A small machine can run a
+// thousand clusters with this chart.
 func Small(name, version string, seed uint64) (Chart, error) {
 	files := map[string]string{"Chart.yaml": metadata(name, version), "values.yaml": "logLevel: info\ncluster: none\n"}
 	maps.Copy(files, smallTemplates)
@@ -75,7 +76,7 @@ func metadata(name, version string) string {
 	return fmt.Sprintf("apiVersion: v2\nname: %s\nversion: %s\nappVersion: %q\n", name, version, version)
 }
 
-// text returns n words in lines.
+// text returns n words in several lines.
 func text(random *rand.Rand, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -205,7 +206,7 @@ subjects:
 `),
 }
 
-// smallTemplates are three objects of data. An upgrade with another log level changes one of them.
+// smallTemplates are three objects with data. An upgrade with another log level changes one of them.
 var smallTemplates = map[string]string{
 	"templates/_helpers.tpl":        helpers,
 	"templates/serviceaccount.yaml": largeTemplates["serviceaccount.yaml"],
@@ -218,7 +219,7 @@ var smallTemplates = map[string]string{
 `),
 }
 
-// followedTemplates are of kinds whose health is followed, and healthy as soon as they exist.
+// followedTemplates are objects of kinds whose health HelmOp checks. They are healthy as soon as they exist.
 var followedTemplates = map[string]string{
 	"autoscaler.yaml": object("autoscaling/v2", "HorizontalPodAutoscaler", true, `spec:
   maxReplicas: 3

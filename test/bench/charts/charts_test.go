@@ -13,7 +13,7 @@ import (
 	"helm.sh/helm/v3/pkg/releaseutil"
 )
 
-// TestCharts holds that charts have as many objects, and are as large, as they are said to be, and always the same.
+// TestCharts checks the number of objects and the size of the charts, and that the charts are the same each time.
 func TestCharts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -37,7 +37,7 @@ func TestCharts(t *testing.T) {
 			}
 			again, err := test.make("addon", "1.2.3", seed)
 			if err != nil || !bytes.Equal(again.Archive, made.Archive) {
-				t.Errorf("%s differs from time to time: %v", name, err)
+				t.Errorf("%s differs from call to call: %v", name, err)
 			}
 		}
 	}

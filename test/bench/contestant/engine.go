@@ -43,7 +43,7 @@ func (e *engine) target(r release) model.Target {
 }
 
 func (e *engine) desired(r release) model.Desired {
-	// Values are maps of texts and always marshal.
+	// Values are maps of strings and can always be marshalled.
 	data, _ := json.Marshal(r.values)
 	return model.Desired{
 		Name: r.name, Namespace: r.namespace, Owner: "bench." + r.name, UID: "bench-" + r.name,
@@ -52,7 +52,7 @@ func (e *engine) desired(r release) model.Desired {
 	}
 }
 
-// pass is one pass of the controller over a release.
+// pass makes one reconciliation of the controller for a release.
 func (e *engine) pass(r release) (model.Action, error) {
 	ctx, target, desired := context.Background(), e.target(r), e.desired(r)
 	observation, err := e.client.Observe(ctx, target, desired.Namespace, desired.Name)
@@ -75,7 +75,7 @@ func (e *engine) pass(r release) (model.Action, error) {
 	return decision.Action, err
 }
 
-// expect makes a pass and checks what it did.
+// expect makes one reconciliation and checks its action.
 func (e *engine) expect(r release, want model.Action) error {
 	got, err := e.pass(r)
 	if err == nil && got != want {

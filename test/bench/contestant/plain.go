@@ -21,7 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// parsedChart is a chart as Helm has it in memory.
+// parsedChart is a chart as Helm holds it in memory.
 type parsedChart = *helmchart.Chart
 
 func parse(archive []byte) (parsedChart, error) { return loader.LoadArchive(bytes.NewReader(archive)) }
@@ -74,7 +74,7 @@ func (p *plain) upgrade(r release) error {
 	return err
 }
 
-// check finds out whether the release is as wanted, by what Helm has stored.
+// check compares the release with the desired state, by Helm's record.
 func (p *plain) check(r release) error {
 	config, err := p.configuration(r)
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *plain) check(r release) error {
 		return err
 	}
 	if last.Chart.Metadata.Version != r.chart.parsed.Metadata.Version || !reflect.DeepEqual(last.Config, r.values) {
-		return fmt.Errorf("%s is not as wanted", r.name)
+		return fmt.Errorf("%s is not in the desired state", r.name)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (p *plain) uninstall(r release) error {
 	return err
 }
 
-// plainGetter gives Helm one cluster's clients.
+// plainGetter provides Helm with one cluster's clients.
 type plainGetter struct {
 	config    *rest.Config
 	discovery discovery.CachedDiscoveryInterface
@@ -117,7 +117,7 @@ func (g *plainGetter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, e
 // ToRESTMapper implements action.RESTClientGetter.
 func (g *plainGetter) ToRESTMapper() (meta.RESTMapper, error) { return g.mapper, nil }
 
-// namespacedGetter has objects that name no namespace go to that of their release.
+// namespacedGetter creates objects without a namespace in the namespace of their release.
 type namespacedGetter struct {
 	*plainGetter
 	namespace string

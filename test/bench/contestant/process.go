@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// Argument makes this program a contestant, as its only one.
+// Argument, as the only argument, makes this program a contestant.
 const Argument = "contestant"
 
-// Process is a contestant that runs.
+// Process is a running contestant.
 type Process struct {
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
@@ -26,7 +26,7 @@ type Process struct {
 	decoder *json.Decoder
 }
 
-// Start starts this program once more, as a contestant. It ends with ctx, or by Stop.
+// Start starts this program again, as a contestant. The contestant ends with ctx, or by Stop.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -56,11 +56,11 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 // PID is the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Do has an order carried out.
+// Do carries out an order.
 func (p *Process) Do(order Order) (Outcome, error) {
 	var outcome Outcome
 	if err := p.encoder.Encode(order); err != nil {
-		return outcome, fmt.Errorf("the contestant takes no orders: %w", err)
+		return outcome, fmt.Errorf("the contestant does not read orders: %w", err)
 	}
 	if err := p.decoder.Decode(&outcome); err != nil {
 		return outcome, fmt.Errorf("the contestant does not answer: %w", err)

@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/charts"
 )
 
-// contestant is one way to look after releases.
+// contestant is one way to manage releases.
 type contestant interface {
 	install(r release) error
 	upgrade(r release) error
@@ -37,15 +37,15 @@ type release struct {
 	values          map[string]any
 }
 
-// chart is packed, as the engine gets it, and parsed, as the plain loop does.
+// chart is packed for the engine, and parsed for the plain loop.
 type chart struct {
 	charts.Chart
 	digest string
 	parsed parsedChart
 }
 
-// Serve is the life of a contestant: it reads a Spec, then Orders, and writes an Outcome for each until there are no
-// more.
+// Serve is the main function of a contestant. It reads a Spec, then Orders, and writes an Outcome for each Order, until
+// the input ends.
 func Serve(in io.Reader, out io.Writer) error {
 	decoder, encoder := json.NewDecoder(in), json.NewEncoder(out)
 	s := &server{}
@@ -85,7 +85,7 @@ func (s *server) prepare() error {
 		if err != nil {
 			return err
 		}
-		// As much as HelmOp grants itself.
+		// HelmOp uses the same limits.
 		config.UserAgent, config.QPS, config.Burst = UserAgent, 200, 400
 		configs = append(configs, config)
 	}
@@ -124,7 +124,7 @@ func (s *server) carryOut(order Order) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	// Garbage of what ran before is not this phase's.
+	// The garbage of earlier phases must not count for this phase.
 	runtime.GC()
 	cpu, begun := usedCPU(), time.Now()
 	err = each(releases, s.spec.Workers, func(r release) error {
@@ -137,7 +137,7 @@ func (s *server) carryOut(order Order) (Outcome, error) {
 	return outcome, errors.Join(err, stop())
 }
 
-// releases are all that an order is about; chart by chart, so that those who begin together are in many clusters.
+// releases returns all releases of an order, chart by chart, so that concurrent actions are in different clusters.
 func (s *server) releases(order Order) []release {
 	var releases []release
 	for _, c := range s.versions[order.Version] {
@@ -151,7 +151,7 @@ func (s *server) releases(order Order) []release {
 	return releases
 }
 
-// each calls do for all releases, by some workers, and returns what failed.
+// each calls do for all releases, by some workers, and returns the errors.
 func each(releases []release, workers int, do func(release) error) error {
 	queue := make(chan release)
 	errs := make([]error, workers)

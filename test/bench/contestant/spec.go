@@ -1,9 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package contestant looks after Helm releases without HelmOp's manager, for comparison: a plain loop over the Helm
-// SDK, and HelmOp's release engine alone. A contestant is a process of its own, so that what it costs can be told from
-// all else; [Serve] is its main function, [Start] starts it.
+// Package contestant manages Helm releases without HelmOp's manager, for comparison: by a plain loop over the Helm SDK,
+// or by HelmOp's release engine alone. A contestant is a separate process, so that its cost can be measured separately.
+// [Serve] is its main function, [Start] starts it.
 package contestant
 
 import (
@@ -15,37 +15,37 @@ import (
 
 // The kinds of contestants.
 const (
-	// Plain is a loop over the Helm SDK as one writes it: the chart is parsed once, each cluster has one getter of clients
-	// with cached discovery, each action a configuration of its own.
+	// Plain is a simple loop over the Helm SDK. The chart is parsed once, each cluster has one getter of clients with
+	// cached discovery, and each action has its own configuration.
 	Plain = "plain"
-	// Engine is HelmOp's release engine, called as the controller calls it.
+	// Engine is HelmOp's release engine, called as by the controller.
 	Engine = "engine"
 )
 
-// UserAgent is that of all contestants, for audit logs.
+// UserAgent is the user agent of all contestants, for audit logs.
 const UserAgent = "helmop-bench-contestant"
 
-// Spec is what a contestant looks after: each chart in each cluster.
+// Spec lists the releases of a contestant: each chart in each cluster.
 type Spec struct {
 	// Kind is Plain or Engine.
 	Kind string
-	// Workers is how many releases are worked on at once.
+	// Workers is the number of concurrent actions.
 	Workers  int
 	Clusters []Cluster
-	// Versions are the versions of the charts, each with all charts in the same order. Releases are named like their
-	// charts.
+	// Versions are the versions of the charts. Each has all charts in the same order. A release has the name of its chart.
 	Versions [][]charts.Chart
-	// Namespace is that of releases, see NamespaceOf.
+	// Namespace is the pattern of the namespaces of releases, see NamespaceOf.
 	Namespace string
 }
 
-// Cluster is how to reach a workload cluster.
+// Cluster is the access to a workload cluster.
 type Cluster struct {
 	Name       string
 	Kubeconfig []byte
 }
 
-// NamespaceOf is the namespace of a chart's release in a cluster: {cluster} and {chart} in the pattern stand for them.
+// NamespaceOf returns the namespace of a chart's release in a cluster. It replaces {cluster} and {chart} in the
+// pattern.
 func NamespaceOf(pattern, cluster, chart string) string {
 	return strings.NewReplacer("{cluster}", cluster, "{chart}", chart).Replace(pattern)
 }
@@ -58,11 +58,11 @@ const (
 	Uninstall = "uninstall"
 )
 
-// Order is what to do with all releases.
+// Order is an action for all releases.
 type Order struct {
 	// Phase is Install, Upgrade, Check or Uninstall.
 	Phase string
-	// Version of the charts, an index of Spec.Versions.
+	// Version is the version of the charts, an index of Spec.Versions.
 	Version int
 	// LogLevel is a value that changes some objects.
 	LogLevel string
@@ -70,10 +70,10 @@ type Order struct {
 	Profile string
 }
 
-// Outcome is what an Order took.
+// Outcome is the cost of an Order.
 type Outcome struct {
 	Releases  int
 	Wall, CPU time.Duration
-	// Error is what failed.
+	// Error is the error message of a failed Order.
 	Error string
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Diagnostics is the address at which a manager tells of itself, by HTTPS to those who may ask.
+// Diagnostics is the address at which a manager serves metrics and profiles, over HTTPS to authorized users.
 type Diagnostics struct {
 	address, token string
 	client         *http.Client
@@ -25,7 +25,7 @@ type Diagnostics struct {
 // NewDiagnostics returns the diagnostics at a loopback address.
 func NewDiagnostics(address, token string) *Diagnostics {
 	return &Diagnostics{address: address, token: token, client: &http.Client{Transport: &http.Transport{
-		// The certificate is made by the manager as it starts, for nobody in particular.
+		// The manager creates the certificate at its start, without a host name.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // It is on this machine.
 	}}}
 }
@@ -54,12 +54,12 @@ func get(ctx context.Context, client *http.Client, url string, header http.Heade
 	return resp.Body, nil
 }
 
-// Metrics reads the metrics.
+// Metrics returns the metrics.
 func (d *Diagnostics) Metrics(ctx context.Context) (Metrics, error) {
 	return Read(ctx, d.client, "https://"+d.address+"/metrics", d.header())
 }
 
-// Read reads the metrics that a URL serves.
+// Read returns the metrics at a URL.
 func Read(ctx context.Context, client *http.Client, url string, header http.Header) (Metrics, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -71,7 +71,7 @@ func Read(ctx context.Context, client *http.Client, url string, header http.Head
 	return Metrics(data), errors.Join(err, body.Close())
 }
 
-// Save saves what a path serves, such as a profile.
+// Save stores the content of a path, such as a profile, in a file.
 func (d *Diagnostics) Save(ctx context.Context, path, file string) error {
 	body, err := d.get(ctx, path)
 	if err != nil {
@@ -85,7 +85,7 @@ func (d *Diagnostics) Save(ctx context.Context, path, file string) error {
 	return errors.Join(err, out.Close(), body.Close())
 }
 
-// CollectGarbage has the manager collect its garbage, so that what it holds afterwards is in use.
+// CollectGarbage triggers a garbage collection in the manager, so that the remaining heap is in use.
 func (d *Diagnostics) CollectGarbage(ctx context.Context) error {
 	body, err := d.get(ctx, "/debug/pprof/heap?gc=1")
 	if err != nil {
@@ -95,10 +95,10 @@ func (d *Diagnostics) CollectGarbage(ctx context.Context) error {
 	return errors.Join(err, body.Close())
 }
 
-// Metrics are metrics as Prometheus reads them.
+// Metrics are metrics in the text format of Prometheus.
 type Metrics string
 
-// Sum adds up the series of a metric that have all of the given labels, each written like name="value".
+// Sum adds up the series of a metric that have all of the given labels, each written as name="value".
 func (m Metrics) Sum(name string, labels ...string) float64 {
 	total := 0.0
 	for line := range strings.Lines(string(m)) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestSelf looks at this process.
+// TestSelf measures this process.
 func TestSelf(t *testing.T) {
 	t.Parallel()
 	before, err := CPU(os.Getpid())

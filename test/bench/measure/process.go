@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package measure measures processes: what they use, what they say of themselves, and profiles of them. It reads /proc,
-// so that it works on Linux only.
+// Package measure measures processes: their CPU time and memory, their metrics and their profiles. It reads /proc, so
+// that it works on Linux only.
 package measure
 
 import (
@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// ticksPerSecond is the unit of CPU times in /proc, the same on all that Linux runs on.
+	// ticksPerSecond is the unit of CPU times in /proc, the same on all supported systems.
 	ticksPerSecond = 100
 
-	// memoryInterval is how often the memory of a process is looked at.
+	// memoryInterval is the time between two samples of the memory of a process.
 	memoryInterval = 100 * time.Millisecond
 )
 
-// CPU returns the CPU time that a process has used since it began.
+// CPU returns the CPU time that a process has used since its start.
 func CPU(pid int) (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The name, in parentheses, may hold anything.
+	// The name, in parentheses, may contain any character.
 	_, rest, _ := strings.Cut(string(data), ") ")
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
@@ -46,13 +46,14 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(total) * time.Second / ticksPerSecond, nil
 }
 
-// Memory returns how many bytes of a process are in memory.
+// Memory returns the resident memory of a process in bytes.
 func Memory(pid int) (int64, error) { return status(pid, "VmRSS:") }
 
-// Files returns how many of them are pages of files, such as the program itself, which can be read again.
+// Files returns the part of Memory that consists of pages of files, such as the program itself, which can be read
+// again.
 func Files(pid int) (int64, error) { return status(pid, "RssFile:") }
 
-// status returns a size that the status of a process says, in bytes.
+// status returns a size in the status of a process, in bytes.
 func status(pid int, name string) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -64,17 +65,17 @@ func status(pid int, name string) (int64, error) {
 			return kilobytes << 10, err
 		}
 	}
-	return 0, fmt.Errorf("/proc/%d/status says nothing of %s", pid, name)
+	return 0, fmt.Errorf("/proc/%d/status has no %s", pid, name)
 }
 
-// Peak follows the memory of a process.
+// Peak samples the memory of a process.
 type Peak struct {
 	stop func()
 	done sync.WaitGroup
 	peak int64
 }
 
-// FollowPeak follows the memory of a process until Stop, or until the process ends.
+// FollowPeak samples the memory of a process until Stop, or until the process ends.
 func FollowPeak(pid int) *Peak {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Peak{stop: cancel}
@@ -97,7 +98,7 @@ func FollowPeak(pid int) *Peak {
 	return p
 }
 
-// Stop returns the most memory that was seen.
+// Stop returns the largest sample.
 func (p *Peak) Stop() int64 {
 	p.stop()
 	p.done.Wait()

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report holds what the benchmark finds out: figures, each beside its baseline and its target.
+// Package report holds the results of the benchmark: figures, each with its baseline and its target.
 package report
 
 import (
@@ -15,31 +15,31 @@ import (
 	"text/tabwriter"
 )
 
-// Figure is one thing that was measured.
+// Figure is one measured value.
 type Figure struct {
 	Scenario string  `json:"scenario"`
 	Phase    string  `json:"phase"`
 	Name     string  `json:"name"`
 	Unit     string  `json:"unit,omitempty"`
 	Value    float64 `json:"value"`
-	// Baseline is what it is compared with, of the same run.
+	// Baseline is the value to compare with, of the same run.
 	Baseline *Baseline `json:"baseline,omitempty"`
-	// Ratio is Value to the baseline's.
+	// Ratio is Value divided by the baseline's value.
 	Ratio *float64 `json:"ratio,omitempty"`
-	// Target is what must not be exceeded.
+	// Target is the limit that must not be exceeded.
 	Target *Target `json:"target,omitempty"`
-	// Missed is whether it is.
+	// Missed is true if the target is exceeded.
 	Missed bool `json:"missed,omitempty"`
 }
 
-// Baseline is what a figure is compared with.
+// Baseline is the value to compare a figure with.
 type Baseline struct {
-	// Of says whose value it is.
+	// Of names the origin of the value.
 	Of    string  `json:"of"`
 	Value float64 `json:"value"`
 }
 
-// Target is the most that a figure, or its ratio to the baseline, may be.
+// Target is the largest permitted value of a figure, or of its ratio to the baseline.
 type Target struct {
 	OfRatio bool    `json:"ofRatio,omitempty"`
 	Max     float64 `json:"max"`
@@ -48,7 +48,7 @@ type Target struct {
 // Option completes a figure.
 type Option func(*Figure)
 
-// Against compares a figure with somebody else's.
+// Against sets the baseline of a figure.
 func Against(whose string, value float64) Option {
 	return func(f *Figure) {
 		f.Baseline = &Baseline{Of: whose, Value: value}
@@ -59,7 +59,7 @@ func Against(whose string, value float64) Option {
 	}
 }
 
-// MaxRatio is the target of the ratio. It stands behind Against.
+// MaxRatio sets the target of the ratio. It must follow Against.
 func MaxRatio(limit float64) Option {
 	return func(f *Figure) {
 		f.Target = &Target{OfRatio: true, Max: limit}
@@ -67,7 +67,7 @@ func MaxRatio(limit float64) Option {
 	}
 }
 
-// Max is the target of the figure itself.
+// Max sets the target of the figure itself.
 func Max(limit float64) Option {
 	return func(f *Figure) {
 		f.Target = &Target{Max: limit}
@@ -75,9 +75,9 @@ func Max(limit float64) Option {
 	}
 }
 
-// Report is all that a run finds out. Figures may be added by several goroutines.
+// Report holds all figures of a run. Several goroutines may add figures.
 type Report struct {
-	// About says what was run, and on what.
+	// About describes the run and the machine.
 	About map[string]string `json:"about"`
 
 	mu      sync.Mutex
@@ -96,7 +96,7 @@ func (r *Report) Add(scenario, phase, name, unit string, value float64, options 
 	return f
 }
 
-// Missed names the targets that were not met.
+// Missed names the missed targets.
 func (r *Report) Missed() []string {
 	var missed []string
 	for _, f := range r.Figures {
@@ -108,7 +108,7 @@ func (r *Report) Missed() []string {
 	return missed
 }
 
-// measured is what the target is about.
+// measured returns the text of the value that the target limits.
 func (f *Figure) measured() string {
 	if f.Target != nil && f.Target.OfRatio {
 		return f.ratio()
@@ -141,7 +141,7 @@ func (f *Figure) target() string {
 	}
 }
 
-// number writes a number with as many digits as mean something.
+// number formats a number with its significant digits.
 func number(v float64) string {
 	digits := 0
 	switch abs := math.Abs(v); {
@@ -154,7 +154,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
-// Print writes a table, scenario by scenario.
+// Print writes a table for each scenario.
 func (r *Report) Print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	scenario := ""
@@ -164,15 +164,15 @@ func (r *Report) Print(out io.Writer) error {
 			scenario = f.Scenario
 			fmt.Fprintf(table, "\n%s\tfigure\tHelmOp\tbaseline\tratio\ttarget\t\n", scenario)
 		}
-		baseline, verdict := "", ""
+		baseline, missed := "", ""
 		if f.Baseline != nil {
 			baseline = number(f.Baseline.Value) + " " + f.Baseline.Of
 		}
 		if f.Missed {
-			verdict = "MISSED"
+			missed = "MISSED"
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.Phase, f.Name, f.value(), baseline, f.ratio(), f.target(),
-			verdict)
+			missed)
 	}
 	return table.Flush()
 }

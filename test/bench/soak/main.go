@@ -1,12 +1,12 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command soak runs a manager beside a fleet in which something happens all the time: Clusters come and go, values
-// change, API servers restart and hang. It samples the memory and the goroutines of the manager, and tells at the end
-// whether everything is as it is wanted and whether the manager has grown.
+// Command soak runs a manager with a fleet that changes all the time: Clusters are created and deleted, values change,
+// API servers restart and hang. It samples the memory and the goroutines of the manager. At the end it reports whether
+// all objects are in the desired state and whether the manager has grown.
 //
-// Run it with "go run ./test/bench/soak"; -help explains the rest. It exits with 1 if something has not become as it is
-// wanted, and with 2 if the manager has grown.
+// Run it with "go run ./test/bench/soak". The flag -help explains the flags. It exits with 1 if an object is not in the
+// desired state, and with 2 if the manager has grown.
 package main
 
 import (
@@ -46,16 +46,16 @@ func main() {
 	flag.IntVar(&s.clusters, "clusters", 200, "Clusters")
 	flag.IntVar(&s.hosts, "hosts", 4, "API servers that the Clusters share")
 	flag.IntVar(&s.history, "history", 11,
-		"how often all releases change before the first rest: histories are full then, and grow no more")
-	flag.DurationVar(&s.duration, "duration", 30*time.Minute, "how long something happens")
-	flag.DurationVar(&s.beat, "beat", 10*time.Second, "how often something happens")
-	flag.DurationVar(&s.sample, "sample", 15*time.Second, "how often the manager is measured")
+		"how often all releases change before the first rest, to fill the histories")
+	flag.DurationVar(&s.duration, "duration", 30*time.Minute, "duration of the changes")
+	flag.DurationVar(&s.beat, "beat", 10*time.Second, "time between two changes")
+	flag.DurationVar(&s.sample, "sample", 15*time.Second, "time between two measurements of the manager")
 	flag.DurationVar(&s.rest, "rest", 2*time.Minute,
-		"how long nothing happens before the first and the last samples of a manager at rest")
+		"time without changes before the first and the last samples of a manager at rest")
 	flag.Float64Var(&s.growth, "max-growth", 0.1,
-		"by what share memory and goroutines may grow from the first rest to the last")
-	flag.Uint64Var(&s.seed, "seed", 1, "what happens is a function of it")
-	flag.StringVar(&s.binary, "manager", "", "manager to measure; default: it is built")
+		"share by which memory and goroutines may grow from the first rest to the last")
+	flag.Uint64Var(&s.seed, "seed", 1, "seed of the random changes")
+	flag.StringVar(&s.binary, "manager", "", "path of the manager to measure; default: build it")
 	flag.StringVar(&s.profiles, "profiles", "",
 		"folder for heap and goroutine profiles of the manager at its first and its last rest, and in the middle")
 	flag.BoolVar(&s.keep, "keep", false, "keep logs")
@@ -87,7 +87,7 @@ func run(ctx context.Context, s settings) (err error) {
 	}
 	env, err := environment.Start(ctx, environment.Options{
 		Dir: filepath.Join(dir, "env"), ManagerBinary: s.binary,
-		// It comes several times within the shortest run.
+		// Several sync periods fit into the shortest run.
 		SyncPeriod: 2 * time.Minute,
 		Progress:   func(step string) { fmt.Fprintln(os.Stderr, step, "...") },
 	})
@@ -103,7 +103,7 @@ func run(ctx context.Context, s settings) (err error) {
 	manager := managers[len(managers)-1]
 	err = newSoak(s, env, measure.NewDiagnostics(manager.DiagnosticsAddress, token)).run(ctx)
 	if err != nil {
-		// A manager that ended says why in its log, which is not kept.
+		// The log of a manager that ended contains the cause, and is not kept.
 		err = errors.Join(err, manager.Unexpected())
 	}
 	return err

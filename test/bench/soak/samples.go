@@ -17,23 +17,23 @@ import (
 const (
 	mebibyte = 1 << 20
 
-	// warmUp is the share of the run that does not count for the slope: pools and caches fill.
+	// warmUp is the share of the run that does not count for the slope, because pools and caches fill.
 	warmUp = 0.2
 
-	// scrapeTimeout bounds a read of the manager's metrics, and a collection of its garbage before.
+	// scrapeTimeout bounds a read of the manager's metrics with the garbage collection before it.
 	scrapeTimeout = time.Minute
 )
 
-// sample is what the manager takes at a moment.
+// sample is the size of the manager at one time.
 type sample struct {
 	at time.Time
 
-	// heap is what is in use after a collection of garbage, resident what the process holds; in bytes.
+	// heap is the memory in use after a garbage collection, resident the resident memory of the process, in bytes.
 	heap, resident float64
 
 	goroutines float64
 
-	// waiting is how many releases are in the queue or in line.
+	// waiting is the number of releases in the queue or waiting for a slot.
 	waiting float64
 }
 
@@ -43,7 +43,7 @@ func (s sample) String() string {
 		s.resident/mebibyte, s.goroutines, s.waiting)
 }
 
-// measure has the manager collect its garbage and reads its metrics.
+// measure triggers a garbage collection in the manager and reads its metrics.
 func (s *soak) measure(ctx context.Context) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 	defer cancel()
@@ -60,7 +60,7 @@ func (s *soak) measure(ctx context.Context) (sample, error) {
 	}, err
 }
 
-// slope is by how much a value changes per hour, by least squares.
+// slope returns the change of a value for each hour, by least squares.
 func slope(samples []sample, value func(sample) float64) float64 {
 	if len(samples) < 2 {
 		return 0
@@ -82,34 +82,34 @@ func slope(samples []sample, value func(sample) float64) float64 {
 	return xy / xx
 }
 
-// warm are the samples after the warm-up.
+// warm returns the samples after the warm-up.
 func warm(samples []sample) []sample {
 	return samples[int(float64(len(samples))*warmUp):]
 }
 
-// report tells what was measured. It is an error if the manager takes more at rest than before.
+// report prints the results. It returns an error if the manager is larger at rest than before.
 func (s *soak) report(first, last sample) error {
 	fmt.Printf("\n%d Clusters, %s:", s.clusters, s.duration)
 	for _, what := range slices.Sorted(maps.Keys(s.happened)) {
 		fmt.Printf(" %d times %s;", s.happened[what], what)
 	}
-	fmt.Printf(" %d Clusters in all. Everything is as it is wanted.\n\n", s.made)
+	fmt.Printf(" %d Clusters in all. All objects are in the desired state.\n\n", s.made)
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\tat rest before\tat rest after\tgrowth\tslope per hour while things happen\tlowest\thighest")
+	fmt.Fprintln(table, "\tat rest before\tat rest after\tgrowth\tslope per hour during changes\tlowest\thighest")
 	var grown []string
 	for _, row := range []struct {
 		name  string
 		unit  float64
 		value func(sample) float64
-		// judged tells that growth is a failure. What is resident depends on what the system takes back.
-		judged bool
+		// limited is true if growth is a failure. The resident memory depends on the system.
+		limited bool
 	}{
 		{"heap, MiB", mebibyte, func(s sample) float64 { return s.heap }, true},
 		{"resident, MiB", mebibyte, func(s sample) float64 { return s.resident }, false},
 		{"goroutines", 1, func(s sample) float64 { return s.goroutines }, true},
 	} {
 		growth := row.value(last)/row.value(first) - 1
-		if row.judged && growth > s.growth {
+		if row.limited && growth > s.growth {
 			grown = append(grown, fmt.Sprintf("%s by %.0f %%", row.name, growth*100))
 		}
 		lowest, highest := row.value(first), row.value(first)

@@ -32,21 +32,21 @@ import (
 const (
 	namespace = "soak"
 
-	// allName is the HelmOp of all Clusters.
+	// allName is the HelmOp for all Clusters.
 	allName = "all"
 
-	// quarters are the parts of the fleet that have a HelmOp of their own, beside that of all.
+	// quarters is the number of parts of the fleet that have their own HelmOp, in addition to the HelmOp for all.
 	quarters = 4
 
-	// patience bounds everything that is waited for.
+	// patience bounds every wait.
 	patience = 15 * time.Minute
 
-	// outage is how long an API server is away or hangs.
+	// outage is how long an API server is down or hangs.
 	outage = 20 * time.Second
 
 	partLabel = "part"
 
-	// spoiledKey and spoiledValue are what is changed by hand.
+	// spoiledKey and spoiledValue are a manual change.
 	spoiledKey, spoiledValue = "region", "changed by hand"
 )
 
@@ -58,24 +58,24 @@ type soak struct {
 	began   time.Time
 	dice    *rand.Rand
 
-	// present are the Clusters that are to be there, and made is how many there ever were.
+	// present are the Clusters that should exist. made is the number of Clusters ever created.
 	present map[string]bool
 	made    int
-	// spoiled are those of them in which an object was changed by hand, until that was seen to be put right.
+	// spoiled are the present Clusters with a manual change that has not been observed as corrected.
 	spoiled map[string]bool
-	// happened counts what happened.
+	// happened counts the changes by kind.
 	happened map[string]int
 	samples  []sample
 }
 
 func newSoak(s settings, env *environment.Environment, manager *measure.Diagnostics) *soak {
-	//nolint:gosec // Nothing here is a secret.
+	//nolint:gosec // The random numbers need no security.
 	dice := rand.New(rand.NewPCG(s.seed, 0))
 	return &soak{settings: s, env: env, manager: manager, began: time.Now(), dice: dice, present: map[string]bool{},
 		spoiled: map[string]bool{}, happened: map[string]int{}}
 }
 
-func (s *soak) say(format string, args ...any) {
+func (s *soak) log(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%5.0f s: %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
@@ -100,7 +100,7 @@ func (s *soak) run(ctx context.Context) error {
 	return s.report(first, last)
 }
 
-// build makes the fleet.
+// build creates the fleet.
 func (s *soak) build(ctx context.Context) error {
 	obj := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if err := s.env.Client.Create(ctx, obj); err != nil {
@@ -134,18 +134,18 @@ func (s *soak) build(ctx context.Context) error {
 			return err
 		}
 	}
-	s.say("%d Clusters were created", s.clusters)
+	s.log("%d Clusters were created", s.clusters)
 	return nil
 }
 
-// fill changes all releases so often that their histories are as long as they get: what is kept of one then takes no
-// more later.
+// fill changes all releases until their histories have reached their full length. After this, the data kept for a
+// release no longer grows.
 func (s *soak) fill(ctx context.Context) error {
 	for i := range s.history {
 		if err := s.converge(ctx); err != nil {
 			return err
 		}
-		s.say("%d of %d revisions of all releases", i+1, s.history)
+		s.log("%d of %d revisions of all releases", i+1, s.history)
 		for _, name := range s.helmOps() {
 			if err := s.change(ctx, name); err != nil {
 				return err
@@ -155,7 +155,7 @@ func (s *soak) fill(ctx context.Context) error {
 	return nil
 }
 
-// helmOps are the names of all HelmOps.
+// helmOps returns the names of all HelmOps.
 func (s *soak) helmOps() []string {
 	names := []string{allName}
 	for i := range quarters {
@@ -168,8 +168,8 @@ func hostName(i int) string { return fmt.Sprintf("host-%d", i) }
 
 func partName(i int) string { return fmt.Sprintf("part-%d", i) }
 
-// helmOp is a HelmOp whose release has a namespace of its Cluster's own. Nothing runs the pods, so health is not asked
-// for.
+// helmOp returns a HelmOp whose release has a separate namespace for each Cluster. Health checks are off, because
+// nothing runs the Pods.
 func (s *soak) helmOp(name string, selector map[string]string) *addonsv1.HelmOp {
 	return &addonsv1.HelmOp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -200,13 +200,13 @@ func (s *soak) add(ctx context.Context) error {
 	return err
 }
 
-// atRest waits until everything is as it is wanted, and then for a while, and measures the manager.
+// atRest waits until all objects are in the desired state, waits for a while longer, and measures the manager.
 func (s *soak) atRest(ctx context.Context, which string) (sample, error) {
-	s.say("waiting until everything is as it is wanted")
+	s.log("waiting until all objects are in the desired state")
 	if err := s.converge(ctx); err != nil {
 		return sample{}, err
 	}
-	s.say("it is")
+	s.log("all objects are in the desired state")
 	var best sample
 	for until := time.Now().Add(s.rest); ; {
 		now, err := s.measure(ctx)
@@ -225,34 +225,34 @@ func (s *soak) atRest(ctx context.Context, which string) (sample, error) {
 	}
 }
 
-// converge waits until everything is as it is wanted.
+// converge waits until all objects are in the desired state.
 func (s *soak) converge(ctx context.Context) error {
 	missing := ""
 	err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
 		var err error
 		if missing, err = s.missing(ctx); err != nil {
-			// An API server that has just begun again may fail; half an hour of unrest is not lost by that.
+			// A restarted API server may fail at first, which must not end a run of half an hour.
 			missing = err.Error()
 		}
 		return missing == "", nil
 	})
 	if err != nil {
-		return fmt.Errorf("not everything is as it is wanted: %s: %w", missing, err)
+		return fmt.Errorf("not all objects are in the desired state: %s: %w", missing, err)
 	}
 	return nil
 }
 
-// missing says what is not as it is wanted, empty if everything is.
+// missing names an object that is not in the desired state. It is empty if all are.
 func (s *soak) missing(ctx context.Context) (string, error) {
 	helmOps := &addonsv1.HelmOpList{}
 	if err := s.env.Client.List(ctx, helmOps, client.InNamespace(namespace)); err != nil {
 		return "", err
 	}
-	wanted := 0
+	desired := 0
 	for i := range helmOps.Items {
 		helmOp := &helmOps.Items[i]
 		selected := s.selected(helmOp.Name)
-		wanted += selected
+		desired += selected
 		counts := helmOp.Status.Clusters
 		if helmOp.Status.ObservedGeneration != helmOp.Generation || !conditions.IsTrue(helmOp, addonsv1.ReadyCondition) ||
 			counts == nil ||
@@ -264,8 +264,8 @@ func (s *soak) missing(ctx context.Context) (string, error) {
 	if err := s.env.Client.List(ctx, releases, client.InNamespace(namespace)); err != nil {
 		return "", err
 	}
-	if len(releases.Items) != wanted {
-		return fmt.Sprintf("%d releases, want %d", len(releases.Items), wanted), nil
+	if len(releases.Items) != desired {
+		return fmt.Sprintf("%d releases, want %d", len(releases.Items), desired), nil
 	}
 	clusters := &clusterv1.ClusterList{}
 	if err := s.env.Client.List(ctx, clusters, client.InNamespace(namespace),
@@ -278,7 +278,7 @@ func (s *soak) missing(ctx context.Context) (string, error) {
 	return s.uncorrected(ctx)
 }
 
-// uncorrected names a Cluster in which something is still as it was changed by hand.
+// uncorrected names a Cluster with a manual change that is not corrected.
 func (s *soak) uncorrected(ctx context.Context) (string, error) {
 	for name := range s.spoiled {
 		object, host, err := s.installed(name)
@@ -296,7 +296,7 @@ func (s *soak) uncorrected(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// installed is an object of the release that is kept from drifting in a Cluster, and the way to it.
+// installed returns an object of the release with drift correction in a Cluster, and a client for it.
 func (s *soak) installed(name string) (*corev1.ConfigMap, client.Client, error) {
 	var i int
 	if _, err := fmt.Sscanf(name, "c%d", &i); err != nil {
@@ -307,7 +307,7 @@ func (s *soak) installed(name string) (*corev1.ConfigMap, client.Client, error) 
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: allName}}, host, err
 }
 
-// spoil changes an object by hand, if it is there yet.
+// spoil changes an object manually, if the object exists.
 func (s *soak) spoil(ctx context.Context) error {
 	names := slices.Sorted(maps.Keys(s.present))
 	name := names[s.dice.IntN(len(names))]
@@ -323,7 +323,7 @@ func (s *soak) spoil(ctx context.Context) error {
 	return nil
 }
 
-// selected is how many Clusters a HelmOp has.
+// selected returns the number of Clusters that a HelmOp selects.
 func (s *soak) selected(helmOp string) int {
 	if helmOp == allName {
 		return len(s.present)
@@ -338,7 +338,7 @@ func (s *soak) selected(helmOp string) int {
 	return n
 }
 
-// churn lets something happen again and again, and measures the manager meanwhile.
+// churn makes changes repeatedly, and measures the manager meanwhile.
 func (s *soak) churn(ctx context.Context) error {
 	end := time.Now().Add(s.duration)
 	middle := end.Add(-s.duration / 2)
@@ -363,7 +363,7 @@ func (s *soak) churn(ctx context.Context) error {
 				return err
 			}
 			s.samples = append(s.samples, now)
-			s.say("%s; %s", now, what)
+			s.log("%s; %s", now, what)
 		}
 		if err := pause(ctx, time.Until(next)); err != nil {
 			return err
@@ -372,7 +372,7 @@ func (s *soak) churn(ctx context.Context) error {
 	return nil
 }
 
-// next is what happens next.
+// next returns the next change.
 func (s *soak) next() (string, func(context.Context) error) {
 	switch n := s.dice.IntN(20); {
 	case n < 8:
@@ -402,8 +402,8 @@ func (s *soak) replace(ctx context.Context) error {
 		name := names[s.dice.IntN(len(names))]
 		delete(s.present, name)
 		delete(s.spoiled, name)
-		gone := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-		if err := s.env.Client.Delete(ctx, gone); err != nil {
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		if err := s.env.Client.Delete(ctx, cluster); err != nil {
 			return err
 		}
 		if err := s.add(ctx); err != nil {
@@ -424,7 +424,7 @@ func (s *soak) change(ctx context.Context, name string) error {
 	return s.env.Client.Patch(ctx, helmOp, client.MergeFrom(before))
 }
 
-// interrupt has one of the API servers away for a while.
+// interrupt stops or freezes one of the API servers for a while.
 func (s *soak) interrupt(ctx context.Context, begin, end func(*apiserver.Server, context.Context) error) error {
 	server := s.env.Management.Provider.Server(client.ObjectKey{Namespace: namespace,
 		Name: hostName(s.dice.IntN(s.hosts))})
@@ -449,7 +449,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// profile keeps profiles of the manager, if they are wanted: of its first and last rest, and of the middle.
+// profile stores profiles of the manager, if a folder is given: at its first and last rest, and in the middle.
 func (s *soak) profile(ctx context.Context, which string) error {
 	if s.profiles == "" {
 		return nil

@@ -27,26 +27,26 @@ import (
 // GroupLabel is the label of Clusters by which HelmOps select them.
 const GroupLabel = "bench-group"
 
-// confinedGroup is the group of users that are confined, and the name of the ClusterRole of what they may do in their
-// namespaces, and of that of what they may do beside: to create a namespace that exists.
+// confinedGroup is the group of confined users, and the name of two ClusterRoles. One has their rights in their
+// namespaces. The other has their only right outside: to create a namespace that exists.
 const confinedGroup = "helmop-bench-confined"
 
-// creating is how many Clusters are written at once.
+// creating is the number of Clusters that are written at once.
 const creating = 8
 
-// Cluster is a workload cluster: an identity of its own at an API server that it may share.
+// Cluster is a workload cluster: a user at an API server that it may share with others.
 type Cluster struct {
 	Namespace, Name, Group string
 	Server                 *apiserver.Server
-	// Relay stands between, if it is set.
+	// Relay is the connection to the API server, if it is set.
 	Relay *Relay
-	// Confined is a namespace of the API server that its identity may not leave, which is created with the Cluster.
-	// Watches of Clusters that share an API server would see the objects of all others otherwise. Default: it may do
-	// everything.
+	// Confined is the only namespace of the API server that the user of the Cluster may access. The namespace is created
+	// with the Cluster. Otherwise, watches of Clusters that share an API server would include the objects of all others.
+	// Default: the user may access everything.
 	Confined string
 }
 
-// Group makes n Clusters of a group, which are yet to be created, spread over the API servers.
+// Group returns n Clusters of a group, spread over the API servers. It does not create the Clusters.
 func (w *World) Group(namespace, group string, n int) []Cluster {
 	clusters := make([]Cluster, n)
 	for i := range clusters {
@@ -56,7 +56,7 @@ func (w *World) Group(namespace, group string, n int) []Cluster {
 	return clusters
 }
 
-// Kubeconfig is a new access to the Cluster, of which the audit log tells as of a user with the Cluster's name.
+// Kubeconfig returns a new kubeconfig of the Cluster. In the audit log, its user has the Cluster's name.
 func (c *Cluster) Kubeconfig() ([]byte, error) {
 	group := "system:masters"
 	if c.Confined != "" {
@@ -76,7 +76,7 @@ func (c *Cluster) Kubeconfig() ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// Contestants are the same clusters for a contestant.
+// Contestants returns the same clusters for a contestant.
 func Contestants(clusters []Cluster) ([]contestant.Cluster, error) {
 	var all []contestant.Cluster
 	for i := range clusters {
@@ -97,7 +97,7 @@ func (w *World) CreateNamespace(ctx context.Context, name string) error {
 	return w.Env.CreateRegistrySecrets(ctx, name)
 }
 
-// CreateClusters creates Clusters whose control planes are initialised.
+// CreateClusters creates Clusters whose control planes are initialized.
 func (w *World) CreateClusters(ctx context.Context, clusters []Cluster) error {
 	return parallel(len(clusters), creating, func(i int) error {
 		if err := w.PrepareCluster(ctx, clusters[i]); err != nil {
@@ -108,7 +108,7 @@ func (w *World) CreateClusters(ctx context.Context, clusters []Cluster) error {
 	})
 }
 
-// AllowConfined prepares all API servers for Clusters that are confined.
+// AllowConfined prepares all API servers for confined Clusters.
 func (w *World) AllowConfined(ctx context.Context) error {
 	admins := make([]client.Client, len(w.Servers))
 	err := parallel(len(w.Servers), creating, func(i int) error {
@@ -149,7 +149,7 @@ func (w *World) AllowConfined(ctx context.Context) error {
 	return err
 }
 
-// confine creates the namespace that a Cluster's identity may not leave.
+// confine creates the only namespace that a Cluster's user may access.
 func (w *World) confine(ctx context.Context, c Cluster) error {
 	if c.Confined == "" {
 		return nil
@@ -164,7 +164,7 @@ func (w *World) confine(ctx context.Context, c Cluster) error {
 		}))
 }
 
-// PrepareCluster creates a Cluster and all that belongs to it. Its control plane is not initialised yet.
+// PrepareCluster creates a Cluster and its objects. Its control plane is not initialized.
 func (w *World) PrepareCluster(ctx context.Context, c Cluster) error {
 	if err := w.confine(ctx, c); err != nil {
 		return err
@@ -207,7 +207,7 @@ func (w *World) PrepareCluster(ctx context.Context, c Cluster) error {
 	return nil
 }
 
-// InitializeCluster says of a Cluster that its control plane is initialised, and returns when that was.
+// InitializeCluster sets the control plane of a Cluster to initialized, and returns the time of the change.
 func (w *World) InitializeCluster(ctx context.Context, c Cluster) (time.Time, error) {
 	own, yes := metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}, true
 	controlPlane := &controlplanev1.LocalControlPlane{ObjectMeta: own}

@@ -24,36 +24,36 @@ import (
 )
 
 const (
-	// profileSeconds is how long CPU profiles take.
+	// profileSeconds is the duration of CPU profiles.
 	profileSeconds = 10
-	// settleInterval is how often SettledMemory looks at the memory, and settlePatience how long at most.
+	// settleInterval is the time between two samples of SettledMemory, and settlePatience bounds the wait.
 	settleInterval, settlePatience = 2 * time.Second, 90 * time.Second
 
-	// settledShare is how much less of it there may be at the end of a while in which it is settled.
+	// settledShare is by how much, as a share, settled memory may still fall.
 	settledShare = 0.03
 
-	// metricsInterval is how often the manager's metrics are read while something is waited for. It has to list all that
-	// it counts.
+	// metricsInterval is the time between two reads of the manager's metrics in a wait. It is not shorter because each
+	// read makes the manager list everything that it counts.
 	metricsInterval = 500 * time.Millisecond
 )
 
-// Traffic is what was asked for. The audit logs of the API servers tell.
+// Traffic are the numbers of requests in the audit logs of the API servers.
 type Traffic struct {
-	// Management are the manager's requests to the management cluster, without those for its lease and for whoever reads
-	// its metrics. Writes are those of them that change something, by resource.
+	// Management are the manager's requests to the management cluster, without requests for its lease and for authorizing
+	// readers of its metrics. Writes are the writes among them, by resource.
 	Management int
 	Writes     map[string]int
 	// Workload are the manager's requests to workload clusters, without the connections' health probes. A watch counts
 	// once.
 	Workload int
-	// Watches are the watches of them, Changes what changes something.
+	// Watches are the watches among them, Changes the writes.
 	Watches, Changes int
-	// KindLists are lists of all objects of a kind that have Helm's label, by which the manager notices those that are
-	// gone.
+	// KindLists are lists of all objects of a kind that have Helm's label. By these lists the manager notices deleted
+	// objects.
 	KindLists int
 	// Probes are the health probes.
 	Probes int
-	// Payloads are the reads of Helm's records with their content one by one. What lists hold, RecordBytes tells.
+	// Payloads are the reads of single records of Helm with their content. RecordBytes counts the content in lists.
 	Payloads int
 	// Places are the Clusters and namespaces in which Helm's records were listed.
 	Places int
@@ -61,13 +61,13 @@ type Traffic struct {
 	Contestant int
 }
 
-// Mark is a moment from which Traffic is counted.
+// Mark is a time from which Traffic is counted.
 type Mark struct {
 	since time.Time
 	ends  map[*apiserver.Server]int64
 }
 
-// Mark begins to count.
+// Mark starts to count.
 func (w *World) Mark() (Mark, error) {
 	m := Mark{ends: map[*apiserver.Server]int64{}}
 	for _, server := range w.all() {
@@ -85,7 +85,7 @@ func (w *World) all() []*apiserver.Server {
 	return append([]*apiserver.Server{w.Env.Management.Server}, w.Servers...)
 }
 
-// Traffic tells what was asked for since the mark.
+// Traffic returns the numbers of requests since the mark.
 func (w *World) Traffic(m Mark) (Traffic, error) {
 	t := Traffic{Writes: map[string]int{}}
 	requests, err := w.Env.Management.Server.RequestsFrom(m.ends[w.Env.Management.Server], apiserver.Since(m.since),
@@ -129,7 +129,7 @@ func (t *Traffic) workload(r *apiserver.Request, places map[string]bool) {
 	if !isManager(r.UserAgent) {
 		return
 	}
-	if r.URI == "/version" { // What the engine asks for the version has a timeout as a parameter.
+	if r.URI == "/version" { // The engine's request for the version has a timeout parameter.
 		t.Probes++
 		return
 	}
@@ -151,14 +151,14 @@ func (t *Traffic) workload(r *apiserver.Request, places map[string]bool) {
 // kindListSelector is part of the URI of each list of KindLists.
 const kindListSelector = "labelSelector=app.kubernetes.io%2Fmanaged-by%3DHelm"
 
-// isManager tells the manager, which calls itself helmop where its release engine asks.
+// isManager reports whether a request is the manager's. Its release engine has the user agent helmop.
 func isManager(userAgent string) bool {
 	return strings.HasPrefix(userAgent, "helmop-manager/") || userAgent == "helmop"
 }
 
-// RecordBytes is how many bytes of Secrets, which is where Helm's records are, the workload API servers have sent in
-// answers to reads and lists in single namespaces, of all users. The metrics of each server are megabytes: a
-// measurement reads them before and after its phase.
+// RecordBytes returns how many bytes of Secrets, which contain Helm's records, the workload API servers have sent. It
+// counts answers to reads, and to lists in single namespaces, for all users. The metrics of each server are megabytes:
+// a measurement reads them before and after its phase.
 func (w *World) RecordBytes(ctx context.Context) (float64, error) {
 	sent := make([]float64, len(w.Servers))
 	err := parallel(len(w.Servers), starting, func(i int) error {
@@ -179,10 +179,10 @@ func (w *World) RecordBytes(ctx context.Context) (float64, error) {
 	return total, err
 }
 
-// Cost is what a phase took the manager.
+// Cost is the cost of a phase for the manager.
 type Cost struct {
 	Wall, CPU time.Duration
-	// Peak is the most memory during the phase, in bytes.
+	// Peak is the largest memory during the phase, in bytes.
 	Peak     int64
 	Traffic  Traffic
 	Registry registry.Counts
@@ -202,12 +202,12 @@ func (m *Manager) Measure(ctx context.Context, phase string, do func() error) (C
 	return m.measure(ctx, phase, mark, cpu, time.Now(), do)
 }
 
-// MeasureLife measures the manager from its start until do has run; the mark is of before.
+// MeasureLife measures the manager from its start until do has run. The mark is from before the start.
 func (m *Manager) MeasureLife(ctx context.Context, phase string, mark Mark, do func() error) (Cost, error) {
 	return m.measure(ctx, phase, mark, 0, m.Began, do)
 }
 
-// measure measures from a time on, at which the manager had used some CPU time.
+// measure measures from begun on. cpu is the CPU time that the manager had used before.
 func (m *Manager) measure(ctx context.Context, phase string, mark Mark, cpu time.Duration, begun time.Time,
 	do func() error,
 ) (Cost, error) {
@@ -230,8 +230,8 @@ func (m *Manager) measure(ctx context.Context, phase string, mark Mark, cpu time
 	return cost, profiled()
 }
 
-// profile takes profiles of a phase, of the CPU from its beginning, and the metrics at its end. The returned function
-// waits for them.
+// profile takes profiles of a phase: the CPU from the start, and the metrics at the end. The returned function waits
+// for them.
 func (m *Manager) profile(ctx context.Context, phase string) (wait func() error) {
 	dir := m.world.opts.Profiles
 	if dir == "" {
@@ -254,17 +254,17 @@ func (m *Manager) profile(ctx context.Context, phase string) (wait func() error)
 	}
 }
 
-// Size is how big a manager is.
+// Size is the size of a manager.
 type Size struct {
-	// Memory is what of it is in memory, Files what of that are pages of files, the program's above all, and Heap what of
-	// its heap is in use, all in bytes.
+	// Memory is the resident memory. Files is its part that consists of pages of files, mostly of the program. Heap is the
+	// part of the heap in use. All are in bytes.
 	Memory, Files, Heap int64
 	Goroutines          int
-	// Connections are the workload clusters that it is connected to.
+	// Connections is the number of workload clusters to which the manager is connected.
 	Connections int
 }
 
-// Size looks at the manager: at its memory as it is, and at its heap after it has collected its garbage.
+// Size returns the current memory of the manager, and its heap after a garbage collection.
 func (m *Manager) Size(ctx context.Context) (Size, error) {
 	memory, err := measure.Memory(m.PID())
 	if err != nil {
@@ -285,9 +285,9 @@ func (m *Manager) Size(ctx context.Context) (Size, error) {
 	}, err
 }
 
-// SettledMemory is the manager's memory once it takes no less than a while before, after some minutes at most: what an
-// action needed is given back in its time, connections half a minute after they ended, and pages to the system by and
-// by. It is the most of that while, for the manager collects its garbage when it likes to.
+// SettledMemory returns the manager's memory when it no longer falls. It waits for minutes at most. Memory of an action
+// is returned with a delay: connections half a minute after they were closed, and pages to the system step by step. The
+// result is the largest sample of the last period, because the time of a garbage collection is not known.
 func (m *Manager) SettledMemory(ctx context.Context, while time.Duration) (int64, error) {
 	var samples []int64
 	n := int(while/settleInterval) + 1
@@ -299,15 +299,15 @@ func (m *Manager) SettledMemory(ctx context.Context, while time.Duration) (int64
 	switch {
 	case err == nil:
 	case wait.Interrupted(err) && ctx.Err() == nil:
-		m.world.opts.Say("the manager's memory has not settled within %s", settlePatience)
+		m.world.opts.Log("the manager's memory has not settled within %s", settlePatience)
 	default:
 		return 0, err
 	}
 	return slices.Max(samples[max(0, len(samples)-n):]), nil
 }
 
-// isSettled tells whether the last n samples of memory do not fall: none of their later half is much less than the
-// least of the earlier one.
+// isSettled reports whether the last n samples of memory do not fall: no sample of their later half is much less than
+// the smallest one of their earlier half.
 func isSettled(samples []int64, n int) bool {
 	if len(samples) < max(n, 2) {
 		return false
@@ -317,7 +317,7 @@ func isSettled(samples []int64, n int) bool {
 	return float64(slices.Min(later)) >= (1-settledShare)*float64(slices.Min(earlier))
 }
 
-// connections tells how many workload clusters a manager is connected to.
+// connections returns the number of workload clusters to which a manager is connected.
 func connections(metrics measure.Metrics) int {
 	return int(metrics.Sum("helmop_clusters_connected"))
 }
@@ -327,8 +327,8 @@ func (m *Manager) WaitConnected(ctx context.Context, n int) error {
 	return m.waitMetrics(ctx, func(metrics measure.Metrics) bool { return connections(metrics) >= n })
 }
 
-// WaitRecognized waits until the manager is connected to n workload clusters, has looked at so many releases and has
-// nothing more to do at once. A release that it could not look at, and comes back to later, it calls unreachable.
+// WaitRecognized waits until the manager is connected to n workload clusters, has checked this number of releases and
+// has nothing to do at once. The manager reports a release that it could not check yet as ClusterUnreachable.
 func (m *Manager) WaitRecognized(ctx context.Context, n, releases int) error {
 	return m.waitCalm(ctx, func(metrics measure.Metrics) bool {
 		return connections(metrics) >= n &&
@@ -337,7 +337,7 @@ func (m *Manager) WaitRecognized(ctx context.Context, n, releases int) error {
 	})
 }
 
-// WaitCalm waits until the manager has nothing more to do at once: what it was told to do, it has looked at once more.
+// WaitCalm waits until the manager has nothing to do at once, including the checks after its actions.
 func (m *Manager) WaitCalm(ctx context.Context) error {
 	return m.waitCalm(ctx, func(measure.Metrics) bool { return true })
 }
@@ -345,11 +345,11 @@ func (m *Manager) WaitCalm(ctx context.Context) error {
 // releaseController is the label of metrics of the controller of releases.
 const releaseController = `controller="helmoprelease"`
 
-// waitCalm waits until metrics are as wanted and the manager has nothing to do with releases, for a moment.
-func (m *Manager) waitCalm(ctx context.Context, wanted func(measure.Metrics) bool) error {
+// waitCalm waits until the metrics match and the manager reconciles no release.
+func (m *Manager) waitCalm(ctx context.Context, matches func(measure.Metrics) bool) error {
 	calm := 0
 	return m.waitMetrics(ctx, func(metrics measure.Metrics) bool {
-		if wanted(metrics) && metrics.Sum("controller_runtime_active_workers", releaseController) == 0 &&
+		if matches(metrics) && metrics.Sum("controller_runtime_active_workers", releaseController) == 0 &&
 			metrics.Sum("workqueue_depth", releaseController) == 0 && metrics.Sum("helmop_cluster_reads") == 0 {
 			calm++
 		} else {
@@ -359,23 +359,23 @@ func (m *Manager) waitCalm(ctx context.Context, wanted func(measure.Metrics) boo
 	})
 }
 
-// waitMetrics waits until metrics are as wanted.
-func (m *Manager) waitMetrics(ctx context.Context, wanted func(measure.Metrics) bool) error {
+// waitMetrics waits until the metrics match.
+func (m *Manager) waitMetrics(ctx context.Context, matches func(measure.Metrics) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	ticker := time.NewTicker(metricsInterval)
 	defer ticker.Stop()
 	for {
-		// One that has just started may not answer yet.
+		// A manager that has just started may not answer yet.
 		metrics, err := m.Metrics(ctx)
-		if err == nil && wanted(metrics) {
+		if err == nil && matches(metrics) {
 			return nil
 		}
 		select {
 		case <-m.Done():
 			return errors.New("the manager has ended")
 		case <-ctx.Done():
-			return fmt.Errorf("the manager is not as far: %w", errors.Join(ctx.Err(), err))
+			return fmt.Errorf("the metrics of the manager do not match: %w", errors.Join(ctx.Err(), err))
 		case <-ticker.C:
 		}
 	}

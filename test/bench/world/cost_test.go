@@ -13,7 +13,7 @@ func TestSettledMemory(t *testing.T) {
 	}{
 		"too few":                       {[]int64{100, 100, 100}, false},
 		"even":                          {[]int64{100, 100, 100, 100}, true},
-		"it fell before":                {[]int64{900, 500, 100, 100, 100, 100}, true},
+		"it fell earlier":               {[]int64{900, 500, 100, 100, 100, 100}, true},
 		"it falls":                      {[]int64{130, 120, 110, 100}, false},
 		"it falls in the end":           {[]int64{100, 100, 100, 90}, false},
 		"it grows":                      {[]int64{100, 110, 120, 130}, true},

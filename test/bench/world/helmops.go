@@ -25,13 +25,13 @@ type HelmOp struct {
 	Namespace, Name string
 	// Groups are the groups of Clusters that it selects.
 	Groups []string
-	// Chart is the repository's name, Tag what is installed of it.
+	// Chart is the name of the repository, Tag the tag to install.
 	Chart, Tag string
 	// ReleaseNamespace is a pattern, see contestant.NamespaceOf.
 	ReleaseNamespace string
-	// Orphan leaves the releases when the HelmOp goes.
+	// Orphan keeps the releases when the HelmOp is deleted.
 	Orphan bool
-	// Interval is how often the tag is looked at. Default: HelmOp's own.
+	// Interval is the source interval. Default: HelmOp's own.
 	Interval time.Duration
 }
 
@@ -43,7 +43,7 @@ func (w *World) Push(ctx context.Context, chart charts.Chart, tag string) (diges
 
 func repository(chart string) string { return "charts/" + chart }
 
-// Create creates it.
+// Create creates the HelmOp.
 func (h HelmOp) Create(ctx context.Context, w *World) error {
 	policy := addonsv1.DeletionPolicyUninstall
 	if h.Orphan {
@@ -61,7 +61,7 @@ func (h HelmOp) Create(ctx context.Context, w *World) error {
 			},
 			Values:         values("info"),
 			DeletionPolicy: policy,
-			// The other contestants delete without asking.
+			// The other contestants delete without a confirmation.
 			MaxDeletions: new(intstr.FromString("100%")),
 		},
 	})
@@ -76,7 +76,7 @@ func values(logLevel string) *apiextensionsv1.JSON {
 		logLevel)}
 }
 
-// Change changes it.
+// Change changes the HelmOp.
 func (h HelmOp) Change(ctx context.Context, w *World, change func(*addonsv1.HelmOpSpec)) error {
 	helmOp := &addonsv1.HelmOp{}
 	if err := w.Env.Client.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}, helmOp); err != nil {
@@ -87,12 +87,12 @@ func (h HelmOp) Change(ctx context.Context, w *World, change func(*addonsv1.Helm
 	return w.Env.Client.Patch(ctx, helmOp, client.MergeFrom(before))
 }
 
-// SetLogLevel changes a value.
+// SetLogLevel changes the value logLevel.
 func (h HelmOp) SetLogLevel(ctx context.Context, w *World, level string) error {
 	return h.Change(ctx, w, func(spec *addonsv1.HelmOpSpec) { spec.Values = values(level) })
 }
 
-// LevelFor is a log level that is another one for a group of Clusters than it is for all others, where it is info.
+// LevelFor returns a template with another log level for a group of Clusters. All others have the level info.
 func LevelFor(group, level string) string {
 	return fmt.Sprintf("{{ if eq (index .Cluster.metadata.labels %q) %q }}%s{{ else }}info{{ end }}", GroupLabel, group,
 		level)
@@ -108,17 +108,17 @@ func (h HelmOp) Select(ctx context.Context, w *World, groups ...string) error {
 	return h.Change(ctx, w, func(spec *addonsv1.HelmOpSpec) { spec.ClusterSelector = selecting(groups) })
 }
 
-// SetTag has another version installed.
+// SetTag changes the tag to install.
 func (h HelmOp) SetTag(ctx context.Context, w *World, tag string) error {
 	return h.Change(ctx, w, func(spec *addonsv1.HelmOpSpec) { spec.Source.Ref.Tag = tag })
 }
 
-// Delete deletes it and returns at once.
+// Delete deletes the HelmOp and returns at once.
 func (h HelmOp) Delete(ctx context.Context, w *World) error {
 	return w.Env.Client.Delete(ctx, &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name}})
 }
 
-// WaitReady waits until it is Ready with n Clusters.
+// WaitReady waits until the HelmOp is Ready with n Clusters.
 func (h HelmOp) WaitReady(ctx context.Context, w *World, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -12,51 +12,51 @@ import (
 	"sync"
 )
 
-// Mode is what a Relay does with connections.
+// Mode is how a Relay handles connections.
 type Mode int
 
 const (
-	// Pass passes them on.
+	// Pass forwards connections.
 	Pass Mode = iota
-	// Hang accepts them, and nothing more is heard of them or of those that were open.
+	// Hang accepts connections, but forwards nothing, on open connections neither.
 	Hang
-	// Refuse ends them, and refuses new ones.
+	// Refuse closes open connections, and refuses new ones.
 	Refuse
 )
 
-// Relay passes connections on to an API server, or does what is worse.
+// Relay forwards connections to an API server, hangs, or refuses them.
 type Relay struct {
 	address, target string
 
-	mu       sync.Mutex
-	listener net.Listener  // Nil while it refuses.
-	thawed   chan struct{} // Closed while it does not hang.
-	open     map[net.Conn]struct{}
+	mu        sync.Mutex
+	listener  net.Listener  // Nil in the mode Refuse.
+	unblocked chan struct{} // Closed unless the mode is Hang.
+	open      map[net.Conn]struct{}
 }
 
-// NewRelay returns a relay to an address that passes connections on.
+// NewRelay returns a relay to an address in the mode Pass.
 func NewRelay(target string) (*Relay, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	r := &Relay{
-		address: listener.Addr().String(), target: target, listener: listener, thawed: make(chan struct{}),
+		address: listener.Addr().String(), target: target, listener: listener, unblocked: make(chan struct{}),
 		open: map[net.Conn]struct{}{},
 	}
-	close(r.thawed)
+	close(r.unblocked)
 	go r.serve(listener)
 	return r, nil
 }
 
-// Address is its URL.
+// Address returns the URL of the relay.
 func (r *Relay) Address() string { return fmt.Sprintf("https://%s", r.address) }
 
 func (r *Relay) serve(listener net.Listener) {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
-			return // It was closed.
+			return // The listener was closed.
 		}
 		go r.pass(conn)
 	}
@@ -86,7 +86,7 @@ func (r *Relay) pass(conn net.Conn) {
 	<-ended
 }
 
-// gated is a reader that hands out nothing while its relay hangs.
+// gated is a reader that returns nothing while its relay hangs.
 type gated struct {
 	io.Reader
 	relay *Relay
@@ -102,10 +102,11 @@ func (g gated) Read(p []byte) (int, error) {
 func (r *Relay) gate() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.thawed
+	return r.unblocked
 }
 
-// keep tells whether a connection may go on: one that was accepted a moment ago may be refused by now.
+// keep reports whether a connection may continue: the mode may have changed to Refuse since the connection was
+// accepted.
 func (r *Relay) keep(conn net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,13 +124,14 @@ func (r *Relay) close(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// Set changes the mode. What was held back in open connections is lost when it hangs no more: they are closed.
+// Set changes the mode. At the end of the mode Hang, data held back in open connections is lost: the connections are
+// closed.
 func (r *Relay) Set(mode Mode) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	hangs := !isClosed(r.thawed)
+	hangs := !isClosed(r.unblocked)
 	if mode == Hang && !hangs {
-		r.thawed = make(chan struct{})
+		r.unblocked = make(chan struct{})
 	}
 	if mode != Hang && hangs || mode == Refuse {
 		for conn := range r.open {
@@ -137,7 +139,7 @@ func (r *Relay) Set(mode Mode) error {
 		}
 	}
 	if mode != Hang && hangs {
-		close(r.thawed)
+		close(r.unblocked)
 	}
 	return r.listen(mode != Refuse)
 }
@@ -151,7 +153,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// listen begins to accept connections, or to refuse them.
+// listen starts to accept connections, or to refuse them.
 func (r *Relay) listen(on bool) error {
 	switch {
 	case on && r.listener == nil:
@@ -171,5 +173,5 @@ func (r *Relay) listen(on bool) error {
 	return nil
 }
 
-// Stop ends all connections.
+// Stop closes all connections.
 func (r *Relay) Stop() error { return r.Set(Refuse) }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestRelay passes connections on, hangs, and refuses them, and passes them on again.
+// TestRelay forwards connections, hangs, refuses them, and forwards them again.
 func TestRelay(t *testing.T) {
 	t.Parallel()
 	upstream := echo(t)
@@ -36,9 +36,9 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// TestRelayRefusesWhatItHasAccepted holds that a connection which was accepted a moment before the relay refuses is
-// none of those that go on.
-func TestRelayRefusesWhatItHasAccepted(t *testing.T) {
+// TestRelayClosesConnectionsAcceptedBeforeRefuse checks that a connection that was accepted just before the mode Refuse
+// does not continue.
+func TestRelayClosesConnectionsAcceptedBeforeRefuse(t *testing.T) {
 	t.Parallel()
 	relay, err := NewRelay(echo(t))
 	if err != nil {
@@ -61,7 +61,7 @@ func TestRelayRefusesWhatItHasAccepted(t *testing.T) {
 
 var errRefused = errors.New("refused")
 
-// ask says something and waits for the echo, for a moment.
+// ask sends a text and waits briefly for the echo.
 func ask(address string) error {
 	conn, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", address)
 	if err != nil {

@@ -23,39 +23,39 @@ import (
 )
 
 const (
-	// poll is how exactly the times of releases are told.
+	// poll is the precision of the times of releases.
 	poll = 20 * time.Millisecond
-	// pollPerRelease makes it less exact where there are many.
+	// pollPerRelease lowers the precision when there are many releases.
 	pollPerRelease = 50 * time.Microsecond
 
-	// patience bounds everything that is waited for.
+	// patience bounds every wait.
 	patience = 15 * time.Minute
 
-	// progressInterval is how often it is told how far what is waited for has come.
+	// progressInterval is the time between two progress reports of a wait.
 	progressInterval = 15 * time.Second
 )
 
-// Release is what the status of a HelmOpRelease says.
+// Release holds fields of the status of a HelmOpRelease.
 type Release struct {
 	HelmOp, Cluster string
-	// Deployed is that Helm's storage holds what is wanted; Ready that it is healthy, too.
+	// Deployed means that Helm's records match the desired state; Ready that the release is healthy, too.
 	Deployed, Ready bool
 	Revision        int64
 	Version, Digest string
-	// Message is that of the condition Ready.
+	// Message is the message of the condition Ready.
 	Message string
 }
 
-// Tracker follows all HelmOpReleases.
+// Tracker watches all HelmOpReleases.
 type Tracker struct {
 	cancel context.CancelFunc
-	say    func(format string, args ...any)
+	log    func(format string, args ...any)
 
 	mu       sync.Mutex
 	releases map[client.ObjectKey]Release
 }
 
-func newTracker(ctx context.Context, config *rest.Config, say func(format string, args ...any)) (*Tracker, error) {
+func newTracker(ctx context.Context, config *rest.Config, log func(format string, args ...any)) (*Tracker, error) {
 	scheme := runtime.NewScheme()
 	if err := addonsv1.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func newTracker(ctx context.Context, config *rest.Config, say func(format string
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	t := &Tracker{cancel: cancel, say: say, releases: map[client.ObjectKey]Release{}}
+	t := &Tracker{cancel: cancel, log: log, releases: map[client.ObjectKey]Release{}}
 	informer, err := objects.GetInformer(ctx, &addonsv1.HelmOpRelease{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		cancel()
@@ -81,7 +81,7 @@ func newTracker(ctx context.Context, config *rest.Config, say func(format string
 	go func() { _ = objects.Start(ctx) }()
 	if !objects.WaitForCacheSync(ctx) {
 		cancel()
-		return nil, errors.New("the HelmOpReleases cannot be followed")
+		return nil, errors.New("the HelmOpReleases cannot be watched")
 	}
 	return t, nil
 }
@@ -124,78 +124,77 @@ func (t *Tracker) remove(obj any) {
 	delete(t.releases, client.ObjectKeyFromObject(child))
 }
 
-// Count tells how many releases of a namespace are as wanted.
-func (t *Tracker) Count(namespace string, wanted func(Release) bool) int {
+// Count returns how many releases of a namespace match.
+func (t *Tracker) Count(namespace string, matches func(Release) bool) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := 0
 	for key, release := range t.releases {
-		if key.Namespace == namespace && wanted(release) {
+		if key.Namespace == namespace && matches(release) {
 			n++
 		}
 	}
 	return n
 }
 
-// Times are when releases were as wanted.
+// Times are the times at which releases matched.
 type Times struct{ First, Median, Last time.Duration }
 
-// Wait waits until n releases of a namespace have been as wanted, and tells when they were.
+// Wait waits until n releases of a namespace have matched, and returns the times.
 func (t *Tracker) Wait(ctx context.Context, namespace string, n int, since time.Time,
-	wanted func(Release) bool,
+	matches func(Release) bool,
 ) (Times, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// To look at thousands would take a part of the machine that is being measured, and what takes minutes need not be
-	// told so exactly.
+	// Checking thousands of releases would use a part of the measured machine, and a wait of minutes needs less precision.
 	ticker := time.NewTicker(max(poll, time.Duration(n)*pollPerRelease))
 	defer ticker.Stop()
 	done := map[client.ObjectKey]bool{}
 	var times []time.Duration
-	told := time.Now()
+	reported := time.Now()
 	for {
 		now := time.Since(since)
-		for _, key := range t.newlyWanted(namespace, done, wanted) {
+		for _, key := range t.newlyMatching(namespace, done, matches) {
 			done[key] = true
 			times = append(times, now)
 		}
 		if len(times) >= n {
 			return Times{First: times[0], Median: times[len(times)/2], Last: times[n-1]}, nil
 		}
-		if time.Since(told) >= progressInterval {
-			told = time.Now()
-			t.say("%d of %d releases after %.0f s", len(times), n, now.Seconds())
+		if time.Since(reported) >= progressInterval {
+			reported = time.Now()
+			t.log("%d of %d releases after %.0f s", len(times), n, now.Seconds())
 		}
 		select {
 		case <-ctx.Done():
 			return Times{}, fmt.Errorf("%d of %d releases in %s: %w: %s", len(times), n, namespace, ctx.Err(),
-				t.complaint(namespace, wanted))
+				t.example(namespace, matches))
 		case <-ticker.C:
 		}
 	}
 }
 
-func (t *Tracker) newlyWanted(namespace string, done map[client.ObjectKey]bool,
-	wanted func(Release) bool,
+func (t *Tracker) newlyMatching(namespace string, done map[client.ObjectKey]bool,
+	matches func(Release) bool,
 ) []client.ObjectKey {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var keys []client.ObjectKey
 	for key, release := range t.releases {
-		if key.Namespace == namespace && !done[key] && wanted(release) {
+		if key.Namespace == namespace && !done[key] && matches(release) {
 			keys = append(keys, key)
 		}
 	}
 	return keys
 }
 
-// complaint is what one of the releases says that are not as wanted.
-func (t *Tracker) complaint(namespace string, wanted func(Release) bool) string {
+// example returns the message of a release that does not match.
+func (t *Tracker) example(namespace string, matches func(Release) bool) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []string
 	for key, release := range t.releases {
-		if key.Namespace == namespace && !wanted(release) {
+		if key.Namespace == namespace && !matches(release) {
 			all = append(all, fmt.Sprintf("%s: %+v", key.Name, release))
 		}
 	}
@@ -205,16 +204,16 @@ func (t *Tracker) complaint(namespace string, wanted func(Release) bool) string 
 	return slices.Min(all)
 }
 
-// WaitGone waits until a namespace has no releases that are as described.
-func (t *Tracker) WaitGone(ctx context.Context, namespace string, described func(Release) bool) error {
+// WaitGone waits until no release of a namespace matches.
+func (t *Tracker) WaitGone(ctx context.Context, namespace string, matches func(Release) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
-	for t.Count(namespace, described) > 0 {
+	for t.Count(namespace, matches) > 0 {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d releases are left in %s: %w", t.Count(namespace, described), namespace, ctx.Err())
+			return fmt.Errorf("%d releases are left in %s: %w", t.Count(namespace, matches), namespace, ctx.Err())
 		case <-ticker.C:
 		}
 	}

@@ -1,12 +1,11 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package world is what the benchmark runs in: a management cluster, a registry, workload API servers that many
-// Clusters share, and HelmOp's manager as its users get it, installed by clusterctl and with exactly the permissions
-// that it ships with.
+// Package world is the environment of the benchmark: a management cluster, a registry, workload API servers that many
+// Clusters share, and HelmOp's manager. clusterctl installs HelmOp with exactly the permissions of a release.
 //
-// Clusters are written with the status and the kubeconfig that Cluster API would give them. Its controllers do not run,
-// so that nothing but the manager and the API servers uses the machine.
+// The benchmark writes the status and the kubeconfigs of Clusters itself. Cluster API's controllers do not run, so that
+// only the manager and the API servers use the machine.
 package world
 
 import (
@@ -28,26 +27,26 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
-// starting is how many workload API servers start at once.
+// starting is the number of workload API servers that start at once.
 const starting = 4
 
-// Options describe a World.
+// Options configure a World.
 type Options struct {
-	// Dir is the work folder. Required; the caller removes it after Stop.
+	// Dir is the work folder. Required. The caller removes the folder after Stop.
 	Dir string
 	// Servers is the number of workload API servers.
 	Servers int
-	// Workers is how many releases the manager works on at once.
+	// Workers is the number of releases that the manager reconciles at once.
 	Workers int
-	// Manager is the manager to run. Default: it is built.
+	// Manager is the path of the manager to run. Default: Start builds the manager.
 	Manager string
-	// Profiles is the folder for profiles of the manager. Default: none are taken.
+	// Profiles is the folder for profiles of the manager. Default: no profiles.
 	Profiles string
-	// Say tells of each step.
-	Say func(format string, args ...any)
+	// Log is called for each step.
+	Log func(format string, args ...any)
 }
 
-// World is all that runs.
+// World holds everything that runs.
 type World struct {
 	Env     *environment.Environment
 	Servers []*apiserver.Server
@@ -58,7 +57,7 @@ type World struct {
 	admins map[*apiserver.Server]client.Client
 }
 
-// Start brings up a World. On an error nothing is left running.
+// Start starts a World. On an error, nothing keeps running.
 func Start(ctx context.Context, opts Options) (*World, error) {
 	w := &World{opts: opts}
 	if err := w.start(ctx); err != nil {
@@ -71,7 +70,7 @@ func (w *World) start(ctx context.Context) error {
 	var err error
 	w.Env, err = environment.Start(ctx, environment.Options{
 		Dir: filepath.Join(w.opts.Dir, "env"), NoManager: true, NoCharts: true, Bare: true, ManagerBinary: w.opts.Manager,
-		Progress: func(step string) { w.opts.Say("%s", step) },
+		Progress: func(step string) { w.opts.Log("%s", step) },
 	})
 	if err != nil {
 		return err
@@ -82,12 +81,12 @@ func (w *World) start(ctx context.Context) error {
 	if w.token, err = DiagnosticsToken(ctx, w.Env.Client); err != nil {
 		return err
 	}
-	w.Tracker, err = newTracker(ctx, w.Env.Management.Server.RESTConfig(), w.opts.Say)
+	w.Tracker, err = newTracker(ctx, w.Env.Management.Server.RESTConfig(), w.opts.Log)
 	return err
 }
 
 func (w *World) startServers(ctx context.Context) error {
-	w.opts.Say("starting %d workload API servers", w.opts.Servers)
+	w.opts.Log("starting %d workload API servers", w.opts.Servers)
 	servers := make([]*apiserver.Server, w.opts.Servers)
 	err := parallel(w.opts.Servers, starting, func(i int) error {
 		var err error
@@ -116,7 +115,7 @@ func (w *World) KeepServers(ctx context.Context, n int) error {
 	return errors.Join(errs...)
 }
 
-// DiagnosticsToken makes a ServiceAccount that may read metrics and profiles of managers, and returns a token of it.
+// DiagnosticsToken creates a ServiceAccount that may read metrics and profiles of managers, and returns a token for it.
 func DiagnosticsToken(ctx context.Context, c client.Client) (string, error) {
 	const name = "helmop-bench"
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}}
@@ -138,7 +137,7 @@ func DiagnosticsToken(ctx context.Context, c client.Client) (string, error) {
 	return request.Status.Token, err
 }
 
-// Stop ends everything; files stay.
+// Stop stops everything. Files stay.
 func (w *World) Stop(ctx context.Context) error {
 	var errs []error
 	if w.Tracker != nil {
@@ -150,21 +149,21 @@ func (w *World) Stop(ctx context.Context) error {
 	return errors.Join(append(errs, w.KeepServers(ctx, 0))...)
 }
 
-// Manager is a manager that runs.
+// Manager is a running manager.
 type Manager struct {
 	*environment.Manager
 	*measure.Diagnostics
-	// Began is when its process was started.
+	// Began is the time at which its process was started.
 	Began time.Time
 
 	world *World
 }
 
-// StartManager starts a manager, which works on one namespace, and returns when it is ready.
+// StartManager starts a manager, which serves one namespace, and returns when it is ready.
 func (w *World) StartManager(ctx context.Context, namespace string, args ...string) (*Manager, error) {
 	args = append([]string{
 		"--namespace=" + namespace, fmt.Sprintf("--helmoprelease-concurrency=%d", w.opts.Workers),
-		// API servers that share a small machine with all else may take long; a manager that loses its lease ends.
+		// API servers on a small busy machine may take long to answer, and a manager that loses its lease exits.
 		"--leader-elect-lease-duration=2m", "--leader-elect-renew-deadline=90s",
 	}, args...)
 	if w.opts.Profiles != "" {
@@ -180,7 +179,7 @@ func (w *World) StartManager(ctx context.Context, namespace string, args ...stri
 	}, nil
 }
 
-// parallel calls do for 0 to n-1, some at once, and returns what failed.
+// parallel calls do for 0 to n-1, several at once, and returns the errors.
 func parallel(n, workers int, do func(i int) error) error {
 	queue := make(chan int)
 	errs := make([]error, workers)

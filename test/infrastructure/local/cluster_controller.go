@@ -24,8 +24,8 @@ import (
 	infrav1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/infrastructure/v1alpha1"
 )
 
-// clusterFinalizer lets deletion take the usual way of providers, which is
-// what Cluster API's controllers wait for.
+// clusterFinalizer makes deletions take two steps, as with other providers. Cluster API's controllers wait for the
+// second.
 const clusterFinalizer = "infrastructure.cluster.x-k8s.io/localcluster"
 
 type clusterReconciler struct {
@@ -51,13 +51,13 @@ func setupCluster(mgr ctrl.Manager) error {
 func (r *clusterReconciler) requestsForControlPlane(ctx context.Context, obj client.Object) []reconcile.Request {
 	cluster, err := ownerCluster(ctx, r.client, obj)
 	if err != nil || cluster == nil {
-		// The owner reference comes with another event, and the Cluster is cached.
+		// The event of the owner reference leads to another request, and the Cluster is cached.
 		return nil
 	}
 	return requestsFor(cluster, cluster.Spec.InfrastructureRef, infrav1.GroupVersion.Group)
 }
 
-// requestsFor asks for the object that a Cluster refers to, if it is of our group.
+// requestsFor returns a request for the object that a Cluster refers to, if the object is of the given group.
 func requestsFor(cluster *clusterv1.Cluster, ref clusterv1.ContractVersionedObjectReference,
 	group string,
 ) []reconcile.Request {
@@ -67,15 +67,15 @@ func requestsFor(cluster *clusterv1.Cluster, ref clusterv1.ContractVersionedObje
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: cluster.Namespace, Name: ref.Name}}}
 }
 
-// ownerCluster returns the Cluster that owns obj, nil while it has none: the
-// core controller adds the owner reference. A Cluster that is gone owns nothing.
+// ownerCluster returns the Cluster that owns obj. It returns nil before the core controller has added the owner
+// reference, and when the Cluster no longer exists.
 func ownerCluster(ctx context.Context, c client.Client, obj client.Object) (*clusterv1.Cluster, error) {
 	meta := metav1.ObjectMeta{Namespace: obj.GetNamespace(), OwnerReferences: obj.GetOwnerReferences()}
 	cluster, err := util.GetOwnerCluster(ctx, c, meta)
 	return cluster, client.IgnoreNotFound(err)
 }
 
-// isPaused covers an object without a Cluster too.
+// isPaused reports whether the Cluster or obj is paused. The Cluster may be nil.
 func isPaused(cluster *clusterv1.Cluster, obj client.Object) bool {
 	if cluster == nil {
 		return annotations.HasPaused(obj)
@@ -112,10 +112,9 @@ func (r *clusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	return ctrl.Result{}, patchBoth(ctx, r.client, obj, before)
 }
 
-// controlPlaneRuns tells whether the Cluster's API server answers, as far as it
-// is a LocalControlPlane's. As with a load balancer, the infrastructure is not
-// there before: Cluster API connects as soon as it is, and a first attempt that
-// fails costs half a minute until the next.
+// controlPlaneRuns reports whether the Cluster's API server answers, if the Cluster has a LocalControlPlane. The
+// infrastructure is provisioned only then, as with a load balancer. Cluster API connects as soon as the infrastructure
+// is provisioned, and waits half a minute after a failed attempt.
 func (r *clusterReconciler) controlPlaneRuns(ctx context.Context, cluster *clusterv1.Cluster) (bool, error) {
 	ref := cluster.Spec.ControlPlaneRef
 	if ref.APIGroup != controlplanev1.GroupVersion.Group {
@@ -135,8 +134,7 @@ func setProvisioned(obj *infrav1.LocalCluster) {
 	})
 }
 
-// patchBoth writes an object's changes: its metadata and spec, then its status.
-// What did not change is not written.
+// patchBoth writes an object's changes: its metadata and spec, then its status. It does not write unchanged parts.
 func patchBoth(ctx context.Context, c client.Client, obj, before client.Object) error {
 	data, err := client.MergeFrom(before).Data(obj)
 	if err != nil {

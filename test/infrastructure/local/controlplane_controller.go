@@ -29,14 +29,14 @@ import (
 // controlPlaneFinalizer keeps the object until its processes have ended.
 const controlPlaneFinalizer = "controlplane.cluster.x-k8s.io/localcontrolplane"
 
-// hostRetry is how soon a control plane looks again for the API server that it is to use.
+// hostRetry is the time until a control plane checks again for the API server of its host.
 const hostRetry = 200 * time.Millisecond
 
-// deletionDelay is how long a control plane under deletion goes on, less a part of a second. Real ones take longer:
-// Machines end one after the other, and a pause that comes meanwhile is kept.
+// deletionDelay is how long a deleted control plane keeps running, less a part of a second. Real control planes take
+// longer, because Machines are deleted one after the other. A Cluster that is paused meanwhile stays paused.
 const deletionDelay = 5 * time.Second
 
-// DeleteAtOnceAnnotation on a LocalControlPlane lets its deletion take no longer than it must.
+// DeleteAtOnceAnnotation on a LocalControlPlane makes its deletion skip the deletionDelay.
 const DeleteAtOnceAnnotation = "local.helmop.test/delete-at-once"
 
 // Reasons of the condition Available.
@@ -85,7 +85,7 @@ func (r *controlPlaneReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	case cluster == nil:
 		return ctrl.Result{}, nil
 	case !controllerutil.ContainsFinalizer(obj, controlPlaneFinalizer):
-		// Before anything runs that a deletion would have to stop.
+		// The finalizer is needed before the first process starts, because a deletion must stop all processes.
 		before := obj.DeepCopy()
 		controllerutil.AddFinalizer(obj, controlPlaneFinalizer)
 		if err := r.client.Patch(ctx, obj, client.MergeFrom(before)); err != nil {
@@ -95,16 +95,16 @@ func (r *controlPlaneReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	if obj.Spec.Host != "" {
 		host := hostOf(cluster, obj)
 		if r.provider.Server(host) == nil {
-			// Its start is no event of this object.
+			// The start of the host causes no event of this object.
 			return ctrl.Result{RequeueAfter: hostRetry}, nil
 		}
 		r.provider.useHost(client.ObjectKeyFromObject(cluster), host)
 	}
-	// Not after the infrastructure: that waits for the API server.
+	// The LocalCluster need not be provisioned: it waits for the API server.
 	return ctrl.Result{}, r.reconcileRunning(ctx, cluster, obj)
 }
 
-// hostOf names the Cluster whose API server a control plane uses.
+// hostOf returns the Cluster whose API server a control plane uses.
 func hostOf(cluster *clusterv1.Cluster, obj *controlplanev1.LocalControlPlane) types.NamespacedName {
 	if obj.Spec.Host == "" {
 		return client.ObjectKeyFromObject(cluster)
@@ -131,12 +131,12 @@ func (r *controlPlaneReconciler) reconcileRunning(ctx context.Context, cluster *
 	return patchBoth(ctx, r.client, obj, before)
 }
 
-// isHeld tells that a control plane that runs is not to be upgraded yet.
+// isHeld reports whether the upgrade of a running control plane is held.
 func isHeld(obj *controlplanev1.LocalControlPlane) bool {
 	return obj.Spec.HoldUpgrade && obj.Status.Version != ""
 }
 
-// ensureVersion restarts the API server with the program of the wanted version, if the provider has that one.
+// ensureVersion restarts the API server with the program of the desired version, if the provider has the program.
 func (p *Provider) ensureVersion(ctx context.Context, server *apiserver.Server,
 	obj *controlplanev1.LocalControlPlane,
 ) error {
@@ -151,7 +151,7 @@ func endpointOf(server *apiserver.Server) controlplanev1.APIEndpoint {
 	return controlplanev1.APIEndpoint{Host: "127.0.0.1", Port: int32(server.Port())}
 }
 
-// setStatus reports a control plane whose API server, of a version, answers.
+// setStatus reports a control plane whose API server answers. program is the version of the API server.
 func setStatus(obj *controlplanev1.LocalControlPlane, program string) {
 	yes, one := true, int32(1)
 	status := &obj.Status
@@ -180,8 +180,8 @@ func setStatus(obj *controlplanev1.LocalControlPlane, program string) {
 	meta.SetStatusCondition(&status.Conditions, available)
 }
 
-// ensureKubeconfig creates the Cluster's kubeconfig Secret. An existing one is
-// left as it is, so that tests may break it.
+// ensureKubeconfig creates the Cluster's kubeconfig Secret. It does not change an existing Secret, so that tests may
+// break it.
 func (r *controlPlaneReconciler) ensureKubeconfig(ctx context.Context, cluster types.NamespacedName,
 	obj *controlplanev1.LocalControlPlane, server *apiserver.Server,
 ) error {
@@ -204,14 +204,14 @@ func (r *controlPlaneReconciler) reconcileDelete(ctx context.Context, obj *contr
 	if !controllerutil.ContainsFinalizer(obj, controlPlaneFinalizer) {
 		return nil
 	}
-	// The label is as sure as the owner reference, and outlives the Cluster.
+	// The label is as reliable as the owner reference, and stays after the Cluster is deleted.
 	cluster := types.NamespacedName{Namespace: obj.Namespace, Name: obj.Labels[clusterv1.ClusterNameLabel]}
 	if obj.Spec.Host != "" {
 		r.provider.leaveHost(cluster)
 	} else if err := r.provider.stopServer(ctx, cluster); err != nil {
 		return err
 	}
-	// Without a garbage collector nobody else would.
+	// Without a garbage collector, no other controller deletes the Secret.
 	old := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace,
 		Name: secret.Name(cluster.Name, secret.Kubeconfig)}}
 	if err := r.client.Delete(ctx, old); client.IgnoreNotFound(err) != nil {
@@ -222,15 +222,14 @@ func (r *controlPlaneReconciler) reconcileDelete(ctx context.Context, obj *contr
 	return client.IgnoreNotFound(r.client.Patch(ctx, obj, client.MergeFrom(before)))
 }
 
-// RotateKubeconfig restarts the Cluster's API server with a new certificate
-// authority and writes the new kubeconfig into the Cluster's Secret. The old
-// one is worthless from the restart on.
+// RotateKubeconfig restarts the Cluster's API server with a new certificate authority and writes the new kubeconfig
+// into the Cluster's Secret. The old kubeconfig is invalid from the restart on.
 func (p *Provider) RotateKubeconfig(ctx context.Context, cluster types.NamespacedName,
 	opts apiserver.RotateOptions,
 ) error {
 	server := p.Server(cluster)
 	if server == nil {
-		return fmt.Errorf("no control plane of the Cluster %s runs", cluster)
+		return fmt.Errorf("the Cluster %s has no running control plane", cluster)
 	}
 	if err := server.Rotate(ctx, opts); err != nil {
 		return err
@@ -238,12 +237,11 @@ func (p *Provider) RotateKubeconfig(ctx context.Context, cluster types.Namespace
 	return p.WriteKubeconfig(ctx, cluster)
 }
 
-// WriteKubeconfig sets the content of the Cluster's kubeconfig Secret to what
-// the control plane accepts now.
+// WriteKubeconfig sets the Cluster's kubeconfig Secret to a kubeconfig that the control plane accepts.
 func (p *Provider) WriteKubeconfig(ctx context.Context, cluster types.NamespacedName) error {
 	server := p.Server(cluster)
 	if server == nil {
-		return fmt.Errorf("no control plane of the Cluster %s runs", cluster)
+		return fmt.Errorf("the Cluster %s has no running control plane", cluster)
 	}
 	data, err := server.Kubeconfig()
 	if err != nil {
@@ -251,7 +249,7 @@ func (p *Provider) WriteKubeconfig(ctx context.Context, cluster types.Namespaced
 	}
 	obj := &corev1.Secret{}
 	key := types.NamespacedName{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
-	// Not from the cache: no controller here watches Secrets.
+	// The cache has no Secrets, because no controller of the provider watches them.
 	if err := p.mgr.GetAPIReader().Get(ctx, key, obj); err != nil {
 		return err
 	}

@@ -33,8 +33,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// defaultConcurrency lets that many control planes start at the same time. A
-// start waits for processes most of its time, but each needs a core for a second.
+// defaultConcurrency is the number of control planes that may start at the same time. A start mostly waits for
+// processes, but needs a core for a second.
 const defaultConcurrency = 8
 
 //go:embed config/crd/*.yaml
@@ -65,9 +65,9 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return errors.Join(infrav1.AddToScheme(scheme), controlplanev1.AddToScheme(scheme))
 }
 
-// Options describe a Provider.
+// Options configure a Provider.
 type Options struct {
-	// Dir is the work folder: the provider's log and a folder per Cluster. Required.
+	// Dir is the work folder: the provider's log and a folder for each Cluster. Required.
 	Dir string
 	// Binaries are the programs to run. Required.
 	Binaries *binaries.Set
@@ -76,11 +76,11 @@ type Options struct {
 	Versions map[string]*binaries.Set
 	// Concurrency is the number of control planes that may start at once. Default: 8.
 	Concurrency int
-	// Pool has the control planes that run no controllers and no other version. Default: each Cluster's is started and
-	// stopped.
+	// Pool has the API servers of control planes that run no controllers and no other version. Default: each Cluster's API
+	// server is started and stopped.
 	Pool *apiserver.Pool
-	// Beside is the provider of another management cluster. Both know the control planes that either starts, so that
-	// Clusters can be moved between them. Default: none.
+	// Beside is the provider of another management cluster. Both providers share the control planes that either starts, so
+	// that Clusters can be moved between them. Default: none.
 	Beside *Provider
 }
 
@@ -99,15 +99,15 @@ type Provider struct {
 	servers *servers
 }
 
-// servers are running control planes by Cluster.
+// servers are the running control planes by Cluster.
 type servers struct {
 	mu        sync.Mutex
 	byCluster map[types.NamespacedName]*apiserver.Server
-	// hosts are the Clusters whose servers others use, by the others.
+	// hosts maps each Cluster that uses another Cluster's API server to the other Cluster.
 	hosts map[types.NamespacedName]types.NamespacedName
 }
 
-// New makes a Provider for the management cluster at config.
+// New returns a Provider for the management cluster at config.
 func New(cfg *rest.Config, opts Options) (*Provider, error) {
 	if opts.Concurrency <= 0 {
 		opts.Concurrency = defaultConcurrency
@@ -131,7 +131,7 @@ func New(cfg *rest.Config, opts Options) (*Provider, error) {
 		Scheme:  scheme,
 		Logger:  fileLogger(log),
 		Metrics: metricsserver.Options{BindAddress: "0"},
-		// One process may run several management clusters, thus several providers.
+		// One process may run several management clusters, and so several providers.
 		Controller: config.Controller{SkipNameValidation: &unique, MaxConcurrentReconciles: opts.Concurrency},
 	})
 	if err != nil {
@@ -154,15 +154,14 @@ func New(cfg *rest.Config, opts Options) (*Provider, error) {
 
 func fileLogger(file *os.File) logr.Logger {
 	return funcr.New(func(prefix, args string) {
-		// A log that cannot be written must not stop the provider.
+		// A failure to write the log must not stop the provider.
 		_, _ = fmt.Fprintln(file, prefix, args)
 	}, funcr.Options{LogTimestamp: true})
 }
 
-// Start runs the controllers in the background until Stop, and returns when
-// their caches are filled.
+// Start runs the controllers in the background until Stop, and returns when their caches are synced.
 func (p *Provider) Start(ctx context.Context) error {
-	// The controllers outlive the context of the start.
+	// The controllers keep running after the context of the start ends.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p.cancel, p.done = cancel, make(chan struct{})
 	go func() {
@@ -177,12 +176,12 @@ func (p *Provider) Start(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if !p.mgr.GetCache().WaitForCacheSync(ctx) {
-		return errors.New("start the local provider: the caches do not fill")
+		return errors.New("start the local provider: the caches do not sync")
 	}
 	return nil
 }
 
-// Stop ends the controllers and all control planes, those of Options.Beside, too. Stopping twice is no error.
+// Stop stops the controllers and all control planes, including those of Options.Beside. A second call returns no error.
 func (p *Provider) Stop(ctx context.Context) error {
 	var err error
 	if p.cancel != nil {
@@ -202,7 +201,7 @@ func (p *Provider) Stop(ctx context.Context) error {
 	return err
 }
 
-// Server returns the control plane of a Cluster, be it that of another one; nil if none runs.
+// Server returns the control plane that a Cluster uses, its own or its host's. It returns nil if none runs.
 func (p *Provider) Server(cluster types.NamespacedName) *apiserver.Server {
 	p.servers.mu.Lock()
 	defer p.servers.mu.Unlock()
@@ -223,8 +222,8 @@ func (p *Provider) PIDs() []int {
 	return pids
 }
 
-// ensureServer returns the Cluster's control plane and starts it if need be.
-// The controller's queue keeps two calls for one Cluster apart.
+// ensureServer returns the Cluster's control plane, and starts it if it does not run. The controller's queue prevents
+// two concurrent calls for one Cluster.
 func (p *Provider) ensureServer(ctx context.Context, cluster types.NamespacedName,
 	spec controlplanev1.LocalControlPlaneSpec,
 ) (*apiserver.Server, error) {
@@ -261,14 +260,14 @@ func (p *Provider) startServer(ctx context.Context, cluster types.NamespacedName
 	return apiserver.Start(ctx, opts)
 }
 
-// useHost notes that a Cluster uses the control plane of another one.
+// useHost records that a Cluster uses the control plane of another Cluster.
 func (p *Provider) useHost(cluster, host types.NamespacedName) {
 	p.servers.mu.Lock()
 	defer p.servers.mu.Unlock()
 	p.servers.hosts[cluster] = host
 }
 
-// leaveHost undoes that.
+// leaveHost deletes the record of useHost.
 func (p *Provider) leaveHost(cluster types.NamespacedName) {
 	p.servers.mu.Lock()
 	defer p.servers.mu.Unlock()
@@ -279,8 +278,8 @@ func (p *Provider) dir(cluster types.NamespacedName) string {
 	return filepath.Join(p.opts.Dir, cluster.Namespace, cluster.Name)
 }
 
-// stopServer ends the Cluster's control plane, or gives it back to the pool. Logs stay, unless the same
-// name is used again: that one must not find its predecessor's audit log.
+// stopServer stops the Cluster's control plane, or returns it to the pool. Logs stay until the same name is used again.
+// The new control plane must not find the old audit log.
 func (p *Provider) stopServer(ctx context.Context, cluster types.NamespacedName) error {
 	s := p.Server(cluster)
 	if s == nil {
@@ -295,7 +294,7 @@ func (p *Provider) stopServer(ctx context.Context, cluster types.NamespacedName)
 	if p.opts.Pool != nil && p.opts.Pool.Owns(s) {
 		return nil
 	}
-	// Not necessarily a folder of this provider, see Options.Beside.
+	// The folder may belong to the provider of Options.Beside.
 	old := s.Dir() + ".deleted"
 	if err := os.RemoveAll(old); err != nil {
 		return err

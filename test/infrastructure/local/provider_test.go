@@ -15,7 +15,7 @@ import (
 	infrav1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/infrastructure/v1alpha1"
 )
 
-func TestCRDsMeetTheContract(t *testing.T) {
+func TestCRDsHaveContractLabelAndStatus(t *testing.T) {
 	t.Parallel()
 	crds, err := CRDs()
 	if err != nil {
@@ -59,14 +59,14 @@ func TestSetStatus(t *testing.T) {
 		want     bool
 	}{
 		{"held back", true, false},
-		{"let go", false, true},
-		{"initialised for good", true, true},
+		{"released", false, true},
+		{"initialized forever", true, true},
 	}
 	for _, step := range steps {
 		obj.Spec.HoldBack = step.holdBack
 		setStatus(obj, "v1.36.3")
 		if got := obj.Status.Initialization != nil; got != step.want {
-			t.Errorf("%s: initialised is %t", step.name, got)
+			t.Errorf("%s: initialized is %t", step.name, got)
 		}
 		if got := available() == metav1.ConditionTrue; got != step.want {
 			t.Errorf("%s: Available is %s", step.name, available())
@@ -80,7 +80,7 @@ func TestSetStatus(t *testing.T) {
 	}
 }
 
-func TestRequestsForOtherProvidersAreNone(t *testing.T) {
+func TestRequestsForIgnoresOtherGroups(t *testing.T) {
 	t.Parallel()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group,
@@ -90,25 +90,25 @@ func TestRequestsForOtherProvidersAreNone(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	if got := requestsFor(cluster, cluster.Spec.InfrastructureRef, controlplanev1.GroupVersion.Group); got != nil {
-		t.Errorf("another group's object leads to %v", got)
+		t.Errorf("got for an object of another group: %v", got)
 	}
 }
 
-func TestVersionIsToldWhenItIsThere(t *testing.T) {
+func TestStatusVersionFollowsSpecUnlessHeld(t *testing.T) {
 	t.Parallel()
 	obj := &controlplanev1.LocalControlPlane{}
 	steps := []struct {
-		name, wanted string
-		hold         bool
-		want         string
+		name, desired string
+		hold          bool
+		want          string
 	}{
-		{"a hold does not concern the first version", "v1.34.1", true, "v1.34.1"},
+		{"the first version is not held", "v1.34.1", true, "v1.34.1"},
 		{"held", "v1.35.0", true, "v1.34.1"},
-		{"let go", "v1.35.0", false, "v1.35.0"},
-		{"nothing wanted", "", false, "v1.36.3"},
+		{"released", "v1.35.0", false, "v1.35.0"},
+		{"no desired version", "", false, "v1.36.3"},
 	}
 	for _, step := range steps {
-		obj.Spec.Version, obj.Spec.HoldUpgrade = step.wanted, step.hold
+		obj.Spec.Version, obj.Spec.HoldUpgrade = step.desired, step.hold
 		setStatus(obj, "v1.36.3")
 		if got := obj.Status.Version; got != step.want {
 			t.Errorf("%s: version is %s, want %s", step.name, got, step.want)

@@ -26,9 +26,8 @@ const (
 	stagesFile      = "kwok-stages.yaml"
 )
 
-// auditPolicy logs who asked for what, without bodies. A watch is logged when
-// it starts and when it ends; Requests counts it once. The API server's
-// requests to itself are of no interest to anyone.
+// auditPolicy logs the user and the request, without bodies. A watch is logged when it starts and when it ends;
+// Requests counts each watch once. Requests of the API server to itself are not logged.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -40,12 +39,13 @@ rules:
 - level: Metadata
 `
 
-// lazyCollection lets the programs' heaps grow to three times of what they hold, where Go has them collected at twice:
-// many of them share few cores, and a server takes some 100 MB more for it. With four times, twenty servers took 17 GB.
+// lazyCollection sets GOGC of the programs: their heaps grow to three times of the live data, not to twice, as by Go's
+// default. Many programs share few cores; each server takes some 100 MB more memory. With four times of the live data,
+// twenty servers took 17 GB.
 const lazyCollection = "GOGC=200"
 
-// etcdArgs trade durability for speed: the data dies with the test. The election timeout lets a single member start at
-// once; a shorter heartbeat takes 1 % of a core for each etcd that does nothing.
+// etcdArgs returns the flags of etcd. They trade durability for speed, as the data is deleted with the test. The short
+// election timeout lets a single member start at once. A shorter heartbeat would take 1 % of a core for each idle etcd.
 func etcdArgs(dataDir string, clientPort, peerPort int) []string {
 	client, peer := "http://"+process.Loopback(clientPort), "http://"+process.Loopback(peerPort)
 	return []string{
@@ -80,18 +80,17 @@ func (s *Server) apiServerArgs() []string {
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--authorization-mode=Node,RBAC",
 		"--allow-privileged=true",
-		// The Service "kubernetes" would point at loopback, which is refused.
+		// The Service "kubernetes" would point at loopback, which the API server refuses.
 		"--endpoint-reconciler-type=none",
 		"--audit-policy-file=" + s.file(auditPolicyFile),
 		"--audit-log-path=" + s.file(auditLogFile),
 		"--audit-log-maxsize=4096",
 		"--profiling=false",
-		// No test floods a server. Without the limits, a server starts with a sixth less CPU time.
+		// Tests do not flood a server. Without the limits, a server starts with a sixth less CPU time.
 		"--enable-priority-and-fairness=false",
 	}
 	if !s.opts.Controllers {
-		// Without the controller that makes default service accounts, this
-		// plugin would refuse every pod.
+		// Without the controller that creates default ServiceAccounts, this plugin would refuse every Pod.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
 	return args
@@ -107,7 +106,7 @@ func (s *Server) controllerManagerArgs(kubeconfig string) []string {
 		"--root-ca-file=" + s.file(caFile),
 		"--service-account-private-key-file=" + s.file(saPrivateFile),
 		"--profiling=false",
-		// A machine that is busy for a minute must not lose simulated nodes: pods on them would never be ready again.
+		// A machine that is busy for a minute must not lose simulated nodes: Pods on lost nodes never become ready again.
 		"--node-monitor-grace-period=1h",
 	}
 	if len(s.opts.OnlyControllers) > 0 {
@@ -137,8 +136,8 @@ func (s *Server) kwokArgs(port int) func(kubeconfig string) []string {
 	}
 }
 
-// writeStages joins kwok's stages into the one configuration file that keeps it
-// from reading the user's own.
+// writeStages joins kwok's stages into one configuration file. With the file, kwok does not read the user's own
+// configuration.
 func (s *Server) writeStages() error {
 	files, err := filepath.Glob(filepath.Join(s.opts.Binaries.KwokStages, "*.yaml"))
 	if err != nil {
@@ -155,7 +154,7 @@ func (s *Server) writeStages() error {
 	return s.writeFiles(map[string][]byte{stagesFile: all})
 }
 
-// writeStaticFiles writes what stays the same for the Server's whole life.
+// writeStaticFiles writes the files that do not change while the Server exists.
 func (s *Server) writeStaticFiles() error {
 	private, public, err := pki.SigningKey()
 	if err != nil {
@@ -168,7 +167,7 @@ func (s *Server) writeStaticFiles() error {
 	})
 }
 
-// newIdentity makes a new certificate authority and what it signs.
+// newIdentity creates a certificate authority and the certificates that it signs.
 func (s *Server) newIdentity() error {
 	ca, err := pki.NewCA("helmop-testbed-" + s.opts.Name)
 	if err != nil {

@@ -19,22 +19,21 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
-// Request is one request that an API server has answered, or has begun to
-// answer in the case of a watch.
+// Request is a request that an API server answered. A watch is a Request as soon as the answer has begun.
 type Request struct {
-	// Time is when the server received it.
+	// Time is when the server received the request.
 	Time time.Time
 	// User is the authenticated user's name, such as
 	// "system:serviceaccount:helmop-system:helmop-controller-manager".
 	User string
 	// Impersonated is the name of the user that User acted as; empty without impersonation.
 	Impersonated string
-	// UserAgent is as the client sent it.
+	// UserAgent is the header that the client sent.
 	UserAgent string
 	// Verb is Kubernetes' verb in lower case: get, list, watch, create, update, patch, delete, deletecollection.
 	Verb string
-	// Group, Resource, Subresource, Namespace and Name say what it was about;
-	// they are empty for a URI that is not a resource's.
+	// Group, Resource, Subresource, Namespace and Name are those of the object of the request. They are empty for a URI
+	// that is not a resource's.
 	Group, Resource, Subresource, Namespace, Name string
 	// URI is the path with its query.
 	URI string
@@ -45,7 +44,7 @@ type Request struct {
 // Filter selects requests.
 type Filter func(Request) bool
 
-// Since selects what the server received at t or later.
+// Since selects the requests that the server received at t or later.
 func Since(t time.Time) Filter { return func(r Request) bool { return !r.Time.Before(t) } }
 
 // ByUser selects the requests of one authenticated user.
@@ -73,26 +72,26 @@ func WithVerb(verbs ...string) Filter {
 	}
 }
 
-// Writes selects requests that may change something. A review of access is created, but only asks a question.
+// Writes selects requests that may change an object. An access review is created, but changes nothing.
 func Writes() Filter {
 	writes := WithVerb("create", "update", "patch", "delete", "deletecollection")
 	return func(r Request) bool { return writes(r) && r.Group != authorizationv1.GroupName }
 }
 
-// Not selects what the given filter does not.
+// Not selects the requests that the given filter does not select.
 func Not(f Filter) Filter { return func(r Request) bool { return !f(r) } }
 
-// auditLog is what was read of an audit log; tests ask for it many times, and it gets long.
+// auditLog is the part of an audit log that was read before. Tests read the log often, and the log gets long.
 type auditLog struct {
 	mu sync.Mutex
-	// end is where the part that was read ends, and began the time from which requests count.
+	// end is the offset at which the part that was read ends. began is the time from which requests count.
 	end   int64
 	began time.Time
 	audit
 }
 
-// Requests returns what the audit log holds and all filters select, in the
-// order of the log. The log covers the Server's whole life since the last Reset, restarts too.
+// Requests returns the requests of the audit log that all filters select, in the order of the log. The log covers the
+// time since the last Reset, or since the Server started; restarts of programs do not matter.
 func (s *Server) Requests(filters ...Filter) ([]Request, error) {
 	s.audit.mu.Lock()
 	defer s.audit.mu.Unlock()
@@ -109,7 +108,7 @@ func (s *Server) Requests(filters ...Filter) ([]Request, error) {
 	return selectAll(s.audit.requests, slices.Concat(filters, []Filter{Since(s.audit.began)})), nil
 }
 
-// forgetAudit lets Requests begin now. A watch that began before may still write its end to the log.
+// forgetAudit lets Requests begin now. A watch that started before may still write its end to the log.
 func (s *Server) forgetAudit() error {
 	s.audit.mu.Lock()
 	defer s.audit.mu.Unlock()
@@ -119,7 +118,7 @@ func (s *Server) forgetAudit() error {
 	return err
 }
 
-// AuditEnd returns where the audit log ends now, for RequestsFrom.
+// AuditEnd returns the offset at which the audit log ends now, for RequestsFrom.
 func (s *Server) AuditEnd() (int64, error) {
 	info, err := os.Stat(s.file(auditLogFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -131,8 +130,9 @@ func (s *Server) AuditEnd() (int64, error) {
 	return info.Size(), nil
 }
 
-// RequestsFrom is Requests of what the log got since AuditEnd returned from. It spares reading what came before, which
-// is much after many thousands of requests; a watch that began before and ended since appears by its end.
+// RequestsFrom returns what Requests returns, but only of the log after the offset that AuditEnd returned. A caller
+// saves the time to read the earlier log, which is long after many thousands of requests. A watch that started before
+// and ended since is included by its end.
 func (s *Server) RequestsFrom(from int64, filters ...Filter) ([]Request, error) {
 	file, err := s.openAudit(from)
 	if file == nil || err != nil {
@@ -144,8 +144,9 @@ func (s *Server) RequestsFrom(from int64, filters ...Filter) ([]Request, error) 
 	return selectAll(a.requests, filters), err
 }
 
-// EachRequest calls do with each request of a user in the audit log, from the Server's start on; a Reset does not
-// matter. It keeps no request, and parses no line of other users. A watch appears twice: by its start and by its end.
+// EachRequest calls do with each request of a user in the audit log, since the Server started, whether or not the
+// Server was reset. It keeps no request in memory and parses no line of other users. A watch appears twice: by its
+// start and by its end.
 func (s *Server) EachRequest(user string, do func(Request)) error {
 	file, err := s.openAudit(0)
 	if file == nil || err != nil {
@@ -190,7 +191,7 @@ func (s *Server) openAudit(from int64) (*os.File, error) {
 	return file, nil
 }
 
-// auditEvent is the part of audit.k8s.io/v1 Event that is used here.
+// auditEvent holds the fields of audit.k8s.io/v1 Event that this package uses.
 type auditEvent struct {
 	AuditID    string `json:"auditID"`
 	RequestURI string `json:"requestURI"`
@@ -218,11 +219,11 @@ type auditEvent struct {
 // audit holds the requests of an audit log.
 type audit struct {
 	requests []Request
-	// seen has the ids of the requests: each is logged in several stages.
+	// seen has the ids of the requests, because each request is logged in several stages.
 	seen map[string]bool
 }
 
-// read parses one event per line and returns how many bytes it took, see eachLine.
+// read parses one event for each line and returns how many bytes it read, see eachLine.
 func (a *audit) read(r io.Reader) (int64, error) {
 	if a.seen == nil {
 		a.seen = map[string]bool{}
@@ -245,8 +246,8 @@ func parseEvent(line []byte) (*auditEvent, error) {
 	return event, nil
 }
 
-// eachLine calls do with each line and returns how many bytes it took. A last line without its end is still being
-// written and is left for the next time.
+// eachLine calls do with each line and returns how many bytes it read. It leaves a last line without a line break for
+// the next call, because the line is still being written.
 func eachLine(r io.Reader, do func(line []byte) error) (int64, error) {
 	var taken int64
 	for reader := bufio.NewReaderSize(r, 1<<16); ; {

@@ -15,7 +15,7 @@ const sampleLog = `{"auditID":"1","requestURI":"/api/v1/secrets?watch=true","ver
 {"auditID":"1","requestURI":"/api/v1/secrets?watch=true","verb":"watch","user":{"username":"a"},"objectRef":{"resource":"secrets"},"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-01-02T03:04:05.000001Z","stage":"ResponseComplete"}
 {"auditID":"3","requestURI":"/version","verb":"get","user":{"us`
 
-// readSample reads the sample in two parts, the second from where the first ended.
+// readSample reads the sample in two parts. The second part starts where the first one ended.
 func readSample(t *testing.T) []Request {
 	t.Helper()
 	var a audit
@@ -38,14 +38,14 @@ func TestReadAudit(t *testing.T) {
 		filters []Filter
 		want    []string
 	}{
-		{"a watch counts once, a half line not at all", nil, []string{"watch", "patch"}},
+		{"counts a watch once, and ignores an incomplete line", nil, []string{"watch", "patch"}},
 		{"by user", []Filter{ByUser("a")}, []string{"watch"}},
 		{"by user agent", []Filter{ByUserAgent("helm")}, []string{"patch"}},
 		{"writes", []Filter{Writes()}, []string{"patch"}},
 		{"not writes", []Filter{Not(Writes())}, []string{"watch"}},
 		{"by resource", []Filter{OnResource("deployments")}, []string{"patch"}},
-		{"since includes its own moment", []Filter{Since(six)}, []string{"patch"}},
-		{"filters add up", []Filter{ByUser("a"), Writes()}, nil},
+		{"since includes the given time", []Filter{Since(six)}, []string{"patch"}},
+		{"all filters must match", []Filter{ByUser("a"), Writes()}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -28,8 +28,8 @@ func (s *Server) Port() int {
 	return s.port
 }
 
-// RESTConfig returns the cluster administrator's access, without client-side
-// rate limits. The caller may change it.
+// RESTConfig returns the cluster administrator's access, without client-side rate limits. The caller may change the
+// configuration.
 func (s *Server) RESTConfig() *rest.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +54,8 @@ func (s *Server) Kubeconfig() ([]byte, error) {
 	return s.kubeconfig("kubernetes-admin", certUser(s.admin))
 }
 
-// UserKubeconfig returns the kubeconfig of a new client certificate for the
-// given user and groups. What the user may do is up to RBAC.
+// UserKubeconfig returns the kubeconfig of a new client certificate for the given user and groups. RBAC decides what
+// the user may do.
 func (s *Server) UserKubeconfig(user string, groups ...string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,8 +91,8 @@ func (s *Server) ServiceAccountKubeconfig(ctx context.Context, namespace, name s
 	return s.kubeconfig(name, &clientcmdapi.AuthInfo{Token: token.Status.Token})
 }
 
-// WaitAllowed waits until the server lets the user do what is described: it
-// learns of a binding some moments after that was created.
+// WaitAllowed waits until the server permits the access to the user. The server's authorizer observes a new binding
+// with a short delay.
 func (s *Server) WaitAllowed(ctx context.Context, user string, access authorizationv1.ResourceAttributes) error {
 	client, err := kubernetes.NewForConfig(s.RESTConfig())
 	if err != nil {

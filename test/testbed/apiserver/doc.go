@@ -1,12 +1,11 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiserver runs real Kubernetes control planes as local processes:
-// one etcd and one kube-apiserver per Server, on loopback, with a certificate
-// authority, RBAC and an audit log of their own, and on request
+// Package apiserver runs real Kubernetes control planes as local processes on loopback. Each Server has one etcd and
+// one kube-apiserver, and its own certificate authority, RBAC and audit log. On request, a Server also has
 // kube-controller-manager, kube-scheduler and nodes that kwok simulates.
 //
-// Start returns a Server that answers. StopAPIServer and StartAPIServer, Hang
-// and Resume, and Rotate make the troubles that clients must survive. Requests
-// tells from the audit log who asked for what, so that tests can count.
+// Start returns a Server that answers. StopAPIServer and StartAPIServer, Hang and Resume, and Rotate make the faults
+// that clients must survive. Requests returns the requests of the audit log, so that tests can count the requests of a
+// user.
 package apiserver

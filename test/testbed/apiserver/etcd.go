@@ -18,24 +18,24 @@ import (
 const (
 	// etcdTimeout bounds one request to etcd.
 	etcdTimeout = 30 * time.Second
-	// maxEtcdOps is how many changes etcd takes in one transaction by default, and maxEtcdBytes less than it takes in one
-	// request.
+	// maxEtcdOps is the number of changes that etcd takes in one transaction by default. maxEtcdBytes is less than etcd
+	// takes in one request.
 	maxEtcdOps, maxEtcdBytes = 128, 1 << 20
 )
 
-// etcdPair is one key of etcd. The JSON is that of etcd's gRPC gateway, where bytes are base64.
+// etcdPair is one key of etcd with its value, in the JSON of etcd's gRPC gateway, where bytes are base64.
 type etcdPair struct {
 	Key   []byte `json:"key"`
 	Value []byte `json:"value,omitempty"`
 }
 
-// etcdOp is a change in a transaction; one of the fields is set.
+// etcdOp is a change in a transaction. One of the fields is set.
 type etcdOp struct {
 	Put    *etcdPair `json:"request_put,omitempty"`
 	Delete *etcdPair `json:"request_delete_range,omitempty"`
 }
 
-// size is about what the change takes in a request.
+// size returns about how many bytes the change takes in a request.
 func (o etcdOp) size() int {
 	if o.Put == nil {
 		return len(o.Delete.Key)
@@ -45,7 +45,7 @@ func (o etcdOp) size() int {
 
 // etcdKeys returns all keys.
 func (s *Server) etcdKeys(ctx context.Context) (map[string]etcdPair, error) {
-	// The key 0 up to the key 0 means all.
+	// The range from key 0 up to key 0 means all keys.
 	all := map[string]any{"key": []byte{0}, "range_end": []byte{0}}
 	var answer struct {
 		Pairs []etcdPair `json:"kvs"`
@@ -60,7 +60,7 @@ func (s *Server) etcdKeys(ctx context.Context) (map[string]etcdPair, error) {
 	return keys, nil
 }
 
-// etcdChange carries out changes in their order.
+// etcdChange carries out changes in order.
 func (s *Server) etcdChange(ctx context.Context, ops []etcdOp) error {
 	for len(ops) > 0 {
 		n, size := 0, 0

@@ -14,8 +14,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// Pool keeps Servers that are not used any more for the next who needs one: a Server takes 3 s of a core to start, and
-// 50 ms to be as new. Its methods may be called concurrently.
+// Pool keeps Servers that are no longer used, for other users. A Server takes 3 s of a core to start, and 50 ms to
+// reset. The methods may be called concurrently.
 type Pool struct {
 	dir string
 
@@ -26,19 +26,19 @@ type Pool struct {
 	stopped bool
 }
 
-// pooled is a Server with the names of those that had it.
+// pooled is a Server with the names of the users that had it.
 type pooled struct {
 	server *Server
 	users  []string
 }
 
-// NewPool makes a Pool whose Servers have their work folders in dir.
+// NewPool returns a Pool whose Servers have their work folders in dir.
 func NewPool(dir string) *Pool {
 	return &Pool{dir: dir, used: map[*Server]*pooled{}}
 }
 
-// Get returns a Server without controllers that has nothing but what a new one has. No user gets a Server twice: what
-// knows the user's old address and certificates must find that they are of no use.
+// Get returns a Server without controllers that has only the objects of a new Server. A user never gets the same Server
+// twice: a client with the user's old address and certificates must find them useless.
 func (p *Pool) Get(ctx context.Context, opts Options, user string) (*Server, error) {
 	entry, number, err := p.take(opts, user)
 	if err != nil {
@@ -68,7 +68,8 @@ func (p *Pool) Get(ctx context.Context, opts Options, user string) (*Server, err
 
 var errPoolStopped = errors.New("the pool of API servers was stopped")
 
-// take removes a Server from those that are idle, nil if none is fit, and returns a number for a new one.
+// take removes an idle Server from the Pool and returns it, or nil if none is suitable. It also returns a number for a
+// new Server.
 func (p *Pool) take(opts Options, user string) (*pooled, int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +89,7 @@ func (p *Pool) take(opts Options, user string) (*pooled, int, error) {
 	return nil, p.started, nil
 }
 
-// Put gives a Server back. One that cannot be as new, or is not the Pool's, is stopped.
+// Put returns a Server to the Pool. It stops a Server that cannot be reset or that the Pool did not start.
 func (p *Pool) Put(ctx context.Context, server *Server) error {
 	p.mu.Lock()
 	entry := p.used[server]
@@ -116,7 +117,7 @@ func (p *Pool) Put(ctx context.Context, server *Server) error {
 // Owns reports whether a Server was started by the Pool.
 func (p *Pool) Owns(server *Server) bool { return filepath.Dir(server.Dir()) == p.dir }
 
-// Stop ends all Servers, in use or not.
+// Stop stops all Servers, in use or not.
 func (p *Pool) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

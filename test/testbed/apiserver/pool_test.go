@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// spoil leaves in a server what would disturb the next who gets it.
+// spoil leaves changes in a server that would disturb the next user.
 func spoil(t *testing.T, s *Server) {
 	t.Helper()
 	ctx, client := t.Context(), kubernetes.NewForConfigOrDie(s.RESTConfig())
@@ -50,7 +50,7 @@ func spoil(t *testing.T, s *Server) {
 	}
 }
 
-// wantAsNew checks that nothing of spoil is left.
+// wantAsNew checks that none of the changes of spoil is left.
 func wantAsNew(t *testing.T, s *Server) {
 	t.Helper()
 	if requests, err := s.Requests(); err != nil || len(requests) > 0 {
@@ -90,7 +90,7 @@ func TestPool(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := pool.Get(context.Background(), Options{Binaries: set}, "late"); !errors.Is(err, errPoolStopped) {
-			t.Errorf("a pool that was stopped says %v", err)
+			t.Errorf("a stopped pool returns the error %v", err)
 		}
 	})
 	get := func(user string) *Server {
@@ -111,7 +111,7 @@ func TestPool(t *testing.T) {
 	spoil(t, first)
 	put(first)
 	if again := get("two"); again != first {
-		t.Fatal("a server that was given back is not used again")
+		t.Fatal("a returned server is not used again")
 	}
 	wantAsNew(t, first)
 
@@ -131,9 +131,9 @@ func TestPool(t *testing.T) {
 	}
 	put(frozen)
 	if len(frozen.PIDs()) > 0 {
-		t.Error("a server that was frozen goes on")
+		t.Error("a frozen server was not stopped")
 	}
 	if other := get("four"); other == frozen {
-		t.Error("a server that was frozen is used again")
+		t.Error("a frozen server is used again")
 	}
 }

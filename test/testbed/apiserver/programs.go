@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
-// probeTimeout bounds one health probe; a hung server must not hold the poll.
+// probeTimeout bounds one health probe, so that a hung server does not block the poll.
 const probeTimeout = 5 * time.Second
 
 func (s *Server) startAPIServer(ctx context.Context) error {
@@ -36,8 +36,8 @@ func (s *Server) startAPIServer(ctx context.Context) error {
 	return err
 }
 
-// apiServerReady asks for the namespaces too: they are made after the server
-// calls itself ready, and everything else goes into one.
+// apiServerReady also requires the namespaces. The server creates them after it reports ready, and all other objects
+// need one.
 func apiServerReady(ctx context.Context, client kubernetes.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -52,7 +52,7 @@ func apiServerReady(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// httpOK returns a probe that wants status 200 from url.
+// httpOK returns a probe that requires status 200 of url.
 func httpOK(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
@@ -76,8 +76,8 @@ func httpOK(url string) func(context.Context) error {
 	}
 }
 
-// startHelpers starts what the options ask for beside the API server. None of
-// them has a health probe that says more than that the program runs.
+// startHelpers starts the programs that the options request beside the API server. Their health probes prove only that
+// a program runs.
 func (s *Server) startHelpers(ctx context.Context) error {
 	if !s.opts.Controllers {
 		return nil
@@ -86,7 +86,7 @@ func (s *Server) startHelpers(ctx context.Context) error {
 		s.controllerManagerArgs); err != nil {
 		return err
 	}
-	// Without a node, a scheduler has nothing to decide.
+	// Without a node, a scheduler has nothing to do.
 	if s.opts.KwokNodes == 0 {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (s *Server) stopHelpers(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// createNodes registers the nodes that kwok then keeps ready.
+// createNodes registers the nodes that kwok keeps ready.
 func (s *Server) createNodes(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(s.restConfig())
 	if err != nil {

@@ -17,31 +17,29 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
-// startTimeout bounds the start of one program. It takes 3 s alone, and far
-// longer when dozens start at once on a small machine.
+// startTimeout bounds the start of one program. A start takes 3 s on an idle machine, and far longer when dozens start
+// at once on a small one.
 const startTimeout = 3 * time.Minute
 
-// startAttempts covers a port that another process took in between.
+// startAttempts is how often a start is tried, because another process may take the free port first.
 const startAttempts = 3
 
-// Options describe a Server.
+// Options configure a Server.
 type Options struct {
-	// Name stands in certificates, kubeconfigs and errors. Default: "local".
+	// Name is used in certificates, kubeconfigs and errors. Default: "local".
 	Name string
-	// Dir is the Server's work folder: keys, logs, data. Required; the caller
-	// removes it after Stop.
+	// Dir is the Server's work folder for keys, logs and data. Required. The caller removes the folder after Stop.
 	Dir string
 	// Binaries are the programs to run. Required.
 	Binaries *binaries.Set
 	// Controllers runs kube-controller-manager.
 	Controllers bool
-	// OnlyControllers names the controllers that kube-controller-manager runs.
-	// Default: all that it runs by default.
+	// OnlyControllers names the controllers that kube-controller-manager runs. Default: all that are on by default.
 	OnlyControllers []string
-	// Objects are there from the start, see Server.Objects. Default: what every API server makes.
+	// Objects exist from the start, see Server.Objects. Default: the objects that every API server creates.
 	Objects Objects
-	// KwokNodes is a number of simulated nodes, named node-0 and so on; pods
-	// seem to run there. A number above 0 implies Controllers and runs kube-scheduler.
+	// KwokNodes is the number of simulated nodes, named node-0 and so on, on which Pods seem to run. A number above 0
+	// implies Controllers and runs kube-scheduler.
 	KwokNodes int
 }
 
@@ -49,7 +47,7 @@ type Options struct {
 type Server struct {
 	opts Options
 
-	// mu guards all below: what is running, and with which identity.
+	// mu guards all fields below: the programs that run and their identity.
 	mu        sync.Mutex
 	etcdPort  int
 	port      int
@@ -59,16 +57,15 @@ type Server struct {
 	apiserver *process.Process
 	helpers   []*process.Process
 	stopped   bool
-	// saved are the objects at Save, by their keys in etcd; nil before. altered is set when a program was stopped, frozen
-	// or replaced since Save.
+	// saved are the objects at Save, by their keys in etcd. It is nil before Save. altered is set when a program was
+	// stopped, frozen or replaced since Save.
 	saved   map[string]etcdPair
 	altered bool
 
 	audit auditLog
 }
 
-// Start starts a control plane and returns when it is ready. On an error
-// nothing is left running.
+// Start starts a control plane and returns when it is ready. On an error, no program keeps running.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	if opts.Name == "" {
 		opts.Name = "local"
@@ -78,7 +75,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.start(ctx); err != nil {
-		// The context may be what failed; stopping must happen all the same.
+		// The context may be the cause of the failure; the programs must be stopped in any case.
 		return nil, errors.Join(fmt.Errorf("start the API server %s: %w", opts.Name, err), s.stop(context.WithoutCancel(ctx)))
 	}
 	return s, nil
@@ -136,8 +133,7 @@ func (s *Server) startOnFreePort(ctx context.Context) error {
 	return err
 }
 
-// run starts a program and waits until it is healthy; a program that does not
-// become so is killed.
+// run starts a program and waits until the program is healthy. It kills a program that does not become healthy.
 func (s *Server) run(ctx context.Context, name string, args []string,
 	healthy func(context.Context) error,
 ) (*process.Process, error) {
@@ -165,8 +161,7 @@ func (s *Server) file(name string) string { return filepath.Join(s.opts.Dir, nam
 // Dir returns the work folder, see Options.
 func (s *Server) Dir() string { return s.opts.Dir }
 
-// Stop ends all programs and removes etcd's data; logs stay. Stopping twice is
-// no error.
+// Stop stops all programs and removes etcd's data. Logs stay. A second call returns no error.
 func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,18 +171,17 @@ func (s *Server) Stop(ctx context.Context) error {
 func (s *Server) stop(ctx context.Context) error {
 	s.stopped = true
 	err := s.stopHelpers(ctx)
-	// Nothing in etcd's data outlives this, so there is no reason to wait for
-	// kube-apiserver's long graceful end.
+	// etcd's data is deleted next, so there is no reason to wait for the long graceful shutdown of kube-apiserver.
 	for _, p := range []*process.Process{s.apiserver, s.etcd} {
 		if p != nil {
 			err = errors.Join(err, p.Kill())
 		}
 	}
-	// Its preallocated files take 128 MB per Server.
+	// The preallocated files take 128 MB for each Server.
 	return errors.Join(err, os.RemoveAll(s.file("etcd")))
 }
 
-// StopAPIServer ends kube-apiserver only, so that connections to it are refused.
+// StopAPIServer stops kube-apiserver only, so that connections to it are refused.
 func (s *Server) StopAPIServer(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,19 +189,19 @@ func (s *Server) StopAPIServer(ctx context.Context) error {
 	if s.apiserver == nil {
 		return nil
 	}
-	// With watches open, a graceful end takes up to a minute.
+	// With watches open, a graceful shutdown takes up to a minute.
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	return s.apiserver.Stop(ctx)
 }
 
-// StartAPIServer starts kube-apiserver again, on the same port and with the
-// same data, and returns when it is ready. One that runs already is left alone.
+// StartAPIServer starts kube-apiserver again, on the same port and with the same data, and returns when it is ready. If
+// kube-apiserver runs, the call does nothing.
 func (s *Server) StartAPIServer(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		return fmt.Errorf("the API server %s was stopped for good", s.opts.Name)
+		return fmt.Errorf("the API server %s was stopped and cannot be started again", s.opts.Name)
 	}
 	if s.apiserver != nil && s.apiserver.Running() {
 		return nil
@@ -230,15 +224,14 @@ func (s *Server) Resume() error {
 	return s.apiserver.Resume()
 }
 
-// RotateOptions say what Rotate changes beside the certificates.
+// RotateOptions configure Rotate.
 type RotateOptions struct {
 	// NewPort moves the API server to another port, too.
 	NewPort bool
 }
 
-// Rotate restarts the API server with a new certificate authority, so that
-// every kubeconfig and every client certificate given out before is worthless.
-// Data and service account keys stay.
+// Rotate restarts the API server with a new certificate authority. Every kubeconfig and client certificate issued
+// before becomes invalid. Data and service account keys stay.
 func (s *Server) Rotate(ctx context.Context, opts RotateOptions) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,14 +252,14 @@ func (s *Server) Rotate(ctx context.Context, opts RotateOptions) error {
 	return s.startHelpers(ctx)
 }
 
-// Upgrade restarts the API server with the kube-apiserver of another set, on the same port and with the same data.
-// Helpers stay as they are. Kubernetes supports the way up by one minor version only.
+// Upgrade restarts the API server with the kube-apiserver of another set, on the same port and with the same data. The
+// other programs keep their versions. Kubernetes supports only upgrades by one minor version.
 func (s *Server) Upgrade(ctx context.Context, set *binaries.Set) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.altered = true
 	if s.stopped {
-		return fmt.Errorf("the API server %s was stopped for good", s.opts.Name)
+		return fmt.Errorf("the API server %s was stopped and cannot be upgraded", s.opts.Name)
 	}
 	if err := s.apiserver.Kill(); err != nil {
 		return err
@@ -275,7 +268,7 @@ func (s *Server) Upgrade(ctx context.Context, set *binaries.Set) error {
 	return s.startAPIServer(ctx)
 }
 
-// PIDs returns the process ids of all programs of this Server that run.
+// PIDs returns the process ids of all running programs of this Server.
 func (s *Server) PIDs() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,7 +281,7 @@ func (s *Server) PIDs() []int {
 	return pids
 }
 
-// Version returns the version of Kubernetes that runs, such as "v1.36.3".
+// Version returns the version of Kubernetes, such as "v1.36.3".
 func (s *Server) Version() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -121,7 +121,7 @@ func TestCountsRequestsByUser(t *testing.T) {
 	}
 	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, "default", "robot", time.Hour)
 	robot := clientOf(t, kubeconfig, err)
-	// RBAC is on and the robot may do nothing, which the log shows too.
+	// RBAC is on and the robot has no rights; the log contains the refusal.
 	_, listErr := robot.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
 	_, createErr := robot.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x"}},
 		metav1.CreateOptions{})

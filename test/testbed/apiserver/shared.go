@@ -15,10 +15,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// buildTimeout bounds the start of a shared API server, whose binaries may have to be built.
+// buildTimeout bounds the start of a shared API server, which may include the build of its programs.
 const buildTimeout = 20 * time.Minute
 
-// Shared is the API server of all tests of a package. It starts for the first one that needs it. The zero value is
+// Shared is the API server of all tests of a package. It starts when the first test calls Server. The zero value is
 // ready for use.
 type Shared struct {
 	once   sync.Once
@@ -28,8 +28,8 @@ type Shared struct {
 	err    error
 }
 
-// Server returns the API server. It skips tests and benchmarks where only short ones are to run, and fails them if
-// there is none.
+// Server returns the API server. With -short, it skips the test or benchmark. It fails the test if the API server does
+// not start.
 func (s *Shared) Server(t testing.TB) *Server {
 	t.Helper()
 	if testing.Short() {
@@ -42,7 +42,7 @@ func (s *Shared) Server(t testing.TB) *Server {
 	return s.server
 }
 
-// Binaries are those by which the API server runs. Server was called before.
+// Binaries returns the programs of the API server. The caller must have called Server before.
 func (s *Shared) Binaries() *binaries.Set { return s.set }
 
 func (s *Shared) start() error {

@@ -15,17 +15,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
-// resetAttempts is how often Reset looks whether something was written meanwhile.
+// resetAttempts is how often Reset checks whether an object was written meanwhile.
 const resetAttempts = 20
 
-// resetPause is the time between two looks of Reset.
+// resetPause is the time between two checks of Reset.
 const resetPause = 50 * time.Millisecond
 
-// ErrNotResettable means that a Server was stopped, frozen, rotated or upgraded, or was never saved, so that it can't
-// be as it was.
+// ErrNotResettable means that a Server cannot return to its saved state: it was stopped, frozen, rotated or upgraded,
+// or was never saved.
 var ErrNotResettable = errors.New("the API server is not as it was saved")
 
-// Save remembers all objects as they are, for Reset.
+// Save keeps a copy of all objects, for Reset.
 func (s *Server) Save(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,17 +37,17 @@ func (s *Server) Save(ctx context.Context) error {
 	return nil
 }
 
-// Reset brings all objects back to what they were at Save, below the API: whatever finalizers, webhooks and admission
-// say. Watches see what Reset deletes and writes as any other change. The audit log seems empty afterwards. A Server
-// whose programs did not run all the time since Save returns ErrNotResettable.
+// Reset restores all objects to their state at Save. It writes to etcd directly, so finalizers, webhooks and admission
+// have no effect. Watches report the changes as any others. The audit log is empty afterwards. Reset returns
+// ErrNotResettable if a program of the Server did not run all the time since Save.
 func (s *Server) Reset(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.saved == nil || s.altered || s.stopped || !s.running() {
 		return ErrNotResettable
 	}
-	// What runs in the server reacts to the reset by writes of its own, for example the registration of an API that went
-	// away.
+	// Controllers in the server react to the reset by writes of their own. An example is the registration of an API that
+	// was removed.
 	for range resetAttempts {
 		current, err := s.etcdKeys(ctx)
 		if err != nil {
@@ -66,18 +66,18 @@ func (s *Server) Reset(ctx context.Context) error {
 		case <-time.After(resetPause):
 		}
 	}
-	return fmt.Errorf("reset the API server %s: something writes to it all the time: %w", s.opts.Name, ErrNotResettable)
+	return fmt.Errorf("reset the API server %s: its objects change all the time: %w", s.opts.Name, ErrNotResettable)
 }
 
-// Objects are all objects of a Server, for another one to begin with. They hold no Events and no Leases: who held one
-// does not run there.
+// Objects are all objects of a Server, as the initial objects of another one. They contain no Events and no Leases: the
+// holders of the Leases do not run in the other Server.
 type Objects map[string]etcdPair
 
-// systemNamespace is the key of the namespace by whose UID clusters are told apart.
+// systemNamespace is the key of the namespace whose UID identifies a cluster.
 const systemNamespace = "/registry/namespaces/kube-system"
 
-// Objects returns what the Server holds, but for the namespace kube-system: another Server makes one with a UID of its
-// own.
+// Objects returns the objects of the Server except the namespace kube-system. Another Server creates its own, with its
+// own UID.
 func (s *Server) Objects(ctx context.Context) (Objects, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,7 @@ func (s *Server) fill(ctx context.Context) error {
 	return s.etcdChange(ctx, ops)
 }
 
-// differences are the changes that lead from the current keys to the saved ones.
+// differences returns the changes that turn the current keys into the saved ones.
 func differences(current, saved map[string]etcdPair) []etcdOp {
 	var ops []etcdOp
 	for key, pair := range current {
@@ -119,8 +119,8 @@ func differences(current, saved map[string]etcdPair) []etcdOp {
 	return ops
 }
 
-// isVolatile reports whether a key is the API server's own business: its identity, compaction, the state of
-// its caches. Bringing these back would confuse a server that runs.
+// isVolatile reports whether a key is internal to the API server: its identity, compaction, the state of its caches.
+// Restoring such keys would confuse a running server.
 func isVolatile(key string) bool {
 	for _, prefix := range []string{
 		"compact_rev_key", "/registry/leases/kube-system/", "/registry/masterleases/",

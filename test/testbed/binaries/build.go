@@ -19,18 +19,18 @@ import (
 	"time"
 )
 
-// progressInterval is how often a running build says that it is still at work.
+// progressInterval is the time between two progress reports of a running build.
 const progressInterval = 20 * time.Second
 
-// listInterval is how often a download of modules says that it is still at work.
+// listInterval is the time between two progress reports of a download of modules.
 const listInterval = 5 * time.Second
 
-// outputLimit bounds what a failed command adds to an error, in bytes.
+// outputLimit bounds how much output of a failed command an error contains, in bytes.
 const outputLimit = 4096
 
-// build makes programs with one run of the go command, so that none of their packages is compiled twice and links use
-// the cores that compilers leave. The programs are renamed into place at the end: a killed build leaves none
-// half-written.
+// build builds programs with one run of the go command. Each of their packages is then compiled only once, and links
+// use the cores that compilers leave idle. The programs are renamed into place at the end, so that a killed build
+// leaves no half-written program.
 func (e *ensurer) build(ctx context.Context, programs []program) error {
 	temp, err := os.MkdirTemp(e.CacheDir, ".build-")
 	if err != nil {
@@ -54,8 +54,8 @@ func (e *ensurer) build(ctx context.Context, programs []program) error {
 	return nil
 }
 
-// Compile fills the go command's build cache with what packages of the repository consist of, and with the modules that
-// they need. It links nothing: a later build of the packages takes seconds.
+// Compile fills the go command's build cache with the dependencies of packages of the repository. It also downloads the
+// modules that they need. It links nothing: a later build of the packages takes seconds.
 func Compile(ctx context.Context, opts Options, packages ...string) error {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -69,7 +69,7 @@ func Compile(ctx context.Context, opts Options, packages ...string) error {
 	return e.compile(ctx, opts.Root, listed)
 }
 
-// compile runs `go build` in dir and reports how far it is.
+// compile runs `go build` in dir and reports the progress.
 func (e *ensurer) compile(ctx context.Context, dir string, packages []string, flags ...string) error {
 	all, err := e.list(ctx, dir, packages, "{{.ImportPath}}")
 	if err != nil {
@@ -90,7 +90,7 @@ func (e *ensurer) compile(ctx context.Context, dir string, packages []string, fl
 	return err
 }
 
-// list returns what packages consist of, each formatted by a template, and downloads the modules that hold it.
+// list returns the dependencies of packages, each formatted by a template, and downloads their modules.
 func (e *ensurer) list(ctx context.Context, dir string, packages []string, format string) ([]string, error) {
 	started := time.Now()
 	var downloaded lineCounter
@@ -108,8 +108,8 @@ func (e *ensurer) list(ctx context.Context, dir string, packages []string, forma
 
 func since(started time.Time) time.Duration { return time.Since(started).Round(time.Second) }
 
-// lineCounter counts the lines of what the go command says on standard error: one for each package that it compiles,
-// and one for each module that it downloads. The buffer is not embedded: lines that its ReadFrom takes would not be
+// lineCounter counts the lines that the go command writes to standard error. There is one line for each package
+// compiled and one for each module downloaded. The buffer is not embedded: lines that its ReadFrom takes would not be
 // counted.
 type lineCounter struct {
 	text  bytes.Buffer
@@ -118,7 +118,7 @@ type lineCounter struct {
 
 func (c *lineCounter) count() int { return int(c.lines.Load()) }
 
-// Write is called by one goroutine.
+// Write must not be called concurrently.
 func (c *lineCounter) Write(data []byte) (int, error) {
 	c.lines.Add(int64(bytes.Count(data, []byte("\n"))))
 	return c.text.Write(data)
@@ -147,9 +147,8 @@ func (e *ensurer) reportEvery(interval time.Duration, report func()) (stop func(
 	}
 }
 
-// runGo runs the go command in dir, free of the caller's workspace, with its
-// output in the error if it fails. The flags are those of every build of the Makefile: only then is what one build
-// compiles of use to the others.
+// runGo runs the go command in dir, without the caller's workspace. If the command fails, the error contains its
+// output. The flags are those of every build of the Makefile: only then do builds share compiled packages.
 func runGo(ctx context.Context, dir string, stdout io.Writer, stderr *lineCounter, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
@@ -172,7 +171,7 @@ func runGo(ctx context.Context, dir string, stdout io.Writer, stderr *lineCounte
 	return fmt.Errorf("go %s: %w: %s", args[0], err, text)
 }
 
-// copyFolder makes a folder of files from its module, through a temporary one.
+// copyFolder copies the files of a folder from its module, through a temporary folder.
 func (e *ensurer) copyFolder(ctx context.Context, f folder) error {
 	dir, err := e.moduleDir(ctx, f)
 	if err != nil {
@@ -194,7 +193,7 @@ func (e *ensurer) copyFolder(ctx context.Context, f folder) error {
 	return os.Rename(temp, e.cached(f.name, f.module))
 }
 
-// moduleDir returns where the go command keeps a module's files.
+// moduleDir returns the folder in which the go command keeps a module's files.
 func (e *ensurer) moduleDir(ctx context.Context, f folder) (string, error) {
 	var stdout bytes.Buffer
 	if err := runGo(ctx, e.toolsDir(), &stdout, &lineCounter{}, "mod", "download", "-json", f.module); err != nil {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-func TestLineCounterCountsWhatACommandWrites(t *testing.T) {
+func TestLineCounterCountsLines(t *testing.T) {
 	var counter lineCounter
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "echo one >&2; echo two >&2; read line")
 	cmd.Stderr = &counter

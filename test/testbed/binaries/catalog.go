@@ -31,16 +31,16 @@ const (
 	Kwok                  = "kwok"
 )
 
-// toolsModule is the folder whose go.mod pins all programs. They are in one module, whose requirements `make align`
-// keeps equal to the product's, so that a package that several of them use is compiled once.
+// toolsModule is the folder whose go.mod pins all programs. `make align` keeps its requirements equal to the product's,
+// so that packages that several programs use are compiled once.
 const toolsModule = "hack/tools/testbed"
 
-// folder is a set of YAML files that are copied from a module into the cache,
-// so that later runs need no go command to find them.
+// folder is a set of YAML files that are copied from a module into the cache. Later runs then need no go command to
+// find them.
 type folder struct {
 	name   string
 	module string
-	// program is the one that needs the folder; empty if every command does.
+	// program is the program that needs the folder. It is empty if every command needs the folder.
 	program string
 	// globs select files inside the module; their base names must differ.
 	globs []string
@@ -63,15 +63,15 @@ func folders() []folder {
 	}
 }
 
-// program says where one binary comes from.
+// program describes the origin of one binary.
 type program struct {
 	name string
 	// module is the Go module whose version is the program's version.
 	module string
 	// pkg is the main package to build.
 	pkg string
-	// versionPackage holds the link-time variables gitVersion, gitMajor and
-	// gitMinor; empty for programs that report no version of their own.
+	// versionPackage holds the link-time variables gitVersion, gitMajor and gitMinor. It is empty for programs that do not
+	// report a version.
 	versionPackage string
 	// asset is set for programs that KUBEBUILDER_ASSETS may hold.
 	asset bool
@@ -118,11 +118,10 @@ func Basic() []string {
 	return []string{Etcd, KubeAPIServer, KubeControllerManager, Kubectl, CoreManager, Clusterctl, Registry}
 }
 
-// pin is what a tools module says about one program.
+// pin is the version of one program in a tools module.
 type pin struct {
 	version string
-	// hash changes with any line of the go.mod, so that a bumped dependency
-	// leads to a new build too.
+	// hash changes with any line of the go.mod, so that a change of a dependency causes a new build, too.
 	hash string
 }
 
@@ -146,8 +145,8 @@ func cacheName(name string, p pin, goos, goarch string) string {
 	return fmt.Sprintf("%s-%s-%s-%s-%s", name, p.version, goos, goarch, p.hash)
 }
 
-// executable is the file name that the go command gives to the program: the last element of its package's path that is
-// not a major version.
+// executable returns the file name that the go command gives to the program. The name is the last element of the
+// package's path that is not a major version.
 func (p program) executable() string {
 	if dir, last := path.Split(p.pkg); dir != "" && majorVersion.MatchString(last) {
 		return path.Base(dir)
@@ -157,8 +156,8 @@ func (p program) executable() string {
 
 var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 
-// ldflags strips debug information and stamps the versions of all programs that have a place for one; clients decide by
-// an API server's version.
+// ldflags strips debug information and sets the versions of all programs that have variables for them. Clients depend
+// on an API server's version.
 func ldflags(programs []program, pins map[string]pin) string {
 	flags := []string{"-s", "-w"}
 	stamped := map[string]bool{"": true}
@@ -176,8 +175,7 @@ func ldflags(programs []program, pins map[string]pin) string {
 	return strings.Join(flags, " ")
 }
 
-// RepositoryRoot returns the folder of the project's own go.mod, looking from
-// the working directory upwards.
+// RepositoryRoot returns the folder of the project's own go.mod. It searches from the working directory upwards.
 func RepositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -198,7 +196,7 @@ func RepositoryRoot() (string, error) {
 
 const repositoryModule = "github.com/helmop/cluster-api-addon-provider-helmop"
 
-// defaultCacheDir is shared by every checkout of this user.
+// defaultCacheDir returns the cache folder that all checkouts of this user share.
 func defaultCacheDir() (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {

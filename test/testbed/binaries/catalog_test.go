@@ -36,7 +36,7 @@ func TestPinOf(t *testing.T) {
 	}
 }
 
-func TestCacheNameChangesWithAnyDependency(t *testing.T) {
+func TestCacheNameChangesWithAnyLineOfGoMod(t *testing.T) {
 	t.Parallel()
 	const gomod = "module example.org/tools\n\nrequire example.org/thing v1.2.3\n"
 	first, err := pinOf([]byte(gomod), "example.org/thing")

@@ -18,22 +18,21 @@ import (
 	"time"
 )
 
-// Limits of a download. A slow mirror is worse than a build that is known to
-// end, so both times are short; the size is several times that of kube-apiserver.
+// Limits of a download. Both times are short, because a slow mirror is worse than a build. The size is several times
+// the size of kube-apiserver.
 const (
 	connectTimeout  = 5 * time.Second
 	downloadTimeout = 3 * time.Minute
 	downloadLimit   = 512 << 20
 )
 
-// releasesURL serves Kubernetes' release binaries, each with a .sha256 beside it.
+// releasesURL serves Kubernetes' release binaries. Each has a .sha256 file beside it.
 const releasesURL = "https://dl.k8s.io/release"
 
 // errNotPublished means that the server answers but has no such binary.
 var errNotPublished = errors.New("not published for this platform")
 
-// download fetches exactly the pinned version, checks it against the published
-// checksum and renames it into place.
+// download downloads the pinned version, verifies it against the published checksum and renames it into place.
 func (e *ensurer) download(ctx context.Context, p program, pinned pin) error {
 	if runtime.GOOS != "linux" && p.name != Kubectl {
 		return errNotPublished
@@ -52,8 +51,8 @@ func downloadClient() *http.Client {
 	}}
 }
 
-// fetchVerified stores url's content as an executable at final, if its SHA-256
-// equals that served at url + ".sha256".
+// fetchVerified stores the content of url as an executable at final, if its SHA-256 equals the content of url +
+// ".sha256".
 func fetchVerified(ctx context.Context, client *http.Client, url, final string) error {
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()

@@ -19,42 +19,41 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Options says where binaries come from and where they go. The zero value is
-// fit for use.
+// Options configure Ensure: the sources of the programs and the cache. The zero value is ready for use.
 type Options struct {
-	// Root is the repository's root folder. Default: found from the working directory.
+	// Root is the repository's root folder. Default: the first folder from the working directory upwards that has the
+	// project's go.mod.
 	Root string
 	// CacheDir holds the finished binaries. Default: helmop/testbed in the user's cache folder.
 	CacheDir string
-	// AssetsDir may hold etcd, kube-apiserver and kubectl, which are then used
-	// whatever their version. Default: the environment's KUBEBUILDER_ASSETS.
+	// AssetsDir may hold etcd, kube-apiserver and kubectl. Ensure uses these programs whatever their version. Default: the
+	// environment's KUBEBUILDER_ASSETS.
 	AssetsDir string
-	// Programs are the names of those that are needed. Default: all.
+	// Programs are the names of the programs that are needed. Default: all.
 	Programs []string
-	// NoDownload skips the attempt to download, so that everything missing is built.
+	// NoDownload skips the attempt to download, so that every missing program is built.
 	NoDownload bool
-	// Progress receives one line per step. Default: none is written.
+	// Progress receives one line for each step. Default: no lines are written.
 	Progress io.Writer
 }
 
-// Set is the result of Ensure: where each program is.
+// Set is the result of Ensure: the path and the version of each program.
 type Set struct {
 	paths    map[string]string
 	versions map[string]string
 	// CoreCRDs is a folder with Cluster API's CustomResourceDefinitions, one YAML file each.
 	CoreCRDs string
-	// KwokStages is a folder with kwok's usual behaviour of nodes and pods, one YAML file per stage.
+	// KwokStages is a folder with kwok's usual behaviour of Nodes and Pods, one YAML file for each stage.
 	KwokStages string
 }
 
-// Path returns the file of a program, by one of this package's names, and the
-// empty string for a name that is not one of them.
+// Path returns the file of a program, by one of this package's names. It returns the empty string for an unknown name.
 func (s *Set) Path(name string) string { return s.paths[name] }
 
 // Version returns the pinned version of a program, such as "v1.36.3".
 func (s *Set) Version(name string) string { return s.versions[name] }
 
-// WithAPIServer is the same set with another kube-apiserver: the program at path, of a version such as "v1.35.4".
+// WithAPIServer returns the same set with another kube-apiserver: the program at path, of a version such as "v1.35.4".
 func (s *Set) WithAPIServer(path, version string) *Set {
 	other := *s
 	other.paths, other.versions = maps.Clone(s.paths), maps.Clone(s.versions)
@@ -65,9 +64,8 @@ func (s *Set) WithAPIServer(path, version string) *Set {
 // Names returns the names of all programs, sorted.
 func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.paths)) }
 
-// Ensure makes the missing ones of the needed programs and returns their paths. Several
-// processes may call Ensure at once: one makes, the others wait. The error names
-// the programs that could not be made.
+// Ensure downloads or builds the missing programs and returns the paths of all. Several processes may call Ensure at
+// once: one of them works, the others wait. The error names the programs that are missing.
 func Ensure(ctx context.Context, opts Options) (*Set, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -108,10 +106,10 @@ type ensurer struct {
 	Options
 	programs []program
 	folders  []folder
-	// pins are by module.
+	// pins are the pinned versions by module.
 	pins map[string]pin
-	// unreachable is set by the first failed download: a machine without
-	// internet must wait for one connection attempt only.
+	// unreachable is set by the first failed download, so that a machine without internet waits for one connection attempt
+	// only.
 	unreachable bool
 	writing     sync.Mutex
 }
@@ -119,13 +117,13 @@ type ensurer struct {
 func (e *ensurer) printf(format string, args ...any) {
 	e.writing.Lock()
 	defer e.writing.Unlock()
-	// Progress is a courtesy: a closed terminal must not fail the build.
+	// Progress is optional output: a closed terminal must not fail the build.
 	_, _ = fmt.Fprintf(e.Progress, format+"\n", args...)
 }
 
 func (e *ensurer) toolsDir() string { return filepath.Join(e.Root, filepath.FromSlash(toolsModule)) }
 
-// newEnsurer selects what opts ask for and reads the pinned versions.
+// newEnsurer selects the programs of the options and reads the pinned versions.
 func newEnsurer(opts Options) (*ensurer, error) {
 	e := &ensurer{Options: opts, pins: map[string]pin{}}
 	needed := func(name string) bool { return len(opts.Programs) == 0 || slices.Contains(opts.Programs, name) }
@@ -149,7 +147,7 @@ func newEnsurer(opts Options) (*ensurer, error) {
 	return e, e.readPins()
 }
 
-// readPins reads the version of each module that programs or folders come from.
+// readPins reads the pinned versions of the modules of all programs and folders.
 func (e *ensurer) readPins() error {
 	file := filepath.Join(e.toolsDir(), "go.mod")
 	data, err := os.ReadFile(file)
@@ -171,12 +169,12 @@ func (e *ensurer) readPins() error {
 	return nil
 }
 
-// cached is where the program or folder of a name, from a module, is kept.
+// cached returns the path at which a program or folder of a module is kept.
 func (e *ensurer) cached(name, module string) string {
 	return filepath.Join(e.CacheDir, thisPlatform(name, e.pins[module]))
 }
 
-// shortage is what the cache lacks.
+// shortage lists the programs and folders that the cache lacks.
 type shortage struct {
 	programs []program
 	folders  []folder
@@ -184,7 +182,7 @@ type shortage struct {
 
 func (m shortage) count() int { return len(m.programs) + len(m.folders) }
 
-// lookup finds what is there, and returns what is not.
+// lookup returns the programs of the cache, and those that are missing.
 func (e *ensurer) lookup() (*Set, shortage) {
 	set := &Set{paths: map[string]string{}, versions: map[string]string{}}
 	var missing shortage
@@ -228,7 +226,7 @@ func (e *ensurer) makeMissing(ctx context.Context) (*Set, error) {
 	}
 	defer unlock()
 
-	// Another process may have made them while this one waited.
+	// Another process may have added the programs while this one waited.
 	set, missing := e.lookup()
 	build, err := e.downloadAll(ctx, missing.programs)
 	if err != nil {
@@ -263,7 +261,7 @@ func (e *ensurer) lock(ctx context.Context) (func(), error) {
 	return func() { _ = l.Unlock() }, nil
 }
 
-// downloadAll downloads what is published, and returns the programs that must be built.
+// downloadAll downloads the published programs, and returns those that must be built.
 func (e *ensurer) downloadAll(ctx context.Context, programs []program) ([]program, error) {
 	var build []program
 	for _, p := range programs {

@@ -19,7 +19,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// fill makes empty programs and folders where lookup expects them.
+// fill creates empty programs and folders in the cache.
 func fill(t *testing.T, opts Options, except ...string) {
 	t.Helper()
 	opts, err := opts.withDefaults()
@@ -46,7 +46,7 @@ func fill(t *testing.T, opts Options, except ...string) {
 	}
 }
 
-func TestEnsureNeedsNoGoCommandWhenAllIsThere(t *testing.T) {
+func TestEnsureRunsNoCommandWithFullCache(t *testing.T) {
 	cache := t.TempDir()
 	fill(t, Options{CacheDir: cache})
 	t.Setenv("PATH", "")
@@ -65,7 +65,7 @@ func TestEnsureNeedsNoGoCommandWhenAllIsThere(t *testing.T) {
 	}
 }
 
-func TestEnsureMakesOnlyWhatIsNeeded(t *testing.T) {
+func TestEnsureBuildsOnlyRequestedPrograms(t *testing.T) {
 	cache := t.TempDir()
 	fill(t, Options{CacheDir: cache, Programs: []string{Etcd, Registry}})
 	t.Setenv("PATH", "")
@@ -85,7 +85,7 @@ func TestEnsureMakesOnlyWhatIsNeeded(t *testing.T) {
 	}
 }
 
-func TestEnsureNamesWhatCannotBeHad(t *testing.T) {
+func TestEnsureErrorNamesMissingPrograms(t *testing.T) {
 	cache := t.TempDir()
 	fill(t, Options{CacheDir: cache}, Kwok)
 	t.Setenv("PATH", "")
@@ -100,11 +100,11 @@ func TestEnsureNamesWhatCannotBeHad(t *testing.T) {
 	}
 }
 
-func TestEnsureTakesAssets(t *testing.T) {
+func TestEnsureUsesAssets(t *testing.T) {
 	t.Parallel()
 	cache, assets := t.TempDir(), t.TempDir()
 	fill(t, Options{CacheDir: cache}, Etcd, KubeAPIServer, Kubectl)
-	// kube-scheduler is none of what setup-envtest provides.
+	// setup-envtest does not provide kube-scheduler.
 	for _, name := range []string{Etcd, KubeAPIServer, Kubectl, KubeScheduler} {
 		if err := os.WriteFile(filepath.Join(assets, name), nil, 0o700); err != nil {
 			t.Fatal(err)
@@ -132,7 +132,7 @@ func TestEnsureWaitsForAnotherProcess(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	waiting := writerFunc(func(line string) {
 		if strings.Contains(line, "another process") {
-			// The other one is done, and so is all the work.
+			// The other process has finished, and nothing is missing.
 			fill(t, Options{CacheDir: cache})
 			if err := other.Unlock(); err != nil {
 				cancel()
@@ -185,7 +185,7 @@ func TestFetchVerified(t *testing.T) {
 			t.Errorf("%s: got %v", tt.path, err)
 		}
 		if isExecutable(final) != (err == nil) {
-			t.Errorf("%s: the program is there: %t, error: %v", tt.path, isExecutable(final), err)
+			t.Errorf("%s: the program exists: %t, error: %v", tt.path, isExecutable(final), err)
 		}
 		if entries, _ := os.ReadDir(dir); err != nil && len(entries) > 0 {
 			t.Errorf("%s: files are left: %v", tt.path, entries)

@@ -23,22 +23,22 @@ import (
 // headerTimeout bounds how long a client may take to send the header of a request.
 const headerTimeout = 10 * time.Second
 
-// Cut says at which request the proxy goes dead.
+// Cut chooses the request at which the proxy fails.
 type Cut struct {
-	// At is the number of the request, from 1, among those that count. Zero is never.
+	// At is the number of the request, from 1, among the requests that count. Zero means never.
 	At int
-	// Forward carries that request out and loses its answer. Without it, the request does not reach the API server.
+	// Forward carries the request out and loses its answer. Without Forward, the request does not reach the API server.
 	Forward bool
-	// Once breaks the connections and lives on, so that what follows gets through.
+	// Once breaks only the connections of this request, so that later requests pass.
 	Once bool
-	// All counts discovery and watches, too. Without it, only requests for objects count.
+	// All counts discovery and watches, too. Without All, only requests for objects count.
 	All bool
 }
 
-// Request is one that a client sent while the proxy lived.
+// Request is a request that a client sent while the proxy was not dead.
 type Request struct {
 	Method, Path string
-	// Counted says whether it counts for [Cut].At.
+	// Counted is true if the request counts for [Cut].At.
 	Counted bool
 }
 
@@ -59,15 +59,15 @@ type Proxy struct {
 	requests []Request
 }
 
-// Start starts a proxy in front of the API server of a configuration. The caller stops it.
+// Start starts a proxy in front of the API server of a configuration. The caller must stop the proxy.
 func Start(config *rest.Config) (*Proxy, error) {
 	target, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("the API server's address: %w", err)
+		return nil, fmt.Errorf("read the API server's address: %w", err)
 	}
 	base, err := rest.TransportFor(rest.CopyConfig(config))
 	if err != nil {
-		return nil, fmt.Errorf("the connection to the API server: %w", err)
+		return nil, fmt.Errorf("configure the connection to the API server: %w", err)
 	}
 	p := &Proxy{address: "127.0.0.1:0", base: base}
 	p.forward = &httputil.ReverseProxy{
@@ -83,7 +83,7 @@ func Start(config *rest.Config) (*Proxy, error) {
 // Config returns a configuration that reaches the API server through the proxy.
 func (p *Proxy) Config() *rest.Config { return &rest.Config{Host: "http://" + p.address} }
 
-// Cut counts requests anew and makes the proxy go dead at the one that is asked for. A dead proxy stays dead.
+// Cut counts requests from 1 again and makes the proxy fail at the chosen one. A dead proxy stays dead.
 func (p *Proxy) Cut(cut Cut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +97,7 @@ func (p *Proxy) Requests() []Request {
 	return append([]Request(nil), p.requests...)
 }
 
-// WasCut reports whether the request at which to cut has come.
+// WasCut reports whether the chosen request was sent.
 func (p *Proxy) WasCut() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +111,7 @@ func (p *Proxy) Dead() bool {
 	return p.server == nil
 }
 
-// Heal makes a dead proxy live again, at the same address, and cuts nothing any more.
+// Heal makes a dead proxy serve again, at the same address, and clears the cut.
 func (p *Proxy) Heal() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +144,7 @@ func (p *Proxy) Die() error {
 	return nil
 }
 
-// Stop ends the proxy.
+// Stop stops the proxy.
 func (p *Proxy) Stop() error {
 	defer func() {
 		if idle, ok := p.base.(interface{ CloseIdleConnections() }); ok {
@@ -154,7 +154,7 @@ func (p *Proxy) Stop() error {
 	return p.Die()
 }
 
-// ServeHTTP forwards a request unless it is to be cut.
+// ServeHTTP forwards a request, or cuts it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	cut, ok := p.passes(req)
 	if ok {
@@ -162,7 +162,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if cut.Forward {
-		// Once begun, the request is carried out whoever still waits for it.
+		// A forwarded request is carried out even if the client no longer waits for the answer.
 		p.forward.ServeHTTP(&lostAnswer{header: http.Header{}}, req.WithContext(context.WithoutCancel(req.Context())))
 	}
 	if !cut.Once {
@@ -171,7 +171,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// passes notes a request and says whether it passes, and if not, how it is cut.
+// passes records a request. It reports whether the request passes, and otherwise how to cut it.
 func (p *Proxy) passes(req *http.Request) (cut Cut, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,14 +206,14 @@ func isForObjects(req *http.Request) bool {
 	}
 }
 
-// abort breaks a client's connection, unless its request was cut already: it learns no more than that.
+// abort breaks a client's connection. The client gets no answer.
 func abort(w http.ResponseWriter, _ *http.Request, _ error) {
 	if _, lost := w.(*lostAnswer); !lost {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// lostAnswer is where an answer goes that nobody gets.
+// lostAnswer discards an answer.
 type lostAnswer struct{ header http.Header }
 
 // Header implements http.ResponseWriter.

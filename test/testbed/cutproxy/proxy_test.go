@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// backend stands for an API server; it notes what reached it.
+// backend replaces an API server, and records the requests that reached it.
 type backend struct {
 	*httptest.Server
 
@@ -57,7 +57,7 @@ func startProxy(t *testing.T, b *backend) *Proxy {
 	return p
 }
 
-// post sends a request; POST is never sent twice by a transport.
+// post sends a POST request, because a transport never sends a POST twice.
 func post(t *testing.T, p *Proxy, path string) (string, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Config().Host+path, strings.NewReader("body"))
@@ -83,13 +83,13 @@ func TestCut(t *testing.T) {
 		passed  int
 		reached int
 	}{
-		"never":               {Cut{}, []string{objects, objects}, 2, 2},
-		"first, not sent":     {Cut{At: 1}, []string{objects, objects}, 0, 0},
-		"first, answer lost":  {Cut{At: 1, Forward: true}, []string{objects, objects}, 0, 1},
-		"second, not sent":    {Cut{At: 2}, []string{objects, objects, objects}, 1, 1},
-		"second, answer lost": {Cut{At: 2, Forward: true}, []string{objects, objects, objects}, 1, 2},
-		"others do not count": {Cut{At: 1}, []string{discovery, watch, "/version", objects}, 3, 3},
-		"all count":           {Cut{At: 2, All: true}, []string{discovery, watch}, 1, 1},
+		"never":                              {Cut{}, []string{objects, objects}, 2, 2},
+		"first, not sent":                    {Cut{At: 1}, []string{objects, objects}, 0, 0},
+		"first, answer lost":                 {Cut{At: 1, Forward: true}, []string{objects, objects}, 0, 1},
+		"second, not sent":                   {Cut{At: 2}, []string{objects, objects, objects}, 1, 1},
+		"second, answer lost":                {Cut{At: 2, Forward: true}, []string{objects, objects, objects}, 1, 2},
+		"discovery and watches do not count": {Cut{At: 1}, []string{discovery, watch, "/version", objects}, 3, 3},
+		"all count":                          {Cut{At: 2, All: true}, []string{discovery, watch}, 1, 1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestHeal(t *testing.T) {
 	}
 }
 
-// TestOnce holds that a connection that breaks once is there again for the next request.
+// TestOnce checks that the proxy serves the next request after it broke one connection.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	b := startBackend(t)
@@ -161,6 +161,6 @@ func TestOnce(t *testing.T) {
 func TestStartRefusesAddresses(t *testing.T) {
 	t.Parallel()
 	if _, err := Start(&rest.Config{Host: "http://[::1"}); err == nil {
-		t.Error("a wrong address is taken")
+		t.Error("a wrong address is accepted")
 	}
 }

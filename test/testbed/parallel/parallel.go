@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package parallel sets how many tests of a package run at once where most of them wait: for an API server, a registry
-// or a timeout.
+// Package parallel sets how many tests of a package run at once. It is for packages whose tests mostly wait: for an API
+// server, a registry or a timeout.
 package parallel
 
 import (
@@ -11,9 +11,9 @@ import (
 	"strconv"
 )
 
-// AtLeast lets n tests that call t.Parallel run at once, where go test's default is lower: one for each core. A
-// -parallel of the command line wins. It is called in TestMain, parses the flags, and panics if go test has no such
-// flag any more.
+// AtLeast lets n tests that call t.Parallel run at once, if go test's default of one for each core is lower. The flag
+// -parallel of the command line takes precedence. TestMain calls AtLeast, which parses the flags. AtLeast panics if go
+// test no longer has the flag.
 func AtLeast(n int) {
 	flag.Parse()
 	limit := flag.Lookup("test.parallel").Value

@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package permissions compares what RBAC grants to a ServiceAccount with what the ServiceAccount asked API servers for.
-// A test can so fail for a role that grants what its holder does not use.
+// Package permissions compares the RBAC rules of a ServiceAccount with the requests that the ServiceAccount sent to API
+// servers. A test can so fail if a role grants permissions that are not used.
 package permissions
 
 import (
@@ -23,13 +23,14 @@ import (
 
 // Permission is the smallest part of a role: one verb on one resource.
 type Permission struct {
-	// Namespace is where the permission applies. Empty: in all namespaces, and to objects without one.
+	// Namespace is the namespace in which the permission applies. Empty means all namespaces, and objects without a
+	// namespace.
 	Namespace string
 	// Group, Resource and Verb are as in a role: "helmops/status" is a resource, and "*" means all.
 	Group, Resource, Verb string
 }
 
-// String is, for example, "patch helmops/status.addons.cluster.x-k8s.io".
+// String returns, for example, "patch helmops/status.addons.cluster.x-k8s.io".
 func (p Permission) String() string {
 	text := p.Verb + " " + p.Resource
 	if p.Group != "" {
@@ -41,38 +42,39 @@ func (p Permission) String() string {
 	return text
 }
 
-// grants reports whether a role with p allows what q asks for.
+// grants reports whether a role with p permits q.
 func (p Permission) grants(q Permission) bool {
 	return (p.Namespace == "" || p.Namespace == q.Namespace) && matches(p.Group, q.Group) &&
 		matches(p.Resource, q.Resource) && matches(p.Verb, q.Verb)
 }
 
-func matches(granted, asked string) bool { return granted == "*" || granted == asked }
+func matches(granted, needed string) bool { return granted == "*" || granted == needed }
 
-// Used gathers what one user asked API servers for. The zero value is ready; its methods may be called concurrently.
+// Used collects the permissions that one user used at API servers. The zero value is ready for use. The methods may be
+// called concurrently.
 type Used struct {
-	mu   sync.Mutex
-	asks map[Permission]bool
+	mu     sync.Mutex
+	needed map[Permission]bool
 }
 
-// Add takes the requests of a user from the audit log of a server. What the user asked for in the name of another user
-// takes permissions of that one and does not count.
+// Add adds the requests of a user from the audit log of a server. It ignores requests that the user sent as another
+// user, because they use permissions of the other user.
 func (u *Used) Add(server *apiserver.Server, user string) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.asks == nil {
-		u.asks = map[Permission]bool{}
+	if u.needed == nil {
+		u.needed = map[Permission]bool{}
 	}
 	return server.EachRequest(user, func(r apiserver.Request) {
-		for _, permission := range asked(r) {
-			u.asks[permission] = true
+		for _, permission := range neededBy(r) {
+			u.needed[permission] = true
 		}
 	})
 }
 
-// asked are the permissions that a request took from its user.
-func asked(r apiserver.Request) []Permission {
-	// A refused impersonation is logged as a refused request of the user's own.
+// neededBy returns the permissions that a request needed.
+func neededBy(r apiserver.Request) []Permission {
+	// A refused impersonation is logged as a refused request of the user itself.
 	if r.Impersonated != "" || r.Resource == "" || r.Code == http.StatusForbidden {
 		return nil
 	}
@@ -83,33 +85,33 @@ func asked(r apiserver.Request) []Permission {
 	if !strings.Contains(r.URI, "sendInitialEvents=true") {
 		return []Permission{p}
 	}
-	// A client lists where a server does not stream what exists.
+	// A client lists if a server does not stream the existing objects.
 	list := p
 	list.Verb = "list"
 	return []Permission{p, list}
 }
 
-// Check returns an error that names each granted permission that was not used or that another one covers, and each
-// exception that no role grants. The exceptions are permissions that need not be seen in use, with the reasons.
+// Check returns an error that names each granted permission that was not used or that another permission covers. It
+// also names each exception that no role grants. The exceptions are permissions that may be unused, with the reasons.
 func (u *Used) Check(granted []Permission, exceptions map[Permission]string) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return check(granted, u.asks, exceptions)
+	return check(granted, u.needed, exceptions)
 }
 
-func check(granted []Permission, asks map[Permission]bool, exceptions map[Permission]string) error {
+func check(granted []Permission, needed map[Permission]bool, exceptions map[Permission]string) error {
 	var errs []error
 	for _, permission := range granted {
 		used := false
-		for ask := range asks {
-			used = used || permission.grants(ask)
+		for permissionNeeded := range needed {
+			used = used || permission.grants(permissionNeeded)
 		}
 		if _, except := exceptions[permission]; !used && !except {
-			errs = append(errs, fmt.Errorf("a role grants %q, and nothing used it: remove the rule", permission))
+			errs = append(errs, fmt.Errorf("a role grants %q, but no request used it: remove the rule", permission))
 		}
 		for _, other := range granted {
 			if other != permission && other.grants(permission) {
-				errs = append(errs, fmt.Errorf("a role grants %q, and %q covers it: remove the rule", permission, other))
+				errs = append(errs, fmt.Errorf("a role grants %q, but %q covers it: remove the rule", permission, other))
 			}
 		}
 	}
@@ -124,7 +126,7 @@ func check(granted []Permission, asks map[Permission]bool, exceptions map[Permis
 }
 
 // Granted reads manifests and returns the permissions that their bindings give to a ServiceAccount. A rule with
-// resource names counts as one for all names.
+// resource names counts as a rule for all names.
 func Granted(manifests io.Reader, namespace, account string) ([]Permission, error) {
 	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}
 	var bindings []rbacv1.RoleBinding

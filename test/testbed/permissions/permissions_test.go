@@ -26,38 +26,38 @@ func TestCheck(t *testing.T) {
 	)
 	type list = []Permission
 	for name, test := range map[string]struct {
-		granted, asks list
-		exceptions    map[Permission]string
-		want          string
+		granted, needed list
+		exceptions      map[Permission]string
+		want            string
 	}{
-		"all used":                   {granted: list{get, patch}, asks: list{getHere, patch}},
-		"more is asked than granted": {granted: list{get}, asks: list{get, watch}},
-		"another verb": {granted: list{watch}, asks: list{whole},
-			want: `"watch things.g", and nothing used it`},
-		"another group":             {granted: list{get}, asks: list{getOther}, want: `"get secrets"`},
-		"object, not subresource":   {granted: list{patch}, asks: list{whole}, want: `"patch things/status.g"`},
-		"subresource, not object":   {granted: list{whole}, asks: list{patch}, want: `"patch things.g"`},
-		"another namespace":         {granted: list{getHere}, asks: list{getThere, get}, want: `"get secrets in here"`},
-		"all resources":             {granted: list{watchAll}, asks: list{watch}},
-		"all resources, other verb": {granted: list{watchAll}, asks: list{whole}, want: `"watch *.g"`},
+		"all used":                  {granted: list{get, patch}, needed: list{getHere, patch}},
+		"more is used than granted": {granted: list{get}, needed: list{get, watch}},
+		"another verb": {granted: list{watch}, needed: list{whole},
+			want: `"watch things.g", but no request used it`},
+		"another group":             {granted: list{get}, needed: list{getOther}, want: `"get secrets"`},
+		"object, not subresource":   {granted: list{patch}, needed: list{whole}, want: `"patch things/status.g"`},
+		"subresource, not object":   {granted: list{whole}, needed: list{patch}, want: `"patch things.g"`},
+		"another namespace":         {granted: list{getHere}, needed: list{getThere, get}, want: `"get secrets in here"`},
+		"all resources":             {granted: list{watchAll}, needed: list{watch}},
+		"all resources, other verb": {granted: list{watchAll}, needed: list{whole}, want: `"watch *.g"`},
 		"granted twice": {
-			granted: list{get, getHere}, asks: list{getHere},
-			want: `"get secrets in here", and "get secrets" covers it`,
+			granted: list{get, getHere}, needed: list{getHere},
+			want: `"get secrets in here", but "get secrets" covers it`,
 		},
 		"exception": {granted: list{get}, exceptions: map[Permission]string{get: "why"}},
 		"exception that is not granted": {
-			granted: list{get}, asks: list{get}, exceptions: map[Permission]string{patch: "why"},
+			granted: list{get}, needed: list{get}, exceptions: map[Permission]string{patch: "why"},
 			want: `exception "patch things/status.g" (why)`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			asks := map[Permission]bool{}
-			for _, ask := range test.asks {
-				asks[ask] = true
+			needed := map[Permission]bool{}
+			for _, permission := range test.needed {
+				needed[permission] = true
 			}
 			text := ""
-			if err := check(test.granted, asks, test.exceptions); err != nil {
+			if err := check(test.granted, needed, test.exceptions); err != nil {
 				text = err.Error()
 			}
 			if !strings.Contains(text, test.want) || (text == "") != (test.want == "") || strings.Contains(text, "\n") {
@@ -67,7 +67,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestAsked(t *testing.T) {
+func TestNeededBy(t *testing.T) {
 	t.Parallel()
 	type request = apiserver.Request
 	const stream = "/api/v1/secrets?sendInitialEvents=true&watch=true"
@@ -84,7 +84,7 @@ func TestAsked(t *testing.T) {
 		"refused":       {request{Verb: "get", Resource: "secrets", Code: 403}, "[]"},
 		"no resource":   {request{Verb: "get", URI: "/version"}, "[]"},
 	} {
-		if got := fmt.Sprint(asked(test.request)); got != test.want {
+		if got := fmt.Sprint(neededBy(test.request)); got != test.want {
 			t.Errorf("%s: got %s, want %s", name, got, test.want)
 		}
 	}

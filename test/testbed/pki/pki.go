@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// lifetime is that of every certificate: longer than any test, and short
-// enough that a forgotten work folder is worth nothing.
+// lifetime is the lifetime of every certificate. It is longer than any test, and short enough that the keys of a
+// forgotten work folder are soon useless.
 const lifetime = 7 * 24 * time.Hour
 
 // CA is a certificate authority.
@@ -33,7 +33,7 @@ type Pair struct {
 	Key  []byte
 }
 
-// NewCA makes a certificate authority of the given common name.
+// NewCA creates a certificate authority with the given common name.
 func NewCA(name string) (*CA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -48,7 +48,7 @@ func NewCA(name string) (*CA, error) {
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, fmt.Errorf("make the certificate authority %s: %w", name, err)
+		return nil, fmt.Errorf("create the certificate authority %s: %w", name, err)
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -77,8 +77,8 @@ func (c *CA) Server(name string, hosts ...string) (Pair, error) {
 	return c.sign(template)
 }
 
-// Client signs a client certificate; Kubernetes reads the user from its common
-// name and the groups from its organisations.
+// Client signs a client certificate. Kubernetes reads the user from its common name and the groups from its
+// organisations.
 func (c *CA) Client(user string, groups ...string) (Pair, error) {
 	template, err := newTemplate(pkix.Name{CommonName: user, Organization: groups})
 	if err != nil {
@@ -105,8 +105,8 @@ func (c *CA) sign(template *x509.Certificate) (Pair, error) {
 	return Pair{Cert: encode("CERTIFICATE", der), Key: keyPEM}, nil
 }
 
-// SigningKey returns a new private key and its public key, in PEM, as
-// kube-apiserver wants them for service account tokens.
+// SigningKey returns a new private key and its public key, in the PEM format that kube-apiserver requires for service
+// account tokens.
 func SigningKey() (private, public []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -131,7 +131,7 @@ func newTemplate(subject pkix.Name) (*x509.Certificate, error) {
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      subject,
-		// An hour back: clocks of the same machine may be set meanwhile.
+		// One hour earlier, because the machine's clock may be set back meanwhile.
 		NotBefore: now.Add(-time.Hour),
 		NotAfter:  now.Add(lifetime),
 	}, nil

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestOnlyTheOwnAuthorityVerifies(t *testing.T) {
+func TestCertificatesVerifyWithTheirAuthorityOnly(t *testing.T) {
 	t.Parallel()
 	own, err := NewCA("own")
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 	"sync"
 )
 
-// Ports are taken below the range from which kernels pick the local ports of
-// outgoing connections (32768 and up on Linux), so that a program that is
-// stopped for a while finds its port still free.
+// Ports are below the range from which kernels pick the local ports of outgoing connections (32768 and up on Linux). A
+// program that is stopped for a while therefore finds its port free.
 const (
 	firstPort = 20000
 	lastPort  = 32000
@@ -22,14 +21,12 @@ const (
 
 var (
 	portsMu sync.Mutex
-	// handedOut are the ports that this process gave away: their programs may
-	// not listen yet.
+	// handedOut are the ports that this process has returned: their programs may not listen yet.
 	handedOut = map[int]bool{}
 )
 
-// FreePort returns a loopback TCP port on which nothing listens and which it
-// has not returned before. Another process may still take it: callers start
-// again with another port when their program cannot listen.
+// FreePort returns a loopback TCP port on which no program listens, and which FreePort has not returned before. Another
+// process may still take the port: if their program cannot listen, callers try again with another port.
 func FreePort() (int, error) {
 	portsMu.Lock()
 	defer portsMu.Unlock()
@@ -51,7 +48,7 @@ func FreePort() (int, error) {
 	return 0, errors.New("find a free port: none of 1000 tried")
 }
 
-// FreePorts returns n ports as FreePort does.
+// FreePorts returns n ports like FreePort.
 func FreePorts(n int) ([]int, error) {
 	ports := make([]int, n)
 	for i := range ports {

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// stopGrace is how long a program may take to end by itself after SIGTERM.
+// stopGrace is how long a program may take to exit after SIGTERM.
 const stopGrace = 15 * time.Second
 
 // hangGrace is how long a program may run after SIGSTOP.
@@ -29,17 +29,17 @@ const tailLimit = 2048
 
 // Spec describes a program to run.
 type Spec struct {
-	// Name stands in errors. Default: the base name of Path.
+	// Name is used in errors. Default: the base name of Path.
 	Name string
 	// Path is the executable.
 	Path string
-	// Args are its arguments, without the program's own name.
+	// Args are the arguments, without the program's own name.
 	Args []string
-	// Env is added to this process' own environment.
+	// Env is added to the environment of this process.
 	Env []string
-	// Dir is the working directory. Default: this process' own.
+	// Dir is the working directory. Default: the one of this process.
 	Dir string
-	// LogFile receives stdout and stderr; it is appended to. Required.
+	// LogFile receives stdout and stderr, appended. Required.
 	LogFile string
 }
 
@@ -55,7 +55,7 @@ type Process struct {
 	stopping bool
 }
 
-// Start runs a program and returns as soon as it exists.
+// Start starts a program and does not wait for it.
 func Start(spec Spec) (*Process, error) {
 	if spec.Name == "" {
 		spec.Name = filepath.Base(spec.Path)
@@ -67,7 +67,7 @@ func Start(spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The child holds its own descriptor of the log.
+	// The child has its own descriptor of the log.
 	defer func() { _ = log.Close() }()
 
 	cmd := exec.Command(spec.Path, spec.Args...)
@@ -89,7 +89,7 @@ func Start(spec Spec) (*Process, error) {
 }
 
 // writeUsage appends a line to the file that the environment variable HELMOP_TESTBED_USAGE names, if any: the program,
-// its name, its CPU time and its wall time in seconds. The sum by program shows what a test suite costs.
+// its name, its CPU time and its wall time in seconds. The sum by program is the cost of a test suite.
 func writeUsage(spec Spec, state *os.ProcessState, wall time.Duration) {
 	path := os.Getenv("HELMOP_TESTBED_USAGE")
 	if path == "" || state == nil {
@@ -97,16 +97,15 @@ func writeUsage(spec Spec, state *os.ProcessState, wall time.Duration) {
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return // The figures are for people; no test needs them.
+		return // No test needs the figures.
 	}
 	defer func() { _ = file.Close() }()
 	_, _ = fmt.Fprintf(file, "%s\t%s\t%.2f\t%.2f\n",
 		filepath.Base(spec.Path), spec.Name, (state.UserTime() + state.SystemTime()).Seconds(), wall.Seconds())
 }
 
-// forkRequests hands commands to the one thread that starts them. The kernel
-// sends the parent-death signal when the starting *thread* ends, and Go ends
-// threads at will, so that thread is locked and lives as long as the process.
+// forkRequests passes commands to the thread that starts them. The kernel sends the parent-death signal when the
+// starting *thread* ends, and Go may end any thread. The thread is therefore locked, and lives as long as the process.
 var forkRequests = sync.OnceValue(func() chan<- func() {
 	requests := make(chan func())
 	go func() {
@@ -124,7 +123,7 @@ func startOnForkThread(cmd *exec.Cmd) error {
 	return <-result
 }
 
-// PID returns the process id, which is the process group's id too.
+// PID returns the process id, which is also the id of the process group.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // LogFile returns the file with the program's output.
@@ -133,7 +132,7 @@ func (p *Process) LogFile() string { return p.spec.LogFile }
 // Done is closed when the program has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Running tells whether the program has not ended yet.
+// Running reports whether the program has not ended yet.
 func (p *Process) Running() bool {
 	select {
 	case <-p.done:
@@ -143,7 +142,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Wait returns when the program has ended, with its exit error, or with ctx's.
+// Wait waits for the end of the program and returns its exit error, or the error of ctx.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -153,8 +152,7 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Signal sends sig to the program and its children. A program that has ended
-// is no error.
+// Signal sends sig to the program and its children. It returns no error if the program has ended.
 func (p *Process) Signal(sig syscall.Signal) error {
 	if !p.Running() {
 		return nil
@@ -165,8 +163,8 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Hang stops the program's execution without ending it: its connections stay
-// open and nothing answers. It returns when no thread of the program runs any more.
+// Hang stops the program's execution without ending it: its connections stay open, and the program does not answer.
+// Hang returns when no thread of the program runs any more.
 func (p *Process) Hang() error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -185,8 +183,8 @@ func (p *Process) Hang() error {
 	return nil
 }
 
-// isStopped reports whether all threads of a process are stopped, see proc(5). Where there is no /proc, nobody knows,
-// and it is true.
+// isStopped reports whether all threads of a process are stopped, see proc(5). On a system without /proc it returns
+// true.
 func isStopped(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, file := range threads {
@@ -194,7 +192,7 @@ func isStopped(pid int) bool {
 		if err != nil {
 			continue // The thread has ended.
 		}
-		// The state comes after the name, which is in brackets and may hold any character.
+		// The state follows the name, which is in brackets and may contain any character.
 		_, state, found := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
 		if found && !strings.HasPrefix(state, "T") {
 			return false
@@ -206,7 +204,7 @@ func isStopped(pid int) bool {
 // Resume undoes Hang.
 func (p *Process) Resume() error { return p.Signal(syscall.SIGCONT) }
 
-// Kill ends the program with SIGKILL and waits for its end.
+// Kill ends the program with SIGKILL and waits for the end.
 func (p *Process) Kill() error {
 	p.setStopping()
 	if err := p.Signal(syscall.SIGKILL); err != nil {
@@ -216,12 +214,11 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Stop asks the program to end with SIGTERM and kills it when it has not ended
-// after 15 seconds, or when ctx is done before. It returns an error only if
-// the signals cannot be sent.
+// Stop sends SIGTERM to the program. It kills the program after 15 seconds, or when ctx is done before. It returns an
+// error only if the signals cannot be sent.
 func (p *Process) Stop(ctx context.Context) error {
 	p.setStopping()
-	// A hung program gets its SIGTERM only after it continues.
+	// A hung program receives SIGTERM only after it continues.
 	if err := errors.Join(p.Signal(syscall.SIGTERM), p.Signal(syscall.SIGCONT)); err != nil {
 		return err
 	}
@@ -242,8 +239,8 @@ func (p *Process) setStopping() {
 	p.stopping = true
 }
 
-// Unexpected returns an error with the end of the log if the program ended
-// although nobody called Stop or Kill, and nil otherwise.
+// Unexpected returns an error with the end of the log if the program ended without a call of Stop or Kill. Otherwise it
+// returns nil.
 func (p *Process) Unexpected() error {
 	p.mu.Lock()
 	stopping := p.stopping
@@ -258,8 +255,8 @@ func (p *Process) Unexpected() error {
 	return fmt.Errorf("%s ended (%w), its log %s ends with:\n%s", p.spec.Name, exit, p.spec.LogFile, tail(p.spec.LogFile))
 }
 
-// WaitHealthy polls check every 50 ms until it returns nil. It fails when the
-// program ends or ctx is done, with check's last error.
+// WaitHealthy polls check every 50 ms until it returns nil. It returns check's last error when the program ends or ctx
+// is done.
 func (p *Process) WaitHealthy(ctx context.Context, check func(context.Context) error) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()

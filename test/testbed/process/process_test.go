@@ -23,7 +23,7 @@ func startShell(t *testing.T, script string) *Process {
 	return p
 }
 
-// waitForLog returns when the log holds text.
+// waitForLog waits until the log contains text.
 func waitForLog(t *testing.T, p *Process, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -43,7 +43,7 @@ func waitForLog(t *testing.T, p *Process, text string) {
 	}
 }
 
-func TestStopEndsTheWholeGroup(t *testing.T) {
+func TestStopEndsTheProcessGroup(t *testing.T) {
 	t.Parallel()
 	p := startShell(t, "sleep 600 & echo child $!; wait")
 	waitForLog(t, p, "child")
@@ -57,7 +57,7 @@ func TestStopEndsTheWholeGroup(t *testing.T) {
 		t.Errorf("a stop is reported as unexpected: %v", err)
 	}
 	if err := syscall.Kill(-p.PID(), 0); err == nil {
-		// The child may be a zombie of the init process for a moment.
+		// For a moment, the child may be a zombie of the init process.
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		for syscall.Kill(-p.PID(), 0) == nil {
@@ -70,7 +70,7 @@ func TestStopEndsTheWholeGroup(t *testing.T) {
 	}
 }
 
-func TestStopKillsWhatIgnoresSIGTERM(t *testing.T) {
+func TestStopKillsProcessThatIgnoresSIGTERM(t *testing.T) {
 	t.Parallel()
 	p := startShell(t, "trap '' TERM; echo ready; while :; do sleep 1; done")
 	waitForLog(t, p, "ready")
@@ -100,9 +100,9 @@ func TestStopEndsAHungProcess(t *testing.T) {
 	}
 }
 
-// TestHangReturnsWhenNothingRuns stops a busy program again and again: a signal takes a moment to reach what runs on
-// another core.
-func TestHangReturnsWhenNothingRuns(t *testing.T) {
+// TestHangReturnsWhenAllThreadsStopped stops a busy program repeatedly, because a signal reaches threads on other cores
+// with a delay.
+func TestHangReturnsWhenAllThreadsStopped(t *testing.T) {
 	t.Parallel()
 	p := startShell(t, "echo ready; while :; do :; done")
 	waitForLog(t, p, "ready")
@@ -111,7 +111,7 @@ func TestHangReturnsWhenNothingRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !isStopped(p.PID()) {
-			t.Fatal("it still runs")
+			t.Fatal("the program still runs")
 		}
 		if err := p.Resume(); err != nil {
 			t.Fatal(err)
@@ -140,7 +140,7 @@ func TestFreePortsDiffer(t *testing.T) {
 	seen := map[int]bool{}
 	for _, p := range ports {
 		if seen[p] {
-			t.Fatalf("port %d was handed out twice", p)
+			t.Fatalf("port %d was returned twice", p)
 		}
 		seen[p] = true
 		if p < firstPort || p >= lastPort {

@@ -5,9 +5,8 @@ package process
 
 import "syscall"
 
-// sysProcAttr makes a process group, so that a terminal's Ctrl-C reaches only
-// the test bed itself, which then stops its programs in order; and asks the
-// kernel to kill the program should the test bed die without doing so.
+// sysProcAttr requests a process group, so that a terminal's Ctrl-C reaches only the test bed itself, which then stops
+// its programs in order. It also requests that the kernel kills the program if the test bed dies.
 func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -7,8 +7,8 @@ package process
 
 import "syscall"
 
-// sysProcAttr makes a process group, so that a terminal's Ctrl-C reaches only
-// the test bed itself, which then stops its programs in order.
+// sysProcAttr requests a process group, so that a terminal's Ctrl-C reaches only the test bed itself, which then stops
+// its programs in order.
 func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// accounts are the users of a registry and their passwords, which a file holds for programs.
+// accounts are the users of a registry with their passwords. A file holds them for the registry's process.
 type accounts struct {
 	file string
 
@@ -48,7 +48,7 @@ func (a *accounts) add(name string) (string, error) {
 	return password, a.write()
 }
 
-// restrict leaves a user the right to pull.
+// restrict permits a user to pull only.
 func (a *accounts) restrict(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -86,13 +86,13 @@ func (a *accounts) write() error {
 	for _, name := range slices.Sorted(maps.Keys(a.hashes)) {
 		fmt.Fprintf(&content, "%s:%s\n", name, a.hashes[name])
 	}
-	// A file that is never half written, for the registry may read it right now.
+	// Replaced by a rename, because the registry may read the file at any time.
 	next := a.file + ".next"
 	if err := os.WriteFile(next, content.Bytes(), 0o600); err != nil {
 		return err
 	}
-	// The registry reads the file again when its time is another, and two changes may come in
-	// one tick of the file system's clock.
+	// The registry reads the file again if its modification time differs. Two changes may fall into one tick of the file
+	// system's clock.
 	a.written = a.written.Add(time.Second)
 	if err := os.Chtimes(next, a.written, a.written); err != nil {
 		return err

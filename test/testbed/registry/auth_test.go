@@ -61,13 +61,13 @@ func TestUsers(t *testing.T) {
 				t.Errorf("a user who was removed: %v", err)
 			}
 			if err := resolve("second", ""); err == nil {
-				t.Error("a user who was removed comes in without a password")
+				t.Error("a removed user has access without a password")
 			}
 		})
 	}
 }
 
-// TestTokenService follows a token from the challenge to the registry, for all who may ask for one.
+// TestTokenService follows a token from the challenge to the registry, for all kinds of users.
 func TestTokenService(t *testing.T) {
 	t.Parallel()
 	r := startRegistry(t, Options{Auth: AuthToken, Public: "public/"})
@@ -77,7 +77,7 @@ func TestTokenService(t *testing.T) {
 	tests := []struct {
 		name, repository string
 		credential       auth.Credential
-		// method, authorization and user are what the token service is to see, code what it is to answer.
+		// method, authorization and user are the expected values in the token request, code is the expected status.
 		method, authorization, user string
 		code                        int
 		want                        func(error) bool
@@ -86,8 +86,8 @@ func TestTokenService(t *testing.T) {
 		{"wrong password", "charts/demo", auth.Credential{Username: "helmop", Password: "wrong"}, http.MethodGet, "Basic",
 			"helmop", 401, hasStatus(401)},
 		{"identity token", "charts/demo", identity, http.MethodPost, "", r.Username(), 200, isNil},
-		{"nobody", "charts/demo", auth.EmptyCredential, http.MethodGet, "", "", 200, hasStatus(401)},
-		{"nobody, public", "public/demo", auth.EmptyCredential, http.MethodGet, "", "", 200, isNil},
+		{"anonymous", "charts/demo", auth.EmptyCredential, http.MethodGet, "", "", 200, hasStatus(401)},
+		{"anonymous, public", "public/demo", auth.EmptyCredential, http.MethodGet, "", "", 200, isNil},
 	}
 	for _, tt := range tests {
 		before := len(r.Tokens().Requests())
@@ -96,26 +96,26 @@ func TestTokenService(t *testing.T) {
 		if !tt.want(err) {
 			t.Errorf("%s: got %v", tt.name, err)
 		}
-		asked := r.Tokens().Requests()[before:]
-		if len(asked) == 0 {
-			t.Errorf("%s: nobody asked for a token", tt.name)
+		tokenRequests := r.Tokens().Requests()[before:]
+		if len(tokenRequests) == 0 {
+			t.Errorf("%s: no token was requested", tt.name)
 			continue
 		}
-		got, scope := asked[0], "repository:"+tt.repository+":pull"
+		got, scope := tokenRequests[0], "repository:"+tt.repository+":pull"
 		if got.Method != tt.method || got.Authorization != tt.authorization || got.User != tt.user || got.Code != tt.code ||
 			got.Service != tokenServiceName || !slices.Contains(got.Scopes, scope) {
-			t.Errorf("%s: the token service saw %+v", tt.name, got)
+			t.Errorf("%s: the token request is %+v", tt.name, got)
 		}
 		for _, request := range r.Requests() {
 			if request.Authorization != "" && (request.Authorization != "Bearer" || request.User != tt.user) {
-				t.Errorf("%s: the registry saw %+v", tt.name, request)
+				t.Errorf("%s: the request to the registry is %+v", tt.name, request)
 			}
 		}
 	}
 }
 
-// TestTokenAllowsNoMoreThanIsGranted has a token for one repository used for another.
-func TestTokenAllowsNoMoreThanIsGranted(t *testing.T) {
+// TestTokenIsLimitedToGrantedRepository uses a token for one repository at another repository.
+func TestTokenIsLimitedToGrantedRepository(t *testing.T) {
 	t.Parallel()
 	r := startRegistry(t, Options{Auth: AuthToken})
 	push(t, r, "charts/one", "1")
@@ -161,7 +161,7 @@ func fetchToken(t *testing.T, r *Registry, scope string) string {
 	return answer.Token
 }
 
-// TestTokenHost has the token service under other names of this machine.
+// TestTokenHost runs the token service under other names of this machine.
 func TestTokenHost(t *testing.T) {
 	t.Parallel()
 	for _, host := range []string{"", "localhost", "127.0.0.2"} {
@@ -200,7 +200,7 @@ func TestClientCertificate(t *testing.T) {
 		t.Errorf("without a certificate: %v", err)
 	}
 	if n := r.Counts().Total(); n != 0 {
-		t.Errorf("%d requests came through without a certificate", n)
+		t.Errorf("%d requests without a certificate were answered", n)
 	}
 	pair, err := r.ClientCert("reader")
 	if err != nil {
@@ -215,7 +215,7 @@ func TestClientCertificate(t *testing.T) {
 	}
 	for _, request := range r.Requests() {
 		if request.ClientCert != "reader" {
-			t.Errorf("whose request is %+v?", request)
+			t.Errorf("the request has no certificate name: %+v", request)
 		}
 	}
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
-// backend is the registry itself, behind the front.
+// backend is the registry behind the front.
 type backend struct {
 	url *url.URL
-	// transport reaches the registry with what a client sent, owner with all rights.
+	// transport sends requests to the registry with the client's credentials, owner with all rights.
 	transport, owner http.RoundTripper
 	process          *process.Process
 	server           *endpoint
@@ -56,7 +56,7 @@ func withPassword(base http.RoundTripper, users *accounts) http.RoundTripper {
 	})
 }
 
-// startInProcess serves the registry of go-containerregistry, which knows no users by itself.
+// startInProcess serves the registry of go-containerregistry, which has no users of its own.
 func startInProcess(users *accounts, auth Auth) (*backend, error) {
 	handler := ggcr.New(ggcr.WithReferrersSupport(true), ggcr.Logger(log.New(io.Discard, "", 0)))
 	if auth == AuthBasic {
@@ -75,7 +75,7 @@ func startInProcess(users *accounts, auth Auth) (*backend, error) {
 	}, nil
 }
 
-// guarded asks for a password before a handler.
+// guarded requires a password before a handler.
 func guarded(next http.Handler, users *accounts) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if user, password, _ := req.BasicAuth(); !users.valid(user, password) {
@@ -87,7 +87,7 @@ func guarded(next http.Handler, users *accounts) http.Handler {
 	})
 }
 
-// idleConnections is how many connections to a server of the registry are kept for later.
+// idleConnections is how many idle connections to a server of the registry are kept.
 const idleConnections = 64
 
 // connKey is the key of the net.Conn in the context of a request.
@@ -95,7 +95,7 @@ type connKey struct{}
 
 // endpoint is an HTTP server on a loopback address.
 type endpoint struct {
-	// addr is where to listen, and from then on where it listens.
+	// addr is the address to listen on. listen replaces port 0 by the port in use.
 	addr    string
 	handler http.Handler
 	// tls is nil for plain HTTP.
@@ -110,7 +110,7 @@ func (e *endpoint) scheme() string {
 	return "https"
 }
 
-// listen starts to serve.
+// listen starts serving.
 func (e *endpoint) listen() error {
 	l, err := net.Listen("tcp", e.addr)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // faultKey is the key of the *activeFault in the context of a request to the registry.
 type faultKey struct{}
 
-// damage lets the body of the registry's answer suffer from the fault that the request met.
+// damage applies the fault of the request to the body of the registry's answer.
 func damage(resp *http.Response) error {
 	ctx := resp.Request.Context()
 	fault, _ := ctx.Value(faultKey{}).(*activeFault)
@@ -31,7 +31,7 @@ func damage(resp *http.Response) error {
 	return nil
 }
 
-// drip gives one byte at a time, until the fault is over.
+// drip returns one byte at a time, until the fault ends.
 type drip struct {
 	io.ReadCloser
 	pause      time.Duration
@@ -51,7 +51,7 @@ func (d *drip) Read(p []byte) (int, error) {
 	}
 }
 
-// truncated ends with an error, upon which the proxy breaks off the connection.
+// truncated ends with an error, so that the proxy breaks the connection.
 type truncated struct {
 	io.ReadCloser
 	left int64

@@ -106,7 +106,7 @@ func (r *Registry) config(addr string) map[string]any {
 	return config
 }
 
-// ping succeeds when the registry answers and accepts the owner.
+// ping returns nil if the registry answers and accepts the owner.
 func (b *backend) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

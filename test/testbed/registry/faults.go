@@ -23,9 +23,9 @@ type Mode int
 
 // The ways in which the registry fails.
 const (
-	// None is no failure.
+	// None means no failure.
 	None Mode = iota
-	// Down refuses every connection. Only SetFault knows it.
+	// Down refuses every connection. Only SetFault accepts it.
 	Down
 	// Hang accepts requests and never answers them.
 	Hang
@@ -33,52 +33,52 @@ const (
 	Status
 	// Drip sends bodies byte by byte, with Fault.Pause before each.
 	Drip
-	// Truncate breaks the connection off in the middle of a body.
+	// Truncate breaks the connection in the middle of a body.
 	Truncate
 	// Corrupt changes one byte in the middle of a body.
 	Corrupt
-	// Redirect sends clients to the same path at Fault.To, with 307.
+	// Redirect redirects clients to the same path at Fault.To, with 307.
 	Redirect
 	// TagPages answers the listing of tags with Fault.Tags, in pages.
 	TagPages
-	// Cut breaks the connection off before the request is carried out.
+	// Cut breaks the connection before the request is carried out.
 	Cut
-	// LoseAnswer carries the request out and breaks the connection off instead of answering.
+	// LoseAnswer carries the request out and breaks the connection instead of answering.
 	LoseAnswer
 )
 
-// Fault tells the registry how to fail. The zero value is no failure.
+// Fault describes how the registry fails. The zero value is no failure.
 type Fault struct {
 	Mode Mode
 	// Match selects the requests that fail, see In. Default: all. Down ignores it.
 	Match func(Request) bool
-	// Times is after how many requests that it met the fault ends by itself. Default: never.
+	// Times is the number of requests after which the fault ends by itself. Default: never.
 	Times int
 	// Code is the HTTP status for Status, from 200 to 599.
 	Code int
 	// Header is added to the answer for Status, such as Retry-After or WWW-Authenticate.
 	Header http.Header
-	// Body is the answer for Status. Default: an error as registries write it.
+	// Body is the answer for Status. Default: an error in the format of the distribution specification.
 	Body []byte
 	// Pause is the time before each byte, for Drip.
 	Pause time.Duration
-	// To is the address for Redirect, such as "https://other.example:5000". Default: Elsewhere.
+	// To is the address for Redirect, such as "https://other.example:5000". Default: the BlobHost.
 	To string
 	// Tags are all tags, in the order of the listing, for TagPages.
 	Tags []string
-	// PageSize is how many tags a page of TagPages has at most. Default: 100.
+	// PageSize is the largest number of tags in a page of TagPages. Default: 100.
 	PageSize int
 }
 
-// In matches the requests for a repository, of these kinds only if there are any.
+// In matches the requests for a repository. With kinds, it matches only requests of these kinds.
 func In(repository string, kinds ...Kind) func(Request) bool {
 	return func(r Request) bool {
 		return r.Repository == repository && (len(kinds) == 0 || slices.Contains(kinds, r.Kind))
 	}
 }
 
-// BigManifest is a fault that answers with a valid manifest of a chart that has so many bytes, more than a registry
-// accepts. Combine it with a Match for a repository's manifests.
+// BigManifest returns a fault that answers with a valid manifest of a chart that has size bytes, more than a registry
+// accepts. Combine the fault with a Match for a repository's manifests.
 func BigManifest(size int) (Fault, error) {
 	manifest := ocispec.Manifest{
 		MediaType: ocispec.MediaTypeImageManifest,
@@ -112,8 +112,8 @@ func (f Fault) check() error {
 	return nil
 }
 
-// SetFault makes the registry fail for clients until the next call. It returns
-// an error when the fault makes no sense, or the address cannot be listened on again after Down.
+// SetFault makes the registry fail for clients until the next call. It returns an error if the fault is invalid, or if
+// the front cannot listen again after Down.
 func (r *Registry) SetFault(fault Fault) error {
 	if err := fault.check(); err != nil {
 		return err
@@ -121,14 +121,14 @@ func (r *Registry) SetFault(fault Fault) error {
 	return r.front.setFault(fault)
 }
 
-// Fail makes the registry fail for clients until end is called, besides all other faults; the first that
-// matches a request counts, and that of SetFault comes last.
+// Fail makes the registry fail for clients until end is called. The first fault that matches a request applies; the
+// fault of SetFault is the last.
 func (r *Registry) Fail(fault Fault) (end func(), err error) {
 	if err := fault.check(); err != nil {
 		return nil, err
 	}
 	if fault.Mode == Down {
-		return nil, errors.New("only SetFault takes the whole registry down")
+		return nil, errors.New("the mode Down is only for SetFault")
 	}
 	return r.front.fail(fault), nil
 }
@@ -160,7 +160,7 @@ func (f *front) fail(fault Fault) (end func()) {
 	}
 }
 
-// faultFor returns the fault that a request meets, if any.
+// faultFor returns the fault that matches a request, if any.
 func (f *front) faultFor(request Request) *activeFault {
 	f.faulty.Lock()
 	defer f.faulty.Unlock()
@@ -172,12 +172,12 @@ func (f *front) faultFor(request Request) *activeFault {
 	return nil
 }
 
-// activeFault is a fault that has not ended. A nil one is none.
+// activeFault is a fault that has not ended. nil is no fault.
 type activeFault struct {
 	Fault
 	met   int
 	ended bool
-	// over is closed when the fault ends, to let go of what it holds.
+	// over is closed when the fault ends, to release the requests that it blocks.
 	over chan struct{}
 }
 
@@ -195,7 +195,7 @@ func (a *activeFault) end() {
 	}
 }
 
-// meets tells whether the fault befalls a request, and counts it.
+// meets reports whether the fault applies to a request, and counts the request.
 func (a *activeFault) meets(request Request) bool {
 	switch {
 	case a == nil, a.Times > 0 && a.met == a.Times:
@@ -209,8 +209,8 @@ func (a *activeFault) meets(request Request) bool {
 	return true
 }
 
-// answer answers in place of the registry, if the fault is of that kind.
-func (a *activeFault) answer(w http.ResponseWriter, req *http.Request, elsewhere string) bool {
+// answer answers in place of the registry, if the fault's mode requires an answer.
+func (a *activeFault) answer(w http.ResponseWriter, req *http.Request, blobHost string) bool {
 	switch a.Mode {
 	case Hang:
 		select {
@@ -225,7 +225,7 @@ func (a *activeFault) answer(w http.ResponseWriter, req *http.Request, elsewhere
 	case Redirect:
 		to := a.To
 		if to == "" {
-			to = elsewhere
+			to = blobHost
 		}
 		http.Redirect(w, req, to+req.URL.RequestURI(), http.StatusTemporaryRedirect)
 	case TagPages:
@@ -236,7 +236,7 @@ func (a *activeFault) answer(w http.ResponseWriter, req *http.Request, elsewhere
 	return true
 }
 
-// breakOff ends the connection of a request, with all requests that it has, and does not return.
+// breakOff closes the connection of a request, with all requests on the connection, and does not return.
 func breakOff(req *http.Request) {
 	if conn, ok := req.Context().Value(connKey{}).(net.Conn); ok {
 		_ = conn.Close()
@@ -244,17 +244,17 @@ func breakOff(req *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// nowhere is where an answer goes that is lost.
-type nowhere struct{ header http.Header }
+// discarded drops an answer.
+type discarded struct{ header http.Header }
 
 // Header implements http.ResponseWriter.
-func (n nowhere) Header() http.Header { return n.header }
+func (d discarded) Header() http.Header { return d.header }
 
 // Write implements http.ResponseWriter.
-func (n nowhere) Write(data []byte) (int, error) { return len(data), nil }
+func (d discarded) Write(data []byte) (int, error) { return len(data), nil }
 
 // WriteHeader implements http.ResponseWriter.
-func (n nowhere) WriteHeader(int) {}
+func (d discarded) WriteHeader(int) {}
 
 func (a *activeFault) status(w http.ResponseWriter) {
 	for key, values := range a.Header {
@@ -266,11 +266,11 @@ func (a *activeFault) status(w http.ResponseWriter) {
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.Body)))
 	w.WriteHeader(a.Code)
-	// A client that is gone, or that asked with HEAD, wants no body.
+	// The client may be gone, or may have sent HEAD, which has no body.
 	_, _ = w.Write(a.Body)
 }
 
-// writeError answers as the distribution specification wants errors to look.
+// writeError answers with an error in the format of the distribution specification.
 func writeError(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -278,7 +278,7 @@ func writeError(w http.ResponseWriter, status int, code, message string) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []any{map[string]string{"code": code, "message": message}}})
 }
 
-// tagPage answers with the tags after the one in the query's "last", and with a link to the next page.
+// tagPage answers with the tags after the tag in the query's "last", and with a link to the next page.
 func (a *activeFault) tagPage(w http.ResponseWriter, req *http.Request) {
 	size := a.PageSize
 	if size <= 0 {

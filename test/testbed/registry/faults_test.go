@@ -74,7 +74,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestFaultsThatMakeNoSense(t *testing.T) {
+func TestInvalidFaultsAreRejected(t *testing.T) {
 	t.Parallel()
 	r := startRegistry(t, Options{Implementation: InProcess})
 	for _, fault := range []Fault{{Mode: Status}, {Mode: Status, Code: 600}, {Mode: Drip}} {
@@ -86,12 +86,12 @@ func TestFaultsThatMakeNoSense(t *testing.T) {
 		}
 	}
 	if _, err := r.Fail(Fault{Mode: Down}); err == nil {
-		t.Error("Fail takes the whole registry down")
+		t.Error("Fail accepts the mode Down")
 	}
 }
 
-// TestFaultsBesideEachOther has faults of two repositories at the same time, and one for all.
-func TestFaultsBesideEachOther(t *testing.T) {
+// TestFaultsOfSeveralRepositories has faults of two repositories at the same time, and a fault for all.
+func TestFaultsOfSeveralRepositories(t *testing.T) {
 	t.Parallel()
 	r := startRegistry(t, Options{Implementation: InProcess})
 	status := func(repository string) int {
@@ -129,7 +129,7 @@ func TestFaultsBesideEachOther(t *testing.T) {
 	expect(0, 0, 0)
 }
 
-// TestCut breaks connections off before and after a deletion, and looks what became of it.
+// TestCut breaks connections before and after a deletion, and checks whether the manifest was deleted.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]Options{"TLS": {}, "plain": {PlainHTTP: true}} {
@@ -139,7 +139,7 @@ func TestCut(t *testing.T) {
 			r := startRegistry(t, options)
 			for mode, wantThere := range map[Mode]bool{Cut: true, LoseAnswer: false} {
 				desc := push(t, r, "demo", "1")
-				// The first time, a client asks without its credential.
+				// A client sends its first request without the credential.
 				end := fail(t, r, Fault{Mode: mode,
 					Match: func(r Request) bool { return r.Method == http.MethodDelete && r.Authorization != "" }})
 				err := clientRepository(t, r, "demo", owner(r)).Manifests().Delete(t.Context(), desc)
@@ -157,7 +157,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestFaultEndsByItself has the registry fail twice and then be well.
+// TestFaultEndsByItself has a registry that fails twice and then works.
 func TestFaultEndsByItself(t *testing.T) {
 	t.Parallel()
 	r := startRegistry(t, Options{Implementation: InProcess, Auth: AuthNone})
@@ -172,8 +172,8 @@ func TestFaultEndsByItself(t *testing.T) {
 	}
 }
 
-// TestStatusSaysWhatItIsTold has the headers and the body of a registry's answer made up.
-func TestStatusSaysWhatItIsTold(t *testing.T) {
+// TestStatusHasHeaderAndBodyOfFault sets the headers and the body of a registry's answer.
+func TestStatusHasHeaderAndBodyOfFault(t *testing.T) {
 	t.Parallel()
 	r := startRegistry(t, Options{Implementation: InProcess, Auth: AuthNone})
 	fail(t, r, Fault{
@@ -191,11 +191,11 @@ func TestStatusSaysWhatItIsTold(t *testing.T) {
 type response struct {
 	*http.Response
 	content []byte
-	// broken is why the body could not be read to the end.
+	// broken is the error of an incomplete read of the body.
 	broken error
 }
 
-// get asks a registry without users.
+// get sends a request to a registry without users.
 func get(t *testing.T, r *Registry, path string) response {
 	t.Helper()
 	resp, err := (&http.Client{Transport: trusting(t, r)}).Get("https://" + r.Host() + path)
@@ -207,7 +207,7 @@ func get(t *testing.T, r *Registry, path string) response {
 	return response{resp, content, err}
 }
 
-// TestDamagedBodies compares what arrives of a blob with what it is.
+// TestDamagedBodies compares the received content of a blob with the blob.
 func TestDamagedBodies(t *testing.T) {
 	t.Parallel()
 	for name, implementation := range map[string]Implementation{"distribution": Distribution, "in process": InProcess} {
@@ -247,7 +247,7 @@ func TestDamagedBodies(t *testing.T) {
 	}
 }
 
-// TestDrip reads a few bytes one by one and gets the rest at once when the fault ends.
+// TestDrip reads a few bytes one by one, and the rest at once when the fault ends.
 func TestDrip(t *testing.T) {
 	t.Parallel()
 	const pause = 20 * time.Millisecond
@@ -278,7 +278,7 @@ func TestDrip(t *testing.T) {
 	}
 }
 
-// TestHangEndsWithTheFault has a request that hangs be dropped when the fault ends.
+// TestHangEndsWithTheFault checks that a hanging request is dropped when the fault ends.
 func TestHangEndsWithTheFault(t *testing.T) {
 	t.Parallel()
 	r := startRegistry(t, Options{Implementation: InProcess, Auth: AuthNone})
@@ -302,7 +302,7 @@ func TestHangEndsWithTheFault(t *testing.T) {
 	}
 }
 
-// TestRedirect follows the registry to the other host, with a credential that must not go there.
+// TestRedirect follows a redirect to the other host. The client must not send its credential there.
 func TestRedirect(t *testing.T) {
 	t.Parallel()
 	r := startRegistry(t, Options{})
@@ -311,28 +311,28 @@ func TestRedirect(t *testing.T) {
 	if err := pull(t, clientRepository(t, r, "demo", owner(r)), "1"); err != nil {
 		t.Fatal(err)
 	}
-	got := r.Elsewhere().Requests()
+	got := r.BlobHost().Requests()
 	if len(got) != 2 {
-		t.Fatalf("%d requests came to the other host, for 2 blobs", len(got))
+		t.Fatalf("the other host got %d requests for 2 blobs", len(got))
 	}
 	for _, request := range got {
 		if request.Kind != BlobGet || request.Code != http.StatusOK || request.Authorization != "" ||
-			request.Host != r.Elsewhere().Host() {
-			t.Errorf("the other host saw %+v", request)
+			request.Host != r.BlobHost().Host() {
+			t.Errorf("the other host got the request %+v", request)
 		}
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.Elsewhere().URL()+"/v2/", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.BlobHost().URL()+"/v2/", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.SetBasicAuth("somebody", "secret")
+	req.SetBasicAuth("user", "secret")
 	resp, err := (&http.Client{Transport: trusting(t, r)}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	if got := r.Elsewhere().Requests()[2]; got.Authorization != "Basic" || got.User != "somebody" {
-		t.Errorf("the other host did not see the credential: %+v", got)
+	if got := r.BlobHost().Requests()[2]; got.Authorization != "Basic" || got.User != "user" {
+		t.Errorf("the request has no credential: %+v", got)
 	}
 	end()
 	fail(t, r, Fault{Mode: Redirect, To: "http://example.invalid:1", Match: In("demo", BlobGet)})

@@ -15,38 +15,38 @@ import (
 	"time"
 )
 
-// front is the server before the registry.
+// front is the reverse proxy in front of the registry.
 type front struct {
 	recorder
 	endpoint
 	proxy http.Handler
-	// elsewhere is where Redirect leads.
-	elsewhere string
+	// blobHost is the address of the BlobHost, for Redirect.
+	blobHost string
 
 	faulty sync.Mutex
-	// general is the fault of SetFault, faults are those of Fail.
+	// general is the fault of SetFault, faults are the faults of Fail.
 	general *activeFault
 	faults  []*activeFault
 }
 
-func newFront(b *backend, elsewhere string, config *tls.Config) (*front, error) {
-	f := &front{elsewhere: elsewhere, proxy: newProxy(b.url, b.transport, damage)}
+func newFront(b *backend, blobHost string, config *tls.Config) (*front, error) {
+	f := &front{blobHost: blobHost, proxy: newProxy(b.url, b.transport, damage)}
 	f.endpoint = endpoint{addr: "127.0.0.1:0", handler: f, tls: config}
 	return f, f.listen()
 }
 
-// newProxy passes requests on to a server, answers pass modify.
+// newProxy returns a proxy that forwards requests to a server. modify may change the answers.
 func newProxy(to *url.URL, transport http.RoundTripper, modify func(*http.Response) error) http.Handler {
 	return &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
-			// The registry builds the locations of uploads from these.
+			// The registry derives the locations of uploads from these fields.
 			r.Out.Host = r.In.Host
 			r.SetXForwarded()
 		},
 		ModifyResponse: modify,
-		// What drips is to be seen to drip.
+		// Clients must receive each byte of a Drip at once.
 		FlushInterval: -1,
 		ErrorLog:      log.New(io.Discard, "", 0),
 	}
@@ -61,16 +61,16 @@ func (f *front) close() error {
 	return f.endpoint.close()
 }
 
-// ServeHTTP fails as told, or passes the request on, and records it.
+// ServeHTTP records the request, and forwards it or fails.
 func (f *front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	f.record(w, req, func(w http.ResponseWriter, request Request) {
 		fault := f.faultFor(request)
-		if fault != nil && fault.answer(w, req, f.elsewhere) {
+		if fault != nil && fault.answer(w, req, f.blobHost) {
 			return
 		}
 		isLost := fault != nil && fault.Mode == LoseAnswer
 		if isLost {
-			w = nowhere{http.Header{}}
+			w = discarded{http.Header{}}
 		}
 		f.proxy.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), faultKey{}, fault)))
 		if isLost {
@@ -79,14 +79,14 @@ func (f *front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
-// recorder remembers requests from when they come. What it knows of an answer it knows before the client does, so
-// a client that has its answer finds the request complete.
+// recorder records requests when they arrive. It updates the record before it sends the answer: a client that has its
+// answer finds the record complete.
 type recorder struct {
 	mu       sync.Mutex
 	requests []*Request
 }
 
-// record serves a request and remembers it with what it is answered.
+// record serves a request and records the request with its answer.
 func (r *recorder) record(w http.ResponseWriter, req *http.Request, serve func(http.ResponseWriter, Request)) {
 	request := requestOf(req)
 	remembered := request
@@ -119,7 +119,7 @@ func (r *recorder) forget() {
 	r.requests = nil
 }
 
-// requestOf tells what a request is about and who makes it.
+// requestOf returns the record of a request, without the answer.
 func requestOf(req *http.Request) Request {
 	request := classify(req.Method, req.URL.Path)
 	request.Time, request.UserAgent, request.Host = time.Now(), req.UserAgent(), req.Host
@@ -130,15 +130,15 @@ func requestOf(req *http.Request) Request {
 	return request
 }
 
-// meteredWriter notes what an answer is: its status, and how many bytes of its body are about to go.
+// meteredWriter reports the status of an answer, and the number of bytes of the body before they are sent.
 type meteredWriter struct {
 	http.ResponseWriter
-	// bodiless is set for HEAD: what is written then goes nowhere.
+	// bodiless is set for HEAD, where a body is discarded.
 	bodiless bool
 	note     func(code, bytes int)
 }
 
-// WriteHeader notes the final status, which an informational one is not.
+// WriteHeader reports the final status, but not informational ones.
 func (m *meteredWriter) WriteHeader(code int) {
 	if code >= http.StatusOK {
 		m.note(code, 0)
@@ -154,7 +154,7 @@ func (m *meteredWriter) Write(data []byte) (int, error) {
 	}
 	m.note(http.StatusOK, len(data))
 	n, err := m.ResponseWriter.Write(data)
-	// A client that went away has not got all.
+	// The client may have disconnected before it received all bytes.
 	m.note(http.StatusOK, n-len(data))
 	return n, err
 }

@@ -17,14 +17,14 @@ import (
 
 // ProxyOptions describe a Proxy.
 type ProxyOptions struct {
-	// Username and Password are asked for, if there are any.
+	// Username and Password are required of clients, if they are set.
 	Username, Password string
-	// Routes are the addresses to which names lead ("registry.example:443" to "127.0.0.1:5000"), so that a registry
-	// can only be reached through the proxy. Other addresses are taken as they are.
+	// Routes map the address that a client requests to the address to connect to ("registry.example:443" to
+	// "127.0.0.1:5000"). A registry can so be reachable through the proxy only. Other addresses are used unchanged.
 	Routes map[string]string
 }
 
-// Proxy is an HTTP proxy that tunnels (CONNECT), as registries with TLS need it. Its methods may be called
+// Proxy is an HTTP proxy that tunnels (CONNECT), as clients of registries with TLS need. The methods may be called
 // concurrently.
 type Proxy struct {
 	opts     ProxyOptions
@@ -38,11 +38,11 @@ type Proxy struct {
 
 // Tunnel is one request for a tunnel.
 type Tunnel struct {
-	// Target is the address that the client wants to reach.
+	// Target is the address that the client requests.
 	Target string
-	// User is who asked, empty without credentials.
+	// User is the user of the credentials, empty without credentials.
 	User string
-	// Code is the HTTP status of the answer, 200 if the tunnel was made.
+	// Code is the HTTP status of the answer, 200 if the tunnel was opened.
 	Code int
 }
 
@@ -53,12 +53,12 @@ func StartProxy(opts ProxyOptions) (*Proxy, error) {
 	return p, p.endpoint.listen()
 }
 
-// Stop ends the proxy and its tunnels.
+// Stop stops the proxy and closes its tunnels.
 func (p *Proxy) Stop() error {
 	p.mu.Lock()
 	p.closed = true
 	for conn := range p.open {
-		// Closed by its client at the same time, maybe.
+		// The client may have closed the connection already.
 		_ = conn.Close()
 	}
 	p.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *Proxy) Tunnels() []Tunnel {
 	return slices.Clone(p.tunnels)
 }
 
-// ServeHTTP makes a tunnel, or refuses.
+// ServeHTTP opens a tunnel, or refuses to.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	tunnel := Tunnel{Target: req.Host, Code: http.StatusOK}
 	user, password := proxyCredentials(req)
@@ -116,7 +116,7 @@ func (p *Proxy) dial(req *http.Request) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(req.Context(), "tcp", target)
 }
 
-// connect carries bytes both ways until both sides are done.
+// connect copies bytes in both directions until both sides are done.
 func (p *Proxy) connect(client net.Conn, buffered *bufio.ReadWriter, upstream net.Conn) {
 	defer p.release(client, upstream)
 	if !p.hold(client, upstream) {
@@ -134,7 +134,8 @@ func (p *Proxy) connect(client net.Conn, buffered *bufio.ReadWriter, upstream ne
 	<-done
 }
 
-// carry copies until one side ends and tells the other. Tunnels break; their clients notice.
+// carry copies until one side ends, and then closes the other for writing. It ignores errors: if a tunnel breaks, both
+// sides notice.
 func carry(to net.Conn, from io.Reader) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(*net.TCPConn); ok {
@@ -145,7 +146,7 @@ func carry(to net.Conn, from io.Reader) {
 	}
 }
 
-// hold notes open connections for Stop, which may have come already.
+// hold keeps open connections for Stop. It returns false if Stop was called already.
 func (p *Proxy) hold(conns ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestProxy reaches a registry under a name that only the proxy knows.
+// TestProxy reaches a registry under a name that only the proxy can resolve.
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	const name = "registry.helmop.test"
@@ -45,18 +45,18 @@ func TestProxy(t *testing.T) {
 		t.Errorf("got %d, %v", code, err)
 	}
 	if requests := r.Requests(); len(requests) != 1 || requests[0].Host != name {
-		t.Errorf("the registry saw %+v", requests)
+		t.Errorf("the registry got the requests %+v", requests)
 	}
 	if _, err := ask(url.UserPassword("user", "wrong"), name); err == nil ||
 		!strings.Contains(err.Error(), "Proxy Authentication Required") {
 		t.Errorf("a wrong password: %v", err)
 	}
 	if _, err := ask(nil, name); err == nil {
-		t.Error("without credentials there is a tunnel")
+		t.Error("a tunnel was opened without credentials")
 	}
 	if _, err := ask(url.UserPassword("user", "secret"), "127.0.0.1:1"); err == nil ||
 		!strings.Contains(err.Error(), "Bad Gateway") {
-		t.Errorf("nobody behind the proxy: %v", err)
+		t.Errorf("no server behind the proxy: %v", err)
 	}
 	want := []Tunnel{
 		{name + ":443", "user", 200}, {name + ":443", "user", 407}, {name + ":443", "", 407}, {"127.0.0.1:1", "user", 502},
@@ -66,7 +66,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestProxyStopEndsTunnels has no tunnel outlive the proxy.
+// TestProxyStopEndsTunnels checks that no tunnel stays open after Stop.
 func TestProxyStopEndsTunnels(t *testing.T) {
 	t.Parallel()
 	r := startRegistry(t, Options{Implementation: InProcess, Auth: AuthNone})
@@ -95,6 +95,6 @@ func TestProxyStopEndsTunnels(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-hung; err == nil {
-		t.Error("the tunnel outlived the proxy")
+		t.Error("the tunnel is open after Stop")
 	}
 }

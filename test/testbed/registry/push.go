@@ -29,24 +29,24 @@ const (
 	ChartLayerType  = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
 
-// epoch is the time of all files in packaged charts, so that the same folder
-// always gives the same digest.
+// epoch is the time of all files in packaged charts, so that the same folder always has the same digest.
 var epoch = time.Unix(1_700_000_000, 0).UTC()
 
-// chartMetadata is what a registry's client shows of a chart.
+// chartMetadata holds the fields of Chart.yaml that clients of a registry show: they become annotations of the
+// manifest.
 type chartMetadata struct {
 	Name        string `json:"name"`
 	Version     string `json:"version"`
 	Description string `json:"description"`
 }
 
-// Chart is a chart to push; make one with ChartDir or ChartArchive.
+// Chart returns a chart to push. ChartDir, ChartArchive and ChartFiles make one.
 type Chart func() (archive []byte, err error)
 
-// ChartArchive is a packaged chart (.tgz).
+// ChartArchive returns a packaged chart (.tgz).
 func ChartArchive(tgz []byte) Chart { return func() ([]byte, error) { return tgz, nil } }
 
-// ChartDir is a chart's folder. All its regular files are packaged.
+// ChartDir returns the chart of a folder. All its regular files are packaged.
 func ChartDir(dir string) Chart {
 	return func() ([]byte, error) {
 		meta, _, err := metadataOf(os.DirFS(dir), "Chart.yaml")
@@ -57,7 +57,7 @@ func ChartDir(dir string) Chart {
 	}
 }
 
-// ChartFiles is a chart given as its files' contents by path, "Chart.yaml" among them.
+// ChartFiles returns a chart of files, given as their contents by path, with a "Chart.yaml".
 func ChartFiles(files map[string]string) Chart {
 	return func() ([]byte, error) {
 		dir, err := os.MkdirTemp("", "helmop-chart-")
@@ -78,8 +78,8 @@ func ChartFiles(files map[string]string) Chart {
 	}
 }
 
-// PushChart stores a chart under repository:tag as Helm does, and returns the
-// manifest's descriptor. A tag that exists is moved.
+// PushChart stores a chart under repository:tag as Helm does, and returns the manifest's descriptor. It moves a tag
+// that exists.
 func (r *Registry) PushChart(ctx context.Context, repository, tag string, chart Chart) (ocispec.Descriptor, error) {
 	archive, err := chart()
 	if err != nil {
@@ -103,8 +103,8 @@ func (r *Registry) PushChart(ctx context.Context, repository, tag string, chart 
 	})
 }
 
-// PushArtifact stores data as an artifact that is no chart: one layer of the
-// given media type and an empty configuration.
+// PushArtifact stores data as an artifact that is not a chart: one layer of the given media type and an empty
+// configuration.
 func (r *Registry) PushArtifact(ctx context.Context, repository, tag, mediaType string,
 	data []byte,
 ) (ocispec.Descriptor, error) {
@@ -124,7 +124,7 @@ func (r *Registry) Delete(ctx context.Context, repository, reference string) err
 	return repo.Delete(ctx, target)
 }
 
-// repository opens one behind the front.
+// repository opens a repository behind the front.
 func (r *Registry) repository(name string) (*remote.Repository, error) {
 	repo, err := remote.NewRepository(r.backend.url.Host + "/" + name)
 	if err != nil {
@@ -134,8 +134,7 @@ func (r *Registry) repository(name string) (*remote.Repository, error) {
 	return repo, nil
 }
 
-// metadataOf reads a Chart.yaml, and returns it as JSON too, which is a chart's
-// configuration in a registry.
+// metadataOf reads a Chart.yaml. It also returns the content as JSON, which is a chart's configuration in a registry.
 func metadataOf(fsys fs.FS, name string) (chartMetadata, []byte, error) {
 	data, err := fs.ReadFile(fsys, name)
 	if err != nil {
@@ -184,8 +183,7 @@ func archiveMetadata(archive []byte) (chartMetadata, []byte, error) {
 	}
 }
 
-// packageFS makes a .tgz with all regular files below one folder, in a fixed
-// order and with fixed times.
+// packageFS returns a .tgz with all regular files below one folder, in a fixed order and with fixed times.
 func packageFS(fsys fs.FS, name string) ([]byte, error) {
 	return zipped(func(archive *tar.Writer) error {
 		return fs.WalkDir(fsys, ".", func(file string, entry fs.DirEntry, err error) error {

@@ -19,18 +19,18 @@ import (
 	"oras.land/oras-go/v2"
 )
 
-// Raw is an artifact of any kind, also of one that no tool makes.
+// Raw is an artifact of any kind, also of a kind that no tool writes.
 type Raw struct {
-	// ArtifactType is the manifest's. Default: none.
+	// ArtifactType is the artifact type of the manifest. Default: none.
 	ArtifactType string
-	// ConfigType is the media type of Config. Default: one that nobody knows.
+	// ConfigType is the media type of Config. Default: a type that no client supports.
 	ConfigType string
 	// Config is the configuration. Default: {}.
 	Config []byte
 	Layers []Layer
-	// Annotations are the manifest's. Default: a fixed time of creation.
+	// Annotations are the annotations of the manifest. Default: a fixed time of creation.
 	Annotations map[string]string
-	// Subject is the manifest that the artifact is about, as a signature is about a chart.
+	// Subject is the manifest to which the artifact refers, as a signature refers to a chart.
 	Subject *ocispec.Descriptor
 }
 
@@ -38,12 +38,12 @@ type Raw struct {
 type Layer struct {
 	MediaType string
 	Data      []byte
-	// Annotations are the layer's. Default: none.
+	// Annotations are the annotations of the layer. Default: none.
 	Annotations map[string]string
 }
 
-// PushRaw stores an artifact under repository:tag and returns the manifest's descriptor. A tag that exists is
-// moved; without a tag the artifact has its digest only.
+// PushRaw stores an artifact under repository:tag and returns the manifest's descriptor. It moves a tag that exists.
+// Without a tag, the artifact has only its digest.
 func (r *Registry) PushRaw(ctx context.Context, repository, tag string, raw Raw) (ocispec.Descriptor, error) {
 	none := ocispec.Descriptor{}
 	repo, err := r.repository(repository)
@@ -77,7 +77,7 @@ func (r *Registry) PushRaw(ctx context.Context, repository, tag string, raw Raw)
 	return r.pushManifest(ctx, repository, tag, manifest.MediaType, manifest)
 }
 
-// PushIndex stores an index of manifests that are in the repository, as images for several platforms have one.
+// PushIndex stores an index of manifests that are in the repository, such as of an image for several platforms.
 func (r *Registry) PushIndex(ctx context.Context, repository, tag string,
 	manifests ...ocispec.Descriptor,
 ) (ocispec.Descriptor, error) {
@@ -125,7 +125,7 @@ func (r *Registry) Manifest(ctx context.Context, repository, reference string) (
 	return manifest, json.Unmarshal(data, &manifest)
 }
 
-// Entry is a file, or anything else, in an archive. Of the header, Size follows from Data.
+// Entry is a file, or another kind of entry, of an archive. Archive sets the header's Size from Data.
 type Entry struct {
 	tar.Header
 	Data []byte
@@ -136,7 +136,7 @@ func TextFile(name, content string) Entry {
 	return Entry{Header: tar.Header{Name: name, Mode: 0o644, Typeflag: tar.TypeReg}, Data: []byte(content)}
 }
 
-// Archive makes a .tgz of entries as they are, such as no packaging tool would write them.
+// Archive returns a .tgz of entries. It changes nothing, so that the archive may be one that no packaging tool writes.
 func Archive(entries ...Entry) ([]byte, error) {
 	return zipped(func(archive *tar.Writer) error {
 		for _, entry := range entries {
@@ -153,8 +153,8 @@ func Archive(entries ...Entry) ([]byte, error) {
 	})
 }
 
-// GzipBomb makes a .tgz with a chart of this name and version that has a file of size bytes, all zero, and is itself
-// about a thousandth of that.
+// GzipBomb returns a .tgz with a chart of this name and version that has a file of size bytes, all zero. The .tgz has
+// about a thousandth of size.
 func GzipBomb(name, version string, size int64) ([]byte, error) {
 	metadata := fmt.Sprintf("apiVersion: v2\nname: %s\nversion: %s\n", name, version)
 	return zipped(func(archive *tar.Writer) error {
@@ -186,7 +186,7 @@ func zipped(write func(*tar.Writer) error) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// zeros has no end.
+// zeros is an endless reader of zeros.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {

@@ -16,7 +16,7 @@ import (
 	"oras.land/oras-go/v2/content"
 )
 
-// TestPushRaw stores artifacts that no tool makes, in a registry that checks what it is given.
+// TestPushRaw stores artifacts that no tool writes, in a registry that validates them.
 func TestPushRaw(t *testing.T) {
 	t.Parallel()
 	r := startRegistry(t, Options{})
@@ -74,7 +74,7 @@ func TestPushRaw(t *testing.T) {
 	}
 }
 
-// unzip lists an archive.
+// unzip lists the entries of an archive.
 func unzip(t *testing.T, tgz []byte) (headers []tar.Header, size int64) {
 	t.Helper()
 	unzipped, err := gzip.NewReader(bytes.NewReader(tgz))
@@ -97,7 +97,7 @@ func unzip(t *testing.T, tgz []byte) (headers []tar.Header, size int64) {
 	}
 }
 
-func TestArchiveTakesEntriesAsTheyAre(t *testing.T) {
+func TestArchiveDoesNotChangeEntries(t *testing.T) {
 	t.Parallel()
 	entries := []Entry{
 		TextFile("demo/Chart.yaml", "name: demo"),

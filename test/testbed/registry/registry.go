@@ -19,37 +19,36 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/pki"
 )
 
-// username is that of the user whom every registry has.
+// username is the name of the user that every registry has.
 const username = "helmop"
 
-// Auth is how a registry wants its clients to authenticate.
+// Auth is how clients of a registry must authenticate.
 type Auth int
 
 // The ways to authenticate.
 const (
-	// AuthBasic is a user's password with every request.
+	// AuthBasic requires a user's password with every request.
 	AuthBasic Auth = iota
-	// AuthToken is a token that a service at another address gives for a
-	// user's password, as large registries do it.
+	// AuthToken requires a token, which a service at another address issues for a user's password. Large registries use
+	// tokens.
 	AuthToken
-	// AuthNone lets everybody in.
+	// AuthNone requires no credentials.
 	AuthNone
 )
 
-// Implementation is the program that a registry is.
+// Implementation is the program that serves the registry.
 type Implementation int
 
 // The implementations.
 const (
 	// Distribution is the CNCF's registry. It has no referrers API.
 	Distribution Implementation = iota
-	// InProcess is the registry of go-containerregistry, in this process. It has
-	// the referrers API. It does not know AuthToken.
+	// InProcess is the registry of go-containerregistry, in this process. It has the referrers API, and does not support
+	// AuthToken.
 	InProcess
 )
 
-// Options describe a Registry. The zero value of all that is not required is a
-// Distribution with TLS and AuthBasic.
+// Options configure a Registry. The default is a Distribution with TLS and AuthBasic.
 type Options struct {
 	// Dir is the work folder: keys, logs, blobs. Required; the caller removes it after Stop.
 	Dir string
@@ -57,18 +56,18 @@ type Options struct {
 	Binaries       *binaries.Set
 	Implementation Implementation
 	Auth           Auth
-	// TokenHost is the host in the address of the token service for AuthToken: an address of
-	// this machine ("127.0.0.2") or a name of it ("localhost"). Default: the registry's own, 127.0.0.1.
+	// TokenHost is the host in the address of the token service for AuthToken: an address of this machine ("127.0.0.2") or
+	// a name of it ("localhost"). Default: the registry's own, 127.0.0.1.
 	TokenHost string
-	// Public is the beginning of the names of repositories from which AuthToken lets
-	// everybody pull, with a token that is given for no password. Default: none.
+	// Public is the prefix of the names of repositories that all clients may pull with AuthToken. The token for such a
+	// repository needs no password. Default: none.
 	Public string
 	// PlainHTTP serves without TLS.
 	PlainHTTP bool
 	// RequireClientCert refuses clients without a certificate of the registry's authority.
 	RequireClientCert bool
-	// Names are further names that the certificate is good for, besides 127.0.0.1,
-	// 127.0.0.2 and localhost; a Proxy can lead to the registry under such a name.
+	// Names are further names in the certificate, besides 127.0.0.1, 127.0.0.2 and localhost. A Proxy can route such a
+	// name to the registry.
 	Names []string
 }
 
@@ -80,14 +79,13 @@ type Registry struct {
 	roots    *x509.CertPool
 	accounts *accounts
 
-	backend   *backend
-	tokens    *TokenService
-	front     *front
-	elsewhere *Elsewhere
+	backend  *backend
+	tokens   *TokenService
+	front    *front
+	blobHost *BlobHost
 }
 
-// Start starts a registry and returns when it answers. On an error nothing is
-// left running.
+// Start starts a registry and returns when it answers. On an error, nothing keeps running.
 func Start(ctx context.Context, opts Options) (*Registry, error) {
 	r := &Registry{opts: opts}
 	if err := r.start(ctx); err != nil {
@@ -98,7 +96,7 @@ func Start(ctx context.Context, opts Options) (*Registry, error) {
 
 func (r *Registry) start(ctx context.Context) error {
 	if r.opts.Implementation == InProcess && r.opts.Auth == AuthToken {
-		return errors.New("the registry in this process knows no tokens; use Distribution for AuthToken")
+		return errors.New("the registry in this process does not support AuthToken: use Distribution")
 	}
 	if err := r.prepare(); err != nil {
 		return err
@@ -117,7 +115,7 @@ func (r *Registry) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.elsewhere, err = r.startElsewhere(); err != nil {
+	if r.blobHost, err = r.startBlobHost(); err != nil {
 		return err
 	}
 	r.front, err = r.startFront()
@@ -126,7 +124,7 @@ func (r *Registry) start(ctx context.Context) error {
 
 func (r *Registry) file(name string) string { return filepath.Join(r.opts.Dir, name) }
 
-// prepare makes the work folder, the keys and the first user.
+// prepare creates the work folder, the keys and the first user.
 func (r *Registry) prepare() error {
 	if err := os.MkdirAll(r.opts.Dir, 0o700); err != nil {
 		return err
@@ -154,7 +152,7 @@ func (r *Registry) prepare() error {
 	return err
 }
 
-// tlsConfig is that of the registry's servers, nil for those without TLS.
+// tlsConfig returns the TLS configuration of the registry's servers, nil for servers without TLS.
 func (r *Registry) tlsConfig() *tls.Config {
 	if r.opts.PlainHTTP {
 		return nil
@@ -166,21 +164,21 @@ func (r *Registry) startFront() (*front, error) {
 	config := r.tlsConfig()
 	if r.opts.RequireClientCert {
 		if config == nil {
-			return nil, errors.New("RequireClientCert needs TLS: leave PlainHTTP away")
+			return nil, errors.New("RequireClientCert needs TLS: do not set PlainHTTP")
 		}
 		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, r.roots
 	}
-	return newFront(r.backend, r.elsewhere.URL(), config)
+	return newFront(r.backend, r.blobHost.URL(), config)
 }
 
-// Stop ends the registry with all that belongs to it; the work folder stays.
+// Stop stops the registry and all its servers. The work folder stays.
 func (r *Registry) Stop(context.Context) error {
 	var errs []error
 	if r.front != nil {
 		errs = append(errs, r.front.close())
 	}
-	if r.elsewhere != nil {
-		errs = append(errs, r.elsewhere.close())
+	if r.blobHost != nil {
+		errs = append(errs, r.blobHost.close())
 	}
 	if r.tokens != nil {
 		errs = append(errs, r.tokens.close())
@@ -194,24 +192,23 @@ func (r *Registry) Stop(context.Context) error {
 // Host returns the address that clients use, "127.0.0.1:port".
 func (r *Registry) Host() string { return r.front.addr }
 
-// CA returns the certificate of the authority that signed the registry's, in PEM.
+// CA returns the certificate of the authority that signed the registry's certificate, in PEM.
 func (r *Registry) CA() []byte { return r.ca.PEM() }
 
-// ClientCert makes a certificate that RequireClientCert accepts, for a client of this name.
+// ClientCert creates a certificate that RequireClientCert accepts, for a client of this name.
 func (r *Registry) ClientCert(name string) (pki.Pair, error) { return r.ca.Client(name) }
 
-// Username returns the name of the user whom the registry has from the beginning.
+// Username returns the name of the first user of the registry.
 func (r *Registry) Username() string { return username }
 
-// Password returns that user's password, random for each Registry.
+// Password returns the password of the first user, random for each Registry.
 func (r *Registry) Password() string { return r.accounts.password(username) }
 
-// AddUser adds a user who may do everything, or gives one a new random password, which takes
-// effect at once, and returns the password.
+// AddUser adds a user with all rights, or changes the password of an existing user, and returns the new random
+// password. A change takes effect at once.
 func (r *Registry) AddUser(name string) (password string, err error) { return r.accounts.add(name) }
 
-// AddReader adds a user who may pull, and no more, and returns the password. It takes AuthToken: passwords alone know
-// no rights.
+// AddReader adds a user who may only pull, and returns the password. It requires AuthToken, as AuthBasic has no rights.
 func (r *Registry) AddReader(name string) (password string, err error) {
 	r.accounts.restrict(name)
 	return r.accounts.add(name)
@@ -238,11 +235,11 @@ func DockerConfig(host, user, password string) ([]byte, error) {
 // Tokens returns the token service of a registry with AuthToken, else nil.
 func (r *Registry) Tokens() *TokenService { return r.tokens }
 
-// Elsewhere returns the other host to which Redirect leads.
-func (r *Registry) Elsewhere() *Elsewhere { return r.elsewhere }
+// BlobHost returns the host to which Redirect redirects by default.
+func (r *Registry) BlobHost() *BlobHost { return r.blobHost }
 
-// PIDs returns the id of the registry's process while it runs; InProcess has none.
+// PIDs returns the id of the registry's process while it runs. InProcess has no process.
 func (r *Registry) PIDs() []int { return r.backend.pids() }
 
-// client speaks to a server of the registry, with all rights.
+// client sends requests to a server of the registry, with all rights.
 func (r *Registry) client() *http.Client { return &http.Client{Transport: r.backend.owner} }

@@ -27,7 +27,7 @@ var demoChart = ChartFiles(map[string]string{
 	"templates/data.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: demo}\n",
 })
 
-// startRegistry starts a registry that ends with the test.
+// startRegistry starts a registry that is stopped at the end of the test.
 func startRegistry(t *testing.T, opts Options) *Registry {
 	t.Helper()
 	opts.Dir = t.TempDir()
@@ -66,8 +66,7 @@ func trusting(t *testing.T, r *Registry) *http.Transport {
 	return transport
 }
 
-// clientRepository opens a repository as the product does: through the front,
-// without retries.
+// clientRepository opens a repository as HelmOp does: through the front, without retries.
 func clientRepository(t *testing.T, r *Registry, name string, credential auth.Credential) *remote.Repository {
 	t.Helper()
 	repo, err := remote.NewRepository(r.Host() + "/" + name)
@@ -82,7 +81,7 @@ func clientRepository(t *testing.T, r *Registry, name string, credential auth.Cr
 	return repo
 }
 
-// owner is the credential of the user whom every registry has.
+// owner returns the credential of the first user of a registry.
 func owner(r *Registry) auth.Credential {
 	return auth.Credential{Username: r.Username(), Password: r.Password()}
 }
@@ -102,7 +101,7 @@ func pull(t *testing.T, repo *remote.Repository, reference string) error {
 	return err
 }
 
-func TestPullsWhatWasPushedAndCounts(t *testing.T) {
+func TestPullsPushedChartsAndCountsRequests(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]Options{
 		"distribution":            {},
@@ -146,7 +145,7 @@ func TestPullsWhatWasPushedAndCounts(t *testing.T) {
 				t.Errorf("%d requests were refused", c.Refused)
 			}
 			if n := r.Counts(In("charts/other")).Total(); n != 0 {
-				t.Errorf("%d requests for a repository that nobody asked for", n)
+				t.Errorf("%d requests for a repository without requests", n)
 			}
 			r.ResetCounts()
 			if n := r.Counts().Total(); n != 0 {
@@ -156,7 +155,7 @@ func TestPullsWhatWasPushedAndCounts(t *testing.T) {
 	}
 }
 
-// TestPlainHTTPHasNoTLS asks in plain text, and a registry with TLS in the same way.
+// TestPlainHTTPHasNoTLS sends requests in plain HTTP to registries with and without TLS.
 func TestPlainHTTPHasNoTLS(t *testing.T) {
 	t.Parallel()
 	for name, plain := range map[string]bool{"plain": true, "TLS": false} {
@@ -197,11 +196,11 @@ func TestReferrersAPI(t *testing.T) {
 	}
 }
 
-func TestOptionsThatDoNotFit(t *testing.T) {
+func TestInvalidOptionsAreRejected(t *testing.T) {
 	t.Parallel()
 	for want, opts := range map[string]Options{
 		"use Distribution":     {Implementation: InProcess, Auth: AuthToken},
-		"leave PlainHTTP away": {Implementation: InProcess, PlainHTTP: true, RequireClientCert: true},
+		"do not set PlainHTTP": {Implementation: InProcess, PlainHTTP: true, RequireClientCert: true},
 	} {
 		opts.Dir = t.TempDir()
 		if _, err := Start(t.Context(), opts); err == nil || !strings.Contains(err.Error(), want) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Kind is what a request is about.
+// Kind is the kind of content that a request is for.
 type Kind string
 
 // The kinds of requests.
@@ -20,40 +20,40 @@ const (
 	BlobGet      Kind = "BlobGet"
 	BlobHead     Kind = "BlobHead"
 	TagList      Kind = "TagList"
-	// Referrers is the listing of what refers to a manifest, such as its signatures.
+	// Referrers is the list of manifests that refer to a manifest, such as its signatures.
 	Referrers Kind = "Referrers"
 	Write     Kind = "Write"
-	// Other is all else, mainly the check of /v2/ for the way to authenticate.
+	// Other is every other request, mainly the request to /v2/ that finds the way to authenticate.
 	Other Kind = "Other"
 )
 
-// Request is one request that a client made.
+// Request is one request of a client.
 type Request struct {
 	Time time.Time
 	Kind Kind
-	// Method is HTTP's.
+	// Method is the HTTP method.
 	Method string
 	// Repository is the path of the repository, such as "charts/demo".
 	Repository string
-	// Reference is the tag or digest, empty for kinds that have none.
+	// Reference is the tag or digest, empty for kinds without a reference.
 	Reference string
 	UserAgent string
-	// Host is the name by which the client knows the registry.
+	// Host is the Host header of the request.
 	Host string
-	// Authorization is the scheme of that header, "Basic" or "Bearer", and empty without
-	// the header. Clients that wait to be asked for credentials make each first request twice.
+	// Authorization is the scheme of the Authorization header, "Basic" or "Bearer", or empty without the header. Clients
+	// that send credentials only after a challenge send each first request twice.
 	Authorization string
-	// User is whose password came along, or for whom the token was issued.
+	// User is the user of the password or of the token.
 	User string
 	// ClientCert is the common name in the client's certificate.
 	ClientCert string
-	// Code is the HTTP status, 0 as long as the answer has not begun.
+	// Code is the HTTP status, 0 before the answer begins.
 	Code int
 	// Bytes is the size of the answer's body.
 	Bytes int64
 }
 
-// Counts are the numbers of requests by kind, refused ones (401) left out.
+// Counts are the numbers of requests by kind. Refused requests (401) are counted only in Refused.
 type Counts struct {
 	ManifestGets, ManifestHeads, BlobGets, BlobHeads, TagLists, Referrers, Writes, Others int
 	// Refused are the requests answered with 401.
@@ -62,24 +62,24 @@ type Counts struct {
 	Bytes int64
 }
 
-// Total is the number of all requests, refused ones too.
+// Total is the number of all requests, including refused ones.
 func (c Counts) Total() int {
 	return c.ManifestGets + c.ManifestHeads + c.BlobGets + c.BlobHeads + c.TagLists + c.Referrers +
 		c.Writes + c.Others + c.Refused
 }
 
-// Requests returns the requests since the start or the last ResetCounts, in
-// the order in which they came: those that all of match select.
+// Requests returns the requests since the start or the last ResetCounts, in the order of their arrival. It returns the
+// requests that all of match select.
 func (r *Registry) Requests(match ...func(Request) bool) []Request {
 	return slices.DeleteFunc(r.front.all(), func(request Request) bool {
 		return slices.ContainsFunc(match, func(selects func(Request) bool) bool { return !selects(request) })
 	})
 }
 
-// Counts sums up Requests.
+// Counts returns the numbers of the requests that Requests returns.
 func (r *Registry) Counts(match ...func(Request) bool) Counts { return count(r.Requests(match...)) }
 
-// ResetCounts forgets all requests so far.
+// ResetCounts deletes the records of all requests.
 func (r *Registry) ResetCounts() { r.front.forget() }
 
 func count(requests []Request) Counts {
@@ -112,8 +112,8 @@ func count(requests []Request) Counts {
 	return c
 }
 
-// classify reads a request's kind and subject from its path as the OCI
-// distribution specification defines it: /v2/<repository>/<what>/<reference>.
+// classify returns a request's kind and subject. They are part of the path, as the OCI distribution specification
+// defines: /v2/<repository>/<what>/<reference>.
 func classify(method, path string) Request {
 	r := Request{Method: method, Kind: Other}
 	rest, ok := strings.CutPrefix(path, "/v2/")
@@ -151,7 +151,8 @@ func classify(method, path string) Request {
 	return r
 }
 
-// authorizationOf reads the scheme of the Authorization header and whose credential it holds, never the credential.
+// authorizationOf returns the scheme of the Authorization header and the user of the credential, but never the
+// credential.
 func authorizationOf(req *http.Request) (scheme, user string) {
 	scheme, token, _ := strings.Cut(req.Header.Get("Authorization"), " ")
 	if scheme == "Bearer" {

@@ -28,8 +28,8 @@ const (
 
 var tokenAlgorithm = jwt.SigningMethodES256
 
-// TokenService gives tokens for passwords, as the distribution project specifies it: GET with a
-// password, or POST with a password or an identity token in a form as OAuth 2 has it.
+// TokenService issues tokens for passwords, as the distribution project specifies. It accepts a GET with a password, or
+// a POST with a password or an identity token in a form of OAuth 2.
 type TokenService struct {
 	endpoint endpoint
 	host     string
@@ -37,7 +37,7 @@ type TokenService struct {
 	public   string
 	identity string
 	key      *ecdsa.PrivateKey
-	// chain is the certificate of the key; the registry trusts its authority.
+	// chain is the certificate of the key. The registry trusts its authority.
 	chain []string
 
 	mu       sync.Mutex
@@ -48,19 +48,19 @@ type TokenService struct {
 type TokenRequest struct {
 	Time   time.Time
 	Method string
-	// Service is the registry that the token is to be for.
+	// Service is the registry for which the token is requested.
 	Service string
-	// Scopes are what the token is to allow, such as "repository:charts/demo:pull".
+	// Scopes are the requested permissions, such as "repository:charts/demo:pull".
 	Scopes []string
-	// User is who asked, empty if nobody in particular.
+	// User is the user of the request, empty for an anonymous request.
 	User string
-	// Authorization is the scheme of that header, such as "Basic"; empty without the header.
+	// Authorization is the scheme of the Authorization header, such as "Basic". It is empty without the header.
 	Authorization string
 	// Code is the HTTP status of the answer.
 	Code int
 }
 
-// tokenAccess is what a token allows on one repository.
+// tokenAccess is the access that a token permits to one repository.
 type tokenAccess struct {
 	Type    string   `json:"type"`
 	Name    string   `json:"name"`
@@ -101,17 +101,17 @@ func (r *Registry) startTokens() error {
 
 func (t *TokenService) close() error { return t.endpoint.close() }
 
-// Host returns the address of the service, which is not the registry's: "host:port".
+// Host returns the address of the service, which differs from the registry's: "host:port".
 func (t *TokenService) Host() string {
 	_, port, _ := net.SplitHostPort(t.endpoint.addr)
 	return net.JoinHostPort(t.host, port)
 }
 
-// URL returns the address at which tokens are given, the realm in the registry's challenges.
+// URL returns the address at which tokens are issued, which is the realm in the registry's challenges.
 func (t *TokenService) URL() string { return t.endpoint.scheme() + "://" + t.Host() + tokenPath }
 
-// IdentityToken returns a token that is good for the rights of the first user in place of the password, as
-// "identitytoken" in a Docker config.
+// IdentityToken returns a token that can be used instead of the first user's password, as "identitytoken" in a Docker
+// config.
 func (t *TokenService) IdentityToken() string { return t.identity }
 
 // Requests returns all requests for tokens since the start.
@@ -121,7 +121,7 @@ func (t *TokenService) Requests() []TokenRequest {
 	return slices.Clone(t.requests)
 }
 
-// ServeHTTP gives a token, or refuses.
+// ServeHTTP issues a token, or refuses to.
 func (t *TokenService) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	request := TokenRequest{
 		Time: time.Now(), Method: req.Method, Service: req.FormValue("service"),
@@ -145,7 +145,7 @@ func (t *TokenService) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	t.requests = append(t.requests, request)
 	t.mu.Unlock()
 	if request.Code != http.StatusOK {
-		writeError(w, request.Code, "DENIED", "the token service gives no token")
+		writeError(w, request.Code, "DENIED", "the token service refuses a token")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -154,7 +154,7 @@ func (t *TokenService) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		"expires_in": int(tokenLifetime.Seconds())})
 }
 
-// authenticate returns who asks, nobody in particular being somebody, too.
+// authenticate returns the user of a request. An anonymous request is known, with an empty user.
 func (t *TokenService) authenticate(req *http.Request) (user string, known bool) {
 	if req.Method == http.MethodPost {
 		if req.PostFormValue("grant_type") == "refresh_token" {
@@ -170,7 +170,7 @@ func (t *TokenService) authenticate(req *http.Request) (user string, known bool)
 	return user, t.users.valid(user, password)
 }
 
-// grant reads what scopes ask for and leaves out what a user may not.
+// grant returns the requested scopes without those that the user may not have.
 func (t *TokenService) grant(user string, scopes []string) []tokenAccess {
 	granted := []tokenAccess{}
 	for _, scope := range scopes {
@@ -208,7 +208,7 @@ func (t *TokenService) issue(user string, access []tokenAccess) (string, error) 
 	return token.SignedString(t.key)
 }
 
-// withToken sends a token for all that can be done with a repository with each request for it.
+// withToken adds to each request a token with all rights for the repository of the request.
 func (t *TokenService) withToken(base http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		var access []tokenAccess
@@ -226,7 +226,7 @@ func (t *TokenService) withToken(base http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// tokenUser reads for whom a token was issued, without checking it.
+// tokenUser returns the user for whom a token was issued. It does not verify the token.
 func tokenUser(raw string) string {
 	claims := jwt.RegisteredClaims{}
 	if _, _, err := jwt.NewParser().ParseUnverified(raw, &claims); err != nil {

@@ -1,12 +1,11 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sample picks a part of a long table of cases, so that a test takes seconds, another part the next time, and
-// all of it where there is time.
+// Package sample selects a part of a long table of cases, so that a test takes seconds. Each run selects another part.
 //
-// The environment variable HELMOP_SAMPLE is the number of cases of each table, or "all"; the default is 6. HELMOP_SEED
-// is the seed by which they are picked; the default is another one in each run. A test that fails prints the seed,
-// which repeats the choice.
+// The environment variable HELMOP_SAMPLE is the number of cases of each table, or "all". The default is 6. HELMOP_SEED
+// is the seed of the selection. By default, it differs in each run. A failed test prints the seed, which repeats the
+// selection.
 package sample
 
 import (
@@ -34,7 +33,7 @@ var seed = sync.OnceValue(func() uint64 {
 // Seed returns the seed of this process.
 func Seed() uint64 { return seed() }
 
-// Of returns some of the cases in their order: the first, the last, and others that the seed and the test's name pick.
+// Of returns some of the cases in order: the first, the last, and others that depend on the seed and the test's name.
 func Of[T any](t testing.TB, cases []T) []T {
 	t.Helper()
 	size := defaultSize
@@ -56,12 +55,12 @@ func Of[T any](t testing.TB, cases []T) []T {
 	return picked
 }
 
-// indices picks size of n indices, sorted; size is below n.
+// indices returns size of n indices, sorted. size must be less than n.
 func indices(n, size int, seed uint64, name string) []int {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(name))
 	picked := []int{0, n - 1}[:min(size, 2)]
-	// Between the first and the last.
+	// The first and the last index are selected already.
 	for _, i := range rand.New(rand.NewPCG(seed, hash.Sum64())).Perm(n - 2)[:size-len(picked)] {
 		picked = append(picked, i+1)
 	}

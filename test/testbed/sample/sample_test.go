@@ -16,10 +16,10 @@ func TestIndices(t *testing.T) {
 		t.Errorf("got %v", first)
 	}
 	if !slices.Equal(first, indices(68, 6, 1, "a")) {
-		t.Error("the same seed picks others")
+		t.Error("the same seed returns other indices")
 	}
 	if slices.Equal(first, indices(68, 6, 2, "a")) || slices.Equal(first, indices(68, 6, 1, "b")) {
-		t.Error("another seed or another table picks the same")
+		t.Error("another seed or another table returns the same indices")
 	}
 	if got := indices(3, 1, 1, "a"); !slices.Equal(got, []int{0}) {
 		t.Errorf("got %v", got)

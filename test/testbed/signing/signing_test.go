@@ -53,9 +53,9 @@ func start(t *testing.T, referrersAPI bool) (signing.Artifact, *remote.Repositor
 	return artifact, repository
 }
 
-// A client of the distribution specification finds all signatures, with and without the referrers API, and the legacy
-// signature under its tag.
-func TestWhatIsPushedIsFound(t *testing.T) {
+// TestPushedSignaturesAreFound checks that a client of the distribution specification finds all signatures, with and
+// without the referrers API, and the legacy signature under its tag.
+func TestPushedSignaturesAreFound(t *testing.T) {
 	t.Parallel()
 	for _, api := range []bool{true, false} {
 		artifact, repository := start(t, api)
@@ -99,8 +99,9 @@ func TestWhatIsPushedIsFound(t *testing.T) {
 	}
 }
 
-// The library that cosign uses verifies a bundle by the trusted root of its Sigstore, with all services.
-func TestBundlesAreProven(t *testing.T) {
+// TestBundlesVerify checks that cosign's library verifies a bundle by the trusted root of its Sigstore, with all
+// services.
+func TestBundlesVerify(t *testing.T) {
 	t.Parallel()
 	sigstore := signing.NewSigstore()
 	material, err := root.NewTrustedRootFromJSON(sigstore.TrustedRoot())

@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command testbed-binaries makes sure that every program of the test bed is in
-// the user's cache folder, and prints where each one is.
+// Command testbed-binaries ensures that every program of the test bed is in the user's cache folder, and prints the
+// path of each.
 package main
 
 import (
@@ -27,8 +27,8 @@ func main() {
 
 func run(ctx context.Context) error {
 	noDownload := flag.Bool("no-download", false, "build every missing program, even where a download exists")
-	quiet := flag.Bool("quiet", false, "do not print where the programs are")
-	command := flag.String("for", "", `"demo" prepares what the demo needs, and not what only tests need`)
+	quiet := flag.Bool("quiet", false, "do not print the paths of the programs")
+	command := flag.String("for", "", `"demo" prepares only the programs of the demo`)
 	var compiled []string
 	flag.Func("compile", "package of this repository to compile beforehand, without linking; may be repeated",
 		func(value string) error {
@@ -43,7 +43,7 @@ func run(ctx context.Context) error {
 	case "demo":
 		opts.Programs = binaries.Basic()
 	default:
-		return fmt.Errorf("-for %s: only \"demo\" is known", *command)
+		return fmt.Errorf("-for %s: the only value is \"demo\"", *command)
 	}
 	set, err := binaries.Ensure(ctx, opts)
 	if err == nil && len(compiled) > 0 {

@@ -20,14 +20,13 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// AvailableCondition is True once the control plane is initialised. Its
-// message says what is missing otherwise.
+// AvailableCondition is True once the control plane is initialized. Otherwise, the message says what is missing.
 const AvailableCondition = "Available"
 
 // LocalControlPlaneSpec describes the processes of a control plane.
 type LocalControlPlaneSpec struct {
-	// version is the wanted version of Kubernetes, such as v1.36.3. If the provider has the kube-apiserver of that
-	// version, it runs, and a change restarts the API server with it. For any other version, status.version just says so.
+	// version is the desired version of Kubernetes, such as v1.36.3. If the provider has the kube-apiserver of this
+	// version, it runs, and a change restarts the API server with it. For any other version, only status.version follows.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version,omitempty"`
@@ -50,18 +49,18 @@ type LocalControlPlaneSpec struct {
 	KwokNodes int32 `json:"kwokNodes,omitempty"`
 
 	// host is the name of a Cluster in the same namespace whose API server this control plane uses, as a user with the
-	// name of its own Cluster. Nothing else keeps the two apart. Default: it has an API server of its own.
+	// name of its own Cluster. Nothing else separates the two. Default: the control plane has its own API server.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Host string `json:"host,omitempty"`
 
-	// holdBack keeps the control plane from becoming initialised, although its API
-	// server runs and its kubeconfig exists. Default: false.
+	// holdBack keeps the control plane from becoming initialized, although its API server runs and its kubeconfig exists.
+	// Default: false.
 	// +optional
 	HoldBack bool `json:"holdBack,omitempty"`
 
-	// holdUpgrade keeps status.version, and what runs, as it is when version changes: an upgrade that takes long. Default:
-	// false.
+	// holdUpgrade keeps status.version and the running program unchanged when version changes, as an upgrade that takes
+	// long. Default: false.
 	// +optional
 	HoldUpgrade bool `json:"holdUpgrade,omitempty"`
 
@@ -70,7 +69,7 @@ type LocalControlPlaneSpec struct {
 	ControlPlaneEndpoint APIEndpoint `json:"controlPlaneEndpoint,omitzero"`
 }
 
-// APIEndpoint is where an API server answers.
+// APIEndpoint is the address of an API server.
 // +kubebuilder:validation:MinProperties=1
 type APIEndpoint struct {
 	// host is an address without the port.
@@ -89,13 +88,13 @@ type APIEndpoint struct {
 // LocalControlPlaneInitialization is the contract's provisioning state.
 // +kubebuilder:validation:MinProperties=1
 type LocalControlPlaneInitialization struct {
-	// controlPlaneInitialized is true once the API server answers and the control
-	// plane is not held back. It never becomes false again.
+	// controlPlaneInitialized is true once the API server answers and the control plane is not held back. It never becomes
+	// false again.
 	// +optional
 	ControlPlaneInitialized *bool `json:"controlPlaneInitialized,omitempty"`
 }
 
-// LocalControlPlaneStatus is what the provider reports.
+// LocalControlPlaneStatus is the observed state of a LocalControlPlane.
 // +kubebuilder:validation:MinProperties=1
 type LocalControlPlaneStatus struct {
 	// conditions has Available.
@@ -113,16 +112,16 @@ type LocalControlPlaneStatus struct {
 	// +optional
 	ExternalManagedControlPlane *bool `json:"externalManagedControlPlane,omitempty"`
 
-	// version is the version of Kubernetes that the control plane is said to have: spec.version when an upgrade to it is
-	// done. programVersion tells what kube-apiserver is.
+	// version is the reported version of Kubernetes: spec.version once the upgrade to it is done. programVersion is the
+	// version of the program.
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// programVersion is the version of the kube-apiserver that runs.
+	// programVersion is the version of the running kube-apiserver.
 	// +optional
 	ProgramVersion string `json:"programVersion,omitempty"`
 
-	// selector is that of the scale subresource; no Machine has its label.
+	// selector is the selector of the scale subresource. No Machine has its label.
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
@@ -140,13 +139,12 @@ type LocalControlPlaneStatus struct {
 	// +optional
 	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
 
-	// observedGeneration is the generation that the rest of the status is about.
+	// observedGeneration is the generation from which the rest of the status was computed.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// LocalControlPlane is a control plane of processes on the machine at hand:
-// one etcd and one kube-apiserver, on loopback.
+// LocalControlPlane is a control plane of processes on this machine: one etcd and one kube-apiserver, on loopback.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
@@ -163,7 +161,7 @@ type LocalControlPlane struct {
 	// spec describes the processes.
 	// +optional
 	Spec LocalControlPlaneSpec `json:"spec,omitempty"`
-	// status is what the provider reports.
+	// status is the observed state.
 	// +optional
 	Status LocalControlPlaneStatus `json:"status,omitzero"`
 }

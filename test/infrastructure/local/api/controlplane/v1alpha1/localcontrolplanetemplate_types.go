@@ -10,12 +10,12 @@ import (
 
 // LocalControlPlaneTemplateSpec holds the template.
 type LocalControlPlaneTemplateSpec struct {
-	// template is what the control planes of a ClusterClass are made from.
+	// template is the template of the control planes of a ClusterClass.
 	// +required
 	Template LocalControlPlaneTemplateResource `json:"template"`
 }
 
-// LocalControlPlaneTemplateResource is a LocalControlPlane to be.
+// LocalControlPlaneTemplateResource is the template of a LocalControlPlane.
 type LocalControlPlaneTemplateResource struct {
 	// metadata is added to each control plane.
 	// +optional
@@ -26,8 +26,8 @@ type LocalControlPlaneTemplateResource struct {
 	Spec LocalControlPlaneTemplateResourceSpec `json:"spec,omitempty"`
 }
 
-// LocalControlPlaneTemplateResourceSpec is what Clusters of a class have in common: the version, for one, is the
-// Cluster's own.
+// LocalControlPlaneTemplateResourceSpec is the part of the spec that all Clusters of a class have in common. The
+// version, for example, is set by each Cluster.
 type LocalControlPlaneTemplateResourceSpec struct {
 	// controllers runs kube-controller-manager and kube-scheduler. Default: false.
 	// +optional
@@ -40,7 +40,7 @@ type LocalControlPlaneTemplateResourceSpec struct {
 	KwokNodes int32 `json:"kwokNodes,omitempty"`
 }
 
-// LocalControlPlaneTemplate is what the control planes of a ClusterClass are made from.
+// LocalControlPlaneTemplate is the template of the control planes of a ClusterClass.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=localcontrolplanetemplates,scope=Namespaced,categories=cluster-api
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"

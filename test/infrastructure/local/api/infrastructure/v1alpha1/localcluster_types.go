@@ -23,14 +23,14 @@ func AddToScheme(scheme *runtime.Scheme) error {
 // ReadyCondition is True once the LocalCluster is provisioned.
 const ReadyCondition = "Ready"
 
-// LocalClusterSpec holds what templates may read; nothing in it changes what runs.
+// LocalClusterSpec holds values for templates to read. They do not change what runs.
 type LocalClusterSpec struct {
-	// region is any text, empty if omitted.
+	// region is any text. Default: empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Region string `json:"region,omitempty"`
 
-	// settings are any texts by name, none if omitted.
+	// settings are any texts by name. Default: none.
 	// +optional
 	Settings map[string]string `json:"settings,omitempty"`
 }
@@ -38,12 +38,12 @@ type LocalClusterSpec struct {
 // LocalClusterInitialization is the contract's provisioning state.
 // +kubebuilder:validation:MinProperties=1
 type LocalClusterInitialization struct {
-	// provisioned is true once the infrastructure is there.
+	// provisioned is true once the infrastructure is provisioned.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
 
-// LocalClusterStatus is what the provider reports.
+// LocalClusterStatus is the observed state of a LocalCluster.
 // +kubebuilder:validation:MinProperties=1
 type LocalClusterStatus struct {
 	// conditions has Ready.
@@ -57,13 +57,13 @@ type LocalClusterStatus struct {
 	// +optional
 	Initialization *LocalClusterInitialization `json:"initialization,omitempty"`
 
-	// observedGeneration is the generation that the rest of the status is about.
+	// observedGeneration is the generation from which the rest of the status was computed.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// LocalCluster is the infrastructure of a Cluster whose machines are processes
-// of the machine at hand. It needs none of its own, and is there at once.
+// LocalCluster is the infrastructure of a Cluster that consists of processes on this machine. It needs no
+// infrastructure of its own.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=localclusters,scope=Namespaced,categories=cluster-api
@@ -74,10 +74,10 @@ type LocalCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec holds what templates may read.
+	// spec holds values for templates to read.
 	// +optional
 	Spec LocalClusterSpec `json:"spec,omitempty"`
-	// status is what the provider reports.
+	// status is the observed state.
 	// +optional
 	Status LocalClusterStatus `json:"status,omitzero"`
 }

@@ -10,12 +10,12 @@ import (
 
 // LocalClusterTemplateSpec holds the template.
 type LocalClusterTemplateSpec struct {
-	// template is what the infrastructure of the Clusters of a ClusterClass is made from.
+	// template is the template of the infrastructure of the Clusters of a ClusterClass.
 	// +required
 	Template LocalClusterTemplateResource `json:"template"`
 }
 
-// LocalClusterTemplateResource is a LocalCluster to be.
+// LocalClusterTemplateResource is the template of a LocalCluster.
 type LocalClusterTemplateResource struct {
 	// metadata is added to each LocalCluster.
 	// +optional
@@ -26,7 +26,7 @@ type LocalClusterTemplateResource struct {
 	Spec LocalClusterSpec `json:"spec,omitempty"`
 }
 
-// LocalClusterTemplate is what the infrastructure of the Clusters of a ClusterClass is made from.
+// LocalClusterTemplate is the template of the infrastructure of the Clusters of a ClusterClass.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=localclustertemplates,scope=Namespaced,categories=cluster-api
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"

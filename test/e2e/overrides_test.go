@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// siteLabel and gpuLabel on a Cluster have overrides of variety.
+// siteLabel and gpuLabel on a Cluster select overrides of variety.
 const (
 	siteLabel = "site"
 	gpuLabel  = "gpu"
@@ -32,14 +32,14 @@ type variety struct {
 	clusters map[string]*workload
 }
 
-// TestVariants has one HelmOp that installs another chart, other values and options in some of its Clusters.
-func TestVariants(t *testing.T) {
+// TestOverrides has one HelmOp that installs another chart, other values and other options in some of its Clusters.
+func TestOverrides(t *testing.T) {
 	s := newScenario(t)
 	v := &variety{scenario: s, registry: s.startRegistry(registry.Options{}), clusters: map[string]*workload{}}
 	for _, version := range []string{"1.0.0", "1.1.0", "2.0.0"} {
 		v.push(version)
 	}
-	// They share an API server; each has a namespace of its own there.
+	// The Clusters share an API server; each has its own namespace there.
 	host := s.clusters(testbed.ClusterOptions{Name: "base", Version: "v1.34.2"})[0]
 	v.clusters[host.name] = host
 	for _, options := range []testbed.ClusterOptions{
@@ -58,12 +58,12 @@ func TestVariants(t *testing.T) {
 		name string
 		do   func(*variety)
 	}{
-		{"each Cluster gets its own", (*variety).install},
+		{"each Cluster gets its chart and values", (*variety).install},
 		{"an upgrade of Kubernetes", (*variety).upgrade},
-		{"a Cluster that is relabelled", (*variety).relabel},
+		{"a relabelled Cluster", (*variety).relabel},
 		{"a request to resolve now", (*variety).resolveNow},
-		{"a reference that stands for nothing", (*variety).missReference},
-		{"a range that is none", (*variety).mistakeRange},
+		{"a reference that does not exist", (*variety).missReference},
+		{"an invalid range", (*variety).mistakeRange},
 	} {
 		s.step(step.name, func(s *scenario) {
 			in := *v
@@ -100,7 +100,7 @@ func (v *variety) newHelmOp() *addonsv1.HelmOp {
 	return helmOp
 }
 
-// push pushes a chart that says its version and a greeting.
+// push pushes a chart that contains its version and a greeting.
 func (v *variety) push(version string) {
 	v.Helper()
 	files := uniqueNoteFiles(version)
@@ -118,15 +118,15 @@ func (v *variety) becomes(cluster string, revision int, version, greeting string
 	v.Expect(child.Status.Release.Version).To(gomega.Equal(version))
 }
 
-// looks are how often the registry was asked what each tag stands for.
-func (v *variety) looks() map[string]int {
-	looks := map[string]int{}
+// tagLookups returns how often the registry resolved each tag.
+func (v *variety) tagLookups() map[string]int {
+	lookups := map[string]int{}
 	for _, request := range v.registry.Requests(registry.In(chartRepository)) {
 		if request.Kind == registry.ManifestHead && request.Code != 401 {
-			looks[request.Reference]++
+			lookups[request.Reference]++
 		}
 	}
-	return looks
+	return lookups
 }
 
 func (v *variety) install() {
@@ -146,8 +146,8 @@ func (v *variety) install() {
 		v.must(v.clusters[cluster].Get(v.Context(), client.ObjectKey{Name: "varied-" + cluster}, namespace))
 		v.Expect(namespace.Labels[siteLabel]).To(gomega.Equal(site), "the namespace in %s", cluster)
 	}
-	v.Expect(v.looks()).To(gomega.Equal(map[string]int{"1.0.0": 1, "1.1.0": 1, "2.0.0": 1}),
-		"looks at the tags for 4 Clusters")
+	v.Expect(v.tagLookups()).To(gomega.Equal(map[string]int{"1.0.0": 1, "1.1.0": 1, "2.0.0": 1}),
+		"lookups of the tags for 4 Clusters")
 	counts := v.registry.Counts(registry.In(chartRepository))
 	v.Expect([]int{counts.ManifestGets, counts.BlobGets}).To(gomega.Equal([]int{3, 3}), "pulls of manifests and charts")
 }
@@ -180,10 +180,10 @@ func (v *variety) resolveNow() {
 	v.eventually(v.helmOp, resolved, func(g gomega.Gomega, h *addonsv1.HelmOp) {
 		g.Expect(h.Status.LastResolveRequest).To(gomega.Equal("now"))
 	})
-	v.Expect(v.looks()).To(gomega.Equal(map[string]int{"1.0.0": 2, "1.1.0": 2, "2.0.0": 2}), "looks at the tags")
+	v.Expect(v.tagLookups()).To(gomega.Equal(map[string]int{"1.0.0": 2, "1.1.0": 2, "2.0.0": 2}), "lookups of the tags")
 }
 
-// missReference has two Clusters for which there is no chart, and two that get what changed at the same time.
+// missReference has two Clusters whose reference does not exist, and two that get a change made at the same time.
 func (v *variety) missReference() {
 	update(v.scenario, v.helmOp, func(h *addonsv1.HelmOp) {
 		h.Spec.RefsByKubernetesVersion = append([]addonsv1.KubernetesVersionReference{

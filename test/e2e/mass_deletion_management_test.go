@@ -25,7 +25,8 @@ metadata: {name: precious, namespace: %s}
 spec: {clusterNetwork: {pods: {cidrBlocks: [10.9.0.0/16]}}}
 `
 
-// keepsClusters loses a Cluster from an artifact for the management cluster: it stays until its deletion is confirmed.
+// keepsClusters removes a Cluster from an artifact for the management cluster. The Cluster stays until its deletion is
+// confirmed.
 func (s *scenario) keepsClusters(w *workload) {
 	repository := s.namespace + "/precious"
 	full := manifestFiles("precious", "first")

@@ -19,16 +19,16 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestStillWanted takes a HelmOpRelease away, or away from its HelmOp, while the release is still wanted: the record is
-// mended and the release is not touched.
-func TestStillWanted(t *testing.T) {
+// TestHelmOpReleaseIsRestored deletes a HelmOpRelease, or removes its owner, while the release is still desired. HelmOp
+// restores the HelmOpRelease and does not touch the release.
+func TestHelmOpReleaseIsRestored(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
 	helmOp := s.newHelmOp("hello", forAll)
 	s.create(helmOp)
 	child := one.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
 
-	s.step("a HelmOpRelease that is deleted by hand is made anew", func(s *scenario) {
+	s.step("re-creates a HelmOpRelease that a user deleted", func(s *scenario) {
 		s.remove(child)
 		s.Eventually(func(g gomega.Gomega) {
 			current := &addonsv1.HelmOpRelease{}
@@ -39,22 +39,22 @@ func TestStillWanted(t *testing.T) {
 		one.in(s).expectUntouched()
 		one.in(s).eventuallyRevisions(releaseNamespace, "hello", "1 deployed")
 	})
-	s.step("a HelmOpRelease without owner and labels is taken back", func(s *scenario) {
+	s.step("adopts a HelmOpRelease without owner and labels", func(s *scenario) {
 		s.must(s.client.Get(s.Context(), client.ObjectKeyFromObject(child), child))
 		update(s, child, func(r *addonsv1.HelmOpRelease) { r.OwnerReferences, r.Labels = nil, nil })
 		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = helloValues(map[string]any{"greeting": "still here"}) })
 		one.in(s).eventuallyReleased(helmOp, releaseNamespace, "hello", 2)
 		one.in(s).eventuallyRevisions(releaseNamespace, "hello", "1 superseded", "2 deployed")
 	})
-	s.step("a restore that brings the HelmOpRelease before the HelmOp uninstalls nothing", func(s *scenario) {
+	s.step("uninstalls nothing if a HelmOpRelease is restored before its HelmOp", func(s *scenario) {
 		one.in(s).restoreReleaseFirst(helmOp)
 	})
 }
 
-// restoreReleaseFirst loses a HelmOp and its HelmOpRelease, and restores them from a backup that keeps owner
-// references, the HelmOpRelease first. Garbage collection deletes it, since its owner does not exist. The release
-// stays, and the HelmOp takes it up when it is back. How long the manager waits for the HelmOp is a matter of minutes,
-// and tested in controllers.
+// restoreReleaseFirst deletes a HelmOp and its HelmOpRelease, and restores them from a backup that keeps owner
+// references, the HelmOpRelease first. Garbage collection deletes the HelmOpRelease, because its owner does not exist.
+// The release stays, and the HelmOp takes it over when it is restored. The manager waits minutes for the HelmOp; tests
+// in controllers check how long.
 func (w *workload) restoreReleaseFirst(helmOp *addonsv1.HelmOp) {
 	s := w.scenario
 	s.Helper()
@@ -77,7 +77,7 @@ func (w *workload) restoreReleaseFirst(helmOp *addonsv1.HelmOp) {
 	s.create(release)
 	s.Eventually(func(g gomega.Gomega) {
 		g.Expect(s.client.Get(s.Context(), client.ObjectKeyFromObject(release), release)).To(gomega.Succeed())
-		g.Expect(release.DeletionTimestamp).NotTo(gomega.BeNil(), "garbage collection deletes it")
+		g.Expect(release.DeletionTimestamp).NotTo(gomega.BeNil(), "garbage collection deletes the HelmOpRelease")
 		expectCondition(g, release, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.OwnerNotFoundReason)
 		g.Expect(conditions.GetMessage(release, addonsv1.ReadyCondition)).To(gomega.And(
 			gomega.ContainSubstring(fmt.Sprintf("HelmOp %q with the UID %s", helmOp.Name, helmOp.UID)),
@@ -101,8 +101,7 @@ func (w *workload) restoreReleaseFirst(helmOp *addonsv1.HelmOp) {
 	w.eventuallyRevisions(releaseNamespace, helmOp.Name, "1 superseded", "2 deployed")
 }
 
-// lose has a HelmOp and its HelmOpRelease disappear as if their management cluster were lost: the manager does nothing
-// for them.
+// lose removes a HelmOp and its HelmOpRelease as if the management cluster were lost, without an uninstallation.
 func (s *scenario) lose(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease) {
 	s.Helper()
 	update(s, helmOp, func(h *addonsv1.HelmOp) {

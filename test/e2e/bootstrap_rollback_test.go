@@ -15,10 +15,10 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// brokenProvider is a version of the provider that never becomes ready.
+// brokenProvider is a version of HelmOp that never becomes ready.
 type brokenProvider struct {
 	step, image string
-	// starts is how often its program is started at least.
+	// starts is the least number of starts of its program.
 	starts int
 }
 
@@ -27,13 +27,13 @@ const (
 	crashingImage = "registry.example/manager:crashes"
 )
 
-// brokenPrograms are programs for images that are no managers.
+// brokenPrograms writes programs for images that are not managers.
 func brokenPrograms(dir string) (map[string]string, error) {
 	programs := map[string]string{}
 	for image, script := range map[string]string{hangingImage: "exec tail -f /dev/null", crashingImage: "exit 3"} {
 		file := filepath.Join(dir, filepath.Base(image))
 		if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script+"\n"),
-			0o755); err != nil { //nolint:gosec // It is to be run.
+			0o755); err != nil { //nolint:gosec // The test runs it.
 			return nil, err
 		}
 		programs[image] = file
@@ -43,15 +43,15 @@ func brokenPrograms(dir string) (map[string]string, error) {
 
 func brokenProviders() []brokenProvider {
 	return []brokenProvider{
-		{"one that cannot be started does not", brokenImage, 0},
-		{"one that never becomes ready does not", hangingImage, 1},
-		{"one that ends again and again does not", crashingImage, 2},
+		{"keeps the old version if the new one cannot start", brokenImage, 0},
+		{"keeps the old version if the new one never becomes ready", hangingImage, 1},
+		{"keeps the old version if the new one crashes", crashingImage, 2},
 	}
 }
 
-// staysOnTheOld pushes a version that does not become ready, and holds that the old one is at work throughout, and
-// takes it back.
-func (s *bootstrapScenario) staysOnTheOld(broken brokenProvider) {
+// keepsOldVersion pushes a version that does not become ready. It checks that the old version keeps working until the
+// upgrade is rolled back.
+func (s *bootstrapScenario) keepsOldVersion(broken brokenProvider) {
 	provider := s.helmOp(providerHelmOp)
 	update(s.scenario, provider,
 		func(h *addonsv1.HelmOp) { h.Spec.Health.Timeout = &metav1.Duration{Duration: providerTimeout} })
@@ -68,12 +68,12 @@ func (s *bootstrapScenario) staysOnTheOld(broken brokenProvider) {
 	_, tried := s.kubelet.PIDs(broken.image)
 	s.Expect(tried).To(gomega.BeNumerically(">=", broken.starts))
 	now, startsNow := s.kubelet.PIDs(secondImage)
-	s.Expect(now).To(gomega.Equal(old), "the old one was never ended")
+	s.Expect(now).To(gomega.Equal(old), "the old manager was never stopped")
 	s.Expect(startsNow).To(gomega.Equal(starts))
-	s.Expect(s.leader()).To(gomega.Equal(leader), "and never stopped working")
+	s.Expect(s.leader()).To(gomega.Equal(leader), "the old manager kept the lease")
 }
 
-// rolledBack tells whether an upgrade to an artifact was taken back.
+// rolledBack reports whether an upgrade to an artifact was rolled back.
 func rolledBack(history []addonsv1.ReleaseAction, digest string) bool {
 	return slices.ContainsFunc(history, func(upgrade addonsv1.ReleaseAction) bool {
 		return upgrade.Action == "Upgrade" && upgrade.ArtifactDigest == digest &&

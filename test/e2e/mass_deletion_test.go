@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// brakeSize is how many Clusters lose their releases, or do not, in TestBrake.
+// brakeSize is the number of Clusters of TestMassDeletionWaitsForConfirmation.
 const brakeSize = 10
 
 // brakeFleet is a HelmOp with ten Clusters on one API server.
@@ -30,9 +30,9 @@ type brakeFleet struct {
 	clusters []*workload
 }
 
-// TestBrake holds that releases are not lost by a slip: a selector with a typo waits for a confirmation, deletions are
-// paced, and an orphaning deletion of a HelmOp leaves its releases.
-func TestBrake(t *testing.T) {
+// TestMassDeletionWaitsForConfirmation checks that releases are not deleted by mistake. A selector with a typo waits
+// for a confirmation, deletions are paced, and an orphaning deletion of a HelmOp keeps its releases.
+func TestMassDeletionWaitsForConfirmation(t *testing.T) {
 	s := newScenario(t)
 	s.push(s.env.Registry, "charts/note", "1.0.0")
 	f := &brakeFleet{scenario: s}
@@ -55,11 +55,11 @@ func TestBrake(t *testing.T) {
 		name string
 		do   func(*brakeFleet)
 	}{
-		{"a few labels go, one by one, until the limit", (*brakeFleet).losesLabels},
-		{"a selector with a typo waits, and its correction loses nothing", (*brakeFleet).waits},
-		{"what is confirmed goes, within the limits", (*brakeFleet).confirms},
-		{"the deletion of the HelmOp stays within the limits", (*brakeFleet).isDeleted},
-		{"an orphaning deletion leaves the releases, and another HelmOp takes them", (*brakeFleet).isOrphaned},
+		{"deletes releases of relabelled Clusters up to the limit", (*brakeFleet).losesLabels},
+		{"holds deletions of a selector with a typo until it is corrected", (*brakeFleet).waits},
+		{"deletes confirmed releases within the limits", (*brakeFleet).confirms},
+		{"deletes the releases of a deleted HelmOp within the limits", (*brakeFleet).isDeleted},
+		{"an orphaning deletion keeps the releases for another HelmOp", (*brakeFleet).isOrphaned},
 	} {
 		s.step(step.name, func(s *scenario) {
 			f.scenario = s
@@ -82,7 +82,8 @@ func (f *brakeFleet) confirm(value string) {
 	})
 }
 
-// held waits until so many deletions wait, of so many releases, and returns what confirms them.
+// held waits until the given numbers of deletions and releases are reported, and returns the value that confirms the
+// deletions.
 func (f *brakeFleet) held(waiting, total int) string {
 	f.Helper()
 	helmOp := f.eventually(f.helmOp,
@@ -98,7 +99,7 @@ func (f *brakeFleet) held(waiting, total int) string {
 	return helmOp.Status.Deletions.Confirmation
 }
 
-// keeps fails if any of so many releases is deleted, or is soon.
+// keeps fails if a release is deleted now or soon. n is the expected number of releases.
 func (f *brakeFleet) keeps(n int) {
 	f.Helper()
 	f.Consistently(func(g gomega.Gomega, ctx context.Context) {
@@ -110,7 +111,8 @@ func (f *brakeFleet) keeps(n int) {
 	}).WithContext(f.Context()).Should(gomega.Succeed())
 }
 
-// installed waits until the release of each Cluster has these revisions, and none of them if there are none.
+// installed waits until the release of each Cluster has these revisions. Without revisions, it waits until the releases
+// are uninstalled.
 func (f *brakeFleet) installed(revisions ...string) {
 	f.Helper()
 	for _, w := range f.clusters {
@@ -118,7 +120,8 @@ func (f *brakeFleet) installed(revisions ...string) {
 	}
 }
 
-// losesLabels takes the labels of the Clusters away, each when the release before has ended. The default allows three.
+// losesLabels removes the labels of the Clusters, each after the release before has been uninstalled. The default
+// permits three.
 func (f *brakeFleet) losesLabels() {
 	for i := range 3 {
 		f.label(f.clusters[i].name, addonsLabel, "")
@@ -147,7 +150,7 @@ func (f *brakeFleet) waits() {
 		g.Expect(conditions.Get(h, addonsv1.DeletionsHeldCondition)).To(gomega.BeNil())
 	})
 	f.installed("1 deployed")
-	// What confirmed the first loss does not confirm the second.
+	// The confirmation of the first mass deletion does not confirm the second.
 	f.confirm(old)
 	f.choose("brakee")
 	f.held(brakeSize, brakeSize)
@@ -171,8 +174,8 @@ func (f *brakeFleet) isDeleted() {
 	log := f.watchDeletions(func(child *addonsv1.HelmOpRelease) bool {
 		return child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true"
 	})
-	// Garbage collection deletes all HelmOpReleases at once. The releases are uninstalled one after the other all the
-	// same.
+	// Garbage collection deletes all HelmOpReleases at once. The releases are nevertheless uninstalled one after the
+	// other.
 	f.must(f.client.Delete(f.Context(), f.helmOp, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	f.eventuallyGone(f.helmOp)
 	f.installed()
@@ -204,16 +207,16 @@ func (f *brakeFleet) isOrphaned() {
 	f.installed()
 }
 
-// deletionLog follows which releases are under deletion.
+// deletionLog records which releases are being deleted.
 type deletionLog struct {
 	mu       sync.Mutex
 	deleting map[string]bool
 	max      int
-	// counts tells of a release under deletion whether it counts.
+	// counts reports whether a release that is being deleted counts.
 	counts func(*addonsv1.HelmOpRelease) bool
 }
 
-// most is the largest number of releases that were under deletion at the same time.
+// most returns the largest number of releases that were being deleted at the same time.
 func (l *deletionLog) most() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -234,7 +237,7 @@ func (l *deletionLog) add(event watch.Event) {
 	l.max = max(l.max, len(l.deleting))
 }
 
-// watchDeletions begins to follow the releases of the HelmOp.
+// watchDeletions starts to watch the releases of the HelmOp.
 func (f *brakeFleet) watchDeletions(counts func(*addonsv1.HelmOpRelease) bool) *deletionLog {
 	f.Helper()
 	log := &deletionLog{deleting: map[string]bool{}, counts: counts}
