@@ -198,7 +198,7 @@ func TestIsOvertaken(t *testing.T) {
 		"it is gone": {err: apierrors.NewNotFound(clusters, "c")},
 	}
 	for name, tc := range tests {
-		if got := isOvertaken(tc.err); got != tc.want {
+		if got := isConflict(tc.err); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

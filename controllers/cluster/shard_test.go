@@ -201,7 +201,7 @@ func entering(change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)) []client.O
 func TestConditionsStayUntilReleasesAreSettled(t *testing.T) {
 	t.Parallel()
 	ready := metav1.Condition{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue,
-		Message:            "the releases of 1 HelmOps are Ready",
+		Message:            "The release of 1 HelmOp is Ready",
 		LastTransitionTime: metav1.NewTime(controllertest.LifeNow.Add(-time.Hour))}
 	for name, tc := range map[string]struct {
 		objects []client.Object
