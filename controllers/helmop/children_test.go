@@ -78,7 +78,7 @@ func TestChildrenThatNeedNoRepair(t *testing.T) {
 					t.Fatal(err)
 				}
 				if same, known := equality.Semantic.DeepEqual(child.ObjectMeta, metadata),
-					isKnownAs(helmOp, child); known != same || known != slices.Contains(untouched, name) {
+					needsNoRepair(helmOp, child); known != same || known != slices.Contains(untouched, name) {
 					t.Errorf("it is left alone: %t; a repair changes nothing: %t", known, same)
 				}
 			})

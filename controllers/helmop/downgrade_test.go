@@ -67,7 +67,7 @@ func TestDowngradeAfterAMove(t *testing.T) {
 	revision.Spec.Artifact = &addonsv1.ResolvedArtifact{Tag: "1.2.0", Digest: "sha256:a"}
 	scope := &helmOpScope{helmOp: helmOp, revisions: []*addonsv1.HelmOpRevision{revision}}
 	asked := &lookup{key: resolutionKey{ref: helmOp.Spec.Source.Ref}}
-	if before := scope.beforeOf(asked); before == nil || before.Tag != "1.2.0" {
+	if before := scope.artifactInUse(asked); before == nil || before.Tag != "1.2.0" {
 		t.Errorf("it stood for %+v", before)
 	}
 	for name, change := range map[string]func(){
@@ -77,7 +77,7 @@ func TestDowngradeAfterAMove(t *testing.T) {
 		},
 	} {
 		change()
-		if before := scope.beforeOf(asked); before != nil {
+		if before := scope.artifactInUse(asked); before != nil {
 			t.Errorf("%s: it stood for %+v", name, before)
 		}
 	}

@@ -41,7 +41,7 @@ func TestWhatAMoveTookIsNotCreatedAgain(t *testing.T) {
 			plain := controllertest.ReleaseFor("n", apiutil.ChildName("h", cluster), addonsv1.ClusterReference{Name: cluster})
 			marked := plain.DeepCopy()
 			marked.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
-			last, events := plain, r.moved.Noting(r.now)
+			last, events := plain, r.moved.handler(r.now)
 			if tc.marked {
 				last = marked
 				events.Update(t.Context(), event.UpdateEvent{ObjectOld: plain, ObjectNew: marked}, nil)
@@ -58,7 +58,7 @@ func TestWhatAMoveTookIsNotCreatedAgain(t *testing.T) {
 			scope.clusters = []*clusterScope{{name: cluster, key: client.ObjectKey{Name: cluster},
 				target: plain.Spec.DeepCopy()}}
 			scope.plan.Steps = []rollout.Step{{Cluster: cluster, Action: rollout.ActionCreate, Revision: 1}}
-			if errs := r.carryOutAll(t.Context(), scope); errs[0] != nil {
+			if errs := r.applyPlan(t.Context(), scope); errs[0] != nil {
 				t.Fatal(errs)
 			}
 			err := c.Get(t.Context(), client.ObjectKeyFromObject(plain), &addonsv1.HelmOpRelease{})

@@ -125,13 +125,13 @@ func TestAccessThatIsNotKnownConcernsItsNamespaceOnly(t *testing.T) {
 	if c := clusters["bad/two"]; c != nil {
 		t.Errorf("a Cluster that may not be served is %+v", c)
 	}
-	if scope.unknownAccess != 2 || scope.denied != 0 || scope.requeueAfter != selection.FailedMemory {
+	if scope.unknownAccess != 2 || scope.denied != 0 || scope.requeueAfter != selection.FailedTTL {
 		t.Errorf("%d not known, %d denied, the next look is in %s", scope.unknownAccess, scope.denied, scope.requeueAfter)
 	}
 	if r.asked["bad"] != 1 {
 		t.Errorf("asked %v; a failure must not be asked for again for each Cluster", r.asked)
 	}
-	r.clock, r.broken["bad"] = r.clock.Add(selection.FailedMemory+time.Second), false
+	r.clock, r.broken["bad"] = r.clock.Add(selection.FailedTTL+time.Second), false
 	if scope, clusters = r.selected(t); scope.unknownAccess != 0 || len(clusters) != 4 || clusters["bad/one"].err != nil {
 		t.Errorf("afterwards: %+v", clusters)
 	}

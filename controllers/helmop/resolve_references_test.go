@@ -110,7 +110,7 @@ func TestResolveAsksOncePerReference(t *testing.T) {
 	}
 	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
 	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
-	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "sha256:source", "2 more are resolved")
+	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "sha256:source", "2 other references are resolved")
 }
 
 // A reference that fails is named, is asked for again on its own, and is no trouble of the others.
@@ -151,7 +151,7 @@ func TestResolveOneReferenceFails(t *testing.T) {
 	r.clock = r.clock.Add(time.Hour)
 	expectEqual(t, "while the registry fails", r.pass(t, helmOp).known(), allKnown)
 	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
-	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "so it is with 2 more")
+	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "; 2 other references are not resolved, either")
 }
 
 // Any number of references that hang hold a worker no longer than one does, and take nothing from those that are
@@ -342,7 +342,7 @@ func TestResolveVerifiesAllReferences(t *testing.T) {
 		r, helmOp := signed(t, all...)
 		expectEqual(t, "known", r.pass(t, helmOp).known(), allKnown)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
-		expectMessage(t, helmOp, addonsv1.VerifiedCondition, "sha256:source is signed by", "2 more are signed")
+		expectMessage(t, helmOp, addonsv1.VerifiedCondition, "sha256:source is signed by", "2 other artifacts are signed")
 		policy, err := r.references.Policy(t.Context(), helmOp)
 		if err != nil {
 			t.Fatal(err)

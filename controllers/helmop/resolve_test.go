@@ -238,7 +238,8 @@ func TestResolveNoMoreOftenThanTheMinimum(t *testing.T) {
 	if asked := r.registry.asked.Load(); asked != 1 {
 		t.Errorf("asked %d times in half a minute, want once", asked)
 	}
-	const note = "; resolved again every 30s, the manager's minimum, and not every 1s as spec.source.interval says"
+	const note = "; resolved again every 30s, which is the minimum of the manager, instead of every 1s, which is " +
+		"spec.source.interval"
 	if message := conditions.GetMessage(helmOp, addonsv1.ResolvedCondition); strings.Count(message, note) != 1 {
 		t.Errorf("Resolved says %q", message)
 	}

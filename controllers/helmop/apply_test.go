@@ -76,7 +76,7 @@ func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 		scope.plan.Steps = append(scope.plan.Steps, rollout.Step{Cluster: name, Action: rollout.ActionCreate, Revision: 1})
 	}
 
-	errs := r.carryOutAll(t.Context(), scope)
+	errs := r.applyPlan(t.Context(), scope)
 	for i, cluster := range scope.clusters {
 		failed := cluster.name == "b-0"
 		if (errs[i] != nil) != failed || errors.Is(cluster.err, reasons.ErrRecord) != failed ||
@@ -130,7 +130,7 @@ func TestWhatLeftIsNotTakenBack(t *testing.T) {
 				scope.plan.Steps = append(scope.plan.Steps,
 					rollout.Step{Cluster: c.name, Action: rollout.ActionCreate, Revision: 1})
 			}
-			if err := errors.Join(r.carryOutAll(t.Context(), scope)...); err != nil {
+			if err := errors.Join(r.applyPlan(t.Context(), scope)...); err != nil {
 				t.Fatal(err)
 			}
 			if err := live.Get(t.Context(), client.ObjectKeyFromObject(child), child); err != nil ||
