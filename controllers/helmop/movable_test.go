@@ -78,9 +78,9 @@ func TestReportMovable(t *testing.T) {
 	}
 }
 
-// TestMovableWithAFleetOfReferences names a few of the objects of single Clusters that are not labelled, and counts
-// all.
-func TestMovableWithAFleetOfReferences(t *testing.T) {
+// TestMovableNamesFirstUnlabelledObjects checks that the condition names the first unlabelled objects of single
+// Clusters, and the number of all.
+func TestMovableNamesFirstUnlabelledObjects(t *testing.T) {
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
 	scope := &helmOpScope{helmOp: helmOp}
 	var objects []client.Object

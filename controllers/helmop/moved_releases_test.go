@@ -18,8 +18,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// TestWhatAMoveTookIsNotCreatedAgain has clusterctl move take the release of a HelmOp that is still there.
-func TestWhatAMoveTookIsNotCreatedAgain(t *testing.T) {
+// TestMovedReleaseIsNotCreatedAgain has clusterctl move delete the release of a HelmOp that still exists.
+func TestMovedReleaseIsNotCreatedAgain(t *testing.T) {
 	t.Parallel()
 	const cluster = "management-cluster"
 	for name, tc := range map[string]struct {
@@ -27,10 +27,10 @@ func TestWhatAMoveTookIsNotCreatedAgain(t *testing.T) {
 		later                  time.Duration
 		created                bool
 	}{
-		"it is taken":             {marked: true, gone: true},
-		"it was taken long ago":   {marked: true, gone: true, later: movedKept, created: true},
-		"it was deleted":          {gone: true, created: true},
-		"the mark went before it": {marked: true, unmarked: true, gone: true, created: true},
+		"moved":                                  {marked: true, gone: true},
+		"moved long ago":                         {marked: true, gone: true, later: movedKept, created: true},
+		"deleted without a move":                 {gone: true, created: true},
+		"annotation removed before the deletion": {marked: true, unmarked: true, gone: true, created: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -81,20 +81,20 @@ func TestRolloutRequests(t *testing.T) {
 		annotations map[string]string
 		want        rollout.Requests
 	}{
-		"nothing": {},
+		"no annotations": {},
 		"continue": {map[string]string{addonsv1.RolloutContinueAnnotation: "7"},
 			rollout.Requests{Continue: true}},
 		"continue once more": {map[string]string{addonsv1.RolloutContinueAnnotation: "7/2"},
 			rollout.Requests{Continue: true}},
-		"continued already":          {map[string]string{addonsv1.RolloutContinueAnnotation: "7/1"}, rollout.Requests{}},
-		"continue another":           {map[string]string{addonsv1.RolloutContinueAnnotation: "6/9"}, rollout.Requests{}},
-		"a number that begins alike": {map[string]string{addonsv1.RolloutAbortAnnotation: "70"}, rollout.Requests{}},
+		"continued already":           {map[string]string{addonsv1.RolloutContinueAnnotation: "7/1"}, rollout.Requests{}},
+		"continue another revision":   {map[string]string{addonsv1.RolloutContinueAnnotation: "6/9"}, rollout.Requests{}},
+		"number with the same prefix": {map[string]string{addonsv1.RolloutAbortAnnotation: "70"}, rollout.Requests{}},
 		"abort": {map[string]string{addonsv1.RolloutAbortAnnotation: "7"},
 			rollout.Requests{Abort: true}},
 		"promote": {map[string]string{addonsv1.RolloutPromoteAnnotation: "7/canary"},
 			rollout.Requests{Promoted: "canary"}},
-		"promote another": {map[string]string{addonsv1.RolloutPromoteAnnotation: "6/canary"}, rollout.Requests{}},
-		"no sense": {map[string]string{addonsv1.RolloutPromoteAnnotation: "canary", addonsv1.RolloutAbortAnnotation: "true",
+		"promote of another revision": {map[string]string{addonsv1.RolloutPromoteAnnotation: "6/canary"}, rollout.Requests{}},
+		"malformed": {map[string]string{addonsv1.RolloutPromoteAnnotation: "canary", addonsv1.RolloutAbortAnnotation: "true",
 			addonsv1.RolloutContinueAnnotation: strings.Repeat("x", 1<<16)}, rollout.Requests{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestRolloutRequests(t *testing.T) {
 	}
 }
 
-func TestToldSpec(t *testing.T) {
+func TestReleaseSpecFor(t *testing.T) {
 	r := &Reconciler{now: func() time.Time { return controllertest.Noon }}
 	spec := func(values string, told *addonsv1.ReleaseRollout) *addonsv1.HelmOpReleaseSpec {
 		return &addonsv1.HelmOpReleaseSpec{ValuesDigest: values, Rollout: told}
@@ -125,27 +125,28 @@ func TestToldSpec(t *testing.T) {
 		step   rollout.Step
 		want   addonsv1.ReleaseRollout
 	}{
-		"a new Cluster": {values: "", step: rollout.Step{Revision: 4, Joined: true},
+		"new Cluster": {values: "", step: rollout.Step{Revision: 4, Joined: true},
 			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined,
 				At: metav1.NewTime(controllertest.Noon)}},
-		"an update remembers what was good": {child: &addonsv1.ReleaseRollout{Revision: 3, At: earlier}, values: "of 3",
+		"update stores the last known good spec": {child: &addonsv1.ReleaseRollout{Revision: 3, At: earlier}, values: "of 3",
 			step: rollout.Step{Revision: 4, FailedBefore: true},
 			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated,
 				At: metav1.NewTime(controllertest.Noon), FailedBefore: true, Previous: old}},
-		"an update from what was never good keeps it": {child: &addonsv1.ReleaseRollout{Revision: 2, Previous: old},
+		"update keeps the stored last known good spec": {child: &addonsv1.ReleaseRollout{Revision: 2, Previous: old},
 			values: "bad", step: rollout.Step{Revision: 4},
 			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated,
 				At: metav1.NewTime(controllertest.Noon), Previous: old}},
-		"the same is not new": {child: &addonsv1.ReleaseRollout{Revision: 2, At: earlier}, values: "new",
+		"same content keeps the time": {child: &addonsv1.ReleaseRollout{Revision: 2, At: earlier}, values: "new",
 			step: rollout.Step{Revision: 4},
 			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated, At: earlier}},
-		"a change of the Cluster leaves how it came there": {child: &addonsv1.ReleaseRollout{Revision: 4,
+		"change of the Cluster keeps the reason": {child: &addonsv1.ReleaseRollout{Revision: 4,
 			Reason: addonsv1.ReleaseRolloutJoined, FailedBefore: true, At: earlier},
 			values: "else", step: rollout.Step{Revision: 4},
 			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined, FailedBefore: true,
 				At: metav1.NewTime(controllertest.Noon)}},
-		"a return": {child: &addonsv1.ReleaseRollout{Revision: 4, At: earlier, Previous: old}, values: "bad",
-			step: rollout.Step{Revision: 3, Returned: true},
+		"return to the last known good revision": {values: "bad",
+			child: &addonsv1.ReleaseRollout{Revision: 4, At: earlier, Previous: old},
+			step:  rollout.Step{Revision: 3, Returned: true},
 			want: addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutReturned,
 				At: metav1.NewTime(controllertest.Noon), Previous: old}},
 	} {
@@ -226,17 +227,17 @@ func TestIsKnown(t *testing.T) {
 		cluster *clusterScope
 		want    bool
 	}{
-		"it was there":        {cluster(before), true},
-		"it came later":       {cluster(after), false},
-		"it was served later": {served, false},
-		"it is gone":          {&clusterScope{}, false},
-		"it was moved, with its release": {with(cluster(after),
+		"existed before":    {cluster(before), true},
+		"created later":     {cluster(after), false},
+		"initialized later": {served, false},
+		"missing Cluster":   {&clusterScope{}, false},
+		"moved with its release": {with(cluster(after),
 			&addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutUpdated, At: before}), true},
-		"it joined with an earlier revision": {with(cluster(after),
+		"joined with an earlier revision": {with(cluster(after),
 			&addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutJoined, At: before}), true},
-		"it joined since": {with(cluster(after),
+		"joined since": {with(cluster(after),
 			&addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutJoined, At: after}), false},
-		"its release knows of no revision": {with(cluster(after), nil), true},
+		"release without a revision": {with(cluster(after), nil), true},
 	} {
 		if got := isKnown(tc.cluster, began); got != tc.want {
 			t.Errorf("%s: known %t", name, got)
@@ -244,9 +245,9 @@ func TestIsKnown(t *testing.T) {
 	}
 }
 
-// That a release was ready counts for the rollout of what it was ready with, also when its Cluster is seen for a moment
-// and goes again.
-func TestWhatWasReadyBeforeItsClusterWentDark(t *testing.T) {
+// TestReadyBeforeClusterUnreachable checks for how long a release was Ready before its Cluster became unreachable. The
+// time counts only for the revision that the release was Ready with, even if the Cluster was reachable for a moment.
+func TestReadyBeforeClusterUnreachable(t *testing.T) {
 	t.Parallel()
 	ready := func(r *addonsv1.HelmOpRelease) {
 		report.SetCondition(r, addonsv1.ReadyCondition, report.True, addonsv1.ReadyReason, "")
@@ -271,19 +272,19 @@ func TestWhatWasReadyBeforeItsClusterWentDark(t *testing.T) {
 			notReady(addonsv1.ProgressingReason), dark}},
 		"ready": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
 			dark}, was: true, want: time.Hour},
-		"ready already when it was told": {steps: []func(*addonsv1.HelmOpRelease){told(7, time.Minute), ready, dark},
+		"Ready before the revision was assigned": {steps: []func(*addonsv1.HelmOpRelease){told(7, time.Minute), ready, dark},
 			was: true, want: time.Minute},
-		"ready with what was before": {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready,
+		"Ready with the former revision": {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready,
 			told(7, time.Minute), dark}},
-		"told of another one since": {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready, dark,
+		"another revision assigned since": {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready, dark,
 			told(7, 0)}},
-		"told once more since": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
+		"same revision assigned again since": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
 			told(7, -time.Minute)}},
-		"gone again before anything was seen": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
+		"unreachable again before a check": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
 			notReady(addonsv1.ProgressingReason), dark}, was: true, want: time.Hour},
-		"seen to fail, and gone again": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
+		"failed, then unreachable again": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
 			notReady(addonsv1.UpgradeFailedReason), dark}},
-		"of no rollout": {steps: []func(*addonsv1.HelmOpRelease){ready, dark}},
+		"without a rollout": {steps: []func(*addonsv1.HelmOpRelease){ready, dark}},
 	} {
 		release := &addonsv1.HelmOpRelease{}
 		for _, step := range tc.steps {

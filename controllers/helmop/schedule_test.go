@@ -34,8 +34,8 @@ func TestResolutionSchedule(t *testing.T) {
 		wantNow   bool
 		wantNever bool
 	}{
-		"never asked": {asked: usual, wantNow: true},
-		"asked within the interval": {
+		"first lookup": {asked: usual, wantNow: true},
+		"within the interval": {
 			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
 			asked:  usual, known: true, after: 59 * time.Second},
 		"the interval is over": {
@@ -47,37 +47,37 @@ func TestResolutionSchedule(t *testing.T) {
 		"other credentials": {
 			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, true, 0) },
 			asked:  lookupKey{source: "s", access: "other"}, wantNow: true},
-		"a success that was not written down": {
+		"success without a known artifact": {
 			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
 			asked:  usual, wantNow: true},
 		"just failed": {
 			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, 0) },
 			asked:  usual, after: 4 * time.Second},
-		"the registry asked to be left alone": {
+		"within Retry-After": {
 			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, time.Minute) },
 			asked:  usual, after: 59 * time.Second},
-		"the registry was left alone": {
+		"after Retry-After": {
 			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, time.Minute) },
 			asked:  usual, after: time.Minute, wantNow: true},
-		"asked to resolve now": {
+		"requested": {
 			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, false, 0) },
 			asked:  lookupKey{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
-		"asked to resolve now, and done": {
+		"requested and done": {
 			before: func(s *resolutionSchedule) { s.record(key, requested, time.Hour, controllertest.Noon, false, 0) },
 			asked:  lookupKey{source: "s", access: "a", request: "1"}, known: true, after: time.Second},
-		"not asked to resolve now any more": {
+		"request removed": {
 			before: func(s *resolutionSchedule) { s.record(key, requested, time.Hour, controllertest.Noon, false, 0) },
 			asked:  usual, known: true, after: time.Second},
-		"a digest, asked to resolve now": {
+		"digest, requested": {
 			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, false, 0) },
 			asked:  lookupKey{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
-		"failed, and waited": {
+		"failed, after the wait": {
 			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, 0) },
 			asked:  usual, after: 6 * time.Second, wantNow: true},
-		"a digest never again": {
+		"digest is never looked up again": {
 			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, false, 0) },
 			asked:  usual, known: true, after: 24 * time.Hour, wantNever: true},
-		"a digest that failed": {
+		"failed digest": {
 			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, true, 0) },
 			asked:  usual, after: time.Minute, wantNow: true},
 		"forgotten": {
@@ -101,9 +101,9 @@ func TestResolutionSchedule(t *testing.T) {
 	}
 }
 
-// What was answered stands until something else is asked; a cache that lags behind the status must lead neither to
-// another request nor back to an older answer.
-func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
+// TestResolutionScheduleKeepsLastResult checks that a result is valid until the inputs of the lookup change. A cache
+// that is older than the status must neither cause another request nor restore an older result.
+func TestResolutionScheduleKeepsLastResult(t *testing.T) {
 	s := newResolutionSchedule()
 	key := resolutionKey{helmOp: types.NamespacedName{Name: "calico"}}
 	entry := resolutionEntry{lookupKey: lookupKey{source: "s"}}
