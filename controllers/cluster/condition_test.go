@@ -37,8 +37,8 @@ func gatingRelease(namespace, helmOp string, status metav1.ConditionStatus, reas
 
 func TestClusterConditions(t *testing.T) {
 	t.Parallel()
-	elsewhere := gatingHelmOp("not-selecting", "HelmOpReady")
-	elsewhere.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"not": "this"}}
+	notSelecting := gatingHelmOp("not-selecting", "HelmOpReady")
+	notSelecting.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"not": "this"}}
 	deleting := gatingHelmOp("deleting", "HelmOpReady")
 	deleting.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	readyOf := func(namespace, helmOp string) addonsv1.HelmOpRelease {
@@ -66,7 +66,7 @@ func TestClusterConditions(t *testing.T) {
 		"two types": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady"),
 			gatingHelmOp("b", "CNIReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "b")},
 			want: "CNIReady=True,HelmOpReady=False"},
-		"not selecting or under deletion": {helmOps: []addonsv1.HelmOp{elsewhere, deleting}},
+		"not selecting or under deletion": {helmOps: []addonsv1.HelmOp{notSelecting, deleting}},
 		"release of another namespace":    {releases: []addonsv1.HelmOpRelease{readyOf("other", "a")}},
 		"HelmOp with the name of one in another namespace": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")},
 			releases: []addonsv1.HelmOpRelease{readyOf("other", "a")}, want: "HelmOpReady=False",
@@ -119,29 +119,29 @@ func TestChangedConditions(t *testing.T) {
 	foreign := metav1.Condition{Type: "Available", Status: metav1.ConditionTrue, Reason: "Available",
 		LastTransitionTime: before}
 	tests := map[string]struct {
-		known, wanted []metav1.Condition
-		changed       bool
-		transition    metav1.Time
+		known, desired []metav1.Condition
+		changed        bool
+		transition     metav1.Time
 	}{
 		"no conditions": {known: []metav1.Condition{foreign}},
-		"first condition": {known: []metav1.Condition{foreign}, wanted: []metav1.Condition{known},
+		"first condition": {known: []metav1.Condition{foreign}, desired: []metav1.Condition{known},
 			changed: true, transition: now},
-		"unchanged": {known: []metav1.Condition{foreign, known}, wanted: []metav1.Condition{known},
+		"unchanged": {known: []metav1.Condition{foreign, known}, desired: []metav1.Condition{known},
 			transition: before},
 		"another message": {known: []metav1.Condition{known},
-			wanted: []metav1.Condition{of(metav1.ConditionFalse, addonsv1.ReleasesNotReadyReason, "b")}, changed: true,
+			desired: []metav1.Condition{of(metav1.ConditionFalse, addonsv1.ReleasesNotReadyReason, "b")}, changed: true,
 			transition: before},
 		"another status": {known: []metav1.Condition{known},
-			wanted: []metav1.Condition{of(metav1.ConditionTrue, addonsv1.ReleasesReadyReason, "b")}, changed: true,
+			desired: []metav1.Condition{of(metav1.ConditionTrue, addonsv1.ReleasesReadyReason, "b")}, changed: true,
 			transition: now},
 		"condition no longer requested": {known: []metav1.Condition{foreign, known}, changed: true},
 		"condition changed by another program": {known: []metav1.Condition{of(metav1.ConditionFalse, "Mine", "a")},
-			wanted: []metav1.Condition{known}, changed: true, transition: before},
+			desired: []metav1.Condition{known}, changed: true, transition: before},
 	}
 	for name, tc := range tests {
 		cluster := &clusterv1.Cluster{}
 		cluster.Status.Conditions = tc.known
-		got, changed := changedConditions(cluster, tc.wanted, now)
+		got, changed := changedConditions(cluster, tc.desired, now)
 		if changed != tc.changed || len(got) > 0 && !got[0].LastTransitionTime.Equal(&tc.transition) {
 			t.Errorf("%s: changed %t, %v", name, changed, got)
 		}

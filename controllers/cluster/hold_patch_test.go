@@ -75,7 +75,7 @@ func TestHoldPatch(t *testing.T) {
 		}
 		data, err := patch.Data(nil)
 		if want := "[" + strings.Join(tc.want, ",") + "]"; err != nil || string(data) != want {
-			t.Errorf("%s: %v, %s\nwanted %s", name, err, data, want)
+			t.Errorf("%s: %v, %s\nwant %s", name, err, data, want)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestBeginHoldWithConcurrentWrites(t *testing.T) {
 				t.Fatal(err)
 			}
 			if held := apiutil.HoldOf(after).IsOn(); held != tc.held || patches != tc.patches {
-				t.Errorf("held: %t, after %d patches; wanted %t after %d", held, patches, tc.held, tc.patches)
+				t.Errorf("held: %t, after %d patches; want %t after %d", held, patches, tc.held, tc.patches)
 			}
 			if after.Status.Phase != written.Status.Phase || after.Annotations["a"] != written.Annotations["a"] {
 				t.Errorf("a concurrent write is lost: %+v", after)

@@ -96,14 +96,14 @@ func TestApplyPlanWritesReachableClustersFirst(t *testing.T) {
 func TestCreateChildKeepsReleaseOfOtherShard(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		// knows is true if the cache still has the HelmOp, and isBack is true if the HelmOp is in its first shard again.
-		knows, isBack bool
+		// isCached is true if the cache still has the HelmOp, and isBack is true if the HelmOp is in its first shard again.
+		isCached, isBack bool
 		// shard is the shard of the release in the end.
 		shard string
 	}{
 		"the cache has the change of the shard": {shard: "b"},
-		"the cache has the former shard":        {knows: true, shard: "b"},
-		"the HelmOp is back in the shard":       {knows: true, isBack: true, shard: "a"},
+		"the cache has the former shard":        {isCached: true, shard: "b"},
+		"the HelmOp is back in the shard":       {isCached: true, isBack: true, shard: "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,7 +117,7 @@ func TestCreateChildKeepsReleaseOfOtherShard(t *testing.T) {
 			now.Labels = controllertest.OfShard(shard)
 			_, live := controllertest.ShardStores(t, "a", now, child)
 			shown, _ := controllertest.ShardStores(t, "a")
-			if tc.knows {
+			if tc.isCached {
 				shown, _ = controllertest.ShardStores(t, "a", before)
 			}
 			r := &Reconciler{client: &controllertest.Lagging{Client: live, Shown: shown}, live: live, now: time.Now, shard: "a"}
@@ -138,7 +138,7 @@ func TestCreateChildKeepsReleaseOfOtherShard(t *testing.T) {
 				t.Errorf("the release has %v, %v", child.Labels, err)
 			}
 			all := &addonsv1.HelmOpReleaseList{}
-			if err := live.List(t.Context(), all); err != nil || (len(all.Items) == 2) != tc.knows {
+			if err := live.List(t.Context(), all); err != nil || (len(all.Items) == 2) != tc.isCached {
 				t.Errorf("%d releases, %v", len(all.Items), err)
 			}
 		})

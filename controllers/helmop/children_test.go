@@ -158,7 +158,7 @@ func TestKeptChildLosesReplacedAnnotation(t *testing.T) {
 					t.Fatal(err)
 				}
 				child := read()
-				if _, says := apiutil.ReplacedBy(child); says != isEnding || child.Annotations["other"] != "stays" ||
+				if _, marked := apiutil.ReplacedBy(child); marked != isEnding || child.Annotations["other"] != "stays" ||
 					!metav1.IsControlledBy(child, b.HelmOp) {
 					t.Errorf("annotations %v, owners %v", child.Annotations, child.OwnerReferences)
 				}

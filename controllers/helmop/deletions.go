@@ -139,9 +139,9 @@ func (r *Reconciler) reportDeletions(scope *helmOpScope) {
 func heldDeletions(scope *helmOpScope) string {
 	decision, pending := &scope.deletions, scope.pendingDeletions
 	before := ""
-	if gone := decision.State.Recent; gone > 0 {
+	if recent := decision.State.Recent; recent > 0 {
 		before = fmt.Sprintf(" (the deletion of %s began in the last minutes)",
-			apiutil.Count(gone, "other release", "other releases"))
+			apiutil.Count(recent, "other release", "other releases"))
 	}
 	return fmt.Sprintf("%d of %s would be uninstalled at once%s, and spec.maxDeletions allows %d: the %s no longer "+
 		"selected: %s. "+

@@ -93,7 +93,7 @@ func TestDeletionsThatAreNotHeld(t *testing.T) {
 			h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
 		}},
 		"without a limit":           {helmOp: func(h *addonsv1.HelmOp) { h.Spec.MaxDeletions = &all }},
-		"Clusters that are gone":    {change: func(c *rollout.Cluster) { c.Gone = true }},
+		"missing Clusters":          {change: func(c *rollout.Cluster) { c.Gone = true }},
 		"Clusters under deletion":   {change: func(c *rollout.Cluster) { c.Deleting = true }},
 		"releases of other HelmOps": {change: func(c *rollout.Cluster) { c.Child.Foreign = true }},
 		"paused Clusters":           {change: func(c *rollout.Cluster) { c.Paused = true }},
@@ -117,7 +117,7 @@ func TestDeletionsThatAreNotHeld(t *testing.T) {
 	}
 }
 
-// TestDeletionStatusKeepsTheState holds that a status tells all that the next decision depends on.
+// TestDeletionStatusKeepsTheState checks that a status has all inputs of the next decision.
 func TestDeletionStatusKeepsTheState(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Truncate(time.Second)

@@ -66,18 +66,18 @@ func TestArtifactInUseFromRevision(t *testing.T) {
 	revision.Spec.HelmOp.Source = helmOp.Spec.Source
 	revision.Spec.Artifact = &addonsv1.ResolvedArtifact{Tag: "1.2.0", Digest: "sha256:a"}
 	scope := &helmOpScope{helmOp: helmOp, revisions: []*addonsv1.HelmOpRevision{revision}}
-	asked := &lookup{key: resolutionKey{ref: helmOp.Spec.Source.Ref}}
-	if before := scope.artifactInUse(asked); before == nil || before.Tag != "1.2.0" {
+	l := &lookup{key: resolutionKey{ref: helmOp.Spec.Source.Ref}}
+	if before := scope.artifactInUse(l); before == nil || before.Tag != "1.2.0" {
 		t.Errorf("the artifact in use is %+v", before)
 	}
 	for name, change := range map[string]func(){
-		"another range": func() { asked.key.ref.Semver = ">=1.1" },
+		"another range": func() { l.key.ref.Semver = ">=1.1" },
 		"another repository": func() {
-			asked.key.ref, helmOp.Spec.Source.URL = helmOp.Spec.Source.Ref, "oci://r.example/charts/d"
+			l.key.ref, helmOp.Spec.Source.URL = helmOp.Spec.Source.Ref, "oci://r.example/charts/d"
 		},
 	} {
 		change()
-		if before := scope.artifactInUse(asked); before != nil {
+		if before := scope.artifactInUse(l); before != nil {
 			t.Errorf("%s: the artifact in use is %+v", name, before)
 		}
 	}

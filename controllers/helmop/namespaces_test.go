@@ -74,7 +74,7 @@ func newCrossNamespace(t *testing.T, namespaces ...string) *crossNamespace {
 			t.Error("a review without a deadline")
 		}
 		if r.broken[namespace] {
-			return errors.New("the authorizer is gone")
+			return errors.New("the authorizer is unreachable")
 		}
 		review.Status.Allowed = true
 		return nil

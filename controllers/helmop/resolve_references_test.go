@@ -104,7 +104,7 @@ func TestResolveLooksUpEachReferenceOncePerInterval(t *testing.T) {
 				t.Errorf("the next pass is in %s", left)
 			}
 		}
-		expectEqual(t, "asked", r.registry.requestsByTag(),
+		expectEqual(t, "requests", r.registry.requestsByTag(),
 			map[string]int{"source": interval, "edge": interval, "next": interval})
 		r.clock = r.clock.Add(12 * time.Minute)
 	}
@@ -138,7 +138,7 @@ func TestResolveRetriesFailedReferenceAlone(t *testing.T) {
 	r.pass(t, helmOp)
 	r.clock = r.clock.Add(6 * time.Second)
 	r.pass(t, helmOp)
-	expectEqual(t, "asked", r.registry.requestsByTag(), map[string]int{"source": 1, "edge": 1, "next": 2})
+	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 1, "edge": 1, "next": 2})
 
 	r.registry.set("next", tagDouble{digest: "sha256:next"})
 	r.clock = r.clock.Add(time.Minute)
@@ -240,7 +240,7 @@ func TestResolveForgetsRemovedReferences(t *testing.T) {
 		t.Errorf("the source is %q, the status says %v and %v", digestKnown(scope), helmOp.Status.Artifact,
 			helmOp.Status.Artifacts)
 	}
-	expectEqual(t, "asked", r.registry.requestsByTag(), map[string]int{"source": 1, "edge": 1, "next": 1})
+	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 1, "edge": 1, "next": 1})
 	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
 	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "sha256:edge")
 
@@ -281,7 +281,7 @@ func TestResolveWithInvalidVariants(t *testing.T) {
 	if scope.variantsErr == nil || scope.variants != nil || digestKnown(scope) != "sha256:source" {
 		t.Errorf("got %v, %v, %q", scope.variants, scope.variantsErr, digestKnown(scope))
 	}
-	expectEqual(t, "asked", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 1, "next": 1})
+	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 1, "next": 1})
 	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
 }
 
@@ -291,7 +291,7 @@ func TestResolvePrefersNewerResultToStaleStatus(t *testing.T) {
 	r, helmOp := newVaried(t)
 	stale := helmOp.DeepCopy()
 	r.pass(t, helmOp)
-	expectEqual(t, "after the first answers", r.pass(t, stale.DeepCopy()).known(), allKnown)
+	expectEqual(t, "after the first results", r.pass(t, stale.DeepCopy()).known(), allKnown)
 
 	before := helmOp.DeepCopy()
 	r.registry.set("edge", tagDouble{digest: "sha256:moved"})
@@ -299,7 +299,7 @@ func TestResolvePrefersNewerResultToStaleStatus(t *testing.T) {
 	moved := map[string]string{"source": "sha256:source", "edge": "sha256:moved", "next": "sha256:next"}
 	expectEqual(t, "after a tag moved", r.pass(t, helmOp).known(), moved)
 	expectEqual(t, "over the status from before", r.pass(t, before).known(), moved)
-	expectEqual(t, "asked", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 2, "next": 2})
+	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 2, "next": 2})
 }
 
 // TestResolveRequestIsForAllReferences checks that a request is done when the lookups of all references have ended.
@@ -313,7 +313,7 @@ func TestResolveRequestIsForAllReferences(t *testing.T) {
 		if helmOp.Status.LastResolveRequest != "" {
 			t.Error("the request is done while a reference is being resolved")
 		}
-		expectEqual(t, "asked", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 2, "next": 2})
+		expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 2, "next": 2})
 
 		// A restart with a responsive registry completes the request.
 		after, _ := newVaried(t)
@@ -322,7 +322,7 @@ func TestResolveRequestIsForAllReferences(t *testing.T) {
 		if helmOp.Status.LastResolveRequest != "now" {
 			t.Errorf("the status says %q", helmOp.Status.LastResolveRequest)
 		}
-		expectEqual(t, "asked after a restart", after.registry.requestsByTag(),
+		expectEqual(t, "requests after a restart", after.registry.requestsByTag(),
 			map[string]int{"source": 1, "edge": 1, "next": 1})
 	})
 }
@@ -397,5 +397,5 @@ func TestResolveSharesResultsOfReferences(t *testing.T) {
 	r.clock = r.clock.Add(12 * time.Minute)
 	r.pass(t, first)
 	r.pass(t, second)
-	expectEqual(t, "asked", r.registry.requestsByTag(), map[string]int{"source": 3, "edge": 3, "next": 3})
+	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 3, "edge": 3, "next": 3})
 }

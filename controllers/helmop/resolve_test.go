@@ -213,8 +213,8 @@ func TestResolveRequest(t *testing.T) {
 		if int(r.registry.requests.Load()) != i+2 {
 			t.Errorf("%d requests, want %d", r.registry.requests.Load(), i+2)
 		}
-		if said := helmOp.Status.LastResolveRequest; said == "" || len(said) > requeue.MaxResolveRequest {
-			t.Errorf("the status says %q", said)
+		if request := helmOp.Status.LastResolveRequest; request == "" || len(request) > requeue.MaxResolveRequest {
+			t.Errorf("the status says %q", request)
 		}
 	}
 	helmOp.Annotations = nil
@@ -236,8 +236,8 @@ func TestResolveIntervalHasMinimum(t *testing.T) {
 		r.clock = r.clock.Add(time.Second)
 		r.pass(t, helmOp)
 	}
-	if asked := r.registry.requests.Load(); asked != 1 {
-		t.Errorf("%d requests in half a minute, want 1", asked)
+	if requests := r.registry.requests.Load(); requests != 1 {
+		t.Errorf("%d requests in half a minute, want 1", requests)
 	}
 	const note = "; resolved again every 30s, which is the minimum of the manager, instead of every 1s, which is " +
 		"spec.source.interval"
@@ -246,8 +246,8 @@ func TestResolveIntervalHasMinimum(t *testing.T) {
 	}
 	r.clock = r.clock.Add(5 * time.Second)
 	r.pass(t, helmOp)
-	if asked := r.registry.requests.Load(); asked != 2 {
-		t.Errorf("%d requests, want a second request after the minimum", asked)
+	if requests := r.registry.requests.Load(); requests != 2 {
+		t.Errorf("%d requests, want a second request after the minimum", requests)
 	}
 	long := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
 	r.pass(t, long)
@@ -468,7 +468,7 @@ func TestResolveVerifies(t *testing.T) {
 		}
 		expectCondition(t, victim, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 	})
-	t.Run("a refusal stands while the registry is asked, and over a restart", func(t *testing.T) {
+	t.Run("a refusal stays while the registry is unresponsive, and after a restart", func(t *testing.T) {
 		t.Parallel()
 		r, helmOp := resolvedSigned(t, source, keys)
 		r.refuseAnother(t, helmOp)

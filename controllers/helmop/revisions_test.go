@@ -106,7 +106,7 @@ func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := revisionstore.HelmOpAt(t.Context(), r.client, r.helmOp, 5); !apierrors.IsNotFound(err) {
-		t.Errorf("error = %v, want NotFound: somebody deleted the revision with the values", err)
+		t.Errorf("error = %v, want NotFound: the test deleted the revision with the values", err)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestStrategy(t *testing.T) {
 		}
 	}
 	if got := waveOf(&clusterScope{}, waves); got != 2 {
-		t.Errorf("wave of a Cluster that is gone = %d", got)
+		t.Errorf("wave of a missing Cluster = %d", got)
 	}
 	bad := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 	if _, _, err := strategy(&addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: "bad", ClusterSelector: bad}}}); err == nil ||
@@ -111,8 +111,8 @@ func TestRolloutRequests(t *testing.T) {
 
 func TestReleaseSpecFor(t *testing.T) {
 	r := &Reconciler{now: func() time.Time { return controllertest.Noon }}
-	spec := func(values string, told *addonsv1.ReleaseRollout) *addonsv1.HelmOpReleaseSpec {
-		return &addonsv1.HelmOpReleaseSpec{ValuesDigest: values, Rollout: told}
+	spec := func(values string, assigned *addonsv1.ReleaseRollout) *addonsv1.HelmOpReleaseSpec {
+		return &addonsv1.HelmOpReleaseSpec{ValuesDigest: values, Rollout: assigned}
 	}
 	good := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 3},
 		Status: addonsv1.HelmOpRevisionStatus{Good: true}}
@@ -162,13 +162,13 @@ func TestReleaseSpecFor(t *testing.T) {
 			previous, want := got.Rollout.Previous, tc.want.Previous
 			got.Rollout.Previous, tc.want.Previous = nil, nil
 			if *got.Rollout != tc.want || (previous == nil) != (want == nil) || previous != nil && *previous != *want {
-				t.Errorf("told %+v and %+v, want %+v and %+v", *got.Rollout, previous, tc.want, want)
+				t.Errorf("assigned %+v and %+v, want %+v and %+v", *got.Rollout, previous, tc.want, want)
 			}
 		})
 	}
 	if _, err := r.releaseSpecFor(&helmOpScope{},
 		&clusterScope{step: rollout.Step{Source: rollout.SourceOwn}}); err == nil {
-		t.Error("what is not known is told")
+		t.Error("an unknown revision is assigned")
 	}
 }
 
@@ -216,8 +216,8 @@ func TestIsKnown(t *testing.T) {
 	cluster := func(created metav1.Time) *clusterScope {
 		return &clusterScope{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created}}}
 	}
-	with := func(c *clusterScope, told *addonsv1.ReleaseRollout) *clusterScope {
-		c.child = &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{Rollout: told}}
+	with := func(c *clusterScope, assigned *addonsv1.ReleaseRollout) *clusterScope {
+		c.child = &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{Rollout: assigned}}
 		return c
 	}
 	served := cluster(before)
@@ -256,8 +256,8 @@ func TestReadyBeforeClusterUnreachable(t *testing.T) {
 	notReady := func(reason string) func(*addonsv1.HelmOpRelease) {
 		return func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, reason, "") }
 	}
-	dark := func(r *addonsv1.HelmOpRelease) { report.Unreachable(r, "no answer") }
-	told := func(revision int64, ago time.Duration) func(*addonsv1.HelmOpRelease) {
+	unreachable := func(r *addonsv1.HelmOpRelease) { report.Unreachable(r, "no answer") }
+	assigned := func(revision int64, ago time.Duration) func(*addonsv1.HelmOpRelease) {
 		return func(r *addonsv1.HelmOpRelease) {
 			r.Generation++
 			r.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: revision, At: metav1.NewTime(time.Now().Add(-ago))}
@@ -268,23 +268,28 @@ func TestReadyBeforeClusterUnreachable(t *testing.T) {
 		was   bool
 		want  time.Duration
 	}{
-		"never ready": {steps: []func(*addonsv1.HelmOpRelease){told(7, time.Hour),
-			notReady(addonsv1.ProgressingReason), dark}},
-		"ready": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
-			dark}, was: true, want: time.Hour},
-		"Ready before the revision was assigned": {steps: []func(*addonsv1.HelmOpRelease){told(7, time.Minute), ready, dark},
+		"never ready": {steps: []func(*addonsv1.HelmOpRelease){assigned(7, time.Hour),
+			notReady(addonsv1.ProgressingReason), unreachable}},
+		"ready": {steps: []func(*addonsv1.HelmOpRelease){assigned(7, 2*time.Hour), ready, unreachable,
+			unreachable}, was: true, want: time.Hour},
+		"Ready before the revision was assigned": {steps: []func(*addonsv1.HelmOpRelease){
+			assigned(7, time.Minute), ready, unreachable},
 			was: true, want: time.Minute},
-		"Ready with the former revision": {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready,
-			told(7, time.Minute), dark}},
-		"another revision assigned since": {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready, dark,
-			told(7, 0)}},
-		"same revision assigned again since": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
-			told(7, -time.Minute)}},
-		"unreachable again before a check": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
-			notReady(addonsv1.ProgressingReason), dark}, was: true, want: time.Hour},
-		"failed, then unreachable again": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
-			notReady(addonsv1.UpgradeFailedReason), dark}},
-		"without a rollout": {steps: []func(*addonsv1.HelmOpRelease){ready, dark}},
+		"Ready with the former revision": {steps: []func(*addonsv1.HelmOpRelease){assigned(6, 2*time.Hour), ready,
+			assigned(7, time.Minute), unreachable}},
+		"another revision assigned since": {steps: []func(*addonsv1.HelmOpRelease){
+			assigned(6, 2*time.Hour), ready, unreachable,
+			assigned(7, 0)}},
+		"same revision assigned again since": {steps: []func(*addonsv1.HelmOpRelease){
+			assigned(7, 2*time.Hour), ready, unreachable,
+			assigned(7, -time.Minute)}},
+		"unreachable again before a check": {steps: []func(*addonsv1.HelmOpRelease){
+			assigned(7, 2*time.Hour), ready, unreachable,
+			notReady(addonsv1.ProgressingReason), unreachable}, was: true, want: time.Hour},
+		"failed, then unreachable again": {steps: []func(*addonsv1.HelmOpRelease){
+			assigned(7, 2*time.Hour), ready, unreachable,
+			notReady(addonsv1.UpgradeFailedReason), unreachable}},
+		"without a rollout": {steps: []func(*addonsv1.HelmOpRelease){ready, unreachable}},
 	} {
 		release := &addonsv1.HelmOpRelease{}
 		for _, step := range tc.steps {

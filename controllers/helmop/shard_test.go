@@ -149,28 +149,28 @@ func TestEnterShardContinuesAfterFailedRelabel(t *testing.T) {
 func TestReleasesOfClustersInOtherShardsAreHeld(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		cluster         string
-		gone            bool
-		policy          addonsv1.DeletionPolicy
-		selects         bool
-		elsewhere, held bool
-		stale           bool
+		cluster          string
+		missing          bool
+		policy           addonsv1.DeletionPolicy
+		selects          bool
+		otherShard, held bool
+		stale            bool
 	}{
-		"of another shard":               {cluster: "b", selects: true, elsewhere: true, held: true},
-		"of another shard, not selected": {cluster: "b", selects: false, elsewhere: true, held: true},
+		"of another shard":               {cluster: "b", selects: true, otherShard: true, held: true},
+		"of another shard, not selected": {cluster: "b", selects: false, otherShard: true, held: true},
 		"of another shard, not selected, with Orphan": {cluster: "b", selects: false, policy: addonsv1.DeletionPolicyOrphan,
-			elsewhere: true},
+			otherShard: true},
 		"of another shard, selected, with Orphan": {cluster: "b", selects: true, policy: addonsv1.DeletionPolicyOrphan,
-			elsewhere: true, held: true},
+			otherShard: true, held: true},
 		"just entered the shard": {cluster: "a", selects: true, stale: true},
-		"gone":                   {gone: true, selects: true},
+		"missing":                {missing: true, selects: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h, c, release := controllertest.ShardedObjects("a", tc.cluster, "a")
 			h.Spec.DeletionPolicy = tc.policy
 			objects := []client.Object{h, release}
-			if !tc.gone {
+			if !tc.missing {
 				objects = append(objects, c)
 			}
 			_, live := controllertest.ShardStores(t, "a", objects...)
@@ -187,15 +187,15 @@ func TestReleasesOfClustersInOtherShardsAreHeld(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (got.otherShard != "") != tc.elsewhere || planned.Paused != tc.held || scope.stale != tc.stale {
-				t.Errorf("elsewhere %q, held %v, stale %v", got.otherShard, planned.Paused, scope.stale)
+			if (got.otherShard != "") != tc.otherShard || planned.Paused != tc.held || scope.stale != tc.stale {
+				t.Errorf("other shard %q, held %v, stale %v", got.otherShard, planned.Paused, scope.stale)
 			}
-			if !scope.stale && planned.Gone != tc.gone {
-				t.Errorf("gone %v", planned.Gone)
+			if !scope.stale && planned.Gone != tc.missing {
+				t.Errorf("missing %v", planned.Gone)
 			}
 			summary := summarize(scope)
 			if ready := readyCondition(scope, summary); tc.held && !strings.Contains(whyElsewhere(summary), `"b"`) {
-				t.Errorf("it says %+v", ready)
+				t.Errorf("Ready is %+v", ready)
 			}
 		})
 	}
@@ -206,26 +206,26 @@ func TestReleasesOfClustersInOtherShardsAreHeld(t *testing.T) {
 func TestUnlistedClustersNeedFewRequests(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		gone, elsewhere, others int
-		lists, maxGets          int
+		missing, otherShard, others int
+		lists, maxGets              int
 	}{
-		"one missing":                          {gone: 1, others: 20, maxGets: 2},
-		"few in other shards":                  {elsewhere: 5, others: 20, maxGets: 5},
-		"more than the limit in other shards":  {elsewhere: maxReadsOneByOne + 1, lists: 1},
-		"as many as the limit in other shards": {elsewhere: maxReadsOneByOne, maxGets: maxReadsOneByOne},
-		"few of many not cached":               {elsewhere: 1, others: 2 * maxReadsOneByOne, maxGets: 1},
+		"one missing":                          {missing: 1, others: 20, maxGets: 2},
+		"few in other shards":                  {otherShard: 5, others: 20, maxGets: 5},
+		"more than the limit in other shards":  {otherShard: maxReadsOneByOne + 1, lists: 1},
+		"as many as the limit in other shards": {otherShard: maxReadsOneByOne, maxGets: maxReadsOneByOne},
+		"few of many not cached":               {otherShard: 1, others: 2 * maxReadsOneByOne, maxGets: 1},
 	} {
 		h, _, _ := controllertest.ShardedObjects("a", "a", "a")
 		var objects []client.Object
 		children := map[client.ObjectKey]*addonsv1.HelmOpRelease{}
-		for i := range tc.gone + tc.elsewhere + tc.others {
+		for i := range tc.missing + tc.otherShard + tc.others {
 			_, c, release := controllertest.ShardedObjects("a", "b", "a")
 			c.Name = fmt.Sprint("c", i)
 			release.Spec.ClusterRef.Name = c.Name
-			if i < tc.gone+tc.elsewhere {
+			if i < tc.missing+tc.otherShard {
 				children[apiutil.ClusterKey(release)] = release
 			}
-			if i >= tc.gone {
+			if i >= tc.missing {
 				objects = append(objects, c)
 			}
 		}
@@ -247,14 +247,14 @@ func TestUnlistedClustersNeedFewRequests(t *testing.T) {
 		if err := r.addUnlisted(t.Context(), scope, selectorOf(t, true), children); err != nil {
 			t.Fatal(err)
 		}
-		elsewhere := 0
+		otherShard := 0
 		for _, c := range scope.clusters {
 			if c.otherShard != "" {
-				elsewhere++
+				otherShard++
 			}
 		}
-		if len(scope.clusters) != tc.gone+tc.elsewhere || elsewhere != tc.elsewhere {
-			t.Errorf("%s: %d Clusters, %d of them elsewhere", name, len(scope.clusters), elsewhere)
+		if len(scope.clusters) != tc.missing+tc.otherShard || otherShard != tc.otherShard {
+			t.Errorf("%s: %d Clusters, %d of them in other shards", name, len(scope.clusters), otherShard)
 		}
 		if lists != tc.lists || gets > tc.maxGets {
 			t.Errorf("%s: %d lists and %d reads", name, lists, gets)

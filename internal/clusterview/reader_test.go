@@ -88,7 +88,7 @@ func TestClustersAreConvertedOncePerVersion(t *testing.T) {
 		want                      string
 	}{
 		{"first", "one", "1", "10", calico, "calico"},
-		{"unchanged, as far as the version tells", "one", "1", "10", cilium, "calico"},
+		{"same resource version", "one", "1", "10", cilium, "calico"},
 		{"changed", "one", "1", "11", cilium, "cilium"},
 		{"another one of the same version", "two", "2", "11", calico, "calico"},
 		{"without a UID", "three", "", "11", calico, "calico"},

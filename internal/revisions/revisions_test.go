@@ -17,14 +17,14 @@ import (
 
 // history creates one revision after the other, each with the current spec of a HelmOp.
 type history struct {
-	stored []*addonsv1.HelmOpRevision
-	wanted []addonsv1.HelmOpSpec
+	stored  []*addonsv1.HelmOpRevision
+	desired []addonsv1.HelmOpSpec
 }
 
 func (h *history) add(spec addonsv1.HelmOpSpec) {
 	revision := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: int64(len(h.stored) + 1), HelmOp: spec}}
 	Share(&revision.Spec, h.stored)
-	h.stored, h.wanted = append(h.stored, revision), append(h.wanted, spec)
+	h.stored, h.desired = append(h.stored, revision), append(h.desired, spec)
 }
 
 func (h *history) bytes() int {
@@ -75,8 +75,8 @@ func TestLargeFieldsAreStoredOnce(t *testing.T) {
 	}
 	Complete(h.stored)
 	for i, revision := range h.stored {
-		if !equality.Semantic.DeepEqual(revision.Spec.HelmOp, h.wanted[i]) {
-			t.Fatalf("revision %d is not what was wanted", i+1)
+		if !equality.Semantic.DeepEqual(revision.Spec.HelmOp, h.desired[i]) {
+			t.Fatalf("revision %d differs from the spec of the HelmOp", i+1)
 		}
 	}
 	// A completed revision still names the revision that stores its fields.
@@ -95,7 +95,7 @@ func TestCompleteWithoutHolder(t *testing.T) {
 	Complete(h.stored[1:])
 	for _, revision := range h.stored[1:] {
 		if revision.Spec.HelmOp.ValuesTemplate != "" {
-			t.Errorf("revision %d has values of nobody", revision.Spec.Number)
+			t.Errorf("revision %d has values without a holder", revision.Spec.Number)
 		}
 	}
 }

@@ -51,7 +51,7 @@ type Guard struct {
 	results map[accessQuery]accessResult
 }
 
-// accessQuery asks whether a user may get a Secret of a namespace. An empty name of the Secret is all Secrets.
+// accessQuery is the query whether a user may get a Secret of a namespace. An empty name of the Secret is all Secrets.
 type accessQuery struct{ user, namespace, secret string }
 
 // accessResult is the result of a review, valid until a time. The error is set if the review failed.
