@@ -27,8 +27,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
-// wantedRevision is a compiled revision of a HelmOp, which can be rendered for Clusters.
-type wantedRevision struct {
+// compiledRevision is a revision of a HelmOp, which can be rendered for Clusters.
+type compiledRevision struct {
 	// number of the revision; 0 until the HelmOpRevision is known.
 	number int64
 	// digest changes whenever the rendered release of a Cluster may change.
@@ -39,15 +39,15 @@ type wantedRevision struct {
 	artifactOf func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error)
 }
 
-// newWanted compiles the spec of a HelmOp, with the artifacts of its references.
-func (r *Reconciler) newWanted(ctx context.Context, helmOp *addonsv1.HelmOp,
+// compileRevision compiles the spec of a HelmOp, with the artifacts of its references.
+func (r *Reconciler) compileRevision(ctx context.Context, helmOp *addonsv1.HelmOp,
 	artifactOf func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error),
-) (*wantedRevision, error) {
+) (*compiledRevision, error) {
 	program, err := r.renderer.Compile(ctx, helmOp)
 	if err != nil {
 		return nil, err
 	}
-	w := &wantedRevision{helmOp: helmOp, Program: program, artifactOf: artifactOf}
+	w := &compiledRevision{helmOp: helmOp, Program: program, artifactOf: artifactOf}
 	identities := []string{identityOf(artifactOf(helmOp.Spec.Source.Ref))}
 	for _, ref := range program.Variants.References() {
 		identities = append(identities, identityOf(artifactOf(ref.ArtifactReference)))
@@ -66,14 +66,14 @@ func identityOf(artifact *addonsv1.ResolvedArtifact, err error) string {
 
 // compile sets the desired revision. While the desired revision is not known, releases are not changed.
 func (r *Reconciler) compile(ctx context.Context, scope *helmOpScope) error {
-	wanted, err := r.newWanted(ctx, scope.helmOp, scope.knownArtifactOf)
+	desired, err := r.compileRevision(ctx, scope.helmOp, scope.knownArtifactOf)
 	if err != nil {
 		return scope.takeProgramError(err)
 	}
 	if len(scope.artifacts) == 0 || scope.isResolving() {
 		return nil
 	}
-	scope.wanted = wanted
+	scope.desired = desired
 	return nil
 }
 
@@ -97,7 +97,7 @@ func (s *helmOpScope) knownArtifactOf(ref addonsv1.ArtifactReference) (*addonsv1
 }
 
 // mainArtifact returns the artifact of spec.source; nil if it is not known.
-func (w *wantedRevision) mainArtifact() *addonsv1.ResolvedArtifact {
+func (w *compiledRevision) mainArtifact() *addonsv1.ResolvedArtifact {
 	artifact, err := w.artifactOf(w.helmOp.Spec.Source.Ref)
 	if err != nil {
 		return nil
@@ -128,31 +128,31 @@ func (s *helmOpScope) takeProgramError(err error) error {
 	return err
 }
 
-// wantedNumber returns the number of the desired revision; 0 if it is not known.
-func (s *helmOpScope) wantedNumber() int64 {
-	if s.wanted == nil {
+// desiredNumber returns the number of the desired revision; 0 if it is not known.
+func (s *helmOpScope) desiredNumber() int64 {
+	if s.desired == nil {
 		return 0
 	}
-	return s.wanted.number
+	return s.desired.number
 }
 
-// wantedAt returns the compiled revision with a number; nil if the objects in its valuesFrom have changed since.
-func (r *Reconciler) wantedAt(ctx context.Context, scope *helmOpScope, number int64) *wantedRevision {
-	if scope.wanted != nil && scope.wanted.number == number {
-		return scope.wanted
+// compiledAt returns the compiled revision with a number; nil if the objects in its valuesFrom have changed since.
+func (r *Reconciler) compiledAt(ctx context.Context, scope *helmOpScope, number int64) *compiledRevision {
+	if scope.desired != nil && scope.desired.number == number {
+		return scope.desired
 	}
 	if known, ok := scope.past[number]; ok {
 		return known
 	}
 	if scope.past == nil {
-		scope.past = map[int64]*wantedRevision{}
+		scope.past = map[int64]*compiledRevision{}
 	}
 	scope.past[number] = nil
 	revision := scope.revision(number)
 	if revision == nil {
 		return nil
 	}
-	w, err := r.newWanted(ctx, revisionstore.WithRevision(scope.helmOp, revision), artifactsOfRevision(revision))
+	w, err := r.compileRevision(ctx, revisionstore.WithRevision(scope.helmOp, revision), artifactsOfRevision(revision))
 	if err != nil || w.digest != revision.Spec.Digest {
 		return nil
 	}
@@ -168,8 +168,8 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 		if !c.selected || c.err != nil || !c.cluster.DeletionTimestamp.IsZero() || !apiutil.IsInitialized(c.cluster) {
 			continue
 		}
-		if scope.wanted != nil {
-			c.target, c.err = r.renderFor(ctx, scope, scope.wanted, c)
+		if scope.desired != nil {
+			c.target, c.err = r.renderFor(ctx, scope, scope.desired, c)
 			switch {
 			case errors.Is(c.err, kindcache.ErrPending):
 				scope.pending = true
@@ -178,7 +178,7 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 			}
 		}
 		own := apiutil.RevisionOf(c.child)
-		if own != 0 && (scope.wanted == nil || own != scope.wanted.number) {
+		if own != 0 && (scope.desired == nil || own != scope.desired.number) {
 			c.own = r.renderPast(ctx, scope, own, c)
 		}
 		isGoodNeeded := c.child == nil || returns(state.Phase)
@@ -200,7 +200,7 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 func (r *Reconciler) renderPast(ctx context.Context, scope *helmOpScope, number int64,
 	c *clusterScope,
 ) *addonsv1.HelmOpReleaseSpec {
-	w := r.wantedAt(ctx, scope, number)
+	w := r.compiledAt(ctx, scope, number)
 	if w == nil {
 		return nil
 	}
@@ -212,14 +212,14 @@ func (r *Reconciler) renderPast(ctx context.Context, scope *helmOpScope, number 
 }
 
 // renderFor renders a revision for a Cluster.
-func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *wantedRevision,
+func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *compiledRevision,
 	c *clusterScope,
 ) (*addonsv1.HelmOpReleaseSpec, error) {
 	rendered, chosen, objects := r.renderer.Outcome(ctx, w.Program, c.object, c.cluster)
 	if objects != nil {
 		r.watchKinds(ctx, objects.Watched)
 	}
-	if w == scope.wanted {
+	if w == scope.desired {
 		c.references = rendered.References
 	}
 	if rendered.Err != nil {

@@ -63,13 +63,13 @@ func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 	if err := r.readUncached(ctx, scope); err != nil {
 		return err
 	}
-	if scope.wanted == nil {
+	if scope.desired == nil {
 		return nil
 	}
 	newest := scope.newestRevision()
-	if newest == nil || newest.Spec.Digest != scope.wanted.digest {
+	if newest == nil || newest.Spec.Digest != scope.desired.digest {
 		if !scope.hasServable() {
-			scope.wanted = nil
+			scope.desired = nil
 			return nil
 		}
 		revision, err := r.createRevision(ctx, scope, newest)
@@ -78,7 +78,7 @@ func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 		}
 		scope.revisions = append(scope.revisions, revision)
 	}
-	scope.wanted.number = scope.newestRevision().Spec.Number
+	scope.desired.number = scope.newestRevision().Spec.Number
 	return r.supersede(ctx, scope)
 }
 
@@ -137,7 +137,7 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
 			Name: apiutil.RevisionName(helmOp.Name, number), Namespace: helmOp.Namespace, Labels: apiutil.ChildSelector(helmOp),
 		},
 		Spec: addonsv1.HelmOpRevisionSpec{
-			Number: number, Digest: scope.wanted.digest, Artifact: scope.wanted.mainArtifact(),
+			Number: number, Digest: scope.desired.digest, Artifact: scope.desired.mainArtifact(),
 			Artifacts: scope.referencedArtifacts(), HelmOp: helmOp.Spec,
 		},
 		Status: addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhaseProgressing, StartedAt: metav1.NewTime(r.now())},
@@ -158,7 +158,7 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(revision), existing); err != nil {
 		return nil, fmt.Errorf("reading revision %d: %w", number, err)
 	}
-	if existing.Spec.Digest != scope.wanted.digest {
+	if existing.Spec.Digest != scope.desired.digest {
 		// The cache does not have the revision yet, or the revision lost the label by which revisions are found.
 		err := fmt.Errorf("revision %d exists, but the cache does not have it yet", number)
 		return nil, kerrors.NewAggregate([]error{err, r.repairRevision(ctx, helmOp, existing)})
@@ -175,8 +175,8 @@ func completed(scope *helmOpScope, revision *addonsv1.HelmOpRevision) *addonsv1.
 // referencedArtifacts returns the artifacts of the references other than spec.source.
 func (s *helmOpScope) referencedArtifacts() []addonsv1.ReferencedArtifact {
 	var artifacts []addonsv1.ReferencedArtifact
-	for _, ref := range s.wanted.Variants.References() {
-		if artifact, err := s.wanted.artifactOf(ref.ArtifactReference); err == nil {
+	for _, ref := range s.desired.Variants.References() {
+		if artifact, err := s.desired.artifactOf(ref.ArtifactReference); err == nil {
 			artifacts = append(artifacts, addonsv1.ReferencedArtifact{
 				Reference: ref.ArtifactReference, ArtifactStatus: addonsv1.ArtifactStatus{ResolvedArtifact: *artifact},
 			})

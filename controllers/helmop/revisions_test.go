@@ -52,7 +52,7 @@ func (r *reviser) revise() *addonsv1.HelmOpRevision {
 		r.Fatal(err)
 	}
 	unknown := func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) { return nil, errResolving }
-	scope.wanted = &wantedRevision{
+	scope.desired = &compiledRevision{
 		digest: fmt.Sprint(len(scope.revisions)), helmOp: r.helmOp, Program: &render.Program{Variants: variants},
 		artifactOf: unknown,
 	}
