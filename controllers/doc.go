@@ -1,13 +1,13 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controllers sets up the controllers of HelmOps, HelmOpReleases and Clusters, which are packages of their own,
-// and what they share.
+// Package controllers sets up the controllers of HelmOps, HelmOpReleases and Clusters, and the readers and caches that
+// the controllers share. Each controller is a package of its own.
 //
-// They know Kubernetes objects, conditions and Events and what to call in which order; they know neither the Helm SDK
-// nor a registry's protocol. Nothing but the HelmOp controller writes the spec of a HelmOpRelease, and nothing but the
-// HelmOpRelease controller talks to a workload cluster.
+// The controllers use Kubernetes objects, conditions and Events, and call other packages in the right order. They use
+// neither the Helm SDK nor the protocol of a registry. Only the HelmOp controller writes the spec of a HelmOpRelease.
+// Only the HelmOpRelease controller sends requests to a workload cluster.
 //
-// An idle pass reads caches; for a release it asks the workload cluster for the metadata of the Secrets in which Helm
-// stores it, and nothing else.
+// A pass that changes nothing reads only caches. For a release, it also reads from the workload cluster the metadata of
+// the Secrets in which Helm stores the release, and nothing else.
 package controllers

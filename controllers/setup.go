@@ -44,11 +44,11 @@ import (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews;selfsubjectaccessreviews,verbs=create
 
-// minIdleOfKinds is how long the informer of a kind lasts at least that Clusters referred to, and that is not read any
-// more.
+// minIdleOfKinds is the shortest time for which the informer of a kind is kept after the last read of the kind.
+// Clusters referred to objects of the kind before.
 const minIdleOfKinds = 15 * time.Minute
 
-// Options are what the controllers work with.
+// Options are the dependencies and settings of the controllers.
 type Options struct {
 	// Registry resolves and pulls artifacts.
 	Registry Registry
@@ -56,22 +56,22 @@ type Options struct {
 	// Verifier checks signatures.
 	Verifier verify.Verifier
 
-	// Charts makes charts of pulled artifacts.
+	// Charts loads charts from pulled artifacts.
 	Charts artifacts.ChartLoader
 
-	// Engine brings releases to what is wanted.
+	// Engine brings releases to their desired state.
 	Engine helmoprelease.Engine
 
-	// Records tells where the records of releases are kept outside of their clusters. Default: nowhere.
+	// Records finds the storage of the records of releases outside of their clusters. Default: no such storage.
 	Records helmoprelease.RecordStorage
 
-	// Watcher follows the objects of releases in the workload clusters.
+	// Watcher watches the objects of releases in the workload clusters.
 	Watcher helmoprelease.Watcher
 
-	// Clusters are the ways to the workload clusters.
+	// Clusters connects to the workload clusters.
 	Clusters clusterview.Clusters
 
-	// Kubeconfigs reads the Secrets with the kubeconfigs of Clusters and refuses those that must not be used, see
+	// Kubeconfigs reads the Secrets with the kubeconfigs of Clusters and refuses kubeconfigs that must not be used: see
 	// SafeKubeconfigs.
 	Kubeconfigs client.Reader
 
@@ -79,31 +79,33 @@ type Options struct {
 	// Empty is no restriction.
 	WatchFilterValue string
 
-	// Namespace is the one that the manager works on. Empty are all.
+	// Namespace is the namespace that the manager serves. Empty is all namespaces.
 	Namespace string
 
-	// ManagementClusterNamespaces are those whose HelmOps may install in the management cluster itself. Default: none.
+	// ManagementClusterNamespaces are the namespaces whose HelmOps may install in the management cluster itself. Default:
+	// none.
 	ManagementClusterNamespaces []string
 
-	// Shard is what the manager serves, see addonsv1.ShardLabel. The caches of the manager hold nothing else of HelmOps,
-	// their releases and revisions, and of Clusters. Empty are the objects without the label.
+	// Shard is the shard that the manager serves, see addonsv1.ShardLabel. Of HelmOps, their releases and revisions, and
+	// Clusters, the caches of the manager hold only the objects of this shard. Empty is the shard of the objects without
+	// the label.
 	Shard string
 
-	// HelmOpConcurrency is the number of HelmOps that are worked on at the same time. Default: 5.
+	// HelmOpConcurrency is the number of HelmOps that are reconciled at the same time. Default: 5.
 	HelmOpConcurrency int
 
-	// ReleaseConcurrency is the number of releases that are worked on at the same time. Default: 24.
+	// ReleaseConcurrency is the number of releases that are reconciled at the same time. Default: 24.
 	ReleaseConcurrency int
 
 	// ClusterConcurrency is the number of Helm actions that run in one Cluster at the same time. Default: 4.
 	ClusterConcurrency int
 
-	// MinSourceInterval is the shortest time after which a reference is resolved again, in place of a shorter
+	// MinSourceInterval is the shortest time after which a reference is resolved again. It replaces a shorter
 	// spec.source.interval. Default: 0, which is no minimum.
 	MinSourceInterval time.Duration
 
-	// ResyncPeriod is how often a HelmOp and a release are looked at though nothing happened, give or take a tenth: each
-	// has a period of its own, so that they spread. Default: 0, which is never.
+	// ResyncPeriod is the time after which a HelmOp and a release are reconciled without an event. The period of each
+	// object differs from it by up to a tenth, so that the passes spread over time. Default: 0, which is never.
 	ResyncPeriod time.Duration
 }
 
@@ -126,7 +128,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	kinds := newKinds(mgr, options)
 	if err := mgr.Add(kinds); err != nil {
-		return fmt.Errorf("setting up the reader of what Clusters refer to: %w", err)
+		return fmt.Errorf("setting up the reader of the objects that Clusters refer to: %w", err)
 	}
 	var (
 		references = references.NewReader(mgr.GetCache(), mgr.GetAPIReader())
@@ -170,8 +172,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	return metrics.Registry.Register(monitoring.NewStateCollector(mgr.GetClient()))
 }
 
-// newKinds reads the kinds that Clusters refer to. A kind counts as idle if no HelmOp that is looked at regularly has
-// read it.
+// newKinds returns the reader of the kinds that Clusters refer to. A kind is idle if no HelmOp has read the kind in
+// three resync periods. Without a resync period, no kind is idle.
 func newKinds(mgr ctrl.Manager, options Options) *kindcache.Kinds {
 	idle := max(minIdleOfKinds, 3*options.ResyncPeriod)
 	if options.ResyncPeriod == 0 {
@@ -184,7 +186,8 @@ func newKinds(mgr ctrl.Manager, options Options) *kindcache.Kinds {
 	})
 }
 
-// forgetting drops what is kept of a Cluster that is gone, re-created or of another shard.
+// forgetting returns a function that drops the state kept for a Cluster that was deleted, was re-created, or is now of
+// another shard.
 func forgetting(engine helmoprelease.Engine, watcher helmoprelease.Watcher,
 	reads *recordreads.Reads,
 ) func(cluster client.ObjectKey) {

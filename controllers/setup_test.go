@@ -17,8 +17,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 )
 
-// TestAClusterThatIsGoneIsForgotten holds that nothing of a Cluster is kept that went after the last of its releases.
-func TestAClusterThatIsGoneIsForgotten(t *testing.T) {
+// TestForgettingDropsStateOfCluster checks that no state is kept of a Cluster that was deleted after its last release.
+func TestForgettingDropsStateOfCluster(t *testing.T) {
 	t.Parallel()
 	var engine forgottenByEngine
 	var watcher forgottenByWatcher
@@ -41,7 +41,7 @@ func TestAClusterThatIsGoneIsForgotten(t *testing.T) {
 	}
 }
 
-// forgottenByEngine and forgottenByWatcher note of which Clusters they are to forget all.
+// forgottenByEngine and forgottenByWatcher record the Clusters whose state must be dropped.
 type forgottenByEngine struct {
 	helmoprelease.Engine
 	clusters []string

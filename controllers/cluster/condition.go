@@ -21,16 +21,17 @@ import (
 )
 
 const (
-	// maxClusterConditions bounds the conditions that HelmOps may add to one Cluster, which has room for 32 in all.
+	// maxClusterConditions is the number of conditions that HelmOps may add to one Cluster. A Cluster may have 32
+	// conditions in all.
 	maxClusterConditions = 8
 
-	// maxNamedReleases bounds the releases that a condition of a Cluster names.
+	// maxNamedReleases is the number of releases that a message about a Cluster names.
 	maxNamedReleases = 3
 )
 
-// clusterConditions are the conditions that the HelmOps of its namespace ask for, ordered by type. Every HelmOp that
-// selects the Cluster counts, even before its release exists. HelmOps of other namespaces must not change the
-// Cluster.
+// clusterConditions returns the conditions that HelmOps request for a Cluster, ordered by type. Every HelmOp in the
+// namespace of the Cluster that selects the Cluster counts, even before its release exists. HelmOps of other namespaces
+// must not change the Cluster.
 func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp,
 	releases []addonsv1.HelmOpRelease,
 ) []metav1.Condition {
@@ -53,28 +54,29 @@ func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp,
 		helmOp := &helmOps[i]
 		if helmOp.Spec.ClusterCondition != "" && helmOp.DeletionTimestamp.IsZero() && selects(helmOp, cluster) {
 			release := byHelmOp[helmOp.Name]
-			if release != nil && !clusterlife.TakesPart(release, helmOp) {
+			if release != nil && !clusterlife.MayAffectCluster(release, helmOp) {
 				release = nil
 			}
 			count(helmOp.Spec.ClusterCondition, helmOp.Name, release)
 		}
 	}
-	var wanted []metav1.Condition
+	var desired []metav1.Condition
 	for _, conditionType := range slices.Sorted(maps.Keys(total)) {
-		if len(wanted) == maxClusterConditions {
+		if len(desired) == maxClusterConditions {
 			break
 		}
-		wanted = append(wanted, clusterCondition(conditionType, total[conditionType], unready[conditionType]))
+		desired = append(desired, clusterCondition(conditionType, total[conditionType], unready[conditionType]))
 	}
-	return wanted
+	return desired
 }
 
-// clusterCondition is a condition for a number of releases. unready has, by the names of their HelmOps, why some are
-// not Ready.
+// clusterCondition returns the condition for a number of releases. unready has the reasons of the releases that are not
+// Ready, by the names of their HelmOps.
 func clusterCondition(conditionType string, total int, unready map[string]string) metav1.Condition {
 	if len(unready) == 0 {
 		return metav1.Condition{Type: conditionType, Status: metav1.ConditionTrue, Reason: addonsv1.ReleasesReadyReason,
-			Message: fmt.Sprintf("the releases of %d HelmOps are Ready", total)}
+			Message: fmt.Sprintf("The %s of %s Ready", apiutil.Plural(total, "release", "releases"),
+				apiutil.Count(total, "HelmOp is", "HelmOps are"))}
 	}
 	var named []string
 	for _, name := range slices.Sorted(maps.Keys(unready)) {
@@ -85,12 +87,13 @@ func clusterCondition(conditionType string, total int, unready map[string]string
 		named = append(named, "HelmOp "+name+": "+unready[name])
 	}
 	return metav1.Condition{Type: conditionType, Status: metav1.ConditionFalse, Reason: addonsv1.ReleasesNotReadyReason,
-		Message: apiutil.Truncate(fmt.Sprintf("the releases of %d of %d HelmOps are not Ready; %s", len(unready), total,
-			strings.Join(named, "; ")), report.MaxConditionMessage)}
+		Message: apiutil.Truncate(fmt.Sprintf("The %s of %d of %s %s not Ready: %s",
+			apiutil.Plural(len(unready), "release", "releases"), len(unready), apiutil.Count(total, "HelmOp", "HelmOps"),
+			apiutil.Plural(len(unready), "is", "are"), strings.Join(named, "; ")), report.MaxConditionMessage)}
 }
 
-// unreadyReason is one word for why a release is not Ready; empty if it is. The message is left out, because it may
-// change often.
+// unreadyReason returns why a release is not Ready, in a few words; empty if the release is Ready. The message of the
+// condition Ready is left out, because it may change often.
 func unreadyReason(release *addonsv1.HelmOpRelease) string {
 	if release == nil {
 		return "no release yet"
@@ -111,30 +114,30 @@ func selects(helmOp *addonsv1.HelmOp, cluster metav1.Object) bool {
 	return err == nil && selector.Matches(cluster)
 }
 
-// changedConditions are the conditions to apply to a Cluster, and whether any differs. A transition time stays as
-// long as the status does.
-func changedConditions(cluster *clusterv1.Cluster, wanted []metav1.Condition,
+// changedConditions returns the conditions to apply to a Cluster, and whether one of them differs from the observed
+// condition. The transition time of a condition changes only with its status.
+func changedConditions(cluster *clusterv1.Cluster, desired []metav1.Condition,
 	now metav1.Time,
 ) ([]metav1.Condition, bool) {
 	changed := false
 	kept := map[string]bool{}
-	for i := range wanted {
-		kept[wanted[i].Type] = true
-		wanted[i].LastTransitionTime = now
-		known := conditions.Get(cluster, wanted[i].Type)
-		if known != nil && known.Status == wanted[i].Status {
-			wanted[i].LastTransitionTime = known.LastTransitionTime
+	for i := range desired {
+		kept[desired[i].Type] = true
+		desired[i].LastTransitionTime = now
+		known := conditions.Get(cluster, desired[i].Type)
+		if known != nil && known.Status == desired[i].Status {
+			desired[i].LastTransitionTime = known.LastTransitionTime
 		}
-		changed = changed || known == nil || known.Status != wanted[i].Status ||
-			known.Reason != wanted[i].Reason || known.Message != wanted[i].Message
+		changed = changed || known == nil || known.Status != desired[i].Status ||
+			known.Reason != desired[i].Reason || known.Message != desired[i].Message
 	}
 	for _, known := range cluster.Status.Conditions {
 		changed = changed || isOfHelmOp(known) && !kept[known.Type]
 	}
-	return wanted, changed
+	return desired, changed
 }
 
-// isOfHelmOp reports whether a condition of a Cluster is one that HelmOps publish.
+// isOfHelmOp reports whether a condition of a Cluster was published by HelmOps.
 func isOfHelmOp(condition metav1.Condition) bool {
 	return condition.Reason == addonsv1.ReleasesReadyReason || condition.Reason == addonsv1.ReleasesNotReadyReason
 }

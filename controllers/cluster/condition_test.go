@@ -37,9 +37,9 @@ func gatingRelease(namespace, helmOp string, status metav1.ConditionStatus, reas
 
 func TestClusterConditions(t *testing.T) {
 	t.Parallel()
-	elsewhere := gatingHelmOp("elsewhere", "HelmOpReady")
-	elsewhere.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"not": "this"}}
-	deleting := gatingHelmOp("going", "HelmOpReady")
+	notSelecting := gatingHelmOp("not-selecting", "HelmOpReady")
+	notSelecting.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"not": "this"}}
+	deleting := gatingHelmOp("deleting", "HelmOpReady")
 	deleting.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	readyOf := func(namespace, helmOp string) addonsv1.HelmOpRelease {
 		return gatingRelease(namespace, helmOp, metav1.ConditionTrue, "Ready")
@@ -50,28 +50,28 @@ func TestClusterConditions(t *testing.T) {
 		want     string // type=status, comma separated
 		message  string
 	}{
-		"nobody asks": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "")},
+		"no HelmOp requests a condition": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "")},
 			releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}},
 		"no release yet": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")},
 			want: "HelmOpReady=False", message: "HelmOp a: no release yet"},
-		"nothing is said of it": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")},
+		"release without the condition Ready": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")},
 			releases: []addonsv1.HelmOpRelease{gatingRelease("ns", "a", "", "")}, want: "HelmOpReady=False",
 			message: "HelmOp a: Progressing"},
 		"ready": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")},
 			releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}, want: "HelmOpReady=True"},
-		"one of two": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady"),
+		"one of two ready": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady"),
 			gatingHelmOp("b", "HelmOpReady")},
 			releases: []addonsv1.HelmOpRelease{readyOf("ns", "a"), gatingRelease("ns", "b", metav1.ConditionFalse, "Unhealthy")},
 			want:     "HelmOpReady=False", message: "HelmOp b: Unhealthy"},
 		"two types": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady"),
 			gatingHelmOp("b", "CNIReady")}, releases: []addonsv1.HelmOpRelease{readyOf("ns", "b")},
 			want: "CNIReady=True,HelmOpReady=False"},
-		"those of others are none":               {helmOps: []addonsv1.HelmOp{elsewhere, deleting}},
-		"a release of another namespace is none": {releases: []addonsv1.HelmOpRelease{readyOf("other", "a")}},
-		"and its HelmOp is not one of the same name": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")},
+		"not selecting or under deletion": {helmOps: []addonsv1.HelmOp{notSelecting, deleting}},
+		"release of another namespace":    {releases: []addonsv1.HelmOpRelease{readyOf("other", "a")}},
+		"HelmOp with the name of one in another namespace": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "HelmOpReady")},
 			releases: []addonsv1.HelmOpRelease{readyOf("other", "a")}, want: "HelmOpReady=False",
 			message: "HelmOp a: no release yet"},
-		"the HelmOp counts, not what the release was told": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "CNIReady")},
+		"type in the HelmOp, not in the release": {helmOps: []addonsv1.HelmOp{gatingHelmOp("a", "CNIReady")},
 			releases: []addonsv1.HelmOpRelease{readyOf("ns", "a")}, want: "CNIReady=True"},
 	}
 	for name, tc := range tests {
@@ -119,29 +119,29 @@ func TestChangedConditions(t *testing.T) {
 	foreign := metav1.Condition{Type: "Available", Status: metav1.ConditionTrue, Reason: "Available",
 		LastTransitionTime: before}
 	tests := map[string]struct {
-		known, wanted []metav1.Condition
-		changed       bool
-		transition    metav1.Time
+		known, desired []metav1.Condition
+		changed        bool
+		transition     metav1.Time
 	}{
-		"nothing is wanted, nothing is there": {known: []metav1.Condition{foreign}},
-		"a first one": {known: []metav1.Condition{foreign}, wanted: []metav1.Condition{known},
+		"no conditions": {known: []metav1.Condition{foreign}},
+		"first condition": {known: []metav1.Condition{foreign}, desired: []metav1.Condition{known},
 			changed: true, transition: now},
-		"the same": {known: []metav1.Condition{foreign, known}, wanted: []metav1.Condition{known},
+		"unchanged": {known: []metav1.Condition{foreign, known}, desired: []metav1.Condition{known},
 			transition: before},
-		"another message is no transition": {known: []metav1.Condition{known},
-			wanted: []metav1.Condition{of(metav1.ConditionFalse, addonsv1.ReleasesNotReadyReason, "b")}, changed: true,
+		"another message": {known: []metav1.Condition{known},
+			desired: []metav1.Condition{of(metav1.ConditionFalse, addonsv1.ReleasesNotReadyReason, "b")}, changed: true,
 			transition: before},
-		"another status is one": {known: []metav1.Condition{known},
-			wanted: []metav1.Condition{of(metav1.ConditionTrue, addonsv1.ReleasesReadyReason, "b")}, changed: true,
+		"another status": {known: []metav1.Condition{known},
+			desired: []metav1.Condition{of(metav1.ConditionTrue, addonsv1.ReleasesReadyReason, "b")}, changed: true,
 			transition: now},
-		"what is wanted no more goes": {known: []metav1.Condition{foreign, known}, changed: true},
-		"what somebody else changed is mended": {known: []metav1.Condition{of(metav1.ConditionFalse, "Mine", "a")},
-			wanted: []metav1.Condition{known}, changed: true, transition: before},
+		"condition no longer requested": {known: []metav1.Condition{foreign, known}, changed: true},
+		"condition changed by another program": {known: []metav1.Condition{of(metav1.ConditionFalse, "Mine", "a")},
+			desired: []metav1.Condition{known}, changed: true, transition: before},
 	}
 	for name, tc := range tests {
 		cluster := &clusterv1.Cluster{}
 		cluster.Status.Conditions = tc.known
-		got, changed := changedConditions(cluster, tc.wanted, now)
+		got, changed := changedConditions(cluster, tc.desired, now)
 		if changed != tc.changed || len(got) > 0 && !got[0].LastTransitionTime.Equal(&tc.transition) {
 			t.Errorf("%s: changed %t, %v", name, changed, got)
 		}

@@ -35,11 +35,11 @@ import (
 // conditionsManager is the field manager of the conditions of Clusters.
 const conditionsManager = "helmop-cluster-conditions"
 
-// clusterConflictRetry is when to try again after another program wrote the Cluster first.
+// clusterConflictRetry is the wait before the next try if another program wrote the Cluster first.
 const clusterConflictRetry = 200 * time.Millisecond
 
 // Reconciler publishes the state of releases as conditions of their Clusters, and holds upgrades and deletions of
-// Clusters. It writes only Clusters for which a release or a HelmOp asks for that.
+// Clusters. It writes a Cluster only if a release or a HelmOp requests a condition or a hold.
 type Reconciler struct {
 	client   client.Client
 	live     client.Reader
@@ -49,32 +49,34 @@ type Reconciler struct {
 	kinds    *kindcache.Watcher
 	now      func() time.Time
 
-	// watchFilter and shard are those of Options.
+	// watchFilter and shard are Options.WatchFilter and Options.Shard.
 	watchFilter, shard string
 
 	// forgetReads is Options.ForgetReads.
 	forgetReads func(cluster client.ObjectKey)
 }
 
-// lifeScope is what one pass over a Cluster knows.
+// lifeScope holds the state of one pass over a Cluster.
 type lifeScope struct {
-	// object is the Cluster as the API server serves it, cluster the same.
+	// object is the Cluster as the API server serves it, and cluster is the same object in the type of Cluster API.
 	object  *unstructured.Unstructured
 	cluster *clusterv1.Cluster
 
-	// releases are those of the Cluster that HelmOps of its own namespace have made. They are shared: read only.
+	// releases are the releases of the Cluster that HelmOps of its namespace control. They are shared with the cache: read
+	// only.
 	releases []addonsv1.HelmOpRelease
 
-	// helmOps are those of the Cluster's namespace. They are shared: read only.
+	// helmOps are the HelmOps of the namespace of the Cluster. They are shared with the cache: read only.
 	helmOps []addonsv1.HelmOp
 
-	// unknownHelmOps are the names of the HelmOps of further releases, which are gone or of another shard.
+	// unknownHelmOps are the names of the HelmOps of all other releases. These HelmOps do not exist, or are of another
+	// shard.
 	unknownHelmOps sets.Set[string]
 
-	// isRead is true if the Cluster may be read for some release, also of another namespace.
+	// isRead is true if the Cluster may be read for at least one release, which may be of another namespace.
 	isRead bool
 
-	// foreign is true if conditions and holds of the Cluster may be those of HelmOps of other shards. Set by readForeign.
+	// foreign is true if conditions and holds of the Cluster may belong to HelmOps of other shards. Set by readForeign.
 	foreign bool
 }
 
@@ -108,8 +110,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return endPass(result, kerrors.NewAggregate([]error{foreignErr, conditionErr, err}))
 }
 
-// endPass is the result of a pass: neither a conflict with another writer of the Cluster nor a Cluster that is gone
-// is an error.
+// endPass returns the result of a pass. A conflict with another writer of the Cluster and a Cluster that does not exist
+// are no errors: the pass is repeated.
 func endPass(result ctrl.Result, err error) (ctrl.Result, error) {
 	serious := kerrors.FilterOut(err, apierrors.IsConflict, apierrors.IsNotFound)
 	if err != nil && serious == nil {
@@ -118,7 +120,7 @@ func endPass(result ctrl.Result, err error) (ctrl.Result, error) {
 	return requeue.OrError(result, serious)
 }
 
-// gather reads what a pass needs; nil if the Cluster is gone.
+// gather reads the objects that a pass needs. The result is nil if the Cluster does not exist.
 func (r *Reconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeScope, error) {
 	object := apiutil.NewCluster()
 	if err := r.client.Get(ctx, key, object); err != nil {
@@ -153,7 +155,7 @@ func (r *Reconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeSco
 	return scope, nil
 }
 
-// mayRead reports whether a Cluster may be read for a release. The HelmOp is nil if it is gone, or not in the cache.
+// mayRead reports whether a Cluster may be read for a release. The HelmOp is nil if it is not in the cache.
 func (r *Reconciler) mayRead(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease,
 	helmOp *addonsv1.HelmOp,
 ) bool {
@@ -162,17 +164,17 @@ func (r *Reconciler) mayRead(cluster *clusterv1.Cluster, release *addonsv1.HelmO
 		(helmOp == nil || !apiutil.IsHelmOpPaused(helmOp))
 }
 
-// helmOpOf is the HelmOp of a release; nil if it is gone, or if it does not control the release.
+// helmOpOf returns the HelmOp of a release; nil if the HelmOp does not exist or does not control the release.
 func (s *lifeScope) helmOpOf(release *addonsv1.HelmOpRelease) *addonsv1.HelmOp {
 	for i := range s.helmOps {
-		if clusterlife.TakesPart(release, &s.helmOps[i]) {
+		if clusterlife.MayAffectCluster(release, &s.helmOps[i]) {
 			return &s.helmOps[i]
 		}
 	}
 	return nil
 }
 
-// watches reports whether this manager serves a HelmOp or a release that the Cluster concerns.
+// watches reports whether this manager serves a release of the Cluster, or a HelmOp with a condition of the Cluster.
 func (r *Reconciler) watches(scope *lifeScope) bool {
 	return slices.ContainsFunc(scope.releases,
 		func(release addonsv1.HelmOpRelease) bool { return apiutil.IsWatched(&release, r.watchFilter) }) ||
@@ -182,24 +184,24 @@ func (r *Reconciler) watches(scope *lifeScope) bool {
 		})
 }
 
-// reconcileConditions publishes the conditions that HelmOps ask for, by server-side apply: the controllers of Cluster
-// API leave fields of other managers alone, and a condition is removed when no HelmOp asks for it any more.
+// reconcileConditions publishes the conditions that HelmOps request. It uses server-side apply: the controllers of
+// Cluster API do not change fields of other managers, and a condition is removed when no HelmOp requests it any more.
 func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) error {
 	all, unsettled := clusterConditions(scope.cluster, scope.helmOps, scope.releases), r.unsettledConditions(scope)
 	own := slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return unsettled.Has(c.Type) })
 	desired := slices.Clone(own)
 	for _, known := range scope.cluster.Status.Conditions {
-		if isOfHelmOp(known) && (unsettled.Has(known.Type) || scope.foreign && isUnclaimed(known, all)) {
+		if isOfHelmOp(known) && (unsettled.Has(known.Type) || scope.foreign && isUnrequested(known, all)) {
 			desired = append(desired, known)
 		}
 	}
-	wanted, changed := changedConditions(scope.cluster, desired, metav1.NewTime(r.now()))
+	applied, changed := changedConditions(scope.cluster, desired, metav1.NewTime(r.now()))
 	if !changed || len(own) > 0 && !r.watches(scope) {
 		return nil
 	}
-	list := make([]any, 0, len(wanted))
-	for i := range wanted {
-		condition, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted[i])
+	list := make([]any, 0, len(applied))
+	for i := range applied {
+		condition, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&applied[i])
 		if err != nil {
 			return err
 		}
@@ -208,7 +210,7 @@ func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) 
 	apply := apiutil.NewCluster()
 	apply.SetNamespace(scope.object.GetNamespace())
 	apply.SetName(scope.object.GetName())
-	// The UID makes sure that it is the same Cluster.
+	// The UID prevents that the conditions are written to a re-created Cluster.
 	apply.SetUID(scope.object.GetUID())
 	if err := unstructured.SetNestedSlice(apply.Object, list, "status", "conditions"); err != nil {
 		return err
@@ -221,8 +223,8 @@ func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) 
 	return nil
 }
 
-// eventAt records an Event at the Cluster and, if it is about a release, at the release and, within a budget, at its
-// HelmOp.
+// eventAt records an Event at the Cluster. If the Event is about a release, it is also recorded at the release and,
+// within a budget, at the HelmOp of the release.
 func (r *Reconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease,
 	eventType, reason, action, message string,
 ) {
@@ -246,12 +248,12 @@ func (r *Reconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease,
 
 // reconcileUpgrade sets, renews and removes the annotations by which HelmOps hold upgrades of the Cluster.
 func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
-	asking := upgradeHolders(scope)
+	holders := upgradeHolders(scope)
 	var result ctrl.Result
-	running, err := r.runningVersion(ctx, scope, len(asking) > 0 || scope.foreign)
+	running, err := r.runningVersion(ctx, scope, len(holders) > 0 || scope.foreign)
 	if err != nil {
 		// A hold must end in time also without the version.
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot tell which version of Kubernetes the control plane runs")
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot read which version of Kubernetes the control plane runs")
 		result.RequeueAfter = requeue.ObjectReadRetry
 	}
 	after := scope.object.DeepCopy()
@@ -259,20 +261,20 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	var news []func()
-	// This annotation is left only in a Cluster that was restored, for example.
+	var holdEvents []func()
+	// A Cluster that is not being deleted has this annotation only if it was restored from a backup, for example.
 	_, changed := annotations[addonsv1.DeletionHoldAnnotation]
 	delete(annotations, addonsv1.DeletionHoldAnnotation)
-	for _, name := range upgradeHoldNames(asking, annotations) {
-		holder, wanted := asking[name]
-		state := clusterlife.UpgradeState{Wanted: wanted, Running: running, Now: r.now(),
+	for _, name := range upgradeHoldNames(holders, annotations) {
+		holder, active := holders[name]
+		state := clusterlife.UpgradeState{Active: active, Running: running, Now: r.now(),
 			Resumed: clusterlife.ResumedAt(scope.cluster, r.now())}
 		state.Value, state.Held = annotations[name]
 		state.Released = annotations[clusterlife.UpgradeReleasedName(name)]
 		switch {
-		case wanted && (!apiutil.IsWatched(holder.helmOp, r.watchFilter) || !mayBeginHold(scope.cluster, holder, state.Held)):
+		case active && (!apiutil.IsWatched(holder.helmOp, r.watchFilter) || !mayBeginHold(scope.cluster, holder, state.Held)):
 			continue
-		case wanted:
+		case active:
 			state.Running = versionToBegin(scope.cluster, state)
 			state.Timeout = clusterlife.UpgradeTimeout(holder.before)
 			state.Unready = func(upcoming string) string { return clusterlife.UnreadyFor(holder.release, upcoming) }
@@ -281,18 +283,18 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 		case scope.foreign:
 			foreignHold(&state)
 		}
-		verdict := clusterlife.JudgeUpgrade(scope.cluster, state)
-		if verdict.RequeueAfter > 0 && (result.RequeueAfter == 0 || verdict.RequeueAfter < result.RequeueAfter) {
-			result.RequeueAfter = verdict.RequeueAfter
+		decision := clusterlife.DecideUpgrade(scope.cluster, state)
+		if decision.RequeueAfter > 0 && (result.RequeueAfter == 0 || decision.RequeueAfter < result.RequeueAfter) {
+			result.RequeueAfter = decision.RequeueAfter
 		}
-		if verdict.Held == state.Held && verdict.Value == state.Value && verdict.Released == state.Released {
+		if decision.Held == state.Held && decision.Value == state.Value && decision.Released == state.Released {
 			continue
 		}
 		changed = true
-		noteUpgrade(annotations, name, verdict)
-		if verdict.Event != "" {
-			news = append(news, func() {
-				r.eventAt(scope, holder.release, eventType(verdict.Warning), verdict.Event, "HoldUpgrade", verdict.Message)
+		setUpgradeAnnotations(annotations, name, decision)
+		if decision.Event != "" {
+			holdEvents = append(holdEvents, func() {
+				r.eventAt(scope, holder.release, eventType(decision.Warning), decision.Event, "HoldUpgrade", decision.Message)
 			})
 		}
 	}
@@ -300,13 +302,13 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 		return result, nil
 	}
 	after.SetAnnotations(annotations)
-	// A decision on an old state must not bring back a hold that ended.
+	// The resource version prevents that a decision on an old state restores a hold that ended.
 	patch := client.MergeFromWithOptions(scope.object, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Patch(ctx, after, patch); err != nil {
 		return result, fmt.Errorf("annotating the Cluster: %w", err)
 	}
-	for _, tell := range news {
-		tell()
+	for _, record := range holdEvents {
+		record()
 	}
 	return result, nil
 }
@@ -318,9 +320,10 @@ func eventType(isWarning bool) string {
 	return corev1.EventTypeNormal
 }
 
-// RunningVersion is the version that the control plane of a Cluster runs; empty if that is not known or not asked for.
-func (r *Reconciler) runningVersion(ctx context.Context, scope *lifeScope, asked bool) (string, error) {
-	if !asked || !scope.cluster.Spec.Topology.IsDefined() {
+// runningVersion returns the version that the control plane of a Cluster runs; empty if the version is not known or not
+// needed.
+func (r *Reconciler) runningVersion(ctx context.Context, scope *lifeScope, needed bool) (string, error) {
+	if !needed || !scope.cluster.Spec.Topology.IsDefined() {
 		return "", nil
 	}
 	objects := &clusterview.Objects{}
@@ -337,29 +340,29 @@ func (r *Reconciler) runningVersion(ctx context.Context, scope *lifeScope, asked
 	return render.RunningVersion(controlPlane), nil
 }
 
-// reconcileDeletion holds the deletion of a Cluster until the releases that ask for it are uninstalled.
+// reconcileDeletion holds the deletion of a Cluster until the releases with beforeClusterDelete are uninstalled.
 func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
 	hold := apiutil.HoldOf(scope.cluster)
 	if hold.Over {
 		return ctrl.Result{}, nil
 	}
-	if mended, err := r.mendHold(ctx, scope); mended {
+	if mended, err := r.correctHold(ctx, scope); mended {
 		return ctrl.Result{}, err
 	}
 	if hold.Suspended && apiutil.IsClusterPaused(scope.cluster) {
 		return ctrl.Result{}, nil
 	}
-	asking := askingForUninstall(scope)
+	waitFor := releasesToUninstall(scope)
 	switch {
-	case !hold.IsOn() && len(asking) == 0:
+	case !hold.IsOn() && len(waitFor) == 0:
 		return ctrl.Result{}, nil
 	case !hold.IsOn():
-		return ctrl.Result{}, r.beginHold(ctx, scope, len(asking))
+		return ctrl.Result{}, r.beginHold(ctx, scope, len(waitFor))
 	}
 	var rest time.Duration
 	var late []string
 	var errs []error
-	for _, release := range asking {
+	for _, release := range waitFor {
 		left := clusterlife.DeletionRest(hold, release, r.now())
 		if left <= 0 {
 			late = append(late, release.Name)
@@ -378,14 +381,14 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (c
 	return ctrl.Result{}, r.endHold(ctx, scope, late)
 }
 
-// askingForUninstall are copies of the releases that are to be uninstalled before the Cluster is deleted.
-func askingForUninstall(scope *lifeScope) []*addonsv1.HelmOpRelease {
-	var asking []*addonsv1.HelmOpRelease
+// releasesToUninstall returns copies of the releases that must be uninstalled before the Cluster is deleted.
+func releasesToUninstall(scope *lifeScope) []*addonsv1.HelmOpRelease {
+	var found []*addonsv1.HelmOpRelease
 	for i := range scope.releases {
 		release := &scope.releases[i]
-		if !report.IsBeingMoved(release) && clusterlife.AsksForUninstall(release, scope.helmOpOf(release)) {
-			asking = append(asking, release.DeepCopy())
+		if !report.IsBeingMoved(release) && clusterlife.RequiresUninstall(release, scope.helmOpOf(release)) {
+			found = append(found, release.DeepCopy())
 		}
 	}
-	return asking
+	return found
 }

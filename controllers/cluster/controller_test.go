@@ -14,29 +14,30 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
-// TestDoubtEndsWithTheReads holds that a Cluster is not in doubt for ever which nobody reads any more.
-func TestDoubtEndsWithTheReads(t *testing.T) {
+// TestReadsOfUnreadClusterAreForgotten checks that a Cluster that is not read for any release does not stay
+// unresponsive.
+func TestReadsOfUnreadClusterAreForgotten(t *testing.T) {
 	t.Parallel()
 	key := client.ObjectKey{Namespace: "ns", Name: "c"}
 	paused := map[string]string{clusterv1.PausedAnnotation: ""}
 	for name, tc := range map[string]struct {
-		cluster  func(*clusterv1.Cluster)
-		release  func(*addonsv1.HelmOpRelease)
-		helmOp   func(*addonsv1.HelmOp)
-		filter   string
-		doubtful bool
+		cluster func(*clusterv1.Cluster)
+		release func(*addonsv1.HelmOpRelease)
+		helmOp  func(*addonsv1.HelmOp)
+		filter  string
+		kept    bool
 	}{
-		"it is read": {doubtful: true},
-		"it is read for another namespace": {release: func(r *addonsv1.HelmOpRelease) {
+		"read": {kept: true},
+		"read for another namespace": {release: func(r *addonsv1.HelmOpRelease) {
 			controllertest.OfNamespace("tenant", r)
-		}, doubtful: true},
-		"its release is gone":              {release: func(r *addonsv1.HelmOpRelease) { ofAnotherCluster(r) }},
-		"its release is paused":            {release: func(r *addonsv1.HelmOpRelease) { r.Annotations = paused }},
-		"its release is another manager's": {filter: "blue"},
-		"the HelmOp is suspended":          {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
-		"the Cluster is paused":            {cluster: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }},
-		"the HelmOp is made up, and it reads": {release: func(r *addonsv1.HelmOpRelease) { ofHelmOp("made-up", r) },
-			doubtful: true},
+		}, kept: true},
+		"release of another Cluster": {release: func(r *addonsv1.HelmOpRelease) { ofAnotherCluster(r) }},
+		"release paused":             {release: func(r *addonsv1.HelmOpRelease) { r.Annotations = paused }},
+		"other watch filter":         {filter: "blue"},
+		"HelmOp paused":              {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
+		"Cluster paused":             {cluster: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }},
+		"release of an unknown HelmOp": {release: func(r *addonsv1.HelmOpRelease) { ofHelmOp("made-up", r) },
+			kept: true},
 	} {
 		cluster, release, helmOp := upgradingCluster(nil), controllertest.LeavingRelease(0), controllertest.LeavingHelmOp()
 		if tc.cluster != nil {
@@ -55,12 +56,12 @@ func TestDoubtEndsWithTheReads(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		doubtful := true
+		kept := true
 		r.watchFilter = tc.filter
-		r.forgetReads = func(cluster client.ObjectKey) { doubtful = cluster != key }
+		r.forgetReads = func(cluster client.ObjectKey) { kept = cluster != key }
 		r.pass(t)
-		if doubtful != tc.doubtful {
-			t.Errorf("%s: doubtful %t", name, doubtful)
+		if kept != tc.kept {
+			t.Errorf("%s: kept %t", name, kept)
 		}
 	}
 }

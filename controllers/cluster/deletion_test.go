@@ -52,7 +52,7 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 			options ...client.PatchOption) error {
 			err := c.Patch(ctx, object, patch, options...)
 			if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
-				// As an API server says that a JSON patch cannot be applied.
+				// An API server responds like this if a JSON patch cannot be applied.
 				return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", schema.GroupResource{},
 					object.GetName(), err.Error(), 0, false)
 			}
@@ -66,7 +66,7 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 	}
 }
 
-// pass makes one pass over the Cluster, and returns it as it is then; nil if it is gone.
+// pass makes one pass over the Cluster, and returns the Cluster after the pass.
 func (r *Reconciler) pass(t *testing.T) (*clusterv1.Cluster, ctrl.Result) {
 	t.Helper()
 	key := client.ObjectKey{Namespace: "ns", Name: "c"}
@@ -81,7 +81,7 @@ func (r *Reconciler) pass(t *testing.T) (*clusterv1.Cluster, ctrl.Result) {
 	return cluster, result
 }
 
-func TestDeletionIsHeldFromTheBeginningToTheEnd(t *testing.T) {
+func TestDeletionIsHeldUntilReleasesAreUninstalled(t *testing.T) {
 	t.Parallel()
 	release := controllertest.LeavingRelease(10 * time.Minute)
 	bystander := controllertest.LeavingRelease(0)
@@ -91,23 +91,23 @@ func TestDeletionIsHeldFromTheBeginningToTheEnd(t *testing.T) {
 	cluster, _ := r.pass(t)
 	if !apiutil.HoldOf(cluster).IsOn() || !ptr.Deref(cluster.Spec.Paused, false) ||
 		!apiutil.HoldOf(cluster).Since.Equal(controllertest.LifeNow) {
-		t.Fatalf("not held: %v %v", cluster.Annotations, cluster.Spec.Paused)
+		t.Fatalf("the deletion is not held: %v %v", cluster.Annotations, cluster.Spec.Paused)
 	}
 	cluster, result := r.pass(t)
 	if result.RequeueAfter != 10*time.Minute {
-		t.Errorf("looks again after %s", result.RequeueAfter)
+		t.Errorf("requeued after %s", result.RequeueAfter)
 	}
 	stored := &addonsv1.HelmOpRelease{}
 	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil ||
 		stored.DeletionTimestamp.IsZero() {
-		t.Fatalf("the release is not ended: %v", err)
+		t.Fatalf("the release is not deleted: %v", err)
 	}
 	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(bystander), stored); err != nil ||
 		!stored.DeletionTimestamp.IsZero() {
-		t.Fatalf("the other release is ended: %v", err)
+		t.Fatalf("the other release is deleted: %v", err)
 	}
 	if !apiutil.HoldOf(cluster).IsOn() {
-		t.Fatal("let go too early")
+		t.Fatal("the hold ended too early")
 	}
 	controllertest.LetGo(t, r.client, release)
 	cluster, _ = r.pass(t)
@@ -116,13 +116,13 @@ func TestDeletionIsHeldFromTheBeginningToTheEnd(t *testing.T) {
 	}
 	version := cluster.ResourceVersion
 	if cluster, _ = r.pass(t); cluster.ResourceVersion != version {
-		t.Error("written once more")
+		t.Error("the Cluster was written again")
 	}
 }
 
-// TestAUsersPauseOutlastsTheHold holds that the deletion of a Cluster does not go on while a user pauses the Cluster,
-// that nothing of the Cluster is uninstalled meanwhile, and that all of the hold follows when the pause ends.
-func TestAUsersPauseOutlastsTheHold(t *testing.T) {
+// TestPauseOfUserSuspendsDeletionHold checks that the deletion of a Cluster does not continue while a user pauses the
+// Cluster, and that no release is uninstalled meanwhile. When the pause ends, the full time of the hold begins.
+func TestPauseOfUserSuspendsDeletionHold(t *testing.T) {
 	t.Parallel()
 	release := controllertest.LeavingRelease(10 * time.Minute)
 	r := lifeReconciler(t, withAnnotation(controllertest.GoingCluster(controllertest.HeldSince, true),
@@ -137,7 +137,7 @@ func TestAUsersPauseOutlastsTheHold(t *testing.T) {
 	stored := &addonsv1.HelmOpRelease{}
 	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil ||
 		!stored.DeletionTimestamp.IsZero() {
-		t.Fatalf("the release is ended: %v", err)
+		t.Fatalf("the release is deleted: %v", err)
 	}
 	cluster, _ := r.pass(t)
 	delete(cluster.Annotations, clusterv1.PausedAnnotation)
@@ -148,7 +148,7 @@ func TestAUsersPauseOutlastsTheHold(t *testing.T) {
 		t.Fatalf("the hold does not begin again: %v", cluster.Annotations)
 	}
 	if _, result := r.pass(t); result.RequeueAfter != 10*time.Minute {
-		t.Errorf("looks again after %s", result.RequeueAfter)
+		t.Errorf("requeued after %s", result.RequeueAfter)
 	}
 	controllertest.LetGo(t, r.client, release)
 	if cluster, _ = r.pass(t); !apiutil.HoldOf(cluster).Over || cluster.Spec.Paused != nil {
@@ -156,7 +156,7 @@ func TestAUsersPauseOutlastsTheHold(t *testing.T) {
 	}
 }
 
-func TestDeletionIsLetGo(t *testing.T) {
+func TestDeletionHold(t *testing.T) {
 	t.Parallel()
 	moved := controllertest.GoingCluster("", false)
 	moved.Annotations[clusterctlv1.DeleteForMoveAnnotation] = ""
@@ -169,45 +169,45 @@ func TestDeletionIsLetGo(t *testing.T) {
 		paused  bool
 		event   string
 	}{
-		"nobody asks": {cluster: controllertest.GoingCluster("", false), release: withoutAsking},
-		"somebody paused it": {cluster: controllertest.GoingCluster("", true),
+		"no beforeClusterDelete": {cluster: controllertest.GoingCluster("", false), release: withoutAsking},
+		"paused by a user": {cluster: controllertest.GoingCluster("", true),
 			release: controllertest.LeavingRelease(time.Minute), paused: true},
-		"it is moved": {cluster: moved, release: controllertest.LeavingRelease(time.Minute)},
-		"the time is over": {cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
+		"being moved": {cluster: moved, release: controllertest.LeavingRelease(time.Minute)},
+		"timed out": {cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
 			release: controllertest.LeavingRelease(time.Minute), hold: apiutil.DeletionHoldOver,
 			event: "Warning " + addonsv1.ClusterDeletionReleasedEvent},
-		"a hold that is over stays so": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, false),
+		"hold is over": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, false),
 			release: controllertest.LeavingRelease(time.Hour), hold: apiutil.DeletionHoldOver},
-		"a hold goes on after a restart": {cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
+		"hold continues after a restart": {cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
 			release: controllertest.LeavingRelease(time.Hour), hold: controllertest.HeldSince, paused: true},
-		"who asked thinks better of it": {cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
+		"beforeClusterDelete removed during the hold": {cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
 			release: withoutAsking, hold: apiutil.DeletionHoldOver, event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
-		"an unreadable mark begins now": {cluster: controllertest.GoingCluster("yes", true),
+		"malformed annotation begins now": {cluster: controllertest.GoingCluster("yes", true),
 			release: controllertest.LeavingRelease(time.Hour), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true,
 			event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
-		"an unreadable mark, not paused": {cluster: controllertest.GoingCluster("yes", false), release: withoutAsking,
+		"malformed annotation, not paused": {cluster: controllertest.GoingCluster("yes", false), release: withoutAsking,
 			hold: "yes"},
-		"a user pauses it meanwhile": {cluster: withAnnotation(controllertest.GoingCluster(controllertest.HeldSince,
+		"user pauses during the hold": {cluster: withAnnotation(controllertest.GoingCluster(controllertest.HeldSince,
 			true), clusterv1.PausedAnnotation), release: controllertest.LeavingRelease(time.Minute),
 			hold: apiutil.DeletionHoldSuspended, paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
-		"a user still pauses it": {cluster: withAnnotation(controllertest.GoingCluster(apiutil.DeletionHoldSuspended,
+		"pause of the user lasts": {cluster: withAnnotation(controllertest.GoingCluster(apiutil.DeletionHoldSuspended,
 			true), clusterv1.PausedAnnotation), release: controllertest.LeavingRelease(time.Minute),
 			hold: apiutil.DeletionHoldSuspended, paused: true},
-		"the user's pause ends": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldSuspended, true),
+		"pause of the user ends": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldSuspended, true),
 			release: controllertest.LeavingRelease(time.Minute), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true,
 			event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
-		"the user ends both pauses": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldSuspended, false),
+		"user ends both pauses": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldSuspended, false),
 			release: controllertest.LeavingRelease(time.Minute), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true,
 			event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
-		"the annotation is somebody's": {cluster: withAnnotation(controllertest.GoingCluster("", false),
+		"paused by annotation": {cluster: withAnnotation(controllertest.GoingCluster("", false),
 			clusterv1.PausedAnnotation), release: controllertest.LeavingRelease(time.Hour)},
-		"it is asked from elsewhere": {cluster: controllertest.GoingCluster("", false),
+		"release of another namespace": {cluster: controllertest.GoingCluster("", false),
 			release: controllertest.OfNamespace("tenant", controllertest.LeavingRelease(24*time.Hour))},
-		"its HelmOp is made up": {cluster: controllertest.GoingCluster("", false),
+		"release of an unknown HelmOp": {cluster: controllertest.GoingCluster("", false),
 			release: ofHelmOp("made-up", controllertest.LeavingRelease(24*time.Hour))},
-		"nobody has made it": {cluster: controllertest.GoingCluster("", false),
+		"release without an owner": {cluster: controllertest.GoingCluster("", false),
 			release: ofHelmOp("", controllertest.LeavingRelease(24*time.Hour))},
-		"it is held, and not for someone": {cluster: controllertest.GoingCluster("", false),
+		"release of another Cluster": {cluster: controllertest.GoingCluster("", false),
 			release: ofAnotherCluster(controllertest.LeavingRelease(time.Hour))},
 	}
 	for name, tc := range tests {
@@ -240,10 +240,10 @@ func TestRestoredHoldEnds(t *testing.T) {
 	}{
 		"held": {cluster: restored(controllertest.HeldSince, restoredHoldKept),
 			event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
-		"held, and perhaps moved": {cluster: restored(controllertest.HeldSince, restoredHoldKept-time.Second),
+		"held, may be a move": {cluster: restored(controllertest.HeldSince, restoredHoldKept-time.Second),
 			hold: controllertest.HeldSince, paused: true},
 		"paused by a user": {cluster: restored("", restoredHoldKept), paused: true},
-		"a mark that is not a time": {cluster: restored("yes", restoredHoldKept),
+		"malformed annotation": {cluster: restored("yes", restoredHoldKept),
 			event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
 		"suspended by a user": {cluster: restored(apiutil.DeletionHoldSuspended, restoredHoldKept),
 			event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
@@ -268,7 +268,7 @@ func withAnnotation(cluster *clusterv1.Cluster, key string) *clusterv1.Cluster {
 	return cluster
 }
 
-// ofHelmOp has a release say that it is of another HelmOp.
+// ofHelmOp changes the UID of the owner of a release; without a UID, it removes the owner.
 func ofHelmOp(uid types.UID, release *addonsv1.HelmOpRelease) *addonsv1.HelmOpRelease {
 	release.OwnerReferences[0].UID = uid
 	if uid == "" {
@@ -282,7 +282,7 @@ func ofAnotherCluster(release *addonsv1.HelmOpRelease) *addonsv1.HelmOpRelease {
 	return release
 }
 
-// expectEvent fails unless the first Event begins like this; empty is none at all.
+// expectEvent fails unless the first Event has a prefix; an empty prefix expects no Event.
 func expectEvent(t *testing.T, r *Reconciler, begin string) {
 	t.Helper()
 	got := ""
@@ -295,12 +295,12 @@ func expectEvent(t *testing.T, r *Reconciler, begin string) {
 	}
 }
 
-func TestADeletionHoldOfTheFutureBeginsNow(t *testing.T) {
+func TestDeletionHoldWithFutureTimeBeginsNow(t *testing.T) {
 	t.Parallel()
 	future := controllertest.GoingCluster("2036-11-21T22:25:00Z", true)
 	if rest := clusterlife.DeletionRest(apiutil.HoldOf(future), controllertest.LeavingRelease(time.Minute),
 		controllertest.LifeNow); rest != time.Minute {
-		t.Errorf("it lasts for %s", rest)
+		t.Errorf("the hold lasts for %s", rest)
 	}
 	r := lifeReconciler(t, future, controllertest.LeavingRelease(time.Minute))
 	if cluster, _ := r.pass(t); !apiutil.HoldOf(cluster).Since.Equal(controllertest.LifeNow) ||

@@ -18,8 +18,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// The same goes for what the lives of its Clusters bring: each Cluster and each release has its Event.
-func TestEventsOfClustersLives(t *testing.T) {
+// TestHoldEvents checks the Events about holds: each Cluster and each release has its Event, and the HelmOp has Events
+// within a budget.
+func TestHoldEvents(t *testing.T) {
 	g := gomega.NewWithT(t)
 	recorder := events.NewFakeRecorder(1000)
 	r := &Reconciler{recorder: recorder,

@@ -21,9 +21,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 )
 
-// beginHold pauses a Cluster under deletion. spec.paused stops all controllers of the Cluster; the paused annotation
-// would stop only the controller of the Cluster object. Cluster API sees the deletion at the same time, so the
-// control plane may be under deletion already.
+// beginHold pauses a Cluster under deletion. It sets spec.paused, which stops all controllers of the Cluster; the
+// paused annotation would stop only the controller of the Cluster object. Cluster API observes the deletion at the same
+// time, so the control plane may be under deletion already.
 func (r *Reconciler) beginHold(ctx context.Context, scope *lifeScope, releases int) error {
 	began, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
 		cluster, err := apiutil.TypedCluster(object)
@@ -31,7 +31,7 @@ func (r *Reconciler) beginHold(ctx context.Context, scope *lifeScope, releases i
 			return false, err
 		}
 		if cluster.DeletionTimestamp.IsZero() || apiutil.IsClusterPaused(cluster) || !apiutil.HoldOf(cluster).MayBegin() {
-			// Another program paused the Cluster: nothing is done until that ends.
+			// Another program paused the Cluster: the hold must not begin before the pause ends.
 			return false, nil
 		}
 		setAnnotation(object, addonsv1.DeletionHoldAnnotation, r.now().UTC().Format(time.RFC3339))
@@ -42,12 +42,13 @@ func (r *Reconciler) beginHold(ctx context.Context, scope *lifeScope, releases i
 	}
 	if began {
 		r.eventAt(scope, nil, eventType(false), addonsv1.ClusterDeletionHeldEvent, "HoldDeletion",
-			fmt.Sprintf("The Cluster is paused until %d releases are uninstalled", releases))
+			fmt.Sprintf("The Cluster is paused until %s uninstalled",
+				apiutil.Count(releases, "release with beforeClusterDelete is", "releases with beforeClusterDelete are")))
 	}
 	return nil
 }
 
-// endHold ends the hold of the deletion of a Cluster. late are the releases that still exist.
+// endHold ends the hold of the deletion of a Cluster. late are the names of the releases that still exist.
 func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []string) error {
 	ended, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
 		cluster, err := apiutil.TypedCluster(object)
@@ -59,7 +60,7 @@ func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []strin
 		return true, nil
 	})
 	if err != nil {
-		return fmt.Errorf("letting the deletion of the Cluster go on: %w", err)
+		return fmt.Errorf("ending the hold of the deletion of the Cluster: %w", err)
 	}
 	if !ended {
 		return nil
@@ -67,20 +68,22 @@ func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []strin
 	slices.Sort(late)
 	message := "No release holds the deletion of the Cluster any more: the deletion continues"
 	if len(late) > 0 {
-		message = fmt.Sprintf("The deletion of the Cluster continues. Releases that were not uninstalled in time: %s",
+		message = fmt.Sprintf("The deletion of the Cluster continues, although %s not uninstalled in time: %s",
+			apiutil.Count(len(late), "release was", "releases were"),
 			strings.Join(late[:min(len(late), maxNamedReleases)], ", "))
 	}
 	r.eventAt(scope, nil, eventType(len(late) > 0), addonsv1.ClusterDeletionReleasedEvent, "HoldDeletion", message)
 	return nil
 }
 
-// changeHold changes the current Cluster, and reports whether it did. It tries the cached Cluster first. A write of
-// another program is not lost, and the pause of another program is not taken for a hold.
+// changeHold changes the current Cluster, and reports whether it did. It tries the cached Cluster first, and then reads
+// the Cluster from the API server. So it does not overwrite a change of another program, and does not treat the pause
+// of another program as a hold.
 func (r *Reconciler) changeHold(ctx context.Context, scope *lifeScope,
 	change func(*unstructured.Unstructured) (bool, error),
 ) (bool, error) {
 	object, first, changed := scope.object, true, false
-	err := retry.OnError(retry.DefaultBackoff, isOvertaken, func() error {
+	err := retry.OnError(retry.DefaultBackoff, isConflict, func() error {
 		if !first {
 			changed, object = false, apiutil.NewCluster()
 			if err := r.live.Get(ctx, client.ObjectKeyFromObject(scope.object), object); err != nil {
@@ -116,13 +119,13 @@ type upgradeHolder struct {
 	helmOp *addonsv1.HelmOp
 	before *addonsv1.BeforeClusterUpgrade
 
-	// release is the release that the upgrade waits for; nil while there is none that stays.
+	// release is the release that the upgrade waits for; nil if no release exists, or if it is under deletion.
 	release *addonsv1.HelmOpRelease
 }
 
-// upgradeHolders are the HelmOps that hold upgrades of the Cluster, by the names of their annotations. The options in
-// the spec of the release count, not newer ones of the HelmOp. A release that is deleted by hand or replaced does not
-// end the hold.
+// upgradeHolders returns the HelmOps that hold upgrades of the Cluster, by the names of their annotations. If there is
+// a release, the options in its spec apply, not newer options of the HelmOp. A release that is deleted by hand or
+// replaced does not end the hold.
 func upgradeHolders(scope *lifeScope) map[string]upgradeHolder {
 	holders := map[string]upgradeHolder{}
 	for i := range scope.helmOps {
@@ -135,7 +138,8 @@ func upgradeHolders(scope *lifeScope) map[string]upgradeHolder {
 			holder.before = helmOp.Spec.BeforeClusterUpgrade
 		}
 		for j := range scope.releases {
-			if release := &scope.releases[j]; release.DeletionTimestamp.IsZero() && clusterlife.TakesPart(release, helmOp) {
+			release := &scope.releases[j]
+			if release.DeletionTimestamp.IsZero() && clusterlife.MayAffectCluster(release, helmOp) {
 				holder.release, holder.before = release, release.Spec.BeforeClusterUpgrade
 			}
 		}
@@ -146,8 +150,8 @@ func upgradeHolders(scope *lifeScope) map[string]upgradeHolder {
 	return holders
 }
 
-// upgradeHoldNames are the names of the annotations that are asked for, or that exist and are of this controller, in
-// order.
+// upgradeHoldNames returns the names of the annotations of upgrade holders, and of annotations of this controller that
+// exist, in order.
 func upgradeHoldNames(holders map[string]upgradeHolder, annotations map[string]string) []string {
 	names := sets.KeySet(holders)
 	for name, value := range annotations {
@@ -156,7 +160,7 @@ func upgradeHoldNames(holders map[string]upgradeHolder, annotations map[string]s
 		}
 		if released, ok := strings.CutPrefix(name, addonsv1.UpgradeReleasedAnnotationPrefix+"/"); ok {
 			hold := clusterv1.BeforeClusterUpgradeHookAnnotationPrefix + "/" + released
-			// A hold of another program by this name must stay.
+			// Another program may use this annotation for its own hold, which must stay.
 			if value, held := annotations[hold]; !held || clusterlife.IsUpgradeHold(hold, value) {
 				names.Insert(hold)
 			}
@@ -165,14 +169,15 @@ func upgradeHoldNames(holders map[string]upgradeHolder, annotations map[string]s
 	return sets.List(names)
 }
 
-// mayBeginHold reports whether a hold may be set that does not exist yet. It may before the control plane is
-// initialized, even without a release, so that Cluster API never sees the Cluster without an annotation of ours (see
-// UpgradeReleasedName). Later, a Cluster without a release has nothing to protect.
+// mayBeginHold reports whether a hold exists or may be set. Before the control plane is initialized, it may be set even
+// without a release, so that the Cluster always has an annotation of HelmOp: see UpgradeReleasedName. Later, a hold
+// without a release would protect nothing.
 func mayBeginHold(cluster *clusterv1.Cluster, holder upgradeHolder, held bool) bool {
 	return held || holder.release != nil || !apiutil.IsInitialized(cluster)
 }
 
-// versionToBegin is the version that the control plane runs, or will have if it does not exist yet.
+// versionToBegin returns the version that the control plane runs. If the control plane does not exist yet, it returns
+// the version that the control plane is created with.
 func versionToBegin(cluster *clusterv1.Cluster, s clusterlife.UpgradeState) string {
 	if s.Running == "" && !s.Held && s.Released == "" && !cluster.Spec.ControlPlaneRef.IsDefined() &&
 		!apiutil.IsInitialized(cluster) {
@@ -181,15 +186,15 @@ func versionToBegin(cluster *clusterv1.Cluster, s clusterlife.UpgradeState) stri
 	return s.Running
 }
 
-// noteUpgrade writes a decision into annotations.
-func noteUpgrade(annotations map[string]string, name string, verdict clusterlife.UpgradeVerdict) {
+// setUpgradeAnnotations writes a decision into annotations.
+func setUpgradeAnnotations(annotations map[string]string, name string, decision clusterlife.UpgradeDecision) {
 	released := clusterlife.UpgradeReleasedName(name)
 	delete(annotations, name)
 	delete(annotations, released)
-	if verdict.Held {
-		annotations[name] = verdict.Value
+	if decision.Held {
+		annotations[name] = decision.Value
 	}
-	if verdict.Released != "" {
-		annotations[released] = verdict.Released
+	if decision.Released != "" {
+		annotations[released] = decision.Released
 	}
 }

@@ -45,14 +45,14 @@ func TestHoldPatch(t *testing.T) {
 		before, after map[string]any
 		want          []string
 	}{
-		"it begins": {
+		"begin": {
 			before: cluster(map[string]any{"a": "b"}, map[string]any{}),
 			after: cluster(map[string]any{"a": "b", addonsv1.DeletionHoldAnnotation: controllertest.HeldSince},
 				map[string]any{"paused": true}),
 			want: []string{uid, annotated, `{"op":"test",` + mark + `null}`, `{"op":"test","path":"/spec/paused","value":null}`,
 				`{"op":"add",` + mark + since + `}`, `{"op":"add","path":"/spec/paused","value":true}`},
 		},
-		"it begins where nobody annotated anything": {
+		"begin without annotations": {
 			before: cluster(nil, map[string]any{"paused": false}),
 			after:  cluster(held, map[string]any{"paused": true}),
 			want: []string{uid, `{"op":"test","path":"/metadata/annotations","value":null}`,
@@ -60,7 +60,7 @@ func TestHoldPatch(t *testing.T) {
 				`{"op":"add","path":"/metadata/annotations","value":{"addons.cluster.x-k8s.io/deletion-hold":` + since + `}}`,
 				`{"op":"add","path":"/spec/paused","value":true}`},
 		},
-		"it ends": {
+		"end": {
 			before: cluster(held, map[string]any{"paused": true}),
 			after:  cluster(map[string]any{addonsv1.DeletionHoldAnnotation: apiutil.DeletionHoldOver}, map[string]any{}),
 			want: []string{uid, annotated, `{"op":"test",` + mark + since + `}`,
@@ -75,35 +75,35 @@ func TestHoldPatch(t *testing.T) {
 		}
 		data, err := patch.Data(nil)
 		if want := "[" + strings.Join(tc.want, ",") + "]"; err != nil || string(data) != want {
-			t.Errorf("%s: %v, %s\nwanted %s", name, err, data, want)
+			t.Errorf("%s: %v, %s\nwant %s", name, err, data, want)
 		}
 	}
 }
 
-// TestHoldBesideOtherWrites: of what somebody wrote a moment ago, and the cache has not seen, nothing is lost, no pause
-// is taken over, and what does not concern the hold costs no time.
-func TestHoldBesideOtherWrites(t *testing.T) {
+// TestBeginHoldWithConcurrentWrites checks writes of other programs that the cache does not have yet: no write is lost,
+// the pause of another program is not treated as a hold, and a write of other fields does not delay the hold.
+func TestBeginHoldWithConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	annotate := func(name, value string) func(*clusterv1.Cluster) {
 		return func(c *clusterv1.Cluster) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, name, value) }
 	}
 	pause := func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }
 	tests := map[string]struct {
-		// bare is whether the Cluster had no annotations before, and nothing in its spec.
+		// bare is true if the Cluster had no annotations before, and an empty spec.
 		bare    bool
 		write   func(*clusterv1.Cluster)
 		held    bool
 		patches int
 	}{
-		"Cluster API, of the deletion": {write: func(c *clusterv1.Cluster) {
+		"status by Cluster API": {write: func(c *clusterv1.Cluster) {
 			c.Status.Phase = string(clusterv1.ClusterPhaseDeleting)
 		}, held: true, patches: 1},
-		"another annotation":        {write: annotate("a", "b"), held: true, patches: 1},
-		"the first annotation":      {bare: true, write: annotate("a", "b"), held: true, patches: 2},
-		"a pause":                   {write: pause, patches: 1},
-		"a pause, the first of all": {bare: true, write: pause, patches: 1},
-		"a pause by annotation":     {write: annotate(clusterv1.PausedAnnotation, ""), patches: 1},
-		"the hold, begun and over": {write: annotate(addonsv1.DeletionHoldAnnotation, apiutil.DeletionHoldOver),
+		"another annotation":         {write: annotate("a", "b"), held: true, patches: 1},
+		"the first annotation":       {bare: true, write: annotate("a", "b"), held: true, patches: 2},
+		"pause":                      {write: pause, patches: 1},
+		"pause, first field of spec": {bare: true, write: pause, patches: 1},
+		"pause by annotation":        {write: annotate(clusterv1.PausedAnnotation, ""), patches: 1},
+		"hold is over": {write: annotate(addonsv1.DeletionHoldAnnotation, apiutil.DeletionHoldOver),
 			patches: 1},
 	}
 	for name, tc := range tests {
@@ -144,10 +144,10 @@ func TestHoldBesideOtherWrites(t *testing.T) {
 				t.Fatal(err)
 			}
 			if held := apiutil.HoldOf(after).IsOn(); held != tc.held || patches != tc.patches {
-				t.Errorf("held: %t, after %d patches; wanted %t after %d", held, patches, tc.held, tc.patches)
+				t.Errorf("held: %t, after %d patches; want %t after %d", held, patches, tc.held, tc.patches)
 			}
 			if after.Status.Phase != written.Status.Phase || after.Annotations["a"] != written.Annotations["a"] {
-				t.Errorf("a write is lost: %+v", after)
+				t.Errorf("a concurrent write is lost: %+v", after)
 			}
 			if tc.held {
 				expectEvent(t, r, "Normal "+addonsv1.ClusterDeletionHeldEvent)
@@ -157,9 +157,9 @@ func TestHoldBesideOtherWrites(t *testing.T) {
 	}
 }
 
-// TestAHoldThatIsOverEndsNoPause: somebody paused the Cluster after another manager had let its deletion go on, and the
-// cache has seen neither.
-func TestAHoldThatIsOverEndsNoPause(t *testing.T) {
+// TestEndHoldKeepsPauseOfUser checks a Cluster that a user paused after another manager ended the hold. The cache has
+// neither change yet.
+func TestEndHoldKeepsPauseOfUser(t *testing.T) {
 	t.Parallel()
 	r := lifeReconciler(t, controllertest.GoingCluster(controllertest.HeldSince, true))
 	key := client.ObjectKey{Namespace: "ns", Name: "c"}
@@ -176,12 +176,12 @@ func TestAHoldThatIsOverEndsNoPause(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := r.client.Get(t.Context(), key, now); err != nil || !ptr.Deref(now.Spec.Paused, false) {
-		t.Errorf("the pause of somebody else has ended: %v", err)
+		t.Errorf("the pause of the user has ended: %v", err)
 	}
 	expectEvent(t, r, "")
 }
 
-func TestIsOvertaken(t *testing.T) {
+func TestIsConflict(t *testing.T) {
 	t.Parallel()
 	clusters := schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "clusters"}
 	kind := clusterv1.GroupVersion.WithKind("Cluster").GroupKind()
@@ -189,16 +189,16 @@ func TestIsOvertaken(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"none":       {},
-		"a conflict": {err: apierrors.NewConflict(clusters, "c", nil), want: true},
-		"a test of a JSON patch failed": {err: apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "",
+		"none":     {},
+		"conflict": {err: apierrors.NewConflict(clusters, "c", nil), want: true},
+		"failed test of a JSON patch": {err: apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "",
 			clusters, "", "testing value failed", 0, false), want: true},
-		"it would not be valid": {err: apierrors.NewInvalid(kind, "c",
+		"failed validation": {err: apierrors.NewInvalid(kind, "c",
 			field.ErrorList{field.Required(field.NewPath("spec"), "")})},
-		"it is gone": {err: apierrors.NewNotFound(clusters, "c")},
+		"not found": {err: apierrors.NewNotFound(clusters, "c")},
 	}
 	for name, tc := range tests {
-		if got := isOvertaken(tc.err); got != tc.want {
+		if got := isConflict(tc.err); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

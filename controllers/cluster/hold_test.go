@@ -17,7 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
-func TestUpgradeIsAnnotatedAndNotHeldTwice(t *testing.T) {
+func TestUpgradeIsHeldOnce(t *testing.T) {
 	t.Parallel()
 	release := controllertest.LeavingRelease(0)
 	release.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
@@ -29,14 +29,14 @@ func TestUpgradeIsAnnotatedAndNotHeldTwice(t *testing.T) {
 	cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: "v1.36.0"}
 	r := lifeReconciler(t, cluster, release)
 	got, result := r.pass(t)
-	// There is no control plane to ask: what ran before counts.
+	// Without a control plane, the last known version applies.
 	want := "v1.36.0 since " + controllertest.LifeNow.Format(time.RFC3339)
 	if got.Annotations[name] != want || len(got.Annotations) != 2 || got.Annotations["other"] != "x" {
 		t.Errorf("annotations %v", got.Annotations)
 	}
 	expectEvent(t, r, "Normal "+addonsv1.ClusterUpgradeHeldEvent)
 	if result.RequeueAfter == 0 || result.RequeueAfter > clusterlife.DefaultUpgradeTimeout {
-		t.Errorf("looks again after %s", result.RequeueAfter)
+		t.Errorf("requeued after %s", result.RequeueAfter)
 	}
 	r.now = func() time.Time { return controllertest.LifeNow.Add(clusterlife.DefaultUpgradeTimeout) }
 	for _, about := range []string{"held beyond its time", "held twice"} {
@@ -48,7 +48,7 @@ func TestUpgradeIsAnnotatedAndNotHeldTwice(t *testing.T) {
 	}
 }
 
-// upgradingCluster serves, has an upgrade to v1.36.0 before it, and these annotations.
+// upgradingCluster returns an initialized Cluster with a requested upgrade to v1.36.0, and annotations.
 func upgradingCluster(annotations map[string]string) *clusterv1.Cluster {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Annotations: annotations}}
 	cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: "v1.36.0"}
@@ -56,7 +56,7 @@ func upgradingCluster(annotations map[string]string) *clusterv1.Cluster {
 	return cluster
 }
 
-func TestAnotherNamespaceHoldsNoUpgrade(t *testing.T) {
+func TestReleaseOfOtherNamespaceHoldsNoUpgrade(t *testing.T) {
 	t.Parallel()
 	tenants := map[string]*addonsv1.HelmOpRelease{
 		"tenant": controllertest.OfNamespace("tenant", controllertest.LeavingRelease(0)),
@@ -73,7 +73,7 @@ func TestAnotherNamespaceHoldsNoUpgrade(t *testing.T) {
 	}
 }
 
-func TestAReleaseMadeAnewKeepsTheHold(t *testing.T) {
+func TestUpgradeHoldStaysWhileReleaseIsReplaced(t *testing.T) {
 	t.Parallel()
 	name := clusterlife.UpgradeHoldName(client.ObjectKey{Namespace: "ns", Name: "h"})
 	held := "v1.36.0 since " + controllertest.HeldSince
@@ -85,10 +85,12 @@ func TestAReleaseMadeAnewKeepsTheHold(t *testing.T) {
 		change func(*addonsv1.HelmOp)
 		want   string
 	}{
-		"it is wanted":              {before: held, change: func(*addonsv1.HelmOp) {}, want: held},
-		"no hold begins without it": {change: func(*addonsv1.HelmOp) {}},
-		"the HelmOp asks no more":   {before: held, change: func(h *addonsv1.HelmOp) { h.Spec.BeforeClusterUpgrade = nil }},
-		"the HelmOp selects it no more": {before: held, change: func(h *addonsv1.HelmOp) {
+		"requested":                        {before: held, change: func(*addonsv1.HelmOp) {}, want: held},
+		"no hold begins without a release": {change: func(*addonsv1.HelmOp) {}},
+		"beforeClusterUpgrade removed": {before: held, change: func(h *addonsv1.HelmOp) {
+			h.Spec.BeforeClusterUpgrade = nil
+		}},
+		"Cluster no longer selected": {before: held, change: func(h *addonsv1.HelmOp) {
 			h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 		}},
 	}
@@ -113,7 +115,7 @@ func TestAReleaseMadeAnewKeepsTheHold(t *testing.T) {
 	}
 }
 
-func TestAForeignUpgradeHookIsLeftAlone(t *testing.T) {
+func TestForeignUpgradeHooksStay(t *testing.T) {
 	t.Parallel()
 	foreign := map[string]string{
 		clusterlife.UpgradeHoldPrefix + "migration": "", clusterlife.UpgradeHoldPrefix + "gone-1234567z": "v1.35.0",

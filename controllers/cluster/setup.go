@@ -20,22 +20,24 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
-// Options are what the controller of Clusters works with. All fields but those of the last group are required.
+// Options are the dependencies and settings of the controller of Clusters. All fields except WatchFilter and Shard are
+// required.
 type Options struct {
 	Objects *clusterview.Reader
 	Budgets *report.EventBudgets
 	Kinds   *kindcache.Kinds
 
-	// Forget drops what other packages keep of a Cluster that is gone, re-created or of another shard.
+	// Forget drops the state that other packages keep for a Cluster that was deleted, was re-created, or is now of another
+	// shard.
 	Forget func(cluster client.ObjectKey)
 
-	// ForgetReads drops how a Cluster has answered that no release is read from any more.
+	// ForgetReads drops the recorded responsiveness of a Cluster from which no release is read any more.
 	ForgetReads func(cluster client.ObjectKey)
 
 	// Concurrency is the number of Clusters that are reconciled at the same time.
 	Concurrency int
 
-	// WatchFilter and Shard are those of the options of the manager's controllers.
+	// WatchFilter and Shard are WatchFilterValue and Shard of controllers.Options.
 	WatchFilter, Shard string
 }
 

@@ -24,14 +24,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 )
 
-// foreignRetry is when to check again whether a Cluster has releases in other shards. There is no event for that.
+// foreignRetry is the time until the next check whether a Cluster has releases in other shards. The manager does not
+// watch other shards, so no event starts the check.
 const foreignRetry = 5 * time.Minute
 
-// readForeign finds out whether a Cluster has releases in other shards, or of HelmOps of other shards. If so, the
-// conditions and holds that no HelmOp of the own shard asks for may be theirs, and stay. The API server is asked only
-// if there are such conditions or holds.
+// readForeign sets scope.foreign if a Cluster has releases in other shards, or of HelmOps of other shards. Conditions
+// and holds that no HelmOp of the own shard requests then stay, because they may belong to HelmOps of other shards. It
+// sends requests to the API server only if there are such conditions or holds.
 func (r *Reconciler) readForeign(ctx context.Context, scope *lifeScope) error {
-	if !hasUnclaimed(scope) {
+	if !hasUnrequested(scope) {
 		return nil
 	}
 	for name := range scope.unknownHelmOps {
@@ -59,32 +60,34 @@ func (r *Reconciler) readForeign(ctx context.Context, scope *lifeScope) error {
 	return nil
 }
 
-// hasUnclaimed reports whether a Cluster has a condition or an upgrade hold of ours that no HelmOp of the own shard
-// asks for.
-func hasUnclaimed(scope *lifeScope) bool {
-	wanted := clusterConditions(scope.cluster, scope.helmOps, scope.releases)
+// hasUnrequested reports whether a Cluster has a condition or an upgrade hold of HelmOp that no HelmOp of the own shard
+// requests.
+func hasUnrequested(scope *lifeScope) bool {
+	desired := clusterConditions(scope.cluster, scope.helmOps, scope.releases)
 	if slices.ContainsFunc(scope.cluster.Status.Conditions,
-		func(known metav1.Condition) bool { return isUnclaimed(known, wanted) }) {
+		func(known metav1.Condition) bool { return isUnrequested(known, desired) }) {
 		return true
 	}
-	asking := upgradeHolders(scope)
-	return slices.ContainsFunc(upgradeHoldNames(asking, scope.cluster.Annotations), func(name string) bool {
-		_, claimed := asking[name]
-		return !claimed
+	holders := upgradeHolders(scope)
+	return slices.ContainsFunc(upgradeHoldNames(holders, scope.cluster.Annotations), func(name string) bool {
+		_, requested := holders[name]
+		return !requested
 	})
 }
 
-func isUnclaimed(known metav1.Condition, wanted []metav1.Condition) bool {
-	return isOfHelmOp(known) && !slices.ContainsFunc(wanted, func(c metav1.Condition) bool { return c.Type == known.Type })
+func isUnrequested(known metav1.Condition, desired []metav1.Condition) bool {
+	return isOfHelmOp(known) &&
+		!slices.ContainsFunc(desired, func(c metav1.Condition) bool { return c.Type == known.Type })
 }
 
-// unsettledConditions are the types of the conditions about releases that do not have their state of this shard yet:
-// the HelmOp has not entered the shard, or the release was not reconciled since the Cluster did.
+// unsettledConditions returns the types of the conditions about releases whose state in this shard is not known yet.
+// For such a release, either the HelmOp has not entered the shard, or the release was not reconciled since its Cluster
+// entered the shard.
 func (r *Reconciler) unsettledConditions(scope *lifeScope) sets.Set[string] {
 	unsettled := sets.Set[string]{}
 	for i := range scope.helmOps {
 		helmOp := &scope.helmOps[i]
-		// A paused HelmOp without a recorded shard is bringing its releases along.
+		// A paused HelmOp without a recorded shard is being moved into the shard, together with its releases.
 		isEntering := helmOp.Status.Shard == nil && apiutil.IsHelmOpPaused(helmOp)
 		if (isEntering || ptr.Deref(helmOp.Status.Shard, r.shard) != r.shard) && selects(helmOp, scope.cluster) {
 			unsettled.Insert(helmOp.Spec.ClusterCondition)
@@ -98,11 +101,11 @@ func (r *Reconciler) unsettledConditions(scope *lifeScope) sets.Set[string] {
 	return unsettled.Delete("")
 }
 
-// foreignHold has an upgrade wait for a HelmOp of another shard, for the default timeout. The manager of that shard
-// does not see the Cluster and cannot end the hold.
+// foreignHold makes an upgrade wait for a HelmOp of another shard, for the default timeout. The manager of the other
+// shard does not read the Cluster and cannot end the hold.
 func foreignHold(state *clusterlife.UpgradeState) {
-	state.Wanted, state.Timeout = true, clusterlife.DefaultUpgradeTimeout
+	state.Active, state.Timeout = true, clusterlife.DefaultUpgradeTimeout
 	state.Unready = func(string) string {
-		return "its HelmOp is of another shard than the Cluster: give both the same label " + addonsv1.ShardLabel
+		return "its HelmOp and the Cluster are in different shards: give both the same label " + addonsv1.ShardLabel
 	}
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// foreign is a HelmOp of shard b, and its release in the Cluster c.
+// foreign returns a HelmOp of shard b, and its release in the Cluster c.
 func foreign(change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)) []client.Object {
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "f", UID: "f",
 		Labels: controllertest.OfShard("b")}}
@@ -43,9 +43,9 @@ func foreign(change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)) []client.Ob
 	return []client.Object{helmOp, release}
 }
 
-// TestOthersShareACluster has HelmOps of this shard and of another one ask something of the same Cluster: what this
-// shard has to do is done, and what the other one may still want stays, the holds for a time.
-func TestOthersShareACluster(t *testing.T) {
+// TestClusterSharedWithOtherShard has HelmOps of this shard and of another shard with conditions and holds of the same
+// Cluster. Those of this shard are reconciled; those of the other shard stay, and its holds time out.
+func TestClusterSharedWithOtherShard(t *testing.T) {
 	t.Parallel()
 	const held, long = "v1.36.0 since " + controllertest.HeldSince, "v1.36.0 since 2026-11-21T21:55:00Z" // 35 minutes ago
 	now := "v1.36.0 since " + controllertest.LifeNow.Format(time.RFC3339)
@@ -68,55 +68,55 @@ func TestOthersShareACluster(t *testing.T) {
 		cluster *clusterv1.Cluster
 		own     *addonsv1.HelmOpRelease
 		foreign []client.Object
-		// want are the annotations, and conditions the types of the conditions that HelmOps have published.
+		// want are the annotations, and conditions are the types of the conditions that HelmOps published.
 		want       map[string]string
 		conditions string
-		// again tells that the Cluster is looked at again for what the other shard asks.
+		// again is true if the Cluster is reconciled again because of the other shard.
 		again bool
 	}{
-		"a deletion is held though a condition is not ours": {
+		"deletion held despite a condition of another shard": {
 			cluster: bearing(controllertest.GoingCluster("", false), addons), own: controllertest.LeavingRelease(time.Hour),
 			foreign: foreign(publishes), conditions: "Addons",
 			want: map[string]string{addonsv1.DeletionHoldAnnotation: controllertest.LifeNow.Format(time.RFC3339)},
 		},
-		"a deletion is held though a hold is not ours": {
+		"deletion held despite a hold of another shard": {
 			cluster: annotated(controllertest.GoingCluster("", false), other, "v1.35.0"),
 			own:     controllertest.LeavingRelease(time.Hour), foreign: foreign(holds),
 			want: map[string]string{addonsv1.DeletionHoldAnnotation: controllertest.LifeNow.Format(time.RFC3339),
 				other: "v1.35.0"},
 		},
-		"it is not held for another shard": {
+		"deletion not held for another shard": {
 			cluster: controllertest.GoingCluster(controllertest.HeldSince, true), foreign: foreign(ends),
 			want: map[string]string{addonsv1.DeletionHoldAnnotation: apiutil.DeletionHoldOver},
 		},
-		"an own hold of an upgrade ends in its time": {
+		"own upgrade hold times out": {
 			cluster: bearing(upgradingCluster(map[string]string{own: long}), addons), own: ownHold, foreign: foreign(publishes),
 			conditions: "Addons", again: true,
 			want: map[string]string{clusterlife.UpgradeReleasedName(own): "v1.36.0"},
 		},
-		"an own condition is beside that of another shard": {
+		"own condition beside a condition of another shard": {
 			cluster: bearing(upgradingCluster(map[string]string{}), addons), foreign: append(foreign(publishes), &cni),
 			want:       map[string]string{},
 			conditions: "Addons,CNIReady", again: true,
 		},
-		"what another shard does not see begins to be held": {
+		"upgrade hold of another shard begins": {
 			cluster: upgradingCluster(map[string]string{other: "v1.35.0"}), foreign: foreign(holds), again: true,
 			want: map[string]string{other: now},
 		},
-		"it is held on": {
+		"upgrade hold of another shard continues": {
 			cluster: upgradingCluster(map[string]string{other: held}), foreign: foreign(holds), again: true,
 			want: map[string]string{other: held},
 		},
-		"it is let go in time": {
+		"upgrade hold of another shard times out": {
 			cluster: upgradingCluster(map[string]string{other: long}), foreign: foreign(holds), again: true,
 			want: map[string]string{clusterlife.UpgradeReleasedName(other): "v1.36.0"},
 		},
-		"what was let go stays so": {
+		"released upgrade of another shard stays released": {
 			cluster: upgradingCluster(map[string]string{clusterlife.UpgradeReleasedName(other): "v1.36.0"}),
 			foreign: foreign(holds), again: true,
 			want: map[string]string{clusterlife.UpgradeReleasedName(other): "v1.36.0"},
 		},
-		"only the label of the HelmOp was changed": {
+		"only the HelmOp was relabelled": {
 			cluster: bearing(upgradingCluster(map[string]string{other: held}), addons), conditions: "Addons", again: true,
 			foreign: foreign(func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
 				holds(h, r)
@@ -124,11 +124,11 @@ func TestOthersShareACluster(t *testing.T) {
 				delete(r.Labels, addonsv1.ShardLabel)
 			}), want: map[string]string{other: held},
 		},
-		"the HelmOp of a release is gone": {
+		"HelmOp of a release is missing": {
 			cluster: bearing(upgradingCluster(map[string]string{other: held}), addons), want: map[string]string{},
 			foreign: foreign(func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { delete(r.Labels, addonsv1.ShardLabel) })[1:],
 		},
-		"what no HelmOp asks for any more goes": {
+		"condition and hold no longer requested": {
 			cluster: bearing(upgradingCluster(map[string]string{other: held}), addons), want: map[string]string{},
 		},
 	} {
@@ -156,14 +156,14 @@ func TestOthersShareACluster(t *testing.T) {
 				t.Errorf("conditions %q, want %q", got, tc.conditions)
 			}
 			if again := result.RequeueAfter > 0 && result.RequeueAfter <= 2*foreignRetry; again != tc.again {
-				t.Errorf("looks again after %s", result.RequeueAfter)
+				t.Errorf("requeued after %s", result.RequeueAfter)
 			}
 		})
 	}
 }
 
-// applying has the manager see its shard, and returns the Cluster that holds what it applies: the fake client takes
-// nothing away that it was made with.
+// applying restricts the cache of the manager to its shard, and returns a Cluster with the applied fields: the fake
+// client never removes fields of its initial objects.
 func applying(r *Reconciler) *clusterv1.Cluster {
 	applied := &clusterv1.Cluster{}
 	r.client = &controllertest.ShardView{Client: interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
@@ -177,7 +177,7 @@ func applying(r *Reconciler) *clusterv1.Cluster {
 	return applied
 }
 
-// bearing is a Cluster with conditions.
+// bearing returns a Cluster with conditions.
 func bearing(cluster *clusterv1.Cluster, conditions []metav1.Condition) *clusterv1.Cluster {
 	cluster.Status.Conditions = conditions
 	return cluster
@@ -188,7 +188,7 @@ func annotated(cluster *clusterv1.Cluster, name, value string) *clusterv1.Cluste
 	return cluster
 }
 
-// entering is a HelmOp of this shard, published by the condition Addons, and its release in the Cluster c.
+// entering returns a HelmOp of this shard with the condition Addons, and its release in the Cluster c.
 func entering(change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)) []client.Object {
 	return foreign(func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
 		h.Labels, h.Spec.ClusterCondition = controllertest.OfShard(""), "Addons"
@@ -196,30 +196,30 @@ func entering(change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)) []client.O
 	})
 }
 
-// TestConditionsStayUntilReleasesAreSettled has a HelmOp whose releases do not have their state of this shard yet: the
-// condition of the Cluster stays as it is.
+// TestConditionsStayUntilReleasesAreSettled checks that the condition of a Cluster does not change while the state of a
+// release in this shard is not known.
 func TestConditionsStayUntilReleasesAreSettled(t *testing.T) {
 	t.Parallel()
 	ready := metav1.Condition{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue,
-		Message:            "the releases of 1 HelmOps are Ready",
+		Message:            "The release of 1 HelmOp is Ready",
 		LastTransitionTime: metav1.NewTime(controllertest.LifeNow.Add(-time.Hour))}
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		status  metav1.ConditionStatus
 	}{
-		"the HelmOp has not entered the shard": {
+		"HelmOp has not entered the shard": {
 			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Status.Shard = ptr.To("b") }),
 			status:  metav1.ConditionTrue,
 		},
-		"the HelmOp is bringing its releases along": {
+		"HelmOp relabels its releases": {
 			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Spec.Paused = true }),
 			status:  metav1.ConditionTrue,
 		},
-		"the HelmOp is of the shard, and has no release here": {
+		"HelmOp in the shard without a release": {
 			objects: entering(func(h *addonsv1.HelmOp, _ *addonsv1.HelmOpRelease) { h.Status.Shard = ptr.To("") }),
 			status:  metav1.ConditionFalse,
 		},
-		"the release was not reconciled since the Cluster entered": {
+		"release not reconciled since the Cluster entered": {
 			objects: entering(func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
 				r.Labels = controllertest.OfShard("")
 				report.SetNotReady(r, addonsv1.OtherShardReason, "the Cluster is of another shard")
@@ -249,8 +249,8 @@ func TestConditionsStayUntilReleasesAreSettled(t *testing.T) {
 	}
 }
 
-// TestNothingIsKnownAgainstUnreadReleases cannot list the releases of other shards.
-func TestNothingIsKnownAgainstUnreadReleases(t *testing.T) {
+// TestConditionsStayIfOtherShardsCannotBeListed has an error for the list of the releases of other shards.
+func TestConditionsStayIfOtherShardsCannotBeListed(t *testing.T) {
 	t.Parallel()
 	addons := []metav1.Condition{{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue,
 		LastTransitionTime: metav1.NewTime(controllertest.LifeNow)}}

@@ -47,7 +47,7 @@ func TestUpgradeHoldNamesAreValidAndDistinct(t *testing.T) {
 	}
 }
 
-func TestJudgeUpgrade(t *testing.T) {
+func TestDecideUpgrade(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
 	const (
@@ -60,7 +60,7 @@ func TestJudgeUpgrade(t *testing.T) {
 	ready := func(string) string { return "" }
 	unready := func(string) string { return "Progressing" }
 	tests := map[string]struct {
-		wanted    string
+		target    string
 		state     clusterlife.UpgradeState
 		want      string // of the annotation; "" is none
 		released  string // of the other one
@@ -70,95 +70,95 @@ func TestJudgeUpgrade(t *testing.T) {
 		unmanaged bool
 		served    bool // since a while
 	}{
-		"it stands before any upgrade": {wanted: old,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old}, want: old},
-		"it follows what the control plane is made with": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: newer, Held: true, Value: old}, want: newer},
-		"it stays as it is": {wanted: old,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: old}, want: old},
-		"a Cluster without a class has none": {wanted: newer, unmanaged: true,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old}},
-		"it goes with the wish": {wanted: old,
+		"set before any upgrade": {target: old,
+			state: clusterlife.UpgradeState{Active: true, Running: old}, want: old},
+		"follows the version of a new control plane": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: newer, Held: true, Value: old}, want: newer},
+		"no upgrade": {target: old,
+			state: clusterlife.UpgradeState{Active: true, Running: old, Held: true, Value: old}, want: old},
+		"Cluster without a class": {target: newer, unmanaged: true,
+			state: clusterlife.UpgradeState{Active: true, Running: old}},
+		"no longer active": {target: old,
 			state: clusterlife.UpgradeState{Running: old, Held: true, Value: old}},
-		"it goes with the wish in the middle of a hold": {wanted: newer,
+		"no longer active during a hold": {target: newer,
 			state: clusterlife.UpgradeState{Running: old, Held: true, Value: held}, event: addonsv1.ClusterUpgradeReleasedEvent},
-		"a hold begins": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: old, Unready: unready}, want: begun,
+		"hold begins": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: old, Held: true, Value: old, Unready: unready}, want: begun,
 			event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
-		"a hold goes on": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: held, Unready: unready}, want: held,
+		"hold continues": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: old, Held: true, Value: held, Unready: unready}, want: held,
 			requeue: 20 * time.Minute},
-		"a hold ends when the release is ready": {wanted: newer,
-			state:    clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: held, Unready: ready},
+		"hold ends when the release is ready": {target: newer,
+			state:    clusterlife.UpgradeState{Active: true, Running: old, Held: true, Value: held, Unready: ready},
 			released: newer, event: addonsv1.ClusterUpgradeReleasedEvent},
-		"nothing is held that is ready at once": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: old, Unready: ready}, released: newer,
+		"ready at once": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: old, Held: true, Value: old, Unready: ready}, released: newer,
 			event: addonsv1.ClusterUpgradeReleasedEvent},
-		"a hold ends in time": {wanted: newer,
-			state:    clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: heldLong, Unready: unready},
+		"hold times out": {target: newer,
+			state:    clusterlife.UpgradeState{Active: true, Running: old, Held: true, Value: heldLong, Unready: unready},
 			released: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
-		"the time of a pause does not count": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: heldLong, Unready: unready,
+		"time of a pause does not count": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: old, Held: true, Value: heldLong, Unready: unready,
 				Resumed: now.Add(-10 * time.Minute)}, want: heldLong, requeue: 20 * time.Minute},
-		"a pause of before counts for nothing": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: held, Unready: unready,
+		"pause before the hold": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: old, Held: true, Value: held, Unready: unready,
 				Resumed: now.Add(-time.Hour)}, want: held, requeue: 20 * time.Minute},
-		"it ends in time after a pause, too": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: heldLong, Unready: unready,
+		"hold times out after a pause": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: old, Held: true, Value: heldLong, Unready: unready,
 				Resumed: now.Add(-30 * time.Minute)}, released: newer, event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
-		"what was let go is not held again": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Released: newer, Unready: unready}, released: newer},
-		"what comes after it is not held, and told": {wanted: "v1.36.1",
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Released: newer, Unready: unready}, released: "v1.36.1",
+		"released upgrade is not held again": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: old, Released: newer, Unready: unready}, released: newer},
+		"upgrade after a released upgrade": {target: "v1.36.1",
+			state: clusterlife.UpgradeState{Active: true, Running: old, Released: newer, Unready: unready}, released: "v1.36.1",
 			event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
-		"who comes too late tells": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Unready: unready}, released: newer,
+		"too late to hold, not ready": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: old, Unready: unready}, released: newer,
 			event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
-		"who comes too late and is ready has nothing to say": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Unready: ready}, released: newer},
-		"what was let go is forgotten with the wish": {wanted: newer,
+		"too late to hold, ready": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: old, Unready: ready}, released: newer},
+		"released upgrade, no longer active": {target: newer,
 			state: clusterlife.UpgradeState{Running: old, Released: newer}},
-		"what was let go is known though the version is not": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Released: newer, Unready: unready}, released: newer},
-		"it comes back, and what was let go is over": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: newer, Released: newer}, want: newer},
-		"what is made anew before it serves was not held": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: newer, Held: true, Value: held}, want: newer},
-		"a hold that nobody heeded is told": {wanted: newer, served: true,
-			state: clusterlife.UpgradeState{Wanted: true, Running: newer, Held: true, Value: held}, want: newer,
+		"released upgrade, unknown version": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Released: newer, Unready: unready}, released: newer},
+		"set again after a released upgrade": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: newer, Released: newer}, want: newer},
+		"new version before initialization": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: newer, Held: true, Value: held}, want: newer},
+		"ignored hold": {target: newer, served: true,
+			state: clusterlife.UpgradeState{Active: true, Running: newer, Held: true, Value: held}, want: newer,
 			event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
-		"one that did not even begin is told": {wanted: newer, served: true,
-			state: clusterlife.UpgradeState{Wanted: true, Running: newer, Held: true, Value: old}, want: newer,
+		"upgrade before the hold began": {target: newer, served: true,
+			state: clusterlife.UpgradeState{Active: true, Running: newer, Held: true, Value: old}, want: newer,
 			event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
-		"it comes back after the upgrade": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: newer}, want: newer},
-		"an upgrade that is taken back ends the hold": {wanted: old,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: held, Unready: unready}, want: old,
+		"set again after the upgrade": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: newer}, want: newer},
+		"upgrade no longer requested": {target: old,
+			state: clusterlife.UpgradeState{Active: true, Running: old, Held: true, Value: held, Unready: unready}, want: old,
 			event: addonsv1.ClusterUpgradeReleasedEvent},
-		"another version to come is held anew": {wanted: "v1.36.1",
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: heldLong, Unready: unready},
+		"another version is requested": {target: "v1.36.1",
+			state: clusterlife.UpgradeState{Active: true, Running: old, Held: true, Value: heldLong, Unready: unready},
 			want:  "v1.36.1 since 2026-11-21T22:30:00Z", event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
-		"a malformed value is a hold that begins": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: "yes", Unready: unready}, want: begun,
+		"malformed value": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: old, Held: true, Value: "yes", Unready: unready}, want: begun,
 			event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
-		"a hold of the future begins now": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: "v1.36.0 since 2036-11-21T22:00:00Z",
+		"hold with a future time": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: old, Held: true, Value: "v1.36.0 since 2036-11-21T22:00:00Z",
 				Unready: unready}, want: begun, event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
-		"clocks may differ": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Running: old, Held: true, Value: "v1.36.0 since 2026-11-21T22:30:30Z",
+		"clocks differ": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Running: old, Held: true, Value: "v1.36.0 since 2026-11-21T22:30:30Z",
 				Unready: unready}, want: "v1.36.0 since 2026-11-21T22:30:30Z", requeue: 30*time.Minute + 30*time.Second},
-		"an unknown version begins nothing": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Unready: unready}},
-		"an unknown version is the one of before": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Held: true, Value: old, Unready: unready}, want: begun,
+		"unknown version, no hold": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Unready: unready}},
+		"unknown version, hold begins": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Held: true, Value: old, Unready: unready}, want: begun,
 			event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
-		"an unknown version leaves what stands": {wanted: old,
-			state: clusterlife.UpgradeState{Wanted: true, Held: true, Value: old}, want: old},
-		"a hold ends in time though the version is unknown": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Held: true, Value: heldLong, Unready: unready}, released: newer,
+		"unknown version, no upgrade": {target: old,
+			state: clusterlife.UpgradeState{Active: true, Held: true, Value: old}, want: old},
+		"unknown version, hold times out": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Held: true, Value: heldLong, Unready: unready}, released: newer,
 			event: addonsv1.ClusterUpgradeReleasedEvent, warning: true},
-		"what is unknown and malformed is held, and so ends": {wanted: newer,
-			state: clusterlife.UpgradeState{Wanted: true, Held: true, Value: "yes", Unready: unready}, want: begun,
+		"unknown version, malformed value": {target: newer,
+			state: clusterlife.UpgradeState{Active: true, Held: true, Value: "yes", Unready: unready}, want: begun,
 			event: addonsv1.ClusterUpgradeHeldEvent, requeue: 30 * time.Minute},
 	}
 	for name, tc := range tests {
@@ -166,11 +166,11 @@ func TestJudgeUpgrade(t *testing.T) {
 			t.Parallel()
 			cluster := &clusterv1.Cluster{}
 			if !tc.unmanaged {
-				cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: tc.wanted}
+				cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: tc.target}
 			}
 			cluster.Status.Initialization.ControlPlaneInitialized = &tc.served
 			tc.state.Timeout, tc.state.Now = 30*time.Minute, now
-			got := clusterlife.JudgeUpgrade(cluster, tc.state)
+			got := clusterlife.DecideUpgrade(cluster, tc.state)
 			if got.Value != tc.want || got.Released != tc.released || got.Held != (tc.want != "") || got.Event != tc.event ||
 				got.Warning != tc.warning || got.RequeueAfter != tc.requeue {
 				t.Errorf("got %+v", got)
@@ -182,9 +182,9 @@ func TestJudgeUpgrade(t *testing.T) {
 	}
 }
 
-// TestAnAnnotationOfOursAlwaysStands walks through the life of a Cluster: Cluster API must never know it without one,
-// see UpgradeReleasedName.
-func TestAnAnnotationOfOursAlwaysStands(t *testing.T) {
+// TestClusterAlwaysHasUpgradeAnnotation checks the annotations in all phases of a Cluster. The Cluster must always have
+// one of them: see UpgradeReleasedName.
+func TestClusterAlwaysHasUpgradeAnnotation(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
 	const first, second, third = "v1.35.0", "v1.36.0", "v1.37.0"
@@ -197,33 +197,33 @@ func TestAnAnnotationOfOursAlwaysStands(t *testing.T) {
 		after                    time.Duration
 		want                     map[string]string
 	}{
-		{"it is new", first, first, "none", 0, map[string]string{hold: first}},
-		{"an upgrade is asked for", second, first, "none", 0,
+		{"new Cluster", first, first, "none", 0, map[string]string{hold: first}},
+		{"upgrade requested", second, first, "none", 0,
 			map[string]string{hold: second + " since 2026-11-21T22:30:00Z"}},
-		{"the time is over", second, first, "none", time.Hour, map[string]string{released: second}},
-		{"it goes on", second, first, "none", time.Hour, map[string]string{released: second}},
-		{"the control plane cannot be read", second, "", "none", time.Hour, map[string]string{released: second}},
-		{"it is upgraded", second, second, "none", time.Hour, map[string]string{hold: second}},
-		{"another one is asked for", third, second, "", time.Hour, map[string]string{released: third}},
-		{"that is upgraded, too", third, third, "", time.Hour, map[string]string{hold: third}},
+		{"timed out", second, first, "none", time.Hour, map[string]string{released: second}},
+		{"still requested", second, first, "none", time.Hour, map[string]string{released: second}},
+		{"control plane unreadable", second, "", "none", time.Hour, map[string]string{released: second}},
+		{"upgraded", second, second, "none", time.Hour, map[string]string{hold: second}},
+		{"next upgrade requested", third, second, "", time.Hour, map[string]string{released: third}},
+		{"next upgrade done", third, third, "", time.Hour, map[string]string{hold: third}},
 	} {
 		cluster := upgradingCluster(nil)
 		cluster.Spec.Topology.Version = step.topology
-		state := clusterlife.UpgradeState{Wanted: true, Running: step.running, Timeout: 30 * time.Minute,
+		state := clusterlife.UpgradeState{Active: true, Running: step.running, Timeout: 30 * time.Minute,
 			Now:      now.Add(step.after),
 			Released: annotations[released], Unready: func(string) string { return step.unready }}
 		state.Value, state.Held = annotations[hold]
-		noteUpgrade(annotations, hold, clusterlife.JudgeUpgrade(cluster, state))
+		setUpgradeAnnotations(annotations, hold, clusterlife.DecideUpgrade(cluster, state))
 		if !maps.Equal(annotations, step.want) {
 			t.Fatalf("%s: %v, want %v", step.about, annotations, step.want)
 		}
 	}
 }
 
-// TestClusterAPITakesNoHoldAway does what Cluster API's topology controller does when the control plane of a new
-// Cluster is initialized: it removes its own annotation by a merge patch that it made from the Cluster as it knew it.
-// Was that annotation the only one, then the patch removes all.
-func TestClusterAPITakesNoHoldAway(t *testing.T) {
+// TestUpgradeHoldSurvivesRemovalOfClusterAPIAnnotation does the same as the topology controller of Cluster API when the
+// control plane of a new Cluster is initialized. The controller removes its annotation with a merge patch that is based
+// on its cached Cluster. If this annotation was the only annotation in the cache, the patch removes all annotations.
+func TestUpgradeHoldSurvivesRemovalOfClusterAPIAnnotation(t *testing.T) {
 	t.Parallel()
 	cluster := upgradingCluster(nil)
 	cluster.Status.Initialization.ControlPlaneInitialized = nil
@@ -233,7 +233,7 @@ func TestClusterAPITakesNoHoldAway(t *testing.T) {
 	r := lifeReconciler(t, cluster, helmOp)
 	first, _ := r.pass(t)
 	if first.Annotations[name] != "v1.36.0" {
-		t.Fatalf("nothing stands in a new Cluster: %v", first.Annotations)
+		t.Fatalf("a new Cluster has no annotation: %v", first.Annotations)
 	}
 	expectEvent(t, r, "")
 
@@ -275,10 +275,10 @@ func TestResumedAt(t *testing.T) {
 		paused metav1.ConditionStatus
 		want   time.Time
 	}{
-		"not told":            {"", time.Time{}},
-		"since a while":       {metav1.ConditionFalse, now.Add(-time.Minute)},
-		"yet to be noticed":   {metav1.ConditionTrue, now},
-		"what nobody expects": {metav1.ConditionUnknown, now.Add(-time.Minute)},
+		"no condition":                      {"", time.Time{}},
+		"not paused for a minute":           {metav1.ConditionFalse, now.Add(-time.Minute)},
+		"end of the pause not observed yet": {metav1.ConditionTrue, now},
+		"unknown":                           {metav1.ConditionUnknown, now.Add(-time.Minute)},
 	} {
 		cluster := &clusterv1.Cluster{}
 		if tc.paused != "" {
@@ -307,12 +307,13 @@ func TestUnreadyFor(t *testing.T) {
 		release *addonsv1.HelmOpRelease
 		ready   bool
 	}{
-		"ready for that version":       {release("v1.36.0", 2, metav1.ConditionTrue), true},
-		"ready for another one":        {release("v1.35.0", 2, metav1.ConditionTrue), false},
-		"ready before it was told":     {release("v1.36.0", 1, metav1.ConditionTrue), false},
-		"not ready":                    {release("v1.36.0", 2, metav1.ConditionFalse), false},
-		"told of no version":           {release("", 2, metav1.ConditionTrue), false},
-		"told, and nothing said of it": {&addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{KubernetesVersion: "v1.36.0"}}, false},
+		"ready for the version":                 {release("v1.36.0", 2, metav1.ConditionTrue), true},
+		"ready for another version":             {release("v1.35.0", 2, metav1.ConditionTrue), false},
+		"ready before the version was assigned": {release("v1.36.0", 1, metav1.ConditionTrue), false},
+		"not ready":                             {release("v1.36.0", 2, metav1.ConditionFalse), false},
+		"without a version":                     {release("", 2, metav1.ConditionTrue), false},
+		"without the condition Ready": {&addonsv1.HelmOpRelease{
+			Spec: addonsv1.HelmOpReleaseSpec{KubernetesVersion: "v1.36.0"}}, false},
 	}
 	for name, tc := range tests {
 		if got := clusterlife.UnreadyFor(tc.release, "v1.36.0"); (got == "") != tc.ready {
@@ -321,9 +322,9 @@ func TestUnreadyFor(t *testing.T) {
 	}
 }
 
-// TestUpgradeHoldNamesLeaveOthersAlone holds that no annotation of somebody else is taken for one of ours, whatever is
-// beside it.
-func TestUpgradeHoldNamesLeaveOthersAlone(t *testing.T) {
+// TestUpgradeHoldNamesExcludeForeign checks that an annotation of another program is never treated as an upgrade hold
+// of HelmOp.
+func TestUpgradeHoldNamesExcludeForeign(t *testing.T) {
 	own, foreign := clusterlife.UpgradeHoldName(client.ObjectKey{Namespace: "default", Name: "cni"}),
 		clusterv1.BeforeClusterUpgradeHookAnnotationPrefix+"/backup"
 	for name, tc := range map[string]struct {
@@ -334,8 +335,8 @@ func TestUpgradeHoldNamesLeaveOthersAlone(t *testing.T) {
 		"released": {map[string]string{clusterlife.UpgradeReleasedName(own): "v1.35.0"}, []string{own}},
 		"held again": {map[string]string{own: "v1.35.0", clusterlife.UpgradeReleasedName(own): "v1.35.0"},
 			[]string{own}},
-		"somebody else's": {map[string]string{foreign: "wait"}, nil},
-		"somebody else's, said released": {map[string]string{foreign: "wait",
+		"foreign": {map[string]string{foreign: "wait"}, nil},
+		"foreign, with a released annotation": {map[string]string{foreign: "wait",
 			clusterlife.UpgradeReleasedName(foreign): "v1.35.0"}, nil},
 	} {
 		if got := upgradeHoldNames(nil, tc.annotations); !slices.Equal(got, tc.want) {

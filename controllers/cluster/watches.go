@@ -25,8 +25,8 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters/status,verbs=patch
 
-// requestForClusterOf is the Cluster of a HelmOpRelease of the same namespace. Releases of other namespaces do not
-// change the Cluster.
+// requestForClusterOf returns a request for the Cluster of a HelmOpRelease of the same namespace. Releases of other
+// namespaces do not change the Cluster.
 func requestForClusterOf(_ context.Context, obj client.Object) []ctrl.Request {
 	release, ok := obj.(*addonsv1.HelmOpRelease)
 	if !ok || apiutil.ClusterKey(release).Namespace != release.Namespace {
@@ -35,7 +35,7 @@ func requestForClusterOf(_ context.Context, obj client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: apiutil.ClusterKey(release)}}
 }
 
-// requestsForControlPlane is the Cluster that a control-plane object belongs to.
+// requestsForControlPlane returns a request for the Cluster that a control-plane object belongs to.
 func (r *Reconciler) requestsForControlPlane(_ context.Context, obj client.Object) []ctrl.Request {
 	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	for _, owner := range obj.GetOwnerReferences() {
@@ -49,7 +49,7 @@ func (r *Reconciler) requestsForControlPlane(_ context.Context, obj client.Objec
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}}}
 }
 
-// requestsForHelmOp are the Clusters that a HelmOp selects in its own namespace.
+// requestsForHelmOp returns requests for the Clusters that a HelmOp selects in its namespace.
 func requestsForHelmOp(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		helmOp, ok := obj.(*addonsv1.HelmOp)
@@ -59,7 +59,7 @@ func requestsForHelmOp(reader client.Reader) handler.MapFunc {
 		clusters := apiutil.NewClusterList()
 		if err := reader.List(ctx, clusters, client.InNamespace(obj.GetNamespace()),
 			client.UnsafeDisableDeepCopy); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the Clusters of a HelmOp", "HelmOp", client.ObjectKeyFromObject(obj))
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot list the Clusters of a HelmOp", "HelmOp", client.ObjectKeyFromObject(obj))
 			return nil
 		}
 		var requests []ctrl.Request
@@ -72,7 +72,7 @@ func requestsForHelmOp(reader client.Reader) handler.MapFunc {
 	}
 }
 
-// lifeChanged passes events of HelmOpReleases that may matter to their Clusters.
+// lifeChanged passes events of HelmOpReleases that may change the conditions or holds of their Clusters.
 func lifeChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: watches.Updated(func(before, after *addonsv1.HelmOpRelease) bool {
@@ -91,30 +91,28 @@ func lifeChanged() predicate.Predicate {
 	}
 }
 
-// takesPartInLife reports whether a HelmOp publishes a condition of its Clusters, or holds their upgrades or
-// deletions.
-func takesPartInLife(helmOp *addonsv1.HelmOp) bool {
+// affectsClusters reports whether a HelmOp publishes a condition of its Clusters, or holds their upgrades or deletions.
+func affectsClusters(helmOp *addonsv1.HelmOp) bool {
 	return helmOp.Spec.ClusterCondition != "" || helmOp.Spec.BeforeClusterUpgrade != nil ||
 		helmOp.Spec.BeforeClusterDelete != nil
 }
 
 // lifeOptionsChanged passes events of HelmOps that change which conditions and holds their Clusters have.
 func lifeOptionsChanged() predicate.Predicate {
-	asks := func(obj client.Object) bool {
+	affects := func(obj client.Object) bool {
 		helmOp, ok := obj.(*addonsv1.HelmOp)
-		return ok && takesPartInLife(helmOp)
+		return ok && affectsClusters(helmOp)
 	}
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return asks(e.Object) },
-		DeleteFunc: func(e event.DeleteEvent) bool { return asks(e.Object) },
+		CreateFunc: func(e event.CreateEvent) bool { return affects(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return affects(e.Object) },
 		UpdateFunc: watches.Updated(func(before, after *addonsv1.HelmOp) bool {
-			// These changes may end the wait of a Cluster under deletion, also if the HelmOp does not ask for the
-			// wait any more.
+			// These changes may end the wait of a Cluster under deletion, even if the HelmOp no longer requests the wait.
 			if before.Spec.DeletionPolicy != after.Spec.DeletionPolicy ||
 				apiutil.IsHelmOpPaused(before) != apiutil.IsHelmOpPaused(after) {
 				return true
 			}
-			if !asks(before) && !asks(after) {
+			if !affects(before) && !affects(after) {
 				return false
 			}
 			return before.Spec.ClusterCondition != after.Spec.ClusterCondition || before.UID != after.UID ||

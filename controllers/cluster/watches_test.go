@@ -17,36 +17,36 @@ func TestLifeOptionsChanged(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
 	for name, tc := range map[string]struct {
-		asks   bool
+		holds  bool
 		change func(*addonsv1.HelmOp)
 		want   bool
 	}{
-		"nothing":                 {asks: true, change: func(*addonsv1.HelmOp) {}},
-		"values":                  {asks: true, change: func(h *addonsv1.HelmOp) { h.Spec.ValuesTemplate = "a: b" }},
-		"suspended":               {asks: true, change: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
-		"suspended, asks no more": {change: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
-		"paused": {asks: true,
+		"no change":                {holds: true, change: func(*addonsv1.HelmOp) {}},
+		"values":                   {holds: true, change: func(h *addonsv1.HelmOp) { h.Spec.ValuesTemplate = "a: b" }},
+		"paused by spec":           {holds: true, change: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
+		"paused by spec, no holds": {change: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
+		"paused by annotation": {holds: true,
 			change: func(h *addonsv1.HelmOp) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, want: true},
-		"annotated otherwise": {asks: true,
+		"another annotation": {holds: true,
 			change: func(h *addonsv1.HelmOp) { h.Annotations = map[string]string{"a": "b"} }},
-		"orphaned": {asks: true,
+		"orphaned": {holds: true,
 			change: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }, want: true},
-		"deleted": {asks: true, change: func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now },
+		"deleted": {holds: true, change: func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now },
 			want: true},
-		"deleted, and asks nothing": {change: func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now }},
-		"it asks from now on": {change: func(h *addonsv1.HelmOp) {
+		"deleted, no conditions or holds": {change: func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now }},
+		"hold requested": {change: func(h *addonsv1.HelmOp) {
 			h.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
 		}, want: true},
-		"a condition": {change: func(h *addonsv1.HelmOp) { h.Spec.ClusterCondition = "Ready" }, want: true},
-		"selector": {asks: true, change: func(h *addonsv1.HelmOp) {
+		"condition requested": {change: func(h *addonsv1.HelmOp) { h.Spec.ClusterCondition = "Ready" }, want: true},
+		"selector": {holds: true, change: func(h *addonsv1.HelmOp) {
 			h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 		}, want: true},
-		"selector of one without wish": {change: func(h *addonsv1.HelmOp) {
+		"selector, no conditions or holds": {change: func(h *addonsv1.HelmOp) {
 			h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 		}},
 	} {
 		before := &addonsv1.HelmOp{}
-		if tc.asks {
+		if tc.holds {
 			before.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{}
 		}
 		after := before.DeepCopy()

@@ -20,8 +20,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 )
 
-// What the manager may not read is for somebody to mend, and must show; what it cannot read for now is tried again.
-func TestMeansTellWhoseFaultItIs(t *testing.T) {
+// TestRegistryAccessKeepsErrorsOfReferences checks that a missing or forbidden Secret is an error in the result, which
+// the conditions report. Any other error ends the pass, which is tried again.
+func TestRegistryAccessKeepsErrorsOfReferences(t *testing.T) {
 	t.Parallel()
 	secrets := schema.GroupResource{Resource: "secrets"}
 	for name, tc := range map[string]struct {
@@ -29,7 +30,7 @@ func TestMeansTellWhoseFaultItIs(t *testing.T) {
 		passes bool
 	}{
 		"forbidden":   {apierrors.NewForbidden(secrets, "own", errors.New("no role")), true},
-		"not there":   {apierrors.NewNotFound(secrets, "own"), true},
+		"not found":   {apierrors.NewNotFound(secrets, "own"), true},
 		"unavailable": {apierrors.NewServiceUnavailable("starting"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +48,7 @@ func TestMeansTellWhoseFaultItIs(t *testing.T) {
 				t.Fatalf("error = %v", err)
 			}
 			if tc.passes && reasons.For(by.accessErr, reasons.ArtifactErrors, "") != addonsv1.ReferenceNotFoundReason {
-				t.Errorf("the HelmOp says %v", by.accessErr)
+				t.Errorf("the access error is %v", by.accessErr)
 			}
 		})
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// TestAHelmOpThatIsMovedSaysSo holds that a HelmOp for which nothing is done, be it by a stray annotation, says why and
-// how that ends.
-func TestAHelmOpThatIsMovedSaysSo(t *testing.T) {
+// TestHelmOpBeingMovedIsPaused checks that a HelmOp with the annotation of clusterctl move is not reconciled, and that
+// its condition Paused has the reason and the command that removes the annotation.
+func TestHelmOpBeingMovedIsPaused(t *testing.T) {
 	t.Parallel()
 	h, _, _ := controllertest.ShardedObjects("", "", "")
 	h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
@@ -39,6 +39,6 @@ func TestAHelmOpThatIsMovedSaysSo(t *testing.T) {
 		t.Errorf("the condition Paused is %+v", paused)
 	}
 	if len(h.Finalizers) != 0 {
-		t.Errorf("it has finalizers %v", h.Finalizers)
+		t.Errorf("the HelmOp has finalizers %v", h.Finalizers)
 	}
 }

@@ -33,7 +33,7 @@ func (r *Reconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*
 	children := make([]*addonsv1.HelmOpRelease, 0, len(list.Items))
 	for i := range list.Items {
 		child := &list.Items[i]
-		// Two long names may share a label value; the computed name tells them apart.
+		// Two HelmOps with long names may share a label value; the computed name distinguishes their children.
 		if child.Name == apiutil.ChildName(helmOp.Name, apiutil.ClusterTitle(child)) {
 			children = append(children, child)
 		}
@@ -41,8 +41,8 @@ func (r *Reconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*
 	return children, nil
 }
 
-// repairChild restores what marks a child as that of the HelmOp: the owner reference, which a restore from a backup
-// may have lost or left with the former UID, and the labels, also that of the watch filter.
+// repairChild restores the owner reference and the labels of a child of the HelmOp, including the label of the watch
+// filter. After a restore from a backup, the owner reference may be missing or have the former UID.
 func (r *Reconciler) repairChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
 	if adopt, err := r.mayAdopt(ctx, helmOp, child); err != nil || !adopt {
 		return err
@@ -56,9 +56,9 @@ func (r *Reconciler) repairChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	return client.IgnoreNotFound(r.client.Patch(ctx, repaired, patch))
 }
 
-// mayAdopt reports whether a child may get its owner reference back. If the HelmOp is deleted with the propagation
-// policy Orphan, garbage collection removes the reference, and a cache may show the child without it before it shows
-// the HelmOp under deletion.
+// mayAdopt reports whether the owner reference of a child may be restored. If the HelmOp is deleted with the
+// propagation policy Orphan, garbage collection removes the reference. The cache may then have the child without the
+// reference before it has the deletion of the HelmOp, so the HelmOp is read from the API server.
 func (r *Reconciler) mayAdopt(ctx context.Context, helmOp *addonsv1.HelmOp,
 	child *addonsv1.HelmOpRelease,
 ) (bool, error) {
@@ -72,7 +72,7 @@ func (r *Reconciler) mayAdopt(ctx context.Context, helmOp *addonsv1.HelmOp,
 	return current.UID == helmOp.UID && current.DeletionTimestamp.IsZero(), nil
 }
 
-// repairedMetadata is the repaired metadata of a child, and the patch that writes it.
+// repairedMetadata returns the repaired metadata of a child, and the patch that writes the metadata.
 func (r *Reconciler) repairedMetadata(helmOp *addonsv1.HelmOp,
 	child *addonsv1.HelmOpRelease,
 ) (metav1.ObjectMeta, client.Patch, error) {
@@ -85,9 +85,10 @@ func (r *Reconciler) repairedMetadata(helmOp *addonsv1.HelmOp,
 	return repaired.ObjectMeta, patch, nil
 }
 
-// isKnownAs reports whether a child needs no repair, by the rules of own and keepChild. Each pass calls it for each
-// child: with thousands of children, copying their metadata was a twentieth of what the manager allocated.
-func isKnownAs(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
+// needsNoRepair reports whether a child needs no repair, by the rules of own and keepChild. Each pass calls it for each
+// child, so it does not copy the metadata of the child: with thousands of children, the copies were a twentieth of all
+// allocations of the manager.
+func needsNoRepair(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 	if _, ok := apiutil.ReplacedBy(child); ok && child.DeletionTimestamp.IsZero() {
 		return false
 	}
@@ -103,9 +104,9 @@ func isKnownAs(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 		owner.APIVersion == addonsv1.GroupVersion.String() && ptr.Deref(owner.BlockOwnerDeletion, false)
 }
 
-// keepChild removes the annotation that a child is replaced by another one, which an earlier pass may have set
-// without deleting the child, and returns the patch that writes the child. If the child is under deletion already and
-// the cache does not show it, the API server refuses the patch.
+// keepChild removes the annotation that marks a child for replacement, and returns the patch that writes the child. An
+// earlier pass may have set the annotation without deleting the child. If the child is under deletion already and the
+// cache does not have the deletion yet, the API server refuses the patch.
 func keepChild(before, child *addonsv1.HelmOpRelease) client.Patch {
 	if _, ok := apiutil.ReplacedBy(child); !ok || !child.DeletionTimestamp.IsZero() {
 		return client.MergeFrom(before)
@@ -135,13 +136,13 @@ func (r *Reconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	}
 	err = r.client.Create(ctx, child)
 	if apierrors.IsAlreadyExists(err) {
-		// The cache does not show it yet, or it lost the label by which children are found.
+		// The cache does not have the child yet, or the child lost the label by which children are found.
 		existing := &addonsv1.HelmOpRelease{}
 		if err := r.live.Get(ctx, client.ObjectKeyFromObject(child), existing); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 		if !apiutil.IsOfShard(existing, r.shard) {
-			// The HelmOp may be of another shard by now, and the cache is late.
+			// The HelmOp may be of another shard by now, and the cache may not have the change yet.
 			current := &addonsv1.HelmOp{}
 			if err := r.live.Get(ctx, client.ObjectKeyFromObject(helmOp), current); err != nil ||
 				!apiutil.IsOfShard(current, r.shard) {

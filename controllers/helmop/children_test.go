@@ -27,38 +27,38 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 )
 
-// TestChildrenThatNeedNoRepair holds that a child is left alone just if repairing it would change nothing.
-func TestChildrenThatNeedNoRepair(t *testing.T) {
+// TestNeedsNoRepair checks that needsNoRepair is true exactly if a repair would not change the child.
+func TestNeedsNoRepair(t *testing.T) {
 	t.Parallel()
 	owner := func(change func(*metav1.OwnerReference)) func(*addonsv1.HelmOpRelease) {
 		return func(c *addonsv1.HelmOpRelease) { change(&c.OwnerReferences[0]) }
 	}
 	changes := map[string]func(*addonsv1.HelmOpRelease){
-		"as it was made":           func(*addonsv1.HelmOpRelease) {},
-		"another label":            func(c *addonsv1.HelmOpRelease) { c.Labels["team"] = "red" },
-		"no labels":                func(c *addonsv1.HelmOpRelease) { c.Labels = nil },
-		"no label of the HelmOp":   func(c *addonsv1.HelmOpRelease) { delete(c.Labels, addonsv1.HelmOpNameLabel) },
-		"a label of another":       func(c *addonsv1.HelmOpRelease) { c.Labels[addonsv1.HelmOpNameLabel] = "other" },
-		"no label of the Cluster":  func(c *addonsv1.HelmOpRelease) { delete(c.Labels, clusterv1.ClusterNameLabel) },
-		"another watch filter":     func(c *addonsv1.HelmOpRelease) { c.Labels[clusterv1.WatchLabel] = "red" },
-		"no watch filter":          func(c *addonsv1.HelmOpRelease) { delete(c.Labels, clusterv1.WatchLabel) },
-		"no owner":                 func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil },
-		"the owner as of a backup": owner(func(o *metav1.OwnerReference) { o.UID = "before" }),
-		"an owner of another name": owner(func(o *metav1.OwnerReference) { o.Name = "before" }),
+		"unchanged":                      func(*addonsv1.HelmOpRelease) {},
+		"another label":                  func(c *addonsv1.HelmOpRelease) { c.Labels["team"] = "red" },
+		"no labels":                      func(c *addonsv1.HelmOpRelease) { c.Labels = nil },
+		"no label of the HelmOp":         func(c *addonsv1.HelmOpRelease) { delete(c.Labels, addonsv1.HelmOpNameLabel) },
+		"a label of another":             func(c *addonsv1.HelmOpRelease) { c.Labels[addonsv1.HelmOpNameLabel] = "other" },
+		"no label of the Cluster":        func(c *addonsv1.HelmOpRelease) { delete(c.Labels, clusterv1.ClusterNameLabel) },
+		"another watch filter":           func(c *addonsv1.HelmOpRelease) { c.Labels[clusterv1.WatchLabel] = "red" },
+		"no watch filter":                func(c *addonsv1.HelmOpRelease) { delete(c.Labels, clusterv1.WatchLabel) },
+		"no owner":                       func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil },
+		"owner with the UID of a backup": owner(func(o *metav1.OwnerReference) { o.UID = "before" }),
+		"an owner of another name":       owner(func(o *metav1.OwnerReference) { o.Name = "before" }),
 		"another version": owner(func(o *metav1.OwnerReference) {
 			o.APIVersion = addonsv1.GroupVersion.Group + "/v1"
 		}),
-		"an owner that may go": owner(func(o *metav1.OwnerReference) { o.BlockOwnerDeletion = nil }),
-		"it makes way": func(c *addonsv1.HelmOpRelease) {
+		"owner without blockOwnerDeletion": owner(func(o *metav1.OwnerReference) { o.BlockOwnerDeletion = nil }),
+		"marked for replacement": func(c *addonsv1.HelmOpRelease) {
 			c.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: "7"}
 		},
-		"it makes way and is ending": func(c *addonsv1.HelmOpRelease) {
+		"marked for replacement, under deletion": func(c *addonsv1.HelmOpRelease) {
 			c.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: "7"}
 			c.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(1e9, 0)))
 		},
 		"another annotation": func(c *addonsv1.HelmOpRelease) { c.Annotations = map[string]string{"note": "x"} },
 	}
-	untouched := []string{"as it was made", "another label", "it makes way and is ending", "another annotation"}
+	untouched := []string{"unchanged", "another label", "marked for replacement, under deletion", "another annotation"}
 	for _, names := range [][2]string{{"cni", "one"}, {strings.Repeat("h", 70), strings.Repeat("c", 70)}} {
 		for _, name := range slices.Sorted(maps.Keys(changes)) {
 			t.Run(name+" of "+names[0], func(t *testing.T) {
@@ -78,16 +78,16 @@ func TestChildrenThatNeedNoRepair(t *testing.T) {
 					t.Fatal(err)
 				}
 				if same, known := equality.Semantic.DeepEqual(child.ObjectMeta, metadata),
-					isKnownAs(helmOp, child); known != same || known != slices.Contains(untouched, name) {
-					t.Errorf("it is left alone: %t; a repair changes nothing: %t", known, same)
+					needsNoRepair(helmOp, child); known != same || known != slices.Contains(untouched, name) {
+					t.Errorf("needs no repair: %t; a repair changes nothing: %t", known, same)
 				}
 			})
 		}
 	}
 }
 
-// TestWhatChildrenAreToldIsRemembered holds that it is, for as long as they are told nothing else.
-func TestWhatChildrenAreToldIsRemembered(t *testing.T) {
+// TestPlannedReleasesCacheByGeneration checks that the result for a child is cached until its generation changes.
+func TestPlannedReleasesCacheByGeneration(t *testing.T) {
 	t.Parallel()
 	memory := newPlannedReleases()
 	child := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
@@ -103,25 +103,25 @@ func TestWhatChildrenAreToldIsRemembered(t *testing.T) {
 	first := of()
 	child.Spec.ValuesDigest = "b"
 	if of() != first {
-		t.Error("what a generation told is not remembered")
+		t.Error("the spec of a generation is not cached")
 	}
 	child.Generation = 2
 	second := of()
 	if second == first {
-		t.Error("another generation tells the same")
+		t.Error("the cached spec of another generation is used")
 	}
 	child.UID, child.Spec.ValuesDigest = "v", "c"
 	if of() == second {
-		t.Error("another child of the same generation tells the same")
+		t.Error("the cached spec of another child is used")
 	}
 }
 
-// TestChildIsKept holds that a child that stays says no longer that it makes way to another one, and that one that ends
-// goes on to say so.
-func TestChildIsKept(t *testing.T) {
+// TestKeptChildLosesReplacedAnnotation checks that a child that stays loses the annotation that marks it for
+// replacement, and that a child under deletion keeps it.
+func TestKeptChildLosesReplacedAnnotation(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(*Reconciler, *controllertest.FateBench, *addonsv1.HelmOpRelease) error{
-		"told": func(r *Reconciler, b *controllertest.FateBench, child *addonsv1.HelmOpRelease) error {
+		"updated": func(r *Reconciler, b *controllertest.FateBench, child *addonsv1.HelmOpRelease) error {
 			return r.updateChild(b.Context(), b.HelmOp, &clusterScope{child: child}, child.Spec)
 		},
 		"repaired": func(r *Reconciler, b *controllertest.FateBench, child *addonsv1.HelmOpRelease) error {
@@ -130,7 +130,7 @@ func TestChildIsKept(t *testing.T) {
 	}
 	for name, way := range ways {
 		for _, isEnding := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, ends: %t", name, isEnding), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, under deletion: %t", name, isEnding), func(t *testing.T) {
 				t.Parallel()
 				b := controllertest.NewFateBench(t)
 				b.Release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
@@ -150,7 +150,7 @@ func TestChildIsKept(t *testing.T) {
 						t.Fatal(err)
 					}
 					if err := way(r, b, cached); !apierrors.IsConflict(err) {
-						t.Errorf("the cache is late: %v, want a conflict", err)
+						t.Errorf("with a stale cache: %v, want a conflict", err)
 					}
 					cached = read()
 				}
@@ -158,7 +158,7 @@ func TestChildIsKept(t *testing.T) {
 					t.Fatal(err)
 				}
 				child := read()
-				if _, says := apiutil.ReplacedBy(child); says != isEnding || child.Annotations["other"] != "stays" ||
+				if _, marked := apiutil.ReplacedBy(child); marked != isEnding || child.Annotations["other"] != "stays" ||
 					!metav1.IsControlledBy(child, b.HelmOp) {
 					t.Errorf("annotations %v, owners %v", child.Annotations, child.OwnerReferences)
 				}
@@ -167,7 +167,7 @@ func TestChildIsKept(t *testing.T) {
 	}
 }
 
-func TestRelabelChild(t *testing.T) {
+func TestRepairChildCopiesWatchFilterLabel(t *testing.T) {
 	t.Parallel()
 	watched := func(value string) map[string]string {
 		if value == "" {

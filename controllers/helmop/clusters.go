@@ -22,33 +22,34 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// clusterScope is what a pass over a HelmOp knows of one Cluster.
+// clusterScope holds the state of one Cluster during a pass over a HelmOp.
 type clusterScope struct {
 	// name is the title of the Cluster: its name, or namespace/name if the Cluster is of another namespace than the
 	// HelmOp.
 	name string
 	key  client.ObjectKey
 
-	// cluster is nil if the Cluster is gone; object is the same as the API server serves it.
+	// cluster is the Cluster, and object is the same object as the API server serves it. Both are nil if the Cluster does
+	// not exist.
 	cluster  *clusterv1.Cluster
 	object   *unstructured.Unstructured
 	selected bool
 
-	// otherShard is why the release is left alone: the Cluster is of another shard than the HelmOp. It is empty if
-	// not.
+	// otherShard is the message for a Cluster that is of another shard than the HelmOp, so that its release is left alone.
+	// It is empty if both are of the same shard.
 	otherShard string
 
 	// child is the HelmOpRelease of the Cluster; nil if there is none.
 	child *addonsv1.HelmOpRelease
 
-	// target is the desired spec under the newest revision, good under the last known good one, and own under the
-	// revision of the child; nil if it is not known or not needed. Set by render.
+	// target is the spec of the release under the newest revision, good its spec under the last known good revision, and
+	// own its spec under the revision of the child. A spec is nil if it is not known or not needed. Set by render.
 	target, good, own *addonsv1.HelmOpReleaseSpec
 
 	// err is why target is not known. Set by render.
 	err error
 
-	// references are the objects of the Cluster that target comes from. Set by render.
+	// references are the objects of the Cluster from which target was rendered. Set by render.
 	references []render.ClusterReference
 
 	// blocked is why the dependencies in the Cluster are not ready; empty if they are. Set by checkDependencies.
@@ -58,7 +59,8 @@ type clusterScope struct {
 	step rollout.Step
 }
 
-// selectClusters finds the selected Clusters, and those that have a release although they are no longer selected.
+// selectClusters sets the Clusters of the scope: the selected Clusters, and the Clusters that have a release although
+// they are no longer selected.
 func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
 	var selector *selection.Selector
@@ -91,7 +93,7 @@ func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) err
 		delete(byCluster, key)
 		cluster, err := r.renderer.Objects.Typed(object)
 		if err != nil {
-			// A Cluster that cannot be read keeps its release as it is.
+			// The release of a Cluster that cannot be read is not changed.
 			cluster, selected = &clusterv1.Cluster{}, true
 		}
 		scope.clusters = append(scope.clusters, &clusterScope{
@@ -109,8 +111,8 @@ func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) err
 	return nil
 }
 
-// eligibleClusters are the Clusters of the selected namespaces, without those that the HelmOp selects and may not
-// access. The objects are shared with the cache.
+// eligibleClusters returns the Clusters of the selected namespaces, except the Clusters that the HelmOp selects but may
+// not access. The objects are shared with the cache: read only.
 func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope,
 	selector *selection.Selector,
 ) ([]unstructured.Unstructured, error) {
@@ -136,7 +138,8 @@ func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope,
 			if client.IgnoreNotFound(err) != nil {
 				return nil, fmt.Errorf("reading Namespace %s: %w", namespace, err)
 			}
-			namespaces[namespace] = selected // The event of a Namespace that the cache does not have yet starts another pass.
+			// If the cache does not have the Namespace yet, the event of the Namespace starts another pass.
+			namespaces[namespace] = selected
 		}
 		if !namespaces[namespace] {
 			continue
@@ -150,10 +153,10 @@ func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope,
 			return nil, ctx.Err()
 		case err != nil:
 			scope.unknownAccess++
-			scope.retryWithin(selection.FailedMemory)
+			scope.retryWithin(selection.FailedTTL)
 		case !allowed:
 			scope.denied++
-			scope.retryWithin(selection.DeniedMemory)
+			scope.retryWithin(selection.DeniedTTL)
 		default:
 			eligible = append(eligible, *object)
 		}
@@ -161,8 +164,9 @@ func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope,
 	return eligible, nil
 }
 
-// unlistedCluster is the Cluster of a child that is not among the eligible ones: it is gone, its namespace is no
-// longer selected, the HelmOp may not access it any more, or the API server did not say whether it may.
+// unlistedCluster returns the scope of a Cluster that has a child and is not eligible. Either the Cluster does not
+// exist, or its namespace is no longer selected, or the HelmOp may not access the Cluster any more, or the check of the
+// access failed.
 func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, key client.ObjectKey,
 	child *addonsv1.HelmOpRelease,
 ) (*clusterScope, error) {
@@ -171,9 +175,9 @@ func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, ke
 	object := apiutil.NewCluster()
 	err := r.client.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
-		// If it exists, it has just come into the shard, and the cache will show it.
-		isThere, err := dependencies.Exists(ctx, r.live, key, partialCluster())
-		scope.stale = scope.stale || isThere
+		// A Cluster that exists has just entered the shard: the cache does not have the Cluster yet.
+		exists, err := dependencies.Exists(ctx, r.live, key, partialCluster())
+		scope.stale = scope.stale || exists
 		return c, err
 	}
 	if err != nil {
@@ -184,7 +188,7 @@ func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, ke
 		scope.stale = true
 		return c, nil
 	}
-	allowed, askErr := r.guard.Allows(ctx, helmOp, key)
+	allowed, accessErr := r.guard.Allows(ctx, helmOp, key)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -192,10 +196,10 @@ func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, ke
 		return nil, err
 	}
 	c.object = object
-	// A release stays if its HelmOp lost the access, or if the API server did not say.
+	// A release stays if its HelmOp lost the access, or if the check of the access failed.
 	switch {
-	case askErr != nil:
-		c.selected, c.err = true, askErr
+	case accessErr != nil:
+		c.selected, c.err = true, accessErr
 	case !allowed:
 		c.selected, c.err = true, selection.DeniedError(helmOp, key)
 	}

@@ -111,10 +111,10 @@ type helmOpScope struct {
 	strategy rollout.Strategy
 	waves    []labels.Selector
 
-	// wanted is the desired revision; nil if it is not known. Set by compile and revise.
-	wanted *wantedRevision
-	// past are older revisions, ready to render; nil for those that cannot be rendered any more. Filled by wantedAt.
-	past map[int64]*wantedRevision
+	// desired is the desired revision; nil if it is not known. Set by compile and revise.
+	desired *compiledRevision
+	// past are older revisions, ready to render; nil for those that cannot be rendered any more. Filled by compiledAt.
+	past map[int64]*compiledRevision
 	// revisions are those of the HelmOp, the newest last. Set by readRevisions and revise.
 	revisions []*addonsv1.HelmOpRevision
 

@@ -17,19 +17,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// verbDelete is what is done where releases are deleted.
+// verbDelete is the action of Events about deletions of releases.
 const verbDelete = "Delete"
 
-// maxNamedClusters bounds how many Clusters a message names.
+// maxNamedClusters is the number of Clusters that a message names.
 const maxNamedClusters = 3
 
-// decideDeletions decides whether the releases of Clusters that are not selected any more may be deleted. Nothing is
-// lost where they are orphaned, or where another HelmOp has taken a release over.
+// decideDeletions decides whether the releases of Clusters that are no longer selected may be deleted. The decision
+// does not limit deletions that uninstall nothing: releases that are orphaned, or that another HelmOp has taken over.
 func (r *Reconciler) decideDeletions(scope *helmOpScope, clusters []rollout.Cluster) brake.Decision {
 	helmOp := scope.helmOp
 	in := brake.Input{
@@ -53,7 +54,7 @@ func (r *Reconciler) decideDeletions(scope *helmOpScope, clusters []rollout.Clus
 	return brake.Decide(in)
 }
 
-// deletionState is what the status remembers of deletions.
+// deletionState returns the state of deletions that a status records.
 func deletionState(status *addonsv1.DeletionStatus) brake.State {
 	if status == nil {
 		return brake.State{}
@@ -64,7 +65,7 @@ func deletionState(status *addonsv1.DeletionStatus) brake.State {
 	}
 }
 
-// deletionStatus is what the status says of deletions; nil if there is nothing to say.
+// deletionStatus returns the status of deletions for a decision; nil if all fields would be empty.
 func deletionStatus(decision *brake.Decision, pending int) *addonsv1.DeletionStatus {
 	s := decision.State
 	status := &addonsv1.DeletionStatus{Confirmed: int32(s.Confirmed), Recent: int32(s.Recent),
@@ -82,16 +83,16 @@ func deletionStatus(decision *brake.Decision, pending int) *addonsv1.DeletionSta
 	return status
 }
 
-// recordDeletions writes down what the plan deletes before it is deleted: a manager that is restarted meanwhile counts
-// it. What changes for another reason is written with the rest of the status.
+// recordDeletions writes the number of releases that the plan deletes into the status, before they are deleted. A
+// manager that is restarted meanwhile then counts them. Other changes of the status are written at the end of the pass.
 func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, clusters []rollout.Cluster) error {
 	begun, returned, pending := 0, 0, sets.New(scope.pendingDeletions...)
 	for i, step := range scope.plan.Steps {
 		switch {
-		// Clusters that are gone or under deletion take their releases along.
+		// Deletions for Clusters that do not exist or are under deletion do not count.
 		case step.Action == rollout.ActionDelete && pending.Has(step.Cluster):
 			begun++
-		// A Cluster that was there before may be one that is selected again.
+		// A Cluster that existed before the rollout may have been selected again.
 		case step.Action == rollout.ActionCreate && clusters[i].Known:
 			returned++
 		}
@@ -112,13 +113,14 @@ func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, cl
 	return nil
 }
 
-// reportDeletions says in a condition and by Events whether deletions wait for a confirmation.
+// reportDeletions sets the condition DeletionsHeld, and records Events when deletions begin to wait for a confirmation
+// or are confirmed.
 func (r *Reconciler) reportDeletions(scope *helmOpScope) {
 	helmOp, decision := scope.helmOp, &scope.deletions
 	if decision.JustConfirmed {
 		r.event(helmOp, corev1.EventTypeNormal, addonsv1.DeletionsConfirmedEvent, verbDelete,
-			fmt.Sprintf("The deletion of %s was confirmed by the annotation %s", releases(len(scope.pendingDeletions)),
-				addonsv1.ConfirmDeletionsAnnotation))
+			fmt.Sprintf("The deletion of %s was confirmed by the annotation %s",
+				apiutil.Count(len(scope.pendingDeletions), "release", "releases"), addonsv1.ConfirmDeletionsAnnotation))
 	}
 	if !decision.Held {
 		conditions.Delete(helmOp, addonsv1.DeletionsHeldCondition)
@@ -133,32 +135,26 @@ func (r *Reconciler) reportDeletions(scope *helmOpScope) {
 	}
 }
 
-// heldDeletions says how many releases would be deleted, why, and what to do.
+// heldDeletions returns a message with the number of releases that would be deleted, the reason, and what to do.
 func heldDeletions(scope *helmOpScope) string {
 	decision, pending := &scope.deletions, scope.pendingDeletions
 	before := ""
-	if gone := decision.State.Recent; gone > 0 {
-		before = fmt.Sprintf(" (%s more began to be deleted in the last minutes)", releases(gone))
+	if recent := decision.State.Recent; recent > 0 {
+		before = fmt.Sprintf(" (the deletion of %s began in the last minutes)",
+			apiutil.Count(recent, "other release", "other releases"))
 	}
-	return fmt.Sprintf("%d of %s would be uninstalled at once%s, and spec.maxDeletions allows %d: the Clusters are no "+
-		"longer selected: %s. "+
+	return fmt.Sprintf("%d of %s would be uninstalled at once%s, and spec.maxDeletions allows %d: the %s no longer "+
+		"selected: %s. "+
 		"Correct the selector or the labels of the Clusters, or confirm: kubectl -n %s annotate helmop %s --overwrite %s=%s",
-		len(pending), releases(decision.Total), before, decision.Limit, nameFew(pending), scope.helmOp.Namespace,
-		scope.helmOp.Name,
-		addonsv1.ConfirmDeletionsAnnotation, decision.Confirmation)
+		len(pending), apiutil.Count(decision.Total, "release", "releases"), before, decision.Limit,
+		apiutil.Plural(len(pending), "Cluster is", "Clusters are"), nameFew(pending), scope.helmOp.Namespace,
+		scope.helmOp.Name, addonsv1.ConfirmDeletionsAnnotation, decision.Confirmation)
 }
 
-// nameFew names the first of some things, and counts the others.
+// nameFew lists the first names, and the number of the other names.
 func nameFew(names []string) string {
 	if len(names) <= maxNamedClusters {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamedClusters], ", "), len(names)-maxNamedClusters)
-}
-
-func releases(n int) string {
-	if n == 1 {
-		return "1 release"
-	}
-	return fmt.Sprintf("%d releases", n)
 }

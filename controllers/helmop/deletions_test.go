@@ -19,8 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// leavingClusters are forty Clusters with releases, of which the first ones are not selected any more.
-func leavingClusters(leaving int) []rollout.Cluster {
+// clustersWithUnselected returns forty Clusters with releases, of which the first ones are no longer selected.
+func clustersWithUnselected(leaving int) []rollout.Cluster {
 	var clusters []rollout.Cluster
 	for i := range 40 {
 		clusters = append(clusters, rollout.Cluster{Name: fmt.Sprintf("c%02d", i), Selected: i >= leaving,
@@ -37,7 +37,7 @@ func TestDeletionsAreHeldAndConfirmed(t *testing.T) {
 	helmOp.Namespace, helmOp.Name = "n", "calico"
 	pass := func(leaving int) *helmOpScope {
 		scope := &helmOpScope{helmOp: helmOp}
-		scope.deletions = r.decideDeletions(scope, leavingClusters(leaving))
+		scope.deletions = r.decideDeletions(scope, clustersWithUnselected(leaving))
 		if err := r.recordDeletions(t.Context(), scope, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestDeletionsAreHeldAndConfirmed(t *testing.T) {
 	if event := <-recorder.Events; !strings.Contains(event, addonsv1.DeletionsHeldEvent) {
 		t.Error(event)
 	}
-	// A restarted manager has the status and nothing else.
+	// A restarted manager has only the status.
 	if again := pass(11); !again.deletions.Held || !equality.Semantic.DeepEqual(helmOp.Status.Deletions, status) {
 		t.Errorf("the status changes from %+v to %+v", status, helmOp.Status.Deletions)
 	}
@@ -93,7 +93,7 @@ func TestDeletionsThatAreNotHeld(t *testing.T) {
 			h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
 		}},
 		"without a limit":           {helmOp: func(h *addonsv1.HelmOp) { h.Spec.MaxDeletions = &all }},
-		"Clusters that are gone":    {change: func(c *rollout.Cluster) { c.Gone = true }},
+		"missing Clusters":          {change: func(c *rollout.Cluster) { c.Gone = true }},
 		"Clusters under deletion":   {change: func(c *rollout.Cluster) { c.Deleting = true }},
 		"releases of other HelmOps": {change: func(c *rollout.Cluster) { c.Child.Foreign = true }},
 		"paused Clusters":           {change: func(c *rollout.Cluster) { c.Paused = true }},
@@ -104,7 +104,7 @@ func TestDeletionsThatAreNotHeld(t *testing.T) {
 			if tc.helmOp != nil {
 				tc.helmOp(helmOp)
 			}
-			clusters := leavingClusters(40)
+			clusters := clustersWithUnselected(40)
 			for i := range clusters {
 				if tc.change != nil {
 					tc.change(&clusters[i])
@@ -117,7 +117,7 @@ func TestDeletionsThatAreNotHeld(t *testing.T) {
 	}
 }
 
-// TestDeletionStatusKeepsTheState holds that a status tells all that the next decision depends on.
+// TestDeletionStatusKeepsTheState checks that a status has all inputs of the next decision.
 func TestDeletionStatusKeepsTheState(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Truncate(time.Second)

@@ -12,10 +12,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 )
 
-// checkDowngrade returns an error where what a reference stands for now is older than what it stood for before, with
-// the source as it is: a registry, or one of its mirrors, may list a part of its tags, and an attacker may put an old
-// tag, with its signature, in the place of the others. A tag or a digest that is named is what its author says, also if
-// the tag moves to an older version.
+// checkDowngrade returns an error if a reference now resolves to an older tag than before, and the source is the same.
+// A registry or one of its mirrors may list only a part of its tags, and an attacker may hide all tags but an old tag
+// with a valid signature. A reference that names a tag or a digest is never a downgrade, even if the tag is moved to an
+// older version.
 func checkDowngrade(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStatus, found *oci.Artifact) error {
 	if known == nil || ref.AllowDowngrade || known.Digest == found.Digest {
 		return nil
@@ -24,17 +24,16 @@ func checkDowngrade(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStat
 	if known.Tag == "" || !reference.IsOlder(found.Tag, known.Tag) {
 		return nil
 	}
-	return fmt.Errorf("%w: the reference stands for tag %q now, and tag %q from before, which stays, is not listed by "+
-		"the registry any more. "+
-		"Find out why, and name the version that you want in the reference or set allowDowngrade there", reasons.ErrDowngrade,
-		found.Tag, known.Tag)
+	return fmt.Errorf("%w: the registry no longer lists tag %q, and the newest tag that matches the reference is %q. Tag "+
+		"%[2]q stays in use. Find out why the tag is missing; to downgrade, name the version in the reference or set "+
+		"allowDowngrade there", reasons.ErrDowngrade, known.Tag, found.Tag)
 }
 
-// beforeOf is what a reference stood for before, with the source as it is: as the status knows or, after a move or a
-// restore, as the newest revision knows. Nil if neither does.
-func (s *helmOpScope) beforeOf(asked *lookup) *addonsv1.ArtifactStatus {
-	if asked.known != nil {
-		return asked.known
+// artifactInUse returns the artifact that a reference was resolved to before, from the same source; nil if it is not
+// known. It is the artifact in the status or, after a move or a restore, in the newest revision.
+func (s *helmOpScope) artifactInUse(l *lookup) *addonsv1.ArtifactStatus {
+	if l.known != nil {
+		return l.known
 	}
 	newest := s.newestRevision()
 	if newest == nil {
@@ -44,7 +43,7 @@ func (s *helmOpScope) beforeOf(asked *lookup) *addonsv1.ArtifactStatus {
 	if then.URL != now.URL || apiutil.Selected(&then) != apiutil.Selected(&now) {
 		return nil
 	}
-	recorded, err := artifactsOfRevision(newest)(asked.key.ref)
+	recorded, err := artifactsOfRevision(newest)(l.key.ref)
 	if err != nil {
 		return nil
 	}

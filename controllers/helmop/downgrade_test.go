@@ -22,19 +22,19 @@ func TestCheckDowngrade(t *testing.T) {
 		"newer": {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "1.9.0", to: "1.10.0"},
 		"older": {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "1.10.0", to: "1.9.0",
 			wantRefuse: true},
-		"older, and a v": {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "v1.10.0", to: "1.9.0",
+		"older, with prefix v": {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "v1.10.0", to: "1.9.0",
 			wantRefuse: true},
-		"a pre-release of it": {ref: addonsv1.ArtifactReference{Semver: ">=1-0"}, from: "1.10.0", to: "1.10.0-rc.1",
-			wantRefuse: true},
+		"pre-release of the same version": {ref: addonsv1.ArtifactReference{Semver: ">=1-0"}, from: "1.10.0",
+			to: "1.10.0-rc.1", wantRefuse: true},
 		"other build metadata": {ref: addonsv1.ArtifactReference{Semver: ">=1"}, from: "1.9.0_b", to: "1.9.0_a"},
 		"allowed": {ref: addonsv1.ArtifactReference{Semver: ">=1", AllowDowngrade: true}, from: "1.10.0",
 			to: "1.9.0"},
-		"nothing from before": {ref: addonsv1.ArtifactReference{Semver: ">=1"}, to: "1.9.0"},
-		"a tag that moved":    {ref: addonsv1.ArtifactReference{Tag: "stable"}, from: "stable", to: "stable"},
+		"no known artifact":  {ref: addonsv1.ArtifactReference{Semver: ">=1"}, to: "1.9.0"},
+		"tag that was moved": {ref: addonsv1.ArtifactReference{Tag: "stable"}, from: "stable", to: "stable"},
 		"builds, older": {ref: addonsv1.ArtifactReference{TagFilter: "^main-"}, from: "main-10", to: "main-9",
 			wantRefuse: true},
 		"builds, newer": {ref: addonsv1.ArtifactReference{TagFilter: "^main-"}, from: "main-9", to: "main-10"},
-		"a release to none": {ref: addonsv1.ArtifactReference{TagFilter: "."}, from: "1.0.0", to: "main-10",
+		"from a version to another tag": {ref: addonsv1.ArtifactReference{TagFilter: "."}, from: "1.0.0", to: "main-10",
 			wantRefuse: true},
 		"a pre-release to release": {ref: addonsv1.ArtifactReference{TagFilter: "."}, from: "2.0.0-rc.1", to: "1.0.0"},
 	} {
@@ -55,9 +55,9 @@ func TestCheckDowngrade(t *testing.T) {
 	}
 }
 
-// TestDowngradeAfterAMove holds that a revision tells what a reference stood for where the status does not know it:
-// statuses do not survive a restore or clusterctl move.
-func TestDowngradeAfterAMove(t *testing.T) {
+// TestArtifactInUseFromRevision checks that the newest revision has the artifact of a reference if the status has none:
+// a restore or clusterctl move does not preserve the status.
+func TestArtifactInUseFromRevision(t *testing.T) {
 	t.Parallel()
 	helmOp := &addonsv1.HelmOp{}
 	helmOp.Spec.Source = addonsv1.ArtifactSource{URL: "oci://r.example/charts/c",
@@ -66,19 +66,19 @@ func TestDowngradeAfterAMove(t *testing.T) {
 	revision.Spec.HelmOp.Source = helmOp.Spec.Source
 	revision.Spec.Artifact = &addonsv1.ResolvedArtifact{Tag: "1.2.0", Digest: "sha256:a"}
 	scope := &helmOpScope{helmOp: helmOp, revisions: []*addonsv1.HelmOpRevision{revision}}
-	asked := &lookup{key: resolutionKey{ref: helmOp.Spec.Source.Ref}}
-	if before := scope.beforeOf(asked); before == nil || before.Tag != "1.2.0" {
-		t.Errorf("it stood for %+v", before)
+	l := &lookup{key: resolutionKey{ref: helmOp.Spec.Source.Ref}}
+	if before := scope.artifactInUse(l); before == nil || before.Tag != "1.2.0" {
+		t.Errorf("the artifact in use is %+v", before)
 	}
 	for name, change := range map[string]func(){
-		"another range": func() { asked.key.ref.Semver = ">=1.1" },
+		"another range": func() { l.key.ref.Semver = ">=1.1" },
 		"another repository": func() {
-			asked.key.ref, helmOp.Spec.Source.URL = helmOp.Spec.Source.Ref, "oci://r.example/charts/d"
+			l.key.ref, helmOp.Spec.Source.URL = helmOp.Spec.Source.Ref, "oci://r.example/charts/d"
 		},
 	} {
 		change()
-		if before := scope.beforeOf(asked); before != nil {
-			t.Errorf("%s: it stood for %+v", name, before)
+		if before := scope.artifactInUse(l); before != nil {
+			t.Errorf("%s: the artifact in use is %+v", name, before)
 		}
 	}
 }

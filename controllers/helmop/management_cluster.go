@@ -15,7 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// addManagement adds the management cluster, if the HelmOp is to be installed there or was told to be.
+// addManagement adds the management cluster to the scope, if the HelmOp installs there or has a release there.
 func (r *Reconciler) addManagement(ctx context.Context, scope *helmOpScope,
 	children map[client.ObjectKey]*addonsv1.HelmOpRelease,
 ) error {
@@ -46,8 +46,8 @@ func (r *Reconciler) addManagement(ctx context.Context, scope *helmOpScope,
 	return nil
 }
 
-// actAs has everything done in the management cluster under the rights of the ServiceAccount that a HelmOp names.
-func actAs(options *addonsv1.ReleaseOptions, now *addonsv1.HelmOpSpec) {
+// setImpersonation sets the ServiceAccount that a HelmOp impersonates for all requests to the management cluster.
+func setImpersonation(options *addonsv1.ReleaseOptions, now *addonsv1.HelmOpSpec) {
 	if now.ManagementCluster != nil {
 		options.ImpersonateServiceAccountName = now.ManagementCluster.ImpersonateServiceAccountName
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// managingHelmOps is the reconciler of a manager that lets namespace "a" in.
+// managingHelmOps returns the reconciler of a manager that permits namespace "a" to install in the management cluster.
 func managingHelmOps(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
 	c := controllertest.ManagementClient(t, objects...)
@@ -33,29 +33,29 @@ func managingHelmOps(t *testing.T, objects ...client.Object) *Reconciler {
 	}
 }
 
-func TestManagementClusterIsSelectedWhereItIsPermitted(t *testing.T) {
+func TestManagementClusterRequiresPermittedNamespace(t *testing.T) {
 	t.Parallel()
 	toClusters := controllertest.ManagementHelmOp("a")
 	toClusters.Spec.ManagementCluster, toClusters.Spec.ClusterSelector = nil, &metav1.LabelSelector{}
 	for name, tc := range map[string]struct {
 		helmOp   *addonsv1.HelmOp
 		children []client.Object
-		// want are the names of the Clusters that are found, with ! where they are not selected and ? where it may not be
-		// served.
+		// want are the names of the selected Clusters; "!" marks a Cluster that is not selected, and "?" a Cluster that may
+		// not be accessed.
 		want string
 	}{
 		"permitted":     {helmOp: controllertest.ManagementHelmOp("a"), want: "management cluster"},
 		"not permitted": {helmOp: controllertest.ManagementHelmOp("b"), want: "management cluster?"},
-		"not permitted any more": {helmOp: controllertest.ManagementHelmOp("b"),
+		"no longer permitted": {helmOp: controllertest.ManagementHelmOp("b"),
 			children: []client.Object{controllertest.ManagementRelease(controllertest.ManagementHelmOp("b"))},
 			want:     "management cluster?"},
-		"it was for Clusters before": {helmOp: controllertest.ManagementHelmOp("a"),
+		"release of a Cluster from before": {helmOp: controllertest.ManagementHelmOp("a"),
 			children: []client.Object{controllertest.NearRelease(toClusters)}, want: "management cluster,management-cluster!"},
-		"it is for Clusters": {helmOp: toClusters, want: "management-cluster"},
-		"it is for Clusters by now": {helmOp: toClusters,
+		"HelmOp for Clusters": {helmOp: toClusters, want: "management-cluster"},
+		"HelmOp for Clusters, with a release in the management cluster": {helmOp: toClusters,
 			children: []client.Object{controllertest.ManagementRelease(toClusters)},
 			want:     "management cluster!,management-cluster"},
-		"a Cluster of the name is gone": {helmOp: controllertest.ManagementHelmOp("b"),
+		"release of a missing Cluster of the same name": {helmOp: controllertest.ManagementHelmOp("b"),
 			children: []client.Object{controllertest.NearRelease(controllertest.ManagementHelmOp("b"))},
 			want:     "management cluster?,management-cluster!"},
 	} {
@@ -88,7 +88,7 @@ func TestManagementClusterIsSelectedWhereItIsPermitted(t *testing.T) {
 	}
 }
 
-func TestManagementClusterIsOfTheShardThatAsks(t *testing.T) {
+func TestManagementClusterHasShardOfManager(t *testing.T) {
 	t.Parallel()
 	m := managingHelmOps(t)
 	for _, shard := range []string{"", "b"} {

@@ -21,11 +21,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// maxShownUnlabelled is how many objects the condition Movable names. There may be one for each Cluster.
+// maxShownUnlabelled is the number of objects that the condition Movable names. There may be an object for each
+// Cluster.
 const maxShownUnlabelled = 10
 
-// reportMovable reports whether clusterctl move takes along what the HelmOp refers to. Secrets and ConfigMaps belong to
-// their authors, who may share them, and the manager may not write them. So the condition says how to label them.
+// reportMovable sets the condition Movable: whether clusterctl move takes along everything that the HelmOp refers to.
+// The manager has no right to write Secrets and ConfigMaps, which belong to users who may share them. So the condition
+// has the command that labels them.
 func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
 	referenced := referencesOf(scope)
@@ -44,7 +46,7 @@ func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) erro
 		err := r.references.Metadata.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace, Name: name}, partial)
 		switch {
 		case apierrors.IsNotFound(err):
-			// Whoever needs it says so.
+			// Another condition reports a missing object, where the object is needed.
 		case err != nil:
 			return fmt.Errorf("reading %s %s/%s: %w", kind, helmOp.Namespace, name, err)
 		case !isMoved(partial):
@@ -56,11 +58,11 @@ func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) erro
 		return nil
 	}
 	report.SetCondition(helmOp, addonsv1.MovableCondition, metav1.ConditionTrue, addonsv1.MovableReason,
-		"clusterctl move takes along all that the HelmOp refers to")
+		"clusterctl move takes along everything that the HelmOp refers to")
 	return nil
 }
 
-// referencesOf are the objects that a HelmOp refers to, as "<kind>/<name>", those of single Clusters included.
+// referencesOf returns the objects that a HelmOp refers to, as "<kind>/<name>", including objects for single Clusters.
 func referencesOf(scope *helmOpScope) []string {
 	helmOp := scope.helmOp
 	referenced := references.Of(helmOp)
@@ -82,24 +84,25 @@ func referencesOf(scope *helmOpScope) []string {
 func whyNotMovable(namespace string, unlabelled, accounts []string) string {
 	var why []string
 	if len(unlabelled) > 0 {
-		what := "what is not labelled for it"
-		if total := len(unlabelled); total > maxShownUnlabelled {
-			what = fmt.Sprintf("%d objects that are not labelled for it, of which these are %d", total, maxShownUnlabelled)
+		total, first := len(unlabelled), ""
+		if total > maxShownUnlabelled {
+			first = fmt.Sprintf(" the first %d of", maxShownUnlabelled)
 			unlabelled = unlabelled[:maxShownUnlabelled]
 		}
-		message := fmt.Sprintf("clusterctl move would leave behind %s: kubectl -n %s label %s %s=",
-			what, namespace, strings.Join(unlabelled, " "), clusterctlv1.ClusterctlMoveLabel)
+		message := fmt.Sprintf("clusterctl move would leave behind %s without its label; label%s %s: kubectl -n %s "+
+			"label %s %s=", apiutil.Count(total, "object", "objects"), first, apiutil.Plural(total, "it", "them"), namespace,
+			strings.Join(unlabelled, " "), clusterctlv1.ClusterctlMoveLabel)
 		why = append(why, message)
 	}
 	if len(accounts) > 0 {
-		why = append(why, "clusterctl moves no service accounts, create them in the other management cluster: "+
-			strings.Join(accounts, ", "))
+		why = append(why, fmt.Sprintf("clusterctl move does not move ServiceAccounts; create %s in the other management "+
+			"cluster", strings.Join(accounts, ", ")))
 	}
 	return strings.Join(why, "; ")
 }
 
-// isMoved tells whether clusterctl move takes an object along: it is labelled for it, or belongs to an object of
-// Cluster API or ours.
+// isMoved reports whether clusterctl move takes an object along: the object has a label of clusterctl move, or an owner
+// that is an object of Cluster API or of HelmOp.
 func isMoved(obj client.Object) bool {
 	for _, label := range []string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel} {
 		if _, ok := obj.GetLabels()[label]; ok {

@@ -48,10 +48,10 @@ func TestReportMovable(t *testing.T) {
 		"not labelled": {secret: object("values"),
 			want: "kubectl -n ns label secret/values clusterctl.cluster.x-k8s.io/move="},
 		"an account": {secret: object("values", labelled), account: "puller",
-			want: "no service accounts, create them in the other management cluster: puller"},
+			want: "does not move ServiceAccounts; create puller in the other management cluster"},
 		"the management cluster": {secret: object("values", labelled),
 			management: &addonsv1.ManagementCluster{ImpersonateServiceAccountName: "admin"},
-			want:       "in the other management cluster: admin"},
+			want:       "create admin in the other management cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
@@ -78,9 +78,9 @@ func TestReportMovable(t *testing.T) {
 	}
 }
 
-// TestMovableWithAFleetOfReferences names a few of the objects of single Clusters that are not labelled, and counts
-// all.
-func TestMovableWithAFleetOfReferences(t *testing.T) {
+// TestMovableNamesFirstUnlabelledObjects checks that the condition names the first unlabelled objects of single
+// Clusters, and the number of all.
+func TestMovableNamesFirstUnlabelledObjects(t *testing.T) {
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
 	scope := &helmOpScope{helmOp: helmOp}
 	var objects []client.Object
@@ -97,7 +97,7 @@ func TestMovableWithAFleetOfReferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	movable := conditions.Get(helmOp, addonsv1.MovableCondition)
-	for _, want := range []string{"leave behind 25 objects that are not labelled for it, of which these are 10: kubectl",
+	for _, want := range []string{"leave behind 25 objects without its label; label the first 10 of them: kubectl",
 		"secret/cloud-00 ", "secret/cloud-09 clusterctl"} {
 		if movable.Status != metav1.ConditionFalse || !strings.Contains(movable.Message, want) {
 			t.Errorf("%q is not in %s: %s", want, movable.Status, movable.Message)

@@ -18,8 +18,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// TestWhatAMoveTookIsNotCreatedAgain has clusterctl move take the release of a HelmOp that is still there.
-func TestWhatAMoveTookIsNotCreatedAgain(t *testing.T) {
+// TestMovedReleaseIsNotCreatedAgain has clusterctl move delete the release of a HelmOp that still exists.
+func TestMovedReleaseIsNotCreatedAgain(t *testing.T) {
 	t.Parallel()
 	const cluster = "management-cluster"
 	for name, tc := range map[string]struct {
@@ -27,10 +27,10 @@ func TestWhatAMoveTookIsNotCreatedAgain(t *testing.T) {
 		later                  time.Duration
 		created                bool
 	}{
-		"it is taken":             {marked: true, gone: true},
-		"it was taken long ago":   {marked: true, gone: true, later: movedKept, created: true},
-		"it was deleted":          {gone: true, created: true},
-		"the mark went before it": {marked: true, unmarked: true, gone: true, created: true},
+		"moved":                                  {marked: true, gone: true},
+		"moved long ago":                         {marked: true, gone: true, later: movedKept, created: true},
+		"deleted without a move":                 {gone: true, created: true},
+		"annotation removed before the deletion": {marked: true, unmarked: true, gone: true, created: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +41,7 @@ func TestWhatAMoveTookIsNotCreatedAgain(t *testing.T) {
 			plain := controllertest.ReleaseFor("n", apiutil.ChildName("h", cluster), addonsv1.ClusterReference{Name: cluster})
 			marked := plain.DeepCopy()
 			marked.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
-			last, events := plain, r.moved.Noting(r.now)
+			last, events := plain, r.moved.handler(r.now)
 			if tc.marked {
 				last = marked
 				events.Update(t.Context(), event.UpdateEvent{ObjectOld: plain, ObjectNew: marked}, nil)
@@ -58,7 +58,7 @@ func TestWhatAMoveTookIsNotCreatedAgain(t *testing.T) {
 			scope.clusters = []*clusterScope{{name: cluster, key: client.ObjectKey{Name: cluster},
 				target: plain.Spec.DeepCopy()}}
 			scope.plan.Steps = []rollout.Step{{Cluster: cluster, Action: rollout.ActionCreate, Revision: 1}}
-			if errs := r.carryOutAll(t.Context(), scope); errs[0] != nil {
+			if errs := r.applyPlan(t.Context(), scope); errs[0] != nil {
 				t.Fatal(errs)
 			}
 			err := c.Get(t.Context(), client.ObjectKeyFromObject(plain), &addonsv1.HelmOpRelease{})

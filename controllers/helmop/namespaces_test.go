@@ -28,20 +28,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// roaming is a HelmOp that serves the Clusters one and two of several namespaces, and has told of each one. Of the
-// namespaces in broken, the API server cannot tell whether they may be accessed; asked counts what it was asked of
-// each.
-type roaming struct {
+// crossNamespace has a HelmOp that selects the Clusters one and two of several namespaces, and has a release for each
+// Cluster one. In the namespaces of broken, reviews of the access fail; reviews counts them by namespace.
+type crossNamespace struct {
 	*Reconciler
-	helmOp *addonsv1.HelmOp
-	broken map[string]bool
-	asked  map[string]int
-	clock  time.Time
+	helmOp  *addonsv1.HelmOp
+	broken  map[string]bool
+	reviews map[string]int
+	clock   time.Time
 }
 
-func newRoaming(t *testing.T, namespaces ...string) *roaming {
+func newCrossNamespace(t *testing.T, namespaces ...string) *crossNamespace {
 	t.Helper()
-	r := &roaming{broken: map[string]bool{}, asked: map[string]int{}, clock: controllertest.Noon}
+	r := &crossNamespace{broken: map[string]bool{}, reviews: map[string]int{}, clock: controllertest.Noon}
 	r.helmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "calico", UID: "u"},
 		Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
 	r.helmOp.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{AuthorizationServiceAccountName: "installer"}
@@ -70,12 +69,12 @@ func newRoaming(t *testing.T, namespaces ...string) *roaming {
 			return fmt.Errorf("%T is created", obj)
 		}
 		namespace := review.Spec.ResourceAttributes.Namespace
-		r.asked[namespace]++
+		r.reviews[namespace]++
 		if _, bounded := ctx.Deadline(); !bounded {
-			t.Error("a question without a deadline")
+			t.Error("a review without a deadline")
 		}
 		if r.broken[namespace] {
-			return errors.New("the authorizer is gone")
+			return errors.New("the authorizer is unreachable")
 		}
 		review.Status.Allowed = true
 		return nil
@@ -89,7 +88,7 @@ func newRoaming(t *testing.T, namespaces ...string) *roaming {
 	return r
 }
 
-func (r *roaming) selected(t *testing.T) (*helmOpScope, map[string]*clusterScope) {
+func (r *crossNamespace) selected(t *testing.T) (*helmOpScope, map[string]*clusterScope) {
 	t.Helper()
 	scope := &helmOpScope{helmOp: r.helmOp}
 	if err := r.selectClusters(t.Context(), scope); err != nil {
@@ -102,11 +101,11 @@ func (r *roaming) selected(t *testing.T) (*helmOpScope, map[string]*clusterScope
 	return scope, byName
 }
 
-// That the API server cannot tell of one namespace whether it may be accessed is that namespace's own trouble. What is
-// there stays.
-func TestAccessThatIsNotKnownConcernsItsNamespaceOnly(t *testing.T) {
+// TestUnknownAccessAffectsOnlyItsNamespace checks that a failed review of the access to one namespace does not affect
+// other namespaces, and that existing releases stay.
+func TestUnknownAccessAffectsOnlyItsNamespace(t *testing.T) {
 	t.Parallel()
-	r := newRoaming(t, "good", "bad")
+	r := newCrossNamespace(t, "good", "bad")
 	r.broken["bad"] = true
 	scope, clusters := r.selected(t)
 	for _, name := range []string{"good/one", "good/two"} {
@@ -117,21 +116,21 @@ func TestAccessThatIsNotKnownConcernsItsNamespaceOnly(t *testing.T) {
 	served := clusters["bad/one"]
 	if served == nil || !served.selected || !errors.Is(served.err, selection.ErrAccessUnknown) || isInvalid(served.err) ||
 		isAccessDenied(served) {
-		t.Fatalf("what is there is %+v", served)
+		t.Fatalf("the existing release has %+v", served)
 	}
 	if reason := reasons.ForRendering(served.err); reason != addonsv1.ObjectReadFailedReason {
-		t.Errorf("it says %s", reason)
+		t.Errorf("the reason is %s", reason)
 	}
 	if c := clusters["bad/two"]; c != nil {
-		t.Errorf("a Cluster that may not be served is %+v", c)
+		t.Errorf("a Cluster that may not be accessed is %+v", c)
 	}
-	if scope.unknownAccess != 2 || scope.denied != 0 || scope.requeueAfter != selection.FailedMemory {
-		t.Errorf("%d not known, %d denied, the next look is in %s", scope.unknownAccess, scope.denied, scope.requeueAfter)
+	if scope.unknownAccess != 2 || scope.denied != 0 || scope.requeueAfter != selection.FailedTTL {
+		t.Errorf("%d not known, %d denied, the next pass is in %s", scope.unknownAccess, scope.denied, scope.requeueAfter)
 	}
-	if r.asked["bad"] != 1 {
-		t.Errorf("asked %v; a failure must not be asked for again for each Cluster", r.asked)
+	if r.reviews["bad"] != 1 {
+		t.Errorf("reviews %v; a failed review must not be repeated for each Cluster", r.reviews)
 	}
-	r.clock, r.broken["bad"] = r.clock.Add(selection.FailedMemory+time.Second), false
+	r.clock, r.broken["bad"] = r.clock.Add(selection.FailedTTL+time.Second), false
 	if scope, clusters = r.selected(t); scope.unknownAccess != 0 || len(clusters) != 4 || clusters["bad/one"].err != nil {
 		t.Errorf("afterwards: %+v", clusters)
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// maxPlannedReleases bounds what is remembered of children, some 300 bytes each.
+// maxPlannedReleases is the number of children in the cache, which takes some 300 bytes for each.
 const maxPlannedReleases = 1 << 15
 
-// plannedReleases remember what children are told, as the plan takes it, by UID and generation: to tell it anew takes
-// digests of most of their specs, in every pass. Nil remembers nothing. It is safe for concurrent use.
+// plannedReleases is a cache of the specs of children in the form of the plan, by UID and generation. Without the
+// cache, every pass would compute digests of most of the specs. Nil caches nothing. It is safe for concurrent use.
 type plannedReleases struct {
 	byUID *lru.Cache[types.UID, assignedRelease]
 }
@@ -25,13 +25,13 @@ type assignedRelease struct {
 	release    *rollout.Release
 }
 
-// newPlannedReleases remembers no release.
+// newPlannedReleases returns an empty cache.
 func newPlannedReleases() *plannedReleases {
 	byUID, _ := lru.New[types.UID, assignedRelease](maxPlannedReleases) // It fails only if the size is not positive.
 	return &plannedReleases{byUID: byUID}
 }
 
-// of is the plannedRelease of a child. It must not be changed.
+// of returns the plannedRelease of a child. The caller must not change it.
 func (m *plannedReleases) of(child *addonsv1.HelmOpRelease) (*rollout.Release, error) {
 	if m == nil || child.UID == "" {
 		return plannedRelease(&child.Spec)

@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// What the status has room for, in bytes.
+// These are the limits of the status, in bytes.
 const (
 	maxMediaType          = 255
 	maxProvenanceSource   = 512
@@ -27,46 +27,46 @@ const (
 	maxProvenanceCreated  = 64
 )
 
-// lookupResult is what the conditions of the HelmOp say of one reference.
+// lookupResult has the conditions for one reference of a HelmOp.
 type lookupResult struct {
-	// resolved is the condition Resolved. Without a status, the condition of the HelmOp stays as it is.
+	// resolved is the condition Resolved. Without a status, the condition of the HelmOp is not changed.
 	resolved metav1.Condition
 
 	// verified is the condition Verified; nil if spec.source.verify is not set. isFresh is true if the signatures were
-	// checked now, and not taken from the memory of an earlier check.
+	// checked in this pass, and false if the result of an earlier check was used.
 	verified *metav1.Condition
 	isFresh  bool
 }
 
-// resolvingResult is the result while the registry has not answered. The last known artifact stays meanwhile, and so
-// does the error of the last lookup.
-func resolvingResult(helmOp *addonsv1.HelmOp, asked *lookup) lookupResult {
-	if asked.hasFailedBefore {
-		return asked.lastResult
+// resolvingResult returns the result while the registry has not answered. The last known artifact and the error of the
+// last lookup are kept.
+func resolvingResult(helmOp *addonsv1.HelmOp, l *lookup) lookupResult {
+	if l.hasFailedBefore {
+		return l.lastResult
 	}
-	var said lookupResult
-	said.verified, said.isFresh = verifiedCondition(helmOp, asked, resolved{}, errResolving)
-	if asked.known == nil {
-		said.resolved = metav1.Condition{
+	var result lookupResult
+	result.verified, result.isFresh = verifiedCondition(helmOp, l, resolved{}, errResolving)
+	if l.known == nil {
+		result.resolved = metav1.Condition{
 			Status: metav1.ConditionUnknown, Reason: addonsv1.ResolvingReason,
-			Message: errResolving.Error() + " for " + helmOp.Spec.Source.URL,
+			Message: fmt.Sprintf("Resolving %s: %s", helmOp.Spec.Source.URL, errResolving),
 		}
 	}
-	return said
+	return result
 }
 
-// updateArtifact stores the artifact to which a reference was resolved, with an Event if it is another one.
-func (r *Reconciler) updateArtifact(helmOp *addonsv1.HelmOp, asked *lookup, found resolved) {
-	status := artifactStatus(helmOp, found, asked)
+// updateArtifact stores the artifact that a reference was resolved to. It records an Event if the artifact changed.
+func (r *Reconciler) updateArtifact(helmOp *addonsv1.HelmOp, l *lookup, found resolved) {
+	status := artifactStatus(helmOp, found, l)
 	status.ResolvedAt = metav1.NewTime(r.now())
-	isNews := asked.known == nil || asked.known.ResolvedArtifact != status.ResolvedArtifact
+	isNews := l.known == nil || l.known.ResolvedArtifact != status.ResolvedArtifact
 	if !isNews {
-		status.ResolvedAt = asked.known.ResolvedAt
+		status.ResolvedAt = l.known.ResolvedAt
 	}
-	asked.known = status
+	l.known = status
 	if isNews {
 		r.event(helmOp, corev1.EventTypeNormal, addonsv1.ArtifactResolvedEvent, "Resolve",
-			asked.named(describeArtifact(&status.ResolvedArtifact)))
+			l.named(describeArtifact(&status.ResolvedArtifact)))
 	}
 }
 
@@ -84,24 +84,24 @@ func (r *Reconciler) reportResolution(scope *helmOpScope, lookups []*lookup) {
 	others := []addonsv1.ReferencedArtifact(nil)
 	scope.artifacts = map[addonsv1.ArtifactReference]*addonsv1.ResolvedArtifact{}
 	scope.unresolved = map[addonsv1.ArtifactReference]metav1.Condition{}
-	for i, asked := range lookups {
-		if asked.known != nil {
-			scope.artifacts[asked.key.ref] = &asked.known.ResolvedArtifact
+	for i, l := range lookups {
+		if l.known != nil {
+			scope.artifacts[l.key.ref] = &l.known.ResolvedArtifact
 		} else {
-			missing := asked.result.resolved
-			missing.Message = asked.named(missing.Message)
-			scope.unresolved[asked.key.ref] = missing
+			missing := l.result.resolved
+			missing.Message = l.named(missing.Message)
+			scope.unresolved[l.key.ref] = missing
 		}
-		switch shown := asked.known; {
+		switch shown := l.known; {
 		case i == 0 && shown != nil:
 			helmOp.Status.Artifact = shown
 		case i > 0:
 			if shown == nil {
-				// Keep the artifact of before spec.source changed.
-				shown = referencedArtifact(&helmOp.Status, asked.key.ref)
+				// Keep the artifact that was resolved before spec.source changed.
+				shown = referencedArtifact(&helmOp.Status, l.key.ref)
 			}
 			if shown != nil {
-				others = append(others, addonsv1.ReferencedArtifact{Reference: asked.key.ref, ArtifactStatus: *shown})
+				others = append(others, addonsv1.ReferencedArtifact{Reference: l.key.ref, ArtifactStatus: *shown})
 			}
 		}
 	}
@@ -117,53 +117,55 @@ func (r *Reconciler) reportResolution(scope *helmOpScope, lookups []*lookup) {
 	}
 }
 
-// allResolved is the condition Resolved for all references. A reference that is looked up for the first time comes
-// before one that failed: the HelmOp has no new revision until there is an answer, and dependents wait for that
-// (dependencies.Unsettled). The note is added to the message of success.
+// allResolved returns the condition Resolved for all references. A reference that is looked up for the first time has
+// priority over a reference that failed: the HelmOp creates no new revision until the lookup ends, and HelmOps that
+// depend on it wait for the revision (dependencies.Unsettled). The note is appended to the message of success.
 func allResolved(helmOp *addonsv1.HelmOp, lookups []*lookup, note string) metav1.Condition {
 	first := map[metav1.ConditionStatus]*lookup{}
 	count := map[metav1.ConditionStatus]int{}
-	for _, asked := range lookups {
-		status := asked.result.resolved.Status
+	for _, l := range lookups {
+		status := l.result.resolved.Status
 		if first[status] == nil {
-			first[status] = asked
+			first[status] = l
 		}
 		count[status]++
 	}
 	for _, status := range []metav1.ConditionStatus{metav1.ConditionUnknown, metav1.ConditionFalse} {
 		if worst := first[status]; worst != nil {
-			said := worst.result.resolved
-			said.Message = worst.named(said.Message) + andOthers(count[status]-1, "; so it is with %d more")
-			return said
+			condition := worst.result.resolved
+			condition.Message = worst.named(condition.Message) +
+				andOthers(count[status]-1, "reference is", "references are", "not resolved, either")
+			return condition
 		}
 	}
 	if before := conditions.Get(helmOp, addonsv1.ResolvedCondition); before != nil && first[""] != nil {
 		return *before
 	}
-	said := metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.ResolvedReason}
+	condition := metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.ResolvedReason}
 	if known := lookups[0].known; known != nil {
-		said.Message = describeArtifact(&known.ResolvedArtifact) +
-			andOthers(len(lookups)-1, "; %d more are resolved, see status.artifacts") + note
+		condition.Message = describeArtifact(&known.ResolvedArtifact) +
+			andOthers(len(lookups)-1, "reference is", "references are", "resolved: see status.artifacts") + note
 	}
-	return said
+	return condition
 }
 
-// allVerified is the condition Verified for all references; nil if spec.source.verify is not set. A refusal stays until
-// the signatures of all artifacts were checked again: neither a restart nor a lookup in progress ends it.
+// allVerified returns the condition Verified for all references; nil if spec.source.verify is not set. A failed
+// verification is reported until the signatures of all artifacts were checked again: a restart or a lookup in progress
+// does not change the condition.
 func allVerified(helmOp *addonsv1.HelmOp, lookups []*lookup) *metav1.Condition {
 	if helmOp.Spec.Source.Verify == nil {
 		return nil
 	}
 	first := map[metav1.ConditionStatus]*lookup{}
 	isFresh := true
-	for _, asked := range lookups {
-		if asked.result.verified == nil {
+	for _, l := range lookups {
+		if l.result.verified == nil {
 			continue
 		}
-		if status := asked.result.verified.Status; first[status] == nil {
-			first[status] = asked
+		if status := l.result.verified.Status; first[status] == nil {
+			first[status] = l
 		}
-		isFresh = isFresh && asked.result.isFresh
+		isFresh = isFresh && l.result.isFresh
 	}
 	before := conditions.Get(helmOp, addonsv1.VerifiedCondition)
 	if first[metav1.ConditionFalse] == nil && !isFresh && isRefusal(before) &&
@@ -172,27 +174,29 @@ func allVerified(helmOp *addonsv1.HelmOp, lookups []*lookup) *metav1.Condition {
 	}
 	for _, status := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionUnknown, metav1.ConditionTrue} {
 		if shown := first[status]; shown != nil {
-			said := *shown.result.verified
-			said.Message = shown.named(said.Message)
+			condition := *shown.result.verified
+			condition.Message = shown.named(condition.Message)
 			if status == metav1.ConditionTrue {
-				said.Message += andOthers(len(lookups)-1, "; %d more are signed as demanded, too")
+				condition.Message += andOthers(len(lookups)-1, "artifact is", "artifacts are",
+					"signed as spec.source.verify requires, too")
 			}
-			return &said
+			return &condition
 		}
 	}
 	return before
 }
 
-// andOthers is a text with a number, empty if that is 0.
-func andOthers(n int, format string) string {
+// andOthers returns "; " and a sentence about n other references or artifacts; empty if n is 0. For its subject, see
+// [apiutil.Count].
+func andOthers(n int, one, many, predicate string) string {
 	if n <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(format, n)
+	return "; " + apiutil.Count(n, "other "+one, "other "+many) + " " + predicate
 }
 
-// artifactOfSource finds the artifact of a source by its digest in the whole status: a reference may have moved from an
-// override to spec.source. It is nil if there is none.
+// artifactOfSource returns the artifact of a source in the status, found by the digest of the source; nil if there is
+// none. It searches the whole status, because a reference may have moved from an override to spec.source.
 func artifactOfSource(status *addonsv1.HelmOpStatus, source string) *addonsv1.ArtifactStatus {
 	if known := status.Artifact; known != nil && known.SourceDigest == source {
 		return known.DeepCopy()
@@ -205,8 +209,8 @@ func artifactOfSource(status *addonsv1.HelmOpStatus, source string) *addonsv1.Ar
 	return nil
 }
 
-// referencedArtifact finds the artifact of a reference beside spec.source in the status, whatever the source was; nil
-// if there is none.
+// referencedArtifact returns the artifact of a reference other than spec.source in the status, of any source; nil if
+// there is none.
 func referencedArtifact(status *addonsv1.HelmOpStatus, ref addonsv1.ArtifactReference) *addonsv1.ArtifactStatus {
 	for i := range status.Artifacts {
 		if status.Artifacts[i].Reference == ref {
@@ -216,44 +220,44 @@ func referencedArtifact(status *addonsv1.HelmOpStatus, ref addonsv1.ArtifactRefe
 	return nil
 }
 
-// artifactStatus is the status of a resolved artifact.
-func artifactStatus(helmOp *addonsv1.HelmOp, found resolved, asked *lookup) *addonsv1.ArtifactStatus {
+// artifactStatus returns the status of a resolved artifact.
+func artifactStatus(helmOp *addonsv1.HelmOp, found resolved, l *lookup) *addonsv1.ArtifactStatus {
 	artifact := found.artifact
 	status := &addonsv1.ArtifactStatus{
 		ResolvedArtifact: apiutil.Selected(&helmOp.Spec.Source),
 		MediaType:        apiutil.Truncate(artifact.MediaType, maxMediaType),
 		Provenance:       found.provenance.DeepCopy(),
-		SourceDigest:     asked.source,
+		SourceDigest:     l.source,
 	}
 	status.URL, status.Digest, status.Tag, status.Version = artifact.URL, artifact.Digest, artifact.Tag, artifact.Version
-	// The format of a chart is left out, so that naming it in the spec changes no release.
+	// The format of a chart is left out, so that a user can name it in the spec without a change of releases.
 	status.Format = addonsv1.ArtifactFormat(found.format)
 	if found.format == bundle.FormatHelmChart {
 		status.Format = ""
 	}
 	if found.signed != nil {
 		status.Verification = &addonsv1.VerificationStatus{
-			Provider:     addonsv1.VerificationProvider(asked.policy.Provider),
+			Provider:     addonsv1.VerificationProvider(l.policy.Provider),
 			Signers:      signers(found.signed.Signers),
-			PolicyDigest: asked.policy.Digest(),
+			PolicyDigest: l.policy.Digest(),
 		}
 	}
 	return status
 }
 
-// provenance is the origin that the annotations of an artifact name; nil if they name none. Credentials in URLs are
+// provenance returns the origin of an artifact from its annotations; nil if they have none. Credentials in URLs are
 // removed: more users can read the status than the artifact.
 func provenance(annotations map[string]string) *addonsv1.Provenance {
 	source, _ := bundle.WithoutCredential(annotations[ocispec.AnnotationSource])
-	said := addonsv1.Provenance{
+	origin := addonsv1.Provenance{
 		Source:   apiutil.Truncate(source, maxProvenanceSource),
 		Revision: apiutil.Truncate(annotations[ocispec.AnnotationRevision], maxProvenanceRevision),
 		Created:  apiutil.Truncate(annotations[ocispec.AnnotationCreated], maxProvenanceCreated),
 	}
-	if said == (addonsv1.Provenance{}) {
+	if origin == (addonsv1.Provenance{}) {
 		return nil
 	}
-	return &said
+	return &origin
 }
 
 func describeArtifact(artifact *addonsv1.ResolvedArtifact) string {

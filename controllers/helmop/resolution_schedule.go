@@ -15,14 +15,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
-const (
+// maxSharedAge is the longest time for which HelmOps share a result.
+const maxSharedAge = 10 * time.Minute
 
-	// maxSharedAge is the longest time for which HelmOps share a result.
-	maxSharedAge = 10 * time.Minute
-)
-
-// resolutionSchedule knows when the next lookup of each reference of each HelmOp is due. It is in memory and not in the
-// status, so that an unchanged fleet writes nothing. After a restart each reference is looked up once.
+// resolutionSchedule holds the time of the next lookup, and the last result, of each reference of each HelmOp. It is in
+// memory and not in the status, so that a fleet without changes writes nothing. After a restart, each reference is
+// looked up once.
 type resolutionSchedule struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]map[addonsv1.ArtifactReference]resolutionEntry
@@ -30,7 +28,7 @@ type resolutionSchedule struct {
 	shares map[lookupKey]sharedResult
 }
 
-// resolutionKey is a reference of a HelmOp: that of spec.source, or one beside it.
+// resolutionKey is a reference of a HelmOp: the reference of spec.source, or another one.
 type resolutionKey struct {
 	helmOp types.NamespacedName
 	ref    addonsv1.ArtifactReference
@@ -42,19 +40,19 @@ type sharedResult struct {
 	at time.Time
 }
 
-// lookupKey is what a lookup depends on. After a change of any of it, a lookup is due at once.
+// lookupKey identifies the inputs of a lookup. After a change of any field, a lookup is due at once.
 type lookupKey struct {
 	// source and access are digests.
 	source, access string
-	// request is the value of the annotation that asks for a lookup now.
+	// request is the value of the annotation that requests a lookup.
 	request string
 }
 
 type resolutionEntry struct {
 	lookupKey
 	failures int
-	// asked is the time of the last result, next the time of the next lookup.
-	asked, next time.Time
+	// last is the time of the last result, and next the time of the next lookup.
+	last, next time.Time
 	// fixed is true if the result can never change.
 	fixed bool
 	// artifact is the last artifact of this source; nil if there is none.
@@ -63,10 +61,10 @@ type resolutionEntry struct {
 	lastResult lookupResult
 }
 
-// covers reports whether a lookup with this key needs no other one for another key. A request that was removed needs
-// none.
-func (q lookupKey) covers(asked lookupKey) bool {
-	return q.source == asked.source && q.access == asked.access && (asked.request == "" || q.request == asked.request)
+// covers reports whether the result of a lookup with this key is valid for another key. A request that was removed does
+// not need another lookup.
+func (q lookupKey) covers(other lookupKey) bool {
+	return q.source == other.source && q.access == other.access && (other.request == "" || q.request == other.request)
 }
 
 func newResolutionSchedule() *resolutionSchedule {
@@ -76,13 +74,13 @@ func newResolutionSchedule() *resolutionSchedule {
 	}
 }
 
-// entry returns what is remembered of a reference. The caller holds mu.
+// entry returns the entry of a reference, and whether there is one. The caller holds mu.
 func (s *resolutionSchedule) entry(key resolutionKey) (resolutionEntry, bool) {
 	entry, ok := s.entries[key.helmOp][key.ref]
 	return entry, ok
 }
 
-// set remembers something of a reference. The caller holds mu.
+// set stores the entry of a reference. The caller holds mu.
 func (s *resolutionSchedule) set(key resolutionKey, entry resolutionEntry) {
 	if s.entries[key.helmOp] == nil {
 		s.entries[key.helmOp] = map[addonsv1.ArtifactReference]resolutionEntry{}
@@ -90,16 +88,16 @@ func (s *resolutionSchedule) set(key resolutionKey, entry resolutionEntry) {
 	s.entries[key.helmOp][key.ref] = entry
 }
 
-// due returns how long it takes until the next lookup of a reference; 0 or less is now. Known is true if there is a
-// last known artifact: a success without one does not count.
-func (s *resolutionSchedule) due(key resolutionKey, asked lookupKey, known bool,
+// due returns the time until the next lookup of a reference; 0 or less is now. The parameter known is true if there is
+// a last known artifact. Without it, a lookup is due even after a success.
+func (s *resolutionSchedule) due(key resolutionKey, current lookupKey, known bool,
 	now time.Time,
 ) (wait time.Duration, never bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, ok := s.entry(key)
 	switch {
-	case !ok, !entry.covers(asked):
+	case !ok, !entry.covers(current):
 		return 0, false
 	case entry.failures == 0 && !known:
 		return 0, false
@@ -108,8 +106,8 @@ func (s *resolutionSchedule) due(key resolutionKey, asked lookupKey, known bool,
 	}
 }
 
-// record stores that a lookup ended, and returns how long it takes until the next; 0 is never. A registry that asks for
-// a longer wait after a failure gets it.
+// record stores that a lookup ended, and returns the time until the next lookup; 0 is never. After a failure, the time
+// is at least retryAfter, which a registry may request.
 func (s *resolutionSchedule) record(key resolutionKey, entry resolutionEntry, interval time.Duration, now time.Time,
 	failed bool,
 	retryAfter time.Duration,
@@ -134,43 +132,44 @@ func (s *resolutionSchedule) record(key resolutionKey, entry resolutionEntry, in
 	case !entry.fixed:
 		delay = wait.Jitter(interval, requeue.IntervalJitter)
 	}
-	entry.asked, entry.next = now, now.Add(delay)
+	entry.last, entry.next = now, now.Add(delay)
 	s.set(key, entry)
 	return delay
 }
 
-// share stores a result for other HelmOps with the same key. Its signers are not shared: they may come from the status
-// of one HelmOp, which others must not trust.
-func (s *resolutionSchedule) share(asked lookupKey, found resolved, now time.Time) {
+// share stores a result for other HelmOps with the same key. The signers are not shared: they may come from the status
+// of one HelmOp, which other HelmOps must not trust.
+func (s *resolutionSchedule) share(key lookupKey, found resolved, now time.Time) {
 	found.signed = nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for known, answer := range s.shares {
-		if now.Sub(answer.at) > maxSharedAge {
-			delete(s.shares, known)
+	for other, result := range s.shares {
+		if now.Sub(result.at) > maxSharedAge {
+			delete(s.shares, other)
 		}
 	}
-	asked.request = ""
-	s.shares[asked] = sharedResult{resolved: found, at: now}
+	key.request = ""
+	s.shares[key] = sharedResult{resolved: found, at: now}
 }
 
-// shared returns the recent result of another HelmOp with the same key. HelmOps whose results came together stay
-// together: fifty of them cost the registry as much as one. It is for HelmOps that have an artifact already, from
-// before a restart or the last interval. A HelmOp that looks up for the first time, after a failure, or by request,
-// sends its own request.
-func (s *resolutionSchedule) shared(key resolutionKey, asked lookupKey, interval time.Duration,
+// shared returns the recent result of another HelmOp with the same key. HelmOps that got a result at the same time keep
+// sharing results, so fifty of them send as many requests to the registry as one.
+//
+// Only a HelmOp that has an artifact already, from before a restart or from the last interval, uses a shared result. A
+// HelmOp that looks up for the first time, after a failure, or by request sends its own request.
+func (s *resolutionSchedule) shared(key resolutionKey, current lookupKey, interval time.Duration,
 	now time.Time,
 ) (sharedResult, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, ok := s.entry(key)
-	if ok && (entry.failures > 0 || !entry.covers(asked)) {
+	if ok && (entry.failures > 0 || !entry.covers(current)) {
 		return sharedResult{}, false
 	}
-	asked.request = ""
-	answer, ok := s.shares[asked]
-	age := now.Sub(answer.at)
-	return answer, ok && answer.at.After(entry.asked) &&
+	current.request = ""
+	result, ok := s.shares[current]
+	age := now.Sub(result.at)
+	return result, ok && result.at.After(entry.last) &&
 		age < min(maxSharedAge, time.Duration(float64(interval)*requeue.IntervalJitter))
 }
 
@@ -184,21 +183,21 @@ func (s *resolutionSchedule) setArtifact(key resolutionKey, artifact *addonsv1.A
 }
 
 // setLastResult stores the result of the last lookup.
-func (s *resolutionSchedule) setLastResult(key resolutionKey, said lookupResult) {
+func (s *resolutionSchedule) setLastResult(key resolutionKey, result lookupResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, _ := s.entry(key)
-	entry.lastResult = said
+	entry.lastResult = result
 	s.set(key, entry)
 }
 
-// lastResult returns the result of the last lookup with the same key, and whether that failed. ok is false if there was
-// none.
-func (s *resolutionSchedule) lastResult(key resolutionKey, asked lookupKey) (said lookupResult, failing, ok bool) {
+// lastResult returns the result of the last lookup with the same key, and whether the lookup failed. ok is false if
+// there was no such lookup.
+func (s *resolutionSchedule) lastResult(key resolutionKey, current lookupKey) (result lookupResult, failed, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, ok := s.entry(key)
-	if !ok || !entry.covers(asked) {
+	if !ok || !entry.covers(current) {
 		return lookupResult{}, false, false
 	}
 	return entry.lastResult, entry.failures > 0, true
@@ -215,14 +214,14 @@ func (s *resolutionSchedule) lastArtifact(key resolutionKey, source string) *add
 	return entry.artifact.DeepCopy()
 }
 
-// retain drops the references that a HelmOp does not have any more.
+// retain drops the entries of references that a HelmOp no longer has.
 func (s *resolutionSchedule) retain(helmOp types.NamespacedName, refs map[addonsv1.ArtifactReference]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.entries[helmOp], func(ref addonsv1.ArtifactReference, _ resolutionEntry) bool { return !refs[ref] })
 }
 
-// forget drops a HelmOp.
+// forget drops the entries of a HelmOp.
 func (s *resolutionSchedule) forget(helmOp types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,23 +27,23 @@ import (
 )
 
 // errResolving means that the registry has not answered yet.
-var errResolving = errors.New("the registry is being asked")
+var errResolving = errors.New("the registry has not answered yet")
 
-// registryAccess is how a HelmOp accesses registries, and which signatures it requires.
+// registryAccess has the credentials of a HelmOp for registries, and the signatures that the HelmOp requires.
 type registryAccess struct {
 	access oci.Access
 
-	// policy is the signatures that are required; nil if none are, or if policyErr is set.
+	// policy has the required signatures; nil if none are required, or if policyErr is set.
 	policy *verification.Policy
 
 	// accessErr and policyErr are why access and policy cannot be read.
 	accessErr, policyErr error
 
-	// digest identifies all of it.
+	// digest identifies the content of the other fields.
 	digest string
 }
 
-// lookup is the resolution of one reference of a HelmOp to an artifact: what it needs and its result.
+// lookup is the resolution of one reference of a HelmOp to an artifact: the inputs and the result.
 type lookup struct {
 	lookupKey
 	*registryAccess
@@ -52,13 +52,13 @@ type lookup struct {
 	// field is the field of the spec with the reference; empty for spec.source.
 	field string
 
-	// isRequested is true if an annotation of the HelmOp asks for a lookup now.
+	// isRequested is true if an annotation of the HelmOp requests a lookup now.
 	isRequested bool
 
 	// known is the last known artifact of the reference, for the current source; nil if there is none.
 	known *addonsv1.ArtifactStatus
 
-	// lastResult is the result of the last lookup with the same key, and hasFailedBefore is true if that failed.
+	// lastResult is the result of the last lookup with the same key, and hasFailedBefore is true if that lookup failed.
 	lastResult      lookupResult
 	hasFailedBefore bool
 
@@ -66,17 +66,17 @@ type lookup struct {
 	result lookupResult
 }
 
-// resolved is what a lookup found.
+// resolved is the result of a successful lookup.
 type resolved struct {
 	// artifact is without its annotations and layers, which may be large.
 	artifact oci.Artifact
 
-	// format is that of the artifact.
+	// format is the format of the artifact.
 	format bundle.Format
 
 	provenance *addonsv1.Provenance
 
-	// signed is who signed the artifact, where that was asked.
+	// signed has the signers of the artifact; nil if no signatures are required.
 	signed *verification.Result
 }
 
@@ -88,28 +88,28 @@ func (r *Reconciler) resolve(ctx context.Context, scope *helmOpScope) error {
 		return err
 	}
 	var open []*lookup
-	for _, asked := range lookups {
-		r.loadCached(scope.helmOp, asked)
-		if !r.isUpToDate(scope, asked) {
-			open = append(open, asked)
+	for _, l := range lookups {
+		r.loadCached(scope.helmOp, l)
+		if !r.isUpToDate(scope, l) {
+			open = append(open, l)
 		}
 	}
-	answers, err := r.lookUp(ctx, scope.helmOp, open)
+	outcomes, err := r.lookUp(ctx, scope.helmOp, open)
 	if err != nil {
 		return err
 	}
 	isPending := false
-	for i, asked := range open {
-		answer := answers[i]
-		if !answer.Done {
+	for i, l := range open {
+		outcome := outcomes[i]
+		if !outcome.Done {
 			isPending = true
-			asked.result = resolvingResult(scope.helmOp, asked)
+			l.result = resolvingResult(scope.helmOp, l)
 			continue
 		}
-		if answer.Err == nil {
-			r.resolution.share(asked.lookupKey, answer.Value, r.now())
+		if outcome.Err == nil {
+			r.resolution.share(l.lookupKey, outcome.Value, r.now())
 		}
-		r.storeResult(scope, asked, answer.Value, answer.Err, r.now())
+		r.storeResult(scope, l, outcome.Value, outcome.Err, r.now())
 	}
 	if len(open) > 0 && !isPending {
 		scope.helmOp.Status.LastResolveRequest = lookups[0].request
@@ -118,10 +118,10 @@ func (r *Reconciler) resolve(ctx context.Context, scope *helmOpScope) error {
 	return nil
 }
 
-// lookups returns a lookup for spec.source and then one for each other reference.
+// lookups returns a lookup for spec.source, and then a lookup for each other reference.
 func (r *Reconciler) lookups(ctx context.Context, scope *helmOpScope) ([]*lookup, error) {
 	helmOp := scope.helmOp
-	by, err := r.registryAccess(ctx, helmOp)
+	access, err := r.registryAccess(ctx, helmOp)
 	if err != nil {
 		return nil, err
 	}
@@ -141,8 +141,8 @@ func (r *Reconciler) lookups(ctx context.Context, scope *helmOpScope) ([]*lookup
 			return nil, err
 		}
 		lookups = append(lookups, &lookup{
-			lookupKey:      lookupKey{source: digest, access: by.digest, request: request},
-			registryAccess: by,
+			lookupKey:      lookupKey{source: digest, access: access.digest, request: request},
+			registryAccess: access,
 			key:            resolutionKey{helmOp: client.ObjectKeyFromObject(helmOp), ref: ref.ArtifactReference},
 			field:          ref.Field,
 			isRequested:    request != "" && request != helmOp.Status.LastResolveRequest,
@@ -154,81 +154,82 @@ func (r *Reconciler) lookups(ctx context.Context, scope *helmOpScope) ([]*lookup
 	return lookups, nil
 }
 
-// registryAccess reads the Secrets and ServiceAccounts that the HelmOp names. One that does not exist or may not be
-// read is an error of the HelmOp and is in the result; any other error ends the pass.
+// registryAccess reads the Secrets and ServiceAccounts that the HelmOp names. If an object does not exist or may not be
+// read, the error is in the result, because a user has to correct the HelmOp or the object. Any other error ends the
+// pass.
 func (r *Reconciler) registryAccess(ctx context.Context, helmOp *addonsv1.HelmOp) (*registryAccess, error) {
-	by := &registryAccess{}
-	by.access, by.accessErr = r.references.Access(ctx, helmOp)
-	by.policy, by.policyErr = r.references.Policy(ctx, helmOp)
-	for _, err := range []error{by.accessErr, by.policyErr} {
+	a := &registryAccess{}
+	a.access, a.accessErr = r.references.Access(ctx, helmOp)
+	a.policy, a.policyErr = r.references.Policy(ctx, helmOp)
+	for _, err := range []error{a.accessErr, a.policyErr} {
 		if err != nil && !errors.Is(err, references.ErrReferenceNotFound) &&
 			!errors.Is(err, references.ErrReferenceForbidden) {
 			return nil, err
 		}
 	}
 	var err error
-	// A changed interval counts from now, not from the end of the one before.
-	by.digest, err = apiutil.DigestOf(by.access, references.PolicyDigest(by.policy), by.accessErr != nil,
-		by.policyErr != nil, helmOp.Spec.Source.Interval)
-	return by, err
+	// The digest contains the interval, so that a changed interval starts now, and not when the former interval ends.
+	a.digest, err = apiutil.DigestOf(a.access, references.PolicyDigest(a.policy), a.accessErr != nil,
+		a.policyErr != nil, helmOp.Spec.Source.Interval)
+	return a, err
 }
 
-// loadCached sets the last known artifact and the last result of a lookup. The answer in memory comes before an older
-// one in the status, which may not have been written: with the older one, every Cluster would go back to the artifact
-// of before.
-func (r *Reconciler) loadCached(helmOp *addonsv1.HelmOp, asked *lookup) {
-	asked.known = artifactOfSource(&helmOp.Status, asked.source)
-	asked.lastResult, asked.hasFailedBefore, _ = r.resolution.lastResult(asked.key, asked.lookupKey)
-	answer := r.resolution.lastArtifact(asked.key, asked.source)
+// loadCached sets the last known artifact and the last result of a lookup. The artifact in memory has priority over an
+// older artifact in the status, because the last write of the status may have failed. With the older artifact, every
+// Cluster would return to the former artifact.
+func (r *Reconciler) loadCached(helmOp *addonsv1.HelmOp, l *lookup) {
+	l.known = artifactOfSource(&helmOp.Status, l.source)
+	l.lastResult, l.hasFailedBefore, _ = r.resolution.lastResult(l.key, l.lookupKey)
+	cached := r.resolution.lastArtifact(l.key, l.source)
 	// The status may also be newer: another manager resolved the reference.
-	isNews := answer != nil && (asked.known == nil ||
-		asked.known.ResolvedArtifact != answer.ResolvedArtifact && !asked.known.ResolvedAt.After(answer.ResolvedAt.Time))
-	if isNews {
-		asked.known = answer
+	isNewer := cached != nil && (l.known == nil ||
+		l.known.ResolvedArtifact != cached.ResolvedArtifact && !l.known.ResolvedAt.After(cached.ResolvedAt.Time))
+	if isNewer {
+		l.known = cached
 	}
 }
 
-// isUpToDate reports whether no request is due: the last lookup was not long ago, or another HelmOp has a result that
-// can be shared.
-func (r *Reconciler) isUpToDate(scope *helmOpScope, asked *lookup) bool {
-	delay, never := r.resolution.due(asked.key, asked.lookupKey, asked.known != nil, r.now())
+// isUpToDate reports whether no request is due: the interval since the last lookup has not passed, or another HelmOp
+// has a result that can be shared.
+func (r *Reconciler) isUpToDate(scope *helmOpScope, l *lookup) bool {
+	delay, never := r.resolution.due(l.key, l.lookupKey, l.known != nil, r.now())
 	if never || delay > 0 {
-		asked.result = asked.lastResult
+		l.result = l.lastResult
 		if !never {
 			scope.retryWithin(delay)
 		}
 		return true
 	}
-	answer, ok := r.sharedResult(scope.helmOp, asked)
+	shared, ok := r.sharedResult(scope.helmOp, l)
 	if ok {
-		r.storeResult(scope, asked, answer.resolved, nil, answer.at)
+		r.storeResult(scope, l, shared.resolved, nil, shared.at)
 	}
 	return ok
 }
 
-// sharedResult is the recent result of another HelmOp, if it can be used.
-func (r *Reconciler) sharedResult(helmOp *addonsv1.HelmOp, asked *lookup) (sharedResult, bool) {
-	if asked.known == nil || asked.isRequested {
+// sharedResult returns the recent result of another HelmOp, and whether it can be used.
+func (r *Reconciler) sharedResult(helmOp *addonsv1.HelmOp, l *lookup) (sharedResult, bool) {
+	if l.known == nil || l.isRequested {
 		return sharedResult{}, false
 	}
-	answer, ok := r.resolution.shared(asked.key, asked.lookupKey, r.interval(helmOp), r.now())
-	if ok && asked.policy != nil {
-		answer.signed, ok = verify.SignersOf(r.verifier, apiutil.KnownArtifacts(&helmOp.Status), answer.artifact.URL,
-			answer.artifact.Digest, asked.policy)
+	shared, ok := r.resolution.shared(l.key, l.lookupKey, r.interval(helmOp), r.now())
+	if ok && l.policy != nil {
+		shared.signed, ok = verify.SignersOf(r.verifier, apiutil.KnownArtifacts(&helmOp.Status), shared.artifact.URL,
+			shared.artifact.Digest, l.policy)
 	}
-	return answer, ok
+	return shared, ok
 }
 
-// lookUp resolves references and checks the signatures of their artifacts, all in parallel. Its error is that of ctx.
+// lookUp resolves references and checks the signatures of their artifacts in parallel. It fails only if ctx ends.
 func (r *Reconciler) lookUp(ctx context.Context, helmOp *addonsv1.HelmOp,
 	open []*lookup,
 ) ([]async.TaskOutcome[resolved], error) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(helmOp)}
 	tasks := make([]async.Task[resolved], 0, len(open))
-	for _, asked := range open {
+	for _, l := range open {
 		tasks = append(tasks, async.Task[resolved]{
-			Key:  fmt.Sprintf("%s %s %s %s", request, asked.source, asked.lookupKey.access, asked.request),
-			Work: r.task(helmOp, asked),
+			Key:  fmt.Sprintf("%s %s %s %s", request, l.source, l.lookupKey.access, l.request),
+			Work: r.task(helmOp, l),
 		})
 	}
 	outcomes, err := r.tasks.RunAll(ctx, request, tasks)
@@ -238,16 +239,16 @@ func (r *Reconciler) lookUp(ctx context.Context, helmOp *addonsv1.HelmOp,
 	return outcomes, err
 }
 
-// task is the background task of a lookup. It uses nothing that a pass may change.
-func (r *Reconciler) task(helmOp *addonsv1.HelmOp, asked *lookup) func(context.Context) (resolved, error) {
-	by, known := asked.registryAccess, apiutil.KnownArtifacts(&helmOp.Status)
-	source, wanted := references.OciSource(helmOp, asked.key.ref, by.access), apiutil.Selected(&helmOp.Spec.Source)
+// task returns the background task of a lookup. The task uses no object that a pass may change.
+func (r *Reconciler) task(helmOp *addonsv1.HelmOp, l *lookup) func(context.Context) (resolved, error) {
+	a, known := l.registryAccess, apiutil.KnownArtifacts(&helmOp.Status)
+	source, selected := references.OciSource(helmOp, l.key.ref, a.access), apiutil.Selected(&helmOp.Spec.Source)
 	return func(ctx context.Context) (found resolved, err error) {
-		if err := errors.Join(by.accessErr, by.policyErr); err != nil {
+		if err := errors.Join(a.accessErr, a.policyErr); err != nil {
 			return found, err
 		}
-		if by.policy != nil {
-			if err := by.policy.Validate(); err != nil {
+		if a.policy != nil {
+			if err := a.policy.Validate(); err != nil {
 				return found, fmt.Errorf("spec.source.verify: %w", err)
 			}
 		}
@@ -255,66 +256,66 @@ func (r *Reconciler) task(helmOp *addonsv1.HelmOp, asked *lookup) func(context.C
 			return found, err
 		}
 		found.provenance, found.artifact.Annotations = provenance(found.artifact.Annotations), nil
-		// An artifact that cannot be installed is refused by its manifest, before its layers are pulled.
+		// An artifact that cannot be installed is refused after its manifest was read, before its layers are pulled.
 		manifest := apiutil.BundleManifest(found.artifact.ConfigMediaType, found.artifact.ArtifactType, found.artifact.Layers)
 		found.artifact.Layers = nil
-		if found.format, _, err = bundle.Detect(manifest, apiutil.BundleSelection(&wanted)); err != nil {
+		if found.format, _, err = bundle.Detect(manifest, apiutil.BundleSelection(&selected)); err != nil {
 			return found, err
 		}
-		if by.policy != nil {
-			found.signed, err = verify.Verify(ctx, r.verifier, known, found.artifact.URL, found.artifact.Digest, by.access,
-				by.policy)
+		if a.policy != nil {
+			found.signed, err = verify.Verify(ctx, r.verifier, known, found.artifact.URL, found.artifact.Digest, a.access,
+				a.policy)
 		}
 		return found, err
 	}
 }
 
-// storeResult stores the result of a lookup at a time, and when the next one is due.
-func (r *Reconciler) storeResult(scope *helmOpScope, asked *lookup, found resolved, err error, at time.Time) {
+// storeResult stores the result of a lookup that ended at a time, and schedules the next lookup.
+func (r *Reconciler) storeResult(scope *helmOpScope, l *lookup, found resolved, err error, at time.Time) {
 	helmOp := scope.helmOp
 	if err == nil {
-		err = checkDowngrade(asked.key.ref, scope.beforeOf(asked), &found.artifact)
+		err = checkDowngrade(l.key.ref, scope.artifactInUse(l), &found.artifact)
 	}
-	asked.result.verified, asked.result.isFresh = verifiedCondition(helmOp, asked, found, err)
-	entry := resolutionEntry{lookupKey: asked.lookupKey, fixed: asked.key.ref.Digest != ""}
-	next := at.Add(r.resolution.record(asked.key, entry, r.interval(helmOp), at, err != nil, requeue.RetryAfter(err)))
+	l.result.verified, l.result.isFresh = verifiedCondition(helmOp, l, found, err)
+	entry := resolutionEntry{lookupKey: l.lookupKey, fixed: l.key.ref.Digest != ""}
+	next := at.Add(r.resolution.record(l.key, entry, r.interval(helmOp), at, err != nil, requeue.RetryAfter(err)))
 	if next.After(at) {
 		scope.retryWithin(max(next.Sub(r.now()), time.Millisecond))
 	}
 	if err != nil {
-		asked.result.resolved = metav1.Condition{
+		l.result.resolved = metav1.Condition{
 			Status: metav1.ConditionFalse, Reason: reasons.For(err, reasons.ArtifactErrors, addonsv1.RegistryErrorReason),
 			Message: err.Error(),
 		}
 	} else {
-		r.updateArtifact(helmOp, asked, found)
-		r.resolution.setArtifact(asked.key, asked.known)
-		asked.result.resolved = metav1.Condition{
+		r.updateArtifact(helmOp, l, found)
+		r.resolution.setArtifact(l.key, l.known)
+		l.result.resolved = metav1.Condition{
 			Status: metav1.ConditionTrue, Reason: addonsv1.ResolvedReason,
-			Message: describeArtifact(&asked.known.ResolvedArtifact),
+			Message: describeArtifact(&l.known.ResolvedArtifact),
 		}
 	}
-	r.resolution.setLastResult(asked.key, asked.result)
+	r.resolution.setLastResult(l.key, l.result)
 }
 
-// interval is how often the references of a HelmOp are looked up: its own interval, or the minimum of the manager if
-// that is longer.
+// interval returns the time between two lookups of the references of a HelmOp: spec.source.interval, or the minimum of
+// the manager if the minimum is longer.
 func (r *Reconciler) interval(helmOp *addonsv1.HelmOp) time.Duration {
 	return max(helmOp.Spec.Source.Interval.Duration, r.minInterval)
 }
 
-// raisedInterval says that the interval of a HelmOp is longer than it asks for; empty if it is not, or if its reference
-// is never resolved again.
+// raisedInterval returns a note that the minimum of the manager replaces the interval of a HelmOp. It is empty if the
+// minimum does not apply, or if the reference is never resolved again.
 func (r *Reconciler) raisedInterval(helmOp *addonsv1.HelmOp) string {
 	own := helmOp.Spec.Source.Interval.Duration
 	if own >= r.minInterval || helmOp.Spec.Source.Ref.Digest != "" {
 		return ""
 	}
-	return fmt.Sprintf("; resolved again every %s, the manager's minimum, and not every %s as spec.source.interval says",
-		r.minInterval, own)
+	return fmt.Sprintf("; resolved again every %s, which is the minimum of the manager, instead of every %s, which is "+
+		"spec.source.interval", r.minInterval, own)
 }
 
-// resolveRequest is the value of the annotation that asks for a lookup now, in the form that the status keeps.
+// resolveRequest returns the value of the annotation that requests a lookup, in the form that the status keeps.
 func resolveRequest(helmOp *addonsv1.HelmOp) string {
 	value := helmOp.Annotations[addonsv1.ResolveRequestedAtAnnotation]
 	if len(value) > requeue.MaxResolveRequest {

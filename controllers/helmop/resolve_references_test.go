@@ -30,12 +30,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 )
 
-// newVaried is a controller whose registry has a digest for each tag, and a HelmOp that refers to three of them.
+// newVaried returns a controller whose registry has a digest for each tag, and a HelmOp that refers to three tags.
 func newVaried(t *testing.T, objects ...client.Object) (*resolver, *addonsv1.HelmOp) {
 	t.Helper()
 	r := newResolver(t, objects...)
 	for _, tag := range []string{"source", "edge", "next"} {
-		r.registry.answer(tag, tagDouble{digest: "sha256:" + tag})
+		r.registry.set(tag, tagDouble{digest: "sha256:" + tag})
 	}
 	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Ref: controllertest.Tagged("source"),
 		Interval: metav1.Duration{Duration: 10 * time.Minute}})
@@ -51,7 +51,7 @@ func newVaried(t *testing.T, objects ...client.Object) (*resolver, *addonsv1.Hel
 	return r, helmOp
 }
 
-// known tells by tag what a pass knows.
+// known returns the digests of the artifacts of a pass, by tag.
 func (s *helmOpScope) known() map[string]string {
 	known := map[string]string{}
 	for ref, artifact := range s.artifacts {
@@ -60,13 +60,13 @@ func (s *helmOpScope) known() map[string]string {
 	return known
 }
 
-// others tells by tag what a status says of the references beside that of the source.
+// others returns the digests of the references other than spec.source in the status, by tag.
 func others(helmOp *addonsv1.HelmOp) map[string]string {
-	said := map[string]string{}
+	digests := map[string]string{}
 	for _, artifact := range helmOp.Status.Artifacts {
-		said[artifact.Reference.Tag] = artifact.Digest
+		digests[artifact.Reference.Tag] = artifact.Digest
 	}
-	return said
+	return digests
 }
 
 func expectEqual[V comparable](t *testing.T, what string, got, want map[string]V) {
@@ -88,9 +88,9 @@ func expectMessage(t *testing.T, helmOp *addonsv1.HelmOp, conditionType string, 
 
 var allKnown = map[string]string{"source": "sha256:source", "edge": "sha256:edge", "next": "sha256:next"}
 
-// Each distinct reference is asked for once per interval, however often and for however many Clusters the HelmOp is
-// looked at.
-func TestResolveAsksOncePerReference(t *testing.T) {
+// TestResolveLooksUpEachReferenceOncePerInterval checks that the number of lookups of a reference does not depend on
+// the number of passes and Clusters.
+func TestResolveLooksUpEachReferenceOncePerInterval(t *testing.T) {
 	t.Parallel()
 	r, helmOp := newVaried(t)
 	for interval := 1; interval <= 5; interval++ {
@@ -101,23 +101,24 @@ func TestResolveAsksOncePerReference(t *testing.T) {
 				t.Errorf("the source is %v", scope.artifact)
 			}
 			if left := scope.requeueAfter; left <= 0 || left > 11*time.Minute {
-				t.Errorf("the next look is in %s", left)
+				t.Errorf("the next pass is in %s", left)
 			}
 		}
-		expectEqual(t, "asked", r.registry.timesAsked(),
+		expectEqual(t, "requests", r.registry.requestsByTag(),
 			map[string]int{"source": interval, "edge": interval, "next": interval})
 		r.clock = r.clock.Add(12 * time.Minute)
 	}
 	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
 	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
-	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "sha256:source", "2 more are resolved")
+	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "sha256:source", "2 other references are resolved")
 }
 
-// A reference that fails is named, is asked for again on its own, and is no trouble of the others.
-func TestResolveOneReferenceFails(t *testing.T) {
+// TestResolveRetriesFailedReferenceAlone checks that the condition names a failed reference, and that the failed
+// reference is retried without a lookup of the others.
+func TestResolveRetriesFailedReferenceAlone(t *testing.T) {
 	t.Parallel()
 	r, helmOp := newVaried(t)
-	r.registry.answer("next", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
+	r.registry.set("next", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
 	scope := r.pass(t, helmOp)
 	expectEqual(t, "known", scope.known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
 	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.ArtifactNotFoundReason)
@@ -126,42 +127,42 @@ func TestResolveOneReferenceFails(t *testing.T) {
 	if _, err := scope.artifactOf(controllertest.Tagged("next")); !errors.As(err, &unresolved) ||
 		unresolved.Reason != addonsv1.ArtifactNotFoundReason ||
 		!strings.HasPrefix(err.Error(), "spec.refsByKubernetesVersion[1].ref: ") {
-		t.Errorf("a Cluster that needs it is told %v", err)
+		t.Errorf("a Cluster that needs the failed reference gets %v", err)
 	}
 	if artifact, err := scope.artifactOf(controllertest.Tagged("edge")); err != nil || artifact.Digest != "sha256:edge" {
-		t.Errorf("a Cluster that needs another is told %v, %v", artifact, err)
+		t.Errorf("a Cluster that needs another reference gets %v, %v", artifact, err)
 	}
 	if scope.requeueAfter > 6*time.Second {
-		t.Errorf("the next look is in %s, want the retry's", scope.requeueAfter)
+		t.Errorf("the next pass is in %s, want the time of the retry", scope.requeueAfter)
 	}
 	r.pass(t, helmOp)
 	r.clock = r.clock.Add(6 * time.Second)
 	r.pass(t, helmOp)
-	expectEqual(t, "asked", r.registry.timesAsked(), map[string]int{"source": 1, "edge": 1, "next": 2})
+	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 1, "edge": 1, "next": 2})
 
-	r.registry.answer("next", tagDouble{digest: "sha256:next"})
+	r.registry.set("next", tagDouble{digest: "sha256:next"})
 	r.clock = r.clock.Add(time.Minute)
 	expectEqual(t, "mended", r.pass(t, helmOp).known(), allKnown)
 	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
 
-	// What was known stays while the registry fails.
+	// The known artifacts stay while the registry fails.
 	for tag := range allKnown {
-		r.registry.answer(tag, tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}})
+		r.registry.set(tag, tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}})
 	}
 	r.clock = r.clock.Add(time.Hour)
 	expectEqual(t, "while the registry fails", r.pass(t, helmOp).known(), allKnown)
 	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
-	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "so it is with 2 more")
+	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "; 2 other references are not resolved, either")
 }
 
-// Any number of references that hang hold a worker no longer than one does, and take nothing from those that are
-// answered.
-func TestResolveReferencesSideBySide(t *testing.T) {
+// TestResolveReferencesInParallel checks that several unresponsive lookups hold a worker no longer than one, and do not
+// affect successful lookups.
+func TestResolveReferencesInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, helmOp := newVaried(t)
 		for i := range 30 {
 			tag := fmt.Sprintf("slow-%d", i)
-			r.registry.answer(tag, tagDouble{hangs: true})
+			r.registry.set(tag, tagDouble{hangs: true})
 			helmOp.Spec.Overrides = append(helmOp.Spec.Overrides,
 				addonsv1.Override{Name: tag, Ref: ptr.To(controllertest.Tagged(tag))})
 		}
@@ -176,40 +177,41 @@ func TestResolveReferencesSideBySide(t *testing.T) {
 		begun = time.Now()
 		r.pass(t, helmOp)
 		if held := time.Since(begun); held != 0 {
-			t.Errorf("held the worker for %s once more", held)
+			t.Errorf("held the worker again for %s", held)
 		}
-		if times := r.registry.timesAsked(); times["source"] != 1 || times["slow-7"] != 1 {
-			t.Errorf("asked %v", times)
+		if times := r.registry.requestsByTag(); times["source"] != 1 || times["slow-7"] != 1 {
+			t.Errorf("lookups %v", times)
 		}
 	})
 }
 
-// While a reference is asked for the first time there is no new revision, and so dependents wait, whatever became of
-// another reference.
-func TestDependentsWaitForAllReferences(t *testing.T) {
+// TestResolvedUnknownWhileReferenceIsResolving checks that dependents wait while a reference is resolved for the first
+// time, even if another reference has failed: no new revision is created meanwhile.
+func TestResolvedUnknownWhileReferenceIsResolving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, helmOp := newVaried(t)
-		r.registry.answer("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
-		r.registry.answer("next", tagDouble{hangs: true})
+		r.registry.set("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
+		r.registry.set("next", tagDouble{hangs: true})
 		report.SetCondition(helmOp, addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.NotRollingOutReason, "")
 		if scope := r.pass(t, helmOp); !scope.isResolving() {
-			t.Error("nothing is being resolved")
+			t.Error("no reference is being resolved")
 		}
 		if why := dependencies.Unsettled(helmOp); why != "is not resolved yet" {
-			t.Errorf("dependents are told %q", why)
+			t.Errorf("dependents get %q", why)
 		}
 		r, helmOp = newVaried(t)
-		r.registry.answer("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
+		r.registry.set("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
 		report.SetCondition(helmOp, addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.NotRollingOutReason, "")
 		r.pass(t, helmOp)
 		if why := dependencies.Unsettled(helmOp); why != "" {
-			t.Errorf("when all were asked, dependents are told %q", why)
+			t.Errorf("after all lookups, dependents get %q", why)
 		}
 	})
 }
 
-// A reference that is not one any more is forgotten; one that changes its place is not asked for again.
-func TestResolveReferencesChange(t *testing.T) {
+// TestResolveForgetsRemovedReferences checks that a removed reference is dropped, and that a reference that was moved
+// to another field is not looked up again.
+func TestResolveForgetsRemovedReferences(t *testing.T) {
 	t.Parallel()
 	r, helmOp := newVaried(t)
 	r.pass(t, helmOp)
@@ -218,12 +220,13 @@ func TestResolveReferencesChange(t *testing.T) {
 	expectEqual(t, "known", r.pass(t, helmOp).known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
 	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge"})
 	if n := len(r.resolution.entries[client.ObjectKeyFromObject(helmOp)]); n != 2 {
-		t.Errorf("%d references are remembered, want 2", n)
+		t.Errorf("%d references are stored, want 2", n)
 	}
 
-	// What was an override's becomes the source's, while the registry hangs, or fails after a restart.
+	// The reference of an override becomes the reference of the source, while the registry is unresponsive, or fails after
+	// a restart.
 	after, _ := newVaried(t)
-	after.registry.answer("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}})
+	after.registry.set("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}})
 	changed := helmOp.DeepCopy()
 	changed.Spec.Source.Ref = controllertest.Tagged("edge")
 	if scope := after.pass(t, changed); digestKnown(scope) != "sha256:edge" {
@@ -237,28 +240,29 @@ func TestResolveReferencesChange(t *testing.T) {
 		t.Errorf("the source is %q, the status says %v and %v", digestKnown(scope), helmOp.Status.Artifact,
 			helmOp.Status.Artifacts)
 	}
-	expectEqual(t, "asked", r.registry.timesAsked(), map[string]int{"source": 1, "edge": 1, "next": 1})
+	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 1, "edge": 1, "next": 1})
 	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
 	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "sha256:edge")
 
 	r.resolution.forget(client.ObjectKeyFromObject(helmOp))
 	if len(r.resolution.entries) != 0 {
-		t.Error("a HelmOp that is gone is remembered")
+		t.Error("a deleted HelmOp is still stored")
 	}
 }
 
-// When the repository changes, nothing that is known of the one before is handed on, but the status keeps what runs.
-func TestResolveAnotherRepository(t *testing.T) {
+// TestResolveAfterChangeOfRepository checks that artifacts of the former repository are not used for a new revision,
+// and that the status keeps the artifacts in use.
+func TestResolveAfterChangeOfRepository(t *testing.T) {
 	t.Parallel()
 	r, helmOp := newVaried(t)
 	r.pass(t, helmOp)
 	for tag := range allKnown {
-		r.registry.answer(tag, tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
+		r.registry.set(tag, tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
 	}
 	helmOp.Spec.Source.URL = "oci://registry.example/charts/other"
 	scope := r.pass(t, helmOp)
 	if len(scope.artifacts) != 0 || scope.artifact != nil {
-		t.Errorf("handed on is %v", scope.known())
+		t.Errorf("the artifacts are %v", scope.known())
 	}
 	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
 	if helmOp.Status.Artifact.Digest != "sha256:source" {
@@ -266,7 +270,7 @@ func TestResolveAnotherRepository(t *testing.T) {
 	}
 }
 
-// Entries that are wrong keep nobody from what is known already, and are not asked for.
+// TestResolveWithInvalidVariants checks that invalid variants do not affect the known artifacts, and are not looked up.
 func TestResolveWithInvalidVariants(t *testing.T) {
 	t.Parallel()
 	r, helmOp := newVaried(t)
@@ -277,48 +281,48 @@ func TestResolveWithInvalidVariants(t *testing.T) {
 	if scope.variantsErr == nil || scope.variants != nil || digestKnown(scope) != "sha256:source" {
 		t.Errorf("got %v, %v, %q", scope.variants, scope.variantsErr, digestKnown(scope))
 	}
-	expectEqual(t, "asked", r.registry.timesAsked(), map[string]int{"source": 2, "edge": 1, "next": 1})
+	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 1, "next": 1})
 	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
 }
 
-// A pass over a status from before the last answers goes by the answers.
-func TestResolveReferencesOverStaleCache(t *testing.T) {
+// TestResolvePrefersNewerResultToStaleStatus checks a pass over a status that is older than the last results.
+func TestResolvePrefersNewerResultToStaleStatus(t *testing.T) {
 	t.Parallel()
 	r, helmOp := newVaried(t)
 	stale := helmOp.DeepCopy()
 	r.pass(t, helmOp)
-	expectEqual(t, "after the first answers", r.pass(t, stale.DeepCopy()).known(), allKnown)
+	expectEqual(t, "after the first results", r.pass(t, stale.DeepCopy()).known(), allKnown)
 
 	before := helmOp.DeepCopy()
-	r.registry.answer("edge", tagDouble{digest: "sha256:moved"})
+	r.registry.set("edge", tagDouble{digest: "sha256:moved"})
 	r.clock = r.clock.Add(time.Hour)
 	moved := map[string]string{"source": "sha256:source", "edge": "sha256:moved", "next": "sha256:next"}
 	expectEqual(t, "after a tag moved", r.pass(t, helmOp).known(), moved)
 	expectEqual(t, "over the status from before", r.pass(t, before).known(), moved)
-	expectEqual(t, "asked", r.registry.timesAsked(), map[string]int{"source": 2, "edge": 2, "next": 2})
+	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 2, "next": 2})
 }
 
-// A request to resolve now is for all references, and is carried out when all of them have been answered.
-func TestResolveNowAllReferences(t *testing.T) {
+// TestResolveRequestIsForAllReferences checks that a request is done when the lookups of all references have ended.
+func TestResolveRequestIsForAllReferences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, helmOp := newVaried(t)
 		r.pass(t, helmOp)
-		r.registry.answer("next", tagDouble{hangs: true})
+		r.registry.set("next", tagDouble{hangs: true})
 		helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: "now"}
 		r.pass(t, helmOp)
 		if helmOp.Status.LastResolveRequest != "" {
-			t.Error("carried out while a reference is being asked for")
+			t.Error("the request is done while a reference is being resolved")
 		}
-		expectEqual(t, "asked", r.registry.timesAsked(), map[string]int{"source": 2, "edge": 2, "next": 2})
+		expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 2, "next": 2})
 
-		// One that does not hang: the request goes on after a restart.
+		// A restart with a responsive registry completes the request.
 		after, _ := newVaried(t)
 		after.pass(t, helmOp)
 		after.pass(t, helmOp)
 		if helmOp.Status.LastResolveRequest != "now" {
 			t.Errorf("the status says %q", helmOp.Status.LastResolveRequest)
 		}
-		expectEqual(t, "asked after a restart", after.registry.timesAsked(),
+		expectEqual(t, "requests after a restart", after.registry.requestsByTag(),
 			map[string]int{"source": 1, "edge": 1, "next": 1})
 	})
 }
@@ -342,20 +346,20 @@ func TestResolveVerifiesAllReferences(t *testing.T) {
 		r, helmOp := signed(t, all...)
 		expectEqual(t, "known", r.pass(t, helmOp).known(), allKnown)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
-		expectMessage(t, helmOp, addonsv1.VerifiedCondition, "sha256:source is signed by", "2 more are signed")
+		expectMessage(t, helmOp, addonsv1.VerifiedCondition, "sha256:source is signed by", "2 other artifacts are signed")
 		policy, err := r.references.Policy(t.Context(), helmOp)
 		if err != nil {
 			t.Fatal(err)
 		}
 		artifact := addonsv1.ResolvedArtifact{URL: "oci://registry.example/charts/hello", Digest: "sha256:next"}
 		if !verify.IsVerified(&verifierDouble{}, apiutil.KnownArtifacts(&helmOp.Status), &artifact, policy) {
-			t.Error("a release does not take it for verified")
+			t.Error("a release does not treat the artifact as verified")
 		}
-		// A restart asks nobody again.
+		// A restart causes no verification.
 		after, _ := newVaried(t, keys)
 		expectEqual(t, "after a restart", after.pass(t, helmOp).known(), allKnown)
-		if after.verifier.asked != 0 {
-			t.Errorf("verified %d times again", after.verifier.asked)
+		if after.verifier.verifications != 0 {
+			t.Errorf("verified again %d times", after.verifier.verifications)
 		}
 	})
 	t.Run("one is not", func(t *testing.T) {
@@ -367,13 +371,13 @@ func TestResolveVerifiesAllReferences(t *testing.T) {
 			expectCondition(t, helmOp, name, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 			expectMessage(t, helmOp, name, "spec.overrides[0] (edge).ref: ")
 		}
-		// The refusal stands over a restart and a registry that cannot be asked, until that one is looked at again.
+		// The refusal stays after a restart with an unresponsive registry, until the signatures are checked again.
 		after, _ := newVaried(t, keys)
 		after.verifier.err = verification.ErrUntrusted
-		after.registry.answer("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}})
+		after.registry.set("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}})
 		after.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
-		after.registry.answer("edge", tagDouble{digest: "sha256:edge"})
+		after.registry.set("edge", tagDouble{digest: "sha256:edge"})
 		after.verifier.trusted["sha256:edge"] = true
 		after.clock = after.clock.Add(time.Minute)
 		after.pass(t, helmOp)
@@ -381,8 +385,9 @@ func TestResolveVerifiesAllReferences(t *testing.T) {
 	})
 }
 
-// HelmOps with the same references share answers for each of them.
-func TestResolveSharesAnswersOfReferences(t *testing.T) {
+// TestResolveSharesResultsOfReferences checks that HelmOps with the same references share the results of all
+// references.
+func TestResolveSharesResultsOfReferences(t *testing.T) {
 	t.Parallel()
 	r, first := newVaried(t)
 	second := first.DeepCopy()
@@ -392,5 +397,5 @@ func TestResolveSharesAnswersOfReferences(t *testing.T) {
 	r.clock = r.clock.Add(12 * time.Minute)
 	r.pass(t, first)
 	r.pass(t, second)
-	expectEqual(t, "asked", r.registry.timesAsked(), map[string]int{"source": 3, "edge": 3, "next": 3})
+	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 3, "edge": 3, "next": 3})
 }

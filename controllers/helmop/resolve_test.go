@@ -37,20 +37,21 @@ const publicKey = "-----BEGIN PUBLIC KEY-----\n" +
 	"5/KAQN0/KjHcorm/J5yctVd7iEcnessRQjU917hmKO6JWVGHpDguIyakZA==\n" +
 	"-----END PUBLIC KEY-----\n"
 
-// registryDouble answers at once or not at all, and counts.
+// registryDouble is a registry that answers at once or is unresponsive. It counts requests.
 type registryDouble struct {
 	artifact oci.Artifact
 	err      error
 	hangs    atomic.Bool
-	asked    atomic.Int32
+	requests atomic.Int32
 
-	// tags are those that it answers otherwise than the rest. Guarded by mu, as times is: how often it was asked for each.
+	// mu guards tags and times. tags has the results of tags with a result of their own, and times the number of requests
+	// for each tag.
 	mu    sync.Mutex
 	tags  map[string]tagDouble
 	times map[string]int
 }
 
-// tagDouble is how a registry answers for one tag.
+// tagDouble is the result of a registry for one tag.
 type tagDouble struct {
 	digest string
 	err    error
@@ -58,7 +59,7 @@ type tagDouble struct {
 }
 
 func (r *registryDouble) Resolve(ctx context.Context, source oci.Source) (oci.Artifact, error) {
-	r.asked.Add(1)
+	r.requests.Add(1)
 	r.mu.Lock()
 	tag, isOwn := r.tags[source.Ref.Tag]
 	r.times[source.Ref.Tag]++
@@ -75,27 +76,27 @@ func (r *registryDouble) Resolve(ctx context.Context, source oci.Source) (oci.Ar
 	return r.artifact, r.err
 }
 
-// answer gives a tag another answer than the rest.
-func (r *registryDouble) answer(tag string, double tagDouble) {
+// set sets the result for one tag.
+func (r *registryDouble) set(tag string, double tagDouble) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tags[tag] = double
 }
 
-// timesAsked are how often each tag was asked for.
-func (r *registryDouble) timesAsked() map[string]int {
+// requestsByTag returns the number of requests for each tag.
+func (r *registryDouble) requestsByTag() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.times)
 }
 
-// verifierDouble trusts what it is told to.
+// verifierDouble trusts a set of digests. It counts verifications.
 type verifierDouble struct {
 	trusted, remembered map[string]bool
 	err                 error
 
-	mu    sync.Mutex
-	asked int
+	mu            sync.Mutex
+	verifications int
 }
 
 func (v *verifierDouble) Verify(_ context.Context, _, digest string, _ oci.Access,
@@ -103,7 +104,7 @@ func (v *verifierDouble) Verify(_ context.Context, _, digest string, _ oci.Acces
 ) (verification.Result, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.asked++
+	v.verifications++
 	if v.trusted[digest] {
 		return verification.Result{Signers: []string{"key cosign.pub"}}, nil
 	}
@@ -114,7 +115,7 @@ func (v *verifierDouble) Remembered(_, digest, _ string) (verification.Result, b
 	return verification.Result{}, v.remembered[digest]
 }
 
-// resolver is a HelmOp controller that does nothing but resolve.
+// resolver is a HelmOp controller that only resolves references.
 type resolver struct {
 	*Reconciler
 	registry *registryDouble
@@ -179,7 +180,7 @@ func digestKnown(scope *helmOpScope) string {
 	return scope.artifact.Digest
 }
 
-func TestResolveTellsProvenance(t *testing.T) {
+func TestResolveReportsProvenance(t *testing.T) {
 	t.Parallel()
 	r := newResolver(t)
 	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Hour}})
@@ -190,17 +191,17 @@ func TestResolveTellsProvenance(t *testing.T) {
 		t.Errorf("got %+v", artifact)
 	}
 	if conditions.Has(helmOp, addonsv1.VerifiedCondition) {
-		t.Error("a HelmOp that demands no signature says that it is verified")
+		t.Error("a HelmOp without verify has the condition Verified")
 	}
 	r.clock = controllertest.Noon.Add(2 * time.Hour)
 	r.pass(t, helmOp)
-	if !helmOp.Status.Artifact.ResolvedAt.Time.Equal(controllertest.Noon) || r.registry.asked.Load() != 2 {
-		t.Errorf("the same answer, of %d, was written down with another time: %v", r.registry.asked.Load(),
+	if !helmOp.Status.Artifact.ResolvedAt.Time.Equal(controllertest.Noon) || r.registry.requests.Load() != 2 {
+		t.Errorf("after %d requests, the same artifact has another time: %v", r.registry.requests.Load(),
 			helmOp.Status.Artifact.ResolvedAt)
 	}
 }
 
-func TestResolveNow(t *testing.T) {
+func TestResolveRequest(t *testing.T) {
 	t.Parallel()
 	r := newResolver(t)
 	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Hour}})
@@ -209,23 +210,23 @@ func TestResolveNow(t *testing.T) {
 		helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: value}
 		r.pass(t, helmOp)
 		r.pass(t, helmOp)
-		if int(r.registry.asked.Load()) != i+2 {
-			t.Errorf("asked %d times, want %d", r.registry.asked.Load(), i+2)
+		if int(r.registry.requests.Load()) != i+2 {
+			t.Errorf("%d requests, want %d", r.registry.requests.Load(), i+2)
 		}
-		if said := helmOp.Status.LastResolveRequest; said == "" || len(said) > requeue.MaxResolveRequest {
-			t.Errorf("the status says %q", said)
+		if request := helmOp.Status.LastResolveRequest; request == "" || len(request) > requeue.MaxResolveRequest {
+			t.Errorf("the status says %q", request)
 		}
 	}
 	helmOp.Annotations = nil
 	r.pass(t, helmOp)
-	if r.registry.asked.Load() != 3 {
-		t.Error("an annotation that was taken away made a request")
+	if r.registry.requests.Load() != 3 {
+		t.Error("a removed annotation caused a request")
 	}
 }
 
-// TestResolveNoMoreOftenThanTheMinimum holds that a short interval is raised to the manager's minimum, and that the
+// TestResolveIntervalHasMinimum checks that the minimum of the manager replaces a shorter interval, and that the
 // condition says so.
-func TestResolveNoMoreOftenThanTheMinimum(t *testing.T) {
+func TestResolveIntervalHasMinimum(t *testing.T) {
 	t.Parallel()
 	r := newResolver(t)
 	r.minInterval = 30 * time.Second
@@ -235,17 +236,18 @@ func TestResolveNoMoreOftenThanTheMinimum(t *testing.T) {
 		r.clock = r.clock.Add(time.Second)
 		r.pass(t, helmOp)
 	}
-	if asked := r.registry.asked.Load(); asked != 1 {
-		t.Errorf("asked %d times in half a minute, want once", asked)
+	if requests := r.registry.requests.Load(); requests != 1 {
+		t.Errorf("%d requests in half a minute, want 1", requests)
 	}
-	const note = "; resolved again every 30s, the manager's minimum, and not every 1s as spec.source.interval says"
+	const note = "; resolved again every 30s, which is the minimum of the manager, instead of every 1s, which is " +
+		"spec.source.interval"
 	if message := conditions.GetMessage(helmOp, addonsv1.ResolvedCondition); strings.Count(message, note) != 1 {
 		t.Errorf("Resolved says %q", message)
 	}
 	r.clock = r.clock.Add(5 * time.Second)
 	r.pass(t, helmOp)
-	if asked := r.registry.asked.Load(); asked != 2 {
-		t.Errorf("asked %d times, want a second time after the minimum", asked)
+	if requests := r.registry.requests.Load(); requests != 2 {
+		t.Errorf("%d requests, want a second request after the minimum", requests)
 	}
 	long := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
 	r.pass(t, long)
@@ -254,8 +256,9 @@ func TestResolveNoMoreOftenThanTheMinimum(t *testing.T) {
 	}
 }
 
-// Fifty HelmOps with one reference cost the registry what one does, but for the first time and when asked to ask.
-func TestResolveSharesAnswers(t *testing.T) {
+// TestResolveSharesResults checks that fifty HelmOps with one reference send as many requests as one HelmOp. Only the
+// first lookup, and a lookup by request, is a request of its own.
+func TestResolveSharesResults(t *testing.T) {
 	t.Parallel()
 	r := newResolver(t)
 	interval := 10 * time.Minute
@@ -266,14 +269,14 @@ func TestResolveSharesAnswers(t *testing.T) {
 		helmOps = append(helmOps, helmOp)
 		r.pass(t, helmOp)
 	}
-	if r.registry.asked.Load() != 50 {
-		t.Fatalf("asked %d times at first, want each to ask for itself", r.registry.asked.Load())
+	if r.registry.requests.Load() != 50 {
+		t.Fatalf("%d requests at first, want a request of each HelmOp", r.registry.requests.Load())
 	}
 	next := map[int]time.Time{}
 	for i := range helmOps {
 		next[i] = controllertest.Noon
 	}
-	r.registry.asked.Store(0)
+	r.registry.requests.Store(0)
 	for elapsed := time.Duration(0); elapsed < 10*interval; elapsed += time.Second {
 		r.clock = controllertest.Noon.Add(elapsed)
 		for i, helmOp := range helmOps {
@@ -283,30 +286,31 @@ func TestResolveSharesAnswers(t *testing.T) {
 			next[i] = r.clock.Add(r.pass(t, helmOp).requeueAfter)
 		}
 	}
-	if r.registry.asked.Load() < 9 || r.registry.asked.Load() > 11 {
-		t.Errorf("asked %d times in ten intervals, want about ten", r.registry.asked.Load())
+	if r.registry.requests.Load() < 9 || r.registry.requests.Load() > 11 {
+		t.Errorf("%d requests in ten intervals, want about ten", r.registry.requests.Load())
 	}
-	r.registry.asked.Store(0)
+	r.registry.requests.Store(0)
 	helmOps[7].Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: "now"}
 	r.pass(t, helmOps[7])
 	fresh := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: interval}})
 	fresh.Name = "fresh"
 	r.pass(t, fresh)
-	if r.registry.asked.Load() != 2 {
-		t.Errorf("asked %d times, want one that was told to and one that is new to ask for themselves",
-			r.registry.asked.Load())
+	if r.registry.requests.Load() != 2 {
+		t.Errorf("%d requests, want a request of the HelmOp with a request annotation and of the new HelmOp",
+			r.registry.requests.Load())
 	}
 }
 
-// A registry that hangs holds no worker, takes away nothing that is known, and its end brings the HelmOp back.
-func TestResolveWithRegistryThatHangs(t *testing.T) {
+// TestResolveWithUnresponsiveRegistry checks that an unresponsive registry does not block a worker, that the known
+// artifact stays, and that the HelmOp is enqueued when the lookup ends.
+func TestResolveWithUnresponsiveRegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newResolver(t)
 		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
 		r.registry.hangs.Store(true)
 		begun := time.Now()
 		if scope := r.pass(t, helmOp); scope.artifact != nil {
-			t.Error("something is known that was never asked")
+			t.Error("an artifact is known before the first result")
 		}
 		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason)
 		if held := time.Since(begun); held > async.Grace {
@@ -316,19 +320,20 @@ func TestResolveWithRegistryThatHangs(t *testing.T) {
 		other := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
 		other.Name = "other"
 		if scope := r.pass(t, other); digestKnown(scope) != "sha256:1" {
-			t.Error("another HelmOp waits, too")
+			t.Error("another HelmOp is blocked, too")
 		}
 		r.registry.hangs.Store(true)
 		r.clock = controllertest.Noon.Add(time.Hour)
 		if scope := r.pass(t, other); digestKnown(scope) != "sha256:1" {
-			t.Error("what was known is forgotten while the registry hangs")
+			t.Error("the known artifact is dropped while the registry is unresponsive")
 		}
 		expectCondition(t, other, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
 	})
 }
 
-// A registry that fails slowly must not make a condition change back and forth with each try.
-func TestResolveThatFailsSlowlyDoesNotFlap(t *testing.T) {
+// TestResolveKeepsConditionWhileRetrying checks that a condition does not change with each try if a registry fails
+// slowly.
+func TestResolveKeepsConditionWhileRetrying(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newResolver(t)
 		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
@@ -342,7 +347,7 @@ func TestResolveThatFailsSlowlyDoesNotFlap(t *testing.T) {
 	})
 }
 
-// resolvedSigned is a HelmOp whose artifact, sha256:1, was found to be signed.
+// resolvedSigned returns a HelmOp whose artifact, sha256:1, was verified.
 func resolvedSigned(t *testing.T, source addonsv1.ArtifactSource, keys client.Object) (*resolver, *addonsv1.HelmOp) {
 	t.Helper()
 	r := newResolver(t, keys)
@@ -352,7 +357,7 @@ func resolvedSigned(t *testing.T, source addonsv1.ArtifactSource, keys client.Ob
 	return r, helmOp
 }
 
-// refuseAnother moves the tag to sha256:2, which is not signed, and has it refused.
+// refuseAnother moves the tag to sha256:2, which is not signed, and checks that the artifact is refused.
 func (r *resolver) refuseAnother(t *testing.T, helmOp *addonsv1.HelmOp) {
 	t.Helper()
 	r.registry.artifact = chartArtifact("sha256:2")
@@ -378,7 +383,7 @@ func TestResolveVerifies(t *testing.T) {
 		r.registry.artifact = chartArtifact("sha256:2")
 		r.clock = controllertest.Noon.Add(time.Hour)
 		if scope := r.pass(t, helmOp); digestKnown(scope) != "sha256:1" {
-			t.Errorf("%q is what the releases get", digestKnown(scope))
+			t.Errorf("the releases get %q", digestKnown(scope))
 		}
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
@@ -389,7 +394,7 @@ func TestResolveVerifies(t *testing.T) {
 		r.verifier.err = verification.ErrUnsigned
 		helmOp := controllertest.HelmOpWith(source)
 		if scope := r.pass(t, helmOp); scope.artifact != nil || helmOp.Status.Artifact != nil {
-			t.Error("what is not signed is handed on")
+			t.Error("an unsigned artifact is used")
 		}
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureNotFoundReason)
 	})
@@ -409,8 +414,8 @@ func TestResolveVerifies(t *testing.T) {
 		r.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse,
 			addonsv1.InvalidVerificationPolicyReason)
-		if r.registry.asked.Load() != 0 {
-			t.Error("the registry was asked though nothing can come of it")
+		if r.registry.requests.Load() != 0 {
+			t.Error("the registry got a request although the policy is invalid")
 		}
 	})
 	t.Run("a restart remembers who signed", func(t *testing.T) {
@@ -418,8 +423,8 @@ func TestResolveVerifies(t *testing.T) {
 		_, helmOp := resolvedSigned(t, source, keys)
 		after := newResolver(t, keys)
 		after.pass(t, helmOp)
-		if after.verifier.asked != 0 {
-			t.Error("what was verified before a restart is verified again")
+		if after.verifier.verifications != 0 {
+			t.Error("an artifact that was verified before a restart is verified again")
 		}
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
 	})
@@ -429,11 +434,11 @@ func TestResolveVerifies(t *testing.T) {
 		after := newResolver(t, controllertest.Opaque("keys", map[string]string{"other.pub": publicKey}))
 		after.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
 		if scope := after.pass(t, helmOp); digestKnown(scope) != "sha256:1" {
-			t.Error("what the releases have is taken away")
+			t.Error("the artifact of the releases is dropped")
 		}
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionUnknown, addonsv1.RegistryUnreachableReason)
 		if known := helmOp.Status.Artifact; verify.IsKnownSigned(known, known.URL, known.Digest, &verification.Policy{}) {
-			t.Error("what was verified under one policy counts under another")
+			t.Error("a verification under another policy counts")
 		}
 	})
 	t.Run("the registry goes down after a digest was refused", func(t *testing.T) {
@@ -459,11 +464,11 @@ func TestResolveVerifies(t *testing.T) {
 		r.pass(t, forger)
 		r.clock = r.clock.Add(time.Second)
 		if scope := r.pass(t, victim); digestKnown(scope) != "sha256:1" {
-			t.Errorf("the victim gets %s", digestKnown(scope))
+			t.Errorf("the other HelmOp gets %s", digestKnown(scope))
 		}
 		expectCondition(t, victim, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 	})
-	t.Run("a refusal stands while the registry is asked, and over a restart", func(t *testing.T) {
+	t.Run("a refusal stays while the registry is unresponsive, and after a restart", func(t *testing.T) {
 		t.Parallel()
 		r, helmOp := resolvedSigned(t, source, keys)
 		r.refuseAnother(t, helmOp)
@@ -498,7 +503,7 @@ func TestResolveVerifies(t *testing.T) {
 		scope := r.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.ReferenceNotFoundReason)
 		if ready := readyCondition(scope, fleetSummary{}); ready.Status != metav1.ConditionFalse {
-			t.Error("a HelmOp whose demand cannot be read is Ready")
+			t.Error("a HelmOp with an unreadable policy is Ready")
 		}
 	})
 	t.Run("no signature is demanded any more", func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 )
 
-// defaultRevisionHistoryLimit is how many revisions are kept that no release uses.
+// defaultRevisionHistoryLimit is the default number of revisions that are kept although no release uses them.
 const defaultRevisionHistoryLimit = 10
 
 // revisions returns the HelmOpRevisions of a HelmOp by number, the newest last.
@@ -34,7 +34,7 @@ func (r *Reconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]
 	}
 	found := make([]*addonsv1.HelmOpRevision, 0, len(list.Items))
 	for i := range list.Items {
-		// Two long names may share a label value; the computed name tells them apart.
+		// Two HelmOps with long names may share a label value; the computed name distinguishes their revisions.
 		if item := &list.Items[i]; item.Name == apiutil.RevisionName(helmOp.Name, item.Spec.Number) &&
 			item.DeletionTimestamp.IsZero() {
 			// The spec is shared with the cache: read only. The status is written in this pass.
@@ -54,21 +54,22 @@ func (r *Reconciler) readRevisions(ctx context.Context, scope *helmOpScope) (err
 	return err
 }
 
-// revise creates a revision of the desired state unless the newest revision has it. It does not while a part of the
-// desired state is not known, or while no Cluster could get the revision. The reason for the latter: clusterctl move
-// creates HelmOps first and their revisions seconds later, with the Clusters paused. A revision that is created in
-// between would be in the way of the moved ones.
+// revise creates a revision of the desired state, unless the newest revision has this state. It creates no revision
+// while a part of the desired state is not known, or while the revision cannot be assigned to any Cluster.
+//
+// The second condition is for clusterctl move, which creates HelmOps first and their revisions seconds later, while the
+// Clusters are paused. A revision that is created in between would conflict with the moved revisions.
 func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 	if err := r.readUncached(ctx, scope); err != nil {
 		return err
 	}
-	if scope.wanted == nil {
+	if scope.desired == nil {
 		return nil
 	}
 	newest := scope.newestRevision()
-	if newest == nil || newest.Spec.Digest != scope.wanted.digest {
+	if newest == nil || newest.Spec.Digest != scope.desired.digest {
 		if !scope.hasServable() {
-			scope.wanted = nil
+			scope.desired = nil
 			return nil
 		}
 		revision, err := r.createRevision(ctx, scope, newest)
@@ -77,12 +78,12 @@ func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 		}
 		scope.revisions = append(scope.revisions, revision)
 	}
-	scope.wanted.number = scope.newestRevision().Spec.Number
+	scope.desired.number = scope.newestRevision().Spec.Number
 	return r.supersede(ctx, scope)
 }
 
-// readUncached adds the revision of a release that the cache does not have yet. Without it, the same spec would get a
-// second revision, which would supersede the rollout of the first.
+// readUncached adds the newest revision of the releases if the cache does not have it yet. Without it, a second
+// revision would be created for the same spec, which would supersede the rollout of the first revision.
 func (r *Reconciler) readUncached(ctx context.Context, scope *helmOpScope) error {
 	number := scope.releasedRevision()
 	if newest := scope.newestRevision(); newest != nil && newest.Spec.Number >= number || number == 0 {
@@ -93,7 +94,7 @@ func (r *Reconciler) readUncached(ctx context.Context, scope *helmOpScope) error
 		Name: apiutil.RevisionName(scope.helmOp.Name, number)}, revision)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && !revision.DeletionTimestamp.IsZero():
-		// It was deleted, or a move of the management cluster has not created it yet.
+		// The revision was deleted, or clusterctl move has not created it yet.
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading revision %d: %w", number, err)
@@ -102,7 +103,7 @@ func (r *Reconciler) readUncached(ctx context.Context, scope *helmOpScope) error
 	return nil
 }
 
-// releasedRevision is the newest revision of the releases; 0 if none has one.
+// releasedRevision returns the number of the newest revision that a release has; 0 if no release has a revision.
 func (s *helmOpScope) releasedRevision() int64 {
 	number := int64(0)
 	for _, c := range s.clusters {
@@ -111,7 +112,7 @@ func (s *helmOpScope) releasedRevision() int64 {
 	return number
 }
 
-// hasServable reports whether there is a Cluster that could get a release now.
+// hasServable reports whether a release can be created or updated for any Cluster now.
 func (s *helmOpScope) hasServable() bool {
 	return slices.ContainsFunc(s.clusters, func(c *clusterScope) bool {
 		return c.selected && c.cluster != nil && c.cluster.DeletionTimestamp.IsZero() &&
@@ -119,8 +120,9 @@ func (s *helmOpScope) hasServable() bool {
 	})
 }
 
-// createRevision creates a revision of the desired state. If its number exists and the cache does not show it yet, it
-// is the same revision, or the pass is repeated.
+// createRevision creates a revision of the desired state. If a revision with its number exists, but not yet in the
+// cache, createRevision returns the existing revision. It fails if the existing revision has another content; the pass
+// is then repeated.
 func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
 	newest *addonsv1.HelmOpRevision,
 ) (*addonsv1.HelmOpRevision, error) {
@@ -135,7 +137,7 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
 			Name: apiutil.RevisionName(helmOp.Name, number), Namespace: helmOp.Namespace, Labels: apiutil.ChildSelector(helmOp),
 		},
 		Spec: addonsv1.HelmOpRevisionSpec{
-			Number: number, Digest: scope.wanted.digest, Artifact: scope.wanted.mainArtifact(),
+			Number: number, Digest: scope.desired.digest, Artifact: scope.desired.mainArtifact(),
 			Artifacts: scope.referencedArtifacts(), HelmOp: helmOp.Spec,
 		},
 		Status: addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhaseProgressing, StartedAt: metav1.NewTime(r.now())},
@@ -156,25 +158,25 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(revision), existing); err != nil {
 		return nil, fmt.Errorf("reading revision %d: %w", number, err)
 	}
-	if existing.Spec.Digest != scope.wanted.digest {
-		// The cache does not show it yet, or it lost the label by which revisions are found.
-		err := fmt.Errorf("revision %d is there, and the cache has not seen it yet", number)
+	if existing.Spec.Digest != scope.desired.digest {
+		// The cache does not have the revision yet, or the revision lost the label by which revisions are found.
+		err := fmt.Errorf("revision %d exists, but the cache does not have it yet", number)
 		return nil, kerrors.NewAggregate([]error{err, r.repairRevision(ctx, helmOp, existing)})
 	}
 	return completed(scope, existing), nil
 }
 
-// completed fills in the fields of a revision that other revisions hold.
+// completed returns a revision with the fields that are stored in other revisions.
 func completed(scope *helmOpScope, revision *addonsv1.HelmOpRevision) *addonsv1.HelmOpRevision {
 	revisions.Complete(append(slices.Clone(scope.revisions), revision))
 	return revision
 }
 
-// referencedArtifacts are the artifacts of the references beside spec.source.
+// referencedArtifacts returns the artifacts of the references other than spec.source.
 func (s *helmOpScope) referencedArtifacts() []addonsv1.ReferencedArtifact {
 	var artifacts []addonsv1.ReferencedArtifact
-	for _, ref := range s.wanted.Variants.References() {
-		if artifact, err := s.wanted.artifactOf(ref.ArtifactReference); err == nil {
+	for _, ref := range s.desired.Variants.References() {
+		if artifact, err := s.desired.artifactOf(ref.ArtifactReference); err == nil {
 			artifacts = append(artifacts, addonsv1.ReferencedArtifact{
 				Reference: ref.ArtifactReference, ArtifactStatus: addonsv1.ArtifactStatus{ResolvedArtifact: *artifact},
 			})
@@ -194,7 +196,7 @@ func (r *Reconciler) supersede(ctx context.Context, scope *helmOpScope) error {
 			continue
 		}
 		status.Phase, status.EndedAt = addonsv1.RolloutPhaseSuperseded, metav1.NewTime(r.now())
-		status.Reason = fmt.Sprintf("revision %d is wanted", newest.Spec.Number)
+		status.Reason = fmt.Sprintf("superseded by revision %d", newest.Spec.Number)
 		errs = append(errs, r.writeRevision(ctx, revision, status))
 	}
 	return kerrors.NewAggregate(errs)
@@ -210,14 +212,15 @@ func (r *Reconciler) writeRevision(ctx context.Context, revision *addonsv1.HelmO
 	before := revision.DeepCopy()
 	revision.Status = status
 	if err := r.client.Patch(ctx, revision, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("writing what became of revision %d: %w", revision.Spec.Number, err)
+		return fmt.Errorf("writing the status of revision %d: %w", revision.Spec.Number, err)
 	}
-	// The response lacks the fields that other revisions hold.
+	// The response lacks the fields that are stored in other revisions.
 	revision.Spec = before.Spec
 	return nil
 }
 
-// pruneRevisions deletes the oldest revisions that no release uses, beyond the limits of number and bytes.
+// pruneRevisions deletes the oldest revisions that no release uses, if there are more than the limit of their number or
+// of their bytes.
 func (r *Reconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) error {
 	inUse := map[int64]bool{scope.lastGood(): true}
 	if newest := scope.newestRevision(); newest != nil {
@@ -236,7 +239,7 @@ func (r *Reconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) err
 	return kerrors.NewAggregate(errs)
 }
 
-// repairRevisions restores what marks revisions as those of the HelmOp, which a restore from a backup may have lost.
+// repairRevisions restores the owner references and labels of revisions. A restore from a backup may have lost them.
 func (r *Reconciler) repairRevisions(ctx context.Context, scope *helmOpScope) error {
 	var errs []error
 	for _, revision := range scope.revisions {
@@ -258,7 +261,7 @@ func (r *Reconciler) repairRevision(ctx context.Context, helmOp *addonsv1.HelmOp
 	return client.IgnoreNotFound(r.client.Patch(ctx, revision, client.MergeFrom(before)))
 }
 
-// newestRevision is the newest revision; nil if there is none.
+// newestRevision returns the newest revision; nil if there is none.
 func (s *helmOpScope) newestRevision() *addonsv1.HelmOpRevision {
 	if len(s.revisions) == 0 {
 		return nil
@@ -266,7 +269,8 @@ func (s *helmOpScope) newestRevision() *addonsv1.HelmOpRevision {
 	return s.revisions[len(s.revisions)-1]
 }
 
-// lastGood is the number of the last revision before the newest that was rolled out completely; 0 if there is none.
+// lastGood returns the number of the last known good revision: the last revision before the newest that was rolled out
+// completely; 0 if there is none.
 func (s *helmOpScope) lastGood() int64 {
 	for i := len(s.revisions) - 2; i >= 0; i-- {
 		if s.revisions[i].Status.Good {

@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
 )
 
-// reviser makes revisions of one HelmOp, and reads them as a new pass does.
+// reviser creates revisions of one HelmOp, and reads them like a new pass.
 type reviser struct {
 	*testing.T
 	*Reconciler
@@ -43,7 +43,7 @@ func (r *reviser) scope() *helmOpScope {
 	return scope
 }
 
-// revise makes the next revision, of what the HelmOp wants now.
+// revise creates the next revision, with the current spec of the HelmOp.
 func (r *reviser) revise() *addonsv1.HelmOpRevision {
 	r.Helper()
 	scope := r.scope()
@@ -52,7 +52,7 @@ func (r *reviser) revise() *addonsv1.HelmOpRevision {
 		r.Fatal(err)
 	}
 	unknown := func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) { return nil, errResolving }
-	scope.wanted = &wantedRevision{
+	scope.desired = &compiledRevision{
 		digest: fmt.Sprint(len(scope.revisions)), helmOp: r.helmOp, Program: &render.Program{Variants: variants},
 		artifactOf: unknown,
 	}
@@ -63,8 +63,8 @@ func (r *reviser) revise() *addonsv1.HelmOpRevision {
 	return revision
 }
 
-// TestRevisionsStoreLargeFieldsOnce holds that what the API server has is small, and that each revision is read as it
-// was made.
+// TestRevisionsStoreLargeFieldsOnce checks that the stored revisions are small, and that each revision is read with all
+// its fields.
 func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 	t.Parallel()
 	r := newReviser(t)
@@ -106,11 +106,11 @@ func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := revisionstore.HelmOpAt(t.Context(), r.client, r.helmOp, 5); !apierrors.IsNotFound(err) {
-		t.Errorf("error = %v, want NotFound: somebody deleted the revision with the values", err)
+		t.Errorf("error = %v, want NotFound: the test deleted the revision with the values", err)
 	}
 }
 
-// TestRevisionsAreBoundedInBytes holds that a HelmOp with large values that change all the time keeps few revisions.
+// TestRevisionsAreBoundedInBytes checks that a HelmOp whose large values change often keeps few revisions.
 func TestRevisionsAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	r := newReviser(t)
@@ -135,8 +135,8 @@ func TestRevisionsAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-// TestReviseReadsWhatTheCacheHasNotSeen has a cache of HelmOpRevisions that is behind that of HelmOpReleases.
-func TestReviseReadsWhatTheCacheHasNotSeen(t *testing.T) {
+// TestReviseReadsRevisionMissingInCache has a cache of HelmOpRevisions that is older than the cache of HelmOpReleases.
+func TestReviseReadsRevisionMissingInCache(t *testing.T) {
 	t.Parallel()
 	r := newReviser(t)
 	made := r.revise()

@@ -29,13 +29,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// readStrategy sets how a revision spreads.
+// readStrategy sets the strategy of rollouts.
 func (r *Reconciler) readStrategy(_ context.Context, scope *helmOpScope) error {
 	scope.strategy, scope.waves, scope.selectorErr = strategy(scope.helmOp.Spec.Rollout)
 	return nil
 }
 
-// strategy is spec.rollout in the terms of the plan, with the selectors of its waves.
+// strategy returns spec.rollout in the types of the plan, and the selectors of its waves.
 func strategy(spec *addonsv1.Rollout) (rollout.Strategy, []labels.Selector, error) {
 	if spec == nil {
 		return rollout.Strategy{}, nil, nil
@@ -68,7 +68,7 @@ func strategy(spec *addonsv1.Rollout) (rollout.Strategy, []labels.Selector, erro
 	return s, selectors, nil
 }
 
-// limitOf is a number or a percentage in the terms of the plan. Admission has checked its form.
+// limitOf returns a number or a percentage in the type of the plan. The API server has validated the form of the value.
 func limitOf(value *intstr.IntOrString) rollout.Limit {
 	if value == nil {
 		return rollout.Limit{}
@@ -83,7 +83,7 @@ func limitOf(value *intstr.IntOrString) rollout.Limit {
 	return rollout.Limit{Percent: percent}
 }
 
-// rolloutState is the state of the rollout of the newest revision, in the terms of the plan.
+// rolloutState returns the state of the rollout of the newest revision, in the type of the plan.
 func (s *helmOpScope) rolloutState() rollout.State {
 	newest := s.newestRevision()
 	if newest == nil {
@@ -95,23 +95,23 @@ func (s *helmOpScope) rolloutState() rollout.State {
 	}
 }
 
-// rolloutRequests are the requests in annotations for the rollout of the newest revision. Each begins with the number
-// of its revision, so that one for an older rollout has no effect.
+// rolloutRequests returns the requests in annotations for the rollout of the newest revision. The value of an
+// annotation begins with the number of its revision, so that a request for an older rollout has no effect.
 func rolloutRequests(helmOp *addonsv1.HelmOp, newest *addonsv1.HelmOpRevision) rollout.Requests {
 	if newest == nil {
 		return rollout.Requests{}
 	}
 	number := strconv.FormatInt(newest.Spec.Number, 10)
-	concerns := func(annotation string) (rest string, ok bool) {
+	requested := func(annotation string) (rest string, ok bool) {
 		revision, rest, _ := strings.Cut(helmOp.Annotations[annotation], "/")
 		return rest, revision == number
 	}
 	var requests rollout.Requests
-	if _, ok := concerns(addonsv1.RolloutContinueAnnotation); ok {
+	if _, ok := requested(addonsv1.RolloutContinueAnnotation); ok {
 		requests.Continue = continueRequest(helmOp) != newest.Status.LastContinueRequest
 	}
-	_, requests.Abort = concerns(addonsv1.RolloutAbortAnnotation)
-	if wave, ok := concerns(addonsv1.RolloutPromoteAnnotation); ok {
+	_, requests.Abort = requested(addonsv1.RolloutAbortAnnotation)
+	if wave, ok := requested(addonsv1.RolloutPromoteAnnotation); ok {
 		requests.Promoted = wave
 	}
 	return requests
@@ -120,7 +120,7 @@ func rolloutRequests(helmOp *addonsv1.HelmOp, newest *addonsv1.HelmOpRevision) r
 // maxContinueRequest is the limit of the status of a revision, in bytes.
 const maxContinueRequest = 128
 
-// continueRequest is the value of the annotation that asks to continue, in the form that the status keeps.
+// continueRequest returns the value of the annotation that requests to continue, in the form that the status keeps.
 func continueRequest(helmOp *addonsv1.HelmOp) string {
 	value := helmOp.Annotations[addonsv1.RolloutContinueAnnotation]
 	if len(value) > maxContinueRequest {
@@ -129,8 +129,8 @@ func continueRequest(helmOp *addonsv1.HelmOp) string {
 	return value
 }
 
-// record makes the plan, writes the state of the rollout, and then carries out the plan. An error for one Cluster
-// does not keep the others from their step.
+// record computes the plan, writes the state of the rollout, and then carries out the plan. An error for one Cluster
+// does not affect the steps for other Clusters.
 func (r *Reconciler) record(ctx context.Context, scope *helmOpScope) error {
 	input, err := r.planInput(scope)
 	if err != nil {
@@ -152,7 +152,7 @@ func (r *Reconciler) record(ctx context.Context, scope *helmOpScope) error {
 		return err
 	}
 	r.reportDeletions(scope)
-	return kerrors.NewAggregate(append(r.carryOutAll(ctx, scope), r.repairRevisions(ctx, scope),
+	return kerrors.NewAggregate(append(r.applyPlan(ctx, scope), r.repairRevisions(ctx, scope),
 		r.pruneRevisions(ctx, scope)))
 }
 
@@ -191,7 +191,7 @@ func (r *Reconciler) recordRollout(ctx context.Context, scope *helmOpScope, requ
 	return nil
 }
 
-// planInput is what the plan needs of the Clusters.
+// planInput returns the input of the plan.
 func (r *Reconciler) planInput(scope *helmOpScope) (rollout.Input, error) {
 	input := rollout.Input{
 		Strategy: scope.strategy, State: scope.rolloutState(),
@@ -211,21 +211,21 @@ func (r *Reconciler) planInput(scope *helmOpScope) (rollout.Input, error) {
 	return input, nil
 }
 
-// isKnown reports whether a Cluster had a release, or could have had one, when a rollout began. Creation times do not
-// survive clusterctl move, but releases do.
+// isKnown reports whether a Cluster had a release, or could have had a release, when a rollout began. If there is a
+// release, its spec is used: clusterctl move preserves the spec, but not the creation time of a Cluster.
 func isKnown(c *clusterScope, began metav1.Time) bool {
 	if c.child != nil {
-		told := c.child.Spec.Rollout
-		return told == nil || told.Reason != addonsv1.ReleaseRolloutJoined || told.At.Before(&began)
+		assigned := c.child.Spec.Rollout
+		return assigned == nil || assigned.Reason != addonsv1.ReleaseRolloutJoined || assigned.At.Before(&began)
 	}
 	if c.cluster == nil {
 		return false
 	}
-	served := conditions.GetLastTransitionTime(c.cluster, clusterv1.ClusterControlPlaneInitializedCondition)
-	return c.cluster.CreationTimestamp.Before(&began) && (served == nil || served.Before(&began))
+	initialized := conditions.GetLastTransitionTime(c.cluster, clusterv1.ClusterControlPlaneInitializedCondition)
+	return c.cluster.CreationTimestamp.Before(&began) && (initialized == nil || initialized.Before(&began))
 }
 
-// waveOf is the index of the first wave that selects a Cluster, or the number of waves if none does.
+// waveOf returns the index of the first wave that selects a Cluster, or the number of waves if no wave does.
 func waveOf(c *clusterScope, waves []labels.Selector) int {
 	if c.object == nil {
 		return len(waves)
@@ -234,7 +234,7 @@ func waveOf(c *clusterScope, waves []labels.Selector) int {
 }
 
 func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
-	memory *plannedReleases,
+	cache *plannedReleases,
 ) (rollout.Cluster, error) {
 	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil, Blocked: c.blocked != "",
 		TargetInvalid: isInvalid(c.err)}
@@ -245,21 +245,21 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		planned.Initialized = apiutil.IsInitialized(c.cluster)
 	}
 	var err error
-	var told *rollout.Release
+	var assigned *rollout.Release
 	if c.child != nil {
-		if told, err = memory.of(c.child); err != nil {
+		if assigned, err = cache.of(c.child); err != nil {
 			return rollout.Cluster{}, err
 		}
 	}
-	for _, wanted := range []struct {
+	for _, desired := range []struct {
 		spec    *addonsv1.HelmOpReleaseSpec
 		release **rollout.Release
 	}{{c.target, &planned.Target}, {c.good, &planned.Good}, {c.own, &planned.Own}} {
-		if told != nil && hasRevision(wanted.spec, c.child) {
-			*wanted.release = told
+		if assigned != nil && hasSpec(c.child, desired.spec) {
+			*desired.release = assigned
 			continue
 		}
-		if *wanted.release, err = plannedRelease(wanted.spec); err != nil {
+		if *desired.release, err = plannedRelease(desired.spec); err != nil {
 			return rollout.Cluster{}, err
 		}
 	}
@@ -267,12 +267,12 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		return planned, nil
 	}
 	planned.Child = &rollout.Child{
-		Release: *told, Revision: apiutil.RevisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero(),
-		Away:    wasAwayAtDeletion(c.child),
+		Release: *assigned, Revision: apiutil.RevisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero(),
+		Away:    wasUnreachableAtDeletion(c.child),
 		Foreign: c.child.Status.State == string(model.StateForeign),
 	}
-	if told := c.child.Spec.Rollout; told != nil {
-		planned.Child.Joined, planned.Child.FailedBefore = told.Reason == addonsv1.ReleaseRolloutJoined, told.FailedBefore
+	if r := c.child.Spec.Rollout; r != nil {
+		planned.Child.Joined, planned.Child.FailedBefore = r.Reason == addonsv1.ReleaseRolloutJoined, r.FailedBefore
 	}
 	if previous := previousOf(c.child, good); previous != nil {
 		planned.Child.Previous = previous.Revision
@@ -283,27 +283,27 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	return planned, nil
 }
 
-// hasRevision reports whether a child has exactly this spec. Mostly it has, and comparing costs a fraction of
-// computing digests.
-func hasRevision(spec *addonsv1.HelmOpReleaseSpec, child *addonsv1.HelmOpRelease) bool {
+// hasSpec reports whether a child has exactly a spec, except for spec.rollout. Most children do, and to compare the
+// specs takes a fraction of the time that their digests take.
+func hasSpec(child *addonsv1.HelmOpRelease, spec *addonsv1.HelmOpReleaseSpec) bool {
 	if spec == nil {
 		return false
 	}
-	told := child.Spec
-	told.Rollout = spec.Rollout
-	return equality.Semantic.DeepEqual(spec, &told)
+	assigned := child.Spec
+	assigned.Rollout = spec.Rollout
+	return equality.Semantic.DeepEqual(spec, &assigned)
 }
 
-// isAccessDenied reports whether a Cluster of another namespace may not be accessed any more. Its release is left
-// alone, and counts neither as a success nor as a failure.
+// isAccessDenied reports whether the HelmOp may no longer access a Cluster. Its release is left alone, and counts
+// neither as a success nor as a failure.
 func isAccessDenied(c *clusterScope) bool {
 	var denied *selection.AccessDeniedError
 	return errors.As(c.err, &denied) ||
 		c.child != nil && conditions.GetReason(c.child, addonsv1.ReadyCondition) == addonsv1.ClusterAccessDeniedReason
 }
 
-// isInvalid reports whether an error means that the revision cannot be rendered for a Cluster, as opposed to an error
-// that may pass.
+// isInvalid reports whether an error means that the revision cannot be rendered for a Cluster. It is false for an error
+// that may be transient.
 func isInvalid(err error) bool {
 	var denied *selection.AccessDeniedError
 	var unresolved *reasons.UnresolvedError
@@ -311,7 +311,7 @@ func isInvalid(err error) bool {
 		!errors.As(err, &unresolved) && !errors.As(err, &denied)
 }
 
-// plannedRelease is the spec of a child in the terms of the plan.
+// plannedRelease returns the spec of a child in the type of the plan.
 func plannedRelease(spec *addonsv1.HelmOpReleaseSpec) (*rollout.Release, error) {
 	if spec == nil {
 		return nil, nil
@@ -325,7 +325,7 @@ func plannedRelease(spec *addonsv1.HelmOpReleaseSpec) (*rollout.Release, error) 
 	return &rollout.Release{Identity: spec.Release.Namespace + "/" + spec.Release.Name, Content: content, Rest: rest}, err
 }
 
-// plannedHealth is the health of a release with its current spec, and since when it is Ready.
+// plannedHealth returns the health of a release with its current spec, and since when it is Ready.
 func plannedHealth(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
 	ready := conditions.Get(child, addonsv1.ReadyCondition)
 	switch {
@@ -335,8 +335,8 @@ func plannedHealth(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
 		return rollout.HealthProgressing, time.Time{}
 	case ready.Status == metav1.ConditionTrue:
 		since := ready.LastTransitionTime.Time
-		if told := child.Spec.Rollout; told != nil && told.At.After(since) {
-			since = told.At.Time
+		if assigned := child.Spec.Rollout; assigned != nil && assigned.At.After(since) {
+			since = assigned.At.Time
 		}
 		return rollout.HealthReady, since
 	case ready.Status == metav1.ConditionFalse && !apiutil.ProgressReasons[ready.Reason]:
@@ -346,23 +346,23 @@ func plannedHealth(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
 	}
 }
 
-// readyBefore is for how long a release had been Ready with its current spec when the API server of its Cluster
-// ceased to answer.
+// readyBefore returns for how long a release was Ready with its current spec before its Cluster became unreachable, and
+// whether it was Ready.
 func readyBefore(child *addonsv1.HelmOpRelease) (time.Duration, bool) {
-	was, told := child.Status.WasReady, child.Spec.Rollout
-	if was == nil || told == nil || was.Revision != told.Revision || was.Until.Before(&told.At) {
+	was, assigned := child.Status.WasReady, child.Spec.Rollout
+	if was == nil || assigned == nil || was.Revision != assigned.Revision || was.Until.Before(&assigned.At) {
 		return 0, false
 	}
 	since := was.Since
-	if since.Before(&told.At) {
-		since = told.At
+	if since.Before(&assigned.At) {
+		since = assigned.At
 	}
 	return was.Until.Sub(since.Time), true
 }
 
-// wasAwayAtDeletion reports whether the API server of a release under deletion does not answer, and did not when the
-// deletion began.
-func wasAwayAtDeletion(child *addonsv1.HelmOpRelease) bool {
+// wasUnreachableAtDeletion reports whether the Cluster of a release under deletion is unreachable, and was unreachable
+// when the deletion began.
+func wasUnreachableAtDeletion(child *addonsv1.HelmOpRelease) bool {
 	since := conditions.GetLastTransitionTime(child, addonsv1.ClusterReachableCondition)
 	return isUnreachable(child) && since != nil && since.Before(child.DeletionTimestamp)
 }

@@ -65,7 +65,7 @@ func TestStrategy(t *testing.T) {
 		}
 	}
 	if got := waveOf(&clusterScope{}, waves); got != 2 {
-		t.Errorf("wave of a Cluster that is gone = %d", got)
+		t.Errorf("wave of a missing Cluster = %d", got)
 	}
 	bad := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 	if _, _, err := strategy(&addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: "bad", ClusterSelector: bad}}}); err == nil ||
@@ -81,20 +81,20 @@ func TestRolloutRequests(t *testing.T) {
 		annotations map[string]string
 		want        rollout.Requests
 	}{
-		"nothing": {},
+		"no annotations": {},
 		"continue": {map[string]string{addonsv1.RolloutContinueAnnotation: "7"},
 			rollout.Requests{Continue: true}},
 		"continue once more": {map[string]string{addonsv1.RolloutContinueAnnotation: "7/2"},
 			rollout.Requests{Continue: true}},
-		"continued already":          {map[string]string{addonsv1.RolloutContinueAnnotation: "7/1"}, rollout.Requests{}},
-		"continue another":           {map[string]string{addonsv1.RolloutContinueAnnotation: "6/9"}, rollout.Requests{}},
-		"a number that begins alike": {map[string]string{addonsv1.RolloutAbortAnnotation: "70"}, rollout.Requests{}},
+		"continued already":           {map[string]string{addonsv1.RolloutContinueAnnotation: "7/1"}, rollout.Requests{}},
+		"continue another revision":   {map[string]string{addonsv1.RolloutContinueAnnotation: "6/9"}, rollout.Requests{}},
+		"number with the same prefix": {map[string]string{addonsv1.RolloutAbortAnnotation: "70"}, rollout.Requests{}},
 		"abort": {map[string]string{addonsv1.RolloutAbortAnnotation: "7"},
 			rollout.Requests{Abort: true}},
 		"promote": {map[string]string{addonsv1.RolloutPromoteAnnotation: "7/canary"},
 			rollout.Requests{Promoted: "canary"}},
-		"promote another": {map[string]string{addonsv1.RolloutPromoteAnnotation: "6/canary"}, rollout.Requests{}},
-		"no sense": {map[string]string{addonsv1.RolloutPromoteAnnotation: "canary", addonsv1.RolloutAbortAnnotation: "true",
+		"promote of another revision": {map[string]string{addonsv1.RolloutPromoteAnnotation: "6/canary"}, rollout.Requests{}},
+		"malformed": {map[string]string{addonsv1.RolloutPromoteAnnotation: "canary", addonsv1.RolloutAbortAnnotation: "true",
 			addonsv1.RolloutContinueAnnotation: strings.Repeat("x", 1<<16)}, rollout.Requests{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,10 +109,10 @@ func TestRolloutRequests(t *testing.T) {
 	}
 }
 
-func TestToldSpec(t *testing.T) {
+func TestReleaseSpecFor(t *testing.T) {
 	r := &Reconciler{now: func() time.Time { return controllertest.Noon }}
-	spec := func(values string, told *addonsv1.ReleaseRollout) *addonsv1.HelmOpReleaseSpec {
-		return &addonsv1.HelmOpReleaseSpec{ValuesDigest: values, Rollout: told}
+	spec := func(values string, assigned *addonsv1.ReleaseRollout) *addonsv1.HelmOpReleaseSpec {
+		return &addonsv1.HelmOpReleaseSpec{ValuesDigest: values, Rollout: assigned}
 	}
 	good := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 3},
 		Status: addonsv1.HelmOpRevisionStatus{Good: true}}
@@ -125,27 +125,28 @@ func TestToldSpec(t *testing.T) {
 		step   rollout.Step
 		want   addonsv1.ReleaseRollout
 	}{
-		"a new Cluster": {values: "", step: rollout.Step{Revision: 4, Joined: true},
+		"new Cluster": {values: "", step: rollout.Step{Revision: 4, Joined: true},
 			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined,
 				At: metav1.NewTime(controllertest.Noon)}},
-		"an update remembers what was good": {child: &addonsv1.ReleaseRollout{Revision: 3, At: earlier}, values: "of 3",
+		"update stores the last known good spec": {child: &addonsv1.ReleaseRollout{Revision: 3, At: earlier}, values: "of 3",
 			step: rollout.Step{Revision: 4, FailedBefore: true},
 			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated,
 				At: metav1.NewTime(controllertest.Noon), FailedBefore: true, Previous: old}},
-		"an update from what was never good keeps it": {child: &addonsv1.ReleaseRollout{Revision: 2, Previous: old},
+		"update keeps the stored last known good spec": {child: &addonsv1.ReleaseRollout{Revision: 2, Previous: old},
 			values: "bad", step: rollout.Step{Revision: 4},
 			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated,
 				At: metav1.NewTime(controllertest.Noon), Previous: old}},
-		"the same is not new": {child: &addonsv1.ReleaseRollout{Revision: 2, At: earlier}, values: "new",
+		"same content keeps the time": {child: &addonsv1.ReleaseRollout{Revision: 2, At: earlier}, values: "new",
 			step: rollout.Step{Revision: 4},
 			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated, At: earlier}},
-		"a change of the Cluster leaves how it came there": {child: &addonsv1.ReleaseRollout{Revision: 4,
+		"change of the Cluster keeps the reason": {child: &addonsv1.ReleaseRollout{Revision: 4,
 			Reason: addonsv1.ReleaseRolloutJoined, FailedBefore: true, At: earlier},
 			values: "else", step: rollout.Step{Revision: 4},
 			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined, FailedBefore: true,
 				At: metav1.NewTime(controllertest.Noon)}},
-		"a return": {child: &addonsv1.ReleaseRollout{Revision: 4, At: earlier, Previous: old}, values: "bad",
-			step: rollout.Step{Revision: 3, Returned: true},
+		"return to the last known good revision": {values: "bad",
+			child: &addonsv1.ReleaseRollout{Revision: 4, At: earlier, Previous: old},
+			step:  rollout.Step{Revision: 3, Returned: true},
 			want: addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutReturned,
 				At: metav1.NewTime(controllertest.Noon), Previous: old}},
 	} {
@@ -161,13 +162,13 @@ func TestToldSpec(t *testing.T) {
 			previous, want := got.Rollout.Previous, tc.want.Previous
 			got.Rollout.Previous, tc.want.Previous = nil, nil
 			if *got.Rollout != tc.want || (previous == nil) != (want == nil) || previous != nil && *previous != *want {
-				t.Errorf("told %+v and %+v, want %+v and %+v", *got.Rollout, previous, tc.want, want)
+				t.Errorf("assigned %+v and %+v, want %+v and %+v", *got.Rollout, previous, tc.want, want)
 			}
 		})
 	}
 	if _, err := r.releaseSpecFor(&helmOpScope{},
 		&clusterScope{step: rollout.Step{Source: rollout.SourceOwn}}); err == nil {
-		t.Error("what is not known is told")
+		t.Error("an unknown revision is assigned")
 	}
 }
 
@@ -215,8 +216,8 @@ func TestIsKnown(t *testing.T) {
 	cluster := func(created metav1.Time) *clusterScope {
 		return &clusterScope{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created}}}
 	}
-	with := func(c *clusterScope, told *addonsv1.ReleaseRollout) *clusterScope {
-		c.child = &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{Rollout: told}}
+	with := func(c *clusterScope, assigned *addonsv1.ReleaseRollout) *clusterScope {
+		c.child = &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{Rollout: assigned}}
 		return c
 	}
 	served := cluster(before)
@@ -226,17 +227,17 @@ func TestIsKnown(t *testing.T) {
 		cluster *clusterScope
 		want    bool
 	}{
-		"it was there":        {cluster(before), true},
-		"it came later":       {cluster(after), false},
-		"it was served later": {served, false},
-		"it is gone":          {&clusterScope{}, false},
-		"it was moved, with its release": {with(cluster(after),
+		"existed before":    {cluster(before), true},
+		"created later":     {cluster(after), false},
+		"initialized later": {served, false},
+		"missing Cluster":   {&clusterScope{}, false},
+		"moved with its release": {with(cluster(after),
 			&addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutUpdated, At: before}), true},
-		"it joined with an earlier revision": {with(cluster(after),
+		"joined with an earlier revision": {with(cluster(after),
 			&addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutJoined, At: before}), true},
-		"it joined since": {with(cluster(after),
+		"joined since": {with(cluster(after),
 			&addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutJoined, At: after}), false},
-		"its release knows of no revision": {with(cluster(after), nil), true},
+		"release without a revision": {with(cluster(after), nil), true},
 	} {
 		if got := isKnown(tc.cluster, began); got != tc.want {
 			t.Errorf("%s: known %t", name, got)
@@ -244,9 +245,9 @@ func TestIsKnown(t *testing.T) {
 	}
 }
 
-// That a release was ready counts for the rollout of what it was ready with, also when its Cluster is seen for a moment
-// and goes again.
-func TestWhatWasReadyBeforeItsClusterWentDark(t *testing.T) {
+// TestReadyBeforeClusterUnreachable checks for how long a release was Ready before its Cluster became unreachable. The
+// time counts only for the revision that the release was Ready with, even if the Cluster was reachable for a moment.
+func TestReadyBeforeClusterUnreachable(t *testing.T) {
 	t.Parallel()
 	ready := func(r *addonsv1.HelmOpRelease) {
 		report.SetCondition(r, addonsv1.ReadyCondition, report.True, addonsv1.ReadyReason, "")
@@ -255,8 +256,8 @@ func TestWhatWasReadyBeforeItsClusterWentDark(t *testing.T) {
 	notReady := func(reason string) func(*addonsv1.HelmOpRelease) {
 		return func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, reason, "") }
 	}
-	dark := func(r *addonsv1.HelmOpRelease) { report.Unreachable(r, "no answer") }
-	told := func(revision int64, ago time.Duration) func(*addonsv1.HelmOpRelease) {
+	unreachable := func(r *addonsv1.HelmOpRelease) { report.Unreachable(r, "no answer") }
+	assigned := func(revision int64, ago time.Duration) func(*addonsv1.HelmOpRelease) {
 		return func(r *addonsv1.HelmOpRelease) {
 			r.Generation++
 			r.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: revision, At: metav1.NewTime(time.Now().Add(-ago))}
@@ -267,23 +268,28 @@ func TestWhatWasReadyBeforeItsClusterWentDark(t *testing.T) {
 		was   bool
 		want  time.Duration
 	}{
-		"never ready": {steps: []func(*addonsv1.HelmOpRelease){told(7, time.Hour),
-			notReady(addonsv1.ProgressingReason), dark}},
-		"ready": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
-			dark}, was: true, want: time.Hour},
-		"ready already when it was told": {steps: []func(*addonsv1.HelmOpRelease){told(7, time.Minute), ready, dark},
+		"never ready": {steps: []func(*addonsv1.HelmOpRelease){assigned(7, time.Hour),
+			notReady(addonsv1.ProgressingReason), unreachable}},
+		"ready": {steps: []func(*addonsv1.HelmOpRelease){assigned(7, 2*time.Hour), ready, unreachable,
+			unreachable}, was: true, want: time.Hour},
+		"Ready before the revision was assigned": {steps: []func(*addonsv1.HelmOpRelease){
+			assigned(7, time.Minute), ready, unreachable},
 			was: true, want: time.Minute},
-		"ready with what was before": {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready,
-			told(7, time.Minute), dark}},
-		"told of another one since": {steps: []func(*addonsv1.HelmOpRelease){told(6, 2*time.Hour), ready, dark,
-			told(7, 0)}},
-		"told once more since": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
-			told(7, -time.Minute)}},
-		"gone again before anything was seen": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
-			notReady(addonsv1.ProgressingReason), dark}, was: true, want: time.Hour},
-		"seen to fail, and gone again": {steps: []func(*addonsv1.HelmOpRelease){told(7, 2*time.Hour), ready, dark,
-			notReady(addonsv1.UpgradeFailedReason), dark}},
-		"of no rollout": {steps: []func(*addonsv1.HelmOpRelease){ready, dark}},
+		"Ready with the former revision": {steps: []func(*addonsv1.HelmOpRelease){assigned(6, 2*time.Hour), ready,
+			assigned(7, time.Minute), unreachable}},
+		"another revision assigned since": {steps: []func(*addonsv1.HelmOpRelease){
+			assigned(6, 2*time.Hour), ready, unreachable,
+			assigned(7, 0)}},
+		"same revision assigned again since": {steps: []func(*addonsv1.HelmOpRelease){
+			assigned(7, 2*time.Hour), ready, unreachable,
+			assigned(7, -time.Minute)}},
+		"unreachable again before a check": {steps: []func(*addonsv1.HelmOpRelease){
+			assigned(7, 2*time.Hour), ready, unreachable,
+			notReady(addonsv1.ProgressingReason), unreachable}, was: true, want: time.Hour},
+		"failed, then unreachable again": {steps: []func(*addonsv1.HelmOpRelease){
+			assigned(7, 2*time.Hour), ready, unreachable,
+			notReady(addonsv1.UpgradeFailedReason), unreachable}},
+		"without a rollout": {steps: []func(*addonsv1.HelmOpRelease){ready, unreachable}},
 	} {
 		release := &addonsv1.HelmOpRelease{}
 		for _, step := range tc.steps {

@@ -21,71 +21,71 @@ func TestResolutionSchedule(t *testing.T) {
 	tag := resolutionEntry{lookupKey: usual}
 	digest := resolutionEntry{lookupKey: usual, fixed: true}
 	requested := resolutionEntry{lookupKey: lookupKey{source: "s", access: "a", request: "1"}}
-	ask := func(s *resolutionSchedule, asked lookupKey, known bool, after time.Duration) (bool, bool) {
-		wait, never := s.due(key, asked, known, controllertest.Noon.Add(after))
+	due := func(s *resolutionSchedule, current lookupKey, known bool, after time.Duration) (bool, bool) {
+		wait, never := s.due(key, current, known, controllertest.Noon.Add(after))
 		return wait <= 0 && !never, never
 	}
 
 	tests := map[string]struct {
 		before    func(*resolutionSchedule)
-		asked     lookupKey
+		current   lookupKey
 		known     bool
 		after     time.Duration
 		wantNow   bool
 		wantNever bool
 	}{
-		"never asked": {asked: usual, wantNow: true},
-		"asked within the interval": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
-			asked:  usual, known: true, after: 59 * time.Second},
+		"first lookup": {current: usual, wantNow: true},
+		"within the interval": {
+			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
+			current: usual, known: true, after: 59 * time.Second},
 		"the interval is over": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
-			asked:  usual, known: true, after: 67 * time.Second, wantNow: true},
+			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
+			current: usual, known: true, after: 67 * time.Second, wantNow: true},
 		"another source": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
-			asked:  lookupKey{source: "other", access: "a"}, known: true, wantNow: true},
+			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
+			current: lookupKey{source: "other", access: "a"}, known: true, wantNow: true},
 		"other credentials": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, true, 0) },
-			asked:  lookupKey{source: "s", access: "other"}, wantNow: true},
-		"a success that was not written down": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
-			asked:  usual, wantNow: true},
+			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, true, 0) },
+			current: lookupKey{source: "s", access: "other"}, wantNow: true},
+		"success without a known artifact": {
+			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
+			current: usual, wantNow: true},
 		"just failed": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, 0) },
-			asked:  usual, after: 4 * time.Second},
-		"the registry asked to be left alone": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, time.Minute) },
-			asked:  usual, after: 59 * time.Second},
-		"the registry was left alone": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, time.Minute) },
-			asked:  usual, after: time.Minute, wantNow: true},
-		"asked to resolve now": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, false, 0) },
-			asked:  lookupKey{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
-		"asked to resolve now, and done": {
-			before: func(s *resolutionSchedule) { s.record(key, requested, time.Hour, controllertest.Noon, false, 0) },
-			asked:  lookupKey{source: "s", access: "a", request: "1"}, known: true, after: time.Second},
-		"not asked to resolve now any more": {
-			before: func(s *resolutionSchedule) { s.record(key, requested, time.Hour, controllertest.Noon, false, 0) },
-			asked:  usual, known: true, after: time.Second},
-		"a digest, asked to resolve now": {
-			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, false, 0) },
-			asked:  lookupKey{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
-		"failed, and waited": {
-			before: func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, 0) },
-			asked:  usual, after: 6 * time.Second, wantNow: true},
-		"a digest never again": {
-			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, false, 0) },
-			asked:  usual, known: true, after: 24 * time.Hour, wantNever: true},
-		"a digest that failed": {
-			before: func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, true, 0) },
-			asked:  usual, after: time.Minute, wantNow: true},
+			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, 0) },
+			current: usual, after: 4 * time.Second},
+		"within Retry-After": {
+			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, time.Minute) },
+			current: usual, after: 59 * time.Second},
+		"after Retry-After": {
+			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, time.Minute) },
+			current: usual, after: time.Minute, wantNow: true},
+		"requested": {
+			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, false, 0) },
+			current: lookupKey{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
+		"requested and done": {
+			before:  func(s *resolutionSchedule) { s.record(key, requested, time.Hour, controllertest.Noon, false, 0) },
+			current: lookupKey{source: "s", access: "a", request: "1"}, known: true, after: time.Second},
+		"request removed": {
+			before:  func(s *resolutionSchedule) { s.record(key, requested, time.Hour, controllertest.Noon, false, 0) },
+			current: usual, known: true, after: time.Second},
+		"digest, requested": {
+			before:  func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, false, 0) },
+			current: lookupKey{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
+		"failed, after the wait": {
+			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, 0) },
+			current: usual, after: 6 * time.Second, wantNow: true},
+		"digest is never looked up again": {
+			before:  func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, false, 0) },
+			current: usual, known: true, after: 24 * time.Hour, wantNever: true},
+		"failed digest": {
+			before:  func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, true, 0) },
+			current: usual, after: time.Minute, wantNow: true},
 		"forgotten": {
 			before: func(s *resolutionSchedule) {
 				s.record(key, tag, time.Minute, controllertest.Noon, false, 0)
 				s.forget(key.helmOp)
 			},
-			asked: usual, known: true, wantNow: true},
+			current: usual, known: true, wantNow: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestResolutionSchedule(t *testing.T) {
 			if tc.before != nil {
 				tc.before(s)
 			}
-			now, never := ask(s, tc.asked, tc.known, tc.after)
+			now, never := due(s, tc.current, tc.known, tc.after)
 			if now != tc.wantNow || never != tc.wantNever {
 				t.Errorf("now, never = %v, %v, want %v, %v", now, never, tc.wantNow, tc.wantNever)
 			}
@@ -101,28 +101,28 @@ func TestResolutionSchedule(t *testing.T) {
 	}
 }
 
-// What was answered stands until something else is asked; a cache that lags behind the status must lead neither to
-// another request nor back to an older answer.
-func TestResolutionScheduleRemembersTheAnswer(t *testing.T) {
+// TestResolutionScheduleKeepsLastResult checks that a result is valid until the inputs of the lookup change. A cache
+// that is older than the status must neither cause another request nor restore an older result.
+func TestResolutionScheduleKeepsLastResult(t *testing.T) {
 	s := newResolutionSchedule()
 	key := resolutionKey{helmOp: types.NamespacedName{Name: "calico"}}
 	entry := resolutionEntry{lookupKey: lookupKey{source: "s"}}
 	expect := func(source, wantDigest string, wantFailing bool) {
 		t.Helper()
-		answer := s.lastArtifact(key, source)
+		artifact := s.lastArtifact(key, source)
 		_, failing, _ := s.lastResult(key, lookupKey{source: source})
 		digest := ""
-		if answer != nil {
-			digest = answer.Digest
+		if artifact != nil {
+			digest = artifact.Digest
 		}
 		if digest != wantDigest || failing != wantFailing {
-			t.Errorf("answer(%s) = %q, %v, want %q, %v", source, digest, failing, wantDigest, wantFailing)
+			t.Errorf("lastArtifact(%s) = %q, %v, want %q, %v", source, digest, failing, wantDigest, wantFailing)
 		}
 	}
 	s.record(key, entry, time.Hour, controllertest.Noon, false, 0)
-	answer := &addonsv1.ArtifactStatus{ResolvedArtifact: addonsv1.ResolvedArtifact{Digest: "sha256:1"}}
-	s.setArtifact(key, answer)
-	answer.Digest = "changed by the caller"
+	artifact := &addonsv1.ArtifactStatus{ResolvedArtifact: addonsv1.ResolvedArtifact{Digest: "sha256:1"}}
+	s.setArtifact(key, artifact)
+	artifact.Digest = "changed by the caller"
 	expect("s", "sha256:1", false)
 	expect("other", "", false)
 	s.record(key, entry, time.Hour, controllertest.Noon, true, 0)
@@ -156,6 +156,6 @@ func TestResolutionScheduleBacksOff(t *testing.T) {
 	expect("the first failure after a success", s.record(key, entry, time.Hour, controllertest.Noon, true, 0),
 		requeue.MinResolveRetry)
 	if got := s.record(key, entry, time.Hour, controllertest.Noon, true, time.Minute); got != time.Minute {
-		t.Errorf("the registry asked for a minute, the wait is %s", got)
+		t.Errorf("the registry requested a minute, the wait is %s", got)
 	}
 }

@@ -27,7 +27,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
-// Options are what the controller of HelmOps works with. All fields but those of the last group are required.
+// Options are the dependencies and settings of the controller of HelmOps. All fields except those of the last group are
+// required.
 type Options struct {
 	Registry   Resolver
 	Verifier   verify.Verifier
@@ -40,7 +41,8 @@ type Options struct {
 	// Concurrency is the number of HelmOps that are reconciled at the same time.
 	Concurrency int
 
-	// WatchFilter, Shard, ResyncPeriod and MinInterval are those of the options of the manager's controllers.
+	// WatchFilter, Shard, ResyncPeriod and MinInterval are WatchFilterValue, Shard, ResyncPeriod and MinSourceInterval of
+	// controllers.Options.
 	WatchFilter, Shard        string
 	ResyncPeriod, MinInterval time.Duration
 }
@@ -83,7 +85,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Watches(&addonsv1.HelmOpRelease{}, watches.DelayedBy(watches.RequestForOwner(r.client), watches.Settled(r.client)),
 			ofWatchFilter).
 		Watches(&addonsv1.HelmOpRelease{}, dependencies.HelmOpsOnNews(r.client)).
-		Watches(&addonsv1.HelmOpRelease{}, r.moved.Noting(r.now)).
+		Watches(&addonsv1.HelmOpRelease{}, r.moved.handler(r.now)).
 		Watches(&addonsv1.HelmOp{}, watches.Delayed(dependencies.DependentHelmOps(r.client)),
 			builder.WithPredicates(dependencies.DependencyChanged())).
 		Watches(&addonsv1.HelmOp{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watches.SaidNotServed())).

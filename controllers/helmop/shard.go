@@ -21,12 +21,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
-// enterShard records which shard a HelmOp is of, and reports whether it may be reconciled in this one; if not, result
-// says when to try again. A HelmOp whose label was changed brings its releases and revisions along, but only while it
-// is paused, so that no manager acts on them, or under deletion.
+// enterShard records the shard of a HelmOp, and reports whether the HelmOp may be reconciled in this shard. If not, the
+// result says when to try again. After a change of the shard label, enterShard also relabels the releases and revisions
+// of the HelmOp. It does so only while the HelmOp is paused, so that no manager acts on them, or under deletion.
 //
 // A HelmOp without a recorded shard may have objects in any shard: it is new, was moved or restored without its status,
-// or is being brought along. So the record is removed before the first object is changed, and set when none is left.
+// or is being relabelled. So the record is removed before the first object is relabelled, and set after the last
+// object.
 func (r *Reconciler) enterShard(ctx context.Context,
 	helmOp *addonsv1.HelmOp,
 ) (result ctrl.Result, entered bool, err error) {
@@ -36,31 +37,31 @@ func (r *Reconciler) enterShard(ctx context.Context,
 		return ctrl.Result{}, true, nil
 	case former != nil && !apiutil.IsHelmOpPaused(helmOp) && helmOp.DeletionTimestamp.IsZero():
 		report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ShardChangedReason, fmt.Sprintf(
-			"The shard changed from %q to %q while the HelmOp was not paused: nothing is done for it. Set spec.paused "+
+			"The shard changed from %q to %q while the HelmOp was not paused: the HelmOp is not reconciled. Set spec.paused "+
 				"until status.shard is the new shard, or set the label %s back", *former, r.shard, addonsv1.ShardLabel))
 		return ctrl.Result{}, false, nil
 	case former != nil:
 		helmOp.Status.Shard = nil
 		return ctrl.Result{RequeueAfter: requeue.StaleRetry}, false, nil
 	}
-	revisions, revisionsErr := r.bringRevisions(ctx, helmOp)
-	releases, releasesErr := r.bringReleases(ctx, helmOp)
+	revisions, revisionsErr := r.relabelRevisions(ctx, helmOp)
+	releases, releasesErr := r.relabelReleases(ctx, helmOp)
 	switch err := kerrors.NewAggregate([]error{revisionsErr, releasesErr}); {
 	case err != nil:
 		report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ShardChangedReason, err.Error())
 		return ctrl.Result{}, false, err
 	case revisions+releases > 0:
-		// The next pass begins when the cache shows what was brought along.
+		// The next pass must begin after the cache has the relabelled objects.
 		return ctrl.Result{RequeueAfter: requeue.StaleRetry}, false, nil
 	}
 	helmOp.Status.Shard = ptr.To(r.shard)
 	return ctrl.Result{}, true, nil
 }
 
-// bringAlong gives the objects of one kind that a HelmOp has in other shards the label of its own shard, and returns
-// how many these were. An object that cannot be changed does not keep the others back. typed returns an object of the
+// relabel sets the shard label of the HelmOp on its objects of one kind in other shards, and returns the number of
+// these objects. If an object cannot be changed, the others are relabelled nevertheless. typed returns an object of the
 // kind with some metadata.
-func (r *Reconciler) bringAlong(ctx context.Context, helmOp *addonsv1.HelmOp, kind string,
+func (r *Reconciler) relabel(ctx context.Context, helmOp *addonsv1.HelmOp, kind string,
 	typed func(metav1.ObjectMeta) client.Object,
 ) (int, error) {
 	selector := apiutil.OtherShards(r.shard)
@@ -83,29 +84,30 @@ func (r *Reconciler) bringAlong(ctx context.Context, helmOp *addonsv1.HelmOp, ki
 		before := object.DeepCopyObject().(client.Object)
 		apiutil.FollowLabels(object.GetLabels(), helmOp)
 		if err := r.client.Patch(ctx, object, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("bringing %s %s into the shard: %w", kind, object.GetName(), err))
+			errs = append(errs, fmt.Errorf("changing the shard label of %s %s: %w", kind, object.GetName(), err))
 		}
 	}
 	if len(foreign) > 0 {
-		ctrl.LoggerFrom(ctx).Info("Brought objects of the HelmOp into the shard", "kind", kind, "objects",
+		ctrl.LoggerFrom(ctx).Info("Changed the shard label of objects of the HelmOp", "kind", kind, "objects",
 			len(foreign)-len(errs))
 	}
 	return len(foreign), kerrors.NewAggregate(errs)
 }
 
-func (r *Reconciler) bringReleases(ctx context.Context, helmOp *addonsv1.HelmOp) (int, error) {
-	return r.bringAlong(ctx, helmOp, "HelmOpRelease",
+func (r *Reconciler) relabelReleases(ctx context.Context, helmOp *addonsv1.HelmOp) (int, error) {
+	return r.relabel(ctx, helmOp, "HelmOpRelease",
 		func(m metav1.ObjectMeta) client.Object { return &addonsv1.HelmOpRelease{ObjectMeta: m} })
 }
 
-func (r *Reconciler) bringRevisions(ctx context.Context, helmOp *addonsv1.HelmOp) (int, error) {
-	return r.bringAlong(ctx, helmOp, "HelmOpRevision",
+func (r *Reconciler) relabelRevisions(ctx context.Context, helmOp *addonsv1.HelmOp) (int, error) {
+	return r.relabel(ctx, helmOp, "HelmOpRevision",
 		func(m metav1.ObjectMeta) client.Object { return &addonsv1.HelmOpRevision{ObjectMeta: m} })
 }
 
-// listMetadata shows the metadata of all objects of a kind that the options choose, page by page.
+// listMetadata calls a function with the metadata of each object of a kind that the options select. It lists the
+// objects page by page.
 func listMetadata(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind,
-	show func(*metav1.PartialObjectMetadata),
+	visit func(*metav1.PartialObjectMetadata),
 	options ...client.ListOption,
 ) error {
 	next := ""
@@ -116,7 +118,7 @@ func listMetadata(ctx context.Context, reader client.Reader, kind schema.GroupVe
 			return err
 		}
 		for i := range page.Items {
-			show(&page.Items[i])
+			visit(&page.Items[i])
 		}
 		if next = page.Continue; next == "" {
 			return nil

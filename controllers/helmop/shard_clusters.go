@@ -18,17 +18,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-const (
+// maxReadsOneByOne is the number of Clusters up to which each Cluster is read by a request of its own; more Clusters
+// are listed. Every HelmOp of a Cluster that does not exist reads the Cluster. If each of them listed all Clusters of
+// other shards, the lists would have hundreds of megabytes.
+const maxReadsOneByOne = 50
 
-	// maxReadsOneByOne is how many Clusters are read one by one at most; more are one list. A Cluster that is gone is
-	// read for each of its HelmOps, and a list of all Clusters of other shards for each would be hundreds of
-	// megabytes.
-	maxReadsOneByOne = 50
-)
-
-// addUnlisted adds the Clusters of children that are not among the eligible ones: they are gone, of another shard, or
-// of a namespace that is no longer selected. That the cache does not have a Cluster is no proof: it has only those of
-// the own shard.
+// addUnlisted adds the Clusters of children that are not eligible to the scope: they do not exist, or are of another
+// shard or of a namespace that is no longer selected. A Cluster that is not in the cache may exist, because the cache
+// has only the Clusters of the own shard.
 func (r *Reconciler) addUnlisted(ctx context.Context, scope *helmOpScope, selector *selection.Selector,
 	children map[client.ObjectKey]*addonsv1.HelmOpRelease,
 ) error {
@@ -57,41 +54,41 @@ func (r *Reconciler) addUnlisted(ctx context.Context, scope *helmOpScope, select
 	return nil
 }
 
-// absentClusters are the Clusters of children that the cache does not have.
+// absentClusters returns the Clusters of children that the cache does not have.
 func (r *Reconciler) absentClusters(ctx context.Context,
 	children map[client.ObjectKey]*addonsv1.HelmOpRelease,
 ) (sets.Set[client.ObjectKey], error) {
 	absent := sets.Set[client.ObjectKey]{}
 	for key := range children {
-		there, err := dependencies.Exists(ctx, r.client, key, apiutil.NewCluster())
+		exists, err := dependencies.Exists(ctx, r.client, key, apiutil.NewCluster())
 		if err != nil {
 			return nil, err
 		}
-		if !there {
+		if !exists {
 			absent.Insert(key)
 		}
 	}
 	return absent, nil
 }
 
-// clustersOfOtherShards are those of the Clusters that are of other shards. If there are many, it lists each
-// namespace once.
+// clustersOfOtherShards returns the Clusters that are of other shards, out of a set of Clusters. If the set is large,
+// it lists each namespace once.
 func (r *Reconciler) clustersOfOtherShards(ctx context.Context, keys sets.Set[client.ObjectKey]) (
 	map[client.ObjectKey]*metav1.PartialObjectMetadata, error,
 ) {
-	elsewhere := map[client.ObjectKey]*metav1.PartialObjectMetadata{}
+	found := map[client.ObjectKey]*metav1.PartialObjectMetadata{}
 	if keys.Len() <= maxReadsOneByOne {
 		for key := range keys {
 			object := partialCluster()
-			there, err := dependencies.Exists(ctx, r.live, key, object)
+			exists, err := dependencies.Exists(ctx, r.live, key, object)
 			if err != nil {
 				return nil, err
 			}
-			if there && !apiutil.IsOfShard(object, r.shard) {
-				elsewhere[key] = object
+			if exists && !apiutil.IsOfShard(object, r.shard) {
+				found[key] = object
 			}
 		}
-		return elsewhere, nil
+		return found, nil
 	}
 	namespaces := sets.Set[string]{}
 	for key := range keys {
@@ -101,18 +98,18 @@ func (r *Reconciler) clustersOfOtherShards(ctx context.Context, keys sets.Set[cl
 		err := listMetadata(ctx, r.live, clusterv1.GroupVersion.WithKind(apiutil.ClusterKind),
 			func(object *metav1.PartialObjectMetadata) {
 				if key := client.ObjectKeyFromObject(object); keys.Has(key) {
-					elsewhere[key] = object.DeepCopy()
+					found[key] = object.DeepCopy()
 				}
 			}, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: apiutil.OtherShards(r.shard)})
 		if err != nil {
 			return nil, fmt.Errorf("listing the Clusters of other shards: %w", err)
 		}
 	}
-	return elsewhere, nil
+	return found, nil
 }
 
-// otherShardScope is the scope of a Cluster of another shard. It has the labels of the Cluster, so that the Cluster
-// stays in its wave.
+// otherShardScope returns the scope of a Cluster of another shard. It has the labels of the Cluster, so that the
+// Cluster stays in its wave.
 func otherShardScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *metav1.PartialObjectMetadata,
 	selector *selection.Selector,
 	child *addonsv1.HelmOpRelease,
@@ -128,13 +125,13 @@ func otherShardScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *meta
 	}
 }
 
-// isHeldByOtherShard reports whether a release is left alone because its Cluster is of another shard. A release of a
-// Cluster that is no longer selected may be orphaned.
+// isHeldByOtherShard reports whether a release is left alone because its Cluster is of another shard. If the Cluster is
+// no longer selected and the deletion policy is Orphan, the release is not left alone, but orphaned.
 func isHeldByOtherShard(c *clusterScope, policy addonsv1.DeletionPolicy) bool {
 	return c.otherShard != "" && (c.selected || policy != addonsv1.DeletionPolicyOrphan)
 }
 
-// partialCluster is the metadata of a Cluster, to read into.
+// partialCluster returns an empty object to read the metadata of a Cluster into.
 func partialCluster() *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(clusterv1.GroupVersion.WithKind(apiutil.ClusterKind))

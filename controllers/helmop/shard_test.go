@@ -26,15 +26,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// TestPausedHelmOpSaysSo shows that a problem with the shard is not reported any more when it is over.
-func TestPausedHelmOpSaysSo(t *testing.T) {
+// TestPausedHelmOpClearsShardReason checks that a paused HelmOp does not keep a former reason about its shard.
+func TestPausedHelmOpClearsShardReason(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []string{addonsv1.ShardNotServedReason, addonsv1.ShardChangedReason} {
-		testPausedHelmOpSaysSo(t, reason)
+		testPausedHelmOpClearsShardReason(t, reason)
 	}
 }
 
-func testPausedHelmOpSaysSo(t *testing.T, reason string) {
+func testPausedHelmOpClearsShardReason(t *testing.T, reason string) {
 	t.Helper()
 	h, _, _ := controllertest.ShardedObjects("", "", "")
 	h.Spec.Paused, h.Finalizers = true, []string{addonsv1.HelmOpFinalizer}
@@ -54,7 +54,7 @@ func testPausedHelmOpSaysSo(t *testing.T, reason string) {
 	}
 }
 
-// TestEnterShard has the label of a HelmOp of shard a changed to b.
+// TestEnterShard changes the shard label of a HelmOp from a to b.
 func TestEnterShard(t *testing.T) {
 	t.Parallel()
 	h, c, release := controllertest.ShardedObjects("b", "b", "a")
@@ -63,7 +63,7 @@ func TestEnterShard(t *testing.T) {
 		Labels: apiutil.ChildSelector(h), OwnerReferences: release.OwnerReferences}}
 	foreign := controllertest.ReadyRelease("other", func(r *addonsv1.HelmOpRelease) {
 		r.ResourceVersion = ""
-		r.Labels[addonsv1.HelmOpNameLabel] = "h" // As two long names may share it.
+		r.Labels[addonsv1.HelmOpNameLabel] = "h" // Two HelmOps with long names may share a label value.
 	})
 	_, live := controllertest.ShardStores(t, "b", h, c, release, revision, foreign)
 	r := &Reconciler{client: live, live: live, shard: "b", now: time.Now}
@@ -77,26 +77,26 @@ func TestEnterShard(t *testing.T) {
 	result, entered, err := r.enterShard(t.Context(), h)
 	if err != nil || entered || !result.IsZero() ||
 		conditions.GetReason(h, addonsv1.ReadyCondition) != addonsv1.ShardChangedReason {
-		t.Errorf("not suspended: entered %t, result %v, err = %v, conditions %v", entered, result, err, h.Status.Conditions)
+		t.Errorf("not paused: entered %t, result %v, err = %v, conditions %v", entered, result, err, h.Status.Conditions)
 	}
 	if isOfShard(release) || isOfShard(revision) {
-		t.Error("objects of a HelmOp that is not suspended were brought along")
+		t.Error("objects of a HelmOp that is not paused were relabelled")
 	}
 	h.Spec.Paused = true
 	result, entered, err = r.enterShard(t.Context(), h)
 	if err != nil || entered || result.RequeueAfter != requeue.StaleRetry || h.Status.Shard != nil || isOfShard(release) {
-		t.Errorf("suspended: entered %t, result %v, err = %v, shard %v, want none before anything is changed", entered,
+		t.Errorf("paused: entered %t, result %v, err = %v, shard %v, want none before the first relabelling", entered,
 			result, err, h.Status.Shard)
 	}
-	// Also where the status was lost, and where the label was set back meanwhile, all objects are brought along.
+	// All objects are relabelled, even if the status was lost or the label was set back meanwhile.
 	result, entered, err = r.enterShard(t.Context(), h)
 	if err != nil || entered || result.RequeueAfter != requeue.StaleRetry || h.Status.Shard != nil {
-		t.Errorf("bringing along: entered %t, result %v, err = %v, shard %v", entered, result, err, h.Status.Shard)
+		t.Errorf("relabelling: entered %t, result %v, err = %v, shard %v", entered, result, err, h.Status.Shard)
 	}
 	if !isOfShard(release) || !isOfShard(revision) || isOfShard(foreign) {
 		t.Errorf("labels of release %v, revision %v, other release %v", release.Labels, revision.Labels, foreign.Labels)
 	}
-	for _, want := range []string{"brought along", "entered"} {
+	for _, want := range []string{"relabelled", "entered"} {
 		if _, entered, err = r.enterShard(t.Context(), h); err != nil || !entered || *h.Status.Shard != "b" {
 			t.Errorf("%s: entered %t, err = %v, shard %v", want, entered, err, h.Status.Shard)
 		}
@@ -104,14 +104,14 @@ func TestEnterShard(t *testing.T) {
 	h.Status.Shard, h.Spec.Paused = ptr.To("a"), false
 	h.DeletionTimestamp = ptr.To(metav1.Now())
 	if _, entered, err = r.enterShard(t.Context(), h); err != nil || entered || h.Status.Shard != nil {
-		t.Errorf("under deletion: entered %t, err = %v, shard %v, want none: its objects are brought along", entered, err,
+		t.Errorf("under deletion: entered %t, err = %v, shard %v, want none: its objects are relabelled", entered, err,
 			h.Status.Shard)
 	}
 }
 
-// TestEnterShardBringsWhatItCan has one release that cannot be changed: the other objects are brought along, and the
-// HelmOp waits.
-func TestEnterShardBringsWhatItCan(t *testing.T) {
+// TestEnterShardContinuesAfterFailedRelabel has a release that cannot be changed: the other objects are relabelled, and
+// the HelmOp waits.
+func TestEnterShardContinuesAfterFailedRelabel(t *testing.T) {
 	t.Parallel()
 	h, _, bad := controllertest.ShardedObjects("b", "b", "a")
 	good, revision := bad.DeepCopy(), &addonsv1.HelmOpRevision{}
@@ -146,31 +146,31 @@ func TestEnterShardBringsWhatItCan(t *testing.T) {
 	}
 }
 
-func TestClustersOfOtherShardsStay(t *testing.T) {
+func TestReleasesOfClustersInOtherShardsAreHeld(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		cluster         string
-		gone            bool
-		policy          addonsv1.DeletionPolicy
-		selects         bool
-		elsewhere, held bool
-		stale           bool
+		cluster          string
+		missing          bool
+		policy           addonsv1.DeletionPolicy
+		selects          bool
+		otherShard, held bool
+		stale            bool
 	}{
-		"of another shard":             {cluster: "b", selects: true, elsewhere: true, held: true},
-		"of another shard, not wanted": {cluster: "b", selects: false, elsewhere: true, held: true},
-		"of another shard, to be let go": {cluster: "b", selects: false, policy: addonsv1.DeletionPolicyOrphan,
-			elsewhere: true},
-		"of another shard, wanted, with Orphan": {cluster: "b", selects: true, policy: addonsv1.DeletionPolicyOrphan,
-			elsewhere: true, held: true},
-		"just come into the shard": {cluster: "a", selects: true, stale: true},
-		"gone":                     {gone: true, selects: true},
+		"of another shard":               {cluster: "b", selects: true, otherShard: true, held: true},
+		"of another shard, not selected": {cluster: "b", selects: false, otherShard: true, held: true},
+		"of another shard, not selected, with Orphan": {cluster: "b", selects: false, policy: addonsv1.DeletionPolicyOrphan,
+			otherShard: true},
+		"of another shard, selected, with Orphan": {cluster: "b", selects: true, policy: addonsv1.DeletionPolicyOrphan,
+			otherShard: true, held: true},
+		"just entered the shard": {cluster: "a", selects: true, stale: true},
+		"missing":                {missing: true, selects: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h, c, release := controllertest.ShardedObjects("a", tc.cluster, "a")
 			h.Spec.DeletionPolicy = tc.policy
 			objects := []client.Object{h, release}
-			if !tc.gone {
+			if !tc.missing {
 				objects = append(objects, c)
 			}
 			_, live := controllertest.ShardStores(t, "a", objects...)
@@ -187,45 +187,45 @@ func TestClustersOfOtherShardsStay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (got.otherShard != "") != tc.elsewhere || planned.Paused != tc.held || scope.stale != tc.stale {
-				t.Errorf("elsewhere %q, held %v, stale %v", got.otherShard, planned.Paused, scope.stale)
+			if (got.otherShard != "") != tc.otherShard || planned.Paused != tc.held || scope.stale != tc.stale {
+				t.Errorf("other shard %q, held %v, stale %v", got.otherShard, planned.Paused, scope.stale)
 			}
-			if !scope.stale && planned.Gone != tc.gone {
-				t.Errorf("gone %v", planned.Gone)
+			if !scope.stale && planned.Gone != tc.missing {
+				t.Errorf("missing %v", planned.Gone)
 			}
 			summary := summarize(scope)
 			if ready := readyCondition(scope, summary); tc.held && !strings.Contains(whyElsewhere(summary), `"b"`) {
-				t.Errorf("it says %+v", ready)
+				t.Errorf("Ready is %+v", ready)
 			}
 		})
 	}
 }
 
-// TestUnlistedClustersCostLittle counts the requests for Clusters that the cache does not show: that one of them is
-// gone must not read all Clusters of other shards.
-func TestUnlistedClustersCostLittle(t *testing.T) {
+// TestUnlistedClustersNeedFewRequests counts the requests for Clusters that are not in the cache. A missing Cluster
+// must not cause a list of all Clusters of other shards.
+func TestUnlistedClustersNeedFewRequests(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		gone, elsewhere, others int
-		lists, maxGets          int
+		missing, otherShard, others int
+		lists, maxGets              int
 	}{
-		"one is gone":            {gone: 1, others: 20, maxGets: 2},
-		"few are elsewhere":      {elsewhere: 5, others: 20, maxGets: 5},
-		"a namespace has gone":   {elsewhere: maxReadsOneByOne + 1, lists: 1},
-		"as many as are few":     {elsewhere: maxReadsOneByOne, maxGets: maxReadsOneByOne},
-		"a few of all are known": {elsewhere: 1, others: 2 * maxReadsOneByOne, maxGets: 1},
+		"one missing":                          {missing: 1, others: 20, maxGets: 2},
+		"few in other shards":                  {otherShard: 5, others: 20, maxGets: 5},
+		"more than the limit in other shards":  {otherShard: maxReadsOneByOne + 1, lists: 1},
+		"as many as the limit in other shards": {otherShard: maxReadsOneByOne, maxGets: maxReadsOneByOne},
+		"few of many not cached":               {otherShard: 1, others: 2 * maxReadsOneByOne, maxGets: 1},
 	} {
 		h, _, _ := controllertest.ShardedObjects("a", "a", "a")
 		var objects []client.Object
 		children := map[client.ObjectKey]*addonsv1.HelmOpRelease{}
-		for i := range tc.gone + tc.elsewhere + tc.others {
+		for i := range tc.missing + tc.otherShard + tc.others {
 			_, c, release := controllertest.ShardedObjects("a", "b", "a")
 			c.Name = fmt.Sprint("c", i)
 			release.Spec.ClusterRef.Name = c.Name
-			if i < tc.gone+tc.elsewhere {
+			if i < tc.missing+tc.otherShard {
 				children[apiutil.ClusterKey(release)] = release
 			}
-			if i >= tc.gone {
+			if i >= tc.missing {
 				objects = append(objects, c)
 			}
 		}
@@ -247,14 +247,14 @@ func TestUnlistedClustersCostLittle(t *testing.T) {
 		if err := r.addUnlisted(t.Context(), scope, selectorOf(t, true), children); err != nil {
 			t.Fatal(err)
 		}
-		elsewhere := 0
+		otherShard := 0
 		for _, c := range scope.clusters {
 			if c.otherShard != "" {
-				elsewhere++
+				otherShard++
 			}
 		}
-		if len(scope.clusters) != tc.gone+tc.elsewhere || elsewhere != tc.elsewhere {
-			t.Errorf("%s: %d Clusters, %d of them elsewhere", name, len(scope.clusters), elsewhere)
+		if len(scope.clusters) != tc.missing+tc.otherShard || otherShard != tc.otherShard {
+			t.Errorf("%s: %d Clusters, %d of them in other shards", name, len(scope.clusters), otherShard)
 		}
 		if lists != tc.lists || gets > tc.maxGets {
 			t.Errorf("%s: %d lists and %d reads", name, lists, gets)
@@ -264,7 +264,7 @@ func TestUnlistedClustersCostLittle(t *testing.T) {
 
 func whyElsewhere(s fleetSummary) string { return s.whyOtherShard }
 
-// selectorOf selects all Clusters of the namespace n, or none.
+// selectorOf returns a selector of all Clusters of the namespace n, or of none.
 func selectorOf(t *testing.T, all bool) *selection.Selector {
 	t.Helper()
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}}

@@ -83,7 +83,7 @@ type fleetSummary struct {
 func summarize(scope *helmOpScope) fleetSummary {
 	var s fleetSummary
 	for _, c := range scope.clusters {
-		phase, failure := phaseOf(c, scope.wantedNumber())
+		phase, failure := phaseOf(c, scope.desiredNumber())
 		if failure != nil {
 			s.failures = append(s.failures, *failure)
 			s.failed++

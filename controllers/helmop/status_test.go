@@ -116,7 +116,7 @@ func TestPhaseOf(t *testing.T) {
 func scopeOf(clusters ...*clusterScope) *helmOpScope {
 	return &helmOpScope{
 		helmOp: &addonsv1.HelmOp{}, artifact: &addonsv1.ResolvedArtifact{}, clusters: clusters,
-		wanted:    &wantedRevision{number: 1},
+		desired:   &compiledRevision{number: 1},
 		revisions: []*addonsv1.HelmOpRevision{{Spec: addonsv1.HelmOpRevisionSpec{Number: 1}}},
 	}
 }

@@ -64,7 +64,7 @@ var shared struct {
 	err      error
 }
 
-// registry resolves each tag to the digest that the tests give it.
+// registry resolves each tag to the digest that a test sets.
 type registry struct {
 	mu      sync.Mutex
 	digests map[string]string
@@ -90,7 +90,7 @@ func (r *registry) Resolve(_ context.Context, from oci.Source) (oci.Artifact, er
 	}, nil
 }
 
-// links are the links to workload clusters, of which no test has any.
+// links has no connections to workload clusters.
 type links struct{}
 
 func (links) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, error) {
@@ -214,7 +214,7 @@ func (f *fixture) update(helmOp *addonsv1.HelmOp, change func(*addonsv1.HelmOp))
 	f.must(f.Patch(f.Context(), helmOp, client.MergeFrom(before)))
 }
 
-// releases are the HelmOpReleases of the namespace, by the names of their Clusters.
+// releases returns the HelmOpReleases of the namespace, by the names of their Clusters.
 func (f *fixture) releases() map[string]*addonsv1.HelmOpRelease {
 	f.Helper()
 	list := &addonsv1.HelmOpReleaseList{}
@@ -236,7 +236,7 @@ func (f *fixture) eventually(helmOp *addonsv1.HelmOp, check func(g gomega.Gomega
 	}).Should(gomega.Succeed())
 }
 
-// ready plays the controller of releases: a release is Ready with its current spec.
+// ready sets a release Ready with its current spec, like the controller of releases.
 func (f *fixture) ready(release *addonsv1.HelmOpRelease) {
 	f.Helper()
 	before := release.DeepCopy()
@@ -251,8 +251,8 @@ func (f *fixture) ready(release *addonsv1.HelmOpRelease) {
 	f.must(client.IgnoreNotFound(f.Status().Patch(f.Context(), release, client.MergeFrom(before))))
 }
 
-// TestReleasesFollowTheSelection has Clusters selected and unselected, and the HelmOp suspended and deleted.
-func TestReleasesFollowTheSelection(t *testing.T) {
+// TestReleasesFollowSelection selects and unselects Clusters, and pauses and deletes the HelmOp.
+func TestReleasesFollowSelection(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.registry.set(f.namespace, digestOf("a"))
@@ -303,8 +303,8 @@ func TestReleasesFollowTheSelection(t *testing.T) {
 	}).Should(gomega.Succeed())
 }
 
-// TestARegistryWithoutTheTag has a tag that does not exist at first.
-func TestARegistryWithoutTheTag(t *testing.T) {
+// TestResolveTagThatAppearsLater has a tag that does not exist at first.
+func TestResolveTagThatAppearsLater(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.cluster("one")
@@ -325,9 +325,9 @@ func TestARegistryWithoutTheTag(t *testing.T) {
 	})
 }
 
-// TestARolloutStaysWithinItsLimit has each release become Ready as soon as it has a new revision: no more Clusters than
-// the limit are on their way, however fast passes follow each other.
-func TestARolloutStaysWithinItsLimit(t *testing.T) {
+// TestRolloutStaysWithinMaxUnavailable sets each release Ready as soon as it has a new revision. The number of Clusters
+// that are not Ready must not exceed the limit, however fast passes follow each other.
+func TestRolloutStaysWithinMaxUnavailable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const clusters, limit = 12, 2

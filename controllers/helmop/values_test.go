@@ -16,7 +16,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// secret creates a Secret with values, labelled for clusterctl move or not.
+// secret creates a Secret with values, with or without the label of clusterctl move.
 func (f *fixture) secret(name, values string, isMoved bool) *corev1.Secret {
 	f.Helper()
 	secret := &corev1.Secret{
@@ -30,7 +30,7 @@ func (f *fixture) secret(name, values string, isMoved bool) *corev1.Secret {
 	return secret
 }
 
-// valuesDigests are those of the releases, by Cluster.
+// valuesDigests returns the digests of the values of the releases, by Cluster.
 func (f *fixture) valuesDigests() map[string]string {
 	f.Helper()
 	digests := map[string]string{}
@@ -40,8 +40,8 @@ func (f *fixture) valuesDigests() map[string]string {
 	return digests
 }
 
-// TestSecretsOfClusters has a Secret for each Cluster: one that is missing fails its Cluster only, until it is created,
-// and a change of one reaches one release, without another HelmOp revision.
+// TestSecretsOfClusters has a Secret for each Cluster. A missing Secret affects only its Cluster, until the Secret is
+// created. A change of a Secret changes one release and does not create a HelmOp revision.
 func TestSecretsOfClusters(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -90,7 +90,7 @@ func TestSecretsOfClusters(t *testing.T) {
 		f.Expect(release.Spec.Rollout.Revision).To(gomega.BeEquivalentTo(1), "of %s", cluster)
 	}
 
-	// What a Secret that is gone gave stays.
+	// The values of a deleted Secret stay in the release.
 	f.must(f.Delete(t.Context(), secret))
 	f.eventually(helmOp, func(g gomega.Gomega) {
 		g.Expect(helmOp.Status.Failures).To(gomega.HaveLen(1))
@@ -102,9 +102,9 @@ func TestSecretsOfClusters(t *testing.T) {
 	f.Expect(revisions.Items).To(gomega.HaveLen(1))
 }
 
-// TestSecretOfAnOverride has a Secret with a fixed name in an override: its absence fails the Clusters of the override
-// only, and its content is part of the HelmOp revision.
-func TestSecretOfAnOverride(t *testing.T) {
+// TestSecretOfOverride has a Secret with a fixed name in an override. If the Secret is missing, only the Clusters of
+// the override are affected. The content of the Secret is part of the HelmOp revision.
+func TestSecretOfOverride(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.registry.set(f.namespace, digestOf("a"))

@@ -21,15 +21,14 @@ import (
 )
 
 const (
-
-	// maxSigners bounds the list of signers in the status.
+	// maxSigners is the number of signers in the status.
 	maxSigners = 16
 
-	// maxSigner bounds the text of a signer in the status.
+	// maxSigner is the length of the name of a signer in the status, in bytes.
 	maxSigner = 512
 )
 
-// reportVerification says whether the artifact is signed as demanded; nil if nothing is demanded.
+// reportVerification sets the condition Verified; it removes the condition if the argument is nil.
 func (r *Reconciler) reportVerification(helmOp *addonsv1.HelmOp, condition *metav1.Condition) {
 	if condition == nil {
 		conditions.Delete(helmOp, addonsv1.VerifiedCondition)
@@ -42,9 +41,10 @@ func (r *Reconciler) reportVerification(helmOp *addonsv1.HelmOp, condition *meta
 	}
 }
 
-// verifiedCondition is what an inquiry says about signatures; nil if none are demanded. What could not be looked at is
-// unknown, unless it is known from before under the demands of now. isFresh tells whether it was looked at.
-func verifiedCondition(helmOp *addonsv1.HelmOp, asked *lookup, found resolved,
+// verifiedCondition returns the condition Verified for the result of a lookup; nil if no signatures are required. If
+// the signatures could not be checked, the status is Unknown, unless the artifact in use was verified before by the
+// same policy. isFresh is true if the signatures were checked.
+func verifiedCondition(helmOp *addonsv1.HelmOp, l *lookup, found resolved,
 	err error,
 ) (condition *metav1.Condition, isFresh bool) {
 	if helmOp.Spec.Source.Verify == nil {
@@ -57,24 +57,24 @@ func verifiedCondition(helmOp *addonsv1.HelmOp, asked *lookup, found resolved,
 	if errors.Is(err, errResolving) {
 		reason = addonsv1.ResolvingReason
 	}
-	if asked.policyErr != nil {
-		reason = reasons.For(asked.policyErr, reasons.ArtifactErrors, addonsv1.InvalidVerificationPolicyReason)
+	if l.policyErr != nil {
+		reason = reasons.For(l.policyErr, reasons.ArtifactErrors, addonsv1.InvalidVerificationPolicyReason)
 	}
-	isWrong := asked.policyErr != nil || errors.Is(err, verification.ErrInvalidPolicy) ||
+	isWrong := l.policyErr != nil || errors.Is(err, verification.ErrInvalidPolicy) ||
 		errors.Is(err, verification.ErrUnsigned) || errors.Is(err, verification.ErrUntrusted)
-	switch known := asked.known; {
+	switch known := l.known; {
 	case isWrong:
 		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: err.Error()}, true
-	case asked.hasFailedBefore && isRefusal(asked.lastResult.verified):
-		return asked.lastResult.verified, false
-	case asked.policy != nil && known != nil && verify.IsKnownSigned(known, known.URL, known.Digest, asked.policy):
+	case l.hasFailedBefore && isRefusal(l.lastResult.verified):
+		return l.lastResult.verified, false
+	case l.policy != nil && known != nil && verify.IsKnownSigned(known, known.URL, known.Digest, l.policy):
 		return signedCondition(known.Digest, known.Verification.Signers), false
 	default:
 		return &metav1.Condition{Status: metav1.ConditionUnknown, Reason: reason, Message: err.Error()}, false
 	}
 }
 
-// isRefusal tells whether a condition says that signatures were looked at and will not do.
+// isRefusal reports whether a condition says that the signatures were checked and do not satisfy the policy.
 func isRefusal(condition *metav1.Condition) bool {
 	return condition != nil && condition.Status == metav1.ConditionFalse &&
 		(condition.Reason == addonsv1.SignatureNotFoundReason || condition.Reason == addonsv1.SignatureUntrustedReason)
@@ -85,7 +85,7 @@ func signedCondition(digest string, names []string) *metav1.Condition {
 		Message: fmt.Sprintf("%s is signed by %s", digest, strings.Join(signers(names), ", "))}
 }
 
-// signers are names as the status has room for them.
+// signers returns the names of signers within the limits of the status.
 func signers(names []string) []string {
 	short := make([]string, 0, min(len(names), maxSigners))
 	for _, name := range names[:cap(short)] {

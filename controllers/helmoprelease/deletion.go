@@ -56,7 +56,7 @@ func (r *Reconciler) forgetWithCluster(ctx context.Context, p *releasePass) (*ct
 		return nil, nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Forgetting the release of a Cluster that goes", "Cluster", apiutil.ClusterKey(release))
-	if p.cluster != nil && apiutil.HoldOf(p.cluster).IsOn() && clusterlife.AsksForUninstall(release, p.helmOp) {
+	if p.cluster != nil && apiutil.HoldOf(p.cluster).IsOn() && clusterlife.RequiresUninstall(release, p.helmOp) {
 		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.OrphanedEvent, verbUninstall, fmt.Sprintf(
 			"Release %s was not uninstalled in time: the deletion of Cluster %s continues", describe(release),
 			apiutil.ClusterTitle(release)))

@@ -209,7 +209,7 @@ func (r *Reconciler) checkControlPlane(_ context.Context, p *releasePass) (*ctrl
 // checkAccess ends the pass if the HelmOp may not access the Cluster.
 func (r *Reconciler) checkAccess(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	if allowed, err := r.mayAccess(ctx, p.releaseScope); !allowed {
-		return after(selection.DeniedMemory), err
+		return after(selection.DeniedTTL), err
 	}
 	return nil, nil
 }

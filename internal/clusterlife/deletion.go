@@ -15,23 +15,24 @@ import (
 )
 
 const (
-	// defaultDeletionTimeout is that of the API, for releases that were written without its defaults.
+	// defaultDeletionTimeout is the default of the API, for releases that were written without the defaults of the API.
 	defaultDeletionTimeout = 10 * time.Minute
 )
 
-// TakesPart tells whether a release may take part in the life of its Cluster: a HelmOp of the Cluster's own namespace
-// has made it. Whoever may only read the kubeconfig of a Cluster, or writes a release of his own, must not change the
-// Cluster itself by that. The HelmOp is nil if it is gone; one under deletion is not.
-func TakesPart(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
+// MayAffectCluster reports whether a release may change or hold its Cluster: a HelmOp in the namespace of the Cluster
+// controls the release. A user who may only read the kubeconfig of a Cluster, or who writes a release directly, must
+// not be able to change the Cluster. The HelmOp is nil if it does not exist; a HelmOp under deletion exists.
+func MayAffectCluster(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
 	return helmOp != nil && apiutil.ClusterKey(release).Namespace == release.Namespace &&
 		helmOp.Namespace == release.Namespace &&
 		apiutil.HelmOpOf(release) == helmOp.Name && metav1.IsControlledBy(release, helmOp)
 }
 
-// AsksForUninstall tells whether a release is to be uninstalled before its Cluster goes. What is paused or suspended is
-// not: nothing will be done for it, so there is nothing to wait for. The HelmOp is nil if it is gone.
-func AsksForUninstall(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
-	if release.Spec.BeforeClusterDelete == nil || apiutil.IsChildPaused(release) || !TakesPart(release, helmOp) {
+// RequiresUninstall reports whether a release must be uninstalled before its Cluster is deleted. A paused release, or a
+// release of a paused HelmOp, need not be: no manager works on the release, so waiting would be useless. The HelmOp is
+// nil if it does not exist.
+func RequiresUninstall(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
+	if release.Spec.BeforeClusterDelete == nil || apiutil.IsChildPaused(release) || !MayAffectCluster(release, helmOp) {
 		return false
 	}
 	if apiutil.IsHelmOpPaused(helmOp) {
@@ -40,16 +41,16 @@ func AsksForUninstall(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) 
 	return apiutil.DeletionPolicy(release, helmOp) != addonsv1.DeletionPolicyOrphan
 }
 
-// UninstallsBeforeDeletion tells whether a release is still to be uninstalled before its Cluster, which is under
-// deletion, goes.
+// UninstallsBeforeDeletion reports whether the deletion of a Cluster still has to wait until a release is uninstalled.
+// The Cluster is under deletion.
 func UninstallsBeforeDeletion(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp,
 	now time.Time,
 ) bool {
 	hold := apiutil.HoldOf(cluster)
-	return !hold.Over && AsksForUninstall(release, helmOp) && (!hold.IsOn() || DeletionRest(hold, release, now) > 0)
+	return !hold.Over && RequiresUninstall(release, helmOp) && (!hold.IsOn() || DeletionRest(hold, release, now) > 0)
 }
 
-// DeletionTimeout is how long the deletion is held for a release.
+// DeletionTimeout is the longest time for which a release holds the deletion of its Cluster.
 func DeletionTimeout(release *addonsv1.HelmOpRelease) time.Duration {
 	if before := release.Spec.BeforeClusterDelete; before != nil && before.Timeout.Duration > 0 {
 		return before.Timeout.Duration
@@ -57,7 +58,8 @@ func DeletionTimeout(release *addonsv1.HelmOpRelease) time.Duration {
 	return defaultDeletionTimeout
 }
 
-// DeletionRest is how long the deletion is held for a release yet; 0 or less if that is over.
+// DeletionRest is the time that is left until a release no longer holds the deletion of its Cluster; 0 or less if that
+// time is over.
 func DeletionRest(hold apiutil.DeletionHold, release *addonsv1.HelmOpRelease, now time.Time) time.Duration {
 	since := hold.Since
 	if since.After(now) {
@@ -66,9 +68,9 @@ func DeletionRest(hold apiutil.DeletionHold, release *addonsv1.HelmOpRelease, no
 	return since.Add(DeletionTimeout(release)).Sub(now)
 }
 
-// BeforeDeletion has an uninstallation before the Cluster goes wait until the objects are gone, what others do for them
-// included: once the Cluster is gone, nobody takes away a load balancer. It ends with the hold, or earlier if the user
-// says so.
+// BeforeDeletion makes an uninstallation wait until the objects are gone, if it holds the deletion of the Cluster.
+// Other controllers have then removed what they created for the objects: after the deletion of the Cluster, no
+// controller removes a load balancer. The wait ends with the hold, or earlier if the timeout of the user is shorter.
 func BeforeDeletion(options *model.UninstallOptions, cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease,
 	now time.Time,
 ) {

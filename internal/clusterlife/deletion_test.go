@@ -25,15 +25,15 @@ func TestHoldOf(t *testing.T) {
 		on, over bool
 		paused   bool
 	}{
-		"none":                         {cluster: controllertest.GoingCluster("", false)},
-		"none, and somebody paused it": {cluster: controllertest.GoingCluster("", true), paused: true},
-		"on: the pause is ours":        {cluster: controllertest.GoingCluster(controllertest.HeldSince, true), on: true},
+		"none":                   {cluster: controllertest.GoingCluster("", false)},
+		"none, paused by a user": {cluster: controllertest.GoingCluster("", true), paused: true},
+		"on":                     {cluster: controllertest.GoingCluster(controllertest.HeldSince, true), on: true},
 		"over": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, false),
 			over: true},
-		"over, and somebody paused it": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, true),
+		"over, paused by a user": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, true),
 			over: true, paused: true},
-		"malformed, until it is mended":     {cluster: controllertest.GoingCluster("yes", true), paused: true},
-		"one that came back is not deleted": {cluster: alive, paused: true},
+		"malformed":                     {cluster: controllertest.GoingCluster("yes", true), paused: true},
+		"restored Cluster, not deleted": {cluster: alive, paused: true},
 	}
 	for name, tc := range tests {
 		hold := apiutil.HoldOf(tc.cluster)
@@ -44,7 +44,7 @@ func TestHoldOf(t *testing.T) {
 	annotated := controllertest.GoingCluster(controllertest.HeldSince, true)
 	annotated.Annotations[clusterv1.PausedAnnotation] = ""
 	if !apiutil.IsClusterPaused(annotated) {
-		t.Error("the paused annotation is somebody else's and counts")
+		t.Error("the Cluster with the paused annotation is not paused")
 	}
 }
 
@@ -63,30 +63,30 @@ func TestUninstallsBeforeDeletion(t *testing.T) {
 		helmOp  func(*addonsv1.HelmOp)
 		want    bool
 	}{
-		"it does not ask":          {hold: controllertest.HeldSince, release: none},
-		"it asks, before the hold": {release: controllertest.LeavingRelease(time.Minute), want: true},
-		"it asks, in time": {hold: controllertest.HeldSince,
+		"no beforeClusterDelete": {hold: controllertest.HeldSince, release: none},
+		"before the hold":        {release: controllertest.LeavingRelease(time.Minute), want: true},
+		"during the hold": {hold: controllertest.HeldSince,
 			release: controllertest.LeavingRelease(time.Hour), want: true},
-		"it asks, and the default is longer": {hold: controllertest.HeldSince, release: withDefaults, want: true},
-		"its time is over": {hold: controllertest.HeldSince,
+		"default timeout": {hold: controllertest.HeldSince, release: withDefaults, want: true},
+		"timed out": {hold: controllertest.HeldSince,
 			release: controllertest.LeavingRelease(5 * time.Minute)},
 		"the hold is over": {hold: apiutil.DeletionHoldOver,
 			release: controllertest.LeavingRelease(time.Hour)},
-		"it is orphaned": {hold: controllertest.HeldSince, release: orphan},
-		"its HelmOp orphans it": {hold: controllertest.HeldSince,
+		"release orphaned": {hold: controllertest.HeldSince, release: orphan},
+		"HelmOp orphans": {hold: controllertest.HeldSince,
 			release: controllertest.LeavingRelease(time.Hour),
 			helmOp:  func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }},
-		"its HelmOp is suspended": {hold: controllertest.HeldSince,
+		"HelmOp paused": {hold: controllertest.HeldSince,
 			release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
-		"its HelmOp is being deleted": {hold: controllertest.HeldSince,
+		"HelmOp under deletion": {hold: controllertest.HeldSince,
 			release: controllertest.LeavingRelease(time.Hour),
 			helmOp:  func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &metav1.Time{Time: controllertest.LifeNow} }, want: true},
-		"its HelmOp is another one": {hold: controllertest.HeldSince,
+		"HelmOp re-created": {hold: controllertest.HeldSince,
 			release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.UID = "another" }},
-		"it is of another namespace": {hold: controllertest.HeldSince,
+		"release of another namespace": {hold: controllertest.HeldSince,
 			release: controllertest.OfNamespace("tenant", controllertest.LeavingRelease(time.Hour)),
 			helmOp:  func(h *addonsv1.HelmOp) { h.Namespace = "tenant" }},
-		"it is paused": {hold: controllertest.HeldSince, release: paused},
+		"release paused": {hold: controllertest.HeldSince, release: paused},
 	}
 	for name, tc := range tests {
 		helmOp := controllertest.LeavingHelmOp()
@@ -100,7 +100,7 @@ func TestUninstallsBeforeDeletion(t *testing.T) {
 	}
 	if UninstallsBeforeDeletion(controllertest.GoingCluster(controllertest.HeldSince, true),
 		controllertest.LeavingRelease(time.Hour), nil, controllertest.LifeNow) {
-		t.Error("it has no HelmOp")
+		t.Error("a release without a HelmOp must be uninstalled")
 	}
 }
 
@@ -116,7 +116,7 @@ func TestBeforeDeletionWaitsWithinTheHold(t *testing.T) {
 			want: model.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
 		"the uninstall ends first": {hold: controllertest.HeldSince, timeout: time.Minute,
 			want: model.UninstallOptions{Wait: true, Timeout: time.Minute}},
-		"the user says nothing": {hold: controllertest.HeldSince,
+		"no timeout of the user": {hold: controllertest.HeldSince,
 			want: model.UninstallOptions{Wait: true, Timeout: 7 * time.Minute}},
 	}
 	for name, tc := range tests {
@@ -129,7 +129,7 @@ func TestBeforeDeletionWaitsWithinTheHold(t *testing.T) {
 	}
 }
 
-func TestUpgradeHoldIsReadAsItWasWritten(t *testing.T) {
+func TestParseUpgradeHold(t *testing.T) {
 	t.Parallel()
 	since := time.Date(2026, 11, 21, 22, 0, 0, 0, time.UTC)
 	for _, hold := range []upgradeHold{{}, {version: "v1.35.0"}, {version: "v1.36.0+vendor.1", since: since}} {

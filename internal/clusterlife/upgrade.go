@@ -23,15 +23,15 @@ const (
 	// UpgradeHoldPrefix begins the names of the annotations by which HelmOps hold upgrades.
 	UpgradeHoldPrefix = clusterv1.BeforeClusterUpgradeHookAnnotationPrefix + "/helmop-"
 
-	// DefaultUpgradeTimeout is that of the API, for releases that were written without its defaults.
+	// DefaultUpgradeTimeout is the default of the API, for releases that were written without the defaults of the API.
 	DefaultUpgradeTimeout = 30 * time.Minute
 
-	// maxAnnotationName is what Kubernetes permits after the slash.
+	// maxAnnotationName is the number of characters that Kubernetes permits after the slash.
 	maxAnnotationName = 63
 )
 
-// UpgradeHoldName is the annotation by which a HelmOp holds the upgrades of a Cluster. The hash keeps apart HelmOps of
-// several namespaces, and names that had to be shortened.
+// UpgradeHoldName returns the name of the annotation by which a HelmOp holds the upgrades of a Cluster. The hash
+// distinguishes HelmOps of several namespaces, and names that had to be shortened.
 func UpgradeHoldName(helmOp client.ObjectKey) string {
 	suffix := "-" + apiutil.HexDigest(helmOp.String())[:8]
 	limit := maxAnnotationName - len("helmop-") - len(suffix)
@@ -42,17 +42,20 @@ func UpgradeHoldName(helmOp client.ObjectKey) string {
 	return UpgradeHoldPrefix + strings.TrimRight(name, "-.") + suffix
 }
 
-// UpgradeReleasedName is the annotation by which a HelmOp remembers which upgrade it lets go, by that with which it
-// held it. Besides, a Cluster of a ClusterClass is never without an annotation of ours by that: where Cluster API knows
-// of no annotation but its own, and removes that, it removes all that came meanwhile, too.
+// UpgradeReleasedName returns the name of the annotation that records which upgrade a HelmOp no longer holds. The
+// argument is the name of the annotation that held the upgrade.
+//
+// With these two annotations, a Cluster of a ClusterClass always has an annotation of HelmOp. Otherwise, Cluster API
+// would know only its own annotation, and when it removes this annotation, it also removes all that were added
+// meanwhile.
 func UpgradeReleasedName(hold string) string {
 	_, name, _ := strings.Cut(hold, "/")
 	return addonsv1.UpgradeReleasedAnnotationPrefix + "/" + name
 }
 
-// upgradeHold is what the value of such an annotation says. The annotation stands before any upgrade is wanted: Cluster
-// API asks for it in the moment in which it learns of the upgrade. Then it has the version that runs. From when an
-// upgrade was seen to be wanted, it has the version to come, and since when.
+// upgradeHold is the value of the annotation that holds upgrades. The annotation is set before any upgrade is
+// requested, because Cluster API checks for the annotation at the moment of the request. Until then, the value is the
+// version that runs. After the request was observed, the value is the requested version, and since when it is held.
 type upgradeHold struct {
 	version string
 	// since is zero as long as no upgrade is held.
@@ -63,8 +66,8 @@ const upgradeHoldSeparator = " since "
 
 func parseUpgradeHold(value string) upgradeHold {
 	version, since, _ := strings.Cut(value, upgradeHoldSeparator)
-	// What is malformed has no time: the hold begins anew, and ends. So does one whose time is yet to come, see
-	// judgePending.
+	// A malformed value has no time, so the hold starts again, and ends. A hold with a time in the future starts again,
+	// too: see decidePending.
 	began, _ := time.Parse(time.RFC3339, since)
 	return upgradeHold{version: version, since: began}
 }
@@ -72,8 +75,8 @@ func parseUpgradeHold(value string) upgradeHold {
 // ownUpgradeHold matches the end of the names that UpgradeHoldName makes.
 var ownUpgradeHold = regexp.MustCompile(`-[0-9a-f]{8}$`)
 
-// IsUpgradeHold tells whether an annotation is one of ours. Others may hold upgrades, too, under names that begin
-// alike.
+// IsUpgradeHold reports whether an annotation is an upgrade hold of HelmOp. Other programs may hold upgrades with
+// annotations whose names have the same prefix.
 func IsUpgradeHold(name, value string) bool {
 	if !strings.HasPrefix(name, UpgradeHoldPrefix) || !ownUpgradeHold.MatchString(name) {
 		return false
@@ -89,63 +92,63 @@ func (h upgradeHold) String() string {
 	return h.version + upgradeHoldSeparator + h.since.UTC().Format(time.RFC3339)
 }
 
-// UpgradeState is all that it depends on whether a HelmOp holds the upgrades of a Cluster.
+// UpgradeState is the input for the decision whether a HelmOp holds the upgrades of a Cluster.
 type UpgradeState struct {
-	// Wanted tells that the HelmOp has a release that asks for it.
-	Wanted bool
+	// Active is true if the HelmOp holds upgrades of the Cluster, by its beforeClusterUpgrade.
+	Active bool
 
-	// Running is the version that the control plane runs; empty if that is not known.
+	// Running is the version that the control plane runs; empty if the version is not known.
 	Running string
 
-	// Value is that of the annotation; it counts if held is true.
+	// Held is true if the annotation exists, and Value is its value.
 	Value string
 	Held  bool
 
-	// Released is the version to come whose upgrade is not held; empty if there is none.
+	// Released is the requested version whose upgrade is not held; empty if there is none.
 	Released string
 
-	// Unready tells why the release is not as the version to come needs it; empty if it is.
+	// Unready returns why the release is not ready for the requested version; empty if it is ready.
 	Unready func(upcoming string) string
 
-	// Resumed is since when the Cluster is not paused; zero if that is not known.
+	// Resumed is when the last pause of the Cluster ended; zero if the time is not known.
 	Resumed time.Time
 
 	Timeout time.Duration
 	Now     time.Time
 }
 
-// UpgradeVerdict is what is done with the annotation of a HelmOp.
-type UpgradeVerdict struct {
-	// Held tells whether there is to be one, value what it says.
+// UpgradeDecision is the desired state of the annotations of a HelmOp.
+type UpgradeDecision struct {
+	// Held is true if the annotation must exist, and Value is its value.
 	Held  bool
 	Value string
 
-	// Released is the version to come whose upgrade is not held; empty if there is none.
+	// Released is the requested version whose upgrade is not held; empty if there is none.
 	Released string
 
-	// Event is the reason of an Event about it, message its text; empty is none.
+	// Event is the reason of an Event about the decision, and Message its text; both are empty if there is no Event.
 	Event, Message string
 	Warning        bool
 
-	// RequeueAfter is when time alone changes the verdict; 0 is never.
+	// RequeueAfter is the time after which the decision may change without an event; 0 is never.
 	RequeueAfter time.Duration
 }
 
-// JudgeUpgrade decides. An upgrade that was let go is never held again: the annotation comes back only when the control
-// plane runs the version that is wanted.
-func JudgeUpgrade(cluster *clusterv1.Cluster, s UpgradeState) UpgradeVerdict {
+// DecideUpgrade decides whether a HelmOp holds the upgrade of a Cluster. An upgrade that was released is never held
+// again: the annotation is set again only when the control plane runs the requested version.
+func DecideUpgrade(cluster *clusterv1.Cluster, s UpgradeState) UpgradeDecision {
 	known := parseUpgradeHold(s.Value)
-	if !s.Wanted || !cluster.Spec.Topology.IsDefined() {
+	if !s.Active || !cluster.Spec.Topology.IsDefined() {
 		if s.Held && !known.since.IsZero() {
-			return UpgradeVerdict{Event: addonsv1.ClusterUpgradeReleasedEvent,
+			return UpgradeDecision{Event: addonsv1.ClusterUpgradeReleasedEvent,
 				Message: fmt.Sprintf("The upgrade to %s is no longer held: the release is being deleted, or "+
 					"beforeClusterUpgrade was removed", known.version)}
 		}
-		return UpgradeVerdict{}
+		return UpgradeDecision{}
 	}
 	running := s.Running
 	if running == "" {
-		// The version that ran when that was known last.
+		// The version is not known now: use the last known version.
 		running = known.version
 	}
 	upcoming := render.NewerVersion(cluster.Spec.Topology.Version, running)
@@ -154,19 +157,19 @@ func JudgeUpgrade(cluster *clusterv1.Cluster, s UpgradeState) UpgradeVerdict {
 	}
 	switch {
 	case upcoming == "" && running == "":
-		return UpgradeVerdict{Released: s.Released}
+		return UpgradeDecision{Released: s.Released}
 	case upcoming == "":
-		return judgeEnded(cluster, s, running)
+		return decideWithoutUpgrade(cluster, s, running)
 	case !s.Held:
-		return judgeUnheld(s, upcoming)
+		return decideUnheld(s, upcoming)
 	}
-	return judgePending(s, known, upcoming)
+	return decidePending(s, known, upcoming)
 }
 
-// judgeEnded decides when no upgrade is to come: the annotation stands for the next one. It tells why a hold ended that
-// nobody here let go.
-func judgeEnded(cluster *clusterv1.Cluster, s UpgradeState, running string) UpgradeVerdict {
-	verdict := UpgradeVerdict{Held: true, Value: upgradeHold{version: running}.String()}
+// decideWithoutUpgrade decides while no upgrade is requested: the annotation is set for the next upgrade. If a hold
+// ended without a decision of HelmOp, an Event says why.
+func decideWithoutUpgrade(cluster *clusterv1.Cluster, s UpgradeState, running string) UpgradeDecision {
+	decision := UpgradeDecision{Held: true, Value: upgradeHold{version: running}.String()}
 	known := parseUpgradeHold(s.Value)
 	begun := !known.since.IsZero()
 	// A control plane that is not initialized yet is created with the desired version.
@@ -175,71 +178,71 @@ func judgeEnded(cluster *clusterv1.Cluster, s UpgradeState, running string) Upgr
 	switch {
 	case !s.Held:
 	case wentOn:
-		verdict.Event, verdict.Warning = addonsv1.ClusterUpgradeReleasedEvent, true
-		verdict.Message = fmt.Sprintf("The control plane runs %s although its upgrade was held: the annotation was "+
+		decision.Event, decision.Warning = addonsv1.ClusterUpgradeReleasedEvent, true
+		decision.Message = fmt.Sprintf("The control plane runs %s although its upgrade was held: the annotation was "+
 			"removed for a moment, "+
 			"or Cluster API ignores it because its feature gate RuntimeSDK is off", running)
 	case begun && !reached:
-		verdict.Event = addonsv1.ClusterUpgradeReleasedEvent
-		verdict.Message = fmt.Sprintf("The upgrade to %s is no longer held: it is no longer requested", known.version)
+		decision.Event = addonsv1.ClusterUpgradeReleasedEvent
+		decision.Message = fmt.Sprintf("The upgrade to %s is no longer held: it is no longer requested", known.version)
 	}
-	return verdict
+	return decision
 }
 
-// judgeUnheld decides while an upgrade is pending and the annotation is not set. It does not set the annotation,
-// because Cluster API may have begun the upgrade, and a user who removed the annotation wants the upgrade.
-func judgeUnheld(s UpgradeState, upcoming string) UpgradeVerdict {
-	verdict := UpgradeVerdict{Released: upcoming}
+// decideUnheld decides while an upgrade is pending and the annotation is not set. It does not set the annotation,
+// because Cluster API may have started the upgrade, or a user removed the annotation to start the upgrade.
+func decideUnheld(s UpgradeState, upcoming string) UpgradeDecision {
+	decision := UpgradeDecision{Released: upcoming}
 	if s.Released == upcoming {
-		return verdict
+		return decision
 	}
 	if why := s.Unready(upcoming); why != "" {
-		verdict.Event, verdict.Warning = addonsv1.ClusterUpgradeReleasedEvent, true
-		verdict.Message = fmt.Sprintf("The upgrade to %s is not held, although the release is not ready for it: the "+
+		decision.Event, decision.Warning = addonsv1.ClusterUpgradeReleasedEvent, true
+		decision.Message = fmt.Sprintf("The upgrade to %s is not held, although the release is not ready for it: the "+
 			"annotation that holds upgrades "+
 			"was not set when the upgrade was requested, or was removed: %s", upcoming, why)
 	}
-	return verdict
+	return decision
 }
 
-// judgePending decides while an upgrade is pending and the annotation is set.
-func judgePending(s UpgradeState, known upgradeHold, upcoming string) UpgradeVerdict {
+// decidePending decides while an upgrade is pending and the annotation is set.
+func decidePending(s UpgradeState, known upgradeHold, upcoming string) UpgradeDecision {
 	why := s.Unready(upcoming)
 	if why == "" {
-		return UpgradeVerdict{Released: upcoming, Event: addonsv1.ClusterUpgradeReleasedEvent,
+		return UpgradeDecision{Released: upcoming, Event: addonsv1.ClusterUpgradeReleasedEvent,
 			Message: fmt.Sprintf("The upgrade to %s can continue: the release is ready for it", upcoming)}
 	}
 	if known.since.IsZero() || known.version != upcoming || IsAhead(known.since, s.Now) {
-		return UpgradeVerdict{Held: true, Value: upgradeHold{version: upcoming, since: s.Now}.String(),
+		return UpgradeDecision{Held: true, Value: upgradeHold{version: upcoming, since: s.Now}.String(),
 			Event: addonsv1.ClusterUpgradeHeldEvent,
 			Message: fmt.Sprintf("The upgrade to %s waits for at most %s until the release is ready for it: %s", upcoming,
 				s.Timeout, why), RequeueAfter: s.Timeout}
 	}
 	since := known.since
 	if s.Resumed.After(since) {
-		// Nothing could be done for the release meanwhile.
+		// The release was not reconciled during the pause.
 		since = s.Resumed
 	}
 	if rest := since.Add(s.Timeout).Sub(s.Now); rest > 0 {
-		return UpgradeVerdict{Held: true, Value: s.Value, RequeueAfter: rest}
+		return UpgradeDecision{Held: true, Value: s.Value, RequeueAfter: rest}
 	}
-	return UpgradeVerdict{Released: upcoming, Event: addonsv1.ClusterUpgradeReleasedEvent, Warning: true,
+	return UpgradeDecision{Released: upcoming, Event: addonsv1.ClusterUpgradeReleasedEvent, Warning: true,
 		Message: fmt.Sprintf("The upgrade to %s was held for %s and continues, although the release is not ready for it: %s",
 			upcoming, s.Timeout, why)}
 }
 
-// UnreadyFor tells why a release, nil if there is none, is not as a version of Kubernetes to come needs it; empty if it
-// is.
+// UnreadyFor returns why a release is not ready for the requested version of Kubernetes; empty if the release is ready.
+// The release is nil if it does not exist yet.
 func UnreadyFor(release *addonsv1.HelmOpRelease, upcoming string) string {
 	if release == nil {
-		return "there is none yet"
+		return "the release does not exist yet"
 	}
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	switch {
 	case release.Spec.KubernetesVersion != upcoming:
-		return "it is not told of that version yet"
+		return "the release is not rendered for that version yet"
 	case ready == nil || ready.ObservedGeneration != release.Generation:
-		return "it was told of that version just now"
+		return "the release was rendered for that version just now"
 	case ready.Status != metav1.ConditionTrue:
 		return ready.Reason + ": " + ready.Message
 	default:
@@ -247,8 +250,9 @@ func UnreadyFor(release *addonsv1.HelmOpRelease, upcoming string) string {
 	}
 }
 
-// ResumedAt is since when a Cluster that is not paused is not, as Cluster API tells; zero if it does not. If Cluster
-// API has yet to notice the end of a pause, that is now.
+// ResumedAt is when the last pause of a Cluster ended, by the condition Paused that Cluster API sets; zero if the
+// Cluster does not have the condition. The Cluster is not paused. If Cluster API has not observed the end of the pause
+// yet, the time is now.
 func ResumedAt(cluster *clusterv1.Cluster, now time.Time) time.Time {
 	switch paused := conditions.Get(cluster, clusterv1.PausedCondition); {
 	case paused == nil:
@@ -260,7 +264,7 @@ func ResumedAt(cluster *clusterv1.Cluster, now time.Time) time.Time {
 	}
 }
 
-// UpgradeTimeout is how long an upgrade is held at most.
+// UpgradeTimeout is the longest time for which an upgrade is held.
 func UpgradeTimeout(before *addonsv1.BeforeClusterUpgrade) time.Duration {
 	if before.Timeout.Duration <= 0 {
 		return DefaultUpgradeTimeout
@@ -268,8 +272,8 @@ func UpgradeTimeout(before *addonsv1.BeforeClusterUpgrade) time.Duration {
 	return before.Timeout.Duration
 }
 
-// maxAhead is how far clocks of managers may be apart.
+// maxAhead is the permitted difference between the clocks of managers.
 const maxAhead = time.Minute
 
-// IsAhead tells whether a hold says that it began in the future.
+// IsAhead reports whether the recorded begin of a hold is in the future.
 func IsAhead(since, now time.Time) bool { return since.After(now.Add(maxAhead)) }

@@ -14,13 +14,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
-// Clusters are the ways to the workload clusters.
+// Clusters has the connections to the workload clusters.
 type Clusters interface {
-	// GetRESTConfig returns how to reach a Cluster; the error wraps clusterlink.ErrNotConnected if there is no way, and
-	// clusterlink.ErrNotTried if that says nothing of the Cluster.
+	// GetRESTConfig returns the configuration of clients for a Cluster. The error wraps clusterlink.ErrNotConnected if the
+	// Cluster is not connected, and clusterlink.ErrNotTried if the state of the Cluster is not known.
 	GetRESTConfig(ctx context.Context, cluster client.ObjectKey) (*rest.Config, error)
-	// State tells how a Cluster has answered.
+	// State returns the state of the connection to a Cluster.
 	State(cluster client.ObjectKey) clusterlink.State
-	// Source is of the requests for a Cluster whenever it begins or ceases to answer.
+	// Source returns a source of requests, which map a Cluster that became reachable or unreachable.
 	Source(requests handler.MapFunc) source.Source
 }

@@ -19,25 +19,26 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/safeconfig"
 )
 
-// ErrKubeconfigRefused wraps what is wrong with a kubeconfig that must not be used.
+// ErrKubeconfigRefused is wrapped by the error of a kubeconfig that must not be used.
 var ErrKubeconfigRefused = errors.New("the kubeconfig is refused")
 
-// SafeKubeconfigs returns a reader of kubeconfig Secrets that refuses those which would make the manager run a program,
-// read its own files or call a plugin: who may write a Secret beside a Cluster must not act as the manager.
+// SafeKubeconfigs returns a reader of kubeconfig Secrets. It refuses a kubeconfig with which the manager would run a
+// program, read its own files or call a plugin: a user who may write a Secret for a Cluster must not get the rights of
+// the manager.
 func SafeKubeconfigs(reader client.Reader) client.Reader {
-	verdicts, _ := lru.New[[sha256.Size]byte, error](maxVerdicts) // It fails only if the size is not positive.
-	return safeKubeconfigs{Reader: reader, verdicts: verdicts}
+	results, _ := lru.New[[sha256.Size]byte, error](maxCheckedKubeconfigs) // It fails only if the size is not positive.
+	return safeKubeconfigs{Reader: reader, results: results}
 }
 
-// maxVerdicts bounds how many kubeconfigs are remembered that were checked.
-const maxVerdicts = 16 << 10
+// maxCheckedKubeconfigs is the number of checked kubeconfigs in the cache.
+const maxCheckedKubeconfigs = 16 << 10
 
 type safeKubeconfigs struct {
 	client.Reader
 
-	// verdicts are what was found of kubeconfigs, by their digest: each is read with every probe of its Cluster, and
-	// parsing it takes longer than the probe.
-	verdicts *lru.Cache[[sha256.Size]byte, error]
+	// results caches the results of checks, by the digests of kubeconfigs. A kubeconfig is read with every probe of its
+	// Cluster, and to parse the kubeconfig takes longer than the probe.
+	results *lru.Cache[[sha256.Size]byte, error]
 }
 
 // Get implements client.Reader.
@@ -53,20 +54,21 @@ func (s safeKubeconfigs) Get(ctx context.Context, key client.ObjectKey, obj clie
 	}
 	data := kubeconfig.Data[secret.KubeconfigDataName]
 	digest := sha256.Sum256(data)
-	verdict, ok := s.verdicts.Get(digest)
+	result, ok := s.results.Get(digest)
 	if !ok {
-		verdict = checkKubeconfig(data)
-		s.verdicts.Add(digest, verdict)
+		result = checkKubeconfig(data)
+		s.results.Add(digest, result)
 	}
-	return verdict
+	return result
 }
 
-// checkKubeconfig refuses a kubeconfig that is more than addresses and credentials, also in what its context does not
-// use. It makes no config of the kubeconfig: that alone reads files. One that cannot be read is left to who uses it.
+// checkKubeconfig returns an error if a kubeconfig has more than addresses and credentials, even in a part that its
+// current context does not use. It does not build a REST config, because to build the config already reads files. A
+// malformed kubeconfig is no error: the caller that uses it fails.
 func checkKubeconfig(data []byte) error {
 	config, err := clientcmd.Load(data)
 	if err != nil {
-		return nil //nolint:nilerr // It is refused by who uses it, with an error that says where it is malformed.
+		return nil //nolint:nilerr // The caller that uses the kubeconfig returns an error with the malformed place.
 	}
 	var parts []*rest.Config
 	for _, cluster := range config.Clusters {

@@ -23,12 +23,15 @@ func TestSafeKubeconfigs(t *testing.T) {
 			user: "client-certificate-data: YQ==, client-key-data: YQ=="},
 		"authority file": {cluster: "certificate-authority: /etc/ca", user: "token: x",
 			refused: "certificate-authority-data"},
-		"certificate file":   {user: "client-certificate: /var/run/secrets/x", refused: "client-certificate-data"},
-		"key file":           {user: "client-key: relative", refused: "client-key-data"},
-		"token file":         {user: "tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token", refused: "tokenFile"},
-		"program":            {user: "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh}", refused: "exec"},
-		"auth provider":      {user: "auth-provider: {name: gcp}", refused: "auth-provider"},
-		"not used, but told": {user: "token: x}}, {name: other, user: {exec: {command: sh, apiVersion: v1}", refused: "exec"},
+		"certificate file": {user: "client-certificate: /var/run/secrets/x", refused: "client-certificate-data"},
+		"key file":         {user: "client-key: relative", refused: "client-key-data"},
+		"token file": {user: "tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token",
+			refused: "tokenFile"},
+		"program": {user: "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh}",
+			refused: "exec"},
+		"auth provider": {user: "auth-provider: {name: gcp}", refused: "auth-provider"},
+		"program in an unused part": {user: "token: x}}, {name: other, user: {exec: {command: sh, apiVersion: v1}",
+			refused: "exec"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +57,7 @@ func TestSafeKubeconfigs(t *testing.T) {
 	}
 }
 
-func TestSafeKubeconfigsLeaveTheUnreadableToOthers(t *testing.T) {
+func TestMalformedKubeconfigIsNotRefused(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{"", "{", "[]", "users: [{name: u}]"} {
 		if err := checkKubeconfig([]byte(data)); err != nil {

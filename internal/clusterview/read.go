@@ -14,8 +14,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
-// ReadCluster reads a Cluster as the API server serves it. For the management cluster it makes the object that stands
-// for it. It may be shared with a cache, and must not be changed.
+// ReadCluster reads a Cluster as the API server serves it. For the key of the management cluster, it returns
+// ManagementCluster. The result may be shared with a cache: read only.
 func ReadCluster(ctx context.Context, reader client.Reader, key client.ObjectKey,
 	shard string,
 ) (*unstructured.Unstructured, error) {
@@ -26,9 +26,9 @@ func ReadCluster(ctx context.Context, reader client.Reader, key client.ObjectKey
 	return object, reader.Get(ctx, key, object, client.UnsafeDisableDeepCopy)
 }
 
-// ManagementCluster is the management cluster in the form of a Cluster: one that is initialized, never paused, and of
-// whatever shard asks. Its UID is that of the namespace kube-system, which lives as long as the cluster does: after a
-// move, it is another one.
+// ManagementCluster returns a Cluster object for the management cluster, which is initialized, never paused, and of the
+// shard of the argument. Its UID is the UID of the namespace kube-system, which exists as long as the cluster. So after
+// a move to another management cluster, the UID differs.
 func ManagementCluster(ctx context.Context, reader client.Reader, shard string) (*unstructured.Unstructured, error) {
 	system, err := apiutil.SystemNamespace(ctx, reader)
 	if err != nil {

@@ -25,18 +25,18 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
-// objectReadTimeout bounds the first read of a Cluster's objects, which waits until the CustomResourceDefinitions are
-// in the cache.
+// objectReadTimeout is the limit for the first read of the objects of a Cluster, which waits until the
+// CustomResourceDefinitions are in the cache.
 const objectReadTimeout = 10 * time.Second
 
-// KindRetry is the wait before a kind is read again that is being read for the first time.
+// KindRetry is the wait before the next read of a kind that is being read for the first time.
 const KindRetry = time.Second
 
-// maxTypedClusters bounds the Clusters that are kept in the types of Cluster API, some 5 kB each.
+// maxTypedClusters is the number of Clusters in the types of Cluster API in the cache, which takes some 5 kB for each.
 const maxTypedClusters = 1 << 14
 
-// Reader reads what templates see of a Cluster. What it returns is shared with the cache, and must not be changed: with
-// a thousand Clusters, copying would be most of what a pass over a HelmOp takes.
+// Reader reads the objects of a Cluster that templates can use. The results are shared with the cache: read only. With
+// a thousand Clusters, copies would take most of the time of a pass over a HelmOp.
 type Reader struct {
 	client client.Reader
 
@@ -44,21 +44,21 @@ type Reader struct {
 	clusters *lru.Cache[types.UID, *clusterv1.Cluster]
 
 	mu sync.Mutex
-	// versions are those in which kinds are read, and since when.
+	// versions are the API versions in which kinds are read, with the times of their lookups.
 	versions map[schema.GroupKind]knownVersion
 }
 
-// versionMemory is for how long a kind is read in the same version. Which one fits the contract of Cluster API, the
-// labels of its CustomResourceDefinition say; looking that up for each object takes several times as long as to read
-// it.
-const versionMemory = 30 * time.Second
+// versionTTL is the time for which the API version of a kind is cached. The labels of the CustomResourceDefinition have
+// the version that fits the contract of Cluster API. To look up the version for each object takes several times as long
+// as to read the object.
+const versionTTL = 30 * time.Second
 
 type knownVersion struct {
 	version schema.GroupVersion
 	since   time.Time
 }
 
-// NewReader reads by a reader that waits for no kind, see kindcache.
+// NewReader returns a Reader that uses a client which does not wait for the informers of kinds: see kindcache.
 func NewReader(reader client.Reader) *Reader {
 	clusters, _ := lru.New[types.UID, *clusterv1.Cluster](maxTypedClusters) // It fails only if the size is not positive.
 	return &Reader{client: sharingReader{reader}, clusters: clusters, versions: map[schema.GroupKind]knownVersion{}}
@@ -72,7 +72,7 @@ func (r *Reader) get(ctx context.Context, ref clusterv1.ContractVersionedObjectR
 	r.mu.Lock()
 	known, ok := r.versions[kind]
 	r.mu.Unlock()
-	if ok && time.Since(known.since) < versionMemory {
+	if ok && time.Since(known.since) < versionTTL {
 		obj := &unstructured.Unstructured{}
 		obj.SetGroupVersionKind(known.version.WithKind(ref.Kind))
 		return obj, r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, obj)
@@ -87,7 +87,7 @@ func (r *Reader) get(ctx context.Context, ref clusterv1.ContractVersionedObjectR
 	return obj, nil
 }
 
-// sharingReader gets what the cache has, and no copy of it.
+// sharingReader returns the objects of the cache without copies.
 type sharingReader struct{ client.Reader }
 
 // Get implements client.Reader.
@@ -97,8 +97,8 @@ func (r sharingReader) Get(ctx context.Context, key client.ObjectKey, obj client
 	return r.Reader.Get(ctx, key, obj, append(slices.Clip(options), client.UnsafeDisableDeepCopy)...)
 }
 
-// Typed is [TypedCluster] for whoever does not change what it returns. A Cluster that is as it was is not converted
-// again.
+// Typed is [apiutil.TypedCluster] with a cache: a Cluster is converted only after a change. The result is shared: read
+// only.
 func (r *Reader) Typed(u *unstructured.Unstructured) (*clusterv1.Cluster, error) {
 	if known, ok := r.clusters.Get(u.GetUID()); ok && known.ResourceVersion == u.GetResourceVersion() {
 		return known, nil
@@ -110,26 +110,27 @@ func (r *Reader) Typed(u *unstructured.Unstructured) (*clusterv1.Cluster, error)
 	return cluster, err
 }
 
-// Objects is what templates see of a Cluster, and a version that changes whenever it does.
+// Objects are the objects of a Cluster that templates can use.
 type Objects struct {
-	Data    templating.Objects
+	Data templating.Objects
+	// Version changes whenever one of the objects changes.
 	Version []string
-	// Watched are the objects whose kinds the caller may want to watch.
+	// Watched are the objects that the Cluster refers to, so that the caller can watch their kinds.
 	Watched []*unstructured.Unstructured
 }
 
-// Read returns the Cluster and the objects that it refers to. An object that is referred to and missing is an error:
-// rendering without it would install something else than what is meant.
+// Read returns the Cluster and the objects that it refers to. A missing object is an error: rendering without the
+// object would install something that the user did not intend.
 func (r *Reader) Read(ctx context.Context, u *unstructured.Unstructured, cluster *clusterv1.Cluster) (*Objects, error) {
 	ctx, cancel := context.WithTimeout(ctx, objectReadTimeout)
 	defer cancel()
 
 	if apiutil.IsManagement(u) {
-		// It stands for no Cluster that templates could see.
+		// Templates have no Cluster object for the management cluster.
 		return &Objects{}, nil
 	}
 	objects := &Objects{Data: templating.Objects{Cluster: u.Object}}
-	objects.sees(u)
+	objects.add(u)
 	var err error
 	if objects.Data.ControlPlane, err = r.ReadRef(ctx, objects, "control-plane", cluster.Namespace,
 		cluster.Spec.ControlPlaneRef); err != nil {
@@ -145,7 +146,7 @@ func (r *Reader) Read(ctx context.Context, u *unstructured.Unstructured, cluster
 	return objects, nil
 }
 
-// ReadRef reads an object that a Cluster refers to, for a role such as "control plane".
+// ReadRef reads an object that a Cluster refers to. Errors name its role, for example "control-plane".
 func (r *Reader) ReadRef(ctx context.Context, objects *Objects, role, namespace string,
 	ref clusterv1.ContractVersionedObjectReference,
 ) (map[string]any, error) {
@@ -159,7 +160,7 @@ func (r *Reader) ReadRef(ctx context.Context, objects *Objects, role, namespace 
 	if err != nil {
 		return nil, objectError(subject(), err)
 	}
-	objects.sees(obj)
+	objects.add(obj)
 	return obj.Object, nil
 }
 
@@ -173,11 +174,12 @@ func (r *Reader) readClass(ctx context.Context, objects *Objects, cluster *clust
 	if err := r.client.Get(ctx, key, class); err != nil {
 		return nil, objectError("ClusterClass "+key.String(), err)
 	}
-	objects.sees(class)
+	objects.add(class)
 	return class.Object, nil
 }
 
-func (o *Objects) sees(obj *unstructured.Unstructured) {
+// add records the version of an object, and that its kind can be watched.
+func (o *Objects) add(obj *unstructured.Unstructured) {
 	o.Version = append(o.Version, string(obj.GetUID()), obj.GetResourceVersion())
 	if obj.GetKind() != "Cluster" {
 		o.Watched = append(o.Watched, obj)
@@ -188,7 +190,7 @@ func objectError(subject string, err error) error {
 	var unreadable *kindcache.UnreadableError
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("the %s does not exist, but the Cluster refers to it; create it or correct the reference", subject)
+		return fmt.Errorf("the Cluster refers to the %s, which does not exist; create it or correct the reference", subject)
 	case errors.As(err, &unreadable):
 		return fmt.Errorf("the %s cannot be read: %s; allow the manager to list and watch its kind with a ClusterRole"+
 			" with the label addons.cluster.x-k8s.io/aggregate-to-helmop-manager: \"true\"", subject, unreadable.Reason)

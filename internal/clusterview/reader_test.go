@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 )
 
-// failingReader fails to read anything.
+// failingReader is a reader whose reads all fail.
 type failingReader struct {
 	client.Reader
 	err error
@@ -31,9 +31,9 @@ func (r failingReader) Get(context.Context, client.ObjectKey, client.Object, ...
 	return r.err
 }
 
-// TestKindThatCannotBeRead holds that the error of a Cluster says what to do, and that a kind that is being read is
-// told apart.
-func TestKindThatCannotBeRead(t *testing.T) {
+// TestReadUnreadableKind checks that the error says what to do, and that a kind that is being read for the first time
+// has an error of its own.
+func TestReadUnreadableKind(t *testing.T) {
 	t.Parallel()
 	kind := schema.GroupKind{Group: "infrastructure.example", Kind: "ExampleCluster"}
 	for name, tc := range map[string]struct {
@@ -65,7 +65,7 @@ func TestKindThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestClustersAreConvertedOncePerVersion also holds that one Cluster is never taken for another.
+// TestClustersAreConvertedOncePerVersion also checks that the cache never returns another Cluster.
 func TestClustersAreConvertedOncePerVersion(t *testing.T) {
 	t.Parallel()
 	objects := NewReader(nil)
@@ -88,7 +88,7 @@ func TestClustersAreConvertedOncePerVersion(t *testing.T) {
 		want                      string
 	}{
 		{"first", "one", "1", "10", calico, "calico"},
-		{"unchanged, as far as the version tells", "one", "1", "10", cilium, "calico"},
+		{"same resource version", "one", "1", "10", cilium, "calico"},
 		{"changed", "one", "1", "11", cilium, "cilium"},
 		{"another one of the same version", "two", "2", "11", calico, "calico"},
 		{"without a UID", "three", "", "11", calico, "calico"},

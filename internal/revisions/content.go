@@ -13,20 +13,20 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// minShared is how many bytes a field has at least that is not stored again.
+// minShared is the size, in bytes, from which a field is shared between revisions.
 const minShared = 1 << 10
 
 // part is a field of a spec that may be large.
 type part struct {
-	// from is where a revision names the one that holds the field; 0 is itself.
+	// from returns where a revision stores the number of the revision that stores the field; 0 is the revision itself.
 	from func(*addonsv1.RevisionContent) *int64
 
-	// size is that of the field, in bytes.
+	// size returns the size of the field, in bytes.
 	size func(*addonsv1.HelmOpSpec) int
 
 	isSame func(a, b *addonsv1.HelmOpSpec) bool
 
-	// copy gives a spec the field of another one; an empty one takes the field away.
+	// copy copies the field from one spec to another spec; from an empty spec, it removes the field.
 	copy func(to, from *addonsv1.HelmOpSpec)
 }
 
@@ -84,7 +84,8 @@ func sizeOfOverrides(overrides []addonsv1.Override) int {
 	return size
 }
 
-// Share takes those fields out of the spec of a new revision that one of the earlier ones holds, and notes which one.
+// Share removes from the spec of a new revision the large fields that an earlier revision stores, and records the
+// number of the earlier revision.
 func Share(spec *addonsv1.HelmOpRevisionSpec, earlier []*addonsv1.HelmOpRevision) {
 	for _, p := range parts {
 		if p.size(&spec.HelmOp) < minShared {
@@ -100,7 +101,7 @@ func Share(spec *addonsv1.HelmOpRevisionSpec, earlier []*addonsv1.HelmOpRevision
 	}
 }
 
-// Holders are the numbers of the revisions that hold fields of a revision.
+// Holders returns the numbers of the other revisions that store fields of a revision.
 func Holders(spec *addonsv1.HelmOpRevisionSpec) []int64 {
 	var holders []int64
 	for _, p := range parts {
@@ -111,8 +112,9 @@ func Holders(spec *addonsv1.HelmOpRevisionSpec) []int64 {
 	return holders
 }
 
-// Complete gives revisions the fields that others of them hold. The values of fields are shared, not copied. A field
-// whose holder is not among them stays empty, and its revision cannot be rendered: its digest is another one.
+// Complete restores the fields of revisions that other revisions of the argument store. The values of fields are
+// shared, not copied. If the revision that stores a field is not in the argument, the field stays empty. The digest
+// then differs, so the incomplete revision cannot be rendered.
 func Complete(revisions []*addonsv1.HelmOpRevision) {
 	byNumber := make(map[int64]*addonsv1.HelmOpRevision, len(revisions))
 	for _, revision := range revisions {

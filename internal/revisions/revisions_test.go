@@ -15,16 +15,16 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// history makes one revision after the other, each of what a HelmOp wants then.
+// history creates one revision after the other, each with the current spec of a HelmOp.
 type history struct {
-	stored []*addonsv1.HelmOpRevision
-	wanted []addonsv1.HelmOpSpec
+	stored  []*addonsv1.HelmOpRevision
+	desired []addonsv1.HelmOpSpec
 }
 
 func (h *history) add(spec addonsv1.HelmOpSpec) {
 	revision := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: int64(len(h.stored) + 1), HelmOp: spec}}
 	Share(&revision.Spec, h.stored)
-	h.stored, h.wanted = append(h.stored, revision), append(h.wanted, spec)
+	h.stored, h.desired = append(h.stored, revision), append(h.desired, spec)
 }
 
 func (h *history) bytes() int {
@@ -35,15 +35,15 @@ func (h *history) bytes() int {
 	return size
 }
 
-// large is a text of a number of KiB that begins with a word.
+// large returns a text of a number of KiB that begins with a word.
 func large(word string, kib int) string { return word + strings.Repeat("x", kib<<10) }
 
 func values(text string) *apiextensionsv1.JSON {
 	return &apiextensionsv1.JSON{Raw: []byte(fmt.Sprintf("{%q: 1}", text))}
 }
 
-// TestLargeFieldsAreStoredOnce holds that a change of the version stores no values again, and that each revision is
-// what it was.
+// TestLargeFieldsAreStoredOnce checks that a change of the version does not store the values again, and that each
+// revision is completed with its values.
 func TestLargeFieldsAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	h := &history{}
@@ -75,18 +75,18 @@ func TestLargeFieldsAreStoredOnce(t *testing.T) {
 	}
 	Complete(h.stored)
 	for i, revision := range h.stored {
-		if !equality.Semantic.DeepEqual(revision.Spec.HelmOp, h.wanted[i]) {
-			t.Fatalf("revision %d is not what was wanted", i+1)
+		if !equality.Semantic.DeepEqual(revision.Spec.HelmOp, h.desired[i]) {
+			t.Fatalf("revision %d differs from the spec of the HelmOp", i+1)
 		}
 	}
-	// What is completed is still known as stored elsewhere.
+	// A completed revision still names the revision that stores its fields.
 	if size := h.bytes(); size > 2<<20 {
 		t.Errorf("the revisions count for %d bytes once they are complete", size)
 	}
 }
 
-// TestFieldWithoutItsHolder holds that nothing is made up where the revision that holds a field is gone.
-func TestFieldWithoutItsHolder(t *testing.T) {
+// TestCompleteWithoutHolder checks that a field stays empty if the revision that stores the field was deleted.
+func TestCompleteWithoutHolder(t *testing.T) {
 	t.Parallel()
 	h := &history{}
 	for range 3 {
@@ -95,7 +95,7 @@ func TestFieldWithoutItsHolder(t *testing.T) {
 	Complete(h.stored[1:])
 	for _, revision := range h.stored[1:] {
 		if revision.Spec.HelmOp.ValuesTemplate != "" {
-			t.Errorf("revision %d has values of nobody", revision.Spec.Number)
+			t.Errorf("revision %d has values without a holder", revision.Spec.Number)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestSurplus(t *testing.T) {
 	t.Parallel()
 	const small, medium = 0, 1020
 	for name, tc := range map[string]struct {
-		// sizes are the values of the revisions in KiB, same the revisions whose values are those of another one.
+		// sizes are the sizes of the values of the revisions in KiB, and same has the revisions that share their values.
 		sizes []int
 		same  map[int64]int64
 		inUse []int64
@@ -114,22 +114,22 @@ func TestSurplus(t *testing.T) {
 		"few": {sizes: []int{small, small, small}, inUse: []int64{3}, keep: 10},
 		"by number": {sizes: []int{small, small, small, small}, inUse: []int64{4}, keep: 1,
 			want: []int64{1, 2}},
-		"none is kept": {sizes: []int{small, small, small}, inUse: []int64{1, 3}, want: []int64{2}},
+		"keep none": {sizes: []int{small, small, small}, inUse: []int64{1, 3}, want: []int64{2}},
 		"by bytes": {sizes: []int{medium, medium, medium, medium, medium, medium}, inUse: []int64{6},
 			keep: 10, want: []int64{1, 2}},
-		"by bytes, the old in use": {sizes: []int{medium, medium, medium, medium, medium, medium}, inUse: []int64{1, 2, 6},
+		"by bytes, the oldest in use": {sizes: []int{medium, medium, medium, medium, medium, medium}, inUse: []int64{1, 2, 6},
 			keep: 10, want: []int64{3, 4}},
 		"all in use": {sizes: []int{medium, medium, medium, medium, medium, medium},
 			inUse: []int64{1, 2, 3, 4, 5, 6}, keep: 0},
 		"more in use than the rest": {sizes: []int{medium, medium, medium, medium, medium, small},
 			inUse: []int64{1, 2, 3, 4, 5}, keep: 10, want: []int64{6}},
-		"the same values": {sizes: []int{medium, medium, medium, medium, medium, medium},
+		"shared values": {sizes: []int{medium, medium, medium, medium, medium, medium},
 			same: map[int64]int64{2: 1, 3: 1, 4: 1, 5: 1, 6: 1}, inUse: []int64{6}, keep: 10},
-		"who holds values of others stays": {
+		"revision that stores values of others stays": {
 			sizes: []int{medium, small, small, medium}, same: map[int64]int64{4: 1}, inUse: []int64{4}, keep: 1,
 			want: []int64{2},
 		},
-		"until the others are gone": {
+		"until the others are deleted": {
 			sizes: []int{medium, medium, small}, same: map[int64]int64{2: 1}, inUse: []int64{3}, keep: 0, want: []int64{2, 1},
 		},
 	} {

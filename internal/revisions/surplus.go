@@ -9,13 +9,13 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// MaxBytes is how many bytes the revisions of a HelmOp have together that are kept beside those in use.
+// MaxBytes is the limit of the total size of the revisions of a HelmOp, in bytes. Revisions in use are kept beyond it.
 const MaxBytes = 4 << 20
 
-// smallFields is what the other fields of a revision take, its metadata and status included. It is an estimate.
+// smallFields is the estimated size, in bytes, of all other fields of a revision, including its metadata and status.
 const smallFields = 4 << 10
 
-// Bytes is about how much a revision takes in the API server. Fields that another revision holds do not count.
+// Bytes estimates the size of a revision in the API server. Fields that another revision stores do not count.
 func Bytes(spec *addonsv1.HelmOpRevisionSpec) int {
 	size := smallFields
 	for _, p := range parts {
@@ -26,9 +26,9 @@ func Bytes(spec *addonsv1.HelmOpRevisionSpec) int {
 	return size
 }
 
-// Surplus returns the revisions that are to be deleted: the oldest, as long as there are more than a number of them, or
-// all together have more bytes than maxBytes. Those in use, and those that hold fields of others that stay, are neither
-// counted nor deleted; their bytes count. The oldest come first.
+// Surplus returns the revisions that must be deleted, the oldest first. It returns the oldest revisions until at most
+// keep revisions are left, with at most maxBytes bytes. Revisions in use, and revisions that store fields of remaining
+// revisions, are never deleted. They do not count for keep, but their bytes count.
 func Surplus(revisions []*addonsv1.HelmOpRevision, inUse map[int64]bool,
 	keep, maxBytes int,
 ) []*addonsv1.HelmOpRevision {
@@ -55,7 +55,7 @@ func Surplus(revisions []*addonsv1.HelmOpRevision, inUse map[int64]bool,
 	}
 }
 
-// neededOf are the revisions in use, and those that hold fields of others.
+// neededOf returns the numbers of the revisions that are in use or store fields of other revisions.
 func neededOf(revisions []*addonsv1.HelmOpRevision, inUse map[int64]bool) map[int64]bool {
 	needed := make(map[int64]bool, len(revisions))
 	for _, revision := range revisions {

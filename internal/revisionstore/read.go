@@ -14,8 +14,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 )
 
-// HelmOpAt is a HelmOp that wants what it wanted at a revision. How the artifact is reached, which signatures it must
-// have and how releases end are always as they are now. Revision 0 is the HelmOp as it is.
+// HelmOpAt returns a HelmOp with the spec of a revision. Fields that a revision does not restore, for example the
+// access to the artifact, the required signatures and the deletion policy, have their current values: see WithRevision.
+// Revision 0 is the current HelmOp.
 func HelmOpAt(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp,
 	number int64,
 ) (*addonsv1.HelmOp, error) {
@@ -29,7 +30,7 @@ func HelmOpAt(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp
 	return WithRevision(helmOp, revision), nil
 }
 
-// ReadRevision reads a revision of a HelmOp, with the fields that earlier revisions hold.
+// ReadRevision reads a revision of a HelmOp, and completes the fields that earlier revisions store.
 func ReadRevision(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp,
 	number int64,
 ) (*addonsv1.HelmOpRevision, error) {
@@ -49,7 +50,7 @@ func ReadRevision(ctx context.Context, reader client.Reader, helmOp *addonsv1.He
 	for _, holder := range revisions.Holders(&revision.Spec) {
 		held, err := get(holder)
 		if err != nil {
-			return nil, fmt.Errorf("revision %d has fields of an earlier one: %w", number, err)
+			return nil, fmt.Errorf("completing revision %d, which shares fields with an earlier revision: %w", number, err)
 		}
 		parts = append(parts, held)
 	}
@@ -57,7 +58,9 @@ func ReadRevision(ctx context.Context, reader client.Reader, helmOp *addonsv1.He
 	return revision, nil
 }
 
-// WithRevision is a HelmOp with the spec of a revision.
+// WithRevision returns a HelmOp with the spec of a revision. These fields keep their current values: the selectors of
+// Clusters, managementCluster, the options for Clusters, paused, rollout, deletionPolicy, storage, and all fields of
+// source except the reference.
 func WithRevision(helmOp *addonsv1.HelmOp, revision *addonsv1.HelmOpRevision) *addonsv1.HelmOp {
 	then := helmOp.DeepCopy()
 	now := then.Spec

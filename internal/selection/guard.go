@@ -19,54 +19,58 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
-// ClusterNamespacesIndex finds the HelmOps that serve Clusters of other namespaces; its only value is "true".
+// ClusterNamespacesIndex is the name of an index of the HelmOps with spec.clusterNamespaces. Its only value is "true".
 const ClusterNamespacesIndex = "spec.hasClusterNamespaces"
 
 const (
-	// grantMemory is how long an access that was granted is remembered.
-	grantMemory = 5 * time.Minute
-	// DeniedMemory is how long a refusal is remembered: nothing tells when rights change.
-	DeniedMemory = time.Minute
+	// allowedTTL is the time for which a granted access is cached.
+	allowedTTL = 5 * time.Minute
 
-	// FailedMemory is how long a question that failed is not asked again, so that a namespace with many Clusters costs
-	// one, and reviewTimeout how long one may take.
-	FailedMemory  = 15 * time.Second
+	// DeniedTTL is the time for which a denied access is cached. No event shows when rights change.
+	DeniedTTL = time.Minute
+
+	// FailedTTL is the time for which a failed review is cached, so that a namespace with many Clusters causes a single
+	// review.
+	FailedTTL = 15 * time.Second
+
+	// reviewTimeout is the longest time that a review may take.
 	reviewTimeout = 5 * time.Second
 )
 
-// Guard tells whether a HelmOp may serve a Cluster of another namespace. Whoever may get the kubeconfig of a Cluster
-// may do there whatever HelmOp could do in their name, so this right is the one that is asked for, of a ServiceAccount
-// of the HelmOp's namespace. It is safe for concurrent use.
+// Guard checks whether a HelmOp may access a Cluster of another namespace. A ServiceAccount in the namespace of the
+// HelmOp must have the right to get the Secret with the kubeconfig of the Cluster. With this kubeconfig, a user could
+// do everything in the Cluster that HelmOp does on behalf of the user. It is safe for concurrent use.
 type Guard struct {
 	client client.Client
 	Now    func() time.Time
 
-	// management are the namespaces whose HelmOps may serve the management cluster.
+	// management are the namespaces whose HelmOps may access the management cluster.
 	management sets.Set[string]
 
 	mu      sync.Mutex
-	answers map[guardQuestion]guardAnswer
+	results map[accessQuery]accessResult
 }
 
-type guardQuestion struct{ user, namespace, secret string }
+// accessQuery is the query whether a user may get a Secret of a namespace. An empty name of the Secret is all Secrets.
+type accessQuery struct{ user, namespace, secret string }
 
-// guardAnswer counts until a time. Its error is why there was none.
-type guardAnswer struct {
+// accessResult is the result of a review, valid until a time. The error is set if the review failed.
+type accessResult struct {
 	allowed bool
 	err     error
 	until   time.Time
 }
 
-// NewGuard returns a Guard that lets HelmOps of some namespaces into the management cluster.
+// NewGuard returns a Guard that allows HelmOps of some namespaces to access the management cluster.
 func NewGuard(c client.Client, managementNamespaces ...string) *Guard {
 	return &Guard{client: c, Now: time.Now, management: sets.New(managementNamespaces...),
-		answers: map[guardQuestion]guardAnswer{}}
+		results: map[accessQuery]accessResult{}}
 }
 
-// Allows tells whether a HelmOp may serve a Cluster. Those of its own namespace it may.
+// Allows reports whether a HelmOp may access a Cluster. A HelmOp may access all Clusters of its namespace.
 func (g *Guard) Allows(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey) (bool, error) {
 	if cluster == clusterlink.Management {
-		// Whether it is wanted is no matter of access: what is not wanted any more is to be uninstalled.
+		// spec.managementCluster is not checked: without it, a HelmOp needs the access to uninstall.
 		return g.management.Has(helmOp.Namespace), nil
 	}
 	if cluster.Namespace == helmOp.Namespace {
@@ -76,77 +80,78 @@ func (g *Guard) Allows(ctx context.Context, helmOp *addonsv1.HelmOp, cluster cli
 		return false, nil
 	}
 	account := helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName
-	question := guardQuestion{user: "system:serviceaccount:" + helmOp.Namespace + ":" + account,
+	query := accessQuery{user: "system:serviceaccount:" + helmOp.Namespace + ":" + account,
 		namespace: cluster.Namespace}
 	groups := []string{"system:serviceaccounts", "system:serviceaccounts:" + helmOp.Namespace, "system:authenticated"}
-	// A right to all Secrets of the namespace spares a question for each Cluster.
+	// With the right to get all Secrets of the namespace, a review for each Cluster is not necessary.
 	for _, name := range []string{"", secret.Name(cluster.Name, secret.Kubeconfig)} {
-		question.secret = name
-		if allowed, err := g.ask(ctx, question, groups); err != nil || allowed {
+		query.secret = name
+		if allowed, err := g.check(ctx, query, groups); err != nil || allowed {
 			return allowed, err
 		}
 	}
 	return false, nil
 }
 
-func (g *Guard) ask(ctx context.Context, question guardQuestion, groups []string) (bool, error) {
+func (g *Guard) check(ctx context.Context, query accessQuery, groups []string) (bool, error) {
 	now := g.Now()
 	g.mu.Lock()
-	known, ok := g.answers[question]
+	known, ok := g.results[query]
 	g.mu.Unlock()
 	if ok && now.Before(known.until) {
 		return known.allowed, known.err
 	}
-	answer := g.review(ctx, question, groups)
+	result := g.review(ctx, query, groups)
 	if ctx.Err() != nil {
-		// That says nothing about the API server.
+		// The result must not be cached: the context ended, and the API server may be well.
 		return false, ctx.Err()
 	}
-	memory := DeniedMemory
+	ttl := DeniedTTL
 	switch {
-	case answer.err != nil:
-		memory = FailedMemory
-	case answer.allowed:
-		memory = grantMemory
+	case result.err != nil:
+		ttl = FailedTTL
+	case result.allowed:
+		ttl = allowedTTL
 	}
-	answer.until = g.Now().Add(memory)
+	result.until = g.Now().Add(ttl)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for other, answer := range g.answers {
-		if now.After(answer.until) {
-			delete(g.answers, other)
+	for other, result := range g.results {
+		if now.After(result.until) {
+			delete(g.results, other)
 		}
 	}
-	g.answers[question] = answer
-	return answer.allowed, answer.err
+	g.results[query] = result
+	return result.allowed, result.err
 }
 
-// review asks the API server.
-func (g *Guard) review(ctx context.Context, question guardQuestion, groups []string) guardAnswer {
+// review sends a SubjectAccessReview to the API server.
+func (g *Guard) review(ctx context.Context, query accessQuery, groups []string) accessResult {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: question.user, Groups: groups,
+		User: query.user, Groups: groups,
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: question.namespace, Verb: "get", Resource: "secrets", Name: question.secret,
+			Namespace: query.namespace, Verb: "get", Resource: "secrets", Name: query.secret,
 		},
 	}}
 	if err := g.client.Create(ctx, review); err != nil {
-		return guardAnswer{err: fmt.Errorf("%w: checking whether %s may get Secrets in namespace %s: %w", ErrAccessUnknown,
-			question.user, question.namespace, err)}
+		return accessResult{err: fmt.Errorf("%w: checking whether %s may get Secrets in namespace %s: %w", ErrAccessUnknown,
+			query.user, query.namespace, err)}
 	}
-	return guardAnswer{allowed: review.Status.Allowed}
+	return accessResult{allowed: review.Status.Allowed}
 }
 
-// ErrAccessUnknown wraps an error of asking whether a HelmOp may serve a Cluster of another namespace.
+// ErrAccessUnknown is wrapped by the error of a failed check whether a HelmOp may access a Cluster of another
+// namespace.
 var ErrAccessUnknown = errors.New("access to the Cluster could not be checked")
 
-// AccessDeniedError says that a HelmOp may not serve a Cluster of another namespace.
+// AccessDeniedError is the error of a HelmOp that may not access a Cluster.
 type AccessDeniedError struct{ message string }
 
 func (e *AccessDeniedError) Error() string { return e.message }
 
-// DeniedError says why a HelmOp may not access a Cluster.
+// DeniedError returns an AccessDeniedError that says why a HelmOp may not access a Cluster, and what to do.
 func DeniedError(helmOp *addonsv1.HelmOp, cluster client.ObjectKey) error {
 	if cluster == clusterlink.Management {
 		return &AccessDeniedError{fmt.Sprintf(

@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// Selector tells which Clusters a HelmOp selects by spec.clusterSelector, spec.clusterNamespaces and
-// spec.managementCluster. Whether the HelmOp may access these Clusters is the decision of a [Guard].
+// Selector reports which Clusters a HelmOp selects by spec.clusterSelector, spec.clusterNamespaces and
+// spec.managementCluster. A [Guard] decides whether the HelmOp may access these Clusters.
 type Selector struct {
 	namespace  string
 	management bool
@@ -41,8 +41,8 @@ func SelectorOf(helmOp *addonsv1.HelmOp) (*Selector, error) {
 	return s, nil
 }
 
-// Matches reports whether the HelmOp selects a Cluster if it selects the namespace of the Cluster. It is false in
-// another namespace if the HelmOp has no spec.clusterNamespaces.
+// Matches reports whether the HelmOp selects a Cluster by the labels of the Cluster. For another namespace, it does not
+// check whether the HelmOp selects the namespace, but it is false if the HelmOp has no spec.clusterNamespaces.
 func (s *Selector) Matches(cluster metav1.Object) bool {
 	if apiutil.IsManagement(cluster) {
 		return s.management
@@ -51,9 +51,9 @@ func (s *Selector) Matches(cluster metav1.Object) bool {
 		s.clusters.Matches(labels.Set(cluster.GetLabels()))
 }
 
-// Selects reports whether the HelmOp selects a Cluster. It reads the Namespace of the Cluster if that is another one
-// than the HelmOp's. The error is a NotFound one if the Namespace does not exist: whether that means "not selected" is
-// the decision of the caller.
+// Selects reports whether the HelmOp selects a Cluster. If the Cluster is in another namespace than the HelmOp, it
+// reads the Namespace. If the Namespace does not exist, it returns a NotFound error, and the caller decides whether the
+// Cluster is selected.
 func (s *Selector) Selects(ctx context.Context, reader client.Reader, cluster metav1.Object) (bool, error) {
 	if !s.Matches(cluster) || apiutil.IsManagement(cluster) {
 		return s.Matches(cluster), nil
@@ -61,7 +61,7 @@ func (s *Selector) Selects(ctx context.Context, reader client.Reader, cluster me
 	return s.SelectsNamespace(ctx, reader, cluster.GetNamespace())
 }
 
-// SelectsNamespace reports whether the HelmOp selects Clusters of a namespace. For its error see Selects.
+// SelectsNamespace reports whether the HelmOp selects Clusters of a namespace. It returns the same errors as Selects.
 func (s *Selector) SelectsNamespace(ctx context.Context, reader client.Reader, name string) (bool, error) {
 	if name == s.namespace || s.namespaces == nil {
 		return name == s.namespace, nil
@@ -73,37 +73,37 @@ func (s *Selector) SelectsNamespace(ctx context.Context, reader client.Reader, n
 	return s.namespaces.Matches(labels.Set(namespace.Labels)), nil
 }
 
-// HelmOpsOf returns the HelmOps that select a Cluster. A HelmOp whose selector is malformed selects nothing: its own
-// condition says so. The result is shared with the cache.
+// HelmOpsOf returns the HelmOps that select a Cluster. A HelmOp with a malformed selector, which its conditions report,
+// selects nothing. The result is shared with the cache: read only.
 func HelmOpsOf(ctx context.Context, reader client.Reader, cluster metav1.Object) ([]addonsv1.HelmOp, error) {
 	return helmOpsThat(ctx, reader, cluster.GetNamespace(),
 		func(s *Selector) (bool, error) { return s.Selects(ctx, reader, cluster) })
 }
 
-// HelmOpsOfNamespace returns the HelmOps of other namespaces that select Clusters of a namespace with some labels. The
-// result is shared with the cache.
+// HelmOpsOfNamespace returns the HelmOps with spec.clusterNamespaces that select a namespace, by the labels of the
+// namespace. The result is shared with the cache: read only.
 func HelmOpsOfNamespace(ctx context.Context, reader client.Reader, namespace metav1.Object) ([]addonsv1.HelmOp, error) {
 	return helmOpsThat(ctx, reader, "", func(s *Selector) (bool, error) {
 		return s.namespaces != nil && s.namespaces.Matches(labels.Set(namespace.GetLabels())), nil
 	})
 }
 
-// helmOpsThat returns, of the HelmOps of a namespace (none if it is empty) and of those that select other namespaces,
-// the ones whose selector passes a test.
+// helmOpsThat returns the HelmOps whose selector passes a test. It tests the HelmOps of a namespace, unless the
+// namespace is empty, and all HelmOps with spec.clusterNamespaces.
 func helmOpsThat(ctx context.Context, reader client.Reader, namespace string,
 	test func(*Selector) (bool, error),
 ) ([]addonsv1.HelmOp, error) {
-	own, roaming := &addonsv1.HelmOpList{}, &addonsv1.HelmOpList{}
+	own, crossNamespace := &addonsv1.HelmOpList{}, &addonsv1.HelmOpList{}
 	if namespace != "" {
 		if err := reader.List(ctx, own, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, err
 		}
 	}
-	if err := reader.List(ctx, roaming, client.MatchingFields{ClusterNamespacesIndex: "true"},
+	if err := reader.List(ctx, crossNamespace, client.MatchingFields{ClusterNamespacesIndex: "true"},
 		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	others := slices.DeleteFunc(slices.Clone(roaming.Items),
+	others := slices.DeleteFunc(slices.Clone(crossNamespace.Items),
 		func(helmOp addonsv1.HelmOp) bool { return helmOp.Namespace == namespace })
 	var passed []addonsv1.HelmOp
 	for _, helmOp := range slices.Concat(own.Items, others) {

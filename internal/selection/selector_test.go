@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
-// helmOpIn is a HelmOp of the namespace platform that selects Clusters with the label cni=yes.
+// helmOpIn returns a HelmOp of the namespace platform that selects Clusters with the label cni=yes.
 func helmOpIn(name string, change func(*addonsv1.HelmOpSpec)) *addonsv1.HelmOp {
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: name}}
 	helmOp.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"cni": "yes"}}
@@ -30,9 +30,10 @@ func helmOpIn(name string, change func(*addonsv1.HelmOpSpec)) *addonsv1.HelmOp {
 	return helmOp
 }
 
-// tenants has a HelmOp select the namespaces with the label tenant=yes.
+// tenants makes a HelmOp select the namespaces with the label tenant=yes.
 func tenants(spec *addonsv1.HelmOpSpec) {
-	spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{NamespaceSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tenant": "yes"}}}
+	spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{
+		NamespaceSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tenant": "yes"}}}
 }
 
 func malformed(spec *addonsv1.HelmOpSpec) {
@@ -91,12 +92,12 @@ func TestSelector(t *testing.T) {
 			selects: true},
 		"selected namespace, other labels": {change: tenants, cluster: clusterIn("tenant", "no")},
 		"namespace that is not selected":   {change: tenants, cluster: clusterIn("other", "yes"), matches: true},
-		"own namespace, which has other labels": {change: tenants, cluster: clusterIn("platform", "yes"), matches: true,
+		"own namespace, whose labels do not match": {change: tenants, cluster: clusterIn("platform", "yes"), matches: true,
 			selects: true},
 		"management cluster": {change: func(s *addonsv1.HelmOpSpec) {
 			s.ManagementCluster = &addonsv1.ManagementCluster{}
 		}, cluster: managementCluster(), matches: true, selects: true},
-		"management cluster, which is not asked": {change: tenants, cluster: managementCluster()},
+		"management cluster, without spec.managementCluster": {change: tenants, cluster: managementCluster()},
 	} {
 		selector, err := SelectorOf(helmOpIn("h", tc.change))
 		if err != nil {
@@ -109,8 +110,9 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestANamespaceThatDoesNotExist must not pass for one that is not selected: a release must not be uninstalled for it.
-func TestANamespaceThatDoesNotExist(t *testing.T) {
+// TestSelectsInMissingNamespace checks that a missing Namespace is an error, and not a Namespace that is not selected:
+// a release must not be uninstalled because of it.
+func TestSelectsInMissingNamespace(t *testing.T) {
 	t.Parallel()
 	selector, err := SelectorOf(helmOpIn("h", tenants))
 	if err != nil {
@@ -121,7 +123,7 @@ func TestANamespaceThatDoesNotExist(t *testing.T) {
 	}
 }
 
-func TestSelectorNamesTheMalformedField(t *testing.T) {
+func TestSelectorErrorNamesField(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*addonsv1.HelmOpSpec){
 		"spec.clusterSelector: ": malformed,

@@ -22,8 +22,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
-// endingHelmOp is a HelmOp under deletion with five releases.
-func endingHelmOp(t *testing.T, change func(*addonsv1.HelmOp),
+// deletedHelmOp returns a HelmOp under deletion with five releases.
+func deletedHelmOp(t *testing.T, change func(*addonsv1.HelmOp),
 	changeChild func(*addonsv1.HelmOpRelease),
 ) (*Reconciler, *addonsv1.HelmOp) {
 	t.Helper()
@@ -59,7 +59,7 @@ func endingHelmOp(t *testing.T, change func(*addonsv1.HelmOp),
 	return r, helmOp
 }
 
-// deletedChildren are the children under deletion, and how many of them are to be orphaned.
+// deletedChildren returns the number of children under deletion, and how many of them are marked as orphans.
 func deletedChildren(t *testing.T, r *Reconciler) (deleted, orphaned int) {
 	t.Helper()
 	list := &addonsv1.HelmOpReleaseList{}
@@ -78,9 +78,10 @@ func deletedChildren(t *testing.T, r *Reconciler) (deleted, orphaned int) {
 	return deleted, orphaned
 }
 
-// TestHelmOpEnds holds that the deletion of a HelmOp stays within the limits of its rollout, whatever else holds the
-// rollout, and that an orphaning one orphans: also where the cache shows the HelmOp as garbage collection left it.
-func TestHelmOpEnds(t *testing.T) {
+// TestReconcileDeleteWithinLimits checks that the deletion of a HelmOp stays within the limits of its rollout, even if
+// the rollout is paused. It also checks that releases are orphaned if the HelmOp demands it, or if garbage collection
+// has removed their owner references.
+func TestReconcileDeleteWithinLimits(t *testing.T) {
 	t.Parallel()
 	two := intstr.FromInt32(2)
 	limited := func(h *addonsv1.HelmOp) { h.Spec.Rollout = &addonsv1.Rollout{MaxUnavailable: &two, Paused: true} }
@@ -90,25 +91,25 @@ func TestHelmOpEnds(t *testing.T) {
 		deleted, orphaned int
 		admitted          int
 	}{
-		"without limits all end": {deleted: 5},
-		"within the limits":      {change: limited, deleted: 2, admitted: 2},
-		"whoever deletes them all": {change: limited,
+		"no limits":         {deleted: 5},
+		"within the limits": {change: limited, deleted: 2, admitted: 2},
+		"all deleted by another program": {change: limited,
 			changeChild: func(c *addonsv1.HelmOpRelease) { now := metav1.Now(); c.DeletionTimestamp = &now }, deleted: 5,
 			admitted: 2},
-		"orphans, whatever limits": {change: func(h *addonsv1.HelmOp) {
+		"deletionPolicy Orphan ignores limits": {change: func(h *addonsv1.HelmOp) {
 			limited(h)
 			h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
 		}, deleted: 5},
-		"deleted with Orphan": {change: func(h *addonsv1.HelmOp) {
+		"propagation policy Orphan": {change: func(h *addonsv1.HelmOp) {
 			limited(h)
 			h.Finalizers = append(h.Finalizers, metav1.FinalizerOrphanDependents)
 		}, deleted: 5, orphaned: 5},
-		"owner references are gone": {changeChild: func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil }, deleted: 5,
+		"owner references removed": {changeChild: func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil }, deleted: 5,
 			orphaned: 5},
-		"they are those of before a restore": {
+		"owner references from before a restore": {
 			changeChild: func(c *addonsv1.HelmOpRelease) { c.OwnerReferences[0].UID = "before" }, deleted: 5,
 		},
-		"with waves that cannot be read": {
+		"malformed waves": {
 			change: func(h *addonsv1.HelmOp) {
 				limited(h)
 				h.Spec.Rollout.Waves = []addonsv1.Wave{{Name: "w",
@@ -119,7 +120,7 @@ func TestHelmOpEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, helmOp := endingHelmOp(t, tc.change, tc.changeChild)
+			r, helmOp := deletedHelmOp(t, tc.change, tc.changeChild)
 			for range 2 {
 				if err := r.reconcileDelete(t.Context(), helmOp); err != nil {
 					t.Fatal(err)
@@ -145,17 +146,17 @@ func TestHelmOpEnds(t *testing.T) {
 				t.Errorf("%d releases are admitted and %d wait, want %d", admitted, waiting, tc.admitted)
 			}
 			if len(helmOp.Finalizers) == 0 || !conditions.IsFalse(helmOp, addonsv1.ReadyCondition) {
-				t.Errorf("the HelmOp goes: %+v", helmOp.Status.Conditions)
+				t.Errorf("the finalizer is removed, or Ready is not False: %+v", helmOp.Status.Conditions)
 			}
 		})
 	}
 }
 
-// TestOrphanedHelmOpTakesItsRevisions holds that no revision is left of a HelmOp that was deleted with the propagation
-// policy Orphan, which garbage collection takes their owner references for.
-func TestOrphanedHelmOpTakesItsRevisions(t *testing.T) {
+// TestOrphanedHelmOpDeletesRevisions checks that the revisions of a HelmOp that was deleted with the propagation policy
+// Orphan are deleted, although garbage collection removed their owner references.
+func TestOrphanedHelmOpDeletesRevisions(t *testing.T) {
 	t.Parallel()
-	r, helmOp := endingHelmOp(t, nil, nil)
+	r, helmOp := deletedHelmOp(t, nil, nil)
 	if err := r.client.DeleteAllOf(t.Context(), &addonsv1.HelmOpRelease{}, client.InNamespace("n")); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func TestOrphanedHelmOpTakesItsRevisions(t *testing.T) {
 		}
 	}
 	if err := r.reconcileDelete(t.Context(), helmOp); err != nil || len(helmOp.Finalizers) > 0 {
-		t.Fatalf("it stays: %v, %v", helmOp.Finalizers, err)
+		t.Fatalf("the finalizer stays: %v, %v", helmOp.Finalizers, err)
 	}
 	revisions := &addonsv1.HelmOpRevisionList{}
 	if err := r.client.List(t.Context(), revisions); err != nil || len(revisions.Items) > 0 {
@@ -186,11 +187,11 @@ func TestOrphanedHelmOpTakesItsRevisions(t *testing.T) {
 	}
 }
 
-// TestOrphanedChildStaysAnOrphan holds that a manager whose cache does not show the deletion of a HelmOp yet does not
-// give its releases the owner back that garbage collection has taken away: they would be uninstalled.
-func TestOrphanedChildStaysAnOrphan(t *testing.T) {
+// TestOrphanedChildGetsNoOwnerFromStaleCache has a cache without the deletion of a HelmOp. The owner references of its
+// releases, which garbage collection removed, must not be restored: the releases would be uninstalled.
+func TestOrphanedChildGetsNoOwnerFromStaleCache(t *testing.T) {
 	t.Parallel()
-	r, helmOp := endingHelmOp(t, nil, func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil })
+	r, helmOp := deletedHelmOp(t, nil, func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil })
 	cached := helmOp.DeepCopy()
 	cached.DeletionTimestamp = nil
 	children, err := r.children(t.Context(), cached)

@@ -24,9 +24,9 @@ import (
 )
 
 // reconcileDelete deletes the releases, each by the deletion policy and within the limits of the rollout, and then
-// removes the finalizer. Garbage collection may have deleted all HelmOpReleases already, with the propagation policy
-// Foreground: these wait for their turn, too. The releases of a HelmOp that is deleted with the propagation policy
-// Orphan stay in their clusters.
+// removes the finalizer. With the propagation policy Foreground, garbage collection may have deleted all HelmOpReleases
+// already: they also wait until the limits admit them. The releases of a HelmOp that is deleted with the propagation
+// policy Orphan stay in their clusters.
 func (r *Reconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmOp) error {
 	children, err := r.children(ctx, helmOp)
 	if err != nil {
@@ -43,7 +43,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmO
 	waiting := 0
 	for i, child := range children {
 		if steps[i].Action == rollout.ActionDelete {
-			errs = append(errs, r.endChild(ctx, helmOp, child))
+			errs = append(errs, r.deleteChild(ctx, helmOp, child))
 			continue
 		}
 		if !apiutil.IsEnding(helmOp, child) {
@@ -57,8 +57,8 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmO
 	return kerrors.NewAggregate(errs)
 }
 
-// planDeletion plans which releases of a HelmOp under deletion may end now. If the waves cannot be read,
-// spec.rollout.maxUnavailable still counts. Orphaning a release takes nothing away, so it needs no limit.
+// planDeletion plans which releases of a HelmOp under deletion may be deleted now. If the waves cannot be read,
+// spec.rollout.maxUnavailable still applies. To orphan a release uninstalls nothing, so it needs no limit.
 func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp,
 	children []*addonsv1.HelmOpRelease,
 ) ([]rollout.Step, error) {
@@ -87,13 +87,14 @@ func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp,
 			c.Wave = firstWave(object, waves)
 		}
 		c.Health, _ = plannedHealth(child)
-		c.Child = &rollout.Child{Deleting: apiutil.IsEnding(helmOp, child), Away: wasAwayAtDeletion(child)}
+		c.Child = &rollout.Child{Deleting: apiutil.IsEnding(helmOp, child), Away: wasUnreachableAtDeletion(child)}
 		clusters = append(clusters, c)
 	}
 	return rollout.PlanDeletion(limits, clusters), nil
 }
 
-// clusterOfChild reads the Cluster of a release; nil if it is gone. The cache has the Clusters of the own shard only.
+// clusterOfChild reads the Cluster of a release; nil if it does not exist. A Cluster that is not in the cache is read
+// from the API server: the cache has only the Clusters of the own shard.
 func (r *Reconciler) clusterOfChild(ctx context.Context,
 	child *addonsv1.HelmOpRelease,
 ) (*unstructured.Unstructured, error) {
@@ -107,7 +108,7 @@ func (r *Reconciler) clusterOfChild(ctx context.Context,
 	return object, nil
 }
 
-// firstWave is the index of the first wave that selects a Cluster, or the number of waves if none does.
+// firstWave returns the index of the first wave that selects a Cluster, or the number of waves if no wave does.
 func firstWave(object *unstructured.Unstructured, waves []labels.Selector) int {
 	for i, selector := range waves {
 		if selector.Matches(labels.Set(object.GetLabels())) {
@@ -117,10 +118,10 @@ func firstWave(object *unstructured.Unstructured, waves []labels.Selector) int {
 	return len(waves)
 }
 
-// endChild deletes a child whose turn has come. It reads the child from the API server: with the propagation policy
-// Orphan, garbage collection removes the owner references, and a cache may show the deletion of the HelmOp and not
-// yet that.
-func (r *Reconciler) endChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
+// deleteChild deletes a child that the plan admits. It reads the child from the API server: with the propagation policy
+// Orphan, garbage collection removes the owner references, and the cache may have the deletion of the HelmOp before it
+// has the children without the references.
+func (r *Reconciler) deleteChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
 	current := &addonsv1.HelmOpRelease{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(child), current); err != nil {
 		return client.IgnoreNotFound(err)
@@ -131,7 +132,7 @@ func (r *Reconciler) endChild(ctx context.Context, helmOp *addonsv1.HelmOp, chil
 	mark := ""
 	switch {
 	case isOrphaned(helmOp, current):
-		ctrl.LoggerFrom(ctx).Info("Leaving a release, since its HelmOp was deleted with the propagation policy Orphan",
+		ctrl.LoggerFrom(ctx).Info("Orphaning a release: its HelmOp was deleted with the propagation policy Orphan",
 			"HelmOpRelease", current.Name)
 		mark = addonsv1.OrphanAnnotation
 	case apiutil.EndsInTurn(helmOp):
@@ -154,20 +155,20 @@ func (r *Reconciler) endChild(ctx context.Context, helmOp *addonsv1.HelmOp, chil
 	return client.IgnoreNotFound(r.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}))
 }
 
-// isOrphaned reports whether the release of a child stays in its cluster: the HelmOp says so, or garbage collection
-// removed the owner reference of the child to say so. A child from a restored backup has a reference to the former
-// HelmOp.
+// isOrphaned reports whether the release of a child stays in its cluster. Either the HelmOp or the child is marked, or
+// garbage collection removed the owner reference of the child. A child from a restored backup is not orphaned: it has a
+// reference to the former HelmOp.
 func isOrphaned(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 	owner := metav1.GetControllerOfNoCopy(child)
 	return apiutil.IsOrphaning(helmOp) || child.Annotations[addonsv1.OrphanAnnotation] == "true" ||
 		child.DeletionTimestamp.IsZero() && (owner == nil || owner.Kind != apiutil.HelmOpKind)
 }
 
-// removeFinalizerIfDone removes the finalizer of a HelmOp without children. If there are children in other shards,
-// for example since the HelmOp was restored from a backup without its status, the HelmOp stays until they end.
+// removeFinalizerIfDone removes the finalizer of a HelmOp without children. If there are children in other shards, the
+// HelmOp stays until they are deleted. The HelmOp may have been restored from a backup without its status, for example.
 // Garbage collection deletes the revisions of a HelmOp, except if it was deleted with the propagation policy Orphan.
 func (r *Reconciler) removeFinalizerIfDone(ctx context.Context, helmOp *addonsv1.HelmOp) error {
-	if brought, err := r.bringReleases(ctx, helmOp); err != nil || brought > 0 {
+	if relabelled, err := r.relabelReleases(ctx, helmOp); err != nil || relabelled > 0 {
 		return err
 	}
 	revisions, err := r.revisions(ctx, helmOp)

@@ -19,36 +19,37 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 )
 
-// nextHold is the new value of the annotation of a hold that cannot stay as it is, and why; empty if it stays. If a
-// user pauses the Cluster during its hold, by the paused annotation, the hold is suspended: spec.paused stays,
-// because it does not show whose pause it is. When the user ends the pause, the hold begins again with its full time.
+// nextHold returns the corrected value of the annotation of a deletion hold, and an Event message that says why. Both
+// are empty if the annotation needs no correction. If a user pauses the Cluster during its hold with the paused
+// annotation, the hold is suspended: spec.paused stays, because it does not show who set it. When the user ends the
+// pause, the hold begins again with its full time.
 func nextHold(cluster *clusterv1.Cluster, now time.Time) (value, why string) {
 	hold, begins := apiutil.HoldOf(cluster), now.UTC().Format(time.RFC3339)
 	isOurs := ptr.Deref(cluster.Spec.Paused, false)
 	switch hasPaused := annotations.HasPaused(cluster); {
 	case hold.IsOn() && hasPaused:
 		return apiutil.DeletionHoldSuspended,
-			fmt.Sprintf("The Cluster has the annotation %s: its deletion, and the uninstallations before it, go on when"+
+			fmt.Sprintf("The Cluster has the annotation %s: its deletion, and the uninstallations before it, continue when"+
 				" the annotation is removed", clusterv1.PausedAnnotation)
 	case hold.Suspended && !hasPaused && isOurs:
 		return begins,
-			fmt.Sprintf("The annotation %s is gone: the releases are uninstalled, and then the deletion of the Cluster goes on",
-				clusterv1.PausedAnnotation)
+			fmt.Sprintf("The annotation %s was removed: the releases are uninstalled, and then the deletion of the Cluster"+
+				" continues", clusterv1.PausedAnnotation)
 	case hold.IsOn() && clusterlife.IsAhead(hold.Since, now):
-		// The pause is ours, and so must be the time. Otherwise the hold would last until then.
-		return begins, fmt.Sprintf("The annotation %s named a time to come: the deletion of the Cluster is held from now on",
-			addonsv1.DeletionHoldAnnotation)
+		// HelmOp set the pause, so the time is of HelmOp, too. Without a correction, the hold would last until that time.
+		return begins, fmt.Sprintf("The annotation %s had a time in the future: the hold of the deletion of the Cluster "+
+			"begins now", addonsv1.DeletionHoldAnnotation)
 	case hold.Malformed && !hasPaused && isOurs:
 		return begins,
-			fmt.Sprintf("The annotation %s had a value that is no time: the deletion of the Cluster is held from now on",
+			fmt.Sprintf("The annotation %s had a value that is not a time: the hold of the deletion of the Cluster begins now",
 				addonsv1.DeletionHoldAnnotation)
 	default:
 		return "", ""
 	}
 }
 
-// mendHold corrects the annotation of a hold that cannot stay as it is, and reports whether it did.
-func (r *Reconciler) mendHold(ctx context.Context, scope *lifeScope) (bool, error) {
+// correctHold corrects the annotation of a deletion hold if necessary, and reports whether it did.
+func (r *Reconciler) correctHold(ctx context.Context, scope *lifeScope) (bool, error) {
 	if value, _ := nextHold(scope.cluster, r.now()); value == "" {
 		return false, nil
 	}
@@ -65,7 +66,7 @@ func (r *Reconciler) mendHold(ctx context.Context, scope *lifeScope) (bool, erro
 		return value != "", nil
 	})
 	if err != nil {
-		return true, fmt.Errorf("changing since when the deletion of the Cluster is held: %w", err)
+		return true, fmt.Errorf("correcting the hold of the deletion of the Cluster: %w", err)
 	}
 	if changed {
 		r.eventAt(scope, nil, eventType(false), addonsv1.ClusterDeletionHeldEvent, "HoldDeletion", message)
@@ -73,19 +74,19 @@ func (r *Reconciler) mendHold(ctx context.Context, scope *lifeScope) (bool, erro
 	return true, nil
 }
 
-// restoredHoldKept is how long a restored Cluster stays paused by a hold of its deletion. A clusterctl move pauses the
-// Clusters that it creates, and ends these pauses by itself.
+// restoredHoldKept is the time for which a restored Cluster stays paused by a hold of its deletion. The Cluster may
+// also have been created by clusterctl move, which pauses the Clusters that it creates and ends these pauses itself.
 const restoredHoldKept = 10 * time.Minute
 
-// isRestoredHold reports whether a Cluster that is not being deleted is paused by a hold of its deletion: it was
-// restored from a backup that was made during the hold.
+// isRestoredHold reports whether a Cluster that is not being deleted is paused by a hold of its deletion. Such a
+// Cluster was restored from a backup that was made during the hold.
 func isRestoredHold(cluster *clusterv1.Cluster) bool {
 	value, held := cluster.Annotations[addonsv1.DeletionHoldAnnotation]
 	return held && value != apiutil.DeletionHoldOver && cluster.DeletionTimestamp.IsZero() &&
 		ptr.Deref(cluster.Spec.Paused, false)
 }
 
-// endRestoredHold ends the pause of a restored Cluster. No other controller would.
+// endRestoredHold ends the pause of a restored Cluster. No other controller ends this pause.
 func (r *Reconciler) endRestoredHold(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
 	if wait := scope.cluster.CreationTimestamp.Add(restoredHoldKept).Sub(r.now()); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
@@ -102,11 +103,11 @@ func (r *Reconciler) endRestoredHold(ctx context.Context, scope *lifeScope) (ctr
 		return true, nil
 	})
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("ending the pause that held the deletion of the Cluster: %w", err)
+		return ctrl.Result{}, fmt.Errorf("ending the pause of a restored Cluster that is not being deleted: %w", err)
 	}
 	if ended {
 		r.eventAt(scope, nil, eventType(false), addonsv1.ClusterDeletionReleasedEvent, "HoldDeletion",
-			"HelmOp had paused the Cluster to hold its deletion, and ended the pause: the Cluster is not being deleted")
+			"HelmOp ended the pause that held the deletion of the Cluster: the Cluster is not being deleted")
 	}
 	return ctrl.Result{}, nil
 }

@@ -20,16 +20,16 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// plainCluster is a Cluster, with the labels of the HelmOps that select it, as a pass over a HelmOp knows it.
+// plainCluster is a Cluster, with the labels of the HelmOps that select it, in the scope of a pass over a HelmOp.
 func plainCluster(name string, labels ...string) *clusterScope {
 	object := apiutil.NewCluster()
 	object.SetNamespace("n")
 	object.SetName(name)
-	wanted := map[string]string{}
+	labelled := map[string]string{}
 	for _, label := range labels {
-		wanted[label] = "yes"
+		labelled[label] = "yes"
 	}
-	object.SetLabels(wanted)
+	object.SetLabels(labelled)
 	return &clusterScope{name: name, key: client.ObjectKeyFromObject(object), object: object, selected: true}
 }
 
@@ -51,8 +51,8 @@ func TestCheckDependencies(t *testing.T) {
 		reason       string
 		blocked      [3]string // why one, two and three are
 	}{
-		"nothing first": {},
-		"cluster by cluster": {
+		"no dependencies": {},
+		"per Cluster": {
 			dependencies: controllertest.DependingOn("cni", "dns"),
 			objects: []client.Object{controllertest.SettledHelmOp(t, "cni", nil), controllertest.SettledHelmOp(t, "dns", nil),
 				in("one", "cni", nil), in("one", "dns", nil),
@@ -78,7 +78,7 @@ func TestCheckDependencies(t *testing.T) {
 			r := &Reconciler{client: controllertest.StoreOf(t, append(tc.objects, app)...)}
 			scope := &helmOpScope{helmOp: app, clusters: []*clusterScope{
 				plainCluster("one", "cni", "dns"), plainCluster("two", "cni", "dns"), plainCluster("three", "cni"),
-				{name: "gone", key: client.ObjectKey{Namespace: "n", Name: "gone"}},
+				{name: "missing", key: client.ObjectKey{Namespace: "n", Name: "missing"}},
 			}}
 			if err := r.checkDependencies(t.Context(), scope); err != nil {
 				t.Fatal(err)
@@ -96,7 +96,7 @@ func TestCheckDependencies(t *testing.T) {
 	}
 }
 
-// staticLists answers lists from memory, as a cache does that need not copy.
+// staticLists lists objects from memory without copies, like a cache.
 type staticLists struct {
 	client.Client
 	helmOps  []addonsv1.HelmOp
@@ -120,7 +120,7 @@ func (s staticLists) List(_ context.Context, list client.ObjectList, options ...
 	return nil
 }
 
-// A pass over a fleet of 1,000 Clusters with five dependencies.
+// BenchmarkCheckDependencies measures a pass over a fleet of 1,000 Clusters with five dependencies.
 func BenchmarkCheckDependencies(b *testing.B) {
 	for _, expr := range []string{"", "release.status.release.version.startsWith('1.')"} {
 		b.Run(fmt.Sprintf("expression=%t", expr != ""), func(b *testing.B) {

@@ -20,14 +20,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// concurrentWrites is how many releases a pass writes at the same time. One after the other, the last of a thousand
-// Clusters would wait for ten seconds.
+// concurrentWrites is the number of releases that a pass writes at the same time. If a pass wrote releases one after
+// the other, the last of a thousand Clusters would wait for ten seconds.
 const concurrentWrites = 4
 
-// carryOutAll carries out the plan, first for the Clusters that answer: these can begin, and the others have to wait
-// anyway.
-func (r *Reconciler) carryOutAll(ctx context.Context, scope *helmOpScope) []error {
-	var order, silent []int
+// applyPlan carries out the plan, first for the reachable Clusters: their releases can be updated at once, and releases
+// of unreachable Clusters have to wait anyway.
+func (r *Reconciler) applyPlan(ctx context.Context, scope *helmOpScope) []error {
+	var reachable, unreachable []int
 	for i, step := range scope.plan.Steps {
 		c := scope.clusters[i]
 		c.step = step
@@ -35,20 +35,20 @@ func (r *Reconciler) carryOutAll(ctx context.Context, scope *helmOpScope) []erro
 			continue
 		}
 		if r.answers == nil || r.answers(c.key) {
-			order = append(order, i)
+			reachable = append(reachable, i)
 		} else {
-			silent = append(silent, i)
+			unreachable = append(unreachable, i)
 		}
 	}
 	errs := make([]error, len(scope.clusters))
 	var writes errgroup.Group
 	writes.SetLimit(concurrentWrites)
-	for _, i := range append(order, silent...) {
+	for _, i := range append(reachable, unreachable...) {
 		c := scope.clusters[i]
 		writes.Go(func() error {
 			_, err := async.Guarded(ctx, func(ctx context.Context) (struct{}, error) {
 				return struct{}{},
-					r.carryOutIfOurs(ctx, scope, c)
+					r.applyStepIfInShard(ctx, scope, c)
 			})
 			if err != nil {
 				err = fmt.Errorf("%w: %w", reasons.ErrRecord, err)
@@ -64,8 +64,8 @@ func (r *Reconciler) carryOutAll(ctx context.Context, scope *helmOpScope) []erro
 	return errs
 }
 
-// waitsForMove reports whether a release is not created because clusterctl move has just deleted it here: it deletes
-// the HelmOp next.
+// waitsForMove reports whether a release is not created because clusterctl move has just deleted the release.
+// clusterctl move deletes the HelmOp next.
 func (r *Reconciler) waitsForMove(scope *helmOpScope, c *clusterScope) bool {
 	if c.step.Action != rollout.ActionCreate {
 		return false
@@ -78,19 +78,19 @@ func (r *Reconciler) waitsForMove(scope *helmOpScope, c *clusterScope) bool {
 	return rest > 0
 }
 
-// carryOutIfOurs is carryOut, unless the HelmOp is gone or of another shard: to write a thousand releases takes
-// seconds, and another manager may bring them into its shard meanwhile.
-func (r *Reconciler) carryOutIfOurs(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
+// applyStepIfInShard is applyStep for a HelmOp that still exists in the shard of the manager. Otherwise, it does
+// nothing. To write a thousand releases takes seconds, and another manager may move them to its shard meanwhile.
+func (r *Reconciler) applyStepIfInShard(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.helmOp), &addonsv1.HelmOp{}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	return r.carryOut(ctx, scope, c)
+	return r.applyStep(ctx, scope, c)
 }
 
-// carryOut carries out the step for one Cluster. It runs for several Clusters in parallel, and changes the scope of
-// its Cluster only.
-func (r *Reconciler) carryOut(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
+// applyStep carries out the step for one Cluster. It runs for several Clusters in parallel, and changes only the scope
+// of its Cluster.
+func (r *Reconciler) applyStep(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
 	log := ctrl.LoggerFrom(ctx).WithValues("Cluster", c.name, "why", c.step.Why)
 	switch c.step.Action {
 	case rollout.ActionCreate, rollout.ActionUpdate:
@@ -105,17 +105,17 @@ func (r *Reconciler) carryOut(ctx context.Context, scope *helmOpScope, c *cluste
 		log.Info("Updating a release", "revision", c.step.Revision)
 		return r.updateChild(ctx, scope.helmOp, c, spec)
 	case rollout.ActionReplace:
-		log.Info("Ending a release, for another one to follow", "revision", c.step.Revision)
+		log.Info("Deleting a release, to create another release in its place", "revision", c.step.Revision)
 		return apiutil.ReplaceChild(ctx, r.client, c.child, c.step.Revision)
 	case rollout.ActionDelete:
-		log.Info("Ending a release")
+		log.Info("Deleting a release")
 		return client.IgnoreNotFound(r.client.Delete(ctx, c.child))
 	default:
 		return r.repairChild(ctx, scope.helmOp, c.child)
 	}
 }
 
-// isAsPlanned reports whether there is nothing to do for a Cluster: in most passes that holds for most of them.
+// isAsPlanned reports whether there is nothing to do for a Cluster. In most passes, it is true for most Clusters.
 func isAsPlanned(scope *helmOpScope, c *clusterScope) bool {
 	switch {
 	case c.step.Action != rollout.ActionNone:
@@ -123,47 +123,47 @@ func isAsPlanned(scope *helmOpScope, c *clusterScope) bool {
 	case c.child == nil || c.object == nil || apiutil.IsClusterPaused(c.cluster):
 		return true
 	default:
-		return isKnownAs(scope.helmOp, c.child)
+		return needsNoRepair(scope.helmOp, c.child)
 	}
 }
 
-// releaseSpecFor is the spec that a step writes into the release of a Cluster.
+// releaseSpecFor returns the spec that a step writes into the release of a Cluster.
 func (r *Reconciler) releaseSpecFor(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
 	spec, err := stepSpec(scope, c)
 	if err != nil {
 		return addonsv1.HelmOpReleaseSpec{}, err
 	}
-	told := &addonsv1.ReleaseRollout{Revision: c.step.Revision, Reason: addonsv1.ReleaseRolloutUpdated,
+	assigned := &addonsv1.ReleaseRollout{Revision: c.step.Revision, Reason: addonsv1.ReleaseRolloutUpdated,
 		FailedBefore: c.step.FailedBefore}
 	switch {
 	case c.step.Joined:
-		told.Reason = addonsv1.ReleaseRolloutJoined
+		assigned.Reason = addonsv1.ReleaseRolloutJoined
 	case c.step.Returned:
-		told.Reason = addonsv1.ReleaseRolloutReturned
+		assigned.Reason = addonsv1.ReleaseRolloutReturned
 	}
-	told.At = metav1.NewTime(r.now())
-	spec.Rollout = told
+	assigned.At = metav1.NewTime(r.now())
+	spec.Rollout = assigned
 	if c.child == nil {
 		return spec, nil
 	}
-	// The answer to a write is decoded into what was sent.
-	told.Previous = previousOf(c.child, scope.lastGood()).DeepCopy()
+	// Previous is copied because the response to a write is decoded into the object that was sent.
+	assigned.Previous = previousOf(c.child, scope.lastGood()).DeepCopy()
 	known := c.child.Spec.Rollout
 	if known == nil {
 		return spec, nil
 	}
-	if known.Revision == told.Revision {
-		// The Cluster itself changed: the reason and the time of the revision stay.
-		told.Reason, told.FailedBefore = known.Reason, known.FailedBefore
+	if known.Revision == assigned.Revision {
+		// The spec changed because the Cluster changed, not the revision: the reason stays.
+		assigned.Reason, assigned.FailedBefore = known.Reason, known.FailedBefore
 	}
 	if isSame, err := haveSameContent(&c.child.Spec, &spec); err != nil || isSame {
-		told.At = known.At
+		assigned.At = known.At
 		return spec, err
 	}
 	return spec, nil
 }
 
-// haveSameContent reports whether two specs install the same.
+// haveSameContent reports whether two specs install the same content.
 func haveSameContent(a, b *addonsv1.HelmOpReleaseSpec) (bool, error) {
 	before, err := apiutil.ContentDigest(a)
 	if err != nil {
@@ -173,7 +173,8 @@ func haveSameContent(a, b *addonsv1.HelmOpReleaseSpec) (bool, error) {
 	return before == after, err
 }
 
-// previousOf is the spec of a release under the last known good revision, as far as it is known.
+// previousOf returns what is known of the spec of a release under the last known good revision; nil if nothing is
+// known.
 func previousOf(child *addonsv1.HelmOpRelease, good int64) *addonsv1.PreviousRevision {
 	known := child.Spec.Rollout
 	switch {
@@ -191,7 +192,7 @@ func previousOf(child *addonsv1.HelmOpRelease, good int64) *addonsv1.PreviousRev
 	}
 }
 
-// stepSpec is the spec of the revision that a step assigns to a Cluster.
+// stepSpec returns the spec of the revision that a step assigns to a Cluster.
 func stepSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
 	var spec *addonsv1.HelmOpReleaseSpec
 	switch c.step.Source {
@@ -205,18 +206,18 @@ func stepSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, 
 		spec = c.target
 	}
 	if spec == nil {
-		return addonsv1.HelmOpReleaseSpec{}, fmt.Errorf("it is not known what revision %d wants", c.step.Revision)
+		return addonsv1.HelmOpReleaseSpec{}, fmt.Errorf("the release of revision %d cannot be rendered", c.step.Revision)
 	}
 	return *spec.DeepCopy(), nil
 }
 
-// previousSpec is what the child keeps of the last known good revision. The sources of its values have changed since,
-// so they cannot be rendered any more; the history of Helm has them.
+// previousSpec returns the spec that the child keeps of the last known good revision. The sources of the values have
+// changed since, so the values cannot be rendered any more; Helm's history has them.
 func previousSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
 	previous, revision := previousOf(c.child, c.step.Revision).DeepCopy(), scope.revision(c.step.Revision)
 	if previous == nil || revision == nil {
 		return addonsv1.HelmOpReleaseSpec{},
-			fmt.Errorf("it is not known any more what the Cluster had under revision %d", c.step.Revision)
+			fmt.Errorf("the spec that the release had under revision %d is no longer known", c.step.Revision)
 	}
 	spec := *c.child.Spec.DeepCopy()
 	spec.Artifact, spec.ValuesDigest, spec.PostRenderDigest = previous.Artifact, previous.ValuesDigest,
@@ -227,6 +228,6 @@ func previousSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSp
 	}
 	chosen, err := variants.Of(c.cluster.Labels, c.child.Spec.KubernetesVersion)
 	spec.ReleaseOptions = *chosen.Options.DeepCopy()
-	actAs(&spec.ReleaseOptions, &scope.helmOp.Spec)
+	setImpersonation(&spec.ReleaseOptions, &scope.helmOp.Spec)
 	return spec, err
 }

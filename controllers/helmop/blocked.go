@@ -16,7 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 )
 
-// dependencyError is why a HelmOp cannot come after those that it depends on.
+// dependencyError is why the dependencies of a HelmOp can never be met.
 type dependencyError struct {
 	reason, message string
 }
@@ -25,8 +25,8 @@ func (e *dependencyError) condition() metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionFalse, Reason: e.reason, Message: e.message}
 }
 
-// checkDependencies finds out in which Clusters something that comes before the HelmOp is not ready. It looks at each
-// dependency once, however many Clusters there are.
+// checkDependencies sets for each Cluster why the dependencies of the HelmOp are not ready there. It reads each
+// dependency once for all Clusters.
 func (r *Reconciler) checkDependencies(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
 	if len(helmOp.Spec.DependsOn) == 0 {
@@ -72,8 +72,8 @@ func (r *Reconciler) checkDependencies(ctx context.Context, scope *helmOpScope) 
 	return nil
 }
 
-// releasesByCluster are the releases of a HelmOp, be it gone, by their Clusters. They are those of the cache: they must
-// not be changed.
+// releasesByCluster returns the releases of a HelmOp by their Clusters. The HelmOp need not exist. The releases are
+// shared with the cache: read only.
 func (r *Reconciler) releasesByCluster(ctx context.Context,
 	namespace, name string,
 ) (map[client.ObjectKey]*addonsv1.HelmOpRelease, error) {
@@ -93,8 +93,9 @@ func (r *Reconciler) releasesByCluster(ctx context.Context,
 	return releases, nil
 }
 
-// isBlocked tells whether the release of a Cluster, whose API server answers, waits for others: it says so, or it is
-// kept from being told what is wanted. One that is as wanted stays so when what it depends on ceases to be ready.
+// isBlocked reports whether the release of a Cluster waits for dependencies: its condition says so, or it is Ready and
+// the desired revision is not assigned to it because of a dependency. A release that has the desired revision stays as
+// it is when a dependency is no longer ready. The API server of the Cluster answers.
 func isBlocked(c *clusterScope) bool {
 	if c.child == nil || !c.selected {
 		return false
@@ -102,7 +103,7 @@ func isBlocked(c *clusterScope) bool {
 	return apiutil.IsAwaiting(c.child) || c.blocked != "" && !c.step.Told && apiutil.IsReadyNow(c.child)
 }
 
-// firstBlocked tells which Cluster waits, and for what.
+// firstBlocked returns the name of the first Cluster that waits for dependencies, and its reason; empty if none waits.
 func firstBlocked(scope *helmOpScope) string {
 	for _, c := range scope.clusters {
 		if !isBlocked(c) {

@@ -27,27 +27,27 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
-// wantedRevision is a revision of a HelmOp, ready to be rendered for Clusters.
-type wantedRevision struct {
+// compiledRevision is a revision of a HelmOp, which can be rendered for Clusters.
+type compiledRevision struct {
 	// number of the revision; 0 until the HelmOpRevision is known.
 	number int64
-	// digest changes whenever the result for any Cluster might.
+	// digest changes whenever the rendered release of a Cluster may change.
 	digest string
 	helmOp *addonsv1.HelmOp
 	*render.Program
-	// artifactOf returns the artifact of a reference, or why there is none.
+	// artifactOf returns the artifact of a reference. The error is why there is none.
 	artifactOf func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error)
 }
 
-// newWanted compiles the spec of a HelmOp, with the artifacts of its references.
-func (r *Reconciler) newWanted(ctx context.Context, helmOp *addonsv1.HelmOp,
+// compileRevision compiles the spec of a HelmOp, with the artifacts of its references.
+func (r *Reconciler) compileRevision(ctx context.Context, helmOp *addonsv1.HelmOp,
 	artifactOf func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error),
-) (*wantedRevision, error) {
+) (*compiledRevision, error) {
 	program, err := r.renderer.Compile(ctx, helmOp)
 	if err != nil {
 		return nil, err
 	}
-	w := &wantedRevision{helmOp: helmOp, Program: program, artifactOf: artifactOf}
+	w := &compiledRevision{helmOp: helmOp, Program: program, artifactOf: artifactOf}
 	identities := []string{identityOf(artifactOf(helmOp.Spec.Source.Ref))}
 	for _, ref := range program.Variants.References() {
 		identities = append(identities, identityOf(artifactOf(ref.ArtifactReference)))
@@ -64,22 +64,22 @@ func identityOf(artifact *addonsv1.ResolvedArtifact, err error) string {
 	return apiutil.ArtifactIdentity(artifact)
 }
 
-// compile sets the desired revision. While it is not known, releases stay as they are.
+// compile sets the desired revision. While the desired revision is not known, releases are not changed.
 func (r *Reconciler) compile(ctx context.Context, scope *helmOpScope) error {
-	wanted, err := r.newWanted(ctx, scope.helmOp, scope.knownArtifactOf)
+	desired, err := r.compileRevision(ctx, scope.helmOp, scope.knownArtifactOf)
 	if err != nil {
 		return scope.takeProgramError(err)
 	}
 	if len(scope.artifacts) == 0 || scope.isResolving() {
 		return nil
 	}
-	scope.wanted = wanted
+	scope.desired = desired
 	return nil
 }
 
-// knownArtifactOf is the artifact of a reference. While the reference cannot be resolved, it is the artifact that the
-// newest revision has for the same source: after a move or a restore, the status has none, and a registry that does
-// not answer must not make another revision.
+// knownArtifactOf returns the artifact of a reference. While the reference cannot be resolved, it returns the artifact
+// that the newest revision has for the same source. After a move or a restore, the status has no artifact, and an
+// unreachable registry must not cause another revision.
 func (s *helmOpScope) knownArtifactOf(ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
 	artifact, err := s.artifactOf(ref)
 	newest := s.newestRevision()
@@ -96,8 +96,8 @@ func (s *helmOpScope) knownArtifactOf(ref addonsv1.ArtifactReference) (*addonsv1
 	return nil, err
 }
 
-// mainArtifact is the artifact of spec.source; nil if it is not known.
-func (w *wantedRevision) mainArtifact() *addonsv1.ResolvedArtifact {
+// mainArtifact returns the artifact of spec.source; nil if it is not known.
+func (w *compiledRevision) mainArtifact() *addonsv1.ResolvedArtifact {
 	artifact, err := w.artifactOf(w.helmOp.Spec.Source.Ref)
 	if err != nil {
 		return nil
@@ -105,8 +105,8 @@ func (w *wantedRevision) mainArtifact() *addonsv1.ResolvedArtifact {
 	return artifact
 }
 
-// isResolving reports whether a reference is being resolved for the first time. A revision that is created before the
-// answer would be followed by another one moments later.
+// isResolving reports whether a reference is being resolved for the first time. If a revision were created before the
+// lookup ends, another revision would follow moments later.
 func (s *helmOpScope) isResolving() bool {
 	for _, missing := range s.unresolved {
 		if missing.Status == metav1.ConditionUnknown {
@@ -116,8 +116,8 @@ func (s *helmOpScope) isResolving() bool {
 	return false
 }
 
-// takeProgramError keeps an error that a user has to correct: an event of the HelmOp or of an object that it refers
-// to starts the next pass.
+// takeProgramError stores an error that a user has to correct, and returns all other errors. After a correction, an
+// event of the HelmOp or of an object that the HelmOp refers to starts the next pass.
 func (s *helmOpScope) takeProgramError(err error) error {
 	var invalid *templating.Error
 	var variant *render.VariantError
@@ -128,32 +128,31 @@ func (s *helmOpScope) takeProgramError(err error) error {
 	return err
 }
 
-// wantedNumber is the number of the desired revision; 0 if it is not known.
-func (s *helmOpScope) wantedNumber() int64 {
-	if s.wanted == nil {
+// desiredNumber returns the number of the desired revision; 0 if it is not known.
+func (s *helmOpScope) desiredNumber() int64 {
+	if s.desired == nil {
 		return 0
 	}
-	return s.wanted.number
+	return s.desired.number
 }
 
-// wantedAt is the revision with a number, ready to be rendered; nil if the objects in its valuesFrom have changed
-// since.
-func (r *Reconciler) wantedAt(ctx context.Context, scope *helmOpScope, number int64) *wantedRevision {
-	if scope.wanted != nil && scope.wanted.number == number {
-		return scope.wanted
+// compiledAt returns the compiled revision with a number; nil if the objects in its valuesFrom have changed since.
+func (r *Reconciler) compiledAt(ctx context.Context, scope *helmOpScope, number int64) *compiledRevision {
+	if scope.desired != nil && scope.desired.number == number {
+		return scope.desired
 	}
 	if known, ok := scope.past[number]; ok {
 		return known
 	}
 	if scope.past == nil {
-		scope.past = map[int64]*wantedRevision{}
+		scope.past = map[int64]*compiledRevision{}
 	}
 	scope.past[number] = nil
 	revision := scope.revision(number)
 	if revision == nil {
 		return nil
 	}
-	w, err := r.newWanted(ctx, revisionstore.WithRevision(scope.helmOp, revision), artifactsOfRevision(revision))
+	w, err := r.compileRevision(ctx, revisionstore.WithRevision(scope.helmOp, revision), artifactsOfRevision(revision))
 	if err != nil || w.digest != revision.Spec.Digest {
 		return nil
 	}
@@ -169,8 +168,8 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 		if !c.selected || c.err != nil || !c.cluster.DeletionTimestamp.IsZero() || !apiutil.IsInitialized(c.cluster) {
 			continue
 		}
-		if scope.wanted != nil {
-			c.target, c.err = r.renderFor(ctx, scope, scope.wanted, c)
+		if scope.desired != nil {
+			c.target, c.err = r.renderFor(ctx, scope, scope.desired, c)
 			switch {
 			case errors.Is(c.err, kindcache.ErrPending):
 				scope.pending = true
@@ -179,12 +178,12 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 			}
 		}
 		own := apiutil.RevisionOf(c.child)
-		if own != 0 && (scope.wanted == nil || own != scope.wanted.number) {
+		if own != 0 && (scope.desired == nil || own != scope.desired.number) {
 			c.own = r.renderPast(ctx, scope, own, c)
 		}
-		isGoodWanted := c.child == nil || returns(state.Phase)
+		isGoodNeeded := c.child == nil || returns(state.Phase)
 		switch {
-		case state.Good == 0 || !isGoodWanted:
+		case state.Good == 0 || !isGoodNeeded:
 		case state.Good == own:
 			c.good = c.own
 		default:
@@ -201,7 +200,7 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 func (r *Reconciler) renderPast(ctx context.Context, scope *helmOpScope, number int64,
 	c *clusterScope,
 ) *addonsv1.HelmOpReleaseSpec {
-	w := r.wantedAt(ctx, scope, number)
+	w := r.compiledAt(ctx, scope, number)
 	if w == nil {
 		return nil
 	}
@@ -213,14 +212,14 @@ func (r *Reconciler) renderPast(ctx context.Context, scope *helmOpScope, number 
 }
 
 // renderFor renders a revision for a Cluster.
-func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *wantedRevision,
+func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *compiledRevision,
 	c *clusterScope,
 ) (*addonsv1.HelmOpReleaseSpec, error) {
 	rendered, chosen, objects := r.renderer.Outcome(ctx, w.Program, c.object, c.cluster)
 	if objects != nil {
 		r.watchKinds(ctx, objects.Watched)
 	}
-	if w == scope.wanted {
+	if w == scope.desired {
 		c.references = rendered.References
 	}
 	if rendered.Err != nil {
@@ -232,7 +231,7 @@ func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *wante
 	}
 	now := &scope.helmOp.Spec
 	options := chosen.Options
-	actAs(&options, now)
+	setImpersonation(&options, now)
 	spec := &addonsv1.HelmOpReleaseSpec{
 		ClusterRef:       apiutil.ClusterRefOf(scope.helmOp.Namespace, c.key),
 		Release:          rendered.Release,
@@ -250,7 +249,7 @@ func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *wante
 	return spec, nil
 }
 
-// artifactsOfRevision are the artifacts of the references of a revision.
+// artifactsOfRevision returns a function that returns the artifacts of the references of a revision.
 func artifactsOfRevision(
 	revision *addonsv1.HelmOpRevision,
 ) func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
@@ -265,23 +264,23 @@ func artifactsOfRevision(
 		}
 		return nil, &reasons.UnresolvedError{
 			Reason:  addonsv1.ArtifactNotFoundReason,
-			Message: fmt.Sprintf("it was not known what the reference stood for at revision %d", revision.Spec.Number),
+			Message: fmt.Sprintf("the reference was not resolved when revision %d was created", revision.Spec.Number),
 		}
 	}
 }
 
-// retryWithin makes the next pass due no later than after a delay.
+// retryWithin schedules the next pass no later than after a delay. A delay of 0 has no effect.
 func (s *helmOpScope) retryWithin(delay time.Duration) {
 	if delay > 0 && (s.requeueAfter == 0 || s.requeueAfter > delay) {
 		s.requeueAfter = delay
 	}
 }
 
-// watchKinds follows the kinds of these objects, so that their changes enqueue the HelmOps of their Clusters.
+// watchKinds watches the kinds of objects, so that changes of the objects enqueue the HelmOps of their Clusters.
 func (r *Reconciler) watchKinds(ctx context.Context, objects []*unstructured.Unstructured) {
 	for _, obj := range objects {
 		if err := r.kinds.Watch(obj.GroupVersionKind()); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Cannot watch a kind that templates see; its changes wait for the next resync",
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot watch a kind that templates use; changes take effect at the next resync",
 				"kind", obj.GroupVersionKind().String())
 		}
 	}

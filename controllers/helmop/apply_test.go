@@ -26,9 +26,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// TestClustersThatAnswerAreServedFirst holds it, that several are served at once, and that an error is that of its
-// Cluster.
-func TestClustersThatAnswerAreServedFirst(t *testing.T) {
+// TestApplyPlanWritesReachableClustersFirst checks the order, that several releases are written at the same time, and
+// that an error affects only its Cluster.
+func TestApplyPlanWritesReachableClustersFirst(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{addonsv1.AddToScheme, corev1.AddToScheme} {
@@ -36,7 +36,7 @@ func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const silent, answering = 6, 6
+	const unreachable, reachable = 6, 6
 	var mu sync.Mutex
 	var begun []string
 	together := make(chan struct{})
@@ -54,7 +54,7 @@ func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 			select {
 			case <-together:
 			case <-time.After(time.Minute):
-				return errors.New("nobody else is served at the same time")
+				return errors.New("no other release is written at the same time")
 			}
 			if cluster == "b-0" {
 				return errors.New("the quota is spent")
@@ -65,10 +65,10 @@ func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 	r := &Reconciler{client: c, live: c, now: time.Now,
 		answers: func(cluster client.ObjectKey) bool { return strings.HasPrefix(cluster.Name, "b") }}
 	scope := &helmOpScope{helmOp: helmOp}
-	for i := range silent + answering {
+	for i := range unreachable + reachable {
 		name := fmt.Sprintf("a-%d", i)
-		if i >= silent {
-			name = fmt.Sprintf("b-%d", i-silent)
+		if i >= unreachable {
+			name = fmt.Sprintf("b-%d", i-unreachable)
 		}
 		spec := &addonsv1.HelmOpReleaseSpec{ClusterRef: addonsv1.ClusterReference{Name: name}}
 		scope.clusters = append(scope.clusters,
@@ -76,7 +76,7 @@ func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 		scope.plan.Steps = append(scope.plan.Steps, rollout.Step{Cluster: name, Action: rollout.ActionCreate, Revision: 1})
 	}
 
-	errs := r.carryOutAll(t.Context(), scope)
+	errs := r.applyPlan(t.Context(), scope)
 	for i, cluster := range scope.clusters {
 		failed := cluster.name == "b-0"
 		if (errs[i] != nil) != failed || errors.Is(cluster.err, reasons.ErrRecord) != failed ||
@@ -86,24 +86,24 @@ func TestClustersThatAnswerAreServedFirst(t *testing.T) {
 	}
 	for _, cluster := range begun[:concurrentWrites] {
 		if !strings.HasPrefix(cluster, "b") {
-			t.Errorf("served first are %q", begun[:concurrentWrites])
+			t.Errorf("written first are %q", begun[:concurrentWrites])
 		}
 	}
 }
 
-// TestWhatLeftIsNotTakenBack has a HelmOp go to another shard while its releases are written: its manager has taken
-// along what there was, and that stays so.
-func TestWhatLeftIsNotTakenBack(t *testing.T) {
+// TestCreateChildKeepsReleaseOfOtherShard changes the shard of a HelmOp while its releases are written. The manager of
+// the other shard has relabelled the existing release, and the release must stay in that shard.
+func TestCreateChildKeepsReleaseOfOtherShard(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		// knows is whether the cache shows the HelmOp still, isBack whether it has come back since.
-		knows, isBack bool
-		// shard is that of the release in the end.
+		// isCached is true if the cache still has the HelmOp, and isBack is true if the HelmOp is in its first shard again.
+		isCached, isBack bool
+		// shard is the shard of the release in the end.
 		shard string
 	}{
-		"the cache knows":           {shard: "b"},
-		"the cache is late":         {knows: true, shard: "b"},
-		"it is a release that lags": {knows: true, isBack: true, shard: "a"},
+		"the cache has the change of the shard": {shard: "b"},
+		"the cache has the former shard":        {isCached: true, shard: "b"},
+		"the HelmOp is back in the shard":       {isCached: true, isBack: true, shard: "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,7 +117,7 @@ func TestWhatLeftIsNotTakenBack(t *testing.T) {
 			now.Labels = controllertest.OfShard(shard)
 			_, live := controllertest.ShardStores(t, "a", now, child)
 			shown, _ := controllertest.ShardStores(t, "a")
-			if tc.knows {
+			if tc.isCached {
 				shown, _ = controllertest.ShardStores(t, "a", before)
 			}
 			r := &Reconciler{client: &controllertest.Lagging{Client: live, Shown: shown}, live: live, now: time.Now, shard: "a"}
@@ -130,7 +130,7 @@ func TestWhatLeftIsNotTakenBack(t *testing.T) {
 				scope.plan.Steps = append(scope.plan.Steps,
 					rollout.Step{Cluster: c.name, Action: rollout.ActionCreate, Revision: 1})
 			}
-			if err := errors.Join(r.carryOutAll(t.Context(), scope)...); err != nil {
+			if err := errors.Join(r.applyPlan(t.Context(), scope)...); err != nil {
 				t.Fatal(err)
 			}
 			if err := live.Get(t.Context(), client.ObjectKeyFromObject(child), child); err != nil ||
@@ -138,32 +138,32 @@ func TestWhatLeftIsNotTakenBack(t *testing.T) {
 				t.Errorf("the release has %v, %v", child.Labels, err)
 			}
 			all := &addonsv1.HelmOpReleaseList{}
-			if err := live.List(t.Context(), all); err != nil || (len(all.Items) == 2) != tc.knows {
+			if err := live.List(t.Context(), all); err != nil || (len(all.Items) == 2) != tc.isCached {
 				t.Errorf("%d releases, %v", len(all.Items), err)
 			}
 		})
 	}
 }
 
-// TestStraysEndWithTheirHelmOp holds that a HelmOp does not go while a release of it is in another shard, where nobody
-// would end it.
-func TestStraysEndWithTheirHelmOp(t *testing.T) {
+// TestHelmOpKeepsFinalizerWhileOtherShardHasReleases checks that a HelmOp is not deleted while it has a release in
+// another shard, where no manager would delete the release.
+func TestHelmOpKeepsFinalizerWhileOtherShardHasReleases(t *testing.T) {
 	t.Parallel()
-	h, _, stray := controllertest.ShardedObjects("b", "b", "a")
+	h, _, release := controllertest.ShardedObjects("b", "b", "a")
 	h.Finalizers = []string{addonsv1.HelmOpFinalizer}
-	_, live := controllertest.ShardStores(t, "b", h, stray)
+	_, live := controllertest.ShardStores(t, "b", h, release)
 	r := &Reconciler{client: &controllertest.ShardView{Client: live, Shard: "b"}, live: live, now: time.Now, shard: "b"}
 	if err := r.reconcileDelete(t.Context(), h); err != nil || len(h.Finalizers) == 0 {
-		t.Errorf("it goes: %v, %v", h.Finalizers, err)
+		t.Errorf("the finalizer is removed: %v, %v", h.Finalizers, err)
 	}
-	if err := live.Get(t.Context(), client.ObjectKeyFromObject(stray), stray); err != nil ||
-		!apiutil.IsOfShard(stray, "b") {
-		t.Errorf("the release has %v, %v", stray.Labels, err)
+	if err := live.Get(t.Context(), client.ObjectKeyFromObject(release), release); err != nil ||
+		!apiutil.IsOfShard(release, "b") {
+		t.Errorf("the release has %v, %v", release.Labels, err)
 	}
-	if err := live.Delete(t.Context(), stray); err != nil {
+	if err := live.Delete(t.Context(), release); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.reconcileDelete(t.Context(), h); err != nil || len(h.Finalizers) > 0 {
-		t.Errorf("it stays: %v, %v", h.Finalizers, err)
+		t.Errorf("the finalizer stays: %v, %v", h.Finalizers, err)
 	}
 }
