@@ -137,7 +137,7 @@ func TestHelmOpEnds(t *testing.T) {
 				if child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true" {
 					admitted++
 				}
-				if apiutil.WaitsForTurn(helmOp, child) {
+				if apiutil.WaitsForAdmission(helmOp, child) {
 					waiting++
 				}
 			}

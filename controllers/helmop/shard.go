@@ -81,7 +81,7 @@ func (r *Reconciler) bringAlong(ctx context.Context, helmOp *addonsv1.HelmOp, ki
 	var errs []error
 	for _, object := range foreign {
 		before := object.DeepCopyObject().(client.Object)
-		apiutil.FollowLabels(object.GetLabels(), helmOp)
+		apiutil.InheritLabels(object.GetLabels(), helmOp)
 		if err := r.client.Patch(ctx, object, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("bringing %s %s into the shard: %w", kind, object.GetName(), err))
 		}

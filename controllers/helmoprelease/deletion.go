@@ -107,7 +107,7 @@ func whyOrphaned(scope *releaseScope) string {
 
 // waitForTurn ends the pass if the HelmOp is under deletion and its limits leave no room for this release yet.
 func (r *Reconciler) waitForTurn(_ context.Context, p *releasePass) (*ctrl.Result, error) {
-	if p.isClusterEnding() || !apiutil.WaitsForTurn(p.helmOp, p.release) {
+	if p.isClusterEnding() || !apiutil.WaitsForAdmission(p.helmOp, p.release) {
 		return nil, nil
 	}
 	report.SetNotReady(p.release, addonsv1.DeletingReason,

@@ -89,7 +89,7 @@ func (r *Reconciler) compareObjects(ctx context.Context, p *releasePass) {
 			return
 		}
 		defer done()
-		known := len(memory.Standing)
+		known := len(memory.Differing)
 		if err = r.compare(ctx, p, memory, suspects); ctx.Err() != nil {
 			return
 		}
@@ -164,7 +164,7 @@ func (r *Reconciler) compare(ctx context.Context, p *releasePass, memory *driftm
 		memory.Uncompared.Add(inventory.Ref{}, 0, err, r.now())
 		return nil
 	}
-	memory.Learn(suspects, objects, found, p.snapshot, r.now())
+	memory.Update(suspects, objects, found, p.snapshot, r.now())
 	p.differences = found.Differences
 	if memory.Left(p.snapshot) > 0 {
 		p.due(driftmemory.Retry)
@@ -206,7 +206,7 @@ func driftRules(spec *addonsv1.DriftDetectionOptions) (*drift.Rules, error) {
 
 // announceDrift tells people of differences that were not known before.
 func (r *Reconciler) announceDrift(p *releasePass, memory *driftmemory.Memory, known int) {
-	if len(memory.Standing) <= known {
+	if len(memory.Differing) <= known {
 		return
 	}
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.DriftDetectedEvent, verbCorrectDrift, fmt.Sprintf(

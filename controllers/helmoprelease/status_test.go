@@ -157,11 +157,11 @@ func TestUnreachableClustersKeepTheirFirstMessage(t *testing.T) {
 		if got := told("connection lost"); got != "connection lost" {
 			t.Errorf("at first it says %q", got)
 		}
-		<-time.After(report.OneTrouble / 2)
+		<-time.After(report.UnreachableMessagePeriod / 2)
 		if got := told("connection refused"); got != "connection lost" {
 			t.Errorf("a moment later it says %q", got)
 		}
-		<-time.After(report.OneTrouble)
+		<-time.After(report.UnreachableMessagePeriod)
 		if got := told("connection refused"); got != "connection refused" {
 			t.Errorf("a while later it says %q", got)
 		}
