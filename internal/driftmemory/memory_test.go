@@ -40,7 +40,7 @@ func learned(m *Memory, snapshot *objectwatch.Snapshot, now time.Time, compared,
 	for _, ref := range failed {
 		found.Failed = append(found.Failed, &drift.ObjectError{Ref: ref, Err: errors.New("cut")})
 	}
-	m.Learn(nil, nil, found, snapshot, now)
+	m.Update(nil, nil, found, snapshot, now)
 }
 
 func TestDriftMemory(t *testing.T) {
