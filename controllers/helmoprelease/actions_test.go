@@ -65,7 +65,7 @@ func TestDeletionStopsActions(t *testing.T) {
 		tc.change(helmOp, after)
 		var actions runningActions
 		stop, over := actions.begin(client.ObjectKeyFromObject(before))
-		handler := actions.Stopping(helmOpClient(t, helmOp))
+		handler := actions.StopOnDeletion(helmOpClient(t, helmOp))
 		handler.Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, nil)
 		if got := stop.Err() != nil; got != tc.want || got && !errors.Is(context.Cause(stop), errReleaseDeleted) {
 			t.Errorf("%s: stopped %t because of %v", name, got, context.Cause(stop))

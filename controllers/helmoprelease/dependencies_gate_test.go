@@ -218,7 +218,7 @@ func TestInstallationClaimsItsDependencies(t *testing.T) {
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
 					opts ...client.GetOption) error {
 					err := c.Get(ctx, key, obj, opts...)
-					if asked++; tc.goes && !isNotThere(said()) {
+					if asked++; tc.goes && !awaitsInstall(said()) {
 						obj.SetDeletionTimestamp(&now)
 					}
 					return err

@@ -224,7 +224,7 @@ func TestForeignObjectIsNoFight(t *testing.T) {
 	for range 5 {
 		b.r.assessDrift(t.Context(), b.p)
 		b.p.differences = []drift.Difference{{Ref: b.refs[0], Paths: []string{"/metadata"}, Owner: "apps/other"}}
-		b.memory().Standing[b.refs[0]] = b.p.differences[0]
+		b.memory().Differing[b.refs[0]] = b.p.differences[0]
 		b.r.correctDrift(t.Context(), b.p, decide.Decision{})
 		b.want(report.True, addonsv1.DriftCorrectionFailedReason, "the object now belongs to release apps/other")
 		b.now = b.now.Add(driftmemory.Retry)
@@ -356,7 +356,7 @@ func TestDriftOfObjectsThatCannotBeWatched(t *testing.T) {
 			b.want(report.True, addonsv1.DriftDetectedReason, "c0")
 			lose(true)
 			if test.told {
-				b.want(report.True, addonsv1.DriftCheckFailedReason, "1 objects differed when they were last compared")
+				b.want(report.True, addonsv1.DriftCheckFailedReason, "1 object differed at the last comparison")
 			} else {
 				b.want(report.True, addonsv1.DriftDetectedReason, "c0")
 			}

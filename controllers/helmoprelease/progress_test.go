@@ -69,7 +69,7 @@ func testProgress(t *testing.T, isShared bool) {
 	release := read()
 	scope := &releaseScope{release: release, before: release.DeepCopy()}
 	progress := r.startProgress(t.Context(), scope, decide.Decision{Action: model.ActionInstall})
-	says("it has begun")
+	says("started")
 	if isShared {
 		other := read()
 		other.Spec.ValuesDigest = "another"
@@ -77,7 +77,7 @@ func testProgress(t *testing.T, isShared bool) {
 			t.Fatal(err)
 		}
 	}
-	progress.tell("a hook")
+	progress.set("a hook")
 	says("a hook")
 	progress.stop()
 	progress.stop()

@@ -69,7 +69,7 @@ func TestFirstRenderingIsCounted(t *testing.T) {
 				tc.change(r, p)
 			}
 			before := read().Status.Failures
-			if err := r.countRendering(t.Context(), p, tc.decision); err != nil {
+			if err := r.countAttempt(t.Context(), p, tc.decision); err != nil {
 				t.Fatal(err)
 			}
 			counted := read()

@@ -74,8 +74,8 @@ func TestGatherKnowsOtherShards(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if scope.isLeaving != tc.leaving || (scope.otherShard != "") != tc.elsewhere {
-				t.Errorf("leaving %v, elsewhere %q", scope.isLeaving, scope.otherShard)
+			if scope.isOfOtherShard != tc.leaving || (scope.otherShard != "") != tc.elsewhere {
+				t.Errorf("leaving %v, elsewhere %q", scope.isOfOtherShard, scope.otherShard)
 			}
 			if (scope.helmOp != nil) != tc.wantHelmOp || (scope.cluster != nil) != tc.wantThere {
 				t.Errorf("HelmOp %v, Cluster %v", scope.helmOp, scope.cluster)

@@ -25,7 +25,7 @@ func triedPass() *releasePass {
 		desired: model.Desired{ArtifactDigest: "a"}}
 	release.Status = addonsv1.HelmOpReleaseStatus{
 		Failures: 2, LastAttemptedAt: metav1.NewTime(time.Unix(1_800_000_000, 0)),
-		ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{LastAttemptedDigest: attemptOf(p.desired),
+		ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{LastAttemptedDigest: attemptDigest(p.desired),
 			LastAttemptedGeneration: 2},
 	}
 	return p
@@ -104,19 +104,19 @@ func TestLostStatusIsNoRequest(t *testing.T) {
 	p.release.Status = addonsv1.HelmOpReleaseStatus{}
 	r := &Reconciler{}
 	for range 2 {
-		r.settleRequests(p)
+		r.initRetryRequest(p)
 		if pastOf(p).RetryRequested {
 			t.Fatal("an old request counts as a new one")
 		}
 	}
 	p.release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "now"
-	r.settleRequests(p)
+	r.initRetryRequest(p)
 	if !pastOf(p).RetryRequested {
 		t.Error("a request is not heard")
 	}
 	p.release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "long ago"
 	p.release.Generation++
-	r.settleRequests(p)
+	r.initRetryRequest(p)
 	if !pastOf(p).RetryRequested {
 		t.Error("a change of the spec is not heard")
 	}
@@ -217,7 +217,7 @@ func TestRequestIsMetByWhatWasTried(t *testing.T) {
 			for _, ask := range []func(){func() {}, func() { p.release.Generation++ }, func() {
 				p.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "now"}
 				// This failure was before the request, so it must not count against what is tried upon it.
-				p.release.Status.Failures, p.release.Status.LastAttemptedDigest = 99, attemptOf(p.desired)
+				p.release.Status.Failures, p.release.Status.LastAttemptedDigest = 99, attemptDigest(p.desired)
 			}} {
 				ask()
 				var tries int

@@ -43,7 +43,7 @@ func TestContendersHearOfEachOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var outdated []ctrl.Request
-			h := contendersOnNews(store, func(request ctrl.Request) { outdated = append(outdated, request) })
+			h := conflictingOnChange(store, func(request ctrl.Request) { outdated = append(outdated, request) })
 			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 			defer queue.ShutDown()
 			switch e := tc.event.(type) {

@@ -148,9 +148,9 @@ func TestStillServes(t *testing.T) {
 				},
 			})}
 			scope := &releaseScope{release: b.Release}
-			if now, err := r.stillServes(t.Context(), scope); (now != nil) != test.ok || scope.isLeaving != test.leaving ||
+			if now, err := r.stillServes(t.Context(), scope); (now != nil) != test.ok || scope.isOfOtherShard != test.leaving ||
 				!errors.Is(err, test.want) {
-				t.Errorf("%v, %v, leaving: %t", now, err, scope.isLeaving)
+				t.Errorf("%v, %v, leaving: %t", now, err, scope.isOfOtherShard)
 			}
 		})
 	}
@@ -192,13 +192,13 @@ func TestValuesAreThoseOfTheRevision(t *testing.T) {
 	scope := &releaseScope{release: b.Release, helmOp: b.HelmOp}
 	for number, want := range map[int64]string{0: "three", 1: "one", 2: "two"} {
 		b.Release.Spec.Rollout.Revision = number
-		at, err := r.helmOpOf(t.Context(), scope)
+		at, err := r.helmOpAtRevision(t.Context(), scope)
 		if err != nil || at.Spec.Release.Name != want {
 			t.Errorf("revision %d: %v, %v", number, at, err)
 		}
 	}
 	b.Release.Spec.Rollout.Revision = 9
-	if _, err := r.helmOpOf(t.Context(), scope); !errors.Is(err, errOutdated) ||
+	if _, err := r.helmOpAtRevision(t.Context(), scope); !errors.Is(err, errOutdated) ||
 		!strings.Contains(err.Error(), "revision 9") || apierrors.IsNotFound(err) {
 		t.Errorf("a revision that is gone: %v", err)
 	}
@@ -256,7 +256,7 @@ func TestOutdatedError(t *testing.T) {
 		t.Errorf("it refers to nothing: %v", err)
 	}
 	err := outdatedError(scope, refers)
-	if !errors.Is(err, errOutdated) || !strings.Contains(err.Error(), "since revision 1") {
+	if !errors.Is(err, errOutdated) || !strings.Contains(err.Error(), "HelmOp revision 1 cannot be rendered") {
 		t.Errorf("another revision is wanted: %v", err)
 	}
 }
