@@ -18,7 +18,7 @@ import (
 	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
 )
 
-// TestRecordRepositories holds where new records go, and which repositories are asked for others.
+// TestRecordRepositories checks where new records are stored, and which repositories may have records.
 func TestRecordRepositories(t *testing.T) {
 	t.Parallel()
 	own := &addonsv1.RecordRegistry{URL: "oci://own/records"}
@@ -29,24 +29,24 @@ func TestRecordRepositories(t *testing.T) {
 		goes            string
 		known           []string
 	}{
-		"nothing said": {},
-		"manager":      {manager: "oci://m/r", outside: true, goes: "oci://m/r", known: []string{"oci://m/r"}},
+		"not configured": {},
+		"of the manager": {manager: "oci://m/r", outside: true, goes: "oci://m/r", known: []string{"oci://m/r"}},
 		"empty": {manager: "oci://m/r", told: &addonsv1.RecordStorage{}, outside: true, goes: "oci://m/r",
 			known: []string{"oci://m/r"}},
-		"manager's former": {former: "oci://f/r", known: []string{"oci://f/r"}},
-		"own": {told: &addonsv1.RecordStorage{Registry: own}, outside: true, goes: own.URL,
+		"a former one of the manager": {former: "oci://f/r", known: []string{"oci://f/r"}},
+		"of the HelmOp": {told: &addonsv1.RecordStorage{Registry: own}, outside: true, goes: own.URL,
 			known: []string{own.URL}},
-		"own before manager's": {manager: "oci://m/r", told: &addonsv1.RecordStorage{Registry: own}, outside: true,
+		"the HelmOp precedes the manager": {manager: "oci://m/r", told: &addonsv1.RecordStorage{Registry: own}, outside: true,
 			goes: own.URL, known: []string{own.URL, "oci://m/r"}},
-		"in the cluster in spite of the manager": {manager: "oci://m/r",
+		"in the cluster despite the manager": {manager: "oci://m/r",
 			told:  &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster},
 			known: []string{"oci://m/r"}},
 		"back in the cluster": {told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeCluster, Registry: own},
 			known: []string{own.URL}},
-		"another one": {told: &addonsv1.RecordStorage{Registry: own, FormerURLs: []string{"oci://a/r", "oci://b/r"}},
+		"moved": {told: &addonsv1.RecordStorage{Registry: own, FormerURLs: []string{"oci://a/r", "oci://b/r"}},
 			outside: true, goes: own.URL,
 			known: []string{own.URL, "oci://a/r", "oci://b/r"}},
-		"a registry, but none there": {told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeRegistry}, outside: true},
+		"a registry without a repository": {told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeRegistry}, outside: true},
 		"the manager's by name": {manager: "oci://m/r",
 			told: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeRegistry}, outside: true, goes: "oci://m/r",
 			known: []string{"oci://m/r"}},
@@ -71,8 +71,8 @@ func TestRecordRepositories(t *testing.T) {
 	}
 }
 
-// TestStorageOfHelmOp holds that what the HelmOp says now counts, and what the release was told where the HelmOp is
-// gone.
+// TestStorageOfHelmOp checks that the storage of the current HelmOp counts or, if the HelmOp does not exist, the
+// storage of the release.
 func TestStorageOfHelmOp(t *testing.T) {
 	t.Parallel()
 	r := &Reconciler{records: RecordStorage{Registries: payloadregistry.New(nil)}}
@@ -93,8 +93,9 @@ func TestStorageOfHelmOp(t *testing.T) {
 	}
 }
 
-// TestRecordsLeftOnce holds that a HelmOp is told once of records which a registry keeps, however many releases it has.
-func TestRecordsLeftOnce(t *testing.T) {
+// TestRecordsLeftEventIsRecordedOnce checks that a HelmOp has one Event about records that could not be deleted,
+// whatever the number of its releases.
+func TestRecordsLeftEventIsRecordedOnce(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10)
 	r := &Reconciler{recorder: recorder, recordsLeft: newRecordsLeft()}
