@@ -113,13 +113,13 @@ func TestLostStatusIsNoRetryRequest(t *testing.T) {
 	p.release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "now"
 	r.initRetryRequest(p)
 	if !pastOf(p).RetryRequested {
-		t.Error("a request is not heard")
+		t.Error("a later request does not count")
 	}
 	p.release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "long ago"
 	p.release.Generation++
 	r.initRetryRequest(p)
 	if !pastOf(p).RetryRequested {
-		t.Error("a change of the spec is not heard")
+		t.Error("a change of the spec does not count")
 	}
 }
 
@@ -155,9 +155,9 @@ func TestRecordAttempt(t *testing.T) {
 	}
 }
 
-// lostTries plays a try each time that one is due, with a status that never gets to tell of it: the try ends the
-// process, or the management cluster is away. It returns how often it tried, and how long it waited, until a decision
-// says to stop.
+// lostTries simulates an attempt each time that one is due, without a write of the status: the attempt crashes the
+// manager, or the management cluster is unreachable. It returns the number of attempts and the waiting time until the
+// decision is to stop.
 func lostTries(t *testing.T, p *releasePass, records []model.Record, now time.Time,
 	end string,
 ) ([]model.Record, int, time.Duration) {

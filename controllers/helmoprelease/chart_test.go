@@ -39,15 +39,15 @@ func TestRefetchKeepsReportedFailure(t *testing.T) {
 		return conditions.GetReason(release, addonsv1.ReleasedCondition)
 	}
 	if got := report(artifacts.ErrRefetching); got != addonsv1.FetchingArtifactReason {
-		t.Errorf("a release that reported nothing says %q", got)
+		t.Errorf("the reason of a release without conditions is %q", got)
 	}
 	conditions.Set(release, metav1.Condition{Type: addonsv1.ReleasedCondition, Status: metav1.ConditionFalse,
 		Reason: addonsv1.RegistryUnreachableReason})
 	if got := report(artifacts.ErrRefetching); got != addonsv1.RegistryUnreachableReason {
-		t.Errorf("what was reported of the last try gives way to %q", got)
+		t.Errorf("the reason while the chart is pulled again is %q", got)
 	}
 	if got := report(artifacts.ErrFetching); got != addonsv1.FetchingArtifactReason {
-		t.Errorf("another artifact is on its way, and the release says %q", got)
+		t.Errorf("the reason while another artifact is pulled is %q", got)
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// dependingPass is a pass over the release of HelmOp app, which is Ready as it was told before.
+// dependingPass returns a pass over the release of HelmOp app, which is Ready for its assigned revision.
 func dependingPass(dependencies ...addonsv1.Dependency) *releasePass {
 	release := controllertest.ReadyRelease("app", func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = dependencies })
 	report.SetCondition(release, addonsv1.ReleasedCondition, metav1.ConditionTrue, addonsv1.ReleasedReason,
@@ -192,8 +192,8 @@ func TestInstallationClaimsDependencies(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
 	for name, tc := range map[string]struct {
-		goes bool
-		want string
+		isDeleted bool
+		want      string
 	}{
 		"the dependency stays":                {false, addonsv1.UpdatingReason},
 		"the dependency is deleted meanwhile": {true, addonsv1.WaitingForDependenciesReason},
@@ -205,20 +205,20 @@ func TestInstallationClaimsDependencies(t *testing.T) {
 			controllertest.Awaiting(p.release)
 			cni := controllertest.ReadyRelease("cni", nil)
 			cached := controllertest.StoreOf(t, controllertest.SettledHelmOp(t, "cni", nil), cni, p.release)
-			said := func() *addonsv1.HelmOpRelease {
+			stored := func() *addonsv1.HelmOpRelease {
 				release := &addonsv1.HelmOpRelease{}
 				if err := cached.Get(t.Context(), client.ObjectKeyFromObject(p.release), release); err != nil {
 					t.Fatal(err)
 				}
 				return release
 			}
-			// The API server is asked when the release says that it comes, or before: then it goes only after the answer.
+			// The dependency is deleted only after the release has written that it is about to be installed.
 			asked := 0
 			live := interceptor.NewClient(controllertest.StoreOf(t, cni).(client.WithWatch), interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
 					opts ...client.GetOption) error {
 					err := c.Get(ctx, key, obj, opts...)
-					if asked++; tc.goes && !awaitsInstall(said()) {
+					if asked++; tc.isDeleted && !awaitsInstall(stored()) {
 						obj.SetDeletionTimestamp(&now)
 					}
 					return err
@@ -226,11 +226,11 @@ func TestInstallationClaimsDependencies(t *testing.T) {
 			})
 			r := &Reconciler{client: cached, live: live}
 			ok, err := r.mayAct(t.Context(), p, decide.Decision{Action: model.ActionInstall})
-			if err != nil || ok == tc.goes || asked != 2 {
-				t.Errorf("it may act: %t, %v; asked %d times", ok, err, asked)
+			if err != nil || ok == tc.isDeleted || asked != 2 {
+				t.Errorf("may act: %t, %v; %d requests", ok, err, asked)
 			}
-			if ready := conditions.Get(said(), addonsv1.ReadyCondition); ready.Reason != tc.want {
-				t.Errorf("it says %v, want %s", ready, tc.want)
+			if ready := conditions.Get(stored(), addonsv1.ReadyCondition); ready.Reason != tc.want {
+				t.Errorf("Ready is %v, want %s", ready, tc.want)
 			}
 		})
 	}

@@ -348,7 +348,7 @@ func TestHealthOfRevisionWithoutStatus(t *testing.T) {
 func TestUnobservedStateDoesNotRollBack(t *testing.T) {
 	t.Parallel()
 	written := map[inventory.Ref]model.Generation{controllertest.Deployment: {UID: "d", Number: 5}}
-	for name, blind := range map[string]func(b *healthBench){
+	for name, hide := range map[string]func(b *healthBench){
 		"the watch shows an earlier state": func(b *healthBench) { b.is(controllertest.Deployment, health.Failed) },
 		"a failed watch shows it in progress": func(b *healthBench) {
 			b.objects[controllertest.Deployment] = objectwatch.State{Exists: true, UID: "d", Generation: 5,
@@ -365,7 +365,7 @@ func TestUnobservedStateDoesNotRollBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newHealthBench(t)
-			blind(b)
+			hide(b)
 			b.deploy(written)
 			for range 8 {
 				b.now = b.now.Add(time.Minute)
@@ -436,7 +436,7 @@ func TestFailedWatchDoesNotHideOtherObjects(t *testing.T) {
 	b.deploy(nil)
 	b.is(controllertest.Deployment, health.Current)
 	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
-	// The manager starts anew, and the list of one kind fails for ever.
+	// The manager restarts, and the list of one kind keeps failing.
 	b.objects[controllertest.Custom] = objectwatch.State{Verdict: health.Unknown}
 	b.watched = objectwatch.Snapshot{Err: errors.New("watch widgets: 500")}
 	b.pass(time.Second, report.True, addonsv1.HealthyReason)
@@ -463,7 +463,7 @@ func TestHealthTimeoutStaysWithFailedWatch(t *testing.T) {
 	for range 4 {
 		b.want(b.pass(4*time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionNone)
 	}
-	// By now nobody knows how it fared.
+	// The health of the object during the failed watch is not known.
 	b.watched = objectwatch.Snapshot{Synced: true}
 	b.objects[controllertest.Custom] = objectwatch.State{Exists: true, UID: "w", Verdict: health.Current}
 	b.want(b.pass(time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionNone)
@@ -483,7 +483,7 @@ func TestHealthStaysWhileAPIServerRestarts(t *testing.T) {
 		b.watched = objectwatch.Snapshot{Synced: true}
 		b.pass(time.Minute, report.True, addonsv1.HealthyReason)
 	}
-	// What has gone on for long unnoticed counts from its beginning.
+	// An error counts from its beginning, also if no pass was made since.
 	b.watched = objectwatch.Snapshot{Synced: true, Err: errors.New("connection refused"),
 		ErrSince: b.now.Add(-objectwatch.StuckAfter)}
 	b.pass(0, metav1Unknown, addonsv1.HealthUnknownReason)

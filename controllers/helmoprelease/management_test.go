@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// managingReleases is the reconciler of a manager that lets namespace "a" in.
+// managingReleases returns the Reconciler of a manager that permits HelmOps of namespace "a" in the management cluster.
 func managingReleases(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
 	c := controllertest.ManagementClient(t, objects...)

@@ -42,7 +42,7 @@ func TestStateFromBeforeActionDoesNotCount(t *testing.T) {
 		"a later generation":                                 {present("b", 3), true, 0, true, false},
 		"an earlier generation":                              {present("b", 1), true, late, false, false},
 		"an earlier generation from a failed watch":          {present("b", 1), false, late, false, false},
-		// A Job that was made anew must not pass by the completion of its predecessor.
+		// A re-created Job must not count as complete because the former Job was.
 		"the object that was replaced":                      {present("a", 2), true, early, false, false},
 		"the object that was replaced, from a failed watch": {present("a", 2), false, late, false, false},
 		"re-created after the action":                       {present("c", 1), true, late, true, false},
@@ -63,7 +63,7 @@ func TestStateFromBeforeActionDoesNotCount(t *testing.T) {
 			t.Errorf("%s, then gone: %t", name, got)
 		}
 		if !written.isSeen(controllertest.ConfigMap, gone, false, now) {
-			t.Errorf("%s: an object is remembered that nobody asks for", name)
+			t.Errorf("%s: the generation of an object stays in memory after it was observed", name)
 		}
 	}
 }

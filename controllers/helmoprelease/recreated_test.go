@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// triedFor is a release at which something was tried.
+// triedFor returns a release with failed attempts in its status.
 func triedFor(name string) *addonsv1.HelmOpRelease {
 	release := controllertest.ReleaseFor("fleet", name, addonsv1.ClusterReference{Name: "one"})
 	release.Status = addonsv1.HelmOpReleaseStatus{

@@ -86,14 +86,14 @@ func TestFirstRenderingCountsAsAttempt(t *testing.T) {
 			}
 			past := pastOf(&releasePass{releaseScope: &releaseScope{release: counted}, desired: p.desired})
 			if past.Failures != int(tc.want) || past.RetryRequested {
-				t.Errorf("the next manager knows of %+v", past)
+				t.Errorf("the next manager finds %+v", past)
 			}
-			// The try did not reach the cluster: it does not count.
+			// The attempt did not reach the cluster, so it does not count.
 			if err := report.WriteObject(t.Context(), c, p.before, release, releaseConditions); err != nil {
 				t.Fatal(err)
 			}
 			if after := read(); after.Status.Failures != before || after.Status.LastError != release.Status.LastError {
-				t.Errorf("after the outcome: %+v", after.Status)
+				t.Errorf("after the result: %+v", after.Status)
 			}
 		})
 	}

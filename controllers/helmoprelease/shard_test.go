@@ -40,19 +40,22 @@ func (w forgettingWatcher) Forget(key types.NamespacedName) { w.releases = appen
 func TestGatherDetectsOtherShards(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		helmOp, cluster       string
-		noHelmOp, noCluster   bool
-		leaving, elsewhere    bool
-		wantHelmOp, wantThere bool
+		helmOp, cluster           string
+		noHelmOp, noCluster       bool
+		otherHelmOp, otherCluster bool
+		wantHelmOp, wantCluster   bool
 	}{
-		"both in the shard":               {helmOp: "a", cluster: "a", wantHelmOp: true, wantThere: true},
-		"the Cluster is of another shard": {helmOp: "a", cluster: "b", wantHelmOp: true, wantThere: true, elsewhere: true},
-		"the Cluster is of no shard":      {helmOp: "a", cluster: "", wantHelmOp: true, wantThere: true, elsewhere: true},
-		"the Cluster's label is empty":    {helmOp: "a", cluster: "-", wantHelmOp: true, wantThere: true, elsewhere: true},
-		"the Cluster does not exist":      {helmOp: "a", noCluster: true, wantHelmOp: true},
-		"the HelmOp is of another shard":  {helmOp: "b", cluster: "a", leaving: true},
-		"the HelmOp is of no shard":       {helmOp: "", cluster: "a", leaving: true},
-		"the HelmOp does not exist":       {noHelmOp: true, cluster: "a", wantThere: true},
+		"both in the shard": {helmOp: "a", cluster: "a", wantHelmOp: true, wantCluster: true},
+		"the Cluster is of another shard": {helmOp: "a", cluster: "b", wantHelmOp: true, wantCluster: true,
+			otherCluster: true},
+		"the Cluster is of no shard": {helmOp: "a", cluster: "", wantHelmOp: true, wantCluster: true,
+			otherCluster: true},
+		"the Cluster's label is empty": {helmOp: "a", cluster: "-", wantHelmOp: true, wantCluster: true,
+			otherCluster: true},
+		"the Cluster does not exist":     {helmOp: "a", noCluster: true, wantHelmOp: true},
+		"the HelmOp is of another shard": {helmOp: "b", cluster: "a", otherHelmOp: true},
+		"the HelmOp is of no shard":      {helmOp: "", cluster: "a", otherHelmOp: true},
+		"the HelmOp does not exist":      {noHelmOp: true, cluster: "a", wantCluster: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,10 +77,10 @@ func TestGatherDetectsOtherShards(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if scope.isOfOtherShard != tc.leaving || (scope.otherShard != "") != tc.elsewhere {
-				t.Errorf("leaving %v, elsewhere %q", scope.isOfOtherShard, scope.otherShard)
+			if scope.isOfOtherShard != tc.otherHelmOp || (scope.otherShard != "") != tc.otherCluster {
+				t.Errorf("the HelmOp is of another shard: %v, the Cluster: %q", scope.isOfOtherShard, scope.otherShard)
 			}
-			if (scope.helmOp != nil) != tc.wantHelmOp || (scope.cluster != nil) != tc.wantThere {
+			if (scope.helmOp != nil) != tc.wantHelmOp || (scope.cluster != nil) != tc.wantCluster {
 				t.Errorf("HelmOp %v, Cluster %v", scope.helmOp, scope.cluster)
 			}
 		})

@@ -145,41 +145,41 @@ func TestUnreachableClusterKeepsFirstMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := &addonsv1.HelmOpRelease{}
-		told := func(message string) string {
+		reported := func(message string) string {
 			report.Unreachable(release, message)
 			ready, reachable := conditions.Get(release, addonsv1.ReadyCondition),
 				conditions.Get(release, addonsv1.ClusterReachableCondition)
 			if ready.Message != reachable.Message {
-				t.Errorf("Ready says %q, ClusterReachable %q", ready.Message, reachable.Message)
+				t.Errorf("Ready has %q, ClusterReachable has %q", ready.Message, reachable.Message)
 			}
 			return ready.Message
 		}
-		if got := told("connection lost"); got != "connection lost" {
-			t.Errorf("at first it says %q", got)
+		if got := reported("connection lost"); got != "connection lost" {
+			t.Errorf("the first message is %q", got)
 		}
 		<-time.After(report.UnreachableMessagePeriod / 2)
-		if got := told("connection refused"); got != "connection lost" {
-			t.Errorf("a moment later it says %q", got)
+		if got := reported("connection refused"); got != "connection lost" {
+			t.Errorf("the message within the period is %q", got)
 		}
 		<-time.After(report.UnreachableMessagePeriod)
-		if got := told("connection refused"); got != "connection refused" {
-			t.Errorf("a while later it says %q", got)
+		if got := reported("connection refused"); got != "connection refused" {
+			t.Errorf("the message after the period is %q", got)
 		}
 		reportReachable(release)
-		if got := told("unknown host"); got != "unknown host" {
-			t.Errorf("after it answered again it says %q", got)
+		if got := reported("unknown host"); got != "unknown host" {
+			t.Errorf("the message after the cluster answered is %q", got)
 		}
 		now := metav1.Now()
 		release.DeletionTimestamp = &now
 		for range 2 {
-			if got := told("unknown host"); got != "unknown host"+report.OrphanHint {
-				t.Errorf("under deletion it says %q", got)
+			if got := reported("unknown host"); got != "unknown host"+report.OrphanHint {
+				t.Errorf("the message under deletion is %q", got)
 			}
 		}
 	})
 }
 
-// linkMadeMeanwhile are the ways to Clusters of which the first is made just after it was asked for.
+// linkMadeMeanwhile has a link that is connected right after GetRESTConfig failed.
 type linkMadeMeanwhile struct {
 	clusterview.Clusters
 	err      error
