@@ -96,7 +96,7 @@ func needsNoRepair(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool 
 		return child.Labels[key] == capilabels.MustFormatValue(name)
 	}
 	if !hasLabel(addonsv1.HelmOpNameLabel, helmOp.Name) ||
-		!hasLabel(clusterv1.ClusterNameLabel, child.Spec.ClusterRef.Name) || !apiutil.Follows(child, helmOp) {
+		!hasLabel(clusterv1.ClusterNameLabel, child.Spec.ClusterRef.Name) || !apiutil.HasInheritedLabels(child, helmOp) {
 		return false
 	}
 	owner := metav1.GetControllerOfNoCopy(child)
@@ -186,7 +186,7 @@ func (r *Reconciler) own(helmOp *addonsv1.HelmOp, obj client.Object) error {
 	if child, ok := obj.(*addonsv1.HelmOpRelease); ok {
 		labels[clusterv1.ClusterNameLabel] = capilabels.MustFormatValue(child.Spec.ClusterRef.Name)
 	}
-	apiutil.FollowLabels(labels, helmOp)
+	apiutil.InheritLabels(labels, helmOp)
 	obj.SetLabels(labels)
 	err := controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme())
 	var owned *controllerutil.AlreadyOwnedError

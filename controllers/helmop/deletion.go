@@ -46,7 +46,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmO
 			errs = append(errs, r.deleteChild(ctx, helmOp, child))
 			continue
 		}
-		if !apiutil.IsEnding(helmOp, child) {
+		if !apiutil.IsDeletionAdmitted(helmOp, child) {
 			waiting++
 		}
 		if !isOrphaned(helmOp, child) {
@@ -66,7 +66,7 @@ func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp,
 	if err != nil {
 		limits = rollout.Strategy{MaxUnavailable: limitOf(helmOp.Spec.Rollout.MaxUnavailable)}
 	}
-	if !apiutil.EndsInTurn(helmOp) {
+	if !apiutil.LimitsDeletions(helmOp) {
 		limits = rollout.Strategy{}
 	}
 	clusters := make([]rollout.Cluster, 0, len(children))
@@ -87,7 +87,7 @@ func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp,
 			c.Wave = firstWave(object, waves)
 		}
 		c.Health, _ = plannedHealth(child)
-		c.Child = &rollout.Child{Deleting: apiutil.IsEnding(helmOp, child), Away: wasUnreachableAtDeletion(child)}
+		c.Child = &rollout.Child{Deleting: apiutil.IsDeletionAdmitted(helmOp, child), Away: wasUnreachableAtDeletion(child)}
 		clusters = append(clusters, c)
 	}
 	return rollout.PlanDeletion(limits, clusters), nil
@@ -135,7 +135,7 @@ func (r *Reconciler) deleteChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 		ctrl.LoggerFrom(ctx).Info("Orphaning a release: its HelmOp was deleted with the propagation policy Orphan",
 			"HelmOpRelease", current.Name)
 		mark = addonsv1.OrphanAnnotation
-	case apiutil.EndsInTurn(helmOp):
+	case apiutil.LimitsDeletions(helmOp):
 		mark = addonsv1.DeletionAdmittedAnnotation
 	}
 	if mark != addonsv1.OrphanAnnotation {

@@ -138,7 +138,7 @@ func TestReconcileDeleteWithinLimits(t *testing.T) {
 				if child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true" {
 					admitted++
 				}
-				if apiutil.WaitsForTurn(helmOp, child) {
+				if apiutil.WaitsForAdmission(helmOp, child) {
 					waiting++
 				}
 			}

@@ -143,7 +143,7 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
 		Status: addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhaseProgressing, StartedAt: metav1.NewTime(r.now())},
 	}
 	revisions.Share(&revision.Spec, scope.revisions)
-	apiutil.FollowLabels(revision.Labels, helmOp)
+	apiutil.InheritLabels(revision.Labels, helmOp)
 	if err := controllerutil.SetControllerReference(helmOp, revision, r.client.Scheme()); err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (r *Reconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) err
 func (r *Reconciler) repairRevisions(ctx context.Context, scope *helmOpScope) error {
 	var errs []error
 	for _, revision := range scope.revisions {
-		if metav1.IsControlledBy(revision, scope.helmOp) && apiutil.Follows(revision, scope.helmOp) {
+		if metav1.IsControlledBy(revision, scope.helmOp) && apiutil.HasInheritedLabels(revision, scope.helmOp) {
 			continue
 		}
 		errs = append(errs, r.repairRevision(ctx, scope.helmOp, revision))

@@ -82,7 +82,7 @@ func (r *Reconciler) relabel(ctx context.Context, helmOp *addonsv1.HelmOp, kind 
 	var errs []error
 	for _, object := range foreign {
 		before := object.DeepCopyObject().(client.Object)
-		apiutil.FollowLabels(object.GetLabels(), helmOp)
+		apiutil.InheritLabels(object.GetLabels(), helmOp)
 		if err := r.client.Patch(ctx, object, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("changing the shard label of %s %s: %w", kind, object.GetName(), err))
 		}

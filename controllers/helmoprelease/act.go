@@ -37,23 +37,24 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
-// errOutdated says that the HelmOp wants something else by now than its release was told.
+// errOutdated means that the desired state of the HelmOp is newer than what is assigned to the release.
 var errOutdated = errors.New("the HelmOp is about to update this release")
 
-// releaseInputs are what an installation or an upgrade is made of.
+// releaseInputs are the chart and the values of an installation or an upgrade.
 type releaseInputs struct {
 	chart  *bundle.Chart
 	values map[string]any
 }
 
-// act carries out a decision that needs Helm.
+// act carries out a decision that needs Helm. Without a free slot, it returns, and the release is enqueued when it gets
+// one.
 func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.Decision) (ctrl.Result, error) {
-	var made releaseInputs
+	var inputs releaseInputs
 	if isRelease(decision.Action) {
 		var result ctrl.Result
 		var err error
 		var ok bool
-		if made, result, err, ok = r.gatherInputs(ctx, p); !ok {
+		if inputs, result, err, ok = r.gatherInputs(ctx, p); !ok {
 			return result, err
 		}
 	}
@@ -63,8 +64,8 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 		return ctrl.Result{}, nil
 	}
 	defer done()
-	stop, over := r.actions.begin(client.ObjectKeyFromObject(p.release))
-	defer over()
+	stop, ended := r.actions.begin(client.ObjectKeyFromObject(p.release))
+	defer ended()
 	if ok, err := r.mayBegin(ctx, p.releaseScope); !ok {
 		return ctrl.Result{}, err
 	}
@@ -73,14 +74,14 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 	if p.options.Admit, err = admitLoss(p.releaseScope); err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.countRendering(ctx, p, decision); err != nil {
+	if err := r.countAttempt(ctx, p, decision); err != nil {
 		return ctrl.Result{}, err
 	}
 	started := r.now()
 	progress := r.startProgress(ctx, p.releaseScope, decision)
 	defer progress.stop()
-	p.options.Progress = progress.tell
-	result, err := r.engine.Act(ctx, p.target, decision, p.desired, p.options, made.chart, made.values)
+	p.options.Progress = progress.set
+	result, err := r.engine.Act(ctx, p.target, decision, p.desired, p.options, inputs.chart, inputs.values)
 	progress.stop()
 	monitoring.ObserveAction(verbOf(decision.Action), started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
@@ -90,67 +91,69 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 		return r.actionFailed(ctx, p, decision, result, err)
 	}
 	r.delays.Forget(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)})
-	return r.acted(ctx, p, decision, result), nil
+	return r.reportActed(ctx, p, decision, result), nil
 }
 
-// acted reports an action that succeeded and says when to look at what it came to.
-func (r *Reconciler) acted(ctx context.Context, p *releasePass, decision decide.Decision,
+// reportActed reports an action that succeeded. The result says when the next pass is due.
+func (r *Reconciler) reportActed(ctx context.Context, p *releasePass, decision decide.Decision,
 	result helmclient.Result,
 ) ctrl.Result {
 	switch {
 	case decision.Action == model.ActionUninstall:
 		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, verbUninstall, fmt.Sprintf(
-			"Uninstalled release %s from Cluster %s to install it anew: %s", describe(p.release),
+			"Uninstalled release %s from Cluster %s to install it again: %s", describe(p.release),
 			apiutil.ClusterTitle(p.release), decision.Message))
-		return ctrl.Result{RequeueAfter: lookAgain}
+		return ctrl.Result{RequeueAfter: requeueAtOnce}
 	case decision.Action == model.ActionTest:
 		r.reportTested(p, result)
-		return ctrl.Result{RequeueAfter: lookAgain}
+		return ctrl.Result{RequeueAfter: requeueAtOnce}
 	case isRemediation(decision):
 		r.reportRolledBack(p, decision, result)
 		r.followNew(ctx, p, result)
-		return ctrl.Result{RequeueAfter: lookAgain}
+		return ctrl.Result{RequeueAfter: requeueAtOnce}
 	}
 	r.reportReleased(p, decision, result)
 	r.followNew(ctx, p, result)
 	if p.policy.Test.Enabled {
-		return ctrl.Result{RequeueAfter: lookAgain}
+		return ctrl.Result{RequeueAfter: requeueAtOnce}
 	}
-	// The next look is far off and finds nothing new.
+	// The release is in sync now, and the next pass may be far off.
 	p.release.Status.State = string(model.StateInSync)
 	return ctrl.Result{RequeueAfter: p.requeueAfter}
 }
 
-// gatherInputs renders and pulls what an installation or an upgrade is made of. If ok is false, something is missing:
-// it was reported, and result and err say when to go on.
+// gatherInputs renders the values and pulls the chart for an installation or an upgrade. If ok is false, one of them is
+// not available: gatherInputs has reported the cause, and result and err are those of the pass.
 func (r *Reconciler) gatherInputs(ctx context.Context,
 	p *releasePass,
-) (made releaseInputs, result ctrl.Result, err error, ok bool) {
+) (inputs releaseInputs, result ctrl.Result, err error, ok bool) {
 	release := p.release
 	if p.helmOp == nil {
-		report.SetNotReady(release, addonsv1.UpdatingReason, "the HelmOp of this release is gone: nobody tells its values")
-		return made, ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil, false
+		report.SetNotReady(release, addonsv1.UpdatingReason,
+			"The HelmOp of this release does not exist: the values cannot be rendered without it")
+		return inputs, ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil, false
 	}
-	made.values, err = r.renderInto(ctx, p)
+	inputs.values, err = r.renderInto(ctx, p)
 	switch {
 	case errors.Is(err, errOutdated):
 		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
-		return made, ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil, false
+		return inputs, ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil, false
 	case errors.Is(err, kindcache.ErrPending):
 		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
-		return made, ctrl.Result{RequeueAfter: clusterview.KindRetry}, nil, false
+		return inputs, ctrl.Result{RequeueAfter: clusterview.KindRetry}, nil, false
 	case err != nil:
 		result, err = r.failed(ctx, p.releaseScope, reasons.ForRendering(err), err)
-		return made, result, err, false
+		return inputs, result, err, false
 	}
-	if made.chart, err = r.charts.Get(ctx, release, p.helmOp); err != nil {
+	if inputs.chart, err = r.charts.Get(ctx, release, p.helmOp); err != nil {
 		result, err = r.chartFailed(ctx, p.releaseScope, err)
-		return made, result, err, false
+		return inputs, result, err, false
 	}
-	return made, ctrl.Result{}, nil, true
+	return inputs, ctrl.Result{}, nil, true
 }
 
-// renderInto renders the values, and what changes the rendered chart into the options of the pass.
+// renderInto returns the rendered values. It sets the rendered spec.postRender and the secret values in the options of
+// the pass.
 func (r *Reconciler) renderInto(ctx context.Context, p *releasePass) (map[string]any, error) {
 	rendered, secretValues, err := r.renderAssigned(ctx, p)
 	if err != nil {
@@ -172,8 +175,8 @@ func (r *Reconciler) renderInto(ctx context.Context, p *releasePass) (map[string
 	return rendered.Values, nil
 }
 
-// renderAssigned renders the values with the digests in the spec of the release: from the current HelmOp or, if that
-// has other values and the release is to stay at its revision, from the HelmOp at that revision.
+// renderAssigned returns the rendered values whose digests are in the spec of the release. It renders the current
+// HelmOp. If the digests differ and the release stays at its HelmOp revision, it renders the HelmOp at this revision.
 func (r *Reconciler) renderAssigned(ctx context.Context,
 	p *releasePass,
 ) (rendered templating.Result, secretValues []any, err error) {
@@ -190,13 +193,13 @@ func (r *Reconciler) renderAssigned(ctx context.Context,
 	case !stays:
 		return rendered, nil, errOutdated
 	}
-	at, err := r.helmOpOf(ctx, p.releaseScope)
+	revision, err := r.helmOpAtRevision(ctx, p.releaseScope)
 	if err != nil {
 		return rendered, nil, err
 	}
-	rendered, secretValues, err = r.renderer.Values(ctx, at, p.object, p.cluster)
+	rendered, secretValues, err = r.renderer.Values(ctx, revision, p.object, p.cluster)
 	if err == nil && !hasAssignedDigests(p.release, &rendered) {
-		err = outdatedError(p.releaseScope, at)
+		err = outdatedError(p.releaseScope, revision)
 	}
 	return rendered, secretValues, err
 }
@@ -206,60 +209,62 @@ func hasAssignedDigests(release *addonsv1.HelmOpRelease, rendered *templating.Re
 	return rendered.Digest == release.Spec.ValuesDigest && rendered.PostRenderDigest == release.Spec.PostRenderDigest
 }
 
-// staysAtRevision tells whether a release is to stay at the revision that it is made from: its HelmOp has seen to all
-// that it wants now, and told the release nothing else. That is asked of the API server: a cache may be behind.
+// staysAtRevision reports whether a release stays at its HelmOp revision: the HelmOp has been reconciled since its spec
+// changed, and has not assigned another spec to the release. It reads the release from the API server, because the
+// cache may be stale.
 func (r *Reconciler) staysAtRevision(ctx context.Context, scope *releaseScope) (bool, error) {
 	if apiutil.RevisionOf(scope.release) == 0 || scope.helmOp.Status.ObservedGeneration != scope.helmOp.Generation {
 		return false, nil
 	}
 	current := &addonsv1.HelmOpRelease{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(scope.release), current); err != nil {
-		return false, fmt.Errorf("reading the release anew: %w", err)
+		return false, fmt.Errorf("reading the release again: %w", err)
 	}
 	return current.Generation == scope.release.Generation, nil
 }
 
-// HelmOpOf is the HelmOp of a release, wanting what it wanted at the revision that the release is made from.
-func (r *Reconciler) helmOpOf(ctx context.Context, scope *releaseScope) (*addonsv1.HelmOp, error) {
+// helmOpAtRevision returns the HelmOp of a release with the spec of the HelmOp revision that is assigned to the
+// release.
+func (r *Reconciler) helmOpAtRevision(ctx context.Context, scope *releaseScope) (*addonsv1.HelmOp, error) {
 	number := apiutil.RevisionOf(scope.release)
 	at, err := revisionstore.HelmOpAt(ctx, r.client, scope.helmOp, number)
 	if apierrors.IsNotFound(err) {
-		// The release may be told of a revision before the cache has seen it.
+		// A revision may be assigned to the release before the cache has it.
 		at, err = revisionstore.HelmOpAt(ctx, r.live, scope.helmOp, number)
 	}
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("revision %d, which the release is made from, is gone: %w", number, errOutdated)
+		return nil, fmt.Errorf("HelmOp revision %d, which is assigned to the release, does not exist: %w", number,
+			errOutdated)
 	}
 	return at, err
 }
 
-// outdatedError says why the values of a release are not those that it was told, and what comes of it. An earlier
-// revision holds no content of what it refers to.
-func outdatedError(scope *releaseScope, at *addonsv1.HelmOp) error {
+// outdatedError returns why the rendered values of a release do not have the assigned digests. A HelmOp revision does
+// not hold the content of the objects that it refers to, so values from references may have changed.
+func outdatedError(scope *releaseScope, revision *addonsv1.HelmOp) error {
 	number, rollout := apiutil.RevisionOf(scope.release), scope.helmOp.Status.Rollout
-	if number == 0 || rollout == nil || rollout.Revision == number || !references.HasFixedValues(at) {
+	if number == 0 || rollout == nil || rollout.Revision == number || !references.HasFixedValues(revision) {
 		return errOutdated
 	}
-	return fmt.Errorf("what spec.valuesFrom names may have changed since revision %d, which then can be rendered no "+
-		"more: the release stays"+
-		" as it is until it is told of another revision, unless %w", number, errOutdated)
+	return fmt.Errorf("HelmOp revision %d cannot be rendered: an object in spec.valuesFrom may have changed since; the "+
+		"release stays as it is until another revision is assigned, unless %w", number, errOutdated)
 }
 
-// uninstallOptionsNow are those of the HelmOp as it is now: they may be changed to help an uninstallation that is
-// stuck.
-func uninstallOptionsNow(scope *releaseScope, told model.UninstallOptions) model.UninstallOptions {
+// currentUninstallOptions returns the uninstallation options of the current HelmOp, because a user may change them to
+// unblock an uninstallation. Without a HelmOp, or if its overrides are not valid, it returns the assigned options.
+func currentUninstallOptions(scope *releaseScope, assigned model.UninstallOptions) model.UninstallOptions {
 	if scope.helmOp == nil {
-		return told
+		return assigned
 	}
 	options := scope.helmOp.Spec.ReleaseOptions
 	if len(scope.helmOp.Spec.Overrides) > 0 && scope.cluster != nil {
 		variants, err := render.NewVariants(&scope.helmOp.Spec)
 		if err != nil {
-			return told
+			return assigned
 		}
 		chosen, err := variants.Of(scope.cluster.Labels, "")
 		if err != nil {
-			return told
+			return assigned
 		}
 		options = chosen.Options
 	}
@@ -274,7 +279,7 @@ func (r *Reconciler) uninstallRelease(ctx context.Context, p *releasePass) (*ctr
 func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target model.Target) (ctrl.Result, error) {
 	release := scope.release
 	desired, options := releasespec.DesiredOf(release)
-	options.Uninstall = uninstallOptionsNow(scope, options.Uninstall)
+	options.Uninstall = currentUninstallOptions(scope, options.Uninstall)
 	if err := r.nameManagementCluster(ctx, release, &desired); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -294,7 +299,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 		report.SetNotReady(release, addonsv1.ReleasePendingReason, decision.Message)
 		return ctrl.Result{RequeueAfter: decision.RequeueAfter}, nil
 	default:
-		// Nothing there, or what is there is not ours.
+		// There is no release, or it has another owner.
 		ctrl.LoggerFrom(ctx).Info("Nothing to uninstall", "why", decision.Message)
 		return removeFinalizer(release), nil
 	}
@@ -311,14 +316,14 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	defer done()
-	if now, err := r.stillServes(ctx, scope); now == nil {
+	if current, err := r.stillServes(ctx, scope); current == nil {
 		return ctrl.Result{}, err
 	}
-	report.SetNotReady(release, addonsv1.DeletingReason, "the release is being uninstalled")
+	report.SetNotReady(release, addonsv1.DeletingReason, "The release is being uninstalled")
 	started := r.now()
 	progress := r.startProgress(ctx, scope, decision)
 	defer progress.stop()
-	options.Progress = progress.tell
+	options.Progress = progress.set
 	result, err := r.engine.Act(ctx, target, decision, desired, options, nil, nil)
 	progress.stop()
 	monitoring.ObserveAction(verbUninstall, started, r.now(), err)
@@ -332,15 +337,15 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	return removeFinalizer(release), nil
 }
 
-// failed reports an error that changed nothing in the workload cluster and decides when to try again. The conditions of
-// the release tell of the error, and the log does once, so it is returned only where the pass was cut off.
+// failed reports an error of an action that changed nothing in the workload cluster, and returns when to try again. It
+// returns the error only if the pass was canceled: otherwise the conditions have the error, and the log has it once.
 func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, fallback string, err error) (ctrl.Result, error) {
 	release := scope.release
 	if ctx.Err() != nil {
 		return ctrl.Result{}, ctx.Err()
 	}
 	if errors.Is(err, helmerr.ErrStale) {
-		// The release was changed by another program meanwhile: look again, less and less often.
+		// Another program has changed the release: observe again, with increasing delays.
 		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
 		return r.tryAgain(ctx, release, addonsv1.UpdatingReason, err), nil
 	}
@@ -357,33 +362,32 @@ func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, fallback s
 	return r.tryAgain(ctx, release, reason, err), nil
 }
 
-// tryAgain is the result of a pass that failed: the next one comes after 1 s, 2 s and so on up to 5 min.
+// tryAgain returns the result of a failed pass. The next pass is due after 1 s, 2 s and so on, up to 5 min.
 func (r *Reconciler) tryAgain(ctx context.Context, release *addonsv1.HelmOpRelease, reason string,
 	err error,
 ) ctrl.Result {
 	cause := requeue.Cause{Generation: release.Generation, Reason: reason}
-	wait, isNews := r.delays.After(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}, cause, err.Error())
-	if isNews {
-		ctrl.LoggerFrom(ctx).Info("The release cannot be made as it is wanted; this is tried again", "Cluster",
-			apiutil.ClusterTitle(release),
-			"reason", reason, "error", err.Error())
+	wait, isNew := r.delays.After(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}, cause, err.Error())
+	if isNew {
+		ctrl.LoggerFrom(ctx).Info("Cannot bring the release to the desired state; it is tried again", "Cluster",
+			apiutil.ClusterTitle(release), "reason", reason, "error", err.Error())
 	}
 	return ctrl.Result{RequeueAfter: wait}
 }
 
-// actionFailed reports an action that failed. One that changed the cluster counts: the next pass decides what follows
-// it and when. One that did not is tried again as any other error, unless rendering the chart was ended: such a try
-// counts.
+// actionFailed reports a failed action. A failed action that changed Helm's records counts as a try: the next pass
+// decides what follows and when. An action that changed nothing is tried again as after any other error. The exception
+// is an action whose rendering exceeded its limits, which counts as a try.
 func (r *Reconciler) actionFailed(ctx context.Context, p *releasePass, decision decide.Decision,
 	result helmclient.Result, err error,
 ) (ctrl.Result, error) {
 	if decision.Action == model.ActionTest && result.StorageChanged && !errors.Is(err, helmerr.ErrUnreachable) {
 		r.reportTested(p, result)
-		return ctrl.Result{RequeueAfter: lookAgain}, nil
+		return ctrl.Result{RequeueAfter: requeueAtOnce}, nil
 	}
 	outcome, failure := r.failed(ctx, p.releaseScope, failureReason(decision), err)
 	if !result.StorageChanged && !errors.Is(err, helmerr.ErrRenderLimit) {
 		return outcome, failure
 	}
-	return ctrl.Result{RequeueAfter: lookAgain}, nil
+	return ctrl.Result{RequeueAfter: requeueAtOnce}, nil
 }

@@ -21,18 +21,20 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// errReleaseDeleted is why an action is stopped.
+// errReleaseDeleted is the cause with which a running action is stopped.
 var errReleaseDeleted = errors.New("the release is being deleted")
 
-// runningActions are the actions under way that may be stopped. The zero value is empty; it is safe for concurrent use.
+// runningActions are the running actions that can be stopped, by release. The zero value is empty. It is safe for
+// concurrent use.
 type runningActions struct {
 	mu    sync.Mutex
 	stops map[types.NamespacedName]context.CancelCauseFunc
 }
 
-// begin notes that an action begins; over is to be called when it has ended. Stop is done when it is to end before its
-// time. It is not the context of the pass: that one ends with the manager, which lets actions end.
-func (a *runningActions) begin(release types.NamespacedName) (stop context.Context, over func()) {
+// begin registers an action; the caller must call ended after the action. The context stop is done when the action must
+// stop early. It is not derived from the context of the pass: that context is done when the manager stops, but actions
+// then run to their end.
+func (a *runningActions) begin(release types.NamespacedName) (stop context.Context, ended func()) {
 	stop, cancel := context.WithCancelCause(context.Background())
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -48,18 +50,19 @@ func (a *runningActions) begin(release types.NamespacedName) (stop context.Conte
 	}
 }
 
-// end stops the action of a release, if there is one.
-func (a *runningActions) end(release types.NamespacedName, why error) {
+// stop stops the running action of a release, if there is one. The error of the action has the cause.
+func (a *runningActions) stop(release types.NamespacedName, cause error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if cancel, ok := a.stops[release]; ok {
-		cancel(why)
+		cancel(cause)
 	}
 }
 
-// Stopping stops the actions of releases that begin to end: a hook that hangs must not hold up the uninstallation for
-// minutes. It brings no passes, those of a release under deletion come anyway.
-func (a *runningActions) Stopping(reader client.Reader) handler.EventHandler {
+// StopOnDeletion returns a handler that stops the action of a release when the release is deleted: a hook that hangs
+// must not delay the uninstallation for minutes. The handler enqueues no requests; another watch enqueues releases
+// under deletion.
+func (a *runningActions) StopOnDeletion(reader client.Reader) handler.EventHandler {
 	return handler.Funcs{UpdateFunc: func(ctx context.Context, e event.UpdateEvent,
 		_ workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 		before, beforeOK := e.ObjectOld.(*addonsv1.HelmOpRelease)
@@ -75,25 +78,26 @@ func (a *runningActions) Stopping(reader client.Reader) handler.EventHandler {
 			}
 			helmOp = nil
 		}
-		if isToStop(after, helmOp) {
-			a.end(client.ObjectKeyFromObject(after), errReleaseDeleted)
+		if mayStop(after, helmOp) {
+			a.stop(client.ObjectKeyFromObject(after), errReleaseDeleted)
 		}
 	}}
 }
 
-// isToStop tells whether what is under way for a release under deletion is in the way of its end. The HelmOp is nil if
-// it is gone. What is left behind, be it by a policy or a move, is to be left in good order, and what is paused is not
-// uninstalled now.
-func isToStop(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
+// mayStop reports whether the running action of a release under deletion may be stopped, because the release is going
+// to be uninstalled. It is false if the release stays in the cluster, by its deletion policy or by a move: the action
+// must not leave it half done. It is false for a paused release, which is not uninstalled now. helmOp is nil if the
+// HelmOp does not exist.
+func mayStop(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
 	scope := &releaseScope{release: release, helmOp: helmOp}
 	return !report.IsBeingMoved(release) &&
 		apiutil.DeletionPolicy(scope.release, scope.helmOp) != addonsv1.DeletionPolicyOrphan && pauseOf(scope) == ""
 }
 
-// MayBegin tells, right before something is changed in a Cluster, whether the release is this manager's still and was
-// not deleted since the pass began; if not, the event of that brings the next pass. For an action it is asked after
-// that was noted, so that no deletion is missed.
+// mayBegin reports whether this manager still serves a release and the release was not deleted since the pass began. It
+// is called right before a change in a cluster. If it returns false, the event of the change starts the next pass. An
+// action must be registered before the call, so that no deletion is missed.
 func (r *Reconciler) mayBegin(ctx context.Context, scope *releaseScope) (bool, error) {
-	now, err := r.stillServes(ctx, scope)
-	return now != nil && now.UID == scope.release.UID && now.DeletionTimestamp.IsZero(), err
+	current, err := r.stillServes(ctx, scope)
+	return current != nil && current.UID == scope.release.UID && current.DeletionTimestamp.IsZero(), err
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
-// The deletion of a release stops what is under way for it, unless the release is to be left behind, and nothing else
-// does.
-func TestDeletionStopsActions(t *testing.T) {
+// TestDeletionStopsRunningAction checks that the deletion of a release stops its running action, unless the release
+// stays in the cluster, and that no other change does.
+func TestDeletionStopsRunningAction(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
 	deleted := func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }
@@ -34,29 +34,29 @@ func TestDeletionStopsActions(t *testing.T) {
 		"the HelmOp is gone": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); h.Name = "another" },
 			true},
 		"another spec": {func(_ *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { r.Generation++ }, false},
-		"left behind": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+		"the deletion policy of the HelmOp is Orphan": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
 			deleted(h, r)
 			h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
 		}, false},
-		"to be left behind": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+		"the deletion policy of the release is Orphan": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
 			deleted(h, r)
 			r.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
 		}, false},
-		"left behind no more": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+		"the deletion policy is no longer Orphan": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
 			deleted(h, r)
 			r.Spec.DeletionPolicy, h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan, addonsv1.DeletionPolicyUninstall
 		}, true},
-		"the HelmOp suspended": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); h.Spec.Paused = true },
+		"the HelmOp is paused": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); h.Spec.Paused = true },
 			false},
 		"paused": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
 			deleted(h, r)
 			r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 		}, false},
-		"moved somewhere else": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
+		"being moved": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) {
 			deleted(h, r)
 			r.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
 		}, false},
-		"of another name still": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); r.Name = "other" },
+		"another release": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); r.Name = "other" },
 			false},
 	} {
 		helmOp := controllertest.SettledHelmOp(t, "cni", nil)
@@ -65,7 +65,7 @@ func TestDeletionStopsActions(t *testing.T) {
 		tc.change(helmOp, after)
 		var actions runningActions
 		stop, over := actions.begin(client.ObjectKeyFromObject(before))
-		handler := actions.Stopping(helmOpClient(t, helmOp))
+		handler := actions.StopOnDeletion(helmOpClient(t, helmOp))
 		handler.Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, nil)
 		if got := stop.Err() != nil; got != tc.want || got && !errors.Is(context.Cause(stop), errReleaseDeleted) {
 			t.Errorf("%s: stopped %t because of %v", name, got, context.Cause(stop))
@@ -93,19 +93,19 @@ func helmOpClient(t *testing.T, objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 }
 
-// Nothing is begun for a release that was deleted since the pass began, or made anew.
-func TestNothingIsBegunForWhatEnds(t *testing.T) {
+// TestMayBegin checks that no action begins for a release that was deleted or re-created since the pass began.
+func TestMayBegin(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
 	for name, tc := range map[string]struct {
 		change func(*addonsv1.HelmOpRelease)
 		want   bool
 	}{
-		"there":       {func(*addonsv1.HelmOpRelease) {}, true},
-		"changed":     {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, true},
-		"ending":      {func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }, false},
-		"made anew":   {func(r *addonsv1.HelmOpRelease) { r.UID = "another" }, false},
-		"gone by now": {func(r *addonsv1.HelmOpRelease) { r.Name = "another" }, false},
+		"unchanged":      {func(*addonsv1.HelmOpRelease) {}, true},
+		"changed":        {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, true},
+		"under deletion": {func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }, false},
+		"re-created":     {func(r *addonsv1.HelmOpRelease) { r.UID = "another" }, false},
+		"deleted":        {func(r *addonsv1.HelmOpRelease) { r.Name = "another" }, false},
 	} {
 		release := controllertest.ReadyRelease("cni", nil)
 		known := release.DeepCopy()

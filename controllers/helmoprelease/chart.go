@@ -18,12 +18,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 )
 
-// chartFailed reports that there is no chart, or not yet.
+// chartFailed reports that the chart is not available: it is still being pulled, or the pull or the parsing failed.
 func (r *Reconciler) chartFailed(ctx context.Context, scope *releaseScope, err error) (ctrl.Result, error) {
 	var failure *artifacts.Failure
 	switch {
 	case errors.Is(err, artifacts.ErrRefetching) && hasFailed(scope.release):
-		// What is reported of the last try stands until there is news.
+		// The failure of the last pull stays reported until the pull that is running ends.
 		return ctrl.Result{}, nil
 	case errors.Is(err, artifacts.ErrRefetching), errors.Is(err, artifacts.ErrFetching):
 		reportNotReleased(scope.release, addonsv1.FetchingArtifactReason, err.Error())
@@ -31,7 +31,7 @@ func (r *Reconciler) chartFailed(ctx context.Context, scope *releaseScope, err e
 	case errors.As(err, &failure):
 		result, err := r.failed(ctx, scope, chartReason(err), err)
 		if err == nil {
-			// All releases that want the chart wait for the same try.
+			// All releases with this chart wait for the same pull.
 			result.RequeueAfter = max(failure.Wait, time.Millisecond)
 		}
 		return result, err
@@ -40,13 +40,13 @@ func (r *Reconciler) chartFailed(ctx context.Context, scope *releaseScope, err e
 	}
 }
 
-// hasFailed tells whether a failure of a release is reported.
+// hasFailed reports whether the condition Released has a failure.
 func hasFailed(release *addonsv1.HelmOpRelease) bool {
 	released := conditions.Get(release, addonsv1.ReleasedCondition)
 	return released != nil && released.Status == metav1.ConditionFalse && !apiutil.ProgressReasons[released.Reason]
 }
 
-// chartReason names an error of getting a chart.
+// chartReason returns the reason for an error of pulling, verifying or loading a chart.
 func chartReason(err error) string {
 	return reasons.For(err, reasons.ChartErrors,
 		reasons.For(err, reasons.ArtifactErrors, addonsv1.ArtifactFetchFailedReason))

@@ -25,7 +25,9 @@ func TestChartReason(t *testing.T) {
 	}
 }
 
-func TestChartThatIsAskedForAgain(t *testing.T) {
+// TestRefetchKeepsReportedFailure checks that the failure of the last pull stays reported while the chart is pulled
+// again.
+func TestRefetchKeepsReportedFailure(t *testing.T) {
 	t.Parallel()
 	r := &Reconciler{}
 	release := &addonsv1.HelmOpRelease{}
@@ -37,15 +39,15 @@ func TestChartThatIsAskedForAgain(t *testing.T) {
 		return conditions.GetReason(release, addonsv1.ReleasedCondition)
 	}
 	if got := report(artifacts.ErrRefetching); got != addonsv1.FetchingArtifactReason {
-		t.Errorf("a release that reported nothing says %q", got)
+		t.Errorf("the reason of a release without conditions is %q", got)
 	}
 	conditions.Set(release, metav1.Condition{Type: addonsv1.ReleasedCondition, Status: metav1.ConditionFalse,
 		Reason: addonsv1.RegistryUnreachableReason})
 	if got := report(artifacts.ErrRefetching); got != addonsv1.RegistryUnreachableReason {
-		t.Errorf("what was reported of the last try gives way to %q", got)
+		t.Errorf("the reason while the chart is pulled again is %q", got)
 	}
 	if got := report(artifacts.ErrFetching); got != addonsv1.FetchingArtifactReason {
-		t.Errorf("another artifact is on its way, and the release says %q", got)
+		t.Errorf("the reason while another artifact is pulled is %q", got)
 	}
 }
 
@@ -65,13 +67,13 @@ func TestRetryDelay(t *testing.T) {
 		after   time.Duration
 		want    time.Duration
 	}{
-		"never failed":                    {failed(0, "x"), "x", 0, 0},
-		"something else is wanted by now": {failed(3, "x"), "y", 0, 0},
-		"failed once, just now":           {failed(1, "x"), "x", 0, backoff(1)},
-		"failed once, a while ago":        {failed(1, "x"), "x", 4 * time.Second, backoff(1) - 4*time.Second},
-		"failed once, long ago":           {failed(1, "x"), "x", time.Hour, 0},
-		"failed thrice":                   {failed(3, "x"), "x", 0, backoff(3)},
-		"failed very often":               {failed(1<<30, "x"), "x", 0, backoff(100)},
+		"never failed":             {failed(0, "x"), "x", 0, 0},
+		"another attempt":          {failed(3, "x"), "y", 0, 0},
+		"failed once, just now":    {failed(1, "x"), "x", 0, backoff(1)},
+		"failed once, a while ago": {failed(1, "x"), "x", 4 * time.Second, backoff(1) - 4*time.Second},
+		"failed once, long ago":    {failed(1, "x"), "x", time.Hour, 0},
+		"failed thrice":            {failed(3, "x"), "x", 0, backoff(3)},
+		"failed very often":        {failed(1<<30, "x"), "x", 0, backoff(100)},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

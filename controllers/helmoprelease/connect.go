@@ -29,18 +29,18 @@ import (
 )
 
 const (
-	// unreachableRetry is how often to try again to connect to a cluster that did not answer. When the cluster
-	// answers, its link enqueues the release sooner; this is for a link that has not seen the failure.
+	// unreachableRetry is the delay before the next connection to a cluster that did not answer, if the link to the
+	// cluster has not detected the failure. Otherwise the link enqueues the release when the cluster answers.
 	unreachableRetry = 15 * time.Second
 
-	// downRetry is the same for a cluster whose link has seen the failure.
+	// downRetry is the delay for a cluster whose link has detected the failure.
 	downRetry = 2 * time.Minute
 
-	// conflictRetry is how often to check whether a conflict is over.
+	// conflictRetry is the delay before the next check whether a conflict is over.
 	conflictRetry = 30 * time.Second
 
-	// lookAgain is the delay of a pass that follows an action at once, to see its outcome.
-	lookAgain = time.Millisecond
+	// requeueAtOnce is the delay of a pass that follows an action at once to observe its result.
+	requeueAtOnce = time.Millisecond
 )
 
 // Engine observes releases in workload clusters and carries out decisions.
@@ -55,12 +55,13 @@ type Engine interface {
 	Forget(key string)
 }
 
-// connect returns the connection to the cluster of a release; ok is false if there is none.
+// connect returns the connection to the cluster of a release. If ok is false, there is no connection, and connect has
+// reported the cause unless no connection was tried yet.
 func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpRelease) (target model.Target, ok bool) {
 	key := apiutil.ClusterKey(release)
 	restConfig, err := r.clusters.GetRESTConfig(ctx, key)
 	if state := r.clusters.State(key); err == nil && state.IsSilent() {
-		// Another request would fail the same way, later. The watches stay: the cluster may answer in a moment.
+		// Another request would only fail later, in the same way. The watches stay: the cluster may answer soon.
 		report.Unreachable(release, noConnection(release, state.Cause))
 		return model.Target{}, false
 	}
@@ -81,20 +82,19 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 	return model.Target{}, false
 }
 
-// noConnection is the message for a Cluster that does not answer, and what to do. The message does not change while
-// that lasts: each change is a write.
+// noConnection returns the message for a Cluster that does not answer. The message stays the same as long as the cause
+// does, because each change is a write.
 func noConnection(release *addonsv1.HelmOpRelease, cause clusterlink.Cause) string {
 	if cause != "" {
-		return "there is no connection to the API server of the Cluster: " + string(cause) + "; correct the Secret " +
-			apiutil.ClusterTitle(release) + "-kubeconfig; the release goes on when the API server answers"
+		return "The API server of the Cluster cannot be reached: " + string(cause) + "; correct the Secret " +
+			apiutil.ClusterTitle(release) + "-kubeconfig. HelmOp continues when the API server answers"
 	}
-	return "there is no connection to the API server of the Cluster: see that it runs, that the Secret " +
-		apiutil.ClusterTitle(release) +
-		"-kubeconfig is valid, that the manager may read it and that nothing blocks the way; the release goes on when it " +
-		"answers"
+	return "The API server of the Cluster cannot be reached: check that it runs, that the Secret " +
+		apiutil.ClusterTitle(release) + "-kubeconfig is valid and the manager may read it, and that no firewall or network " +
+		"policy blocks the connection. HelmOp continues when the API server answers"
 }
 
-// reconnectRetry is when to reconcile a release without a connection again.
+// reconnectRetry returns the delay before the next pass over a release without a connection.
 func reconnectRetry(release *addonsv1.HelmOpRelease, state clusterlink.State) time.Duration {
 	if state.Failures > 0 {
 		return queue.Spread(downRetry, release)
@@ -102,7 +102,8 @@ func reconnectRetry(release *addonsv1.HelmOpRelease, state clusterlink.State) ti
 	return queue.Spread(unreachableRetry, release)
 }
 
-// checkKubeconfig returns why the kubeconfig of a Cluster must not be used; nil if it may, or if it cannot be read.
+// checkKubeconfig returns an error if the kubeconfig of a Cluster must not be used. It returns nil if the kubeconfig
+// may be used or cannot be read.
 func (r *Reconciler) checkKubeconfig(ctx context.Context, cluster client.ObjectKey) error {
 	key := client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
 	if err := r.kubeconfigs.Get(ctx, key, &corev1.Secret{}); errors.Is(err, clusterview.ErrKubeconfigRefused) {
@@ -111,9 +112,9 @@ func (r *Reconciler) checkKubeconfig(ctx context.Context, cluster client.ObjectK
 	return nil
 }
 
-// firstServed is when the control plane of a Cluster became initialized. ok is false if that was before the HelmOp
-// was created: then the time until the first deployment says nothing about HelmOp.
-func firstServed(cluster *clusterv1.Cluster, helmOp *addonsv1.HelmOp) (time.Time, bool) {
+// initializedSince returns when the control plane of a Cluster became initialized. ok is false if the HelmOp was
+// created later: the time until the first deployment is then not caused by HelmOp.
+func initializedSince(cluster *clusterv1.Cluster, helmOp *addonsv1.HelmOp) (time.Time, bool) {
 	since := conditions.GetLastTransitionTime(cluster, clusterv1.ClusterControlPlaneInitializedCondition)
 	if since == nil || helmOp == nil || since.Time.Before(helmOp.CreationTimestamp.Time) {
 		return time.Time{}, false

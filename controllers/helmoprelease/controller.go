@@ -36,8 +36,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
-// Reconciler reconciles HelmOpReleases: it connects to the workload cluster, observes the release there, decides,
-// acts and reports.
+// Reconciler reconciles HelmOpReleases: it connects to the workload cluster, observes the release, decides, acts and
+// reports.
 type Reconciler struct {
 	client     client.Client
 	live       client.Reader
@@ -54,10 +54,10 @@ type Reconciler struct {
 	delays     requeue.Delays
 	now        func() time.Time
 
-	// Kubeconfigs reads the Secrets with the kubeconfigs, and refuses those that must not be used.
+	// kubeconfigs reads the Secrets with the kubeconfigs, and refuses kubeconfigs that must not be used.
 	kubeconfigs client.Reader
 
-	// memories hold what no status holds, by release.
+	// memories hold the state of each release that is not in its status.
 	memories memories
 
 	// guard decides which Clusters of other namespaces may be accessed.
@@ -66,10 +66,10 @@ type Reconciler struct {
 	// actions are the running actions other than uninstallations.
 	actions runningActions
 
-	// writes are those of this controller that the cache may not show yet. client notes them.
+	// writes are the writes of this controller that the cache may not have yet. client records them.
 	writes ownwrites.Writes
 
-	// rendered are the artifacts that this process has rendered without being ended.
+	// rendered are the artifacts that this process has rendered without a crash.
 	rendered renderedArtifacts
 
 	// resyncPeriod is Options.ResyncPeriod.
@@ -78,34 +78,34 @@ type Reconciler struct {
 	// watchFilter is Options.WatchFilter, shard is Options.Shard.
 	watchFilter, shard string
 
-	// records is Options.Records. recordsLeft are the HelmOps that have an Event about records that a registry keeps.
+	// records is Options.Records. recordsLeft are the HelmOps that have an Event about records that could not be deleted.
 	records     RecordStorage
 	recordsLeft *lru.Cache[types.UID, bool]
 }
 
-// releaseScope is what a pass reads before it connects. Set by gather, except for before.
+// releaseScope has the objects that a pass reads before it connects. Set by gather, except for before.
 type releaseScope struct {
 	release *addonsv1.HelmOpRelease
 
-	// before is the release as it was read.
+	// before is the release in the state in which it was read.
 	before *addonsv1.HelmOpRelease
 
-	// helmOp is the HelmOp of the release; nil if it is gone.
+	// helmOp is the HelmOp of the release; nil if it does not exist.
 	helmOp *addonsv1.HelmOp
 
-	// cluster is the Cluster of the release; nil if it is gone. object is the same as the API server serves it.
+	// cluster is the Cluster of the release; nil if it does not exist. object is the same Cluster, unstructured.
 	cluster *clusterv1.Cluster
 	object  *unstructured.Unstructured
 
-	// otherShard is why nothing may be done: the Cluster is of another shard than the HelmOp. It is empty if not.
+	// otherShard is the message for a release whose Cluster is in another shard than the HelmOp; empty for the same shard.
 	otherShard string
 
-	// isLeaving is true if the release is of another shard, or about to be. The manager of that shard writes its
+	// isOfOtherShard is true if the release is of another shard, or about to be. The manager of the other shard writes its
 	// status.
-	isLeaving bool
+	isOfOtherShard bool
 }
 
-// Reconcile makes one pass over a HelmOpRelease. The result says when the next pass is due, and its priority.
+// Reconcile makes one pass over a HelmOpRelease. The result has the time and the priority of the next pass.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
 	ctx = oci.ForTenant(ctx, req.Namespace)
 	defer func() {
@@ -142,31 +142,31 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	return requeue.OrError(result, err)
 }
 
-// reconcile is Reconcile for a release of this manager whose last writes are in the cache.
+// reconcile makes a pass over a release that this manager serves. The cache must have the last writes of the release.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 	release *addonsv1.HelmOpRelease,
 ) (result ctrl.Result, reterr error) {
 	reader := client.Reader(r.client)
 	if !release.DeletionTimestamp.IsZero() {
-		// Before a release ends, a pause or a DeletionPolicy that the cache does not show yet must count.
+		// Before an uninstallation, a pause or a deletion policy that the cache does not have yet must count.
 		reader = r.live
 	}
 	scope, err := r.gather(ctx, reader, release)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if scope.isLeaving {
+	if scope.isOfOtherShard {
 		r.dropObjectState(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	scope.before = release.DeepCopy()
 	defer func() {
-		if scope.isLeaving {
+		if scope.isOfOtherShard {
 			return
 		}
 		report.Outdated(release)
 		report.Deleting(release)
-		// Record the outcome of an action also if the manager stops meanwhile.
+		// Write the result of an action also if the manager is stopping.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
 		defer cancel()
 		release.Status.ObservedGeneration = release.Generation
@@ -180,23 +180,23 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 	return r.reconcileNormal(ctx, scope)
 }
 
-// dropRelease drops all that is in memory of a release that is gone, or that another manager serves.
+// dropRelease drops the state in memory of a release that does not exist any more, or that another manager serves.
 func (r *Reconciler) dropRelease(req ctrl.Request) {
 	r.dropObjectState(req.NamespacedName)
 	r.reads.Drop(req)
 	r.delays.Forget(req)
 }
 
-// dropObjectState drops what is in memory of the objects of a release.
+// dropObjectState drops the state in memory of the objects of a release, and their watches.
 func (r *Reconciler) dropObjectState(key client.ObjectKey) {
 	r.watcher.Forget(key)
 	r.memories.drop(key)
 }
 
-// patchTimeout bounds the write at the end of a pass.
+// patchTimeout is the timeout of the write at the end of a pass.
 const patchTimeout = 10 * time.Second
 
-// gather reads the HelmOp and the Cluster of a release.
+// gather reads the HelmOp and the Cluster of a release. A missing HelmOp or Cluster is not an error.
 func (r *Reconciler) gather(ctx context.Context, reader client.Reader,
 	release *addonsv1.HelmOpRelease,
 ) (*releaseScope, error) {
@@ -210,7 +210,7 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader,
 		}
 		switch {
 		case err == nil && !apiutil.IsOfShard(helmOp, r.shard):
-			scope.isLeaving = true
+			scope.isOfOtherShard = true
 			return scope, nil
 		case err == nil:
 			scope.helmOp = helmOp
@@ -220,8 +220,7 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader,
 	}
 	object, err := clusterview.ReadCluster(ctx, reader, apiutil.ClusterKey(release), r.shard)
 	if apierrors.IsNotFound(err) {
-		// The cache does not have Clusters of other shards. Before the release is forgotten, the API server must say
-		// that the Cluster is gone.
+		// The cache does not have Clusters of other shards. Only the API server shows whether the Cluster exists.
 		object, err = clusterview.ReadCluster(ctx, r.live, apiutil.ClusterKey(release), r.shard)
 	}
 	if apierrors.IsNotFound(err) {

@@ -22,19 +22,20 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
-// reconcileDelete uninstalls or leaves the release and removes the finalizer. The order of the steps matters: the
-// release of a Cluster that is gone or under deletion needs no call, whatever is paused; a pause stops everything else.
+// reconcileDelete uninstalls or orphans the release and removes the finalizer. The order of the steps matters. If the
+// Cluster is gone or under deletion, no call to the cluster is needed, also if something is paused. A pause stops all
+// other steps.
 func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(scope.release, addonsv1.HelmOpReleaseFinalizer) {
 		return ctrl.Result{}, nil
 	}
 	return run(ctx, &releasePass{releaseScope: scope},
-		r.forgetWithCluster,
+		r.removeWithCluster,
 		r.checkPause,
 		r.waitForHold,
 		r.orphanIfConfigured,
 		r.checkShard,
-		r.waitForTurn,
+		r.waitForAdmission,
 		r.checkIntent,
 		r.checkAccessOrOrphan,
 		r.waitForDependents,
@@ -43,19 +44,20 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (
 	)
 }
 
-// isClusterEnding reports whether the Cluster is gone or under deletion.
-func (s *releaseScope) isClusterEnding() bool {
+// isClusterDeleting reports whether the Cluster does not exist or is under deletion.
+func (s *releaseScope) isClusterDeleting() bool {
 	return s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero()
 }
 
-// forgetWithCluster ends a HelmOpRelease whose Cluster is gone or under deletion, without a call to the workload
-// cluster. A release that is to be uninstalled before the Cluster continues with the next step.
-func (r *Reconciler) forgetWithCluster(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
+// removeWithCluster removes the finalizer of a HelmOpRelease whose Cluster is gone or under deletion, without a call to
+// the workload cluster. A release that must be uninstalled before the Cluster is deleted continues with the next step.
+func (r *Reconciler) removeWithCluster(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	release := p.release
-	if !p.isClusterEnding() || r.uninstallsBefore(p.releaseScope) {
+	if !p.isClusterDeleting() || r.isUninstalledBefore(p.releaseScope) {
 		return nil, nil
 	}
-	ctrl.LoggerFrom(ctx).Info("Forgetting the release of a Cluster that goes", "Cluster", apiutil.ClusterKey(release))
+	ctrl.LoggerFrom(ctx).Info("Removing the HelmOpRelease without an uninstallation, because its Cluster is deleted",
+		"Cluster", apiutil.ClusterKey(release))
 	if p.cluster != nil && apiutil.HoldOf(p.cluster).IsOn() && clusterlife.RequiresUninstall(release, p.helmOp) {
 		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.OrphanedEvent, verbUninstall, fmt.Sprintf(
 			"Release %s was not uninstalled in time: the deletion of Cluster %s continues", describe(release),
@@ -64,36 +66,36 @@ func (r *Reconciler) forgetWithCluster(ctx context.Context, p *releasePass) (*ct
 	return end(removeFinalizer(release), nil)
 }
 
-// waitForHold ends the pass if the release is to be uninstalled before the Cluster, and the deletion of the Cluster
-// is not held yet.
+// waitForHold ends the pass if the release must be uninstalled before the Cluster is deleted, and the deletion of the
+// Cluster is not held yet.
 func (r *Reconciler) waitForHold(_ context.Context, p *releasePass) (*ctrl.Result, error) {
-	if p.isClusterEnding() && !apiutil.HoldOf(p.cluster).IsOn() {
+	if p.isClusterDeleting() && !apiutil.HoldOf(p.cluster).IsOn() {
 		report.SetNotReady(p.release, addonsv1.DeletingReason,
-			"the release is uninstalled as soon as the deletion of the Cluster is held")
+			"The release is uninstalled as soon as the deletion of the Cluster is held")
 		return after(requeue.OutdatedRetry), nil
 	}
-	// An uninstallation deletes objects: that is no news.
+	// The watches must not report the objects that the uninstallation deletes.
 	r.dropObjectState(client.ObjectKeyFromObject(p.release))
 	return nil, nil
 }
 
-// orphanIfConfigured leaves the release in its cluster if the HelmOp or an annotation says so.
+// orphanIfConfigured orphans the release if its deletion policy is Orphan or it has the orphan annotation.
 func (r *Reconciler) orphanIfConfigured(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if why := whyOrphaned(p.releaseScope); why != "" {
-		return end(r.orphan(p.releaseScope, corev1.EventTypeNormal, ": "+why), nil)
+		return end(r.orphan(p.releaseScope, corev1.EventTypeNormal, why), nil)
 	}
 	return nil, nil
 }
 
-// orphan ends a HelmOpRelease and leaves its release in the cluster. The text why follows the name of the Cluster.
-func (r *Reconciler) orphan(scope *releaseScope, eventType, why string) ctrl.Result {
+// orphan removes the finalizer of a HelmOpRelease and leaves its release in the cluster. The Event has the cause.
+func (r *Reconciler) orphan(scope *releaseScope, eventType, cause string) ctrl.Result {
 	release := scope.release
 	r.event(scope, eventType, addonsv1.OrphanedEvent, "Orphan", fmt.Sprintf(
-		"Left release %s in Cluster %s%s", describe(release), apiutil.ClusterTitle(release), why))
+		"Left release %s in Cluster %s: %s", describe(release), apiutil.ClusterTitle(release), cause))
 	return removeFinalizer(release)
 }
 
-// whyOrphaned is why a release under deletion stays in its cluster; empty if it is uninstalled.
+// whyOrphaned returns why a release under deletion stays in its cluster; empty if it is uninstalled.
 func whyOrphaned(scope *releaseScope) string {
 	switch {
 	case scope.release.Annotations[addonsv1.OrphanAnnotation] == "true":
@@ -105,19 +107,20 @@ func whyOrphaned(scope *releaseScope) string {
 	}
 }
 
-// waitForTurn ends the pass if the HelmOp is under deletion and its limits leave no room for this release yet.
-func (r *Reconciler) waitForTurn(_ context.Context, p *releasePass) (*ctrl.Result, error) {
-	if p.isClusterEnding() || !apiutil.WaitsForTurn(p.helmOp, p.release) {
+// waitForAdmission ends the pass if the HelmOp is under deletion and its limits do not permit the uninstallation yet.
+func (r *Reconciler) waitForAdmission(_ context.Context, p *releasePass) (*ctrl.Result, error) {
+	if p.isClusterDeleting() || !apiutil.WaitsForAdmission(p.helmOp, p.release) {
 		return nil, nil
 	}
 	report.SetNotReady(p.release, addonsv1.DeletingReason,
-		"the HelmOp is under deletion: the release waits for its turn (spec.rollout.maxUnavailable)")
+		"The HelmOp is being deleted: the release waits until maxUnavailable in spec.rollout permits its uninstallation")
 	return after(0), nil
 }
 
-// checkIntent keeps the release if its HelmOp wants it all the same, or waits for a HelmOp that may be restored.
+// checkIntent removes the finalizer without an uninstallation if the release is in the desired state of its HelmOp. It
+// waits for a HelmOp that may be restored.
 func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
-	if p.isClusterEnding() {
+	if p.isClusterDeleting() {
 		return nil, nil
 	}
 	var err error
@@ -125,10 +128,11 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 	switch {
 	case err != nil:
 		report.SetNotReady(p.release, addonsv1.DeletingReason,
-			"it is not known whether the release is still wanted: "+err.Error())
+			"Cannot find out whether the HelmOp still selects the release: "+err.Error())
 		return nil, err
 	case p.intent == intentKeep:
-		ctrl.LoggerFrom(ctx).Info("Leaving a release that its HelmOp still wants", "Cluster", apiutil.ClusterKey(p.release))
+		ctrl.LoggerFrom(ctx).Info("Leaving the release installed, because its HelmOp still selects it", "Cluster",
+			apiutil.ClusterKey(p.release))
 		return end(removeFinalizer(p.release), nil)
 	case p.intent == intentUnknown && isOwnerAwaited(p.release, r.now()):
 		return end(r.awaitOwner(ctx, p.releaseScope), nil)
@@ -136,14 +140,14 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 	return nil, nil
 }
 
-// checkAccessOrOrphan leaves the release in its cluster if the HelmOp may not access the Cluster any more: the object
-// does not stay for it.
+// checkAccessOrOrphan orphans the release if the HelmOp may not access the Cluster any more, because the HelmOpRelease
+// could not be deleted otherwise.
 func (r *Reconciler) checkAccessOrOrphan(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	switch allowed, err := r.mayAccess(ctx, p.releaseScope); {
 	case err != nil:
 		return nil, err
 	case !allowed:
-		return end(r.orphan(p.releaseScope, corev1.EventTypeWarning, ", which may not be accessed any more"), nil)
+		return end(r.orphan(p.releaseScope, corev1.EventTypeWarning, "its HelmOp may not access the Cluster any more"), nil)
 	}
 	return nil, nil
 }
@@ -155,30 +159,33 @@ func (r *Reconciler) waitForDependents(ctx context.Context, p *releasePass) (*ct
 		return nil, err
 	case ok:
 		return nil, nil
-	case p.isClusterEnding():
-		// The HelmOp of a dependent may be suspended meanwhile. There is no event for that, and the time is short.
+	case p.isClusterDeleting():
+		// The HelmOp of a dependent may be paused meanwhile, which causes no event. The hold of the deletion is short.
 		return after(requeue.OutdatedRetry), nil
 	}
 	return after(0), nil
 }
 
-// removeFinalizer ends the HelmOpRelease. Nothing else removes the finalizer: the release was uninstalled, there is
-// nothing to uninstall, it stays by the deletion policy or because access was revoked, its HelmOp still wants it, or
-// its Cluster is deleted.
+// removeFinalizer removes the finalizer of a HelmOpRelease. This is the only place that does so. The release was
+// uninstalled, or there is nothing to uninstall; it is orphaned, because of the deletion policy or because access was
+// revoked; its HelmOp still selects it; or its Cluster is deleted.
 func removeFinalizer(release *addonsv1.HelmOpRelease) ctrl.Result {
 	controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 	return ctrl.Result{}
 }
 
-// uninstallsBefore tells whether a release is to be uninstalled although its Cluster goes.
-func (r *Reconciler) uninstallsBefore(scope *releaseScope) bool {
+// isUninstalledBefore reports whether a release must be uninstalled before its Cluster is deleted.
+func (r *Reconciler) isUninstalledBefore(scope *releaseScope) bool {
 	return scope.cluster != nil &&
 		clusterlife.UninstallsBeforeDeletion(scope.cluster, scope.release, scope.helmOp, r.now())
 }
 
-// uninstallSlot takes a slot for an uninstallation. One that is to wait, and finds too many others that do until three
-// quarters of its time are over, is done without waiting: that is better than never. If done is nil, there is no slot:
-// the release is woken in its turn, or looks again after wait if that is not 0.
+// uninstallSlot acquires a slot for an uninstallation. If done is nil, there is no slot: the release is enqueued when
+// it gets one, or after wait if wait is not 0.
+//
+// The number of uninstallations that wait for their objects is limited. If the limit is reached until three quarters of
+// the time before the deletion of the Cluster are over, the uninstallation does not wait for its objects: otherwise it
+// would not run at all.
 func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.UninstallOptions,
 	cluster, helmOp string,
 ) (done func(), wait time.Duration) {

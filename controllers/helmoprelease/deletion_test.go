@@ -16,9 +16,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// TestAReleaseThatWasNotUninstalledInTime has a release whose uninstallation holds the deletion of its Cluster for too
-// long.
-func TestAReleaseThatWasNotUninstalledInTime(t *testing.T) {
+// TestUninstallBeforeDeletionTimesOut checks the Event of a release that was not uninstalled before the hold of the
+// deletion of its Cluster ended.
+func TestUninstallBeforeDeletionTimesOut(t *testing.T) {
 	t.Parallel()
 	for beforeDelete, want := range map[bool]string{true: "was not uninstalled in time", false: ""} {
 		recorder := events.NewFakeRecorder(2)
@@ -45,7 +45,9 @@ func TestAReleaseThatWasNotUninstalledInTime(t *testing.T) {
 	}
 }
 
-func TestUninstallationsThatWaitTakeAThirdOfTheWorkers(t *testing.T) {
+// TestWaitingUninstallationsAreLimited checks that uninstallations that wait for their objects take at most a third of
+// the slots.
+func TestWaitingUninstallationsAreLimited(t *testing.T) {
 	t.Parallel()
 	now := controllertest.LifeNow
 	r := &Reconciler{slots: newActionSlots(8, 0, &async.Waker{}), now: func() time.Time { return now }}
@@ -59,20 +61,20 @@ func TestUninstallationsThatWaitTakeAThirdOfTheWorkers(t *testing.T) {
 	}
 	first, ok, waits := take("a", controllertest.HeldSince)
 	if _, second, _ := take("b", controllertest.HeldSince); !ok || !waits || !second {
-		t.Fatal("two of eight may wait")
+		t.Fatal("two of eight workers may wait for objects")
 	}
 	if _, ok, _ := take("c", controllertest.HeldSince); ok {
-		t.Error("a third one waits, too")
+		t.Error("a third worker waits, too")
 	}
 	if _, ok, waits := take("d", ""); !ok || waits {
-		t.Error("what does not wait has to")
+		t.Error("an uninstallation that does not wait for objects is limited, too")
 	}
 	now = controllertest.LifeNow.Add(10 * time.Minute) // Of 20 minutes, 15 are over.
 	if _, ok, waits := take("c", controllertest.HeldSince); !ok || waits {
-		t.Error("it is not uninstalled at all")
+		t.Error("the release is not uninstalled at all")
 	}
 	first()
 	if _, ok, waits := take("e", controllertest.HeldSince); !ok || !waits {
-		t.Error("the place is not given back")
+		t.Error("the slot is not released")
 	}
 }

@@ -17,16 +17,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-const (
+// claimed is the message of a release that is about to be installed because its dependencies are met.
+const claimed = "The dependencies are ready: the release is about to be installed"
 
-	// claimed is the message of a release whose dependencies were just met.
-	claimed = "all that comes first is ready: the release is about to be installed"
-)
-
-// needsDependencies reports whether the dependencies must be met before a decision is carried out. They need not for
-// an action that repairs, finishes or removes: an interrupted change had begun in order, and the rollback of a failed
-// upgrade returns to what worked. Nor for a return to the last known good revision: the revision that is given up may
-// be what broke the others.
+// needsDependencies reports whether the dependencies must be met before a decision is carried out. An action that
+// repairs, finishes or removes does not need them: the dependencies were met when an interrupted change began, and the
+// rollback of a failed upgrade returns to a state that worked. A return to the last known good revision does not need
+// them either: the given-up revision may be the cause that the dependencies are not ready.
 func needsDependencies(decision decide.Decision, isReturn bool) bool {
 	switch decision.Action {
 	case model.ActionInstall:
@@ -42,8 +39,8 @@ func needsDependencies(decision decide.Decision, isReturn bool) bool {
 	}
 }
 
-// mayAct reports whether the dependencies of a release are met in its Cluster, if a decision needs that. If not, it
-// says so at the release; events of the dependencies start the next pass.
+// mayAct reports whether the dependencies of a release are met in its Cluster, or need not be met for a decision. If
+// they are not met, it sets the condition Ready to False; events of the dependencies start the next pass.
 func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide.Decision) (bool, error) {
 	if len(p.release.Spec.DependsOn) == 0 || !needsDependencies(decision, p.desired.Return) {
 		return true, nil
@@ -52,7 +49,7 @@ func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide
 	if err != nil {
 		return false, err
 	}
-	if reason == "" && isNotThere(p.release) {
+	if reason == "" && awaitsInstall(p.release) {
 		reason, message, err = r.claimDependencies(ctx, p)
 		if err != nil {
 			return false, err
@@ -64,31 +61,33 @@ func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide
 	return reason == "", nil
 }
 
-// claimDependencies writes at a release that it is about to be installed, and then checks the dependencies again.
-// Before that, its dependencies may be uninstalled, since the release does not exist. From then on they wait for it,
-// and the second check sees an uninstallation that had just begun.
+// claimDependencies writes into the status of a release that it is about to be installed, and then checks its
+// dependencies again. Before the write, the dependencies may be uninstalled, because the release does not exist. After
+// the write, their uninstallation waits for the release. The second check detects an uninstallation that began before
+// the write.
 func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (reason, message string, err error) {
-	said := p.release.DeepCopy()
-	say := func(reason, message string) error {
-		before := said.DeepCopy()
-		report.SetNotReady(said, reason, message)
-		return r.client.Status().Patch(ctx, said, client.MergeFrom(before))
+	written := p.release.DeepCopy()
+	write := func(reason, message string) error {
+		before := written.DeepCopy()
+		report.SetNotReady(written, reason, message)
+		return r.client.Status().Patch(ctx, written, client.MergeFrom(before))
 	}
-	if err := say(addonsv1.UpdatingReason, claimed); err != nil {
-		return "", "", fmt.Errorf("saying that the release is about to be installed: %w", err)
+	if err := write(addonsv1.UpdatingReason, claimed); err != nil {
+		return "", "", fmt.Errorf("writing that the release is about to be installed: %w", err)
 	}
 	reason, message, err = r.dependenciesOf(ctx, p.releaseScope)
 	if err != nil || reason == "" {
 		return "", "", err
 	}
-	// The pass may not write this, if it is what the status said before.
-	if err := say(reason, message); err != nil {
-		return "", "", fmt.Errorf("saying what the release waits for: %w", err)
+	// The pass does not write this condition if it equals the condition at the start of the pass.
+	if err := write(reason, message); err != nil {
+		return "", "", fmt.Errorf("writing which dependencies the release waits for: %w", err)
 	}
 	return reason, message, nil
 }
 
-// dependenciesOf is why the dependencies of a release are not met: a reason and a message, both empty if they are.
+// dependenciesOf returns the reason and the message for dependencies of a release that are not met. Both are empty if
+// all are met.
 func (r *Reconciler) dependenciesOf(ctx context.Context, scope *releaseScope) (reason, message string, err error) {
 	release := scope.release
 	if why := dependencies.InvalidDependency(release.Spec.DependsOn); why != "" {
@@ -129,20 +128,20 @@ func (r *Reconciler) dependenciesOf(ctx context.Context, scope *releaseScope) (r
 	return addonsv1.WaitingForDependenciesReason, dependencies.ListUnmet(waits), nil
 }
 
-// unmet is why a dependency is not met; empty if it is. That it is must not come from a cache that lags behind: its
-// HelmOp may just have assigned a revision.
+// unmet returns why a dependency is not met; empty if it is met. Before it returns that a dependency is met, it reads
+// the release of the dependency from the API server: the cache may not have a revision that was just assigned.
 func (r *Reconciler) unmet(ctx context.Context, scope *releaseScope, d dependencies.Dependency,
 	release *addonsv1.HelmOpRelease,
 ) (string, error) {
 	if why := d.Unmet(scope.cluster, release); why != "" {
 		return why, nil
 	}
-	now := &addonsv1.HelmOpRelease{}
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(release), now); err != nil {
+	current := &addonsv1.HelmOpRelease{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(release), current); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			return d.Unmet(scope.cluster, nil), nil
 		}
 		return "", fmt.Errorf("reading the release of HelmOp %s: %w", d.Name, err)
 	}
-	return d.Unmet(scope.cluster, now), nil
+	return d.Unmet(scope.cluster, current), nil
 }

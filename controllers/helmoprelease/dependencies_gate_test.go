@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// dependingPass is a pass over the release of HelmOp app, which is Ready as it was told before.
+// dependingPass returns a pass over the release of HelmOp app, which is Ready for its assigned revision.
 func dependingPass(dependencies ...addonsv1.Dependency) *releasePass {
 	release := controllertest.ReadyRelease("app", func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = dependencies })
 	report.SetCondition(release, addonsv1.ReleasedCondition, metav1.ConditionTrue, addonsv1.ReleasedReason,
@@ -33,7 +33,7 @@ func dependingPass(dependencies ...addonsv1.Dependency) *releasePass {
 	}}}
 }
 
-func TestWhatNeedsDependencies(t *testing.T) {
+func TestNeedsDependencies(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		decision decide.Decision
@@ -44,11 +44,11 @@ func TestWhatNeedsDependencies(t *testing.T) {
 		"upgrade":     {decide.Decision{Action: model.ActionUpgrade}, true, false},
 		"return":      {decide.Decision{Action: model.ActionRollback, Reason: decide.ReasonReturn}, false, false},
 		"remediation": {decide.Decision{Action: model.ActionRollback, Reason: decide.ReasonUnhealthy}, false, false},
-		"cut off": {decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverReplace}, false,
+		"interrupted": {decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverReplace}, false,
 			false},
-		"cut off, changed": {decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverFail}, true,
+		"interrupted, outdated": {decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverFail}, true,
 			false},
-		"cut off at first": {decide.Decision{Action: model.ActionRecoverThenInstall, Recovery: decide.RecoverFail}, true,
+		"interrupted install": {decide.Decision{Action: model.ActionRecoverThenInstall, Recovery: decide.RecoverFail}, true,
 			true},
 		"test":      {decide.Decision{Action: model.ActionTest}, false, false},
 		"drift":     {decide.Decision{Action: model.ActionCorrectDrift}, false, false},
@@ -63,7 +63,7 @@ func TestWhatNeedsDependencies(t *testing.T) {
 	}
 }
 
-func TestReleaseWaitsForItsDependencies(t *testing.T) {
+func TestReleaseWaitsForDependencies(t *testing.T) {
 	t.Parallel()
 	cni, dns := controllertest.SettledHelmOp(t, "cni", nil), controllertest.SettledHelmOp(t, "dns", nil)
 	onApp := controllertest.SettledHelmOp(t, "cni",
@@ -87,9 +87,9 @@ func TestReleaseWaitsForItsDependencies(t *testing.T) {
 		"not ready": {controllertest.DependingOn("cni"),
 			[]client.Object{cni, controllertest.ReadyRelease("cni", notReady)}, nil, addonsv1.WaitingForDependenciesReason,
 			"InstallFailed: no room"},
-		"in another": {controllertest.DependingOn("cni"), []client.Object{cni, elsewhere}, nil,
+		"in another Cluster": {controllertest.DependingOn("cni"), []client.Object{cni, elsewhere}, nil,
 			addonsv1.WaitingForDependenciesReason, "HelmOp cni has no release in Cluster one yet"},
-		"other tenant's": {controllertest.DependingOn("cni"), []client.Object{cni, foreign}, nil,
+		"in another namespace": {controllertest.DependingOn("cni"), []client.Object{cni, foreign}, nil,
 			addonsv1.WaitingForDependenciesReason, "HelmOp cni has no release in Cluster one yet"},
 		"two of three": {controllertest.DependingOn("cni", "dns", "csi"),
 			[]client.Object{cni, dns, controllertest.ReadyRelease("cni", nil), controllertest.ReadyRelease("dns", notReady)},
@@ -97,16 +97,16 @@ func TestReleaseWaitsForItsDependencies(t *testing.T) {
 			"the release of HelmOp dns is not Ready: InstallFailed: no room; HelmOp csi does not exist"},
 		"many": {controllertest.DependingOn("a", "b", "c", "d", "e"), nil, nil,
 			addonsv1.WaitingForDependenciesReason, "HelmOp c does not exist; and 2 more"},
-		"the cache is late": {controllertest.DependingOn("cni"),
+		"the cache is stale": {controllertest.DependingOn("cni"),
 			[]client.Object{cni, controllertest.ReadyRelease("cni", nil)},
 			[]client.Object{controllertest.ReadyRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Generation++ })},
 			addonsv1.WaitingForDependenciesReason, "has not been checked yet"},
-		"gone by now": {controllertest.DependingOn("cni"),
+		"deleted, but in the cache": {controllertest.DependingOn("cni"),
 			[]client.Object{cni, controllertest.ReadyRelease("cni", nil)}, []client.Object{},
 			addonsv1.WaitingForDependenciesReason, "has no release in Cluster one yet"},
-		"itself": {controllertest.DependingOn("app"), []client.Object{controllertest.ReadyRelease("app", nil)},
+		"depends on itself": {controllertest.DependingOn("app"), []client.Object{controllertest.ReadyRelease("app", nil)},
 			nil, addonsv1.DependencyCycleReason, "app → app"},
-		"each other": {controllertest.DependingOn("cni"),
+		"depend on each other": {controllertest.DependingOn("cni"),
 			[]client.Object{onApp, controllertest.ReadyRelease("cni", nil)}, nil, addonsv1.DependencyCycleReason,
 			"app → cni → app"},
 		"malformed": {[]addonsv1.Dependency{{Name: "cni", ReadyExpr: "("}},
@@ -149,7 +149,7 @@ func TestReleaseWaitsForItsDependencies(t *testing.T) {
 	}
 }
 
-func TestReleaseEndsAfterWhatDependsOnIt(t *testing.T) {
+func TestUninstallationWaitsForDependents(t *testing.T) {
 	t.Parallel()
 	needing := controllertest.ReadyRelease("app",
 		func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = controllertest.DependingOn("cni") })
@@ -162,11 +162,11 @@ func TestReleaseEndsAfterWhatDependsOnIt(t *testing.T) {
 		cached, live []client.Object
 		want         bool
 	}{
-		"nobody":            {intentUninstall, nil, nil, true},
-		"somebody":          {intentUninstall, []client.Object{needing}, []client.Object{needing}, false},
-		"the cache is late": {intentUninstall, nil, []client.Object{needing}, false},
-		"namesake":          {intentUninstall, nil, []client.Object{elsewhere}, true},
-		"replaced":          {intentReplace, []client.Object{needing}, []client.Object{needing}, true},
+		"no dependent":                   {intentUninstall, nil, nil, true},
+		"a dependent":                    {intentUninstall, []client.Object{needing}, []client.Object{needing}, false},
+		"the cache is stale":             {intentUninstall, nil, []client.Object{needing}, false},
+		"a dependent in another Cluster": {intentUninstall, nil, []client.Object{elsewhere}, true},
+		"replaced":                       {intentReplace, []client.Object{needing}, []client.Object{needing}, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -186,17 +186,17 @@ func TestReleaseEndsAfterWhatDependsOnIt(t *testing.T) {
 	}
 }
 
-// TestInstallationClaimsItsDependencies holds that of a release that comes and one that goes, on which it depends, one
-// sees the other.
-func TestInstallationClaimsItsDependencies(t *testing.T) {
+// TestInstallationClaimsDependencies checks that the installation of a release and the uninstallation of its dependency
+// do not run at the same time: one of them detects the other.
+func TestInstallationClaimsDependencies(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
 	for name, tc := range map[string]struct {
-		goes bool
-		want string
+		isDeleted bool
+		want      string
 	}{
-		"it stays":               {false, addonsv1.UpdatingReason},
-		"it goes just meanwhile": {true, addonsv1.WaitingForDependenciesReason},
+		"the dependency stays":                {false, addonsv1.UpdatingReason},
+		"the dependency is deleted meanwhile": {true, addonsv1.WaitingForDependenciesReason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -205,20 +205,20 @@ func TestInstallationClaimsItsDependencies(t *testing.T) {
 			controllertest.Awaiting(p.release)
 			cni := controllertest.ReadyRelease("cni", nil)
 			cached := controllertest.StoreOf(t, controllertest.SettledHelmOp(t, "cni", nil), cni, p.release)
-			said := func() *addonsv1.HelmOpRelease {
+			stored := func() *addonsv1.HelmOpRelease {
 				release := &addonsv1.HelmOpRelease{}
 				if err := cached.Get(t.Context(), client.ObjectKeyFromObject(p.release), release); err != nil {
 					t.Fatal(err)
 				}
 				return release
 			}
-			// The API server is asked when the release says that it comes, or before: then it goes only after the answer.
+			// The dependency is deleted only after the release has written that it is about to be installed.
 			asked := 0
 			live := interceptor.NewClient(controllertest.StoreOf(t, cni).(client.WithWatch), interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
 					opts ...client.GetOption) error {
 					err := c.Get(ctx, key, obj, opts...)
-					if asked++; tc.goes && !isNotThere(said()) {
+					if asked++; tc.isDeleted && !awaitsInstall(stored()) {
 						obj.SetDeletionTimestamp(&now)
 					}
 					return err
@@ -226,19 +226,19 @@ func TestInstallationClaimsItsDependencies(t *testing.T) {
 			})
 			r := &Reconciler{client: cached, live: live}
 			ok, err := r.mayAct(t.Context(), p, decide.Decision{Action: model.ActionInstall})
-			if err != nil || ok == tc.goes || asked != 2 {
-				t.Errorf("it may act: %t, %v; asked %d times", ok, err, asked)
+			if err != nil || ok == tc.isDeleted || asked != 2 {
+				t.Errorf("may act: %t, %v; %d requests", ok, err, asked)
 			}
-			if ready := conditions.Get(said(), addonsv1.ReadyCondition); ready.Reason != tc.want {
-				t.Errorf("it says %v, want %s", ready, tc.want)
+			if ready := conditions.Get(stored(), addonsv1.ReadyCondition); ready.Reason != tc.want {
+				t.Errorf("Ready is %v, want %s", ready, tc.want)
 			}
 		})
 	}
 }
 
-// TestWhatIsWaitedForInAClusterThatGoes holds that a release does not wait for one that nobody ends: it would be
-// forgotten, and not uninstalled, when the deletion of the Cluster is held no longer.
-func TestWhatIsWaitedForInAClusterThatGoes(t *testing.T) {
+// TestDependentsInClusterUnderDeletion checks that in a Cluster under deletion a release does not wait for a dependent
+// that is not uninstalled. Otherwise the release would not be uninstalled before the hold of the deletion ends.
+func TestDependentsInClusterUnderDeletion(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
 	for name, tc := range map[string]struct {
@@ -247,29 +247,29 @@ func TestWhatIsWaitedForInAClusterThatGoes(t *testing.T) {
 		isGone  bool
 		want    bool
 	}{
-		"asks":             {},
-		"asks for nothing": {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete = nil }, want: true},
-		"asks for nothing, ends": {release: func(r *addonsv1.HelmOpRelease) {
+		"asked":     {},
+		"not asked": {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete = nil }, want: true},
+		"not asked, under deletion": {release: func(r *addonsv1.HelmOpRelease) {
 			r.Spec.BeforeClusterDelete, r.DeletionTimestamp = nil, &now
 		}},
 		"paused": {release: func(r *addonsv1.HelmOpRelease) {
 			r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 		}, want: true},
-		"another manager's": {release: func(r *addonsv1.HelmOpRelease) { r.Labels[clusterv1.WatchLabel] = "other" },
+		"served by another manager": {release: func(r *addonsv1.HelmOpRelease) { r.Labels[clusterv1.WatchLabel] = "other" },
 			want: true},
-		"in time": {release: func(r *addonsv1.HelmOpRelease) {
+		"before the timeout": {release: func(r *addonsv1.HelmOpRelease) {
 			r.Spec.BeforeClusterDelete.Timeout.Duration = time.Hour
 		}},
-		"late": {release: func(r *addonsv1.HelmOpRelease) {
+		"after the timeout": {release: func(r *addonsv1.HelmOpRelease) {
 			r.Spec.BeforeClusterDelete.Timeout.Duration = time.Second
 		}, want: true},
 		"orphaned": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan },
 			want: true},
-		"suspended": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
-		"suspended, ends": {release: func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now },
+		"the HelmOp is paused": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
+		"the HelmOp is paused, under deletion": {release: func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now },
 			helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
-		"of another HelmOp": {helmOp: func(h *addonsv1.HelmOp) { h.UID = "other" }, want: true},
-		"of none":           {isGone: true, want: true},
+		"of another HelmOp":         {helmOp: func(h *addonsv1.HelmOp) { h.UID = "other" }, want: true},
+		"the HelmOp does not exist": {isGone: true, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package helmoprelease reconciles HelmOpReleases: it observes the release in the workload cluster, decides what it
-// needs, and does that. Nothing else talks to a workload cluster. It does not change what is desired: the HelmOp
-// controller writes that into the spec.
+// Package helmoprelease has the controller of HelmOpReleases. It observes the release in the workload cluster, decides
+// which action the release needs, and carries it out. No other controller connects to a workload cluster. The package
+// does not change the desired state: the HelmOp controller writes the specs.
 package helmoprelease

@@ -30,31 +30,31 @@ import (
 )
 
 const (
-	// driftTimeout bounds a comparison, and a correction, of a release. What it did not come to is done in the next pass,
-	// which comes after driftContinues.
+	// driftTimeout is the timeout of a comparison, and of a correction, in one pass. The objects that are left are handled
+	// in the next pass, which is due after driftContinues.
 	driftTimeout   = 30 * time.Second
 	driftContinues = 2 * time.Second
 
-	// maxDriftedObjects and maxDriftPaths bound status.drift.
+	// maxDriftedObjects is the number of objects in status.drift, maxDriftPaths is the number of paths for each.
 	maxDriftedObjects = 10
 	maxDriftPaths     = 10
 )
 
-// assessDrift says whether something differs from what the release installed. Only objects that changed since they were
-// last compared cost requests.
+// assessDrift reports whether objects differ from what the release installed. It sends requests only for objects that
+// changed since their last comparison.
 func (r *Reconciler) assessDrift(ctx context.Context, p *releasePass) {
 	r.compareObjects(ctx, p)
-	// What is known counts also in a pass that compares nothing. There, a release that is not in sync is more than
-	// drifted.
+	// Known differences count also in a pass that compares nothing, but only if the release is in sync: otherwise its
+	// state is worse than drifted.
 	p.drifted = isDrifted(p.release) && (len(p.differences) > 0 || p.release.Status.State == string(model.StateInSync))
 }
 
-// isDrifted tells whether something is known to differ.
+// isDrifted reports whether the status has differences.
 func isDrifted(release *addonsv1.HelmOpRelease) bool {
 	return release.Status.Drift != nil && release.Status.Drift.Differing > 0
 }
 
-// compareObjects is assessDrift, as far as the status is concerned.
+// compareObjects compares objects that changed, and updates status.drift and the condition Drifted.
 func (r *Reconciler) compareObjects(ctx context.Context, p *releasePass) {
 	release := p.release
 	memory := &r.memoryOf(release).drift
@@ -89,7 +89,7 @@ func (r *Reconciler) compareObjects(ctx context.Context, p *releasePass) {
 			return
 		}
 		defer done()
-		known := len(memory.Standing)
+		known := len(memory.Differing)
 		if err = r.compare(ctx, p, memory, suspects); ctx.Err() != nil {
 			return
 		}
@@ -98,40 +98,40 @@ func (r *Reconciler) compareObjects(ctx context.Context, p *releasePass) {
 	r.reportDrift(p, memory, memory.Left(p.snapshot), err)
 }
 
-// isDenied tells whether something that is followed cannot be watched for lack of rights.
+// isDenied reports whether permissions to watch an object are missing.
 func isDenied(snapshot *objectwatch.Snapshot) bool {
 	return snapshot != nil && errors.Is(snapshot.Err, objectwatch.ErrForbidden)
 }
 
-// isStuck tells whether objects have not been seen for longer than an error that passes by itself takes.
+// isStuck reports whether watches have failed for objectwatch.StuckAfter, which is longer than temporary errors last.
 func isStuck(snapshot *objectwatch.Snapshot, now time.Time) bool {
 	return snapshot != nil && !snapshot.Synced && snapshot.Err != nil &&
 		now.Sub(snapshot.ErrSince) >= objectwatch.StuckAfter
 }
 
-// reportUnwatched says that it cannot be seen whether something differs.
+// reportUnwatched reports in the condition Drifted that the objects cannot be watched. Known differences stay reported.
 func reportUnwatched(release *addonsv1.HelmOpRelease, err error) {
-	message := "the objects of the release cannot be watched: " + err.Error()
+	message := "The objects of the release cannot be watched: " + err.Error()
 	status := metav1Unknown
 	if isDrifted(release) {
-		status, message = report.True, fmt.Sprintf("%d objects differed when they were last compared, see status.drift; %s",
-			release.Status.Drift.Differing, message)
+		status, message = report.True, fmt.Sprintf("%s differed at the last comparison, see status.drift. %s",
+			apiutil.Count(release.Status.Drift.Differing, "object", "objects"), message)
 	}
 	report.SetCondition(release, addonsv1.DriftedCondition, status, addonsv1.DriftCheckFailedReason, message)
 }
 
-// forgetDrift drops what was found to differ from another revision.
+// forgetDrift drops the differences from another Helm revision.
 func forgetDrift(release *addonsv1.HelmOpRelease) {
 	if status := release.Status.Drift; status != nil {
 		status.Differing, status.Objects, status.Fingerprint = 0, nil, ""
 	}
 	if conditions.IsTrue(release, addonsv1.DriftedCondition) {
 		report.SetCondition(release, addonsv1.DriftedCondition, metav1Unknown, addonsv1.DriftCheckPendingReason,
-			"the objects of the release are about to be compared with what it installed")
+			"The objects of the release are about to be compared with its current revision")
 	}
 }
 
-// newestDeployed is the newest revision if it is the deployed one; 0 otherwise.
+// newestDeployed returns the number of the newest Helm revision if it is deployed; 0 otherwise.
 func newestDeployed(p *releasePass) int {
 	newest, ok := p.observation.Newest()
 	if !ok || newest.Status != statusDeployed {
@@ -149,7 +149,8 @@ func driftErrorReason(err error) string {
 	return addonsv1.DriftCheckFailedReason
 }
 
-// compare compares objects with what the release installed. What fails is remembered; the error is that of the rules.
+// compare compares objects with what the release installed. It records failed comparisons in the memory. The error
+// means that the ignore rules are not valid.
 func (r *Reconciler) compare(ctx context.Context, p *releasePass, memory *driftmemory.Memory,
 	suspects map[inventory.Ref]bool,
 ) error {
@@ -164,19 +165,20 @@ func (r *Reconciler) compare(ctx context.Context, p *releasePass, memory *driftm
 		memory.Uncompared.Add(inventory.Ref{}, 0, err, r.now())
 		return nil
 	}
-	memory.Learn(suspects, objects, found, p.snapshot, r.now())
+	memory.Update(suspects, objects, found, p.snapshot, r.now())
 	p.differences = found.Differences
 	if memory.Left(p.snapshot) > 0 {
 		p.due(driftmemory.Retry)
 		if len(found.Compared) > 0 {
-			// The time was up. There is more to do, and it can be done.
+			// The timeout ended the comparison, which made progress: continue soon.
 			p.due(driftContinues)
 		}
 	}
 	return nil
 }
 
-// compareSuspects returns what was to be compared and what came of it. The error is that nothing could be.
+// compareSuspects returns the objects to compare and the result of their comparison. The error means that no object
+// could be compared.
 func (r *Reconciler) compareSuspects(ctx context.Context, p *releasePass, memory *driftmemory.Memory,
 	suspects map[inventory.Ref]bool,
 	rules *drift.Rules,
@@ -204,9 +206,9 @@ func driftRules(spec *addonsv1.DriftDetectionOptions) (*drift.Rules, error) {
 	return drift.NewRules(rules)
 }
 
-// announceDrift tells people of differences that were not known before.
+// announceDrift records an Event if there are more differences than before.
 func (r *Reconciler) announceDrift(p *releasePass, memory *driftmemory.Memory, known int) {
-	if len(memory.Standing) <= known {
+	if len(memory.Differing) <= known {
 		return
 	}
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.DriftDetectedEvent, verbCorrectDrift, fmt.Sprintf(
@@ -214,9 +216,9 @@ func (r *Reconciler) announceDrift(p *releasePass, memory *driftmemory.Memory, k
 		listDifferences(memory.Differences())))
 }
 
-// reportDrift writes what is known of the drift into the status: that something differs, else that it cannot be told,
-// else that nothing does. left is the number of objects that are yet to be compared, err is what is wrong with the
-// rules.
+// reportDrift writes the result of drift detection into the status. Drifted is True if objects differ; otherwise
+// Unknown if objects could not be compared; otherwise False. left is the number of objects that are not compared yet;
+// err means that the ignore rules are not valid.
 func (r *Reconciler) reportDrift(p *releasePass, memory *driftmemory.Memory, left int, err error) {
 	status := p.release.Status.Drift
 	if status == nil {
@@ -224,7 +226,7 @@ func (r *Reconciler) reportDrift(p *releasePass, memory *driftmemory.Memory, lef
 		p.release.Status.Drift = status
 	}
 	// The interval may have ended meanwhile.
-	p.due(max(lookAgain, status.LastCheckedAt.Add(driftmemory.Interval(p.release)).Sub(r.now())))
+	p.due(max(requeueAtOnce, status.LastCheckedAt.Add(driftmemory.Interval(p.release)).Sub(r.now())))
 	p.due(memory.RetryIn(p.snapshot, p.policy.CorrectDrift, r.now()))
 	differences := memory.Differences()
 	status.Differing = int32(len(differences)) //nolint:gosec // bounded by maxInventory
@@ -233,41 +235,41 @@ func (r *Reconciler) reportDrift(p *releasePass, memory *driftmemory.Memory, lef
 	if len(differences)+len(memory.Uncompared)+memory.Left(p.snapshot) == 0 {
 		status.Fingerprint = p.snapshot.Fingerprint
 	}
-	trouble := driftTrouble(memory, left, err)
+	problems := driftProblems(memory, left, err)
 	switch {
 	case len(differences) > 0:
 		reason, message := r.describeDrift(p, memory, differences)
-		if trouble != "" {
-			message += "; " + trouble
+		if problems != "" {
+			message += ". " + problems
 		}
 		report.SetCondition(p.release, addonsv1.DriftedCondition, report.True, reason, message)
 	case err == nil && len(memory.Uncompared) == 0 && left > 0 && conditions.IsFalse(p.release, addonsv1.DriftedCondition):
-		// It takes more than one pass. What the last check found stands until this one is over.
+		// The check takes several passes. The result of the last check stays until this one is complete.
 		report.ConfirmCondition(p.release, addonsv1.DriftedCondition)
-	case trouble != "":
-		report.SetCondition(p.release, addonsv1.DriftedCondition, metav1Unknown, driftErrorReason(err), trouble)
+	case problems != "":
+		report.SetCondition(p.release, addonsv1.DriftedCondition, metav1Unknown, driftErrorReason(err), problems)
 	default:
 		report.SetCondition(p.release, addonsv1.DriftedCondition, report.False, addonsv1.NoDriftReason,
-			"nothing differs from what the release installed")
+			"All objects are as the release installed them")
 	}
 }
 
-// driftTrouble tells what could not be compared, and why; empty if all was.
-func driftTrouble(memory *driftmemory.Memory, left int, err error) string {
+// driftProblems returns which objects could not be compared, and why; empty if all were compared.
+func driftProblems(memory *driftmemory.Memory, left int, err error) string {
 	var texts []string
 	if err != nil {
 		texts = append(texts, err.Error())
 	}
 	if len(memory.Uncompared) > 0 {
-		texts = append(texts, "cannot be compared: "+memory.Uncompared.String())
+		texts = append(texts, "Objects cannot be compared: "+memory.Uncompared.String())
 	}
 	if left > 0 {
-		texts = append(texts, fmt.Sprintf("%d objects are yet to be compared", left))
+		texts = append(texts, "Still to compare: "+apiutil.Count(left, "object", "objects"))
 	}
-	return strings.Join(texts, "; ")
+	return strings.Join(texts, ". ")
 }
 
-// describeDrift tells what differs and, if it is to be put right, why that did not help.
+// describeDrift returns the reason and the message for differences and, if drift is to be corrected, why it was not.
 func (r *Reconciler) describeDrift(p *releasePass, memory *driftmemory.Memory,
 	differences []drift.Difference,
 ) (reason, message string) {
@@ -278,24 +280,26 @@ func (r *Reconciler) describeDrift(p *releasePass, memory *driftmemory.Memory,
 	for _, d := range differences {
 		if until, held := memory.Corrections.HeldUntil(d.Ref, r.now()); held {
 			reason = addonsv1.DriftContestedReason
-			message = fmt.Sprintf("%s; %s changes %s back again and again: it is left alone until %s", message,
-				orSomebody(d.Manager), d.Ref, until.UTC().Format(time.RFC3339))
+			message = fmt.Sprintf("%s. %s changes %s back again and again: HelmOp does not correct the object until %s; stop "+
+				"the other program, or add a rule to spec.driftDetection.ignore", message, managerTitle(d.Manager), d.Ref,
+				until.UTC().Format(time.RFC3339))
 			break
 		}
 	}
 	if len(memory.Uncorrected) > 0 {
-		// Nobody fights: this is what somebody has to do something about.
+		// A failed correction is reported rather than a contest, because a user must correct its cause.
 		reason, message = addonsv1.DriftCorrectionFailedReason,
-			"cannot be put right: "+memory.Uncorrected.String()+"; "+message
+			"Objects cannot be corrected: "+memory.Uncorrected.String()+". "+message
 	}
 	return reason, message
 }
 
-func orSomebody(manager string) string {
+// managerTitle returns a field manager as the subject of a sentence.
+func managerTitle(manager string) string {
 	if manager == "" {
-		return "somebody"
+		return "Another program"
 	}
-	return manager
+	return fmt.Sprintf("Field manager %q", manager)
 }
 
 func (r *Reconciler) driftedObjects(p *releasePass, memory *driftmemory.Memory,
@@ -319,37 +323,38 @@ func (r *Reconciler) driftedObjects(p *releasePass, memory *driftmemory.Memory,
 	return objects
 }
 
-// listDifferences tells a few of the differences, without what is in them.
+// listDifferences returns the first differences for a message, without the contents of the fields.
 func listDifferences(differences []drift.Difference) string {
 	return listFew(differences, "; ")
 }
 
-// listFew names a few of many.
+// listFew joins the first apiutil.MaxNamedObjects items, and adds the number of the others.
 func listFew[T fmt.Stringer](all []T, separator string) string {
 	texts := make([]string, 0, apiutil.MaxNamedObjects)
-	for _, one := range all[:min(len(all), apiutil.MaxNamedObjects)] {
-		texts = append(texts, one.String())
+	for _, item := range all[:min(len(all), apiutil.MaxNamedObjects)] {
+		texts = append(texts, item.String())
 	}
 	list := strings.Join(texts, separator)
 	if more := len(all) - apiutil.MaxNamedObjects; more > 0 {
-		list += fmt.Sprintf("%sand %d more objects", separator, more)
+		list += separator + "and " + apiutil.Count(more, "more object", "more objects")
 	}
 	return list
 }
 
-// correctDrift puts right what was found to differ in this pass. What somebody changes back again and again, and what
-// cannot be put right, is left alone for a while.
+// correctDrift corrects the differences that this pass found. Objects that another program changes again and again, and
+// objects whose correction failed, are not corrected for a while.
 func (r *Reconciler) correctDrift(ctx context.Context, p *releasePass, decision decide.Decision) {
 	memory := &r.memoryOf(p.release).drift
 	defer func() {
 		p.differences = nil
-		r.settleState(p)
+		r.updateState(p)
 	}()
 	var due []drift.Difference
 	for _, d := range p.differences {
-		// What is missing may have been moved. That shows in the watch, whose news of its end brings the next pass.
-		isUnseen := d.Missing && p.snapshot.Objects[d.Ref].Exists
-		if !isUnseen && memory.Hold(d.Ref, p.snapshot, r.now()) == 0 {
+		// A missing object may have been moved. The watch shows whether it was moved when it shows the deletion, which starts
+		// the next pass.
+		isDeletionUnseen := d.Missing && p.snapshot.Objects[d.Ref].Exists
+		if !isDeletionUnseen && memory.Hold(d.Ref, p.snapshot, r.now()) == 0 {
 			due = append(due, d)
 		}
 	}
@@ -361,7 +366,7 @@ func (r *Reconciler) correctDrift(ctx context.Context, p *releasePass, decision 
 		return
 	}
 	defer done()
-	// What is put right was compared, and is about to be again.
+	// Count before the correction: corrected objects were compared, and are about to be compared again.
 	left := memory.Left(p.snapshot)
 	corrected, failed := r.correct(ctx, p, memory, due)
 	r.reportCorrected(p, decision, corrected, failed)
@@ -374,9 +379,9 @@ func (r *Reconciler) correctDrift(ctx context.Context, p *releasePass, decision 
 	}
 }
 
-// settleState gives the release the state of after a correction: that of what it was corrected beside, or Drifted if it
-// is in sync but for what still differs.
-func (r *Reconciler) settleState(p *releasePass) {
+// updateState sets the state of the release after a correction: the state without drift or, if the release is in sync
+// but objects still differ, Drifted.
+func (r *Reconciler) updateState(p *releasePass) {
 	p.drifted = false
 	if r.decide(p); p.decision.State == model.StateInSync && isDrifted(p.release) {
 		p.drifted = true
@@ -384,9 +389,9 @@ func (r *Reconciler) settleState(p *releasePass) {
 	}
 }
 
-// correct puts differences right and returns those that are, as long as the release is this manager's and not under
-// deletion. It is a failure if one cannot be put right; that an object changed once more, or that the time was up, only
-// means another pass.
+// correct corrects differences and returns the corrected ones. It stops if this manager does not serve the release any
+// more, or if the release is under deletion. failed is true if a correction failed. A conflict or the timeout is not a
+// failure: the correction continues in another pass.
 func (r *Reconciler) correct(ctx context.Context, p *releasePass, memory *driftmemory.Memory,
 	due []drift.Difference,
 ) (corrected []drift.Difference, failed bool) {
@@ -430,7 +435,7 @@ func (r *Reconciler) correct(ctx context.Context, p *releasePass, memory *driftm
 	return corrected, failed
 }
 
-// reportCorrected tells what was put right.
+// reportCorrected adds a correction to the history and records an Event.
 func (r *Reconciler) reportCorrected(p *releasePass, decision decide.Decision, corrected []drift.Difference,
 	failed bool,
 ) {
@@ -443,6 +448,6 @@ func (r *Reconciler) reportCorrected(p *releasePass, decision decide.Decision, c
 		Succeeded: !failed, Time: metav1.NewTime(r.now()),
 	})
 	r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.DriftCorrectedEvent, verbCorrectDrift, fmt.Sprintf(
-		"Cluster %s, release %s: put right %s", apiutil.ClusterTitle(p.release), describe(p.release),
+		"Cluster %s, release %s: corrected %s", apiutil.ClusterTitle(p.release), describe(p.release),
 		listDifferences(corrected)))
 }

@@ -33,13 +33,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
 
-// manifestEngine knows what a release installed, and where.
+// manifestEngine returns the manifest of a release and the access to its cluster.
 type manifestEngine struct {
 	Engine
 	objects []*unstructured.Unstructured
 	err     error
 	access  *helmclient.Access
-	// asked counts the manifests that were asked for.
+	// asked counts the calls of Manifest.
 	asked int
 }
 
@@ -51,7 +51,7 @@ func (e *manifestEngine) Manifest(context.Context, model.Target, string, string,
 
 func (e *manifestEngine) Access(model.Target) (*helmclient.Access, error) { return e.access, nil }
 
-// driftBench is a release whose revision 2 is deployed, and a cluster that serves its ConfigMaps.
+// driftBench has a release whose revision 2 is deployed, and a cluster that serves its ConfigMaps.
 type driftBench struct {
 	*testing.T
 	r        *Reconciler
@@ -162,7 +162,7 @@ func (b *driftBench) serve(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
-// edit is what somebody does to a ConfigMap.
+// edit changes a ConfigMap, as another program would.
 func (b *driftBench) edit(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -175,7 +175,7 @@ func (b *driftBench) edit(name string) {
 	}
 }
 
-// vanish has the watch tell that a ConfigMap is gone.
+// vanish makes the watch show that a ConfigMap does not exist.
 func (b *driftBench) vanish(name string) {
 	for ref := range b.p.snapshot.Objects {
 		if ref.Name == name {
@@ -184,7 +184,7 @@ func (b *driftBench) vanish(name string) {
 	}
 }
 
-// pass is as the engine goes over a release that is in sync, and returns the number of objects that it read.
+// pass makes the drift steps of a pass over a release that is in sync, and returns the number of objects that it read.
 func (b *driftBench) pass() int {
 	b.Helper()
 	b.mu.Lock()
@@ -210,7 +210,7 @@ func (b *driftBench) want(status metav1.ConditionStatus, reason, message string)
 	}
 }
 
-// wantState holds that status.state says the same as the condition.
+// wantState checks status.state.
 func (b *driftBench) wantState(state model.State) {
 	b.Helper()
 	if got := b.p.release.Status.State; got != string(state) {

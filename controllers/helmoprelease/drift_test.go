@@ -25,9 +25,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
-// TestUncomparableObjectsDoNotHoldUpTheOthers holds that whatever number of objects cannot be compared, the others are
-// compared once, what differs is told and put right, and nobody asks all the time.
-func TestUncomparableObjectsDoNotHoldUpTheOthers(t *testing.T) {
+// TestUncomparableObjectsDoNotDelayOthers checks that all other objects are compared and corrected once, although some
+// objects cannot be compared, and that unchanged objects are not read again.
+func TestUncomparableObjectsDoNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	for _, unserved := range []int{0, 1, 11} {
 		t.Run(fmt.Sprint(unserved), func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestUncomparableObjectsDoNotHoldUpTheOthers(t *testing.T) {
 			}
 			b.edit("c0")
 			if reads := b.pass(); reads != 50 || b.patches != 1 {
-				t.Fatalf("%d objects read, %d put right", reads, b.patches)
+				t.Fatalf("%d objects read, %d corrected", reads, b.patches)
 			}
 			b.want(status, reason, message)
 			if !b.p.release.Status.Drift.LastCheckedAt.Time.Equal(b.now) {
@@ -47,7 +47,7 @@ func TestUncomparableObjectsDoNotHoldUpTheOthers(t *testing.T) {
 			}
 			b.now = b.now.Add(time.Second)
 			if reads := b.pass(); reads != 1 {
-				t.Errorf("what was put right is looked at again, but %d objects were read", reads)
+				t.Errorf("only the corrected object must be read again, but %d objects were read", reads)
 			}
 			for range 3 {
 				b.now = b.now.Add(10 * time.Minute)
@@ -69,9 +69,9 @@ func TestUncomparableObjectsDoNotHoldUpTheOthers(t *testing.T) {
 	}
 }
 
-// TestDriftOfManifestThatCannotBeRead holds that a release is not asked for at each event because its manifest cannot
-// be read.
-func TestDriftOfManifestThatCannotBeRead(t *testing.T) {
+// TestUnreadableManifestIsReadAgainAfterDelay checks that the manifest of a release is not read again at each event
+// after a read failed.
+func TestUnreadableManifestIsReadAgainAfterDelay(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 3, 0)
 	b.engine.err = errors.New("the record cannot be read")
@@ -89,8 +89,8 @@ func TestDriftOfManifestThatCannotBeRead(t *testing.T) {
 	b.want(report.False, addonsv1.NoDriftReason, "")
 }
 
-// TestInvalidDriftRuleIsHeardOfAtOnce holds that a rule that is put right, or changed, counts from then on.
-func TestInvalidDriftRuleIsHeardOfAtOnce(t *testing.T) {
+// TestChangedDriftRuleCountsAtOnce checks that a corrected or changed ignore rule counts in the next pass.
+func TestChangedDriftRuleCountsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 3, 0)
 	b.p.policy.CorrectDrift = false
@@ -107,9 +107,8 @@ func TestInvalidDriftRuleIsHeardOfAtOnce(t *testing.T) {
 	b.want(report.False, addonsv1.NoDriftReason, "")
 }
 
-// TestComparisonTakesASlot holds that no more releases of a cluster are compared or corrected at a time than may be
-// acted upon.
-func TestComparisonTakesASlot(t *testing.T) {
+// TestComparisonTakesSlot checks that a comparison or a correction needs a slot, as an action does.
+func TestComparisonTakesSlot(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 3, 0)
 	var taken []func()
@@ -141,11 +140,11 @@ func TestComparisonTakesASlot(t *testing.T) {
 	b.p.requeueAfter = 0
 	b.r.correctDrift(t.Context(), b.p, decide.Decision{})
 	if b.patches != 0 || b.p.requeueAfter != 0 {
-		t.Errorf("%d put right, due in %s", b.patches, b.p.requeueAfter)
+		t.Errorf("%d corrected, due in %s", b.patches, b.p.requeueAfter)
 	}
 	free()
 	if b.pass(); b.patches != 1 {
-		t.Errorf("%d put right", b.patches)
+		t.Errorf("%d corrected", b.patches)
 	}
 	take()
 	if len(taken) != slots.DefaultPerCluster {
@@ -153,9 +152,9 @@ func TestComparisonTakesASlot(t *testing.T) {
 	}
 }
 
-// TestRefusedCorrectionIsNoFight holds that what cannot be put right is called by its cause, also while it is left
-// alone, and that nobody is accused.
-func TestRefusedCorrectionIsNoFight(t *testing.T) {
+// TestFailedCorrectionIsNotContested checks that a failed correction is reported with its cause, also while it waits
+// for the next try, and names no other program.
+func TestFailedCorrectionIsNotContested(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 3, 0)
 	b.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "c0",
@@ -170,15 +169,15 @@ func TestRefusedCorrectionIsNoFight(t *testing.T) {
 		}
 		b.now = b.now.Add(40 * time.Second)
 	}
-	told := 0
+	recorded := 0
 	for range len(b.recorder.Events) {
 		if strings.Contains(<-b.recorder.Events, addonsv1.DriftCorrectionFailedReason) {
-			told++
+			recorded++
 		}
 	}
-	// At the release, and at its HelmOp.
-	if told != 2 {
-		t.Errorf("told %d times", told)
+	// One Event at the release and one at its HelmOp.
+	if recorded != 2 {
+		t.Errorf("%d Events", recorded)
 	}
 	b.refuse = nil
 	b.now = b.now.Add(time.Hour)
@@ -187,16 +186,16 @@ func TestRefusedCorrectionIsNoFight(t *testing.T) {
 	b.wantState(model.StateInSync)
 }
 
-// TestNothingIsCorrectedForOthers holds that what differs is left alone once the release is somebody else's, or about
-// to end: what would be put right may be what another manager has just taken away.
-func TestNothingIsCorrectedForOthers(t *testing.T) {
+// TestNoCorrectionForReleaseOfOtherManager checks that nothing is corrected once the release is of another shard or
+// under deletion: another manager may have deleted the objects.
+func TestNoCorrectionForReleaseOfOtherManager(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*driftBench) error{
 		"of another shard": func(b *driftBench) error { return b.r.client.Delete(t.Context(), b.p.release.DeepCopy()) },
 		"under deletion": func(b *driftBench) error {
-			ending := b.p.release.DeepCopy()
-			ending.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
-			return errors.Join(b.r.client.Update(t.Context(), ending), b.r.client.Delete(t.Context(), ending))
+			deleting := b.p.release.DeepCopy()
+			deleting.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
+			return errors.Join(b.r.client.Update(t.Context(), deleting), b.r.client.Delete(t.Context(), deleting))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -217,23 +216,23 @@ func TestNothingIsCorrectedForOthers(t *testing.T) {
 	}
 }
 
-// TestForeignObjectIsNoFight holds the same of an object that belongs to another release by now.
-func TestForeignObjectIsNoFight(t *testing.T) {
+// TestForeignObjectIsNotContested checks that a difference of an object that now belongs to another release is not
+// reported as contested.
+func TestForeignObjectIsNotContested(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 1, 0)
 	for range 5 {
 		b.r.assessDrift(t.Context(), b.p)
 		b.p.differences = []drift.Difference{{Ref: b.refs[0], Paths: []string{"/metadata"}, Owner: "apps/other"}}
-		b.memory().Standing[b.refs[0]] = b.p.differences[0]
+		b.memory().Differing[b.refs[0]] = b.p.differences[0]
 		b.r.correctDrift(t.Context(), b.p, decide.Decision{})
 		b.want(report.True, addonsv1.DriftCorrectionFailedReason, "the object now belongs to release apps/other")
 		b.now = b.now.Add(driftmemory.Retry)
 	}
 }
 
-// TestConflictIsNoFight holds that corrections which came too late, because the object changed meanwhile, are not held
-// against anybody.
-func TestConflictIsNoFight(t *testing.T) {
+// TestConflictIsNotContested checks that corrections that failed with a conflict do not count as a contest.
+func TestConflictIsNotContested(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 1, 0)
 	b.refuse = apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "c0", errors.New("it changed"))
@@ -250,9 +249,9 @@ func TestConflictIsNoFight(t *testing.T) {
 	b.want(report.False, addonsv1.NoDriftReason, "")
 }
 
-// TestFightIsNamed holds that an object which is changed back after each correction is left alone, and who does it is
-// told.
-func TestFightIsNamed(t *testing.T) {
+// TestContestedObjectNamesManager checks that an object that is changed back after each correction is not corrected for
+// a while, and that the message names the field manager.
+func TestContestedObjectNamesManager(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 1, 0)
 	for range 4 {
@@ -267,8 +266,9 @@ func TestFightIsNamed(t *testing.T) {
 	}
 }
 
-// TestStateSaysDriftedAsLongAsItIs holds that the state does not return to InSync while nothing is compared.
-func TestStateSaysDriftedAsLongAsItIs(t *testing.T) {
+// TestStateStaysDriftedWithoutComparison checks that the state does not return to InSync in a pass that compares
+// nothing.
+func TestStateStaysDriftedWithoutComparison(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 2, 0)
 	b.p.policy.CorrectDrift = false
@@ -287,8 +287,8 @@ func TestStateSaysDriftedAsLongAsItIs(t *testing.T) {
 	b.wantState(model.StateInSync)
 }
 
-// TestEndedDriftIntervalIsDueAtOnce holds that a check whose time came while something else was done is not forgotten.
-func TestEndedDriftIntervalIsDueAtOnce(t *testing.T) {
+// TestOverdueDriftCheckIsDueAtOnce checks that a check that became due during another pass is due at once.
+func TestOverdueDriftCheckIsDueAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 1, 0)
 	b.pass()
@@ -300,16 +300,16 @@ func TestEndedDriftIntervalIsDueAtOnce(t *testing.T) {
 	}
 }
 
-// TestCorrectionLeavesNoFingerprint holds that a restarted manager does not take for unchanged what was seen before a
-// correction.
-func TestCorrectionLeavesNoFingerprint(t *testing.T) {
+// TestCorrectionClearsFingerprint checks that a restarted manager compares objects that were corrected after the last
+// comparison.
+func TestCorrectionClearsFingerprint(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 2, 0)
 	b.edit("c0")
 	b.pass()
 	b.want(report.False, addonsv1.NoDriftReason, "")
 	if got := b.p.release.Status.Drift.Fingerprint; got != "" || b.patches != 1 {
-		t.Errorf("fingerprint %q, %d put right", got, b.patches)
+		t.Errorf("fingerprint %q, %d corrected", got, b.patches)
 	}
 	b.p.snapshot.Fingerprint = "g"
 	b.pass()
@@ -318,20 +318,20 @@ func TestCorrectionLeavesNoFingerprint(t *testing.T) {
 	}
 }
 
-// TestDriftOfObjectsThatCannotBeWatched holds that nobody is told for ever what was true before the objects went out of
-// sight.
-func TestDriftOfObjectsThatCannotBeWatched(t *testing.T) {
+// TestDriftOfUnwatchedObjects checks that the condition Drifted reports that objects cannot be watched, rather than an
+// old result.
+func TestDriftOfUnwatchedObjects(t *testing.T) {
 	t.Parallel()
 	denied := fmt.Errorf("%w: widgets", objectwatch.ErrForbidden)
 	broken := errors.New("widgets: the server answered 500")
 	for name, test := range map[string]struct {
-		err   error
-		since time.Duration
-		told  bool
+		err      error
+		since    time.Duration
+		reported bool
 	}{
-		"denied":          {denied, 0, true},
-		"broken":          {broken, objectwatch.StuckAfter, true},
-		"broken just now": {broken, objectwatch.StuckAfter - 1, false},
+		"forbidden":              {denied, 0, true},
+		"failing for long":       {broken, objectwatch.StuckAfter, true},
+		"failing since just now": {broken, objectwatch.StuckAfter - 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -346,7 +346,7 @@ func TestDriftOfObjectsThatCannotBeWatched(t *testing.T) {
 				b.pass()
 			}
 			lose(true)
-			if test.told {
+			if test.reported {
 				b.want(metav1Unknown, addonsv1.DriftCheckFailedReason, "widgets")
 			} else {
 				b.want(report.False, addonsv1.NoDriftReason, "")
@@ -355,8 +355,8 @@ func TestDriftOfObjectsThatCannotBeWatched(t *testing.T) {
 			lose(false)
 			b.want(report.True, addonsv1.DriftDetectedReason, "c0")
 			lose(true)
-			if test.told {
-				b.want(report.True, addonsv1.DriftCheckFailedReason, "1 objects differed when they were last compared")
+			if test.reported {
+				b.want(report.True, addonsv1.DriftCheckFailedReason, "1 object differed at the last comparison")
 			} else {
 				b.want(report.True, addonsv1.DriftDetectedReason, "c0")
 			}

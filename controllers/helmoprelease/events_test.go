@@ -17,8 +17,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// A fleet's releases have an Event each, its HelmOp has a few of them.
-func TestEventsOfAFleet(t *testing.T) {
+// TestEventsOfFleetAreLimited checks that each release has its Event, and that the HelmOp has a limited number of them.
+func TestEventsOfFleetAreLimited(t *testing.T) {
 	g := gomega.NewWithT(t)
 	recorder := events.NewFakeRecorder(1000)
 	r := &Reconciler{recorder: recorder,

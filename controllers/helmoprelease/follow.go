@@ -30,20 +30,20 @@ import (
 )
 
 const (
-	// maxInventory bounds the objects of a release that are followed. The status holds their names, at about 40 bytes
-	// each.
+	// maxInventory is the number of objects of a release that are watched at most. The status has their names, at about 40
+	// bytes each.
 	maxInventory = 2000
-	// maxInventoryKinds bounds their kinds: as many as the CustomResourceDefinition takes.
+	// maxInventoryKinds is the number of kinds of these objects at most, as in the CustomResourceDefinition.
 	maxInventoryKinds = 500
-	// maxRefText bounds the API version, the kind and the name of an object in the status.
+	// maxRefText is the limit, in bytes, of the API version, the kind and the name of an object in the status.
 	maxRefText = 253
 
-	// manifestTimeout bounds the read of what a release installed, which happens only if the status was lost or if what is
-	// followed changed.
+	// manifestTimeout is the timeout for reading the manifest of a release. The manifest is read only if the status has no
+	// inventory of the current revision.
 	manifestTimeout = 20 * time.Second
 )
 
-// Watcher follows the objects of releases in the workload clusters.
+// Watcher watches the objects of releases in the workload clusters. See objectwatch.Watcher.
 type Watcher interface {
 	Follow(key types.NamespacedName, conn objectwatch.Connection, plan objectwatch.Plan)
 	Forget(key types.NamespacedName)
@@ -54,8 +54,8 @@ type Watcher interface {
 	Source() source.Source
 }
 
-// follow makes the objects of a deployed release followed, as far as anything asks for it, and takes in what is seen of
-// them.
+// follow watches the objects of a deployed release if health or drift detection is enabled, and sets the snapshot of
+// the pass.
 func (r *Reconciler) follow(ctx context.Context, p *releasePass) {
 	release := p.release
 	if !isFollowed(&release.Spec) {
@@ -69,20 +69,20 @@ func (r *Reconciler) follow(ctx context.Context, p *releasePass) {
 	}
 	if newest.Status == statusDeployed && !isInventoryOf(release, newest.Revision) {
 		if err := r.readInventory(ctx, p, newest.Revision); err != nil {
-			p.unread = fmt.Errorf("revision %d cannot be read: %w", newest.Revision, err)
+			p.unread = fmt.Errorf("cannot read the manifest of Helm revision %d: %w", newest.Revision, err)
 			return
 		}
 	}
 	if release.Status.Inventory == nil {
 		return
 	}
-	r.look(ctx, p)
+	r.updateSnapshot(ctx, p)
 }
 
-// statusDeployed is Helm's word for a revision that was installed.
+// statusDeployed is Helm's status of a revision that was installed.
 const statusDeployed = "deployed"
 
-// unfollow forgets the objects of a release, and all that is said of them.
+// unfollow stops watching the objects of a release, and removes their health and drift from its status.
 func (r *Reconciler) unfollow(release *addonsv1.HelmOpRelease) {
 	r.dropObjectState(client.ObjectKeyFromObject(release))
 	release.Status.Inventory, release.Status.Health, release.Status.Drift = nil, nil, nil
@@ -90,12 +90,12 @@ func (r *Reconciler) unfollow(release *addonsv1.HelmOpRelease) {
 	conditions.Delete(release, addonsv1.DriftedCondition)
 }
 
-// isFollowed tells whether anything asks for the objects of a release to be followed.
+// isFollowed reports whether the objects of a release are watched, for health or for drift detection.
 func isFollowed(spec *addonsv1.HelmOpReleaseSpec) bool {
 	return releasespec.FollowsHealth(spec) || releasespec.DriftModeOf(spec) != addonsv1.DriftModeDisabled
 }
 
-// followNew takes in what an action installed, and makes it followed.
+// followNew sets the inventory of a revision that an action installed, and watches its objects.
 func (r *Reconciler) followNew(ctx context.Context, p *releasePass, result helmclient.Result) {
 	release := p.release
 	if !isFollowed(&release.Spec) {
@@ -106,15 +106,14 @@ func (r *Reconciler) followNew(ctx context.Context, p *releasePass, result helmc
 	forgetDrift(release)
 	r.beginHealth(release, result)
 	r.watcher.Installed(client.ObjectKeyFromObject(release))
-	r.look(ctx, p)
-	// There may be nothing that is yet to be seen, and no event to come. What was written keeps what is older from
-	// counting.
+	r.updateSnapshot(ctx, p)
+	// All objects may be in their final state already, without further events. States from before the action do not count.
 	r.assessHealth(p)
 	reportReady(release)
 }
 
-// look makes the objects of the inventory followed and takes in what is seen of them.
-func (r *Reconciler) look(ctx context.Context, p *releasePass) {
+// updateSnapshot watches the objects of the inventory and sets the snapshot of the pass.
+func (r *Reconciler) updateSnapshot(ctx context.Context, p *releasePass) {
 	r.watch(ctx, p)
 	p.snapshot = nil
 	if snapshot, ok := r.watcher.Look(client.ObjectKeyFromObject(p.release)); ok {
@@ -122,12 +121,12 @@ func (r *Reconciler) look(ctx context.Context, p *releasePass) {
 	}
 }
 
-// watch tells the watcher what of a release is to be followed.
+// watch sets the watch plan of a release.
 func (r *Reconciler) watch(ctx context.Context, p *releasePass) {
 	release := p.release
 	access, err := r.engine.Access(p.target)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot follow the objects of the release")
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot watch the objects of the release")
 		return
 	}
 	plan := objectwatch.Plan{Objects: refsOf(release.Status.Inventory)}
@@ -145,10 +144,11 @@ func (r *Reconciler) watch(ctx context.Context, p *releasePass) {
 	}, plan)
 }
 
-// errNoSlot says that others are to be waited for.
-var errNoSlot = errors.New("other releases are being worked on; it is read in its turn")
+// errNoSlot means that the concurrency limit is reached.
+var errNoSlot = errors.New("the concurrency limit is reached; it is read when a slot is free")
 
-// readInventory reads from the cluster what a revision installed. It sees to it that it is tried again.
+// readInventory reads the manifest of a Helm revision from the cluster and sets the inventory. It schedules another
+// pass if the read fails.
 func (r *Reconciler) readInventory(ctx context.Context, p *releasePass, revision int) error {
 	done, ok := r.slot(p)
 	if !ok {
@@ -159,12 +159,12 @@ func (r *Reconciler) readInventory(ctx context.Context, p *releasePass, revision
 	defer cancel()
 	objects, err := r.engine.Manifest(ctx, p.target, p.desired.Namespace, p.desired.Name, revision)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Info("Cannot read what the release installed; it is tried again", "why", err.Error())
+		ctrl.LoggerFrom(ctx).Info("Cannot read the manifest of the release; it is tried again", "why", err.Error())
 		p.due(queue.Spread(unreachableRetry, p.release))
 		return err
 	}
-	if known := p.release.Status.Inventory; known == nil || known.Revision != int64(revision) {
-		// Somebody else made this revision: what was written before says nothing of it.
+	if before := p.release.Status.Inventory; before == nil || before.Revision != int64(revision) {
+		// Another program made this revision, so the generations of the last action do not apply.
 		r.memoryOf(p.release).written = written{}
 		forgetDrift(p.release)
 	}
@@ -172,17 +172,17 @@ func (r *Reconciler) readInventory(ctx context.Context, p *releasePass, revision
 	return nil
 }
 
-// isInventoryOf tells whether the inventory of a release is that of a revision, and has all of its objects.
+// isInventoryOf reports whether the inventory in the status is complete and belongs to a Helm revision.
 func isInventoryOf(release *addonsv1.HelmOpRelease, revision int) bool {
-	known := release.Status.Inventory
-	return known != nil && known.Revision == int64(revision) && known.Selection == wholeSelection
+	current := release.Status.Inventory
+	return current != nil && current.Revision == int64(revision) && current.Selection == wholeSelection
 }
 
-// wholeSelection says that an inventory has all objects of a release. Earlier versions had only those with a health in
-// it.
+// wholeSelection marks an inventory with all objects of a release. Earlier versions of HelmOp included only objects
+// with a health.
 const wholeSelection = "all"
 
-// checkedKinds are the kinds, as "<apiVersion> <kind>", that a release has health checks for.
+// checkedKinds returns the kinds for which a release has health checks, in the form "<apiVersion> <kind>".
 func checkedKinds(spec *addonsv1.HelmOpReleaseSpec) map[string]bool {
 	kinds := map[string]bool{}
 	if spec.Health != nil {
@@ -193,46 +193,46 @@ func checkedKinds(spec *addonsv1.HelmOpReleaseSpec) map[string]bool {
 	return kinds
 }
 
-// inventoryOf are the objects of a revision, as the status names them. Where there are too many, those with a health
-// come first.
+// inventoryOf returns the objects of a Helm revision in the form of the status. If there are too many, objects with a
+// health take precedence.
 func inventoryOf(spec *addonsv1.HelmOpReleaseSpec, refs []inventory.Ref, revision int) *addonsv1.Inventory {
-	known := &addonsv1.Inventory{Revision: int64(revision), Selection: wholeSelection}
+	result := &addonsv1.Inventory{Revision: int64(revision), Selection: wholeSelection}
 	refs = slices.Clone(refs)
 	inventory.Sort(refs)
 	refs = slices.Compact(refs)
-	// No API server has such objects, but a damaged record may name them.
+	// API servers refuse such objects, but a damaged record may have them.
 	if fit := slices.DeleteFunc(refs, isTooLong); len(fit) < len(refs) {
-		refs, known.Truncated = fit, true
+		refs, result.Truncated = fit, true
 	}
 	if len(refs) > maxInventory {
 		checked := checkedKinds(spec)
 		slices.SortStableFunc(refs, func(a, b inventory.Ref) int { return healthRank(checked, a) - healthRank(checked, b) })
-		refs, known.Truncated = refs[:maxInventory], true
+		refs, result.Truncated = refs[:maxInventory], true
 	}
 	kinds := map[schema.GroupVersionKind]int{}
 	for _, ref := range refs {
 		i, ok := kinds[ref.GroupVersionKind()]
-		if !ok && len(known.Kinds) == maxInventoryKinds {
-			known.Truncated = true
+		if !ok && len(result.Kinds) == maxInventoryKinds {
+			result.Truncated = true
 			break
 		}
 		if !ok {
-			i = len(known.Kinds)
+			i = len(result.Kinds)
 			kinds[ref.GroupVersionKind()] = i
-			known.Kinds = append(known.Kinds, addonsv1.InventoryKind{APIVersion: ref.APIVersion(), Kind: ref.Kind})
+			result.Kinds = append(result.Kinds, addonsv1.InventoryKind{APIVersion: ref.APIVersion(), Kind: ref.Kind})
 		}
-		known.Kinds[i].Objects = append(known.Kinds[i].Objects, strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/"))
+		result.Kinds[i].Objects = append(result.Kinds[i].Objects, strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/"))
 	}
-	return known
+	return result
 }
 
-// isTooLong reports whether the status has no room for the name or the kind of an object.
+// isTooLong reports whether the name or the kind of an object is too long for the status.
 func isTooLong(ref inventory.Ref) bool {
 	return max(len(ref.APIVersion()), len(ref.Kind), len(ref.Name)) > maxRefText ||
 		len(ref.Namespace) > validation.DNS1123LabelMaxLength
 }
 
-// healthRank is lower for objects with a health.
+// healthRank returns a sort key, which is lower for objects with a health.
 func healthRank(checked map[string]bool, ref inventory.Ref) int {
 	if hasHealth(checked, ref) {
 		return 0
@@ -240,19 +240,19 @@ func healthRank(checked map[string]bool, ref inventory.Ref) int {
 	return 1
 }
 
-// hasHealth tells whether an object's health is more than that it exists. checked are the kinds that the release has
-// health checks for.
+// hasHealth reports whether an existing object can be unhealthy. checked are the kinds for which the release has health
+// checks.
 func hasHealth(checked map[string]bool, ref inventory.Ref) bool {
 	return inventory.HasHealth(ref.GroupVersionKind()) || checked[ref.APIVersion()+" "+ref.Kind]
 }
 
-// refsOf are the objects that the status names. What cannot be read is left out.
-func refsOf(known *addonsv1.Inventory) []inventory.Ref {
-	if known == nil {
+// refsOf returns references to the objects of an inventory. It leaves out objects whose API version is not valid.
+func refsOf(objects *addonsv1.Inventory) []inventory.Ref {
+	if objects == nil {
 		return nil
 	}
 	var refs []inventory.Ref
-	for _, kind := range known.Kinds {
+	for _, kind := range objects.Kinds {
 		gv, err := schema.ParseGroupVersion(kind.APIVersion)
 		if err != nil {
 			continue
@@ -269,7 +269,8 @@ func refsOf(known *addonsv1.Inventory) []inventory.Ref {
 	return refs
 }
 
-// checkerOf is what judges the objects of a release.
+// checkerOf returns the checker for the health of the objects of a release. The error means that an expression in the
+// health checks is not valid.
 func checkerOf(spec *addonsv1.HealthOptions) (*health.Checker, error) {
 	if spec == nil {
 		return health.NewChecker(nil)

@@ -22,7 +22,7 @@ var (
 	role = inventory.Ref{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole", Name: "web"}
 )
 
-func TestInventoryHoldsAllObjects(t *testing.T) {
+func TestInventoryHasAllObjects(t *testing.T) {
 	t.Parallel()
 	want := []inventory.Ref{controllertest.ConfigMap, controllertest.Deployment, controllertest.Custom, role}
 	inventory.Sort(want)
@@ -46,7 +46,7 @@ func TestInventoryHoldsAllObjects(t *testing.T) {
 	}
 }
 
-func TestInventoryHoldsObjectsWithAHealthFirst(t *testing.T) {
+func TestInventoryPrefersObjectsWithHealth(t *testing.T) {
 	t.Parallel()
 	refs := []inventory.Ref{controllertest.Custom, controllertest.Deployment}
 	for i := range maxInventory {
@@ -59,7 +59,7 @@ func TestInventoryHoldsObjectsWithAHealthFirst(t *testing.T) {
 	}
 }
 
-func TestInventoryIsBounded(t *testing.T) {
+func TestInventoryIsLimited(t *testing.T) {
 	t.Parallel()
 	var refs []inventory.Ref
 	for i := range maxInventory + 1 {
@@ -79,8 +79,8 @@ func TestInventoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestDriftEndsWithItsRevision: what differed from one revision says nothing of the next.
-func TestDriftEndsWithItsRevision(t *testing.T) {
+// TestNewRevisionClearsDrift checks that differences from one revision are not reported for the next.
+func TestNewRevisionClearsDrift(t *testing.T) {
 	t.Parallel()
 	b := newHealthBench(t)
 	b.release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}

@@ -24,7 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// assessHealth sets the health of the release from the state of its objects. It sends no request.
+// assessHealth sets the condition Healthy and status.health from the snapshot of the objects. It sends no request.
 func (r *Reconciler) assessHealth(p *releasePass) {
 	release := p.release
 	if !releasespec.FollowsHealth(&release.Spec) {
@@ -37,7 +37,7 @@ func (r *Reconciler) assessHealth(p *releasePass) {
 		if errors.Is(p.unread, errNoSlot) {
 			reason = addonsv1.HealthProgressingReason
 		}
-		r.setHealthy(p, metav1Unknown, reason, "it is not known what to look at: "+p.unread.Error())
+		r.setHealthy(p, metav1Unknown, reason, "The health of the release is not known: "+p.unread.Error())
 		return
 	}
 	if release.Status.Inventory == nil {
@@ -47,24 +47,25 @@ func (r *Reconciler) assessHealth(p *releasePass) {
 		r.setHealthy(p, report.False, addonsv1.InvalidHealthCheckReason, err.Error())
 		return
 	}
-	seen := r.observeObjects(p, healthRefs(release))
-	r.addExistence(p, &seen)
-	p.missing, p.unlisted = seen.missing, seen.unlisted
-	r.judgeHealth(p, seen)
+	view := r.observeObjects(p, healthRefs(release))
+	r.addExistence(p, &view)
+	p.missing, p.unlisted = view.missing, view.unlisted
+	r.summarizeHealth(p, view)
 }
 
-// judgeHealth adds up the state of the objects. An object that is known to have failed counts at once, even if others
-// are not seen. Only if all objects are seen can a release be healthy, or a revision have failed and be remediated.
-func (r *Reconciler) judgeHealth(p *releasePass, seen objectView) {
+// summarizeHealth computes the health of the release from the state of its objects. An object that is known to have
+// failed counts at once, even if the current state of other objects is not known. Only if the current state of all
+// objects is known can the release be healthy, or can the revision fail and be remediated.
+func (r *Reconciler) summarizeHealth(p *releasePass, view objectView) {
 	release := p.release
-	memory, isKnown := r.rememberedHealth(p)
-	summary := health.Summarize(seen.objects, healthPolicy(&release.Spec), health.Past{
+	memory, isKnown := r.healthInStatus(p)
+	summary := health.Summarize(view.objects, healthPolicy(&release.Spec), health.Past{
 		Revision: memory.Revision, DeployedAt: memory.Since.Time,
 		Healthy: memory.WasHealthy, Lost: memory.Lost, ProgressingSince: memory.ProgressingSince.Time,
 	}, r.now())
 	isBad := summary.State == health.StateFailed || summary.State == health.StateTimedOut
 	p.due(summary.RequeueAfter)
-	if seen.blocker == "" {
+	if view.blocker == "" {
 		memory.WasHealthy, memory.Lost = summary.Past.Healthy, summary.Past.Lost
 		memory.ProgressingSince = metav1.NewTime(summary.Past.ProgressingSince)
 		memory.Failed = memory.Failed || memory.Deployed && isBad && !memory.WasHealthy
@@ -72,20 +73,20 @@ func (r *Reconciler) judgeHealth(p *releasePass, seen objectView) {
 		memory.Lost = memory.Lost || summary.Past.Lost
 		memory.ProgressingSince = metav1.NewTime(summary.Past.ProgressingSince)
 	}
-	p.unseeable = seen.isDenied()
-	blindFor := r.unobservedFor(p, seen)
-	if seen.blocker == "" || isBad {
+	p.unwatchable = view.isDenied()
+	unobserved := r.unobservedFor(p, view)
+	if view.blocker == "" || isBad {
 		r.reportHealth(p, summary, p.missing > 0)
 	} else {
-		r.reportUnobserved(p, seen, blindFor, isKnown)
+		r.reportUnobserved(p, view, unobserved, isKnown)
 	}
 	release.Status.Health = &memory
 	newest, _ := p.observation.Newest()
-	p.unhealthy = isBad && seen.blocker == "" && memory.Failed && !memory.WasHealthy &&
+	p.unhealthy = isBad && view.blocker == "" && memory.Failed && !memory.WasHealthy &&
 		int64(newest.Revision) == memory.Revision
 }
 
-// beginHealth begins to follow the health of a revision that was just deployed.
+// beginHealth resets status.health for a Helm revision that was just deployed.
 func (r *Reconciler) beginHealth(release *addonsv1.HelmOpRelease, result helmclient.Result) {
 	memory, now := r.memoryOf(release), r.now()
 	memory.unobservedSince, memory.written = time.Time{}, written{}
@@ -94,25 +95,25 @@ func (r *Reconciler) beginHealth(release *addonsv1.HelmOpRelease, result helmcli
 		return
 	}
 	memory.written = writtenBy(healthRefs(release), result.Generations, now)
-	// The time of hooks and of Helm's wait does not count.
+	// The timeout of the health starts now, after hooks and Helm's own wait.
 	release.Status.Health = &addonsv1.HealthStatus{Revision: int64(result.Revision), Since: wholeSeconds(now),
 		Deployed: true}
-	report.SetCondition(release, addonsv1.HealthyCondition, metav1Unknown, addonsv1.HealthProgressingReason, aboutToLook)
+	report.SetCondition(release, addonsv1.HealthyCondition, metav1Unknown, addonsv1.HealthProgressingReason, notCheckedYet)
 }
 
-// rememberedHealth is the health of the followed revision in the status, and whether there is any. A revision that
-// was deployed, but not seen for long since, because of a pause for example, may have been healthy meanwhile: its
-// health begins at zero.
-func (r *Reconciler) rememberedHealth(p *releasePass) (memory addonsv1.HealthStatus, isKnown bool) {
+// healthInStatus returns the health of the current Helm revision from the status; isKnown is false if there is none. A
+// deployed revision may not have been watched for long, for example during a pause. It may have been healthy meanwhile,
+// so its health starts again.
+func (r *Reconciler) healthInStatus(p *releasePass) (memory addonsv1.HealthStatus, isKnown bool) {
 	release, now := p.release, r.now()
 	memory.Revision = release.Status.Inventory.Revision
 	newest, _ := p.observation.Newest()
-	switch known := release.Status.Health; {
-	case known == nil:
-	case known.Revision == memory.Revision:
-		memory, isKnown = *known, true
-	case known.Revision < memory.Revision && memory.Revision == int64(newest.Revision) && newest.IsDeployedFor(p.desired):
-		// The process that deployed the revision ended, or could not write the status.
+	switch last := release.Status.Health; {
+	case last == nil:
+	case last.Revision == memory.Revision:
+		memory, isKnown = *last, true
+	case last.Revision < memory.Revision && memory.Revision == int64(newest.Revision) && newest.IsDeployedFor(p.desired):
+		// The manager stopped after it deployed the revision, or could not write the status.
 		memory.Deployed, memory.Since = true, wholeSeconds(now)
 		if newest.ChangedAt.Before(now) {
 			memory.Since = wholeSeconds(newest.ChangedAt)
@@ -121,7 +122,7 @@ func (r *Reconciler) rememberedHealth(p *releasePass) (memory addonsv1.HealthSta
 	timeout := cmp.Or(healthPolicy(&release.Spec).Timeout, health.DefaultTimeout)
 	isLate := now.Sub(memory.Since.Time) > timeout+max(timeout, health.DefaultTimeout)
 	isMissed := memory.Deployed && !memory.WasHealthy && !memory.Failed && isLate
-	// An object that is known to be unhealthy stays so until it is seen again.
+	// A release that is known to be unhealthy stays unhealthy until its objects are observed again.
 	if memory.Since.IsZero() || isMissed && !conditions.IsFalse(release, addonsv1.HealthyCondition) {
 		memory.Since = wholeSeconds(now)
 	}
@@ -129,15 +130,15 @@ func (r *Reconciler) rememberedHealth(p *releasePass) (memory addonsv1.HealthSta
 	return memory, isKnown
 }
 
-// wholeSeconds is a time with the precision of the status.
+// wholeSeconds returns a time with the precision of the status.
 func wholeSeconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
 
-// reportHealth sets the condition Healthy.
+// reportHealth sets the condition Healthy from a summary.
 func (r *Reconciler) reportHealth(p *releasePass, summary health.Summary, lacksObjects bool) {
 	message := summary.Message
 	if p.release.Status.Inventory.Truncated {
-		// In front, because long messages are cut off at the end.
-		message = strings.TrimSuffix(fmt.Sprintf("the release has too many objects, only %d are followed; %s", maxInventory,
+		// At the start, because long messages are truncated at the end.
+		message = strings.TrimSuffix(fmt.Sprintf("The release has too many objects: HelmOp watches only %d; %s", maxInventory,
 			message), "; ")
 	}
 	switch summary.State {
@@ -157,13 +158,14 @@ func (r *Reconciler) reportHealth(p *releasePass, summary health.Summary, lacksO
 	}
 }
 
-// aboutToLook is the message before the first state of the objects is known.
-const aboutToLook = "the objects of the release are about to be looked at"
+// notCheckedYet is the message before the state of all objects is known for the first time.
+const notCheckedYet = "The objects of the release are not checked yet"
 
-// unobservedFor is how long not all objects have been seen; 0 if all are. It schedules the next pass.
-func (r *Reconciler) unobservedFor(p *releasePass, seen objectView) time.Duration {
+// unobservedFor returns for how long the current state of some objects has not been known; 0 if it is known. It
+// schedules the next pass.
+func (r *Reconciler) unobservedFor(p *releasePass, view objectView) time.Duration {
 	memory, now := r.memoryOf(p.release), r.now()
-	if seen.blocker == "" {
+	if view.blocker == "" {
 		memory.unobservedSince = time.Time{}
 		return 0
 	}
@@ -171,28 +173,28 @@ func (r *Reconciler) unobservedFor(p *releasePass, seen objectView) time.Duratio
 		memory.unobservedSince = now
 	}
 	since := memory.unobservedSince
-	if seen.watchError != nil && seen.watchError.Since.Before(since) {
-		since = seen.watchError.Since
+	if view.watchError != nil && view.watchError.Since.Before(since) {
+		since = view.watchError.Since
 	}
-	if !seen.isDenied() {
+	if !view.isDenied() {
 		p.due(writtenGrace)
 	}
 	return now.Sub(since)
 }
 
-// reportUnobserved sets the condition Healthy while not all objects are seen. The last known health of the revision
-// stays for a while: API servers restart.
-func (r *Reconciler) reportUnobserved(p *releasePass, seen objectView, blindFor time.Duration, isKnown bool) {
+// reportUnobserved sets the condition Healthy while the current state of some objects is not known. The last known
+// health stays for objectwatch.StuckAfter, because API servers restart.
+func (r *Reconciler) reportUnobserved(p *releasePass, view objectView, unobserved time.Duration, isKnown bool) {
 	before := conditions.Get(p.release, addonsv1.HealthyCondition)
 	switch {
-	case seen.isDenied():
+	case view.isDenied():
 		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason,
-			"the objects of the release cannot be watched; permit it, or set health.mode to Disabled: "+
-				seen.watchError.Err.Error())
-	case blindFor >= objectwatch.StuckAfter:
-		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason, seen.blocker)
+			"The objects of the release cannot be watched; permit list and watch, or set health.mode to Disabled: "+
+				view.watchError.Err.Error())
+	case unobserved >= objectwatch.StuckAfter:
+		r.setHealthy(p, metav1Unknown, addonsv1.HealthUnknownReason, view.blocker)
 	case !isKnown || before == nil || before.Status == metav1Unknown || before.Reason == addonsv1.InvalidHealthCheckReason:
-		r.setHealthy(p, metav1Unknown, addonsv1.HealthProgressingReason, seen.blocker)
+		r.setHealthy(p, metav1Unknown, addonsv1.HealthProgressingReason, view.blocker)
 	}
 }
 
@@ -205,7 +207,7 @@ func healthPolicy(spec *addonsv1.HelmOpReleaseSpec) health.Policy {
 	return policy
 }
 
-// setHealthy sets the condition Healthy, with an Event if the health becomes worse or better.
+// setHealthy sets the condition Healthy. It records an Event if the condition becomes False, or True after False.
 func (r *Reconciler) setHealthy(p *releasePass, status metav1.ConditionStatus, reason, message string) {
 	before := conditions.Get(p.release, addonsv1.HealthyCondition)
 	wasFalse := before != nil && before.Status == report.False

@@ -29,8 +29,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
-// healthBench is a release, with revision 2 deployed from what is wanted and revision 1 to go back to, that was
-// deployed long ago.
+// healthBench has a release whose revision 2 is the desired state. It was deployed long ago, and a rollback returns to
+// revision 1.
 type healthBench struct {
 	*testing.T
 	r       *Reconciler
@@ -39,7 +39,7 @@ type healthBench struct {
 	objects map[inventory.Ref]objectwatch.State
 	watched objectwatch.Snapshot
 
-	// spared are those that the trouble of what is watched does not concern.
+	// spared are the objects that the watch error does not affect.
 	spared map[inventory.Ref]bool
 
 	policy model.Policy
@@ -51,7 +51,7 @@ type healthBench struct {
 	unreadable error
 }
 
-// healthEngine and healthWatcher are what a release in a healthBench has for a cluster.
+// healthEngine and healthWatcher replace the cluster of the release in a healthBench.
 type (
 	healthEngine struct {
 		Engine
@@ -148,18 +148,18 @@ func (b *healthBench) begin() *releasePass {
 	}
 }
 
-// deploy is the action that made revision 2, as written.
+// deploy reports the action that made revision 2, with the generations that it left.
 func (b *healthBench) deploy(generations map[inventory.Ref]model.Generation) {
 	result := helmclient.Result{Revision: 2, Generations: generations}
 	for ref := range b.objects {
 		result.Objects = append(result.Objects, ref)
 	}
-	// Helm's time is that of the beginning, however long hooks took.
+	// Helm's time is the start of the action, before its hooks.
 	result.LastDeployed = b.now.Add(-time.Hour)
 	b.r.followNew(context.Background(), b.begin(), result)
 }
 
-// pass makes a pass some time after the one before and returns what it does. It checks the condition Healthy.
+// pass makes a pass some time after the previous pass and returns its action. It checks the condition Healthy.
 func (b *healthBench) pass(after time.Duration, status metav1.ConditionStatus, reason string) model.Action {
 	b.Helper()
 	b.now = b.now.Add(after)
@@ -182,9 +182,9 @@ func (b *healthBench) pass(after time.Duration, status metav1.ConditionStatus, r
 		isReady != (status == report.True) {
 		b.Fatalf("Ready is %t while Healthy is %s", isReady, status)
 	}
-	if isInLine := b.r.slots.IsWaiting(client.ObjectKeyFromObject(b.release)); healthy.Status == metav1Unknown &&
-		p.requeueAfter == 0 && !isInLine {
-		b.Fatal("nothing brings the release back")
+	if isWaiting := b.r.slots.IsWaiting(client.ObjectKeyFromObject(b.release)); healthy.Status == metav1Unknown &&
+		p.requeueAfter == 0 && !isWaiting {
+		b.Fatal("nothing enqueues the release again")
 	}
 	return decision.Action
 }
@@ -202,7 +202,7 @@ func (b *healthBench) want(action, want model.Action) {
 	}
 }
 
-func TestARevisionThatDoesNotBecomeHealthyIsRolledBack(t *testing.T) {
+func TestUnhealthyRevisionIsRolledBack(t *testing.T) {
 	t.Parallel()
 	t.Run("in time", func(t *testing.T) {
 		t.Parallel()
@@ -215,14 +215,14 @@ func TestARevisionThatDoesNotBecomeHealthyIsRolledBack(t *testing.T) {
 		b.is(controllertest.Deployment, health.Current)
 		b.want(b.pass(0, report.True, addonsv1.HealthyReason), model.ActionNone)
 	})
-	t.Run("for good", func(t *testing.T) {
+	t.Run("failed", func(t *testing.T) {
 		t.Parallel()
 		b := newHealthBench(t)
 		b.deploy(nil)
 		b.is(controllertest.Deployment, health.Failed)
 		b.want(b.pass(time.Second, report.False, addonsv1.HealthFailedReason), model.ActionRollback)
 	})
-	t.Run("gone after the action", func(t *testing.T) {
+	t.Run("deleted after the action", func(t *testing.T) {
 		t.Parallel()
 		b := newHealthBench(t)
 		b.deploy(map[inventory.Ref]model.Generation{controllertest.Deployment: {UID: "new", Number: 1}})
@@ -232,9 +232,9 @@ func TestARevisionThatDoesNotBecomeHealthyIsRolledBack(t *testing.T) {
 	})
 }
 
-// TestARevisionThatMayHaveWorkedIsNotRolledBack: of a revision that was not followed from its deployment on, nobody
-// knows whether it was healthy before.
-func TestARevisionThatMayHaveWorkedIsNotRolledBack(t *testing.T) {
+// TestUnwatchedRevisionIsNotRolledBack checks that a revision that was not watched since its deployment is not rolled
+// back, because it may have been healthy.
+func TestUnwatchedRevisionIsNotRolledBack(t *testing.T) {
 	t.Parallel()
 	healthy := func(b *healthBench) {
 		b.deploy(nil)
@@ -244,13 +244,13 @@ func TestARevisionThatMayHaveWorkedIsNotRolledBack(t *testing.T) {
 	}
 	for name, lose := range map[string]func(b *healthBench){
 		"the status is lost": func(b *healthBench) { healthy(b); b.release.Status = addonsv1.HelmOpReleaseStatus{} },
-		"health was off for a while": func(b *healthBench) {
+		"health was disabled for a while": func(b *healthBench) {
 			healthy(b)
 			b.release.Spec.Health = &addonsv1.HealthOptions{Mode: addonsv1.HealthModeDisabled}
 			b.r.assessHealth(b.begin())
 			b.release.Spec.Health = nil
 		},
-		"the status is of the revision before": func(b *healthBench) {
+		"the status is of the previous revision": func(b *healthBench) {
 			b.release.Status.Inventory = inventoryOf(&b.release.Spec, []inventory.Ref{controllertest.Deployment}, 1)
 			b.release.Status.Health = &addonsv1.HealthStatus{Revision: 1, Deployed: true,
 				Since: metav1.NewTime(b.now.Add(-time.Hour)), Failed: true}
@@ -276,7 +276,8 @@ func TestARevisionThatMayHaveWorkedIsNotRolledBack(t *testing.T) {
 	}
 }
 
-// TestTestsWaitForHealth: before, they would be those of what ran until now, or of what does not run yet.
+// TestTestsWaitForHealth checks that tests run only when the release is healthy. Before, they would test the previous
+// workloads or none.
 func TestTestsWaitForHealth(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T) *healthBench {
@@ -303,14 +304,14 @@ func TestTestsWaitForHealth(t *testing.T) {
 		b.policy.Upgrade.Remediate = model.RemediateNothing
 		b.want(b.pass(6*time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionTest)
 	})
-	t.Run("not to be seen", func(t *testing.T) {
+	t.Run("unobserved", func(t *testing.T) {
 		t.Parallel()
 		b := begin(t)
 		b.watched = objectwatch.Snapshot{Err: errors.New("watch deployments: 500"),
 			ErrSince: b.now.Add(-objectwatch.StuckAfter)}
 		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthUnknownReason), model.ActionTest)
 	})
-	t.Run("met as it was", func(t *testing.T) {
+	t.Run("not watched since its deployment", func(t *testing.T) {
 		t.Parallel()
 		b := begin(t)
 		b.release.Status.Health.Deployed = false
@@ -318,18 +319,19 @@ func TestTestsWaitForHealth(t *testing.T) {
 	})
 }
 
-// TestHealthOfARevisionWhoseDeploymentWasNotNoted: the process ended between the action and the status.
-func TestHealthOfARevisionWhoseDeploymentWasNotNoted(t *testing.T) {
+// TestHealthOfRevisionWithoutStatus checks the health of a revision if the manager stopped between its deployment and
+// the write of the status.
+func TestHealthOfRevisionWithoutStatus(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		changed time.Duration
 		uid     types.UID
 		want    model.Action
 	}{
-		"a moment ago":           {-time.Second, "u", model.ActionRollback},
-		"by a clock far ahead":   {time.Hour, "u", model.ActionRollback},
-		"long ago":               {-time.Hour, "u", model.ActionNone},
-		"for what was here then": {-time.Second, "before the move", model.ActionNone},
+		"a moment ago":                 {-time.Second, "u", model.ActionRollback},
+		"by a clock far ahead":         {time.Hour, "u", model.ActionRollback},
+		"long ago":                     {-time.Hour, "u", model.ActionNone},
+		"for a release of another UID": {-time.Second, "before the move", model.ActionNone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -343,17 +345,17 @@ func TestHealthOfARevisionWhoseDeploymentWasNotNoted(t *testing.T) {
 	}
 }
 
-func TestNothingIsRolledBackForWhatIsNotSeen(t *testing.T) {
+func TestUnobservedStateDoesNotRollBack(t *testing.T) {
 	t.Parallel()
 	written := map[inventory.Ref]model.Generation{controllertest.Deployment: {UID: "d", Number: 5}}
-	for name, blind := range map[string]func(b *healthBench){
-		"the watch shows what was before": func(b *healthBench) { b.is(controllertest.Deployment, health.Failed) },
-		"a broken watch shows it in progress": func(b *healthBench) {
+	for name, hide := range map[string]func(b *healthBench){
+		"the watch shows an earlier state": func(b *healthBench) { b.is(controllertest.Deployment, health.Failed) },
+		"a failed watch shows it in progress": func(b *healthBench) {
 			b.objects[controllertest.Deployment] = objectwatch.State{Exists: true, UID: "d", Generation: 5,
 				Verdict: health.InProgress}
 			b.watched.Err = errors.New("watch widgets: 500")
 		},
-		"another object was not looked at": func(b *healthBench) {
+		"another object is not checked yet": func(b *healthBench) {
 			b.objects[controllertest.Custom] = objectwatch.State{Verdict: health.Unknown}
 		},
 		"another object may not be read": func(b *healthBench) {
@@ -363,7 +365,7 @@ func TestNothingIsRolledBackForWhatIsNotSeen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newHealthBench(t)
-			blind(b)
+			hide(b)
 			b.deploy(written)
 			for range 8 {
 				b.now = b.now.Add(time.Minute)
@@ -378,7 +380,7 @@ func TestNothingIsRolledBackForWhatIsNotSeen(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an object was made anew since", func(t *testing.T) {
+	t.Run("an object was re-created", func(t *testing.T) {
 		t.Parallel()
 		b := newHealthBench(t)
 		b.deploy(written)
@@ -389,13 +391,13 @@ func TestNothingIsRolledBackForWhatIsNotSeen(t *testing.T) {
 	})
 }
 
-// TestHealthIsUnknownIfTheInventoryCannotBeRead: the health of nothing, or of another revision, is not that of this
-// one.
-func TestHealthIsUnknownIfTheInventoryCannotBeRead(t *testing.T) {
+// TestHealthIsUnknownWithoutInventory checks that the health is unknown if the inventory of the current revision cannot
+// be read.
+func TestHealthIsUnknownWithoutInventory(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(b *healthBench){
 		"lost": func(*healthBench) {},
-		"of the revision before": func(b *healthBench) {
+		"of the previous revision": func(b *healthBench) {
 			b.release.Status.Inventory = inventoryOf(&b.release.Spec, []inventory.Ref{controllertest.Deployment}, 1)
 			b.release.Status.Health = &addonsv1.HealthStatus{Revision: 1, WasHealthy: true}
 			report.SetCondition(b.release, addonsv1.HealthyCondition, report.True, addonsv1.HealthyReason, "")
@@ -416,7 +418,7 @@ func TestHealthIsUnknownIfTheInventoryCannotBeRead(t *testing.T) {
 			b.want(b.pass(time.Minute, report.True, addonsv1.HealthyReason), model.ActionNone)
 		})
 	}
-	t.Run("for lack of a slot", func(t *testing.T) {
+	t.Run("no free slot", func(t *testing.T) {
 		t.Parallel()
 		b := newHealthBench(t)
 		b.r.slots = newActionSlots(1, 0, &async.Waker{})
@@ -427,14 +429,14 @@ func TestHealthIsUnknownIfTheInventoryCannotBeRead(t *testing.T) {
 	})
 }
 
-func TestOneBrokenWatchDoesNotHideTheOthers(t *testing.T) {
+func TestFailedWatchDoesNotHideOtherObjects(t *testing.T) {
 	t.Parallel()
 	b := newHealthBench(t)
 	b.objects[controllertest.Custom] = objectwatch.State{Exists: true, UID: "w", Verdict: health.Current}
 	b.deploy(nil)
 	b.is(controllertest.Deployment, health.Current)
 	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
-	// The manager starts anew, and the list of one kind fails for ever.
+	// The manager restarts, and the list of one kind keeps failing.
 	b.objects[controllertest.Custom] = objectwatch.State{Verdict: health.Unknown}
 	b.watched = objectwatch.Snapshot{Err: errors.New("watch widgets: 500")}
 	b.pass(time.Second, report.True, addonsv1.HealthyReason)
@@ -451,7 +453,7 @@ func TestOneBrokenWatchDoesNotHideTheOthers(t *testing.T) {
 	b.pass(time.Second, report.True, addonsv1.HealthyReason)
 }
 
-func TestATimeoutBesideABrokenWatchStands(t *testing.T) {
+func TestHealthTimeoutStaysWithFailedWatch(t *testing.T) {
 	t.Parallel()
 	b := newHealthBench(t)
 	b.objects[controllertest.Custom] = objectwatch.State{Verdict: health.Unknown}
@@ -461,13 +463,13 @@ func TestATimeoutBesideABrokenWatchStands(t *testing.T) {
 	for range 4 {
 		b.want(b.pass(4*time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionNone)
 	}
-	// By now nobody knows how it fared.
+	// The health of the object during the failed watch is not known.
 	b.watched = objectwatch.Snapshot{Synced: true}
 	b.objects[controllertest.Custom] = objectwatch.State{Exists: true, UID: "w", Verdict: health.Current}
 	b.want(b.pass(time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionNone)
 }
 
-func TestHealthStandsWhileAnAPIServerRestarts(t *testing.T) {
+func TestHealthStaysWhileAPIServerRestarts(t *testing.T) {
 	t.Parallel()
 	b := newHealthBench(t)
 	b.deploy(nil)
@@ -481,13 +483,13 @@ func TestHealthStandsWhileAnAPIServerRestarts(t *testing.T) {
 		b.watched = objectwatch.Snapshot{Synced: true}
 		b.pass(time.Minute, report.True, addonsv1.HealthyReason)
 	}
-	// What has gone on for long unnoticed counts from its beginning.
+	// An error counts from its beginning, also if no pass was made since.
 	b.watched = objectwatch.Snapshot{Synced: true, Err: errors.New("connection refused"),
 		ErrSince: b.now.Add(-objectwatch.StuckAfter)}
 	b.pass(0, metav1Unknown, addonsv1.HealthUnknownReason)
 }
 
-func TestLackOfRightsIsToldAtOnce(t *testing.T) {
+func TestMissingPermissionsAreReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newHealthBench(t)
 	b.deploy(nil)
@@ -502,9 +504,9 @@ func TestLackOfRightsIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// TestLackOfRightsIsNoLackOfProof: else a failure would return to what was there before the rights were lost, however
-// long ago.
-func TestLackOfRightsIsNoLackOfProof(t *testing.T) {
+// TestMissingPermissionsDoNotMakeRevisionUnproven checks that a revision is not unproven if permissions to watch are
+// missing. Otherwise a failure would roll back to the last revision from before the permissions were lost.
+func TestMissingPermissionsDoNotMakeRevisionUnproven(t *testing.T) {
 	t.Parallel()
 	b := newHealthBench(t)
 	b.deploy(nil)
@@ -522,13 +524,13 @@ func TestLackOfRightsIsNoLackOfProof(t *testing.T) {
 	}
 }
 
-func TestNothingIsSaidOfObjectsThatAreNoLongerFollowed(t *testing.T) {
+func TestHealthIsRemovedWhenUnwatched(t *testing.T) {
 	t.Parallel()
 	b := newHealthBench(t)
 	b.release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
 	for name, observation := range map[string]model.Observation{
-		"uninstalled by hand": {},
-		"somebody else's":     {Records: []model.Record{{Revision: 7, Status: statusDeployed, Owner: "other", UID: "x"}}},
+		"uninstalled by a user": {},
+		"another owner":         {Records: []model.Record{{Revision: 7, Status: statusDeployed, Owner: "other", UID: "x"}}},
 	} {
 		b.deploy(nil)
 		report.SetCondition(b.release, addonsv1.HealthyCondition, report.True, addonsv1.HealthyReason, "")
@@ -543,7 +545,7 @@ func TestNothingIsSaidOfObjectsThatAreNoLongerFollowed(t *testing.T) {
 	}
 }
 
-func TestHealthTellsOfObjectsThatAreNotFollowed(t *testing.T) {
+func TestHealthReportsTruncatedInventory(t *testing.T) {
 	t.Parallel()
 	b := newHealthBench(t)
 	b.deploy(nil)
@@ -562,8 +564,9 @@ func TestHealthTellsOfObjectsThatAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestJobMadeAnewIsNotHealthyByItsPredecessor: both have the generation 1.
-func TestJobMadeAnewIsNotHealthyByItsPredecessor(t *testing.T) {
+// TestRecreatedJobDoesNotInheritHealth checks that a re-created Job does not have the health of the former Job,
+// although both have the generation 1.
+func TestRecreatedJobDoesNotInheritHealth(t *testing.T) {
 	t.Parallel()
 	job := inventory.Ref{Group: "batch", Version: "v1", Kind: "Job", Namespace: "apps", Name: "migrate"}
 	b := newHealthBench(t)

@@ -13,9 +13,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// admitLoss returns what is asked before an upgrade in the management cluster deletes objects: the desired state of a
-// management cluster has Clusters among them, and a folder that is lost from its artifact would delete these. Nil for
-// workload clusters.
+// admitLoss returns the function that permits or refuses an upgrade in the management cluster that would delete
+// objects. The manifest of such a release may have Clusters, which an artifact without one of its folders would delete.
+// It returns nil for workload clusters.
 func admitLoss(scope *releaseScope) (func(model.Loss) error, error) {
 	if apiutil.ClusterKey(scope.release) != clusterlink.Management || scope.helmOp == nil {
 		return nil, nil

@@ -15,8 +15,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 )
 
-// nameManagementCluster adds to what is desired of a release the management cluster of this manager, and the one that
-// the HelmOpRelease was moved or restored from, if it was.
+// nameManagementCluster sets in the desired state the UID of the management cluster of this manager. If the
+// HelmOpRelease was moved or restored from another management cluster, it also sets the UID of the former one.
 func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv1.HelmOpRelease,
 	desired *model.Desired,
 ) error {
@@ -31,8 +31,9 @@ func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv
 	return nil
 }
 
-// takeOverAfterMove takes over the records of a release that was moved or restored from another management cluster, and
-// notes that the release is this one's. The order matters: a manager that ends between the two takes over again.
+// takeOverAfterMove takes over Helm's records of a release that was moved or restored from another management cluster.
+// Then it sets the annotation with the UID of this management cluster. The order matters: if the manager stops between
+// the two, the next manager takes over again.
 func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	own, former := p.desired.ManagementCluster, p.desired.FormerManagementCluster
 	if p.release.Annotations[addonsv1.ManagementClusterAnnotation] == own {

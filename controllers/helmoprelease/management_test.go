@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// managingReleases is the reconciler of a manager that lets namespace "a" in.
+// managingReleases returns the Reconciler of a manager that permits HelmOps of namespace "a" in the management cluster.
 func managingReleases(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
 	c := controllertest.ManagementClient(t, objects...)
@@ -28,7 +28,7 @@ func managingReleases(t *testing.T, objects ...client.Object) *Reconciler {
 		renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c))}
 }
 
-func TestManagementReleaseIsForWhoMayServeIt(t *testing.T) {
+func TestManagementReleaseNeedsPermittedHelmOp(t *testing.T) {
 	t.Parallel()
 	m := managingReleases(t)
 	for name, tc := range map[string]struct {
@@ -37,7 +37,7 @@ func TestManagementReleaseIsForWhoMayServeIt(t *testing.T) {
 	}{
 		"permitted":         {controllertest.ManagementHelmOp("a"), true},
 		"another namespace": {controllertest.ManagementHelmOp("b"), false}, "the HelmOp is gone": {nil, false},
-		"the HelmOp is for Clusters by now": {&addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}}, true},
+		"the HelmOp now selects Clusters": {&addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}}, true},
 	} {
 		guard := m.guard
 		allowed := false
@@ -53,7 +53,7 @@ func TestManagementReleaseIsForWhoMayServeIt(t *testing.T) {
 	}
 }
 
-func TestManagementReleaseActsAsItsServiceAccount(t *testing.T) {
+func TestManagementReleaseImpersonatesServiceAccount(t *testing.T) {
 	t.Parallel()
 	release := controllertest.ManagementRelease(controllertest.ManagementHelmOp("a"))
 	release.Spec.ImpersonateServiceAccountName = "admin"
@@ -70,17 +70,17 @@ func TestManagementReleaseActsAsItsServiceAccount(t *testing.T) {
 	}
 }
 
-func TestFateOfAManagementRelease(t *testing.T) {
+func TestDeletionIntentOfManagementRelease(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		change func(*addonsv1.HelmOp)
 		want   deletionIntent
 	}{
-		"wanted": {func(*addonsv1.HelmOp) {}, intentKeep},
-		"for Clusters by now": {func(h *addonsv1.HelmOp) {
+		"unchanged": {func(*addonsv1.HelmOp) {}, intentKeep},
+		"the HelmOp now selects Clusters": {func(h *addonsv1.HelmOp) {
 			h.Spec.ManagementCluster, h.Spec.ClusterSelector = nil, &metav1.LabelSelector{}
 		}, intentUninstall},
-		"another name is wanted": {func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "other" }, intentReplace},
+		"another name is desired": {func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "other" }, intentReplace},
 	} {
 		helmOp := controllertest.ManagementHelmOp("a")
 		tc.change(helmOp)
@@ -97,8 +97,7 @@ func TestFateOfAManagementRelease(t *testing.T) {
 	}
 }
 
-// What the object that stands for the management cluster is read from must not be taken for a Cluster that is gone.
-func TestManagementClusterThatCannotBeReadIsNotGone(t *testing.T) {
+func TestUnreadableManagementClusterIsNotMissing(t *testing.T) {
 	t.Parallel()
 	m := managingReleases(t)
 	if err := m.client.Delete(t.Context(),

@@ -14,18 +14,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 )
 
-// releaseMemory is what this process knows of the objects of one release and no status holds. A restart loses it. One
-// worker at a time uses it: the queue never gives the same release to two.
+// releaseMemory is the state of the objects of one release that is only in memory and lost with a restart. It needs no
+// lock, because the queue never gives the same release to two workers.
 type releaseMemory struct {
-	// written is how the last action left each object, until it is seen.
+	// written has the generation of each object after the last action, until a watch shows it.
 	written written
 
-	// unobservedSince is since when not all objects are seen; zero if all are.
+	// unobservedSince is since when the current state of some objects is not known; zero if it is known.
 	unobservedSince time.Time
 
-	// listedFor is the request to retry for which the objects were listed.
+	// listedFor is the retry request for which the objects were listed.
 	listedFor string
 
+	// drift is the state of drift detection.
 	drift driftmemory.Memory
 }
 
@@ -40,7 +41,7 @@ type memories struct {
 	byRelease map[types.NamespacedName]*releaseMemory
 }
 
-// of returns the memory of a release, an empty one if there is none.
+// of returns the memory of a release. It creates an empty memory if there is none.
 func (m *memories) of(key types.NamespacedName) *releaseMemory {
 	m.mu.Lock()
 	defer m.mu.Unlock()

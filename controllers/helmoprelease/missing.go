@@ -15,10 +15,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 )
 
-// restoreHint says how to create deleted objects again.
-const restoreHint = "set driftDetection.mode to Correct, or request a retry, to create what is missing"
+// restoreHint is the part of a message that says how to create deleted objects again.
+const restoreHint = "to create the missing objects, set driftDetection.mode to Correct, or request a retry"
 
-// listRetry is when to reconcile a release whose objects are being listed. The watcher enqueues it sooner.
+// listRetry is the delay before the next pass over a release whose objects are being listed. Normally the watcher
+// enqueues the release sooner.
 const listRetry = 15 * time.Second
 
 // lacksObjects reports whether objects of a release are known to be missing.
@@ -26,12 +27,12 @@ func lacksObjects(release *addonsv1.HelmOpRelease) bool {
 	return conditions.GetReason(release, addonsv1.HealthyCondition) == addonsv1.ObjectsMissingReason
 }
 
-// addExistence adds the objects that are healthy as long as they exist. They are watched for drift, or listed from
-// time to time, and count as existing until they are known to be missing.
-func (r *Reconciler) addExistence(p *releasePass, seen *objectView) {
-	for _, object := range seen.objects {
+// addExistence adds the objects without a health of their own, which are healthy if they exist. They are watched for
+// drift detection, or listed from time to time. They count as existing until they are known to be missing.
+func (r *Reconciler) addExistence(p *releasePass, view *objectView) {
+	for _, object := range view.objects {
 		if object.Verdict == health.NotFound && !isJob(object.Ref) {
-			seen.missing++
+			view.missing++
 		}
 	}
 	if p.snapshot == nil {
@@ -43,36 +44,36 @@ func (r *Reconciler) addExistence(p *releasePass, seen *objectView) {
 			continue
 		}
 		state, isFollowed := p.snapshot.Objects[ref]
-		seen.unlisted = seen.unlisted || isFollowed && !state.Known
+		view.unlisted = view.unlisted || isFollowed && !state.Known
 		if !state.Exists && state.Verdict == health.NotFound {
-			seen.missing++
-			seen.objects = append(seen.objects, health.Object{Ref: ref, Verdict: health.NotFound, Message: state.Message})
+			view.missing++
+			view.objects = append(view.objects, health.Object{Ref: ref, Verdict: health.NotFound, Message: state.Message})
 		} else {
-			seen.objects = append(seen.objects, health.Object{Ref: ref, Verdict: health.Current})
+			view.objects = append(view.objects, health.Object{Ref: ref, Verdict: health.Current})
 		}
 	}
-	if seen.unlisted && seen.missing == 0 && seen.blocker == "" && lacksObjects(p.release) {
-		// After a restart, the manager does not know yet what the status says.
-		seen.blocker = aboutToLook
+	if view.unlisted && view.missing == 0 && view.blocker == "" && lacksObjects(p.release) {
+		// After a restart, the objects that are missing according to the status may not be listed yet.
+		view.blocker = notCheckedYet
 	}
 }
 
-// isRestoreRequested reports whether a request to retry asks to create missing objects again. A change of the spec
-// alone does not.
+// isRestoreRequested reports whether the missing objects must be created again, because a retry is requested by the
+// annotation. A change of the spec is no such request.
 func isRestoreRequested(p *releasePass) bool {
 	return p.missing > 0 && isRetryAnnotated(p)
 }
 
 func isJob(ref inventory.Ref) bool { return ref.Group == "batch" && ref.Kind == "Job" }
 
-// isRetryAnnotated reports whether the annotation asks for a retry that was not made yet.
+// isRetryAnnotated reports whether the annotation requests a retry that was not made yet.
 func isRetryAnnotated(p *releasePass) bool {
 	request := retryRequest(p.releaseScope)
 	return request != "" && request != p.release.Status.LastRetryRequest
 }
 
-// listForRetry lists the objects that are not watched before a request to retry counts as met: some may have been
-// deleted a moment ago, which is why the user asks.
+// listForRetry lists the objects that are not watched before a retry request counts as met. The user may request the
+// retry because objects were just deleted.
 func (r *Reconciler) listForRetry(p *releasePass) {
 	memory := r.memoryOf(p.release)
 	isWatched := releasespec.DriftModeOf(&p.release.Spec) != addonsv1.DriftModeDisabled ||

@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// newMissingBench is a release that is healthy, with a ConfigMap that exists as far as is known.
+// newMissingBench returns a healthy release with a ConfigMap whose existence was not checked yet.
 func newMissingBench(t *testing.T) *healthBench {
 	b := newHealthBench(t)
 	b.objects[controllertest.ConfigMap] = objectwatch.State{Exists: true, Verdict: health.Unknown}
@@ -34,9 +34,9 @@ func (b *healthBench) request(value string) {
 	b.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: value}
 }
 
-// TestMissingObjectWithoutAHealth holds that a release that lacks a ConfigMap is not healthy, says so, and gets it back
-// on request.
-func TestMissingObjectWithoutAHealth(t *testing.T) {
+// TestMissingObjectWithoutHealth checks that a release without one of its ConfigMaps is not healthy and names the
+// ConfigMap, and that a retry request causes one upgrade.
+func TestMissingObjectWithoutHealth(t *testing.T) {
 	t.Parallel()
 	b := newMissingBench(t)
 	b.is(controllertest.ConfigMap, health.NotFound)
@@ -47,7 +47,7 @@ func TestMissingObjectWithoutAHealth(t *testing.T) {
 	}
 	b.request("now")
 	b.want(b.pass(time.Second, report.False, addonsv1.ObjectsMissingReason), model.ActionUpgrade)
-	// The upgrade has met the request, and the object exists.
+	// The upgrade met the request, and the object exists.
 	b.release.Status.LastRetryRequest = "now"
 	b.is(controllertest.ConfigMap, health.Current)
 	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
@@ -55,7 +55,7 @@ func TestMissingObjectWithoutAHealth(t *testing.T) {
 	b.want(b.pass(time.Second, report.False, addonsv1.ObjectsMissingReason), model.ActionNone)
 }
 
-// listingWatcher notes for which releases objects are listed at once.
+// listingWatcher counts the calls of List.
 type listingWatcher struct {
 	healthWatcher
 	listed int
@@ -63,9 +63,8 @@ type listingWatcher struct {
 
 func (w *listingWatcher) List(types.NamespacedName) { w.listed++ }
 
-// TestRetryWaitsForTheList holds that a request to retry is not taken for met before it is known whether objects are
-// missing.
-func TestRetryWaitsForTheList(t *testing.T) {
+// TestRetryWaitsForList checks that a retry request does not count as met before the objects were listed.
+func TestRetryWaitsForList(t *testing.T) {
 	t.Parallel()
 	b := newMissingBench(t)
 	watcher := &listingWatcher{healthWatcher: healthWatcher{bench: b}}
@@ -78,7 +77,7 @@ func TestRetryWaitsForTheList(t *testing.T) {
 	}
 	b.is(controllertest.ConfigMap, health.NotFound)
 	b.want(b.pass(time.Second, report.False, addonsv1.ObjectsMissingReason), model.ActionUpgrade)
-	// Where nothing is missing, the request is met.
+	// If no object is missing, the request is met.
 	b.is(controllertest.ConfigMap, health.Current)
 	b.request("later")
 	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
@@ -88,9 +87,9 @@ func TestRetryWaitsForTheList(t *testing.T) {
 	}
 }
 
-// TestRestartedManagerKeepsWhatIsMissing holds that a manager that has not listed anything yet does not call a release
-// healthy that lacks objects as far as is known.
-func TestRestartedManagerKeepsWhatIsMissing(t *testing.T) {
+// TestRestartedManagerKeepsMissingObjects checks that a manager that has not listed the objects yet does not report a
+// release as healthy whose status has missing objects.
+func TestRestartedManagerKeepsMissingObjects(t *testing.T) {
 	t.Parallel()
 	b := newMissingBench(t)
 	b.is(controllertest.ConfigMap, health.NotFound)

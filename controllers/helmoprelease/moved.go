@@ -22,13 +22,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// verbPause is what is done where objects of a release were moved.
+// verbPause is the action in the Event when a release is paused because its objects were moved.
 const verbPause = "Pause"
 
-// stopsForMove pauses a release of the management cluster whose objects clusterctl move has taken to another one, and
-// reports whether it did. To put the objects back, for drift or with the next upgrade, would have two management
-// clusters work on the same infrastructure. A restarted manager sees no more than that they are gone, so the pause is
-// an annotation.
+// stopsForMove pauses a release in the management cluster whose objects clusterctl move has moved to another management
+// cluster, and reports whether it did. If HelmOp created the objects again, for drift or with the next upgrade, two
+// management clusters would manage the same infrastructure. The pause is an annotation, because a restarted manager
+// sees only that the objects do not exist.
 func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
 	if apiutil.ClusterKey(p.release) != clusterlink.Management {
 		// In a workload cluster, a user could set the annotation of clusterctl to keep a release from being changed.
@@ -39,9 +39,9 @@ func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
 		return false
 	}
 	why := fmt.Sprintf("clusterctl move took %s to another management cluster", listFew(moved, ", "))
-	message := fmt.Sprintf("Paused release %s: %s. Go on there, and delete the HelmOp here or take what was moved out "+
-		"of its artifact; "+
-		"then remove the annotation %s of this HelmOpRelease", describe(p.release), why, clusterv1.PausedAnnotation)
+	message := fmt.Sprintf("Paused release %s: %s. Manage the objects there. Here, delete the HelmOp, or remove the "+
+		"moved objects from its artifact and then the annotation %s from this HelmOpRelease", describe(p.release), why,
+		clusterv1.PausedAnnotation)
 	ctrl.LoggerFrom(ctx).Info("Pausing a release whose objects were moved", "objects", len(moved))
 	if p.release.Annotations == nil {
 		p.release.Annotations = map[string]string{}
@@ -49,12 +49,12 @@ func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
 	p.release.Annotations[clusterv1.PausedAnnotation] = why
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.ObjectsMovedEvent, verbPause, message)
 	report.SetPaused(p.release, true, pauseOf(p.releaseScope))
-	// What was seen to be moved is told. Who removes the annotation wants the objects that are missing then.
+	// Drop the state, so that HelmOp creates the missing objects again if a user removes the annotation.
 	r.dropObjectState(client.ObjectKeyFromObject(p.release))
 	return true
 }
 
-// movedObjects are the objects that were moved, in a fixed order.
+// movedObjects returns the objects that were moved, in a fixed order: Clusters first.
 func movedObjects(snapshot *objectwatch.Snapshot) []inventory.Ref {
 	if snapshot == nil {
 		return nil
@@ -66,12 +66,12 @@ func movedObjects(snapshot *objectwatch.Snapshot) []inventory.Ref {
 		}
 	}
 	inventory.Sort(moved)
-	// What a Cluster consists of goes with it.
+	// The other objects are mostly parts of a Cluster, so a message names Clusters first.
 	slices.SortStableFunc(moved, func(a, b inventory.Ref) int { return cmp.Compare(clusterRank(a), clusterRank(b)) })
 	return moved
 }
 
-// clusterRank is lower for Clusters than for all else.
+// clusterRank returns a sort key, which is lower for Clusters than for other objects.
 func clusterRank(ref inventory.Ref) int {
 	if ref.Group == clusterv1.GroupVersion.Group && ref.Kind == clusterv1.ClusterKind {
 		return 0

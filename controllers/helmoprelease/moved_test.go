@@ -17,9 +17,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
 
-// TestStopsForMove holds that a release of which something was moved is paused, says why, and says it once; and that
-// what is merely missing pauses nothing.
-func TestStopsForMove(t *testing.T) {
+// TestMovedObjectsPauseRelease checks that a release with moved objects is paused with the cause and an Event, but only
+// in the management cluster.
+func TestMovedObjectsPauseRelease(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 0, 0)
 	b.r.watcher = &movedWatcher{}
@@ -29,7 +29,7 @@ func TestStopsForMove(t *testing.T) {
 	b.p.snapshot.Objects[cluster], b.p.snapshot.Objects[secret] = objectwatch.State{Known: true},
 		objectwatch.State{Known: true}
 	if b.r.stopsForMove(t.Context(), b.p) || len(b.p.release.Annotations) != 0 {
-		t.Fatal("paused for what is missing")
+		t.Fatal("paused because of missing objects")
 	}
 	for ref := range b.p.snapshot.Objects {
 		b.p.snapshot.Objects[ref] = objectwatch.State{Known: true, Moved: true}
@@ -50,22 +50,23 @@ func TestStopsForMove(t *testing.T) {
 		pauseOf(b.p.releaseScope) != paused.Message {
 		t.Errorf("%+v", paused)
 	}
-	if told := len(b.recorder.Events); told != 2 {
-		t.Errorf("%d Events, want one of the release and one of the HelmOp", told)
+	if recorded := len(b.recorder.Events); recorded != 2 {
+		t.Errorf("%d Events, want one of the release and one of the HelmOp", recorded)
 	}
 	if event := <-b.recorder.Events; !strings.Contains(event, addonsv1.ObjectsMovedEvent) ||
 		!strings.Contains(event, why) {
-		t.Errorf("told %q", event)
+		t.Errorf("the Event is %q", event)
 	}
 }
 
-// movedWatcher follows nothing.
+// movedWatcher watches no objects.
 type movedWatcher struct{ Watcher }
 
 func (*movedWatcher) Forget(types.NamespacedName) {}
 
-// TestMissingObjectIsPutBackOnceItsEndIsSeen holds that nothing is made again while the watch has not told how it went.
-func TestMissingObjectIsPutBackOnceItsEndIsSeen(t *testing.T) {
+// TestMissingObjectIsRestoredAfterDeletionIsSeen checks that a missing object is not created again before the watch
+// shows its deletion.
+func TestMissingObjectIsRestoredAfterDeletionIsSeen(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 2, 0)
 	b.pass()
@@ -73,12 +74,12 @@ func TestMissingObjectIsPutBackOnceItsEndIsSeen(t *testing.T) {
 	b.edit("c0")
 	b.pass()
 	if b.posts != 0 {
-		t.Fatal("made again before the watch told of its end")
+		t.Fatal("created again before the watch showed the deletion")
 	}
 	b.want(metav1.ConditionTrue, addonsv1.DriftDetectedReason, "c0 is missing")
 	b.vanish("c0")
 	b.pass()
 	if b.posts != 1 {
-		t.Errorf("made again %d times", b.posts)
+		t.Errorf("created again %d times", b.posts)
 	}
 }

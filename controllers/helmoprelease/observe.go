@@ -14,14 +14,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 )
 
-// remembered is the result of the first read of a release, for its second pass.
+// remembered returns the result of the first read of a release's records, for the second pass. ok is false if there is
+// none.
 func (r *Reconciler) remembered(p *releasePass) (model.Observation, bool) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
 	return r.reads.TakeFirst(request, recordreads.KeyOf(p.release, p.target, p.desired))
 }
 
-// observe reads Helm's records of a release. If ok is false, there is no answer yet: the release is enqueued again when
-// there is, and keeps its place in the queue for slots meanwhile.
+// observe reads Helm's records of a release. If ok is false, the read is still running: the release is enqueued when it
+// ends, and keeps its position in the queue for slots.
 func (r *Reconciler) observe(ctx context.Context, release *addonsv1.HelmOpRelease, target model.Target,
 	desired model.Desired) (
 	observation model.Observation, err error, ok bool,

@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// ownerWait is how long the release of a HelmOp that does not exist stays after its object was deleted. A HelmOp
-	// that is deleted in order waits for its releases. After a restore from a backup that brings HelmOpReleases before
-	// HelmOps, garbage collection deletes those whose owner does not exist.
+	// ownerWait is how long a release stays installed after its HelmOpRelease was deleted while the HelmOp does not exist.
+	// Normally a deleted HelmOp waits for its releases. If a restore from a backup creates HelmOpReleases before HelmOps,
+	// garbage collection deletes the HelmOpReleases, because their owner does not exist.
 	ownerWait = 10 * time.Minute
 
-	// ownerRetry is how often it is looked for the HelmOp meanwhile.
+	// ownerRetry is the delay between two checks whether the HelmOp exists.
 	ownerRetry = 15 * time.Second
 )
 
-// isOwnerAwaited tells whether the HelmOp of a release under deletion may still be restored.
+// isOwnerAwaited reports whether a release under deletion still waits for its HelmOp to be restored.
 func isOwnerAwaited(release *addonsv1.HelmOpRelease, now time.Time) bool {
 	return now.Before(release.DeletionTimestamp.Add(ownerWait))
 }
 
-// awaitOwner leaves a release as it is until its HelmOp may have been restored, and says so.
+// awaitOwner reports that a release under deletion waits for its HelmOp to be restored. It returns when to check again.
 func (r *Reconciler) awaitOwner(ctx context.Context, scope *releaseScope) ctrl.Result {
 	release := scope.release
 	until := release.DeletionTimestamp.Add(ownerWait)
@@ -40,14 +40,14 @@ func (r *Reconciler) awaitOwner(ctx context.Context, scope *releaseScope) ctrl.R
 	if owner := metav1.GetControllerOf(release); owner != nil {
 		uid = string(owner.UID)
 	}
-	message := fmt.Sprintf("HelmOp %q with the UID %s, to which this release belongs, does not exist: perhaps a "+
-		"restore from a backup is under way. "+
-		"The release is uninstalled at %s unless a HelmOp of that name wants it by then; to leave it in the cluster, set "+
-		"the annotation %s=true here",
-		name, uid, until.UTC().Format(time.RFC3339), addonsv1.OrphanAnnotation)
+	message := fmt.Sprintf("HelmOp %q with the UID %s, the owner of this release, does not exist: a restore from a "+
+		"backup may be running. The release is uninstalled at %s unless a HelmOp of this name selects it by then; to leave "+
+		"it in the cluster, set the annotation %s=true on this HelmOpRelease", name, uid, until.UTC().Format(time.RFC3339),
+		addonsv1.OrphanAnnotation)
 	if report.SetNotReady(release, addonsv1.OwnerNotFoundReason, message) {
 		r.event(scope, corev1.EventTypeWarning, addonsv1.OwnerNotFoundReason, verbUninstall, message)
-		ctrl.LoggerFrom(ctx).Info("Waiting before a release is uninstalled whose HelmOp does not exist", "until", until)
+		ctrl.LoggerFrom(ctx).Info("Waiting before the release is uninstalled, because its HelmOp does not exist",
+			"until", until)
 	}
 	return ctrl.Result{RequeueAfter: min(ownerRetry, max(until.Sub(r.now()), time.Second))}
 }

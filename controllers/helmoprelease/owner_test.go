@@ -18,14 +18,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// TestReleaseWaitsForItsOwner holds that a release whose HelmOp does not exist is not uninstalled at once: a restore
-// from a backup may bring HelmOpReleases before HelmOps.
-func TestReleaseWaitsForItsOwner(t *testing.T) {
+// TestReleaseWaitsForOwner checks that a release whose HelmOp does not exist is not uninstalled at once: a restore from
+// a backup may be running.
+func TestReleaseWaitsForOwner(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewFateBench(t)
 	b.Release.Namespace, b.Release.Finalizers = "platform", []string{addonsv1.HelmOpReleaseFinalizer}
 	b.HelmOp = nil
-	r, recorder := fateReconciler(b), events.NewFakeRecorder(10)
+	r, recorder := intentReconciler(b), events.NewFakeRecorder(10)
 	r.recorder, r.now, r.budgets = recorder, time.Now, report.NewEventBudgets(time.Now)
 	r.watcher = forgettingWatcher{forgetting: &forgetting{}}
 	deleted := metav1.NewTime(time.Now().Add(-time.Minute))
@@ -54,9 +54,9 @@ func TestReleaseWaitsForItsOwner(t *testing.T) {
 	}
 }
 
-// TestReleaseWithoutOwnerEndsAfterTheWait holds that a release whose HelmOp did not come back is uninstalled when the
-// wait is over, and not before: only then is its Cluster connected to.
-func TestReleaseWithoutOwnerEndsAfterTheWait(t *testing.T) {
+// TestReleaseWithoutOwnerIsUninstalledAfterWait checks that a release whose HelmOp was not restored is uninstalled
+// after the wait.
+func TestReleaseWithoutOwnerIsUninstalledAfterWait(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewFateBench(t)
 	b.HelmOp = nil
@@ -65,7 +65,7 @@ func TestReleaseWithoutOwnerEndsAfterTheWait(t *testing.T) {
 	deleted := metav1.NewTime(controllertest.Noon)
 	b.Release.DeletionTimestamp = &deleted
 	now, connections := controllertest.Noon, &forgetting{}
-	r := fateReconciler(b)
+	r := intentReconciler(b)
 	r.recorder, r.now, r.budgets = events.NewFakeRecorder(10), func() time.Time { return now },
 		report.NewEventBudgets(time.Now)
 	r.watcher, r.kubeconfigs = forgettingWatcher{forgetting: connections}, controllertest.StoreOf(t)

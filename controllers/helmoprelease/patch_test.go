@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// writes notes which requests write an object, and what somebody does just before the first.
+// writes records the requests that write an object.
 type writes struct {
 	client.Client
 	sent []string
@@ -55,8 +55,8 @@ func condition(kind, reason string) metav1.Condition {
 		LastTransitionTime: metav1.NewTime(time.Unix(1e9, 0))}
 }
 
-// TestWritingAnObject holds that a pass is one request, and that what others write stays.
-func TestWritingAnObject(t *testing.T) {
+// TestWriteObject checks that a pass writes an object with one request, and that changes by other programs stay.
+func TestWriteObject(t *testing.T) {
 	t.Parallel()
 	changeStatus := func(release *addonsv1.HelmOpRelease) {
 		release.Status.ObservedGeneration, release.Status.Failures = 3, 2
@@ -64,14 +64,14 @@ func TestWritingAnObject(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		change func(*addonsv1.HelmOpRelease)
-		// foreign is whether somebody writes a condition of theirs, and a Ready one, meanwhile.
+		// foreign means that another program writes a condition of its own, and a condition Ready, meanwhile.
 		foreign, ending bool
 		want            []string
 		gone            bool
 	}{
 		"nothing":    {change: func(*addonsv1.HelmOpRelease) {}},
 		"the status": {change: changeStatus, want: []string{"status"}},
-		"the status, which another one wrote meanwhile": {change: changeStatus, foreign: true,
+		"the status, after a change by another program": {change: changeStatus, foreign: true,
 			want: []string{"status", "status", "status"}},
 		"a finalizer": {change: func(r *addonsv1.HelmOpRelease) { r.Finalizers = append(r.Finalizers, "x.example/y") },
 			want: []string{"object"}},
@@ -79,7 +79,7 @@ func TestWritingAnObject(t *testing.T) {
 			change: func(r *addonsv1.HelmOpRelease) { changeStatus(r); r.Finalizers = nil }, ending: true,
 			want: []string{"object"}, gone: true,
 		},
-		"the last finalizer, and the status, another one wrote meanwhile": {
+		"the last finalizer and the status, after a change by another program": {
 			change: func(r *addonsv1.HelmOpRelease) { changeStatus(r); r.Finalizers = nil }, ending: true, foreign: true,
 			want: []string{"object"}, gone: true,
 		},

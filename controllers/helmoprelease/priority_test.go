@@ -23,13 +23,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
-func TestPriorityOfARelease(t *testing.T) {
+func TestPriorityOfRelease(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*addonsv1.HelmOpRelease)
 		want   int
 	}{
-		"as it is wanted": {func(*addonsv1.HelmOpRelease) {}, queue.PriorityOfRest},
+		"up to date": {func(*addonsv1.HelmOpRelease) {}, queue.PriorityOfRest},
 		"new": {func(r *addonsv1.HelmOpRelease) { r.Status = addonsv1.HelmOpReleaseStatus{} },
 			queue.PriorityOfFirst},
 		"changed":   {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, queue.PriorityOfWork},
@@ -57,7 +57,7 @@ func TestPriorityOfARelease(t *testing.T) {
 			report.SetNotReady(r, "x", "")
 			r.Status.Release.LastDeployed = metav1.NewTime(controllertest.Noon.Add(-queue.FreshFor))
 		}, queue.PriorityOfWork},
-		"going": {func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &metav1.Time{Time: controllertest.Noon} },
+		"under deletion": {func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &metav1.Time{Time: controllertest.Noon} },
 			queue.PriorityOfWork},
 		"failing": {func(r *addonsv1.HelmOpRelease) { r.Generation++; r.Status.Failures = 1 }, queue.PriorityOfFailure},
 		"failing from the start": {func(r *addonsv1.HelmOpRelease) {
@@ -80,9 +80,9 @@ func TestPriorityOfARelease(t *testing.T) {
 	}
 }
 
-// TestNewReleaseOvertakesAThousand holds that a new Cluster does not wait for those that the manager just looks at, be
-// it for a resync, since it has just started, or for their connections have come.
-func TestNewReleaseOvertakesAThousand(t *testing.T) {
+// TestNewReleasePrecedesUpToDateReleases checks that a release of a new Cluster is reconciled before many releases that
+// are only checked.
+func TestNewReleasePrecedesUpToDateReleases(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
 	for i := range 1000 {
@@ -121,8 +121,8 @@ func TestNewReleaseOvertakesAThousand(t *testing.T) {
 	}
 }
 
-// TestReconnectRetry holds that releases of a Cluster whose link saw it break do not ask again and again: the link
-// tells when it answers.
+// TestReconnectRetry checks that a release whose link has detected the failure is tried again rarely: the link enqueues
+// it when the Cluster answers.
 func TestReconnectRetry(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -130,9 +130,9 @@ func TestReconnectRetry(t *testing.T) {
 		least, most time.Duration
 	}{
 		"not tried yet": {clusterlink.State{}, 12 * time.Second, 18 * time.Second},
-		"it answered": {clusterlink.State{LastTry: controllertest.Noon, LastAnswer: controllertest.Noon},
+		"the cluster answered": {clusterlink.State{LastTry: controllertest.Noon, LastAnswer: controllertest.Noon},
 			12 * time.Second, 18 * time.Second},
-		"it was seen down": {clusterlink.State{LastTry: controllertest.Noon, Failures: 1}, 96 * time.Second,
+		"the link detected the failure": {clusterlink.State{LastTry: controllertest.Noon, Failures: 1}, 96 * time.Second,
 			144 * time.Second},
 	} {
 		if got := reconnectRetry(controllertest.SettledRelease("one"), tc.state); got < tc.least || got > tc.most {

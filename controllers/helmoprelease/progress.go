@@ -19,56 +19,57 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// progressInterval is how often an action that takes long says what it is at. What is done sooner says nothing.
+// progressInterval is the time between two reports of a running action. Shorter actions do not report progress.
 const progressInterval = 5 * time.Second
 
-// actionProgress writes into the status of a release what an action in its cluster is at, while the action runs.
+// actionProgress writes the current step of a running action into the status of its release.
 type actionProgress struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	// scope is that of the pass, whose object is left alone while the action runs. What is written is a copy, running.
+	// scope is the scope of the pass. Its release must not change while the action runs, so running, a copy, is written.
 	scope   *releaseScope
 	running *addonsv1.HelmOpRelease
-	// isWritten tells that something was, and isShared that somebody else has written the object meanwhile. They are
-	// guarded by done.
+	// isWritten is true if progress was written. isShared is true if another program has written the object meanwhile.
+	// Read both only after done is closed.
 	isWritten, isShared bool
 
-	mu   sync.Mutex
+	mu sync.Mutex
+	// what is the current step.
 	what string
 }
 
-// startProgress follows an action until stop is called.
+// startProgress reports the progress of an action until stop is called.
 func (r *Reconciler) startProgress(ctx context.Context, scope *releaseScope, decision decide.Decision) *actionProgress {
 	ctx, cancel := context.WithCancel(ctx)
-	progress := &actionProgress{cancel: cancel, done: make(chan struct{}), what: "it has begun", scope: scope,
+	progress := &actionProgress{cancel: cancel, done: make(chan struct{}), what: "started", scope: scope,
 		running: scope.before.DeepCopy()}
 	since := r.now().UTC().Format(time.RFC3339)
 	go func() {
 		defer close(progress.done)
 		ticker := time.NewTicker(progressInterval)
 		defer ticker.Stop()
-		said := ""
+		written := ""
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
 			}
-			if what := progress.now(); what != said {
-				message := fmt.Sprintf("%s since %s: %s", verbOf(decision.Action), since, what)
-				if err := progress.say(ctx, r.client, decision.Action, message); err != nil && ctx.Err() == nil {
-					ctrl.LoggerFrom(ctx).V(1).Info("Cannot say how far an action has come", "error", err.Error())
+			if what := progress.now(); what != written {
+				message := fmt.Sprintf("%s is running since %s: %s", verbOf(decision.Action), since, what)
+				if err := progress.write(ctx, r.client, decision.Action, message); err != nil && ctx.Err() == nil {
+					ctrl.LoggerFrom(ctx).V(1).Info("Cannot report the progress of an action", "error", err.Error())
 				}
-				said = what
+				written = what
 			}
 		}
 	}()
 	return progress
 }
 
-// tell takes in what the action is at. It returns at once.
-func (p *actionProgress) tell(what string) {
+// set sets the current step of the action. It returns at once.
+func (p *actionProgress) set(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.what = what
@@ -80,8 +81,9 @@ func (p *actionProgress) now() string {
 	return p.what
 }
 
-// stop ends it. Nothing is written after stop has returned, so that the outcome of the action has the last word; it is
-// written upon what was written here, and not taken for a change by somebody else. It may be called more than once.
+// stop stops the reports, and returns when no write is running any more, so that the result of the action is written
+// last. It updates the objects of the scope to the last write, which therefore does not cause a conflict. It may be
+// called more than once.
 func (p *actionProgress) stop() {
 	p.cancel()
 	<-p.done
@@ -92,9 +94,9 @@ func (p *actionProgress) stop() {
 	}
 }
 
-// say writes what the action is at. What somebody else has written meanwhile stays, and the outcome is then written as
-// upon a change of theirs.
-func (p *actionProgress) say(ctx context.Context, c client.Client, action model.Action, message string) error {
+// write writes the current step of the action. Changes by another program stay; the result of the action is then
+// written as after any such change.
+func (p *actionProgress) write(ctx context.Context, c client.Client, action model.Action, message string) error {
 	ctx, cancel := context.WithTimeout(ctx, patchTimeout)
 	defer cancel()
 	written := p.running.DeepCopy()

@@ -23,10 +23,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// TestProgressIsNoConflict has an action take long, which says what it is at: the outcome is one more write, unless
-// somebody else has written the object meanwhile, whose change stays.
-func TestProgressIsNoConflict(t *testing.T) {
-	for name, isShared := range map[string]bool{"alone": false, "somebody else writes, too": true} {
+// TestProgressDoesNotConflict checks that an action that runs long reports its progress, and that the result is one
+// more write unless another program has written the object.
+func TestProgressDoesNotConflict(t *testing.T) {
+	for name, isShared := range map[string]bool{"alone": false, "another program writes, too": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { testProgress(t, isShared) })
 		})
@@ -58,18 +58,18 @@ func testProgress(t *testing.T, isShared bool) {
 		}
 		return release
 	}
-	says := func(what string) {
+	expect := func(what string) {
 		t.Helper()
 		<-time.After(progressInterval)
 		synctest.Wait()
 		if got := conditions.GetMessage(read(), addonsv1.ReadyCondition); !strings.Contains(got, what) {
-			t.Errorf("Ready says %q, not %q", got, what)
+			t.Errorf("the message of Ready is %q, want %q", got, what)
 		}
 	}
 	release := read()
 	scope := &releaseScope{release: release, before: release.DeepCopy()}
 	progress := r.startProgress(t.Context(), scope, decide.Decision{Action: model.ActionInstall})
-	says("it has begun")
+	expect("started")
 	if isShared {
 		other := read()
 		other.Spec.ValuesDigest = "another"
@@ -77,8 +77,8 @@ func testProgress(t *testing.T, isShared bool) {
 			t.Fatal(err)
 		}
 	}
-	progress.tell("a hook")
-	says("a hook")
+	progress.set("a hook")
+	expect("a hook")
 	progress.stop()
 	progress.stop()
 	report.SetCondition(release, addonsv1.ReadyCondition, report.True, "Ready", "done")
@@ -91,7 +91,7 @@ func testProgress(t *testing.T, isShared bool) {
 		(got.Spec.ValuesDigest == "another") != isShared {
 		t.Errorf("%+v, %+v", got.Spec, got.Status)
 	}
-	// What is said twice and the outcome; where somebody else writes, two of them are tried in vain.
+	// Two reports and the result; after a change by another program, two of them fail once with a conflict.
 	if want := 3; !isShared && patches != want {
 		t.Errorf("%d writes, want %d", patches, want)
 	}

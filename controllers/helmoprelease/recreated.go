@@ -15,20 +15,20 @@ import (
 )
 
 // resetIfRecreated resets the status of a release whose Cluster was re-created. A re-created Cluster is another
-// cluster: nothing is installed there, and nothing failed. The manager need not have run when the former Cluster was
-// deleted.
+// cluster: nothing is installed there, and nothing failed. The UID shows this also if no manager ran when the former
+// Cluster was deleted.
 func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) {
 	release := scope.release
-	// What is known of a Cluster of another shard ends with none of its events here.
+	// This manager gets no events of a Cluster of another shard.
 	if scope.cluster == nil || scope.otherShard != "" {
 		return
 	}
-	known, uid := release.Status.ClusterUID, string(scope.object.GetUID())
+	former, uid := release.Status.ClusterUID, string(scope.object.GetUID())
 	release.Status.ClusterUID = uid
-	if known == "" || known == uid {
+	if former == "" || former == uid {
 		return
 	}
-	ctrl.LoggerFrom(ctx).Info("The Cluster was re-created: resetting the status of the release", "Cluster",
+	ctrl.LoggerFrom(ctx).Info("Resetting the status of the release, because its Cluster was re-created", "Cluster",
 		apiutil.ClusterKey(release))
 	r.dropObjectState(client.ObjectKeyFromObject(release))
 	release.Status = addonsv1.HelmOpReleaseStatus{ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{ClusterUID: uid}}
@@ -36,7 +36,7 @@ func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) 
 		"The Cluster was re-created under the same name: the chart is installed again")
 }
 
-// dropCluster drops the connections to a Cluster.
+// dropCluster drops the connections to a Cluster and what was read from it.
 func (r *Reconciler) dropCluster(key client.ObjectKey) {
 	r.engine.Forget(key.String())
 	r.watcher.Disconnect(key.String())

@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// triedFor is a release at which something was tried.
+// triedFor returns a release with failed attempts in its status.
 func triedFor(name string) *addonsv1.HelmOpRelease {
 	release := controllertest.ReleaseFor("fleet", name, addonsv1.ClusterReference{Name: "one"})
 	release.Status = addonsv1.HelmOpReleaseStatus{
@@ -33,8 +33,9 @@ func triedFor(name string) *addonsv1.HelmOpRelease {
 	return release
 }
 
-// TestARecreatedClusterIsAnother shows that nothing of a former Cluster counts against or for the one that replaced it.
-func TestARecreatedClusterIsAnother(t *testing.T) {
+// TestRecreatedClusterResetsStatus checks that the status for a former Cluster does not count for the re-created
+// Cluster.
+func TestRecreatedClusterResetsStatus(t *testing.T) {
 	t.Parallel()
 	forgot := &forgetting{}
 	r := &Reconciler{watcher: forgettingWatcher{forgetting: forgot}}

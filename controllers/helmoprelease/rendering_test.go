@@ -21,9 +21,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// TestFirstRenderingIsCounted has a manager end while it renders: what it wrote before says that a try failed. In any
-// other case the outcome of the try replaces it.
-func TestFirstRenderingIsCounted(t *testing.T) {
+// TestFirstRenderingCountsAsAttempt checks that the status has a failed attempt if the manager stops while it renders
+// an artifact for the first time, and that the result of the attempt replaces it.
+func TestFirstRenderingCountsAsAttempt(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	if err := addonsv1.AddToScheme(scheme); err != nil {
@@ -40,7 +40,7 @@ func TestFirstRenderingIsCounted(t *testing.T) {
 		"rendered before": {decision: install, change: func(r *Reconciler, p *releasePass) {
 			r.noteRendered(p, install, helmclient.Result{}, nil)
 		}},
-		"rendering was ended before": {decision: install, want: 3, change: func(r *Reconciler, p *releasePass) {
+		"an earlier rendering exceeded its limits": {decision: install, want: 3, change: func(r *Reconciler, p *releasePass) {
 			r.noteRendered(p, install, helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrRenderLimit})
 		}},
 		"the release is made from it": {decision: install, change: func(_ *Reconciler, p *releasePass) {
@@ -69,7 +69,7 @@ func TestFirstRenderingIsCounted(t *testing.T) {
 				tc.change(r, p)
 			}
 			before := read().Status.Failures
-			if err := r.countRendering(t.Context(), p, tc.decision); err != nil {
+			if err := r.countAttempt(t.Context(), p, tc.decision); err != nil {
 				t.Fatal(err)
 			}
 			counted := read()
@@ -86,22 +86,22 @@ func TestFirstRenderingIsCounted(t *testing.T) {
 			}
 			past := pastOf(&releasePass{releaseScope: &releaseScope{release: counted}, desired: p.desired})
 			if past.Failures != int(tc.want) || past.RetryRequested {
-				t.Errorf("the next manager knows of %+v", past)
+				t.Errorf("the next manager finds %+v", past)
 			}
-			// The try did not reach the cluster: it does not count.
+			// The attempt did not reach the cluster, so it does not count.
 			if err := report.WriteObject(t.Context(), c, p.before, release, releaseConditions); err != nil {
 				t.Fatal(err)
 			}
 			if after := read(); after.Status.Failures != before || after.Status.LastError != release.Status.LastError {
-				t.Errorf("after the outcome: %+v", after.Status)
+				t.Errorf("after the result: %+v", after.Status)
 			}
 		})
 	}
 }
 
-// TestEndedRenderingCounts holds that a try which was ended while its chart was rendered counts, although nothing has
-// changed.
-func TestEndedRenderingCounts(t *testing.T) {
+// TestLimitedRenderingCountsAsAttempt checks that an attempt whose rendering exceeded its limits counts, although
+// nothing was changed.
+func TestLimitedRenderingCountsAsAttempt(t *testing.T) {
 	t.Parallel()
 	decision := decide.Decision{Action: model.ActionInstall, Failures: 1}
 	for kind, want := range map[error]int32{helmerr.ErrRenderLimit: 2, helmerr.ErrInvalidChart: 7} {

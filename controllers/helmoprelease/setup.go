@@ -31,7 +31,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
-// Options are what the controller of HelmOpReleases works with. All fields but those of the last group are required.
+// Options are the dependencies and the settings of the controller of HelmOpReleases. The fields of the first group are
+// required.
 type Options struct {
 	Registry    artifacts.Fetcher
 	Verifier    verify.Verifier
@@ -46,14 +47,15 @@ type Options struct {
 	Reads       *recordreads.Reads
 	Budgets     *report.EventBudgets
 
-	// Concurrency is the number of releases that are reconciled at the same time, and ClusterConcurrency that of the
-	// actions in one Cluster; 0 is the default of package slots.
+	// Concurrency is the number of releases that are reconciled at the same time. ClusterConcurrency is the number of
+	// actions that run in one Cluster at the same time; 0 is the default of package slots.
 	Concurrency, ClusterConcurrency int
 
-	// Records is where records are kept outside of their clusters; the zero value keeps none there.
+	// Records is the storage for records outside of their clusters. With the zero value, all records are in their
+	// clusters.
 	Records RecordStorage
 
-	// WatchFilter, Shard and ResyncPeriod are those of the options of the manager's controllers.
+	// WatchFilter, Shard and ResyncPeriod are as in the options of all controllers of the manager.
 	WatchFilter, Shard string
 	ResyncPeriod       time.Duration
 }
@@ -95,7 +97,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	ofCluster := watches.ChildRequestsForCluster(r.client)
-	ending := handler.EnqueueRequestsFromMapFunc(dependencies.EndingRequests(r.client))
+	awaitingUninstall := handler.EnqueueRequestsFromMapFunc(dependencies.EndingRequests(r.client))
 	unready := func(toHelmOps handler.MapFunc) handler.MapFunc { return watches.UnreadyRequests(r.client, toHelmOps) }
 	ofSecret := watches.Both(watches.RequestsForReference(apiutil.KindSecret, r.client),
 		watches.RequestsForPullSecret(r.client, options.References))
@@ -110,12 +112,12 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unready(watches.RequestForItself)),
 			builder.WithPredicates(watches.SourceChanged())).
 		Watches(&addonsv1.HelmOpRelease{}, dependencies.SiblingsOnNews(r.client)).
-		Watches(&addonsv1.HelmOpRelease{}, contendersOnNews(r.client, r.reads.Outdate)).
-		Watches(&addonsv1.HelmOpRelease{}, r.actions.Stopping(r.client)).
+		Watches(&addonsv1.HelmOpRelease{}, conflictingOnChange(r.client, r.reads.Outdate)).
+		Watches(&addonsv1.HelmOpRelease{}, r.actions.StopOnDeletion(r.client)).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unready(dependencies.DependentHelmOps(r.client))),
 			builder.WithPredicates(dependencies.DependencyChanged())).
-		Watches(&addonsv1.HelmOp{}, ending, builder.WithPredicates(dependencies.ChoiceMayChange())).
-		Watches(apiutil.NewCluster(), ending, builder.WithPredicates(dependencies.ChoiceMayChange())).
+		Watches(&addonsv1.HelmOp{}, awaitingUninstall, builder.WithPredicates(dependencies.ChoiceMayChange())).
+		Watches(apiutil.NewCluster(), awaitingUninstall, builder.WithPredicates(dependencies.ChoiceMayChange())).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(unready(ofSecret))).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount),
 			watches.Delayed(unready(watches.RequestsForReference(apiutil.KindServiceAccount, r.client)))).

@@ -18,8 +18,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// otherShardOf is why a release is left alone: its Cluster is of another shard than its HelmOp. It is empty if both
-// are of the same shard.
+// otherShardOf returns the message for a release that is not reconciled because its Cluster is of another shard than
+// its HelmOp. It is empty if both are of the same shard.
 func otherShardOf(shard string, release *addonsv1.HelmOpRelease, cluster *unstructured.Unstructured) string {
 	if apiutil.IsOfShard(cluster, shard) {
 		return ""
@@ -27,12 +27,13 @@ func otherShardOf(shard string, release *addonsv1.HelmOpRelease, cluster *unstru
 	return apiutil.OtherShardMessage(cluster, release)
 }
 
-// otherShardRetry is how often to check whether a Cluster of another shard still exists. There is no event for that.
+// otherShardRetry is the delay between two checks whether a Cluster of another shard still exists. Its deletion causes
+// no event in this manager.
 const otherShardRetry = 5 * time.Minute
 
-// reportOtherShard reports that a release is left alone because its Cluster is of another shard. If the Cluster comes
-// into the shard, there is an event. If it is deleted, there is none, and a release under deletion can be forgotten
-// then.
+// reportOtherShard reports that a release is not reconciled because its Cluster is of another shard. A change of the
+// shard label causes an event. The deletion of the Cluster does not, so the next pass is due after a delay: the
+// HelmOpRelease of a deleted Cluster can be removed.
 func (r *Reconciler) reportOtherShard(scope *releaseScope) ctrl.Result {
 	r.dropObjectState(client.ObjectKeyFromObject(scope.release))
 	report.SetPaused(scope.release, false, "")
@@ -43,13 +44,14 @@ func (r *Reconciler) reportOtherShard(scope *releaseScope) ctrl.Result {
 	return ctrl.Result{RequeueAfter: queue.Spread(otherShardRetry, scope.release)}
 }
 
-// stillServes reads a release again right before an action begins. The result is nil if the release is no longer of
-// this shard. An action that has begun is ended by its manager; the record of Helm tells other managers.
+// stillServes reads a release again right before an action begins. It returns nil if the release is no longer of this
+// shard. The manager that has begun an action also completes it; other managers see from Helm's record that it is
+// running.
 func (r *Reconciler) stillServes(ctx context.Context, scope *releaseScope) (*addonsv1.HelmOpRelease, error) {
-	now := &addonsv1.HelmOpRelease{}
-	if err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.release), now); err != nil {
-		scope.isLeaving = apierrors.IsNotFound(err)
+	current := &addonsv1.HelmOpRelease{}
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.release), current); err != nil {
+		scope.isOfOtherShard = apierrors.IsNotFound(err)
 		return nil, client.IgnoreNotFound(err)
 	}
-	return now, nil
+	return current, nil
 }

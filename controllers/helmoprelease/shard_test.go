@@ -37,22 +37,25 @@ func (w forgettingWatcher) Disconnect(cluster string) {
 
 func (w forgettingWatcher) Forget(key types.NamespacedName) { w.releases = append(w.releases, key) }
 
-func TestGatherKnowsOtherShards(t *testing.T) {
+func TestGatherDetectsOtherShards(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		helmOp, cluster       string
-		noHelmOp, noCluster   bool
-		leaving, elsewhere    bool
-		wantHelmOp, wantThere bool
+		helmOp, cluster           string
+		noHelmOp, noCluster       bool
+		otherHelmOp, otherCluster bool
+		wantHelmOp, wantCluster   bool
 	}{
-		"all of the shard":             {helmOp: "a", cluster: "a", wantHelmOp: true, wantThere: true},
-		"the Cluster is of another":    {helmOp: "a", cluster: "b", wantHelmOp: true, wantThere: true, elsewhere: true},
-		"the Cluster is of none":       {helmOp: "a", cluster: "", wantHelmOp: true, wantThere: true, elsewhere: true},
-		"the Cluster's label is empty": {helmOp: "a", cluster: "-", wantHelmOp: true, wantThere: true, elsewhere: true},
-		"the Cluster is gone":          {helmOp: "a", noCluster: true, wantHelmOp: true},
-		"the HelmOp is of another":     {helmOp: "b", cluster: "a", leaving: true},
-		"the HelmOp is of none":        {helmOp: "", cluster: "a", leaving: true},
-		"the HelmOp is gone":           {noHelmOp: true, cluster: "a", wantThere: true},
+		"both in the shard": {helmOp: "a", cluster: "a", wantHelmOp: true, wantCluster: true},
+		"the Cluster is of another shard": {helmOp: "a", cluster: "b", wantHelmOp: true, wantCluster: true,
+			otherCluster: true},
+		"the Cluster is of no shard": {helmOp: "a", cluster: "", wantHelmOp: true, wantCluster: true,
+			otherCluster: true},
+		"the Cluster's label is empty": {helmOp: "a", cluster: "-", wantHelmOp: true, wantCluster: true,
+			otherCluster: true},
+		"the Cluster does not exist":     {helmOp: "a", noCluster: true, wantHelmOp: true},
+		"the HelmOp is of another shard": {helmOp: "b", cluster: "a", otherHelmOp: true},
+		"the HelmOp is of no shard":      {helmOp: "", cluster: "a", otherHelmOp: true},
+		"the HelmOp does not exist":      {noHelmOp: true, cluster: "a", wantCluster: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,10 +77,10 @@ func TestGatherKnowsOtherShards(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if scope.isLeaving != tc.leaving || (scope.otherShard != "") != tc.elsewhere {
-				t.Errorf("leaving %v, elsewhere %q", scope.isLeaving, scope.otherShard)
+			if scope.isOfOtherShard != tc.otherHelmOp || (scope.otherShard != "") != tc.otherCluster {
+				t.Errorf("the HelmOp is of another shard: %v, the Cluster: %q", scope.isOfOtherShard, scope.otherShard)
 			}
-			if (scope.helmOp != nil) != tc.wantHelmOp || (scope.cluster != nil) != tc.wantThere {
+			if (scope.helmOp != nil) != tc.wantHelmOp || (scope.cluster != nil) != tc.wantCluster {
 				t.Errorf("HelmOp %v, Cluster %v", scope.helmOp, scope.cluster)
 			}
 		})
@@ -92,18 +95,17 @@ type forgetfulWatcher struct{ Watcher }
 
 func (*forgetfulWatcher) Disconnect(string) {}
 
-// TestWhatIsElsewhereIsLookedAtAgain holds that a release which waits for a Cluster of another shard finds out in time
-// that this is gone: no event tells it.
-func TestWhatIsElsewhereIsLookedAtAgain(t *testing.T) {
+// TestOtherShardIsCheckedAgain checks when a release whose Cluster is of another shard is checked again.
+func TestOtherShardIsCheckedAgain(t *testing.T) {
 	t.Parallel()
 	_, _, release := controllertest.ShardedObjects("a", "b", "a")
 	r := &Reconciler{reads: recordreads.New(1), watcher: forgettingWatcher{forgetting: &forgetting{}}}
 	scope := &releaseScope{release: release, otherShard: "it is of shard b"}
 	if again := r.reportOtherShard(scope).RequeueAfter; again <= 0 || again > 2*otherShardRetry {
-		t.Errorf("looked at again after %s", again)
+		t.Errorf("checked again after %s", again)
 	}
 	release.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	if again := r.reportOtherShard(scope).RequeueAfter; again <= 0 || again > 2*downRetry {
-		t.Errorf("one that waits for its end is looked at again after %s", again)
+		t.Errorf("a release under deletion is checked again after %s", again)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
-// newActionSlots returns the slots for the actions of a number of workers. A release with a granted slot is woken
-// before all others.
+// newActionSlots returns the slots for the actions of a number of workers, with a limit for each Cluster. A release is
+// enqueued with the highest priority when it is granted a slot.
 func newActionSlots(workers, perCluster int, wake *async.Waker) *slots.Slots {
 	return slots.New(slots.Options{
 		Workers: workers, PerCluster: perCluster,
@@ -26,7 +26,7 @@ func newActionSlots(workers, perCluster int, wake *async.Waker) *slots.Slots {
 	})
 }
 
-// slot acquires a slot for the action of a pass.
+// slot acquires a slot for the action of a pass. If ok is false, the release is enqueued when it is granted a slot.
 func (r *Reconciler) slot(p *releasePass) (done func(), ok bool) {
 	return r.slots.Acquire(slots.Claim{
 		Release: client.ObjectKeyFromObject(p.release), Cluster: p.target.Key, HelmOp: p.desired.Owner,

@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// What is done to a release, in status, Events and metrics.
+// The actions on a release, in status, Events and metrics.
 const (
 	verbInstall      = "Install"
 	verbUpgrade      = "Upgrade"
@@ -36,7 +36,8 @@ const (
 	metav1Unknown = metav1.ConditionUnknown
 )
 
-// retryDelay is how long an uninstallation must still wait because the same one failed before; 0 is not at all.
+// retryDelay returns how long an uninstallation still waits because the same uninstallation failed before; 0 if it is
+// due.
 func retryDelay(release *addonsv1.HelmOpRelease, attempt string, now time.Time) time.Duration {
 	status := &release.Status
 	if status.Failures == 0 || status.LastAttemptedDigest != attempt {
@@ -45,7 +46,7 @@ func retryDelay(release *addonsv1.HelmOpRelease, attempt string, now time.Time) 
 	return max(0, status.LastAttemptedAt.Add(model.Backoff(int(status.Failures), apiutil.Jitter(release))).Sub(now))
 }
 
-// recordUninstall notes how a try to end a release ended.
+// recordUninstall counts a failed uninstallation and adds it to the history.
 func (r *Reconciler) recordUninstall(scope *releaseScope, decision decide.Decision, result helmclient.Result,
 	attempt string, err error,
 ) {
@@ -69,13 +70,14 @@ func reportReachable(release *addonsv1.HelmOpRelease) {
 	report.SetCondition(release, addonsv1.ClusterReachableCondition, report.True, addonsv1.ClusterReachableReason, "")
 }
 
-// reportNotReleased tells why the release is not as it is wanted, and whether that is news.
+// reportNotReleased sets the conditions Released and Ready to False. It reports whether the status or the reason of one
+// of them changed.
 func reportNotReleased(release *addonsv1.HelmOpRelease, reason, message string) bool {
 	changed := report.SetCondition(release, addonsv1.ReleasedCondition, report.False, reason, message)
 	return report.SetNotReady(release, reason, message) || changed
 }
 
-// reportWaiting says what is waited for: somebody else's action, or the time of the next try.
+// reportWaiting reports that the release waits for an action of another program, or for the next try.
 func reportWaiting(p *releasePass, decision decide.Decision) {
 	switch {
 	case decision.Reason != decide.ReasonBackoff:
@@ -91,11 +93,11 @@ func reportWaiting(p *releasePass, decision decide.Decision) {
 func reportWaitingForSlot(release *addonsv1.HelmOpRelease) {
 	if conditions.Get(release, addonsv1.ReadyCondition) == nil {
 		report.SetNotReady(release, addonsv1.UpdatingReason,
-			"the release waits for its turn: as many others are worked on as the manager may at a time")
+			"The release waits for a slot: the concurrency limit of the manager is reached")
 	}
 }
 
-// reportStalled says that nothing is tried any more.
+// reportStalled reports that the retries are spent.
 func (r *Reconciler) reportStalled(p *releasePass, decision decide.Decision) {
 	release := p.release
 	message := withLastError(release, decision.Message)
@@ -110,8 +112,8 @@ func (r *Reconciler) reportStalled(p *releasePass, decision decide.Decision) {
 	reportNotReleased(release, standingReason(release, decision), message)
 }
 
-// noteUnhealthy notes, for the messages until the next success, which objects were not healthy when an upgrade is
-// rolled back for that.
+// noteUnhealthy sets the last error to the objects that are not healthy, when an upgrade is rolled back because of
+// them. Messages have the last error until the next success.
 func noteUnhealthy(release *addonsv1.HelmOpRelease, decision decide.Decision, now time.Time) {
 	healthy := conditions.Get(release, addonsv1.HealthyCondition)
 	if decision.Reason != decide.ReasonUnhealthy || healthy == nil {
@@ -121,31 +123,33 @@ func noteUnhealthy(release *addonsv1.HelmOpRelease, decision decide.Decision, no
 		now.UTC().Format(time.RFC3339), healthy.Reason, healthy.Message))
 }
 
-// maxReleaseStatus is what the status has room for. Helm's own words are shorter, but anyone may write a record.
+// maxReleaseStatus is the limit, in bytes, of a status of Helm in the status of a release. The statuses that Helm
+// writes are shorter, but other programs may write records, too.
 const maxReleaseStatus = 32
 
-// noteError notes the error that messages name until the next success.
+// noteError sets the last error, which messages have until the next success.
 func noteError(release *addonsv1.HelmOpRelease, message string) {
 	release.Status.LastError = apiutil.Truncate(message, report.MaxConditionMessage)
 }
 
-// standingReason is the reason for which a release is not as it is wanted, while nothing is done about it.
+// standingReason returns the reason for a release that is not in the desired state while no action runs: the reason
+// that is reported already or, without one, that the installation or the upgrade failed.
 func standingReason(release *addonsv1.HelmOpRelease, decision decide.Decision) string {
 	if decision.State == model.StateRolledBack {
 		return addonsv1.RolledBackReason
 	}
-	switch known := conditions.GetReason(release, addonsv1.ReleasedCondition); known {
+	switch reported := conditions.GetReason(release, addonsv1.ReleasedCondition); reported {
 	case "", addonsv1.ReleasedReason, addonsv1.UpdatingReason, addonsv1.ReleasePendingReason:
 		if decision.FromRevision <= 1 {
 			return addonsv1.InstallFailedReason
 		}
 		return addonsv1.UpgradeFailedReason
 	default:
-		return known
+		return reported
 	}
 }
 
-// withLastError adds the last error to a message, in front of which it is what people look for.
+// withLastError returns a message with the last error appended.
 func withLastError(release *addonsv1.HelmOpRelease, message string) string {
 	if release.Status.LastError == "" {
 		return message
@@ -153,7 +157,7 @@ func withLastError(release *addonsv1.HelmOpRelease, message string) string {
 	return strings.TrimRight(message, ". ") + "; the last error: " + release.Status.LastError
 }
 
-// failureReason is the reason of an action that failed for no reason with a name of its own.
+// failureReason returns the reason for a failed action whose error has no reason of its own.
 func failureReason(decision decide.Decision) string {
 	switch verbOf(decision.Action) {
 	case verbInstall:
@@ -169,33 +173,33 @@ func failureReason(decision decide.Decision) string {
 	}
 }
 
-// reportInSync says that the cluster has what is wanted and that nothing is left to do.
+// reportInSync reports that the release is in the desired state and needs no action. It resets the failures.
 func reportInSync(p *releasePass) {
 	if !p.isListing {
-		// A request to try again is met where there is nothing to try.
+		// A retry request is met if nothing needs to be tried.
 		p.release.Status.LastRetryRequest = retryRequest(p.releaseScope)
 	}
 	p.release.Status.Failures, p.release.Status.LastError = 0, ""
 	reportDeployed(p)
 }
 
-// reportDeployed says that what is wanted is deployed. Its tests may have failed.
+// reportDeployed reports that the desired state is deployed. Its tests may have failed.
 func reportDeployed(p *releasePass) {
 	release := p.release
 	newest, _ := p.observation.Newest()
-	known := release.Status.Release
-	if known == nil || known.Revision != int64(newest.Revision) ||
-		known.Status != apiutil.Truncate(newest.Status, maxReleaseStatus) ||
-		known.ArtifactDigest != release.Spec.Artifact.Digest || known.ValuesDigest != release.Spec.ValuesDigest {
-		// The status was lost, in a move for example; the labels in the cluster tell that nothing needs to be done.
+	before := release.Status.Release
+	if before == nil || before.Revision != int64(newest.Revision) ||
+		before.Status != apiutil.Truncate(newest.Status, maxReleaseStatus) ||
+		before.ArtifactDigest != release.Spec.Artifact.Digest || before.ValuesDigest != release.Spec.ValuesDigest {
+		// The status was lost, for example in a move. The labels on Helm's records show that no action is needed.
 		release.Status.Release = &addonsv1.ReleaseObservation{
 			Revision: int64(newest.Revision), Status: apiutil.Truncate(newest.Status, maxReleaseStatus),
 			Version:        release.Spec.Artifact.Version,
 			ArtifactDigest: release.Spec.Artifact.Digest, ValuesDigest: release.Spec.ValuesDigest,
 			LastDeployed: metav1.NewTime(newest.ChangedAt),
 		}
-		if known != nil && known.ArtifactDigest == release.Spec.Artifact.Digest {
-			release.Status.Release.Chart, release.Status.Release.AppVersion = known.Chart, known.AppVersion
+		if before != nil && before.ArtifactDigest == release.Spec.Artifact.Digest {
+			release.Status.Release.Chart, release.Status.Release.AppVersion = before.Chart, before.AppVersion
 		}
 	}
 	reportTests(p, newest)
@@ -203,13 +207,13 @@ func reportDeployed(p *releasePass) {
 }
 
 func setReleased(release *addonsv1.HelmOpRelease) {
-	message := fmt.Sprintf("revision %d is %s", release.Status.Release.Revision, release.Status.Release.Status)
+	message := fmt.Sprintf("Revision %d is %s", release.Status.Release.Revision, release.Status.Release.Status)
 	report.SetCondition(release, addonsv1.ReleasedCondition, report.True, addonsv1.ReleasedReason, message)
 	reportReady(release)
 }
 
-// reportReady sums a release up whose newest revision is what is wanted: it is ready once it is healthy and its tests
-// succeeded, as far as these are asked for.
+// reportReady sets the condition Ready of a release whose newest revision is the desired state. The release is Ready if
+// it is healthy and its tests succeeded, as far as health checks and tests are enabled.
 func reportReady(release *addonsv1.HelmOpRelease) {
 	released := conditions.Get(release, addonsv1.ReleasedCondition)
 	if released == nil || released.Status != report.True {
@@ -230,7 +234,7 @@ func reportReady(release *addonsv1.HelmOpRelease) {
 	report.SetCondition(release, addonsv1.ReadyCondition, report.True, addonsv1.ReadyReason, released.Message)
 }
 
-// isIgnored tells whether a release may be ready although a condition is not true.
+// isIgnored reports whether a release may be Ready although a condition is not True.
 func isIgnored(release *addonsv1.HelmOpRelease, condition string) bool {
 	return condition == addonsv1.TestedCondition && releasespec.PolicyOf(&release.Spec).Test.IgnoreFailures
 }
@@ -250,13 +254,13 @@ func observed(release *addonsv1.HelmOpRelease, decision decide.Decision,
 	}
 }
 
-// reportReleased tells of a successful installation or upgrade.
+// reportReleased reports a successful installation or upgrade, with an Event.
 func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, result helmclient.Result) {
 	release := p.release
 	wasReleased := conditions.IsTrue(release, addonsv1.ReleasedCondition)
 	if p.policy.Test.Enabled {
 		report.SetCondition(release, addonsv1.TestedCondition, metav1Unknown, addonsv1.TestsPendingReason,
-			"the tests are about to run")
+			"The tests are about to run")
 	}
 	release.Status.LastError = ""
 	setReleased(release)
@@ -266,7 +270,7 @@ func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, re
 		reason = addonsv1.ReturnedEvent
 	case verbOf(decision.Action) == verbInstall:
 		reason = addonsv1.InstalledEvent
-		if since, ok := firstServed(p.cluster, p.helmOp); ok && !wasReleased {
+		if since, ok := initializedSince(p.cluster, p.helmOp); ok && !wasReleased {
 			monitoring.TimeToDeployed.Observe(r.now().Sub(since).Seconds())
 		}
 	}
@@ -279,18 +283,18 @@ func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, re
 		result.ChartName, result.ChartVersion, decision.FromRevision, result.Revision, decision.Reason))
 }
 
-// reportRolledBack tells of a return to a revision that worked.
+// reportRolledBack reports a rollback to a Helm revision that worked, with an Event.
 func (r *Reconciler) reportRolledBack(p *releasePass, decision decide.Decision, result helmclient.Result) {
 	release := p.release
 	reportNotReleased(release, addonsv1.RolledBackReason, withLastError(release, decision.Message))
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RolledBackEvent, verbRollback, fmt.Sprintf(
-		"Rolled release %s in Cluster %s back: revision %d is as revision %d was, chart %s %s (%s): %s", describe(release),
-		apiutil.ClusterTitle(release), result.Revision, decision.RollbackTo, result.ChartName, result.ChartVersion,
-		decision.Reason,
-		release.Status.LastError))
+		"Rolled back release %s in Cluster %s: revision %d has the content of revision %d, chart %s %s (%s): %s",
+		describe(release), apiutil.ClusterTitle(release), result.Revision, decision.RollbackTo, result.ChartName,
+		result.ChartVersion, decision.Reason, release.Status.LastError))
 }
 
-// verbOf is the Helm action that a decision comes down to.
+// verbOf returns the name of an action for status, Events and metrics. A recovery has the name of the action that
+// follows it.
 func verbOf(action model.Action) string {
 	switch action {
 	case model.ActionInstall, model.ActionRecoverThenInstall:

@@ -42,18 +42,18 @@ func TestReportReady(t *testing.T) {
 	}{
 		"released": {gates{}, nil, report.True, addonsv1.ReadyReason},
 		"healthy":  {gates{addonsv1.HealthyCondition: healthy}, nil, report.True, addonsv1.ReadyReason},
-		"on its way": {gates{addonsv1.HealthyCondition: {Status: metav1Unknown,
+		"progressing": {gates{addonsv1.HealthyCondition: {Status: metav1Unknown,
 			Reason: addonsv1.HealthProgressingReason}}, nil, report.False, addonsv1.ProgressingReason},
 		"unhealthy": {gates{addonsv1.HealthyCondition: {Status: report.False, Reason: addonsv1.HealthTimeoutReason}},
 			nil, report.False, addonsv1.HealthTimeoutReason},
-		"to be tested": {gates{addonsv1.TestedCondition: {Status: metav1Unknown, Reason: addonsv1.TestsPendingReason}},
+		"tests pending": {gates{addonsv1.TestedCondition: {Status: metav1Unknown, Reason: addonsv1.TestsPendingReason}},
 			nil, report.False, addonsv1.ProgressingReason},
 		"tests failed": {gates{addonsv1.HealthyCondition: healthy,
 			addonsv1.TestedCondition: {Status: report.False, Reason: addonsv1.TestsFailedReason}}, nil, report.False,
 			addonsv1.TestsFailedReason},
 		"failures ignored": {gates{addonsv1.TestedCondition: {Status: report.False, Reason: addonsv1.TestsFailedReason}},
 			&addonsv1.TestOptions{IgnoreFailures: ptr.To(true)}, report.True, addonsv1.ReadyReason},
-		"drift is no gate": {gates{addonsv1.DriftedCondition: {Status: report.True, Reason: addonsv1.DriftDetectedReason}},
+		"drifted": {gates{addonsv1.DriftedCondition: {Status: report.True, Reason: addonsv1.DriftDetectedReason}},
 			nil, report.True, addonsv1.ReadyReason},
 	} {
 		release := &addonsv1.HelmOpRelease{}
@@ -70,7 +70,7 @@ func TestReportReady(t *testing.T) {
 	}
 }
 
-func TestNotReleasedIsNotMadeReadyByItsHealth(t *testing.T) {
+func TestHealthDoesNotMakeUnreleasedReady(t *testing.T) {
 	t.Parallel()
 	release := &addonsv1.HelmOpRelease{}
 	reportNotReleased(release, addonsv1.RolledBackReason, "why")
@@ -82,16 +82,16 @@ func TestNotReleasedIsNotMadeReadyByItsHealth(t *testing.T) {
 	}
 }
 
-// TestARollbackForHealthSaysWhatWasUnhealthy holds that the message of a release that was rolled back names the object,
-// the cause and the times, until the next success.
-func TestARollbackForHealthSaysWhatWasUnhealthy(t *testing.T) {
+// TestRollbackMessageNamesUnhealthyObjects checks that the message of a release that was rolled back for its health
+// names the object, the cause and the time.
+func TestRollbackMessageNamesUnhealthyObjects(t *testing.T) {
 	t.Parallel()
 	release := &addonsv1.HelmOpRelease{}
 	report.SetCondition(release, addonsv1.HealthyCondition, report.False, addonsv1.HealthTimeoutReason,
 		"Deployment a/agent: not all pods are available")
 	noteUnhealthy(release, decide.Decision{Reason: decide.ReasonUpgradeFailed, FromRevision: 4}, controllertest.Noon)
 	if release.Status.LastError != "" {
-		t.Fatalf("an upgrade that failed says %q", release.Status.LastError)
+		t.Fatalf("the last error of a failed upgrade is %q", release.Status.LastError)
 	}
 	noteUnhealthy(release, decide.Decision{Reason: decide.ReasonUnhealthy, FromRevision: 4}, controllertest.Noon)
 	p := &releasePass{releaseScope: &releaseScope{release: release}}
@@ -106,14 +106,14 @@ func TestARollbackForHealthSaysWhatWasUnhealthy(t *testing.T) {
 	for _, part := range []string{"revision 4", "Deployment a/agent: not all pods are available",
 		addonsv1.HealthTimeoutReason, controllertest.Noon.UTC().Format(time.RFC3339)} {
 		if !strings.Contains(ready.Message, part) {
-			t.Errorf("%q does not say %q", ready.Message, part)
+			t.Errorf("%q does not contain %q", ready.Message, part)
 		}
 	}
 }
 
-// TestFailuresThatAreToldAreNoErrors holds that what a user can mend is no error of the controller, and is tried again
-// later and later.
-func TestFailuresThatAreToldAreNoErrors(t *testing.T) {
+// TestReportedFailuresAreNotReturned checks that a failure that a user can correct is not returned as an error of the
+// controller, and is tried again with increasing delays.
+func TestReportedFailuresAreNotReturned(t *testing.T) {
 	t.Parallel()
 	r := &Reconciler{recorder: events.NewFakeRecorder(10), budgets: report.NewEventBudgets(time.Now), now: time.Now}
 	release := controllertest.SettledRelease("one")
@@ -140,46 +140,46 @@ func TestFailuresThatAreToldAreNoErrors(t *testing.T) {
 	}
 }
 
-// TestUnreachableClustersKeepTheirFirstMessage holds that connections which break in several ways are one write.
-func TestUnreachableClustersKeepTheirFirstMessage(t *testing.T) {
+// TestUnreachableClusterKeepsFirstMessage checks that connections that fail with different errors cause one write.
+func TestUnreachableClusterKeepsFirstMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := &addonsv1.HelmOpRelease{}
-		told := func(message string) string {
+		reported := func(message string) string {
 			report.Unreachable(release, message)
 			ready, reachable := conditions.Get(release, addonsv1.ReadyCondition),
 				conditions.Get(release, addonsv1.ClusterReachableCondition)
 			if ready.Message != reachable.Message {
-				t.Errorf("Ready says %q, ClusterReachable %q", ready.Message, reachable.Message)
+				t.Errorf("Ready has %q, ClusterReachable has %q", ready.Message, reachable.Message)
 			}
 			return ready.Message
 		}
-		if got := told("connection lost"); got != "connection lost" {
-			t.Errorf("at first it says %q", got)
+		if got := reported("connection lost"); got != "connection lost" {
+			t.Errorf("the first message is %q", got)
 		}
-		<-time.After(report.OneTrouble / 2)
-		if got := told("connection refused"); got != "connection lost" {
-			t.Errorf("a moment later it says %q", got)
+		<-time.After(report.UnreachableMessagePeriod / 2)
+		if got := reported("connection refused"); got != "connection lost" {
+			t.Errorf("the message within the period is %q", got)
 		}
-		<-time.After(report.OneTrouble)
-		if got := told("connection refused"); got != "connection refused" {
-			t.Errorf("a while later it says %q", got)
+		<-time.After(report.UnreachableMessagePeriod)
+		if got := reported("connection refused"); got != "connection refused" {
+			t.Errorf("the message after the period is %q", got)
 		}
 		reportReachable(release)
-		if got := told("unknown host"); got != "unknown host" {
-			t.Errorf("after it answered again it says %q", got)
+		if got := reported("unknown host"); got != "unknown host" {
+			t.Errorf("the message after the cluster answered is %q", got)
 		}
 		now := metav1.Now()
 		release.DeletionTimestamp = &now
 		for range 2 {
-			if got := told("unknown host"); got != "unknown host"+report.OrphanHint {
-				t.Errorf("under deletion it says %q", got)
+			if got := reported("unknown host"); got != "unknown host"+report.OrphanHint {
+				t.Errorf("the message under deletion is %q", got)
 			}
 		}
 	})
 }
 
-// linkMadeMeanwhile are the ways to Clusters of which the first is made just after it was asked for.
+// linkMadeMeanwhile has a link that is connected right after GetRESTConfig failed.
 type linkMadeMeanwhile struct {
 	clusterview.Clusters
 	err      error
@@ -198,9 +198,9 @@ func (l linkMadeMeanwhile) State(client.ObjectKey) clusterlink.State {
 	return clusterlink.State{LastTry: time.Now(), LastAnswer: time.Now(), Failures: l.failures, Cause: l.cause}
 }
 
-// TestConnectSaysNothingOfWhatWasNotTried holds that a release stays as it was where its Cluster is about to be
-// connected: every release of a fleet comes to that when its manager is started again.
-func TestConnectSaysNothingOfWhatWasNotTried(t *testing.T) {
+// TestConnectReportsNothingBeforeFirstTry checks that the conditions do not change before the first connection to a
+// Cluster was tried.
+func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		err      error
@@ -209,11 +209,11 @@ func TestConnectSaysNothingOfWhatWasNotTried(t *testing.T) {
 		want     metav1.ConditionStatus
 		up       bool
 	}{
-		"not tried yet":       {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotTried), want: report.True},
-		"tried, without luck": {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotConnected), want: report.False},
-		"one lost probe":      {failures: 1, want: report.True, up: true},
-		"silent":              {failures: 2, want: report.False},
-		"refused":             {failures: 2, cause: clusterlink.CauseCredentials, want: report.False},
+		"not tried yet":     {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotTried), want: report.True},
+		"tried, but failed": {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotConnected), want: report.False},
+		"one lost probe":    {failures: 1, want: report.True, up: true},
+		"silent":            {failures: 2, want: report.False},
+		"refused":           {failures: 2, cause: clusterlink.CauseCredentials, want: report.False},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -234,9 +234,9 @@ func TestConnectSaysNothingOfWhatWasNotTried(t *testing.T) {
 	}
 }
 
-// TestAReleaseInLineSaysSo holds that a release that waits for others tells that, where it has told nothing yet, and
-// nothing but that.
-func TestAReleaseInLineSaysSo(t *testing.T) {
+// TestReleaseWithoutSlotReportsWaiting checks that a release that waits for a slot reports this only if it has no Ready
+// condition yet.
+func TestReleaseWithoutSlotReportsWaiting(t *testing.T) {
 	t.Parallel()
 	taken := newActionSlots(1, 1, &async.Waker{})
 	if _, ok := taken.Acquire(slots.Claim{Cluster: "busy", HelmOp: "busy"}); !ok {
@@ -253,11 +253,11 @@ func TestAReleaseInLineSaysSo(t *testing.T) {
 	}
 	if ready := act(&addonsv1.HelmOpRelease{}); ready == nil || ready.Status != report.False ||
 		ready.Reason != addonsv1.UpdatingReason {
-		t.Errorf("a new release says %+v", ready)
+		t.Errorf("Ready of a new release is %+v", ready)
 	}
 	failed := &addonsv1.HelmOpRelease{}
 	report.SetNotReady(failed, addonsv1.UpgradeFailedReason, "no")
 	if ready := act(failed); ready.Reason != addonsv1.UpgradeFailedReason || ready.Message != "no" {
-		t.Errorf("one that failed says %+v", ready)
+		t.Errorf("Ready of a failed release is %+v", ready)
 	}
 }

@@ -29,26 +29,27 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// releasePass is what one pass over a release knows beyond its scope. Each field says which step sets it.
+// releasePass is the state of one pass over a release, beyond its scope. Each field names the step that sets it.
 type releasePass struct {
 	*releaseScope
 
 	// target is the connection to the workload cluster. Set by connectCluster.
 	target model.Target
 
-	// desired, options and policy are what the spec asks for. Set by readSpec.
+	// desired, options and policy are the spec in the types of the engine. Set by readSpec.
 	desired model.Desired
 	options model.Options
 	policy  model.Policy
 
-	// observation is what Helm's records say; remembered is true if that is from an earlier read. Set by observeRecords.
+	// observation is the state according to Helm's records; remembered is true if it is from an earlier read. Set by
+	// observeRecords.
 	observation model.Observation
 	remembered  bool
 
-	// decision is what to do. Set by assess.
+	// decision is the next action. Set by assess.
 	decision decide.Decision
 
-	// intent is what becomes of a release under deletion. Set by checkIntent.
+	// intent is why a HelmOpRelease is under deletion. Set by checkIntent.
 	intent deletionIntent
 
 	// snapshot is the state of the objects of the release; nil if it is not known. Set by followObjects.
@@ -60,28 +61,28 @@ type releasePass struct {
 	// unhealthy is true if a new revision did not become healthy. Set by assess.
 	unhealthy bool
 
-	// unseeable is true if permissions to watch objects of the release are missing. Set by assess.
-	unseeable bool
+	// unwatchable is true if permissions to watch objects of the release are missing. Set by assess.
+	unwatchable bool
 
-	// missing is the number of deleted objects of the release. unlisted is true if it is not known of other objects
-	// whether they exist. Set by assess.
+	// missing is the number of deleted objects of the release. unlisted is true if it is not known whether other objects
+	// exist. Set by assess.
 	missing  int
 	unlisted bool
 
-	// isListing is true while the objects are listed for a request to retry, which creates the missing ones again.
-	// Set by assess.
+	// isListing is true while the objects are listed for a retry request, which creates missing objects again. Set by
+	// assess.
 	isListing bool
 
-	// drifted is true if objects differ from what the release installed; differences are those that this pass found.
-	// Set by checkDrift.
+	// drifted is true if objects differ from what the release installed; differences are the differences that this pass
+	// found. Set by checkDrift.
 	drifted     bool
 	differences []drift.Difference
 
-	// requeueAfter is when the next pass is due without an event; 0 is never.
+	// requeueAfter is the delay after which the next pass is due without an event; 0 is never.
 	requeueAfter time.Duration
 }
 
-// due makes the next pass due no later than after a delay.
+// due schedules the next pass after a delay at the latest. A delay of 0 or less does nothing.
 func (p *releasePass) due(delay time.Duration) {
 	if delay > 0 && (p.requeueAfter == 0 || p.requeueAfter > delay) {
 		p.requeueAfter = delay
@@ -102,13 +103,15 @@ func run(ctx context.Context, p *releasePass, steps ...step) (ctrl.Result, error
 	return ctrl.Result{RequeueAfter: p.requeueAfter}, nil
 }
 
-// after ends a pass; the next one is due after a delay, or with the next event if that is 0.
+// after returns the result of a pass after which the next pass is due after a delay, or with the next event if the
+// delay is 0.
 func after(delay time.Duration) *ctrl.Result { return &ctrl.Result{RequeueAfter: delay} }
 
-// end ends a pass with what a function returned.
+// end returns the results of a function as the results of the last step of a pass.
 func end(result ctrl.Result, err error) (*ctrl.Result, error) { return &result, err }
 
-// reconcileNormal brings the release in the workload cluster to the spec, with the least action that is needed.
+// reconcileNormal brings the release in the workload cluster to the desired state, with the smallest action that is
+// needed.
 func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (ctrl.Result, error) {
 	return run(ctx, &releasePass{releaseScope: scope},
 		r.checkCluster,
@@ -129,14 +132,15 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (
 	)
 }
 
-// checkCluster ends the pass if the Cluster is gone or under deletion.
+// checkCluster ends the pass if the Cluster does not exist or is under deletion.
 func (r *Reconciler) checkCluster(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	switch {
 	case p.cluster == nil:
-		report.SetNotReady(p.release, addonsv1.ClusterNotFoundReason, "the Cluster is gone: its release is forgotten")
+		report.SetNotReady(p.release, addonsv1.ClusterNotFoundReason,
+			"The Cluster does not exist: its HelmOpRelease is removed")
 	case !p.cluster.DeletionTimestamp.IsZero():
 		report.SetNotReady(p.release, addonsv1.ClusterDeletingReason,
-			"the Cluster is under deletion: its release is left alone")
+			"The Cluster is being deleted: its release is left as it is")
 	default:
 		return nil, nil
 	}
@@ -155,19 +159,19 @@ func (r *Reconciler) checkPause(_ context.Context, p *releasePass) (*ctrl.Result
 	return after(0), nil
 }
 
-// pauseOf is why nothing may be done for a release; empty if something may.
+// pauseOf returns why a release is paused; empty if it is not.
 func pauseOf(scope *releaseScope) string {
 	switch {
 	case scope.cluster != nil && apiutil.IsClusterPaused(scope.cluster):
-		return "the Cluster is paused"
+		return "The Cluster is paused"
 	case scope.helmOp != nil && scope.helmOp.Spec.Paused:
-		return "the HelmOp is paused (spec.paused)"
+		return "The HelmOp is paused (spec.paused)"
 	case scope.helmOp != nil && annotations.HasPaused(scope.helmOp):
-		return "the HelmOp has the paused annotation"
+		return "The HelmOp has the paused annotation"
 	case apiutil.IsChildPaused(scope.release):
-		why := "this object has the paused annotation"
-		if said := scope.release.Annotations[clusterv1.PausedAnnotation]; said != "" && said != "true" {
-			why += ": " + apiutil.Truncate(said, maxPauseReason)
+		why := "This HelmOpRelease has the paused annotation"
+		if value := scope.release.Annotations[clusterv1.PausedAnnotation]; value != "" && value != "true" {
+			why += ": " + apiutil.Truncate(value, maxPauseReason)
 		}
 		return why
 	default:
@@ -175,7 +179,7 @@ func pauseOf(scope *releaseScope) string {
 	}
 }
 
-// maxPauseReason bounds the text of an annotation in a message, in bytes.
+// maxPauseReason is the limit, in bytes, of the value of the paused annotation in a message.
 const maxPauseReason = 512
 
 // checkShard ends the pass if the Cluster is of another shard than the HelmOp.
@@ -186,14 +190,13 @@ func (r *Reconciler) checkShard(_ context.Context, p *releasePass) (*ctrl.Result
 	return end(r.reportOtherShard(p.releaseScope), nil)
 }
 
-// checkOwner ends the pass if the HelmOp is under deletion: an action that begins now would have to end before the
-// release can be uninstalled.
+// checkOwner ends the pass if the HelmOp is under deletion. A new action would delay the uninstallation of the release.
 func (r *Reconciler) checkOwner(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if p.helmOp == nil || p.helmOp.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
 	report.SetNotReady(p.release, addonsv1.DeletingReason,
-		"the HelmOp is under deletion: nothing is begun for its release any more")
+		"The HelmOp is being deleted: no other action than the uninstallation is started for its release")
 	return after(0), nil
 }
 
@@ -202,7 +205,7 @@ func (r *Reconciler) checkControlPlane(_ context.Context, p *releasePass) (*ctrl
 		return nil, nil
 	}
 	report.SetNotReady(p.release, addonsv1.ControlPlaneNotInitializedReason,
-		"the control plane of the Cluster is not initialized")
+		"The control plane of the Cluster is not initialized")
 	return after(0), nil
 }
 
@@ -214,7 +217,7 @@ func (r *Reconciler) checkAccess(ctx context.Context, p *releasePass) (*ctrl.Res
 	return nil, nil
 }
 
-// addFinalizer ends the pass if the finalizer was missing: it must be written before there is anything to uninstall.
+// addFinalizer adds the finalizer if it is missing, and then ends the pass: it must be written before the installation.
 func (r *Reconciler) addFinalizer(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if controllerutil.AddFinalizer(p.release, addonsv1.HelmOpReleaseFinalizer) {
 		return after(time.Millisecond), nil
@@ -232,15 +235,15 @@ func (r *Reconciler) connectCluster(ctx context.Context, p *releasePass) (*ctrl.
 	return nil, nil
 }
 
-// readSpec sets what the spec of the release asks for.
+// readSpec sets the desired state, the options and the policy from the spec of the release.
 func (r *Reconciler) readSpec(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	p.policy = releasespec.PolicyOf(&p.release.Spec)
 	p.desired, p.options = releasespec.DesiredOf(p.release)
-	r.settleRequests(p)
+	r.initRetryRequest(p)
 	return nil, r.nameManagementCluster(ctx, p.release, &p.desired)
 }
 
-// observeRecords sets what Helm's records in the workload cluster say of the release.
+// observeRecords sets the observation of Helm's records.
 func (r *Reconciler) observeRecords(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	if p.observation, p.remembered = r.remembered(p); !p.remembered {
 		var ok bool
@@ -256,8 +259,8 @@ func (r *Reconciler) observeRecords(ctx context.Context, p *releasePass) (*ctrl.
 	return nil, nil
 }
 
-// followObjects sets the state of the objects of the release. It ends the pass if the release must not be touched
-// before a move of the management cluster.
+// followObjects watches the objects of the release and sets their state. It ends the pass if clusterctl move has moved
+// objects of the release.
 func (r *Reconciler) followObjects(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	r.follow(ctx, p)
 	if r.stopsForMove(ctx, p) {
@@ -266,8 +269,8 @@ func (r *Reconciler) followObjects(ctx context.Context, p *releasePass) (*ctrl.R
 	return nil, nil
 }
 
-// assess judges the health of the release and decides what to do. It ends the pass if a decision of consequence was
-// made from a remembered observation: the next pass observes again.
+// assess sets the health of the release and the decision. It ends the pass if a remembered observation does not suffice
+// for the decision: the next pass observes again.
 func (r *Reconciler) assess(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	r.assessHealth(p)
 	r.listForRetry(p)
@@ -281,7 +284,7 @@ func (r *Reconciler) assess(_ context.Context, p *releasePass) (*ctrl.Result, er
 	return nil, nil
 }
 
-// checkDrift compares the objects of a release that is left as it is, and corrects what differs.
+// checkDrift compares the objects of a release that needs no action of Helm, and corrects the differences.
 func (r *Reconciler) checkDrift(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	if !isIdle(p.decision) {
 		return nil, nil
@@ -295,13 +298,13 @@ func (r *Reconciler) checkDrift(ctx context.Context, p *releasePass) (*ctrl.Resu
 	return nil, nil
 }
 
-// decide sets the decision of the pass.
+// decide sets the decision of the pass and the state of the release.
 func (r *Reconciler) decide(p *releasePass) {
 	p.decision = decide.Next(p.observation, p.desired, p.policy, pastOf(p), r.now())
 	p.release.Status.State = string(p.decision.State)
 }
 
-// isIdle reports whether a decision leaves the release as it is.
+// isIdle reports whether a decision does not change the release.
 func isIdle(decision decide.Decision) bool {
 	switch decision.Action {
 	case model.ActionNone, model.ActionWait, model.ActionStall:
@@ -311,7 +314,7 @@ func isIdle(decision decide.Decision) bool {
 	}
 }
 
-// carryOut does what was decided, or reports why nothing is done.
+// carryOut carries out the decision, or reports why there is no action.
 func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	release, decision := p.release, p.decision
 	if decision.Action != model.ActionStall {

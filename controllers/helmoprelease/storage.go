@@ -22,50 +22,54 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// maxHelmOpsWithRecordsLeft bounds the memory of HelmOps that have an Event about records that a registry keeps.
+// maxHelmOpsWithRecordsLeft is the number of HelmOps in memory, at most, that have an Event about records that could
+// not be deleted.
 const maxHelmOpsWithRecordsLeft = 4096
 
 func newRecordsLeft() *lru.Cache[types.UID, bool] {
 	cache, err := lru.New[types.UID, bool](maxHelmOpsWithRecordsLeft)
 	if err != nil {
-		panic(err) // only for a size below one
+		panic(err) // lru.New fails only if the size is not positive.
 	}
 	return cache
 }
 
-// RecordStorage tells where the records of releases are kept outside of their clusters.
+// RecordStorage configures the storage of records outside of their clusters.
 type RecordStorage struct {
-	// Registries speak to the registries that keep records; nil if there are none.
+	// Registries are the clients of the registries with records; nil if there are none.
 	Registries *payloadregistry.Registries
 
-	// URL is the repository for HelmOps that say nothing else; empty if theirs are kept in the workload clusters.
-	// FormerURLs are those that it was before. Access reads how to reach them.
+	// URL is the repository for HelmOps that do not configure their own storage. If it is empty, the records of these
+	// HelmOps are in the workload clusters. FormerURLs are earlier values of URL. Access returns the credentials and the
+	// settings for all of them.
 	URL        string
 	FormerURLs []string
 	Access     func(ctx context.Context) (oci.Access, error)
 }
 
-// storage tells where the records of a release are kept. It asks nobody. Like the deletion policy, it is that of the
-// HelmOp as long as there is one: credentials may have been replaced after the release was last told.
+// storage returns the storage of a release's records, without a request. Like the deletion policy, it is the storage of
+// the HelmOp if the HelmOp exists, because credentials may have been replaced after the spec was assigned to the
+// release.
 func (r *Reconciler) storage(scope *releaseScope) model.Storage {
 	if r.records.Registries == nil {
 		return model.Storage{}
 	}
-	told := scope.release.Spec.Storage
+	spec := scope.release.Spec.Storage
 	if scope.helmOp != nil {
-		told = scope.helmOp.Spec.Storage
+		spec = scope.helmOp.Spec.Storage
 	}
-	options, outside := r.recordRepositories(told, scope.release.Namespace)
+	options, outside := r.recordRepositories(spec, scope.release.Namespace)
 	options.Cluster = apiutil.ClusterKey(scope.release).String()
 	return model.Storage{Store: r.records.Registries.Store(options), Outside: outside}
 }
 
-// recordRepositories tells in which repositories records are, and whether new ones are to be kept there.
-func (r *Reconciler) recordRepositories(told *addonsv1.RecordStorage,
+// recordRepositories returns the repositories that may have records, and whether new records are stored outside of the
+// cluster.
+func (r *Reconciler) recordRepositories(spec *addonsv1.RecordStorage,
 	namespace string,
 ) (options payloadregistry.Options, outside bool) {
-	if told == nil {
-		told = &addonsv1.RecordStorage{}
+	if spec == nil {
+		spec = &addonsv1.RecordStorage{}
 	}
 	var known []payloadregistry.Repository
 	add := func(access func(context.Context) (oci.Access, error), urls ...string) {
@@ -73,7 +77,7 @@ func (r *Reconciler) recordRepositories(told *addonsv1.RecordStorage,
 			known = append(known, payloadregistry.Repository{URL: url, Access: access})
 		}
 	}
-	if registry := told.Registry; registry != nil {
+	if registry := spec.Registry; registry != nil {
 		access := func(ctx context.Context) (oci.Access, error) {
 			return r.references.AccessBy(ctx, &references.RegistryRefs{
 				Field: "spec.storage.registry", Namespace: namespace, Secret: registry.SecretRef, Certs: registry.CertSecretRef,
@@ -81,22 +85,23 @@ func (r *Reconciler) recordRepositories(told *addonsv1.RecordStorage,
 			})
 		}
 		add(access, registry.URL)
-		add(access, told.FormerURLs...)
+		add(access, spec.FormerURLs...)
 	}
 	if r.records.URL != "" {
 		add(r.records.Access, r.records.URL)
 	}
-	isThere := len(known) > 0
+	hasRepository := len(known) > 0
 	add(r.records.Access, r.records.FormerURLs...)
-	outside = told.Type == addonsv1.StorageTypeRegistry || told.Type == "" && isThere
+	outside = spec.Type == addonsv1.StorageTypeRegistry || spec.Type == "" && hasRepository
 	options.Known = known
-	if outside && isThere {
+	if outside && hasRepository {
 		options.New = &known[0]
 	}
 	return options, outside
 }
 
-// reportRecordsLeft tells of records that cannot be deleted: each HelmOp once, for it is always the same.
+// reportRecordsLeft counts records that could not be deleted, and records an Event once for each HelmOp, because the
+// cause rarely changes.
 func (r *Reconciler) reportRecordsLeft(scope *releaseScope, result helmclient.Result) {
 	if result.PayloadsLeft == 0 {
 		return
@@ -111,7 +116,6 @@ func (r *Reconciler) reportRecordsLeft(scope *releaseScope, result helmclient.Re
 	r.recordsLeft.Add(scope.helmOp.UID, true)
 	r.recorder.Eventf(scope.helmOp, scope.release, corev1.EventTypeWarning, addonsv1.RecordsLeftEvent, "DeleteRecords",
 		"%s", apiutil.Truncate(fmt.Sprintf(
-			"Records that no release needs any more are left: %s; delete them by hand, or allow the credentials to delete, or "+
-				"have a registry's own retention see to it",
-			result.PayloadsLeftReason), report.MaxEventMessage))
+			"Records that no release needs could not be deleted: %s; delete them by hand, permit the credentials to delete, "+
+				"or configure the retention of the registry", result.PayloadsLeftReason), report.MaxEventMessage))
 }

@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// maxTests bounds status.tests.
+	// maxTests is the number of tests in status.tests at most.
 	maxTests = 20
 
 	testSucceeded = "Succeeded"
 )
 
-// reportTested tells how the chart's tests ended.
+// reportTested reports the results of the chart's tests, with an Event.
 func (r *Reconciler) reportTested(p *releasePass, result helmclient.Result) {
 	release := p.release
 	release.Status.Tests = testResults(result.Tests)
-	status, reason, message := report.True, addonsv1.TestsSucceededReason, fmt.Sprintf("%d tests of revision %d succeeded",
-		len(result.Tests), result.Revision)
+	status, reason, message := report.True, addonsv1.TestsSucceededReason, fmt.Sprintf("%s of revision %d succeeded",
+		apiutil.Count(len(result.Tests), "test", "tests"), result.Revision)
 	eventType := corev1.EventTypeNormal
 	if failed := failedTests(result.Tests); len(failed) > 0 {
 		status, reason, eventType = report.False, addonsv1.TestsFailedReason, corev1.EventTypeWarning
-		message = fmt.Sprintf("%d of %d tests failed: %s", len(failed), len(result.Tests),
+		message = fmt.Sprintf("%d of %s failed: %s", len(failed), apiutil.Count(len(result.Tests), "test", "tests"),
 			strings.Join(failed[:min(len(failed), 3)], ", "))
 		noteError(release, message)
 	}
@@ -55,7 +55,7 @@ func failedTests(tests []helmclient.TestResult) []string {
 	return failed
 }
 
-// testResults are those that the status has room for, the failed ones first.
+// testResults returns the first maxTests results in the form of the status, failed tests first.
 func testResults(tests []helmclient.TestResult) []addonsv1.TestResult {
 	results := make([]addonsv1.TestResult, 0, len(tests))
 	for _, test := range tests {
@@ -77,7 +77,8 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// reportTests says what is known of the tests of the newest revision: its labels tell, also after the status was lost.
+// reportTests sets the condition Tested from the labels of the newest record, which work also after the status was
+// lost.
 func reportTests(p *releasePass, newest model.Record) {
 	release := p.release
 	if !p.policy.Test.Enabled {
@@ -85,17 +86,17 @@ func reportTests(p *releasePass, newest model.Record) {
 		release.Status.Tests = nil
 		return
 	}
-	switch known := conditions.Get(release, addonsv1.TestedCondition); {
+	switch tested := conditions.Get(release, addonsv1.TestedCondition); {
 	case newest.Tested == "":
 		report.SetCondition(release, addonsv1.TestedCondition, metav1Unknown, addonsv1.TestsPendingReason,
-			"the tests run once the release is healthy")
-	case known != nil && (known.Status == report.True) == (newest.Tested == model.TestedPassed) &&
-		known.Status != metav1Unknown:
+			"The tests run when the release is healthy")
+	case tested != nil && (tested.Status == report.True) == (newest.Tested == model.TestedPassed) &&
+		tested.Status != metav1Unknown:
 	case newest.Tested == model.TestedPassed:
 		report.SetCondition(release, addonsv1.TestedCondition, report.True, addonsv1.TestsSucceededReason,
-			fmt.Sprintf("the tests of revision %d succeeded", newest.Revision))
+			fmt.Sprintf("The tests of revision %d succeeded", newest.Revision))
 	case newest.Tested == model.TestedFailed:
 		report.SetCondition(release, addonsv1.TestedCondition, report.False, addonsv1.TestsFailedReason,
-			fmt.Sprintf("the tests of revision %d failed", newest.Revision))
+			fmt.Sprintf("The tests of revision %d failed", newest.Revision))
 	}
 }

@@ -48,16 +48,17 @@ func TestIsWatched(t *testing.T) {
 	}
 }
 
-// TestAReleaseThatLeavesIsForgotten holds that nothing is followed for a release that another manager works on.
-func TestAReleaseThatLeavesIsForgotten(t *testing.T) {
+// TestReleaseOfOtherManagerIsDropped checks that the objects of a release that another manager serves are not watched
+// any more.
+func TestReleaseOfOtherManagerIsDropped(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		labels, annotations map[string]string
 		isMoved             bool
 	}{
-		"it has another label now": {labels: map[string]string{clusterv1.WatchLabel: "red"}},
-		"it has no label any more": {},
-		"clusterctl takes it along": {
+		"another label": {labels: map[string]string{clusterv1.WatchLabel: "red"}},
+		"no label":      {},
+		"being moved": {
 			labels:      map[string]string{clusterv1.WatchLabel: "blue"},
 			annotations: map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""},
 			isMoved:     true,
@@ -85,7 +86,7 @@ func TestAReleaseThatLeavesIsForgotten(t *testing.T) {
 		isTold := conditions.GetReason(release, addonsv1.PausedCondition) == addonsv1.BeingMovedReason
 		if why := conditions.GetMessage(release, addonsv1.PausedCondition); isTold != tc.isMoved ||
 			tc.isMoved && !strings.Contains(why, "annotate helmoprelease it ") {
-			t.Errorf("%s: the condition Paused says %q", name, why)
+			t.Errorf("%s: the message of Paused is %q", name, why)
 		}
 	}
 }
@@ -96,13 +97,13 @@ func TestOfWatchFilter(t *testing.T) {
 		filter, before, after string
 		want                  bool
 	}{
-		"no filter":                 {before: "red", after: "red", want: true},
-		"it is watched":             {filter: "blue", before: "blue", after: "blue", want: true},
-		"it comes":                  {filter: "blue", after: "blue", want: true},
-		"it leaves":                 {filter: "blue", before: "blue", after: "red", want: true},
-		"it loses its label":        {filter: "blue", before: "blue", want: true},
-		"it is another manager's":   {filter: "blue", before: "red", after: "red"},
-		"it goes between other two": {filter: "blue", before: "red", after: "green"},
+		"no filter":                           {before: "red", after: "red", want: true},
+		"it is watched":                       {filter: "blue", before: "blue", after: "blue", want: true},
+		"it gets the label":                   {filter: "blue", after: "blue", want: true},
+		"it gets another label":               {filter: "blue", before: "blue", after: "red", want: true},
+		"it loses its label":                  {filter: "blue", before: "blue", want: true},
+		"it is another manager's":             {filter: "blue", before: "red", after: "red"},
+		"it changes between two other labels": {filter: "blue", before: "red", after: "green"},
 	} {
 		of := func(label string) client.Object {
 			return &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{clusterv1.WatchLabel: label}}}

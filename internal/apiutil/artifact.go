@@ -11,7 +11,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
-// Selected is what a HelmOp wants of its artifact, as a release is told of it.
+// Selected returns the part of a ResolvedArtifact that an artifact source selects: format, path, templating and layer.
+// TemplatingNone is left empty.
 func Selected(source *addonsv1.ArtifactSource) addonsv1.ResolvedArtifact {
 	artifact := addonsv1.ResolvedArtifact{Format: source.Format, Path: source.Path}
 	if source.Templating != addonsv1.TemplatingNone {
@@ -23,7 +24,7 @@ func Selected(source *addonsv1.ArtifactSource) addonsv1.ResolvedArtifact {
 	return artifact
 }
 
-// BundleSelection is what is wanted of an artifact, as the loader knows it.
+// BundleSelection converts the selected part of an artifact for the loader in package bundle.
 func BundleSelection(artifact *addonsv1.ResolvedArtifact) bundle.Selection {
 	return bundle.Selection{
 		Format: bundle.Format(artifact.Format), LayerMediaType: artifact.LayerMediaType,
@@ -31,7 +32,7 @@ func BundleSelection(artifact *addonsv1.ResolvedArtifact) bundle.Selection {
 	}
 }
 
-// BundleManifest is a manifest, as the loader knows it.
+// BundleManifest converts an OCI manifest for the loader in package bundle.
 func BundleManifest(configMediaType, artifactType string, layers []oci.Layer) bundle.Manifest {
 	manifest := bundle.Manifest{ConfigMediaType: configMediaType, ArtifactType: artifactType,
 		Layers: make([]bundle.Layer, 0, len(layers))}

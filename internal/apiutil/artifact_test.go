@@ -16,7 +16,7 @@ func TestArtifactIdentity(t *testing.T) {
 	other := &addonsv1.ResolvedArtifact{Digest: "sha256:1", LayerMediaType: "b"}
 	if ArtifactIdentity(whole) != whole.Digest || ArtifactIdentity(layer) == ArtifactIdentity(other) ||
 		ArtifactIdentity(layer) == whole.Digest {
-		t.Error("another layer of an artifact is another chart, and must reach the releases")
+		t.Error("artifacts with different layers must have different identities")
 	}
 	seen := map[string]bool{whole.Digest: true}
 	for _, artifact := range []addonsv1.ResolvedArtifact{
@@ -26,15 +26,14 @@ func TestArtifactIdentity(t *testing.T) {
 	} {
 		artifact.Digest = whole.Digest
 		if identity := ArtifactIdentity(&artifact); seen[identity] {
-			t.Errorf("%+v is taken for another artifact", artifact)
+			t.Errorf("%+v has the identity of another artifact", artifact)
 		} else {
 			seen[identity] = true
 		}
 	}
 }
 
-// TestSourceDigest holds that a source which has none of the fields that came later is recorded under the digest it
-// always had.
+// TestSourceDigest checks that a source without later fields has the same digest as before these fields existed.
 func TestSourceDigest(t *testing.T) {
 	t.Parallel()
 	source := addonsv1.ArtifactSource{URL: "oci://registry.example/x", Ref: addonsv1.ArtifactReference{Tag: "1"}}

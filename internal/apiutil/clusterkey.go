@@ -10,12 +10,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
-// ClusterKey is the key of the Cluster of a release.
+// ClusterKey returns the key of the Cluster of a release.
 func ClusterKey(release *addonsv1.HelmOpRelease) client.ObjectKey {
 	return clusterKeyOf(release.Namespace, release.Spec.ClusterRef)
 }
 
-// clusterKeyOf is the key of the Cluster to which an object of a namespace refers.
+// clusterKeyOf returns the key of the Cluster to which an object in a namespace refers.
 func clusterKeyOf(namespace string, ref addonsv1.ClusterReference) client.ObjectKey {
 	if ref.Kind == addonsv1.ClusterKindManagementCluster {
 		return clusterlink.Management
@@ -26,7 +26,7 @@ func clusterKeyOf(namespace string, ref addonsv1.ClusterReference) client.Object
 	return client.ObjectKey{Namespace: namespace, Name: ref.Name}
 }
 
-// ClusterTitle names the Cluster of a release to people: by its namespace, too, where that is another one.
+// ClusterTitle returns the name of a release's Cluster for messages, see [TitleOf].
 func ClusterTitle(release *addonsv1.HelmOpRelease) string {
 	return TitleOf(release.Namespace, ClusterKey(release))
 }

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// DefaultReleaseNamespace is where a release goes whose namespace is not set.
+	// DefaultReleaseNamespace is the namespace of a release that does not set one.
 	DefaultReleaseNamespace = "default"
 
 	// ClusterKind is the kind of a Cluster.
 	ClusterKind = "Cluster"
 )
 
-// ClusterRefOf is the reference to a Cluster from a namespace.
+// ClusterRefOf returns the reference to a Cluster from an object in a namespace.
 func ClusterRefOf(namespace string, key client.ObjectKey) addonsv1.ClusterReference {
 	switch {
 	case key == clusterlink.Management:
@@ -36,22 +36,22 @@ func ClusterRefOf(namespace string, key client.ObjectKey) addonsv1.ClusterRefere
 	return addonsv1.ClusterReference{Namespace: key.Namespace, Name: key.Name}
 }
 
-// NewCluster is an empty Cluster to read into. Clusters are read as the API server serves them, not as the types of the
-// Cluster API version that this program was built with: templates see the fields that users see.
+// NewCluster returns an empty Cluster to read into. The Cluster is unstructured, so templates see all fields that the
+// API server serves, also fields that the Cluster API types of this program do not have.
 func NewCluster() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
 	return u
 }
 
-// NewClusterList is an empty list of Clusters, as the cache has them.
+// NewClusterList returns an empty list of unstructured Clusters, the form in which the cache has them.
 func NewClusterList() *unstructured.UnstructuredList {
 	u := &unstructured.UnstructuredList{}
 	u.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("ClusterList"))
 	return u
 }
 
-// TypedCluster is the Cluster in the types of Cluster API, for decisions.
+// TypedCluster converts an unstructured Cluster to the type of Cluster API.
 func TypedCluster(u *unstructured.Unstructured) (*clusterv1.Cluster, error) {
 	cluster := &clusterv1.Cluster{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, cluster); err != nil {
@@ -60,14 +60,14 @@ func TypedCluster(u *unstructured.Unstructured) (*clusterv1.Cluster, error) {
 	return cluster, nil
 }
 
-// IsInitialized tells whether the control plane of a Cluster can be served. Nodes need not be ready: it may be our
-// chart, a CNI for example, that makes them so.
+// IsInitialized reports whether the control plane of a Cluster is initialized, so that releases can be installed. Nodes
+// need not be ready: they may need a chart of HelmOp first, for example a CNI.
 func IsInitialized(cluster *clusterv1.Cluster) bool {
 	return ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false)
 }
 
-// IsClusterPaused tells whether nothing may be done for a Cluster. While its deletion is held, spec.paused is part of
-// that.
+// IsClusterPaused reports whether a user has paused a Cluster. While the deletion of the Cluster is held, only the
+// annotation counts: the hold itself sets spec.paused.
 func IsClusterPaused(cluster *clusterv1.Cluster) bool {
 	if HoldOf(cluster).IsOn() {
 		return annotations.HasPaused(cluster)

@@ -1,10 +1,10 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiutil has what all controllers know of their own objects and of Clusters: names and labels, whose an object
-// is, whether it is paused, ready or ends, which shard it belongs to, and which HelmOpReleases a Cluster or a HelmOp
-// has.
+// Package apiutil has functions that all controllers use for their own objects and for Clusters. They compute names,
+// labels, owners and shards; they report whether an object is paused, ready or being deleted; and they list the
+// HelmOpReleases of a Cluster or a HelmOp.
 //
-// It decides nothing about the course of a release, and it writes nothing but the end of a HelmOpRelease that another
-// one replaces.
+// The package makes no decisions about a release. Its only writes mark and delete a HelmOpRelease that another
+// HelmOpRelease replaces.
 package apiutil

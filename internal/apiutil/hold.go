@@ -12,36 +12,37 @@ import (
 )
 
 const (
-	// DeletionHoldOver is the value of the annotation when the deletion of the Cluster went on.
+	// DeletionHoldOver is the value of the annotation after the hold: the deletion of the Cluster continues.
 	DeletionHoldOver = "over"
 
-	// DeletionHoldSuspended is the value while somebody pauses the Cluster during the hold, by the paused annotation.
+	// DeletionHoldSuspended is the value while a user pauses the Cluster during the hold, with the paused annotation.
 	DeletionHoldSuspended = "suspended"
 )
 
-// DeletionHold is whether the deletion of a Cluster is held until releases are uninstalled.
+// DeletionHold is the state of the hold that delays the deletion of a Cluster until releases are uninstalled.
 type DeletionHold struct {
-	// Since is from when on; zero if the hold is over or has not begun.
+	// Since is when the hold began; zero if it has not begun, is over or is suspended.
 	Since time.Time
 
-	// Over tells that it was.
+	// Over is true after the hold.
 	Over bool
 
-	// Suspended tells that a user paused the Cluster during the hold, so that the deletion does not go on when the hold
-	// would end.
+	// Suspended is true while a user pauses the Cluster during the hold. The deletion then does not continue when the
+	// hold would end.
 	Suspended bool
 
-	// Malformed tells that the value of the annotation means nothing.
+	// Malformed is true if the value of the annotation is not valid.
 	Malformed bool
 }
 
-// IsOn tells whether the deletion is held now.
+// IsOn reports whether the deletion is held now.
 func (h DeletionHold) IsOn() bool { return !h.Since.IsZero() }
 
-// MayBegin tells whether a hold can begin.
+// MayBegin reports whether a hold can begin: there is none yet, or it is suspended or malformed.
 func (h DeletionHold) MayBegin() bool { return !h.IsOn() && !h.Over }
 
-// HoldOf is the hold of a Cluster's deletion.
+// HoldOf returns the hold of a Cluster's deletion, from the annotation; the zero value if the Cluster is not being
+// deleted.
 func HoldOf(cluster *clusterv1.Cluster) DeletionHold {
 	value, ok := cluster.Annotations[addonsv1.DeletionHoldAnnotation]
 	if !ok || cluster.DeletionTimestamp.IsZero() {

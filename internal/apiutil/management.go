@@ -13,15 +13,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
-// ManagementTitle is what the management cluster is called to people. No Cluster has a name with a space.
+// ManagementTitle is the name of the management cluster in messages. No Cluster has this name, because of the space.
 const ManagementTitle = "management cluster"
 
-// IsManagement tells whether an object is the one that stands for the management cluster.
+// IsManagement reports whether an object is the Cluster that represents the management cluster.
 func IsManagement(cluster metav1.Object) bool {
 	return cluster.GetNamespace() == clusterlink.Management.Namespace && cluster.GetName() == clusterlink.Management.Name
 }
 
-// PlaceOf is what a cluster is called in a sentence.
+// PlaceOf returns the name of a cluster for a sentence: "Cluster a" or "the management cluster".
 func PlaceOf(cluster metav1.Object) string {
 	if IsManagement(cluster) {
 		return "the " + ManagementTitle
@@ -33,7 +33,7 @@ func PlaceOf(cluster metav1.Object) string {
 func SystemNamespace(ctx context.Context, reader client.Reader) (*metav1.PartialObjectMetadata, error) {
 	system := PartialOf(KindNamespace)
 	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
-		// That it is not found must not pass for a Cluster that is gone.
+		// Not wrapped: a caller would take the NotFound error for a Cluster that does not exist.
 		return nil, fmt.Errorf("reading the UID of the management cluster: %s", err.Error())
 	}
 	return system, nil

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// MaxNamedObjects is how many objects a message names.
+	// MaxNamedObjects is the number of objects that a message names at most.
 	MaxNamedObjects = 3
 
 	// KindSecret is a kind that HelmOps refer to.
@@ -39,19 +39,19 @@ const (
 	// KindServiceAccount is a kind that HelmOps refer to.
 	KindServiceAccount = "ServiceAccount"
 
-	// MetadataPage bounds what one answer about the objects of other shards holds.
+	// MetadataPage is the page size, in objects, of a list of the metadata of objects of other shards.
 	MetadataPage = 500
 
 	// HelmOpKind is the kind of a HelmOp.
 	HelmOpKind = "HelmOp"
 )
 
-// maxNameLength is what Kubernetes permits for the name of most objects.
+// maxNameLength is the length, in bytes, that Kubernetes permits for the name of most objects.
 const maxNameLength = 253
 
-// ChildName is the name of the HelmOpRelease of a HelmOp and a Cluster, which is given as namespace/name where it is of
-// another namespace. It is computed, not generated, so that a crash between two steps cannot make a second child. The
-// hash keeps apart what the names alone would not ("a-b" and "c", "a" and "b-c").
+// ChildName returns the name of the HelmOpRelease of a HelmOp and a Cluster. A Cluster of another namespace is given as
+// namespace/name. The name is computed, not generated, so that a crash between two steps cannot create a second
+// HelmOpRelease. The hash distinguishes pairs whose joined names are equal ("a-b" and "c", "a" and "b-c").
 func ChildName(helmOp, cluster string) string {
 	sum := sha256.Sum256([]byte(helmOp + "/" + cluster))
 	suffix := "-" + hex.EncodeToString(sum[:4])
@@ -62,7 +62,8 @@ func ChildName(helmOp, cluster string) string {
 	return name + suffix
 }
 
-// DigestOf is the hexadecimal SHA-256 of the JSON of its arguments; equal arguments have equal digests.
+// DigestOf returns the hexadecimal SHA-256 of the JSON of its arguments. Equal arguments have equal digests. The error
+// means that an argument has no JSON form.
 func DigestOf(values ...any) (string, error) {
 	raw, err := json.Marshal(values)
 	if err != nil {
@@ -71,18 +72,18 @@ func DigestOf(values ...any) (string, error) {
 	return HexDigest(raw), nil
 }
 
-// HexDigest is the hexadecimal SHA-256 of a text.
+// HexDigest returns the hexadecimal SHA-256 of a text.
 func HexDigest[T []byte | string](text T) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// Truncate shortens a message to at most limit bytes, at the border of a character.
+// Truncate shortens a message to at most limit bytes. It does not cut a character.
 func Truncate(message string, limit int) string {
 	return truncate.Text(message, limit)
 }
 
-// HelmOpOf is the name of the HelmOp of a release; empty if it has none.
+// HelmOpOf returns the name of the HelmOp that controls a release; empty if there is none.
 func HelmOpOf(release *addonsv1.HelmOpRelease) string {
 	if owner := metav1.GetControllerOf(release); owner != nil && owner.Kind == HelmOpKind {
 		return owner.Name
@@ -90,9 +91,9 @@ func HelmOpOf(release *addonsv1.HelmOpRelease) string {
 	return ""
 }
 
-// FollowLabels hands the labels on by which managers share the work.
-func FollowLabels(labels map[string]string, helmOp *addonsv1.HelmOp) {
-	for _, key := range followedLabels {
+// InheritLabels copies to labels the shard and watch labels of a HelmOp, or deletes them if the HelmOp has none.
+func InheritLabels(labels map[string]string, helmOp *addonsv1.HelmOp) {
+	for _, key := range inheritedLabels {
 		delete(labels, key)
 		if value, ok := helmOp.Labels[key]; ok {
 			labels[key] = value
@@ -100,21 +101,22 @@ func FollowLabels(labels map[string]string, helmOp *addonsv1.HelmOp) {
 	}
 }
 
-// Follows tells whether an object has the labels that its HelmOp hands on.
-func Follows(obj client.Object, helmOp *addonsv1.HelmOp) bool {
-	return !slices.ContainsFunc(followedLabels, func(key string) bool {
+// HasInheritedLabels reports whether an object has the same shard and watch labels as its HelmOp.
+func HasInheritedLabels(obj client.Object, helmOp *addonsv1.HelmOp) bool {
+	return !slices.ContainsFunc(inheritedLabels, func(key string) bool {
 		has, isSet := obj.GetLabels()[key]
-		wanted, isWanted := helmOp.Labels[key]
-		return has != wanted || isSet != isWanted
+		desired, isDesired := helmOp.Labels[key]
+		return has != desired || isSet != isDesired
 	})
 }
 
-// ChildSelector are the labels by which the children of a HelmOp are found.
+// ChildSelector returns the labels that select the HelmOpReleases and revisions of a HelmOp.
 func ChildSelector(helmOp *addonsv1.HelmOp) map[string]string {
 	return map[string]string{addonsv1.HelmOpNameLabel: capilabels.MustFormatValue(helmOp.Name)}
 }
 
-// TitleOf names a Cluster to people who look from a namespace.
+// TitleOf returns the name of a Cluster for messages about an object in a namespace. It has the form namespace/name if
+// the Cluster is in another namespace, and is ManagementTitle for the management cluster.
 func TitleOf(namespace string, cluster client.ObjectKey) string {
 	if cluster == clusterlink.Management {
 		return ManagementTitle
@@ -125,8 +127,8 @@ func TitleOf(namespace string, cluster client.ObjectKey) string {
 	return cluster.String()
 }
 
-// IsWatched tells whether an object is this manager's to work on. Events of Clusters, Secrets and the like, and timers
-// from before a label changed, lead to objects of other managers, too.
+// IsWatched reports whether a manager with a watch filter serves an object. A request may be for an object of another
+// manager: an event of a Cluster or a Secret caused it, or a timer that started before a label changed.
 func IsWatched(obj client.Object, watchFilter string) bool {
 	return watchFilter == "" || obj.GetLabels()[clusterv1.WatchLabel] == watchFilter
 }
@@ -134,8 +136,8 @@ func IsWatched(obj client.Object, watchFilter string) bool {
 // KindNamespace is the kind of a Namespace.
 const KindNamespace = "Namespace"
 
-// RevisionName is the name of the HelmOpRevision with a number. It is computed, not generated, so that a stale cache
-// cannot make a second one.
+// RevisionName returns the name of the HelmOpRevision with a number. The name is computed, not generated, so that a
+// stale cache cannot cause a second HelmOpRevision.
 func RevisionName(helmOp string, number int64) string {
 	suffix := "-" + strconv.FormatInt(number, 10)
 	if len(helmOp)+len(suffix) > maxNameLength {
@@ -145,12 +147,13 @@ func RevisionName(helmOp string, number int64) string {
 	return helmOp + suffix
 }
 
-// ContentDigest stands for all that shapes a release.
+// ContentDigest returns a digest of the content of a release: artifact, values, post-rendering and options.
 func ContentDigest(spec *addonsv1.HelmOpReleaseSpec) (string, error) {
 	return DigestOf(ArtifactIdentity(&spec.Artifact), spec.ValuesDigest, spec.PostRenderDigest, spec.ReleaseOptions)
 }
 
-// ArtifactIdentity identifies what is installed of an artifact.
+// ArtifactIdentity returns the digest of an artifact or, if only a part is installed or a format is set, a digest that
+// includes the layer, the format, the templating and the path.
 func ArtifactIdentity(artifact *addonsv1.ResolvedArtifact) string {
 	identity := artifact.Digest
 	if artifact.LayerMediaType != "" {
@@ -163,14 +166,15 @@ func ArtifactIdentity(artifact *addonsv1.ResolvedArtifact) string {
 	return identity
 }
 
-// Jitter is a number from 0 to 1 that is always the same for one object and spreads what many do at the same intervals.
+// Jitter returns a number from 0 to 1 that is constant for an object. It spreads actions that many objects repeat at
+// the same interval.
 func Jitter(object client.Object) float64 {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(object.GetUID()))
 	return float64(hash.Sum32()) / math.MaxUint32
 }
 
-// KnownArtifacts are all that a status knows.
+// KnownArtifacts returns copies of all artifacts in the status of a HelmOp.
 func KnownArtifacts(status *addonsv1.HelmOpStatus) []*addonsv1.ArtifactStatus {
 	var known []*addonsv1.ArtifactStatus
 	if status.Artifact != nil {
@@ -182,18 +186,18 @@ func KnownArtifacts(status *addonsv1.HelmOpStatus) []*addonsv1.ArtifactStatus {
 	return known
 }
 
-// followedLabels are handed on by a HelmOp to its releases and revisions, so that the manager that makes them also
-// serves them.
-var followedLabels = []string{clusterv1.WatchLabel, addonsv1.ShardLabel}
+// inheritedLabels are the labels that the releases and revisions of a HelmOp inherit, so that the manager that creates
+// them also serves them.
+var inheritedLabels = []string{clusterv1.WatchLabel, addonsv1.ShardLabel}
 
-// MetadataList is a list of the metadata of objects of a kind, to read into.
+// MetadataList returns an empty list of the metadata of objects of a kind, to read into.
 func MetadataList(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	return list
 }
 
-// PartialOf is the metadata of a core kind, to watch.
+// PartialOf returns an empty metadata object of a core kind, to watch or to read into.
 func PartialOf(kind string) *metav1.PartialObjectMetadata {
 	partial := &metav1.PartialObjectMetadata{}
 	partial.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))

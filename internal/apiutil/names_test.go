@@ -48,6 +48,15 @@ func TestDigestOf(t *testing.T) {
 		t.Error("different arguments have equal digests")
 	}
 	if _, err := DigestOf(func() {}); err == nil {
-		t.Error("what has no JSON has a digest")
+		t.Error("a value without a JSON form has a digest")
+	}
+}
+
+func TestCount(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0 objects are", 1: "1 object is", 2: "2 objects are"} {
+		if got := Count(n, "object is", "objects are"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

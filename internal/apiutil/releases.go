@@ -19,24 +19,25 @@ import (
 )
 
 const (
-	// ClusterIndex finds the HelmOpReleases of a Cluster, of whatever namespace they are, by its "<namespace>/<name>".
+	// ClusterIndex is the cache index of HelmOpReleases by the "<namespace>/<name>" of their Cluster. It has the
+	// HelmOpReleases of all namespaces.
 	ClusterIndex = "spec.clusterRef"
 )
 
-// blockedReasons are the reasons of a release that waits for others.
+// blockedReasons are the reasons of a release that waits for other releases.
 var blockedReasons = map[string]bool{
 	addonsv1.WaitingForDependenciesReason: true,
 	addonsv1.DependencyCycleReason:        true,
 	addonsv1.InvalidDependencyReason:      true,
 }
 
-// IsHelmOpPaused tells whether nothing is to be done for a HelmOp.
+// IsHelmOpPaused reports whether a HelmOp is paused, by spec.paused or by the annotation.
 func IsHelmOpPaused(helmOp *addonsv1.HelmOp) bool {
 	return helmOp.Spec.Paused || annotations.HasPaused(helmOp)
 }
 
-// SiblingsOf are the releases, of the HelmOps of the same namespace, in the Cluster of a release, by the names of their
-// HelmOps. They are those of the cache: they must not be changed.
+// SiblingsOf returns the other releases in the Cluster of a release, by the names of their HelmOps. It returns only
+// releases of the same namespace. They point into the cache and must not be changed.
 func SiblingsOf(ctx context.Context, reader client.Reader,
 	release *addonsv1.HelmOpRelease,
 ) (map[string]*addonsv1.HelmOpRelease, error) {
@@ -50,7 +51,8 @@ func SiblingsOf(ctx context.Context, reader client.Reader,
 	return ByHelmOp(list.Items, release), nil
 }
 
-// ByHelmOp are releases by the names of their HelmOps, without one.
+// ByHelmOp returns releases by the names of their HelmOps. It leaves out the release without, and releases that no
+// HelmOp controls.
 func ByHelmOp(releases []addonsv1.HelmOpRelease, without *addonsv1.HelmOpRelease) map[string]*addonsv1.HelmOpRelease {
 	named := make(map[string]*addonsv1.HelmOpRelease, len(releases))
 	for i := range releases {
@@ -61,22 +63,22 @@ func ByHelmOp(releases []addonsv1.HelmOpRelease, without *addonsv1.HelmOpRelease
 	return named
 }
 
-// IsAwaiting tells whether a release says that it waits for others.
+// IsAwaiting reports whether the Ready condition says that a release waits for other releases.
 func IsAwaiting(release *addonsv1.HelmOpRelease) bool {
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	return ready != nil && ready.Status == metav1.ConditionFalse && blockedReasons[ready.Reason]
 }
 
-// IsReadyNow tells whether a release is ready as it was last told.
+// IsReadyNow reports whether a release is Ready for its current generation and is not being deleted.
 func IsReadyNow(release *addonsv1.HelmOpRelease) bool {
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == release.Generation &&
 		release.DeletionTimestamp.IsZero()
 }
 
-// EndsInTurn tells whether the releases of a HelmOp under deletion wait for their turn: it has limits, and something is
-// uninstalled.
-func EndsInTurn(helmOp *addonsv1.HelmOp) bool {
+// LimitsDeletions reports whether the releases of a HelmOp under deletion wait until their deletions are admitted: the
+// HelmOp sets maxUnavailable, and its releases are uninstalled, not orphaned.
+func LimitsDeletions(helmOp *addonsv1.HelmOp) bool {
 	spec := helmOp.Spec.Rollout
 	if spec == nil || IsOrphaning(helmOp) || helmOp.Spec.DeletionPolicy == addonsv1.DeletionPolicyOrphan {
 		return false
@@ -85,29 +87,32 @@ func EndsInTurn(helmOp *addonsv1.HelmOp) bool {
 		slices.ContainsFunc(spec.Waves, func(wave addonsv1.Wave) bool { return wave.MaxUnavailable != nil })
 }
 
-// IsEnding tells whether a child of a HelmOp under deletion ends, and does not wait for its turn.
-func IsEnding(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
+// IsDeletionAdmitted reports whether a release of a HelmOp under deletion is being deleted and need not wait: its
+// deletion was admitted, or the HelmOp does not limit deletions.
+func IsDeletionAdmitted(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 	return !child.DeletionTimestamp.IsZero() &&
-		(child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true" || !EndsInTurn(helmOp))
+		(child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true" || !LimitsDeletions(helmOp))
 }
 
-// IsOrphaning tells whether a HelmOp under deletion is to leave its releases in their clusters. Garbage collection
-// removes the finalizer when it has taken the owner references from the children, see isOrphaned.
+// IsOrphaning reports whether a HelmOp is being deleted with "kubectl delete --cascade=orphan", so that its releases
+// stay in their clusters. Garbage collection removes the finalizer after it has removed the owner references from the
+// HelmOpReleases; see isOrphaned in package helmop.
 func IsOrphaning(helmOp *addonsv1.HelmOp) bool {
 	return !helmOp.DeletionTimestamp.IsZero() && controllerutil.ContainsFinalizer(helmOp, metav1.FinalizerOrphanDependents)
 }
 
-// SourceDigest identifies what is asked of a registry. How often and with which credentials does not belong to it.
+// SourceDigest returns a digest of what a source looks up in a registry. The digest does not include the interval and
+// the credentials.
 func SourceDigest(source *addonsv1.ArtifactSource) (string, error) {
 	parts := []any{source.URL, source.Ref, source.Insecure, source.LayerSelector}
-	// What came later is not in the digests of sources that do without: these are recorded.
+	// Later fields count only if they are set: digests without them are stored in statuses.
 	if other := Selected(source); other.Format != "" || other.Path != "" || other.Templating != "" {
 		parts = append(parts, other.Format, other.Path, other.Templating)
 	}
 	return DigestOf(parts...)
 }
 
-// ProgressReasons are the reasons of a release that is not ready and not failed either.
+// ProgressReasons are the reasons of a release that is not Ready and has not failed.
 var ProgressReasons = map[string]bool{
 	"":                                        true,
 	addonsv1.ProgressingReason:                true,
@@ -122,7 +127,7 @@ var ProgressReasons = map[string]bool{
 	addonsv1.OtherShardReason:                 true,
 }
 
-// RevisionOf is the number of the revision that a child is made from; 0 if it is none that is known.
+// RevisionOf returns the number of the HelmOp revision that is assigned to a release; 0 if it is not known.
 func RevisionOf(child *addonsv1.HelmOpRelease) int64 {
 	if child == nil || child.Spec.Rollout == nil {
 		return 0
@@ -130,13 +135,14 @@ func RevisionOf(child *addonsv1.HelmOpRelease) int64 {
 	return child.Spec.Rollout.Revision
 }
 
-// IsChildPaused tells whether a release is paused on its own.
+// IsChildPaused reports whether a HelmOpRelease itself has the paused annotation.
 func IsChildPaused(release *addonsv1.HelmOpRelease) bool {
 	return annotations.HasPaused(release)
 }
 
-// DeletionPolicy is the HelmOp's as long as there is one: it may have changed after the spec of the release was
-// written. The HelmOp is nil if it is gone.
+// DeletionPolicy returns the deletion policy of the HelmOp if it exists and sets one, because it may have changed after
+// the spec of the release was written. Otherwise it returns the policy of the release. helmOp is nil if the HelmOp does
+// not exist.
 func DeletionPolicy(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) addonsv1.DeletionPolicy {
 	if helmOp != nil && helmOp.Spec.DeletionPolicy != "" {
 		return helmOp.Spec.DeletionPolicy
@@ -144,36 +150,38 @@ func DeletionPolicy(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) ad
 	return release.Spec.DeletionPolicy
 }
 
-// WaitsForTurn tells whether a release under deletion may not be uninstalled yet, because its HelmOp is under deletion,
-// too.
-func WaitsForTurn(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease) bool {
-	return helmOp != nil && !helmOp.DeletionTimestamp.IsZero() && !IsEnding(helmOp, release)
+// WaitsForAdmission reports whether a release must not be uninstalled yet: its HelmOp is under deletion and has not
+// admitted the deletion of the release.
+func WaitsForAdmission(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease) bool {
+	return helmOp != nil && !helmOp.DeletionTimestamp.IsZero() && !IsDeletionAdmitted(helmOp, release)
 }
 
-// ClustersOfRelease is what ClusterIndex holds of a HelmOpRelease.
+// ClustersOfRelease returns the keys of a HelmOpRelease in ClusterIndex.
 func ClustersOfRelease(obj client.Object) []string {
 	return []string{ClusterKey(obj.(*addonsv1.HelmOpRelease)).String()}
 }
 
-// ChildrenOfCluster are the HelmOpReleases of a Cluster, those of other namespaces among them. They must not be
-// changed.
+// ChildrenOfCluster returns the HelmOpReleases of a Cluster in all namespaces. They point into the cache and must not
+// be changed. It logs an error and returns nil if the list fails.
 func ChildrenOfCluster(ctx context.Context, reader client.Reader, cluster client.ObjectKey) []addonsv1.HelmOpRelease {
 	children := &addonsv1.HelmOpReleaseList{}
 	if err := reader.List(ctx, children, client.MatchingFields{ClusterIndex: cluster.String()},
 		client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases of a Cluster", "Cluster", cluster)
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the releases of the Cluster", "Cluster", cluster)
 		return nil
 	}
 	return children.Items
 }
 
-// ChildrenOfHelmOp are the HelmOpReleases of a HelmOp. They must not be changed.
+// ChildrenOfHelmOp returns the HelmOpReleases of a HelmOp. They point into the cache and must not be changed. It logs
+// an error and returns nil if the list fails.
 func ChildrenOfHelmOp(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp) []addonsv1.HelmOpRelease {
 	children := &addonsv1.HelmOpReleaseList{}
 	if err := reader.List(ctx, children, client.InNamespace(helmOp.Namespace),
 		client.MatchingLabels(ChildSelector(helmOp)),
 		client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases of a HelmOp", "HelmOp", client.ObjectKeyFromObject(helmOp))
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the releases of the HelmOp", "HelmOp",
+			client.ObjectKeyFromObject(helmOp))
 		return nil
 	}
 	return children.Items

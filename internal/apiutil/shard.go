@@ -13,11 +13,11 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// defaultShardLease is the lease of the managers that serve what has no shard.
+// defaultShardLease is the lease of the managers that serve the objects without a shard label.
 const defaultShardLease = "controller-leader-election-helmop"
 
-// ShardLease is the name of the lease by which the managers of a shard, which must be a DNS label or empty, elect their
-// leader, and which tells the manager without a shard that they live.
+// ShardLease returns the name of the lease with which the managers of a shard elect their leader. The shard must be a
+// DNS label or empty. The manager without a shard sees from the lease that the shard is served.
 func ShardLease(shard string) string {
 	if shard == "" {
 		return defaultShardLease
@@ -25,7 +25,8 @@ func ShardLease(shard string) string {
 	return defaultShardLease + "-" + shard
 }
 
-// ShardSelector chooses the objects of a shard. The empty one has the objects without the label.
+// ShardSelector returns a selector of the objects of a shard. For an empty shard, it selects the objects without the
+// shard label.
 func ShardSelector(shard string) labels.Selector {
 	if shard == "" {
 		return shardRequirement(selection.DoesNotExist)
@@ -33,7 +34,7 @@ func ShardSelector(shard string) labels.Selector {
 	return shardRequirement(selection.Equals, shard)
 }
 
-// OtherShards chooses what ShardSelector does not.
+// OtherShards returns a selector of the objects that ShardSelector does not select.
 func OtherShards(shard string) labels.Selector {
 	if shard == "" {
 		return shardRequirement(selection.Exists)
@@ -44,19 +45,20 @@ func OtherShards(shard string) labels.Selector {
 func shardRequirement(operator selection.Operator, values ...string) labels.Selector {
 	requirement, err := labels.NewRequirement(addonsv1.ShardLabel, operator, values)
 	if err != nil {
-		// What no label can be chooses nothing.
+		// The shard is not a valid label value, so no object can have it.
 		return labels.Nothing()
 	}
 	return labels.NewSelector().Add(*requirement)
 }
 
-// IsOfShard tells whether an object is of a shard. One that was read from the cache always is of the manager's own.
+// IsOfShard reports whether an object is of a shard. The cache of a manager has only objects of the manager's own
+// shard.
 func IsOfShard(obj metav1.Object, shard string) bool {
 	value, ok := obj.GetLabels()[addonsv1.ShardLabel]
 	return value == shard && ok == (shard != "")
 }
 
-// ShardTitle names the shard of an object to people.
+// ShardTitle returns the shard of an object for messages: 'in shard "a"' or 'in no shard'.
 func ShardTitle(obj metav1.Object) string {
 	value, ok := obj.GetLabels()[addonsv1.ShardLabel]
 	if !ok {
@@ -65,11 +67,10 @@ func ShardTitle(obj metav1.Object) string {
 	return fmt.Sprintf("in shard %q", value)
 }
 
-// OtherShardMessage says that a release is not reconciled because its Cluster and its HelmOp are in different shards,
-// and what to do.
+// OtherShardMessage returns the message for a release that is not reconciled because its Cluster and its HelmOp are in
+// different shards. helmOp may be any object with the shard label of the HelmOp.
 func OtherShardMessage(cluster, helmOp metav1.Object) string {
-	return fmt.Sprintf("Cluster %q is %s and its HelmOp is %s; the release is not reconciled until both have the same "+
-		"label %s; "+
-		"to delete it without the Cluster, set deletionPolicy: Orphan", cluster.GetName(), ShardTitle(cluster),
-		ShardTitle(helmOp), addonsv1.ShardLabel)
+	return fmt.Sprintf("The release is not reconciled: Cluster %q is %s and its HelmOp is %s; set the same label %s on "+
+		"both, or set deletionPolicy: Orphan to delete the HelmOpRelease without an uninstallation", cluster.GetName(),
+		ShardTitle(cluster), ShardTitle(helmOp), addonsv1.ShardLabel)
 }

@@ -1,6 +1,6 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package driftmemory remembers, for each release, which objects were compared, what differed, and when a comparison or
-// a correction is due.
+// Package driftmemory keeps the state of drift detection for one release: which objects were compared, which differ,
+// and when the next comparison or correction is due.
 package driftmemory

@@ -4,7 +4,6 @@
 package driftmemory
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -16,49 +15,50 @@ import (
 )
 
 const (
-	// Retry is when a comparison or correction that failed is tried again; the wait doubles up to maxDriftRetry. Once the
-	// object changed, it is Retry again.
+	// Retry is the delay before a failed comparison or correction is tried again. The delay doubles with each failure, up
+	// to maxDriftRetry. After the object changed, the delay is Retry again.
 	Retry         = time.Minute
 	maxDriftRetry = time.Hour
 
-	// maxFailureCause bounds what is remembered of a failure: there may be one for each object.
+	// maxFailureCause is the limit, in bytes, of the error of one failure. Each object may have a failure.
 	maxFailureCause = 512
 )
 
-// failures are the objects of a release with which something failed, and when that is tried again. The zero Ref stands
-// for all of them: nothing could be compared at all.
+// failures are the failed comparisons or corrections of a release, by object. The zero Ref means that no object could
+// be compared, because the manifest or the cluster could not be read.
 type failures map[inventory.Ref]failure
 
-// failure is what is known of the last tries with an object.
+// failure is the result of the last tries for an object.
 type failure struct {
 	cause string
 	at    time.Time
-	// count is the number of tries that failed.
+	// count is the number of failed tries in a row.
 	count int
-	// fingerprint is the object's at that time.
+	// fingerprint is the fingerprint of the object at the last try.
 	fingerprint uint64
 }
 
-// Add remembers one more failure.
+// Add adds a failure of an object.
 func (f failures) Add(ref inventory.Ref, fingerprint uint64, cause error, now time.Time) {
 	text := truncate.Text(cause.Error(), maxFailureCause)
 	f[ref] = failure{cause: text, at: now, count: f[ref].count + 1, fingerprint: fingerprint}
 }
 
-// wait is how long an object is still left alone; 0 if it is not.
+// wait returns the time until the next try for an object; 0 if the try is due or there was no failure.
 func (f failures) wait(ref inventory.Ref, fingerprint uint64, now time.Time) time.Duration {
-	known, ok := f[ref]
+	last, ok := f[ref]
 	if !ok {
 		return 0
 	}
-	wait := backoff.Exponential(Retry, maxDriftRetry, known.count-1)
-	if known.fingerprint != fingerprint {
+	wait := backoff.Exponential(Retry, maxDriftRetry, last.count-1)
+	if last.fingerprint != fingerprint {
 		wait = Retry
 	}
-	return max(0, known.at.Add(wait).Sub(now))
+	return max(0, last.at.Add(wait).Sub(now))
 }
 
-// String tells a few of the causes.
+// String returns the errors of the first apiutil.MaxNamedObjects objects, each error once, and the number of the other
+// objects.
 func (f failures) String() string {
 	refs := make([]inventory.Ref, 0, len(f))
 	for ref := range f {
@@ -73,7 +73,7 @@ func (f failures) String() string {
 	}
 	list := strings.Join(causes, "; ")
 	if more := len(refs) - apiutil.MaxNamedObjects; more > 0 {
-		list += fmt.Sprintf("; and %d more objects", more)
+		list += "; and " + apiutil.Count(more, "more object", "more objects")
 	}
 	return list
 }

@@ -17,50 +17,51 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
 
-// defaultDriftInterval is how often a whole release is compared.
+// defaultDriftInterval is the default time between two comparisons of all objects of a release.
 const defaultDriftInterval = time.Hour
 
-// Memory is what one manager knows of the drift of one release: what it saw of which object when it compared it, and
-// what differed. It is used by one worker at a time.
+// Memory is the state of drift detection for one release in this process: the fingerprints of the compared objects, and
+// the differences. Only one worker may use it at a time.
 type Memory struct {
-	// Revision is the one that objects were compared with, rules stands for what was left out.
+	// Revision is the Helm revision whose manifest is compared. rules is the digest of the ignore rules.
 	Revision int
 	rules    string
-	// seen are the fingerprints of the objects when they were last compared, 0 for one that did not exist. What is not
-	// there is yet to be compared.
-	seen map[inventory.Ref]uint64
-	// Standing are the differences that are known.
-	Standing map[inventory.Ref]drift.Difference
-	// Uncompared are the objects that could not be compared, uncorrected those that could not be put right.
+	// compared has the fingerprint of each object at its last comparison; 0 for an object that did not exist. Objects that
+	// are not in the map were not compared yet.
+	compared map[inventory.Ref]uint64
+	// Differing are the objects that differ.
+	Differing map[inventory.Ref]drift.Difference
+	// Uncompared are the objects whose comparison failed, Uncorrected are the objects whose correction failed.
 	Uncompared, Uncorrected failures
-	// Corrections damp fights.
+	// Corrections is the history of corrections. It delays corrections of an object that another program changes again and
+	// again.
 	Corrections drift.History
 }
 
-// Begin makes the memory one of a revision and of rules. What a manager saw before it was restarted counts: if nothing
-// differed and nothing changed since, nothing needs to be compared.
+// Begin resets the memory if the Helm revision or the ignore rules changed. After a restart of the manager, the
+// fingerprint in the status counts: if nothing differed and no object changed since, no object is compared.
 func (m *Memory) Begin(revision int, rules string, status *addonsv1.DriftStatus, snapshot *objectwatch.Snapshot) {
 	if m.Revision == revision && m.rules == rules {
 		return
 	}
 	restarted := m.Revision == 0
 	m.Revision, m.rules = revision, rules
-	m.seen, m.Standing = map[inventory.Ref]uint64{}, map[inventory.Ref]drift.Difference{}
+	m.compared, m.Differing = map[inventory.Ref]uint64{}, map[inventory.Ref]drift.Difference{}
 	m.Uncompared, m.Uncorrected = failures{}, failures{}
 	if restarted && status != nil && status.Differing == 0 && status.Fingerprint == snapshot.Fingerprint &&
 		status.Fingerprint != "" {
 		for ref, state := range snapshot.Objects {
-			m.seen[ref] = FingerprintOf(state)
+			m.compared[ref] = FingerprintOf(state)
 		}
 	}
 }
 
-// BeginCheck makes all objects be compared again, in as many passes as that takes. Those that could not be compared
-// wait for their time.
-func (m *Memory) BeginCheck() { clear(m.seen) }
+// BeginCheck starts a comparison of all objects, which may take several passes. Objects whose comparison failed wait
+// until their next try is due.
+func (m *Memory) BeginCheck() { clear(m.compared) }
 
-// Suspects are the objects to compare now: those that were not yet or that changed since and, if differences are to be
-// corrected, those that differ and are not held.
+// Suspects returns the objects to compare now: objects that were not compared in their current state and, if
+// differences are to be corrected, objects that differ and whose correction is due.
 func (m *Memory) Suspects(snapshot *objectwatch.Snapshot, correct bool, now time.Time) map[inventory.Ref]bool {
 	suspects := map[inventory.Ref]bool{}
 	if m.Uncompared.wait(inventory.Ref{}, 0, now) > 0 {
@@ -68,15 +69,15 @@ func (m *Memory) Suspects(snapshot *objectwatch.Snapshot, correct bool, now time
 	}
 	for ref, state := range snapshot.Objects {
 		if state.OptOut {
-			m.accept(ref)
-			m.seen[ref] = FingerprintOf(state)
+			m.noteEqual(ref)
+			m.compared[ref] = FingerprintOf(state)
 			continue
 		}
-		if m.isOpen(ref, state) {
+		if m.isUncompared(ref, state) {
 			suspects[ref] = true
 		}
 	}
-	for ref := range m.Standing {
+	for ref := range m.Differing {
 		if correct && m.Hold(ref, snapshot, now) == 0 {
 			suspects[ref] = true
 		}
@@ -89,32 +90,33 @@ func (m *Memory) Suspects(snapshot *objectwatch.Snapshot, correct bool, now time
 	return suspects
 }
 
-// isOpen tells whether an object was not compared as it is.
-func (m *Memory) isOpen(ref inventory.Ref, state objectwatch.State) bool {
-	seen, ok := m.seen[ref]
-	return !ok || seen != FingerprintOf(state)
+// isUncompared reports whether an object was not compared in its current state.
+func (m *Memory) isUncompared(ref inventory.Ref, state objectwatch.State) bool {
+	fingerprint, ok := m.compared[ref]
+	return !ok || fingerprint != FingerprintOf(state)
 }
 
-// accept takes an object for one that does not differ.
-func (m *Memory) accept(ref inventory.Ref) {
-	delete(m.Standing, ref)
+// noteEqual notes that an object does not differ.
+func (m *Memory) noteEqual(ref inventory.Ref) {
+	delete(m.Differing, ref)
 	delete(m.Uncompared, ref)
 	delete(m.Uncorrected, ref)
 }
 
-// Left is the number of objects that are yet to be compared, and could be.
+// Left returns the number of objects that were not compared in their current state. It does not count objects whose
+// comparison failed.
 func (m *Memory) Left(snapshot *objectwatch.Snapshot) int {
 	count := 0
 	for ref, state := range snapshot.Objects {
-		if _, failed := m.Uncompared[ref]; !failed && m.isOpen(ref, state) {
+		if _, failed := m.Uncompared[ref]; !failed && m.isUncompared(ref, state) {
 			count++
 		}
 	}
 	return count
 }
 
-// ToCompare are those objects of a manifest that are suspects. Those that could not be compared before come last: if
-// they take all the time, they keep nothing else from being compared.
+// ToCompare returns the objects of a manifest that are suspects. Objects whose last comparison failed are at the end,
+// so that they do not take the time for the comparison of the others.
 func (m *Memory) ToCompare(manifest []*unstructured.Unstructured,
 	suspects map[inventory.Ref]bool,
 ) []*unstructured.Unstructured {
@@ -133,8 +135,8 @@ func (m *Memory) ToCompare(manifest []*unstructured.Unstructured,
 	return append(first, last...)
 }
 
-// Learn takes in what came of a comparison of objects. Suspects that the manifest does not have cannot differ.
-func (m *Memory) Learn(suspects map[inventory.Ref]bool, compared []*unstructured.Unstructured, found drift.Comparison,
+// Update records the result of a comparison of objects. Suspects that are not in the manifest cannot differ.
+func (m *Memory) Update(suspects map[inventory.Ref]bool, compared []*unstructured.Unstructured, found drift.Comparison,
 	snapshot *objectwatch.Snapshot, now time.Time,
 ) {
 	delete(m.Uncompared, inventory.Ref{})
@@ -147,32 +149,32 @@ func (m *Memory) Learn(suspects map[inventory.Ref]bool, compared []*unstructured
 		done[ref] = true
 	}
 	for _, failed := range found.Failed {
-		delete(m.seen, failed.Ref)
+		delete(m.compared, failed.Ref)
 		m.Uncompared.Add(failed.Ref, FingerprintOf(snapshot.Objects[failed.Ref]), failed, now)
 	}
 	differ := map[inventory.Ref]bool{}
 	for _, difference := range found.Differences {
 		differ[difference.Ref] = true
-		m.Standing[difference.Ref] = difference
+		m.Differing[difference.Ref] = difference
 	}
 	for ref := range done {
-		m.seen[ref] = FingerprintOf(snapshot.Objects[ref])
+		m.compared[ref] = FingerprintOf(snapshot.Objects[ref])
 		delete(m.Uncompared, ref)
 		if !differ[ref] {
-			m.accept(ref)
+			m.noteEqual(ref)
 		}
 	}
 }
 
-// Corrected takes in that a difference was put right. What came of it is compared once it is seen.
+// Corrected records that an object was corrected. The object is compared again when the watch shows the correction.
 func (m *Memory) Corrected(ref inventory.Ref, now time.Time) {
 	m.Corrections.Corrected(ref, now)
-	m.accept(ref)
-	delete(m.seen, ref)
+	m.noteEqual(ref)
+	delete(m.compared, ref)
 }
 
-// Hold is how long a differing object is still left alone, because somebody changes it back or because it cannot be put
-// right; 0 if it is not.
+// Hold returns the time until the next correction of an object that differs: another program changes it again and
+// again, or its correction failed. It returns 0 if a correction is due.
 func (m *Memory) Hold(ref inventory.Ref, snapshot *objectwatch.Snapshot, now time.Time) time.Duration {
 	wait := m.Uncorrected.wait(ref, FingerprintOf(snapshot.Objects[ref]), now)
 	if until, held := m.Corrections.HeldUntil(ref, now); held {
@@ -181,18 +183,17 @@ func (m *Memory) Hold(ref inventory.Ref, snapshot *objectwatch.Snapshot, now tim
 	return wait
 }
 
-// Differences are the known ones, in an order that is always the same.
+// Differences returns the differences, in the order of their objects.
 func (m *Memory) Differences() []drift.Difference {
-	list := make([]drift.Difference, 0, len(m.Standing))
-	for _, difference := range m.Standing {
+	list := make([]drift.Difference, 0, len(m.Differing))
+	for _, difference := range m.Differing {
 		list = append(list, difference)
 	}
 	slices.SortFunc(list, func(a, b drift.Difference) int { return inventory.Compare(a.Ref, b.Ref) })
 	return list
 }
 
-// RetryIn is how long it takes until the first of the objects that could not be compared, or that are left alone, is
-// tried again; 0 if there is none.
+// RetryIn returns the time until the next try for an object whose comparison or correction waits; 0 if none waits.
 func (m *Memory) RetryIn(snapshot *objectwatch.Snapshot, correct bool, now time.Time) time.Duration {
 	var first time.Duration
 	earlier := func(wait time.Duration) {
@@ -203,7 +204,7 @@ func (m *Memory) RetryIn(snapshot *objectwatch.Snapshot, correct bool, now time.
 	for ref := range m.Uncompared {
 		earlier(m.Uncompared.wait(ref, FingerprintOf(snapshot.Objects[ref]), now))
 	}
-	for ref := range m.Standing {
+	for ref := range m.Differing {
 		if correct {
 			earlier(m.Hold(ref, snapshot, now))
 		}
@@ -211,7 +212,7 @@ func (m *Memory) RetryIn(snapshot *objectwatch.Snapshot, correct bool, now time.
 	return first
 }
 
-// FingerprintOf is the fingerprint of an object that is watched, 0 if it does not exist.
+// FingerprintOf returns the fingerprint of a watched object; 0 if the object does not exist.
 func FingerprintOf(state objectwatch.State) uint64 {
 	if !state.Exists {
 		return 0
@@ -219,12 +220,13 @@ func FingerprintOf(state objectwatch.State) uint64 {
 	return state.Fingerprint
 }
 
-// IsFullCheckDue tells whether it is time to compare a whole release.
+// IsFullCheckDue reports whether the comparison of all objects of a release is due.
 func IsFullCheckDue(release *addonsv1.HelmOpRelease, now time.Time) bool {
 	return release.Status.Drift == nil || !now.Before(release.Status.Drift.LastCheckedAt.Add(Interval(release)))
 }
 
-// Interval is the time between two comparisons of a whole release, longer by up to a tenth so that a fleet spreads.
+// Interval returns the time between two comparisons of all objects of a release. It is longer than specified by up to a
+// tenth, constant for a release, so that the comparisons of a fleet are spread.
 func Interval(release *addonsv1.HelmOpRelease) time.Duration {
 	interval := defaultDriftInterval
 	if spec := release.Spec.DriftDetection; spec != nil && spec.Interval != nil {

@@ -32,77 +32,79 @@ func snapshotOf(fingerprint string, objects map[inventory.Ref]uint64) *objectwat
 	return snapshot
 }
 
-// learned lets a memory compare objects of which some cannot be compared and some differ.
-func learned(m *Memory, snapshot *objectwatch.Snapshot, now time.Time, compared, failed []inventory.Ref,
+// update records a comparison of objects, of which some failed and some differ.
+func update(m *Memory, snapshot *objectwatch.Snapshot, now time.Time, compared, failed []inventory.Ref,
 	differ ...drift.Difference,
 ) {
 	found := drift.Comparison{Compared: compared, Differences: differ}
 	for _, ref := range failed {
 		found.Failed = append(found.Failed, &drift.ObjectError{Ref: ref, Err: errors.New("cut")})
 	}
-	m.Learn(nil, nil, found, snapshot, now)
+	m.Update(nil, nil, found, snapshot, now)
 }
 
-func TestDriftMemory(t *testing.T) {
+// TestSuspects checks which objects are compared after events, failed and successful comparisons, corrections, and
+// changes of the rules or the revision.
+func TestSuspects(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
 	before := snapshotOf("a", map[inventory.Ref]uint64{controllertest.Deployment: 1, controllertest.ConfigMap: 2})
 	m := &Memory{}
 	m.Begin(1, "", nil, before)
 	if got := m.Suspects(before, true, now); len(got) != 2 {
-		t.Fatalf("nothing was compared yet: %v", got)
+		t.Fatalf("no object was compared yet: %v", got)
 	}
-	learned(m, before, now, []inventory.Ref{controllertest.Deployment}, nil)
+	update(m, before, now, []inventory.Ref{controllertest.Deployment}, nil)
 	if got := m.Suspects(before, true, now); len(got) != 1 || !got[controllertest.ConfigMap] || m.Left(before) != 1 {
-		t.Fatalf("one was not come to: %v", got)
+		t.Fatalf("one object was not compared: %v", got)
 	}
-	learned(m, before, now, []inventory.Ref{controllertest.ConfigMap}, nil)
+	update(m, before, now, []inventory.Ref{controllertest.ConfigMap}, nil)
 	if got := m.Suspects(before, true, now); len(got) != 0 || m.Left(before) != 0 {
 		t.Fatalf("nothing changed: %v", got)
 	}
 
-	gone := snapshotOf("b", map[inventory.Ref]uint64{controllertest.Deployment: 1, controllertest.ConfigMap: 0})
-	if got := m.Suspects(gone, true, now); len(got) != 1 || !got[controllertest.ConfigMap] {
-		t.Fatalf("one is gone: %v", got)
+	deleted := snapshotOf("b", map[inventory.Ref]uint64{controllertest.Deployment: 1, controllertest.ConfigMap: 0})
+	if got := m.Suspects(deleted, true, now); len(got) != 1 || !got[controllertest.ConfigMap] {
+		t.Fatalf("one object was deleted: %v", got)
 	}
-	learned(m, gone, now, []inventory.Ref{controllertest.ConfigMap}, nil,
+	update(m, deleted, now, []inventory.Ref{controllertest.ConfigMap}, nil,
 		drift.Difference{Ref: controllertest.ConfigMap, Missing: true})
-	if got := m.Suspects(gone, false, now); len(got) != 0 {
-		t.Fatalf("what is only said need not be compared again: %v", got)
+	if got := m.Suspects(deleted, false, now); len(got) != 0 {
+		t.Fatalf("a difference that is only reported is compared again: %v", got)
 	}
-	if got := m.Suspects(gone, true, now); !got[controllertest.ConfigMap] {
-		t.Fatalf("what is to be corrected is compared first: %v", got)
+	if got := m.Suspects(deleted, true, now); !got[controllertest.ConfigMap] {
+		t.Fatalf("a difference is not compared before its correction: %v", got)
 	}
 	for range 3 {
 		m.Corrections.Corrected(controllertest.ConfigMap, now)
 	}
-	if got := m.Suspects(gone, true, now); len(got) != 0 || m.RetryIn(gone, true, now) <= 0 {
-		t.Fatalf("what is fought over is left alone: %v, for %v", got, m.RetryIn(gone, true, now))
+	if got := m.Suspects(deleted, true, now); len(got) != 0 || m.RetryIn(deleted, true, now) <= 0 {
+		t.Fatalf("a contested object is not held: %v, for %v", got, m.RetryIn(deleted, true, now))
 	}
 	m.BeginCheck()
-	if got := m.Suspects(gone, true, now); len(got) != 2 {
-		t.Fatalf("a whole check looks at all: %v", got)
+	if got := m.Suspects(deleted, true, now); len(got) != 2 {
+		t.Fatalf("a full check does not compare all objects: %v", got)
 	}
 
-	gone.Objects[controllertest.ConfigMap] = objectwatch.State{Exists: true, Fingerprint: 9, OptOut: true}
-	learned(m, gone, now, []inventory.Ref{controllertest.Deployment}, nil)
-	if got := m.Suspects(gone, true, now); len(got) != 0 || len(m.Differences()) != 0 {
+	deleted.Objects[controllertest.ConfigMap] = objectwatch.State{Exists: true, Fingerprint: 9, OptOut: true}
+	update(m, deleted, now, []inventory.Ref{controllertest.Deployment}, nil)
+	if got := m.Suspects(deleted, true, now); len(got) != 0 || len(m.Differences()) != 0 {
 		t.Fatalf("an object that opted out: %v, %v", got, m.Differences())
 	}
 	m.Begin(1, "other rules", nil, before)
 	if got := m.Suspects(before, true, now); len(got) != 2 {
 		t.Fatalf("other rules: %v", got)
 	}
-	learned(m, before, now, []inventory.Ref{controllertest.ConfigMap, controllertest.Deployment}, nil)
+	update(m, before, now, []inventory.Ref{controllertest.ConfigMap, controllertest.Deployment}, nil)
 	m.Begin(2, "other rules", nil, before)
 	if got := m.Suspects(before, true, now); len(got) != 2 {
-		t.Fatalf("a new revision is compared as a whole: %v", got)
+		t.Fatalf("not all objects of a new revision are compared: %v", got)
 	}
 }
 
-// TestUncomparableObjectsAreTriedLessAndLess holds that an object which cannot be compared waits longer and longer,
-// also for a whole check, but not long once it changed; and that it keeps no other from being compared.
-func TestUncomparableObjectsAreTriedLessAndLess(t *testing.T) {
+// TestFailedComparisonBacksOff checks that the delay after failed comparisons of an object increases, also for a full
+// check, and that it is short after the object changed. Other objects are compared meanwhile.
+func TestFailedComparisonBacksOff(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
 	snapshot := snapshotOf("a", map[inventory.Ref]uint64{controllertest.Deployment: 1, controllertest.ConfigMap: 2})
@@ -110,7 +112,7 @@ func TestUncomparableObjectsAreTriedLessAndLess(t *testing.T) {
 	m.Begin(1, "", nil, snapshot)
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 		want *= time.Minute
-		learned(m, snapshot, now, []inventory.Ref{controllertest.Deployment}, []inventory.Ref{controllertest.ConfigMap})
+		update(m, snapshot, now, []inventory.Ref{controllertest.Deployment}, []inventory.Ref{controllertest.ConfigMap})
 		if got := m.RetryIn(snapshot, true, now); got != want {
 			t.Errorf("failure %d: tried again in %s, want %s", i, got, want)
 		}
@@ -129,22 +131,22 @@ func TestUncomparableObjectsAreTriedLessAndLess(t *testing.T) {
 		[]inventory.Ref{controllertest.Deployment, controllertest.ConfigMap}) {
 		t.Errorf("compared in the order %v", inventory.FromObjects(got))
 	}
-	learned(m, snapshot, now, []inventory.Ref{controllertest.Deployment}, []inventory.Ref{controllertest.ConfigMap})
+	update(m, snapshot, now, []inventory.Ref{controllertest.Deployment}, []inventory.Ref{controllertest.ConfigMap})
 	changed := snapshotOf("b", map[inventory.Ref]uint64{controllertest.Deployment: 1, controllertest.ConfigMap: 3})
 	if got := m.Suspects(changed, true, now.Add(time.Second)); len(got) != 0 {
-		t.Errorf("an event makes it be tried at once: %v", got)
+		t.Errorf("an event causes another try at once: %v", got)
 	}
 	if got := m.Suspects(changed, true, now.Add(time.Minute)); !got[controllertest.ConfigMap] {
-		t.Errorf("it changed, and is not tried: %v", got)
+		t.Errorf("the object changed, and is not compared again: %v", got)
 	}
-	learned(m, changed, now, []inventory.Ref{controllertest.Deployment, controllertest.ConfigMap}, nil)
+	update(m, changed, now, []inventory.Ref{controllertest.Deployment, controllertest.ConfigMap}, nil)
 	if len(m.Uncompared) != 0 || m.Left(changed) != 0 {
-		t.Errorf("it was compared, but: %v", m.Uncompared)
+		t.Errorf("the object was compared, but: %v", m.Uncompared)
 	}
 }
 
-// TestFailuresAreBounded holds that a message names a few failures only, and each cause once.
-func TestFailuresAreBounded(t *testing.T) {
+// TestFailuresAreLimited checks that a message has the errors of at most three objects, and each error once.
+func TestFailuresAreLimited(t *testing.T) {
 	t.Parallel()
 	now, all := time.Unix(1_800_000_000, 0), failures{}
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
@@ -163,7 +165,7 @@ func TestFailuresAreBounded(t *testing.T) {
 	}
 }
 
-func TestRestartedManagerComparesWhatChanged(t *testing.T) {
+func TestRestartedManagerComparesAfterChange(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
 	snapshot := snapshotOf("a", map[inventory.Ref]uint64{controllertest.Deployment: 1, controllertest.ConfigMap: 2})
@@ -171,11 +173,11 @@ func TestRestartedManagerComparesWhatChanged(t *testing.T) {
 		status *addonsv1.DriftStatus
 		want   int
 	}{
-		"as it was":         {&addonsv1.DriftStatus{Fingerprint: "a"}, 0},
+		"nothing changed":   {&addonsv1.DriftStatus{Fingerprint: "a"}, 0},
 		"something changed": {&addonsv1.DriftStatus{Fingerprint: "b"}, 2},
 		"something differs": {&addonsv1.DriftStatus{Fingerprint: "a", Differing: 1}, 2},
-		"nothing is known":  {nil, 2},
-		"not told":          {&addonsv1.DriftStatus{}, 2},
+		"no status":         {nil, 2},
+		"no fingerprint":    {&addonsv1.DriftStatus{}, 2},
 	} {
 		m := &Memory{}
 		m.Begin(4, "", tc.status, snapshot)
@@ -185,7 +187,7 @@ func TestRestartedManagerComparesWhatChanged(t *testing.T) {
 	}
 }
 
-func TestJitterIsSteadyAndSpreads(t *testing.T) {
+func TestJitterIsConstantAndSpread(t *testing.T) {
 	t.Parallel()
 	low, high := 0, 0
 	for i := range 200 {

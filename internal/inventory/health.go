@@ -5,8 +5,9 @@ package inventory
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// healthless are the kinds that are healthy by existing: nothing in a cluster works on them, or says how far it got.
-var healthless = map[schema.GroupKind]struct{}{
+// kindsWithoutHealth are the kinds whose objects are healthy if they exist: no controller works on them, or none
+// reports its progress in their status.
+var kindsWithoutHealth = map[schema.GroupKind]struct{}{
 	{Kind: "ConfigMap"}:      {},
 	{Kind: "Endpoints"}:      {},
 	{Kind: "Event"}:          {},
@@ -46,10 +47,10 @@ var healthless = map[schema.GroupKind]struct{}{
 	{Group: "storage.k8s.io", Kind: "VolumeAttributesClass"}:                          {},
 }
 
-// HasHealth tells whether a kind can be anything but healthy while it exists. It is false for plain data and rules,
-// such as ConfigMaps and RBAC, and true for all that something in a cluster works on and for every kind that is not
-// known. The version does not matter.
+// HasHealth reports whether an existing object of a kind can be unhealthy. It is false for data and rules, such as
+// ConfigMaps and RBAC. It is true for kinds that a controller works on, and for all unknown kinds. The version does not
+// matter.
 func HasHealth(gvk schema.GroupVersionKind) bool {
-	_, found := healthless[gvk.GroupKind()]
+	_, found := kindsWithoutHealth[gvk.GroupKind()]
 	return !found
 }

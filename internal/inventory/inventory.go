@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inventory names the objects of releases: which there are, which of them a rule means, and which have a health
-// of their own. It is pure.
+// Package inventory has references to the objects of releases, selectors of these objects, and the kinds that have a
+// health of their own. All its functions are pure.
 package inventory
 
 import (
@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Ref names an object in a cluster. It is comparable.
+// Ref is a reference to an object in a cluster. It is comparable.
 type Ref struct {
-	// Group, Version and Kind are those of the manifest; Group is empty for the core group.
+	// Group, Version and Kind are as in the manifest; Group is empty for the core group.
 	Group, Version, Kind string
-	// Namespace is empty for objects that have none.
+	// Namespace is empty for cluster-scoped objects.
 	Namespace string
 	Name      string
 }
@@ -26,20 +26,20 @@ func (r Ref) GroupVersionKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 }
 
-// APIVersion returns group and version as manifests write them.
+// APIVersion returns group and version in the form of the field apiVersion.
 func (r Ref) APIVersion() string {
 	return schema.GroupVersion{Group: r.Group, Version: r.Version}.String()
 }
 
-// String returns the object as people write it, for example "Deployment kube-system/coredns".
+// String returns the object in the form for messages, for example "Deployment kube-system/coredns".
 func (r Ref) String() string {
 	return fmt.Sprintf("%s %s", r.Kind, strings.TrimPrefix(r.Namespace+"/"+r.Name, "/"))
 }
 
-// Selector chooses objects. What is empty chooses all; what is set must all match.
+// Selector selects objects. An empty field matches all objects; an object must match all fields that are set.
 type Selector struct {
-	// Group, Version, Kind, Name and Namespace are regular expressions for the whole text.
+	// Group, Version, Kind, Name and Namespace are regular expressions that must match the whole text.
 	Group, Version, Kind, Name, Namespace string
-	// LabelSelector and AnnotationSelector are as kubectl writes label selectors.
+	// LabelSelector and AnnotationSelector have the syntax of label selectors in kubectl.
 	LabelSelector, AnnotationSelector string
 }

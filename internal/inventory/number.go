@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NumberOf tells how new what is said of an object is: of two sayings about one object, the one with the smaller number
-// is older. It is the metadata.generation or, where the kind counts none, the resource version, which API servers count
-// up; isVersion tells that it is the latter. The number is 0 if neither is one.
+// NumberOf returns a number that orders the states of one object: the smaller number is the older state. It is
+// metadata.generation or, if the kind has none, the resource version, which API servers count up. isVersion is true for
+// the resource version. The number is 0 if there is no generation and the resource version is not a number.
 func NumberOf(obj metav1.Object) (number int64, isVersion bool) {
 	if generation := obj.GetGeneration(); generation > 0 {
 		return generation, false

@@ -17,12 +17,12 @@ func TestNumberOf(t *testing.T) {
 		want       int64
 		isVersion  bool
 	}{
-		"a generation":         {3, "812", 3, false},
-		"a version":            {0, "812", 812, true},
-		"nothing":              {0, "", 0, true},
-		"a version of letters": {0, "a1", 0, true},
-		"a negative one":       {0, "-4", 0, true},
-		"more than fits":       {0, "99999999999999999999", 0, true},
+		"a generation":                {3, "812", 3, false},
+		"a version":                   {0, "812", 812, true},
+		"no version":                  {0, "", 0, true},
+		"a version of letters":        {0, "a1", 0, true},
+		"a negative version":          {0, "-4", 0, true},
+		"a version that is too large": {0, "99999999999999999999", 0, true},
 	} {
 		got, isVersion := NumberOf(&metav1.ObjectMeta{Generation: tc.generation, ResourceVersion: tc.version})
 		if got != tc.want || isVersion != tc.isVersion {

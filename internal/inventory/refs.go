@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Of names an object.
+// Of returns the reference to an object.
 func Of(obj *unstructured.Unstructured) Ref {
 	gvk := obj.GroupVersionKind()
 	return Ref{
@@ -19,7 +19,7 @@ func Of(obj *unstructured.Unstructured) Ref {
 	}
 }
 
-// FromObjects names objects, in their order.
+// FromObjects returns the references to objects, in the same order.
 func FromObjects(objects []*unstructured.Unstructured) []Ref {
 	refs := make([]Ref, 0, len(objects))
 	for _, obj := range objects {
@@ -28,7 +28,7 @@ func FromObjects(objects []*unstructured.Unstructured) []Ref {
 	return refs
 }
 
-// Compare orders references by namespace, group, kind, name and version.
+// Compare orders references for slices.SortFunc: by namespace, group, kind, name and version.
 func Compare(a, b Ref) int {
 	return cmp.Or(
 		cmp.Compare(a.Namespace, b.Namespace),
@@ -39,7 +39,7 @@ func Compare(a, b Ref) int {
 	)
 }
 
-// Sort sorts references as [Compare] orders them.
+// Sort sorts references in the order of [Compare].
 func Sort(refs []Ref) {
 	slices.SortFunc(refs, Compare)
 }

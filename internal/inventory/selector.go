@@ -17,13 +17,13 @@ type Matcher struct {
 	labels, annotations labels.Selector
 }
 
-// pattern is a regular expression for one part of an object's identity.
+// pattern is a regular expression for one part of an object's reference.
 type pattern struct {
 	part func(*unstructured.Unstructured) string
 	expr *regexp.Regexp
 }
 
-// Compile checks the selector. The error names the field that is wrong.
+// Compile validates and compiles the selector. The error begins with the name of the invalid field.
 func (s Selector) Compile() (*Matcher, error) {
 	m := &Matcher{labels: labels.Everything(), annotations: labels.Everything()}
 	for _, field := range []struct {
@@ -61,16 +61,16 @@ func (s Selector) Compile() (*Matcher, error) {
 	return m, nil
 }
 
-// compileWhole compiles an expression that must match a whole text.
+// compileWhole compiles a regular expression so that it must match the whole text.
 func compileWhole(text string) (*regexp.Regexp, error) {
-	// By itself first: "a)(b" is no expression, but would be one between parentheses.
+	// Compile it alone first: "a)(b" is not valid, but becomes valid between parentheses.
 	if _, err := regexp.Compile(text); err != nil {
 		return nil, err
 	}
 	return regexp.Compile("^(?:" + text + ")$")
 }
 
-// Matches tells whether the selector chooses the object. One that selects nothing in particular chooses all.
+// Matches reports whether an object matches all fields of the selector. A selector without fields matches all objects.
 func (m *Matcher) Matches(obj *unstructured.Unstructured) bool {
 	for _, p := range m.patterns {
 		if !p.expr.MatchString(p.part(obj)) {

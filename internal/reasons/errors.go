@@ -7,13 +7,13 @@ import (
 	"errors"
 )
 
-// ErrDowngrade says that a reference which chooses among tags stands for an older one than before.
+// ErrDowngrade means that a reference with a range or a filter of tags now selects an older tag than before.
 var ErrDowngrade = errors.New("downgrades are not allowed")
 
-// ErrRecord wraps an error of writing a HelmOpRelease.
+// ErrRecord wraps an error of a write of a HelmOpRelease.
 var ErrRecord = errors.New("cannot write the HelmOpRelease")
 
-// UnresolvedError says that it is not known what a reference stands for.
+// UnresolvedError means that a reference to an artifact is not resolved. Reason and Message are for the condition.
 type UnresolvedError struct {
 	Reason, Message string
 }

@@ -18,13 +18,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// namedError pairs an error of a room with the reason that a condition gives for it.
+// namedError is an error of another package with the reason that a condition has for it.
 type namedError struct {
 	err    error
 	reason string
 }
 
-// registryErrors name what can go wrong with a registry; the first match counts.
+// registryErrors has the reasons for errors of a lookup or a pull from a registry. The first match counts.
 var registryErrors = []namedError{
 	{references.ErrReferenceNotFound, addonsv1.ReferenceNotFoundReason},
 	{references.ErrReferenceForbidden, addonsv1.ReferenceNotFoundReason},
@@ -44,7 +44,7 @@ var registryErrors = []namedError{
 	{oci.ErrUnreachable, addonsv1.RegistryUnreachableReason},
 }
 
-// verificationErrors name what can go wrong with a signature.
+// verificationErrors has the reasons for errors of the verification of signatures.
 var verificationErrors = []namedError{
 	{verification.ErrInvalidPolicy, addonsv1.InvalidVerificationPolicyReason},
 	{verification.ErrUnsigned, addonsv1.SignatureNotFoundReason},
@@ -52,10 +52,10 @@ var verificationErrors = []namedError{
 	{verification.ErrTrustRoot, addonsv1.TrustRootUnavailableReason},
 }
 
-// ArtifactErrors name what can go wrong until an artifact is known, or at hand, and verified.
+// ArtifactErrors has the reasons for errors of the lookup, the pull and the verification of an artifact.
 var ArtifactErrors = slices.Concat(verificationErrors, registryErrors)
 
-// ChartErrors name what can go wrong with a pulled artifact.
+// ChartErrors has the reasons for errors of loading a chart from a pulled artifact.
 var ChartErrors = []namedError{
 	{bundle.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
 	{bundle.ErrTooLarge, addonsv1.ChartInvalidReason},
@@ -64,10 +64,10 @@ var ChartErrors = []namedError{
 	{bundle.ErrInvalidManifests, addonsv1.ArtifactInvalidReason},
 }
 
-// EngineErrors name what can go wrong with a release in a workload cluster.
+// EngineErrors has the reasons for errors of the Helm engine in a workload cluster.
 var EngineErrors = []namedError{
 	{helmerr.ErrUnreachable, addonsv1.ClusterUnreachableReason},
-	// Credentials that are not accepted any more were replaced, or will be; the link to the Cluster follows the new ones.
+	// Rejected credentials are replaced sooner or later; the link to the Cluster then uses the new credentials.
 	{helmerr.ErrUnauthorized, addonsv1.ClusterUnreachableReason},
 	{helmerr.ErrRefused, addonsv1.ConfirmationRequiredReason},
 	{helmerr.ErrForbidden, addonsv1.ClusterForbiddenReason},
@@ -94,7 +94,7 @@ func For(err error, named []namedError, fallback string) string {
 	return fallback
 }
 
-// ForRendering names an error of rendering.
+// ForRendering returns the reason for an error of rendering the templates of a HelmOp for a Cluster.
 func ForRendering(err error) string {
 	var denied *selection.AccessDeniedError
 	var unresolved *UnresolvedError

@@ -16,7 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 )
 
-func TestVariantsErrors(t *testing.T) {
+func TestReasonOfVariantErrors(t *testing.T) {
 	t.Parallel()
 	many := map[string]string{}
 	for i := range render.MaxNamespaceMetadata {
@@ -53,7 +53,7 @@ func TestVariantsErrors(t *testing.T) {
 			v, err := render.NewVariants(spec)
 			if err == nil {
 				if _, err := v.Of(nil, "v1.35.0"); err != nil {
-					t.Errorf("a Cluster that it is not for fails: %v", err)
+					t.Errorf("a Cluster that the entry does not select fails: %v", err)
 				}
 				_, err = v.Of(tc.labels, "")
 			}

@@ -16,11 +16,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// PendingTimeout is how old an unfinished action of another program must be before it counts as abandoned. The default
-// timeout of Helm is 5 min; few users wait longer than 15 min.
+// PendingTimeout is the age at which an unfinished action of another program counts as abandoned. The default timeout
+// of Helm is 5 min, and users rarely set more than 15 min.
 const PendingTimeout = 15 * time.Minute
 
-// DesiredOf returns the spec of a release in the terms of the engine.
+// DesiredOf returns the desired state and the options of a release, in the types of the engine.
 func DesiredOf(release *addonsv1.HelmOpRelease) (model.Desired, model.Options) {
 	options := OptionsOf(&release.Spec.ReleaseOptions)
 	if release.Spec.Artifact.Format != "" && !hasCRDPolicy(&release.Spec.ReleaseOptions) {
@@ -45,13 +45,14 @@ func DesiredOf(release *addonsv1.HelmOpRelease) (model.Desired, model.Options) {
 	}, options
 }
 
-// isReturned tells whether what is wanted of a release is what it had before a newer revision of its HelmOp was given
-// up.
+// isReturned reports whether the desired state of a release is an earlier state, to which its HelmOp returned after it
+// gave up a newer HelmOp revision.
 func isReturned(spec *addonsv1.HelmOpReleaseSpec) bool {
 	return spec.Rollout != nil && spec.Rollout.Reason == addonsv1.ReleaseRolloutReturned
 }
 
-// OptionsOf are the options of a release as the engine knows them. What is not set is left to the engine's defaults.
+// OptionsOf converts the options of a release to those of the engine. For an option that is not set, the default of the
+// engine applies.
 func OptionsOf(spec *addonsv1.ReleaseOptions) model.Options {
 	options := model.Options{
 		Install:   installOptions(ptr.Deref(spec.Install, addonsv1.InstallOptions{})),
@@ -128,13 +129,13 @@ func testOptions(spec addonsv1.TestOptions) model.TestOptions {
 	return options
 }
 
-// hasCRDPolicy tells whether somebody said what happens to CRDs. Where nobody did, those of an artifact that is no
-// chart are replaced: they are objects like the others of it.
+// hasCRDPolicy reports whether the options set a policy for CRDs. Without a policy, HelmOp replaces the CRDs of an
+// artifact that is not a chart, because they are objects like all others of the artifact.
 func hasCRDPolicy(spec *addonsv1.ReleaseOptions) bool {
 	return spec.Install != nil && spec.Install.CRDs != "" || spec.Upgrade != nil && spec.Upgrade.CRDs != ""
 }
 
-// crdPolicy is the policy as the engine knows it.
+// crdPolicy converts a policy for CRDs to that of the engine.
 func crdPolicy(policy addonsv1.CRDPolicy) model.CRDPolicy {
 	if policy == addonsv1.CRDPolicyCreate {
 		return model.CRDsCreate
@@ -142,10 +143,10 @@ func crdPolicy(policy addonsv1.CRDPolicy) model.CRDPolicy {
 	return model.CRDPolicy(policy)
 }
 
-// Duration is a duration of the API; 0 if it is not set.
+// Duration converts a duration of the API; 0 if it is not set.
 func Duration(d *metav1.Duration) time.Duration { return ptr.Deref(d, metav1.Duration{}).Duration }
 
-// PolicyOf returns the policy by which the engine decides about a release.
+// PolicyOf returns the policy with which the engine decides about a release: retries, remediation, tests and drift.
 func PolicyOf(spec *addonsv1.HelmOpReleaseSpec) model.Policy {
 	policy := model.Policy{
 		PendingTimeout: PendingTimeout,
@@ -182,7 +183,8 @@ func toInt(n *int32) *int {
 	return ptr.To(int(*n))
 }
 
-// PostRender is spec.PostRender, as it was rendered for a Cluster, as the engine knows it.
+// PostRender converts a spec.postRender that was rendered for a Cluster to the type of the engine; nil if it is not
+// set.
 func PostRender(spec *addonsv1.PostRender) *model.PostRender {
 	if spec == nil {
 		return nil
@@ -202,7 +204,7 @@ func PostRender(spec *addonsv1.PostRender) *model.PostRender {
 	return &rendered
 }
 
-// ObjectSelector returns a selector of objects; nil if it is not set.
+// ObjectSelector converts a selector of objects; nil if it is not set.
 func ObjectSelector(selector *addonsv1.ObjectSelector) *inventory.Selector {
 	if selector == nil {
 		return nil
@@ -214,8 +216,8 @@ func ObjectSelector(selector *addonsv1.ObjectSelector) *inventory.Selector {
 	}
 }
 
-// Impersonated is the user that the manager impersonates in the cluster of a release; empty for the user of the
-// kubeconfig.
+// Impersonated returns the name of the user that the manager impersonates in the cluster of a release. It is empty if
+// the manager acts as the user of the kubeconfig. In the management cluster, the manager always impersonates a user.
 func Impersonated(release *addonsv1.HelmOpRelease) string {
 	spec := &release.Spec
 	account := func(namespace string) string {
@@ -223,7 +225,7 @@ func Impersonated(release *addonsv1.HelmOpRelease) string {
 	}
 	switch {
 	case apiutil.ClusterKey(release) == clusterlink.Management:
-		// Without a name, the user does not exist: the permissions of the manager itself are never used.
+		// Without a service account, this user does not exist. So the manager's own permissions are never used.
 		return account(release.Namespace)
 	case spec.ImpersonateServiceAccountName == "":
 		return ""
@@ -232,7 +234,7 @@ func Impersonated(release *addonsv1.HelmOpRelease) string {
 	}
 }
 
-// DriftModeOf is the mode of drift detection. Default: Disabled.
+// DriftModeOf returns the mode of drift detection of a release. Default: Disabled.
 func DriftModeOf(spec *addonsv1.HelmOpReleaseSpec) addonsv1.DriftMode {
 	if spec.DriftDetection == nil || spec.DriftDetection.Mode == "" {
 		return addonsv1.DriftModeDisabled
@@ -240,7 +242,8 @@ func DriftModeOf(spec *addonsv1.HelmOpReleaseSpec) addonsv1.DriftMode {
 	return spec.DriftDetection.Mode
 }
 
-// FollowsHealth reports whether the health of the objects of a release is followed, which is the default.
+// FollowsHealth reports whether health.mode of a release is not Disabled, so that HelmOp watches the health of its
+// objects. Default: true.
 func FollowsHealth(spec *addonsv1.HelmOpReleaseSpec) bool {
 	return spec.Health == nil || spec.Health.Mode != addonsv1.HealthModeDisabled
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// fill sets every field of a struct, so that a field which is added and not mapped is noticed.
+// fill sets every field of a struct, so that the tests detect a new field that is not converted.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -40,7 +40,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// zeroFields are the paths of the fields of a struct that are not set.
+// zeroFields returns the paths of the fields of a struct that are not set.
 func zeroFields(path string, v reflect.Value) []string {
 	if v.Kind() != reflect.Struct {
 		if v.IsZero() {
@@ -55,21 +55,21 @@ func zeroFields(path string, v reflect.Value) []string {
 	return zero
 }
 
-func TestEveryOptionReachesTheEngine(t *testing.T) {
+func TestOptionsOfSetsAllFields(t *testing.T) {
 	t.Parallel()
 	var spec addonsv1.ReleaseOptions
 	fill(reflect.ValueOf(&spec).Elem())
 	spec.Test.Filters = []addonsv1.TestFilter{{Name: "a"}, {Name: "b", Exclude: true}}
 	options := OptionsOf(&spec)
 	zero := zeroFields("", reflect.ValueOf(options))
-	// These are not of the spec.
+	// These fields are not in the spec.
 	want := []string{".Uninstall.Wait", ".PostRender", ".SecretValues", ".Admit", ".Progress", ".Stop"}
 	if !reflect.DeepEqual(zero, want) {
 		t.Errorf("not set: %v, want %v", zero, want)
 	}
 }
 
-func TestEveryFieldOfPostRenderReachesTheEngine(t *testing.T) {
+func TestPostRenderSetsAllFields(t *testing.T) {
 	t.Parallel()
 	var spec addonsv1.PostRender
 	fill(reflect.ValueOf(&spec).Elem())
@@ -80,11 +80,11 @@ func TestEveryFieldOfPostRenderReachesTheEngine(t *testing.T) {
 		}
 	}
 	if PostRender(nil) != nil {
-		t.Error("nothing becomes something")
+		t.Error("nil is converted to a value")
 	}
 }
 
-func TestUnsetOptionsAreTheEnginesDefaults(t *testing.T) {
+func TestUnsetOptionsAreDefaults(t *testing.T) {
 	t.Parallel()
 	want := model.Options{}
 	for name, spec := range map[string]addonsv1.ReleaseOptions{
@@ -109,12 +109,12 @@ func TestUnsetOptionsAreTheEnginesDefaults(t *testing.T) {
 	})
 	if zero.Install.CreateNamespace == nil || *zero.Install.CreateNamespace || zero.Upgrade.MaxHistory == nil ||
 		*zero.Upgrade.MaxHistory != 0 {
-		t.Errorf("false and zero are taken for unset: %+v", zero)
+		t.Errorf("false and zero count as unset: %+v", zero)
 	}
 }
 
-// TestCRDsOfManifests: the default is another one for artifacts that are no charts.
-func TestCRDsOfManifests(t *testing.T) {
+// TestCRDPolicyOfManifests checks the default policy for CRDs, which depends on whether the artifact is a chart.
+func TestCRDPolicyOfManifests(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		format           addonsv1.ArtifactFormat
@@ -139,7 +139,7 @@ func TestCRDsOfManifests(t *testing.T) {
 	}
 }
 
-func TestReleasePolicy(t *testing.T) {
+func TestPolicyOf(t *testing.T) {
 	t.Parallel()
 	if got, want := PolicyOf(&addonsv1.HelmOpReleaseSpec{}),
 		(model.Policy{PendingTimeout: PendingTimeout}); !reflect.DeepEqual(got, want) {

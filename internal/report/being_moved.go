@@ -14,21 +14,22 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// IsBeingMoved tells whether clusterctl move is taking the object to another management cluster. The object is deleted
-// here then, but what it stands for lives on there.
+// IsBeingMoved reports whether clusterctl move is moving an object to another management cluster. clusterctl move then
+// deletes the object in this management cluster; the release stays and belongs to the object in the other one.
 func IsBeingMoved(obj client.Object) bool {
 	_, moved := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]
 	return moved
 }
 
-// movable is an object of a kind that clusterctl move takes along.
+// movable is an object of a kind that clusterctl move moves.
 type movable interface {
 	client.Object
 	conditions.Setter
 }
 
-// BeingMoved sets the condition Paused of an object that clusterctl move is moving. The message tells how to end the
-// pause if no move is running, because an interrupted move or a user may have left the annotation.
+// BeingMoved sets the condition Paused of an object that clusterctl move is moving, and writes the object. The message
+// has the command that ends the pause if no move is running: an interrupted move or a user may have left the
+// annotation.
 func BeingMoved(ctx context.Context, c client.Client, obj movable, resource string, owned []string) error {
 	before := copied(obj)
 	SetCondition(obj, addonsv1.PausedCondition, True, addonsv1.BeingMovedReason, fmt.Sprintf(

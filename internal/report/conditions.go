@@ -14,22 +14,24 @@ import (
 )
 
 const (
-	// MaxConditionMessage keeps objects small; the API server would take 32 KiB.
+	// MaxConditionMessage is the limit, in bytes, of a condition's message. It keeps objects small; the API server accepts
+	// 32 KiB.
 	MaxConditionMessage = 1024
 
-	// MaxEventMessage is what the API server takes for the note of an Event.
+	// MaxEventMessage is the limit, in bytes, that the API server sets for the note of an Event.
 	MaxEventMessage = 1024
 )
 
-// localAddress is this end of a connection in an error of the network. Its port is another one with each try: left in,
-// it would make each try a new message and a write.
+// localAddress matches the local address of a connection in a network error. The local port differs with each try, so
+// SetCondition removes the address: otherwise each try would have a new message and cause a write.
 var localAddress = regexp.MustCompile(`(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|\[[0-9a-fA-F:%.a-z]+\]):[0-9]+->`)
 
-// SetCondition sets a condition and tells whether its status or its reason is another than before.
+// SetCondition sets a condition and reports whether its status or its reason changed. It truncates the message to
+// MaxConditionMessage.
 func SetCondition(obj conditions.Setter, conditionType string, status metav1.ConditionStatus,
 	reason, message string,
 ) bool {
-	// Get points into the list that Set changes, so it must be compared before.
+	// Get returns a pointer into the list that Set changes, so compare before Set.
 	before := conditions.Get(obj, conditionType)
 	message = localAddress.ReplaceAllString(message, "")
 	changed := before == nil || before.Status != status || before.Reason != reason
@@ -39,7 +41,8 @@ func SetCondition(obj conditions.Setter, conditionType string, status metav1.Con
 	return changed
 }
 
-// ConfirmCondition says that a condition holds for the generation of now, too.
+// ConfirmCondition sets the observed generation of a condition to the current generation of the object. It does nothing
+// if the object does not have the condition.
 func ConfirmCondition(obj conditions.Setter, conditionType string) {
 	if known := conditions.Get(obj, conditionType); known != nil {
 		SetCondition(obj, conditionType, known.Status, known.Reason, known.Message)
@@ -55,20 +58,20 @@ func SetPaused(obj conditions.Setter, paused bool, message string) {
 	SetCondition(obj, addonsv1.PausedCondition, metav1.ConditionFalse, addonsv1.NotPausedReason, "")
 }
 
-// SetNotReady says that a release is not as it is wanted, and why.
+// SetNotReady sets the condition Ready of a release to False, and reports whether the status or the reason changed.
 func SetNotReady(release *addonsv1.HelmOpRelease, reason, message string) bool {
 	return SetCondition(release, addonsv1.ReadyCondition, metav1.ConditionFalse, reason, message)
 }
 
-// Outdated says that nothing is known yet of what is wanted since the spec changed. A pass that ends early must not
-// let what was true of another generation stand for this one.
+// Outdated sets the condition Ready to False if it is True for an earlier generation and the object is not paused. A
+// pass that ends early must not leave a Ready condition that is about an earlier spec.
 func Outdated(obj conditions.Setter) {
 	ready := conditions.Get(obj, addonsv1.ReadyCondition)
 	generation := obj.(metav1.Object).GetGeneration()
 	if ready != nil && ready.Status == True && ready.ObservedGeneration != generation &&
 		!conditions.IsTrue(obj, addonsv1.PausedCondition) {
 		SetCondition(obj, addonsv1.ReadyCondition, False, addonsv1.ProgressingReason,
-			"the spec changed and was not acted upon yet")
+			"The spec changed and is not reconciled yet")
 	}
 }
 

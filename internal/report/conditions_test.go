@@ -12,15 +12,15 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// Events are written when a condition changed: one too few keeps a failure from being heard of, one too many with each
-// pass floods the management cluster.
-func TestSetConditionTellsWhatIsNews(t *testing.T) {
+// TestSetConditionReportsChanges checks that SetCondition reports a change of the status or the reason. Callers record
+// an Event then: one too few hides a failure, one in each pass floods the management cluster.
+func TestSetConditionReportsChanges(t *testing.T) {
 	t.Parallel()
 	helmOp := &addonsv1.HelmOp{}
 	for _, step := range []struct {
 		status          metav1.ConditionStatus
 		reason, message string
-		news            bool
+		changed         bool
 	}{
 		{metav1.ConditionTrue, addonsv1.ResolvedReason, "1", true},
 		{metav1.ConditionTrue, addonsv1.ResolvedReason, "1", false},
@@ -30,8 +30,9 @@ func TestSetConditionTellsWhatIsNews(t *testing.T) {
 		{metav1.ConditionFalse, addonsv1.ArtifactNotFoundReason, "4", true},
 		{metav1.ConditionTrue, addonsv1.ResolvedReason, "1", true},
 	} {
-		if got := SetCondition(helmOp, addonsv1.ResolvedCondition, step.status, step.reason, step.message); got != step.news {
-			t.Errorf("%s %s %q: want news %t, got %t", step.status, step.reason, step.message, step.news, got)
+		got := SetCondition(helmOp, addonsv1.ResolvedCondition, step.status, step.reason, step.message)
+		if got != step.changed {
+			t.Errorf("%s %s %q: want changed %t, got %t", step.status, step.reason, step.message, step.changed, got)
 		}
 	}
 }

@@ -1,5 +1,6 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report writes what controllers report: conditions, a status in one request, and Events within a budget.
+// Package report has functions with which controllers report: they set conditions, write a status in one request, and
+// limit the number of Events with budgets.
 package report

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// EventBurst and eventInterval bound the Events that a HelmOp has of its releases, for each reason: so many at once,
-	// and one more in each interval. A thousand of them tell a reader no more, push out what else was to be seen, and are
-	// a fifth of what an installation writes to the API server.
+	// EventBurst and eventInterval limit the Events about releases at their HelmOp, for each reason: EventBurst at once,
+	// and one more in each interval. A thousand Events have no more information for a user, hide other Events, and are a
+	// fifth of what an installation writes to the API server.
 	EventBurst    = 25
 	eventInterval = time.Minute
 
-	// maxEventBudgets bounds what is remembered of HelmOps and reasons, some 150 bytes each.
+	// maxEventBudgets is the number of budgets in memory, one for each HelmOp and reason, of about 150 bytes each.
 	maxEventBudgets = 1 << 12
 )
 
-// EventBudgets tell whether a HelmOp may have one more Event of a release; the release has its Events in any case. Nil
-// refuses none. They are safe for concurrent use.
+// EventBudgets limit the Events about releases at their HelmOps. The Events at the releases themselves are not limited.
+// Nil budgets do not limit any Event. EventBudgets are safe for concurrent use.
 type EventBudgets struct {
 	limiters *lru.Cache[eventSubject, *rate.Limiter]
 	now      func() time.Time
@@ -42,7 +42,7 @@ func NewEventBudgets(now func() time.Time) *EventBudgets {
 	return &EventBudgets{limiters: limiters, now: now}
 }
 
-// Take tells whether a HelmOp may have an Event for a reason now, and counts it.
+// Take reports whether a HelmOp may have an Event for a reason now, and counts the Event against the budget.
 func (b *EventBudgets) Take(helmOp *addonsv1.HelmOp, reason string) bool {
 	if b == nil {
 		return true

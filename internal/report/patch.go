@@ -17,15 +17,15 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// WriteObject writes what a pass has changed of an object since it was read. Mostly that is the status alone, and one
-// request: Cluster API's helper sends the conditions by themselves, so that every pass would be two, and two events for
-// whoever watches. The helper is for when somebody else has written the object meanwhile, whose conditions stay, and
-// for changes of more than the status.
+// WriteObject writes the changes that a pass has made to an object. Mostly only the status changed, which takes one
+// request. Cluster API's patch helper would send two, because it patches conditions separately, and would cause two
+// watch events. WriteObject uses the helper if another program has changed the object meanwhile, whose conditions stay,
+// or if more than the status changed.
 //
-// Conditions of the types that are owned are as this process says, whoever wrote them.
+// Conditions of the owned types are overwritten, also if another program has changed them.
 func WriteObject(ctx context.Context, c client.Client, before, after client.Object, owned []string) error {
 	if equality.Semantic.DeepEqual(before, after) {
-		return nil // Most passes end here, and a patch costs several times as much as to compare.
+		return nil // Most passes change nothing, and to compare is several times cheaper than to compute a patch.
 	}
 	data, err := client.MergeFrom(before).Data(after)
 	if err != nil {
@@ -40,7 +40,7 @@ func WriteObject(ctx context.Context, c client.Client, before, after client.Obje
 	case len(changes) == 0:
 		return nil
 	case !after.GetDeletionTimestamp().IsZero() && len(after.GetFinalizers()) == 0:
-		// With the last finalizer the object goes, and its status with it.
+		// The API server deletes the object with its last finalizer, so its status need not be written.
 		delete(changes, "status")
 		rest, err := json.Marshal(changes)
 		if err != nil {
@@ -60,7 +60,8 @@ func WriteObject(ctx context.Context, c client.Client, before, after client.Obje
 	return helper.Patch(ctx, after, patch.WithOwnedConditions{Conditions: owned})
 }
 
-// patchStatus writes what changed of the status, if nobody else has written the object since it was read.
+// patchStatus patches the changed fields of the status. It returns a conflict if another program has written the object
+// since it was read.
 func patchStatus(ctx context.Context, c client.Client, before, after client.Object, status json.RawMessage) error {
 	data, err := json.Marshal(map[string]any{"metadata": map[string]string{"resourceVersion": before.GetResourceVersion()},
 		"status": status})
@@ -70,10 +71,10 @@ func patchStatus(ctx context.Context, c client.Client, before, after client.Obje
 	return c.Status().Patch(ctx, copied(after), client.RawPatch(types.MergePatchType, data))
 }
 
-// copied is a copy to read the answer to a write into.
+// copied returns a copy of an object, into which the response to a write is read.
 func copied(obj client.Object) client.Object { return obj.DeepCopyObject().(client.Object) }
 
-// The types must be those of which Cluster API's helper merges conditions.
+// Cluster API's patch helper merges conditions only of types that implement conditions.Setter.
 var (
 	_ conditions.Setter = &addonsv1.HelmOp{}
 	_ conditions.Setter = &addonsv1.HelmOpRelease{}

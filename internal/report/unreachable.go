@@ -15,28 +15,29 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// The statuses of conditions, in short.
+// Short names for the statuses of conditions.
 const (
 	True = metav1.ConditionTrue
 
 	False = metav1.ConditionFalse
 )
 
-// OneTrouble is for how long the messages are the same that different requests end with at a Cluster that ceases to
-// answer.
-const OneTrouble = time.Minute
+// UnreachableMessagePeriod is how long the first message stays after a Cluster becomes unreachable, although later
+// requests fail with other errors.
+const UnreachableMessagePeriod = time.Minute
 
-// OrphanHint says how to delete the HelmOpRelease of a cluster that is lost.
+// OrphanHint is the part of a message that says how to delete the HelmOpRelease of a lost cluster.
 const OrphanHint = "; if the cluster is lost, set spec.deletionPolicy of the HelmOp to Orphan: the HelmOpRelease is " +
 	"then deleted without an uninstallation"
 
-// Unreachable leaves Released as it is: nothing is known to have changed. The first message stands for a while:
-// connections that break are lost, reset and refused one after the other, which is one trouble and one write.
+// Unreachable sets ClusterReachable and Ready of a release to False. It does not change Released, because the release
+// has not changed as far as HelmOp knows. The first message stays for UnreachableMessagePeriod: while a cluster becomes
+// unreachable, connections are lost, then reset, then refused, and each new message would be a write.
 func Unreachable(release *addonsv1.HelmOpRelease, message string) {
 	noteWasReady(release)
 	known := conditions.Get(release, addonsv1.ClusterReachableCondition)
 	if known != nil && known.Reason == addonsv1.ClusterUnreachableReason &&
-		time.Since(known.LastTransitionTime.Time) < OneTrouble {
+		time.Since(known.LastTransitionTime.Time) < UnreachableMessagePeriod {
 		message = known.Message
 	}
 	if !release.DeletionTimestamp.IsZero() {
@@ -47,8 +48,8 @@ func Unreachable(release *addonsv1.HelmOpRelease, message string) {
 	SetNotReady(release, addonsv1.ClusterUnreachableReason, message)
 }
 
-// noteWasReady notes that a release was ready when its Cluster ceased to answer, or that it was not. While nobody knows
-// how it is, the last that was known stands.
+// noteWasReady sets status.wasReady when a Cluster becomes unreachable: to the time for which the release was Ready, or
+// to nil if the release had failed. It does not change the field of a release that was progressing.
 func noteWasReady(release *addonsv1.HelmOpRelease) {
 	ready, status := conditions.Get(release, addonsv1.ReadyCondition), &release.Status
 	switch {

@@ -321,9 +321,10 @@ func (s stack) uninstallsInReverse() {
 		s.revisions(helmOp, "two")
 	}
 	s.waits(middle, "one", addonsv1.DeletingReason,
-		"waits for the release of HelmOp reverse-top, which depends on it and is paused and is ending")
+		"waits for the release of HelmOp reverse-top, which depends on this release and is paused and is being deleted")
 	s.eventually(base, message(addonsv1.ReadyCondition,
-		"Cluster one: waits for the release of HelmOp reverse-middle, which depends on it and is ending"),
+		"Cluster one: The uninstallation waits for the release of HelmOp reverse-middle, which depends on this release and "+
+			"is being deleted"),
 		condition(addonsv1.DeletingCondition, metav1.ConditionTrue, addonsv1.DeletingReason),
 		message(addonsv1.DeletingCondition, "reverse-middle"))
 	s.Expect(conditions.GetReason(held, addonsv1.DeletingCondition)).To(gomega.BeEmpty(), "before its deletion")
@@ -362,8 +363,9 @@ func (s stack) keepsWhatIsNeeded() {
 	update(s.scenario, base,
 		func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels = map[string]string{"few": "yes"} })
 	s.waits(base, "two", addonsv1.DeletingReason,
-		"waits for the release of HelmOp needed-app, which depends on it: delete HelmOp needed-app")
-	s.eventually(base, message(addonsv1.ReadyCondition, "Cluster two: waits for the release of HelmOp needed-app"))
+		"waits for the release of HelmOp needed-app, which depends on this release: delete HelmOp needed-app")
+	s.eventually(base, message(addonsv1.ReadyCondition,
+		"Cluster two: The uninstallation waits for the release of HelmOp needed-app"))
 	update(s.scenario, base, forAll)
 	s.eventually(base, ready(2))
 	s.revisions(base, "two", "1 deployed")

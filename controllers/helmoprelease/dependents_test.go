@@ -38,32 +38,33 @@ func TestNeededBy(t *testing.T) {
 		staying string
 		want    string
 	}{
-		"nobody": {of: depending("a", nil, "z"),
+		"no dependent": {of: depending("a", nil, "z"),
 			others: []*addonsv1.HelmOpRelease{depending("z", nil), depending("b", nil, "z")}},
-		"one": {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")},
-			want: "waits for the release of HelmOp b, which depends on it: delete HelmOp b, let it not select the Cluster, " +
-				"or take the dependency out"},
-		"ending": {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", ending, "a")},
-			want: "waits for the release of HelmOp b, which depends on it and is ending"},
+		"one dependent": {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")},
+			want: "The uninstallation waits for the release of HelmOp b, which depends on this release: delete HelmOp b, " +
+				"change its selector so that it does not select the Cluster, or remove the dependency"},
+		"being deleted": {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", ending, "a")},
+			want: "The uninstallation waits for the release of HelmOp b, which depends on this release and is being deleted"},
 		"paused": {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", paused, "a")},
-			want: "waits for the release of HelmOp b, which depends on it and is paused: delete HelmOp b, let it not select " +
-				"the Cluster, or take the dependency out"},
-		"three": {of: depending("a", nil),
+			want: "The uninstallation waits for the release of HelmOp b, which depends on this release and is paused: delete " +
+				"HelmOp b, change its selector so that it does not select the Cluster, or remove the dependency"},
+		"three dependents": {of: depending("a", nil),
 			others: []*addonsv1.HelmOpRelease{depending("d", nil, "a"), depending("b", ending, "a"), depending("c", nil, "a")},
-			want:   "waits for the release of HelmOp b (and 2 more), which depends on it and is ending"},
+			want: "The uninstallation waits for the release of HelmOp b (and 2 more), which depends on this release and is " +
+				"being deleted"},
 		"not installed yet": {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", absent, "a")}},
 		"cycle":             {of: depending("a", nil, "b"), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")}},
 		"longer cycle": {of: depending("a", nil, "c"),
 			others: []*addonsv1.HelmOpRelease{depending("b", nil, "a"), depending("c", nil, "b")}},
-		"cycle and outsider": {of: depending("a", nil, "b"),
+		"a cycle and a dependent outside of it": {of: depending("a", nil, "b"),
 			others: []*addonsv1.HelmOpRelease{depending("b", nil, "a"), depending("c", ending, "a")},
-			want:   "waits for the release of HelmOp c, which depends on it and is ending"},
-		"stays": {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")},
+			want:   "The uninstallation waits for the release of HelmOp c, which depends on this release and is being deleted"},
+		"the dependent remains": {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")},
 			staying: "b"},
-		"one of two stays": {of: depending("a", nil),
+		"one of two dependents remains": {of: depending("a", nil),
 			others: []*addonsv1.HelmOpRelease{depending("b", nil, "a"), depending("c", ending, "a")}, staying: "b",
-			want: "waits for the release of HelmOp c, which depends on it and is ending"},
-		"nobody's": {of: controllertest.ReadyRelease("a",
+			want: "The uninstallation waits for the release of HelmOp c, which depends on this release and is being deleted"},
+		"no HelmOp": {of: controllertest.ReadyRelease("a",
 			func(r *addonsv1.HelmOpRelease) { r.OwnerReferences = nil }),
 			others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")}},
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-func TestWhatIsSeenMustBeAsNewAsWhatWasWritten(t *testing.T) {
+func TestStateFromBeforeActionDoesNotCount(t *testing.T) {
 	t.Parallel()
 	present := func(uid types.UID, generation int64) objectwatch.State {
 		return objectwatch.State{Exists: true, UID: uid, Generation: generation, Verdict: health.Current}
@@ -33,23 +33,23 @@ func TestWhatIsSeenMustBeAsNewAsWhatWasWritten(t *testing.T) {
 		want      bool
 		isVersion bool
 	}{
-		"a version of before, early":             {present("b", 1), true, early, false, true},
-		"a version of before, by a broken watch": {present("b", 1), false, late, false, true},
-		"a version of before, by odd counting":   {present("b", 1), true, late, true, true},
-		"a version of later":                     {present("b", 7), true, 0, true, true},
-		"as it was written":                      {present("b", 2), true, 0, true, false},
-		"as it was written, by a broken watch":   {present("b", 2), false, 0, true, false},
-		"changed since":                          {present("b", 3), true, 0, true, false},
-		"as it was before":                       {present("b", 1), true, late, false, false},
-		"as it was before, by a broken watch":    {present("b", 1), false, late, false, false},
-		// A Job that was made anew must not pass by the completion of its predecessor.
-		"its predecessor":                          {present("a", 2), true, early, false, false},
-		"its predecessor, by a broken watch":       {present("a", 2), false, late, false, false},
-		"one that was made anew after it":          {present("c", 1), true, late, true, false},
-		"not there, before it could show":          {gone, true, early, false, false},
-		"not there, by a broken watch":             {gone, false, late, false, false},
-		"not there any more":                       {gone, true, late, true, false},
-		"not there, long after, by a broken watch": {gone, false, time.Hour, false, false},
+		"an earlier resource version, at once":               {present("b", 1), true, early, false, true},
+		"an earlier resource version from a failed watch":    {present("b", 1), false, late, false, true},
+		"an earlier resource version after the grace period": {present("b", 1), true, late, true, true},
+		"a later resource version":                           {present("b", 7), true, 0, true, true},
+		"the generation of the action":                       {present("b", 2), true, 0, true, false},
+		"the generation of the action from a failed watch":   {present("b", 2), false, 0, true, false},
+		"a later generation":                                 {present("b", 3), true, 0, true, false},
+		"an earlier generation":                              {present("b", 1), true, late, false, false},
+		"an earlier generation from a failed watch":          {present("b", 1), false, late, false, false},
+		// A re-created Job must not count as complete because the former Job was.
+		"the object that was replaced":                      {present("a", 2), true, early, false, false},
+		"the object that was replaced, from a failed watch": {present("a", 2), false, late, false, false},
+		"re-created after the action":                       {present("c", 1), true, late, true, false},
+		"missing, at once":                                  {gone, true, early, false, false},
+		"missing, from a failed watch":                      {gone, false, late, false, false},
+		"missing after the grace period":                    {gone, true, late, true, false},
+		"missing long after, from a failed watch":           {gone, false, time.Hour, false, false},
 	} {
 		now := time.Unix(1_800_000_000, 0)
 		written := writtenBy([]inventory.Ref{controllertest.Deployment}, map[inventory.Ref]model.Generation{
@@ -63,13 +63,14 @@ func TestWhatIsSeenMustBeAsNewAsWhatWasWritten(t *testing.T) {
 			t.Errorf("%s, then gone: %t", name, got)
 		}
 		if !written.isSeen(controllertest.ConfigMap, gone, false, now) {
-			t.Errorf("%s: an object is remembered that nobody asks for", name)
+			t.Errorf("%s: the generation of an object stays in memory after it was observed", name)
 		}
 	}
 }
 
-// TestAWatchThatHealthDoesNotNeed: with drift detection more is watched than what health is about.
-func TestAWatchThatHealthDoesNotNeed(t *testing.T) {
+// TestHealthIgnoresWatchesForDrift checks that the error of a watch that only drift detection needs does not change the
+// health.
+func TestHealthIgnoresWatchesForDrift(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{"broken": errors.New("watch configmaps: 405"),
 		"forbidden": objectwatch.ErrForbidden} {

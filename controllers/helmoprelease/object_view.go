@@ -10,87 +10,90 @@ import (
 	"time"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
 
-// writtenGrace is how long a working watch may show an object older than the last action left it. After that, the
-// object counts as changed since.
+// writtenGrace is how long a working watch may show a state of an object from before the last action. After that time,
+// the object counts as changed since the action.
 const writtenGrace = time.Minute
 
-// objectView is what the watches show of the objects of a release.
+// objectView is the state of the objects of a release according to the watches.
 type objectView struct {
-	// objects are the objects whose state is known.
+	// objects are the objects whose current state is known.
 	objects []health.Object
 
-	// blocker is why not all objects are seen in their current state; empty if all are.
+	// blocker is why the current state of some objects is not known; empty if all states are known.
 	blocker string
 
 	// watchError is the oldest error of the watches of these objects, or a lack of permissions; nil if all can be
 	// watched.
 	watchError *objectwatch.Trouble
 
-	// missing is the number of objects that do not exist, other than Jobs, which are commonly deleted. unlisted is
-	// true if it is not known of other objects whether they exist.
+	// missing is the number of objects that do not exist. Jobs do not count, because they are commonly deleted after they
+	// complete. unlisted is true if it is not known whether other objects exist.
 	missing  int
 	unlisted bool
 }
 
 // isDenied reports whether permissions to watch an object are missing. With any other error, the last known state
 // stays.
-func (s *objectView) isDenied() bool {
-	return s.watchError != nil && errors.Is(s.watchError.Err, objectwatch.ErrForbidden)
+func (v *objectView) isDenied() bool {
+	return v.watchError != nil && errors.Is(v.watchError.Err, objectwatch.ErrForbidden)
 }
 
 // addWatchError adds the watch error of an object, which may be nil.
-func (s *objectView) addWatchError(trouble *objectwatch.Trouble) {
+func (v *objectView) addWatchError(watchError *objectwatch.Trouble) {
 	switch {
-	case trouble == nil || trouble == s.watchError || s.isDenied():
-	case s.watchError == nil || errors.Is(trouble.Err, objectwatch.ErrForbidden) ||
-		trouble.Since.Before(s.watchError.Since):
-		s.watchError = trouble
+	case watchError == nil || watchError == v.watchError || v.isDenied():
+	case v.watchError == nil || errors.Is(watchError.Err, objectwatch.ErrForbidden) ||
+		watchError.Since.Before(v.watchError.Since):
+		v.watchError = watchError
 	}
 }
 
-// observeObjects returns the state of objects as the watches show it, if that is not older than the last action.
+// observeObjects returns the state of objects according to the watches. A state from before the last action does not
+// count.
 func (r *Reconciler) observeObjects(p *releasePass, refs []inventory.Ref) objectView {
 	var result objectView
 	if len(refs) == 0 {
 		return result
 	}
 	if p.snapshot == nil {
-		result.blocker = aboutToLook
+		result.blocker = notCheckedYet
 		return result
 	}
 	written, isKnown := &r.memoryOf(p.release).written, true
-	var unseen []string
+	var unknown []string
 	for _, ref := range refs {
 		state := p.snapshot.Objects[ref]
 		result.addWatchError(state.Trouble)
 		isKnown = isKnown && state.Known
 		switch isWell := state.Known && state.Trouble == nil; {
 		case !state.Exists && state.Verdict != health.NotFound:
-			unseen = append(unseen, ref.String()+": "+cmp.Or(state.Message, "it was not looked at yet"))
+			unknown = append(unknown, ref.String()+": "+cmp.Or(state.Message, "it is not checked yet"))
 		case !written.isSeen(ref, state, isWell, r.now()):
-			unseen = append(unseen, ref.String()+": its last change is yet to be seen")
+			unknown = append(unknown, ref.String()+": its last change is not observed yet")
 		default:
 			result.objects = append(result.objects, health.Object{Ref: ref, Verdict: state.Verdict, Message: state.Message})
 		}
 	}
 	switch {
 	case result.watchError != nil:
-		result.blocker = "not all objects of the release can be watched: " + result.watchError.Err.Error()
+		result.blocker = "Not all objects of the release can be watched: " + result.watchError.Err.Error()
 	case !isKnown:
-		result.blocker = aboutToLook
-	case len(unseen) > 0:
-		result.blocker = fmt.Sprintf("%d of %d objects are not seen as they are now: %s", len(unseen), len(refs), unseen[0])
+		result.blocker = notCheckedYet
+	case len(unknown) > 0:
+		result.blocker = fmt.Sprintf("The current state of %d of %s is not known: %s", len(unknown),
+			apiutil.Count(len(refs), "object", "objects"), unknown[0])
 	}
 	return result
 }
 
-// healthRefs are the followed objects that have a health beyond their existence.
+// healthRefs returns the objects in the inventory that have a health of their own.
 func healthRefs(release *addonsv1.HelmOpRelease) []inventory.Ref {
 	var refs []inventory.Ref
 	checked := checkedKinds(&release.Spec)
@@ -102,14 +105,14 @@ func healthRefs(release *addonsv1.HelmOpRelease) []inventory.Ref {
 	return refs
 }
 
-// written is how an action left objects whose change the watches do not show yet. The health of an older state must
-// not count.
+// written has the generations of objects after an action, until the watches show them. The health of an older state
+// must not count.
 type written struct {
 	at      time.Time
 	objects map[inventory.Ref]model.Generation
 }
 
-// writtenBy is how an action left those of its objects that have a health.
+// writtenBy returns the generations after an action of the objects that have a health.
 func writtenBy(refs []inventory.Ref, generations map[inventory.Ref]model.Generation, now time.Time) written {
 	w := written{at: now, objects: map[inventory.Ref]model.Generation{}}
 	for _, ref := range refs {
@@ -120,24 +123,24 @@ func writtenBy(refs []inventory.Ref, generations map[inventory.Ref]model.Generat
 	return w
 }
 
-// isSeen reports whether the state of an object is the one that the last action left, or a later one. An object that
-// is gone or re-created may be in an older or in a later state: a working watch shows which within a minute.
+// isSeen reports whether a state of an object is from after the last action. The state of an object that is deleted or
+// re-created may be from before or after the action: a working watch shows the current state within writtenGrace.
 func (w *written) isSeen(ref inventory.Ref, state objectwatch.State, isWell bool, now time.Time) bool {
-	wanted, ok := w.objects[ref]
+	expected, ok := w.objects[ref]
 	if !ok {
 		return true
 	}
-	if isSame := state.Exists && (state.UID == wanted.UID || wanted.UID == ""); isSame {
-		// The resource versions of some API servers do not grow, so an older one counts after a minute.
-		countsNow := wanted.IsVersion && isWell && now.Sub(w.at) >= writtenGrace
-		if state.Generation < wanted.Number && !countsNow {
+	if isSame := state.Exists && (state.UID == expected.UID || expected.UID == ""); isSame {
+		// The resource versions of some API servers do not grow, so a smaller one counts after writtenGrace.
+		countsNow := expected.IsVersion && isWell && now.Sub(w.at) >= writtenGrace
+		if state.Generation < expected.Number && !countsNow {
 			return false
 		}
 	} else if !isWell || now.Sub(w.at) < writtenGrace {
 		return false
 	}
 	if delete(w.objects, ref); len(w.objects) == 0 {
-		w.objects = nil // An empty map keeps its memory.
+		w.objects = nil // An empty map does not release its memory.
 	}
 	return true
 }

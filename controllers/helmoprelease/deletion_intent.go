@@ -21,27 +21,30 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// deletionIntent is what to do with a release whose object is under deletion.
+// deletionIntent is why a HelmOpRelease is under deletion, which decides what happens to its release.
 type deletionIntent int
 
 const (
-	// intentUninstall: the HelmOp selects no release in the Cluster.
+	// intentUninstall means that the HelmOp selects no release in the Cluster. The release is uninstalled.
 	intentUninstall deletionIntent = iota
 
-	// intentReplace: the HelmOp replaces the release by another one in the Cluster.
+	// intentReplace means that the HelmOp replaces the release by another release in the Cluster. The release is
+	// uninstalled, without waiting for its dependents.
 	intentReplace
 
-	// intentKeep: the HelmOp wants exactly this release.
+	// intentKeep means that the release is in the desired state of the HelmOp. The release stays.
 	intentKeep
 
-	// intentUnknown: the HelmOp of the release does not exist. It may be restored from a backup.
+	// intentUnknown means that the HelmOp does not exist, or that it has another UID and does not select the Cluster. A
+	// restore from a backup may be running.
 	intentUnknown
 )
 
-// deletionIntentOf asks the API server whether the HelmOp wants exactly this release although the object is under
-// deletion: a user deleted the object, garbage collection took it for an orphan after a restore, the Cluster was
-// selected again before the uninstallation began, or a cache was late. If so, the HelmOp creates the object again,
-// and the labels in the cluster show that nothing needs to be done.
+// deletionIntentOf reads the HelmOp and the Cluster from the API server, and returns why the HelmOpRelease is under
+// deletion. The release may still be in the desired state of the HelmOp. For example, a user deleted the HelmOpRelease,
+// garbage collection deleted it after a restore, the Cluster was selected again before the uninstallation began, or a
+// cache was stale. The HelmOp then creates the HelmOpRelease again, and the labels on Helm's records show that no
+// action is needed.
 func (r *Reconciler) deletionIntentOf(ctx context.Context, release *addonsv1.HelmOpRelease) (deletionIntent, error) {
 	owner := metav1.GetControllerOf(release)
 	if owner == nil || owner.Kind != apiutil.HelmOpKind {
@@ -70,7 +73,7 @@ func (r *Reconciler) deletionIntentOf(ctx context.Context, release *addonsv1.Hel
 	case err != nil:
 		return intentUninstall, err
 	case !selected && owner.UID != helmOp.UID:
-		// The Clusters may be restored after the HelmOp.
+		// A restore may create the Clusters, or their labels, after the HelmOp.
 		return intentUnknown, nil
 	case !selected:
 		return intentUninstall, nil
@@ -78,9 +81,8 @@ func (r *Reconciler) deletionIntentOf(ctx context.Context, release *addonsv1.Hel
 	return r.intentByIdentity(ctx, release, helmOp, object)
 }
 
-// intentByIdentity decides for a Cluster that the HelmOp selects whether the HelmOp wants exactly this release. The
-// rollout decides about the revision: where it replaces the release by another one, an annotation of the object says
-// so. Otherwise the revision counts that the release is made from, even if the HelmOp has a newer one.
+// intentByIdentity returns, for a Cluster that the HelmOp selects, whether the HelmOp keeps or replaces the release. It
+// compares the name and the namespace of the release with those of the HelmOp revision from decidingRevision.
 func (r *Reconciler) intentByIdentity(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp,
 	object *unstructured.Unstructured,
 ) (deletionIntent, error) {
@@ -88,16 +90,16 @@ func (r *Reconciler) intentByIdentity(ctx context.Context, release *addonsv1.Hel
 	if err != nil {
 		return intentUninstall, err
 	}
-	at, err := r.judgedBy(ctx, release, helmOp)
+	revision, err := r.decidingRevision(ctx, release, helmOp)
 	switch {
 	case apierrors.IsNotFound(err):
-		// The revision was deleted by hand: HelmOp keeps the revisions of its releases. Nothing says that the release
-		// is replaced.
+		// A user deleted the revision, because HelmOp keeps the revisions of its releases. There is no sign that the
+		// release is replaced.
 		return intentKeep, nil
 	case err != nil:
 		return intentUninstall, err
 	}
-	identity, err := r.renderer.Identity(ctx, at, object, cluster)
+	identity, err := r.renderer.Identity(ctx, revision, object, cluster)
 	switch {
 	case err != nil:
 		return intentUninstall, err
@@ -108,10 +110,11 @@ func (r *Reconciler) intentByIdentity(ctx context.Context, release *addonsv1.Hel
 	}
 }
 
-// judgedBy is the HelmOp at the revision that decides about a release: the revision that the release is made from or,
-// if a newer revision replaces the release, that one. If the newer revision was superseded, the current spec of the
-// HelmOp decides; if it was rolled back or aborted, the revision of the release.
-func (r *Reconciler) judgedBy(ctx context.Context, release *addonsv1.HelmOpRelease,
+// decidingRevision returns the HelmOp with the spec that decides whether a release is replaced. Normally this is the
+// HelmOp revision that is assigned to the release, even if the HelmOp has a newer one. If the annotation of the release
+// names a newer revision that replaces the release, the newer revision decides. If the newer revision was superseded,
+// the current spec of the HelmOp decides; if it was rolled back or aborted, the assigned revision decides.
+func (r *Reconciler) decidingRevision(ctx context.Context, release *addonsv1.HelmOpRelease,
 	helmOp *addonsv1.HelmOp,
 ) (*addonsv1.HelmOp, error) {
 	number, isReplaced := apiutil.ReplacedBy(release)
@@ -135,15 +138,15 @@ func (r *Reconciler) judgedBy(ctx context.Context, release *addonsv1.HelmOpRelea
 	}
 }
 
-// mayAccess reports whether the HelmOp may access the Cluster, and says so at the release if not. It sends no request
-// for a Cluster of the same namespace.
+// mayAccess reports whether the HelmOp may access the Cluster. If not, it sets the condition Ready of the release to
+// False. It sends no request for a Cluster of the same namespace.
 func (r *Reconciler) mayAccess(ctx context.Context, scope *releaseScope) (bool, error) {
 	release, key := scope.release, apiutil.ClusterKey(scope.release)
 	if key.Namespace == release.Namespace {
 		return true, nil
 	}
-	denied := fmt.Sprintf("%s is not of the namespace, and the HelmOp that may access it is gone",
-		apiutil.TitleOf(release.Namespace, key))
+	denied := fmt.Sprintf("Access denied: %s is in another namespace, and the HelmOp with the right to access it "+
+		"does not exist", apiutil.TitleOf(release.Namespace, key))
 	if scope.helmOp != nil {
 		allowed, err := r.guard.Allows(ctx, scope.helmOp, key)
 		if err != nil || allowed {

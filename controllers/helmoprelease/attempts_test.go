@@ -18,14 +18,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
-// triedPass is a pass over a release whose last try, at what is wanted now, failed twice.
+// triedPass returns a pass over a release whose last two attempts at the desired state failed.
 func triedPass() *releasePass {
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: "one", Generation: 2}}
 	p := &releasePass{releaseScope: &releaseScope{release: release, helmOp: &addonsv1.HelmOp{}},
 		desired: model.Desired{ArtifactDigest: "a"}}
 	release.Status = addonsv1.HelmOpReleaseStatus{
 		Failures: 2, LastAttemptedAt: metav1.NewTime(time.Unix(1_800_000_000, 0)),
-		ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{LastAttemptedDigest: attemptOf(p.desired),
+		ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{LastAttemptedDigest: attemptDigest(p.desired),
 			LastAttemptedGeneration: 2},
 	}
 	return p
@@ -41,8 +41,8 @@ func TestPastOf(t *testing.T) {
 		failures  int
 		requested bool
 	}{
-		"as it was":              {func(*releasePass) {}, 2, false},
-		"something else wanted":  {func(p *releasePass) { p.desired.ArtifactDigest = "b" }, 0, false},
+		"unchanged":              {func(*releasePass) {}, 2, false},
+		"another desired state":  {func(p *releasePass) { p.desired.ArtifactDigest = "b" }, 0, false},
 		"spec changed":           {func(p *releasePass) { p.release.Generation = 3 }, 2, true},
 		"request at the release": {func(p *releasePass) { annotate(p.release, "now") }, 2, true},
 		"request at the HelmOp":  {func(p *releasePass) { annotate(p.helmOp, "now") }, 2, true},
@@ -69,22 +69,23 @@ func TestPastOf(t *testing.T) {
 	}
 }
 
-// Only of a revision that was followed from its deployment on, anybody knows that it has never been healthy.
+// TestIsUnproven checks that only a revision that was watched after its deployment can be unproven.
 func TestIsUnproven(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		memory *addonsv1.HealthStatus
 		want   bool
 	}{
-		"not healthy yet":   {&addonsv1.HealthStatus{Revision: 2, Deployed: true}, true},
-		"found unhealthy":   {&addonsv1.HealthStatus{Revision: 2, Deployed: true, Failed: true}, true},
-		"healthy":           {&addonsv1.HealthStatus{Revision: 2, Deployed: true, WasHealthy: true}, false},
-		"no more healthy":   {&addonsv1.HealthStatus{Revision: 2, Deployed: true, WasHealthy: true, Lost: true}, false},
-		"lost sight of":     {&addonsv1.HealthStatus{Revision: 2, Missed: true}, true},
-		"seen healthy late": {&addonsv1.HealthStatus{Revision: 2, Missed: true, WasHealthy: true}, false},
-		"met as it was":     {&addonsv1.HealthStatus{Revision: 2}, false},
-		"of the one before": {&addonsv1.HealthStatus{Revision: 1, Deployed: true}, false},
-		"not followed":      {nil, false},
+		"not healthy yet": {&addonsv1.HealthStatus{Revision: 2, Deployed: true}, true},
+		"found unhealthy": {&addonsv1.HealthStatus{Revision: 2, Deployed: true, Failed: true}, true},
+		"healthy":         {&addonsv1.HealthStatus{Revision: 2, Deployed: true, WasHealthy: true}, false},
+		"no more healthy": {&addonsv1.HealthStatus{Revision: 2, Deployed: true, WasHealthy: true, Lost: true},
+			false},
+		"not watched for some time": {&addonsv1.HealthStatus{Revision: 2, Missed: true}, true},
+		"observed healthy later":    {&addonsv1.HealthStatus{Revision: 2, Missed: true, WasHealthy: true}, false},
+		"not watched at first":      {&addonsv1.HealthStatus{Revision: 2}, false},
+		"of the previous revision":  {&addonsv1.HealthStatus{Revision: 1, Deployed: true}, false},
+		"not watched":               {nil, false},
 	} {
 		p := triedPass()
 		p.observation.Records = []model.Record{{Revision: 2}}
@@ -95,30 +96,30 @@ func TestIsUnproven(t *testing.T) {
 	}
 }
 
-// After a move of the management cluster, the annotation is there and the status is not: nobody asks anew. What is
-// asked for later is heard, also of a release that nothing was tried at since.
-func TestLostStatusIsNoRequest(t *testing.T) {
+// TestLostStatusIsNoRetryRequest checks that the annotation of a release whose status was lost in a move is no new
+// retry request, and that a later request counts, also if nothing was tried since.
+func TestLostStatusIsNoRetryRequest(t *testing.T) {
 	t.Parallel()
 	p := triedPass()
 	p.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "long ago"}
 	p.release.Status = addonsv1.HelmOpReleaseStatus{}
 	r := &Reconciler{}
 	for range 2 {
-		r.settleRequests(p)
+		r.initRetryRequest(p)
 		if pastOf(p).RetryRequested {
 			t.Fatal("an old request counts as a new one")
 		}
 	}
 	p.release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "now"
-	r.settleRequests(p)
+	r.initRetryRequest(p)
 	if !pastOf(p).RetryRequested {
-		t.Error("a request is not heard")
+		t.Error("a later request does not count")
 	}
 	p.release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "long ago"
 	p.release.Generation++
-	r.settleRequests(p)
+	r.initRetryRequest(p)
 	if !pastOf(p).RetryRequested {
-		t.Error("a change of the spec is not heard")
+		t.Error("a change of the spec does not count")
 	}
 }
 
@@ -138,7 +139,7 @@ func TestRecordAttempt(t *testing.T) {
 		"failed without a change": {decide.Decision{Action: model.ActionUpgrade, Failures: 2}, helmclient.Result{}, failed,
 			2, 0},
 		"rollback keeps the count": {decide.Decision{Action: model.ActionRollback, Failures: 3}, changed, nil, 3, 1},
-		"failed rollback as well":  {decide.Decision{Action: model.ActionRollback, Failures: 3}, changed, failed, 3, 1},
+		"failed rollback":          {decide.Decision{Action: model.ActionRollback, Failures: 3}, changed, failed, 3, 1},
 		"return": {decide.Decision{Action: model.ActionRollback, Returns: true, Failures: 2}, changed, nil,
 			0, 1},
 		"failed return": {decide.Decision{Action: model.ActionRollback, Returns: true, Failures: 2}, changed,
@@ -154,9 +155,9 @@ func TestRecordAttempt(t *testing.T) {
 	}
 }
 
-// lostTries plays a try each time that one is due, with a status that never gets to tell of it: the try ends the
-// process, or the management cluster is away. It returns how often it tried, and how long it waited, until a decision
-// says to stop.
+// lostTries simulates an attempt each time that one is due, without a write of the status: the attempt crashes the
+// manager, or the management cluster is unreachable. It returns the number of attempts and the waiting time until the
+// decision is to stop.
 func lostTries(t *testing.T, p *releasePass, records []model.Record, now time.Time,
 	end string,
 ) ([]model.Record, int, time.Duration) {
@@ -186,8 +187,9 @@ func lostTries(t *testing.T, p *releasePass, records []model.Record, now time.Ti
 	return records, tries, waited
 }
 
-// A try that nobody gets to remember counts all the same: what is tried upon a request backs off, and ends.
-func TestRequestIsMetByWhatWasTried(t *testing.T) {
+// TestRetryRequestIsMetByNewestRecord checks that attempts upon a retry request are limited, although the status is
+// never written.
+func TestRetryRequestIsMetByNewestRecord(t *testing.T) {
 	t.Parallel()
 	none, few := 0, 3
 	for name, tc := range map[string]struct {
@@ -196,12 +198,12 @@ func TestRequestIsMetByWhatWasTried(t *testing.T) {
 		tries   int
 		least   time.Duration
 	}{
-		"the try ends the process":         {"pending-upgrade", nil, 1 + 2 + model.DefaultRetries, 50 * time.Minute},
-		"the same, three retries":          {"pending-upgrade", &few, 6, time.Minute},
-		"the same, no retries":             {"pending-upgrade", &none, 3, 0},
-		"the status cannot be saved":       {"failed", nil, 1 + model.DefaultRetries, 50 * time.Minute},
-		"the same failure, three retries":  {"failed", &few, 4, time.Minute},
-		"the same failure without a retry": {"failed", &none, 1, 0},
+		"the attempt crashes the manager":      {"pending-upgrade", nil, 1 + 2 + model.DefaultRetries, 50 * time.Minute},
+		"a crash with three retries":           {"pending-upgrade", &few, 6, time.Minute},
+		"a crash without retries":              {"pending-upgrade", &none, 3, 0},
+		"the status cannot be saved":           {"failed", nil, 1 + model.DefaultRetries, 50 * time.Minute},
+		"an unsaved status with three retries": {"failed", &few, 4, time.Minute},
+		"an unsaved status without retries":    {"failed", &none, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -212,12 +214,12 @@ func TestRequestIsMetByWhatWasTried(t *testing.T) {
 			p.release.Generation++
 			records := []model.Record{{Revision: 2, LabelledRevision: 2, Status: "deployed", Owner: "fleet.web", UID: "u",
 				ArtifactDigest: "a"}}
-			// The first is a change of the spec. What follows is heard as well, once each, though the status never tells of a
-			// failure.
+			// The first request is a change of the spec. The following requests count once each, although the status never has
+			// a failure.
 			for _, ask := range []func(){func() {}, func() { p.release.Generation++ }, func() {
 				p.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "now"}
-				// This failure was before the request, so it must not count against what is tried upon it.
-				p.release.Status.Failures, p.release.Status.LastAttemptedDigest = 99, attemptOf(p.desired)
+				// This failure was before the request, so it must not count.
+				p.release.Status.Failures, p.release.Status.LastAttemptedDigest = 99, attemptDigest(p.desired)
 			}} {
 				ask()
 				var tries int
@@ -228,14 +230,14 @@ func TestRequestIsMetByWhatWasTried(t *testing.T) {
 				}
 				now = now.Add(waited)
 				if _, tries, _ := lostTries(t, p, records, now, tc.end); tries != 0 {
-					t.Fatalf("%d more tries that nobody asked for", tries)
+					t.Fatalf("%d more tries without a request", tries)
 				}
 			}
 		})
 	}
 }
 
-// A request differs from the ones before it, also where a move starts the generations again.
+// TestRequestDigest checks that the digests of different retry requests differ, also if a move resets the generation.
 func TestRequestDigest(t *testing.T) {
 	t.Parallel()
 	p := triedPass()
@@ -260,6 +262,6 @@ func TestRequestDigest(t *testing.T) {
 		seen[digest] = change.name
 	}
 	if _, ok := seen[requestDigest(p)]; !ok {
-		t.Error("it differs each time")
+		t.Error("the digest of the same request differs each time")
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
-// TestContendersHearOfEachOther holds that a release which was taken over is looked at when the new owner says that it
-// has made a revision, be it followed by watches or not, and that others are not.
-func TestContendersHearOfEachOther(t *testing.T) {
+// TestConflictingReleasesAreEnqueued checks that the other HelmOpReleases of a release are enqueued when one of them
+// has a new Helm revision or is deleted, and that unrelated releases are not.
+func TestConflictingReleasesAreEnqueued(t *testing.T) {
 	t.Parallel()
 	named := func(helmOp, cluster, release string) *addonsv1.HelmOpRelease {
 		r := controllertest.ReleaseFor("default", helmOp, addonsv1.ClusterReference{Name: cluster})
@@ -31,19 +31,19 @@ func TestContendersHearOfEachOther(t *testing.T) {
 		named("far", "two", "cilium"))
 	before, after := named("winner", "one", "cilium"), named("winner", "one", "cilium")
 	after.Status.Release = &addonsv1.ReleaseObservation{Revision: 2}
-	wanted := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(loser)}
+	want := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(loser)}
 	for name, tc := range map[string]struct {
-		event any
-		heard bool
+		event    any
+		enqueued bool
 	}{
-		"a new revision": {event: event.UpdateEvent{ObjectOld: before, ObjectNew: after}, heard: true},
+		"a new revision": {event: event.UpdateEvent{ObjectOld: before, ObjectNew: after}, enqueued: true},
 		"no revision":    {event: event.UpdateEvent{ObjectOld: after, ObjectNew: after}},
-		"gone":           {event: event.DeleteEvent{Object: after}, heard: true},
+		"deleted":        {event: event.DeleteEvent{Object: after}, enqueued: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var outdated []ctrl.Request
-			h := contendersOnNews(store, func(request ctrl.Request) { outdated = append(outdated, request) })
+			h := conflictingOnChange(store, func(request ctrl.Request) { outdated = append(outdated, request) })
 			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 			defer queue.ShutDown()
 			switch e := tc.event.(type) {
@@ -52,16 +52,16 @@ func TestContendersHearOfEachOther(t *testing.T) {
 			case event.DeleteEvent:
 				h.Delete(t.Context(), e, queue)
 			}
-			if !tc.heard {
+			if !tc.enqueued {
 				if queue.Len() != 0 || len(outdated) != 0 {
 					t.Errorf("%d releases are enqueued, %v outdated", queue.Len(), outdated)
 				}
 				return
 			}
-			if queue.Len() != 1 || len(outdated) != 1 || outdated[0] != wanted {
+			if queue.Len() != 1 || len(outdated) != 1 || outdated[0] != want {
 				t.Fatalf("%d releases are enqueued, %v outdated", queue.Len(), outdated)
 			}
-			if got, _ := queue.Get(); got != wanted {
+			if got, _ := queue.Get(); got != want {
 				t.Errorf("%v is enqueued", got)
 			}
 		})

@@ -31,23 +31,23 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-func fateReconciler(b *controllertest.FateBench) *Reconciler {
+func intentReconciler(b *controllertest.FateBench) *Reconciler {
 	c := b.Client()
 	return &Reconciler{client: c, live: c, renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)),
 		guard: selection.NewGuard(c)}
 }
 
-// TestFateGoesByTheRevision holds that a release is judged by what it is made from, unless the HelmOp says that another
-// one takes its place: during a rollout, and after one that was given up, both are something else than what the HelmOp
-// wants now.
-func TestFateGoesByTheRevision(t *testing.T) {
+// TestDeletionIntentByRevision checks that the assigned HelmOp revision decides whether a release is kept, unless an
+// annotation names a revision that replaces it. During and after a rollout, both revisions may differ from the current
+// spec of the HelmOp.
+func TestDeletionIntentByRevision(t *testing.T) {
 	t.Parallel()
 	replaced := func(number string) func(*controllertest.FateBench) {
 		return func(b *controllertest.FateBench) {
 			b.Release.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: number}
 		}
 	}
-	// given is replaced, for a revision of which something became.
+	// given returns a release that is replaced by a revision in a phase.
 	given := func(number string, phase addonsv1.RolloutPhase) func(*controllertest.FateBench) {
 		return func(b *controllertest.FateBench) {
 			replaced(number)(b)
@@ -58,30 +58,30 @@ func TestFateGoesByTheRevision(t *testing.T) {
 		change func(*controllertest.FateBench)
 		want   deletionIntent
 	}{
-		"of an earlier revision": {nil, intentKeep},
-		"of one that is gone": {func(b *controllertest.FateBench) { b.Revisions = b.Revisions[1:] },
+		"an earlier revision": {nil, intentKeep},
+		"a revision that does not exist": {func(b *controllertest.FateBench) { b.Revisions = b.Revisions[1:] },
 			intentKeep},
-		"of none that is known": {func(b *controllertest.FateBench) { b.Release.Spec.Rollout = nil },
+		"no known revision": {func(b *controllertest.FateBench) { b.Release.Spec.Rollout = nil },
 			intentReplace},
-		"made way for another":                   {replaced("2"), intentReplace},
-		"made way for one that wants it as well": {replaced("1"), intentKeep},
-		"made way for one that is gone":          {replaced("9"), intentReplace},
-		"an annotation that says nothing":        {replaced("x"), intentKeep},
-		"made way for one that was rolled back":  {given("2", addonsv1.RolloutPhaseRolledBack), intentKeep},
-		"made way for one that was aborted":      {given("2", addonsv1.RolloutPhaseAborted), intentKeep},
-		"made way for one that is rolled out":    {given("2", addonsv1.RolloutPhaseComplete), intentReplace},
-		"made way for one that was superseded":   {given("2", addonsv1.RolloutPhaseSuperseded), intentReplace},
-		"made way for one that was taken back": {func(b *controllertest.FateBench) {
+		"replaced by another release":                  {replaced("2"), intentReplace},
+		"replaced by a revision with the same release": {replaced("1"), intentKeep},
+		"replaced by a revision that does not exist":   {replaced("9"), intentReplace},
+		"an annotation that is not a number":           {replaced("x"), intentKeep},
+		"replaced by a revision that was rolled back":  {given("2", addonsv1.RolloutPhaseRolledBack), intentKeep},
+		"replaced by a revision that was aborted":      {given("2", addonsv1.RolloutPhaseAborted), intentKeep},
+		"replaced by a revision that is rolled out":    {given("2", addonsv1.RolloutPhaseComplete), intentReplace},
+		"replaced by a revision that was superseded":   {given("2", addonsv1.RolloutPhaseSuperseded), intentReplace},
+		"replaced by a revision that was superseded by the former spec": {func(b *controllertest.FateBench) {
 			given("2", addonsv1.RolloutPhaseSuperseded)(b)
 			b.HelmOp.Spec.Release.Name = b.Release.Spec.Release.Name
 		}, intentKeep},
-		"the namespace is not chosen": {func(b *controllertest.FateBench) {
+		"the namespace is not selected": {func(b *controllertest.FateBench) {
 			b.HelmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "b"}
 		}, intentUninstall},
-		"the namespace is chosen": {func(b *controllertest.FateBench) {
+		"the namespace is selected": {func(b *controllertest.FateBench) {
 			b.HelmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "a"}
 		}, intentKeep},
-		"other namespaces are not": {func(b *controllertest.FateBench) { b.HelmOp.Spec.ClusterNamespaces = nil },
+		"clusterNamespaces is not set": {func(b *controllertest.FateBench) { b.HelmOp.Spec.ClusterNamespaces = nil },
 			intentUninstall},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,16 +90,16 @@ func TestFateGoesByTheRevision(t *testing.T) {
 			if test.change != nil {
 				test.change(b)
 			}
-			if got, err := fateReconciler(b).deletionIntentOf(t.Context(), b.Release); got != test.want || err != nil {
-				t.Errorf("fate %v, %v; want %v", got, err, test.want)
+			if got, err := intentReconciler(b).deletionIntentOf(t.Context(), b.Release); got != test.want || err != nil {
+				t.Errorf("intent %v, %v; want %v", got, err, test.want)
 			}
 		})
 	}
 }
 
-// TestNothingIsBegunForAHelmOpThatEnds holds that a release whose own deletion is not known yet is left alone as soon
-// as that of its HelmOp is: a hook that waits would hold up the uninstallation for as long as it may run.
-func TestNothingIsBegunForAHelmOpThatEnds(t *testing.T) {
+// TestNoActionForHelmOpUnderDeletion checks that no action begins for a release whose HelmOp is under deletion,
+// although the release itself is not deleted yet: a slow hook would delay the uninstallation.
+func TestNoActionForHelmOpUnderDeletion(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewFateBench(t)
 	b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
@@ -110,7 +110,7 @@ func TestNothingIsBegunForAHelmOpThatEnds(t *testing.T) {
 	b.HelmOp.DeletionTimestamp = new(metav1.Now())
 	scope := &releaseScope{release: b.Release, helmOp: b.HelmOp, cluster: b.Cluster,
 		object: &unstructured.Unstructured{Object: object}}
-	// There is neither a connection nor an engine: whoever asks for one fails.
+	// The Reconciler has no connection and no engine, so their use fails.
 	result, err := (&Reconciler{}).reconcileNormal(t.Context(), scope)
 	if err != nil || !result.IsZero() {
 		t.Errorf("%v, %v", result, err)
@@ -121,19 +121,19 @@ func TestNothingIsBegunForAHelmOpThatEnds(t *testing.T) {
 	}
 }
 
-// TestStillServes holds that a release that is gone from the cache is somebody else's, and that one that cannot be read
-// is looked at again.
+// TestStillServes checks that a release that is not in the cache counts as a release of another shard, and that a
+// failed read returns an error.
 func TestStillServes(t *testing.T) {
 	t.Parallel()
 	unread := errors.New("unread")
 	for name, test := range map[string]struct {
-		answer      error
-		ok, leaving bool
-		want        error
+		answer         error
+		ok, otherShard bool
+		want           error
 	}{
-		"there":          {ok: true},
-		"gone":           {answer: apierrors.NewNotFound(schema.GroupResource{}, "child"), leaving: true},
-		"not to be read": {answer: unread, want: unread},
+		"exists":         {ok: true},
+		"does not exist": {answer: apierrors.NewNotFound(schema.GroupResource{}, "child"), otherShard: true},
+		"cannot be read": {answer: unread, want: unread},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -148,15 +148,16 @@ func TestStillServes(t *testing.T) {
 				},
 			})}
 			scope := &releaseScope{release: b.Release}
-			if now, err := r.stillServes(t.Context(), scope); (now != nil) != test.ok || scope.isLeaving != test.leaving ||
+			if now, err := r.stillServes(t.Context(), scope); (now != nil) != test.ok ||
+				scope.isOfOtherShard != test.otherShard ||
 				!errors.Is(err, test.want) {
-				t.Errorf("%v, %v, leaving: %t", now, err, scope.isLeaving)
+				t.Errorf("%v, %v, of another shard: %t", now, err, scope.isOfOtherShard)
 			}
 		})
 	}
 }
 
-// TestReplaceChild holds that the object says why it goes before it goes.
+// TestReplaceChild checks that the annotation with the replacing revision is written before the deletion.
 func TestReplaceChild(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewFateBench(t)
@@ -180,43 +181,43 @@ func TestReplaceChild(t *testing.T) {
 	}
 	child.Name = "gone"
 	if err := apiutil.ReplaceChild(t.Context(), c, child, 8); err != nil {
-		t.Errorf("one that is gone: %v", err)
+		t.Errorf("a HelmOpRelease that does not exist: %v", err)
 	}
 }
 
-// TestValuesAreThoseOfTheRevision holds that what is rendered is what the release is made from, as far as that is kept.
-func TestValuesAreThoseOfTheRevision(t *testing.T) {
+// TestHelmOpAtRevision checks that the HelmOp has the spec of the assigned revision.
+func TestHelmOpAtRevision(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewFateBench(t)
-	r := fateReconciler(b)
+	r := intentReconciler(b)
 	scope := &releaseScope{release: b.Release, helmOp: b.HelmOp}
 	for number, want := range map[int64]string{0: "three", 1: "one", 2: "two"} {
 		b.Release.Spec.Rollout.Revision = number
-		at, err := r.helmOpOf(t.Context(), scope)
-		if err != nil || at.Spec.Release.Name != want {
-			t.Errorf("revision %d: %v, %v", number, at, err)
+		helmOp, err := r.helmOpAtRevision(t.Context(), scope)
+		if err != nil || helmOp.Spec.Release.Name != want {
+			t.Errorf("revision %d: %v, %v", number, helmOp, err)
 		}
 	}
 	b.Release.Spec.Rollout.Revision = 9
-	if _, err := r.helmOpOf(t.Context(), scope); !errors.Is(err, errOutdated) ||
+	if _, err := r.helmOpAtRevision(t.Context(), scope); !errors.Is(err, errOutdated) ||
 		!strings.Contains(err.Error(), "revision 9") || apierrors.IsNotFound(err) {
-		t.Errorf("a revision that is gone: %v", err)
+		t.Errorf("a revision that does not exist: %v", err)
 	}
 }
 
-// TestReleaseStaysAtItsRevision holds when a release may be made what an earlier revision wanted: not while it is about
-// to be told something else.
-func TestReleaseStaysAtItsRevision(t *testing.T) {
+// TestStaysAtRevision checks when a release may be rendered from its assigned revision: not while the HelmOp is about
+// to assign another spec.
+func TestStaysAtRevision(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*controllertest.FateBench)
 		want   bool
 	}{
-		"it was told nothing else":           {nil, true},
-		"the HelmOp is yet to look":          {func(b *controllertest.FateBench) { b.HelmOp.Generation = 4 }, false},
-		"it was told, unseen by the cache":   {func(b *controllertest.FateBench) { b.Release.Generation = 2 }, false},
-		"it is made from none that is known": {func(b *controllertest.FateBench) { b.Release.Spec.Rollout = nil }, false},
-		"the HelmOp has looked at the newest": {func(b *controllertest.FateBench) {
+		"no other spec assigned":           {nil, true},
+		"the HelmOp is not reconciled yet": {func(b *controllertest.FateBench) { b.HelmOp.Generation = 4 }, false},
+		"assigned, but not cached":         {func(b *controllertest.FateBench) { b.Release.Generation = 2 }, false},
+		"no known revision":                {func(b *controllertest.FateBench) { b.Release.Spec.Rollout = nil }, false},
+		"the HelmOp is reconciled": {func(b *controllertest.FateBench) {
 			b.HelmOp.Generation, b.HelmOp.Status.ObservedGeneration = 4, 4
 		}, true},
 	} {
@@ -224,44 +225,44 @@ func TestReleaseStaysAtItsRevision(t *testing.T) {
 			t.Parallel()
 			b := controllertest.NewFateBench(t)
 			b.HelmOp.Generation, b.HelmOp.Status.ObservedGeneration, b.Release.Generation = 3, 3, 1
-			r := fateReconciler(b)
+			r := intentReconciler(b)
 			if test.change != nil {
 				test.change(b)
 			}
 			if stays, err := r.staysAtRevision(t.Context(),
 				&releaseScope{release: b.Release, helmOp: b.HelmOp}); stays != test.want || err != nil {
-				t.Errorf("it stays: %t, %v; want %t", stays, err, test.want)
+				t.Errorf("stays: %t, %v; want %t", stays, err, test.want)
 			}
 		})
 	}
 }
 
-// TestOutdatedError holds what people are told of values that are other ones than a release was told.
+// TestOutdatedError checks the error for values whose digests differ from the assigned digests.
 func TestOutdatedError(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewFateBench(t)
 	scope := &releaseScope{release: b.Release, helmOp: b.HelmOp}
 	refers := b.HelmOp.DeepCopy()
 	refers.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: apiutil.KindSecret, Name: "s"}}
-	wanted := func(number int64) { b.HelmOp.Status.Rollout = &addonsv1.RolloutStatus{Revision: number} }
-	if err := outdatedError(scope, refers); err != errOutdated { //nolint:errorlint // It must be no other.
-		t.Errorf("nothing is known of the rollout: %v", err)
+	current := func(number int64) { b.HelmOp.Status.Rollout = &addonsv1.RolloutStatus{Revision: number} }
+	if err := outdatedError(scope, refers); err != errOutdated { //nolint:errorlint // It must be this very error.
+		t.Errorf("the rollout is not known: %v", err)
 	}
-	wanted(1)
-	if err := outdatedError(scope, refers); err != errOutdated { //nolint:errorlint // It must be no other.
-		t.Errorf("its revision is the one that is wanted: %v", err)
+	current(1)
+	if err := outdatedError(scope, refers); err != errOutdated { //nolint:errorlint // It must be this very error.
+		t.Errorf("its revision is the current one: %v", err)
 	}
-	wanted(2)
-	if err := outdatedError(scope, b.HelmOp); err != errOutdated { //nolint:errorlint // It must be no other.
-		t.Errorf("it refers to nothing: %v", err)
+	current(2)
+	if err := outdatedError(scope, b.HelmOp); err != errOutdated { //nolint:errorlint // It must be this very error.
+		t.Errorf("it has no references: %v", err)
 	}
 	err := outdatedError(scope, refers)
-	if !errors.Is(err, errOutdated) || !strings.Contains(err.Error(), "since revision 1") {
-		t.Errorf("another revision is wanted: %v", err)
+	if !errors.Is(err, errOutdated) || !strings.Contains(err.Error(), "HelmOp revision 1 cannot be rendered") {
+		t.Errorf("another revision is current: %v", err)
 	}
 }
 
-// TestMayAccess holds who may work in a Cluster of another namespace.
+// TestMayAccess checks which HelmOps may access a Cluster of another namespace.
 func TestMayAccess(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewFateBench(t)
@@ -275,7 +276,7 @@ func TestMayAccess(t *testing.T) {
 		"granted":           {nil, reviews{"installer/one-kubeconfig": true}, true},
 		"all are granted":   {nil, reviews{"installer/": true}, true},
 		"not granted":       {nil, nil, false},
-		"not wanted": {func(s *releaseScope) { s.helmOp.Spec.ClusterNamespaces = nil }, reviews{"installer/": true},
+		"not set": {func(s *releaseScope) { s.helmOp.Spec.ClusterNamespaces = nil }, reviews{"installer/": true},
 			false},
 		"the HelmOp is gone": {func(s *releaseScope) { s.helmOp = nil }, reviews{"installer/": true}, false},
 		"granted to another": {func(s *releaseScope) {
@@ -284,7 +285,7 @@ func TestMayAccess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := fateReconciler(b)
+			r := intentReconciler(b)
 			r.recorder, r.watcher = events.NewFakeRecorder(10), forgettingWatcher{forgetting: &forgetting{}}
 			r.guard = selection.NewGuard(interceptor.NewClient(b.Client().(client.WithWatch), interceptor.Funcs{
 				Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
@@ -312,8 +313,9 @@ func TestMayAccess(t *testing.T) {
 	}
 }
 
-// An uninstallation destroys what works. It must follow from what the API server says when it begins.
-func TestFateOf(t *testing.T) {
+// TestDeletionIntentOf checks why a HelmOpRelease is under deletion according to the API server. An uninstallation must
+// not depend on a stale cache.
+func TestDeletionIntentOf(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme} {
@@ -340,24 +342,24 @@ func TestFateOf(t *testing.T) {
 		want    deletionIntent
 		wantErr bool
 	}{
-		"deleted by hand":            {helmOp(nil), cluster, intentKeep, false},
+		"deleted by a user":          {helmOp(nil), cluster, intentKeep, false},
 		"the HelmOp has another UID": {helmOp(func(h *addonsv1.HelmOp) { h.UID = "other" }), cluster, intentKeep, false},
 		"the HelmOp is gone":         {nil, cluster, intentUnknown, false},
 		"the HelmOp is being deleted": {helmOp(func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now }), cluster,
 			intentUninstall, false},
 		"the Cluster is not selected": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "x" }),
 			cluster, intentUninstall, false},
-		"it is not, by one with another UID": {helmOp(func(h *addonsv1.HelmOp) {
+		"the Cluster is not selected by a HelmOp with another UID": {helmOp(func(h *addonsv1.HelmOp) {
 			h.UID, h.Spec.ClusterSelector.MatchLabels["cni"] = "other", "x"
 		}), cluster, intentUnknown, false},
-		"another name is wanted": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "calico" }), cluster,
+		"another name is desired": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "calico" }), cluster,
 			intentReplace, false},
-		"another namespace is wanted": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Namespace = "x" }), cluster,
+		"another namespace is desired": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Namespace = "x" }), cluster,
 			intentReplace, false},
-		"the selector cannot be read": {helmOp(func(h *addonsv1.HelmOp) {
+		"the selector is not valid": {helmOp(func(h *addonsv1.HelmOp) {
 			h.Spec.ClusterSelector.MatchLabels["cni"] = "-"
 		}), cluster, intentUninstall, true},
-		"what is wanted cannot be told": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "{{ .Cluster.none }}" }),
+		"the name cannot be rendered": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "{{ .Cluster.none }}" }),
 			cluster, intentUninstall, true},
 		"the Cluster cannot be read": {helmOp(nil), nil, intentUninstall, true},
 	}
@@ -386,7 +388,7 @@ func TestFateOf(t *testing.T) {
 				addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))}
 			got, err := r.deletionIntentOf(t.Context(), release)
 			if got != tc.want || (err != nil) != tc.wantErr {
-				t.Errorf("fateOf = %v, %v; want %v, error %v", got, err, tc.want, tc.wantErr)
+				t.Errorf("deletionIntentOf = %v, %v; want %v, error %v", got, err, tc.want, tc.wantErr)
 			}
 		})
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 )
 
-// contendersOnNews enqueues the other HelmOpReleases that name the same release in the same Cluster, when one of them
-// has made a revision of it or is gone: a HelmOp whose release was taken over would say until the next resync that all
-// is well, and one that waits for the release would look again only now and then. Before they are enqueued, outdate is
-// called, since what was read of the release is wrong by now.
-func contendersOnNews(reader client.Reader, outdate func(ctrl.Request)) handler.EventHandler {
+// conflictingOnChange returns a handler for HelmOpReleases that name the same release in the same Cluster. When one of
+// them has made a Helm revision or was deleted, the handler enqueues the others. Otherwise a HelmOp whose release was
+// taken over would be Ready until the next resync, and a HelmOp that waits for the release would check only from time
+// to time. The handler calls outdate first, because the records that were read before are outdated.
+func conflictingOnChange(reader client.Reader, outdate func(ctrl.Request)) handler.EventHandler {
 	enqueue := func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease) {
 		for _, other := range apiutil.ChildrenOfCluster(ctx, reader, apiutil.ClusterKey(release)) {
 			if other.UID == release.UID || other.Spec.Release != release.Spec.Release {
@@ -47,8 +47,9 @@ func contendersOnNews(reader client.Reader, outdate func(ctrl.Request)) handler.
 	}
 }
 
-// hasNewRevision tells whether a HelmOpRelease says after an event that it has made a revision of its release.
+// hasNewRevision reports whether the status of a HelmOpRelease has another Helm revision after an event than before.
 func hasNewRevision(before, after *addonsv1.HelmOpRelease) bool {
-	made := after.Status.Release
-	return made != nil && (before.Status.Release == nil || before.Status.Release.Revision != made.Revision)
+	observed := after.Status.Release
+	return observed != nil &&
+		(before.Status.Release == nil || before.Status.Release.Revision != observed.Revision)
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
-// retryRequest stands for what people asked with the annotation retry-requested-at, on the release or on its HelmOp.
+// retryRequest returns the values of the annotation retry-requested-at of the release and its HelmOp, or their digest
+// if they are long. It is empty if no retry is requested.
 func retryRequest(scope *releaseScope) string {
 	request := scope.release.Annotations[addonsv1.RetryRequestedAtAnnotation]
 	if scope.helmOp != nil {
@@ -35,9 +36,9 @@ func retryRequest(scope *releaseScope) string {
 	return request
 }
 
-// settleRequests takes a request as acted upon where nothing is known of the release yet: it is new, or its status was
-// lost in a move, which must not count as a request. Whatever is asked for later does.
-func (r *Reconciler) settleRequests(p *releasePass) {
+// initRetryRequest marks the current retry request as met if the status is empty: the release is new, or its status was
+// lost in a move. A later request counts.
+func (r *Reconciler) initRetryRequest(p *releasePass) {
 	status := &p.release.Status
 	if status.Release == nil && status.LastAttemptedGeneration == 0 {
 		status.LastRetryRequest = retryRequest(p.releaseScope)
@@ -45,7 +46,8 @@ func (r *Reconciler) settleRequests(p *releasePass) {
 	}
 }
 
-// isRetryRequested tells whether failures are to be forgotten: a human asks, or changed the spec since the last try.
+// isRetryRequested reports whether earlier failures must be ignored: the annotation requests a retry, or the spec
+// changed since the last try.
 func isRetryRequested(p *releasePass) bool {
 	status := &p.release.Status
 	request := retryRequest(p.releaseScope)
@@ -53,16 +55,16 @@ func isRetryRequested(p *releasePass) bool {
 		status.LastAttemptedGeneration != 0 && status.LastAttemptedGeneration != p.release.Generation
 }
 
-// requestDigest stands for the last request to try, be it a change of the spec or the annotation. It is noted on what
-// is made upon it, since the status may not get to say so: the try may end this process, or the management cluster be
-// away. A generation starts again at 1 after a move; the UID, which is another one then, keeps it from being taken for
-// an earlier one. Only an annotation that returns to the value which the newest revision was tried with is taken for
-// met; it is a time.
+// requestDigest returns a digest of the last retry request: the generation of the spec and the annotations. Helm's
+// record of the action has the digest, because the status may not be written: the action may crash the manager, or the
+// management cluster may be unreachable. The digest includes the UID, because generations start again at 1 after a
+// move. A request counts as met only if its digest is that of the newest record. An annotation is a time, so it does
+// not repeat.
 func requestDigest(p *releasePass) string {
 	return apiutil.HexDigest(fmt.Sprintf("%s/%d/%s", p.release.UID, p.release.Generation, retryRequest(p.releaseScope)))
 }
 
-// pastOf is what the status remembers of the tries at what is wanted now.
+// pastOf returns the results of earlier attempts at the desired state, from the status and this pass.
 func pastOf(p *releasePass) model.Past {
 	status := &p.release.Status
 	past := model.Past{
@@ -76,44 +78,44 @@ func pastOf(p *releasePass) model.Past {
 		Request:        requestDigest(p),
 		Jitter:         apiutil.Jitter(p.release),
 	}
-	if status.LastAttemptedDigest == attemptOf(p.desired) && status.Failures > 0 {
+	if status.LastAttemptedDigest == attemptDigest(p.desired) && status.Failures > 0 {
 		past.Failures, past.FailedAt = int(status.Failures), status.LastAttemptedAt.Time
 	}
 	return past
 }
 
-// isUnproven tells whether the newest revision was followed from its deployment on, for a while at least, and has not
-// been seen healthy. What nobody may look at is not held to that: a rollback would pass over all that came since the
-// rights were lost.
+// isUnproven reports whether the newest Helm revision was watched after its deployment and has not been healthy. It is
+// false if permissions to watch objects are missing: otherwise a rollback would skip all revisions since the
+// permissions were lost.
 func isUnproven(p *releasePass) bool {
 	newest, _ := p.observation.Newest()
 	memory := p.release.Status.Health
-	return !p.unseeable && memory != nil && memory.Revision == int64(newest.Revision) &&
+	return !p.unwatchable && memory != nil && memory.Revision == int64(newest.Revision) &&
 		(memory.Deployed || memory.Missed) && !memory.WasHealthy
 }
 
-// isProgressing tells whether the release was followed from its deployment on, and may become healthy any time.
+// isProgressing reports whether the release was watched since its deployment and may still become healthy.
 func isProgressing(release *addonsv1.HelmOpRelease) bool {
 	memory := release.Status.Health
 	return memory != nil && memory.Deployed && !memory.WasHealthy &&
 		conditions.GetReason(release, addonsv1.HealthyCondition) == addonsv1.HealthProgressingReason
 }
 
-// attemptOf stands for what is wanted; tries at it count together.
-func attemptOf(desired model.Desired) string {
+// attemptDigest returns a digest of the desired state. Attempts with the same digest are counted together.
+func attemptDigest(desired model.Desired) string {
 	return apiutil.Truncate(model.AttemptDigest(desired), 64)
 }
 
-// maxHistory bounds status.history.
+// maxHistory is the number of actions in status.history at most.
 const maxHistory = 5
 
-// recordAttempt notes what was done, how it ended, and how often it failed.
+// recordAttempt records an action and its result in the status: the number of failures, the history and the release.
 func (r *Reconciler) recordAttempt(p *releasePass, decision decide.Decision, result helmclient.Result, err error) {
 	status := &p.release.Status
 	if err != nil && !result.StorageChanged && !errors.Is(err, helmerr.ErrRenderLimit) {
 		return
 	}
-	// Where a request is to forget failures, the decision did.
+	// The decision already ignores failures from before a retry request.
 	failures := decision.Failures
 	switch {
 	case decision.MakesDesired() && err == nil:
@@ -123,7 +125,7 @@ func (r *Reconciler) recordAttempt(p *releasePass, decision decide.Decision, res
 		failures++
 	}
 	now := metav1.NewTime(r.now())
-	p.writeTry(status, failures, now)
+	p.writeAttempt(status, failures, now)
 	remember(status, addonsv1.ReleaseAction{
 		Action:         verbOf(decision.Action),
 		Reason:         decision.Reason,
@@ -140,15 +142,16 @@ func (r *Reconciler) recordAttempt(p *releasePass, decision decide.Decision, res
 	}
 }
 
-// writeTry writes into a status how often what is wanted was tried in vain, and when it was tried last.
-func (p *releasePass) writeTry(status *addonsv1.HelmOpReleaseStatus, failures int, at metav1.Time) {
+// writeAttempt writes into a status the number of failed attempts at the desired state, and the time of the last
+// attempt.
+func (p *releasePass) writeAttempt(status *addonsv1.HelmOpReleaseStatus, failures int, at metav1.Time) {
 	status.Failures = int32(min(failures, 1<<20)) //nolint:gosec // bounded
-	status.LastAttemptedDigest, status.LastAttemptedAt = attemptOf(p.desired), at
+	status.LastAttemptedDigest, status.LastAttemptedAt = attemptDigest(p.desired), at
 	status.LastAttemptedGeneration = p.release.Generation
 	status.LastRetryRequest = retryRequest(p.releaseScope)
 }
 
-// isRelease tells whether an action makes what is wanted, of a chart and values.
+// isRelease reports whether an action installs or upgrades from a chart and values.
 func isRelease(action model.Action) bool {
 	switch verbOf(action) {
 	case verbInstall, verbUpgrade:
@@ -158,12 +161,12 @@ func isRelease(action model.Action) bool {
 	}
 }
 
-// isRemediation tells whether a decision goes back to something else than what is wanted.
+// isRemediation reports whether a decision is a rollback to another state than the desired state.
 func isRemediation(decision decide.Decision) bool {
 	return decision.Action == model.ActionRollback && !decision.Returns
 }
 
-// madeFromDesired is a digest of what is wanted, unless a decision goes back to something else.
+// madeFromDesired returns a digest of the desired state, or nothing if the decision is a rollback to another state.
 func madeFromDesired(decision decide.Decision, digest string) string {
 	if isRemediation(decision) {
 		return ""
@@ -171,7 +174,7 @@ func madeFromDesired(decision decide.Decision, digest string) string {
 	return digest
 }
 
-// remember adds to the history what was done.
+// remember adds an action at the start of the history.
 func remember(status *addonsv1.HelmOpReleaseStatus, entry addonsv1.ReleaseAction) {
 	status.History = append([]addonsv1.ReleaseAction{entry}, status.History...)
 	if len(status.History) > maxHistory {

@@ -20,11 +20,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// mayUninstall reports whether no release in the Cluster depends on one that is about to be uninstalled. If one does,
-// it says so at the release; events of the dependent start the next pass. A release that is replaced by another one
-// of the same HelmOp does not wait: its dependents stay, and the wait would never end.
-func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope, fate deletionIntent) (bool, error) {
-	if fate == intentReplace {
+// mayUninstall reports whether no release in the Cluster depends on a release that is about to be uninstalled.
+// Otherwise it reports the dependent in the condition Ready; events of the dependent start the next pass. A release
+// that its HelmOp replaces by another release does not wait: its dependents stay, so the wait would not end.
+func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope, intent deletionIntent) (bool, error) {
+	if intent == intentReplace {
 		return true, nil
 	}
 	siblings, err := apiutil.SiblingsOf(ctx, r.client, scope.release)
@@ -34,7 +34,7 @@ func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope, fate
 	if ok, err := r.hasNoDependents(ctx, r.client, scope, siblings); !ok {
 		return false, err
 	}
-	// Dependents that the cache does not show yet count, too.
+	// Dependents that the cache does not have yet count, too.
 	list := &addonsv1.HelmOpReleaseList{}
 	err = r.live.List(ctx, list, client.InNamespace(scope.release.Namespace), client.MatchingLabels{
 		clusterv1.ClusterNameLabel: capilabels.MustFormatValue(scope.release.Spec.ClusterRef.Name),
@@ -48,39 +48,39 @@ func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope, fate
 	return r.hasNoDependents(ctx, r.live, scope, apiutil.ByHelmOp(list.Items, scope.release))
 }
 
-// hasNoDependents reports whether no other release in the Cluster keeps this one from being uninstalled, and says so
-// at the release if one does.
+// hasNoDependents reports whether no other release in the Cluster depends on a release. Otherwise it sets the condition
+// Ready of the release to False.
 func (r *Reconciler) hasNoDependents(ctx context.Context, reader client.Reader, scope *releaseScope,
 	siblings map[string]*addonsv1.HelmOpRelease,
 ) (bool, error) {
-	staying, err := r.stayingIn(ctx, reader, scope, siblings)
+	remaining, err := r.remainingDependents(ctx, reader, scope, siblings)
 	if err != nil {
 		return false, err
 	}
-	needing := neededBy(scope.release, siblings, staying)
-	if needing != "" {
-		report.SetNotReady(scope.release, addonsv1.DeletingReason, needing)
+	message := neededBy(scope.release, siblings, remaining)
+	if message != "" {
+		report.SetNotReady(scope.release, addonsv1.DeletingReason, message)
 	}
-	return needing == "", nil
+	return message == "", nil
 }
 
-// stayingIn are the dependents, by the names of their HelmOps, that are not uninstalled before their Cluster, which
-// is under deletion, goes. There are none in a Cluster that stays: there, a release waits for its dependents, however
-// long.
-func (r *Reconciler) stayingIn(ctx context.Context, reader client.Reader, scope *releaseScope,
+// remainingDependents returns the dependents that are not uninstalled before their Cluster is deleted, by the names of
+// their HelmOps. It returns none if the Cluster is not under deletion: a release then waits for all its dependents,
+// without a limit of time.
+func (r *Reconciler) remainingDependents(ctx context.Context, reader client.Reader, scope *releaseScope,
 	siblings map[string]*addonsv1.HelmOpRelease,
 ) (map[string]bool, error) {
 	if scope.cluster == nil || scope.cluster.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
-	name, staying := apiutil.HelmOpOf(scope.release), map[string]bool{}
+	name, remaining := apiutil.HelmOpOf(scope.release), map[string]bool{}
 	for other, sibling := range siblings {
 		if !sibling.DeletionTimestamp.IsZero() || !dependencies.DependsOn(sibling.Spec.DependsOn, name) {
 			continue
 		}
 		if sibling.Spec.BeforeClusterDelete == nil || !apiutil.IsWatched(sibling, r.watchFilter) ||
 			report.IsBeingMoved(sibling) {
-			staying[other] = true
+			remaining[other] = true
 			continue
 		}
 		helmOp := &addonsv1.HelmOp{}
@@ -88,15 +88,15 @@ func (r *Reconciler) stayingIn(ctx context.Context, reader client.Reader, scope 
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading HelmOp %s: %w", other, err)
 		}
-		staying[other] = err != nil || !clusterlife.UninstallsBeforeDeletion(scope.cluster, sibling, helmOp, r.now())
+		remaining[other] = err != nil || !clusterlife.UninstallsBeforeDeletion(scope.cluster, sibling, helmOp, r.now())
 	}
-	return staying, nil
+	return remaining, nil
 }
 
-// neededBy is the message that a dependent in the Cluster keeps a release from being uninstalled; empty if none does.
-// Releases in a dependency cycle, and dependents that are never uninstalled, do not count.
+// neededBy returns the message that names a dependent in the Cluster for which the uninstallation of a release waits;
+// empty if there is none. Releases in a dependency cycle and remaining dependents do not count.
 func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.HelmOpRelease,
-	staying map[string]bool,
+	remaining map[string]bool,
 ) string {
 	name := apiutil.HelmOpOf(release)
 	if name == "" {
@@ -107,35 +107,37 @@ func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.Hel
 	for other, sibling := range siblings {
 		graph.Add(other, sibling.Spec.DependsOn)
 	}
-	var needing []string
+	var dependents []string
 	for other, sibling := range siblings {
-		if !dependencies.DependsOn(sibling.Spec.DependsOn, name) || staying[other] || isNotThere(sibling) ||
+		if !dependencies.DependsOn(sibling.Spec.DependsOn, name) || remaining[other] || awaitsInstall(sibling) ||
 			graph.Path(name, other) != nil {
 			continue
 		}
-		needing = append(needing, other)
+		dependents = append(dependents, other)
 	}
-	if len(needing) == 0 {
+	if len(dependents) == 0 {
 		return ""
 	}
-	slices.Sort(needing)
-	first, others := siblings[needing[0]], ""
-	if more := len(needing) - 1; more > 0 {
+	slices.Sort(dependents)
+	first, others := siblings[dependents[0]], ""
+	if more := len(dependents) - 1; more > 0 {
 		others = fmt.Sprintf(" (and %d more)", more)
 	}
-	message := fmt.Sprintf("waits for the release of HelmOp %s%s, which depends on it", needing[0], others)
+	message := fmt.Sprintf("The uninstallation waits for the release of HelmOp %s%s, which depends on this release",
+		dependents[0], others)
 	if apiutil.IsChildPaused(first) {
 		message += " and is paused"
 	}
 	if !first.DeletionTimestamp.IsZero() {
-		return message + " and is ending"
+		return message + " and is being deleted"
 	}
-	return message + fmt.Sprintf(": delete HelmOp %s, let it not select the Cluster, or take the dependency out",
-		needing[0])
+	return message + fmt.Sprintf(": delete HelmOp %s, change its selector so that it does not select the Cluster, or "+
+		"remove the dependency", dependents[0])
 }
 
-// isNotThere reports whether a release waits to be installed for the first time: its dependencies may be uninstalled.
-func isNotThere(release *addonsv1.HelmOpRelease) bool {
+// awaitsInstall reports whether a release is not installed yet and waits for its dependencies, which therefore may be
+// uninstalled.
+func awaitsInstall(release *addonsv1.HelmOpRelease) bool {
 	return release.Status.Release == nil && release.Status.State == string(model.StateAbsent) &&
 		apiutil.IsAwaiting(release)
 }
