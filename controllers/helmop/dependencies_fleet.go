@@ -99,7 +99,7 @@ func isBlocked(c *clusterScope) bool {
 	if c.child == nil || !c.selected {
 		return false
 	}
-	return apiutil.IsAwaiting(c.child) || c.blocked != "" && !c.step.Told && apiutil.IsReadyNow(c.child)
+	return apiutil.IsAwaiting(c.child) || c.blocked != "" && !c.step.Assigned && apiutil.IsReadyNow(c.child)
 }
 
 // firstBlocked tells which Cluster waits, and for what.

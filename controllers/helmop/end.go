@@ -87,7 +87,7 @@ func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp,
 			c.Wave = firstWave(object, waves)
 		}
 		c.Health, _ = plannedHealth(child)
-		c.Child = &rollout.Child{Deleting: apiutil.IsEnding(helmOp, child), Away: wasAwayAtDeletion(child)}
+		c.Child = &rollout.Child{Deleting: apiutil.IsEnding(helmOp, child), UnreachableAtDeletion: wasAwayAtDeletion(child)}
 		clusters = append(clusters, c)
 	}
 	return rollout.PlanDeletion(limits, clusters), nil

@@ -268,8 +268,8 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	}
 	planned.Child = &rollout.Child{
 		Release: *told, Revision: apiutil.RevisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero(),
-		Away:    wasAwayAtDeletion(c.child),
-		Foreign: c.child.Status.State == string(model.StateForeign),
+		UnreachableAtDeletion: wasAwayAtDeletion(c.child),
+		Foreign:               c.child.Status.State == string(model.StateForeign),
 	}
 	if told := c.child.Spec.Rollout; told != nil {
 		planned.Child.Joined, planned.Child.FailedBefore = told.Reason == addonsv1.ReleaseRolloutJoined, told.FailedBefore

@@ -29,7 +29,7 @@ func (j *judge) checkDeletions() {
 		case isBound:
 			begun[c.Wave]++
 			under[c.Wave] += boolToInt(c.Health != HealthUnreachable)
-		case c.Child != nil && c.Child.Deleting && !c.Child.Away && !c.Paused && (!c.Selected || c.Health != HealthFailed):
+		case c.Child != nil && c.Child.Deleting && !c.Child.UnreachableAtDeletion && !c.Paused && (!c.Selected || c.Health != HealthFailed):
 			under[c.Wave]++
 		case c.Child != nil && !c.Child.Deleting && !c.Selected && !c.Paused:
 			waiting++
@@ -60,7 +60,7 @@ func (j *judge) checkDeletions() {
 // hasAwayDeletion is true if a deletion runs or begins in a Cluster that was unreachable before.
 func (j *judge) hasAwayDeletion() bool {
 	for i := range j.after {
-		if c := &j.after[i]; c.Child != nil && c.Child.Deleting && c.Child.Away {
+		if c := &j.after[i]; c.Child != nil && c.Child.Deleting && c.Child.UnreachableAtDeletion {
 			return true
 		}
 	}
@@ -94,7 +94,7 @@ func TestPlanDeletionPacesAndEnds(t *testing.T) {
 			checkPacedDeletion(t, w.strategy, in.Clusters, steps)
 			for i, step := range steps {
 				if step.Action == ActionDelete {
-					w.clusters[i].Child.Deleting, w.clusters[i].Child.Away = true, !w.clusters[i].reachable
+					w.clusters[i].Child.Deleting, w.clusters[i].Child.UnreachableAtDeletion = true, !w.clusters[i].reachable
 				}
 			}
 			for _, c := range w.clusters {
@@ -135,7 +135,7 @@ func checkPacedDeletion(t *testing.T, strategy Strategy, clusters []Cluster, ste
 		case step.Action == ActionDelete:
 			begun++
 			under++
-		case c.Child.Deleting && !c.Child.Away:
+		case c.Child.Deleting && !c.Child.UnreachableAtDeletion:
 			under++
 		}
 	}
