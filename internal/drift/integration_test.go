@@ -165,8 +165,8 @@ func TestEditsOfAHuman(t *testing.T) {
 				t.Errorf("%s: %v, want no difference", test.name, got)
 			}
 			got := b.requests.reset()
-			if wanted := []string{"GET", "PATCH dry"}; !slices.Equal(got, wanted[:1]) &&
-				(!test.asked || !slices.Equal(got, wanted)) {
+			if desired := []string{"GET", "PATCH dry"}; !slices.Equal(got, desired[:1]) &&
+				(!test.asked || !slices.Equal(got, desired)) {
 				t.Errorf("%s: requests %v", test.name, got)
 			}
 			continue
