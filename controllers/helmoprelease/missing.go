@@ -30,7 +30,7 @@ func lacksObjects(release *addonsv1.HelmOpRelease) bool {
 // time to time, and count as existing until they are known to be missing.
 func (r *Reconciler) addExistence(p *releasePass, seen *objectView) {
 	for _, object := range seen.objects {
-		if object.Verdict == health.NotFound && !isJob(object.Ref) {
+		if object.Status == health.NotFound && !isJob(object.Ref) {
 			seen.missing++
 		}
 	}
@@ -44,11 +44,11 @@ func (r *Reconciler) addExistence(p *releasePass, seen *objectView) {
 		}
 		state, isFollowed := p.snapshot.Objects[ref]
 		seen.unlisted = seen.unlisted || isFollowed && !state.Known
-		if !state.Exists && state.Verdict == health.NotFound {
+		if !state.Exists && state.Health == health.NotFound {
 			seen.missing++
-			seen.objects = append(seen.objects, health.Object{Ref: ref, Verdict: health.NotFound, Message: state.Message})
+			seen.objects = append(seen.objects, health.Object{Ref: ref, Status: health.NotFound, Message: state.Message})
 		} else {
-			seen.objects = append(seen.objects, health.Object{Ref: ref, Verdict: health.Current})
+			seen.objects = append(seen.objects, health.Object{Ref: ref, Status: health.Current})
 		}
 	}
 	if seen.unlisted && seen.missing == 0 && seen.blocker == "" && lacksObjects(p.release) {

@@ -30,7 +30,7 @@ type objectView struct {
 
 	// watchError is the oldest error of the watches of these objects, or a lack of permissions; nil if all can be
 	// watched.
-	watchError *objectwatch.Trouble
+	watchError *objectwatch.WatchError
 
 	// missing is the number of objects that do not exist, other than Jobs, which are commonly deleted. unlisted is
 	// true if it is not known of other objects whether they exist.
@@ -45,12 +45,12 @@ func (s *objectView) isDenied() bool {
 }
 
 // addWatchError adds the watch error of an object, which may be nil.
-func (s *objectView) addWatchError(trouble *objectwatch.Trouble) {
+func (s *objectView) addWatchError(added *objectwatch.WatchError) {
 	switch {
-	case trouble == nil || trouble == s.watchError || s.isDenied():
-	case s.watchError == nil || errors.Is(trouble.Err, objectwatch.ErrForbidden) ||
-		trouble.Since.Before(s.watchError.Since):
-		s.watchError = trouble
+	case added == nil || added == s.watchError || s.isDenied():
+	case s.watchError == nil || errors.Is(added.Err, objectwatch.ErrForbidden) ||
+		added.Since.Before(s.watchError.Since):
+		s.watchError = added
 	}
 }
 
@@ -68,15 +68,15 @@ func (r *Reconciler) observeObjects(p *releasePass, refs []inventory.Ref) object
 	var unseen []string
 	for _, ref := range refs {
 		state := p.snapshot.Objects[ref]
-		result.addWatchError(state.Trouble)
+		result.addWatchError(state.WatchError)
 		isKnown = isKnown && state.Known
-		switch isWell := state.Known && state.Trouble == nil; {
-		case !state.Exists && state.Verdict != health.NotFound:
+		switch isWell := state.Known && state.WatchError == nil; {
+		case !state.Exists && state.Health != health.NotFound:
 			unseen = append(unseen, ref.String()+": "+cmp.Or(state.Message, "it was not looked at yet"))
 		case !written.isSeen(ref, state, isWell, r.now()):
 			unseen = append(unseen, ref.String()+": its last change is yet to be seen")
 		default:
-			result.objects = append(result.objects, health.Object{Ref: ref, Verdict: state.Verdict, Message: state.Message})
+			result.objects = append(result.objects, health.Object{Ref: ref, Status: state.Health, Message: state.Message})
 		}
 	}
 	switch {

@@ -65,7 +65,7 @@ func TestListsWhatNothingWatches(t *testing.T) {
 		t.Fatalf("listed at once: %+v", lists)
 	}
 	b.deleteConfigMap("lost")
-	b.becomes(one, lost, "gone", func(s State) bool { return !s.Exists && s.Verdict == health.NotFound })
+	b.becomes(one, lost, "gone", func(s State) bool { return !s.Exists && s.Health == health.NotFound })
 	b.becomes(two, kept, "known", func(s State) bool { return s.Known && s.Exists })
 	b.becomes(one, account, "known", func(s State) bool { return s.Known && s.Exists })
 	eventually(t, "a request for the release that lacks an object", func() bool { return b.asked(one) > 1 })

@@ -71,7 +71,7 @@ func TestFindingsThatAreNews(t *testing.T) {
 	t.Parallel()
 	r := newRelease(key("r"), 0, Plan{Objects: []inventory.Ref{ref("Deployment", "a"), ref("Deployment", "b")},
 		Checker: checker(t)})
-	current := finding{exists: true, fingerprint: 1, uid: "u", verdict: health.Current}
+	current := finding{exists: true, fingerprint: 1, uid: "u", status: health.Current}
 	if r.apply(0, current) {
 		t.Error("half of what is to be known is no news")
 	}
@@ -82,7 +82,7 @@ func TestFindingsThatAreNews(t *testing.T) {
 		t.Error("the same again is no news")
 	}
 	for _, change := range []func(*finding){
-		func(f *finding) { f.fingerprint++ }, func(f *finding) { f.verdict = health.Failed },
+		func(f *finding) { f.fingerprint++ }, func(f *finding) { f.status = health.Failed },
 		func(f *finding) { f.message = "x" }, func(f *finding) { f.optOut = true }, func(f *finding) { *f = absent },
 	} {
 		f := current
