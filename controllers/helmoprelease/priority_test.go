@@ -112,7 +112,7 @@ func TestNewReleaseOvertakesAThousand(t *testing.T) {
 	// What a manager finds unfinished when it starts is no less urgent for that.
 	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, controllertest.RequestFor("changed"),
 		controllertest.RequestFor("new"))
-	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(async.PriorityOfTurn)}, controllertest.RequestFor("old-999"))
+	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(async.PriorityOfGrantedSlot)}, controllertest.RequestFor("old-999"))
 	// "old-3" was given a slot, and comes back since its read ended.
 	for _, want := range []string{"old-3", "old-999", "new", "changed"} {
 		if got, _ := waiting.Get(); got.Name != want {

@@ -246,8 +246,8 @@ func TestTasksOfANamespaceLeavePlacesToOthers(t *testing.T) {
 		}
 		close(end)
 		synctest.Wait()
-		if n := running.Load(); n != 2*maxTasks || queue.Len() != 2*maxTasks || e.places.Total() != 0 || e.queue.Len() != 0 {
-			t.Errorf("%d tasks ran, %d objects come back, %d places are taken, %d wait", n, queue.Len(), e.places.Total(),
+		if n := running.Load(); n != 2*maxTasks || queue.Len() != 2*maxTasks || e.slots.Total() != 0 || e.queue.Len() != 0 {
+			t.Errorf("%d tasks ran, %d objects come back, %d places are taken, %d wait", n, queue.Len(), e.slots.Total(),
 				e.queue.Len())
 		}
 	})

@@ -63,13 +63,13 @@ func (s *apiServer) hasResumed(address string) bool {
 }
 
 // way returns the ways to the server.
-func (s *apiServer) way(t *testing.T) *roads {
+func (s *apiServer) way(t *testing.T) *connections {
 	t.Helper()
 	settings, err := (&rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}).TransportConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := newRoads(settings, false)
+	r, err := newConnections(settings, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestLargeAnswersHaveAConnectionOfTheirOwn(t *testing.T) {
 func TestALinkThatEndsClosesItsConnections(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
-	config, err := wayTo(&rest.Config{Host: server.URL, UserAgent: "test", BearerToken: "t",
+	config, err := withTransport(&rest.Config{Host: server.URL, UserAgent: "test", BearerToken: "t",
 		TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, false)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestALinkThatEndsClosesItsConnections(t *testing.T) {
 func TestAFailedTryEndsItsConnection(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
-	config, err := wayTo(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, false)
+	config, err := withTransport(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	for _, refuse := range []bool{false, true} {
-		config, err := wayTo(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, refuse)
+		config, err := withTransport(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, refuse)
 		if err != nil {
 			t.Fatal(err)
 		}

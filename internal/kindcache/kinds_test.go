@@ -104,7 +104,7 @@ func wantReason(t *testing.T, err error, reason string) {
 func TestKindThatIsSyncedSoonNeedsNoSecondRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, kinds := newWorld()
-		w.syncedAfter["Fast"] = grace / 2
+		w.syncedAfter["Fast"] = firstReadWait / 2
 		for range 3 {
 			if err := read(t, kinds, "a", "Fast"); err != nil {
 				t.Fatal(err)
@@ -128,7 +128,7 @@ func TestKindThatHangsHoldsNobody(t *testing.T) {
 				t.Fatalf("error = %v, want ErrPending", err)
 			}
 		}
-		if took := time.Since(begun); took > grace {
+		if took := time.Since(begun); took > firstReadWait {
 			t.Errorf("50 reads took %s", took)
 		}
 		time.Sleep(slowAfter)
@@ -217,8 +217,8 @@ func TestOneCallerOfANamespaceWaits(t *testing.T) {
 		all.Wait()
 		defer time.Sleep(2 * syncTimeout) // All tries are over then.
 		for namespace, callers := range waited {
-			if callers >= patience {
-				t.Errorf("%d callers of %s waited, of %d that may wait", callers, namespace, patience)
+			if callers >= maxCallers {
+				t.Errorf("%d callers of %s waited, of %d that may wait", callers, namespace, maxCallers)
 			}
 		}
 	})
@@ -289,8 +289,8 @@ func TestKindThatNobodyReadsEnds(t *testing.T) {
 		_ = pass("Idle")
 		time.Sleep(40 * time.Minute)
 		synctest.Wait()
-		if w.removed["Used"] != 1 || w.removed["Idle"] != 1 || len(kinds.known) != 0 || kinds.places.Total() != 0 {
-			t.Errorf("removed %v, known %d, places %d", w.removed, len(kinds.known), kinds.places.Total())
+		if w.removed["Used"] != 1 || w.removed["Idle"] != 1 || len(kinds.known) != 0 || kinds.slots.Total() != 0 {
+			t.Errorf("removed %v, known %d, places %d", w.removed, len(kinds.known), kinds.slots.Total())
 		}
 		if err := pass("Used"); err != nil || watches != 4 || w.begun["Used"] != 2 {
 			t.Errorf("watched %d times, begun %d times, %v", watches, w.begun["Used"], err)

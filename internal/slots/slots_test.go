@@ -81,7 +81,7 @@ func (b *bench) wantEmpty() {
 	b.Helper()
 	s := b.slots
 	left := len(s.clusters) + len(s.helmOps) + len(s.waiters) + len(s.queues)
-	if s.namespaces.Total() != 0 || s.endings.Total() != 0 || left != 0 || len(b.woken) != 0 || b.inUse != 0 ||
+	if s.namespaces.Total() != 0 || s.uninstallations.Total() != 0 || left != 0 || len(b.woken) != 0 || b.inUse != 0 ||
 		b.waiting != 0 {
 		b.Errorf("something is left: %+v, woken: %v", s, b.woken)
 	}
@@ -95,7 +95,7 @@ func (b *bench) fill(namespace string, helmOps, clusters int, ending bool) int {
 		for i := range 4 * clusters {
 			claim := claimOf(namespace, fmt.Sprintf("%s-%d-%d", namespace, h, i), fmt.Sprintf("%s-%d", namespace, i/4),
 				strconv.Itoa(h))
-			claim.Ending = ending
+			claim.Uninstalling = ending
 			if b.pass(claim) {
 				taken++
 			}
@@ -149,7 +149,7 @@ func TestUninstallationsThatWaitAreShared(t *testing.T) {
 			t.Errorf("%d workers: %d uninstallations of one namespace wait, want %d", workers, taken, want)
 		}
 		other := claimOf("tenant-b", "other", "b", "web")
-		other.Ending = true
+		other.Uninstalling = true
 		b.want(other, true)
 	}
 }
@@ -327,7 +327,7 @@ func TestSlotIsNotKeptFromOthers(t *testing.T) {
 	b.want(claimFor("d", "one", "d"), true)
 	// It claims another slot than before.
 	ending := claimFor("e", "two", "e")
-	ending.Ending = true
+	ending.Uninstalling = true
 	b.want(ending, true)
 	b.want(claimFor("f", "one", "f"), false)
 	b.end("d")
