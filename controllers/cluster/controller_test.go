@@ -38,7 +38,7 @@ func TestDoubtEndsWithTheReads(t *testing.T) {
 		"the HelmOp is made up, and it reads": {release: func(r *addonsv1.HelmOpRelease) { ofHelmOp("made-up", r) },
 			doubtful: true},
 	} {
-		cluster, release, helmOp := upgradingCluster(nil), controllertest.LeavingRelease(0), controllertest.LeavingHelmOp()
+		cluster, release, helmOp := upgradingCluster(nil), controllertest.HoldingRelease(0), controllertest.HoldingHelmOp()
 		if tc.cluster != nil {
 			tc.cluster(cluster)
 		}

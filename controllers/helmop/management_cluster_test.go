@@ -50,13 +50,14 @@ func TestManagementClusterIsSelectedWhereItIsPermitted(t *testing.T) {
 			children: []client.Object{controllertest.ManagementRelease(controllertest.ManagementHelmOp("b"))},
 			want:     "management cluster?"},
 		"it was for Clusters before": {helmOp: controllertest.ManagementHelmOp("a"),
-			children: []client.Object{controllertest.NearRelease(toClusters)}, want: "management cluster,management-cluster!"},
+			children: []client.Object{controllertest.SameNameRelease(toClusters)},
+			want:     "management cluster,management-cluster!"},
 		"it is for Clusters": {helmOp: toClusters, want: "management-cluster"},
 		"it is for Clusters by now": {helmOp: toClusters,
 			children: []client.Object{controllertest.ManagementRelease(toClusters)},
 			want:     "management cluster!,management-cluster"},
 		"a Cluster of the name is gone": {helmOp: controllertest.ManagementHelmOp("b"),
-			children: []client.Object{controllertest.NearRelease(controllertest.ManagementHelmOp("b"))},
+			children: []client.Object{controllertest.SameNameRelease(controllertest.ManagementHelmOp("b"))},
 			want:     "management cluster?,management-cluster!"},
 	} {
 		t.Run(name, func(t *testing.T) {

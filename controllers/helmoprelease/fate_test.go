@@ -31,7 +31,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-func fateReconciler(b *controllertest.FateBench) *Reconciler {
+func fateReconciler(b *controllertest.ReleaseBench) *Reconciler {
 	c := b.Client()
 	return &Reconciler{client: c, live: c, renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)),
 		guard: selection.NewGuard(c)}
@@ -42,26 +42,26 @@ func fateReconciler(b *controllertest.FateBench) *Reconciler {
 // wants now.
 func TestFateGoesByTheRevision(t *testing.T) {
 	t.Parallel()
-	replaced := func(number string) func(*controllertest.FateBench) {
-		return func(b *controllertest.FateBench) {
+	replaced := func(number string) func(*controllertest.ReleaseBench) {
+		return func(b *controllertest.ReleaseBench) {
 			b.Release.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: number}
 		}
 	}
 	// given is replaced, for a revision of which something became.
-	given := func(number string, phase addonsv1.RolloutPhase) func(*controllertest.FateBench) {
-		return func(b *controllertest.FateBench) {
+	given := func(number string, phase addonsv1.RolloutPhase) func(*controllertest.ReleaseBench) {
+		return func(b *controllertest.ReleaseBench) {
 			replaced(number)(b)
 			b.Revisions[1].Status.Phase = phase
 		}
 	}
 	for name, test := range map[string]struct {
-		change func(*controllertest.FateBench)
+		change func(*controllertest.ReleaseBench)
 		want   deletionIntent
 	}{
 		"of an earlier revision": {nil, intentKeep},
-		"of one that is gone": {func(b *controllertest.FateBench) { b.Revisions = b.Revisions[1:] },
+		"of one that is gone": {func(b *controllertest.ReleaseBench) { b.Revisions = b.Revisions[1:] },
 			intentKeep},
-		"of none that is known": {func(b *controllertest.FateBench) { b.Release.Spec.Rollout = nil },
+		"of none that is known": {func(b *controllertest.ReleaseBench) { b.Release.Spec.Rollout = nil },
 			intentReplace},
 		"made way for another":                   {replaced("2"), intentReplace},
 		"made way for one that wants it as well": {replaced("1"), intentKeep},
@@ -71,22 +71,22 @@ func TestFateGoesByTheRevision(t *testing.T) {
 		"made way for one that was aborted":      {given("2", addonsv1.RolloutPhaseAborted), intentKeep},
 		"made way for one that is rolled out":    {given("2", addonsv1.RolloutPhaseComplete), intentReplace},
 		"made way for one that was superseded":   {given("2", addonsv1.RolloutPhaseSuperseded), intentReplace},
-		"made way for one that was taken back": {func(b *controllertest.FateBench) {
+		"made way for one that was taken back": {func(b *controllertest.ReleaseBench) {
 			given("2", addonsv1.RolloutPhaseSuperseded)(b)
 			b.HelmOp.Spec.Release.Name = b.Release.Spec.Release.Name
 		}, intentKeep},
-		"the namespace is not chosen": {func(b *controllertest.FateBench) {
+		"the namespace is not chosen": {func(b *controllertest.ReleaseBench) {
 			b.HelmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "b"}
 		}, intentUninstall},
-		"the namespace is chosen": {func(b *controllertest.FateBench) {
+		"the namespace is chosen": {func(b *controllertest.ReleaseBench) {
 			b.HelmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "a"}
 		}, intentKeep},
-		"other namespaces are not": {func(b *controllertest.FateBench) { b.HelmOp.Spec.ClusterNamespaces = nil },
+		"other namespaces are not": {func(b *controllertest.ReleaseBench) { b.HelmOp.Spec.ClusterNamespaces = nil },
 			intentUninstall},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := controllertest.NewFateBench(t)
+			b := controllertest.NewReleaseBench(t)
 			if test.change != nil {
 				test.change(b)
 			}
@@ -101,7 +101,7 @@ func TestFateGoesByTheRevision(t *testing.T) {
 // as that of its HelmOp is: a hook that waits would hold up the uninstallation for as long as it may run.
 func TestNothingIsBegunForAHelmOpThatEnds(t *testing.T) {
 	t.Parallel()
-	b := controllertest.NewFateBench(t)
+	b := controllertest.NewReleaseBench(t)
 	b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b.Cluster)
 	if err != nil {
@@ -137,7 +137,7 @@ func TestStillServes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := controllertest.NewFateBench(t)
+			b := controllertest.NewReleaseBench(t)
 			c, ok := b.Client().(client.WithWatch)
 			if !ok {
 				t.Fatal("the client cannot watch")
@@ -159,7 +159,7 @@ func TestStillServes(t *testing.T) {
 // TestReplaceChild holds that the object says why it goes before it goes.
 func TestReplaceChild(t *testing.T) {
 	t.Parallel()
-	b := controllertest.NewFateBench(t)
+	b := controllertest.NewReleaseBench(t)
 	b.Release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
 	c := b.Client()
 	for range 2 {
@@ -187,7 +187,7 @@ func TestReplaceChild(t *testing.T) {
 // TestValuesAreThoseOfTheRevision holds that what is rendered is what the release is made from, as far as that is kept.
 func TestValuesAreThoseOfTheRevision(t *testing.T) {
 	t.Parallel()
-	b := controllertest.NewFateBench(t)
+	b := controllertest.NewReleaseBench(t)
 	r := fateReconciler(b)
 	scope := &releaseScope{release: b.Release, helmOp: b.HelmOp}
 	for number, want := range map[int64]string{0: "three", 1: "one", 2: "two"} {
@@ -209,20 +209,20 @@ func TestValuesAreThoseOfTheRevision(t *testing.T) {
 func TestReleaseStaysAtItsRevision(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		change func(*controllertest.FateBench)
+		change func(*controllertest.ReleaseBench)
 		want   bool
 	}{
 		"it was told nothing else":           {nil, true},
-		"the HelmOp is yet to look":          {func(b *controllertest.FateBench) { b.HelmOp.Generation = 4 }, false},
-		"it was told, unseen by the cache":   {func(b *controllertest.FateBench) { b.Release.Generation = 2 }, false},
-		"it is made from none that is known": {func(b *controllertest.FateBench) { b.Release.Spec.Rollout = nil }, false},
-		"the HelmOp has looked at the newest": {func(b *controllertest.FateBench) {
+		"the HelmOp is yet to look":          {func(b *controllertest.ReleaseBench) { b.HelmOp.Generation = 4 }, false},
+		"it was told, unseen by the cache":   {func(b *controllertest.ReleaseBench) { b.Release.Generation = 2 }, false},
+		"it is made from none that is known": {func(b *controllertest.ReleaseBench) { b.Release.Spec.Rollout = nil }, false},
+		"the HelmOp has looked at the newest": {func(b *controllertest.ReleaseBench) {
 			b.HelmOp.Generation, b.HelmOp.Status.ObservedGeneration = 4, 4
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := controllertest.NewFateBench(t)
+			b := controllertest.NewReleaseBench(t)
 			b.HelmOp.Generation, b.HelmOp.Status.ObservedGeneration, b.Release.Generation = 3, 3, 1
 			r := fateReconciler(b)
 			if test.change != nil {
@@ -239,7 +239,7 @@ func TestReleaseStaysAtItsRevision(t *testing.T) {
 // TestOutdatedError holds what people are told of values that are other ones than a release was told.
 func TestOutdatedError(t *testing.T) {
 	t.Parallel()
-	b := controllertest.NewFateBench(t)
+	b := controllertest.NewReleaseBench(t)
 	scope := &releaseScope{release: b.Release, helmOp: b.HelmOp}
 	refers := b.HelmOp.DeepCopy()
 	refers.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: apiutil.KindSecret, Name: "s"}}
@@ -264,7 +264,7 @@ func TestOutdatedError(t *testing.T) {
 // TestMayAccess holds who may work in a Cluster of another namespace.
 func TestMayAccess(t *testing.T) {
 	t.Parallel()
-	b := controllertest.NewFateBench(t)
+	b := controllertest.NewReleaseBench(t)
 	type reviews map[string]bool // What the API server permits, by "<service account>/<Secret>".
 	for name, test := range map[string]struct {
 		change func(*releaseScope)

@@ -22,7 +22,7 @@ import (
 // from a backup may bring HelmOpReleases before HelmOps.
 func TestReleaseWaitsForItsOwner(t *testing.T) {
 	t.Parallel()
-	b := controllertest.NewFateBench(t)
+	b := controllertest.NewReleaseBench(t)
 	b.Release.Namespace, b.Release.Finalizers = "platform", []string{addonsv1.HelmOpReleaseFinalizer}
 	b.HelmOp = nil
 	r, recorder := fateReconciler(b), events.NewFakeRecorder(10)
@@ -58,7 +58,7 @@ func TestReleaseWaitsForItsOwner(t *testing.T) {
 // wait is over, and not before: only then is its Cluster connected to.
 func TestReleaseWithoutOwnerEndsAfterTheWait(t *testing.T) {
 	t.Parallel()
-	b := controllertest.NewFateBench(t)
+	b := controllertest.NewReleaseBench(t)
 	b.HelmOp = nil
 	b.Release.Namespace, b.Release.Finalizers = "platform", []string{addonsv1.HelmOpReleaseFinalizer}
 	b.Release.Spec.ClusterRef.Namespace, b.Cluster.Namespace = "", "platform"

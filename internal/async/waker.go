@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// PriorityOfGrantedSlot is the priority of an object with a granted slot, which no other object can use meanwhile.
-	PriorityOfGrantedSlot = 100
+	// PriorityOfSlot is the priority of an object with a granted slot, which no other object can use meanwhile.
+	PriorityOfSlot = 100
 )
 
 // Waker enqueues objects in a controller when the result that they wait for is available, so that no object needs to
@@ -63,7 +63,7 @@ func (w *Waker) WakeFirst(object ctrl.Request) {
 	switch queue := w.started().(type) {
 	case nil:
 	case priorityqueue.PriorityQueue[ctrl.Request]:
-		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(PriorityOfGrantedSlot)}, object)
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(PriorityOfSlot)}, object)
 	default:
 		queue.Add(object)
 	}

@@ -55,7 +55,10 @@ func newConnections(settings *clienttransport.Config, refuseLocal bool) (*connec
 		}
 		secured.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
 	}
-	r := &connections{steady: newTransport(settings, secured, refuseLocal), busy: newTransport(settings, secured.Clone(), refuseLocal)}
+	r := &connections{
+		steady: newTransport(settings, secured, refuseLocal),
+		busy:   newTransport(settings, secured.Clone(), refuseLocal),
+	}
 	r.busy.IdleConnTimeout = busyIdle
 	return r, nil
 }

@@ -165,7 +165,8 @@ func TestALinkThatEndsClosesItsConnections(t *testing.T) {
 func TestAFailedTryEndsItsConnection(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
-	config, err := withTransport(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, false)
+	insecure := rest.TLSClientConfig{Insecure: true}
+	config, err := withTransport(&rest.Config{Host: server.URL, TLSClientConfig: insecure}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +211,8 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	for _, refuse := range []bool{false, true} {
-		config, err := withTransport(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, refuse)
+		insecure := rest.TLSClientConfig{Insecure: true}
+		config, err := withTransport(&rest.Config{Host: server.URL, TLSClientConfig: insecure}, refuse)
 		if err != nil {
 			t.Fatal(err)
 		}

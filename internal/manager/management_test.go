@@ -33,7 +33,7 @@ func TestWayIn(t *testing.T) {
 	if connections.CheckConfig(own) == nil {
 		t.Error("the engine takes a config that names files")
 	}
-	in, err := wayIn(own)
+	in, err := withoutFiles(own)
 	if err != nil {
 		t.Fatal(err)
 	}

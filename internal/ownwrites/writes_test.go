@@ -66,7 +66,7 @@ func TestWait(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.wantSeen(true, "nothing")
-	f.note(owner, configMap("7"), time.Now())
+	f.record(owner, configMap("7"), time.Now())
 	f.wantSeen(false, "a write")
 	if f.Wait(other) != 0 {
 		t.Error("the write counts for another owner")
@@ -75,15 +75,15 @@ func TestWait(t *testing.T) {
 	f.wantSeen(false, "an older event")
 	f.informer.Update(configMap("6"), configMap("8"))
 	f.wantSeen(true, "a newer event")
-	f.note(owner, configMap("5"), time.Now())
+	f.record(owner, configMap("5"), time.Now())
 	f.wantSeen(true, "a write that the cache shows already")
-	f.note(owner, configMap("9"), time.Now())
-	f.note(owner, configMap("8"), time.Now())
+	f.record(owner, configMap("9"), time.Now())
+	f.record(owner, configMap("8"), time.Now())
 	f.wantSeen(false, "two writes")
 	f.informer.Delete(configMap("9"))
 	f.wantSeen(true, "a deletion")
-	f.note(owner, configMap("10"), time.Now())
-	f.note(owner, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "99"}}, time.Now())
+	f.record(owner, configMap("10"), time.Now())
+	f.record(owner, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "99"}}, time.Now())
 	f.informer.Add(configMap("no number"))
 	f.informer.Add(configMap("10"))
 	f.wantSeen(true, "a write of a kind that is not observed")
@@ -94,7 +94,7 @@ func TestWait(t *testing.T) {
 func TestTheWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
-		f.note(owner, configMap("7"), time.Now())
+		f.record(owner, configMap("7"), time.Now())
 		for _, step := range []struct{ after, want time.Duration }{{0, minWait},
 			{50 * time.Millisecond, 50 * time.Millisecond}, {time.Second, maxWait}} {
 			time.Sleep(step.after)
@@ -107,7 +107,7 @@ func TestTheWaitIsBounded(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		f.wantSeen(true, "10 s")
 		for i := range 20 {
-			f.note(client.ObjectKey{Name: fmt.Sprint(i)}, configMap(fmt.Sprint(100+i)), time.Now())
+			f.record(client.ObjectKey{Name: fmt.Sprint(i)}, configMap(fmt.Sprint(100+i)), time.Now())
 			time.Sleep(limit / 2)
 		}
 		if kept := len(f.byOwner); kept > 4 {

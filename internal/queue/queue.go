@@ -146,7 +146,7 @@ func New(reader client.Reader, answers ClusterAnswers,
 			return *given
 		}
 		if hasSlot(request.NamespacedName) {
-			return async.PriorityOfGrantedSlot
+			return async.PriorityOfSlot
 		}
 		release := &addonsv1.HelmOpRelease{}
 		if reader.Get(context.Background(), request.NamespacedName, release, client.UnsafeDisableDeepCopy) != nil {

@@ -29,7 +29,8 @@ func (j *judge) checkDeletions() {
 		case isBound:
 			begun[c.Wave]++
 			under[c.Wave] += boolToInt(c.Health != HealthUnreachable)
-		case c.Child != nil && c.Child.Deleting && !c.Child.UnreachableAtDeletion && !c.Paused && (!c.Selected || c.Health != HealthFailed):
+		case c.Child != nil && c.Child.Deleting && !c.Child.UnreachableAtDeletion && !c.Paused &&
+			(!c.Selected || c.Health != HealthFailed):
 			under[c.Wave]++
 		case c.Child != nil && !c.Child.Deleting && !c.Selected && !c.Paused:
 			waiting++

@@ -118,7 +118,7 @@ func TestClusterReplaced(t *testing.T) {
 func TestAHelmOpThatComesBack(t *testing.T) {
 	t.Parallel()
 	for atTheStart, want := range map[bool]bool{true: false, false: true} {
-		if got := OrderChanged().Create(event.CreateEvent{Object: &addonsv1.HelmOp{},
+		if got := ReleaseHandlingChanged().Create(event.CreateEvent{Object: &addonsv1.HelmOp{},
 			IsInInitialList: atTheStart}); got != want {
 			t.Errorf("in the initial list %t: passes %t", atTheStart, got)
 		}
