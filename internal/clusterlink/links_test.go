@@ -192,7 +192,7 @@ func (f *fleet) look(what, token string, told bool, next time.Duration) {
 
 func (f *fleet) pass(d time.Duration) { f.clock = f.clock.Add(d) }
 
-func TestLinkBeginsWhenItCan(t *testing.T) {
+func TestLinkIsMadeWhenClusterIsInitialized(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	f.write("a")
@@ -220,7 +220,7 @@ func TestLinkBeginsWhenItCan(t *testing.T) {
 	}
 }
 
-func TestLinkFollowsItsOrigin(t *testing.T) {
+func TestLinkIsReplacedWithKubeconfig(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	f.provision(true, true)
@@ -249,8 +249,9 @@ func TestLinkFollowsItsOrigin(t *testing.T) {
 	f.look("what it replaces is used no longer", "", true, firstRetry)
 }
 
-// TestSilenceEnds holds that it is told when a Cluster answers again whose link never went down.
-func TestSilenceEnds(t *testing.T) {
+// TestListenersAreNotifiedWhenClusterRespondsAgain holds that it is told when a Cluster answers again whose link never
+// went down.
+func TestListenersAreNotifiedWhenClusterRespondsAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	f.provision(true, true)
@@ -269,7 +270,7 @@ func TestSilenceEnds(t *testing.T) {
 	}
 }
 
-func TestLinkGoesDown(t *testing.T) {
+func TestLinkIsClosedAfterFailures(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	f.provision(true, true)
@@ -326,9 +327,9 @@ func (u unread) Get(context.Context, client.ObjectKey, client.Object, ...client.
 	return u.err
 }
 
-// TestUnreadKubeconfigIsNoFailure holds that nothing is said against a Cluster as long as the manager itself cannot
-// read its kubeconfig, as it is while the cache of kubeconfigs is yet to be filled.
-func TestUnreadKubeconfigIsNoFailure(t *testing.T) {
+// TestUnreadKubeconfigDoesNotCountAsFailure holds that nothing is said against a Cluster as long as the manager itself
+// cannot read its kubeconfig, as it is while the cache of kubeconfigs is yet to be filled.
+func TestUnreadKubeconfigDoesNotCountAsFailure(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"the cache has not begun":  &cache.ErrCacheNotStarted{},
@@ -355,9 +356,9 @@ func TestUnreadKubeconfigIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestKubeconfigThatStaysUnreadIsAFailure holds that a manager which lacks a right says so of the Clusters in time, and
-// goes on when it has it.
-func TestKubeconfigThatStaysUnreadIsAFailure(t *testing.T) {
+// TestUnreadKubeconfigCountsAsFailureAfterTolerance holds that a manager which lacks a right says so of the Clusters in
+// time, and goes on when it has it.
+func TestUnreadKubeconfigCountsAsFailureAfterTolerance(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	f.provision(true, true)
@@ -375,7 +376,7 @@ func TestKubeconfigThatStaysUnreadIsAFailure(t *testing.T) {
 	f.look("read", "a", true, probeInterval)
 }
 
-func TestKubeconfigsAreHeardOf(t *testing.T) {
+func TestKubeconfigHandlerEnqueuesClusters(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	added := f.links.KubeconfigHandler()

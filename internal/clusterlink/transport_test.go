@@ -116,9 +116,9 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// TestLargeAnswersHaveAConnectionOfTheirOwn holds that a connection which has grown with an answer ends, and that it
+// TestLargeResponsesUseSeparateConnection holds that a connection which has grown with an answer ends, and that it
 // costs no full handshake.
-func TestLargeAnswersHaveAConnectionOfTheirOwn(t *testing.T) {
+func TestLargeResponsesUseSeparateConnection(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
 	way := server.way(t)
@@ -141,8 +141,8 @@ func TestLargeAnswersHaveAConnectionOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestALinkThatEndsClosesItsConnections holds that what is wrapped around a transport does not hide it.
-func TestALinkThatEndsClosesItsConnections(t *testing.T) {
+// TestClosedLinkClosesConnections holds that what is wrapped around a transport does not hide it.
+func TestClosedLinkClosesConnections(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
 	config, err := withTransport(&rest.Config{Host: server.URL, UserAgent: "test", BearerToken: "t",
@@ -160,9 +160,9 @@ func TestALinkThatEndsClosesItsConnections(t *testing.T) {
 	eventually(t, "the connection ends", func() bool { return !server.isOpen(address) })
 }
 
-// TestAFailedTryEndsItsConnection holds that an API server which answers with failures only is not the only one that is
+// TestFailedProbeClosesConnection holds that an API server which answers with failures only is not the only one that is
 // tried.
-func TestAFailedTryEndsItsConnection(t *testing.T) {
+func TestFailedProbeClosesConnection(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
 	insecure := rest.TLSClientConfig{Insecure: true}

@@ -107,7 +107,7 @@ func TestMergeErrorsHoldNoValues(t *testing.T) {
 	}
 }
 
-func TestShapesThatNoAPIServerAccepts(t *testing.T) {
+func TestMakePatchInvalidShapes(t *testing.T) {
 	t.Parallel()
 	shapes := []string{`null`, `1`, `"x"`, `{}`, `[]`, `[null]`, `[1,"x"]`, `[{}]`, `[[{}]]`, `{"name":[]}`,
 		`[{"name":1},{"name":{}}]`, `[{"port":1},{"port":1},null]`}

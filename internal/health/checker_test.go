@@ -242,7 +242,7 @@ func TestExpressionsAreBounded(t *testing.T) {
 	}
 }
 
-func TestChecksThatAreRefused(t *testing.T) {
+func TestNewCheckerRejectsInvalidChecks(t *testing.T) {
 	t.Parallel()
 	valid := Check{APIVersion: "v1", Kind: "Pod", Current: "true"}
 	for _, tt := range []struct {

@@ -94,7 +94,7 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-func TestFinishedJobsMayBeGone(t *testing.T) {
+func TestSummarizeIgnoresDeletedJobs(t *testing.T) {
 	t.Parallel()
 	job := Object{Ref: inventory.Ref{Group: "batch", Version: "v1", Kind: "Job", Name: "j"}, Status: NotFound}
 	if got := Summarize([]Object{job}, Policy{FailFast: true}, Past{}, time.Now()); got.State != StateHealthy {

@@ -17,7 +17,7 @@ import (
 )
 
 // A pod's own config names files, which that of a workload cluster must not.
-func TestWayIn(t *testing.T) {
+func TestWithoutFiles(t *testing.T) {
 	t.Parallel()
 	var got string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,

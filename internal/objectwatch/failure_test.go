@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-func TestTrouble(t *testing.T) {
+func TestFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var first, second failure
@@ -45,8 +45,9 @@ func TestTrouble(t *testing.T) {
 	})
 }
 
-// TestTroubleIsTold holds that a release hears once of a cluster that does not answer for long, and of its return.
-func TestTroubleIsTold(t *testing.T) {
+// TestFailureRequestsReleaseOnce holds that a release hears once of a cluster that does not answer for long, and of its
+// return.
+func TestFailureRequestsReleaseOnce(t *testing.T) {
 	b := newBench(t)
 	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")
 	b.watcher.stuckAfter = 3 * time.Second
@@ -91,8 +92,9 @@ func (refusingMapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RES
 	return nil, &meta.NoKindMatchError{GroupKind: kind}
 }
 
-// TestTroubleOfAKindIsItsOwn holds that neither the trouble nor the answers of one kind are those of another.
-func TestTroubleOfAKindIsItsOwn(t *testing.T) {
+// TestFailureOfOneKindDoesNotAffectOthers holds that neither the trouble nor the answers of one kind are those of
+// another.
+func TestFailureOfOneKindDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	w := New(Options{})
 	l, err := newLink(w, linkID{}, Connection{Config: &rest.Config{}, Mapper: refusingMapper{}})
@@ -129,9 +131,9 @@ func TestTroubleOfAKindIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestTroubleIsThatOfItsObjects holds that what may not be watched does not keep the health of the rest from being
-// followed.
-func TestTroubleIsThatOfItsObjects(t *testing.T) {
+// TestForbiddenKindDoesNotHideHealthOfOthers holds that what may not be watched does not keep the health of the rest
+// from being followed.
+func TestForbiddenKindDoesNotHideHealthOfOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")
@@ -158,9 +160,9 @@ func TestTroubleIsThatOfItsObjects(t *testing.T) {
 	}
 }
 
-// TestTroubleOfHealthIsToldBesideAnother holds that trouble that has long been told does not hide what health gets
-// into.
-func TestTroubleOfHealthIsToldBesideAnother(t *testing.T) {
+// TestFailureOfHealthIsReportedAfterEarlierFailure holds that trouble that has long been told does not hide what health
+// gets into.
+func TestFailureOfHealthIsReportedAfterEarlierFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := New(Options{})
@@ -198,7 +200,7 @@ func TestTroubleOfHealthIsToldBesideAnother(t *testing.T) {
 	})
 }
 
-func TestTroubleOfConnection(t *testing.T) {
+func TestFailureOfConnection(t *testing.T) {
 	t.Parallel()
 	w := New(Options{})
 	bad := Connection{Cluster: "c", Config: &rest.Config{Host: "://"}}

@@ -54,7 +54,7 @@ func TestFollowsHealth(t *testing.T) {
 	}
 }
 
-func TestJudgesByChecks(t *testing.T) {
+func TestHealthUsesChecks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	config := b.createConfigMap("c")
@@ -72,7 +72,7 @@ func TestJudgesByChecks(t *testing.T) {
 	b.status(key("strict"), config, health.InProgress)
 }
 
-func TestNoticesDrift(t *testing.T) {
+func TestFingerprintChangesWithDrift(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")

@@ -46,9 +46,9 @@ func (b *bench) createServiceAccount(name string) inventory.Ref {
 	return inventory.Ref{Version: "v1", Kind: "ServiceAccount", Namespace: b.namespace, Name: name}
 }
 
-// TestListsWhatNothingWatches holds that an object without a health is noticed once it is gone, by one list for each
+// TestListFindsDeletedObjects holds that an object without a health is noticed once it is gone, by one list for each
 // kind and interval that all releases of a cluster share, and that nothing is asked before.
-func TestListsWhatNothingWatches(t *testing.T) {
+func TestListFindsDeletedObjects(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	deployment, kept, lost, account := b.createDeployment("d", helmLabels()), b.createConfigMap("kept"),
@@ -112,9 +112,9 @@ func TestListsOnRequest(t *testing.T) {
 	b.becomes(release, config, "gone", func(s State) bool { return s.Known && !s.Exists })
 }
 
-// TestListsWhatIsPermitted holds that a tenant is listed in its namespaces, and that what may not be listed counts as
+// TestListWithoutPermissions holds that a tenant is listed in its namespaces, and that what may not be listed counts as
 // existing.
-func TestListsWhatIsPermitted(t *testing.T) {
+func TestListWithoutPermissions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	config, account := b.createConfigMap("c"), b.createServiceAccount("a")

@@ -54,7 +54,7 @@ func TestAPIServerRestarts(t *testing.T) {
 		func(s State) bool { return s.Fingerprint != before.Objects[config].Fingerprint })
 }
 
-func TestDeletedWhileAway(t *testing.T) {
+func TestObjectDeletedWhileDisconnected(t *testing.T) {
 	b := newBench(t)
 	deployment := b.createDeployment("d", helmLabels())
 	release := key("r")

@@ -272,9 +272,9 @@ func (stubbornMapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RES
 	}, nil
 }
 
-// TestClusterContradictsItself holds that nobody is told that an object is gone, and that the requests become few, if a
-// cluster names a kind that it does not serve.
-func TestClusterContradictsItself(t *testing.T) {
+// TestUnservedKindThatDiscoveryNames holds that nobody is told that an object is gone, and that the requests become
+// few, if a cluster names a kind that it does not serve.
+func TestUnservedKindThatDiscoveryNames(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.watcher.stuckAfter = time.Second
@@ -293,7 +293,7 @@ func TestClusterContradictsItself(t *testing.T) {
 	}
 }
 
-func TestGoneIsSaidTwice(t *testing.T) {
+func TestDeletedKindNeedsTwoReports(t *testing.T) {
 	t.Parallel()
 	w := New(Options{})
 	here, missing := inventory.Ref{Version: "v1", Kind: "Widget", Name: "here"},

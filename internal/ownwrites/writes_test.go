@@ -90,8 +90,8 @@ func TestWait(t *testing.T) {
 	f.showObject(toolscache.DeletedFinalStateUnknown{})
 }
 
-// TestTheWaitIsBounded has writes that the cache never shows.
-func TestTheWaitIsBounded(t *testing.T) {
+// TestWaitIsBounded has writes that the cache never shows.
+func TestWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.record(owner, configMap("7"), time.Now())
@@ -116,7 +116,7 @@ func TestTheWaitIsBounded(t *testing.T) {
 	})
 }
 
-func TestClientNotesWrites(t *testing.T) {
+func TestClientRecordsWrites(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(*fixture, *corev1.ConfigMap) error{
 		"Create": func(*fixture, *corev1.ConfigMap) error { return nil },
@@ -159,8 +159,8 @@ func TestClientNotesWrites(t *testing.T) {
 	}
 }
 
-// TestClientNotesStatuses has a status that is written by the subresource.
-func TestClientNotesStatuses(t *testing.T) {
+// TestClientRecordsStatusWrites has a status that is written by the subresource.
+func TestClientRecordsStatusWrites(t *testing.T) {
 	t.Parallel()
 	for _, update := range []bool{true, false} {
 		f, informers := newFixture(t), &informertest.FakeInformers{}

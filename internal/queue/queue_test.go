@@ -50,9 +50,9 @@ func TestResyncsSpread(t *testing.T) {
 	}
 }
 
-// TestManagementClusterAnswers holds that what is installed where the manager lives is not left for last: nothing
-// probes that cluster.
-func TestManagementClusterAnswers(t *testing.T) {
+// TestManagementClusterCountsAsResponsive holds that what is installed where the manager lives is not left for last:
+// nothing probes that cluster.
+func TestManagementClusterCountsAsResponsive(t *testing.T) {
 	t.Parallel()
 	answers := AnswersOf(unprobed{})
 	if !answers(clusterlink.Management) || answers(client.ObjectKey{Namespace: "fleet", Name: "one"}) {

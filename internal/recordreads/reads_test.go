@@ -72,7 +72,7 @@ func (f *fixture) observe(cluster, name string) (held time.Duration, done bool, 
 	return time.Since(begun), done, err
 }
 
-func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
+func TestUnresponsiveClusterHoldsNoWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.set("hung", true, 0)
@@ -155,9 +155,9 @@ func TestSharedOutcome(t *testing.T) {
 	}
 }
 
-// TestAnAnswerIsNotOvertaken shows that a worker which gave up does not make a cluster unresponsive that has answered
-// meanwhile.
-func TestAnAnswerIsNotOvertaken(t *testing.T) {
+// TestResponseIsNotOvertakenByTimeout shows that a worker which gave up does not make a cluster unresponsive that has
+// answered meanwhile.
+func TestResponseIsNotOvertakenByTimeout(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meanwhile    func(*Reads)
 		unresponsive bool
@@ -184,9 +184,9 @@ func TestAnAnswerIsNotOvertaken(t *testing.T) {
 	}
 }
 
-// TestTheFirstReadServesTwoPasses shows that the result of the first read serves one more pass, unless it may be wrong
+// TestFirstReadIsUsedInTwoPasses shows that the result of the first read serves one more pass, unless it may be wrong
 // by then.
-func TestTheFirstReadServesTwoPasses(t *testing.T) {
+func TestFirstReadIsUsedInTwoPasses(t *testing.T) {
 	release := controllertest.RequestFor("a")
 	for name, tc := range map[string]struct {
 		between func(*fixture)
@@ -224,7 +224,7 @@ func TestTheFirstReadServesTwoPasses(t *testing.T) {
 	}
 }
 
-func TestMemorySufficesForNothingToDo(t *testing.T) {
+func TestMayUseCachedOnlyWithoutAction(t *testing.T) {
 	t.Parallel()
 	for action, want := range map[model.Action]bool{
 		model.ActionNone: true, model.ActionWait: false, model.ActionStall: false, model.ActionUpgrade: false,

@@ -75,8 +75,9 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// TestPlanDeletionPacesAndEnds holds for random fleets that the deletion of a HelmOp stays within the limits and ends.
-func TestPlanDeletionPacesAndEnds(t *testing.T) {
+// TestPlanDeletionKeepsLimitsAndCompletes holds for random fleets that the deletion of a HelmOp stays within the limits
+// and ends.
+func TestPlanDeletionKeepsLimitsAndCompletes(t *testing.T) {
 	t.Parallel()
 	for seed := range int64(100) {
 		w := newWorld(seed)

@@ -402,8 +402,8 @@ func TestPlanServesNewClusters(t *testing.T) {
 	}
 }
 
-// TestPlanSaysNothingOfTime holds that the texts for users do not change while nothing happens.
-func TestPlanSaysNothingOfTime(t *testing.T) {
+// TestPlanWaitingForContainsNoTimes holds that the texts for users do not change while nothing happens.
+func TestPlanWaitingForContainsNoTimes(t *testing.T) {
 	t.Parallel()
 	in := Input{
 		Strategy: Strategy{Soak: time.Hour}, State: State{Revision: 7, Good: 6}, Now: testNow,

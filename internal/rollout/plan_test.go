@@ -80,7 +80,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestPlanKeepsOneClusterFromAnother(t *testing.T) {
+func TestPlanStepsDoNotDependOnOtherClusters(t *testing.T) {
 	steps := Plan(Input{Clusters: []Cluster{
 		{Name: "broken", Selected: true, Initialized: true},
 		{Name: "fine", Selected: true, Initialized: true, Target: &Release{Identity: "ns/a"}},

@@ -17,9 +17,9 @@ var (
 	firstSeed = flag.Int64("rollout.seed", 1, "seed of the first of them")
 )
 
-// TestPlanKeepsItsPromises holds for random events in random order that no plan breaks a limit, an order or a budget.
+// TestPlanInvariants holds for random events in random order that no plan breaks a limit, an order or a budget.
 // When the events end, every Cluster gets its desired release.
-func TestPlanKeepsItsPromises(t *testing.T) {
+func TestPlanInvariants(t *testing.T) {
 	t.Parallel()
 	for n := range int64(*worlds) {
 		seed := *firstSeed + n

@@ -88,8 +88,8 @@ func TestShardOverview(t *testing.T) {
 	}
 }
 
-// TestShardOverviewLeavesNoneOut holds that a HelmOp which cannot be told hides no shard.
-func TestShardOverviewLeavesNoneOut(t *testing.T) {
+// TestShardOverviewErrorOfOneShardDoesNotAffectOthers holds that a HelmOp which cannot be told hides no shard.
+func TestShardOverviewErrorOfOneShardDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
 	for _, shard := range []string{"refused", "x", "y", "z"} {
@@ -124,9 +124,9 @@ func TestShardOverviewLeavesNoneOut(t *testing.T) {
 	}
 }
 
-// TestShardOverviewCountsBeforeItTells has a HelmOp of one shard take all the time that there is to tell of it, and the
-// lease of another one not be read: what is known of the shards is counted.
-func TestShardOverviewCountsBeforeItTells(t *testing.T) {
+// TestShardOverviewCountsBeforeItReports has a HelmOp of one shard take all the time that there is to tell of it, and
+// the lease of another one not be read: what is known of the shards is counted.
+func TestShardOverviewCountsBeforeItReports(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
 	for _, shard := range []string{"count-slow", "count-x", "count-y", "count-unread"} {
@@ -195,8 +195,8 @@ func gauges(t *testing.T, all *prometheus.GaugeVec, shard string) int {
 	return n
 }
 
-// TestShardOverviewAsksOnceOfThePaused holds that a HelmOp that is suspended is read once, and again when it changed.
-func TestShardOverviewAsksOnceOfThePaused(t *testing.T) {
+// TestShardOverviewReadsPausedHelmOpOnce holds that a HelmOp that is suspended is read once, and again when it changed.
+func TestShardOverviewReadsPausedHelmOpOnce(t *testing.T) {
 	t.Parallel()
 	h, _, _ := controllertest.ShardedObjects("asleep", "asleep", "asleep")
 	h.Spec.Paused = true

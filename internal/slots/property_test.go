@@ -152,9 +152,9 @@ func (w *world) mayHave(claim *Claim, total int, namespaces map[string]int, helm
 	return ok
 }
 
-// TestEverybodyIsServed runs random releases through the slots: all bounds hold at all times, no slot is idle that a
-// waiter may have, and each release is served once the others end.
-func TestEverybodyIsServed(t *testing.T) {
+// TestEveryReleaseGetsASlot runs random releases through the slots: all bounds hold at all times, no slot is idle that
+// a waiter may have, and each release is served once the others end.
+func TestEveryReleaseGetsASlot(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -180,9 +180,9 @@ func TestEverybodyIsServed(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForANamespaceThatNeverEnds holds that releases of all other namespaces are served though no action of
+// TestNamespaceWithEndlessActionsLeavesSlots holds that releases of all other namespaces are served though no action of
 // the first one ends.
-func TestNobodyWaitsForANamespaceThatNeverEnds(t *testing.T) {
+func TestNamespaceWithEndlessActionsLeavesSlots(t *testing.T) {
 	t.Parallel()
 	for workers := 3; workers <= 40; workers++ {
 		b := newBench(t, workers, 4)

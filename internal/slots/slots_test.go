@@ -154,9 +154,9 @@ func TestUninstallationsThatWaitAreShared(t *testing.T) {
 	}
 }
 
-// TestWaitersOfNamespacesTakeTurns holds that the next slot goes to the namespace that holds the fewest, then to the
+// TestSlotsAlternateBetweenNamespaces holds that the next slot goes to the namespace that holds the fewest, then to the
 // HelmOp.
-func TestWaitersOfNamespacesTakeTurns(t *testing.T) {
+func TestSlotsAlternateBetweenNamespaces(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8, 1)
 	if taken := b.fill("a", 3, 40, false); taken != 6 {
@@ -211,9 +211,9 @@ func TestSlotsOfClustersAndHelmOps(t *testing.T) {
 	one.want(claimFor("b", "c", "h"), false)
 }
 
-// TestSomebodyAlwaysLooks holds that actions, which hooks may hold for minutes, never take all workers, however few
+// TestSomeWorkersGetNoSlot holds that actions, which hooks may hold for minutes, never take all workers, however few
 // these are.
-func TestSomebodyAlwaysLooks(t *testing.T) {
+func TestSomeWorkersGetNoSlot(t *testing.T) {
 	t.Parallel()
 	for workers := 2; workers <= 40; workers++ {
 		b := newBench(t, workers, 1)
@@ -255,8 +255,8 @@ func TestGrantedSlotIsKept(t *testing.T) {
 	b.wantEmpty()
 }
 
-// TestSlotIsGivenBackOnce holds that a second call of done takes no slot from another release.
-func TestSlotIsGivenBackOnce(t *testing.T) {
+// TestSlotIsReleasedOnce holds that a second call of done takes no slot from another release.
+func TestSlotIsReleasedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8, 1)
 	done, _ := b.slots.Acquire(claimFor("a", "c", "h"))
@@ -285,9 +285,9 @@ func TestHelmOpsShareSlots(t *testing.T) {
 	b.wantWoken("later-0")
 }
 
-// TestSlotGoesToWhatIsNotThereYet holds that a new Cluster does not wait until a chart was changed in a thousand
-// others, and that HelmOps still share the slots.
-func TestSlotGoesToWhatIsNotThereYet(t *testing.T) {
+// TestReleasesThatAreNotInstalledGetSlotsFirst holds that a new Cluster does not wait until a chart was changed in a
+// thousand others, and that HelmOps still share the slots.
+func TestReleasesThatAreNotInstalledGetSlotsFirst(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8, 1)
 	for i := range 100 {
