@@ -39,7 +39,7 @@ func TestReadsOfUnreadClusterAreForgotten(t *testing.T) {
 		"release of an unknown HelmOp": {release: func(r *addonsv1.HelmOpRelease) { ofHelmOp("made-up", r) },
 			kept: true},
 	} {
-		cluster, release, helmOp := upgradingCluster(nil), controllertest.LeavingRelease(0), controllertest.LeavingHelmOp()
+		cluster, release, helmOp := upgradingCluster(nil), controllertest.HoldingRelease(0), controllertest.HoldingHelmOp()
 		if tc.cluster != nil {
 			tc.cluster(cluster)
 		}

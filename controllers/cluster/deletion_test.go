@@ -44,7 +44,7 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex,
 		apiutil.ClustersOfRelease)
-	for _, object := range append(objects, controllertest.LeavingHelmOp()) {
+	for _, object := range append(objects, controllertest.HoldingHelmOp()) {
 		builder.WithObjects(object.DeepCopyObject().(client.Object))
 	}
 	builder.WithInterceptorFuncs(interceptor.Funcs{
@@ -83,10 +83,10 @@ func (r *Reconciler) pass(t *testing.T) (*clusterv1.Cluster, ctrl.Result) {
 
 func TestDeletionIsHeldUntilReleasesAreUninstalled(t *testing.T) {
 	t.Parallel()
-	release := controllertest.LeavingRelease(10 * time.Minute)
-	bystander := controllertest.LeavingRelease(0)
+	release := controllertest.HoldingRelease(10 * time.Minute)
+	bystander := controllertest.HoldingRelease(0)
 	bystander.Name, bystander.UID, bystander.Spec.BeforeClusterDelete = "b-c", "b", nil
-	r := lifeReconciler(t, controllertest.GoingCluster("", false), release, bystander)
+	r := lifeReconciler(t, controllertest.DeletingCluster("", false), release, bystander)
 
 	cluster, _ := r.pass(t)
 	if !apiutil.HoldOf(cluster).IsOn() || !ptr.Deref(cluster.Spec.Paused, false) ||
@@ -109,7 +109,7 @@ func TestDeletionIsHeldUntilReleasesAreUninstalled(t *testing.T) {
 	if !apiutil.HoldOf(cluster).IsOn() {
 		t.Fatal("the hold ended too early")
 	}
-	controllertest.LetGo(t, r.client, release)
+	controllertest.RemoveReleaseFinalizer(t, r.client, release)
 	cluster, _ = r.pass(t)
 	if !apiutil.HoldOf(cluster).Over || cluster.Spec.Paused != nil {
 		t.Errorf("still held: %v %v", cluster.Annotations, cluster.Spec.Paused)
@@ -124,8 +124,8 @@ func TestDeletionIsHeldUntilReleasesAreUninstalled(t *testing.T) {
 // Cluster, and that no release is uninstalled meanwhile. When the pause ends, the full time of the hold begins.
 func TestPauseOfUserSuspendsDeletionHold(t *testing.T) {
 	t.Parallel()
-	release := controllertest.LeavingRelease(10 * time.Minute)
-	r := lifeReconciler(t, withAnnotation(controllertest.GoingCluster(controllertest.HeldSince, true),
+	release := controllertest.HoldingRelease(10 * time.Minute)
+	r := lifeReconciler(t, withAnnotation(controllertest.DeletingCluster(controllertest.HeldSince, true),
 		clusterv1.PausedAnnotation), release)
 	for range 2 {
 		cluster, _ := r.pass(t)
@@ -150,7 +150,7 @@ func TestPauseOfUserSuspendsDeletionHold(t *testing.T) {
 	if _, result := r.pass(t); result.RequeueAfter != 10*time.Minute {
 		t.Errorf("requeued after %s", result.RequeueAfter)
 	}
-	controllertest.LetGo(t, r.client, release)
+	controllertest.RemoveReleaseFinalizer(t, r.client, release)
 	if cluster, _ = r.pass(t); !apiutil.HoldOf(cluster).Over || cluster.Spec.Paused != nil {
 		t.Errorf("still held: %v %v", cluster.Annotations, cluster.Spec.Paused)
 	}
@@ -158,9 +158,9 @@ func TestPauseOfUserSuspendsDeletionHold(t *testing.T) {
 
 func TestDeletionHold(t *testing.T) {
 	t.Parallel()
-	moved := controllertest.GoingCluster("", false)
+	moved := controllertest.DeletingCluster("", false)
 	moved.Annotations[clusterctlv1.DeleteForMoveAnnotation] = ""
-	withoutAsking := controllertest.LeavingRelease(time.Minute)
+	withoutAsking := controllertest.HoldingRelease(time.Minute)
 	withoutAsking.Spec.BeforeClusterDelete = nil
 	tests := map[string]struct {
 		cluster *clusterv1.Cluster
@@ -169,46 +169,46 @@ func TestDeletionHold(t *testing.T) {
 		paused  bool
 		event   string
 	}{
-		"no beforeClusterDelete": {cluster: controllertest.GoingCluster("", false), release: withoutAsking},
-		"paused by a user": {cluster: controllertest.GoingCluster("", true),
-			release: controllertest.LeavingRelease(time.Minute), paused: true},
-		"being moved": {cluster: moved, release: controllertest.LeavingRelease(time.Minute)},
-		"timed out": {cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
-			release: controllertest.LeavingRelease(time.Minute), hold: apiutil.DeletionHoldOver,
+		"no beforeClusterDelete": {cluster: controllertest.DeletingCluster("", false), release: withoutAsking},
+		"paused by a user": {cluster: controllertest.DeletingCluster("", true),
+			release: controllertest.HoldingRelease(time.Minute), paused: true},
+		"being moved": {cluster: moved, release: controllertest.HoldingRelease(time.Minute)},
+		"timed out": {cluster: controllertest.DeletingCluster(controllertest.HeldSince, true),
+			release: controllertest.HoldingRelease(time.Minute), hold: apiutil.DeletionHoldOver,
 			event: "Warning " + addonsv1.ClusterDeletionReleasedEvent},
-		"hold is over": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, false),
-			release: controllertest.LeavingRelease(time.Hour), hold: apiutil.DeletionHoldOver},
-		"hold continues after a restart": {cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
-			release: controllertest.LeavingRelease(time.Hour), hold: controllertest.HeldSince, paused: true},
-		"beforeClusterDelete removed during the hold": {cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
+		"hold is over": {cluster: controllertest.DeletingCluster(apiutil.DeletionHoldOver, false),
+			release: controllertest.HoldingRelease(time.Hour), hold: apiutil.DeletionHoldOver},
+		"hold continues after a restart": {cluster: controllertest.DeletingCluster(controllertest.HeldSince, true),
+			release: controllertest.HoldingRelease(time.Hour), hold: controllertest.HeldSince, paused: true},
+		"beforeClusterDelete removed during the hold": {cluster: controllertest.DeletingCluster(controllertest.HeldSince, true),
 			release: withoutAsking, hold: apiutil.DeletionHoldOver, event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
-		"malformed annotation begins now": {cluster: controllertest.GoingCluster("yes", true),
-			release: controllertest.LeavingRelease(time.Hour), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true,
+		"malformed annotation begins now": {cluster: controllertest.DeletingCluster("yes", true),
+			release: controllertest.HoldingRelease(time.Hour), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true,
 			event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
-		"malformed annotation, not paused": {cluster: controllertest.GoingCluster("yes", false), release: withoutAsking,
+		"malformed annotation, not paused": {cluster: controllertest.DeletingCluster("yes", false), release: withoutAsking,
 			hold: "yes"},
-		"user pauses during the hold": {cluster: withAnnotation(controllertest.GoingCluster(controllertest.HeldSince,
-			true), clusterv1.PausedAnnotation), release: controllertest.LeavingRelease(time.Minute),
+		"user pauses during the hold": {cluster: withAnnotation(controllertest.DeletingCluster(controllertest.HeldSince,
+			true), clusterv1.PausedAnnotation), release: controllertest.HoldingRelease(time.Minute),
 			hold: apiutil.DeletionHoldSuspended, paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
-		"pause of the user lasts": {cluster: withAnnotation(controllertest.GoingCluster(apiutil.DeletionHoldSuspended,
-			true), clusterv1.PausedAnnotation), release: controllertest.LeavingRelease(time.Minute),
+		"pause of the user lasts": {cluster: withAnnotation(controllertest.DeletingCluster(apiutil.DeletionHoldSuspended,
+			true), clusterv1.PausedAnnotation), release: controllertest.HoldingRelease(time.Minute),
 			hold: apiutil.DeletionHoldSuspended, paused: true},
-		"pause of the user ends": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldSuspended, true),
-			release: controllertest.LeavingRelease(time.Minute), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true,
+		"pause of the user ends": {cluster: controllertest.DeletingCluster(apiutil.DeletionHoldSuspended, true),
+			release: controllertest.HoldingRelease(time.Minute), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true,
 			event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
-		"user ends both pauses": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldSuspended, false),
-			release: controllertest.LeavingRelease(time.Minute), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true,
+		"user ends both pauses": {cluster: controllertest.DeletingCluster(apiutil.DeletionHoldSuspended, false),
+			release: controllertest.HoldingRelease(time.Minute), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true,
 			event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
-		"paused by annotation": {cluster: withAnnotation(controllertest.GoingCluster("", false),
-			clusterv1.PausedAnnotation), release: controllertest.LeavingRelease(time.Hour)},
-		"release of another namespace": {cluster: controllertest.GoingCluster("", false),
-			release: controllertest.OfNamespace("tenant", controllertest.LeavingRelease(24*time.Hour))},
-		"release of an unknown HelmOp": {cluster: controllertest.GoingCluster("", false),
-			release: ofHelmOp("made-up", controllertest.LeavingRelease(24*time.Hour))},
-		"release without an owner": {cluster: controllertest.GoingCluster("", false),
-			release: ofHelmOp("", controllertest.LeavingRelease(24*time.Hour))},
-		"release of another Cluster": {cluster: controllertest.GoingCluster("", false),
-			release: ofAnotherCluster(controllertest.LeavingRelease(time.Hour))},
+		"paused by annotation": {cluster: withAnnotation(controllertest.DeletingCluster("", false),
+			clusterv1.PausedAnnotation), release: controllertest.HoldingRelease(time.Hour)},
+		"release of another namespace": {cluster: controllertest.DeletingCluster("", false),
+			release: controllertest.OfNamespace("tenant", controllertest.HoldingRelease(24*time.Hour))},
+		"release of an unknown HelmOp": {cluster: controllertest.DeletingCluster("", false),
+			release: ofHelmOp("made-up", controllertest.HoldingRelease(24*time.Hour))},
+		"release without an owner": {cluster: controllertest.DeletingCluster("", false),
+			release: ofHelmOp("", controllertest.HoldingRelease(24*time.Hour))},
+		"release of another Cluster": {cluster: controllertest.DeletingCluster("", false),
+			release: ofAnotherCluster(controllertest.HoldingRelease(time.Hour))},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestDeletionHold(t *testing.T) {
 func TestRestoredHoldEnds(t *testing.T) {
 	t.Parallel()
 	restored := func(hold string, ago time.Duration) *clusterv1.Cluster {
-		cluster := controllertest.GoingCluster(hold, true)
+		cluster := controllertest.DeletingCluster(hold, true)
 		cluster.DeletionTimestamp, cluster.CreationTimestamp = nil, metav1.NewTime(controllertest.LifeNow.Add(-ago))
 		return cluster
 	}
@@ -252,7 +252,7 @@ func TestRestoredHoldEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := lifeReconciler(t, tc.cluster, controllertest.LeavingRelease(time.Hour))
+			r := lifeReconciler(t, tc.cluster, controllertest.HoldingRelease(time.Hour))
 			cluster, _ := r.pass(t)
 			if got := cluster.Annotations[addonsv1.DeletionHoldAnnotation]; got != tc.hold ||
 				ptr.Deref(cluster.Spec.Paused, false) != tc.paused {
@@ -297,12 +297,12 @@ func expectEvent(t *testing.T, r *Reconciler, begin string) {
 
 func TestDeletionHoldWithFutureTimeBeginsNow(t *testing.T) {
 	t.Parallel()
-	future := controllertest.GoingCluster("2036-11-21T22:25:00Z", true)
-	if rest := clusterlife.DeletionRest(apiutil.HoldOf(future), controllertest.LeavingRelease(time.Minute),
+	future := controllertest.DeletingCluster("2036-11-21T22:25:00Z", true)
+	if rest := clusterlife.DeletionRest(apiutil.HoldOf(future), controllertest.HoldingRelease(time.Minute),
 		controllertest.LifeNow); rest != time.Minute {
 		t.Errorf("the hold lasts for %s", rest)
 	}
-	r := lifeReconciler(t, future, controllertest.LeavingRelease(time.Minute))
+	r := lifeReconciler(t, future, controllertest.HoldingRelease(time.Minute))
 	if cluster, _ := r.pass(t); !apiutil.HoldOf(cluster).Since.Equal(controllertest.LifeNow) ||
 		!ptr.Deref(cluster.Spec.Paused, false) {
 		t.Errorf("hold %v", cluster.Annotations)

@@ -109,12 +109,12 @@ func TestBeginHoldWithConcurrentWrites(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cluster := controllertest.GoingCluster("", false)
+			cluster := controllertest.DeletingCluster("", false)
 			if !tc.bare {
 				cluster.Annotations["before"] = "x"
 				cluster.Spec.ClusterNetwork.ServiceDomain = "cluster.local"
 			}
-			r := lifeReconciler(t, cluster, controllertest.LeavingRelease(time.Hour))
+			r := lifeReconciler(t, cluster, controllertest.HoldingRelease(time.Hour))
 			key := client.ObjectKey{Namespace: "ns", Name: "c"}
 			scope, err := r.gather(t.Context(), key)
 			if err != nil {
@@ -161,7 +161,7 @@ func TestBeginHoldWithConcurrentWrites(t *testing.T) {
 // neither change yet.
 func TestEndHoldKeepsPauseOfUser(t *testing.T) {
 	t.Parallel()
-	r := lifeReconciler(t, controllertest.GoingCluster(controllertest.HeldSince, true))
+	r := lifeReconciler(t, controllertest.DeletingCluster(controllertest.HeldSince, true))
 	key := client.ObjectKey{Namespace: "ns", Name: "c"}
 	scope, err := r.gather(t.Context(), key)
 	if err != nil {

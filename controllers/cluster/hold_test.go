@@ -19,7 +19,7 @@ import (
 
 func TestUpgradeIsHeldOnce(t *testing.T) {
 	t.Parallel()
-	release := controllertest.LeavingRelease(0)
+	release := controllertest.HoldingRelease(0)
 	release.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
 	name := clusterlife.UpgradeHoldName(client.ObjectKey{Namespace: "ns", Name: "h"})
 	stale := clusterlife.UpgradeHoldPrefix + "gone-12345678"
@@ -59,8 +59,8 @@ func upgradingCluster(annotations map[string]string) *clusterv1.Cluster {
 func TestReleaseOfOtherNamespaceHoldsNoUpgrade(t *testing.T) {
 	t.Parallel()
 	tenants := map[string]*addonsv1.HelmOpRelease{
-		"tenant": controllertest.OfNamespace("tenant", controllertest.LeavingRelease(0)),
-		"ns":     ofHelmOp("made-up", controllertest.LeavingRelease(0)),
+		"tenant": controllertest.OfNamespace("tenant", controllertest.HoldingRelease(0)),
+		"ns":     ofHelmOp("made-up", controllertest.HoldingRelease(0)),
 	}
 	for namespace, release := range tenants {
 		release.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
@@ -77,7 +77,7 @@ func TestUpgradeHoldStaysWhileReleaseIsReplaced(t *testing.T) {
 	t.Parallel()
 	name := clusterlife.UpgradeHoldName(client.ObjectKey{Namespace: "ns", Name: "h"})
 	held := "v1.36.0 since " + controllertest.HeldSince
-	release := controllertest.LeavingRelease(0)
+	release := controllertest.HoldingRelease(0)
 	release.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
 	release.DeletionTimestamp = &metav1.Time{Time: controllertest.LifeNow}
 	tests := map[string]struct {
@@ -101,7 +101,7 @@ func TestUpgradeHoldStaysWhileReleaseIsReplaced(t *testing.T) {
 		}
 		r := lifeReconciler(t, upgradingCluster(annotations), release.DeepCopy())
 		helmOp := &addonsv1.HelmOp{}
-		if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(controllertest.LeavingHelmOp()), helmOp); err != nil {
+		if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(controllertest.HoldingHelmOp()), helmOp); err != nil {
 			t.Fatal(err)
 		}
 		helmOp.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}

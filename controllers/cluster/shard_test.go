@@ -34,7 +34,7 @@ func foreign(change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)) []client.Ob
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "f", UID: "f",
 		Labels: controllertest.OfShard("b")}}
 	helmOp.Spec.ClusterSelector = &metav1.LabelSelector{}
-	release := controllertest.LeavingRelease(0)
+	release := controllertest.HoldingRelease(0)
 	release.Name, release.UID, release.Spec.BeforeClusterDelete = "f-c", "fc", nil
 	release.OwnerReferences[0].Name, release.OwnerReferences[0].UID = helmOp.Name, helmOp.UID
 	release.Labels = controllertest.OfShard("b")
@@ -49,7 +49,7 @@ func TestClusterSharedWithOtherShard(t *testing.T) {
 	t.Parallel()
 	const held, long = "v1.36.0 since " + controllertest.HeldSince, "v1.36.0 since 2026-11-21T21:55:00Z" // 35 minutes ago
 	now := "v1.36.0 since " + controllertest.LifeNow.Format(time.RFC3339)
-	own, other := clusterlife.UpgradeHoldName(client.ObjectKeyFromObject(controllertest.LeavingHelmOp())),
+	own, other := clusterlife.UpgradeHoldName(client.ObjectKeyFromObject(controllertest.HoldingHelmOp())),
 		clusterlife.UpgradeHoldName(client.ObjectKey{Namespace: "ns", Name: "f"})
 	addons := []metav1.Condition{{Type: "Addons", Reason: addonsv1.ReleasesReadyReason, Status: metav1.ConditionTrue,
 		LastTransitionTime: metav1.NewTime(controllertest.LifeNow)}}
@@ -61,7 +61,7 @@ func TestClusterSharedWithOtherShard(t *testing.T) {
 		h.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{}
 		r.Spec.BeforeClusterDelete = &addonsv1.BeforeClusterDelete{}
 	}
-	ownHold := controllertest.LeavingRelease(0)
+	ownHold := controllertest.HoldingRelease(0)
 	ownHold.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
 	cni := gatingHelmOp("cni", "CNIReady")
 	for name, tc := range map[string]struct {
@@ -75,18 +75,18 @@ func TestClusterSharedWithOtherShard(t *testing.T) {
 		again bool
 	}{
 		"deletion held despite a condition of another shard": {
-			cluster: bearing(controllertest.GoingCluster("", false), addons), own: controllertest.LeavingRelease(time.Hour),
+			cluster: bearing(controllertest.DeletingCluster("", false), addons), own: controllertest.HoldingRelease(time.Hour),
 			foreign: foreign(publishes), conditions: "Addons",
 			want: map[string]string{addonsv1.DeletionHoldAnnotation: controllertest.LifeNow.Format(time.RFC3339)},
 		},
 		"deletion held despite a hold of another shard": {
-			cluster: annotated(controllertest.GoingCluster("", false), other, "v1.35.0"),
-			own:     controllertest.LeavingRelease(time.Hour), foreign: foreign(holds),
+			cluster: annotated(controllertest.DeletingCluster("", false), other, "v1.35.0"),
+			own:     controllertest.HoldingRelease(time.Hour), foreign: foreign(holds),
 			want: map[string]string{addonsv1.DeletionHoldAnnotation: controllertest.LifeNow.Format(time.RFC3339),
 				other: "v1.35.0"},
 		},
 		"deletion not held for another shard": {
-			cluster: controllertest.GoingCluster(controllertest.HeldSince, true), foreign: foreign(ends),
+			cluster: controllertest.DeletingCluster(controllertest.HeldSince, true), foreign: foreign(ends),
 			want: map[string]string{addonsv1.DeletionHoldAnnotation: apiutil.DeletionHoldOver},
 		},
 		"own upgrade hold times out": {

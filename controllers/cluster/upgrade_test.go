@@ -227,7 +227,7 @@ func TestUpgradeHoldSurvivesRemovalOfClusterAPIAnnotation(t *testing.T) {
 	t.Parallel()
 	cluster := upgradingCluster(nil)
 	cluster.Status.Initialization.ControlPlaneInitialized = nil
-	helmOp := controllertest.LeavingHelmOp()
+	helmOp := controllertest.HoldingHelmOp()
 	helmOp.Name, helmOp.UID, helmOp.Spec.BeforeClusterUpgrade = "early", "early", &addonsv1.BeforeClusterUpgrade{}
 	name := clusterlife.UpgradeHoldName(client.ObjectKeyFromObject(helmOp))
 	r := lifeReconciler(t, cluster, helmOp)

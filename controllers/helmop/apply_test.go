@@ -120,7 +120,8 @@ func TestCreateChildKeepsReleaseOfOtherShard(t *testing.T) {
 			if tc.isCached {
 				shown, _ = controllertest.ShardStores(t, "a", before)
 			}
-			r := &Reconciler{client: &controllertest.Lagging{Client: live, Shown: shown}, live: live, now: time.Now, shard: "a"}
+			stale := &controllertest.StaleClient{Client: live, Shown: shown}
+			r := &Reconciler{client: stale, live: live, now: time.Now, shard: "a"}
 			scope := &helmOpScope{helmOp: before, clusters: []*clusterScope{
 				{name: "one", key: client.ObjectKey{Namespace: "n", Name: "one"}, target: &child.Spec},
 				{name: "two", key: client.ObjectKey{Namespace: "n", Name: "two"},

@@ -100,7 +100,7 @@ func isBlocked(c *clusterScope) bool {
 	if c.child == nil || !c.selected {
 		return false
 	}
-	return apiutil.IsAwaiting(c.child) || c.blocked != "" && !c.step.Told && apiutil.IsReadyNow(c.child)
+	return apiutil.IsAwaiting(c.child) || c.blocked != "" && !c.step.Assigned && apiutil.IsReadyNow(c.child)
 }
 
 // firstBlocked returns the name of the first Cluster that waits for dependencies, and its reason; empty if none waits.

@@ -54,7 +54,7 @@ func TestCheckDependencies(t *testing.T) {
 		"no dependencies": {},
 		"per Cluster": {
 			dependencies: controllertest.DependingOn("cni", "dns"),
-			objects: []client.Object{controllertest.SettledHelmOp(t, "cni", nil), controllertest.SettledHelmOp(t, "dns", nil),
+			objects: []client.Object{controllertest.UpToDateHelmOp(t, "cni", nil), controllertest.UpToDateHelmOp(t, "dns", nil),
 				in("one", "cni", nil), in("one", "dns", nil),
 				in("two", "cni", failed), in("two", "dns", nil), in("three", "cni", nil)},
 			blocked: [3]string{"", "the release of HelmOp cni is not Ready: InstallFailed: no room",
@@ -62,7 +62,7 @@ func TestCheckDependencies(t *testing.T) {
 		},
 		"cycle": {
 			dependencies: controllertest.DependingOn("cni"),
-			objects:      []client.Object{controllertest.SettledHelmOp(t, "cni", onApp), in("one", "cni", nil)},
+			objects:      []client.Object{controllertest.UpToDateHelmOp(t, "cni", onApp), in("one", "cni", nil)},
 			reason:       addonsv1.DependencyCycleReason,
 			blocked:      [3]string{"app → cni → app", "app → cni → app", "app → cni → app"},
 		},
@@ -74,7 +74,7 @@ func TestCheckDependencies(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			app := controllertest.SettledHelmOp(t, "app", func(h *addonsv1.HelmOp) { h.Spec.DependsOn = tc.dependencies })
+			app := controllertest.UpToDateHelmOp(t, "app", func(h *addonsv1.HelmOp) { h.Spec.DependsOn = tc.dependencies })
 			r := &Reconciler{client: controllertest.StoreOf(t, append(tc.objects, app)...)}
 			scope := &helmOpScope{helmOp: app, clusters: []*clusterScope{
 				plainCluster("one", "cni", "dns"), plainCluster("two", "cni", "dns"), plainCluster("three", "cni"),
@@ -133,7 +133,7 @@ func BenchmarkCheckDependencies(b *testing.B) {
 			for d := range 5 {
 				name := fmt.Sprintf("d%d", d)
 				app.Spec.DependsOn = append(app.Spec.DependsOn, addonsv1.Dependency{Name: name, ReadyExpr: expr})
-				lists.helmOps = append(lists.helmOps, *controllertest.SettledHelmOp(b, name, nil))
+				lists.helmOps = append(lists.helmOps, *controllertest.UpToDateHelmOp(b, name, nil))
 				for c := range 1000 {
 					lists.releases[name] = append(lists.releases[name],
 						*controllertest.ReadyRelease(name, func(r *addonsv1.HelmOpRelease) {

@@ -120,11 +120,11 @@ func TestPlannedReleasesCacheByGeneration(t *testing.T) {
 // replacement, and that a child under deletion keeps it.
 func TestKeptChildLosesReplacedAnnotation(t *testing.T) {
 	t.Parallel()
-	ways := map[string]func(*Reconciler, *controllertest.FateBench, *addonsv1.HelmOpRelease) error{
-		"updated": func(r *Reconciler, b *controllertest.FateBench, child *addonsv1.HelmOpRelease) error {
+	ways := map[string]func(*Reconciler, *controllertest.ReleaseBench, *addonsv1.HelmOpRelease) error{
+		"updated": func(r *Reconciler, b *controllertest.ReleaseBench, child *addonsv1.HelmOpRelease) error {
 			return r.updateChild(b.Context(), b.HelmOp, &clusterScope{child: child}, child.Spec)
 		},
-		"repaired": func(r *Reconciler, b *controllertest.FateBench, child *addonsv1.HelmOpRelease) error {
+		"repaired": func(r *Reconciler, b *controllertest.ReleaseBench, child *addonsv1.HelmOpRelease) error {
 			return r.repairChild(b.Context(), b.HelmOp, child)
 		},
 	}
@@ -132,7 +132,7 @@ func TestKeptChildLosesReplacedAnnotation(t *testing.T) {
 		for _, isEnding := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, under deletion: %t", name, isEnding), func(t *testing.T) {
 				t.Parallel()
-				b := controllertest.NewFateBench(t)
+				b := controllertest.NewReleaseBench(t)
 				b.Release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
 				b.Release.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: "2", "other": "stays"}
 				c := b.Client()

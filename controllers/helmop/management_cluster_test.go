@@ -50,13 +50,13 @@ func TestManagementClusterRequiresPermittedNamespace(t *testing.T) {
 			children: []client.Object{controllertest.ManagementRelease(controllertest.ManagementHelmOp("b"))},
 			want:     "management cluster?"},
 		"release of a Cluster from before": {helmOp: controllertest.ManagementHelmOp("a"),
-			children: []client.Object{controllertest.NearRelease(toClusters)}, want: "management cluster,management-cluster!"},
+			children: []client.Object{controllertest.SameNameRelease(toClusters)}, want: "management cluster,management-cluster!"},
 		"HelmOp for Clusters": {helmOp: toClusters, want: "management-cluster"},
 		"HelmOp for Clusters, with a release in the management cluster": {helmOp: toClusters,
 			children: []client.Object{controllertest.ManagementRelease(toClusters)},
 			want:     "management cluster!,management-cluster"},
 		"release of a missing Cluster of the same name": {helmOp: controllertest.ManagementHelmOp("b"),
-			children: []client.Object{controllertest.NearRelease(controllertest.ManagementHelmOp("b"))},
+			children: []client.Object{controllertest.SameNameRelease(controllertest.ManagementHelmOp("b"))},
 			want:     "management cluster?,management-cluster!"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -268,7 +268,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	}
 	planned.Child = &rollout.Child{
 		Release: *assigned, Revision: apiutil.RevisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero(),
-		Away:    wasUnreachableAtDeletion(c.child),
+		UnreachableAtDeletion:    wasUnreachableAtDeletion(c.child),
 		Foreign: c.child.Status.State == string(model.StateForeign),
 	}
 	if r := c.child.Spec.Rollout; r != nil {

@@ -111,7 +111,7 @@ func summarize(scope *helmOpScope) fleetSummary {
 		if c.otherShard != "" {
 			s.heldByOtherShard++
 		}
-		if c.step.Told && phase != phasePaused && phase != phaseWaiting && c.otherShard == "" {
+		if c.step.Assigned && phase != phasePaused && phase != phaseWaiting && c.otherShard == "" {
 			s.assigned++
 		}
 		s.countChild(c.child)

@@ -28,7 +28,7 @@ func fleetCluster(name string, change ...func(*clusterScope)) *clusterScope {
 		cluster:  &clusterv1.Cluster{},
 		target:   &addonsv1.HelmOpReleaseSpec{},
 		child:    &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{Rollout: &addonsv1.ReleaseRollout{Revision: 1}}},
-		step:     rollout.Step{Action: rollout.ActionNone, Told: true},
+		step:     rollout.Step{Action: rollout.ActionNone, Assigned: true},
 	}
 	c.cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	report.SetCondition(c.child, addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason, "")
@@ -56,7 +56,7 @@ var (
 	created     = func(c *clusterScope) { c.step.Action = rollout.ActionCreate; c.child = &addonsv1.HelmOpRelease{} }
 	updated     = func(c *clusterScope) { c.step.Action = rollout.ActionUpdate }
 	blocked     = func(c *clusterScope) { c.blocked = "HelmOp cni is not Ready" }
-	untold      = func(c *clusterScope) { c.step.Told = false }
+	untold      = func(c *clusterScope) { c.step.Assigned = false }
 	unobserved  = func(c *clusterScope) { c.child.Generation = 2; c.child.Status.ObservedGeneration = 2 }
 )
 

@@ -114,7 +114,7 @@ func unrenderable(scope *helmOpScope) int {
 	}
 	for _, c := range scope.clusters {
 		switch {
-		case !c.selected || c.step.Told:
+		case !c.selected || c.step.Assigned:
 		case c.err == nil || errors.Is(c.err, reasons.ErrRecord):
 			return 0
 		default:

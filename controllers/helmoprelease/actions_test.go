@@ -59,7 +59,7 @@ func TestDeletionStopsRunningAction(t *testing.T) {
 		"another release": {func(h *addonsv1.HelmOp, r *addonsv1.HelmOpRelease) { deleted(h, r); r.Name = "other" },
 			false},
 	} {
-		helmOp := controllertest.SettledHelmOp(t, "cni", nil)
+		helmOp := controllertest.UpToDateHelmOp(t, "cni", nil)
 		before := controllertest.ReadyRelease("cni", nil)
 		after := before.DeepCopy()
 		tc.change(helmOp, after)

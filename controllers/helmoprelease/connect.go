@@ -60,7 +60,7 @@ type Engine interface {
 func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpRelease) (target model.Target, ok bool) {
 	key := apiutil.ClusterKey(release)
 	restConfig, err := r.clusters.GetRESTConfig(ctx, key)
-	if state := r.clusters.State(key); err == nil && state.IsSilent() {
+	if state := r.clusters.State(key); err == nil && state.IsUnreachable() {
 		// Another request would only fail later, in the same way. The watches stay: the cluster may answer soon.
 		report.Unreachable(release, noConnection(release, state.Cause))
 		return model.Target{}, false

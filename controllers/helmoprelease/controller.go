@@ -111,7 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	defer func() {
 		r.slots.Settle(req.NamespacedName)
 		if r.slots.IsGranted(req.NamespacedName) {
-			result.Priority = new(async.PriorityOfTurn)
+			result.Priority = new(async.PriorityOfSlot)
 		}
 	}()
 	if wait := r.writes.Wait(req.NamespacedName); wait > 0 {

@@ -194,7 +194,7 @@ func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.Uninstall
 	}
 	claim := slots.Claim{Release: client.ObjectKeyFromObject(scope.release), Cluster: cluster, HelmOp: helmOp}
 	if options.Wait {
-		claim.Ending = true
+		claim.Uninstalling = true
 		if done, ok := r.slots.Acquire(claim); ok {
 			return done, 0
 		}
@@ -205,7 +205,7 @@ func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.Uninstall
 			r.now()) - clusterlife.DeletionTimeout(scope.release)/4; rest > 0 {
 			return nil, rest
 		}
-		claim.Ending, options.Wait = false, false
+		claim.Uninstalling, options.Wait = false, false
 	}
 	done, _ = r.slots.Acquire(claim)
 	return done, 0

@@ -31,7 +31,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-func intentReconciler(b *controllertest.FateBench) *Reconciler {
+func intentReconciler(b *controllertest.ReleaseBench) *Reconciler {
 	c := b.Client()
 	return &Reconciler{client: c, live: c, renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)),
 		guard: selection.NewGuard(c)}
@@ -42,26 +42,26 @@ func intentReconciler(b *controllertest.FateBench) *Reconciler {
 // spec of the HelmOp.
 func TestDeletionIntentByRevision(t *testing.T) {
 	t.Parallel()
-	replaced := func(number string) func(*controllertest.FateBench) {
-		return func(b *controllertest.FateBench) {
+	replaced := func(number string) func(*controllertest.ReleaseBench) {
+		return func(b *controllertest.ReleaseBench) {
 			b.Release.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: number}
 		}
 	}
 	// given returns a release that is replaced by a revision in a phase.
-	given := func(number string, phase addonsv1.RolloutPhase) func(*controllertest.FateBench) {
-		return func(b *controllertest.FateBench) {
+	given := func(number string, phase addonsv1.RolloutPhase) func(*controllertest.ReleaseBench) {
+		return func(b *controllertest.ReleaseBench) {
 			replaced(number)(b)
 			b.Revisions[1].Status.Phase = phase
 		}
 	}
 	for name, test := range map[string]struct {
-		change func(*controllertest.FateBench)
+		change func(*controllertest.ReleaseBench)
 		want   deletionIntent
 	}{
 		"an earlier revision": {nil, intentKeep},
-		"a revision that does not exist": {func(b *controllertest.FateBench) { b.Revisions = b.Revisions[1:] },
+		"a revision that does not exist": {func(b *controllertest.ReleaseBench) { b.Revisions = b.Revisions[1:] },
 			intentKeep},
-		"no known revision": {func(b *controllertest.FateBench) { b.Release.Spec.Rollout = nil },
+		"no known revision": {func(b *controllertest.ReleaseBench) { b.Release.Spec.Rollout = nil },
 			intentReplace},
 		"replaced by another release":                  {replaced("2"), intentReplace},
 		"replaced by a revision with the same release": {replaced("1"), intentKeep},
@@ -71,22 +71,22 @@ func TestDeletionIntentByRevision(t *testing.T) {
 		"replaced by a revision that was aborted":      {given("2", addonsv1.RolloutPhaseAborted), intentKeep},
 		"replaced by a revision that is rolled out":    {given("2", addonsv1.RolloutPhaseComplete), intentReplace},
 		"replaced by a revision that was superseded":   {given("2", addonsv1.RolloutPhaseSuperseded), intentReplace},
-		"replaced by a revision that was superseded by the former spec": {func(b *controllertest.FateBench) {
+		"replaced by a revision that was superseded by the former spec": {func(b *controllertest.ReleaseBench) {
 			given("2", addonsv1.RolloutPhaseSuperseded)(b)
 			b.HelmOp.Spec.Release.Name = b.Release.Spec.Release.Name
 		}, intentKeep},
-		"the namespace is not selected": {func(b *controllertest.FateBench) {
+		"the namespace is not selected": {func(b *controllertest.ReleaseBench) {
 			b.HelmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "b"}
 		}, intentUninstall},
-		"the namespace is selected": {func(b *controllertest.FateBench) {
+		"the namespace is selected": {func(b *controllertest.ReleaseBench) {
 			b.HelmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "a"}
 		}, intentKeep},
-		"clusterNamespaces is not set": {func(b *controllertest.FateBench) { b.HelmOp.Spec.ClusterNamespaces = nil },
+		"clusterNamespaces is not set": {func(b *controllertest.ReleaseBench) { b.HelmOp.Spec.ClusterNamespaces = nil },
 			intentUninstall},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := controllertest.NewFateBench(t)
+			b := controllertest.NewReleaseBench(t)
 			if test.change != nil {
 				test.change(b)
 			}
@@ -101,7 +101,7 @@ func TestDeletionIntentByRevision(t *testing.T) {
 // although the release itself is not deleted yet: a slow hook would delay the uninstallation.
 func TestNoActionForHelmOpUnderDeletion(t *testing.T) {
 	t.Parallel()
-	b := controllertest.NewFateBench(t)
+	b := controllertest.NewReleaseBench(t)
 	b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b.Cluster)
 	if err != nil {
@@ -137,7 +137,7 @@ func TestStillServes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := controllertest.NewFateBench(t)
+			b := controllertest.NewReleaseBench(t)
 			c, ok := b.Client().(client.WithWatch)
 			if !ok {
 				t.Fatal("the client cannot watch")
@@ -160,7 +160,7 @@ func TestStillServes(t *testing.T) {
 // TestReplaceChild checks that the annotation with the replacing revision is written before the deletion.
 func TestReplaceChild(t *testing.T) {
 	t.Parallel()
-	b := controllertest.NewFateBench(t)
+	b := controllertest.NewReleaseBench(t)
 	b.Release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
 	c := b.Client()
 	for range 2 {
@@ -188,7 +188,7 @@ func TestReplaceChild(t *testing.T) {
 // TestHelmOpAtRevision checks that the HelmOp has the spec of the assigned revision.
 func TestHelmOpAtRevision(t *testing.T) {
 	t.Parallel()
-	b := controllertest.NewFateBench(t)
+	b := controllertest.NewReleaseBench(t)
 	r := intentReconciler(b)
 	scope := &releaseScope{release: b.Release, helmOp: b.HelmOp}
 	for number, want := range map[int64]string{0: "three", 1: "one", 2: "two"} {
@@ -210,20 +210,20 @@ func TestHelmOpAtRevision(t *testing.T) {
 func TestStaysAtRevision(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		change func(*controllertest.FateBench)
+		change func(*controllertest.ReleaseBench)
 		want   bool
 	}{
 		"no other spec assigned":           {nil, true},
-		"the HelmOp is not reconciled yet": {func(b *controllertest.FateBench) { b.HelmOp.Generation = 4 }, false},
-		"assigned, but not cached":         {func(b *controllertest.FateBench) { b.Release.Generation = 2 }, false},
-		"no known revision":                {func(b *controllertest.FateBench) { b.Release.Spec.Rollout = nil }, false},
-		"the HelmOp is reconciled": {func(b *controllertest.FateBench) {
+		"the HelmOp is not reconciled yet": {func(b *controllertest.ReleaseBench) { b.HelmOp.Generation = 4 }, false},
+		"assigned, but not cached":         {func(b *controllertest.ReleaseBench) { b.Release.Generation = 2 }, false},
+		"no known revision":                {func(b *controllertest.ReleaseBench) { b.Release.Spec.Rollout = nil }, false},
+		"the HelmOp is reconciled": {func(b *controllertest.ReleaseBench) {
 			b.HelmOp.Generation, b.HelmOp.Status.ObservedGeneration = 4, 4
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := controllertest.NewFateBench(t)
+			b := controllertest.NewReleaseBench(t)
 			b.HelmOp.Generation, b.HelmOp.Status.ObservedGeneration, b.Release.Generation = 3, 3, 1
 			r := intentReconciler(b)
 			if test.change != nil {
@@ -240,7 +240,7 @@ func TestStaysAtRevision(t *testing.T) {
 // TestOutdatedError checks the error for values whose digests differ from the assigned digests.
 func TestOutdatedError(t *testing.T) {
 	t.Parallel()
-	b := controllertest.NewFateBench(t)
+	b := controllertest.NewReleaseBench(t)
 	scope := &releaseScope{release: b.Release, helmOp: b.HelmOp}
 	refers := b.HelmOp.DeepCopy()
 	refers.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: apiutil.KindSecret, Name: "s"}}
@@ -265,7 +265,7 @@ func TestOutdatedError(t *testing.T) {
 // TestMayAccess checks which HelmOps may access a Cluster of another namespace.
 func TestMayAccess(t *testing.T) {
 	t.Parallel()
-	b := controllertest.NewFateBench(t)
+	b := controllertest.NewReleaseBench(t)
 	type reviews map[string]bool // What the API server permits, by "<service account>/<Secret>".
 	for name, test := range map[string]struct {
 		change func(*releaseScope)

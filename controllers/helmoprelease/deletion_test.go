@@ -25,8 +25,8 @@ func TestUninstallBeforeDeletionTimesOut(t *testing.T) {
 		r := &Reconciler{recorder: recorder, now: func() time.Time { return controllertest.LifeNow },
 			budgets: report.NewEventBudgets(time.Now)}
 		scope := &releaseScope{
-			release: controllertest.LeavingRelease(time.Minute), helmOp: controllertest.LeavingHelmOp(),
-			cluster: controllertest.GoingCluster(controllertest.HeldSince, true),
+			release: controllertest.HoldingRelease(time.Minute), helmOp: controllertest.HoldingHelmOp(),
+			cluster: controllertest.DeletingCluster(controllertest.HeldSince, true),
 		}
 		if !beforeDelete {
 			scope.release.Spec.BeforeClusterDelete, scope.helmOp.Spec.BeforeClusterDelete = nil, nil
@@ -53,10 +53,10 @@ func TestWaitingUninstallationsAreLimited(t *testing.T) {
 	r := &Reconciler{slots: newActionSlots(8, 0, &async.Waker{}), now: func() time.Time { return now }}
 	take := func(cluster string, hold string) (done func(), ok, waits bool) {
 		options := &model.UninstallOptions{}
-		release := controllertest.LeavingRelease(20 * time.Minute)
+		release := controllertest.HoldingRelease(20 * time.Minute)
 		release.Name = cluster
-		done, _ = r.uninstallSlot(&releaseScope{release: release, cluster: controllertest.GoingCluster(hold, true)}, options,
-			cluster, "h")
+		scope := &releaseScope{release: release, cluster: controllertest.DeletingCluster(hold, true)}
+		done, _ = r.uninstallSlot(scope, options, cluster, "h")
 		return done, done != nil, options.Wait
 	}
 	first, ok, waits := take("a", controllertest.HeldSince)

@@ -65,8 +65,8 @@ func TestNeedsDependencies(t *testing.T) {
 
 func TestReleaseWaitsForDependencies(t *testing.T) {
 	t.Parallel()
-	cni, dns := controllertest.SettledHelmOp(t, "cni", nil), controllertest.SettledHelmOp(t, "dns", nil)
-	onApp := controllertest.SettledHelmOp(t, "cni",
+	cni, dns := controllertest.UpToDateHelmOp(t, "cni", nil), controllertest.UpToDateHelmOp(t, "dns", nil)
+	onApp := controllertest.UpToDateHelmOp(t, "cni",
 		func(h *addonsv1.HelmOp) { h.Spec.DependsOn = controllertest.DependingOn("app") })
 	notReady := func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, addonsv1.InstallFailedReason, "no room") }
 	elsewhere := controllertest.ReadyRelease("cni",
@@ -202,9 +202,9 @@ func TestInstallationClaimsDependencies(t *testing.T) {
 			t.Parallel()
 			p := dependingPass(controllertest.DependingOn("cni")...)
 			p.release.Status.Release, p.release.Status.State = nil, string(model.StateAbsent)
-			controllertest.Awaiting(p.release)
+			controllertest.AwaitDependencies(p.release)
 			cni := controllertest.ReadyRelease("cni", nil)
-			cached := controllertest.StoreOf(t, controllertest.SettledHelmOp(t, "cni", nil), cni, p.release)
+			cached := controllertest.StoreOf(t, controllertest.UpToDateHelmOp(t, "cni", nil), cni, p.release)
 			stored := func() *addonsv1.HelmOpRelease {
 				release := &addonsv1.HelmOpRelease{}
 				if err := cached.Get(t.Context(), client.ObjectKeyFromObject(p.release), release); err != nil {
@@ -282,7 +282,7 @@ func TestDependentsInClusterUnderDeletion(t *testing.T) {
 			})
 			objects := []client.Object{app}
 			if !tc.isGone {
-				objects = append(objects, controllertest.SettledHelmOp(t, "app", tc.helmOp))
+				objects = append(objects, controllertest.UpToDateHelmOp(t, "app", tc.helmOp))
 			}
 			r := &Reconciler{client: controllertest.StoreOf(t, objects...), live: controllertest.StoreOf(t, objects...),
 				watchFilter: "mine", now: time.Now}

@@ -93,12 +93,12 @@ func (w healthWatcher) Look(types.NamespacedName) (objectwatch.Snapshot, bool) {
 	snapshot := w.bench.watched
 	snapshot.Objects = map[inventory.Ref]objectwatch.State{}
 	for ref, state := range w.bench.objects {
-		isFound := state.Exists || state.Verdict == health.NotFound || state.Message != ""
+		isFound := state.Exists || state.Health == health.NotFound || state.Message != ""
 		state.Known = isFound && (snapshot.Synced || w.bench.spared[ref])
 		if snapshot.Err != nil && !w.bench.spared[ref] {
-			state.Trouble = &objectwatch.Trouble{Err: snapshot.Err, Since: snapshot.ErrSince}
+			state.WatchError = &objectwatch.WatchError{Err: snapshot.Err, Since: snapshot.ErrSince}
 			if snapshot.ErrSince.IsZero() {
-				state.Trouble.Since = w.bench.now
+				state.WatchError.Since = w.bench.now
 			}
 		}
 		snapshot.Objects[ref] = state
@@ -112,7 +112,7 @@ func newHealthBench(t *testing.T) *healthBench {
 		release: &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1,
 			UID: "u"}},
 		objects: map[inventory.Ref]objectwatch.State{controllertest.Deployment: {Exists: true, UID: "d", Generation: 2,
-			Verdict: health.InProgress}},
+			Health: health.InProgress}},
 		watched: objectwatch.Snapshot{Synced: true},
 		policy:  model.Policy{Upgrade: model.FailurePolicy{Remediate: model.RemediateRollback}},
 	}
@@ -189,9 +189,9 @@ func (b *healthBench) pass(after time.Duration, status metav1.ConditionStatus, r
 	return decision.Action
 }
 
-func (b *healthBench) is(ref inventory.Ref, verdict health.Verdict) {
+func (b *healthBench) is(ref inventory.Ref, status health.Status) {
 	state := b.objects[ref]
-	state.Verdict, state.Exists = verdict, verdict != health.NotFound
+	state.Health, state.Exists = status, status != health.NotFound
 	b.objects[ref] = state
 }
 
@@ -352,14 +352,14 @@ func TestUnobservedStateDoesNotRollBack(t *testing.T) {
 		"the watch shows an earlier state": func(b *healthBench) { b.is(controllertest.Deployment, health.Failed) },
 		"a failed watch shows it in progress": func(b *healthBench) {
 			b.objects[controllertest.Deployment] = objectwatch.State{Exists: true, UID: "d", Generation: 5,
-				Verdict: health.InProgress}
+				Health: health.InProgress}
 			b.watched.Err = errors.New("watch widgets: 500")
 		},
 		"another object is not checked yet": func(b *healthBench) {
-			b.objects[controllertest.Custom] = objectwatch.State{Verdict: health.Unknown}
+			b.objects[controllertest.Custom] = objectwatch.State{Health: health.Unknown}
 		},
 		"another object may not be read": func(b *healthBench) {
-			b.objects[controllertest.Custom] = objectwatch.State{Verdict: health.Unknown, Message: "may not be read"}
+			b.objects[controllertest.Custom] = objectwatch.State{Health: health.Unknown, Message: "may not be read"}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -385,7 +385,7 @@ func TestUnobservedStateDoesNotRollBack(t *testing.T) {
 		b := newHealthBench(t)
 		b.deploy(written)
 		b.objects[controllertest.Deployment] = objectwatch.State{Exists: true, UID: "e", Generation: 1,
-			Verdict: health.Current}
+			Health: health.Current}
 		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
 		b.want(b.pass(writtenGrace, report.True, addonsv1.HealthyReason), model.ActionNone)
 	})
@@ -432,12 +432,12 @@ func TestHealthIsUnknownWithoutInventory(t *testing.T) {
 func TestFailedWatchDoesNotHideOtherObjects(t *testing.T) {
 	t.Parallel()
 	b := newHealthBench(t)
-	b.objects[controllertest.Custom] = objectwatch.State{Exists: true, UID: "w", Verdict: health.Current}
+	b.objects[controllertest.Custom] = objectwatch.State{Exists: true, UID: "w", Health: health.Current}
 	b.deploy(nil)
 	b.is(controllertest.Deployment, health.Current)
 	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
 	// The manager restarts, and the list of one kind keeps failing.
-	b.objects[controllertest.Custom] = objectwatch.State{Verdict: health.Unknown}
+	b.objects[controllertest.Custom] = objectwatch.State{Health: health.Unknown}
 	b.watched = objectwatch.Snapshot{Err: errors.New("watch widgets: 500")}
 	b.pass(time.Second, report.True, addonsv1.HealthyReason)
 	b.is(controllertest.Deployment, health.Failed)
@@ -448,7 +448,7 @@ func TestFailedWatchDoesNotHideOtherObjects(t *testing.T) {
 	if message := conditions.GetMessage(b.release, addonsv1.HealthyCondition); !strings.Contains(message, "widgets: 500") {
 		t.Errorf("the cause is missing: %s", message)
 	}
-	b.objects[controllertest.Custom] = objectwatch.State{Exists: true, UID: "w", Verdict: health.Current}
+	b.objects[controllertest.Custom] = objectwatch.State{Exists: true, UID: "w", Health: health.Current}
 	b.watched = objectwatch.Snapshot{Synced: true}
 	b.pass(time.Second, report.True, addonsv1.HealthyReason)
 }
@@ -456,7 +456,7 @@ func TestFailedWatchDoesNotHideOtherObjects(t *testing.T) {
 func TestHealthTimeoutStaysWithFailedWatch(t *testing.T) {
 	t.Parallel()
 	b := newHealthBench(t)
-	b.objects[controllertest.Custom] = objectwatch.State{Verdict: health.Unknown}
+	b.objects[controllertest.Custom] = objectwatch.State{Health: health.Unknown}
 	b.deploy(nil)
 	b.watched = objectwatch.Snapshot{Err: errors.New("watch widgets: 500")}
 	b.pass(4*time.Minute, metav1Unknown, addonsv1.HealthUnknownReason)
@@ -465,7 +465,7 @@ func TestHealthTimeoutStaysWithFailedWatch(t *testing.T) {
 	}
 	// The health of the object during the failed watch is not known.
 	b.watched = objectwatch.Snapshot{Synced: true}
-	b.objects[controllertest.Custom] = objectwatch.State{Exists: true, UID: "w", Verdict: health.Current}
+	b.objects[controllertest.Custom] = objectwatch.State{Exists: true, UID: "w", Health: health.Current}
 	b.want(b.pass(time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionNone)
 }
 
@@ -571,12 +571,12 @@ func TestRecreatedJobDoesNotInheritHealth(t *testing.T) {
 	job := inventory.Ref{Group: "batch", Version: "v1", Kind: "Job", Namespace: "apps", Name: "migrate"}
 	b := newHealthBench(t)
 	b.objects = map[inventory.Ref]objectwatch.State{job: {Exists: true, UID: "old", Generation: 1,
-		Verdict: health.Current}}
+		Health: health.Current}}
 	b.deploy(map[inventory.Ref]model.Generation{job: {UID: "new", Number: 1}})
 	b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason)
 	b.is(job, health.NotFound)
 	b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason)
-	b.objects[job] = objectwatch.State{Exists: true, UID: "new", Generation: 1, Verdict: health.Current}
+	b.objects[job] = objectwatch.State{Exists: true, UID: "new", Generation: 1, Health: health.Current}
 	b.pass(time.Second, report.True, addonsv1.HealthyReason)
 	if _, ok := b.r.memoryOf(b.release).written.objects[job]; ok {
 		t.Error("what was seen is remembered for ever")

@@ -57,7 +57,7 @@ func TestManagementReleaseImpersonatesServiceAccount(t *testing.T) {
 	t.Parallel()
 	release := controllertest.ManagementRelease(controllertest.ManagementHelmOp("a"))
 	release.Spec.ImpersonateServiceAccountName = "admin"
-	near := controllertest.NearRelease(controllertest.ManagementHelmOp("a"))
+	near := controllertest.SameNameRelease(controllertest.ManagementHelmOp("a"))
 	near.Spec.ImpersonateServiceAccountName = "admin"
 	unnamed := controllertest.ManagementRelease(controllertest.ManagementHelmOp("a"))
 	for user, release := range map[string]*addonsv1.HelmOpRelease{

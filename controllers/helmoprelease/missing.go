@@ -31,7 +31,7 @@ func lacksObjects(release *addonsv1.HelmOpRelease) bool {
 // drift detection, or listed from time to time. They count as existing until they are known to be missing.
 func (r *Reconciler) addExistence(p *releasePass, view *objectView) {
 	for _, object := range view.objects {
-		if object.Verdict == health.NotFound && !isJob(object.Ref) {
+		if object.Status == health.NotFound && !isJob(object.Ref) {
 			view.missing++
 		}
 	}
@@ -45,11 +45,11 @@ func (r *Reconciler) addExistence(p *releasePass, view *objectView) {
 		}
 		state, isFollowed := p.snapshot.Objects[ref]
 		view.unlisted = view.unlisted || isFollowed && !state.Known
-		if !state.Exists && state.Verdict == health.NotFound {
+		if !state.Exists && state.Health == health.NotFound {
 			view.missing++
-			view.objects = append(view.objects, health.Object{Ref: ref, Verdict: health.NotFound, Message: state.Message})
+			view.objects = append(view.objects, health.Object{Ref: ref, Status: health.NotFound, Message: state.Message})
 		} else {
-			view.objects = append(view.objects, health.Object{Ref: ref, Verdict: health.Current})
+			view.objects = append(view.objects, health.Object{Ref: ref, Status: health.Current})
 		}
 	}
 	if view.unlisted && view.missing == 0 && view.blocker == "" && lacksObjects(p.release) {

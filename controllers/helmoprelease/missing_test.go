@@ -23,7 +23,7 @@ import (
 // newMissingBench returns a healthy release with a ConfigMap whose existence was not checked yet.
 func newMissingBench(t *testing.T) *healthBench {
 	b := newHealthBench(t)
-	b.objects[controllertest.ConfigMap] = objectwatch.State{Exists: true, Verdict: health.Unknown}
+	b.objects[controllertest.ConfigMap] = objectwatch.State{Exists: true, Health: health.Unknown}
 	b.deploy(nil)
 	b.is(controllertest.Deployment, health.Current)
 	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
@@ -94,7 +94,7 @@ func TestRestartedManagerKeepsMissingObjects(t *testing.T) {
 	b := newMissingBench(t)
 	b.is(controllertest.ConfigMap, health.NotFound)
 	b.want(b.pass(time.Second, report.False, addonsv1.ObjectsMissingReason), model.ActionNone)
-	b.objects[controllertest.ConfigMap] = objectwatch.State{Exists: true, Verdict: health.Unknown}
+	b.objects[controllertest.ConfigMap] = objectwatch.State{Exists: true, Health: health.Unknown}
 	b.watched.Synced = false
 	b.spared = map[inventory.Ref]bool{controllertest.Deployment: true}
 	b.want(b.pass(time.Second, report.False, addonsv1.ObjectsMissingReason), model.ActionNone)

@@ -31,7 +31,7 @@ type objectView struct {
 
 	// watchError is the oldest error of the watches of these objects, or a lack of permissions; nil if all can be
 	// watched.
-	watchError *objectwatch.Trouble
+	watchError *objectwatch.WatchError
 
 	// missing is the number of objects that do not exist. Jobs do not count, because they are commonly deleted after they
 	// complete. unlisted is true if it is not known whether other objects exist.
@@ -46,7 +46,7 @@ func (v *objectView) isDenied() bool {
 }
 
 // addWatchError adds the watch error of an object, which may be nil.
-func (v *objectView) addWatchError(watchError *objectwatch.Trouble) {
+func (v *objectView) addWatchError(watchError *objectwatch.WatchError) {
 	switch {
 	case watchError == nil || watchError == v.watchError || v.isDenied():
 	case v.watchError == nil || errors.Is(watchError.Err, objectwatch.ErrForbidden) ||
@@ -70,15 +70,15 @@ func (r *Reconciler) observeObjects(p *releasePass, refs []inventory.Ref) object
 	var unknown []string
 	for _, ref := range refs {
 		state := p.snapshot.Objects[ref]
-		result.addWatchError(state.Trouble)
+		result.addWatchError(state.WatchError)
 		isKnown = isKnown && state.Known
-		switch isWell := state.Known && state.Trouble == nil; {
-		case !state.Exists && state.Verdict != health.NotFound:
+		switch isWell := state.Known && state.WatchError == nil; {
+		case !state.Exists && state.Health != health.NotFound:
 			unknown = append(unknown, ref.String()+": "+cmp.Or(state.Message, "it is not checked yet"))
 		case !written.isSeen(ref, state, isWell, r.now()):
 			unknown = append(unknown, ref.String()+": its last change is not observed yet")
 		default:
-			result.objects = append(result.objects, health.Object{Ref: ref, Verdict: state.Verdict, Message: state.Message})
+			result.objects = append(result.objects, health.Object{Ref: ref, Status: state.Health, Message: state.Message})
 		}
 	}
 	switch {

@@ -22,9 +22,9 @@ import (
 func TestStateFromBeforeActionDoesNotCount(t *testing.T) {
 	t.Parallel()
 	present := func(uid types.UID, generation int64) objectwatch.State {
-		return objectwatch.State{Exists: true, UID: uid, Generation: generation, Verdict: health.Current}
+		return objectwatch.State{Exists: true, UID: uid, Generation: generation, Health: health.Current}
 	}
-	gone := objectwatch.State{Verdict: health.NotFound}
+	gone := objectwatch.State{Health: health.NotFound}
 	const early, late = writtenGrace - time.Second, writtenGrace
 	for name, tc := range map[string]struct {
 		state     objectwatch.State
@@ -78,7 +78,7 @@ func TestHealthIgnoresWatchesForDrift(t *testing.T) {
 			t.Parallel()
 			b := newHealthBench(t)
 			b.release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
-			b.objects[controllertest.ConfigMap] = objectwatch.State{Verdict: health.Unknown}
+			b.objects[controllertest.ConfigMap] = objectwatch.State{Health: health.Unknown}
 			b.spared = map[inventory.Ref]bool{controllertest.Deployment: true}
 			b.watched = objectwatch.Snapshot{Err: err, ErrSince: b.now}
 			b.deploy(nil)

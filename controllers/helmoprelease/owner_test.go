@@ -22,7 +22,7 @@ import (
 // a backup may be running.
 func TestReleaseWaitsForOwner(t *testing.T) {
 	t.Parallel()
-	b := controllertest.NewFateBench(t)
+	b := controllertest.NewReleaseBench(t)
 	b.Release.Namespace, b.Release.Finalizers = "platform", []string{addonsv1.HelmOpReleaseFinalizer}
 	b.HelmOp = nil
 	r, recorder := intentReconciler(b), events.NewFakeRecorder(10)
@@ -58,7 +58,7 @@ func TestReleaseWaitsForOwner(t *testing.T) {
 // after the wait.
 func TestReleaseWithoutOwnerIsUninstalledAfterWait(t *testing.T) {
 	t.Parallel()
-	b := controllertest.NewFateBench(t)
+	b := controllertest.NewReleaseBench(t)
 	b.HelmOp = nil
 	b.Release.Namespace, b.Release.Finalizers = "platform", []string{addonsv1.HelmOpReleaseFinalizer}
 	b.Release.Spec.ClusterRef.Namespace, b.Cluster.Namespace = "", "platform"

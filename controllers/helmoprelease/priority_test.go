@@ -71,7 +71,7 @@ func TestPriorityOfRelease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			release := controllertest.SettledRelease("one")
+			release := controllertest.UpToDateRelease("one")
 			test.change(release)
 			if got := queue.PriorityOf(release, false, controllertest.Noon); got != test.want {
 				t.Errorf("%d, want %d", got, test.want)
@@ -86,9 +86,9 @@ func TestNewReleasePrecedesUpToDateReleases(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
 	for i := range 1000 {
-		objects = append(objects, controllertest.SettledRelease(fmt.Sprintf("old-%d", i)))
+		objects = append(objects, controllertest.UpToDateRelease(fmt.Sprintf("old-%d", i)))
 	}
-	changed := controllertest.SettledRelease("changed")
+	changed := controllertest.UpToDateRelease("changed")
 	changed.Generation++
 	// Its API server did not answer at first.
 	late := controllertest.ReleaseFor("default", "new", addonsv1.ClusterReference{Name: "new"})
@@ -112,7 +112,7 @@ func TestNewReleasePrecedesUpToDateReleases(t *testing.T) {
 	// What a manager finds unfinished when it starts is no less urgent for that.
 	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, controllertest.RequestFor("changed"),
 		controllertest.RequestFor("new"))
-	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(async.PriorityOfTurn)}, controllertest.RequestFor("old-999"))
+	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(async.PriorityOfSlot)}, controllertest.RequestFor("old-999"))
 	// "old-3" was given a slot, and comes back since its read ended.
 	for _, want := range []string{"old-3", "old-999", "new", "changed"} {
 		if got, _ := waiting.Get(); got.Name != want {
@@ -135,7 +135,7 @@ func TestReconnectRetry(t *testing.T) {
 		"the link detected the failure": {clusterlink.State{LastTry: controllertest.Noon, Failures: 1}, 96 * time.Second,
 			144 * time.Second},
 	} {
-		if got := reconnectRetry(controllertest.SettledRelease("one"), tc.state); got < tc.least || got > tc.most {
+		if got := reconnectRetry(controllertest.UpToDateRelease("one"), tc.state); got < tc.least || got > tc.most {
 			t.Errorf("%s: after %s", name, got)
 		}
 	}

@@ -108,7 +108,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Watches(apiutil.NewCluster(), handler.EnqueueRequestsFromMapFunc(ofCluster),
 			builder.WithPredicates(watches.ServabilityChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(watches.ChildRequestsForHelmOp(r.client)),
-			builder.WithPredicates(watches.OrderChanged())).
+			builder.WithPredicates(watches.ReleaseHandlingChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unready(watches.RequestForItself)),
 			builder.WithPredicates(watches.SourceChanged())).
 		Watches(&addonsv1.HelmOpRelease{}, dependencies.SiblingsOnNews(r.client)).

@@ -116,7 +116,7 @@ func TestRollbackMessageNamesUnhealthyObjects(t *testing.T) {
 func TestReportedFailuresAreNotReturned(t *testing.T) {
 	t.Parallel()
 	r := &Reconciler{recorder: events.NewFakeRecorder(10), budgets: report.NewEventBudgets(time.Now), now: time.Now}
-	release := controllertest.SettledRelease("one")
+	release := controllertest.UpToDateRelease("one")
 	scope := &releaseScope{release: release}
 	for name, tc := range map[string]struct {
 		err    error

@@ -275,7 +275,7 @@ func (r *Reconciler) assess(_ context.Context, p *releasePass) (*ctrl.Result, er
 	r.assessHealth(p)
 	r.listForRetry(p)
 	r.decide(p)
-	if p.remembered && !recordreads.MemorySuffices(p.decision, p.policy) {
+	if p.remembered && !recordreads.MayUseCached(p.decision, p.policy) {
 		return after(time.Millisecond), nil
 	}
 	if !isIdle(p.decision) {

@@ -18,48 +18,48 @@ import (
 )
 
 const (
-	// Grace is how long a worker waits for a task before it continues with other objects. A healthy registry answers
+	// Grace is how long a worker waits for a task before it continues with other objects. A healthy registry responds
 	// within that time, and the object needs no second pass.
 	Grace = 500 * time.Millisecond
 
-	// resultKept is how long the result of a task is kept for the objects that wait for it. They come as soon as a
-	// worker is free, unless they were suspended or changed meanwhile. An older result is not used.
+	// resultKept is how long the result of a task is kept for the objects that wait for it. They collect it as soon as a
+	// worker is free, unless they were paused or changed meanwhile. An older result is not used.
 	resultKept = 5 * time.Minute
 
-	// maxTasks bounds the tasks of a controller that run at the same time. The others wait in a queue that namespaces
-	// share fairly.
+	// maxTasks is the maximum number of tasks of a controller that run at the same time. Other tasks wait in a queue that
+	// namespaces share fairly.
 	maxTasks = 256
 
-	// sweepsPerKept is how often old results are swept within the time for which they are kept.
+	// sweepsPerKept is the number of sweeps for old results within the time for which results are kept.
 	sweepsPerKept = 10
 )
 
-// errPanic replaces a panic, whose text may hold anything.
+// errPanic replaces a panic, whose text may contain secret values.
 var errPanic = errors.New("internal error: panic, see the manager's log; please report it")
 
-// Tasks are work that may take long, for example because a registry hangs, and must not hold a worker. An object
-// whose task is not done within Grace is enqueued again when it is.
+// Tasks run work that may take long and must not hold a worker, for example because a registry does not respond. An
+// object whose task is not done within Grace is enqueued again when it is.
 type Tasks[T any] struct {
 	Now func() time.Time
 
-	// Waker enqueues the objects whose tasks are done. Tasks run only once its source has started.
+	// Waker enqueues the objects whose tasks are done. Tasks run only after its source has started.
 	Waker Waker
 
 	mu sync.Mutex
-	// patience are the workers that may wait for a task, shared by namespaces.
-	patience *fairshare.Pool[string]
-	// places are the running tasks, and queue are the waiting ones, by the namespace of the first object; nil if all
-	// run at once.
-	places *fairshare.Pool[string]
-	queue  *fairshare.Queue[string, *task[T]]
+	// waitingWorkers limits the workers that wait for a task. Namespaces share the limit.
+	waitingWorkers *fairshare.Pool[string]
+	// slots limits the running tasks, and queue holds the waiting tasks, by the namespace of the first object. Both are
+	// nil if all tasks run at once.
+	slots *fairshare.Pool[string]
+	queue *fairshare.Queue[string, *task[T]]
 	// Kept is how long a result is kept for the objects that wait for it.
 	Kept    time.Duration
 	running map[string]*task[T]
-	// swept is when old results were swept last.
+	// swept is the time of the last sweep.
 	swept time.Time
 }
 
-// Len is how many tasks run, or have a result that is not used yet.
+// Len returns the number of tasks that run or whose result was not used yet.
 func (e *Tasks[T]) Len() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -73,53 +73,53 @@ type task[T any] struct {
 	err          error
 	begun, ended time.Time
 
-	// begin does the work.
+	// begin runs the work.
 	begin func()
 
-	// waiting are the objects that wait for the result. Guarded by Tasks.mu.
+	// waiting are the objects that wait for the result. Tasks.mu guards them.
 	waiting map[ctrl.Request]struct{}
 }
 
-// NewTasks returns the tasks of a controller with a number of workers. At most half of the workers wait for a task,
-// and no namespace takes more than its share of that half.
+// NewTasks returns the tasks of a controller with a number of workers. At most half of the workers wait for a task, and
+// no namespace uses more than its share of that half.
 func NewTasks[T any](workers int) *Tasks[T] {
 	e := NewUnboundedTasks[T](max(1, workers/2))
-	e.places = fairshare.NewPool[string](maxTasks, maxTasks)
-	e.queue = fairshare.NewQueue[string, *task[T]](e.places)
+	e.slots = fairshare.NewPool[string](maxTasks, maxTasks)
+	e.queue = fairshare.NewQueue[string, *task[T]](e.slots)
 	return e
 }
 
-// NewUnboundedTasks returns tasks that all run at once. A number of workers may wait for them.
-func NewUnboundedTasks[T any](patience int) *Tasks[T] {
+// NewUnboundedTasks returns tasks that all run at once. The given number of workers may wait for them.
+func NewUnboundedTasks[T any](waitingWorkers int) *Tasks[T] {
 	return &Tasks[T]{
-		Now: time.Now, patience: fairshare.NewPool[string](patience, patience), Kept: resultKept,
+		Now: time.Now, waitingWorkers: fairshare.NewPool[string](waitingWorkers, waitingWorkers), Kept: resultKept,
 		running: map[string]*task[T]{},
 	}
 }
 
-// Task is work with a key: objects with the same key share it.
+// Task is work with a key. Objects with the same key share it.
 type Task[T any] struct {
 	Key  string
 	Work func(context.Context) (T, error)
 }
 
-// TaskOutcome is the outcome of a task. If Done is false, the task is not done, and the object is enqueued again when
-// it is.
+// TaskOutcome is the result of a task. If Done is false, the task is not done, and the object is enqueued again when it
+// is.
 type TaskOutcome[T any] struct {
 	Value T
 	Err   error
 	Done  bool
 }
 
-// Run runs work once for all objects that ask with the same key before it is done; each gets the result once. If ok
-// is false, the work is not done, and the object is enqueued again when it is.
+// Run runs work once for all objects that request the same key before the work is done. Each object gets the result
+// once. If ok is false, the work is not done, and the object is enqueued again when it is.
 func (e *Tasks[T]) Run(ctx context.Context, key string, object ctrl.Request,
 	work func(context.Context) (T, error),
 ) (value T, err error, ok bool) {
 	return e.RunWithin(ctx, Grace, key, object, work)
 }
 
-// RunWithin is Run with another grace than Grace. With 0, the worker does not wait.
+// RunWithin does the same as Run, with a different wait than Grace. With 0, the worker does not wait.
 func (e *Tasks[T]) RunWithin(ctx context.Context, grace time.Duration, key string, object ctrl.Request,
 	work func(context.Context) (T, error),
 ) (value T, err error, ok bool) {
@@ -127,11 +127,11 @@ func (e *Tasks[T]) RunWithin(ctx context.Context, grace time.Duration, key strin
 	if err := e.await(ctx, grace, object.Namespace, job); err != nil {
 		return value, err, true
 	}
-	return e.collect(key, job, object)
+	return e.takeResult(key, job, object)
 }
 
-// RunAll runs several tasks in parallel, each as Run does, and holds the worker no longer than Run. The error is that
-// of ctx.
+// RunAll runs several tasks in parallel, each as Run does, and does not hold the worker longer than Run. The error is
+// the error of ctx.
 func (e *Tasks[T]) RunAll(ctx context.Context, object ctrl.Request, tasks []Task[T]) ([]TaskOutcome[T], error) {
 	jobs := make([]*task[T], 0, len(tasks))
 	for _, t := range tasks {
@@ -142,29 +142,29 @@ func (e *Tasks[T]) RunAll(ctx context.Context, object ctrl.Request, tasks []Task
 	}
 	outcomes := make([]TaskOutcome[T], 0, len(tasks))
 	for i, job := range jobs {
-		value, err, done := e.collect(tasks[i].Key, job, object)
+		value, err, done := e.takeResult(tasks[i].Key, job, object)
 		outcomes = append(outcomes, TaskOutcome[T]{value, err, done})
 	}
 	return outcomes, nil
 }
 
-// await waits for tasks until the grace of the one that began last is over.
+// await waits for tasks until the grace of the task that began last is over.
 func (e *Tasks[T]) await(ctx context.Context, grace time.Duration, namespace string, jobs ...*task[T]) error {
 	e.mu.Lock()
 	var rest time.Duration
 	for _, job := range jobs {
 		rest = max(rest, grace-e.Now().Sub(job.begun))
 	}
-	if rest <= 0 || !e.patience.Admits(namespace) {
+	if rest <= 0 || !e.waitingWorkers.Admits(namespace) {
 		e.mu.Unlock()
 		return nil
 	}
-	e.patience.Take(namespace)
+	e.waitingWorkers.Take(namespace)
 	e.mu.Unlock()
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.patience.GiveBack(namespace)
+		e.waitingWorkers.GiveBack(namespace)
 	}()
 	timer := time.NewTimer(rest)
 	defer timer.Stop()
@@ -180,7 +180,7 @@ func (e *Tasks[T]) await(ctx context.Context, grace time.Duration, namespace str
 	return nil
 }
 
-// join returns the task of a key. It begins one if there is none, or if the object has had its result.
+// join returns the task of a key. It begins a new task if there is none, or if the object already has the result.
 func (e *Tasks[T]) join(ctx context.Context, key string, object ctrl.Request,
 	work func(context.Context) (T, error),
 ) *task[T] {
@@ -194,7 +194,7 @@ func (e *Tasks[T]) join(ctx context.Context, key string, object ctrl.Request,
 	}
 	job := &task[T]{done: make(chan struct{}), begun: e.Now(), waiting: map[ctrl.Request]struct{}{}}
 	e.running[key] = job
-	base := e.Waker.life()
+	base := e.Waker.controllerContext()
 	if e.queue == nil {
 		go e.perform(ctx, base, key, job, work)
 		return job
@@ -203,7 +203,7 @@ func (e *Tasks[T]) join(ctx context.Context, key string, object ctrl.Request,
 		e.perform(ctx, base, key, job, work)
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.places.GiveBack(object.Namespace)
+		e.slots.GiveBack(object.Namespace)
 		e.beginNext()
 	}
 	e.queue.Push(object.Namespace, job)
@@ -211,7 +211,7 @@ func (e *Tasks[T]) join(ctx context.Context, key string, object ctrl.Request,
 	return job
 }
 
-// beginNext begins the waiting tasks that have a place. The caller holds mu.
+// beginNext begins the waiting tasks that get a slot. The caller holds mu.
 func (e *Tasks[T]) beginNext() {
 	for {
 		_, job, ok := e.queue.Pop()
@@ -222,8 +222,8 @@ func (e *Tasks[T]) beginNext() {
 	}
 }
 
-// collect returns the result, or notes that the object waits for it.
-func (e *Tasks[T]) collect(key string, job *task[T], object ctrl.Request) (value T, err error, ok bool) {
+// takeResult returns the result, or records that the object waits for it.
+func (e *Tasks[T]) takeResult(key string, job *task[T], object ctrl.Request) (value T, err error, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if job.ended.IsZero() {
@@ -235,7 +235,7 @@ func (e *Tasks[T]) collect(key string, job *task[T], object ctrl.Request) (value
 	return job.value, job.err, true
 }
 
-// perform does the work. The context keeps the values of the first object, and ends only with the manager.
+// perform runs the work. The context has the values of the context of the first object, but ends only with the manager.
 func (e *Tasks[T]) perform(ctx, base context.Context, key string, job *task[T], work func(context.Context) (T, error)) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -244,13 +244,13 @@ func (e *Tasks[T]) perform(ctx, base context.Context, key string, job *task[T], 
 		defer stop()
 	}
 	value, err := Guarded(ctx, work)
-	for _, object := range e.end(key, job, value, err) {
+	for _, object := range e.setResult(key, job, value, err) {
 		e.Waker.Wake(object)
 	}
 }
 
-// end notes the result of a task, and returns the objects that wait for it.
-func (e *Tasks[T]) end(key string, job *task[T], value T, err error) (waiting []ctrl.Request) {
+// setResult records the result of a task, and returns the objects that wait for it.
+func (e *Tasks[T]) setResult(key string, job *task[T], value T, err error) (waiting []ctrl.Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	job.value, job.err, job.ended = value, err, e.Now()
@@ -259,8 +259,8 @@ func (e *Tasks[T]) end(key string, job *task[T], value T, err error) (waiting []
 	return slices.Collect(maps.Keys(job.waiting))
 }
 
-// Guarded turns a panic into an error, as the controller does for its workers: the content of an artifact must not
-// end the manager.
+// Guarded runs work and turns a panic into an error, as the controller does for its workers. The content of an artifact
+// must not terminate the manager.
 func Guarded[T any](ctx context.Context, work func(context.Context) (T, error)) (value T, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -273,7 +273,7 @@ func Guarded[T any](ctx context.Context, work func(context.Context) (T, error)) 
 	return work(ctx)
 }
 
-// release drops a task that is done and that no object waits for. The caller holds mu.
+// release removes a task that is done and for which no object waits. The caller holds mu.
 func (e *Tasks[T]) release(key string, job *task[T]) {
 	if len(job.waiting) == 0 && e.running[key] == job {
 		delete(e.running, key)
@@ -298,8 +298,8 @@ func (e *Tasks[T]) isOutdated(job *task[T]) bool {
 	return !job.ended.IsZero() && e.Now().Sub(job.ended) > e.Kept
 }
 
-// sweep drops the results that no object came for: the objects are gone or have changed. It runs now and then, not
-// with every task. The caller holds mu.
+// sweep removes the results that no object collected, because the objects were deleted or changed. It does nothing if
+// the last sweep was recent. The caller holds mu.
 func (e *Tasks[T]) sweep() {
 	if e.Now().Sub(e.swept) < e.Kept/sweepsPerKept {
 		return

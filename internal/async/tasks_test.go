@@ -42,7 +42,7 @@ func startedTasks(t *testing.T) (*Tasks[int], workqueue.TypedRateLimitingInterfa
 	return e, queue
 }
 
-func TestTaskThatIsQuickNeedsNoSecondPass(t *testing.T) {
+func TestQuickTaskNeedsNoSecondPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, queue := startedTasks(t)
 		value, err, ok := e.Run(t.Context(), "k", controllertest.RequestFor("a"),
@@ -57,7 +57,7 @@ func TestTaskThatIsQuickNeedsNoSecondPass(t *testing.T) {
 	})
 }
 
-func TestTaskThatIsSlowHoldsNoWorker(t *testing.T) {
+func TestSlowTaskHoldsNoWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, queue := startedTasks(t)
 		begun := time.Now()
@@ -90,7 +90,7 @@ func TestTaskThatIsSlowHoldsNoWorker(t *testing.T) {
 }
 
 // Tasks of one object run side by side; those that are done are collected while others go on.
-func TestTasksSideBySide(t *testing.T) {
+func TestRunAllRunsTasksInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, queue := startedTasks(t)
 		after := func(wait time.Duration, value int) func(context.Context) (int, error) {
@@ -221,8 +221,8 @@ func TestTasksLeaveWorkersFree(t *testing.T) {
 	})
 }
 
-// TestTasksOfANamespaceLeavePlacesToOthers holds that a namespace whose tasks hang does not stop those of another one.
-func TestTasksOfANamespaceLeavePlacesToOthers(t *testing.T) {
+// TestTasksOfNamespaceLeaveSlotsToOthers holds that a namespace whose tasks hang does not stop those of another one.
+func TestTasksOfNamespaceLeaveSlotsToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, queue := startedTasks(t)
 		end := make(chan struct{})
@@ -246,15 +246,15 @@ func TestTasksOfANamespaceLeavePlacesToOthers(t *testing.T) {
 		}
 		close(end)
 		synctest.Wait()
-		if n := running.Load(); n != 2*maxTasks || queue.Len() != 2*maxTasks || e.places.Total() != 0 || e.queue.Len() != 0 {
-			t.Errorf("%d tasks ran, %d objects come back, %d places are taken, %d wait", n, queue.Len(), e.places.Total(),
+		if n := running.Load(); n != 2*maxTasks || queue.Len() != 2*maxTasks || e.slots.Total() != 0 || e.queue.Len() != 0 {
+			t.Errorf("%d tasks ran, %d objects come back, %d places are taken, %d wait", n, queue.Len(), e.slots.Total(),
 				e.queue.Len())
 		}
 	})
 }
 
 // An object that was suspended while its task ran must not get what was true then.
-func TestTaskResultDoesNotKeep(t *testing.T) {
+func TestTaskResultExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := startedTasks(t)
 		var runs atomic.Int32
@@ -271,7 +271,7 @@ func TestTaskResultDoesNotKeep(t *testing.T) {
 	})
 }
 
-func TestTaskThatPanicsIsAnError(t *testing.T) {
+func TestPanicInTaskIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := startedTasks(t)
 		_, err, ok := e.Run(t.Context(), "k", controllertest.RequestFor("a"),

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// PriorityOfTurn is the priority of an object with a granted slot, which no other object can use meanwhile.
-	PriorityOfTurn = 100
+	// PriorityOfSlot is the priority of an object with a granted slot, which no other object can use meanwhile.
+	PriorityOfSlot = 100
 )
 
-// Waker enqueues objects in a controller when what they wait for is there, so that no object needs to poll. The zero
-// value enqueues nothing until its source is started. It is safe for concurrent use.
+// Waker enqueues objects in a controller when the result that they wait for is available, so that no object needs to
+// poll. The zero value enqueues nothing until its source is started. It is safe for concurrent use.
 type Waker struct {
 	mu    sync.Mutex
 	base  context.Context
@@ -36,8 +36,8 @@ func (w *Waker) Source() source.Source {
 	})
 }
 
-// life is the context of the controller; nil before it starts.
-func (w *Waker) life() context.Context {
+// controllerContext returns the context of the controller; nil before the controller starts.
+func (w *Waker) controllerContext() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.base
@@ -50,20 +50,20 @@ func (w *Waker) Wake(object ctrl.Request) {
 	}
 }
 
-// started is the queue of the controller; nil before it starts. Callers use it without the lock: to add an object, the
-// queue looks up how urgent the object is.
+// started returns the queue of the controller; nil before the controller starts. Callers must use the queue without the
+// lock, because the queue looks up the priority of each added object.
 func (w *Waker) started() RequestQueue {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.queue
 }
 
-// WakeFirst enqueues an object before all others: it holds what others wait for.
+// WakeFirst enqueues an object before all others, because it holds a slot that others wait for.
 func (w *Waker) WakeFirst(object ctrl.Request) {
 	switch queue := w.started().(type) {
 	case nil:
 	case priorityqueue.PriorityQueue[ctrl.Request]:
-		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(PriorityOfTurn)}, object)
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(PriorityOfSlot)}, object)
 	default:
 		queue.Add(object)
 	}

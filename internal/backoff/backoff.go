@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backoff computes the waits between tries of what fails again and again.
+// Package backoff computes the waits between attempts after repeated failures.
 package backoff
 
 import (
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Exponential returns the first wait, which must be positive, doubled a number of times, but no longer than the longest
-// one. The number is that of the failures before this one.
+// Exponential returns the first wait, which must be positive, doubled a number of times, but at most the longest wait.
+// The number of doublings is the number of failures before the current one.
 func Exponential(first, longest time.Duration, doublings int) time.Duration {
 	for ; doublings > 0 && first < longest; doublings-- {
 		first *= 2
@@ -18,6 +18,6 @@ func Exponential(first, longest time.Duration, doublings int) time.Duration {
 	return min(first, longest)
 }
 
-// Spread returns a random wait from half to one and a half of the given one, so that many do not try again in the same
-// moment.
+// Spread returns a random wait between half and one and a half of the given wait, so that many clients do not try again
+// at the same time.
 func Spread(wait time.Duration) time.Duration { return wait/2 + rand.N(wait) }

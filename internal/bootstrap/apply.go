@@ -47,7 +47,7 @@ const (
 var (
 	// ErrNotReady is wrapped by errors about objects that did not become ready in time.
 	ErrNotReady = errors.New("not ready")
-	// ErrPaused is wrapped by errors about HelmOps that are suspended or paused.
+	// ErrPaused is wrapped by errors about paused HelmOps.
 	ErrPaused = errors.New("paused")
 )
 
@@ -231,7 +231,7 @@ func (a *Applier) WaitFor(ctx context.Context, helmOp, digest, condition string)
 	return nil
 }
 
-// paused returns an error if a HelmOp is suspended or paused.
+// paused returns an error if a HelmOp is paused.
 func (a *Applier) paused(ctx context.Context, name string) error {
 	helmOp := &addonsv1.HelmOp{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: name}, helmOp); err != nil {

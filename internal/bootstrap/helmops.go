@@ -59,7 +59,7 @@ type Access struct {
 	Interval time.Duration
 	// VerifyKey is cosign's public key in PEM that both artifacts must be signed with; nil requires no signatures.
 	VerifyKey []byte
-	// SuspendState suspends the HelmOp of the desired state.
+	// SuspendState pauses the HelmOp of the desired state.
 	SuspendState bool
 }
 

@@ -21,9 +21,9 @@ var sharedServer apiserver.Shared
 
 func TestMain(m *testing.M) { os.Exit(sharedServer.Run(m)) }
 
-// TestApplyTakesWhatASelfUpdateAdded holds that a run of the command goes back from a version that the manager has
+// TestApplyTakesOverFieldsOfManager holds that a run of the command goes back from a version that the manager has
 // installed, whatever that added to lists, and that another run changes nothing.
-func TestApplyTakesWhatASelfUpdateAdded(t *testing.T) {
+func TestApplyTakesOverFieldsOfManager(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	cluster, err := client.New(sharedServer.Server(t).RESTConfig(), client.Options{Scheme: runtime.NewScheme()})

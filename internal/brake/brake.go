@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Window is how long after the last deletion another one counts as a part of the same loss.
+// Window is how long after the last deletion another deletion counts as part of the same loss.
 const Window = 10 * time.Minute
 
 const (
@@ -41,15 +41,15 @@ func Limit(value *intstr.IntOrString, total int) int {
 	return max(1, total*percent/100)
 }
 
-// State is what is remembered from one decision to the next. The zero value is that nothing happened.
+// State is the state between two decisions. The zero value means that there were no deletions.
 type State struct {
-	// Recent is the number of deletions that began without a confirmation, each less than Window after the one before,
-	// and LastAt is when the last of them began.
+	// Recent is the number of deletions that began without a confirmation, each less than Window after the previous one.
+	// LastAt is when the last of them began.
 	Recent int
 	LastAt time.Time
 
-	// WaitingSince is since when deletions wait, in whole seconds; zero if none does. MostWaiting is how many waited at
-	// the same time at most.
+	// WaitingSince is the time since which deletions wait, in whole seconds; zero if none waits. MostWaiting is the
+	// highest number of deletions that waited at the same time.
 	WaitingSince time.Time
 	MostWaiting  int
 
@@ -57,42 +57,43 @@ type State struct {
 	Confirmed int
 }
 
-// Input is all that a decision depends on.
+// Input is the input of a decision.
 type Input struct {
 	State State
 
-	// Pending are the names of what is to be deleted, and is not being deleted yet. Total is the number of all objects
-	// there are, these included and without those that are being deleted.
+	// Pending are the names of the objects whose deletion has not begun. Total is the number of all objects, without those
+	// under deletion; it includes the pending ones.
 	Pending []string
 	Total   int
 
 	// Max is the limit, see Limit.
 	Max *intstr.IntOrString
 
-	// Confirmation is what a user confirmed, see Confirmation.
+	// Confirmation is the confirmation of a user, see the function Confirmation.
 	Confirmation string
 
 	Now time.Time
 }
 
-// Decision tells whether deletions may begin.
+// Decision is whether deletions may begin.
 type Decision struct {
-	// Held is true if none may begin.
+	// Held is true if no deletion may begin.
 	Held bool
 
-	// Total is the number of objects that the limit counts from: those there are, and those of the loss that are gone.
+	// Total is the number of objects to which the limit applies: those in Input, and those that were deleted in the same
+	// loss.
 	Total int
 
-	// Lost is the number of objects that would be gone by the loss, and Limit is how many may be.
+	// Lost is the number of objects that would be deleted in this loss. Limit is the maximum without a confirmation.
 	Lost, Limit int
 
-	// Confirmation is what confirms the deletions that wait; empty if none does.
+	// Confirmation is the value that confirms the waiting deletions; empty if none waits.
 	Confirmation string
 
 	// JustConfirmed is true if the confirmation ended the wait with this decision.
 	JustConfirmed bool
 
-	// State is what to remember, before any deletion begins.
+	// State is the new state. It must be stored before any deletion begins.
 	State State
 }
 
@@ -127,14 +128,14 @@ func Decide(in Input) Decision {
 	if !waited {
 		s.WaitingSince = in.Now.Truncate(time.Second)
 	}
-	// What is confirmed and what is not cannot be told apart: all of it waits.
+	// Confirmed and unconfirmed deletions cannot be distinguished, so all of them wait.
 	s.Confirmed, s.MostWaiting = 0, max(s.MostWaiting, pending)
 	d.Lost = s.Recent + pending
 	d.Held, d.Confirmation, d.State = true, Confirmation(s.WaitingSince, in.Pending), s
 	return d
 }
 
-// Begin returns what to remember when a number of deletions begins at a time.
+// Begin returns the state after a number of deletions began.
 func (s State) Begin(count int, now time.Time) State {
 	confirmed := min(count, s.Confirmed)
 	s.Confirmed -= confirmed
@@ -145,8 +146,8 @@ func (s State) Begin(count int, now time.Time) State {
 	return s
 }
 
-// Return returns what to remember when a number of objects comes back at a time, for example because a label is back.
-// They are no loss any more.
+// Return returns the state after a number of objects returned, for example because a label was restored. They no longer
+// count as lost.
 func (s State) Return(count int) State {
 	s.Recent = max(0, s.Recent-count)
 	if s.Recent == 0 {
@@ -158,13 +159,14 @@ func (s State) Return(count int) State {
 // digestLength is the length of the digest in a confirmation, in hexadecimal digits.
 const digestLength = 12
 
-// Confirmation returns what confirms the deletion of these objects, which wait since a time: their number and a digest,
-// for example "12-5e8d1f0a9b3c". The order of the names makes no difference.
+// Confirmation returns the value that confirms the deletion of these objects, which wait since the given time: their
+// number and a digest, for example "12-5e8d1f0a9b3c". The order of the names does not matter.
 func Confirmation(since time.Time, names []string) string {
 	return confirmation(strconv.FormatInt(since.Unix(), 10), names)
 }
 
-// confirmation is what confirms a loss on an occasion. Another occasion of the same loss takes another one.
+// confirmation returns the value that confirms a loss on an occasion. The same loss on another occasion has another
+// value.
 func confirmation(occasion string, names []string) string {
 	hash := sha256.New()
 	for _, line := range append([]string{occasion}, slices.Sorted(slices.Values(names))...) {

@@ -1,24 +1,23 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package brake decides whether deletions that follow from another change may begin: a selector with a typo, labels
-// that a tool prunes or a folder that is lost from an artifact. A few deletions begin at once. More of them wait until
-// a user confirms them.
+// Package brake decides whether deletions that follow from another change may begin. Such a change is, for example, a
+// typo in a selector, labels that a tool removes, or a folder that is missing in an artifact. A few deletions begin at
+// once. Larger numbers wait until a user confirms them.
 //
-// It consists of pure functions. The caller keeps State, and writes it before it begins the deletions that a Decision
-// allows. A manager that is restarted then counts what began before.
+// It consists of pure functions. The caller stores State before it begins the deletions that a Decision allows. A
+// manager that restarts therefore counts the deletions that began before.
 //
 // # What counts together
 //
-// Deletions count together if each begins less than Window after the one before. Labels that are pruned one by one are
-// one loss. What comes back meanwhile is no loss any more: a release that two owners hand over to each other again and
-// again is lost once at most.
+// Deletions count together if each begins less than Window after the previous one. Labels that are removed one by one
+// are one loss. Objects that return meanwhile no longer count: a release that two owners hand over to each other
+// repeatedly counts once at most.
 //
 // # What ends the wait
 //
-// Deletions that wait never begin by themselves. Otherwise the last of thirty labels would cost its release while a
-// tool puts the labels back one by one. The wait ends if nothing is to be deleted any more, if the limit is raised to
-// what waited at the same time at most, or by the confirmation. A confirmation names the number and a digest of what
-// waits and of since when it waits. It therefore confirms neither a larger loss nor a later one, and an annotation that
-// stays behind confirms nothing.
+// Waiting deletions never begin by themselves. Otherwise the last of thirty labels would cost its release while a tool
+// restores the labels one by one. The wait ends if no deletion is pending any more, if the limit is raised to
+// MostWaiting, or by the confirmation. A confirmation contains the number and a digest of the waiting objects and of
+// the start of the wait. It therefore does not confirm a larger or later loss, and an old annotation confirms nothing.
 package brake

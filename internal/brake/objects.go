@@ -14,23 +14,23 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// maxNamed bounds how many objects a message names.
+// maxNamed is the maximum number of objects that a message names.
 const maxNamed = 3
 
-// ObjectLoss is what an upgrade of a release in the management cluster would delete.
+// ObjectLoss lists what an upgrade of a release in the management cluster would delete.
 type ObjectLoss struct {
-	// Objects are what it would delete, and Total is the number of objects of the release, these included.
+	// Objects are the objects that it would delete. Total is the number of objects of the release, which includes them.
 	Objects []inventory.Ref
 	Total   int
 
 	// Max is the limit, see Limit.
 	Max *intstr.IntOrString
 
-	// Occasion tells this upgrade from others that would delete the same.
+	// Occasion identifies the upgrade among upgrades that would delete the same objects.
 	Occasion string
 }
 
-// Confirmation returns what confirms the loss.
+// Confirmation returns the value that confirms the loss.
 func (l ObjectLoss) Confirmation() string {
 	names := make([]string, 0, len(l.Objects))
 	for _, object := range l.Objects {
@@ -39,8 +39,8 @@ func (l ObjectLoss) Confirmation() string {
 	return confirmation(l.Occasion, names)
 }
 
-// Why returns why the loss takes a confirmation, for people; empty if it takes none: it is within the limit and deletes
-// no Cluster of Cluster API, or the limit is all objects.
+// Why returns, as a text for users, why the loss requires a confirmation. It returns an empty text if no confirmation
+// is required: the loss is within the limit and deletes no Cluster of Cluster API, or the limit is 100 %.
 func (l ObjectLoss) Why() string {
 	limit := Limit(l.Max, l.Total)
 	isOff := l.Max != nil && l.Max.Type == intstr.String && l.Max.StrVal == "100%"

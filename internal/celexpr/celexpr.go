@@ -1,9 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package celexpr evaluates CEL expressions that users write, over one object. An expression may be malformed, costly
-// or of the wrong type, and what it looks at may hold secrets: compiling and evaluating are bounded in time and memory,
-// and errors hold nothing of the object.
+// Package celexpr evaluates user-defined CEL expressions over one object. An expression may be malformed, expensive or
+// of the wrong type, and the object may hold secrets. Therefore compilation and evaluation are bounded in time and
+// memory, and errors contain no values of the object.
 package celexpr
 
 import (
@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// maxCost bounds one evaluation, in CEL's own units, to some tenths of a second. Looking through a hundred
-	// conditions costs about a thousand.
+	// maxCost bounds the cost of one evaluation, in CEL's units, to some tenths of a second. An expression that reads a
+	// hundred conditions costs about a thousand.
 	maxCost = 100_000
-	// maxNesting bounds how deep an expression may be nested.
+	// maxNesting is the maximum nesting depth of an expression.
 	maxNesting = 100
-	// maxSource bounds the length of an expression, in characters.
+	// maxSource is the maximum length of an expression, in characters.
 	maxSource = 4096
-	// maxCompiled bounds how many compiled expressions are kept.
+	// maxCompiled is the maximum number of compiled expressions in the cache.
 	maxCompiled = 512
 )
 
@@ -34,14 +34,13 @@ type Expression struct {
 	program          cel.Program
 }
 
-// environment is what expressions may use: the standard functions and macros of CEL. No more: the macros of optional
-// values take time and memory without bounds where they are nested, and functions of texts cost nothing by CEL's
-// reckoning.
+// environment has the standard functions and macros of CEL. It has no extensions: nested macros of optional values take
+// unbounded time and memory, and CEL does not count the cost of string functions.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(cel.ParserRecursionLimit(maxNesting), cel.ParserExpressionSizeLimit(maxSource))
 })
 
-// compiled keeps what was compiled, and what could not be: a thousand releases share one.
+// compiled caches compiled expressions and compilation errors. A thousand releases share one entry.
 var compiled = func() *lru.Cache[key, outcome] {
 	cache, err := lru.New[key, outcome](maxCompiled)
 	if err != nil {
@@ -57,8 +56,8 @@ type outcome struct {
 	err        error
 }
 
-// Compile returns the expression whose object goes by the name of a variable. Calling it again with the same arguments
-// is cheap. An error tells the line and the column.
+// Compile returns an expression in which the object is the given variable. Repeated calls with the same arguments are
+// cheap. An error names the line and the column.
 func Compile(variable, source string) (*Expression, error) {
 	k := key{variable, source}
 	if known, ok := compiled.Get(k); ok {
@@ -95,13 +94,13 @@ func compile(variable, source string) (cel.Program, error) {
 	return env.Program(ast, cel.CostTracking(costs{}), cel.CostLimit(maxCost))
 }
 
-// Holds reports whether the expression is true of an object. An error says why it has no answer, without any value of
-// the object.
+// Holds reports whether the expression is true for an object. An error is why it cannot be evaluated, without any value
+// of the object.
 func (e *Expression) Holds(object map[string]any) (bool, error) {
 	result, _, err := e.program.Eval(map[string]any{e.variable: object})
 	if err != nil {
-		// CEL's errors name fields that are missing, and quote values: those that cannot be converted, and those by which
-		// something is looked up. What the expression itself says is no secret.
+		// CEL's errors name missing fields, and quote values: values that cannot be converted, and keys of lookups. The
+		// constants of the expression itself are not secret.
 		if missing, ok := strings.CutPrefix(err.Error(), "no such key: "); ok {
 			if !strings.Contains(e.source, missing) {
 				return false, errors.New("a field is missing")

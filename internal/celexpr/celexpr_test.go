@@ -46,7 +46,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-func TestCompileRefuses(t *testing.T) {
+func TestCompileRejectsInvalidExpressions(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ variable, source, want string }{
 		"syntax":           {"release", "release.", "line 1, column "},
@@ -67,7 +67,7 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-func TestCompileIsRemembered(t *testing.T) {
+func TestCompileIsCached(t *testing.T) {
 	t.Parallel()
 	first, err := Compile("release", "release.remembered")
 	if err != nil {

@@ -10,18 +10,19 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// costs charges expressions for what CEL takes to be free where it does not know types, as it never does of an object:
-// the growth of texts and lists. Without it, a short expression could fill the memory by doubling a text again and
-// again.
+// costs adds the cost of growing strings and lists. CEL does not count this cost for values of unknown type, and the
+// type of an object is always unknown. Without the cost, a short expression could fill the memory by doubling a string
+// repeatedly.
 type costs struct{}
 
-// CallCost implements interpreter.ActualCostEstimator. It leaves to CEL what it does not know better.
+// CallCost implements interpreter.ActualCostEstimator. It counts additions, and calls whose overload is unknown. It
+// returns nil for all other calls, whose cost CEL computes.
 func (costs) CallCost(function, overloadID string, args []ref.Val, result ref.Val) *uint64 {
 	budget := maxCost
 	switch {
 	case function == operators.Add && len(args) == 2:
 		if _, ok := result.(traits.Lister); ok {
-			// The first list was paid for when it was made, or is the object's own.
+			// The cost of the first list was counted when the list was made, or the list is part of the object.
 			weigh(args[1], &budget)
 		} else {
 			weigh(result, &budget)
@@ -37,7 +38,7 @@ func (costs) CallCost(function, overloadID string, args []ref.Val, result ref.Va
 	return &cost
 }
 
-// weigh takes the size of a value off a budget, and stops when that is used up.
+// weigh subtracts the size of a value from a budget, and stops when the budget is used up.
 func weigh(value ref.Val, budget *int) {
 	*budget--
 	if *budget < 0 {

@@ -152,7 +152,7 @@ func (b *bootstrapOCI) add(flags *pflag.FlagSet) {
 	flags.StringVar(&b.verifyKey, "verify-key", "",
 		"File with a public key of cosign. The cluster accepts only artifacts that are signed with its private key.")
 	flags.BoolVar(&b.suspend, "suspend", false,
-		"Suspend the HelmOp of the desired state until the command runs again without this flag. "+
+		"Pause the HelmOp of the desired state until the command runs again without this flag. "+
 			"Use it before \"clusterctl move\" to this cluster.")
 	flags.BoolVar(&b.allowEmptyState, "allow-empty-state", false,
 		"Push an empty state if there is no artifact at --cluster-url, even if the cluster has a state. "+

@@ -18,21 +18,21 @@ import (
 
 func TestHoldOf(t *testing.T) {
 	t.Parallel()
-	alive := controllertest.GoingCluster(controllertest.HeldSince, true)
+	alive := controllertest.DeletingCluster(controllertest.HeldSince, true)
 	alive.DeletionTimestamp = nil
 	tests := map[string]struct {
 		cluster  *clusterv1.Cluster
 		on, over bool
 		paused   bool
 	}{
-		"none":                   {cluster: controllertest.GoingCluster("", false)},
-		"none, paused by a user": {cluster: controllertest.GoingCluster("", true), paused: true},
-		"on":                     {cluster: controllertest.GoingCluster(controllertest.HeldSince, true), on: true},
-		"over": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, false),
+		"none":                   {cluster: controllertest.DeletingCluster("", false)},
+		"none, paused by a user": {cluster: controllertest.DeletingCluster("", true), paused: true},
+		"on":                     {cluster: controllertest.DeletingCluster(controllertest.HeldSince, true), on: true},
+		"over": {cluster: controllertest.DeletingCluster(apiutil.DeletionHoldOver, false),
 			over: true},
-		"over, paused by a user": {cluster: controllertest.GoingCluster(apiutil.DeletionHoldOver, true),
+		"over, paused by a user": {cluster: controllertest.DeletingCluster(apiutil.DeletionHoldOver, true),
 			over: true, paused: true},
-		"malformed":                     {cluster: controllertest.GoingCluster("yes", true), paused: true},
+		"malformed":                     {cluster: controllertest.DeletingCluster("yes", true), paused: true},
 		"restored Cluster, not deleted": {cluster: alive, paused: true},
 	}
 	for name, tc := range tests {
@@ -41,7 +41,7 @@ func TestHoldOf(t *testing.T) {
 			t.Errorf("%s: %+v, paused %t", name, hold, apiutil.IsClusterPaused(tc.cluster))
 		}
 	}
-	annotated := controllertest.GoingCluster(controllertest.HeldSince, true)
+	annotated := controllertest.DeletingCluster(controllertest.HeldSince, true)
 	annotated.Annotations[clusterv1.PausedAnnotation] = ""
 	if !apiutil.IsClusterPaused(annotated) {
 		t.Error("the Cluster with the paused annotation is not paused")
@@ -50,13 +50,13 @@ func TestHoldOf(t *testing.T) {
 
 func TestUninstallsBeforeDeletion(t *testing.T) {
 	t.Parallel()
-	none := controllertest.LeavingRelease(time.Hour)
+	none := controllertest.HoldingRelease(time.Hour)
 	none.Spec.BeforeClusterDelete = nil
-	orphan := controllertest.LeavingRelease(time.Hour)
+	orphan := controllertest.HoldingRelease(time.Hour)
 	orphan.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan
-	paused := controllertest.LeavingRelease(time.Hour)
+	paused := controllertest.HoldingRelease(time.Hour)
 	paused.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
-	withDefaults := controllertest.LeavingRelease(0)
+	withDefaults := controllertest.HoldingRelease(0)
 	tests := map[string]struct {
 		hold    string
 		release *addonsv1.HelmOpRelease
@@ -64,42 +64,42 @@ func TestUninstallsBeforeDeletion(t *testing.T) {
 		want    bool
 	}{
 		"no beforeClusterDelete": {hold: controllertest.HeldSince, release: none},
-		"before the hold":        {release: controllertest.LeavingRelease(time.Minute), want: true},
+		"before the hold":        {release: controllertest.HoldingRelease(time.Minute), want: true},
 		"during the hold": {hold: controllertest.HeldSince,
-			release: controllertest.LeavingRelease(time.Hour), want: true},
+			release: controllertest.HoldingRelease(time.Hour), want: true},
 		"default timeout": {hold: controllertest.HeldSince, release: withDefaults, want: true},
 		"timed out": {hold: controllertest.HeldSince,
-			release: controllertest.LeavingRelease(5 * time.Minute)},
+			release: controllertest.HoldingRelease(5 * time.Minute)},
 		"the hold is over": {hold: apiutil.DeletionHoldOver,
-			release: controllertest.LeavingRelease(time.Hour)},
+			release: controllertest.HoldingRelease(time.Hour)},
 		"release orphaned": {hold: controllertest.HeldSince, release: orphan},
 		"HelmOp orphans": {hold: controllertest.HeldSince,
-			release: controllertest.LeavingRelease(time.Hour),
+			release: controllertest.HoldingRelease(time.Hour),
 			helmOp:  func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan }},
 		"HelmOp paused": {hold: controllertest.HeldSince,
-			release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
+			release: controllertest.HoldingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
 		"HelmOp under deletion": {hold: controllertest.HeldSince,
-			release: controllertest.LeavingRelease(time.Hour),
+			release: controllertest.HoldingRelease(time.Hour),
 			helmOp:  func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &metav1.Time{Time: controllertest.LifeNow} }, want: true},
 		"HelmOp re-created": {hold: controllertest.HeldSince,
-			release: controllertest.LeavingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.UID = "another" }},
+			release: controllertest.HoldingRelease(time.Hour), helmOp: func(h *addonsv1.HelmOp) { h.UID = "another" }},
 		"release of another namespace": {hold: controllertest.HeldSince,
-			release: controllertest.OfNamespace("tenant", controllertest.LeavingRelease(time.Hour)),
+			release: controllertest.OfNamespace("tenant", controllertest.HoldingRelease(time.Hour)),
 			helmOp:  func(h *addonsv1.HelmOp) { h.Namespace = "tenant" }},
 		"release paused": {hold: controllertest.HeldSince, release: paused},
 	}
 	for name, tc := range tests {
-		helmOp := controllertest.LeavingHelmOp()
+		helmOp := controllertest.HoldingHelmOp()
 		if tc.helmOp != nil {
 			tc.helmOp(helmOp)
 		}
-		if got := UninstallsBeforeDeletion(controllertest.GoingCluster(tc.hold, true), tc.release, helmOp,
+		if got := UninstallsBeforeDeletion(controllertest.DeletingCluster(tc.hold, true), tc.release, helmOp,
 			controllertest.LifeNow); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
-	if UninstallsBeforeDeletion(controllertest.GoingCluster(controllertest.HeldSince, true),
-		controllertest.LeavingRelease(time.Hour), nil, controllertest.LifeNow) {
+	if UninstallsBeforeDeletion(controllertest.DeletingCluster(controllertest.HeldSince, true),
+		controllertest.HoldingRelease(time.Hour), nil, controllertest.LifeNow) {
 		t.Error("a release without a HelmOp must be uninstalled")
 	}
 }
@@ -121,7 +121,7 @@ func TestBeforeDeletionWaitsWithinTheHold(t *testing.T) {
 	}
 	for name, tc := range tests {
 		options := model.UninstallOptions{Timeout: tc.timeout}
-		BeforeDeletion(&options, controllertest.GoingCluster(tc.hold, true), controllertest.LeavingRelease(12*time.Minute),
+		BeforeDeletion(&options, controllertest.DeletingCluster(tc.hold, true), controllertest.HoldingRelease(12*time.Minute),
 			controllertest.LifeNow)
 		if options != tc.want {
 			t.Errorf("%s: %+v", name, options)

@@ -11,11 +11,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 )
 
-// Cause is why a Cluster does not respond, in words for people. It is empty for network errors, whose text differs
+// Cause is why a Cluster does not respond, as a text for users. It is empty for network errors, whose text differs
 // between attempts.
 type Cause string
 
-// Causes that only a person can remove.
+// These causes do not end without a change by a person.
 const (
 	// CauseLocal: the address is refused, see Options.RefuseLocal.
 	CauseLocal Cause = "the kubeconfig has a loopback, link-local or cloud-internal address, to which the manager " +
@@ -28,7 +28,7 @@ const (
 	CauseName Cause = "the host name in the kubeconfig cannot be resolved"
 )
 
-// causeOf is the cause of a failed try.
+// causeOf returns the cause of a failed attempt.
 func causeOf(err error) Cause {
 	var certificate *tls.CertificateVerificationError
 	var name *net.DNSError

@@ -31,7 +31,7 @@ import (
 // a namespace.
 var Management = client.ObjectKey{Name: "management-cluster"}
 
-// kubeconfigReadTimeout bounds the read of a kubeconfig, which comes from a cache.
+// kubeconfigReadTimeout bounds the read of a kubeconfig from the cache.
 const kubeconfigReadTimeout = 5 * time.Second
 
 // ErrNotConnected is wrapped by the errors for a Cluster without a link.
@@ -41,46 +41,46 @@ var ErrNotConnected = errors.New("not connected to the Cluster")
 // just started or the kubeconfig was just replaced. It does not mean that the Cluster is unreachable.
 var ErrNotTried = fmt.Errorf("%w: the first connection attempt has not ended yet", ErrNotConnected)
 
-// State is how a Cluster has answered.
+// State is the result of the probes of a Cluster.
 type State struct {
-	// LastTry is when the API server was asked last; the zero time if it was not yet.
+	// LastTry is when the API server was last probed; zero if it was not probed yet.
 	LastTry time.Time
-	// LastAnswer is when it answered last.
+	// LastAnswer is when the API server last responded.
 	LastAnswer time.Time
-	// Failures is how often in a row it has not answered.
+	// Failures is the number of failed probes in a row.
 	Failures int
-	// Cause is why the last try failed, as far as that is known.
+	// Cause is why the last probe failed, if known.
 	Cause Cause
 }
 
-// IsSilent reports whether a Cluster did not respond twice in a row. A single failure may be a lost packet or a restart
-// of the API server.
-func (s State) IsSilent() bool { return s.Failures >= silentFailures }
+// IsUnreachable reports whether two probes of a Cluster failed in a row. A single failure may be a lost packet or a
+// restart of the API server.
+func (s State) IsUnreachable() bool { return s.Failures >= unreachableFailures }
 
 // Options of Links.
 type Options struct {
-	// Clusters reads Clusters, unstructured, from a cache.
+	// Clusters reads Clusters from a cache, as unstructured objects.
 	Clusters client.Reader
-	// Kubeconfigs reads the Secrets with the kubeconfigs. Where it refuses one, it fills the Secret all the same.
+	// Kubeconfigs reads the Secrets with the kubeconfigs. If it rejects a Secret, it fills the Secret nevertheless.
 	Kubeconfigs client.Reader
 	// UserAgent is the user agent of all requests.
 	UserAgent string
-	// Management is the config of the management cluster; nil disables it. It is not probed: while it does not respond,
-	// its manager cannot do anything.
+	// Management is the config of the management cluster; nil disables it. The management cluster is not probed, because
+	// its manager cannot do anything while it does not respond.
 	Management *rest.Config
 	// RefuseLocal rejects API servers, and proxies of kubeconfigs, at loopback, link-local and unspecified addresses: the
 	// author of a kubeconfig must not make the manager connect to its own machine.
 	RefuseLocal bool
 }
 
-// Links are the ways to all Clusters. They are safe for concurrent use.
+// Links are the links to all Clusters. They are safe for concurrent use.
 type Links struct {
 	options Options
 	now     func() time.Time
-	// silentSpread is the constant of that name but in tests.
-	silentSpread time.Duration
+	// unreachableSpread is the constant of this name, except in tests.
+	unreachableSpread time.Duration
 
-	// probe asks an API server for its version.
+	// probe requests the version of an API server.
 	probe func(ctx context.Context, host *http.Client, config *rest.Config) error
 
 	mu    sync.RWMutex
@@ -90,22 +90,22 @@ type Links struct {
 	listeners []*listener
 }
 
-// link is the way to one Cluster. The lock of Links guards it.
+// link is the link to one Cluster. The lock of Links guards it.
 type link struct {
 	// origin is the source of the link, or of the attempt to make it.
 	origin origin
-	// made is the config made from origin, nil if there is none yet; it stays while the link is down.
+	// made is the config made from origin; nil if there is none yet. It stays while the link is closed.
 	made *rest.Config
-	// config and client are nil while the link is down.
+	// config and client are nil while the link is closed.
 	config *rest.Config
 	client *http.Client
 	state  State
-	// unreadSince is when the kubeconfig could not be read first, zero if it can.
+	// unreadSince is when the kubeconfig first could not be read; zero if it can be read.
 	unreadSince time.Time
 }
 
-// isUnread reports whether the existence of a kubeconfig is unknown, and only for such a short time that no error is
-// reported.
+// isUnread reports whether it has been unknown for less than unreadTolerance whether a kubeconfig exists. No error is
+// reported for this time.
 func (k *link) isUnread(found kubeconfig, now time.Time) bool {
 	if !found.isUnread() {
 		k.unreadSince = time.Time{}
@@ -114,7 +114,7 @@ func (k *link) isUnread(found kubeconfig, now time.Time) bool {
 	if k.unreadSince.IsZero() {
 		k.unreadSince = now
 	}
-	return now.Sub(k.unreadSince) < unreadPatience
+	return now.Sub(k.unreadSince) < unreadTolerance
 }
 
 // origin is the source of a link.
@@ -124,22 +124,22 @@ type origin struct {
 	kubeconfig [sha256.Size]byte
 }
 
-// listener is a controller that is notified when links go up and down, and when a Cluster becomes silent.
+// listener is a controller that is notified when links are made and closed, and when a Cluster becomes unreachable or
+// responds again.
 type listener struct {
 	handler handler.EventHandler
 	// queue is nil until the controller has begun.
 	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
 }
 
-// New returns Links without any link.
+// New returns Links without a link.
 func New(options Options) *Links {
-	return &Links{options: options, now: time.Now, silentSpread: silentSpread, probe: askVersion,
+	return &Links{options: options, now: time.Now, unreachableSpread: unreachableSpread, probe: askVersion,
 		links: map[client.ObjectKey]*link{}}
 }
 
 // GetRESTConfig returns the config of a Cluster. Copy it before you change it. The error wraps ErrNotConnected or
-// ErrNotTried. Do not call State instead to distinguish the two: a link that was made in between would look like one
-// that is down.
+// ErrNotTried. Do not call State to distinguish the two: the state may change between the calls.
 func (l *Links) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*rest.Config, error) {
 	if cluster == Management && l.options.Management != nil {
 		return l.options.Management, nil
@@ -156,7 +156,7 @@ func (l *Links) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*res
 	return known.config, nil
 }
 
-// State returns how a Cluster has answered.
+// State returns the state of a Cluster.
 func (l *Links) State(cluster client.ObjectKey) State {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -166,18 +166,18 @@ func (l *Links) State(cluster client.ObjectKey) State {
 	return State{}
 }
 
-// Source returns a source of requests for one controller. It maps a Cluster to requests when its link goes up or down,
-// and when the Cluster becomes silent, see State.IsSilent, or responds again. The requests for a silent Cluster are
-// spread over silentSpread.
+// Source returns a source of requests for one controller. It maps a Cluster to requests when its link is made or
+// closed, and when the Cluster becomes unreachable or responds again (State.IsUnreachable). The requests for an
+// unreachable Cluster are spread over unreachableSpread.
 func (l *Links) Source(requests handler.MapFunc) source.Source {
-	heard := &listener{handler: handler.EnqueueRequestsFromMapFunc(requests)}
+	added := &listener{handler: handler.EnqueueRequestsFromMapFunc(requests)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.listeners = append(l.listeners, heard)
+	l.listeners = append(l.listeners, added)
 	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		heard.queue = queue
+		added.queue = queue
 		return nil
 	})
 }
@@ -191,23 +191,23 @@ type spreadQueue struct {
 // Add implements workqueue.TypedInterface.
 func (q spreadQueue) Add(request ctrl.Request) { q.AddAfter(request, rand.N(q.within+1)) }
 
-// tell notifies the listeners that a link went up or down, or that a Cluster became silent or responds again. It skips
-// controllers that have not started: they reconcile everything at their start.
-func (l *Links) tell(ctx context.Context, cluster client.Object, isSilent bool) {
+// notify notifies the listeners that a link was made or closed, or that a Cluster became unreachable or responds again.
+// It skips controllers that have not started, because they reconcile everything at their start.
+func (l *Links) notify(ctx context.Context, cluster client.Object, isUnreachable bool) {
 	l.mu.RLock()
 	listeners := make([]listener, 0, len(l.listeners))
-	for _, heard := range l.listeners {
-		if heard.queue != nil {
-			listeners = append(listeners, *heard)
+	for _, added := range l.listeners {
+		if added.queue != nil {
+			listeners = append(listeners, *added)
 		}
 	}
 	l.mu.RUnlock()
-	for _, heard := range listeners {
-		queue := heard.queue
-		if isSilent {
-			queue = spreadQueue{queue, l.silentSpread}
+	for _, added := range listeners {
+		queue := added.queue
+		if isUnreachable {
+			queue = spreadQueue{queue, l.unreachableSpread}
 		}
-		heard.handler.Generic(ctx, event.GenericEvent{Object: cluster}, queue)
+		added.handler.Generic(ctx, event.GenericEvent{Object: cluster}, queue)
 	}
 }
 
@@ -225,12 +225,13 @@ func (k kubeconfig) isUnread() bool {
 	return len(k.data) == 0 && k.err != nil && !apierrors.IsNotFound(k.err)
 }
 
-// find reads the kubeconfig of a Cluster.
-func (l *Links) find(ctx context.Context, cluster client.Object) kubeconfig {
+// readKubeconfig reads the kubeconfig of a Cluster.
+func (l *Links) readKubeconfig(ctx context.Context, cluster client.Object) kubeconfig {
 	ctx, cancel := context.WithTimeout(ctx, kubeconfigReadTimeout)
 	defer cancel()
 	stored := &corev1.Secret{}
-	// A rejected kubeconfig counts, too: the one it replaces must not be used any longer. Each probe reads it again.
+	// A rejected kubeconfig counts, too, because the kubeconfig that it replaces must not be used any longer. Each probe
+	// reads it again.
 	err := l.options.Kubeconfigs.Get(ctx, client.ObjectKey{
 		Namespace: cluster.GetNamespace(), Name: secret.Name(cluster.GetName(), secret.Kubeconfig),
 	}, stored, client.UnsafeDisableDeepCopy)
@@ -238,7 +239,7 @@ func (l *Links) find(ctx context.Context, cluster client.Object) kubeconfig {
 	return kubeconfig{origin: origin{cluster: cluster.GetUID(), kubeconfig: sha256.Sum256(data)}, data: data, err: err}
 }
 
-// drop ends the link to a Cluster and forgets it.
+// drop closes and removes the link to a Cluster.
 func (l *Links) drop(cluster client.ObjectKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,18 +249,18 @@ func (l *Links) drop(cluster client.ObjectKey) {
 	}
 }
 
-// downLocked ends a link.
+// downLocked closes a link.
 func (k *link) downLocked() {
 	if k.config == nil {
 		return
 	}
-	// The client's own method does not unwrap transports.
+	// The method of http.Client does not unwrap transports.
 	utilnet.CloseIdleConnectionsFor(k.config.Transport)
 	k.config, k.client = nil, nil
 	connected.Dec()
 }
 
-// upLocked begins a link.
+// upLocked opens a link.
 func (k *link) upLocked(config *rest.Config, host *http.Client) {
 	k.config, k.client = config, host
 	connected.Inc()

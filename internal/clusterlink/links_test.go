@@ -39,10 +39,10 @@ type fleet struct {
 	// clock is what the Links take for now.
 	clock time.Time
 	// answer is what the API server answers to the next probes, and probed how often it was asked.
-	answer error
-	probed int
-	heard  workqueue.TypedRateLimitingInterface[ctrl.Request]
-	queue  workqueue.TypedRateLimitingInterface[ctrl.Request]
+	answer      error
+	handleProbe int
+	added       workqueue.TypedRateLimitingInterface[ctrl.Request]
+	queue       workqueue.TypedRateLimitingInterface[ctrl.Request]
 }
 
 var one = types.NamespacedName{Namespace: "fleet", Name: "one"}
@@ -94,19 +94,19 @@ func newFleet(t *testing.T) *fleet {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: one.Name, UID: "first"}}
 	f := &fleet{
 		T: t, Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(cluster).Build(),
-		clock: time.Unix(1e9, 0), heard: newQueue(t), queue: newQueue(t),
+		clock: time.Unix(1e9, 0), added: newQueue(t), queue: newQueue(t),
 	}
 	f.links = New(Options{Clusters: f, Kubeconfigs: f, UserAgent: "test"})
-	f.links.silentSpread = 0
+	f.links.unreachableSpread = 0
 	f.links.now = func() time.Time { return f.clock }
 	f.links.probe = func(context.Context, *http.Client, *rest.Config) error {
-		f.probed++
+		f.handleProbe++
 		return f.answer
 	}
-	heard := f.links.Source(func(_ context.Context, obj client.Object) []ctrl.Request {
+	added := f.links.Source(func(_ context.Context, obj client.Object) []ctrl.Request {
 		return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(obj)}}
 	})
-	if err := errors.Join(heard.Start(t.Context(), f.heard), f.links.begin(t.Context(), f.queue)); err != nil {
+	if err := errors.Join(added.Start(t.Context(), f.added), f.links.begin(t.Context(), f.queue)); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -170,12 +170,12 @@ func (f *fleet) look(what, token string, told bool, next time.Duration) {
 	if got != token {
 		f.Errorf("%s: the link is up with %q, want %q", what, got, token)
 	}
-	if heard := f.heard.Len() > 0; heard != told {
-		f.Errorf("%s: it is told: %t, want %t", what, heard, told)
+	if added := f.added.Len() > 0; added != told {
+		f.Errorf("%s: it is told: %t, want %t", what, added, told)
 	}
-	for f.heard.Len() > 0 {
-		request, _ := f.heard.Get()
-		f.heard.Done(request)
+	for f.added.Len() > 0 {
+		request, _ := f.added.Get()
+		f.added.Done(request)
 	}
 	if low, high := next*8/10, next*12/10; result.RequeueAfter < low || result.RequeueAfter > high {
 		f.Errorf("%s: the next look comes after %s, want %s", what, result.RequeueAfter, next)
@@ -192,21 +192,21 @@ func (f *fleet) look(what, token string, told bool, next time.Duration) {
 
 func (f *fleet) pass(d time.Duration) { f.clock = f.clock.Add(d) }
 
-func TestLinkBeginsWhenItCan(t *testing.T) {
+func TestLinkIsMadeWhenClusterIsInitialized(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	f.write("a")
 	f.look("nothing is initialized", "", false, 0)
 	f.provision(true, false)
 	f.look("there is no infrastructure", "", false, 0)
-	if f.probed != 0 || !f.links.State(one).LastTry.IsZero() {
+	if f.handleProbe != 0 || !f.links.State(one).LastTry.IsZero() {
 		t.Error("the API server was asked too early")
 	}
 	f.provision(true, true)
 	f.look("all is there", "a", true, probeInterval)
 	f.look("an event in between", "a", false, probeInterval)
-	if f.probed != 1 {
-		t.Errorf("the API server was asked %d times, want 1", f.probed)
+	if f.handleProbe != 1 {
+		t.Errorf("the API server was asked %d times, want 1", f.handleProbe)
 	}
 	f.provision(false, true)
 	f.look("the control plane is not initialized any more", "", false, 0)
@@ -220,7 +220,7 @@ func TestLinkBeginsWhenItCan(t *testing.T) {
 	}
 }
 
-func TestLinkFollowsItsOrigin(t *testing.T) {
+func TestLinkIsReplacedWithKubeconfig(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	f.provision(true, true)
@@ -249,8 +249,9 @@ func TestLinkFollowsItsOrigin(t *testing.T) {
 	f.look("what it replaces is used no longer", "", true, firstRetry)
 }
 
-// TestSilenceEnds holds that it is told when a Cluster answers again whose link never went down.
-func TestSilenceEnds(t *testing.T) {
+// TestListenersAreNotifiedWhenClusterRespondsAgain holds that it is told when a Cluster answers again whose link never
+// went down.
+func TestListenersAreNotifiedWhenClusterRespondsAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	f.provision(true, true)
@@ -264,12 +265,12 @@ func TestSilenceEnds(t *testing.T) {
 	f.answer = nil
 	f.pass(probeInterval)
 	f.look("it answers", "a", true, probeInterval)
-	if f.links.State(one).IsSilent() {
+	if f.links.State(one).IsUnreachable() {
 		t.Error("the Cluster is silent")
 	}
 }
 
-func TestLinkGoesDown(t *testing.T) {
+func TestLinkIsClosedAfterFailures(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	f.provision(true, true)
@@ -286,10 +287,10 @@ func TestLinkGoesDown(t *testing.T) {
 	f.look("failure 1", "a", false, confirmInterval)
 	f.pass(confirmInterval)
 	f.look("failure 2 is silence, and the link stays", "a", true, probeInterval)
-	if !f.links.State(one).IsSilent() {
+	if !f.links.State(one).IsUnreachable() {
 		t.Error("the Cluster is not silent")
 	}
-	for i := silentFailures; i < maxFailures-1; i++ {
+	for i := unreachableFailures; i < maxFailures-1; i++ {
 		f.pass(probeInterval)
 		f.look(fmt.Sprintf("failure %d", i+1), "a", false, probeInterval)
 	}
@@ -326,9 +327,9 @@ func (u unread) Get(context.Context, client.ObjectKey, client.Object, ...client.
 	return u.err
 }
 
-// TestUnreadKubeconfigIsNoFailure holds that nothing is said against a Cluster as long as the manager itself cannot
-// read its kubeconfig, as it is while the cache of kubeconfigs is yet to be filled.
-func TestUnreadKubeconfigIsNoFailure(t *testing.T) {
+// TestUnreadKubeconfigDoesNotCountAsFailure holds that nothing is said against a Cluster as long as the manager itself
+// cannot read its kubeconfig, as it is while the cache of kubeconfigs is yet to be filled.
+func TestUnreadKubeconfigDoesNotCountAsFailure(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"the cache has not begun":  &cache.ErrCacheNotStarted{},
@@ -349,22 +350,22 @@ func TestUnreadKubeconfigIsNoFailure(t *testing.T) {
 		f.links.options.Kubeconfigs = unread{err: err}
 		f.pass(probeInterval)
 		f.look(name+" any more, and the link is up", "a", false, probeInterval)
-		if f.probed != 2 {
-			t.Errorf("%s: the API server was asked %d times, want 2", name, f.probed)
+		if f.handleProbe != 2 {
+			t.Errorf("%s: the API server was asked %d times, want 2", name, f.handleProbe)
 		}
 	}
 }
 
-// TestKubeconfigThatStaysUnreadIsAFailure holds that a manager which lacks a right says so of the Clusters in time, and
-// goes on when it has it.
-func TestKubeconfigThatStaysUnreadIsAFailure(t *testing.T) {
+// TestUnreadKubeconfigCountsAsFailureAfterTolerance holds that a manager which lacks a right says so of the Clusters in
+// time, and goes on when it has it.
+func TestUnreadKubeconfigCountsAsFailureAfterTolerance(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	f.provision(true, true)
 	f.write("a")
 	f.links.options.Kubeconfigs = unread{err: errors.New("secrets is forbidden")}
 	f.look("unread", "", false, firstRetry)
-	f.pass(unreadPatience - time.Second)
+	f.pass(unreadTolerance - time.Second)
 	f.look("unread for a while", "", false, firstRetry)
 	f.pass(time.Second)
 	f.look("unread for long", "", false, firstRetry)
@@ -375,10 +376,10 @@ func TestKubeconfigThatStaysUnreadIsAFailure(t *testing.T) {
 	f.look("read", "a", true, probeInterval)
 }
 
-func TestKubeconfigsAreHeardOf(t *testing.T) {
+func TestKubeconfigHandlerEnqueuesClusters(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	heard := f.links.KubeconfigHandler()
+	added := f.links.KubeconfigHandler()
 	want := func(what, cluster string) {
 		t.Helper()
 		got := ""
@@ -391,20 +392,20 @@ func TestKubeconfigsAreHeardOf(t *testing.T) {
 			t.Errorf("%s: %q is looked at, want %q", what, got, cluster)
 		}
 	}
-	heard.OnAdd(kubeconfigOf("one", "a"), false)
+	added.OnAdd(kubeconfigOf("one", "a"), false)
 	want("a kubeconfig appears", "one")
-	heard.OnUpdate(kubeconfigOf("one", "a"), kubeconfigOf("one", "b"))
+	added.OnUpdate(kubeconfigOf("one", "a"), kubeconfigOf("one", "b"))
 	want("a kubeconfig changes", "one")
 	labelled := kubeconfigOf("one", "a")
 	labelled.Labels = map[string]string{"a": "b"}
-	heard.OnUpdate(kubeconfigOf("one", "a"), labelled)
+	added.OnUpdate(kubeconfigOf("one", "a"), labelled)
 	want("a kubeconfig is labelled", "")
-	heard.OnAdd(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: "one-ca"}}, false)
+	added.OnAdd(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: one.Namespace, Name: "one-ca"}}, false)
 	want("another Secret appears", "")
-	heard.OnDelete(kubeconfigOf("one", "a"))
+	added.OnDelete(kubeconfigOf("one", "a"))
 	want("a kubeconfig is deleted", "")
 	f.links.queue = nil
-	heard.OnAdd(kubeconfigOf("one", "a"), true)
+	added.OnAdd(kubeconfigOf("one", "a"), true)
 }
 
 func TestSlimSecret(t *testing.T) {

@@ -26,42 +26,42 @@ import (
 )
 
 const (
-	// probeInterval is how often an API server is asked for its version, and probeTimeout how long it may take.
+	// probeInterval is the interval between probes of an API server, and probeTimeout the timeout of a probe.
 	probeInterval, probeTimeout = 10 * time.Second, 5 * time.Second
-	// maxVersionBytes is how much of an answer is waited for.
+	// maxVersionBytes is the maximum length of a response that is read to its end.
 	maxVersionBytes = 4 << 10
-	// silentFailures is how many successive failed probes make a Cluster silent. confirmInterval is the interval after the
-	// first failure. Notifications for the releases of a silent Cluster are spread over silentSpread, because each causes
-	// a write.
-	silentFailures, confirmInterval, silentSpread = 2, 5 * time.Second, 5 * time.Second
-	// maxFailures is how many probes in a row may fail before the link is down.
+	// unreachableFailures is the number of failed probes in a row that make a Cluster unreachable. confirmInterval is the
+	// interval after the first failure. Notifications for the releases of an unreachable Cluster are spread over
+	// unreachableSpread, because each causes a write.
+	unreachableFailures, confirmInterval, unreachableSpread = 2, 5 * time.Second, 5 * time.Second
+	// maxFailures is the number of failed probes in a row that close the link.
 	maxFailures = 5
-	// firstRetry is the wait after a first failed attempt to make a link; it doubles with each failure up to
-	// retryInterval. From slowAfter failures on it is slowRetryInterval, because an attempt at an unreachable API server
-	// occupies a worker.
+	// firstRetry is the wait after the first failed attempt to make a link. It doubles with each failure up to
+	// retryInterval. After slowAfter failures, the wait is slowRetryInterval, because an attempt at an unreachable API
+	// server occupies a worker.
 	firstRetry, retryInterval, slowRetryInterval, slowAfter = 3 * time.Second, 30 * time.Second, time.Minute, 10
-	// unreadPatience is how long no error is reported while the manager cannot read a kubeconfig, for example without a
-	// permission.
-	unreadPatience = 2 * time.Minute
-	// readRetry is when a Cluster is read again that could not be.
+	// unreadTolerance is how long no error is reported while the manager cannot read a kubeconfig, for example because a
+	// permission is missing.
+	unreadTolerance = 2 * time.Minute
+	// readRetry is the wait after a Cluster could not be read.
 	readRetry = 10 * time.Second
-	// configTimeout is the timeout of the configs that are given out.
+	// configTimeout is the timeout of the configs that GetRESTConfig returns.
 	configTimeout = 10 * time.Second
-	// probePriority is the priority of probes and first retries in the queue: new Clusters and replaced kubeconfigs come
-	// first. Further retries come last, with failingPriority: during the outage of a whole region, each occupies a worker
-	// until its timeout.
+	// probePriority is the priority of probes and first retries in the queue. New Clusters and replaced kubeconfigs have a
+	// higher priority. Further retries have the lowest, failingPriority: during the outage of a whole region, each
+	// occupies a worker until its timeout.
 	probePriority, failingPriority = -200, -300
-	// failing is the number of failures in a row from which on a Cluster comes last.
+	// failing is the number of failures in a row from which on a Cluster has failingPriority.
 	failing = 3
 )
 
 var errUnauthorized = errors.New("the API server rejects the credentials in the kubeconfig")
 
-// Reconcile looks at one Cluster: it makes, probes or ends the link to it.
+// Reconcile makes, probes or closes the link to one Cluster.
 func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	cluster := &unstructured.Unstructured{}
 	cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
-	// It is only read, and every probe does.
+	// The Cluster is only read, and each probe reads it, so it is not copied.
 	if err := l.options.Clusters.Get(ctx, request.NamespacedName, cluster, client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {
 			l.drop(request.NamespacedName)
@@ -73,22 +73,23 @@ func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		l.drop(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	known := l.of(request.NamespacedName)
-	wasUp, wasSilent := known.config != nil, known.state.IsSilent()
+	known := l.linkOf(request.NamespacedName)
+	wasUp, wasUnreachable := known.config != nil, known.state.IsUnreachable()
 	if !wasUp && !isSet(cluster, "infrastructureProvisioned") {
 		return ctrl.Result{}, nil
 	}
-	found := l.find(ctx, cluster)
-	isNew := l.follow(known, found)
-	wait := l.look(ctx, known, found)
-	isUp, isSilent := known.config != nil, known.state.IsSilent()
-	if isUp != wasUp || isUp && isNew || wasUp && isSilent != wasSilent {
-		l.tell(ctx, cluster, isSilent)
+	found := l.readKubeconfig(ctx, cluster)
+	isNew := l.setSource(known, found)
+	wait := l.check(ctx, known, found)
+	isUp, isUnreachable := known.config != nil, known.state.IsUnreachable()
+	if isUp != wasUp || isUp && isNew || wasUp && isUnreachable != wasUnreachable {
+		l.notify(ctx, cluster, isUnreachable)
 	}
 	return after(wait, known.state.Failures), nil
 }
 
-// after is the result of a look: the next one comes after a while, and not for all Clusters in the same moment.
+// after returns the result of a reconciliation. The next one is due after the wait, with jitter, so that Clusters are
+// not all probed at the same time.
 func after(wait time.Duration, failures int) ctrl.Result {
 	priority := probePriority
 	if failures >= failing {
@@ -103,8 +104,9 @@ func isSet(cluster *unstructured.Unstructured, field string) bool {
 	return set
 }
 
-// of returns the link to a Cluster, which may be down. Only the one worker that looks at the Cluster changes it.
-func (l *Links) of(cluster client.ObjectKey) *link {
+// linkOf returns the link to a Cluster, which may be closed. Only the worker that reconciles the Cluster changes the
+// link.
+func (l *Links) linkOf(cluster client.ObjectKey) *link {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.links[cluster]
@@ -115,8 +117,9 @@ func (l *Links) of(cluster client.ObjectKey) *link {
 	return known
 }
 
-// follow ends a link if its source has changed, and reports whether it did. Without a kubeconfig it keeps the link.
-func (l *Links) follow(known *link, found kubeconfig) bool {
+// setSource closes a link if its source has changed, and reports whether it has. Without a kubeconfig it keeps the
+// link.
+func (l *Links) setSource(known *link, found kubeconfig) bool {
 	if len(found.data) == 0 || found.origin == known.origin {
 		return false
 	}
@@ -128,26 +131,26 @@ func (l *Links) follow(known *link, found kubeconfig) bool {
 	return true
 }
 
-// look makes or probes a link, if that is due, and returns when to look again.
-func (l *Links) look(ctx context.Context, known *link, found kubeconfig) time.Duration {
+// check makes or probes a link if that is due, and returns when the next check is due.
+func (l *Links) check(ctx context.Context, known *link, found kubeconfig) time.Duration {
 	if rest := known.interval()*9/10 - l.now().Sub(known.state.LastTry); !known.state.LastTry.IsZero() && rest > 0 {
 		return rest
 	}
 	if known.config == nil {
 		l.connect(ctx, known, found)
-	} else if err := l.probe(ctx, known.client, known.config); l.probed(ctx, known, err) {
-		// The credentials may have been replaced, which the next look finds out.
+	} else if err := l.probe(ctx, known.client, known.config); l.handleProbe(ctx, known, err) {
+		// The credentials may have been replaced, so the next check reads the kubeconfig at once.
 		return time.Millisecond
 	}
 	return known.interval()
 }
 
-// interval is how long after the last try the next one comes.
+// interval returns the interval between two attempts.
 func (k *link) interval() time.Duration {
 	switch {
 	case k.config == nil:
 		return k.retryInterval()
-	case k.state.Failures > 0 && !k.state.IsSilent():
+	case k.state.Failures > 0 && !k.state.IsUnreachable():
 		return confirmInterval
 	default:
 		return probeInterval
@@ -161,12 +164,12 @@ func (k *link) retryInterval() time.Duration {
 	return backoff.Exponential(firstRetry, retryInterval, k.state.Failures-1)
 }
 
-// connect makes a link, if the API server answers.
+// connect makes a link if the API server responds.
 func (l *Links) connect(ctx context.Context, known *link, found kubeconfig) {
 	log := ctrl.LoggerFrom(ctx)
 	if known.isUnread(found, l.now()) {
-		// The manager has just started, or has a problem itself. This says nothing about the Cluster, so it does not count as
-		// an attempt.
+		// The manager has just started, or has a problem itself. The Cluster may be reachable, so this does not count as an
+		// attempt.
 		log.V(1).Info("Cannot read the kubeconfig; retrying", "reason", found.err.Error())
 		return
 	}
@@ -179,7 +182,7 @@ func (l *Links) connect(ctx context.Context, known *link, found kubeconfig) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known.triedLocked(l.now(), err)
+	known.recordLocked(l.now(), err)
 	if err != nil {
 		if known.state.Failures == 1 {
 			log.Info("Cannot connect to the Cluster; retrying", "reason", err.Error())
@@ -190,8 +193,8 @@ func (l *Links) connect(ctx context.Context, known *link, found kubeconfig) {
 	log.V(2).Info("Connected to the Cluster", "duration", l.now().Sub(began))
 }
 
-// try probes an API server without a link. The next attempt after a failure uses another connection, because the
-// address may lead to several servers, some of them healthy.
+// try probes an API server without a link. The next attempt after a failure uses another connection, because several
+// servers may share the address, some of them healthy.
 func (l *Links) try(ctx context.Context, host *http.Client, config *rest.Config) error {
 	err := l.probe(ctx, host, config)
 	if err != nil {
@@ -200,7 +203,8 @@ func (l *Links) try(ctx context.Context, host *http.Client, config *rest.Config)
 	return err
 }
 
-// prepare makes a config of the kubeconfig of a Cluster, or returns the one that was made of the same before.
+// prepare makes a config from the kubeconfig of a Cluster, or returns the config that was made from the same kubeconfig
+// before.
 func (l *Links) prepare(known *link, found kubeconfig) (*rest.Config, error) {
 	if found.err != nil {
 		return nil, found.err
@@ -216,7 +220,7 @@ func (l *Links) prepare(known *link, found kubeconfig) (*rest.Config, error) {
 		return nil, fmt.Errorf("kubeconfig not accepted: %s", why)
 	}
 	config.UserAgent, config.Timeout = l.options.UserAgent, configTimeout
-	made, err := wayTo(config, l.options.RefuseLocal)
+	made, err := withTransport(config, l.options.RefuseLocal)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig not accepted: %w", err)
 	}
@@ -226,11 +230,11 @@ func (l *Links) prepare(known *link, found kubeconfig) (*rest.Config, error) {
 	return made, nil
 }
 
-// probed takes in the outcome of a probe, and reports whether the link is down because of the credentials.
-func (l *Links) probed(ctx context.Context, known *link, err error) bool {
+// handleProbe records the result of a probe, and reports whether it closed the link because of the credentials.
+func (l *Links) handleProbe(ctx context.Context, known *link, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known.triedLocked(l.now(), err)
+	known.recordLocked(l.now(), err)
 	refused := errors.Is(err, errUnauthorized)
 	if !refused && known.state.Failures < maxFailures {
 		return false
@@ -243,8 +247,8 @@ func (l *Links) probed(ctx context.Context, known *link, err error) bool {
 	return refused
 }
 
-// triedLocked takes in the outcome of a try.
-func (k *link) triedLocked(now time.Time, err error) {
+// recordLocked records the result of an attempt.
+func (k *link) recordLocked(now time.Time, err error) {
 	k.state.LastTry, k.state.Cause = now, causeOf(err)
 	if err != nil {
 		k.state.Failures++
@@ -255,8 +259,8 @@ func (k *link) triedLocked(now time.Time, err error) {
 	probes.WithLabelValues("success").Inc()
 }
 
-// askVersion asks an API server for its version, the smallest resource that all users may read and that requires valid
-// credentials. A server that responds that the user may not read it, or not now, is healthy.
+// askVersion requests the version of an API server. The version is the smallest resource that all users may read and
+// that requires valid credentials. A server that responds with Forbidden or TooManyRequests is healthy.
 func askVersion(ctx context.Context, host *http.Client, config *rest.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -272,7 +276,7 @@ func askVersion(ctx context.Context, host *http.Client, config *rest.Config) err
 	if err != nil {
 		return err
 	}
-	// Without its end, HTTP/2 would reset the stream, and HTTP/1 make another connection.
+	// The response is read to its end. Otherwise HTTP/2 would reset the stream, and HTTP/1 would open another connection.
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxVersionBytes))
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		return err

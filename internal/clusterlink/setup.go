@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// workers is how many Clusters are probed at the same time. A Cluster that does not respond occupies a worker for
-// probeTimeout, half of the probe interval. So 400 Clusters that fail together are detected as fast as one. An idle
-// worker takes some kilobytes.
+// workers is the number of Clusters that are probed at the same time. A Cluster that does not respond occupies a worker
+// for probeTimeout, half of the probe interval. So the failure of 400 Clusters is detected as fast as the failure of
+// one. An idle worker takes some kilobytes.
 const workers = 200
 
 const kubeconfigSuffix = "-" + string(secret.Kubeconfig)
@@ -44,7 +44,7 @@ func (l *Links) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// begin takes the queue of the controller.
+// begin stores the queue of the controller.
 func (l *Links) begin(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +52,7 @@ func (l *Links) begin(_ context.Context, queue workqueue.TypedRateLimitingInterf
 	return nil
 }
 
-// KubeconfigHandler has a Cluster looked at when its kubeconfig appears or changes. It is for an informer of Secrets.
+// KubeconfigHandler enqueues a Cluster when its kubeconfig appears or changes. It is for an informer of Secrets.
 func (l *Links) KubeconfigHandler() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { l.kubeconfigChanged(nil, obj) },
@@ -72,7 +72,7 @@ func (l *Links) kubeconfigChanged(before, after any) {
 	l.mu.RLock()
 	queue := l.queue
 	l.mu.RUnlock()
-	// The controller begins with all Clusters.
+	// Without a queue, the controller has not started, and will reconcile all Clusters at its start.
 	if queue != nil {
 		queue.Add(ctrl.Request{NamespacedName: client.ObjectKey{
 			Namespace: kubeconfig.Namespace, Name: strings.TrimSuffix(kubeconfig.Name, kubeconfigSuffix),

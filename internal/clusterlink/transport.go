@@ -18,25 +18,26 @@ import (
 )
 
 const (
-	// busyIdle is how long the connection for whatever is large stays when nothing uses it.
+	// busyIdle is how long the busy connection stays open when it is idle.
 	busyIdle = 20 * time.Second
-	// dialTimeout, keepAlive and handshakeTimeout are those of client-go.
+	// dialTimeout, keepAlive and handshakeTimeout are the values of client-go.
 	dialTimeout, keepAlive, handshakeTimeout = 30 * time.Second, 30 * time.Second, 10 * time.Second
-	// maxIdlePerHost is that of client-go; it matters where an API server has no HTTP/2.
+	// maxIdlePerHost is the value of client-go. It matters for API servers without HTTP/2.
 	maxIdlePerHost = 25
 )
 
-// roads are the two connections to one API server. A connection keeps the largest buffers that it ever needed: 16 kB
-// each for TLS records and HTTP/2 frames, and more after a single large response. So long-lived, small responses have a
-// connection of their own, which stays small. The other one closes soon after an action.
-type roads struct {
-	// steady is for probes, watches and reads of metadata, busy for everything else.
+// connections are the two connections to one API server. A connection keeps the largest buffers that it ever needed: 16
+// kB each for TLS records and HTTP/2 frames, and more after a single large response. Therefore small responses, and
+// responses that last long, use a separate connection, whose buffers stay small. The other connection is closed soon
+// after an action.
+type connections struct {
+	// steady is for probes, watches and reads of metadata; busy is for all other requests.
 	steady, busy *http.Transport
 }
 
-// newRoads returns the connections to the API server of a config, without credentials. It sends no request. With
+// newConnections returns the connections to the API server of a config, without credentials. It sends no request. With
 // refuseLocal, it rejects API servers and proxies at addresses of this machine.
-func newRoads(settings *clienttransport.Config, refuseLocal bool) (*roads, error) {
+func newConnections(settings *clienttransport.Config, refuseLocal bool) (*connections, error) {
 	secured, err := clienttransport.TLSConfigFor(settings)
 	if err != nil {
 		return nil, err
@@ -44,24 +45,27 @@ func newRoads(settings *clienttransport.Config, refuseLocal bool) (*roads, error
 	if secured == nil {
 		secured = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	// The second connection takes up the session of the first: no signatures, no certificates.
+	// The second connection resumes the TLS session of the first, without signatures and certificates.
 	secured.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	if identify := secured.GetClientCertificate; identify != nil {
-		// It keeps the texts that the certificate was read from.
+		// A certificate keeps the texts from which it was parsed.
 		certificate, err := identify(nil)
 		if err != nil {
 			return nil, err
 		}
 		secured.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
 	}
-	r := &roads{steady: newRoad(settings, secured, refuseLocal), busy: newRoad(settings, secured.Clone(), refuseLocal)}
+	r := &connections{
+		steady: newTransport(settings, secured, refuseLocal),
+		busy:   newTransport(settings, secured.Clone(), refuseLocal),
+	}
 	r.busy.IdleConnTimeout = busyIdle
 	return r, nil
 }
 
-// newRoad returns client-go's transport for a config, without header compression tables: the headers of responses
-// always differ, so the tables would cost kilobytes to save some bytes.
-func newRoad(settings *clienttransport.Config, secured *tls.Config, refuseLocal bool) *http.Transport {
+// newTransport returns client-go's transport for a config, without header compression tables. The headers of responses
+// always differ, so the tables would take kilobytes to save some bytes.
+func newTransport(settings *clienttransport.Config, secured *tls.Config, refuseLocal bool) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
 	guard := &dialguard.Guard{Dialer: dialer, Refuse: dialguard.IsLocal}
 	proxy, dial := guard.Trusted(http.ProxyFromEnvironment), dialer.DialContext
@@ -83,7 +87,7 @@ func newRoad(settings *clienttransport.Config, secured *tls.Config, refuseLocal 
 }
 
 // RoundTrip implements http.RoundTripper.
-func (r *roads) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	if isSmall(req) {
 		return r.steady.RoundTrip(req)
 	}
@@ -91,7 +95,7 @@ func (r *roads) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections closes unused connections.
-func (r *roads) CloseIdleConnections() {
+func (r *connections) CloseIdleConnections() {
 	r.steady.CloseIdleConnections()
 	r.busy.CloseIdleConnections()
 }
@@ -106,9 +110,9 @@ func isSmall(req *http.Request) bool {
 		strings.Contains(req.URL.RawQuery, "watch=true")
 }
 
-// wayTo returns a config that sends requests to the same server with the same identity as another config. TLS and
-// credentials are in its transport: the texts of the kubeconfig are not kept.
-func wayTo(config *rest.Config, refuseLocal bool) (*rest.Config, error) {
+// withTransport returns a config that sends requests to the same server with the same identity as another config. TLS
+// settings and credentials are in its transport, so the texts of the kubeconfig are not kept.
+func withTransport(config *rest.Config, refuseLocal bool) (*rest.Config, error) {
 	url, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, err
@@ -117,11 +121,11 @@ func wayTo(config *rest.Config, refuseLocal bool) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	way, err := newRoads(settings, refuseLocal)
+	transports, err := newConnections(settings, refuseLocal)
 	if err != nil {
 		return nil, err
 	}
-	transport, err := clienttransport.HTTPWrappersForConfig(settings, way)
+	transport, err := clienttransport.HTTPWrappersForConfig(settings, transports)
 	if err != nil {
 		return nil, err
 	}

@@ -63,13 +63,13 @@ func (s *apiServer) hasResumed(address string) bool {
 }
 
 // way returns the ways to the server.
-func (s *apiServer) way(t *testing.T) *roads {
+func (s *apiServer) way(t *testing.T) *connections {
 	t.Helper()
 	settings, err := (&rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}).TransportConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := newRoads(settings, false)
+	r, err := newConnections(settings, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,9 +116,9 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// TestLargeAnswersHaveAConnectionOfTheirOwn holds that a connection which has grown with an answer ends, and that it
+// TestLargeResponsesUseSeparateConnection holds that a connection which has grown with an answer ends, and that it
 // costs no full handshake.
-func TestLargeAnswersHaveAConnectionOfTheirOwn(t *testing.T) {
+func TestLargeResponsesUseSeparateConnection(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
 	way := server.way(t)
@@ -141,11 +141,11 @@ func TestLargeAnswersHaveAConnectionOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestALinkThatEndsClosesItsConnections holds that what is wrapped around a transport does not hide it.
-func TestALinkThatEndsClosesItsConnections(t *testing.T) {
+// TestClosedLinkClosesConnections holds that what is wrapped around a transport does not hide it.
+func TestClosedLinkClosesConnections(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
-	config, err := wayTo(&rest.Config{Host: server.URL, UserAgent: "test", BearerToken: "t",
+	config, err := withTransport(&rest.Config{Host: server.URL, UserAgent: "test", BearerToken: "t",
 		TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, false)
 	if err != nil {
 		t.Fatal(err)
@@ -160,12 +160,13 @@ func TestALinkThatEndsClosesItsConnections(t *testing.T) {
 	eventually(t, "the connection ends", func() bool { return !server.isOpen(address) })
 }
 
-// TestAFailedTryEndsItsConnection holds that an API server which answers with failures only is not the only one that is
+// TestFailedProbeClosesConnection holds that an API server which answers with failures only is not the only one that is
 // tried.
-func TestAFailedTryEndsItsConnection(t *testing.T) {
+func TestFailedProbeClosesConnection(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
-	config, err := wayTo(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, false)
+	insecure := rest.TLSClientConfig{Insecure: true}
+	config, err := withTransport(&rest.Config{Host: server.URL, TLSClientConfig: insecure}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +211,8 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	for _, refuse := range []bool{false, true} {
-		config, err := wayTo(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, refuse)
+		insecure := rest.TLSClientConfig{Insecure: true}
+		config, err := withTransport(&rest.Config{Host: server.URL, TLSClientConfig: insecure}, refuse)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,14 +22,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
-// LifeNow is the time in tests of the life of Clusters.
+// LifeNow is the current time in tests of the life of Clusters.
 var LifeNow = time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
 
 // HeldSince is the annotation of a hold that began a moment before LifeNow.
 const HeldSince = "2026-11-21T22:25:00Z" // 5 minutes ago
 
-// GoingCluster is a Cluster under deletion.
-func GoingCluster(hold string, paused bool) *clusterv1.Cluster {
+// DeletingCluster returns a Cluster under deletion.
+func DeletingCluster(hold string, paused bool) *clusterv1.Cluster {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "u",
 		DeletionTimestamp: &metav1.Time{Time: LifeNow}, Finalizers: []string{clusterv1.ClusterFinalizer},
 		Annotations: map[string]string{}}}
@@ -42,8 +42,8 @@ func GoingCluster(hold string, paused bool) *clusterv1.Cluster {
 	return cluster
 }
 
-// LeavingRelease is a release that asks to be uninstalled before its Cluster goes.
-func LeavingRelease(timeout time.Duration) *addonsv1.HelmOpRelease {
+// HoldingRelease returns a release that must be uninstalled before its Cluster is deleted.
+func HoldingRelease(timeout time.Duration) *addonsv1.HelmOpRelease {
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h-c", UID: "r",
 		Finalizers: []string{addonsv1.HelmOpReleaseFinalizer},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: addonsv1.GroupVersion.String(), Kind: apiutil.HelmOpKind,
@@ -54,19 +54,19 @@ func LeavingRelease(timeout time.Duration) *addonsv1.HelmOpRelease {
 	return release
 }
 
-// LeavingHelmOp is the HelmOp of LeavingRelease.
-func LeavingHelmOp() *addonsv1.HelmOp {
+// HoldingHelmOp returns the HelmOp of HoldingRelease.
+func HoldingHelmOp() *addonsv1.HelmOp {
 	return &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", UID: "o"},
 		Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
 }
 
-// OfNamespace is a release of another namespace than its Cluster.
+// OfNamespace moves a release to another namespace than its Cluster.
 func OfNamespace(namespace string, release *addonsv1.HelmOpRelease) *addonsv1.HelmOpRelease {
 	release.Spec.ClusterRef.Namespace, release.Namespace = release.Namespace, namespace
 	return release
 }
 
-// ReleaseFor is a release for a Cluster.
+// ReleaseFor returns a release for a Cluster.
 func ReleaseFor(namespace, name string, cluster addonsv1.ClusterReference) *addonsv1.HelmOpRelease {
 	return &addonsv1.HelmOpRelease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -74,9 +74,8 @@ func ReleaseFor(namespace, name string, cluster addonsv1.ClusterReference) *addo
 	}
 }
 
-// FateBench is a HelmOp with revisions, a Cluster of another namespace, and a release for it that is made from revision
-// 1.
-type FateBench struct {
+// ReleaseBench is a HelmOp with revisions, a Cluster of another namespace, and a release for it with revision 1.
+type ReleaseBench struct {
 	*testing.T
 	HelmOp    *addonsv1.HelmOp
 	Revisions []*addonsv1.HelmOpRevision
@@ -85,9 +84,9 @@ type FateBench struct {
 	Release   *addonsv1.HelmOpRelease
 }
 
-// NewFateBench returns a FateBench with everything in place.
-func NewFateBench(t *testing.T) *FateBench {
-	b := &FateBench{T: t}
+// NewReleaseBench returns a ReleaseBench with all objects.
+func NewReleaseBench(t *testing.T) *ReleaseBench {
+	b := &ReleaseBench{T: t}
 	b.HelmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "calico", UID: "u"},
 		Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
 	b.HelmOp.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{AuthorizationServiceAccountName: "installer"}
@@ -103,8 +102,8 @@ func NewFateBench(t *testing.T) *FateBench {
 	return b
 }
 
-// revision is one under which the release has a name.
-func (b *FateBench) revision(number int64, name string) *addonsv1.HelmOpRevision {
+// revision returns a revision under which the release has the given name.
+func (b *ReleaseBench) revision(number int64, name string) *addonsv1.HelmOpRevision {
 	revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "platform",
 		Name: apiutil.RevisionName("calico", number)}}
 	revision.Spec.Number = number
@@ -113,8 +112,9 @@ func (b *FateBench) revision(number int64, name string) *addonsv1.HelmOpRevision
 	return revision
 }
 
-// Client has a copy of all that there is: the fake one writes resource versions into what it is given.
-func (b *FateBench) Client() client.Client {
+// Client returns a client with copies of all objects, because the fake client writes resource versions into its
+// objects.
+func (b *ReleaseBench) Client() client.Client {
 	b.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme, corev1.AddToScheme,
@@ -135,7 +135,7 @@ func (b *FateBench) Client() client.Client {
 	return builder.Build()
 }
 
-// ManagementClient is the client of a management cluster with a Cluster that has its name.
+// ManagementClient returns a client of a management cluster that has a Cluster of the same name.
 func ManagementClient(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -150,7 +150,7 @@ func ManagementClient(t *testing.T, objects ...client.Object) client.Client {
 	return builder.WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease).Build()
 }
 
-// ManagementHelmOp is a HelmOp for the management cluster.
+// ManagementHelmOp returns a HelmOp for the management cluster.
 func ManagementHelmOp(namespace string) *addonsv1.HelmOp {
 	return &addonsv1.HelmOp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "platform", UID: "h"},
@@ -161,17 +161,16 @@ func ManagementHelmOp(namespace string) *addonsv1.HelmOp {
 	}
 }
 
-// ManagementRelease is the release of a HelmOp in the management cluster, and NearRelease that in the Cluster of the
-// same name.
+// ManagementRelease returns the release of a HelmOp in the management cluster.
 func ManagementRelease(helmOp *addonsv1.HelmOp) *addonsv1.HelmOpRelease {
-	release := NearRelease(helmOp)
+	release := SameNameRelease(helmOp)
 	release.Name = apiutil.ChildName(helmOp.Name, apiutil.ManagementTitle)
 	release.Spec.ClusterRef = apiutil.ClusterRefOf(helmOp.Namespace, clusterlink.Management)
 	return release
 }
 
-// NearRelease is the release of a HelmOp in the Cluster that has the name of the management cluster.
-func NearRelease(helmOp *addonsv1.HelmOp) *addonsv1.HelmOpRelease {
+// SameNameRelease returns the release of a HelmOp in the Cluster that has the name of the management cluster.
+func SameNameRelease(helmOp *addonsv1.HelmOp) *addonsv1.HelmOpRelease {
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: helmOp.Namespace, Name: apiutil.ChildName(helmOp.Name, clusterlink.Management.Name),
 		Labels: apiutil.ChildSelector(helmOp),

@@ -30,7 +30,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// Objects of releases.
+// These are objects of releases.
 var (
 	Deployment = inventory.Ref{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "apps", Name: "web"}
 
@@ -39,10 +39,10 @@ var (
 	Custom = inventory.Ref{Group: "example.com", Version: "v1", Kind: "Widget", Namespace: "apps", Name: "w"}
 )
 
-// Meta is the metadata of an object in namespace "n".
+// Meta returns the metadata of an object in namespace "n".
 func Meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "n", Name: name} }
 
-// Opaque is a Secret.
+// Opaque returns a Secret.
 func Opaque(name string, data map[string]string) *corev1.Secret {
 	secret := &corev1.Secret{ObjectMeta: Meta(name), Type: corev1.SecretTypeOpaque, Data: map[string][]byte{}}
 	for key, value := range data {
@@ -51,23 +51,23 @@ func Opaque(name string, data map[string]string) *corev1.Secret {
 	return secret
 }
 
-// PullSecret is a Secret with credentials of a registry.
+// PullSecret returns a Secret with credentials of a registry.
 func PullSecret(name, config string) *corev1.Secret {
 	secret := Opaque(name, map[string]string{corev1.DockerConfigJsonKey: config})
 	secret.Type = corev1.SecretTypeDockerConfigJson
 	return secret
 }
 
-// HelmOpWith is a HelmOp with a source.
+// HelmOpWith returns a HelmOp with a source.
 func HelmOpWith(source addonsv1.ArtifactSource) *addonsv1.HelmOp {
 	source.URL = "oci://registry.example/charts/hello"
 	return &addonsv1.HelmOp{ObjectMeta: Meta("hello"), Spec: addonsv1.HelmOpSpec{Source: source}}
 }
 
-// SecretRef is a reference to a Secret.
+// SecretRef returns a reference to a Secret.
 func SecretRef(name string) *addonsv1.SecretReference { return &addonsv1.SecretReference{Name: name} }
 
-// ClientOf is a client of copies of some core objects.
+// ClientOf returns a client with copies of some core objects.
 func ClientOf(objects ...client.Object) client.Client {
 	builder := fake.NewClientBuilder()
 	for _, object := range objects {
@@ -76,8 +76,8 @@ func ClientOf(objects ...client.Object) client.Client {
 	return builder.Build()
 }
 
-// LetGo removes the finalizer of a release.
-func LetGo(t *testing.T, c client.Client, release *addonsv1.HelmOpRelease) {
+// RemoveReleaseFinalizer removes the finalizer of a release.
+func RemoveReleaseFinalizer(t *testing.T, c client.Client, release *addonsv1.HelmOpRelease) {
 	t.Helper()
 	stored := &addonsv1.HelmOpRelease{}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil {
@@ -89,7 +89,7 @@ func LetGo(t *testing.T, c client.Client, release *addonsv1.HelmOpRelease) {
 	}
 }
 
-// StoreOf is a management cluster with some objects.
+// StoreOf returns a client of a management cluster with some objects.
 func StoreOf(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -108,9 +108,9 @@ func StoreOf(t *testing.T, objects ...client.Object) client.Client {
 	return builder.Build()
 }
 
-// SettledHelmOp is a HelmOp, which selects the Clusters with its name as label, that has told its releases what it
-// wants.
-func SettledHelmOp(t testing.TB, name string, change func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
+// UpToDateHelmOp returns a HelmOp that selects the Clusters with its name as a label, and has assigned its current
+// revision to its releases.
+func UpToDateHelmOp(t testing.TB, name string, change func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
 	t.Helper()
 	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u", Generation: 3,
 		ResourceVersion: "1"}}
@@ -129,7 +129,7 @@ func SettledHelmOp(t testing.TB, name string, change func(*addonsv1.HelmOp)) *ad
 	return h
 }
 
-// ReadyRelease is a release in Cluster one that is Ready.
+// ReadyRelease returns a Ready release in Cluster "one".
 func ReadyRelease(helmOp string, change func(*addonsv1.HelmOpRelease)) *addonsv1.HelmOpRelease {
 	owner := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: helmOp, UID: "u"}}
 	r := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{
@@ -151,7 +151,7 @@ func ReadyRelease(helmOp string, change func(*addonsv1.HelmOpRelease)) *addonsv1
 	return r
 }
 
-// DependingOn are dependencies on HelmOps.
+// DependingOn returns dependencies on HelmOps.
 func DependingOn(names ...string) []addonsv1.Dependency {
 	var dependencies []addonsv1.Dependency
 	for _, name := range names {
@@ -160,12 +160,12 @@ func DependingOn(names ...string) []addonsv1.Dependency {
 	return dependencies
 }
 
-// Awaiting makes a release wait for its dependencies.
-func Awaiting(r *addonsv1.HelmOpRelease) {
+// AwaitDependencies makes a release wait for its dependencies.
+func AwaitDependencies(r *addonsv1.HelmOpRelease) {
 	report.SetNotReady(r, addonsv1.WaitingForDependenciesReason, "")
 }
 
-// ObjectOf is the object that a reference means.
+// ObjectOf returns the object that a reference names.
 func ObjectOf(ref inventory.Ref) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(ref.GroupVersionKind())
@@ -174,18 +174,18 @@ func ObjectOf(ref inventory.Ref) *unstructured.Unstructured {
 	return object
 }
 
-// RequestFor is the request for an object in namespace "default".
+// RequestFor returns the request for an object in namespace "default".
 func RequestFor(name string) ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: name}}
 }
 
-// KubeSystem is the namespace that identifies the management cluster.
+// KubeSystem returns the namespace that identifies the management cluster.
 func KubeSystem() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "system"}}
 }
 
-// SettledRelease is one that is as it is wanted.
-func SettledRelease(name string) *addonsv1.HelmOpRelease {
+// UpToDateRelease returns a release in its desired state.
+func UpToDateRelease(name string) *addonsv1.HelmOpRelease {
 	release := ReleaseFor("default", name, addonsv1.ClusterReference{Name: name})
 	release.UID, release.Generation = types.UID(name), 1
 	release.Status.Release = &addonsv1.ReleaseObservation{Revision: 1}
@@ -195,10 +195,10 @@ func SettledRelease(name string) *addonsv1.HelmOpRelease {
 	return release
 }
 
-// Noon is the time in tests.
+// Noon is the current time in tests.
 var Noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// ShardView reads what a manager of a shard has in its cache, and writes whatever it is told to.
+// ShardView is a client that reads the objects in the cache of a shard's manager, and writes all objects.
 type ShardView struct {
 	client.Client
 	Shard string
@@ -220,7 +220,7 @@ func (v *ShardView) List(ctx context.Context, list client.ObjectList, options ..
 		append(slices.Clone(options), client.MatchingLabelsSelector{Selector: apiutil.ShardSelector(v.Shard)})...)
 }
 
-// OfShard are the labels of a shard; "-" is the label without a value.
+// OfShard returns the labels of a shard; "-" is the label without a value.
 func OfShard(shard string) map[string]string {
 	switch shard {
 	case "":
@@ -232,7 +232,7 @@ func OfShard(shard string) map[string]string {
 	}
 }
 
-// ShardStores are what the cache of a manager holds and, live, all there is.
+// ShardStores returns a client with the objects in the cache of a manager, and a client with all objects.
 func ShardStores(t *testing.T, shard string, objects ...client.Object) (cached, live client.Client) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -255,7 +255,7 @@ func ShardStores(t *testing.T, shard string, objects ...client.Object) (cached, 
 	return own.Build(), all.Build()
 }
 
-// ShardedObjects are a HelmOp, a Cluster, and the release of the one in the other.
+// ShardedObjects returns a HelmOp, a Cluster, and the release of the HelmOp in the Cluster.
 func ShardedObjects(helmOp, cluster, release string) (*addonsv1.HelmOp, *clusterv1.Cluster, *addonsv1.HelmOpRelease) {
 	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h", UID: "u", Labels: OfShard(helmOp)},
 		Spec: addonsv1.HelmOpSpec{ClusterSelector: &metav1.LabelSelector{}}}
@@ -267,27 +267,29 @@ func ShardedObjects(helmOp, cluster, release string) (*addonsv1.HelmOp, *cluster
 	return h, c, r
 }
 
-// Lagging writes at once, and reads what was.
-type Lagging struct {
+// StaleClient writes at once, and reads an older state from Shown.
+type StaleClient struct {
 	client.Client
 	Shown client.Reader
 }
 
 // Get implements client.Reader.
-func (l *Lagging) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+func (l *StaleClient) Get(
+	ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption,
+) error {
 	return l.Shown.Get(ctx, key, obj, options...)
 }
 
-// Tagged is a reference by tag.
+// Tagged returns a reference by tag.
 func Tagged(tag string) addonsv1.ArtifactReference { return addonsv1.ArtifactReference{Tag: tag} }
 
-// Labelled selects by one label.
+// Labelled returns a selector for one label.
 func Labelled(key, value string) metav1.LabelSelector {
 	return metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 }
 
-// Varied is a spec with overrides that overlap and a fleet in the middle of an upgrade.
-func Varied() *addonsv1.HelmOpSpec {
+// SpecWithOverrides returns a spec with overlapping overrides and references for several Kubernetes versions.
+func SpecWithOverrides() *addonsv1.HelmOpSpec {
 	return &addonsv1.HelmOpSpec{
 		Source: addonsv1.ArtifactSource{URL: "oci://registry.example/charts/hello", Ref: Tagged("1.0.0")},
 		ReleaseOptions: addonsv1.ReleaseOptions{

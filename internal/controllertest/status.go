@@ -15,8 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ownWords are the fields of a status that no chart, registry, workload cluster or user writes text into: words and
-// digests of HelmOp's own, times, and what the API server has admitted in a field of the same length.
+// ownWords are the fields of a status that contain no text of a chart, registry, workload cluster or user. They contain
+// reasons and digests of HelmOp, times, and values that the API server has accepted in another field of the same
+// length.
 var ownWords = []string{
 	"artifact.digest", "artifact.format", "artifact.resolvedAt", "artifact.sourceDigest", "artifact.tag", "artifact.url",
 	"artifact.version",
@@ -35,15 +36,15 @@ var ownWords = []string{
 	"internal.wasReady.since", "internal.wasReady.until",
 }
 
-// longText is what the texts of LongText consist of.
+// longText is the repeated text of LongText.
 const longText = "ü"
 
-// LongText is longer than any text of a status may be.
+// LongText returns a text that is longer than each limit of a status.
 func LongText() string { return strings.Repeat(longText, 5000) }
 
-// CheckStatus fails if the API server would refuse a status with texts of any length, again and again: each text of the
-// CustomResourceDefinition must be written by the caller with [LongText], or be one that only HelmOp itself writes.
-// File is that of the CustomResourceDefinition.
+// CheckStatus fails if the API server would reject a status that contains texts of any length. The caller must write
+// [LongText] into each text of the CustomResourceDefinition, unless only HelmOp itself writes it. file is the file of
+// the CustomResourceDefinition.
 func CheckStatus(t *testing.T, file string, status any) {
 	t.Helper()
 	schema := statusSchema(t, file)
@@ -60,7 +61,7 @@ func CheckStatus(t *testing.T, file string, status any) {
 		t.Errorf("status%s", violation)
 	}
 	for _, field := range textFields(schema, "") {
-		// artifacts are many of artifact.
+		// The elements of artifacts have the fields of artifact.
 		own := slices.Contains(ownWords, strings.Replace(strings.TrimPrefix(field, "."), "artifacts[].", "artifact.", 1))
 		isLong, isWritten := written[field]
 		switch {
@@ -72,7 +73,7 @@ func CheckStatus(t *testing.T, file string, status any) {
 	}
 }
 
-// statusSchema is what a CustomResourceDefinition admits as the status.
+// statusSchema returns the schema of the status in a CustomResourceDefinition.
 func statusSchema(t *testing.T, file string) apiextensionsv1.JSONSchemaProps {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -86,8 +87,8 @@ func statusSchema(t *testing.T, file string) apiextensionsv1.JSONSchemaProps {
 	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
 }
 
-// violations are the texts and lists of a value that are longer than a schema admits. written gets the
-// fields that have a text, and whether it is one of those that the test writes.
+// violations returns the texts and lists of a value that are longer than a schema permits. It adds to written the
+// fields with a text, and whether the test wrote it.
 func violations(schema apiextensionsv1.JSONSchemaProps, value any, path string, written map[string]bool) []string {
 	var found []string
 	switch value := value.(type) {
@@ -112,7 +113,7 @@ func violations(schema apiextensionsv1.JSONSchemaProps, value any, path string, 
 	return found
 }
 
-// textFields are the paths of all texts that a schema admits.
+// textFields returns the paths of all texts that a schema permits.
 func textFields(schema apiextensionsv1.JSONSchemaProps, path string) []string {
 	var paths []string
 	if schema.Type == "string" {

@@ -109,7 +109,7 @@ func TestUnmet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDependency(addonsv1.Dependency{Name: "cni", ReadyExpr: tc.expr},
-				controllertest.SettledHelmOp(t, "cni", tc.helmOp))
+				controllertest.UpToDateHelmOp(t, "cni", tc.helmOp))
 			var release *addonsv1.HelmOpRelease
 			if tc.release != nil {
 				release = controllertest.ReadyRelease("cni", tc.release)

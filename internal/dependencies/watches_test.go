@@ -57,11 +57,11 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 	siblings := []client.Object{
 		controllertest.ReadyRelease("other", nil),
 		needing("quiet", "", nil),
-		needing("waits", "", controllertest.Awaiting),
+		needing("waits", "", controllertest.AwaitDependencies),
 		needing("expr", "true", nil),
 		controllertest.ReadyRelease("ends", func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }),
 		needing("elsewhere", "",
-			func(r *addonsv1.HelmOpRelease) { r.Spec.ClusterRef.Name = "two"; controllertest.Awaiting(r) }),
+			func(r *addonsv1.HelmOpRelease) { r.Spec.ClusterRef.Name = "two"; controllertest.AwaitDependencies(r) }),
 	}
 	all := []string{"expr-one", "quiet-one", "waits-one"}
 	tests := map[string]struct {
@@ -152,13 +152,13 @@ func TestEventsOfHelmOpsThatMatterToOthers(t *testing.T) {
 		"under deletion": {func(h *addonsv1.HelmOp) { now := metav1.Now(); h.DeletionTimestamp = &now }, true},
 	}
 	for name, tc := range tests {
-		e := event.UpdateEvent{ObjectOld: controllertest.SettledHelmOp(t, "a", nil),
-			ObjectNew: controllertest.SettledHelmOp(t, "a", tc.change)}
+		e := event.UpdateEvent{ObjectOld: controllertest.UpToDateHelmOp(t, "a", nil),
+			ObjectNew: controllertest.UpToDateHelmOp(t, "a", tc.change)}
 		if got := DependencyChanged().Update(e); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
-	created := event.CreateEvent{Object: controllertest.SettledHelmOp(t, "a", nil)}
+	created := event.CreateEvent{Object: controllertest.UpToDateHelmOp(t, "a", nil)}
 	if !DependencyChanged().Create(created) || !DependencyChanged().Delete(event.DeleteEvent{Object: created.Object}) {
 		t.Error("a HelmOp that comes or goes matters")
 	}
@@ -170,13 +170,13 @@ func TestEventsOfHelmOpsThatMatterToOthers(t *testing.T) {
 func TestHelmOpsThatDependOnAnother(t *testing.T) {
 	t.Parallel()
 	depending := func(name string, dependencies ...string) client.Object {
-		return controllertest.SettledHelmOp(t, name,
+		return controllertest.UpToDateHelmOp(t, name,
 			func(h *addonsv1.HelmOp) { h.Spec.DependsOn = controllertest.DependingOn(dependencies...) })
 	}
 	store := controllertest.StoreOf(t, depending("a"), depending("b", "a"), depending("c", "b"), depending("x", "y"),
 		depending("y", "x"),
-		controllertest.ReadyRelease("b", nil), controllertest.ReadyRelease("c", controllertest.Awaiting),
-		controllertest.ReadyRelease("x", controllertest.Awaiting))
+		controllertest.ReadyRelease("b", nil), controllertest.ReadyRelease("c", controllertest.AwaitDependencies),
+		controllertest.ReadyRelease("x", controllertest.AwaitDependencies))
 	names := func(requests []ctrl.Request) []string {
 		var names []string
 		for _, request := range requests {
@@ -210,7 +210,7 @@ func TestChoicesWakeWhatEnds(t *testing.T) {
 		return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name,
 			Labels: map[string]string{"l": name}}}
 	}
-	for _, obj := range []client.Object{controllertest.SettledHelmOp(t, "a", nil), cluster("one")} {
+	for _, obj := range []client.Object{controllertest.UpToDateHelmOp(t, "a", nil), cluster("one")} {
 		if got := EndingRequests(store)(t.Context(), obj); len(got) != 1 || got[0].Name != "a-one" {
 			t.Errorf("%T wakes %v", obj, got)
 		}
@@ -219,11 +219,11 @@ func TestChoicesWakeWhatEnds(t *testing.T) {
 		t.Errorf("woken %v", got)
 	}
 	passes := ChoiceMayChange().Update
-	other := controllertest.SettledHelmOp(t, "a",
+	other := controllertest.UpToDateHelmOp(t, "a",
 		func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["x"] = "y" })
 	if !passes(event.UpdateEvent{ObjectOld: cluster("one"), ObjectNew: cluster("two")}) ||
 		passes(event.UpdateEvent{ObjectOld: cluster("one"), ObjectNew: cluster("one")}) ||
-		!passes(event.UpdateEvent{ObjectOld: controllertest.SettledHelmOp(t, "a", nil), ObjectNew: other}) ||
+		!passes(event.UpdateEvent{ObjectOld: controllertest.UpToDateHelmOp(t, "a", nil), ObjectNew: other}) ||
 		passes(event.UpdateEvent{ObjectOld: other, ObjectNew: other}) {
 		t.Error("only changes of labels and selectors choose anew")
 	}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// listKeys are the fields that identify the elements of lists whose strategic merge key does not: ports of both
-// protocols can have the same number, and an environment variable can occur twice.
+// listKeys are the fields that identify the elements of some lists. The strategic merge key of these lists is not
+// unique: ports of both protocols can have the same number, and an environment variable can occur twice.
 var listKeys = map[string][]string{
 	"ports":                     {"port", "containerPort", "protocol"},
 	"env":                       {"name"},
@@ -20,7 +20,7 @@ var listKeys = map[string][]string{
 	"topologySpreadConstraints": {"topologyKey", "whenUnsatisfiable"},
 }
 
-// mergeKeys are the strategic merge keys of these lists; ports has one for Services and one for containers.
+// mergeKeys are the strategic merge keys of these lists. ports has one key for Services and one for containers.
 var mergeKeys = map[string][]string{
 	"ports":                     {"port", "containerPort"},
 	"env":                       {"name"},
@@ -31,7 +31,7 @@ var mergeKeys = map[string][]string{
 // keyDefaults are the defaults that the API server sets for absent keys.
 var keyDefaults = map[string]string{"protocol": "TCP"}
 
-// podSpecs are where the kinds of Kubernetes have the specification of a pod.
+// podSpecs are the paths of the pod specification in the kinds of Kubernetes.
 var podSpecs = map[string][]string{
 	"Pod":                   {"spec"},
 	"Deployment":            {"spec", "template", "spec"},
@@ -47,45 +47,46 @@ var podSpecs = map[string][]string{
 // ambiguousList is a list of the desired object with two elements of the same merge key, in the manifest or in the
 // cluster. A strategic merge cannot distinguish them.
 type ambiguousList struct {
-	// path leads to the map that has the list, or that has the container that has it.
+	// path is the path of the map that has the list, or that has the container with the list.
 	path []string
-	// containers and container name the container, in a list by this name; both are empty if the list is in no container.
+	// containers is the name of the list of containers, and container the name of the container in it. Both are empty if
+	// the list is in no container.
 	containers, container string
-	// field is the name of the list, merged its desired content.
+	// field is the name of the list, and merged the desired content.
 	field  string
 	merged []any
 }
 
 // ambiguousLists returns the ambiguous lists of an object of a built-in kind, merged with the lists in the cluster.
-func ambiguousLists(kind string, wanted, live map[string]any) []ambiguousList {
+func ambiguousLists(kind string, desired, live map[string]any) []ambiguousList {
 	if kind == "Service" {
 		path := []string{"spec"}
-		return findAmbiguous(nil, ambiguousList{path: path}, mapAt(wanted, path...), mapAt(live, path...), "ports")
+		return findAmbiguous(nil, ambiguousList{path: path}, mapAt(desired, path...), mapAt(live, path...), "ports")
 	}
 	path, ok := podSpecs[kind]
 	if !ok {
 		return nil
 	}
-	wanted, live = mapAt(wanted, path...), mapAt(live, path...)
-	found := findAmbiguous(nil, ambiguousList{path: path}, wanted, live, "hostAliases", "topologySpreadConstraints")
+	desired, live = mapAt(desired, path...), mapAt(live, path...)
+	found := findAmbiguous(nil, ambiguousList{path: path}, desired, live, "hostAliases", "topologySpreadConstraints")
 	for _, containers := range []string{"containers", "initContainers"} {
-		list, _ := wanted[containers].([]any)
+		list, _ := desired[containers].([]any)
 		for _, element := range list {
 			name, _ := nameOf(element)
-			wantedContainer, _ := element.(map[string]any)
+			desiredContainer, _ := element.(map[string]any)
 			at := ambiguousList{path: path, containers: containers, container: name}
-			found = findAmbiguous(found, at, wantedContainer, named(live[containers], name), "ports", "env")
+			found = findAmbiguous(found, at, desiredContainer, named(live[containers], name), "ports", "env")
 		}
 	}
 	return found
 }
 
-// findAmbiguous appends the ambiguous ones among some lists of a map; at is the place of the map.
-func findAmbiguous(found []ambiguousList, at ambiguousList, wanted, live map[string]any,
+// findAmbiguous appends the ambiguous lists among the named fields of a map; at is the path of the map.
+func findAmbiguous(found []ambiguousList, at ambiguousList, desired, live map[string]any,
 	fields ...string,
 ) []ambiguousList {
 	for _, field := range fields {
-		wantedList, _ := wanted[field].([]any)
+		wantedList, _ := desired[field].([]any)
 		liveList, _ := live[field].([]any)
 		if len(wantedList) == 0 || len(liveList) == 0 || !repeats(wantedList, field) && !repeats(liveList, field) {
 			continue
@@ -96,7 +97,7 @@ func findAmbiguous(found []ambiguousList, at ambiguousList, wanted, live map[str
 	return found
 }
 
-// put sets the list in an object that was merged without regard to it.
+// put sets the list in an object that was merged without this list.
 func (l ambiguousList) put(merged map[string]any) {
 	target := mapAt(merged, l.path...)
 	if l.containers != "" {
@@ -107,7 +108,7 @@ func (l ambiguousList) put(merged map[string]any) {
 	}
 }
 
-// named returns the map with a name in a list, nil if there is none.
+// named returns the element with a name from a list, or nil.
 func named(list any, name string) map[string]any {
 	elements, _ := list.([]any)
 	for _, element := range elements {
@@ -131,7 +132,7 @@ func repeats(list []any, field string) bool {
 	return false
 }
 
-// identityOf returns the identity of an element within its list.
+// identityOf returns the identity of an element within its list: the values of its key fields.
 func identityOf(element any, keys []string) string {
 	fields, _ := element.(map[string]any)
 	var identity strings.Builder
@@ -145,19 +146,19 @@ func identityOf(element any, keys []string) string {
 	return identity.String()
 }
 
-// mergeLists merges desired elements over live ones, the n-th of an identity over the n-th. Elements that others added
-// stay. The order is that of the live elements. If any desired element is missing there, it is the desired order,
-// followed by the others.
-func mergeLists(wanted, live []any, keys []string) []any {
+// mergeLists merges desired elements over live ones, the n-th of an identity over the n-th. Elements that other clients
+// added stay. The order is that of the live elements. If a desired element is missing in the live list, the desired
+// order applies, followed by the other elements.
+func mergeLists(desired, live []any, keys []string) []any {
 	places := map[string][]int{}
 	for i, element := range live {
 		identity := identityOf(element, keys)
 		places[identity] = append(places[identity], i)
 	}
 	merged := make([]any, len(live))
-	inWantedOrder := make([]any, 0, len(wanted)+len(live))
+	inWantedOrder := make([]any, 0, len(desired)+len(live))
 	complete := true
-	for _, element := range wanted {
+	for _, element := range desired {
 		identity := identityOf(element, keys)
 		if free := places[identity]; len(free) > 0 {
 			places[identity] = free[1:]
@@ -180,7 +181,7 @@ func mergeLists(wanted, live []any, keys []string) []any {
 	return inWantedOrder
 }
 
-// layOver returns base with the fields of over set; it replaces lists.
+// layOver returns base with the fields of over set. It replaces lists as a whole.
 func layOver(base, over any) any {
 	baseMap, isMap := base.(map[string]any)
 	overMap, alsoMap := over.(map[string]any)
@@ -196,7 +197,7 @@ func layOver(base, over any) any {
 	return baseMap
 }
 
-// mapAt returns a nested map, nil if there is none.
+// mapAt returns a nested map, or nil.
 func mapAt(value map[string]any, path ...string) map[string]any {
 	for _, key := range path {
 		value, _ = value[key].(map[string]any)

@@ -105,9 +105,9 @@ func (b *bench) resource(obj *unstructured.Unstructured) dynamic.ResourceInterfa
 		b.Fatal(err)
 	}
 	if mapping.Scope.Name() == "root" {
-		return place(b.human, mapping, "")
+		return resourceClient(b.human, mapping, "")
 	}
-	return place(b.human, mapping, b.namespace)
+	return resourceClient(b.human, mapping, b.namespace)
 }
 
 func (b *bench) create(obj *unstructured.Unstructured) {

@@ -22,14 +22,15 @@ import (
 )
 
 const (
-	// parallel is the number of objects that are compared at a time: a distant cluster's latency must not add up.
+	// parallel is the number of objects that are compared at the same time, so that the latency of a distant cluster does
+	// not add up.
 	parallel = 4
-	// maxUnanswered is the number of requests without an answer after which the cluster counts as unreachable. Each may
-	// have taken as long as a request's deadline.
+	// maxUnanswered is the number of requests without an answer after which the cluster counts as unreachable. Each
+	// request may have taken as long as its deadline.
 	maxUnanswered = 3
 )
 
-// Comparison is the result of a comparison. Objects that it does not mention were not compared, because the time was up
+// Comparison is the result of a comparison. It does not mention objects that were not compared because the time was up
 // or the cluster did not respond. References are those of the manifest.
 type Comparison struct {
 	// Differences are the objects that differ, in the order of the manifest.
@@ -41,11 +42,11 @@ type Comparison struct {
 }
 
 // Compare compares objects of a release's manifest with the cluster. manifest may be a part of the release's objects;
-// it is not changed. Objects that are being deleted are skipped.
+// Compare does not change it. Objects under deletion are skipped.
 //
-// The error of one object does not delay the others. During two thirds of the time that ctx leaves, Compare starts
-// objects in the order of the manifest; started objects may use the rest. It returns an error if nothing could be
-// compared at all.
+// The error of one object does not delay the others. During two thirds of the time until the deadline of ctx, Compare
+// starts objects in the order of the manifest; started objects may use the rest. It returns an error if it could not
+// compare any object.
 func Compare(ctx context.Context, c Cluster, release Release, rules *Rules,
 	manifest []*unstructured.Unstructured,
 ) (Comparison, error) {
@@ -66,7 +67,7 @@ func Compare(ctx context.Context, c Cluster, release Release, rules *Rules,
 	for i, obj := range manifest {
 		group.Go(func() error {
 			if begin.Err() == nil && run.unanswered.Load() < maxUnanswered {
-				results[i] = run.one(ctx, obj)
+				results[i] = run.compareObject(ctx, obj)
 			}
 			return nil
 		})
@@ -93,7 +94,7 @@ type outcome struct {
 	err        *ObjectError
 }
 
-// collect adds the outcomes of the objects of a manifest up.
+// collect combines the outcomes of the objects of a manifest.
 func collect(manifest []*unstructured.Unstructured, results []outcome) Comparison {
 	var all Comparison
 	for i, result := range results {
@@ -110,12 +111,12 @@ func collect(manifest []*unstructured.Unstructured, results []outcome) Compariso
 	return all
 }
 
-// one compares one object.
-func (c *comparison) one(ctx context.Context, obj *unstructured.Unstructured) outcome {
-	difference, err := c.compare(ctx, obj)
+// compareObject compares one object. Its errors hold no values of the object.
+func (c *comparison) compareObject(ctx context.Context, obj *unstructured.Unstructured) outcome {
+	difference, err := c.compareUnredacted(ctx, obj)
 	if isStale(err) {
 		// The object was changed, deleted or re-created between the two requests.
-		difference, err = c.compare(ctx, obj)
+		difference, err = c.compareUnredacted(ctx, obj)
 	}
 	if err != nil {
 		if isUnanswered(err) {
@@ -126,8 +127,8 @@ func (c *comparison) one(ctx context.Context, obj *unstructured.Unstructured) ou
 	return outcome{compared: true, difference: difference}
 }
 
-// compare is one, with errors that may hold values.
-func (c *comparison) compare(ctx context.Context, obj *unstructured.Unstructured) (*Difference, error) {
+// compareUnredacted compares one object. Its errors may hold values of the object.
+func (c *comparison) compareUnredacted(ctx context.Context, obj *unstructured.Unstructured) (*Difference, error) {
 	pointers, whole := c.rules.forObject(obj)
 	if whole || optedOut(obj) {
 		return nil, nil
@@ -139,7 +140,7 @@ func (c *comparison) compare(ctx context.Context, obj *unstructured.Unstructured
 	}
 	live, err := resource.Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		if endsItself(desired) {
+		if isDeletedAfterCompletion(desired) {
 			return nil, nil
 		}
 		return &Difference{Ref: ref, Missing: true, desired: desired}, nil
@@ -156,7 +157,7 @@ func (c *comparison) compare(ctx context.Context, obj *unstructured.Unstructured
 	return compareLive(ctx, resource, ref, desired, live, pointers)
 }
 
-// resolve returns an own copy of the object as Helm sends it, and its place in the API. It completes ref.
+// resolve returns a copy of the object as Helm sends it, and the client for its resource. It completes ref.
 func (c *comparison) resolve(obj *unstructured.Unstructured,
 	ref *inventory.Ref,
 ) (*unstructured.Unstructured, dynamic.ResourceInterface, error) {
@@ -177,11 +178,11 @@ func (c *comparison) resolve(obj *unstructured.Unstructured,
 	if err != nil {
 		return nil, nil, err
 	}
-	return desired, place(c.client, mapping, ref.Namespace), nil
+	return desired, resourceClient(c.client, mapping, ref.Namespace), nil
 }
 
-// place returns where objects of a kind are in the API.
-func place(client dynamic.Interface, mapping *meta.RESTMapping, namespace string) dynamic.ResourceInterface {
+// resourceClient returns the client for objects of a kind in a namespace, or in none if the kind has none.
+func resourceClient(client dynamic.Interface, mapping *meta.RESTMapping, namespace string) dynamic.ResourceInterface {
 	if namespace == "" {
 		return client.Resource(mapping.Resource)
 	}
@@ -190,10 +191,10 @@ func place(client dynamic.Interface, mapping *meta.RESTMapping, namespace string
 
 // compareLive compares an object that exists.
 func compareLive(ctx context.Context, resource dynamic.ResourceInterface, ref inventory.Ref,
-	desired, live *unstructured.Unstructured, ignored [][]string,
+	obj, live *unstructured.Unstructured, ignored [][]string,
 ) (*Difference, error) {
-	wanted := toCompare(desired, live, ignored)
-	p, err := makePatch(ref, wanted, live.Object)
+	desired := toCompare(obj, live, ignored)
+	p, err := makePatch(ref, desired, live.Object)
 	if err != nil || p.empty() {
 		return nil, err
 	}
@@ -207,13 +208,13 @@ func compareLive(ctx context.Context, resource dynamic.ResourceInterface, ref in
 	var paths [][]string
 	switch {
 	case apierrors.IsInvalid(err) && !isStale(err):
-		// The live object cannot be changed to match the manifest: that is a difference, too.
+		// The live object cannot be changed to match the manifest, which is a difference, too.
 		difference.Refused = describe(ref, err)
-		paths = changedPaths(live.Object, wanted)
+		paths = changedPaths(live.Object, desired)
 	case err != nil:
 		return nil, err
 	default:
-		if paths = differingPaths(live, corrected, wanted); len(paths) == 0 {
+		if paths = differingPaths(live, corrected, desired); len(paths) == 0 {
 			return nil, nil
 		}
 	}
@@ -221,11 +222,11 @@ func compareLive(ctx context.Context, resource dynamic.ResourceInterface, ref in
 	return difference, nil
 }
 
-// patch is the patch for the API server.
+// patch is a patch to send to the API server.
 type patch struct {
 	kind types.PatchType
 	data []byte
-	// exact is true if the patch holds for this very version of the live object only.
+	// exact is true if the patch is valid for this version of the live object only.
 	exact bool
 }
 

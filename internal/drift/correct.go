@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Correct corrects one difference that [Compare] found, with one request: it creates a missing object, or patches only
-// the differing fields. It does not delete. If the object was deleted or re-created since, the error is a conflict, see
-// apierrors.IsConflict, and the caller must compare again. The error is an [*ObjectError].
+// Correct corrects one difference that [Compare] found, with one request. It creates a missing object, or patches only
+// the differing fields. It does not delete. If the object was deleted or re-created since the comparison, the error is
+// a conflict (apierrors.IsConflict), and the caller must compare again. The error is an [*ObjectError].
 func Correct(ctx context.Context, c Cluster, d Difference) error {
 	if d.Owner != "" {
 		return &ObjectError{Ref: d.Ref, Err: fmt.Errorf("not corrected: the object now belongs to release %s", d.Owner)}
@@ -38,7 +38,7 @@ func correct(ctx context.Context, c Cluster, d Difference) error {
 	if err != nil {
 		return err
 	}
-	resource := place(client, mapping, d.Ref.Namespace)
+	resource := resourceClient(client, mapping, d.Ref.Namespace)
 	var stale bool
 	switch {
 	case d.desired != nil:

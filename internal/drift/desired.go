@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// These are how Helm marks the objects of a release.
+// These are the labels and annotations with which Helm marks the objects of a release, and the fields of objects.
 const (
 	managedByLabel     = "app.kubernetes.io/managed-by"
 	managedByHelm      = "Helm"
@@ -26,7 +26,8 @@ const (
 	secretStringsField = "stringData"
 )
 
-// serverFields of the metadata are the API server's own. Manifests that were made by exporting objects have some.
+// serverFields are the fields of the metadata that only the API server writes. Manifests that were made by exporting
+// objects contain some of them.
 var serverFields = []string{
 	"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
 	"resourceVersion", "selfLink", "uid",
@@ -35,7 +36,7 @@ var serverFields = []string{
 // newDesired returns a copy of a manifest's object as Helm sends it to the API server: with its namespace and the
 // labels and annotations of the release.
 func newDesired(obj *unstructured.Unstructured, namespace string, release Release) (*unstructured.Unstructured, error) {
-	// Not DeepCopy, which panics on types that JSON does not know.
+	// DeepCopy would panic on types that JSON does not have.
 	data, err := json.Marshal(obj.Object)
 	if err != nil {
 		return nil, errors.New("the manifest cannot be encoded as JSON")
@@ -61,7 +62,7 @@ func newDesired(obj *unstructured.Unstructured, namespace string, release Releas
 	return desired, nil
 }
 
-// child returns the map below a key; it adds an empty one if there is none.
+// child returns the map at a key. It adds an empty map if there is none.
 func child(parent map[string]any, key string) map[string]any {
 	if found, ok := parent[key].(map[string]any); ok {
 		return found
@@ -71,18 +72,18 @@ func child(parent map[string]any, key string) map[string]any {
 	return made
 }
 
-// toCompare returns the fields of desired that are compared with live: without ignored fields, and without fields that
+// toCompare returns the fields of obj that are compared with live: without ignored fields, and without fields that
 // the API server stores in another form.
-func toCompare(desired, live *unstructured.Unstructured, ignored [][]string) map[string]any {
-	wanted := desired.DeepCopy().Object
-	if isSecret(desired.GroupVersionKind()) {
-		foldStringData(wanted)
+func toCompare(obj, live *unstructured.Unstructured, ignored [][]string) map[string]any {
+	desired := obj.DeepCopy().Object
+	if isSecret(obj.GroupVersionKind()) {
+		foldStringData(desired)
 	}
-	dropNulls(wanted)
+	dropNulls(desired)
 	for _, pointer := range ignored {
-		takeOver(wanted, live.Object, pointer)
+		takeOver(desired, live.Object, pointer)
 	}
-	return wanted
+	return desired
 }
 
 // foldStringData moves a Secret's stringData into data, as the API server does.
@@ -100,7 +101,7 @@ func foldStringData(secret map[string]any) {
 	delete(secret, secretStringsField)
 }
 
-// dropNulls removes the keys of maps that hold null, which is how charts do not set something.
+// dropNulls removes keys with the value null. Charts render null for a field that is not set.
 func dropNulls(value any) {
 	switch typed := value.(type) {
 	case map[string]any:
@@ -118,14 +119,15 @@ func dropNulls(value any) {
 	}
 }
 
-// takeOver copies the value at a pointer from live to wanted, also if it is absent, so that the field does not differ.
-// In a list of named elements it uses the element of the same name, not of the same index, because others add elements.
-func takeOver(wanted, live any, pointer []string) {
+// takeOver copies the value at a pointer from live to desired, so that the field does not differ. If live does not have
+// the value, takeOver removes it from desired. In a list of named elements it uses the element of the same name, not of
+// the same index, because other clients add elements.
+func takeOver(desired, live any, pointer []string) {
 	if len(pointer) == 0 {
 		return
 	}
 	token, rest := pointer[0], pointer[1:]
-	switch typed := wanted.(type) {
+	switch typed := desired.(type) {
 	case map[string]any:
 		liveMap, _ := live.(map[string]any)
 		takeOverField(typed, liveMap, token, rest)
@@ -144,30 +146,30 @@ func takeOver(wanted, live any, pointer []string) {
 	}
 }
 
-// takeOverField is takeOver for a field of a map.
-func takeOverField(wanted, live map[string]any, token string, rest []string) {
+// takeOverField does the same as takeOver for a field of a map.
+func takeOverField(desired, live map[string]any, token string, rest []string) {
 	liveValue, inLive := live[token]
-	wantedValue, inWanted := wanted[token]
+	desiredValue, inDesired := desired[token]
 	if len(rest) == 0 {
 		if inLive {
-			wanted[token] = runtime.DeepCopyJSONValue(liveValue)
+			desired[token] = runtime.DeepCopyJSONValue(liveValue)
 		} else {
-			delete(wanted, token)
+			delete(desired, token)
 		}
 		return
 	}
-	if !inWanted {
+	if !inDesired {
 		liveMap, isMap := liveValue.(map[string]any)
 		if !isMap || !has(liveMap, rest) {
 			return
 		}
-		// Matters within lists, which are compared as a whole.
-		wantedValue = map[string]any{}
-		wanted[token] = wantedValue
+		// This matters within lists, which are compared as a whole.
+		desiredValue = map[string]any{}
+		desired[token] = desiredValue
 	}
-	takeOver(wantedValue, liveValue, rest)
-	if left, isMap := wantedValue.(map[string]any); isMap && len(left) == 0 && !inLive {
-		delete(wanted, token)
+	takeOver(desiredValue, liveValue, rest)
+	if left, isMap := desiredValue.(map[string]any); isMap && len(left) == 0 && !inLive {
+		delete(desired, token)
 	}
 }
 
@@ -181,7 +183,8 @@ func has(value map[string]any, pointer []string) bool {
 	return isMap && has(innerMap, pointer[1:])
 }
 
-// elementLike returns live's element that corresponds to a list's element: that of the same name, or else of the index.
+// elementLike returns the element of live that corresponds to an element of a list: the element of the same name or,
+// without a name, of the same index.
 func elementLike(element, live any, index int) (any, bool) {
 	list, _ := live.([]any)
 	if name, ok := nameOf(element); ok {
@@ -198,14 +201,14 @@ func elementLike(element, live any, index int) (any, bool) {
 	return nil, false
 }
 
-// nameOf returns the name of a list's element, if it has one.
+// nameOf returns the name of an element of a list, if it has one.
 func nameOf(element any) (string, bool) {
 	fields, _ := element.(map[string]any)
 	name, ok := fields["name"].(string)
 	return name, ok
 }
 
-// parseIndex reads a list's index as JSON pointers write it.
+// parseIndex parses the index of a list as JSON pointers write it.
 func parseIndex(token string, length int) (int, bool) {
 	if token == "" || len(token) > 1 && token[0] == '0' || token[0] < '0' || token[0] > '9' {
 		return 0, false

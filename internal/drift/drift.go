@@ -1,17 +1,17 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package drift finds changes that others made to the objects of a Helm release, and corrects them without a new Helm
-// revision.
+// Package drift finds changes that other clients made to the objects of a Helm release, and corrects them without a new
+// Helm revision.
 //
-// It compares only the fields that the manifest sets: fields that others add stay, as in a Helm upgrade. An object
-// costs one GET. If it does not literally match the manifest, one PATCH as a dry run shows whether the difference
-// matters: "1000m" and "1" are equal.
+// It compares only the fields that the manifest sets. Fields that other clients add stay, as in a Helm upgrade. The
+// comparison of an object takes one GET. If the object does not literally match the manifest, one PATCH as a dry run
+// shows whether the difference matters: "1000m" and "1" are equal.
 //
-// A Job that Kubernetes deletes after its end (ttlSecondsAfterFinished) does not count as missing.
+// A Job that Kubernetes deletes after its completion (ttlSecondsAfterFinished) does not count as missing.
 //
-// The package never deletes an object. No difference, error or text holds a value, only paths. It keeps no state but
-// [History]: callers decide when to compare, and must compare again after a conflict.
+// The package never deletes an object. Differences, errors and texts hold paths, but no values. The package keeps no
+// state except [History]: callers decide when to compare, and must compare again after a conflict.
 package drift
 
 import (
@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	// fieldManager is the field manager of corrections: the same as for Helm's writes.
+	// fieldManager is the field manager of corrections. Helm's writes have the same field manager.
 	fieldManager = "helmop"
-	// optOut on an object, as an annotation or a label with the value Disabled, leaves the object out.
+	// optOut is an annotation or label that excludes an object from the comparison if its value is Disabled.
 	optOut      = "addons.cluster.x-k8s.io/drift-detection"
 	optOutValue = "Disabled"
 	// maxPaths bounds the paths that a Difference names.
@@ -45,8 +45,8 @@ type Cluster struct {
 	Mapper meta.RESTMapper
 }
 
-// Release is the release that objects belong to. Helm marks its objects with labels and annotations and recognises them
-// by these, so a missing mark is a difference, too.
+// Release is the release that objects belong to. Helm recognises the objects of a release by labels and annotations, so
+// a missing one is a difference, too.
 type Release struct {
 	Namespace, Name string
 }
@@ -63,15 +63,15 @@ type Difference struct {
 	// Manager is the field manager that last wrote these fields, or fields below them. It is empty if the API server does
 	// not know it, for example for a removed field.
 	Manager string
-	// Owner is the other release, as namespace/name, that the object is marked as belonging to now. Such an object is not
+	// Owner is another release, as namespace/name, that the annotations of the object name as its owner. The object is not
 	// corrected.
 	Owner string
 	// Refused is why the API server would refuse the correction, for example because a field is immutable; nil otherwise.
 	Refused error
 
-	// desired is what to create; nil unless Missing.
+	// desired is the object to create; nil unless Missing.
 	desired *unstructured.Unstructured
-	// patch is what to send otherwise.
+	// patch is the patch that corrects an existing object.
 	patch     []byte
 	patchType types.PatchType
 }

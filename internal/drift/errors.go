@@ -25,8 +25,9 @@ const maxErrorLength = 512
 // errRequest replaces errors whose text may quote a Secret.
 var errRequest = errors.New("the request failed")
 
-// ObjectError is the error of one object. Its text holds no value of the object. k8s.io/apimachinery/pkg/api/errors can
-// classify errors of an API server; for a Secret their text is the reason only.
+// ObjectError is the error of one object. Its text holds no value of the object. The functions of
+// k8s.io/apimachinery/pkg/api/errors can classify errors of an API server. For a Secret, the text of such an error is
+// the reason only.
 type ObjectError struct {
 	Ref inventory.Ref
 	Err error
@@ -94,7 +95,7 @@ func (b *bounded) Unwrap() error {
 	return b.err
 }
 
-// withoutValuesOf returns an error of an API server, of the same kind, without quoted content.
+// withoutValuesOf returns an error of an API server, with the same reason and code, without quoted content.
 func withoutValuesOf(status metav1.Status, secret bool) error {
 	safe := metav1.Status{
 		Status: metav1.StatusFailure, Code: status.Code, Reason: status.Reason,
@@ -118,21 +119,21 @@ func answered(status metav1.Status) string {
 	return fmt.Sprintf("the API server responded with %d %s", status.Code, status.Reason)
 }
 
-// whoRefuses matches the part of an error that names the rejecting party: the whole text of the authorizer, which sees
-// no content, and the names of webhooks, policies and quotas. Their texts may quote the object, which may hold values
-// of a Secret.
-var whoRefuses = regexp.MustCompile(`User "[^"]*" cannot .*|admission webhook "[^"]*" denied the request|` +
+// rejectingParty matches the part of an error that names the rejecting party: the whole text of the authorizer, and the
+// names of webhooks, policies and quotas. The authorizer receives no content of objects. The texts of the others may
+// quote the object, which may hold values of a Secret.
+var rejectingParty = regexp.MustCompile(`User "[^"]*" cannot .*|admission webhook "[^"]*" denied the request|` +
 	`ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request|exceeded quota: [^,]*|violates PodSecurity "[^"]*"`)
 
-// refusal returns which party rejects an object, without its text.
+// refusal returns which party rejects an object, without the text of that party.
 func refusal(status metav1.Status) string {
-	if who := whoRefuses.FindString(status.Message); who != "" {
+	if who := rejectingParty.FindString(status.Message); who != "" {
 		return answered(status) + ": " + who
 	}
 	return answered(status)
 }
 
-// invalidFields returns the fields that an API server rejects: its own message quotes their values.
+// invalidFields returns the fields that an API server rejects. The message of the API server quotes their values.
 func invalidFields(details *metav1.StatusDetails) string {
 	var fields []string
 	var immutable bool

@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-func TestOptOutIsThatOfTheAPI(t *testing.T) {
+func TestOptOutEqualsAnnotationOfAPI(t *testing.T) {
 	t.Parallel()
 	if optOut != addonsv1.DriftDetectionAnnotation {
 		t.Errorf("%s, but the API says %s", optOut, addonsv1.DriftDetectionAnnotation)
@@ -91,7 +91,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-func TestClusterThatDoesNotAnswer(t *testing.T) {
+func TestCompareUnreachableCluster(t *testing.T) {
 	b := newBench(t)
 	manifest := b.parse(strings.Repeat("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n", 100))
 	meant := errors.New("cut")
@@ -125,9 +125,9 @@ func TestClusterThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestComparisonThatTakesTooLong holds that what was compared is told when the time is up, that what was begun with is
+// TestCompareStopsAtDeadline holds that what was compared is told when the time is up, that what was begun with is
 // not cut off, and that objects which hang do not look like those that were not come to.
-func TestComparisonThatTakesTooLong(t *testing.T) {
+func TestCompareStopsAtDeadline(t *testing.T) {
 	b := newBench(t)
 	manifest := b.parse(`
 {apiVersion: v1, kind: ConfigMap, metadata: {name: hangs}}
@@ -167,7 +167,7 @@ func TestComparisonThatTakesTooLong(t *testing.T) {
 	}
 }
 
-func TestAnswersThatQuoteSecrets(t *testing.T) {
+func TestErrorsQuoteNoSecrets(t *testing.T) {
 	b := newBench(t)
 	manifest := b.parse("{apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {password: hunter2}}")
 	b.install(manifest...)

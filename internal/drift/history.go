@@ -11,57 +11,59 @@ import (
 )
 
 const (
-	// A fight is at least fightCorrections corrections of an object within fightWindow.
-	fightWindow      = 10 * time.Minute
-	fightCorrections = 3
-	// minHold and maxHold bound how long a fought-over object is left alone.
+	// An object is contested after contestCorrections corrections within contestWindow.
+	contestWindow      = 10 * time.Minute
+	contestCorrections = 3
+	// minHold and maxHold bound how long a contested object is not corrected.
 	minHold = time.Minute
 	maxHold = 30 * time.Minute
-	// quiet is how long an object must need no correction until its past is forgotten. It is longer than maxHold.
+	// quiet is how long an object must need no correction until its earlier corrections are forgotten. It is longer than
+	// maxHold.
 	quiet = time.Hour
-	// maxHistory bounds the objects that a History remembers.
+	// maxHistory is the maximum number of objects in a History.
 	maxHistory = 1000
 )
 
-// History remembers the corrections of one release, so that a fight with another controller does not become a loop.
-// From the third correction of an object within 10 minutes on, the object is not corrected for 1 minute, after the next
-// correction for 2, and so on up to 30. An hour without a correction ends that. The zero value is empty; it is safe for
-// concurrent use. It holds at most 1,000 objects, those that were corrected last.
+// History stores the corrections of one release, so that HelmOp does not correct without end what another controller
+// changes back. From the third correction of an object within 10 minutes on, the object is not corrected for 1 minute.
+// This time doubles with each correction, up to 30 minutes. After an hour without a correction it starts again at 0.
+// The zero value is empty. A History is safe for concurrent use. It holds at most 1,000 objects: those that were
+// corrected last.
 type History struct {
 	mu      sync.Mutex
-	objects map[inventory.Ref]*past
+	objects map[inventory.Ref]*corrections
 }
 
-// past are the corrections of one object.
-type past struct {
-	// recent are the times of corrections within the window before the last one, the last one included. It is no longer
-	// than fightCorrections.
+// corrections are the corrections of one object.
+type corrections struct {
+	// recent are the times of the last correction and of the corrections within contestWindow before it, at most
+	// contestCorrections.
 	recent []time.Time
-	// hold is how long the object is not corrected after the last correction; 0 without a fight.
+	// hold is how long the object is not corrected after the last correction; 0 if the object is not contested.
 	hold time.Duration
 }
 
-func (p *past) last() time.Time {
+func (p *corrections) last() time.Time {
 	return p.recent[len(p.recent)-1]
 }
 
-// Corrected remembers that an object was corrected, or that a correction of it was tried.
+// Corrected adds a correction of an object, or an attempt to correct it.
 func (h *History) Corrected(ref inventory.Ref, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.objects[ref]
 	if p == nil || now.Sub(p.last()) >= quiet {
 		h.makeRoom(ref, now)
-		h.objects[ref] = &past{recent: []time.Time{now}}
+		h.objects[ref] = &corrections{recent: []time.Time{now}}
 		return
 	}
 	p.correct(now)
 }
 
-func (p *past) correct(now time.Time) {
+func (p *corrections) correct(now time.Time) {
 	kept := p.recent[:0]
 	for _, at := range p.recent {
-		if now.Sub(at) < fightWindow {
+		if now.Sub(at) < contestWindow {
 			kept = append(kept, at)
 		}
 	}
@@ -69,7 +71,7 @@ func (p *past) correct(now time.Time) {
 	switch {
 	case p.hold > 0:
 		p.hold = min(2*p.hold, maxHold)
-	case len(p.recent) >= fightCorrections:
+	case len(p.recent) >= contestCorrections:
 		p.hold = minHold
 	}
 	if p.hold > 0 {
@@ -78,10 +80,10 @@ func (p *past) correct(now time.Time) {
 	}
 }
 
-// makeRoom drops expired entries and, if that does not suffice, the object that was corrected longest ago.
+// makeRoom drops expired entries. If that is not enough, it drops the object that was corrected longest ago.
 func (h *History) makeRoom(ref inventory.Ref, now time.Time) {
 	if h.objects == nil {
-		h.objects = map[inventory.Ref]*past{}
+		h.objects = map[inventory.Ref]*corrections{}
 	}
 	if _, found := h.objects[ref]; found || len(h.objects) < maxHistory {
 		return

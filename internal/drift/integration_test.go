@@ -55,7 +55,7 @@ func (b *bench) installKitchen() []*unstructured.Unstructured {
 	return append(manifest, custom...)
 }
 
-func TestFreshlyInstalledDoesNotDiffer(t *testing.T) {
+func TestCompareFindsNoDriftAfterInstall(t *testing.T) {
 	b := newBench(t)
 	manifest := b.installKitchen()
 	for _, difference := range b.compare(nil, manifest...) {
@@ -69,7 +69,7 @@ func TestFreshlyInstalledDoesNotDiffer(t *testing.T) {
 	t.Logf("%d objects: %d requests", len(manifest), len(made))
 }
 
-func TestEditsOfAHuman(t *testing.T) {
+func TestCompareFindsManualEdits(t *testing.T) {
 	b := newBench(t)
 	manifest := b.installKitchen()
 	find := func(kind, name string) *unstructured.Unstructured {
@@ -166,8 +166,8 @@ func TestEditsOfAHuman(t *testing.T) {
 				t.Errorf("%s: %v, want no difference", test.name, got)
 			}
 			got := b.requests.reset()
-			if wanted := []string{"GET", "PATCH dry"}; !slices.Equal(got, wanted[:1]) &&
-				(!test.asked || !slices.Equal(got, wanted)) {
+			if desired := []string{"GET", "PATCH dry"}; !slices.Equal(got, desired[:1]) &&
+				(!test.asked || !slices.Equal(got, desired)) {
 				t.Errorf("%s: requests %v", test.name, got)
 			}
 			continue
@@ -180,7 +180,7 @@ func TestEditsOfAHuman(t *testing.T) {
 	}
 }
 
-func TestDeletedObjectIsCreatedAgain(t *testing.T) {
+func TestCorrectCreatesDeletedObject(t *testing.T) {
 	b := newBench(t)
 	manifest := b.parse("{apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {password: hunter2}}")
 	b.install(manifest...)
@@ -205,7 +205,7 @@ func TestDeletedObjectIsCreatedAgain(t *testing.T) {
 	}
 }
 
-func TestJobThatEndedIsNotMissed(t *testing.T) {
+func TestCompareIgnoresDeletedJobWithTTL(t *testing.T) {
 	b := newBench(t)
 	manifest := b.parse(strings.Repeat(`---
 apiVersion: batch/v1
@@ -225,7 +225,7 @@ spec:
 	}
 }
 
-func TestLeftOut(t *testing.T) {
+func TestCompareSkipsExcludedObjects(t *testing.T) {
 	b := newBench(t)
 	manifest := b.parse(`
 {apiVersion: v1, kind: ConfigMap, metadata: {name: ruled, labels: {a: b}}, data: {key: value, other: value}}
@@ -279,7 +279,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-func TestObjectOfAnotherReleaseIsLeftAlone(t *testing.T) {
+func TestCorrectLeavesObjectOfOtherRelease(t *testing.T) {
 	b := newBench(t)
 	manifest := b.parse("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {key: value}}")
 	b.install(manifest...)
@@ -295,7 +295,7 @@ func TestObjectOfAnotherReleaseIsLeftAlone(t *testing.T) {
 	b.wantRequests()
 }
 
-func TestRefusedCorrection(t *testing.T) {
+func TestCompareReportsRefusedCorrection(t *testing.T) {
 	b := newBench(t)
 	manifest := b.parse(`
 {apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {password: hunter2-secret}}
@@ -346,7 +346,7 @@ spec:
 	}
 }
 
-func TestChangedBetweenRequests(t *testing.T) {
+func TestCompareObjectChangedBetweenRequests(t *testing.T) {
 	b := newBench(t)
 	manifest := b.parse("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {key: value}}")
 	b.install(manifest...)

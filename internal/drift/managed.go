@@ -14,21 +14,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// maxManagedPaths bounds the paths that owners are looked up for.
+// maxManagedPaths is the maximum number of paths for which owners are looked up.
 const maxManagedPaths = 100
 
-// optedOut reports whether an object has an annotation that disables the comparison.
+// optedOut reports whether an annotation or label excludes an object from the comparison.
 func optedOut(obj *unstructured.Unstructured) bool {
 	return obj.GetAnnotations()[optOut] == optOutValue || obj.GetLabels()[optOut] == optOutValue
 }
 
-// endsItself reports whether Kubernetes deletes an object after its work: to create it again would repeat the work.
-func endsItself(obj *unstructured.Unstructured) bool {
+// isDeletedAfterCompletion reports whether Kubernetes deletes an object after its work. To create such an object again
+// would repeat the work.
+func isDeletedAfterCompletion(obj *unstructured.Unstructured) bool {
 	gvk := obj.GroupVersionKind()
 	return gvk.Group == "batch" && gvk.Kind == "Job" && mapAt(obj.Object, "spec")["ttlSecondsAfterFinished"] != nil
 }
 
-// foreignOwner returns another release that the object is marked with, empty if there is none.
+// foreignOwner returns the other release, as namespace/name, that annotations of the object name as its owner; empty if
+// there is none.
 func foreignOwner(live *unstructured.Unstructured, release Release) string {
 	annotations := live.GetAnnotations()
 	name, namespace := annotations[releaseNameKey], annotations[releaseNamespace]
@@ -38,7 +40,7 @@ func foreignOwner(live *unstructured.Unstructured, release Release) string {
 	return printable(namespace+"/"+name, maxPathLength)
 }
 
-// ownerPaths are the fields that differ on an object of another release.
+// ownerPaths returns the fields that differ on an object of another release.
 func ownerPaths() []string {
 	return []string{
 		FormatPointer([]string{metadataField, annotationsField, releaseNameKey}),
@@ -46,7 +48,7 @@ func ownerPaths() []string {
 	}
 }
 
-// lastManager returns the field manager, other than this one, that wrote any of these fields last.
+// lastManager returns the field manager, except HelmOp's, that last wrote any of these fields.
 func lastManager(live *unstructured.Unstructured, paths [][]string) string {
 	var last string
 	var lastAt time.Time
@@ -81,11 +83,11 @@ func ownsAny(fields map[string]any, live map[string]any, paths [][]string) bool 
 	return false
 }
 
-// owns reports whether a set of fields, in the form of managedFields, has the field of a value at a path, or one below
-// it.
+// owns reports whether a set of fields, in the form of managedFields, has the field at a path of a value, or a field
+// below it.
 func owns(fields map[string]any, value any, path []string) bool {
 	if len(path) == 0 || len(fields) == 0 {
-		// Below a field without more of them, all is the manager's.
+		// A field without nested fields in the set belongs to the manager with everything below it.
 		return true
 	}
 	switch typed := value.(type) {

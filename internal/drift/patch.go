@@ -21,15 +21,15 @@ import (
 
 var (
 	emptyObject = []byte("{}")
-	// errMerge replaces errors of the merging, which quote values.
+	// errMerge replaces errors of the merge functions, which quote values.
 	errMerge = errors.New("the manifest and the object in the cluster cannot be merged: a field has different types in " +
 		"the two")
 )
 
-// makePatch returns the patch that gives live all fields of wanted. It is Helm's three-way merge with equal old and new
-// manifests: nothing is deleted, so the old manifest is not needed.
-func makePatch(ref inventory.Ref, wanted, live map[string]any) (made patch, err error) {
-	// The merging panics on some shapes that no API server accepts, but a manifest may have.
+// makePatch returns the patch that gives live all fields of desired. It is Helm's three-way merge with equal old and
+// new manifests. The old manifest is not needed because nothing is deleted.
+func makePatch(ref inventory.Ref, desired, live map[string]any) (made patch, err error) {
+	// The merge functions panic on some shapes that a manifest may have, although no API server accepts them.
 	defer func() {
 		if recover() != nil {
 			made, err = patch{}, errMerge
@@ -37,46 +37,46 @@ func makePatch(ref inventory.Ref, wanted, live map[string]any) (made patch, err 
 	}()
 	typed, err := scheme.Scheme.New(ref.GroupVersionKind())
 	if err != nil {
-		return mergePatch(wanted, live)
+		return mergePatch(desired, live)
 	}
 	lookup, err := strategicpatch.NewPatchMetaFromStruct(typed)
 	if err != nil {
 		return patch{}, errMerge
 	}
-	if lists := ambiguousLists(ref.Kind, wanted, live); len(lists) > 0 {
-		return exactPatch(lists, wanted, live, lookup)
+	if lists := ambiguousLists(ref.Kind, desired, live); len(lists) > 0 {
+		return exactPatch(lists, desired, live, lookup)
 	}
-	wantedData, liveData, err := marshal(wanted, live)
+	desiredData, liveData, err := marshal(desired, live)
 	if err != nil {
 		return patch{}, err
 	}
-	data, err := strategicpatch.CreateThreeWayMergePatch(emptyObject, wantedData, liveData, lookup, true)
+	data, err := strategicpatch.CreateThreeWayMergePatch(emptyObject, desiredData, liveData, lookup, true)
 	if err != nil {
 		return patch{}, errMerge
 	}
 	return patch{kind: types.StrategicMergePatchType, data: data}, nil
 }
 
-// mergePatch is for kinds without merge keys: their lists are compared and replaced as a whole.
-func mergePatch(wanted, live map[string]any) (patch, error) {
-	wantedData, liveData, err := marshal(wanted, live)
+// mergePatch returns a patch for kinds without merge keys: their lists are compared and replaced as a whole.
+func mergePatch(desired, live map[string]any) (patch, error) {
+	desiredData, liveData, err := marshal(desired, live)
 	if err != nil {
 		return patch{}, err
 	}
-	data, err := jsonmergepatch.CreateThreeWayJSONMergePatch(emptyObject, wantedData, liveData)
+	data, err := jsonmergepatch.CreateThreeWayJSONMergePatch(emptyObject, desiredData, liveData)
 	if err != nil {
 		return patch{}, errMerge
 	}
 	return patch{kind: types.MergePatchType, data: data}, nil
 }
 
-// exactPatch is for objects with lists that a strategic merge patch cannot handle. It merges these lists and sends them
-// as a whole.
-func exactPatch(lists []ambiguousList, wanted, live map[string]any,
+// exactPatch returns a patch for objects with lists that a strategic merge patch cannot handle. It merges these lists
+// and sends them as a whole.
+func exactPatch(lists []ambiguousList, desired, live map[string]any,
 	lookup strategicpatch.LookupPatchMeta,
 ) (patch, error) {
 	merged, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(runtime.DeepCopyJSON(live),
-		runtime.DeepCopyJSON(wanted), lookup)
+		runtime.DeepCopyJSON(desired), lookup)
 	if err != nil {
 		return patch{}, errMerge
 	}
@@ -84,23 +84,23 @@ func exactPatch(lists []ambiguousList, wanted, live map[string]any,
 		list.put(merged)
 	}
 	p, err := mergePatch(merged, live)
-	// The lists include elements of others. If others add more, the patch must not be applied.
+	// The lists include elements of other clients. If others add more, the patch must not be applied.
 	p.exact = true
 	return p, err
 }
 
-func marshal(wanted, live map[string]any) (wantedData, liveData []byte, err error) {
-	if wantedData, err = json.Marshal(wanted); err != nil {
+func marshal(desired, live map[string]any) (desiredData, liveData []byte, err error) {
+	if desiredData, err = json.Marshal(desired); err != nil {
 		return nil, nil, errMerge
 	}
 	if liveData, err = json.Marshal(live); err != nil {
 		return nil, nil, errMerge
 	}
-	return wantedData, liveData, nil
+	return desiredData, liveData, nil
 }
 
-// guard makes the API server refuse the patch, with a conflict, for another object of the same name; and for another
-// version of the object if the patch is exact.
+// guard makes the API server reject the patch with a conflict if the object was re-created or, for an exact patch,
+// changed.
 func (p *patch) guard(live *unstructured.Unstructured) error {
 	var fields map[string]any
 	if err := json.Unmarshal(p.data, &fields); err != nil {
@@ -124,7 +124,7 @@ func isSecret(gvk schema.GroupVersionKind) bool {
 	return gvk.Group == "" && gvk.Kind == "Secret"
 }
 
-// encode writes a text as the API does bytes.
+// encode encodes a text as the API encodes bytes.
 func encode(text string) string {
 	return base64.StdEncoding.EncodeToString([]byte(text))
 }

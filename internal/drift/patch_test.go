@@ -32,7 +32,7 @@ func manyVariables(more string) string {
 
 func TestMakePatch(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ name, apiVersion, kind, wanted, live, want string }{
+	for _, test := range []struct{ name, apiVersion, kind, desired, live, want string }{
 		{"equal", "apps/v1", "Deployment", inPod(`"image":"a"`), inPod(`"image":"a"`), `{}`},
 		{"what others add", "apps/v1", "Deployment", inPod(`"image":"a"`), inPod(`"image":"a","env":[{"name":"X"}]`), `{}`},
 		{"variable of others: the API server tells whether the order matters", "apps/v1", "Deployment",
@@ -77,13 +77,13 @@ func TestMakePatch(t *testing.T) {
 		{"other shapes", "v1", "ConfigMap", `{"data":{"a":"1"}}`, `{"data":["a"]}`, `{"data":{"a":"1"}}`},
 	} {
 		ref := refOf(test.apiVersion, test.kind)
-		wanted, live := parseJSON(t, test.wanted), parseJSON(t, test.live)
-		wantedBefore, liveBefore := fmt.Sprint(wanted), fmt.Sprint(live)
-		got, err := makePatch(ref, wanted, live)
+		desired, live := parseJSON(t, test.desired), parseJSON(t, test.live)
+		desiredBefore, liveBefore := fmt.Sprint(desired), fmt.Sprint(live)
+		got, err := makePatch(ref, desired, live)
 		if err != nil || string(got.data) != test.want {
 			t.Errorf("%s: %s, %v; want %s", test.name, got.data, err, test.want)
 		}
-		if fmt.Sprint(wanted) != wantedBefore || fmt.Sprint(live) != liveBefore {
+		if fmt.Sprint(desired) != desiredBefore || fmt.Sprint(live) != liveBefore {
 			t.Errorf("%s: the objects were changed", test.name)
 		}
 		if got.exact && got.kind != types.MergePatchType {
@@ -107,22 +107,22 @@ func TestMergeErrorsHoldNoValues(t *testing.T) {
 	}
 }
 
-func TestShapesThatNoAPIServerAccepts(t *testing.T) {
+func TestMakePatchInvalidShapes(t *testing.T) {
 	t.Parallel()
 	shapes := []string{`null`, `1`, `"x"`, `{}`, `[]`, `[null]`, `[1,"x"]`, `[{}]`, `[[{}]]`, `{"name":[]}`,
 		`[{"name":1},{"name":{}}]`, `[{"port":1},{"port":1},null]`}
 	fields := []string{"containers", "ports", "hostAliases", "template", "volumes"}
 	for _, kind := range []string{"Service", "Pod", "PodTemplate", "ConfigMap"} {
 		for _, field := range fields {
-			for _, wanted := range shapes {
+			for _, desired := range shapes {
 				for _, live := range shapes {
 					object := func(shape string) map[string]any {
 						return parseJSON(t, `{"spec":{"`+field+`":`+shape+`},"`+field+`":`+shape+`,"data":`+shape+`}`)
 					}
 					// No matter what comes of it, but it must not panic.
-					if p, err := makePatch(refOf("v1", kind), object(wanted), object(live)); err == nil && wanted == live &&
+					if p, err := makePatch(refOf("v1", kind), object(desired), object(live)); err == nil && desired == live &&
 						!p.empty() {
-						t.Errorf("%s %s: %s differs from itself: %s", kind, field, wanted, p.data)
+						t.Errorf("%s %s: %s differs from itself: %s", kind, field, desired, p.data)
 					}
 				}
 			}
@@ -217,12 +217,12 @@ func TestDifferingPaths(t *testing.T) {
 	}
 	live := parse(`{"metadata":{"generation":1,"resourceVersion":"1","annotations":{"touched":"1","ours":"1"}},"spec":{"l":[{"a":1,"b":1}]},"status":{"a":1}}`)
 	corrected := parse(`{"metadata":{"generation":2,"resourceVersion":"2","annotations":{"touched":"2","ours":"1"}},"spec":{"l":[{"a":1,"b":1}]},"status":{"a":2}}`)
-	wanted := parseJSON(t, `{"metadata":{"annotations":{"ours":"1"}},"spec":{"l":[{"a":1}]}}`)
-	if got := differingPaths(live, corrected, wanted); len(got) > 0 {
+	desired := parseJSON(t, `{"metadata":{"annotations":{"ours":"1"}},"spec":{"l":[{"a":1}]}}`)
+	if got := differingPaths(live, corrected, desired); len(got) > 0 {
 		t.Errorf("differs at %s, which nobody wants", formatAll(got))
 	}
 	corrected = parse(`{"metadata":{"annotations":{"touched":"2","ours":"2"}},"spec":{"l":[{"a":1,"b":2}]}}`)
-	if got := len(differingPaths(live, corrected, wanted)); got != 2 {
+	if got := len(differingPaths(live, corrected, desired)); got != 2 {
 		t.Errorf("%d paths, want 2", got)
 	}
 }

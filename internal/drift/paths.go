@@ -15,25 +15,25 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// differingPaths returns the paths of the desired fields in which the corrected object differs from the live one. Any
-// write changes fields of the API server and of webhooks; these are not drift.
-func differingPaths(live, corrected *unstructured.Unstructured, wanted map[string]any) [][]string {
+// differingPaths returns the paths of the desired fields in which the corrected object differs from the live one. Each
+// write also changes fields of the API server and of webhooks, which are not drift.
+func differingPaths(live, corrected *unstructured.Unstructured, desired map[string]any) [][]string {
 	found := diff(nil, nil, withoutServerFields(live), withoutServerFields(corrected), false)
-	return slices.DeleteFunc(found, func(path []string) bool { return !isWanted(wanted, path) })
+	return slices.DeleteFunc(found, func(path []string) bool { return !isDesired(desired, path) })
 }
 
-// isWanted reports whether wanted has a value at a path of the live object. The order of lists may differ, so every
+// isDesired reports whether desired has a value at a path of the live object. The order of lists may differ, so every
 // element of a desired list counts.
-func isWanted(wanted any, path []string) bool {
-	fields, isMap := wanted.(map[string]any)
+func isDesired(desired any, path []string) bool {
+	fields, isMap := desired.(map[string]any)
 	if len(path) == 0 || !isMap {
 		return true
 	}
 	inner, found := fields[path[0]]
-	return found && isWanted(inner, path[1:])
+	return found && isDesired(inner, path[1:])
 }
 
-// withoutServerFields returns the object without its status and what of its metadata is the API server's own.
+// withoutServerFields returns the object without its status and without the metadata that only the API server writes.
 func withoutServerFields(obj *unstructured.Unstructured) map[string]any {
 	stripped := make(map[string]any, len(obj.Object))
 	for key, value := range obj.Object {
@@ -52,13 +52,13 @@ func withoutServerFields(obj *unstructured.Unstructured) map[string]any {
 	return stripped
 }
 
-// changedPaths returns the paths at which live lacks the value of wanted.
-func changedPaths(live, wanted map[string]any) [][]string {
-	return diff(nil, nil, live, wanted, true)
+// changedPaths returns the paths at which live does not have the value of desired.
+func changedPaths(live, desired map[string]any) [][]string {
+	return diff(nil, nil, live, desired, true)
 }
 
-// diff appends to found the paths at which two values differ; partial leaves out the keys that only a has. Lists of
-// different lengths differ as a whole; null in a map is the same as nothing.
+// diff appends to found the paths at which two values differ. partial leaves out the keys that only a has. Lists of
+// different lengths differ as a whole. null in a map equals an absent key.
 func diff(found [][]string, path []string, a, b any, partial bool) [][]string {
 	switch typedA := a.(type) {
 	case map[string]any:
@@ -97,7 +97,7 @@ func diff(found [][]string, path []string, a, b any, partial bool) [][]string {
 	return append(found, slices.Clone(path))
 }
 
-// name adds the paths of the live object, and who changed them, to the difference.
+// name adds to the difference the paths of the live object and the field manager that changed them.
 func (d *Difference) name(live *unstructured.Unstructured, paths [][]string) {
 	d.Manager = lastManager(live, paths)
 	texts := make([]string, 0, len(paths))

@@ -49,7 +49,7 @@ func FuzzPointer(f *testing.F) {
 		f.Add(text, document, document)
 	}
 	f.Add("/a/b/0", `{"a":{"b":[{"name":"y"}]}}`, `{"a":{"b":[{"name":"x"},{"name":"y","v":1}]}}`)
-	f.Fuzz(func(t *testing.T, text, wantedText, liveText string) {
+	f.Fuzz(func(t *testing.T, text, desiredText, liveText string) {
 		pointer, err := parsePointer(text)
 		if err != nil {
 			return
@@ -57,24 +57,24 @@ func FuzzPointer(f *testing.F) {
 		if back := FormatPointer(pointer); back != text {
 			t.Fatalf("%q written as %q", text, back)
 		}
-		var wanted, live map[string]any
-		if json.Unmarshal([]byte(wantedText), &wanted) != nil || json.Unmarshal([]byte(liveText), &live) != nil {
+		var desired, live map[string]any
+		if json.Unmarshal([]byte(desiredText), &desired) != nil || json.Unmarshal([]byte(liveText), &live) != nil {
 			return
 		}
-		if wanted == nil || live == nil {
+		if desired == nil || live == nil {
 			return
 		}
 		before, err := json.Marshal(live)
 		if err != nil {
 			t.Fatal(err)
 		}
-		takeOver(wanted, live, pointer)
-		first, err := json.Marshal(wanted)
+		takeOver(desired, live, pointer)
+		first, err := json.Marshal(desired)
 		if err != nil {
 			t.Fatal(err)
 		}
-		takeOver(wanted, live, pointer)
-		if second, err := json.Marshal(wanted); err != nil || string(first) != string(second) {
+		takeOver(desired, live, pointer)
+		if second, err := json.Marshal(desired); err != nil || string(first) != string(second) {
 			t.Errorf("taking over twice: %s, then %s (%v)", first, second, err)
 		}
 		if after, err := json.Marshal(live); err != nil || string(after) != string(before) {
@@ -130,7 +130,7 @@ func formatAll(pointers [][]string) string {
 
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ name, pointer, wanted, live, want string }{
+	for _, test := range []struct{ name, pointer, desired, live, want string }{
 		{"value", "/a/b", `{"a":{"b":1,"c":1}}`, `{"a":{"b":2,"c":2}}`, `{"a":{"b":2,"c":1}}`},
 		{"whole map", "/a", `{"a":{"b":1}}`, `{"a":{"c":2}}`, `{"a":{"c":2}}`},
 		{"absent in the cluster", "/a/b", `{"a":{"b":1,"c":1}}`, `{"a":{"c":1}}`, `{"a":{"c":1}}`},
@@ -162,14 +162,14 @@ func TestTakeOver(t *testing.T) {
 		{"below a scalar", "/a/b", `{"a":1}`, `{"a":{"b":2}}`, `{"a":1}`},
 		{"scalar in the cluster", "/a/b", `{"a":{"b":1}}`, `{"a":2}`, `{"a":{}}`},
 	} {
-		wanted, live := parseJSON(t, test.wanted), parseJSON(t, test.live)
+		desired, live := parseJSON(t, test.desired), parseJSON(t, test.live)
 		pointer, err := parsePointer(test.pointer)
 		if err != nil {
 			t.Fatal(err)
 		}
-		takeOver(wanted, live, pointer)
-		if !reflect.DeepEqual(wanted, parseJSON(t, test.want)) {
-			t.Errorf("%s: %v, want %s", test.name, wanted, test.want)
+		takeOver(desired, live, pointer)
+		if !reflect.DeepEqual(desired, parseJSON(t, test.want)) {
+			t.Errorf("%s: %v, want %s", test.name, desired, test.want)
 		}
 	}
 }

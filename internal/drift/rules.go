@@ -11,15 +11,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// Rule leaves fields out of the comparison.
+// Rule excludes fields from the comparison.
 type Rule struct {
 	// Paths are JSON pointers (RFC 6901) of fields; the empty string is the whole object.
 	Paths []string
-	// Target chooses objects of the manifest; nil chooses all.
+	// Target selects objects of the manifest; nil selects all.
 	Target *inventory.Selector
 }
 
-// Rules are compiled rules. The zero value and nil leave nothing out. They are safe for concurrent use.
+// Rules are compiled rules. The zero value and nil exclude nothing. They are safe for concurrent use.
 type Rules struct {
 	rules []compiledRule
 }
@@ -56,7 +56,7 @@ func NewRules(rules []Rule) (*Rules, error) {
 	return compiled, nil
 }
 
-// forObject returns the fields of an object that are left out; whole is true if that is all of it.
+// forObject returns the fields of an object that are excluded; whole is true if the whole object is.
 func (r *Rules) forObject(obj *unstructured.Unstructured) (pointers [][]string, whole bool) {
 	if r == nil {
 		return nil, false

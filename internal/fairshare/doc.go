@@ -1,15 +1,17 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fairshare shares a number of places between holders, tenants for example, so that none of them can take all.
+// Package fairshare shares a number of slots between holders, for example tenants, so that no holder can take all
+// slots.
 //
-// [Pool] counts who holds places and says who may have one more. A holder has at most three quarters of what the others
-// leave, and never takes the last free place if it holds one already. So whoever comes later finds a place, however
-// many the first holder asks for. The price is that these places are idle while nobody else needs them.
+// [Pool] counts the slots of each holder and decides whether a holder may take one more. A holder gets at most three
+// quarters of the slots that the others leave. It never takes the last free slot if it holds one already. So a later
+// holder always finds a slot, even if the first holder requests many. The price is that some slots are idle while no
+// other holder needs them.
 //
-// [Queue] keeps the order of those who wait for a place: holders take turns, whoever asks for more, and one that was
-// away for a while has no more turns than the others when it is back. It is start-time fair queuing with items of one
-// size.
+// [Queue] is the queue of items that wait for a slot. Holders are served alternately, regardless of how many items they
+// have. A holder without items for a while gets no extra service later. It implements start-time fair queuing with
+// items of equal size.
 //
-// Neither knows a clock or is safe for concurrent use: the caller locks.
+// Both types use no clock. They are not safe for concurrent use: the caller must lock.
 package fairshare

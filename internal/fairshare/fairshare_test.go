@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestPoolLeavesPlacesToOthers(t *testing.T) {
+func TestPoolLeavesSlotsToOthers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		base, size int
@@ -56,9 +56,9 @@ func serve(t *testing.T, pool *Pool[string], queue *Queue[string, int]) (holder 
 	return holder, item
 }
 
-// TestHoldersTakeTurns holds that a holder with one item waits for one item of each other holder at most, however many
-// they have.
-func TestHoldersTakeTurns(t *testing.T) {
+// TestQueueAlternatesBetweenHolders holds that a holder with one item waits for one item of each other holder at most,
+// however many they have.
+func TestQueueAlternatesBetweenHolders(t *testing.T) {
 	t.Parallel()
 	pool := NewPool[string](4, 4)
 	queue := NewQueue[string, int](pool)
@@ -97,8 +97,8 @@ func TestHoldersTakeTurns(t *testing.T) {
 	}
 }
 
-// TestItemsOfAHolderThatHasItsShareAreLeftOut holds that the queue goes on with the others.
-func TestItemsOfAHolderThatHasItsShareAreLeftOut(t *testing.T) {
+// TestQueueSkipsHoldersAtTheirShare holds that the queue goes on with the others.
+func TestQueueSkipsHoldersAtTheirShare(t *testing.T) {
 	t.Parallel()
 	pool := NewPool[string](4, 4)
 	queue := NewQueue[string, int](pool)
@@ -122,9 +122,9 @@ func TestItemsOfAHolderThatHasItsShareAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestQueueServesEverybody holds that, in any order of events, each item is served once, items of one holder in their
+// TestQueueServesAllHolders holds that, in any order of events, each item is served once, items of one holder in their
 // order, and nothing is kept of holders that are gone.
-func TestQueueServesEverybody(t *testing.T) {
+func TestQueueServesAllHolders(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))

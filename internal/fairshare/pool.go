@@ -3,11 +3,11 @@
 
 package fairshare
 
-// Share is how many of a number of places one holder may have when the others leave this many: three quarters, and one
-// at least.
+// Share returns how many slots one holder may have if the other holders leave a number of slots: three quarters, at
+// least one.
 func Share(left int) int { return max(1, left*3/4) }
 
-// Pool is a number of places that holders share.
+// Pool is a number of slots that holders share.
 type Pool[H comparable] struct {
 	base, size int
 
@@ -15,36 +15,35 @@ type Pool[H comparable] struct {
 	held  map[H]int
 }
 
-// NewPool returns a pool with a number of places, all of them free. Shares are computed from base, which may be larger
-// than size.
+// NewPool returns a pool of size free slots. Shares are computed from base, which may be larger than size.
 func NewPool[H comparable](base, size int) *Pool[H] {
 	return &Pool[H]{base: base, size: size, held: map[H]int{}}
 }
 
-// Total is how many places are taken.
+// Total returns the number of taken slots.
 func (p *Pool[H]) Total() int { return p.total }
 
-// Held is how many places a holder has.
+// Held returns the number of slots of a holder.
 func (p *Pool[H]) Held(holder H) int { return p.held[holder] }
 
-// Allowance is how many places a holder may have now: its share, and never the last free one beside others.
+// Allowance returns how many slots a holder may have now: its share, but never the last free slot if it holds others.
 func (p *Pool[H]) Allowance(holder H) int {
 	others := p.total - p.held[holder]
 	return max(1, min(Share(p.base-others), p.size-others-1))
 }
 
-// Admits tells whether a holder may have one more place.
+// Admits reports whether a holder may have one more slot.
 func (p *Pool[H]) Admits(holder H) bool {
 	return p.total < p.size && p.held[holder] < p.Allowance(holder)
 }
 
-// Take gives a place to a holder, whether Admits allows it or not.
+// Take assigns a slot to a holder, even if Admits returns false.
 func (p *Pool[H]) Take(holder H) {
 	p.total++
 	p.held[holder]++
 }
 
-// GiveBack frees a place of a holder.
+// GiveBack frees a slot of a holder.
 func (p *Pool[H]) GiveBack(holder H) {
 	p.total--
 	if p.held[holder]--; p.held[holder] <= 0 {

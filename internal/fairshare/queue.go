@@ -5,19 +5,19 @@ package fairshare
 
 import "slices"
 
-// Queue keeps the order of items that wait for a place of a Pool.
+// Queue holds items that wait for a slot of a Pool.
 type Queue[H, T comparable] struct {
 	pool *Pool[H]
 
 	waiting map[H][]entry[T]
 	length  int
 
-	// now is the start of what was served last, in turns. next is when the next turn of a holder may start; it is of
-	// holders that came since the queue was empty.
+	// now is the start number of the last served item. next is the start number of the next item of a holder; it has an
+	// entry for each holder that pushed an item since the queue was empty.
 	now  uint64
 	next map[H]uint64
 
-	// pushed counts the items, for the order of those that start at the same time.
+	// pushed counts the items. It orders items with the same start number.
 	pushed uint64
 }
 
@@ -30,15 +30,15 @@ func (e entry[T]) isBefore(other entry[T]) bool {
 	return e.start < other.start || e.start == other.start && e.number < other.number
 }
 
-// NewQueue returns an empty queue for a pool. The caller may use the pool beside it.
+// NewQueue returns an empty queue for a pool. The caller may also use the pool directly.
 func NewQueue[H, T comparable](pool *Pool[H]) *Queue[H, T] {
 	return &Queue[H, T]{pool: pool, waiting: map[H][]entry[T]{}, next: map[H]uint64{}}
 }
 
-// Len is the number of items that wait.
+// Len returns the number of waiting items.
 func (q *Queue[H, T]) Len() int { return q.length }
 
-// Push adds an item of a holder at the end of its items, and returns how many of those that wait come before it.
+// Push adds an item at the end of the items of its holder. It returns how many waiting items are before it.
 func (q *Queue[H, T]) Push(holder H, item T) (ahead int) {
 	q.pushed++
 	added := entry[T]{item: item, start: max(q.now, q.next[holder]), number: q.pushed}
@@ -57,7 +57,7 @@ func (q *Queue[H, T]) Push(holder H, item T) (ahead int) {
 	return ahead
 }
 
-// Remove takes an item of a holder out of the queue. It tells whether the item was there.
+// Remove removes an item of a holder from the queue, and reports whether the item was in the queue.
 func (q *Queue[H, T]) Remove(holder H, item T) bool {
 	at := slices.IndexFunc(q.waiting[holder], func(e entry[T]) bool { return e.item == item })
 	if at < 0 {
@@ -67,14 +67,14 @@ func (q *Queue[H, T]) Remove(holder H, item T) bool {
 	return true
 }
 
-// Ready tells whether an item may have a place now.
+// Ready reports whether an item may have a slot now.
 func (q *Queue[H, T]) Ready() bool {
 	_, _, ok := q.first()
 	return ok
 }
 
-// Pop takes the next item that may have a place out of the queue, and takes the place. The caller gives it back to the
-// pool.
+// Pop removes the next item that may have a slot from the queue, and takes the slot. The caller must give the slot back
+// to the pool.
 func (q *Queue[H, T]) Pop() (holder H, item T, ok bool) {
 	holder, next, ok := q.first()
 	if !ok {
@@ -86,7 +86,7 @@ func (q *Queue[H, T]) Pop() (holder H, item T, ok bool) {
 	return holder, next.item, true
 }
 
-// first is the next item that may have a place.
+// first returns the next item that may have a slot.
 func (q *Queue[H, T]) first() (holder H, best entry[T], ok bool) {
 	for candidate, entries := range q.waiting {
 		if (!ok || entries[0].isBefore(best)) && q.pool.Admits(candidate) {
@@ -98,7 +98,7 @@ func (q *Queue[H, T]) first() (holder H, best entry[T], ok bool) {
 
 func (q *Queue[H, T]) removeAt(holder H, at int) {
 	if q.length--; q.length == 0 {
-		// Nobody waits, so nobody is owed a turn.
+		// The queue is empty, so no holder is ahead of another.
 		clear(q.next)
 	}
 	entries := slices.Delete(q.waiting[holder], at, at+1)

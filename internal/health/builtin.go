@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// rule judges an object; false leaves it to kstatus.
-type rule func(obj *unstructured.Unstructured) (Verdict, string, bool)
+// rule returns the health of an object and the cause; false leaves the object to kstatus.
+type rule func(obj *unstructured.Unstructured) (Status, string, bool)
 
 // rules are the exceptions from kstatus, by kind.
 var rules = map[schema.GroupKind]rule{
@@ -22,7 +22,7 @@ var rules = map[schema.GroupKind]rule{
 	{Group: "apiregistration.k8s.io", Kind: "APIService"}: apiService,
 }
 
-// reasons are kstatus's in words. Its own messages count replicas.
+// reasons are texts for the reasons of kstatus. Its own messages count replicas.
 var reasons = map[string]string{
 	"LatestGenerationNotObserved": "its controller has not observed the latest change",
 	"NoObservedGeneration":        "its controller has not observed it yet",
@@ -45,17 +45,17 @@ var reasons = map[string]string{
 	"NoIPAssigned":                "has no cluster IP",
 }
 
-// builtIn judges an object by the rules for its kind and by kstatus.
-func builtIn(obj *unstructured.Unstructured) (Verdict, string) {
+// builtIn returns the health of an object by the rules for its kind and by kstatus.
+func builtIn(obj *unstructured.Unstructured) (Status, string) {
 	if special := rules[obj.GroupVersionKind().GroupKind()]; special != nil {
-		if verdict, message, ok := special(obj); ok {
-			return verdict, message
+		if state, message, ok := special(obj); ok {
+			return state, message
 		}
 	}
 	return byKstatus(obj)
 }
 
-func byKstatus(obj *unstructured.Unstructured) (Verdict, string) {
+func byKstatus(obj *unstructured.Unstructured) (Status, string) {
 	result, err := status.Compute(obj)
 	if err != nil {
 		return Unknown, "its status cannot be evaluated"
@@ -117,7 +117,7 @@ func text(obj *unstructured.Unstructured, path ...string) string {
 	return value
 }
 
-func pod(obj *unstructured.Unstructured) (Verdict, string, bool) {
+func pod(obj *unstructured.Unstructured) (Status, string, bool) {
 	switch text(obj, "status", "phase") {
 	case string(corev1.PodSucceeded):
 		return Current, "", true
@@ -136,11 +136,11 @@ func pod(obj *unstructured.Unstructured) (Verdict, string, bool) {
 	}
 }
 
-// annProvisioner is set by Kubernetes when it asks a provisioner for a volume.
+// annProvisioner are the annotations that Kubernetes sets when it requests a volume from a provisioner.
 var annProvisioner = []string{"volume.kubernetes.io/storage-provisioner",
 	"volume.beta.kubernetes.io/storage-provisioner"}
 
-func volumeClaim(obj *unstructured.Unstructured) (Verdict, string, bool) {
+func volumeClaim(obj *unstructured.Unstructured) (Status, string, bool) {
 	switch text(obj, "status", "phase") {
 	case string(corev1.ClaimLost):
 		return Failed, "has lost its volume", true
@@ -158,7 +158,7 @@ func volumeClaim(obj *unstructured.Unstructured) (Verdict, string, bool) {
 	return "", "", false
 }
 
-func job(obj *unstructured.Unstructured) (Verdict, string, bool) {
+func job(obj *unstructured.Unstructured) (Status, string, bool) {
 	if complete, _ := condition(obj, "Complete"); complete == string(corev1.ConditionTrue) {
 		return Current, "", true
 	}
@@ -174,7 +174,7 @@ func job(obj *unstructured.Unstructured) (Verdict, string, bool) {
 }
 
 // daemonSet makes kstatus ignore the revision of pods that only their owner replaces (OnDelete).
-func daemonSet(obj *unstructured.Unstructured) (Verdict, string, bool) {
+func daemonSet(obj *unstructured.Unstructured) (Status, string, bool) {
 	if text(obj, "spec", "updateStrategy", "type") != "OnDelete" {
 		return "", "", false
 	}
@@ -185,11 +185,11 @@ func daemonSet(obj *unstructured.Unstructured) (Verdict, string, bool) {
 	counted := obj.DeepCopy()
 	_ = unstructured.SetNestedField(counted.Object, desired, "status", "updatedNumberScheduled")
 	_ = unstructured.SetNestedField(counted.Object, "RollingUpdate", "spec", "updateStrategy", "type")
-	verdict, message := byKstatus(counted)
-	return verdict, message, true
+	state, message := byKstatus(counted)
+	return state, message, true
 }
 
-func apiService(obj *unstructured.Unstructured) (Verdict, string, bool) {
+func apiService(obj *unstructured.Unstructured) (Status, string, bool) {
 	switch available, reason := condition(obj, "Available"); {
 	case available == string(corev1.ConditionTrue):
 		return Current, "", true

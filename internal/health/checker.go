@@ -18,7 +18,7 @@ import (
 // maxMessageBytes bounds the message about one object.
 const maxMessageBytes = 256
 
-// compiled caches checkers by their checks: a thousand releases of one HelmOp share one.
+// compiled caches checkers by their checks. A thousand releases of one HelmOp share one Checker.
 var compiled = func() *lru.Cache[[sha256.Size]byte, *Checker] {
 	cache, err := lru.New[[sha256.Size]byte, *Checker](256)
 	if err != nil {
@@ -27,14 +27,14 @@ var compiled = func() *lru.Cache[[sha256.Size]byte, *Checker] {
 	return cache
 }()
 
-// Checker judges the health of objects. It is safe for concurrent use.
+// Checker determines the health of objects. It is safe for concurrent use.
 type Checker struct {
 	digest [sha256.Size]byte
 	byKind map[schema.GroupVersionKind]*expressions
 }
 
 // NewChecker returns a Checker. Repeated calls with the same checks are cheap. If two checks have the same kind, the
-// first one counts. An error names the index of the check, the field and the cause.
+// first check applies. An error names the index of the check, the field and the cause.
 func NewChecker(checks []Check) (*Checker, error) {
 	encoded, err := json.Marshal(checks)
 	if err != nil {
@@ -78,13 +78,14 @@ func (c *Checker) Has(gvk schema.GroupVersionKind) bool {
 	return c.byKind[gvk] != nil
 }
 
-// Check returns the health of an object as it was read from a cluster. The message is why it is not current, and empty
-// if it is. It is bounded and holds nothing of the object but reasons and messages of its conditions.
-func (c *Checker) Check(obj *unstructured.Unstructured) (verdict Verdict, message string) {
-	// kstatus trusts objects to have the form that their kind demands; those of custom kinds need not.
+// Check returns the health of an object as it was read from a cluster. The message is the cause if the object is not
+// current, and empty if it is. The message has a bounded length. From the object it contains only reasons and messages
+// of conditions.
+func (c *Checker) Check(obj *unstructured.Unstructured) (status Status, message string) {
+	// kstatus panics if an object does not have the form of its kind, and objects of custom kinds can have any form.
 	defer func() {
 		if recover() != nil {
-			verdict, message = Unknown, "its status cannot be evaluated"
+			status, message = Unknown, "its status cannot be evaluated"
 		}
 	}()
 	switch {
@@ -94,9 +95,9 @@ func (c *Checker) Check(obj *unstructured.Unstructured) (verdict Verdict, messag
 		return Terminating, "is being deleted"
 	}
 	if expressions := c.byKind[obj.GroupVersionKind()]; expressions != nil {
-		verdict, message = expressions.evaluate(obj)
+		status, message = expressions.evaluate(obj)
 	} else {
-		verdict, message = builtIn(obj)
+		status, message = builtIn(obj)
 	}
-	return verdict, truncate.Text(message, maxMessageBytes)
+	return status, truncate.Text(message, maxMessageBytes)
 }

@@ -48,7 +48,7 @@ func TestBuiltInKinds(t *testing.T) {
 	checker := mustChecker(t)
 	for _, tt := range []struct {
 		name, object string
-		want         Verdict
+		want         Status
 		message      string
 	}{
 		{"a Deployment that nobody works on", deployment, InProgress, "not all pods exist"},
@@ -142,14 +142,14 @@ func TestBuiltInKinds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			verdict, message := checker.Check(parse(t, tt.object))
-			if verdict != tt.want || message != tt.message {
-				t.Errorf("got %s %q, want %s %q", verdict, message, tt.want, tt.message)
+			status, message := checker.Check(parse(t, tt.object))
+			if status != tt.want || message != tt.message {
+				t.Errorf("got %s %q, want %s %q", status, message, tt.want, tt.message)
 			}
 		})
 	}
-	if verdict, _ := checker.Check(nil); verdict != NotFound {
-		t.Errorf("nothing is %s", verdict)
+	if status, _ := checker.Check(nil); status != NotFound {
+		t.Errorf("nothing is %s", status)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestChecksOfKinds(t *testing.T) {
 	const widget = custom + "metadata: {generation: 2}\n"
 	for _, tt := range []struct {
 		name, object string
-		want         Verdict
+		want         Status
 		message      string
 	}{
 		{"in progress comes first", widget + "status: {phase: Moving}", InProgress,
@@ -194,9 +194,9 @@ func TestChecksOfKinds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			verdict, message := checker.Check(parse(t, tt.object))
-			if verdict != tt.want || message != tt.message {
-				t.Errorf("got %s %q, want %s %q", verdict, message, tt.want, tt.message)
+			status, message := checker.Check(parse(t, tt.object))
+			if status != tt.want || message != tt.message {
+				t.Errorf("got %s %q, want %s %q", status, message, tt.want, tt.message)
 			}
 		})
 	}
@@ -221,10 +221,10 @@ func TestExpressionsAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			checker := mustChecker(t, Check{APIVersion: "v1", Kind: "ConfigMap", Current: source})
-			verdict, message := checker.Check(object)
-			if want := "its health check cannot be evaluated yet: it is too expensive"; verdict != InProgress ||
+			status, message := checker.Check(object)
+			if want := "its health check cannot be evaluated yet: it is too expensive"; status != InProgress ||
 				message != want {
-				t.Errorf("got %s %q", verdict, message)
+				t.Errorf("got %s %q", status, message)
 			}
 		})
 	}
@@ -237,12 +237,12 @@ func TestExpressionsAreBounded(t *testing.T) {
 	}}
 	checker := mustChecker(t, Check{APIVersion: "v1", Kind: "ConfigMap",
 		Current: "self.status.conditions.filter(c, c.type == 'Part').map(c, c.status).all(s, s == 'True')"})
-	if verdict, message := checker.Check(large); verdict != Current {
+	if status, message := checker.Check(large); status != Current {
 		t.Errorf("a thousand conditions are too many: %s", message)
 	}
 }
 
-func TestChecksThatAreRefused(t *testing.T) {
+func TestNewCheckerRejectsInvalidChecks(t *testing.T) {
 	t.Parallel()
 	valid := Check{APIVersion: "v1", Kind: "Pod", Current: "true"}
 	for _, tt := range []struct {
@@ -316,9 +316,9 @@ func FuzzCheck(f *testing.F) {
 		if group, ok := groups[kind]; ok {
 			obj.SetAPIVersion(group)
 		}
-		verdict, message := checker.Check(obj)
-		if verdict == "" || len(message) > maxMessageBytes || (verdict == Current) != (message == "") {
-			t.Errorf("%s %q", verdict, message)
+		status, message := checker.Check(obj)
+		if status == "" || len(message) > maxMessageBytes || (status == Current) != (message == "") {
+			t.Errorf("%s %q", status, message)
 		}
 	})
 }

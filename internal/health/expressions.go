@@ -12,7 +12,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/celexpr"
 )
 
-// expressions are the compiled ones of a check.
+// expressions are the compiled expressions of a check.
 type expressions struct {
 	// inProgress and failed may be nil.
 	inProgress, failed, current *celexpr.Expression
@@ -43,7 +43,7 @@ func compile(check Check) (*expressions, error) {
 	return &e, nil
 }
 
-func (e *expressions) evaluate(obj *unstructured.Unstructured) (Verdict, string) {
+func (e *expressions) evaluate(obj *unstructured.Unstructured) (Status, string) {
 	if holds(e.inProgress, obj) {
 		return InProgress, "is in progress according to its health check"
 	}

@@ -23,36 +23,36 @@ const (
 	maxSummaryBytes = 1024
 )
 
-// Summarize turns the health of the objects of a release into one state. The order of the objects does not matter.
+// Summarize computes the state of a release from the health of its objects. The order of the objects does not matter.
 //
-// It ignores deleted Jobs, because finished ones are commonly deleted.
+// Summarize ignores deleted Jobs, because finished Jobs are commonly deleted.
 func Summarize(objects []Object, policy Policy, past Past, now time.Time) Summary {
 	if policy.Timeout <= 0 {
 		policy.Timeout = DefaultTimeout
 	}
-	lacking := notCurrent(objects)
-	if len(lacking) == 0 {
+	unhealthy := notCurrent(objects)
+	if len(unhealthy) == 0 {
 		past.Healthy, past.Lost, past.ProgressingSince = true, false, time.Time{}
 		return Summary{State: StateHealthy, Past: past}
 	}
-	summary := Summary{Message: describe(lacking, len(objects)), Past: past}
+	summary := Summary{Message: describe(unhealthy, len(objects)), Past: past}
 	if past.Healthy {
-		summary.afterHealthy(lacking, policy, now)
+		summary.afterHealthy(unhealthy, policy, now)
 	} else {
-		summary.beforeHealthy(lacking, policy, now)
+		summary.beforeHealthy(unhealthy, policy, now)
 	}
 	return summary
 }
 
-// beforeHealthy judges a release that is not known to have ever been healthy.
-func (s *Summary) beforeHealthy(lacking []Object, policy Policy, now time.Time) {
+// beforeHealthy sets the state of a release that has not been healthy yet, as far as known.
+func (s *Summary) beforeHealthy(unhealthy []Object, policy Policy, now time.Time) {
 	if policy.FailFast {
 		grace := s.Past.DeployedAt.Add(creationGrace).Sub(now)
 		switch {
-		case slices.ContainsFunc(lacking, failed), grace <= 0 && slices.ContainsFunc(lacking, missing):
+		case slices.ContainsFunc(unhealthy, failed), grace <= 0 && slices.ContainsFunc(unhealthy, missing):
 			s.State = StateFailed
 			return
-		case slices.ContainsFunc(lacking, missing):
+		case slices.ContainsFunc(unhealthy, missing):
 			s.RequeueAfter = grace
 		}
 	}
@@ -67,13 +67,13 @@ func (s *Summary) beforeHealthy(lacking []Object, policy Policy, now time.Time) 
 	}
 }
 
-// afterHealthy judges a release that worked.
-func (s *Summary) afterHealthy(lacking []Object, policy Policy, now time.Time) {
+// afterHealthy sets the state of a release that has been healthy.
+func (s *Summary) afterHealthy(unhealthy []Object, policy Policy, now time.Time) {
 	if s.Past.ProgressingSince.IsZero() {
 		// Statuses hold whole seconds.
 		s.Past.ProgressingSince = now.Truncate(time.Second)
 	}
-	if policy.FailFast && slices.ContainsFunc(lacking, broken) {
+	if policy.FailFast && slices.ContainsFunc(unhealthy, isBroken) {
 		s.State, s.Past.Lost = StateFailed, true
 		return
 	}
@@ -92,60 +92,60 @@ func (s *Summary) afterHealthy(lacking []Object, policy Policy, now time.Time) {
 	s.RequeueAfter = left
 }
 
-func failed(o Object) bool  { return o.Verdict == Failed }
-func missing(o Object) bool { return o.Verdict == NotFound }
+func failed(o Object) bool  { return o.Status == Failed }
+func missing(o Object) bool { return o.Status == NotFound }
 
-// broken is true of what does not come back by itself.
-func broken(o Object) bool { return failed(o) || missing(o) || o.Verdict == Terminating }
+// isBroken is true if waiting does not make an object healthy again.
+func isBroken(o Object) bool { return failed(o) || missing(o) || o.Status == Terminating }
 
 // notCurrent returns the objects that are not current, the worst first, then by name.
 func notCurrent(objects []Object) []Object {
-	var lacking []Object
+	var unhealthy []Object
 	for _, o := range objects {
-		finished := o.Verdict == NotFound && o.Ref.Group == "batch" && o.Ref.Kind == "Job"
-		if o.Verdict != Current && !finished {
-			lacking = append(lacking, o)
+		finished := o.Status == NotFound && o.Ref.Group == "batch" && o.Ref.Kind == "Job"
+		if o.Status != Current && !finished {
+			unhealthy = append(unhealthy, o)
 		}
 	}
-	slices.SortFunc(lacking, func(a, b Object) int {
-		if a.Verdict != b.Verdict {
-			return severity(a.Verdict) - severity(b.Verdict)
+	slices.SortFunc(unhealthy, func(a, b Object) int {
+		if a.Status != b.Status {
+			return severity(a.Status) - severity(b.Status)
 		}
 		return inventory.Compare(a.Ref, b.Ref)
 	})
-	return lacking
+	return unhealthy
 }
 
-func severity(v Verdict) int {
-	order := []Verdict{Failed, NotFound, Terminating, InProgress}
+func severity(v Status) int {
+	order := []Status{Failed, NotFound, Terminating, InProgress}
 	if i := slices.Index(order, v); i >= 0 {
 		return i
 	}
 	return len(order)
 }
 
-// words are the messages for verdicts without one.
-var words = map[Verdict]string{
+// defaultMessages are the messages for objects without a message.
+var defaultMessages = map[Status]string{
 	InProgress: "is in progress", Failed: "has failed", Terminating: "is being deleted", NotFound: "does not exist",
 }
 
-// describe names the first of the objects that are not current.
-func describe(lacking []Object, total int) string {
+// describe returns a message that names the first unhealthy objects.
+func describe(unhealthy []Object, total int) string {
 	var b strings.Builder
 	verb := "are"
-	if len(lacking) == 1 {
+	if len(unhealthy) == 1 {
 		verb = "is"
 	}
-	fmt.Fprintf(&b, "%d of %d objects %s not healthy: ", len(lacking), total, verb)
-	for i, o := range lacking[:min(len(lacking), maxNamed)] {
+	fmt.Fprintf(&b, "%d of %d objects %s not healthy: ", len(unhealthy), total, verb)
+	for i, o := range unhealthy[:min(len(unhealthy), maxNamed)] {
 		if i > 0 {
 			b.WriteString("; ")
 		}
 		// Names have up to 253 characters each.
-		message := cmp.Or(o.Message, words[o.Verdict], "has an unknown health")
+		message := cmp.Or(o.Message, defaultMessages[o.Status], "has an unknown health")
 		b.WriteString(truncate.Text(o.Ref.String(), 140) + ": " + truncate.Text(message, 140))
 	}
-	if more := len(lacking) - maxNamed; more > 0 {
+	if more := len(unhealthy) - maxNamed; more > 0 {
 		fmt.Fprintf(&b, "; and %d more", more)
 	}
 	return truncate.Text(b.String(), maxSummaryBytes)

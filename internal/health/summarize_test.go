@@ -13,14 +13,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-func named(kind, name string, verdict Verdict, message string) Object {
+func named(kind, name string, status Status, message string) Object {
 	return Object{Ref: inventory.Ref{Group: "apps", Version: "v1", Kind: kind, Namespace: "ns", Name: name},
-		Verdict: verdict, Message: message}
+		Status: status, Message: message}
 }
 
-func of(verdicts ...Verdict) []Object {
+func of(statuses ...Status) []Object {
 	var objects []Object
-	for i, v := range verdicts {
+	for i, v := range statuses {
 		objects = append(objects, named("Deployment", fmt.Sprint(i), v, ""))
 	}
 	return objects
@@ -94,13 +94,13 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-func TestFinishedJobsMayBeGone(t *testing.T) {
+func TestSummarizeIgnoresDeletedJobs(t *testing.T) {
 	t.Parallel()
-	job := Object{Ref: inventory.Ref{Group: "batch", Version: "v1", Kind: "Job", Name: "j"}, Verdict: NotFound}
+	job := Object{Ref: inventory.Ref{Group: "batch", Version: "v1", Kind: "Job", Name: "j"}, Status: NotFound}
 	if got := Summarize([]Object{job}, Policy{FailFast: true}, Past{}, time.Now()); got.State != StateHealthy {
 		t.Errorf("got %+v", got)
 	}
-	job.Verdict = Failed
+	job.Status = Failed
 	if got := Summarize([]Object{job}, Policy{FailFast: true}, Past{}, time.Now()); got.State != StateFailed {
 		t.Errorf("got %+v", got)
 	}

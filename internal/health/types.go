@@ -9,28 +9,28 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// Verdict is the health of one object.
-type Verdict string
+// Status is the health of one object.
+type Status string
 
 const (
 	// Current means that an object is in its desired state.
-	Current Verdict = "Current"
-	// InProgress is an object that is on its way.
-	InProgress Verdict = "InProgress"
-	// Failed is an object that will not become current by waiting.
-	Failed Verdict = "Failed"
-	// Terminating is an object whose deletion has begun.
-	Terminating Verdict = "Terminating"
-	// NotFound is an object that does not exist.
-	NotFound Verdict = "NotFound"
+	Current Status = "Current"
+	// InProgress means that an object is being brought to its desired state.
+	InProgress Status = "InProgress"
+	// Failed means that waiting does not make an object current.
+	Failed Status = "Failed"
+	// Terminating means that an object is under deletion.
+	Terminating Status = "Terminating"
+	// NotFound means that an object does not exist.
+	NotFound Status = "NotFound"
 	// Unknown means that the health of an object is unknown, for example because it was not read yet.
-	Unknown Verdict = "Unknown"
+	Unknown Status = "Unknown"
 )
 
-// Check defines the health of a kind with CEL expressions. Each sees the object as self. They are evaluated in the
-// order InProgress, Failed, Current, and the first true one counts; without one, the object is in progress. An
-// expression that cannot be evaluated is not true, for example because a field does not exist or the expression is too
-// expensive. Expressions have the standard functions and macros of CEL.
+// Check defines the health of a kind with CEL expressions. The variable self is the object. Expressions are evaluated
+// in the order InProgress, Failed, Current, and the first true expression determines the health. If no expression is
+// true, the object is in progress. An expression that cannot be evaluated counts as false, for example because a field
+// does not exist or the expression is too expensive. Expressions have the standard functions and macros of CEL.
 type Check struct {
 	// APIVersion and Kind of the objects.
 	APIVersion, Kind string
@@ -40,8 +40,8 @@ type Check struct {
 
 // Object is the health of one object of a release.
 type Object struct {
-	Ref     inventory.Ref
-	Verdict Verdict
+	Ref    inventory.Ref
+	Status Status
 	// Message is the cause, see [Checker.Check].
 	Message string
 }
@@ -50,52 +50,53 @@ type Object struct {
 type State string
 
 const (
-	// StateHealthy is a release whose objects are current, or were and are on their way again for not too long.
+	// StateHealthy means that all objects are current, or that all were and some are in progress for less than the
+	// timeout.
 	StateHealthy State = "Healthy"
-	// StateProgressing is a release that is on its way to healthy.
+	// StateProgressing means that the release is not healthy yet.
 	StateProgressing State = "Progressing"
 	// StateFailed means that objects of the release failed or do not exist.
 	StateFailed State = "Failed"
-	// StateTimedOut is a release that has been on its way for too long.
+	// StateTimedOut means that the release did not become healthy within the timeout.
 	StateTimedOut State = "TimedOut"
 )
 
 // DefaultTimeout is the default time for a release to become healthy.
 const DefaultTimeout = 5 * time.Minute
 
-// Policy is how long to wait.
+// Policy is how long to wait for a healthy release.
 type Policy struct {
-	// Timeout is how long a release may take to become healthy after it was deployed, and how long one that was
-	// healthy may be in progress. Zero is DefaultTimeout.
+	// Timeout is how long a release may take to become healthy after its deployment, and how long a release that was
+	// healthy may be in progress. 0 is DefaultTimeout.
 	Timeout time.Duration
-	// FailFast makes a release failed as soon as one of its objects failed or does not exist, without waiting for the
-	// timeout.
+	// FailFast makes a release failed as soon as one of its objects failed or does not exist, before the timeout.
 	FailFast bool
 }
 
-// Past is what the caller remembers of a release between two calls of [Summarize]: the Past of the last Summary. For a
-// new revision it is Revision and DeployedAt only.
+// Past is the state of a release that the caller keeps between two calls of [Summarize]: the Past of the last Summary.
+// For a new revision, only Revision and DeployedAt are set.
 type Past struct {
-	// Revision is the revision that all of this is about. Summarize does not read it.
+	// Revision is the Helm revision that the other fields are about. Summarize does not read it.
 	Revision int64
-	// DeployedAt is when that revision was deployed.
+	// DeployedAt is when the revision was deployed.
 	DeployedAt time.Time
-	// Healthy is whether it was healthy at least once.
+	// Healthy is true if the revision was healthy at least once.
 	Healthy bool
-	// Lost is whether it was healthy and then ceased to be: it is healthy again only once all objects are current.
+	// Lost is true if the revision was healthy and is not any more. It is healthy again only when all objects are current.
 	Lost bool
-	// ProgressingSince is since when, after it was healthy, not all objects have been current. Zero if all are.
+	// ProgressingSince is the time since which not all objects have been current, after the revision was healthy. Zero if
+	// all are current.
 	ProgressingSince time.Time
 }
 
 // Summary is the health of a release.
 type Summary struct {
 	State State
-	// Message names the objects that are not current, at most the first three; it is empty if all are. It has at most
-	// 1 KiB and stays the same as long as the same objects are not current for the same reasons.
+	// Message names at most the first three objects that are not current; empty if all are current. It has at most 1 KiB.
+	// It does not change while the same objects are not current for the same reasons.
 	Message string
-	// Past must be remembered for the next call.
+	// Past must be passed to the next call.
 	Past Past
-	// RequeueAfter is when the state may change without any change of an object. Zero: never.
+	// RequeueAfter is the time after which the state may change without any change of an object; 0 for never.
 	RequeueAfter time.Duration
 }

@@ -21,25 +21,26 @@ import (
 )
 
 const (
-	// grace is how long a caller waits for a kind that is read for the first time. Most are known by then.
-	grace = 500 * time.Millisecond
+	// firstReadWait is how long a caller waits for a kind that is read for the first time. Most kinds are listed within
+	// that time.
+	firstReadWait = 500 * time.Millisecond
 
-	// patience is how many callers wait at the same time, shared by the namespaces of what they read.
-	patience = 4
+	// maxCallers is the number of callers that may wait at the same time. The namespaces of the objects share it.
+	maxCallers = 4
 
-	// slowAfter is when a kind that is not synced counts as unreadable, and syncTimeout when its informer ends.
+	// slowAfter is when a kind that is not synced counts as unreadable, and syncTimeout when its informer is stopped.
 	slowAfter, syncTimeout = 10 * time.Second, time.Minute
 
-	// retryAfter is how long a kind that could not be read is not tried again.
+	// retryAfter is the wait before another attempt after a kind could not be read.
 	retryAfter = time.Minute
 
-	// maxKinds bounds the kinds that are known at the same time.
+	// maxKinds is the maximum number of kinds that are read at the same time.
 	maxKinds = 64
 
-	// sweepInterval is how often informers that nobody reads are looked for.
-	sweepInterval = time.Minute
+	// idleCheckInterval is the interval between checks for idle informers.
+	idleCheckInterval = time.Minute
 
-	// syncPoll is how often an informer that begins is asked whether it is synced.
+	// syncPoll is the interval between checks whether a starting informer is synced.
 	syncPoll = 20 * time.Millisecond
 )
 
@@ -51,10 +52,10 @@ var ErrTooMany = fmt.Errorf("the Clusters refer to too many kinds: the manager r
 	"namespace can use a part;"+
 	" delete Clusters or correct their references", maxKinds)
 
-// UnreadableError says why the objects of a kind cannot be read.
+// UnreadableError is why the objects of a kind cannot be read.
 type UnreadableError struct {
 	Kind schema.GroupKind
-	// Reason says what the manager cannot do, and the cause.
+	// Reason is what the manager cannot do, and the cause.
 	Reason string
 }
 
@@ -67,74 +68,74 @@ type Informers interface {
 	RemoveInformer(ctx context.Context, obj client.Object) error
 }
 
-// Options are what Kinds work with.
+// Options are the options of Kinds.
 type Options struct {
 	// Reader reads from the cache of Informers.
 	Reader client.Reader
 
-	// Informers are begun and ended.
+	// Informers starts and stops the informers.
 	Informers Informers
 
-	// Review tells why the manager may not list and watch a kind; empty if it may. An error means that this is not known,
-	// and the kind is tried. Default: all kinds are tried.
+	// Review returns why the manager may not list and watch the kind; empty if it may. After an error, the manager tries
+	// to read the kind. Default: the manager tries all kinds.
 	Review func(ctx context.Context, kind schema.GroupVersionKind) (refusal string, err error)
 
-	// Own are kinds whose informers are not touched, because the controllers need them.
+	// Own are the kinds whose informers the controllers need. They are never stopped.
 	Own []schema.GroupVersionKind
 
-	// Idle is how long an informer lasts that nobody reads. 0 is for ever.
+	// Idle is how long an informer runs without a read of its kind. 0: for ever.
 	Idle time.Duration
 }
 
-// Kinds read objects of kinds that are named at run time. They are a client.Reader for unstructured objects; all others
-// are read as they are. They are safe for concurrent use.
+// Kinds read objects of kinds that are known only at run time. They are a client.Reader for unstructured objects. Other
+// objects are read from Reader directly. They are safe for concurrent use.
 type Kinds struct {
 	Options
 	now func() time.Time
 
 	mu    sync.Mutex
-	life  context.Context
+	base  context.Context
 	known map[schema.GroupVersionKind]*kind
-	// places are shared by the namespaces that named a kind first, callers by those that wait for one.
-	places, callers *fairshare.Pool[string]
+	// slots are shared by the namespaces that first read a kind, callers by the namespaces that wait for one.
+	slots, callers *fairshare.Pool[string]
 }
 
-// kind is what is known of a kind.
+// kind is the state of one kind.
 type kind struct {
 	namespace string
 	begun     time.Time
 	used      time.Time
 
-	// isTried tells that the informer is under way; isSynced that the kind can be read.
-	isTried, isSynced bool
+	// isStarting is true while the informer is being started, and isSynced if the kind can be read.
+	isStarting, isSynced bool
 
-	// err is why the kind could not be read when it was tried last, and retry when it is tried again.
+	// err is why the kind could not be read in the last attempt, and retry the time of the next attempt.
 	err   error
 	retry time.Time
 
-	// decided is closed when the first try came to something.
-	decided chan struct{}
+	// firstResult is closed when the first attempt has a result.
+	firstResult chan struct{}
 
 	watchers map[*Watcher]struct{}
 }
 
-// New returns Kinds that know no kind.
+// New returns Kinds without a kind.
 func New(options Options) *Kinds {
 	if options.Review == nil {
 		options.Review = func(context.Context, schema.GroupVersionKind) (string, error) { return "", nil }
 	}
 	return &Kinds{
-		Options: options, now: time.Now, life: context.Background(), known: map[schema.GroupVersionKind]*kind{},
-		places: fairshare.NewPool[string](maxKinds, maxKinds), callers: fairshare.NewPool[string](patience, patience),
+		Options: options, now: time.Now, base: context.Background(), known: map[schema.GroupVersionKind]*kind{},
+		slots: fairshare.NewPool[string](maxKinds, maxKinds), callers: fairshare.NewPool[string](maxCallers, maxCallers),
 	}
 }
 
-// Start implements manager.Runnable: it ends informers that nobody reads, until the context ends.
+// Start implements manager.Runnable. It stops idle informers until the context ends.
 func (k *Kinds) Start(ctx context.Context) error {
 	k.mu.Lock()
-	k.life = ctx
+	k.base = ctx
 	k.mu.Unlock()
-	wait.UntilWithContext(ctx, k.sweep, sweepInterval)
+	wait.UntilWithContext(ctx, k.stopIdle, idleCheckInterval)
 	return nil
 }
 
@@ -154,7 +155,7 @@ func (k *Kinds) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 	return k.Reader.Get(ctx, key, obj, options...)
 }
 
-// ensure returns nil if a kind can be read without waiting.
+// ensure returns nil if a kind can be read now.
 func (k *Kinds) ensure(ctx context.Context, namespace string, gvk schema.GroupVersionKind) error {
 	known, waits, err := k.find(namespace, gvk)
 	if err != nil || !waits {
@@ -165,10 +166,10 @@ func (k *Kinds) ensure(ctx context.Context, namespace string, gvk schema.GroupVe
 		defer k.mu.Unlock()
 		k.callers.GiveBack(namespace)
 	}()
-	timer := time.NewTimer(grace)
+	timer := time.NewTimer(firstReadWait)
 	defer timer.Stop()
 	select {
-	case <-known.decided:
+	case <-known.firstResult:
 	case <-timer.C:
 	case <-ctx.Done():
 		return ctx.Err()
@@ -178,36 +179,36 @@ func (k *Kinds) ensure(ctx context.Context, namespace string, gvk schema.GroupVe
 	return known.state()
 }
 
-// find returns what is known of a kind, and begins it if it is to be tried. If waits is true, the caller may wait for
-// it, and has a place among callers.
+// find returns the state of a kind, and starts its informer if an attempt is due. If waits is true, the caller may
+// wait, and holds a slot of callers.
 func (k *Kinds) find(namespace string, gvk schema.GroupVersionKind) (known *kind, waits bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.now()
 	known = k.known[gvk]
 	if known == nil {
-		if !k.places.Admits(namespace) {
+		if !k.slots.Admits(namespace) {
 			return nil, false, ErrTooMany
 		}
-		k.places.Take(namespace)
-		known = &kind{namespace: namespace, begun: now, decided: make(chan struct{}), watchers: map[*Watcher]struct{}{}}
+		k.slots.Take(namespace)
+		known = &kind{namespace: namespace, begun: now, firstResult: make(chan struct{}), watchers: map[*Watcher]struct{}{}}
 		k.known[gvk] = known
 	}
 	known.used = now
-	if !known.isSynced && !known.isTried && !now.Before(known.retry) {
-		known.isTried = true
-		go k.try(k.life, gvk, known)
+	if !known.isSynced && !known.isStarting && !now.Before(known.retry) {
+		known.isStarting = true
+		go k.startInformer(k.base, gvk, known)
 	}
 	err = known.state()
-	// One grace for each kind: a caller that comes later does not wait any more.
-	if errors.Is(err, ErrPending) && now.Sub(known.begun) < grace && k.callers.Admits(namespace) {
+	// All callers of a kind wait until the same time: later callers do not wait longer.
+	if errors.Is(err, ErrPending) && now.Sub(known.begun) < firstReadWait && k.callers.Admits(namespace) {
 		k.callers.Take(namespace)
 		return known, true, nil
 	}
 	return known, false, err
 }
 
-// state is nil if a kind can be read, and otherwise why not. The caller holds mu of Kinds.
+// state returns nil if a kind can be read, and otherwise why it cannot. The caller holds mu of Kinds.
 func (known *kind) state() error {
 	switch {
 	case known.isSynced:
@@ -219,16 +220,16 @@ func (known *kind) state() error {
 	}
 }
 
-// try begins the informer of a kind, and says what came of it.
-func (k *Kinds) try(life context.Context, gvk schema.GroupVersionKind, known *kind) {
-	ctx, cancel := context.WithTimeout(life, syncTimeout)
+// startInformer starts the informer of a kind, and records the result.
+func (k *Kinds) startInformer(base context.Context, gvk schema.GroupVersionKind, known *kind) {
+	ctx, cancel := context.WithTimeout(base, syncTimeout)
 	defer cancel()
 	if refusal, err := k.Review(ctx, gvk); err == nil && refusal != "" {
-		k.decide(gvk, known, refusal, false)
+		k.setResult(gvk, known, refusal, false)
 		return
 	}
 	slow := time.AfterFunc(slowAfter, func() {
-		k.decide(gvk, known, fmt.Sprintf("its objects could not be listed within %s", slowAfter), true)
+		k.setResult(gvk, known, fmt.Sprintf("its objects could not be listed within %s", slowAfter), true)
 	})
 	defer slow.Stop()
 	informer, err := k.Informers.GetInformer(ctx, objectOf(gvk), cache.BlockUntilSynced(false))
@@ -238,57 +239,57 @@ func (k *Kinds) try(life context.Context, gvk schema.GroupVersionKind, known *ki
 	}
 	switch {
 	case err == nil:
-		k.decide(gvk, known, "", false)
-	case life.Err() == nil:
-		k.end(life, gvk)
+		k.setResult(gvk, known, "", false)
+	case base.Err() == nil:
+		k.stop(base, gvk)
 		reason := fmt.Sprintf("its objects could not be listed within %s", syncTimeout)
 		if ctx.Err() == nil {
 			reason = err.Error()
 		}
-		k.decide(gvk, known, reason, false)
+		k.setResult(gvk, known, reason, false)
 	}
 }
 
-// decide notes what a try came to. An empty reason means that the kind can be read. If goesOn is true, the try is not
-// over.
-func (k *Kinds) decide(gvk schema.GroupVersionKind, known *kind, reason string, goesOn bool) {
+// setResult records the result of an attempt. An empty reason means that the kind can be read. If continues is true,
+// the attempt is not over.
+func (k *Kinds) setResult(gvk schema.GroupVersionKind, known *kind, reason string, continues bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if known.isSynced {
 		return
 	}
-	known.isTried, known.isSynced = goesOn, reason == ""
+	known.isStarting, known.isSynced = continues, reason == ""
 	known.err, known.retry = nil, k.now().Add(retryAfter)
 	if reason != "" {
 		known.err = &UnreadableError{Kind: gvk.GroupKind(), Reason: reason}
 	}
 	select {
-	case <-known.decided:
+	case <-known.firstResult:
 	default:
-		close(known.decided)
+		close(known.firstResult)
 	}
 }
 
-// sweep ends the informers that nobody has read for a while, and forgets their kinds.
-func (k *Kinds) sweep(ctx context.Context) {
+// stopIdle stops the informers of kinds that were not read for Options.Idle, and removes these kinds.
+func (k *Kinds) stopIdle(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for gvk, known := range k.known {
-		if k.Idle <= 0 || known.isTried || k.now().Sub(known.used) < k.Idle {
+		if k.Idle <= 0 || known.isStarting || k.now().Sub(known.used) < k.Idle {
 			continue
 		}
-		// Under the lock, so that nobody reads the kind meanwhile.
+		// The informer is stopped under the lock, so that no caller reads the kind meanwhile.
 		if known.isSynced {
-			k.end(ctx, gvk)
+			k.stop(ctx, gvk)
 		}
 		delete(k.known, gvk)
-		k.places.GiveBack(known.namespace)
+		k.slots.GiveBack(known.namespace)
 	}
 }
 
-// end ends the informer of a kind.
-func (k *Kinds) end(ctx context.Context, gvk schema.GroupVersionKind) {
-	// It fails only for objects whose kind cannot be told.
+// stop stops the informer of a kind.
+func (k *Kinds) stop(ctx context.Context, gvk schema.GroupVersionKind) {
+	// RemoveInformer fails only for objects without a kind.
 	_ = k.Informers.RemoveInformer(ctx, objectOf(gvk))
 }
 

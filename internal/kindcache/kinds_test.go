@@ -101,10 +101,10 @@ func wantReason(t *testing.T, err error, reason string) {
 	}
 }
 
-func TestKindThatIsSyncedSoonNeedsNoSecondRead(t *testing.T) {
+func TestFirstReadWaitsForSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, kinds := newWorld()
-		w.syncedAfter["Fast"] = grace / 2
+		w.syncedAfter["Fast"] = firstReadWait / 2
 		for range 3 {
 			if err := read(t, kinds, "a", "Fast"); err != nil {
 				t.Fatal(err)
@@ -116,9 +116,9 @@ func TestKindThatIsSyncedSoonNeedsNoSecondRead(t *testing.T) {
 	})
 }
 
-// TestKindThatHangsHoldsNobody holds that callers wait once for half a second, and that the kind is tried again after
+// TestUnsyncedKindBlocksNoCaller holds that callers wait once for half a second, and that the kind is tried again after
 // its informer was ended.
-func TestKindThatHangsHoldsNobody(t *testing.T) {
+func TestUnsyncedKindBlocksNoCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, kinds := newWorld()
 		w.syncedAfter["Hangs"] = never
@@ -128,7 +128,7 @@ func TestKindThatHangsHoldsNobody(t *testing.T) {
 				t.Fatalf("error = %v, want ErrPending", err)
 			}
 		}
-		if took := time.Since(begun); took > grace {
+		if took := time.Since(begun); took > firstReadWait {
 			t.Errorf("50 reads took %s", took)
 		}
 		time.Sleep(slowAfter)
@@ -151,8 +151,8 @@ func TestKindThatHangsHoldsNobody(t *testing.T) {
 	})
 }
 
-// TestKindThatIsSlowIsReadInTheEnd holds that a try that is slow goes on.
-func TestKindThatIsSlowIsReadInTheEnd(t *testing.T) {
+// TestSlowKindIsReadAfterSync holds that a try that is slow goes on.
+func TestSlowKindIsReadAfterSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, kinds := newWorld()
 		w.syncedAfter["Slow"] = 30 * time.Second
@@ -166,8 +166,8 @@ func TestKindThatIsSlowIsReadInTheEnd(t *testing.T) {
 	})
 }
 
-// TestKindThatMayNotBeReadCostsNothing holds that a refusal begins no informer, is remembered, and is asked for again.
-func TestKindThatMayNotBeReadCostsNothing(t *testing.T) {
+// TestForbiddenKindStartsNoInformer holds that a refusal begins no informer, is remembered, and is asked for again.
+func TestForbiddenKindStartsNoInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, kinds := newWorld()
 		w.refused["Forbidden"] = "the manager may not list it"
@@ -190,8 +190,8 @@ func TestKindThatMayNotBeReadCostsNothing(t *testing.T) {
 	})
 }
 
-// TestOneCallerOfANamespaceWaits holds that a namespace that names one kind after the other does not hold the workers.
-func TestOneCallerOfANamespaceWaits(t *testing.T) {
+// TestWaitingCallersAreLimited holds that a namespace that names one kind after the other does not hold the workers.
+func TestWaitingCallersAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, kinds := newWorld()
 		begun := time.Now()
@@ -217,15 +217,15 @@ func TestOneCallerOfANamespaceWaits(t *testing.T) {
 		all.Wait()
 		defer time.Sleep(2 * syncTimeout) // All tries are over then.
 		for namespace, callers := range waited {
-			if callers >= patience {
-				t.Errorf("%d callers of %s waited, of %d that may wait", callers, namespace, patience)
+			if callers >= maxCallers {
+				t.Errorf("%d callers of %s waited, of %d that may wait", callers, namespace, maxCallers)
 			}
 		}
 	})
 }
 
-// TestNamespacesShareTheKinds holds that one namespace with any number of kinds leaves some to another one.
-func TestNamespacesShareTheKinds(t *testing.T) {
+// TestNamespacesShareLimitOfKinds holds that one namespace with any number of kinds leaves some to another one.
+func TestNamespacesShareLimitOfKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, kinds := newWorld()
 		refused := 0
@@ -249,8 +249,8 @@ func TestNamespacesShareTheKinds(t *testing.T) {
 	})
 }
 
-// TestKindThatNobodyReadsEnds holds that its informer ends, and that it begins again with all its watches.
-func TestKindThatNobodyReadsEnds(t *testing.T) {
+// TestIdleInformerIsStopped holds that its informer ends, and that it begins again with all its watches.
+func TestIdleInformerIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, kinds := newWorld()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -289,8 +289,8 @@ func TestKindThatNobodyReadsEnds(t *testing.T) {
 		_ = pass("Idle")
 		time.Sleep(40 * time.Minute)
 		synctest.Wait()
-		if w.removed["Used"] != 1 || w.removed["Idle"] != 1 || len(kinds.known) != 0 || kinds.places.Total() != 0 {
-			t.Errorf("removed %v, known %d, places %d", w.removed, len(kinds.known), kinds.places.Total())
+		if w.removed["Used"] != 1 || w.removed["Idle"] != 1 || len(kinds.known) != 0 || kinds.slots.Total() != 0 {
+			t.Errorf("removed %v, known %d, places %d", w.removed, len(kinds.known), kinds.slots.Total())
 		}
 		if err := pass("Used"); err != nil || watches != 4 || w.begun["Used"] != 2 {
 			t.Errorf("watched %d times, begun %d times, %v", watches, w.begun["Used"], err)
@@ -302,8 +302,8 @@ func TestKindThatNobodyReadsEnds(t *testing.T) {
 	})
 }
 
-// TestOwnKindsAreLeftAlone holds that the informers of the controllers themselves are neither begun nor ended.
-func TestOwnKindsAreLeftAlone(t *testing.T) {
+// TestOwnKindsAreNeverStopped holds that the informers of the controllers themselves are neither begun nor ended.
+func TestOwnKindsAreNeverStopped(t *testing.T) {
 	t.Parallel()
 	w, kinds := newWorld()
 	if err := read(t, kinds, "a", "Cluster"); err != nil || w.begun["Cluster"] != 0 || len(kinds.known) != 0 ||

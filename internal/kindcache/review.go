@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reviewer returns an Options.Review that asks the API server by SelfSubjectAccessReviews whether the manager may list
-// and watch a kind in a namespace; an empty one stands for all.
+// Reviewer returns an Options.Review that creates SelfSubjectAccessReviews: may the manager list and watch a kind in a
+// namespace? An empty namespace means all namespaces.
 func Reviewer(writer client.Writer, mapper meta.RESTMapper,
 	namespace string,
 ) func(context.Context, schema.GroupVersionKind) (string, error) {

@@ -10,25 +10,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Watcher has a controller follow kinds, as long as their informers last.
+// Watcher adds the event handlers of a controller to the informers of kinds.
 type Watcher struct {
 	kinds *Kinds
-	begin func(obj client.Object) error
+	start func(obj client.Object) error
 }
 
-// NewWatcher returns a Watcher that calls begin when a kind is to be followed: for the first time, and again when its
-// informer has ended and begins anew. What begin adds to the informer must end with it.
-func (k *Kinds) NewWatcher(begin func(obj client.Object) error) *Watcher {
-	return &Watcher{kinds: k, begin: begin}
+// NewWatcher returns a Watcher that calls start when a kind must be watched: for the first time, and again after its
+// informer was stopped and started. The handlers that start adds to the informer must end with the informer.
+func (k *Kinds) NewWatcher(start func(obj client.Object) error) *Watcher {
+	return &Watcher{kinds: k, start: start}
 }
 
-// Watch follows the kind of an object that was read, if it is not followed already. The error is that of begin.
+// Watch watches the kind of an object that was read, unless it is watched already. The error is the error of start.
 func (w *Watcher) Watch(gvk schema.GroupVersionKind) error {
 	w.kinds.mu.Lock()
 	known := w.kinds.known[gvk]
 	if known == nil || !known.isSynced {
 		w.kinds.mu.Unlock()
-		return nil // It ended after the object was read. The next read begins it.
+		return nil // The informer was stopped after the read of the object. The next read starts it.
 	}
 	_, isWatched := known.watchers[w]
 	known.watchers[w] = struct{}{}
@@ -36,7 +36,7 @@ func (w *Watcher) Watch(gvk schema.GroupVersionKind) error {
 	if isWatched {
 		return nil
 	}
-	if err := w.begin(objectOf(gvk)); err != nil {
+	if err := w.start(objectOf(gvk)); err != nil {
 		w.kinds.mu.Lock()
 		defer w.kinds.mu.Unlock()
 		delete(known.watchers, w)

@@ -7,9 +7,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// wayIn converts the manager's own config to the form of configs for workload clusters, which must not name files.
-// Files of the config, such as the pod's token that the kubelet renews, are read by the transport.
-func wayIn(config *rest.Config) (*rest.Config, error) {
+// withoutFiles converts the manager's own config to the form of configs for workload clusters, which must not name
+// files. The transport reads the files of the config, such as the pod's token, which the kubelet renews.
+func withoutFiles(config *rest.Config) (*rest.Config, error) {
 	url, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, err

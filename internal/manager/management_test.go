@@ -17,7 +17,7 @@ import (
 )
 
 // A pod's own config names files, which that of a workload cluster must not.
-func TestWayIn(t *testing.T) {
+func TestWithoutFiles(t *testing.T) {
 	t.Parallel()
 	var got string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
@@ -33,7 +33,7 @@ func TestWayIn(t *testing.T) {
 	if connections.CheckConfig(own) == nil {
 		t.Error("the engine takes a config that names files")
 	}
-	in, err := wayIn(own)
+	in, err := withoutFiles(own)
 	if err != nil {
 		t.Fatal(err)
 	}

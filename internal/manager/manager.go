@@ -288,7 +288,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, options *Options) (cli
 		RefuseLocal: !options.allowLocal,
 	}
 	if len(options.managementCluster) > 0 {
-		if linkOptions.Management, err = wayIn(mgr.GetConfig()); err != nil {
+		if linkOptions.Management, err = withoutFiles(mgr.GetConfig()); err != nil {
 			return nil, nil, fmt.Errorf("connecting to the management cluster: %w", err)
 		}
 	}

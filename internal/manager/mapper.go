@@ -22,7 +22,7 @@ type steadyMapper struct {
 	known sync.Map
 }
 
-// newSteadyMapper is a MapperProvider.
+// newSteadyMapper implements MapperProvider.
 func newSteadyMapper(config *rest.Config, httpClient *http.Client) (meta.RESTMapper, error) {
 	mapper, err := apiutil.NewDynamicRESTMapper(config, httpClient)
 	if err != nil {

@@ -21,7 +21,7 @@ func (m *countingMapper) RESTMapping(kind schema.GroupKind, versions ...string) 
 	return m.RESTMapper.RESTMapping(kind, versions...)
 }
 
-func TestMappingsAreRemembered(t *testing.T) {
+func TestMappingsAreCached(t *testing.T) {
 	t.Parallel()
 	served := meta.NewDefaultRESTMapper([]schema.GroupVersion{{Group: "cluster.x-k8s.io", Version: "v1beta2"}})
 	inner := &countingMapper{RESTMapper: served}

@@ -51,8 +51,8 @@ func TestSmallManagersHaveNoBursts(t *testing.T) {
 	}
 }
 
-// TestMemoryIsGivenBack holds that memory is returned after a burst, and not earlier.
-func TestMemoryIsGivenBack(t *testing.T) {
+// TestMemoryIsReturnedAfterBurst holds that memory is returned after a burst, and not earlier.
+func TestMemoryIsReturnedAfterBurst(t *testing.T) {
 	t.Parallel()
 	if allocated, live := readHeap(); allocated == 0 || live > allocated {
 		t.Fatalf("the runtime says %d bytes, %d of them in use", allocated, live)

@@ -51,7 +51,7 @@ var (
 			"reached.",
 	})
 
-	ClustersInDoubt = prometheus.NewGauge(prometheus.GaugeOpts{
+	ClustersUnresponsive = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "helmop_clusters_in_doubt",
 		Help: "Number of Clusters whose API server was unresponsive at the last check of a release. Workers do not wait " +
 			"for them.",
@@ -93,7 +93,7 @@ func init() {
 		driftCorrections,
 		SlotsInUse,
 		SlotsWaiting,
-		ClustersInDoubt,
+		ClustersUnresponsive,
 		registrySeries,
 		RecordsLeft,
 	)

@@ -37,8 +37,8 @@ func TestRegistryMetricsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRegistryMetricsEnd holds that a registry loses its metrics when it is no longer used, and others keep them.
-func TestRegistryMetricsEnd(t *testing.T) {
+// TestRegistryMetricsExpire holds that a registry loses its metrics when it is no longer used, and others keep them.
+func TestRegistryMetricsExpire(t *testing.T) {
 	t.Parallel()
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "requests"}, []string{"registry", "kind", "status"})
 	bytes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "bytes"}, []string{"registry", "kind"})

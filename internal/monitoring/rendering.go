@@ -11,12 +11,13 @@ import (
 var (
 	renderersStarted = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "helmop_renderers_started_total",
-		Help: "Child processes that were started to render charts.",
+		Help: "Number of child processes that were started to render charts.",
 	})
 
 	renderersEnded = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "helmop_renderers_ended_total",
-		Help: "Child processes that were ended while they rendered a chart, by limit (memory, cpu, time, output, crash).",
+		Help: "Number of child processes that were terminated while they rendered a chart, by limit (memory, cpu, time, " +
+			"output, crash).",
 	}, []string{"limit"})
 )
 

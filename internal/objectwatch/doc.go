@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package objectwatch follows the objects of releases in workload clusters with watches: their health, and changes by
-// others. It sends no requests while nothing changes, and keeps a few hundred bytes per object.
+// other clients. It sends no requests while nothing changes, and keeps a few hundred bytes per object.
 //
 //	watcher := objectwatch.New(objectwatch.Options{})
 //	mgr.Add(watcher)                                   // ends all streams with the manager
@@ -12,30 +12,29 @@
 //
 // # Streams
 //
-// All releases of a cluster that follow objects of one kind share one watch. It selects objects with Helm's label
-// app.kubernetes.io/managed-by=Helm, and keeps only the followed ones: a verdict and a message for their health, and a
-// fingerprint of their content. Kinds with a health of their own are watched in full, others by their metadata. A
-// stream ends with its last release. If an identity may not watch the whole cluster, there is one stream for each
-// followed namespace.
+// All releases of a cluster that follow objects of one kind share one watch. The watch selects objects with Helm's
+// label app.kubernetes.io/managed-by=Helm. For each followed object, it keeps the health, a message, and a fingerprint
+// of the content. Kinds with a health rule are watched in full, other kinds by their metadata. A stream ends with its
+// last release. If an identity may not watch the whole cluster, there is one stream for each followed namespace.
 //
 // # Lists
 //
-// A kind without a health of its own, such as ConfigMap, does not need a watch: its objects can only be deleted. With
+// A kind without a health rule, such as ConfigMap, does not need a watch: its objects can only be deleted. With
 // Plan.ListEvery, the metadata of all objects with Helm's label is listed instead, once per kind and interval for all
 // releases of the cluster. If lists are not permitted, not even in single namespaces, the objects count as existing.
 // Watcher.List requests the lists at once.
 //
-// A silent stream costs two goroutines, one of them for the HTTP connection, and some kilobytes: events are read one by
-// one, and only the result is kept.
+// A stream without events needs two goroutines, one of them for the HTTP connection, and some kilobytes. Events are
+// read one by one, and only the result is kept.
 //
 // A large event takes its share of Options.Bytes before it is read, and must be complete within a minute. A cluster has
-// at most 500 streams under one identity; further objects have an error (State.Trouble) until other streams end.
+// at most 500 streams under one identity; further objects have an error (State.WatchError) until other streams end.
 //
 // # Missing objects
 //
-// An object that vanishes from a stream was deleted, or lost the label. It is read once to distinguish the two; an
-// object without the label gets a stream of its own. A missing object is read every five minutes, because it may be
-// re-created without the label. Jobs are not, because finished ones are commonly deleted.
+// An object that vanishes from a stream was deleted, or lost the label. It is read once to distinguish the two cases.
+// An object without the label gets its own stream. A missing object is read every five minutes, because it may be
+// re-created without the label. Missing Jobs are not read, because finished Jobs are commonly deleted.
 //
 // If the cluster stops serving the watched version of a kind, its objects are followed in another version. They count
 // as deleted only if the cluster serves the kind in none. Discovery of such a kind is repeated after three seconds,

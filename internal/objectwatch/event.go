@@ -16,22 +16,22 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// binaryPrefix begins each object in binary form.
+// binaryPrefix is the prefix of each object in binary form.
 var binaryPrefix = []byte{'k', '8', 's', 0}
 
 var errNoEvent = errors.New("a watch event cannot be decoded")
 
-// event is one event of a watch, as far as it was read.
+// event is one event of a watch, decoded as far as it is needed.
 type event struct {
 	kind watch.EventType
-	// head is the metadata of the object: all of it for a binary event, otherwise only the fields that identify its
-	// followers.
+	// head is the metadata of the object. For a binary event it is complete. For a JSON event it has only the fields that
+	// identify the followers of the object.
 	head metav1.ObjectMeta
-	// data is the event as it was received, nil if head is the whole content.
+	// data is the event as it was received; nil if head is the whole content.
 	data []byte
 }
 
-// jsonEvent decodes from a JSON event only the fields that identify the followers of the object.
+// jsonEvent has the fields of a JSON event that identify the followers of the object.
 type jsonEvent struct {
 	Type   watch.EventType `json:"type"`
 	Object struct {
@@ -101,7 +101,7 @@ func readBinaryEvent(frame []byte) (event, error) {
 	return event{kind: watch.EventType(outer.Type), head: metadata.ObjectMeta}, nil
 }
 
-// object returns the object, in full or its metadata.
+// object returns the object: in full or its metadata, depending on the mode.
 func (e *event) object(m mode) (metav1.Object, error) {
 	switch {
 	case e.data == nil:

@@ -23,44 +23,45 @@ import (
 const (
 	managedLabel = "app.kubernetes.io/managed-by"
 	managedValue = "Helm"
-	// Helm's own labels of its records.
+	// Helm marks its records with these labels.
 	ownerSelector   = "owner=helm"
 	recordNameLabel = "name"
 
 	// minWatch is the minimum duration of a watch; the maximum is twice that, as with kube-apiserver's own choice. The
-	// cluster ends the watch then; if it does not, this side ends it after watchGrace.
+	// cluster ends the watch then. If it does not, this process ends it after watchGrace.
 	minWatch, watchGrace = 30 * time.Minute, 30 * time.Second
-	// beginTime bounds the time until a watch has begun, or its first list was streamed. A proxy may hold back the
-	// beginning until the first event, which is a bookmark after a minute at the latest.
+	// beginTime bounds the time until a watch has begun, or until its first list is complete. A proxy may delay the
+	// response until the first event. The first event is a bookmark after a minute at the latest.
 	beginTime = 90 * time.Second
-	// listPage is how many objects are listed by one request.
+	// listPage is the maximum number of objects in the response to one list request.
 	listPage = 500
 )
 
-// Forms in which objects are asked for: their metadata, in binary form where the server has it, or in full.
+// These are the forms in which objects are requested: their metadata, in binary form if the server supports it, or in
+// full.
 const (
 	metadataForm = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
 		"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 	wholeForm = "application/json"
 )
 
-var errSilent = errors.New("the cluster did not respond in time")
+var errTimeout = errors.New("the cluster did not respond in time")
 
-// feed is one run of a stream: it lists the objects and then follows their changes. Only its goroutine uses it. Unlike
-// client-go's Reflector, it needs no second goroutine, and keeps no objects and almost no buffers while nothing
+// feed is one run of a stream. It lists the objects and then follows their changes. Only its goroutine uses it. Unlike
+// client-go's Reflector, it needs no second goroutine. It keeps no objects, and almost no buffers while nothing
 // changes.
 type feed struct {
 	stream *stream
 	run    int
-	// version is up to where everything is known, empty before the first list.
+	// version is the resource version up to which all changes are known; empty before the first list.
 	version string
-	// listing is whether a streaming list is coming in, and found what came of it.
+	// listing is true while a streaming list is received; found holds the objects received so far.
 	listing bool
-	found   map[objectKey][]seen
-	// anew is true if the history of the cluster no longer reaches back to the last known version.
-	anew bool
-	// fresh is whether a plain list has just come in.
-	fresh bool
+	found   map[objectKey][]observed
+	// relist is true if the history of the cluster no longer reaches back to the last known version.
+	relist bool
+	// justListed is true if a plain list has just been received.
+	justListed bool
 }
 
 // advance sends one request, or those of a plain list, and processes the response until it ends. It returns nil after a
@@ -69,7 +70,7 @@ func (f *feed) advance(ctx context.Context) error {
 	if f.version != "" {
 		err := f.watch(ctx, false)
 		if isExpired(err) {
-			f.version, f.anew = "", true
+			f.version, f.relist = "", true
 			return nil
 		}
 		return err
@@ -86,19 +87,19 @@ func (f *feed) advance(ctx context.Context) error {
 	return f.list(ctx)
 }
 
-// isUnsupported reports whether a streaming list failed for a reason that does not hold for a plain list.
+// isUnsupported reports whether a streaming list failed for a reason that does not apply to a plain list.
 func isUnsupported(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err) || isExpired(err)
 }
 
-// isExpired reports whether the cluster does not remember the version that a watch was to go on from.
+// isExpired reports whether the cluster no longer has the resource version from which a watch was to continue.
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
 // watch sends a watch, which begins with a list if listing is true, and processes its events until it ends.
 func (f *feed) watch(ctx context.Context, listing bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	deadline := time.AfterFunc(beginTime, func() { cancel(errSilent) })
+	deadline := time.AfterFunc(beginTime, func() { cancel(errTimeout) })
 	defer deadline.Stop()
 	duration := minWatch + rand.N(minWatch)
 
@@ -108,7 +109,7 @@ func (f *feed) watch(ctx context.Context, listing bool) error {
 	if listing {
 		request.Param("sendInitialEvents", "true").Param("resourceVersionMatch",
 			string(metav1.ResourceVersionMatchNotOlderThan))
-		f.found = map[objectKey][]seen{}
+		f.found = map[objectKey][]observed{}
 	} else {
 		request.Param("resourceVersion", f.version)
 	}
@@ -119,13 +120,13 @@ func (f *feed) watch(ctx context.Context, listing bool) error {
 	defer func() { _ = body.Close() }() // Everything was read.
 	if !listing {
 		deadline.Reset(duration + watchGrace)
-		f.well()
+		f.succeeded()
 	}
-	events := frames{body: body, memory: f.stream.link.memory(ctx, func() { cancel(errSilent) })}
+	events := frames{body: body, memory: f.stream.link.memory(ctx, func() { cancel(errTimeout) })}
 	for {
-		if err := events.next(f.take); err != nil {
-			if !f.listing && !isSaid(err) {
-				// The watch ended or broke. The next one shows whether there is an error.
+		if err := events.next(f.handleEvent); err != nil {
+			if !f.listing && !isResponseError(err) {
+				// The watch ended or broke. The next watch shows whether there is an error.
 				return nil
 			}
 			return cause(ctx, err)
@@ -137,27 +138,27 @@ func (f *feed) watch(ctx context.Context, listing bool) error {
 	}
 }
 
-// isSaid reports whether an error is about the content of a response, rather than about its end.
-func isSaid(err error) bool {
+// isResponseError reports whether an error is about the content of a response, rather than about its end.
+func isResponseError(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) || errors.Is(err, errNoEvent) || errors.Is(err, errFrameTooLarge) ||
 		errors.Is(err, errFrameTooDense) || errors.Is(err, errFrameNoMemory)
 }
 
-// cause returns why a request failed: for this side's deadline, if it was that.
+// cause returns why a request failed: errTimeout if its deadline has passed, otherwise the error itself.
 func cause(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), errSilent) {
-		return errSilent
+	if errors.Is(context.Cause(ctx), errTimeout) {
+		return errTimeout
 	}
 	return err
 }
 
-// list asks for what there is, page by page.
+// list lists the objects, page by page.
 func (f *feed) list(ctx context.Context) error {
-	f.found = map[objectKey][]seen{}
+	f.found = map[objectKey][]observed{}
 	options := metav1.ListOptions{Limit: listPage, LabelSelector: f.labels(), FieldSelector: f.fields()}
-	if !f.anew {
-		// From the cache of the API server, which may lag: the watch makes up for that.
+	if !f.relist {
+		// The list comes from the cache of the API server, which may be outdated. The watch that follows corrects this.
 		options.ResourceVersion = "0"
 	}
 	for {
@@ -171,7 +172,7 @@ func (f *feed) list(ctx context.Context) error {
 		}
 		for _, item := range items {
 			if obj, ok := item.(metav1.Object); ok {
-				f.meet(obj)
+				f.collect(obj)
 			}
 		}
 		about, err := meta.ListAccessor(page)
@@ -180,7 +181,7 @@ func (f *feed) list(ctx context.Context) error {
 		}
 		if about.GetContinue() == "" {
 			f.replace(about.GetResourceVersion())
-			f.fresh = true
+			f.justListed = true
 			return nil
 		}
 		options.Continue, options.ResourceVersion = about.GetContinue(), ""
@@ -228,7 +229,7 @@ func (f *feed) request() *rest.Request {
 	return request
 }
 
-// labels and fields narrow a request to the objects of the stream.
+// labels and fields return the selectors for the objects of the stream.
 func (f *feed) labels() string {
 	switch key := f.stream.key; {
 	case key.name != "":
@@ -247,8 +248,8 @@ func (f *feed) fields() string {
 	return ""
 }
 
-// take takes in one event.
-func (f *feed) take(frame []byte) error {
+// handleEvent processes one event.
+func (f *feed) handleEvent(frame []byte) error {
 	release := f.stream.link.watcher.decode()
 	defer release()
 	e, err := readEvent(frame)
@@ -265,11 +266,11 @@ func (f *feed) take(frame []byte) error {
 			return nil
 		}
 	case watch.Added, watch.Modified:
-		if err := f.present(&e); err != nil || f.listing {
+		if err := f.handleObject(&e); err != nil || f.listing {
 			return err
 		}
 	case watch.Deleted:
-		f.gone(&e.head)
+		f.handleDeleted(&e.head)
 	default:
 		return fmt.Errorf("%w: unknown type %q", errNoEvent, shorten(errors.New(string(e.kind))))
 	}
@@ -279,8 +280,8 @@ func (f *feed) take(frame []byte) error {
 	return nil
 }
 
-// present takes in an object that is there.
-func (f *feed) present(e *event) error {
+// handleObject processes an object that exists.
+func (f *feed) handleObject(e *event) error {
 	if len(f.stream.targets(f.run, &e.head)) == 0 {
 		return nil
 	}
@@ -289,16 +290,17 @@ func (f *feed) present(e *event) error {
 		return err
 	}
 	if f.listing {
-		f.meet(obj)
+		f.collect(obj)
 		return nil
 	}
 	f.changed(obj)
 	return nil
 }
 
-// isFresh reports, once, whether a plain list has just come in: the watch that goes on from it begins at once.
-func (f *feed) isFresh() bool {
-	fresh := f.fresh
-	f.fresh = false
-	return fresh
+// wasJustListed reports, once, whether a plain list has just been received. The watch that continues from the list
+// begins at once.
+func (f *feed) wasJustListed() bool {
+	justListed := f.justListed
+	f.justListed = false
+	return justListed
 }

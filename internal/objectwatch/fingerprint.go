@@ -23,10 +23,10 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// ownManager is the field manager of what HelmOp itself writes: the first word of its user agent.
+// ownManager is the field manager of HelmOp's own writes: the first word of its user agent.
 const ownManager = "helmop"
 
-// leaderAnnotation makes a ConfigMap, or Endpoints, the lock of an election.
+// leaderAnnotation marks a ConfigMap, or Endpoints, that is the lock of a leader election.
 const leaderAnnotation = "control-plane.alpha.kubernetes.io/leader"
 
 // statusless are kinds without a status, for which every new resource version is a change.
@@ -40,7 +40,7 @@ var statusless = map[schema.GroupKind]bool{
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: true,
 }
 
-// busyAnnotations are prefixes of annotations in which Kubernetes controllers keep a kind of status.
+// busyAnnotations are prefixes of annotations in which Kubernetes controllers store a kind of status.
 var busyAnnotations = []string{
 	"deployment.kubernetes.io/",
 	"deprecated.daemonset.template.generation",
@@ -59,8 +59,8 @@ type managedEntry struct {
 	fields any
 }
 
-// fingerprint returns a number that changes when anything but the status of an object changes. It depends only on the
-// object, not on the process, so a restart finds nothing changed. A change of this algorithm makes HelmOp compare all
+// fingerprint returns a number that changes when the object changes, except for its status. It depends only on the
+// object, not on the process, so it stays the same after a restart. A change of this algorithm makes HelmOp compare all
 // releases once.
 func fingerprint(kind schema.GroupKind, obj metav1.Object, entries []managedEntry) uint64 {
 	h := fnv.New64a()
@@ -82,7 +82,7 @@ func fingerprint(kind schema.GroupKind, obj metav1.Object, entries []managedEntr
 	}
 	switch generation := obj.GetGeneration(); {
 	case annotations[leaderAnnotation] != "":
-		// The holder of a lock writes it every few seconds.
+		// The holder of a lock updates it every few seconds.
 	case statusless[kind]:
 		put(h, "v", obj.GetResourceVersion())
 	case generation > 0:
@@ -98,7 +98,7 @@ func fingerprint(kind schema.GroupKind, obj metav1.Object, entries []managedEntr
 	return h.Sum64()
 }
 
-// put hashes texts such that no two lists of them look the same.
+// put adds texts to a hash such that different lists of texts have different hashes.
 func put(h hash.Hash, texts ...string) {
 	for _, text := range texts {
 		number(h, uint64(len(text)))
@@ -112,7 +112,7 @@ func number(h hash.Hash, n uint64) {
 	_, _ = h.Write(buffer[:])
 }
 
-// canonical returns JSON with sorted keys, so that both representations of an object give the same.
+// canonical returns JSON with sorted keys, so that both representations of an object have the same result.
 func canonical(fields any) string {
 	if raw, ok := fields.([]byte); ok {
 		fields = nil
@@ -160,11 +160,11 @@ func managedEntries(obj metav1.Object) []managedEntry {
 	return entries
 }
 
-// lastOther returns the field manager other than HelmOp that last changed something besides the status.
+// lastOther returns the field manager, except HelmOp, that last changed something besides the status.
 func lastOther(entries []managedEntry) string {
 	var manager, latest string
 	for _, e := range entries {
-		// Times are in one format and zone, so that they compare as texts.
+		// All times have one format and zone, so they are compared as texts.
 		if e.subresource == "" && e.manager != ownManager && e.time >= latest {
 			manager, latest = e.manager, e.time
 		}
@@ -172,7 +172,7 @@ func lastOther(entries []managedEntry) string {
 	return manager
 }
 
-// optedOut reports whether an object asks to be left out of drift detection.
+// optedOut reports whether an annotation or label excludes an object from drift detection.
 func optedOut(obj metav1.Object) bool {
 	const disabled = "Disabled"
 	return obj.GetAnnotations()[addonsv1.DriftDetectionAnnotation] == disabled ||
@@ -193,7 +193,7 @@ func digest(objects []object) string {
 	return hex.EncodeToString(h.Sum(nil)[:20])
 }
 
-// recordsDigest hashes the fingerprints of Helm's records.
+// recordsDigest returns a hash of the fingerprints of Helm's records.
 func recordsDigest(records map[string]uint64) string {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(records)) {

@@ -125,9 +125,9 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestFingerprintIsOfNoProcess holds the value of the algorithm: if it changes, every release is compared once after an
-// upgrade of HelmOp.
-func TestFingerprintIsOfNoProcess(t *testing.T) {
+// TestFingerprintDoesNotDependOnProcess holds the value of the algorithm: if it changes, every release is compared once
+// after an upgrade of HelmOp.
+func TestFingerprintDoesNotDependOnProcess(t *testing.T) {
 	t.Parallel()
 	const want = 3396377862868254690
 	if got := fingerprintOf(decode(t, object1, nil), schema.GroupKind{Group: "apps", Kind: "Deployment"}); got != want {
@@ -135,7 +135,7 @@ func TestFingerprintIsOfNoProcess(t *testing.T) {
 	}
 }
 
-func TestWhoChangedSomething(t *testing.T) {
+func TestLastOtherManager(t *testing.T) {
 	t.Parallel()
 	if got := lastOther(managedEntries(decode(t, object1, nil))); got != "kubectl-edit" {
 		t.Errorf("got %q", got)

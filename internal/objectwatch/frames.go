@@ -17,11 +17,12 @@ import (
 )
 
 const (
-	// maxFrameBytes bounds one event. etcd takes objects of 1.5 MiB, which are somewhat larger as JSON.
+	// maxFrameBytes bounds the size of one event. etcd accepts objects of up to 1.5 MiB, which are somewhat larger as
+	// JSON.
 	maxFrameBytes = 16 << 20
-	// maxKeptBytes bounds the buffers that are kept for events to come.
+	// maxKeptBytes bounds the size of the buffers that are kept for later events.
 	maxKeptBytes = 64 << 10
-	// lengthBytes is the size of the length in front of an event in binary form.
+	// lengthBytes is the size of the length prefix of an event in binary form.
 	lengthBytes = 4
 )
 
@@ -33,38 +34,38 @@ var (
 )
 
 // frames splits the body of a watch into events: concatenated JSON texts, or binary events with a length prefix. It
-// holds almost nothing between two events, because most streams are silent most of the time.
+// holds almost nothing between two events, because most streams rarely have events.
 type frames struct {
 	body io.Reader
-	// memory is what large events take their share of.
+	// memory is the budget for large events.
 	memory eventMemory
-	// share is that of the event that is coming in, nil for a small one.
+	// share is the part of the budget for the event that is being received; nil for a small event.
 	share *bytebudget.Intake
-	// hurry abandons the stream if that event does not come in.
-	hurry *time.Timer
-	// chunk is the last read piece, and unread its part that belongs to later events.
+	// timeout ends the stream if the event is not received in time.
+	timeout *time.Timer
+	// chunk is the last piece that was read, and unread its part that belongs to later events.
 	chunk  [512]byte
 	unread []byte
 }
 
-// eventMemory is what large events take their share of. The zero value is no bound.
+// eventMemory is the memory budget for large events. The zero value has no bound.
 type eventMemory struct {
 	ctx    context.Context
 	budget *bytebudget.Budget
 	owner  bytebudget.Owner
-	// patience is how long an event waits for its memory. abandon ends the stream if an event is not complete after twice
-	// that time, because others may wait for the memory.
-	patience time.Duration
-	abandon  func()
+	// maxWait is how long an event waits for its memory. abandon ends the stream if an event is not complete after twice
+	// that time, because other events may wait for the memory.
+	maxWait time.Duration
+	abandon func()
 }
 
-// frameBuffers are for events that have begun to come.
+// frameBuffers are buffers for events that are being received.
 var frameBuffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
 
-// next waits for the next event and gives it to a function, which must not keep it. The error is io.EOF if the body
-// ended between two events.
+// next waits for the next event and passes it to take, which must not keep it. The error is io.EOF if the body ended
+// between two events.
 func (f *frames) next(take func([]byte) error) error {
-	// A length never begins like white space: the event would be too large.
+	// A length prefix never begins like white space, because the event would be too large.
 	for f.unread = trimSpace(f.unread); len(f.unread) == 0; f.unread = trimSpace(f.unread) {
 		if err := f.read(); err != nil {
 			return err
@@ -90,15 +91,15 @@ func (f *frames) end() {
 		f.share.Release()
 		f.share = nil
 	}
-	if f.hurry != nil {
-		f.hurry.Stop()
-		f.hurry = nil
+	if f.timeout != nil {
+		f.timeout.Stop()
+		f.timeout = nil
 	}
 }
 
 func trimSpace(data []byte) []byte { return bytes.TrimLeft(data, " \t\r\n") }
 
-// read waits for more.
+// read waits for more bytes.
 func (f *frames) read() error {
 	n, err := f.body.Read(f.chunk[:])
 	f.unread = f.chunk[:n]
@@ -108,7 +109,7 @@ func (f *frames) read() error {
 	return err
 }
 
-// more waits for more of an event that has begun.
+// more waits for more bytes of an event that has begun. The end of the body is an error then.
 func (f *frames) more() error {
 	err := f.read()
 	if errors.Is(err, io.EOF) {
@@ -117,7 +118,7 @@ func (f *frames) more() error {
 	return err
 }
 
-// consume moves bytes to a buffer. size is that of the event, -1 if it is not known.
+// consume moves bytes to a buffer. size is the size of the event; -1 if it is unknown.
 func (f *frames) consume(buffer *bytes.Buffer, n, size int) error {
 	if buffer.Len()+n > maxFrameBytes {
 		return errFrameTooLarge
@@ -132,10 +133,9 @@ func (f *frames) consume(buffer *bytes.Buffer, n, size int) error {
 	return nil
 }
 
-// takeShare reserves memory for an event that exceeds the small size, before more of it is read and while it is
-// decoded.
+// takeShare reserves memory for an event that is not small, before more of it is read and until it is decoded.
 func (f *frames) takeShare(buffer *bytes.Buffer, n, size int) error {
-	ctx, cancel := context.WithTimeout(f.memory.ctx, f.memory.patience)
+	ctx, cancel := context.WithTimeout(f.memory.ctx, f.memory.maxWait)
 	defer cancel()
 	var err error
 	if f.share == nil {
@@ -144,9 +144,9 @@ func (f *frames) takeShare(buffer *bytes.Buffer, n, size int) error {
 			mediaType = "protobuf"
 		}
 		f.share = bytebudget.NewIntake(f.memory.budget, f.memory.owner, mediaType, int64(size))
-		// The length in front is no part of the message.
+		// The length prefix is not part of the message.
 		err = f.share.Took(bytes.TrimPrefix(buffer.Bytes(), lengthOf(size)))
-		f.hurry = time.AfterFunc(2*f.memory.patience, f.memory.abandon)
+		f.timeout = time.AfterFunc(2*f.memory.maxWait, f.memory.abandon)
 	}
 	if err == nil {
 		_, err = f.share.Room(ctx)
@@ -188,38 +188,38 @@ func (f *frames) text(buffer *bytes.Buffer, take func([]byte) error) error {
 	}
 }
 
-// binary reads one event with its length in front.
+// binary reads one event with its length prefix.
 func (f *frames) binary(buffer *bytes.Buffer, take func([]byte) error) error {
-	wanted := lengthBytes
+	followers := lengthBytes
 	for {
-		if err := f.consume(buffer, min(wanted-buffer.Len(), len(f.unread)), wanted-lengthBytes); err != nil {
+		if err := f.consume(buffer, min(followers-buffer.Len(), len(f.unread)), followers-lengthBytes); err != nil {
 			return err
 		}
 		switch {
-		case buffer.Len() < wanted:
+		case buffer.Len() < followers:
 			if err := f.more(); err != nil {
 				return err
 			}
-		case wanted > lengthBytes || binary.BigEndian.Uint32(buffer.Bytes()) == 0:
+		case followers > lengthBytes || binary.BigEndian.Uint32(buffer.Bytes()) == 0:
 			return take(buffer.Bytes()[lengthBytes:])
 		default:
 			length := binary.BigEndian.Uint32(buffer.Bytes())
 			if length > maxFrameBytes-lengthBytes {
 				return errFrameTooLarge
 			}
-			wanted += int(length)
+			followers += int(length)
 		}
 	}
 }
 
-// jsonObject finds the end of a JSON object. Whether it is one, the decoder sees.
+// jsonObject finds the end of a JSON object. The decoder checks later whether the object is valid.
 type jsonObject struct {
 	depth           int
 	quoted, escaped bool
 	ended           bool
 }
 
-// scan returns how many of the bytes belong to the object.
+// scan returns the number of bytes that belong to the object.
 func (o *jsonObject) scan(data []byte) int {
 	for i, c := range data {
 		switch {

@@ -189,7 +189,7 @@ func TestFramesShareMemory(t *testing.T) {
 			t.Parallel()
 			budget := bytebudget.New(32 << 20)
 			f := frames{body: bytes.NewReader(tc.body),
-				memory: eventMemory{ctx: t.Context(), budget: budget, patience: time.Minute,
+				memory: eventMemory{ctx: t.Context(), budget: budget, maxWait: time.Minute,
 					owner: bytebudget.Owner{Host: "a"}, abandon: func() {}}}
 			taken := int64(0)
 			err := f.next(func(frame []byte) error {
@@ -215,7 +215,7 @@ func TestFramesAreNotHeldUp(t *testing.T) {
 	body, feed := io.Pipe()
 	go func() { _, _ = feed.Write([]byte(`{"a":"` + strings.Repeat("x", 1<<20))) }() // and no more
 	abandoned := errors.New("abandoned")
-	f := frames{body: body, memory: eventMemory{ctx: t.Context(), budget: budget, patience: time.Second,
+	f := frames{body: body, memory: eventMemory{ctx: t.Context(), budget: budget, maxWait: time.Second,
 		owner: bytebudget.Owner{Host: "a"}, abandon: func() { _ = feed.CloseWithError(abandoned) }}}
 	if err := f.next(func([]byte) error { return nil }); !errors.Is(err, abandoned) {
 		t.Errorf("got %v", err)

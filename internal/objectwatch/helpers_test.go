@@ -190,9 +190,9 @@ func (b *bench) becomes(key types.NamespacedName, ref inventory.Ref, what string
 	return b.look(key).Objects[ref]
 }
 
-func (b *bench) verdict(key types.NamespacedName, ref inventory.Ref, want health.Verdict) State {
+func (b *bench) status(key types.NamespacedName, ref inventory.Ref, want health.Status) State {
 	b.t.Helper()
-	return b.becomes(key, ref, string(want), func(s State) bool { return s.Verdict == want })
+	return b.becomes(key, ref, string(want), func(s State) bool { return s.Health == want })
 }
 
 // eventually waits until a condition holds.

@@ -31,30 +31,30 @@ func TestFollowsHealth(t *testing.T) {
 	if snapshot.Err != nil || len(snapshot.Objects) != 2 {
 		t.Fatalf("want the two Deployments, which have a health, got %+v", snapshot)
 	}
-	if state := snapshot.Objects[gone]; state.Exists || state.Verdict != health.NotFound {
+	if state := snapshot.Objects[gone]; state.Exists || state.Health != health.NotFound {
 		t.Errorf("an object that does not exist is %+v", state)
 	}
-	b.verdict(release, deployment, health.InProgress)
+	b.status(release, deployment, health.InProgress)
 	eventually(t, "the first request", func() bool { return b.asked(release) == 1 })
 
 	b.rollOut("d")
-	before := b.verdict(release, deployment, health.Current)
-	eventually(t, "a request for the changed verdict", func() bool { return b.asked(release) == 2 })
+	before := b.status(release, deployment, health.Current)
+	eventually(t, "a request for the changed status", func() bool { return b.asked(release) == 2 })
 
 	since := time.Now()
 	b.deleteDeployment("d")
-	b.verdict(release, deployment, health.NotFound)
+	b.status(release, deployment, health.NotFound)
 	if sent := b.sent(apiserver.Since(since)); len(sent) != 1 || sent[0].Verb != "get" {
 		t.Errorf("a deletion is confirmed by one read, got %+v", sent)
 	}
 	b.createDeployment("d", helmLabels())
-	after := b.verdict(release, deployment, health.InProgress)
+	after := b.status(release, deployment, health.InProgress)
 	if before.UID == after.UID || before.Fingerprint == after.Fingerprint || after.UID == "" {
 		t.Errorf("an object of the same name is another one: %+v, %+v", before, after)
 	}
 }
 
-func TestJudgesByChecks(t *testing.T) {
+func TestHealthUsesChecks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	config := b.createConfigMap("c")
@@ -62,17 +62,17 @@ func TestJudgesByChecks(t *testing.T) {
 	easy := checker(t, health.Check{APIVersion: "v1", Kind: "ConfigMap", Current: "self.data.k == 'v'"})
 	b.watcher.Follow(key("strict"), b.conn, Plan{Objects: []inventory.Ref{config}, Checker: strict})
 	b.watcher.Follow(key("easy"), b.conn, Plan{Objects: []inventory.Ref{config}, Checker: easy})
-	b.verdict(key("strict"), config, health.InProgress)
-	b.verdict(key("easy"), config, health.Current)
+	b.status(key("strict"), config, health.InProgress)
+	b.status(key("easy"), config, health.Current)
 	b.patchConfigMap("c", `{"data":{"k":"good"}}`)
-	b.verdict(key("strict"), config, health.Current)
-	b.verdict(key("easy"), config, health.InProgress)
+	b.status(key("strict"), config, health.Current)
+	b.status(key("easy"), config, health.InProgress)
 	// Other rules for what is followed already.
 	b.watcher.Follow(key("strict"), b.conn, Plan{Objects: []inventory.Ref{config}, Checker: easy})
-	b.verdict(key("strict"), config, health.InProgress)
+	b.status(key("strict"), config, health.InProgress)
 }
 
-func TestNoticesDrift(t *testing.T) {
+func TestFingerprintChangesWithDrift(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")
@@ -80,12 +80,12 @@ func TestNoticesDrift(t *testing.T) {
 	plan := Plan{Objects: []inventory.Ref{deployment, config}, Checker: checker(t), Drift: true}
 	b.watcher.Follow(release, b.conn, plan)
 	first := b.synced(release)
-	if state := first.Objects[config]; !state.Exists || state.Verdict != health.Current || state.OptOut {
+	if state := first.Objects[config]; !state.Exists || state.Health != health.Current || state.OptOut {
 		t.Errorf("a ConfigMap that exists is %+v", state)
 	}
 
 	b.rollOut("d")
-	b.verdict(release, deployment, health.Current)
+	b.status(release, deployment, health.Current)
 	if now := b.look(release); now.Fingerprint != first.Fingerprint {
 		t.Error("a change of a status looks like drift")
 	}
@@ -150,7 +150,7 @@ func TestObjectWithoutLabel(t *testing.T) {
 	b.patchDeployment("d", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
 	b.becomes(release, deployment, "changed", func(s State) bool { return s.Exists && s.Fingerprint != first.Fingerprint })
 	b.rollOut("d")
-	b.verdict(release, deployment, health.Current)
+	b.status(release, deployment, health.Current)
 
 	// It stays followed when the plan changes.
 	another := b.createDeployment("e", helmLabels())
@@ -158,9 +158,9 @@ func TestObjectWithoutLabel(t *testing.T) {
 	b.watcher.Follow(release, b.conn, plan)
 	b.synced(release)
 	b.deleteDeployment("d")
-	b.verdict(release, deployment, health.NotFound)
+	b.status(release, deployment, health.NotFound)
 	b.createDeployment("d", nil)
-	b.verdict(release, deployment, health.InProgress)
+	b.status(release, deployment, health.InProgress)
 	never(t, 200*time.Millisecond, "the other object is lost",
 		func() bool { return !b.look(release).Objects[another].Exists })
 }
@@ -195,13 +195,13 @@ func TestSharedStreamsAreQuiet(t *testing.T) {
 	// What is followed already needs nothing when the plan changes.
 	b.watcher.Follow(key("one"), b.conn, Plan{Objects: []inventory.Ref{one}, Checker: checker(t), Drift: true})
 	b.rollOut("one")
-	b.verdict(key("one"), one, health.Current)
+	b.status(key("one"), one, health.Current)
 	if sent := b.sent(apiserver.Since(since)); len(sent) > 0 {
 		t.Errorf("a smaller plan made requests: %+v", sent)
 	}
 	b.watcher.Forget(key("one"))
 	b.rollOut("two")
-	b.verdict(key("two"), two, health.Current)
+	b.status(key("two"), two, health.Current)
 	if _, ok := b.watcher.Look(key("one")); ok {
 		t.Error("a forgotten release is remembered")
 	}
@@ -253,7 +253,7 @@ func TestTenantsAreFollowedByNamespace(t *testing.T) {
 		t.Fatalf("got %+v", snapshot)
 	}
 	b.rollOut("d")
-	b.verdict(key("permitted"), deployment, health.Current)
+	b.status(key("permitted"), deployment, health.Current)
 
 	b.watcher.Follow(key("forbidden"), tenant, Plan{Objects: []inventory.Ref{deployment, config}, Drift: true})
 	eventually(t, "an error", func() bool { return b.look(key("forbidden")).Err != nil })
@@ -297,10 +297,10 @@ func TestKindThatIsNotServed(t *testing.T) {
 	old.Version = "v1beta1"
 	b.watcher.Follow(key("r"), b.conn, Plan{Objects: []inventory.Ref{widget, old}, Checker: checker(t)})
 	snapshot := b.synced(key("r"))
-	if state := snapshot.Objects[widget]; state.Exists || state.Verdict != health.NotFound {
+	if state := snapshot.Objects[widget]; state.Exists || state.Health != health.NotFound {
 		t.Errorf("got %+v", state)
 	}
-	if state := snapshot.Objects[old]; !state.Exists || state.Verdict != health.InProgress {
+	if state := snapshot.Objects[old]; !state.Exists || state.Health != health.InProgress {
 		t.Errorf("a version that is not served any more is read in another, got %+v", state)
 	}
 }
@@ -325,7 +325,7 @@ func TestDisconnect(t *testing.T) {
 	}
 	b.rollOut("d")
 	b.watcher.Follow(key("r"), b.conn, plan)
-	b.verdict(key("r"), deployment, health.Current)
+	b.status(key("r"), deployment, health.Current)
 	// Other credentials are another connection.
 	other := b.conn
 	other.Identity = "other"

@@ -62,7 +62,7 @@ func TestServerWithoutStreamingLists(t *testing.T) {
 		t.Errorf("got %+v", snapshot)
 	}
 	b.rollOut("d")
-	b.verdict(release, deployment, health.Current)
+	b.status(release, deployment, health.Current)
 	// The second kind does not ask for a streaming list where the first one was refused before it began.
 	if lists, refused := b.sent(apiserver.WithVerb("list")), old.refused.Load(); len(lists) != 2 || refused < 1 ||
 		refused > 2 {
@@ -174,7 +174,7 @@ func TestRealControllers(t *testing.T) {
 		gv, _ := schema.ParseGroupVersion(apiVersion)
 		return inventory.Ref{Group: gv.Group, Version: gv.Version, Kind: kind, Namespace: b.namespace, Name: name}
 	}
-	want := map[inventory.Ref]health.Verdict{
+	want := map[inventory.Ref]health.Status{
 		ref("apps/v1", "DaemonSet", "agent"):       health.Current,
 		ref("apps/v1", "DaemonSet", "idle"):        health.Current,
 		ref("apps/v1", "Deployment", "web"):        health.Current,
@@ -189,15 +189,15 @@ func TestRealControllers(t *testing.T) {
 		refs = append(refs, r)
 	}
 	b.watcher.Follow(key("r"), b.conn, Plan{Objects: refs, Checker: checker(t)})
-	for r, verdict := range want {
-		b.verdict(key("r"), r, verdict)
+	for r, status := range want {
+		b.status(key("r"), r, status)
 	}
 	settled := b.synced(key("r")).Fingerprint
 	if _, err := b.kube.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "second",
 		Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}, Labels: nowhere}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	b.verdict(key("r"), ref("apps/v1", "Deployment", "stuck"), health.Current)
+	b.status(key("r"), ref("apps/v1", "Deployment", "stuck"), health.Current)
 	if now := b.look(key("r")).Fingerprint; now != settled {
 		t.Error("the work of controllers looks like drift")
 	}

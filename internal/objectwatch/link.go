@@ -20,32 +20,32 @@ import (
 // linkID identifies a link.
 type linkID struct{ cluster, identity string }
 
-// link is everything that is followed in one cluster under one identity. The Watcher's lock guards its fields.
+// link holds everything that is followed in one cluster under one identity. The Watcher's lock guards its fields.
 type link struct {
 	watcher *Watcher
 	id      linkID
 	conn    Connection
 	ctx     context.Context
 	cancel  context.CancelFunc
-	// host is what all clients send their requests by, and client makes those of watches.
+	// host is the HTTP client of all requests, and client sends the watches.
 	host   *http.Client
 	client *rest.RESTClient
-	// plain is whether the cluster does not stream lists, as API servers before Kubernetes 1.32 do not.
+	// plain is true if the cluster does not stream lists: API servers before Kubernetes 1.32 do not.
 	plain bool
 
 	releases map[*release]struct{}
 	streams  map[streamKey]*stream
-	// begun is how many of them have begun.
+	// begun is the number of streams that have begun.
 	begun int
 	// kinds are the discovered kinds.
 	kinds map[schema.GroupVersionKind]resource
-	// gone are resources that are not served, although discovery named them.
-	gone map[schema.GroupVersionResource]gone
-	// narrow are the resources that may not be watched in all namespaces at once.
+	// unserved are the resources that are not served, although discovery named them.
+	unserved map[schema.GroupVersionResource]unserved
+	// narrow are the resources that the identity may not watch in all namespaces at once.
 	narrow map[narrowKey]struct{}
 
-	chores chores
-	lists  lists
+	pendingReads pendingReads
+	lists        lists
 }
 
 type narrowKey struct {
@@ -53,16 +53,16 @@ type narrowKey struct {
 	mode     mode
 }
 
-// secrets is where Helm keeps its records.
+// secrets is the resource in which Helm stores its records.
 var secrets = resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"},
 	namespaced: true}
 
-// newLink returns a link; it sends no request.
+// newLink returns a link. It sends no request.
 func newLink(w *Watcher, id linkID, conn Connection) (*link, error) {
 	l := &link{
 		watcher: w, id: id, conn: conn,
 		releases: map[*release]struct{}{}, streams: map[streamKey]*stream{},
-		kinds: map[schema.GroupVersionKind]resource{}, gone: map[schema.GroupVersionResource]gone{},
+		kinds: map[schema.GroupVersionKind]resource{}, unserved: map[schema.GroupVersionResource]unserved{},
 		narrow: map[narrowKey]struct{}{},
 	}
 	config := metadata.ConfigFor(conn.Config)
@@ -75,23 +75,23 @@ func newLink(w *Watcher, id linkID, conn Connection) (*link, error) {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	l.ctx, l.cancel = context.WithCancel(w.ctx)
-	l.chores = newChores()
+	l.pendingReads = newPendingReads()
 	return l, nil
 }
 
-// objects returns a client for objects in full. It is for single reads, and not worth keeping.
+// objects returns a client for objects in full. It is used for single reads only, so it is not kept.
 func (l *link) objects() (dynamic.Interface, error) {
 	return dynamic.NewForConfigAndClient(l.conn.Config, l.host)
 }
 
-// metadata is the same for metadata.
+// metadata returns a client for the metadata of objects.
 func (l *link) metadata() (metadata.Interface, error) {
 	return metadata.NewForConfigAndClient(l.conn.Config, l.host)
 }
 
-// memory is what large events take their share of.
+// memory returns the memory budget for large events.
 func (l *link) memory(ctx context.Context, abandon func()) eventMemory {
-	return eventMemory{ctx: ctx, budget: l.watcher.options.Bytes, owner: l.conn.Owner, patience: eventPatience,
+	return eventMemory{ctx: ctx, budget: l.watcher.options.Bytes, owner: l.conn.Owner, maxWait: memoryWait,
 		abandon: abandon}
 }
 
@@ -108,12 +108,12 @@ func (l *link) setPlain() {
 	l.plain = true
 }
 
-// attachLocked begins to follow the objects of a release.
+// attachLocked starts to follow the objects of a release.
 func (l *link) attachLocked(r *release) {
 	l.releases[r] = struct{}{}
 	r.link = l
 	for i := range r.objects {
-		l.placeLocked(r, i)
+		l.assignStreamLocked(r, i)
 	}
 	if r.recordsRef != nil {
 		at := objectKey{namespace: r.recordsRef.Namespace, name: r.recordsRef.Name}
@@ -128,19 +128,19 @@ func (l *link) attachLocked(r *release) {
 	l.workLocked()
 }
 
-// placeLocked adds an object to its stream, or starts the discovery of its kind.
-func (l *link) placeLocked(r *release, i int) {
+// assignStreamLocked adds an object to its stream, or starts the discovery of its kind.
+func (l *link) assignStreamLocked(r *release, i int) {
 	o := &r.objects[i]
 	ref := o.ref.Value()
 	served, ok := l.kinds[ref.GroupVersionKind()]
 	if !ok {
 		o.stream = nil
-		l.chores.resolve(ref.GroupVersionKind())
+		l.pendingReads.resolve(ref.GroupVersionKind())
 		return
 	}
 	key := streamKey{resource: served.GroupVersionResource, kind: ref.GroupVersionKind().GroupKind(), mode: metadataOnly}
 	switch {
-	case o.judged:
+	case o.healthChecked:
 		key.mode = whole
 	case o.listed:
 		key.mode = listed
@@ -150,27 +150,28 @@ func (l *link) placeLocked(r *release, i int) {
 		at.namespace = ref.Namespace
 	}
 	if o.stream != nil && o.stream.key.name != "" && o.stream.link == l {
-		r.lone++
-		l.placeAloneLocked(r, i, key, at)
+		r.ownStreams++
+		l.assignOwnStreamLocked(r, i, key, at)
 		return
 	}
 	s := l.streamLocked(key, at.namespace)
 	o.stream = s
 	s.joinLocked(at, target{release: r, index: i}, o.known)
 	if o.known && !o.exists {
-		l.chores.confirm(target{release: r, index: i}, absenceInterval)
+		l.pendingReads.confirm(target{release: r, index: i}, absenceInterval)
 	}
 }
 
-// placeAloneLocked gives an object a stream of its own.
-func (l *link) placeAloneLocked(r *release, i int, key streamKey, at objectKey) {
+// assignOwnStreamLocked adds an object to a stream for this object only.
+func (l *link) assignOwnStreamLocked(r *release, i int, key streamKey, at objectKey) {
 	key.namespace, key.name = at.namespace, at.name
 	s := l.exactLocked(key)
 	r.objects[i].stream = s
 	s.joinLocked(at, target{release: r, index: i}, r.objects[i].known)
 }
 
-// streamLocked returns the stream for a key, in one namespace if only that is permitted.
+// streamLocked returns the stream for a key. If only single namespaces are permitted, it is the stream of the
+// namespace.
 func (l *link) streamLocked(key streamKey, namespace string) *stream {
 	if _, ok := l.narrow[narrowKey{key.resource, key.mode}]; ok {
 		key.namespace = namespace
@@ -181,15 +182,15 @@ func (l *link) streamLocked(key streamKey, namespace string) *stream {
 func (l *link) exactLocked(key streamKey) *stream {
 	s := l.streams[key]
 	if s == nil {
-		s = &stream{link: l, key: key, wanted: map[objectKey][]target{}, trouble: l.gone[key.resource].trouble}
+		s = &stream{link: l, key: key, followers: map[objectKey][]target{}, failure: l.unserved[key.resource].failure}
 		l.streams[key] = s
 	}
 	return s
 }
 
-// joinLocked adds a follower of an object; the stream restarts unless the object is known already.
+// joinLocked adds a follower of an object. The stream restarts unless the object is known already.
 func (s *stream) joinLocked(at objectKey, t target, known bool) {
-	s.wanted[at] = append(s.wanted[at], t)
+	s.followers[at] = append(s.followers[at], t)
 	if s.key.mode == listed {
 		s.link.scheduleListsLocked(t.release.listEvery/2 + rand.N(t.release.listEvery/2+1))
 		return
@@ -199,9 +200,9 @@ func (s *stream) joinLocked(at objectKey, t target, known bool) {
 	}
 }
 
-// leaveLocked removes all objects of a release from a stream, which ends without followers.
+// leaveLocked removes all objects of a release from a stream. A stream without followers ends.
 func (s *stream) leaveLocked(r *release) {
-	for at, targets := range s.wanted {
+	for at, targets := range s.followers {
 		s.removeLocked(at, targets, func(t target) bool { return t.release == r })
 	}
 	s.endIfIdleLocked()
@@ -215,14 +216,14 @@ func (s *stream) removeLocked(at objectKey, targets []target, leaves func(target
 		}
 	}
 	if len(kept) == 0 {
-		delete(s.wanted, at)
+		delete(s.followers, at)
 		return
 	}
-	s.wanted[at] = kept
+	s.followers[at] = kept
 }
 
 func (s *stream) endIfIdleLocked() {
-	if len(s.wanted) > 0 || s.link.streams[s.key] != s {
+	if len(s.followers) > 0 || s.link.streams[s.key] != s {
 		return
 	}
 	delete(s.link.streams, s.key)
@@ -234,17 +235,17 @@ func (s *stream) endIfIdleLocked() {
 	}
 }
 
-// admitLocked begins a stream for which there was no room.
+// admitLocked starts a stream that waits because of the limit of streams.
 func (l *link) admitLocked() {
 	for _, s := range l.streams {
-		if s.cancel == nil && errors.Is(s.trouble.err, errTooManyStreams) {
+		if s.cancel == nil && errors.Is(s.failure.err, errTooManyStreams) {
 			s.beginLocked()
 			return
 		}
 	}
 }
 
-// detachLocked stops following the objects of a release; the link ends with its last release.
+// detachLocked stops following the objects of a release. The link ends with its last release.
 func (l *link) detachLocked(r *release) {
 	delete(l.releases, r)
 	left := map[*stream]struct{}{}
@@ -259,7 +260,7 @@ func (l *link) detachLocked(r *release) {
 	for s := range left {
 		s.leaveLocked(r)
 	}
-	l.chores.forget(r)
+	l.pendingReads.forget(r)
 	if len(l.releases) == 0 {
 		l.closeLocked()
 	}
@@ -281,13 +282,13 @@ func (l *link) closeLocked() {
 // narrowLocked replaces a stream of all namespaces by one stream for each followed namespace. It returns false if there
 // is no such namespace.
 func (l *link) narrowLocked(s *stream) bool {
-	for at := range s.wanted {
+	for at := range s.followers {
 		if at.namespace == "" {
 			return false
 		}
 	}
 	l.narrow[narrowKey{s.key.resource, s.key.mode}] = struct{}{}
-	for at, targets := range maps.Clone(s.wanted) {
+	for at, targets := range maps.Clone(s.followers) {
 		narrowed := l.streamLocked(s.key, at.namespace)
 		for _, t := range targets {
 			if s.key.mode == helmRecords {
@@ -298,7 +299,7 @@ func (l *link) narrowLocked(s *stream) bool {
 			narrowed.joinLocked(at, t, false)
 		}
 	}
-	clear(s.wanted)
+	clear(s.followers)
 	s.endIfIdleLocked()
 	return true
 }
@@ -310,7 +311,7 @@ func (s *stream) vanishedLocked(t target) {
 		s.link.watcher.applyLocked(t, absent)
 	case o.known && !o.exists:
 	default:
-		s.link.chores.confirm(t, 0)
+		s.link.pendingReads.confirm(t, 0)
 		s.link.workLocked()
 	}
 }

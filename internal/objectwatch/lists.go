@@ -14,19 +14,20 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 )
 
-// listAgain is when kinds are listed again that could not be listed.
+// listAgain is the pause after which kinds are listed again if their list failed.
 const listAgain = time.Minute
 
-// lists are the lists of a link that are due. There is no goroutine while none is. The Watcher's lock guards them.
+// lists schedules the due lists of a link. There is no goroutine while no list is due. The Watcher's lock guards the
+// fields.
 type lists struct {
 	timer *time.Timer
 	due   time.Time
-	// running means that a goroutine lists, and anew that another list is due after that.
+	// running is true while a goroutine lists. again is the time after which other lists are due afterwards; 0 for none.
 	running bool
-	anew    time.Duration
+	again   time.Duration
 }
 
-// stop ends the wait for the next lists.
+// stop cancels the timer for the next lists.
 func (l *lists) stop() {
 	if l.timer != nil {
 		l.timer.Stop()
@@ -34,18 +35,18 @@ func (l *lists) stop() {
 	}
 }
 
-// List reads all listed objects of a release within seconds. Until then their state is unknown; when all are known, the
-// release is requested, see Source. It does nothing for a release that is not followed.
+// List reads all listed objects of a release within seconds. Until then their state is unknown. When all are known, the
+// release is reconciled, see Source. List does nothing for a release that is not followed.
 func (w *Watcher) List(key types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r := w.releases[key]; r != nil && r.link != nil {
-		r.isAsked = true
+		r.listRequested = true
 		r.link.listLocked(r)
 	}
 }
 
-// Installed marks all listed objects of a release as existing: an action has just created the missing ones.
+// Installed marks all listed objects of a release as existing, because an action has just created the missing ones.
 func (w *Watcher) Installed(key types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,27 +56,27 @@ func (w *Watcher) Installed(key types.NamespacedName) {
 	}
 	for i := range r.objects {
 		if o := &r.objects[i]; o.listed {
-			o.exists, o.known, o.verdict, o.message = true, false, unique.Make(health.Unknown), unique.Make("")
+			o.exists, o.known, o.status, o.message = true, false, unique.Make(health.Unknown), unique.Make("")
 			if r.link != nil {
-				delete(r.link.chores.objects, target{release: r, index: i})
+				delete(r.link.pendingReads.objects, target{release: r, index: i})
 			}
 		}
 	}
 }
 
-// applyListed is apply for an object of which only the existence is followed. Its existence is a change only if it did
-// not exist before.
+// applyListed does the same as apply for an object of which only the existence is followed. Its existence is a change
+// only if the object did not exist before.
 func (r *release) applyListed(i int, f finding) bool {
 	o := &r.objects[i]
 	changed := o.exists != f.exists
 	o.exists, o.known, o.moved = f.exists, true, f.moved || !f.exists && o.moved
-	o.verdict, o.message = unique.Make(f.verdict), unique.Make(f.message)
-	return r.answered() || changed
+	o.status, o.message = unique.Make(f.status), unique.Make(f.message)
+	return r.listCompleted() || changed
 }
 
-// answered returns true once, when all listed objects are known after a call of List.
-func (r *release) answered() bool {
-	if !r.isAsked {
+// listCompleted returns true once, when all listed objects are known after a call of List.
+func (r *release) listCompleted() bool {
+	if !r.listRequested {
 		return false
 	}
 	for i := range r.objects {
@@ -83,11 +84,11 @@ func (r *release) answered() bool {
 			return false
 		}
 	}
-	r.isAsked = false
+	r.listRequested = false
 	return true
 }
 
-// listLocked has the kinds listed that a release needs to know of.
+// listLocked schedules lists of the kinds whose objects a release must know.
 func (l *link) listLocked(r *release) {
 	for i := range r.objects {
 		o := &r.objects[i]
@@ -99,7 +100,7 @@ func (l *link) listLocked(r *release) {
 			o.stream.listedAt = time.Time{}
 		}
 	}
-	if r.answered() {
+	if r.listCompleted() {
 		l.watcher.notifier.changed(r.key)
 		return
 	}
@@ -107,11 +108,11 @@ func (l *link) listLocked(r *release) {
 	l.scheduleListsLocked(rejoinTime)
 }
 
-// scheduleListsLocked has lists made after a time at the latest.
+// scheduleListsLocked schedules lists within a time.
 func (l *link) scheduleListsLocked(after time.Duration) {
 	if l.lists.running {
-		if l.lists.anew == 0 || after < l.lists.anew {
-			l.lists.anew = after
+		if l.lists.again == 0 || after < l.lists.again {
+			l.lists.again = after
 		}
 		return
 	}
@@ -132,11 +133,11 @@ func (l *link) beginLists() {
 	if l.ctx.Err() != nil || l.lists.running || l.lists.timer == nil {
 		return
 	}
-	l.lists.timer, l.lists.running, l.lists.anew = nil, true, 0
+	l.lists.timer, l.lists.running, l.lists.again = nil, true, 0
 	w.goLocked(l.list)
 }
 
-// list lists one kind after the other, and has the next lists scheduled.
+// list lists one kind after the other, and schedules the next lists.
 func (l *link) list() {
 	next := time.Duration(0)
 	for l.ctx.Err() == nil {
@@ -145,7 +146,7 @@ func (l *link) list() {
 			next = wait
 			break
 		}
-		ctx, cancel := context.WithTimeout(l.ctx, choreTimeout)
+		ctx, cancel := context.WithTimeout(l.ctx, readTimeout)
 		err := f.list(ctx)
 		cancel()
 		l.wasListed(f.stream, err)
@@ -156,13 +157,13 @@ func (l *link) list() {
 	if l.lists.running = false; l.ctx.Err() != nil || next == 0 {
 		return
 	}
-	if l.lists.anew > 0 {
-		next = min(next, l.lists.anew)
+	if l.lists.again > 0 {
+		next = min(next, l.lists.again)
 	}
 	l.scheduleListsLocked(next)
 }
 
-// dueList returns the feed for a due list. Without one, it returns when the next list is due; zero if there is none.
+// dueList returns the feed for a due list. If none is due, it returns the time until the next list; 0 if there is none.
 func (l *link) dueList() (f *feed, next time.Duration) {
 	w := l.watcher
 	w.mu.Lock()
@@ -173,10 +174,10 @@ func (l *link) dueList() (f *feed, next time.Duration) {
 		if candidate.key.mode != listed || every == 0 {
 			continue
 		}
-		// Lists that are due soon run with the others.
+		// Lists that are due soon run with the due lists.
 		wait := candidate.listedAt.Add(every).Sub(now)
 		if wait <= every/4 {
-			return &feed{stream: candidate, run: candidate.run, anew: true}, 0
+			return &feed{stream: candidate, run: candidate.run, relist: true}, 0
 		}
 		if next == 0 || wait < next {
 			next = wait
@@ -185,10 +186,10 @@ func (l *link) dueList() (f *feed, next time.Duration) {
 	return nil, next
 }
 
-// listEvery is how often a stream is listed: the shortest interval among its releases.
+// listEvery returns how often a stream is listed: the shortest interval among its releases.
 func (s *stream) listEvery() time.Duration {
 	every := time.Duration(0)
-	for _, targets := range s.wanted {
+	for _, targets := range s.followers {
 		for _, t := range targets {
 			if every == 0 || t.release.listEvery < every {
 				every = t.release.listEvery
@@ -198,7 +199,7 @@ func (s *stream) listEvery() time.Duration {
 	return every
 }
 
-// wasListed notes the end of a list. If it is not permitted, its objects do not count as deleted.
+// wasListed records the end of a list. If the list is not permitted, its objects do not count as deleted.
 func (l *link) wasListed(s *stream, err error) {
 	w := l.watcher
 	w.mu.Lock()
@@ -208,17 +209,17 @@ func (l *link) wasListed(s *stream, err error) {
 	switch {
 	case err == nil || l.streams[s.key] != s:
 	case apierrors.IsNotFound(err):
-		l.goneLocked(s.key.resource, err)
+		l.unservedLocked(s.key.resource, err)
 	case apierrors.IsForbidden(err):
 		if s.key.namespace == "" && l.narrowLocked(s) {
 			return
 		}
 		w.options.Log.V(1).Info("Not permitted to list objects of releases: they count as existing", "cluster", l.id.cluster,
 			"kind", s.describe())
-		for _, targets := range s.wanted {
+		for _, targets := range s.followers {
 			for _, t := range targets {
 				o := &t.release.objects[t.index]
-				if o.known = true; t.release.answered() {
+				if o.known = true; t.release.listCompleted() {
 					w.notifier.changed(t.release.key)
 				}
 			}

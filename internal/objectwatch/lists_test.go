@@ -46,9 +46,9 @@ func (b *bench) createServiceAccount(name string) inventory.Ref {
 	return inventory.Ref{Version: "v1", Kind: "ServiceAccount", Namespace: b.namespace, Name: name}
 }
 
-// TestListsWhatNothingWatches holds that an object without a health is noticed once it is gone, by one list for each
+// TestListFindsDeletedObjects holds that an object without a health is noticed once it is gone, by one list for each
 // kind and interval that all releases of a cluster share, and that nothing is asked before.
-func TestListsWhatNothingWatches(t *testing.T) {
+func TestListFindsDeletedObjects(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	deployment, kept, lost, account := b.createDeployment("d", helmLabels()), b.createConfigMap("kept"),
@@ -65,7 +65,7 @@ func TestListsWhatNothingWatches(t *testing.T) {
 		t.Fatalf("listed at once: %+v", lists)
 	}
 	b.deleteConfigMap("lost")
-	b.becomes(one, lost, "gone", func(s State) bool { return !s.Exists && s.Verdict == health.NotFound })
+	b.becomes(one, lost, "gone", func(s State) bool { return !s.Exists && s.Health == health.NotFound })
 	b.becomes(two, kept, "known", func(s State) bool { return s.Known && s.Exists })
 	b.becomes(one, account, "known", func(s State) bool { return s.Known && s.Exists })
 	eventually(t, "a request for the release that lacks an object", func() bool { return b.asked(one) > 1 })
@@ -112,9 +112,9 @@ func TestListsOnRequest(t *testing.T) {
 	b.becomes(release, config, "gone", func(s State) bool { return s.Known && !s.Exists })
 }
 
-// TestListsWhatIsPermitted holds that a tenant is listed in its namespaces, and that what may not be listed counts as
+// TestListWithoutPermissions holds that a tenant is listed in its namespaces, and that what may not be listed counts as
 // existing.
-func TestListsWhatIsPermitted(t *testing.T) {
+func TestListWithoutPermissions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	config, account := b.createConfigMap("c"), b.createServiceAccount("a")

@@ -14,25 +14,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A release may be requested burstRequests times in a row, and then once per requestInterval: this bounds the cost of
+// A release may be requested burstRequests times in a row, and then once per requestInterval. This bounds the cost of
 // an object that changes all the time.
 const (
 	burstRequests   = 20
 	requestInterval = 10 * time.Second
 )
 
-// notifier asks for releases to be looked at. It is safe for concurrent use.
+// notifier requests the reconciliation of releases. It is safe for concurrent use.
 type notifier struct {
 	debounce time.Duration
 
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
-	// early are the releases about which something changed before there was a queue.
-	early map[types.NamespacedName]struct{}
-	paces map[types.NamespacedName]*pace
+	// beforeStart are the releases that changed before there was a queue.
+	beforeStart map[types.NamespacedName]struct{}
+	paces       map[types.NamespacedName]*pace
 }
 
-// pace is when a release is asked for next, and how often it may be.
+// pace is when a release is requested next, and the limit of its requests.
 type pace struct {
 	due     time.Time
 	limiter *rate.Limiter
@@ -43,10 +43,10 @@ func (n *notifier) start(ctx context.Context, queue workqueue.TypedRateLimitingI
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.queue = queue
-	for key := range n.early {
+	for key := range n.beforeStart {
 		queue.Add(reconcile.Request{NamespacedName: key})
 	}
-	n.early = nil
+	n.beforeStart = nil
 	context.AfterFunc(ctx, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -55,15 +55,15 @@ func (n *notifier) start(ctx context.Context, queue workqueue.TypedRateLimitingI
 	return nil
 }
 
-// changed asks for a release, at the time for which that was asked before, if there is one.
+// changed requests a release. If a request is pending, it requests the release for the same time again.
 func (n *notifier) changed(key types.NamespacedName) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.queue == nil {
-		if n.early == nil {
-			n.early = map[types.NamespacedName]struct{}{}
+		if n.beforeStart == nil {
+			n.beforeStart = map[types.NamespacedName]struct{}{}
 		}
-		n.early[key] = struct{}{}
+		n.beforeStart[key] = struct{}{}
 		return
 	}
 	p := n.paces[key]
@@ -78,8 +78,8 @@ func (n *notifier) changed(key types.NamespacedName) {
 	if !now.Before(p.due) {
 		p.due = now.Add(max(n.debounce, p.limiter.ReserveN(now, 1).DelayFrom(now)))
 	}
-	// Add even if a request is pending: the queue may have delivered the release early, to a pass that did not see this
-	// change. The queue keeps one request, the earliest.
+	// Add the request even if one is pending. The queue may have delivered the release early, and that pass may not have
+	// read this change. The queue keeps one request, the earliest.
 	n.queue.AddAfter(reconcile.Request{NamespacedName: key}, p.due.Sub(now))
 }
 
@@ -87,6 +87,6 @@ func (n *notifier) changed(key types.NamespacedName) {
 func (n *notifier) forget(key types.NamespacedName) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.early, key)
+	delete(n.beforeStart, key)
 	delete(n.paces, key)
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// maxLoneStreams is how many objects of one release get a stream of their own because they lost Helm's label.
-const maxLoneStreams = 16
+// maxOwnStreams is the maximum number of objects of one release that have their own stream because they lost Helm's
+// label.
+const maxOwnStreams = 16
 
 // release is the state of a followed release. The Watcher's lock guards it.
 type release struct {
@@ -26,23 +27,23 @@ type release struct {
 	drift   bool
 	// link is nil while its cluster is disconnected.
 	link *link
-	// unlinked is why there is no link.
-	unlinked trouble
-	// stuckSince and healthStuckSince are the begins of the lasting errors when the release was last requested because of
-	// them: for all followed objects, and for those whose health is followed.
+	// unlinked is the reason why link is nil.
+	unlinked failure
+	// stuckSince and healthStuckSince are when the lasting errors began because of which the release was last requested:
+	// for all followed objects, and for the objects whose health is followed.
 	stuckSince, healthStuckSince time.Time
 	// objects are sorted by their names.
 	objects []object
-	// unknown is the number of objects, and sets of records, that were not seen since the plan was given.
+	// unknown is the number of objects and sets of records that were not observed since the plan was set.
 	unknown int
-	// unjudged is the number of those among them whose health is followed.
-	unjudged int
-	lone     int
-	// listEvery and listSoon are those of the plan, for the objects that are listed.
+	// unknownHealth is the number of unknown objects whose health is followed.
+	unknownHealth int
+	ownStreams    int
+	// listEvery and listSoon are the settings of the plan for listed objects.
 	listEvery time.Duration
 	listSoon  bool
-	// isAsked means that a caller of Watcher.List waits until all listed objects are known.
-	isAsked bool
+	// listRequested is true while a caller of Watcher.List waits until all listed objects are known.
+	listRequested bool
 
 	recordsRef    *RecordsRef
 	records       map[string]uint64
@@ -58,14 +59,14 @@ type object struct {
 	generation  int64
 	message     unique.Handle[string]
 	manager     unique.Handle[string]
-	verdict     unique.Handle[health.Verdict]
+	status      unique.Handle[health.Status]
 	// stream is the stream of the object, nil until its kind is discovered.
 	stream                *stream
 	known, exists, optOut bool
-	// moved is whether clusterctl took the object to another management cluster, or is about to.
+	// moved is true if clusterctl has moved, or is moving, the object to another management cluster.
 	moved bool
-	// judged is whether its health is followed, listed whether nothing but its existence is.
-	judged, listed bool
+	// healthChecked is true if its health is followed, and listed is true if only its existence is followed.
+	healthChecked, listed bool
 }
 
 // finding is an observed state of an object.
@@ -76,13 +77,13 @@ type finding struct {
 	generation            int64
 	isVersion             bool
 	manager               string
-	verdict               health.Verdict
+	status                health.Status
 	message               string
 }
 
-var absent = finding{verdict: health.NotFound, message: "does not exist"}
+var absent = finding{status: health.NotFound, message: "does not exist"}
 
-// newRelease returns a release about which nothing is known, and asks no cluster.
+// newRelease returns a release with an unknown state. It sends no request.
 func newRelease(key types.NamespacedName, digest uint64, plan Plan) *release {
 	r := &release{key: key, digest: digest, checker: plan.Checker, drift: plan.Drift, listEvery: plan.ListEvery,
 		listSoon: plan.ListSoon}
@@ -92,7 +93,7 @@ func newRelease(key types.NamespacedName, digest uint64, plan Plan) *release {
 	}
 	refs := make([]inventory.Ref, 0, len(plan.Objects))
 	for _, ref := range plan.Objects {
-		if plan.Drift || plan.ListEvery > 0 || r.judges(ref) {
+		if plan.Drift || plan.ListEvery > 0 || r.checksHealth(ref) {
 			refs = append(refs, ref)
 		}
 	}
@@ -102,12 +103,12 @@ func newRelease(key types.NamespacedName, digest uint64, plan Plan) *release {
 	r.objects = make([]object, len(refs))
 	r.unknown += len(refs)
 	for i, ref := range refs {
-		judged := r.judges(ref)
-		o := object{judged: judged, listed: !judged && !plan.Drift, ref: unique.Make(ref),
-			verdict: unique.Make(health.Unknown), message: unique.Make(""), manager: unique.Make("")}
+		healthChecked := r.checksHealth(ref)
+		o := object{healthChecked: healthChecked, listed: !healthChecked && !plan.Drift, ref: unique.Make(ref),
+			status: unique.Make(health.Unknown), message: unique.Make(""), manager: unique.Make("")}
 		switch {
-		case judged:
-			r.unjudged++
+		case healthChecked:
+			r.unknownHealth++
 		case o.listed:
 			// The object counts as existing, and no caller waits for the next list.
 			o.exists = true
@@ -118,16 +119,16 @@ func newRelease(key types.NamespacedName, digest uint64, plan Plan) *release {
 	return r
 }
 
-// judges reports whether the health of an object is followed, more than that it exists.
-func (r *release) judges(ref inventory.Ref) bool {
+// checksHealth reports whether the health of an object is followed, and not only its existence.
+func (r *release) checksHealth(ref inventory.Ref) bool {
 	gvk := ref.GroupVersionKind()
 	return r.checker != nil && (inventory.HasHealth(gvk) || r.checker.Has(gvk))
 }
 
-// recall takes over the state of a predecessor. Known states stay known if they came from the same link and the same
-// checker.
-func (r *release) recall(old *release) {
-	r.isAsked, r.listSoon = old.isAsked, r.listSoon && old.link != r.link
+// inherit copies the state of the release under its previous plan. Known states stay known if they are from the same
+// link and the same checker.
+func (r *release) inherit(old *release) {
+	r.listRequested, r.listSoon = old.listRequested, r.listSoon && old.link != r.link
 	certain := old.link != nil && old.link == r.link && old.checker.Equal(r.checker) && old.drift == r.drift
 	known := make(map[unique.Handle[inventory.Ref]]*object, len(old.objects))
 	for i := range old.objects {
@@ -142,7 +143,7 @@ func (r *release) recall(old *release) {
 			continue
 		}
 		after := *before
-		after.judged, after.known = r.objects[i].judged, false
+		after.healthChecked, after.known = r.objects[i].healthChecked, false
 		if !certain {
 			after.stream = nil
 		}
@@ -157,7 +158,7 @@ func (r *release) recall(old *release) {
 	}
 }
 
-// setKnown notes whether an object is known.
+// setKnown records whether an object is known.
 func (r *release) setKnown(i int, known bool) {
 	o, change := &r.objects[i], 1
 	if o.known == known {
@@ -171,13 +172,14 @@ func (r *release) setKnown(i int, known bool) {
 		return
 	}
 	r.unknown += change
-	if o.judged {
-		r.unjudged += change
+	if o.healthChecked {
+		r.unknownHealth += change
 	}
 }
 
-// apply takes a finding about an object and reports whether the release must be reconciled: first when all objects are
-// known, and for its health when all objects with followed health are. The others may never become known.
+// apply applies a finding about an object, and reports whether the release must be reconciled. The first reconciliation
+// is due when all objects are known. For a change of health, it is due when all objects with followed health are known,
+// because other objects may never become known.
 func (r *release) apply(i int, f finding) bool {
 	o := &r.objects[i]
 	if o.listed {
@@ -185,22 +187,22 @@ func (r *release) apply(i int, f finding) bool {
 	}
 	after := *o
 	after.exists, after.optOut, after.fingerprint = f.exists, f.optOut, f.fingerprint
-	// For a deleted object, its last observed state counts.
+	// For a deleted object, moved keeps its last observed value.
 	after.moved = f.moved || !f.exists && o.moved
 	after.uid, after.generation = f.uid, f.generation
-	after.manager, after.verdict, after.message = unique.Make(f.manager), unique.Make(f.verdict), unique.Make(f.message)
+	after.manager, after.status, after.message = unique.Make(f.manager), unique.Make(f.status), unique.Make(f.message)
 	before := *o
 	if f.isVersion {
-		// The accompanying change is reported otherwise, or is irrelevant.
+		// Another change is reported otherwise, or is irrelevant.
 		before.generation = after.generation
 	}
 	changed := after != before || !o.known
 	*o = after
 	r.setKnown(i, true)
-	return changed && (r.unknown == 0 || o.judged && r.unjudged == 0)
+	return changed && (r.unknown == 0 || o.healthChecked && r.unknownHealth == 0)
 }
 
-// applyRecords takes the records of the release and reports whether the release must be reconciled.
+// applyRecords applies the records of the release, and reports whether the release must be reconciled.
 func (r *release) applyRecords(changed bool) bool {
 	if !r.recordsKnown {
 		r.recordsKnown = true
@@ -210,8 +212,8 @@ func (r *release) applyRecords(changed bool) bool {
 	return changed && r.unknown == 0
 }
 
-// forgetCertainty makes everything known be doubted, because streams have ended.
-func (r *release) forgetCertainty() {
+// markUnknown marks everything as unknown, because streams have ended.
+func (r *release) markUnknown() {
 	for i := range r.objects {
 		r.setKnown(i, false)
 		r.objects[i].stream = nil
@@ -219,58 +221,59 @@ func (r *release) forgetCertainty() {
 	if r.recordsKnown {
 		r.unknown++
 	}
-	r.recordsKnown, r.recordsStream, r.lone = false, nil, 0
+	r.recordsKnown, r.recordsStream, r.ownStreams = false, nil, 0
 }
 
-// troubleOf returns the error that prevents following an object, or none.
-func (r *release) troubleOf(i int) trouble {
+// failureOf returns the error that prevents following an object, or none.
+func (r *release) failureOf(i int) failure {
 	switch o := &r.objects[i]; {
 	case r.link == nil:
 		return r.unlinked
 	case o.stream != nil:
-		return o.stream.trouble
+		return o.stream.failure
 	default:
-		return r.link.chores.kinds[o.ref.Value().GroupVersionKind()].trouble
+		return r.link.pendingReads.kinds[o.ref.Value().GroupVersionKind()].failure
 	}
 }
 
-// trouble returns the errors that have lasted longest, or none: among all followed objects, and among the objects whose
+// failure returns the errors that have lasted longest, or none: among all followed objects, and among the objects whose
 // health is followed.
-func (r *release) trouble() (worst, health trouble) {
+func (r *release) failure() (worst, health failure) {
 	if r.link == nil {
 		worst = r.unlinked
 	} else if r.recordsStream != nil {
-		worst = r.recordsStream.trouble
+		worst = r.recordsStream.failure
 	}
 	for i := range r.objects {
-		t := r.troubleOf(i)
+		t := r.failureOf(i)
 		worst = worst.older(t)
-		if r.objects[i].judged {
+		if r.objects[i].healthChecked {
 			health = health.older(t)
 		}
 	}
 	return worst, health
 }
 
-// troubles returns the error of each object, nil if there is none.
-func (r *release) troubles() []*Trouble {
-	troubles := make([]*Trouble, len(r.objects))
-	var last *Trouble
+// watchErrors returns the error of each object; nil if there is none.
+func (r *release) watchErrors() []*WatchError {
+	watchErrors := make([]*WatchError, len(r.objects))
+	var last *WatchError
 	for i := range r.objects {
-		t := r.troubleOf(i)
+		t := r.failureOf(i)
 		if t.err == nil {
 			continue
 		}
-		// Objects of one kind, which mostly share a stream, are next to each other.
+		// Objects of one kind are next to each other, and mostly share a stream.
 		if last == nil || last.Err != t.err || !last.Since.Equal(t.since) { //nolint:errorlint // whether it is the same one
-			last = &Trouble{Err: t.err, Since: t.since}
+			last = &WatchError{Err: t.err, Since: t.since}
 		}
-		troubles[i] = last
+		watchErrors[i] = last
 	}
-	return troubles
+	return watchErrors
 }
 
-// planSeed makes hashes of plans differ between processes; they never leave one.
+// planSeed is the seed for hashes of plans. It differs between processes, because the hashes are used in one process
+// only.
 var planSeed = maphash.MakeSeed()
 
 // planDigest identifies a plan.

@@ -48,13 +48,13 @@ func TestAPIServerRestarts(t *testing.T) {
 		t.Errorf("nothing changed, but the release was asked for %d times: %+v", b.asked(release), after)
 	}
 	b.rollOut("d")
-	b.verdict(release, deployment, health.Current)
+	b.status(release, deployment, health.Current)
 	b.patchConfigMap("c", `{"data":{"k":"other"}}`)
 	b.becomes(release, config, "changed",
 		func(s State) bool { return s.Fingerprint != before.Objects[config].Fingerprint })
 }
 
-func TestDeletedWhileAway(t *testing.T) {
+func TestObjectDeletedWhileDisconnected(t *testing.T) {
 	b := newBench(t)
 	deployment := b.createDeployment("d", helmLabels())
 	release := key("r")
@@ -73,7 +73,7 @@ func TestDeletedWhileAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.deleteDeployment("d")
-	b.verdict(release, deployment, health.NotFound)
+	b.status(release, deployment, health.NotFound)
 }
 
 // own returns how many goroutines run functions of this package, which are those that streams need.

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// refusalPause is when a kind is asked for again that the cluster did not serve; each pause is twice the one before.
-	// It is longer than a mapper may hold on to an answer that does not have the kind.
+	// refusalPause is the pause before another discovery of a kind that the cluster did not serve. It doubles each time.
+	// It is longer than a mapper caches the result that the kind does not exist.
 	refusalPause = 3 * time.Second
-	// goneMemory is how long it counts that a resource turned out not to be served. It is longer than quietPause.
-	goneMemory = 10 * time.Minute
+	// unservedMemory is how long the count of failures of an unserved resource is kept. It is longer than quietPause.
+	unservedMemory = 10 * time.Minute
 )
 
 // resource is how a cluster serves a kind.
@@ -30,29 +30,30 @@ type resource struct {
 	namespaced bool
 }
 
-// kindChore is a kind to be resolved.
-type kindChore struct {
+// pendingKind is a kind whose discovery is pending.
+type pendingKind struct {
 	due time.Time
 	// refusals is how many times in a row the cluster reported that it does not serve the kind.
 	refusals int
 	// outdated means that the mapper's result for the kind was wrong.
 	outdated bool
-	// failures is how often in a row the kind could not be asked for.
+	// failures is how many discoveries of the kind failed in a row.
 	failures int
-	// trouble is why discovery failed, or the error of the resource that served the kind.
-	trouble trouble
+	// failure is why discovery failed, or the error of the resource that served the kind.
+	failure failure
 }
 
-// gone is the state of a resource that is not served, although discovery named it.
-type gone struct {
+// unserved is the state of a resource that is not served, although discovery named it.
+type unserved struct {
 	at    time.Time
 	count int
-	// trouble is set when the cluster contradicts itself: discovery names the resource, but it is not served.
-	trouble trouble
+	// failure is set when the responses of the cluster contradict each other: discovery names the resource, but it is not
+	// served.
+	failure failure
 }
 
-// resolve schedules the discovery of a kind: at once if it is new or was not served, because a new plan asks for it.
-func (c *chores) resolve(gvk schema.GroupVersionKind) {
+// resolve schedules the discovery of a kind for a new plan: at once if the kind is new or was not served.
+func (c *pendingReads) resolve(gvk schema.GroupVersionKind) {
 	if k, ok := c.kinds[gvk]; !ok || k.refusals > 0 {
 		k.due, k.refusals = time.Now(), 0
 		c.kinds[gvk] = k
@@ -63,7 +64,7 @@ func (c *chores) resolve(gvk schema.GroupVersionKind) {
 func (l *link) resolveKind(gvk schema.GroupVersionKind) {
 	w := l.watcher
 	w.mu.Lock()
-	outdated := l.chores.kinds[gvk].outdated
+	outdated := l.pendingReads.kinds[gvk].outdated
 	w.mu.Unlock()
 	if outdated {
 		meta.MaybeResetRESTMapper(l.conn.Mapper)
@@ -78,53 +79,53 @@ func (l *link) resolveKind(gvk schema.GroupVersionKind) {
 	if l.ctx.Err() != nil {
 		return
 	}
-	if l.chores.kinds[gvk].trouble.lasts && (err == nil || meta.IsNoMatchError(err)) {
-		l.eachUnplacedLocked(gvk, func(r *release, _ int) { w.notifier.changed(r.key) })
+	if l.pendingReads.kinds[gvk].failure.lasts && (err == nil || meta.IsNoMatchError(err)) {
+		l.eachWithoutStreamLocked(gvk, func(r *release, _ int) { w.notifier.changed(r.key) })
 	}
 	switch {
 	case err == nil:
-		delete(l.chores.kinds, gvk)
+		delete(l.pendingReads.kinds, gvk)
 		l.resolvedLocked(gvk, resource{
 			GroupVersionResource: mapping.Resource, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
 		})
 	case meta.IsNoMatchError(err):
-		l.refusedLocked(gvk)
+		l.notServedLocked(gvk)
 	default:
 		l.unresolvedLocked(gvk, err)
 	}
 }
 
-// refusedLocked handles a kind that the cluster serves in no version. Existing objects count as deleted only after a
-// second report: while the cluster changes versions, it may serve none for a moment.
-func (l *link) refusedLocked(gvk schema.GroupVersionKind) {
-	refusals := l.chores.kinds[gvk].refusals
+// notServedLocked handles a kind that the cluster does not serve in any version. Existing objects count as deleted only
+// after a second report. While the cluster changes versions, it may serve none for a moment.
+func (l *link) notServedLocked(gvk schema.GroupVersionKind) {
+	refusals := l.pendingReads.kinds[gvk].refusals
 	pause := backoff.Exponential(refusalPause, absenceInterval, refusals)
-	l.chores.kinds[gvk] = kindChore{due: time.Now().Add(pause), refusals: refusals + 1}
-	wanted := false
-	l.eachUnplacedLocked(gvk, func(r *release, i int) {
-		wanted = true
+	l.pendingReads.kinds[gvk] = pendingKind{due: time.Now().Add(pause), refusals: refusals + 1}
+	followers := false
+	l.eachWithoutStreamLocked(gvk, func(r *release, i int) {
+		followers = true
 		if refusals > 0 || !r.objects[i].exists {
 			l.watcher.applyLocked(target{release: r, index: i}, absent)
 		}
 	})
-	if !wanted {
-		delete(l.chores.kinds, gvk)
+	if !followers {
+		delete(l.pendingReads.kinds, gvk)
 	}
 }
 
 // unresolvedLocked handles a failed discovery of a kind.
 func (l *link) unresolvedLocked(gvk schema.GroupVersionKind, err error) {
-	w, k := l.watcher, l.chores.kinds[gvk]
-	first := k.trouble.err == nil
-	k.trouble.set(fmt.Errorf("discovering %s: %s", gvk.GroupKind(), shorten(err)))
-	stuck := k.trouble.isStuck(w.stuckAfter)
+	w, k := l.watcher, l.pendingReads.kinds[gvk]
+	first := k.failure.err == nil
+	k.failure.set(fmt.Errorf("discovering %s: %s", gvk.GroupKind(), shorten(err)))
+	stuck := k.failure.isStuck(w.stuckAfter)
 	k.due, k.failures = time.Now().Add(pauseAfter(k.failures)), k.failures+1
-	l.chores.kinds[gvk] = k
+	l.pendingReads.kinds[gvk] = k
 	if first {
-		l.eachUnplacedLocked(gvk, func(r *release, _ int) { w.notifier.changed(r.key) })
+		l.eachWithoutStreamLocked(gvk, func(r *release, _ int) { w.notifier.changed(r.key) })
 	}
 	if stuck {
-		l.eachUnplacedLocked(gvk, func(r *release, _ int) { w.stuckLocked(r) })
+		l.eachWithoutStreamLocked(gvk, func(r *release, _ int) { w.requestFailureLocked(r) })
 	}
 }
 
@@ -132,39 +133,39 @@ func (l *link) unresolvedLocked(gvk schema.GroupVersionKind, err error) {
 // stream changes it.
 func (l *link) resolvedLocked(gvk schema.GroupVersionKind, served resource) {
 	l.kinds[gvk] = served
-	l.eachUnplacedLocked(gvk, func(r *release, i int) {
+	l.eachWithoutStreamLocked(gvk, func(r *release, i int) {
 		o := &r.objects[i]
 		if o.known && !o.exists {
 			r.setKnown(i, false)
 		}
-		l.placeLocked(r, i)
+		l.assignStreamLocked(r, i)
 		o.stream.beginLocked()
 	})
 }
 
-// goneLocked handles a resource that is not served. The kind may be served in another version, so it is discovered
-// again, and the state of its objects stays until then. The pause before that grows while discovery still names the
-// resource.
-func (l *link) goneLocked(served schema.GroupVersionResource, err error) {
-	now, g := time.Now(), l.gone[served]
-	if now.Sub(g.at) > goneMemory {
-		g = gone{}
+// unservedLocked handles a resource that is not served. The kind may be served in another version, so it is discovered
+// again, and the state of its objects stays until then. The pause before the discovery grows while discovery still
+// names the resource.
+func (l *link) unservedLocked(served schema.GroupVersionResource, err error) {
+	now, g := time.Now(), l.unserved[served]
+	if now.Sub(g.at) > unservedMemory {
+		g = unserved{}
 	}
 	pause := backoff.Spread(backoff.Exponential(minPause, quietPause, g.count))
 	if g.count > 0 {
-		g.trouble.set(fmt.Errorf("watching %s: %s", served.GroupResource(), shorten(err)))
+		g.failure.set(fmt.Errorf("watching %s: %s", served.GroupResource(), shorten(err)))
 	}
 	g.at, g.count = now, g.count+1
-	stuck := g.trouble.isStuck(l.watcher.stuckAfter)
-	l.gone[served] = g
+	stuck := g.failure.isStuck(l.watcher.stuckAfter)
+	l.unserved[served] = g
 
-	chore := kindChore{due: now.Add(pause), outdated: true, trouble: g.trouble}
+	chore := pendingKind{due: now.Add(pause), outdated: true, failure: g.failure}
 	releases := map[*release]struct{}{}
 	for _, s := range l.streams {
 		if s.key.resource == served && s.key.mode != helmRecords {
 			l.clearLocked(s, func(t target) {
 				releases[t.release] = struct{}{}
-				l.chores.kinds[t.release.objects[t.index].ref.Value().GroupVersionKind()] = chore
+				l.pendingReads.kinds[t.release.objects[t.index].ref.Value().GroupVersionKind()] = chore
 			})
 		}
 	}
@@ -175,37 +176,37 @@ func (l *link) goneLocked(served schema.GroupVersionResource, err error) {
 	}
 	if stuck {
 		for r := range releases {
-			l.watcher.stuckLocked(r)
+			l.watcher.requestFailureLocked(r)
 		}
 	}
 	l.workLocked()
 }
 
-// clearLocked ends a stream and makes the objects in it such whose kinds are yet to be resolved.
+// clearLocked ends a stream. Its objects wait for the discovery of their kinds.
 func (l *link) clearLocked(s *stream, each func(target)) {
-	for _, targets := range s.wanted {
+	for _, targets := range s.followers {
 		for _, t := range targets {
 			if s.key.name != "" {
-				t.release.lone--
+				t.release.ownStreams--
 			}
 			t.release.objects[t.index].stream = nil
-			delete(l.chores.objects, t)
+			delete(l.pendingReads.objects, t)
 			each(t)
 		}
 	}
-	clear(s.wanted)
+	clear(s.followers)
 	s.endIfIdleLocked()
 }
 
-// servedLocked handles a resource that is served. Its earlier absences still count for a while.
+// servedLocked handles a resource that is served. Earlier failures still count for unservedMemory.
 func (l *link) servedLocked(served schema.GroupVersionResource) {
-	if g, ok := l.gone[served]; ok {
-		g.trouble = trouble{}
-		l.gone[served] = g
+	if g, ok := l.unserved[served]; ok {
+		g.failure = failure{}
+		l.unserved[served] = g
 	}
 }
 
-func (l *link) eachUnplacedLocked(gvk schema.GroupVersionKind, do func(*release, int)) {
+func (l *link) eachWithoutStreamLocked(gvk schema.GroupVersionKind, do func(*release, int)) {
 	for r := range l.releases {
 		for i := range r.objects {
 			if r.objects[i].stream == nil && r.objects[i].ref.Value().GroupVersionKind() == gvk {
@@ -215,8 +216,8 @@ func (l *link) eachUnplacedLocked(gvk schema.GroupVersionKind, do func(*release,
 	}
 }
 
-// isUnserved reports whether the response to the read of an object means that its path is not served, which says
-// nothing about the object.
+// isUnserved reports whether the response to the read of an object means that its path is not served. Such a response
+// contains nothing about the object.
 func isUnserved(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {

@@ -144,16 +144,16 @@ func TestKindIsRemoved(t *testing.T) {
 	broken := checker(t, health.Check{APIVersion: w.group + "/v1", Kind: "Widget", Failed: "self.status.phase == 'Broken'",
 		Current: "true"})
 	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{ref}, Checker: broken})
-	b.verdict(release, ref, health.Failed)
+	b.status(release, ref, health.Failed)
 	w.remove()
-	b.verdict(release, ref, health.NotFound)
+	b.status(release, ref, health.NotFound)
 
 	// It comes back as another one.
 	w.define(apiextensionsv1.NamespaceScoped, "v2")
 	w.create("v2", b.namespace)
 	moved := w.ref("v2", b.namespace)
 	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{moved}, Checker: checker(t)})
-	b.verdict(release, moved, health.Current)
+	b.status(release, moved, health.Current)
 }
 
 // TestKindChangesScope holds that an object is not looked for where objects of its kind were before.
@@ -164,12 +164,12 @@ func TestKindChangesScope(t *testing.T) {
 	w.define(apiextensionsv1.ClusterScoped, "v1")
 	w.create("v1", "")
 	b.watcher.Follow(key("r"), b.conn, Plan{Objects: []inventory.Ref{w.ref("v1", "")}, Checker: checker(t)})
-	b.verdict(key("r"), w.ref("v1", ""), health.Current)
+	b.status(key("r"), w.ref("v1", ""), health.Current)
 	w.remove()
 	w.define(apiextensionsv1.NamespaceScoped, "v1")
 	w.create("v1", b.namespace)
 	b.watcher.Follow(key("r"), b.conn, Plan{Objects: []inventory.Ref{w.ref("v1", b.namespace)}, Checker: checker(t)})
-	b.verdict(key("r"), w.ref("v1", b.namespace), health.Current)
+	b.status(key("r"), w.ref("v1", b.namespace), health.Current)
 }
 
 func TestVersionIsRemoved(t *testing.T) {
@@ -184,7 +184,7 @@ func TestVersionIsRemoved(t *testing.T) {
 			release, ref := key("r"), w.ref("v1beta1", "")
 			plan.Objects = []inventory.Ref{ref}
 			b.watcher.Follow(release, b.conn, plan)
-			b.verdict(release, ref, health.Current)
+			b.status(release, ref, health.Current)
 			eventually(t, "the first request", func() bool { return b.asked(release) == 1 })
 
 			for _, version := range []string{"v1", "v1beta1"} {
@@ -205,7 +205,7 @@ func TestVersionIsRemoved(t *testing.T) {
 			if err := w.in("v1beta1", "").Delete(t.Context(), "w", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			b.verdict(release, ref, health.NotFound)
+			b.status(release, ref, health.NotFound)
 		})
 	}
 }
@@ -215,17 +215,17 @@ func TestResolvesAtOnceForNewPlan(t *testing.T) {
 	kind := schema.GroupVersionKind{Kind: "Widget"}
 	later := time.Now().Add(absenceInterval)
 	for name, test := range map[string]struct {
-		before kindChore
+		before pendingKind
 		atOnce bool
 	}{
 		"new":               {atOnce: true},
-		"not served before": {before: kindChore{due: later, refusals: 8}, atOnce: true},
-		"not resolved":      {before: kindChore{due: later}},
-		"outdated":          {before: kindChore{due: later, outdated: true}},
+		"not served before": {before: pendingKind{due: later, refusals: 8}, atOnce: true},
+		"not resolved":      {before: pendingKind{due: later}},
+		"outdated":          {before: pendingKind{due: later, outdated: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newChores()
+			c := newPendingReads()
 			if !test.before.due.IsZero() {
 				c.kinds[kind] = test.before
 			}
@@ -272,9 +272,9 @@ func (stubbornMapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RES
 	}, nil
 }
 
-// TestClusterContradictsItself holds that nobody is told that an object is gone, and that the requests become few, if a
-// cluster names a kind that it does not serve.
-func TestClusterContradictsItself(t *testing.T) {
+// TestUnservedKindThatDiscoveryNames holds that nobody is told that an object is gone, and that the requests become
+// few, if a cluster names a kind that it does not serve.
+func TestUnservedKindThatDiscoveryNames(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.watcher.stuckAfter = time.Second
@@ -284,7 +284,7 @@ func TestClusterContradictsItself(t *testing.T) {
 	eventually(t, "to be told that it lasts", func() bool { return b.asked(release) > 0 })
 	first := b.look(release)
 	if first.Err == nil || first.Synced || time.Since(first.ErrSince) < time.Second ||
-		first.Objects[ref].Verdict != health.Unknown {
+		first.Objects[ref].Health != health.Unknown {
 		t.Errorf("got %+v", first)
 	}
 	never(t, 2*time.Second, "the trouble went on", func() bool { return !b.look(release).ErrSince.Equal(first.ErrSince) })
@@ -293,7 +293,7 @@ func TestClusterContradictsItself(t *testing.T) {
 	}
 }
 
-func TestGoneIsSaidTwice(t *testing.T) {
+func TestDeletedKindNeedsTwoReports(t *testing.T) {
 	t.Parallel()
 	w := New(Options{})
 	here, missing := inventory.Ref{Version: "v1", Kind: "Widget", Name: "here"},
@@ -305,26 +305,26 @@ func TestGoneIsSaidTwice(t *testing.T) {
 	r := newRelease(key("r"), 0, Plan{Objects: []inventory.Ref{here, missing}, Drift: true})
 	r.link = l
 	l.releases[r], w.releases[r.key] = struct{}{}, r
-	r.apply(0, finding{exists: true, verdict: health.Current})
+	r.apply(0, finding{exists: true, status: health.Current})
 
-	l.refusedLocked(here.GroupVersionKind())
+	l.notServedLocked(here.GroupVersionKind())
 	snapshot, _ := w.Look(r.key)
-	if !snapshot.Synced || !snapshot.Objects[here].Exists || snapshot.Objects[missing].Verdict != health.NotFound {
+	if !snapshot.Synced || !snapshot.Objects[here].Exists || snapshot.Objects[missing].Health != health.NotFound {
 		t.Errorf("got %+v", snapshot)
 	}
-	first := l.chores.kinds[here.GroupVersionKind()]
-	l.refusedLocked(here.GroupVersionKind())
-	if snapshot, _ = w.Look(r.key); snapshot.Objects[here].Verdict != health.NotFound {
+	first := l.pendingReads.kinds[here.GroupVersionKind()]
+	l.notServedLocked(here.GroupVersionKind())
+	if snapshot, _ = w.Look(r.key); snapshot.Objects[here].Health != health.NotFound {
 		t.Errorf("got %+v", snapshot)
 	}
-	second := l.chores.kinds[here.GroupVersionKind()]
+	second := l.pendingReads.kinds[here.GroupVersionKind()]
 	if wait := time.Until(first.due); wait > refusalPause || time.Until(second.due) <= wait {
 		t.Errorf("want pauses that grow, got %s, then %s", first.due, second.due)
 	}
 	for range 100 {
-		l.refusedLocked(here.GroupVersionKind())
+		l.notServedLocked(here.GroupVersionKind())
 	}
-	if wait := time.Until(l.chores.kinds[here.GroupVersionKind()].due); wait > absenceInterval ||
+	if wait := time.Until(l.pendingReads.kinds[here.GroupVersionKind()].due); wait > absenceInterval ||
 		wait < absenceInterval-time.Minute {
 		t.Errorf("the pause became %s", wait)
 	}

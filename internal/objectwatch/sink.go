@@ -12,32 +12,32 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// seen is an object with the finding of each checker.
-type seen struct {
+// observed is an object with the finding of each checker.
+type observed struct {
 	name     string
 	findings map[*health.Checker]finding
 }
 
-// meet judges an object of a list that is coming in.
-func (f *feed) meet(obj metav1.Object) {
-	if findings := f.judge(obj); findings != nil {
+// collect determines the health of an object of a list that is being received.
+func (f *feed) collect(obj metav1.Object) {
+	if findings := f.check(obj); findings != nil {
 		key := f.stream.keyOf(obj)
-		f.found[key] = append(f.found[key], seen{name: obj.GetName(), findings: findings})
+		f.found[key] = append(f.found[key], observed{name: obj.GetName(), findings: findings})
 	}
 }
 
-// replace takes the objects of a list as complete at a version: followed objects that are not in it have vanished.
+// replace processes a complete list at a resource version. Followed objects that are not in the list have vanished.
 func (f *feed) replace(version string) {
 	found := f.found
-	f.found, f.version, f.anew = nil, version, false
+	f.found, f.version, f.relist = nil, version, false
 	w := f.stream.link.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if f.stream.run != f.run {
 		return
 	}
-	f.stream.wellLocked()
-	for key, targets := range f.stream.wanted {
+	f.stream.clearFailureLocked()
+	for key, targets := range f.stream.followers {
 		for _, t := range targets {
 			switch objects := found[key]; {
 			case f.stream.key.mode == helmRecords:
@@ -45,15 +45,15 @@ func (f *feed) replace(version string) {
 			case len(objects) == 0:
 				f.stream.vanishedLocked(t)
 			default:
-				f.tellLocked(t, objects)
+				f.passLocked(t, objects)
 			}
 		}
 	}
 }
 
-// changed judges an added or changed object, without a lock, and passes the result to its followers.
+// changed determines the health of an added or changed object, without a lock, and passes the result to its followers.
 func (f *feed) changed(obj metav1.Object) {
-	findings := f.judge(obj)
+	findings := f.check(obj)
 	if findings == nil {
 		return
 	}
@@ -63,20 +63,20 @@ func (f *feed) changed(obj metav1.Object) {
 	if f.stream.run != f.run {
 		return
 	}
-	for _, t := range f.stream.wanted[f.stream.keyOf(obj)] {
-		f.tellLocked(t, []seen{{name: obj.GetName(), findings: findings}})
+	for _, t := range f.stream.followers[f.stream.keyOf(obj)] {
+		f.passLocked(t, []observed{{name: obj.GetName(), findings: findings}})
 	}
 }
 
-// gone handles an object that was deleted or lost the label.
-func (f *feed) gone(obj metav1.Object) {
+// handleDeleted handles an object that was deleted or lost the label.
+func (f *feed) handleDeleted(obj metav1.Object) {
 	w := f.stream.link.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if f.stream.run != f.run {
 		return
 	}
-	for _, t := range f.stream.wanted[f.stream.keyOf(obj)] {
+	for _, t := range f.stream.followers[f.stream.keyOf(obj)] {
 		if f.stream.key.mode == helmRecords {
 			w.recordLocked(t.release, obj.GetName(), 0)
 			continue
@@ -88,22 +88,22 @@ func (f *feed) gone(obj metav1.Object) {
 	}
 }
 
-// well takes note that the watch goes on.
-func (f *feed) well() {
+// succeeded clears the error of the stream.
+func (f *feed) succeeded() {
 	w := f.stream.link.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if f.stream.run == f.run {
-		f.stream.wellLocked()
+		f.stream.clearFailureLocked()
 	}
 }
 
-// tellLocked passes an object, or some records, to a release.
-func (f *feed) tellLocked(t target, objects []seen) {
+// passLocked passes an object, or some records, to a release.
+func (f *feed) passLocked(t target, objects []observed) {
 	for _, o := range objects {
 		found, ok := o.findings[t.release.checker]
 		switch {
-		case !ok: // The release joined in the meantime; the next run covers it.
+		case !ok: // The release joined in the meantime. The next run includes it.
 		case f.stream.key.mode == helmRecords:
 			f.stream.link.watcher.recordLocked(t.release, o.name, found.fingerprint)
 		default:
@@ -112,8 +112,8 @@ func (f *feed) tellLocked(t target, objects []seen) {
 	}
 }
 
-// judge returns the finding of each follower's checker for an object, nil without followers.
-func (f *feed) judge(obj metav1.Object) map[*health.Checker]finding {
+// check returns the finding of each follower's checker for an object; nil without followers.
+func (f *feed) check(obj metav1.Object) map[*health.Checker]finding {
 	targets := f.stream.targets(f.run, obj)
 	if len(targets) == 0 {
 		return nil
@@ -136,10 +136,10 @@ func (s *stream) targets(run int, obj metav1.Object) []target {
 	if s.run != run {
 		return nil
 	}
-	return append([]target(nil), s.wanted[key]...)
+	return append([]target(nil), s.followers[key]...)
 }
 
-// keyOf returns the key of an object for its followers.
+// keyOf returns the key of an object in the list of followers.
 func (s *stream) keyOf(obj metav1.Object) objectKey {
 	if s.key.mode == helmRecords {
 		return objectKey{namespace: obj.GetNamespace(), name: obj.GetLabels()[recordNameLabel]}
@@ -147,24 +147,24 @@ func (s *stream) keyOf(obj metav1.Object) objectKey {
 	return objectKey{namespace: obj.GetNamespace(), name: obj.GetName()}
 }
 
-// examine judges one object.
+// examine returns the finding of a checker for one object.
 func (s *stream) examine(obj metav1.Object, checker *health.Checker) finding {
 	if s.key.mode == listed {
-		return finding{exists: true, moved: isMoved(obj), verdict: health.Current}
+		return finding{exists: true, moved: isMoved(obj), status: health.Current}
 	}
 	entries := managedEntries(obj)
 	generation, isVersion := inventory.NumberOf(obj)
 	f := finding{
 		exists: true, optOut: optedOut(obj), moved: isMoved(obj), uid: obj.GetUID(), generation: generation,
 		isVersion: isVersion, manager: lastOther(entries),
-		fingerprint: fingerprint(s.key.kind, obj, entries), verdict: health.Current,
+		fingerprint: fingerprint(s.key.kind, obj, entries), status: health.Current,
 	}
 	u, full := obj.(*unstructured.Unstructured)
 	switch {
 	case full && checker != nil:
-		f.verdict, f.message = checker.Check(u)
+		f.status, f.message = checker.Check(u)
 	case obj.GetDeletionTimestamp() != nil:
-		f.verdict, f.message = health.Terminating, "is being deleted"
+		f.status, f.message = health.Terminating, "is being deleted"
 	}
 	return f
 }

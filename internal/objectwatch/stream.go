@@ -18,36 +18,36 @@ import (
 
 const (
 	// settleTime is how long a new stream waits for more releases to join. rejoinTime is how long it waits before it
-	// restarts for a later one: the charts of a new Cluster are installed within seconds, and each restart costs a full
-	// list.
+	// restarts for a release that joins later. The charts of a new Cluster are installed within seconds, and each restart
+	// costs a full list.
 	settleTime, rejoinTime = 200 * time.Millisecond, time.Second
-	// minPause and maxPause bound the pause after a stream broke; each is twice the one before.
+	// minPause and maxPause bound the pause after a stream broke. The pause doubles each time.
 	minPause, maxPause = time.Second, 30 * time.Second
-	// quietPause is the pause where a quick change is unlikely: rights that are missing.
+	// quietPause is the pause after an error that is unlikely to end soon, such as missing permissions.
 	quietPause = 2 * time.Minute
-	// eventPatience is how long a large event waits for its share of the memory.
-	eventPatience = 30 * time.Second
+	// memoryWait is how long a large event waits for its share of the memory.
+	memoryWait = 30 * time.Second
 	// steadyTime is how long a stream must have lasted for its next pause to be short.
 	steadyTime = time.Minute
 )
 
 // maxStreams bounds the streams of one cluster under one identity, because charts and clusters determine the kinds.
-// Each stream costs some kilobytes here, and a watch in the cluster.
+// Each stream costs some kilobytes in the manager, and a watch in the cluster.
 const maxStreams = 500
 
 var errTooManyStreams = errors.New("too many kinds or namespaces are watched in the cluster")
 
-// mode is which part of objects a stream receives.
+// mode is the part of objects that a stream receives.
 type mode uint8
 
 const (
-	// whole shows objects in full, for their health.
+	// whole is the full object, for its health.
 	whole mode = iota
-	// metadataOnly shows their metadata.
+	// metadataOnly is the metadata of an object.
 	metadataOnly
-	// helmRecords shows the metadata of the Secrets in which Helm keeps releases.
+	// helmRecords is the metadata of the Secrets in which Helm stores releases.
 	helmRecords
-	// listed shows whether objects exist, by a list from time to time: see lists.go.
+	// listed is the existence of objects, determined by periodic lists: see lists.go.
 	listed
 )
 
@@ -55,12 +55,12 @@ const (
 type streamKey struct {
 	resource schema.GroupVersionResource
 	kind     schema.GroupKind
-	// namespace is empty for all; name is empty but for an object that has lost Helm's label.
+	// namespace is empty for all namespaces. name is empty, except for an object that lost Helm's label.
 	namespace, name string
 	mode            mode
 }
 
-// objectKey names an object within a stream; of Helm's records, the release.
+// objectKey is the name of an object within a stream. For Helm's records, it is the name of the release.
 type objectKey struct{ namespace, name string }
 
 // target is a follower of an object: a release, and the index of the object in it.
@@ -73,14 +73,14 @@ type target struct {
 type stream struct {
 	link *link
 	key  streamKey
-	// wanted holds the followers of each object. Other objects are not kept.
-	wanted map[objectKey][]target
-	// run is the generation of the stream: results of earlier runs are ignored.
+	// followers are the followers of each object. Objects without followers are not kept.
+	followers map[objectKey][]target
+	// run is the number of the current run. Results of earlier runs are ignored.
 	run    int
 	cancel context.CancelFunc
-	// settling is true until the run sends its first request; releases may join without a restart.
+	// settling is true until the run sends its first request. Until then, releases may join without a restart.
 	settling bool
-	trouble  trouble
+	failure  failure
 	// listedAt is when a stream of the mode listed was last listed.
 	listedAt time.Time
 }
@@ -112,7 +112,7 @@ func (s *stream) beginLocked() {
 	})
 }
 
-// follow keeps the stream going until the context ends.
+// follow runs the stream until the context ends.
 func (s *stream) follow(ctx context.Context, run int) {
 	f := feed{stream: s, run: run}
 	for failures := 0; ctx.Err() == nil; {
@@ -128,7 +128,7 @@ func (s *stream) follow(ctx context.Context, run int) {
 		if !s.broke(run, err) {
 			return
 		}
-		if err == nil && (lasted >= minPause || f.isFresh()) {
+		if err == nil && (lasted >= minPause || f.wasJustListed()) {
 			continue
 		}
 		wait := backoff.Exponential(minPause, maxPause, failures)
@@ -136,14 +136,14 @@ func (s *stream) follow(ctx context.Context, run int) {
 			wait = quietPause
 		}
 		failures++
-		// A whole fleet must not come back in the same moment.
+		// The streams of a whole fleet must not restart at the same moment.
 		if !pause(ctx, backoff.Spread(wait)) {
 			return
 		}
 	}
 }
 
-// pause waits and reports whether the context is still alive.
+// pause waits, and returns false if the context has ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -165,7 +165,7 @@ func (s *stream) settled(run int) bool {
 	return true
 }
 
-// broke takes note of why the stream broke, nil if it ended in good order, and reports whether it goes on.
+// broke records why the stream ended, nil for a regular end, and reports whether the stream continues.
 func (s *stream) broke(run int, err error) bool {
 	w := s.link.watcher
 	w.mu.Lock()
@@ -176,7 +176,7 @@ func (s *stream) broke(run int, err error) bool {
 	case err == nil:
 		return true
 	case apierrors.IsNotFound(err) && s.key.mode != helmRecords:
-		s.link.goneLocked(s.key.resource, err)
+		s.link.unservedLocked(s.key.resource, err)
 		return false
 	case apierrors.IsForbidden(err) && s.key.namespace == "" && s.link.narrowLocked(s):
 		return false
@@ -188,45 +188,45 @@ func (s *stream) broke(run int, err error) bool {
 	return true
 }
 
-// failLocked records an error. It notifies releases that wait for their first state, and all releases if the error is a
-// missing permission or lasts long: short errors say nothing about a release.
+// failLocked records an error. It notifies releases that wait for their first state. If the error is a missing
+// permission or lasts long, it notifies all releases. A short error does not concern a release.
 func (s *stream) failLocked(err error) {
-	changed := s.trouble.set(err)
+	changed := s.failure.set(err)
 	forbidden := errors.Is(err, ErrForbidden)
 	if changed {
-		s.tellLocked(func(r *release) bool { return forbidden || r.unknown > 0 })
+		s.requestLocked(func(r *release) bool { return forbidden || r.unknown > 0 })
 	}
-	if s.trouble.isStuck(s.link.watcher.stuckAfter) {
-		s.tellStuckLocked()
+	if s.failure.isStuck(s.link.watcher.stuckAfter) {
+		s.requestStuckLocked()
 	}
 }
 
-// tellStuckLocked requests the releases that have not been notified of a lasting error.
-func (s *stream) tellStuckLocked() {
+// requestStuckLocked requests the releases that were not requested yet because of a lasting error.
+func (s *stream) requestStuckLocked() {
 	asked := map[*release]struct{}{}
-	for _, targets := range s.wanted {
+	for _, targets := range s.followers {
 		for _, t := range targets {
 			if _, ok := asked[t.release]; !ok {
 				asked[t.release] = struct{}{}
-				s.link.watcher.stuckLocked(t.release)
+				s.link.watcher.requestFailureLocked(t.release)
 			}
 		}
 	}
 }
 
-// wellLocked forgets an error.
-func (s *stream) wellLocked() {
-	told := s.trouble.lasts || errors.Is(s.trouble.err, ErrForbidden)
-	s.trouble = trouble{}
+// clearFailureLocked clears the error of the stream.
+func (s *stream) clearFailureLocked() {
+	told := s.failure.lasts || errors.Is(s.failure.err, ErrForbidden)
+	s.failure = failure{}
 	s.link.servedLocked(s.key.resource)
 	if told {
-		s.tellLocked(func(*release) bool { return true })
+		s.requestLocked(func(*release) bool { return true })
 	}
 }
 
-// tellLocked asks for the releases that follow something in this stream.
-func (s *stream) tellLocked(concerns func(*release) bool) {
-	for _, targets := range s.wanted {
+// requestLocked requests the releases that follow something in this stream and satisfy concerns.
+func (s *stream) requestLocked(concerns func(*release) bool) {
+	for _, targets := range s.followers {
 		for _, t := range targets {
 			if concerns(t.release) {
 				s.link.watcher.notifier.changed(t.release.key)
@@ -243,7 +243,7 @@ func (s *stream) describe() string {
 	return text
 }
 
-// shorten bounds the text of an error. API servers name users and objects in it, never contents.
+// shorten bounds the text of an error. API servers name users and objects in it, but no content of objects.
 func shorten(err error) string {
 	return truncate.Text(err.Error(), 512)
 }

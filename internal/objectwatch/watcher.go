@@ -20,7 +20,8 @@ import (
 // defaultDebounce is how long changes of a release are collected.
 const defaultDebounce = 250 * time.Millisecond
 
-// stopTimeout bounds how long Start waits for its goroutines. One may be in a request that heeds no context.
+// stopTimeout bounds how long Start waits for its goroutines. A goroutine may be in a request that does not end with
+// its context.
 const stopTimeout = 10 * time.Second
 
 // ErrDisconnected is Snapshot.Err while the streams of a cluster have been ended by Disconnect.
@@ -33,22 +34,23 @@ type Watcher struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
-	// stuckAfter is StuckAfter but for tests.
+	// stuckAfter is StuckAfter, except in tests.
 	stuckAfter time.Duration
-	// maxStreams is that of the constant but for tests.
+	// maxStreams is the constant of this name, except in tests.
 	maxStreams int
 
-	// decoding bounds the events that are read at the same time: at the start, those of a whole fleet come at once.
+	// decoding limits how many events are decoded at the same time. At the start, the events of a whole fleet arrive
+	// together.
 	decoding chan struct{}
 
-	// mu is held for memory accesses only, never while something is judged or a cluster asked.
+	// mu is held for memory accesses only, never during health checks or requests to a cluster.
 	mu       sync.Mutex
 	closed   bool
 	releases map[types.NamespacedName]*release
 	links    map[linkID]*link
 }
 
-// New returns a Watcher. Streams begin with Follow and end with the context that is given to Start.
+// New returns a Watcher. Streams begin with Follow and end with the context of Start.
 func New(options Options) *Watcher {
 	if options.Debounce <= 0 {
 		options.Debounce = defaultDebounce
@@ -61,8 +63,7 @@ func New(options Options) *Watcher {
 	}
 }
 
-// Start waits for the end of the context, then ends all streams and returns when they have ended. It makes the Watcher
-// a runnable of a manager.
+// Start waits for the end of the context, then ends all streams and waits for them. It implements manager.Runnable.
 func (w *Watcher) Start(ctx context.Context) error {
 	<-ctx.Done()
 	w.mu.Lock()
@@ -89,11 +90,11 @@ func (w *Watcher) Start(ctx context.Context) error {
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
 // Source returns a source of requests, one for each release whose objects changed or became known. It is for one
-// controller. Changes are collected for a moment, and a release that changes all the time is requested only every ten
-// seconds.
+// controller. Changes are collected for Options.Debounce. A release that changes all the time is requested every ten
+// seconds only.
 func (w *Watcher) Source() source.Source { return source.Func(w.notifier.start) }
 
-// Follow replaces the plan of a release. It returns at once, does nothing if nothing changed, and keeps the known state
+// Follow sets the plan of a release. It returns at once. It does nothing if nothing changed, and keeps the known state
 // of objects that were followed already.
 func (w *Watcher) Follow(key types.NamespacedName, conn Connection, plan Plan) {
 	digest, id := planDigest(plan), linkID{cluster: conn.Cluster, identity: conn.Identity}
@@ -120,7 +121,7 @@ func (w *Watcher) Follow(key types.NamespacedName, conn Connection, plan Plan) {
 	}
 	r.link = l
 	if old != nil {
-		r.recall(old)
+		r.inherit(old)
 	}
 	w.releases[key] = r
 	l.attachLocked(r)
@@ -149,7 +150,7 @@ func (w *Watcher) forgetLocked(key types.NamespacedName) {
 }
 
 // Disconnect ends all streams of a cluster, for example because it is unreachable or deleted. The known state stays.
-// The next Follow for one of its releases reconnects.
+// The next Follow for one of its releases connects again.
 func (w *Watcher) Disconnect(cluster string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,13 +161,13 @@ func (w *Watcher) Disconnect(cluster string) {
 		for r := range l.releases {
 			r.link = nil
 			r.unlinked.set(ErrDisconnected)
-			r.forgetCertainty()
+			r.markUnknown()
 		}
 		l.closeLocked()
 	}
 }
 
-// Look returns the state of the objects of a release; false if it is not followed.
+// Look returns the state of the objects of a release; false if the release is not followed.
 func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 	w.mu.Lock()
 	r := w.releases[key]
@@ -174,9 +175,9 @@ func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 		w.mu.Unlock()
 		return Snapshot{}, false
 	}
-	trouble, _ := r.trouble()
-	snapshot := Snapshot{Synced: r.unknown == 0 && r.link != nil, Err: trouble.err, ErrSince: trouble.since}
-	objects, troubles := slices.Clone(r.objects), r.troubles()
+	failure, _ := r.failure()
+	snapshot := Snapshot{Synced: r.unknown == 0 && r.link != nil, Err: failure.err, ErrSince: failure.since}
+	objects, watchErrors := slices.Clone(r.objects), r.watchErrors()
 	if r.recordsRef != nil {
 		snapshot.Records = recordsDigest(r.records)
 	}
@@ -187,15 +188,15 @@ func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 	for i := range objects {
 		o := &objects[i]
 		snapshot.Objects[o.ref.Value()] = State{
-			Known: o.known, Trouble: troubles[i],
+			Known: o.known, WatchError: watchErrors[i],
 			Exists: o.exists, Moved: o.moved, UID: o.uid, Generation: o.generation, Fingerprint: o.fingerprint, OptOut: o.optOut,
-			Verdict: o.verdict.Value(), Message: o.message.Value(), Manager: o.manager.Value(),
+			Health: o.status.Value(), Message: o.message.Value(), Manager: o.manager.Value(),
 		}
 	}
 	return snapshot, true
 }
 
-// decode waits until an event may be decoded; call done afterwards.
+// decode waits until an event may be decoded. The caller must call done afterwards.
 func (w *Watcher) decode() (done func()) {
 	w.decoding <- struct{}{}
 	return func() { <-w.decoding }
@@ -208,17 +209,17 @@ func (w *Watcher) goLocked(f func()) {
 	}
 }
 
-// applyLocked takes a finding about an object.
+// applyLocked applies a finding about an object.
 func (w *Watcher) applyLocked(t target, f finding) {
 	if t.release.link != nil {
-		delete(t.release.link.chores.objects, t)
+		delete(t.release.link.pendingReads.objects, t)
 	}
 	if t.release.apply(t.index, f) {
 		w.notifier.changed(t.release.key)
 	}
 }
 
-// recordLocked takes one record of a release; a record without a fingerprint was deleted.
+// recordLocked applies one record of a release. A record without a fingerprint was deleted.
 func (w *Watcher) recordLocked(r *release, name string, fingerprint uint64) {
 	before, existed := r.records[name]
 	if fingerprint == 0 {
@@ -234,8 +235,8 @@ func (w *Watcher) recordLocked(r *release, name string, fingerprint uint64) {
 	}
 }
 
-// recordsLocked takes all records of a release.
-func (w *Watcher) recordsLocked(r *release, objects []seen) {
+// recordsLocked applies all records of a release.
+func (w *Watcher) recordsLocked(r *release, objects []observed) {
 	before := recordsDigest(r.records)
 	r.records = make(map[string]uint64, len(objects))
 	for _, o := range objects {

@@ -67,11 +67,11 @@ func TestPlansSelectObjects(t *testing.T) {
 	}
 }
 
-func TestFindingsThatAreNews(t *testing.T) {
+func TestApplyReportsChanges(t *testing.T) {
 	t.Parallel()
 	r := newRelease(key("r"), 0, Plan{Objects: []inventory.Ref{ref("Deployment", "a"), ref("Deployment", "b")},
 		Checker: checker(t)})
-	current := finding{exists: true, fingerprint: 1, uid: "u", verdict: health.Current}
+	current := finding{exists: true, fingerprint: 1, uid: "u", status: health.Current}
 	if r.apply(0, current) {
 		t.Error("half of what is to be known is no news")
 	}
@@ -82,7 +82,7 @@ func TestFindingsThatAreNews(t *testing.T) {
 		t.Error("the same again is no news")
 	}
 	for _, change := range []func(*finding){
-		func(f *finding) { f.fingerprint++ }, func(f *finding) { f.verdict = health.Failed },
+		func(f *finding) { f.fingerprint++ }, func(f *finding) { f.status = health.Failed },
 		func(f *finding) { f.message = "x" }, func(f *finding) { f.optOut = true }, func(f *finding) { *f = absent },
 	} {
 		f := current
@@ -138,7 +138,7 @@ func TestRequestsAreCollected(t *testing.T) {
 
 // A controller may look at a release for another reason, before it is due. What changes after that look is yet to be
 // seen.
-func TestChangeAfterAnEarlyLookIsNotLost(t *testing.T) {
+func TestChangeAfterEarlyReconcileIsNotLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := notifier{debounce: 250 * time.Millisecond}
@@ -161,7 +161,7 @@ func TestChangeAfterAnEarlyLookIsNotLost(t *testing.T) {
 	})
 }
 
-func TestRestlessReleasesAreDamped(t *testing.T) {
+func TestRequestsOfChangingReleasesAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := notifier{debounce: 250 * time.Millisecond}
@@ -213,7 +213,7 @@ func (m *mapper) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, er
 	return nil, errors.New("nobody answers")
 }
 
-func TestClusterThatDoesNotAnswer(t *testing.T) {
+func TestFollowUnreachableCluster(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := New(Options{})
@@ -249,7 +249,7 @@ func TestClusterThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-func TestConfigThatIsWrong(t *testing.T) {
+func TestFollowInvalidConfig(t *testing.T) {
 	t.Parallel()
 	w := New(Options{})
 	plan := Plan{Objects: []inventory.Ref{ref("Deployment", "a")}, Drift: true}

@@ -17,27 +17,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// limit bounds the wait for one write. The cache never shows the write of an object that another client has deleted
-// while the watch was interrupted.
+// limit is the maximum wait for one write. If another client deleted the written object while the watch was
+// interrupted, the cache never shows the write.
 const limit = 10 * time.Second
 
-// minWait and maxWait bound the time until the next pass is tried. A cache mostly lags by milliseconds.
+// minWait and maxWait bound the time until the next pass. A cache is mostly behind by milliseconds.
 const minWait, maxWait = 5 * time.Millisecond, 500 * time.Millisecond
 
-// Writes remember the newest resourceVersion that the passes over each object wrote, by kind, and the newest that the
-// cache has shown of each kind. The resourceVersions of a kind are numbers that grow with each write:
+// Writes store, by kind, the newest resourceVersion that the passes over each object wrote, and the newest that the
+// cache has shown. The resourceVersions of a kind are numbers that grow with each write:
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions.
 //
-// The zero value observes no kind: all writes count as seen. It is safe for concurrent use.
+// The zero value observes no kind: all writes count as shown. It is safe for concurrent use.
 type Writes struct {
 	mu    sync.Mutex
 	shown map[kind]uint64
-	// byOwner are the writes that the cache did not show when it was last asked.
+	// byOwner are the writes that the cache did not show at the last check.
 	byOwner map[client.ObjectKey]map[kind]write
 	swept   time.Time
 }
 
-// kind is the Go type of the objects of a kind. Other representations of the same objects are other caches.
+// kind is the Go type of the objects of a kind. Other representations of the same objects have other caches.
 type kind = reflect.Type
 
 type write struct {
@@ -45,7 +45,7 @@ type write struct {
 	at              time.Time
 }
 
-// Observe follows what a cache shows of the kinds of some objects. It must be called before the first write.
+// Observe records what a cache shows of the kinds of some objects. It must be called before the first write.
 func (w *Writes) Observe(ctx context.Context, informers cache.Informers, objects ...client.Object) error {
 	for _, object := range objects {
 		informer, err := informers.GetInformer(ctx, object, cache.BlockUntilSynced(false))
@@ -88,8 +88,8 @@ func (w *Writes) show(of kind, version uint64) {
 	w.shown[of] = max(w.shown[of], version)
 }
 
-// note remembers that an object was written in a pass over owner.
-func (w *Writes) note(owner client.ObjectKey, object client.Object, now time.Time) {
+// record stores that an object was written in a pass over owner.
+func (w *Writes) record(owner client.ObjectKey, object client.Object, now time.Time) {
 	version, ok := versionOf(object)
 	if !ok {
 		return
@@ -112,9 +112,9 @@ func (w *Writes) note(owner client.ObjectKey, object client.Object, now time.Tim
 	writes[of] = write{resourceVersion: max(writes[of].resourceVersion, version), at: now}
 }
 
-// Wait returns 0 if the cache shows what the passes over owner wrote, or has not shown it within 10 s: what is read
-// from the cache afterwards is at least as new as these writes. Otherwise it returns when to try the next pass: 5 ms
-// after the write, and later as long again as the write is old, at most 500 ms.
+// Wait returns 0 if the cache shows what the passes over owner wrote, or has not shown it within 10 s. Objects that are
+// then read from the cache are at least as new as these writes. Otherwise it returns when to try the next pass: after
+// the age of the write, but at least 5 ms and at most 500 ms.
 func (w *Writes) Wait(owner client.ObjectKey) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,7 +125,7 @@ func (w *Writes) Wait(owner client.ObjectKey) time.Duration {
 	return wait
 }
 
-// wait is Wait, with the lock held.
+// wait does the same as Wait. The caller holds mu.
 func (w *Writes) wait(owner client.ObjectKey, now time.Time) time.Duration {
 	for of, write := range w.byOwner[owner] {
 		if age := now.Sub(write.at); w.shown[of] < write.resourceVersion && age < limit {
@@ -135,7 +135,7 @@ func (w *Writes) wait(owner client.ObjectKey, now time.Time) time.Duration {
 	return 0
 }
 
-// versionOf is the resourceVersion of an object as a number, if it is one.
+// versionOf returns the resourceVersion of an object as a number, if it is a number.
 func versionOf(object client.Object) (uint64, bool) {
 	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
 	return version, err == nil

@@ -66,7 +66,7 @@ func TestWait(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.wantSeen(true, "nothing")
-	f.note(owner, configMap("7"), time.Now())
+	f.record(owner, configMap("7"), time.Now())
 	f.wantSeen(false, "a write")
 	if f.Wait(other) != 0 {
 		t.Error("the write counts for another owner")
@@ -75,26 +75,26 @@ func TestWait(t *testing.T) {
 	f.wantSeen(false, "an older event")
 	f.informer.Update(configMap("6"), configMap("8"))
 	f.wantSeen(true, "a newer event")
-	f.note(owner, configMap("5"), time.Now())
+	f.record(owner, configMap("5"), time.Now())
 	f.wantSeen(true, "a write that the cache shows already")
-	f.note(owner, configMap("9"), time.Now())
-	f.note(owner, configMap("8"), time.Now())
+	f.record(owner, configMap("9"), time.Now())
+	f.record(owner, configMap("8"), time.Now())
 	f.wantSeen(false, "two writes")
 	f.informer.Delete(configMap("9"))
 	f.wantSeen(true, "a deletion")
-	f.note(owner, configMap("10"), time.Now())
-	f.note(owner, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "99"}}, time.Now())
+	f.record(owner, configMap("10"), time.Now())
+	f.record(owner, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "99"}}, time.Now())
 	f.informer.Add(configMap("no number"))
 	f.informer.Add(configMap("10"))
 	f.wantSeen(true, "a write of a kind that is not observed")
 	f.showObject(toolscache.DeletedFinalStateUnknown{})
 }
 
-// TestTheWaitIsBounded has writes that the cache never shows.
-func TestTheWaitIsBounded(t *testing.T) {
+// TestWaitIsBounded has writes that the cache never shows.
+func TestWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
-		f.note(owner, configMap("7"), time.Now())
+		f.record(owner, configMap("7"), time.Now())
 		for _, step := range []struct{ after, want time.Duration }{{0, minWait},
 			{50 * time.Millisecond, 50 * time.Millisecond}, {time.Second, maxWait}} {
 			time.Sleep(step.after)
@@ -107,7 +107,7 @@ func TestTheWaitIsBounded(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		f.wantSeen(true, "10 s")
 		for i := range 20 {
-			f.note(client.ObjectKey{Name: fmt.Sprint(i)}, configMap(fmt.Sprint(100+i)), time.Now())
+			f.record(client.ObjectKey{Name: fmt.Sprint(i)}, configMap(fmt.Sprint(100+i)), time.Now())
 			time.Sleep(limit / 2)
 		}
 		if kept := len(f.byOwner); kept > 4 {
@@ -116,7 +116,7 @@ func TestTheWaitIsBounded(t *testing.T) {
 	})
 }
 
-func TestClientNotesWrites(t *testing.T) {
+func TestClientRecordsWrites(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(*fixture, *corev1.ConfigMap) error{
 		"Create": func(*fixture, *corev1.ConfigMap) error { return nil },
@@ -159,8 +159,8 @@ func TestClientNotesWrites(t *testing.T) {
 	}
 }
 
-// TestClientNotesStatuses has a status that is written by the subresource.
-func TestClientNotesStatuses(t *testing.T) {
+// TestClientRecordsStatusWrites has a status that is written by the subresource.
+func TestClientRecordsStatusWrites(t *testing.T) {
 	t.Parallel()
 	for _, update := range []bool{true, false} {
 		f, informers := newFixture(t), &informertest.FakeInformers{}

@@ -22,45 +22,46 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
-// What is worked on first. Within a priority, who came first is first.
+// These are the priorities of releases, the highest first. Within a priority, the queue is in the order of requests.
 const (
 
-	// PriorityOfFresh is for those that were installed a moment ago, and are not ready as far as is known: the next charts
-	// of their Clusters wait for them. A look costs little, and there are no more of them than are installed in FreshFor.
+	// PriorityOfFresh is for releases that were installed less than FreshFor ago and are not ready as far as known: the
+	// next charts of their Clusters wait for them. A pass over them is cheap, and their number is limited to the
+	// installations within FreshFor.
 	PriorityOfFresh = 30
 
-	// PriorityOfFirst is for releases that are not there yet: their Clusters wait for them.
+	// PriorityOfFirst is for releases that are not installed yet: their Clusters wait for them.
 	PriorityOfFirst = 20
 
-	// PriorityOfWork is for releases of which something else is wanted than they are.
+	// PriorityOfWork is for releases that differ from their desired state.
 	PriorityOfWork = 0
 
-	// PriorityOfFailure is for those that failed: others may succeed.
+	// PriorityOfFailure is for releases that failed. Other releases may succeed.
 	PriorityOfFailure = -10
 
-	// PriorityOfRest is for those that are as they are wanted as far as is known, and for those that cannot be reached. A
-	// manager that has just started looks at all of them.
+	// PriorityOfRest is for releases that are in their desired state as far as known, and for releases in unreachable
+	// Clusters. A manager that has just started checks all of them.
 	PriorityOfRest = -90
 )
 
-// FreshFor is for how long after its first installation a release is looked at before those that are not there yet. One
-// that is not ready by then may never be.
+// FreshFor is how long after its first installation a release has a higher priority than releases that are not
+// installed yet. A release that is not ready by then may never be.
 const FreshFor = 2 * time.Minute
 
-// IsFirst tells whether a release is not there yet, and is to be.
+// IsFirst reports whether a release is not installed yet and is not under deletion.
 func IsFirst(release *addonsv1.HelmOpRelease) bool {
 	return release.DeletionTimestamp.IsZero() && release.Status.Release == nil
 }
 
-// isFresh tells whether a release was installed, for the first time, a moment ago. It is its Cluster that tells the
-// time, which may be wrong: one that is far ahead makes nothing fresh for ever.
+// isFresh reports whether a release was first installed less than FreshFor ago. The time is from its Cluster, whose
+// clock may be wrong. A clock that is far ahead never makes a release fresh for ever.
 func isFresh(release *addonsv1.HelmOpRelease, now time.Time) bool {
 	observed := release.Status.Release
 	return observed != nil && observed.Revision == 1 && now.Sub(observed.LastDeployed.Time).Abs() < FreshFor
 }
 
-// PriorityOf is how urgent a pass over a release is. answers tells whether the API server of its Cluster has answered
-// when it was asked last: that of a new Cluster often begins to after the release was reported as unreachable.
+// PriorityOf returns the priority of a pass over a release. answers is true if the API server of its Cluster responded
+// to the last probe. The API server of a new Cluster often responds only after the release was reported as unreachable.
 func PriorityOf(release *addonsv1.HelmOpRelease, answers bool, now time.Time) int {
 	switch {
 	case conditions.IsFalse(release, addonsv1.ClusterReachableCondition) && (!answers || !IsFirst(release)):
@@ -80,48 +81,48 @@ func PriorityOf(release *addonsv1.HelmOpRelease, answers bool, now time.Time) in
 	}
 }
 
-// judgedQueue is a queue that decides by the state of an object how urgent it is, whatever brings it there.
-type judgedQueue struct {
+// stateQueue is a queue in which the state of an object determines its priority, whatever the cause of the request.
+type stateQueue struct {
 	priorityqueue.PriorityQueue[ctrl.Request]
 
-	// judge returns the priority of an object; given is that with which it comes, nil for none.
-	judge func(object ctrl.Request, given *int) int
+	// priorityOf returns the priority of an object; given is the priority of the request, nil for none.
+	priorityOf func(object ctrl.Request, given *int) int
 }
 
-func newJudgedQueue(name string, limiter workqueue.TypedRateLimiter[ctrl.Request],
-	judge func(ctrl.Request, *int) int,
-) *judgedQueue {
-	return &judgedQueue{judge: judge, PriorityQueue: priorityqueue.New(name,
+func newStateQueue(name string, limiter workqueue.TypedRateLimiter[ctrl.Request],
+	priorityOf func(ctrl.Request, *int) int,
+) *stateQueue {
+	return &stateQueue{priorityOf: priorityOf, PriorityQueue: priorityqueue.New(name,
 		func(o *priorityqueue.Opts[ctrl.Request]) { o.RateLimiter = limiter })}
 }
 
 // Add implements workqueue.TypedInterface.
-func (q *judgedQueue) Add(object ctrl.Request) { q.AddWithOpts(priorityqueue.AddOpts{}, object) }
+func (q *stateQueue) Add(object ctrl.Request) { q.AddWithOpts(priorityqueue.AddOpts{}, object) }
 
 // AddAfter implements workqueue.TypedDelayingInterface.
-func (q *judgedQueue) AddAfter(object ctrl.Request, after time.Duration) {
+func (q *stateQueue) AddAfter(object ctrl.Request, after time.Duration) {
 	q.AddWithOpts(priorityqueue.AddOpts{After: after}, object)
 }
 
 // AddRateLimited implements workqueue.TypedRateLimitingInterface.
-func (q *judgedQueue) AddRateLimited(object ctrl.Request) {
+func (q *stateQueue) AddRateLimited(object ctrl.Request) {
 	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, object)
 }
 
 // AddWithOpts implements priorityqueue.PriorityQueue.
-func (q *judgedQueue) AddWithOpts(opts priorityqueue.AddOpts, objects ...ctrl.Request) {
+func (q *stateQueue) AddWithOpts(opts priorityqueue.AddOpts, objects ...ctrl.Request) {
 	given := opts.Priority
 	for _, object := range objects {
-		opts.Priority = new(q.judge(object, given))
+		opts.Priority = new(q.priorityOf(object, given))
 		q.PriorityQueue.AddWithOpts(opts, object)
 	}
 }
 
-// ClusterAnswers tells whether the API server of a Cluster has answered when it was asked last.
+// ClusterAnswers reports whether the API server of a Cluster responded to the last probe.
 type ClusterAnswers func(cluster client.ObjectKey) bool
 
-// AnswersOf is ClusterAnswers by the ways to the clusters. The management cluster is not probed: it answers, or nothing
-// happens at all.
+// AnswersOf returns a ClusterAnswers that uses the state of the links. The management cluster is not probed: while it
+// does not respond, the manager cannot do anything.
 func AnswersOf(clusters clusterview.Clusters) ClusterAnswers {
 	return func(cluster client.ObjectKey) bool {
 		if cluster == clusterlink.Management {
@@ -132,41 +133,42 @@ func AnswersOf(clusters clusterview.Clusters) ClusterAnswers {
 	}
 }
 
-// New makes queues of releases, which are read from a cache: at the start of the manager thousands are looked at since
-// their connections have come, and a new Cluster must not wait for them. A release with a slot is first, whatever
-// brings it back.
+// New returns a constructor of queues of releases. reader reads the releases from a cache. At the start of the manager,
+// thousands of releases are enqueued because their links are made, and a new Cluster must not wait for them. A release
+// with a granted slot is first, whatever the cause of the request.
 func New(reader client.Reader, answers ClusterAnswers,
 	hasSlot func(client.ObjectKey) bool,
 ) func(string, workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
-	judge := func(request ctrl.Request, given *int) int {
-		// The low priority of what is listed at the start counts for nothing: what is found unfinished then is as urgent as
-		// ever.
+	priorityOf := func(request ctrl.Request, given *int) int {
+		// The low priority of objects that are listed at the start is ignored: unfinished releases among them are as urgent
+		// as others.
 		if given != nil && *given != handler.LowPriority {
 			return *given
 		}
 		if hasSlot(request.NamespacedName) {
-			return async.PriorityOfTurn
+			return async.PriorityOfSlot
 		}
 		release := &addonsv1.HelmOpRelease{}
 		if reader.Get(context.Background(), request.NamespacedName, release, client.UnsafeDisableDeepCopy) != nil {
-			return PriorityOfWork // It is gone, or about to be known.
+			return PriorityOfWork // It is deleted, or not in the cache yet.
 		}
 		return PriorityOf(release, answers(apiutil.ClusterKey(release)), time.Now())
 	}
 	return func(name string,
 		limiter workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
-		return newJudgedQueue(name, limiter, judge)
+		return newStateQueue(name, limiter, priorityOf)
 	}
 }
 
-// Spread is a delay that differs from release to release: what a whole fleet waits for must not bring all of it back at
-// once.
+// Spread returns a delay with a jitter that depends on the release, so that the releases of a whole fleet do not
+// continue at the same time.
 func Spread(delay time.Duration, release *addonsv1.HelmOpRelease) time.Duration {
 	return time.Duration(float64(delay) * (1 - requeue.Jitter/2 + requeue.Jitter*apiutil.Jitter(release)))
 }
 
-// WithinResync is when a HelmOp or a release is looked at again: after delay, and no later than each is. Each has a
-// period of its own, a tenth shorter or longer at most, so that they are not looked at all at once. 0 is never.
+// WithinResync returns when a HelmOp or a release is reconciled again: after delay, and at the latest after the resync
+// period. The period differs by at most a tenth between objects, so that they are not all reconciled at once. 0 is
+// never.
 func WithinResync(delay, period time.Duration, object client.Object) time.Duration {
 	isGone := !object.GetDeletionTimestamp().IsZero() && len(object.GetFinalizers()) == 0
 	if period <= 0 || isGone {

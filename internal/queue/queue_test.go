@@ -22,7 +22,7 @@ func TestResyncsSpread(t *testing.T) {
 	const period = 10 * time.Minute
 	inMinute := map[int]int{}
 	for i := range 1000 {
-		release := controllertest.SettledRelease(fmt.Sprintf("%08x", i*7919))
+		release := controllertest.UpToDateRelease(fmt.Sprintf("%08x", i*7919))
 		next := WithinResync(0, period, release)
 		if next > period*11/10 || next < period*9/10 || next != WithinResync(time.Hour, period, release) {
 			t.Fatalf("the next pass is due after %s", next)
@@ -37,7 +37,7 @@ func TestResyncsSpread(t *testing.T) {
 			t.Errorf("%d of 1000 come in 15 s (the %dth)", n, slice)
 		}
 	}
-	release := controllertest.SettledRelease("one")
+	release := controllertest.UpToDateRelease("one")
 	if soon := WithinResync(time.Second, period, release); soon != time.Second {
 		t.Errorf("what is due soon comes after %s", soon)
 	}
@@ -45,14 +45,14 @@ func TestResyncsSpread(t *testing.T) {
 	if never := WithinResync(0, period, release); never != 0 {
 		t.Errorf("what is gone comes after %s", never)
 	}
-	if never := WithinResync(0, 0, controllertest.SettledRelease("one")); never != 0 {
+	if never := WithinResync(0, 0, controllertest.UpToDateRelease("one")); never != 0 {
 		t.Errorf("without a period it comes after %s", never)
 	}
 }
 
-// TestManagementClusterAnswers holds that what is installed where the manager lives is not left for last: nothing
-// probes that cluster.
-func TestManagementClusterAnswers(t *testing.T) {
+// TestManagementClusterCountsAsResponsive holds that what is installed where the manager lives is not left for last:
+// nothing probes that cluster.
+func TestManagementClusterCountsAsResponsive(t *testing.T) {
 	t.Parallel()
 	answers := AnswersOf(unprobed{})
 	if !answers(clusterlink.Management) || answers(client.ObjectKey{Namespace: "fleet", Name: "one"}) {

@@ -48,7 +48,7 @@ func TestReasonOfVariantErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec := controllertest.Varied()
+			spec := controllertest.SpecWithOverrides()
 			tc.change(spec)
 			v, err := render.NewVariants(spec)
 			if err == nil {

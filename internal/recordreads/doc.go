@@ -8,6 +8,6 @@
 // half a second counts as unresponsive: no worker waits for it, and only a few reads of it run at a time. Its releases
 // are requeued when a read ends. One response makes the cluster responsive again.
 //
-// The package does not know Helm or clients: callers of [Reads.Observe] pass the function that reads. They must call
-// [Reads.Drop] and [Reads.Forget] when a release or a cluster is deleted.
+// The package does not depend on Helm or clients: callers of [Reads.Observe] pass the function that reads. They must
+// call [Reads.Drop] and [Reads.Forget] when a release or a cluster is deleted.
 package recordreads

@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	// ObserveTimeout bounds one read.
+	// ObserveTimeout is the timeout of one read.
 	ObserveTimeout = 10 * time.Second
 
-	// resultKept is how old the result of a read may be when it is used.
+	// resultKept is the maximum age of the result of a read when it is used.
 	resultKept = 30 * time.Second
 
-	// firstReadKept is how long the result of the first read of a release can serve a second pass. With thousands of
-	// releases the second pass comes late.
+	// firstReadKept is how long the result of the first read of a release may be used in a second pass. With thousands of
+	// releases, the second pass is late.
 	firstReadKept = time.Minute
 
 	// maxReadsWhenUnresponsive is the maximum number of concurrent reads of an unresponsive cluster. It is the number of
@@ -44,18 +44,19 @@ type Reads struct {
 	tasks *async.Tasks[model.Observation]
 
 	mu sync.Mutex
-	// unresponsive are the clusters that did not answer promptly, and answers is how many reads of each cluster ended.
+	// unresponsive are the clusters that did not respond promptly, and responses is the number of finished reads of each
+	// cluster.
 	unresponsive sets.Set[string]
-	answers      map[string]uint64
+	responses    map[string]uint64
 
 	// inFlight is the number of running reads of a cluster. waiting are the releases that wait for the end of one of them.
-	// unanswered is when a read ended without a response, for releases that waited: they need no read of their own.
-	inFlight   map[string]int
-	waiting    map[string]sets.Set[ctrl.Request]
-	unanswered map[ctrl.Request]time.Time
+	// withoutResponse is when a read ended without a response, for releases that waited: they do not start another read.
+	inFlight        map[string]int
+	waiting         map[string]sets.Set[ctrl.Request]
+	withoutResponse map[ctrl.Request]time.Time
 
-	// firstReads are the results of the first reads of releases, nil after their use. A manager that starts reconciles
-	// each release twice: at first, and when its watches have the objects.
+	// firstReads are the results of the first reads of releases; nil after their use. A manager that starts reconciles
+	// each release twice: first without its watches, and again when the watches have the objects.
 	firstReads map[ctrl.Request]*firstRead
 }
 
@@ -66,23 +67,24 @@ type firstRead struct {
 	at  time.Time
 }
 
-// New returns the reads for a number of workers, each of which may wait for a cluster.
+// New returns Reads for a number of workers, each of which may wait for a cluster.
 func New(workers int) *Reads {
-	// Reads are small and bounded for each Cluster. With one bound for all, hundreds of unresponsive Clusters would delay
+	// Reads are small, and limited for each Cluster. With a common limit, hundreds of unresponsive Clusters would delay
 	// the others.
 	tasks := async.NewUnboundedTasks[model.Observation](workers)
 	tasks.Kept = resultKept
 	return &Reads{
-		tasks: tasks, unresponsive: sets.Set[string]{}, answers: map[string]uint64{},
+		tasks: tasks, unresponsive: sets.Set[string]{}, responses: map[string]uint64{},
 		firstReads: map[ctrl.Request]*firstRead{},
-		inFlight:   map[string]int{}, waiting: map[string]sets.Set[ctrl.Request]{}, unanswered: map[ctrl.Request]time.Time{},
+		inFlight:   map[string]int{}, waiting: map[string]sets.Set[ctrl.Request]{},
+		withoutResponse: map[ctrl.Request]time.Time{},
 	}
 }
 
-// Source enqueues the releases whose reads have ended.
+// Source returns a source that enqueues the releases whose reads have ended.
 func (s *Reads) Source() source.Source { return s.tasks.Waker.Source() }
 
-// Count is how many reads are in flight, or have a result that is not used yet.
+// Count returns the number of reads that are in flight or whose result was not used yet.
 func (s *Reads) Count() float64 { return float64(s.tasks.Len()) }
 
 // Observe reads the records of a release in a cluster. If done is false, the read has not ended, and the release is
@@ -96,69 +98,69 @@ func (s *Reads) Observe(ctx context.Context, release ctrl.Request, cluster, key 
 		}
 	}
 	began := s.tasks.Now()
-	grace, answers := s.grace(cluster)
+	grace, responses := s.grace(cluster)
 	observation, err, done = s.tasks.RunWithin(ctx, grace, key, release,
 		func(ctx context.Context) (model.Observation, error) {
 			ctx, cancel := context.WithTimeout(ctx, ObserveTimeout)
 			defer cancel()
-			hasAnswer := true
-			defer func() { s.ended(cluster, hasAnswer) }()
+			hasResponse := true
+			defer func() { s.ended(cluster, hasResponse) }()
 			observation, err := read(ctx)
-			hasAnswer = !errors.Is(err, helmerr.ErrUnreachable) && !errors.Is(err, helmerr.ErrUnauthorized)
+			hasResponse = !errors.Is(err, helmerr.ErrUnreachable) && !errors.Is(err, helmerr.ErrUnauthorized)
 			return observation, err
 		})
 	switch {
 	case !done:
-		s.gaveUp(cluster, answers)
+		s.timedOut(cluster, responses)
 	case err == nil:
-		s.rememberFirst(release, key, observation, began)
+		s.keepFirst(release, key, observation, began)
 	}
 	return observation, err, done
 }
 
-// ended notes that a read of a cluster ended, and wakes the releases that waited for that.
-func (s *Reads) ended(cluster string, hasAnswer bool) {
-	for release := range s.noteEnd(cluster, hasAnswer) {
+// ended records that a read of a cluster ended, and wakes the releases that waited for it.
+func (s *Reads) ended(cluster string, hasResponse bool) {
+	for release := range s.recordEnd(cluster, hasResponse) {
 		s.tasks.Waker.Wake(release)
 	}
 }
 
-func (s *Reads) noteEnd(cluster string, hasAnswer bool) (waited sets.Set[ctrl.Request]) {
+func (s *Reads) recordEnd(cluster string, hasResponse bool) (waited sets.Set[ctrl.Request]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inFlight[cluster] == 0 {
-		return nil // The cluster was forgotten meanwhile.
+		return nil // Forget was called meanwhile.
 	}
 	if s.inFlight[cluster]--; s.inFlight[cluster] == 0 {
 		delete(s.inFlight, cluster)
 	}
-	s.answers[cluster]++
-	s.setResponsive(cluster, hasAnswer)
+	s.responses[cluster]++
+	s.setResponsive(cluster, hasResponse)
 	waited = s.waiting[cluster]
 	delete(s.waiting, cluster)
-	if !hasAnswer {
+	if !hasResponse {
 		for release := range waited {
-			s.unanswered[release] = s.tasks.Now()
+			s.withoutResponse[release] = s.tasks.Now()
 		}
 	}
 	return waited
 }
 
-// errNoAnswer is the result for a release that waited for the read of another one. The error of that read names the
+// errNoResponse is the result for a release that waited for a read of another release. The error of that read names the
 // other release.
-var errNoAnswer = &helmerr.Error{Kind: helmerr.ErrUnreachable,
+var errNoResponse = &helmerr.Error{Kind: helmerr.ErrUnreachable,
 	Message: "the API server did not respond to requests for other releases"}
 
-// begin reports whether a read for a release may begin. If it has to wait, the release is enqueued again when a read
-// of the cluster ends. The error is the result for a release that waited, if that read had no answer.
+// begin reports whether a read for a release must wait. If it must, the release is enqueued again when a read of the
+// cluster ends. The error is the result for a release that waited, if the other read had no response.
 func (s *Reads) begin(cluster string, release ctrl.Request) (err error, waits bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at, ok := s.unanswered[release]
-	delete(s.unanswered, release)
-	// A release that could not come back at once, because it was suspended for example, begins a read of its own.
+	at, ok := s.withoutResponse[release]
+	delete(s.withoutResponse, release)
+	// A release that was not reconciled at once, for example because it was paused, starts another read.
 	if ok && s.tasks.Now().Sub(at) <= resultKept {
-		return errNoAnswer, false
+		return errNoResponse, false
 	}
 	if !s.unresponsive.Has(cluster) || s.inFlight[cluster] < maxReadsWhenUnresponsive {
 		s.inFlight[cluster]++
@@ -171,24 +173,24 @@ func (s *Reads) begin(cluster string, release ctrl.Request) (err error, waits bo
 	return nil, true
 }
 
-// gaveUp notes that a worker waited without a response from a cluster, unless a response came since grace returned this
-// number of responses.
-func (s *Reads) gaveUp(cluster string, answers uint64) {
+// timedOut records that a worker waited without a response from a cluster. It does nothing if a read has ended since
+// grace returned this number of responses.
+func (s *Reads) timedOut(cluster string, responses uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.inFlight[cluster] > 0 && s.answers[cluster] == answers {
+	if s.inFlight[cluster] > 0 && s.responses[cluster] == responses {
 		s.setResponsive(cluster, false)
 	}
 }
 
-// setResponsive notes whether a cluster answers promptly. The caller holds mu.
+// setResponsive records whether a cluster responds promptly. The caller holds mu.
 func (s *Reads) setResponsive(cluster string, responsive bool) {
 	if responsive {
 		s.unresponsive.Delete(cluster)
 	} else {
 		s.unresponsive.Insert(cluster)
 	}
-	monitoring.ClustersInDoubt.Set(float64(s.unresponsive.Len()))
+	monitoring.ClustersUnresponsive.Set(float64(s.unresponsive.Len()))
 }
 
 // Forget drops the state of a cluster and requeues the releases that wait for it.
@@ -196,7 +198,7 @@ func (s *Reads) Forget(cluster string) {
 	s.mu.Lock()
 	waiting := s.waiting[cluster]
 	delete(s.waiting, cluster)
-	delete(s.answers, cluster)
+	delete(s.responses, cluster)
 	delete(s.inFlight, cluster)
 	s.setResponsive(cluster, true)
 	s.mu.Unlock()
@@ -205,17 +207,17 @@ func (s *Reads) Forget(cluster string) {
 	}
 }
 
-// grace is how long a worker waits for a cluster, and how many reads of the cluster have ended.
-func (s *Reads) grace(cluster string) (grace time.Duration, answers uint64) {
+// grace returns how long a worker waits for a cluster, and how many reads of the cluster have ended.
+func (s *Reads) grace(cluster string) (grace time.Duration, responses uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.unresponsive.Has(cluster) {
-		return 0, s.answers[cluster]
+		return 0, s.responses[cluster]
 	}
-	return async.Grace, s.answers[cluster]
+	return async.Grace, s.responses[cluster]
 }
 
-func (s *Reads) rememberFirst(release ctrl.Request, key string, observation model.Observation, at time.Time) {
+func (s *Reads) keepFirst(release ctrl.Request, key string, observation model.Observation, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.firstReads[release]; !ok {
@@ -223,8 +225,8 @@ func (s *Reads) rememberFirst(release ctrl.Request, key string, observation mode
 	}
 }
 
-// TakeFirst returns, once, the result of the first read of a release if it is younger than a minute. [MemorySuffices]
-// reports whether a decision may use it.
+// TakeFirst returns, once, the result of the first read of a release if it is younger than firstReadKept.
+// [MayUseCached] reports whether a decision may use it.
 func (s *Reads) TakeFirst(release ctrl.Request, key string) (model.Observation, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +238,7 @@ func (s *Reads) TakeFirst(release ctrl.Request, key string) (model.Observation, 
 	return first.Observation, first.key == key && s.tasks.Now().Sub(first.at) < firstReadKept
 }
 
-// Outdate drops the result of the first read of a release: it is about to be wrong.
+// Outdate drops the result of the first read of a release, because the records are about to change.
 func (s *Reads) Outdate(release ctrl.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,17 +250,18 @@ func (s *Reads) Drop(release ctrl.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.firstReads, release)
-	delete(s.unanswered, release)
+	delete(s.withoutResponse, release)
 }
 
-// KeyOf is the key of a read: releases with the same key share one.
+// KeyOf returns the key of a read. Releases with the same key share one read.
 func KeyOf(release *addonsv1.HelmOpRelease, target model.Target, desired model.Desired) string {
 	return strings.Join([]string{target.Key, release.Status.ClusterUID, target.Impersonate, desired.Namespace,
 		desired.Name, string(release.UID)}, "\n")
 }
 
-// MemorySuffices reports whether a decision may use the result of an earlier read. Only the decision to do nothing may:
-// a waiting release must learn whether the wait is over, and drift is corrected to the currently deployed revision.
-func MemorySuffices(decision decide.Decision, policy model.Policy) bool {
+// MayUseCached reports whether a decision may use the result of an earlier read. Only the decision to do nothing may
+// use it. A waiting release needs the current state to end its wait, and drift is corrected to the currently deployed
+// revision.
+func MayUseCached(decision decide.Decision, policy model.Policy) bool {
 	return decision.Action == model.ActionNone && !policy.CorrectDrift
 }

@@ -72,7 +72,7 @@ func (f *fixture) observe(cluster, name string) (held time.Duration, done bool, 
 	return time.Since(begun), done, err
 }
 
-func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
+func TestUnresponsiveClusterHoldsNoWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.set("hung", true, 0)
@@ -116,8 +116,8 @@ func TestClusterThatHangsHoldsOneWorkerForAMoment(t *testing.T) {
 		if n := f.unresponsive.Len(); n != 0 {
 			t.Errorf("%d clusters are unresponsive", n)
 		}
-		if len(f.inFlight)+len(f.waiting)+len(f.unanswered) != 0 {
-			t.Errorf("something is left: %v, %v, %v", f.inFlight, f.waiting, f.unanswered)
+		if len(f.inFlight)+len(f.waiting)+len(f.withoutResponse) != 0 {
+			t.Errorf("something is left: %v, %v, %v", f.inFlight, f.waiting, f.withoutResponse)
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestSharedOutcome(t *testing.T) {
 				t.Fatalf("%s: %v, %t", name, err, waits)
 			}
 		}
-		s.gaveUp("c", s.answers["c"])
+		s.timedOut("c", s.responses["c"])
 		if err, waits := s.begin("c", controllertest.RequestFor(name)); err != nil || !waits {
 			t.Fatalf("%s: %v, %t", name, err, waits)
 		}
@@ -150,14 +150,14 @@ func TestSharedOutcome(t *testing.T) {
 	if err, waits := s.begin("c", controllertest.RequestFor("late")); err != nil || waits {
 		t.Errorf("one that comes late: %v, %t", err, waits)
 	}
-	if len(s.unanswered) != 0 {
-		t.Errorf("something is left: %v", s.unanswered)
+	if len(s.withoutResponse) != 0 {
+		t.Errorf("something is left: %v", s.withoutResponse)
 	}
 }
 
-// TestAnAnswerIsNotOvertaken shows that a worker which gave up does not make a cluster unresponsive that has answered
-// meanwhile.
-func TestAnAnswerIsNotOvertaken(t *testing.T) {
+// TestResponseIsNotOvertakenByTimeout shows that a worker which gave up does not make a cluster unresponsive that has
+// answered meanwhile.
+func TestResponseIsNotOvertakenByTimeout(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meanwhile    func(*Reads)
 		unresponsive bool
@@ -168,25 +168,25 @@ func TestAnAnswerIsNotOvertaken(t *testing.T) {
 		"an answer of another": {func(s *Reads) { _, _ = s.begin("d", ctrl.Request{}); s.ended("d", true) }, true},
 		"the cluster is gone":  {func(s *Reads) { s.ended("c", true); s.Forget("c") }, false},
 		"gone, and no answer":  {func(s *Reads) { s.Forget("c"); s.ended("c", false) }, false},
-		"it is gone, and hangs": {func(s *Reads) { s.Forget("c"); _, _ = s.begin("c", ctrl.Request{}); s.gaveUp("c", 0) },
+		"it is gone, and hangs": {func(s *Reads) { s.Forget("c"); _, _ = s.begin("c", ctrl.Request{}); s.timedOut("c", 0) },
 			true},
 	} {
 		s := New(1)
 		_, _ = s.begin("c", ctrl.Request{})
 		_, _ = s.begin("c", ctrl.Request{})
 		s.ended("c", true)
-		_, answers := s.grace("c")
+		_, responses := s.grace("c")
 		tc.meanwhile(s)
-		s.gaveUp("c", answers)
+		s.timedOut("c", responses)
 		if unresponsive := s.unresponsive.Has("c"); unresponsive != tc.unresponsive {
 			t.Errorf("%s: unresponsive %t", name, unresponsive)
 		}
 	}
 }
 
-// TestTheFirstReadServesTwoPasses shows that the result of the first read serves one more pass, unless it may be wrong
+// TestFirstReadIsUsedInTwoPasses shows that the result of the first read serves one more pass, unless it may be wrong
 // by then.
-func TestTheFirstReadServesTwoPasses(t *testing.T) {
+func TestFirstReadIsUsedInTwoPasses(t *testing.T) {
 	release := controllertest.RequestFor("a")
 	for name, tc := range map[string]struct {
 		between func(*fixture)
@@ -224,16 +224,16 @@ func TestTheFirstReadServesTwoPasses(t *testing.T) {
 	}
 }
 
-func TestMemorySufficesForNothingToDo(t *testing.T) {
+func TestMayUseCachedOnlyWithoutAction(t *testing.T) {
 	t.Parallel()
 	for action, want := range map[model.Action]bool{
 		model.ActionNone: true, model.ActionWait: false, model.ActionStall: false, model.ActionUpgrade: false,
 		model.ActionRefuse: false,
 	} {
-		if got := MemorySuffices(decide.Decision{Action: action}, model.Policy{}); got != want {
+		if got := MayUseCached(decide.Decision{Action: action}, model.Policy{}); got != want {
 			t.Errorf("%s: %v, want %v", action, got, want)
 		}
-		if MemorySuffices(decide.Decision{Action: action}, model.Policy{CorrectDrift: true}) {
+		if MayUseCached(decide.Decision{Action: action}, model.Policy{CorrectDrift: true}) {
 			t.Errorf("%s, and drift is corrected by it", action)
 		}
 	}

@@ -26,11 +26,11 @@ func TestVariantsOf(t *testing.T) {
 			Timeout:           &metav1.Duration{Duration: time.Minute},
 			NamespaceMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{"a": "1", "b": "2", "c": "2"}},
 		},
-		Health:                        controllertest.Varied().Health,
+		Health:                        controllertest.SpecWithOverrides().Health,
 		ImpersonateServiceAccountName: "edge",
 	}
-	gpu := controllertest.Varied().ReleaseOptions
-	gpu.Health, gpu.ImpersonateServiceAccountName = controllertest.Varied().Overrides[2].Health, "gpu"
+	gpu := controllertest.SpecWithOverrides().ReleaseOptions
+	gpu.Health, gpu.ImpersonateServiceAccountName = controllertest.SpecWithOverrides().Overrides[2].Health, "gpu"
 	both := edge
 	both.Health, both.ImpersonateServiceAccountName = gpu.Health, "gpu"
 	for name, tc := range map[string]struct {
@@ -62,7 +62,7 @@ func TestVariantsOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec := controllertest.Varied()
+			spec := controllertest.SpecWithOverrides()
 			v, err := NewVariants(spec)
 			if err != nil {
 				t.Fatal(err)
@@ -76,7 +76,7 @@ func TestVariantsOf(t *testing.T) {
 					t.Errorf("got %+v, %v, want %+v", got, err, tc.want)
 				}
 			}
-			if !reflect.DeepEqual(spec, controllertest.Varied()) {
+			if !reflect.DeepEqual(spec, controllertest.SpecWithOverrides()) {
 				t.Error("the spec was changed")
 			}
 		})
@@ -85,7 +85,7 @@ func TestVariantsOf(t *testing.T) {
 
 func TestVariantsReferences(t *testing.T) {
 	t.Parallel()
-	v, err := NewVariants(controllertest.Varied())
+	v, err := NewVariants(controllertest.SpecWithOverrides())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestVariantsDigest(t *testing.T) {
 		"nothing of it":    func(s *addonsv1.HelmOpSpec) { s.Overrides, s.RefsByKubernetesVersion = nil, nil },
 		"without versions": func(s *addonsv1.HelmOpSpec) { s.RefsByKubernetesVersion = nil },
 	} {
-		spec := controllertest.Varied()
+		spec := controllertest.SpecWithOverrides()
 		change(spec)
 		v, err := NewVariants(spec)
 		if err != nil {
@@ -166,7 +166,7 @@ func TestKubernetesVersion(t *testing.T) {
 // Only upgrades of Clusters of the own namespace are held, so only there a release can be made ready before one.
 func TestVersionToComeIsOfOwnNamespaceOnly(t *testing.T) {
 	t.Parallel()
-	v, err := NewVariants(controllertest.Varied())
+	v, err := NewVariants(controllertest.SpecWithOverrides())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,8 +183,8 @@ func TestVersionToComeIsOfOwnNamespaceOnly(t *testing.T) {
 
 // A fleet shares what its Clusters have in common: a Cluster costs next to nothing.
 func BenchmarkVariantsOf(b *testing.B) {
-	for name, spec := range map[string]*addonsv1.HelmOpSpec{"plain": {Source: controllertest.Varied().Source},
-		"varied": controllertest.Varied()} {
+	for name, spec := range map[string]*addonsv1.HelmOpSpec{"plain": {Source: controllertest.SpecWithOverrides().Source},
+		"varied": controllertest.SpecWithOverrides()} {
 		b.Run(name, func(b *testing.B) {
 			v, err := NewVariants(spec)
 			if err != nil {

@@ -12,17 +12,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// The delays are 1 s, 2 s, 4 s and so on, up to 5 min. A cluster or an API server that is broken for hours is found
-// mended within that time.
+// The delays are 1 s, 2 s, 4 s and so on, up to 5 min. If a cluster or an API server recovers after hours, its objects
+// are reconciled within the longest delay.
 const (
 	minDelay = time.Second
 	maxDelay = 5 * time.Minute
 )
 
-// Jitter is how much the delays of what failed together are spread, as a share of the delay.
+// Jitter is the range of the delays after simultaneous failures, as a share of the delay.
 const Jitter = 0.4
 
-// NewLimiter spaces the reconciliations that fail, and spreads those of what failed together.
+// NewLimiter returns a rate limiter for failed reconciliations. It adds jitter, so that objects that failed together
+// are not repeated together.
 func NewLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
 	return jitteredLimiter{workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minDelay, maxDelay)}
 }
@@ -37,7 +38,7 @@ func (l jitteredLimiter) When(request reconcile.Request) time.Duration {
 	return wait.Jitter(time.Duration(delay), Jitter/(1-Jitter/2))
 }
 
-// ControllerOptions are the options of a controller with a number of workers.
+// ControllerOptions returns the options of a controller with a number of workers.
 func ControllerOptions(workers int) controller.Options {
 	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: NewLimiter()}
 }

@@ -12,20 +12,21 @@ import (
 )
 
 const (
-	// MaxResolveRequest bounds the value of the annotation that asks to resolve, in characters.
+	// MaxResolveRequest is the maximum length, in characters, of the value of the annotation resolve-requested-at.
 	MaxResolveRequest = 64
 
-	// IntervalJitter spreads the checks of many HelmOps: each waits up to this share longer than its interval.
+	// IntervalJitter spreads the lookups of many HelmOps: each waits up to this share longer than its interval.
 	IntervalJitter = 0.1
 
-	// MinResolveRetry and maxResolveRetry bound the wait after a failed resolution. It doubles with each failure, up to
-	// the interval. A registry that is down for hours is asked every 5 minutes at least and found again within them.
+	// MinResolveRetry and maxResolveRetry bound the wait after a failed lookup. The wait doubles with each failure, up to
+	// the interval. A registry that fails for hours is tried at least every 5 minutes, so its recovery is detected within
+	// that time.
 	MinResolveRetry = 5 * time.Second
 
 	maxResolveRetry = 5 * time.Minute
 )
 
-// RetryAfter is how long a registry asks to be left alone.
+// RetryAfter returns how long a registry asks clients to wait; 0 if it does not.
 func RetryAfter(err error) time.Duration {
 	var failure *oci.Error
 	if errors.As(err, &failure) {
@@ -34,7 +35,7 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// ResolveRetry is the wait after a number of failures in a row: 5 s, 10 s, 20 s and so on, up to 5 min.
+// ResolveRetry returns the wait after a number of failures in a row: 5 s, 10 s, 20 s and so on, up to 5 min.
 func ResolveRetry(failures int) time.Duration {
 	return backoff.Exponential(MinResolveRetry, maxResolveRetry, failures-1)
 }

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// OutdatedRetry is how often a release whose HelmOp is expected to tell something else looks whether it did. Its
-	// event comes sooner; this is for what was taken back meanwhile.
+	// OutdatedRetry is how often a release that expects its HelmOp to change something checks whether it has. The event of
+	// the change usually arrives earlier. The check is for changes that were reverted meanwhile.
 	OutdatedRetry = 30 * time.Second
 )
 
-// ObjectReadRetry is the wait before an object that a Cluster refers to and that cannot be read is read again: nothing
-// tells when it appears.
+// ObjectReadRetry is the wait before another read of an object that a Cluster refers to and that could not be read.
+// There is no event when the object appears.
 const ObjectReadRetry = 15 * time.Second
 
-// StaleRetry is when an object is reconciled again whose cache does not show the latest state yet.
+// StaleRetry is the wait before an object is reconciled again because the cache does not have its latest state yet.
 const StaleRetry = 50 * time.Millisecond

@@ -104,7 +104,7 @@ func newDeletions(strategy Strategy, clusters []Cluster) *deletions {
 		// A replacement whose deletion fails takes no slot among the updates either.
 		isStuck := c.Selected && c.Health == HealthFailed
 		if c.Child != nil && c.Child.Deleting && !c.Paused && !isStuck {
-			d.take(c, c.Child.Away)
+			d.take(c, c.Child.UnreachableAtDeletion)
 		}
 	}
 	d.total.limit = strategy.MaxUnavailable.Of(all)

@@ -29,7 +29,8 @@ func (j *judge) checkDeletions() {
 		case isBound:
 			begun[c.Wave]++
 			under[c.Wave] += boolToInt(c.Health != HealthUnreachable)
-		case c.Child != nil && c.Child.Deleting && !c.Child.Away && !c.Paused && (!c.Selected || c.Health != HealthFailed):
+		case c.Child != nil && c.Child.Deleting && !c.Child.UnreachableAtDeletion && !c.Paused &&
+			(!c.Selected || c.Health != HealthFailed):
 			under[c.Wave]++
 		case c.Child != nil && !c.Child.Deleting && !c.Selected && !c.Paused:
 			waiting++
@@ -60,7 +61,7 @@ func (j *judge) checkDeletions() {
 // hasAwayDeletion is true if a deletion runs or begins in a Cluster that was unreachable before.
 func (j *judge) hasAwayDeletion() bool {
 	for i := range j.after {
-		if c := &j.after[i]; c.Child != nil && c.Child.Deleting && c.Child.Away {
+		if c := &j.after[i]; c.Child != nil && c.Child.Deleting && c.Child.UnreachableAtDeletion {
 			return true
 		}
 	}
@@ -74,8 +75,9 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// TestPlanDeletionPacesAndEnds holds for random fleets that the deletion of a HelmOp stays within the limits and ends.
-func TestPlanDeletionPacesAndEnds(t *testing.T) {
+// TestPlanDeletionKeepsLimitsAndCompletes holds for random fleets that the deletion of a HelmOp stays within the limits
+// and ends.
+func TestPlanDeletionKeepsLimitsAndCompletes(t *testing.T) {
 	t.Parallel()
 	for seed := range int64(100) {
 		w := newWorld(seed)
@@ -94,7 +96,7 @@ func TestPlanDeletionPacesAndEnds(t *testing.T) {
 			checkPacedDeletion(t, w.strategy, in.Clusters, steps)
 			for i, step := range steps {
 				if step.Action == ActionDelete {
-					w.clusters[i].Child.Deleting, w.clusters[i].Child.Away = true, !w.clusters[i].reachable
+					w.clusters[i].Child.Deleting, w.clusters[i].Child.UnreachableAtDeletion = true, !w.clusters[i].reachable
 				}
 			}
 			for _, c := range w.clusters {
@@ -135,7 +137,7 @@ func checkPacedDeletion(t *testing.T, strategy Strategy, clusters []Cluster, ste
 		case step.Action == ActionDelete:
 			begun++
 			under++
-		case c.Child.Deleting && !c.Child.Away:
+		case c.Child.Deleting && !c.Child.UnreachableAtDeletion:
 			under++
 		}
 	}

@@ -6,7 +6,7 @@ package rollout
 import "testing"
 
 func unselected(c *Cluster) { c.Selected, c.Target, c.Good, c.Own = false, nil, nil, nil }
-func away(c *Cluster)       { c.Child.Deleting, c.Child.Away = true, true }
+func away(c *Cluster)       { c.Child.Deleting, c.Child.UnreachableAtDeletion = true, true }
 
 func TestPlanDeletions(t *testing.T) {
 	t.Parallel()

@@ -39,14 +39,14 @@
 //
 // A Cluster that becomes unreachable after its update may have a broken CNI. It keeps its slot within the limits until
 // it responds again or is paused, and its wave does not pass because of it. It is unknown whether its update finished.
-// New Clusters, and Clusters whose release is identical under the last good revision, are not treated this way.
+// New Clusters, and Clusters whose release is identical under the last known good revision, are not treated this way.
 //
 // # What is not paced
 //
-//   - New Clusters are served at once. They get the current revision if their wave has its turn, otherwise the last
+//   - New Clusters are served at once. They get the current revision if their wave has begun, otherwise the last known
 //     good one. Without a good one they get the current revision, unless it was given up. If there is a good one that
 //     cannot be rendered, they do not get a revision whose budget is spent.
-//   - A Cluster without a child that is not new waits for its wave if the last good revision cannot be rendered.
+//   - A Cluster without a child that is not new waits for its wave if the last known good revision cannot be rendered.
 //   - A change of the Cluster itself is applied at once, under the revision that the Cluster has, even if the rollout
 //     is paused.
 //   - A Cluster whose release is identical under both revisions is updated at once, even if the rollout is paused,
@@ -86,9 +86,9 @@
 // Within a wave, Clusters that are not ready are updated first. A Cluster that is still in flight to an earlier
 // revision that never completed takes a slot, because it is unavailable, too.
 //
-// When the first Cluster of a later wave is updated, the wave is left behind for good. Clusters that join it later, or
-// become unhealthy, are updated within the limits but do not hold the rollout. No wave is left behind before that
-// update. A short network outage therefore does not open all waves.
+// When the first Cluster of a later wave is updated, the wave is closed for good. Clusters that join it later, or
+// become unhealthy, are updated within the limits but do not hold the rollout. No wave is closed before that update. A
+// short network outage therefore does not open all waves.
 //
 // # How a rollout ends
 //

@@ -171,8 +171,9 @@ func TestPlanUnknown(t *testing.T) {
 	}
 }
 
-// TestPlanServesTheReplaced holds that a Cluster without a child that is not new does not get a revision that is held.
-func TestPlanServesTheReplaced(t *testing.T) {
+// TestPlanReplacedReleaseDoesNotGetHeldRevision holds that a Cluster without a child that is not new does not get a
+// revision that is held.
+func TestPlanReplacedReleaseDoesNotGetHeldRevision(t *testing.T) {
 	t.Parallel()
 	inNoWave := []Cluster{fleetMember("a", 0, 7, onItsWay), fleetMember("b", 1, -1, onItsWay, noGood)}
 	for name, tc := range map[string]planTest{

@@ -222,8 +222,8 @@ func TestPlanReturns(t *testing.T) {
 		"after that it has returned": {
 			state: back, clusters: []Cluster{fleetMember("a", 0, 6, ready, noGood)}, phase: PhaseRolledBack,
 			check: func(t *testing.T, result Result) {
-				if !result.Steps[0].Told {
-					t.Error("it is not told")
+				if !result.Steps[0].Assigned {
+					t.Error("Assigned is false")
 				}
 			},
 		},
@@ -237,8 +237,8 @@ func TestPlanReturns(t *testing.T) {
 			waitingFor: "1 Cluster to be ready with revision 6; a change of the spec: revision 6 can no longer be rendered " +
 				"for 1 Cluster",
 			check: func(t *testing.T, result Result) {
-				if result.Steps[0].Told {
-					t.Error("what stays is told")
+				if result.Steps[0].Assigned {
+					t.Error("Assigned is true although the release stays")
 				}
 				wantProgress(1, 0, 1, 0)(t, result)
 			},
@@ -402,8 +402,8 @@ func TestPlanServesNewClusters(t *testing.T) {
 	}
 }
 
-// TestPlanSaysNothingOfTime holds that the texts for users do not change while nothing happens.
-func TestPlanSaysNothingOfTime(t *testing.T) {
+// TestPlanWaitingForContainsNoTimes holds that the texts for users do not change while nothing happens.
+func TestPlanWaitingForContainsNoTimes(t *testing.T) {
 	t.Parallel()
 	in := Input{
 		Strategy: Strategy{Soak: time.Hour}, State: State{Revision: 7, Good: 6}, Now: testNow,

@@ -13,7 +13,8 @@ type plan struct {
 	in    *Input
 	state State
 
-	// goal is the desired revision of the Clusters: the current one, or the last good one if the current was given up.
+	// goal is the desired revision of the Clusters: the current one, or the last known good one if the current was given
+	// up.
 	goal    int64
 	givenUp bool
 
@@ -26,13 +27,14 @@ type plan struct {
 	// isKnown is true if the desired release of at least one Cluster is known.
 	isKnown bool
 
-	// left is the index of the last wave that was left behind, promoted that of the last promoted wave; -1 for none.
-	left, promoted int
+	// closed is the index of the last closed wave, promoted that of the last promoted wave; -1 for none. A wave is closed
+	// once a Cluster of a later wave was updated.
+	closed, promoted int
 
-	// turn is the index of the first group that has not passed.
-	turn int
+	// wave is the index of the first group that has not passed; groups include the Clusters in no wave.
+	wave int
 
-	// stuck counts the Clusters that cannot return, because their release under the last good revision is unknown.
+	// stuck counts the Clusters that cannot return, because their release under the last known good revision is unknown.
 	stuck int
 
 	// deletions counts the releases that are being uninstalled, including replaced ones.
@@ -60,7 +62,7 @@ func Plan(in Input) Result {
 		p.setGoal()
 		p.countStandings()
 	}
-	p.findTurn()
+	p.findCurrentWave()
 
 	steps := make([]Step, len(in.Clusters))
 	for i := range in.Clusters {
@@ -93,7 +95,7 @@ func (p *plan) advance() Phase {
 	switch {
 	case p.in.Requests.Abort && s.Good != 0:
 		s.Phase, s.Reason = PhaseAborted, fmt.Sprintf(
-			"the annotation rollout-abort is set; the last good revision is %d",
+			"the annotation rollout-abort is set; the last known good revision is %d",
 			s.Good,
 		)
 		return s.Phase
@@ -109,7 +111,7 @@ func (p *plan) advance() Phase {
 	case spent && p.in.Strategy.Rollback && s.Good != 0:
 		s.Phase, s.Reason = PhaseRolledBack, p.budgetSpent()
 	case s.Phase == PhasePaused:
-		// Only a request to continue ends a pause, even if the failures were repaired.
+		// Only a request to continue resumes a paused rollout, even if the failures were repaired.
 	case spent && p.in.Strategy.Rollback:
 		s.Phase, s.Reason = PhasePaused, p.budgetSpent()+"; there is no good revision to return to"
 	case spent:
@@ -129,11 +131,11 @@ func (p *plan) budgetSpent() string {
 		clusters(p.total.by[standingFailed]-p.state.Acknowledged), p.maxFailures())
 }
 
-// isComplete is true if nothing is left to do and enough Clusters are done: at least one, and no fewer than Clusters
-// that could not be updated or became unreachable after their update. Otherwise a short network outage would complete
-// the rollout, and disable waves and budget for most Clusters. So would clusterctl move, which unpauses Clusters one by
-// one. The rollout is not complete while Clusters that could not be updated are behind a wave that needs a promotion,
-// or while no desired release is known.
+// isComplete is true if nothing is left to do and enough Clusters are done. At least one Cluster must be done, and at
+// least as many as could not be updated or became unreachable after their update. Otherwise a short network outage
+// would complete the rollout, and disable waves and budget for most Clusters. clusterctl move, which unpauses Clusters
+// one by one, would have the same effect. The rollout is not complete while Clusters that could not be updated are
+// behind a wave that needs a promotion, or while no desired release is known.
 func (p *plan) isComplete() bool {
 	by := &p.total.by
 	done := by[standingDone] + by[standingJoined]
@@ -144,8 +146,8 @@ func (p *plan) isComplete() bool {
 
 // isBehindPromotion is true if Clusters that could not be updated are behind a wave that has not passed.
 func (p *plan) isBehindPromotion() bool {
-	p.findTurn()
-	for group := p.turn + 1; group < len(p.groups); group++ {
+	p.findCurrentWave()
+	for group := p.wave + 1; group < len(p.groups); group++ {
 		if p.groups[group].outdated() > 0 {
 			return true
 		}
@@ -153,31 +155,32 @@ func (p *plan) isBehindPromotion() bool {
 	return false
 }
 
-// findTurn finds the first group that has not passed. When it is the last group, all groups may be updated.
-func (p *plan) findTurn() {
+// findCurrentWave finds the first group that has not passed. When it is the last group, all groups may be updated.
+func (p *plan) findCurrentWave() {
 	waves := p.in.Strategy.Waves
-	p.left, p.promoted = waveNamed(waves, p.state.Passed), waveNamed(waves, p.in.Requests.Promoted)
-	p.turn = p.left + 1
-	for p.turn < len(waves) && p.isPassed(p.turn) {
-		p.turn++
+	p.closed, p.promoted = waveNamed(waves, p.state.Passed), waveNamed(waves, p.in.Requests.Promoted)
+	p.wave = p.closed + 1
+	for p.wave < len(waves) && p.isPassed(p.wave) {
+		p.wave++
 	}
 }
 
 // isPassed is true if the next wave may begin.
 func (p *plan) isPassed(wave int) bool {
 	promoted := wave <= p.promoted
-	return p.groups[wave].unfinished() == 0 && (promoted || p.isProven(wave) && !p.in.Strategy.Waves[wave].Manual)
+	return p.groups[wave].unfinished() == 0 && (promoted || p.isSuccessful(wave) && !p.in.Strategy.Waves[wave].Manual)
 }
 
-// isProven is true if a finished wave allows the next wave without a promotion. A wave in which no Cluster counts does.
-// A wave in which all Clusters failed does only if the failures were acknowledged. A wave without a done Cluster that
-// waits for dependencies does not: if several dependent HelmOps change at once, later waves would overtake it. Nor does
-// a wave whose Clusters became unreachable after their update, which is how a broken CNI shows.
-func (p *plan) isProven(wave int) bool {
-	by, isLit := &p.groups[wave].by, p.groups[wave].unreachable() == 0
-	acknowledged := by[standingFailed] > 0 && p.total.by[standingFailed] <= p.state.Acknowledged && isLit
-	saysNothing := by[standingFailed]+by[standingExcused]+by[standingBlocked]+by[standingUnknown] == 0 && isLit
-	return by[standingDone] > 0 || acknowledged || saysNothing
+// isSuccessful is true if a finished wave allows the next wave without a promotion. A wave in which no Cluster counts
+// allows it. A wave in which all Clusters failed allows it only if the failures were acknowledged. A wave without a
+// done Cluster that waits for dependencies does not: if several dependent HelmOps change at once, later waves would
+// overtake that wave. A wave whose Clusters became unreachable after their update does not allow it either, because a
+// broken CNI has this effect.
+func (p *plan) isSuccessful(wave int) bool {
+	by, allReachable := &p.groups[wave].by, p.groups[wave].unreachable() == 0
+	acknowledged := by[standingFailed] > 0 && p.total.by[standingFailed] <= p.state.Acknowledged && allReachable
+	isEmpty := by[standingFailed]+by[standingExcused]+by[standingBlocked]+by[standingUnknown] == 0 && allReachable
+	return by[standingDone] > 0 || acknowledged || isEmpty
 }
 
 // waveNamed returns the index of a wave, or -1.
@@ -203,30 +206,30 @@ func (p *plan) pace(steps []Step) {
 	}
 	last := len(p.groups) - 1
 	if p.state.Phase == PhaseProgressing {
-		last = p.turn
+		last = p.wave
 	}
 	for group := 0; group <= last; group++ {
 		assigned := 0
-		for place := range pacings {
-			assigned += p.paceGroup(group, place, steps)
+		for order := range pacings {
+			assigned += p.paceGroup(group, order, steps)
 		}
-		if assigned > 0 && group-1 > p.left && p.state.Phase == PhaseProgressing {
-			p.left = group - 1
-			p.state.Passed = p.in.Strategy.Waves[p.left].Name
+		if assigned > 0 && group-1 > p.closed && p.state.Phase == PhaseProgressing {
+			p.closed = group - 1
+			p.state.Passed = p.in.Strategy.Waves[p.closed].Name
 		}
 	}
 }
 
-// paceGroup assigns the goal to Clusters of one group and one pacing, as many as there are free slots. It returns how
-// many.
-func (p *plan) paceGroup(group int, place pacing, steps []Step) int {
+// paceGroup assigns the goal to Clusters of one group and one pacing, as many as there are free slots. It returns the
+// number of assigned Clusters.
+func (p *plan) paceGroup(group int, order pacing, steps []Step) int {
 	assigned := 0
-	if place == paceLate && p.groups[group].late == 0 {
+	if order == paceLate && p.groups[group].late == 0 {
 		return 0
 	}
-	for i := 0; i < len(steps) && p.groups[group].by[standingPending] > 0 && p.hasRoom(group, place == paceLate); i++ {
+	for i := 0; i < len(steps) && p.groups[group].by[standingPending] > 0 && p.hasRoom(group, order == paceLate); i++ {
 		c := &p.in.Clusters[i]
-		if p.standings[i] != standingPending || c.Child == nil || p.group(c) != group || p.pacing(c) != place {
+		if p.standings[i] != standingPending || c.Child == nil || p.group(c) != group || p.pacing(c) != order {
 			continue
 		}
 		next := p.assign(c, "the Cluster is outdated")

@@ -55,7 +55,7 @@ func TestPlan(t *testing.T) {
 		"the release of a Cluster that does not exist is dropped once": {
 			Cluster{Gone: true, Child: deleting}, ActionNone},
 	}
-	told := map[string]bool{
+	assigned := map[string]bool{
 		"a selected Cluster without a release gets one": true,
 		"another revision updates":                      true,
 		"an unchanged revision changes nothing":         true,
@@ -70,8 +70,8 @@ func TestPlan(t *testing.T) {
 			if steps[0].Action != tc.want {
 				t.Errorf("action = %s (%s), want %s", steps[0].Action, steps[0].Why, tc.want)
 			}
-			if steps[0].Told != told[name] {
-				t.Errorf("told = %v, want %v", steps[0].Told, told[name])
+			if steps[0].Assigned != assigned[name] {
+				t.Errorf("assigned = %v, want %v", steps[0].Assigned, assigned[name])
 			}
 			if steps[0].Why == "" {
 				t.Error("the step does not say why")
@@ -80,7 +80,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestPlanKeepsOneClusterFromAnother(t *testing.T) {
+func TestPlanStepsDoNotDependOnOtherClusters(t *testing.T) {
 	steps := Plan(Input{Clusters: []Cluster{
 		{Name: "broken", Selected: true, Initialized: true},
 		{Name: "fine", Selected: true, Initialized: true, Target: &Release{Identity: "ns/a"}},

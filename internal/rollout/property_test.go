@@ -17,9 +17,9 @@ var (
 	firstSeed = flag.Int64("rollout.seed", 1, "seed of the first of them")
 )
 
-// TestPlanKeepsItsPromises holds for random events in random order that no plan breaks a limit, an order or a budget.
+// TestPlanInvariants holds for random events in random order that no plan breaks a limit, an order or a budget.
 // When the events end, every Cluster gets its desired release.
-func TestPlanKeepsItsPromises(t *testing.T) {
+func TestPlanInvariants(t *testing.T) {
 	t.Parallel()
 	for n := range int64(*worlds) {
 		seed := *firstSeed + n
@@ -118,7 +118,7 @@ func (j *judge) carryOut() {
 		switch step.Action {
 		case ActionReplace, ActionDelete:
 			child := *c.Child
-			child.Deleting, child.Away = true, c.Health == HealthUnreachable
+			child.Deleting, child.UnreachableAtDeletion = true, c.Health == HealthUnreachable
 			c.Child = &child
 			if c.Health != HealthUnreachable {
 				c.Health = HealthProgressing
@@ -127,7 +127,7 @@ func (j *judge) carryOut() {
 			release := map[Source]*Release{SourceTarget: c.Target, SourceGood: c.Good, SourceOwn: c.Own,
 				SourcePrevious: {}}[step.Source]
 			if release == nil {
-				j.Fatalf("%s is told %s, which is not known", c.Name, step.Source)
+				j.Fatalf("%s is assigned %s, which is not known", c.Name, step.Source)
 			}
 			changes := c.Child == nil || !sameContent(c.Child.Release, *release)
 			c.Child = &Child{Release: *release, Revision: step.Revision, Joined: step.Joined, FailedBefore: step.FailedBefore}
@@ -282,26 +282,26 @@ func (j *judge) checkSteps() {
 		case !isServable(c) || c.Child != nil && c.Child.Deleting:
 			j.Errorf("%s is served: %v", c.Name, step)
 		case step.Action == ActionUpdate && c.Child.Release == j.after[i].Child.Release && c.Child.Revision == step.Revision:
-			j.Errorf("%s is told what it was told: %v", c.Name, step)
+			j.Errorf("%s is assigned what it was assigned: %v", c.Name, step)
 		case step.Action == ActionUpdate && c.Child.Identity != j.after[i].Child.Identity && step.Source != SourcePrevious:
 			j.Errorf("the identity of %s changes under its feet: %v", c.Name, step)
 		}
 		child := j.after[i].Child
 		release, revision := j.goal(c)
-		told := child != nil && !child.Deleting && child.Revision == revision &&
+		assigned := child != nil && !child.Deleting && child.Revision == revision &&
 			(release == nil && j.isGivenUp() || release != nil && *release == child.Release)
-		if step.Told != told {
-			j.Errorf("%s is told %v: %v", c.Name, told, step)
+		if step.Assigned != assigned {
+			j.Errorf("%s is assigned %v: %v", c.Name, assigned, step)
 		}
 		if j.isPaced(i) && (c.Health == HealthUnreachable || c.Blocked) {
-			j.Errorf("%s is told though it is %s, blocked %v: %v", c.Name, c.Health, c.Blocked, step)
+			j.Errorf("%s is assigned though it is %s, blocked %v: %v", c.Name, c.Health, c.Blocked, step)
 		}
 		if j.isPaced(i) && (j.in.Strategy.Paused || j.result.State.Phase == PhasePaused) {
-			j.Errorf("%s is told though the rollout is held: %v", c.Name, step)
+			j.Errorf("%s is assigned though the rollout is held: %v", c.Name, step)
 		}
 		isWanted := step.Source == SourceTarget && (step.Action == ActionCreate || step.Action == ActionUpdate)
 		if isWanted && j.isGivenUp() {
-			j.Errorf("%s is told a revision that was given up: %v", c.Name, step)
+			j.Errorf("%s is assigned a revision that was given up: %v", c.Name, step)
 		}
 	}
 }
@@ -321,9 +321,9 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 		j.Errorf("%s does not return: %s", c.Name, step.Why)
 	case release != nil && c.Child.Revision == revision && *release != c.Child.Release &&
 		release.Identity == c.Child.Identity:
-		j.Errorf("%s changed and is not told: %s", c.Name, step.Why)
+		j.Errorf("%s changed and is not assigned: %s", c.Name, step.Why)
 	case c.Own != nil && c.Child.Revision != revision && *c.Own != c.Child.Release && c.Own.Identity == c.Child.Identity:
-		j.Errorf("%s changed and is not told under its own revision: %s", c.Name, step.Why)
+		j.Errorf("%s changed and is not assigned under its own revision: %s", c.Name, step.Why)
 	}
 }
 
@@ -331,16 +331,16 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 // release is unknown and the Cluster is not new, or the current revision has spent its budget.
 func (j *judge) mayWait(c *Cluster) bool {
 	state, isNew := j.result.State, !c.Known || j.in.State.Revision == 1
-	isTurn := state.Phase == PhaseProgressing && !j.in.Strategy.Paused && c.Wave <= j.result.Progress.Wave
-	return state.Good != 0 && c.Good == nil && state.Phase != PhaseComplete && !isTurn &&
+	mayTakeCurrent := state.Phase == PhaseProgressing && !j.in.Strategy.Paused && c.Wave <= j.result.Progress.Wave
+	return state.Good != 0 && c.Good == nil && state.Phase != PhaseComplete && !mayTakeCurrent &&
 		(!isNew || state.Phase == PhasePaused)
 }
 
 func (j *judge) checkLimits() {
 	isTight, late := false, 0
-	told, onTheirWay, selected := make([]int, len(j.in.Strategy.Waves)+1), make([]int, len(j.in.Strategy.Waves)+1),
+	assigned, onTheirWay, selected := make([]int, len(j.in.Strategy.Waves)+1), make([]int, len(j.in.Strategy.Waves)+1),
 		make([]int, len(j.in.Strategy.Waves)+1)
-	dark, done := make([]int, len(told)), make([]int, len(told))
+	dark, done := make([]int, len(assigned)), make([]int, len(assigned))
 	sum := func(counts []int) (n int) {
 		for _, count := range counts {
 			n += count
@@ -350,7 +350,7 @@ func (j *judge) checkLimits() {
 	for i := range j.after {
 		c := &j.after[i]
 		if j.isPaced(i) {
-			told[c.Wave]++
+			assigned[c.Wave]++
 			isTight = isTight || !j.isLate(&j.in.Clusters[i])
 		}
 		if j.isOnItsWay(c) || j.isLost(c) {
@@ -370,14 +370,14 @@ func (j *judge) checkLimits() {
 		}
 	}
 	holding := sum(onTheirWay) - min(sum(dark), sum(done))
-	if limit := j.in.Strategy.MaxUnavailable.Of(sum(selected)); sum(told) > 0 && holding > limit {
-		j.Errorf("%d told, and %d on their way, limit %d", sum(told), holding, limit)
+	if limit := j.in.Strategy.MaxUnavailable.Of(sum(selected)); sum(assigned) > 0 && holding > limit {
+		j.Errorf("%d assigned, and %d on their way, limit %d", sum(assigned), holding, limit)
 	} else if isTight && holding+late > limit {
-		j.Errorf("%d told, %d on their way and %d to an earlier revision, limit %d", sum(told), holding, late, limit)
+		j.Errorf("%d assigned, %d on their way and %d to an earlier revision, limit %d", sum(assigned), holding, late, limit)
 	}
 	for i, wave := range j.in.Strategy.Waves {
-		if limit := wave.MaxUnavailable.Of(selected[i]); told[i] > 0 && onTheirWay[i]-min(dark[i], done[i]) > limit {
-			j.Errorf("%d of wave %d told, and %d on their way of whom %d were done, limit %d", told[i], i, onTheirWay[i],
+		if limit := wave.MaxUnavailable.Of(selected[i]); assigned[i] > 0 && onTheirWay[i]-min(dark[i], done[i]) > limit {
+			j.Errorf("%d of wave %d assigned, and %d on their way of whom %d were done, limit %d", assigned[i], i, onTheirWay[i],
 				dark[i], limit)
 		}
 	}
@@ -397,12 +397,12 @@ func (j *judge) checkOrder() {
 			j.checkPassed(wave, j.in.Clusters[i].Name)
 		}
 		if wave := j.in.Clusters[i].Wave; wave > 0 && waveNamed(j.in.Strategy.Waves, j.result.State.Passed) < wave-1 {
-			j.Errorf("%s is told, and wave %d is not left behind", j.in.Clusters[i].Name, wave-1)
+			j.Errorf("%s is assigned, and wave %d is not left behind", j.in.Clusters[i].Name, wave-1)
 		}
 	}
 }
 
-func (j *judge) checkPassed(wave int, told string) {
+func (j *judge) checkPassed(wave int, assigned string) {
 	done, counting := 0, 0
 	for i := range j.in.Clusters {
 		c := &j.in.Clusters[i]
@@ -418,7 +418,7 @@ func (j *judge) checkPassed(wave int, told string) {
 		}
 		counting++
 		if j.isOnItsWay(c) || !isGoal && !c.Blocked && c.Target != nil && (c.Child == nil || !c.Child.Deleting) {
-			j.Errorf("%s is told before %s of wave %d is done", told, c.Name, wave)
+			j.Errorf("%s is assigned before %s of wave %d is done", assigned, c.Name, wave)
 		}
 		if isGoal && c.Health == HealthReady {
 			done++
@@ -426,10 +426,10 @@ func (j *judge) checkPassed(wave int, told string) {
 	}
 	promoted := waveNamed(j.in.Strategy.Waves, j.in.Requests.Promoted) >= wave
 	if j.in.Strategy.Waves[wave].Manual && !promoted {
-		j.Errorf("%s is told before wave %d is promoted", told, wave)
+		j.Errorf("%s is assigned before wave %d is promoted", assigned, wave)
 	}
 	if counting > 0 && done == 0 && !promoted && j.result.State.Acknowledged == 0 {
-		j.Errorf("%s is told though nobody of wave %d is done", told, wave)
+		j.Errorf("%s is assigned though nobody of wave %d is done", assigned, wave)
 	}
 }
 

@@ -39,8 +39,8 @@ type Child struct {
 	// Foreign is true if the release has another owner. The deletion of the child then uninstalls nothing.
 	Foreign bool
 
-	// Away is true if Deleting and the Cluster was unreachable when the deletion began.
-	Away bool
+	// UnreachableAtDeletion is true if Deleting and the Cluster was unreachable when the deletion began.
+	UnreachableAtDeletion bool
 }
 
 // Health is the state of a Cluster with the assigned release.
@@ -97,7 +97,7 @@ type Cluster struct {
 	// revision.
 	TargetInvalid bool
 
-	// Good is the desired release under the last good revision; nil if there is none or it is unknown.
+	// Good is the desired release under the last known good revision; nil if there is none or it is unknown.
 	Good *Release
 
 	// Own is the desired release under the child's revision; nil if it is unknown.
@@ -174,7 +174,8 @@ type Strategy struct {
 	// MaxFailures is the number of failed Clusters that ends the rollout.
 	MaxFailures Limit
 
-	// Rollback returns the Clusters to the last good revision when the budget is spent. Otherwise the rollout is paused.
+	// Rollback returns the Clusters to the last known good revision when the budget is spent. Otherwise the rollout is
+	// paused.
 	Rollback bool
 }
 
@@ -192,10 +193,10 @@ const (
 	// PhasePaused has spent the failure budget. Outdated Clusters keep their revision.
 	PhasePaused Phase = "Paused"
 
-	// PhaseRolledBack has spent the failure budget. Updated Clusters return to the last good revision.
+	// PhaseRolledBack has spent the failure budget. Updated Clusters return to the last known good revision.
 	PhaseRolledBack Phase = "RolledBack"
 
-	// PhaseAborted was ended on request. Updated Clusters return to the last good revision.
+	// PhaseAborted was ended on request. Updated Clusters return to the last known good revision.
 	PhaseAborted Phase = "Aborted"
 )
 
@@ -204,14 +205,14 @@ type State struct {
 	// Revision is the number of the current revision.
 	Revision int64
 
-	// Good is the number of the last good revision before it; 0 for none.
+	// Good is the number of the last known good revision before it; 0 for none.
 	Good int64
 
 	// Phase is the phase of the rollout. Unknown values mean PhaseProgressing.
 	Phase Phase
 
-	// Passed is the name of the last wave that was left behind, because a Cluster of a later wave was updated. Clusters of
-	// such a wave no longer hold later waves.
+	// Passed is the name of the last closed wave. A wave is closed once a Cluster of a later wave was updated. Clusters of
+	// a closed wave no longer hold later waves.
 	Passed string
 
 	// Acknowledged is the number of failures that do not count.
@@ -291,21 +292,21 @@ type Step struct {
 	// Why is the reason, for logs.
 	Why string
 
-	// Told is true if the Cluster has its final desired release, or gets it with this step.
-	Told bool
+	// Assigned is true if the Cluster has its final desired release, or gets it with this step.
+	Assigned bool
 }
 
 // Progress is the progress of a rollout.
 type Progress struct {
-	// Wave is the index of the wave whose turn it is. len(Strategy.Waves) means the Clusters in no wave; a larger index
-	// means none.
+	// Wave is the index of the wave that is being updated. len(Strategy.Waves) means the Clusters in no wave; a larger
+	// index means none.
 	Wave int
 
 	// Updated, Done, InFlight and Failed count selected Clusters after the steps, see the API's RolloutStatus. During a
-	// rollback, Done and InFlight refer to the last good revision.
+	// rollback, Done and InFlight refer to the last known good revision.
 	Updated, Done, InFlight, Failed int
 
-	// WaitingFor says for users what the rollout waits for; empty if it does not wait.
+	// WaitingFor is what the rollout waits for, as a text for users; empty if it does not wait.
 	WaitingFor string
 
 	// Promote is the name of the wave that needs a promotion; empty for none.

@@ -89,7 +89,7 @@ func (t *tally) usedSlots() int {
 	)
 }
 
-// counting returns the number of Clusters that prove something about the revision now or soon.
+// counting returns the number of Clusters whose health tells, now or soon, whether the revision works.
 func (t *tally) counting() int {
 	return t.unfinished() + t.by[standingDone] + t.by[standingFailed] + t.by[standingExcused]
 }
@@ -149,7 +149,7 @@ func (p *plan) standingOf(c *Cluster) standing {
 	case c.Child == nil:
 		return p.standOutdated(c)
 	case c.Child.Deleting:
-		return p.standEnding(c)
+		return p.standDeleting(c)
 	case p.isReturning(c):
 		return p.standReturning(c)
 	case c.Child.Revision == p.goal && c.Child.Joined:
@@ -163,9 +163,9 @@ func (p *plan) standingOf(c *Cluster) standing {
 	}
 }
 
-// standEnding returns the standing of a Cluster whose release is being deleted to be replaced. A failing deletion
+// standDeleting returns the standing of a Cluster whose release is being deleted to be replaced. A failing deletion
 // proves nothing about the new revision, which was not installed yet.
-func (p *plan) standEnding(c *Cluster) standing {
+func (p *plan) standDeleting(c *Cluster) standing {
 	switch {
 	case c.Health == HealthUnreachable && p.isTrial():
 		return standingUnreachableAfterUpdate
@@ -194,7 +194,7 @@ func (p *plan) standOutdated(c *Cluster) standing {
 	isInvalid := !p.givenUp && c.Target == nil && c.TargetInvalid
 	switch {
 	case isInvalid && !c.Known:
-		// A new Cluster has the last good revision because the current one cannot be rendered for it.
+		// A new Cluster has the last known good revision because the current one cannot be rendered for it.
 		return standingOut
 	case isInvalid && p.failedBefore(c):
 		return standingExcused
@@ -224,7 +224,7 @@ func (p *plan) standUpdated(c *Cluster, failedBefore bool) standing {
 	case c.Blocked && (changes || c.Health == HealthProgressing):
 		return standingBlocked
 	case changes:
-		// This plan updates it, so its present health proves nothing about the update.
+		// This plan updates the Cluster, so its present health is not the result of the update.
 		return standingInFlight
 	case c.Health == HealthFailed && failedBefore:
 		return standingExcused
@@ -237,13 +237,13 @@ func (p *plan) standUpdated(c *Cluster, failedBefore bool) standing {
 	}
 }
 
-// isTrial is true if the revision is still unproven.
+// isTrial is true until the revision is known to be good or is given up.
 func (p *plan) isTrial() bool {
 	return !p.givenUp && p.state.Phase != PhaseComplete
 }
 
 // mayHaveBroken is true if the revision can be the cause that an updated Cluster is unreachable. It cannot if the
-// release is identical under the last good revision.
+// release is identical under the last known good revision.
 func (p *plan) mayHaveBroken(c *Cluster) bool {
 	has := c.Target
 	if has == nil && c.Child != nil {
@@ -266,7 +266,7 @@ type pacing uint8
 
 const (
 	paceLate pacing = iota
-	paceUnwell
+	paceNotReady
 	paceReady
 	pacings
 )
@@ -276,7 +276,7 @@ func (p *plan) pacing(c *Cluster) pacing {
 	case p.isLate(c):
 		return paceLate
 	case c.Health != HealthReady:
-		return paceUnwell
+		return paceNotReady
 	default:
 		return paceReady
 	}
@@ -338,7 +338,7 @@ func (p *plan) isReturning(c *Cluster) bool {
 	return p.givenUp && c.Child.Revision == p.state.Revision
 }
 
-// canReturn is true if the Cluster's release under the last good revision is known.
+// canReturn is true if the Cluster's release under the last known good revision is known.
 func (p *plan) canReturn(c *Cluster) bool {
 	return c.Good != nil || c.Child.Previous == p.state.Good
 }
@@ -357,8 +357,8 @@ func (p *plan) hasGoalAlready(c *Cluster) bool {
 	return release != nil && (sameContent(c.Child.Release, *release) || c.Own != nil && sameContent(*c.Own, *release))
 }
 
-// failedBefore is true if a failure of the Cluster proves nothing about the revision that it gets now: it failed under
-// a good revision, and has not been ready since.
+// failedBefore is true if a failure of the Cluster is not a failure of the revision that it gets now: the Cluster
+// failed under a good revision, and has not been ready since.
 func (p *plan) failedBefore(c *Cluster) bool {
 	child := c.Child
 	if child == nil {

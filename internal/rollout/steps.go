@@ -45,7 +45,7 @@ func step(c *Cluster, action Action, why string) Step {
 // leave returns a step that changes nothing.
 func (p *plan) leave(c *Cluster, why string) Step {
 	s := step(c, ActionNone, why)
-	s.Told = p.isAssigned(c)
+	s.Assigned = p.isAssigned(c)
 	return s
 }
 
@@ -59,20 +59,20 @@ func (p *plan) isAssigned(c *Cluster) bool {
 	return release == nil && p.givenUp || release != nil && c.Child.Release == *release
 }
 
-// create returns the step for a Cluster without a release. It gets the current revision if its wave has its turn, or if
-// no other revision is available. A revision that was given up is never assigned. If the last good revision exists but
-// is unknown for the Cluster, a Cluster that is not new waits for its wave, and no Cluster gets a revision whose budget
-// is spent.
+// create returns the step for a Cluster without a release. The Cluster gets the current revision if its wave has begun,
+// or if no other revision is available. A revision that was given up is never assigned. If the last known good revision
+// exists but its release is unknown for the Cluster, a Cluster that is not new waits for its wave, and no Cluster gets
+// a revision whose budget is spent.
 func (p *plan) create(i int, c *Cluster) Step {
 	hasGood := p.state.Good != 0 && c.Good != nil
-	isTurn := p.state.Phase == PhaseComplete ||
-		p.state.Phase == PhaseProgressing && !p.in.Strategy.Paused && p.group(c) <= p.turn ||
+	mayTakeCurrent := p.state.Phase == PhaseComplete ||
+		p.state.Phase == PhaseProgressing && !p.in.Strategy.Paused && p.group(c) <= p.wave ||
 		hasGood && c.Target != nil && sameContent(*c.Good, *c.Target)
 	s := step(c, ActionCreate, "the Cluster has no release yet")
 	s.Joined = p.isNew(c)
 	switch {
-	case hasGood && (p.givenUp || !isTurn || c.Target == nil):
-		s.Source, s.Revision, s.Told = SourceGood, p.state.Good, p.givenUp
+	case hasGood && (p.givenUp || !mayTakeCurrent || c.Target == nil):
+		s.Source, s.Revision, s.Assigned = SourceGood, p.state.Good, p.givenUp
 		s.Why = "the Cluster has no release yet, and must not get the current revision now"
 		if p.givenUp {
 			p.start(i, s.Joined)
@@ -80,11 +80,11 @@ func (p *plan) create(i int, c *Cluster) Step {
 		return s
 	case p.givenUp || c.Target == nil:
 		return step(c, ActionNone, "the desired release is unknown")
-	case !isTurn && p.state.Good != 0 && (!s.Joined || p.state.Phase != PhaseProgressing):
+	case !mayTakeCurrent && p.state.Good != 0 && (!s.Joined || p.state.Phase != PhaseProgressing):
 		return step(c, ActionNone,
-			"the release under the last good revision is unknown, and the Cluster's wave has not begun")
+			"the release under the last known good revision is unknown, and the Cluster's wave has not begun")
 	default:
-		s.Source, s.Revision, s.Told = SourceTarget, p.state.Revision, true
+		s.Source, s.Revision, s.Assigned = SourceTarget, p.state.Revision, true
 		p.start(i, s.Joined)
 		return s
 	}
@@ -110,7 +110,7 @@ func (p *plan) assign(c *Cluster, why string) Step {
 		return replace(c, release, p.goal)
 	}
 	s := step(c, ActionUpdate, why)
-	s.Source, s.Revision, s.Told = SourceTarget, p.goal, true
+	s.Source, s.Revision, s.Assigned = SourceTarget, p.goal, true
 	if p.givenUp {
 		s.Source = SourceGood
 	}
@@ -145,18 +145,18 @@ func (p *plan) keep(c *Cluster) Step {
 	}
 }
 
-// rollBack returns a Cluster to the last good revision. Returns are not paced and include unreachable Clusters: repairs
-// come first, and further damage must be prevented.
+// rollBack returns a Cluster to the last known good revision. Returns are not paced and include unreachable Clusters:
+// repairs come first, and further damage must be prevented.
 func (p *plan) rollBack(c *Cluster) Step {
 	if !p.canReturn(c) {
 		p.stuck++
-		return p.repair(c, "the release under the last good revision is unknown")
+		return p.repair(c, "the release under the last known good revision is unknown")
 	}
 	if c.Good != nil && c.Child.Identity != c.Good.Identity {
 		return replace(c, c.Good, p.goal)
 	}
 	s := step(c, ActionUpdate, "the revision was given up")
-	s.Source, s.Revision, s.Told, s.Returned = SourceGood, p.state.Good, true, true
+	s.Source, s.Revision, s.Assigned, s.Returned = SourceGood, p.state.Good, true, true
 	if c.Good == nil {
 		s.Source = SourcePrevious
 	}
@@ -189,7 +189,7 @@ func (p *plan) whyNot(c *Cluster, s standing) string {
 		return "the desired release is unknown"
 	case p.isHeld():
 		return "the Cluster is outdated, and the rollout is paused"
-	case p.state.Phase == PhaseProgressing && p.group(c) > p.turn:
+	case p.state.Phase == PhaseProgressing && p.group(c) > p.wave:
 		return "the Cluster is outdated, and its wave has not begun"
 	default:
 		return "the Cluster is outdated, and maxUnavailable is reached"

@@ -12,7 +12,7 @@ import (
 func (p *plan) progress(steps []Step) Progress {
 	by := &p.total.by
 	progress := Progress{
-		Wave:     p.turn,
+		Wave:     p.wave,
 		Done:     by[standingDone] + by[standingJoined],
 		InFlight: by[standingInFlight] + by[standingJoining],
 	}
@@ -67,7 +67,7 @@ func (p *plan) waitingFor() (waitingFor, promote string) {
 		return fmt.Sprintf("spec.rollout.paused to be unset: %s outdated", are(by[standingPending])), ""
 	case p.state.Phase == PhaseComplete:
 		return fmt.Sprintf("%s that could not be updated before", clusters(by[standingPending])), ""
-	case p.turn < len(p.in.Strategy.Waves):
+	case p.wave < len(p.in.Strategy.Waves):
 		waitingFor, promote = p.waitingForWave()
 	default:
 		waitingFor = p.waitingForLast()
@@ -112,12 +112,12 @@ func (p *plan) waitingForReturn() string {
 
 // waitingForWave returns what the first wave that has not passed waits for.
 func (p *plan) waitingForWave() (waitingFor, promote string) {
-	wave, tally := &p.in.Strategy.Waves[p.turn], &p.groups[p.turn]
+	wave, tally := &p.in.Strategy.Waves[p.wave], &p.groups[p.wave]
 	of := " of wave " + wave.Name
 	switch {
 	case tally.unfinished() > 0:
 		return waitingForGroup(tally, of, wave.Soak), ""
-	case p.isProven(p.turn):
+	case p.isSuccessful(p.wave):
 		return "the promotion of wave " + wave.Name, wave.Name
 	case tally.by[standingBlocked] > 0:
 		return fmt.Sprintf("the dependencies in %s%s", clusters(tally.by[standingBlocked]), of), wave.Name

@@ -114,7 +114,7 @@ func (w *world) addCluster() {
 	})
 }
 
-// wantRevision creates the next revision as the controller does: the last good one is the last completed one.
+// wantRevision creates the next revision as the controller does: the last known good one is the last completed one.
 func (w *world) wantRevision() {
 	good := w.state.Good
 	if w.state.Phase == PhaseComplete {
@@ -203,7 +203,7 @@ func (w *world) carryOut(result Result, crash bool) {
 		c := w.clusters[i]
 		switch step.Action {
 		case ActionDelete, ActionReplace:
-			c.Child.Deleting, c.Child.Away = true, !c.reachable
+			c.Child.Deleting, c.Child.UnreachableAtDeletion = true, !c.reachable
 			c.health = HealthProgressing
 		case ActionCreate, ActionUpdate:
 			w.tell(c, step)

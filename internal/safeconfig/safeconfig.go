@@ -1,14 +1,14 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package safeconfig finds out whether the use of a config would run a program, call a plugin or read a file of this
+// Package safeconfig checks whether the use of a rest.Config would run a program, call a plugin or read a file of this
 // process. Tenants write kubeconfigs, and must not act as the manager.
 package safeconfig
 
 import "k8s.io/client-go/rest"
 
 // Refusal returns why a config must not be used, in the terms of kubeconfigs. It returns an empty text for a config
-// that holds nothing but addresses and credentials.
+// that contains only addresses and credentials.
 func Refusal(config *rest.Config) string {
 	switch {
 	case config.ExecProvider != nil:

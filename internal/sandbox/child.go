@@ -13,17 +13,17 @@ import (
 	"sync"
 )
 
-// environment is the variable that makes a process a child. It holds its limits as JSON.
+// environment is the environment variable that makes a process a child. It holds the limits of the child as JSON.
 const environment = "HELMOP_SANDBOX"
 
-// The codes with which a child ends: 0 if it is not needed any more.
+// These are the exit codes of a child. The code is 0 if the parent does not need the child any more.
 const (
 	exitLimit    = 3
 	exitProtocol = 4
 )
 
-// Serve does the work of a child, and ends the process when the parent needs it no more. In a process that is no child,
-// it returns at once. Call it before anything else.
+// Serve does the work of a child, and exits when the parent does not need the child any more. In a process that is not
+// a child, it returns at once. Call it before anything else.
 func Serve(tasks ...Tasks) {
 	text, ok := os.LookupEnv(environment)
 	if !ok {
@@ -37,7 +37,7 @@ func Serve(tasks ...Tasks) {
 		fmt.Fprintln(os.Stderr, "setting the limits of a renderer:", err)
 		os.Exit(exitProtocol)
 	}
-	// Templates recurse on the stack.
+	// Recursive templates use the stack, so the stack is limited, too.
 	debug.SetMaxStack(int(c.limits.Memory / 4))
 	go c.read(os.Stdin)
 	for request := range c.requests {
@@ -54,14 +54,14 @@ type child struct {
 
 	mu  sync.Mutex
 	out io.Writer
-	// shared holds data as it was sent, decoded what became of it. Both are used by one request at a time.
+	// shared holds the received data, and decoded the decoded data. One request at a time uses them.
 	shared  [slots][]byte
 	decoded [slots]any
-	// base is the memory that the process had when it began, in bytes.
+	// base is the memory that the process had at its start, in bytes.
 	base int64
 }
 
-// read takes what the parent sends. It never waits for work, so that a child ends with its parent whatever it is doing.
+// read receives the frames of the parent. It never waits for work, so that a child always exits with its parent.
 func (c *child) read(from io.Reader) {
 	for {
 		kind, content, err := readFrame(from, maxInput)
@@ -78,7 +78,7 @@ func (c *child) read(from io.Reader) {
 	}
 }
 
-// serve does one request, or takes the data for it.
+// serve handles one frame: it runs a request, or stores shared data.
 func (c *child) serve(frame []byte) {
 	kind, slot, rest := frame[0], frame[1], frame[2:]
 	if kind == frameShared {
@@ -95,7 +95,7 @@ func (c *child) serve(frame []byte) {
 		c.exceeded(LimitOutput)
 	}
 	last := byte(0)
-	if c.keepsMuch() {
+	if c.exceedsKept() {
 		last = 1
 	}
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *child) serve(frame []byte) {
 	}
 }
 
-// work calls the task. A panic is an error: the text of it may hold anything.
+// work runs the task. A panic becomes an error without the text of the panic, which may contain secret values.
 func (c *child) work(name string, slot byte, input []byte) (output []byte, err error) {
 	defer func() {
 		if recover() != nil {
@@ -136,7 +136,7 @@ func (c *child) work(name string, slot byte, input []byte) (output []byte, err e
 	return task.Run(work)
 }
 
-// errPanic stands for a panic.
+// errPanic replaces a panic.
 var errPanic = errors.New("internal error: panic; please report it")
 
 func (c *child) ask(question []byte) ([]byte, error) {
@@ -151,7 +151,7 @@ func (c *child) ask(question []byte) ([]byte, error) {
 	return answer[1:], nil
 }
 
-// send writes a frame. A parent that does not read any more is gone.
+// send writes a frame. If the parent does not read any more, it has ended.
 func (c *child) send(kind byte, parts ...[]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,7 +160,7 @@ func (c *child) send(kind byte, parts ...[]byte) {
 	}
 }
 
-// exceeded ends the child because of a limit.
+// exceeded exits because of a limit.
 func (c *child) exceeded(limit Limit) {
 	c.send(frameLimit, []byte(limit))
 	os.Exit(exitLimit)

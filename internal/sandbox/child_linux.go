@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// maxFiles is how many files a child may have open: its pipes, and what the runtime and the time zones need.
+	// maxFiles is the maximum number of open files of a child: its pipes, and the files of the runtime and the time zones.
 	maxFiles = 32
-	// heapGrain is how much address space the runtime takes at once for its heap.
+	// heapGrain is the address space by which the runtime grows its heap, in bytes.
 	heapGrain = 64 << 20
 )
 
-// confine sets the limits that hold for as long as the child runs.
+// confine sets the limits that apply to the whole lifetime of the child.
 func (c *child) confine() error {
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	var size, rest uint64
@@ -32,7 +32,7 @@ func (c *child) confine() error {
 	if _, err := fmt.Sscan(string(status), &size, &rest); err != nil {
 		return err
 	}
-	// The Go runtime reserves address space when it begins; the limit counts from there.
+	// The Go runtime reserves address space at its start. The limit is in addition to it.
 	space := size*uint64(os.Getpagesize()) + memoryFactor*uint64(c.limits.Memory) //nolint:gosec // Both are positive.
 	for resource, limit := range map[int]uint64{
 		unix.RLIMIT_AS: space, unix.RLIMIT_CORE: 0, unix.RLIMIT_FSIZE: 0, unix.RLIMIT_NOFILE: maxFiles,
@@ -42,7 +42,7 @@ func (c *child) confine() error {
 		}
 	}
 	c.base = inUse()
-	// Collect garbage harder before the address space ends.
+	// The runtime collects garbage more often before the address space is used up.
 	debug.SetMemoryLimit(c.base + max(c.limits.Memory-heapGrain, c.limits.Memory/2))
 	over := make(chan os.Signal, 1)
 	signal.Notify(over, unix.SIGXCPU)
@@ -53,7 +53,7 @@ func (c *child) confine() error {
 	return nil
 }
 
-// allowCPU grants the CPU time of one more request.
+// allowCPU raises the limit of CPU time for one more request.
 func (c *child) allowCPU() error {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
@@ -70,10 +70,10 @@ func (c *child) allowCPU() error {
 	return unix.Setrlimit(unix.RLIMIT_CPU, &current)
 }
 
-// keepsMuch reports whether the child has so much memory that the next request would not get its due.
-func (c *child) keepsMuch() bool { return inUse()-c.base > c.limits.Memory/2 }
+// exceedsKept reports whether the child keeps so much memory that too little would be left for the next request.
+func (c *child) exceedsKept() bool { return inUse()-c.base > c.limits.Memory/2 }
 
-// inUse returns the memory that the runtime has mapped, in bytes. It gives no address space back.
+// inUse returns the memory that the runtime has mapped, in bytes. The runtime never returns address space.
 func inUse() int64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
 	metrics.Read(sample)

@@ -5,9 +5,9 @@
 
 package sandbox
 
-// confine sets no limits: only Linux has all of them.
+// confine sets no limits, because only Linux has all of them.
 func (c *child) confine() error { return nil }
 
 func (c *child) allowCPU() error { return nil }
 
-func (c *child) keepsMuch() bool { return false }
+func (c *child) exceedsKept() bool { return false }

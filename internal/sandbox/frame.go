@@ -9,34 +9,34 @@ import (
 	"io"
 )
 
-// Parent and child exchange frames over two pipes. A frame is a byte with its kind, four bytes with the length of what
-// follows, and as many bytes.
+// Parent and child exchange frames over two pipes. A frame consists of one byte with its kind, four bytes with the
+// length of the content, and the content.
 const (
-	// frameShared has a slot and shared data for it, for the task of the request that follows.
+	// frameShared has a slot, and shared data for the task of the next request.
 	frameShared byte = iota + 1
 	// frameRequest has a slot, the length of the name of a task, the name, and the input.
 	frameRequest
-	// frameAnswer has a byte, which is 1 for an error, and an answer or the text of the error.
+	// frameAnswer has a byte, which is 1 for an error, and the answer or the text of the error.
 	frameAnswer
-	// frameNote has a text: what the work does now.
+	// frameNote has a text: what the work is doing.
 	frameNote
-	// frameQuestion has a question. The child waits for the answer.
+	// frameQuestion has a question. The child waits for frameAnswer.
 	frameQuestion
-	// frameResult has a byte, which is 1 if the child ends now, and the output.
+	// frameResult has a byte, which is 1 if the child exits now, and the output.
 	frameResult
-	// frameFailure has a byte as frameResult, and the text of an error.
+	// frameFailure has the same byte as frameResult, and the text of an error.
 	frameFailure
-	// frameLimit has the limit because of which the child ends.
+	// frameLimit has the limit because of which the child exits.
 	frameLimit
 )
 
 const (
 	frameHeader = 5
-	// slots is how many shared data a child keeps.
+	// slots is the number of shared data that a child keeps.
 	slots = 4
 	// noSlot is the slot of requests without shared data.
 	noSlot = slots
-	// maxInput bounds the frames that a child takes: 1 GiB.
+	// maxInput is the maximum size of a frame that a child accepts: 1 GiB.
 	maxInput = 1 << 30
 )
 
@@ -47,7 +47,7 @@ func (e errFrameSize) Error() string {
 	return fmt.Sprintf("a frame of %d bytes; the limit is %d", e.size, e.limit)
 }
 
-// writeFrame writes a frame whose content are the parts, one after the other.
+// writeFrame writes a frame whose content is the concatenated parts.
 func writeFrame(to io.Writer, kind byte, parts ...[]byte) error {
 	size := 0
 	for _, part := range parts {

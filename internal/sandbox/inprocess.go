@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// InProcess returns a [Runner] that works in this process, without any limit. It is for programs whose user brings the
-// input.
+// InProcess returns a [Runner] that runs tasks in this process, without limits. It is for programs whose users provide
+// the input themselves.
 func InProcess(tasks ...Tasks) Runner { return inProcess(merged(tasks)) }
 
 type inProcess Tasks

@@ -5,6 +5,6 @@
 
 package sandbox
 
-// memoryFactor is how much more address space a program takes with the race detector, which keeps several bytes for
-// each byte of memory.
+// memoryFactor is the factor by which the race detector increases the address space of a program. It keeps several
+// bytes for each byte of memory.
 const memoryFactor = 8

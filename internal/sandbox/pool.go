@@ -13,33 +13,33 @@ import (
 	"time"
 )
 
-// Options are those of a [Pool].
+// Options are the options of a [Pool].
 type Options struct {
-	// Limits are those of each request.
+	// Limits are the limits of each request.
 	Limits Limits
-	// Children is how many requests of one tenant may be under way at a time. One more is for tenants with no request
-	// under way. Default: as many as there are processors for this program.
+	// Children is the maximum number of concurrent requests of one tenant. One more child is for tenants without a running
+	// request. Default: the number of processors for this program.
 	Children int
-	// Idle is how long a child without a request is kept. Default 5 seconds.
+	// Idle is how long a child without a request is kept. Default: 5 seconds.
 	Idle time.Duration
-	// Started and Ended are called when a child has begun, and when a limit ended one. They may be nil.
+	// Started is called when a child has started, and Ended when a limit terminated a child. They may be nil.
 	Started func()
 	Ended   func(limit Limit)
 }
 
-// Pool is a [Runner] that does work in children. It is safe for concurrent use.
+// Pool is a [Runner] that runs requests in children. It is safe for concurrent use.
 type Pool struct {
 	options Options
 
 	mu sync.Mutex
-	// idle are the children without a request, that which was used last at the end.
+	// idle are the children without a request. The last element was used last.
 	idle []*process
-	// held is the number of requests under way by tenants, busy the number of all.
+	// held is the number of running requests by tenant, and busy the number of all running requests.
 	held    map[string]int
 	busy    int
 	waiters []*waiter
-	// sweep ends children that are idle for too long; nil if there are none.
-	sweep *time.Timer
+	// idleTimer stops children that are idle for too long; nil if there are none.
+	idleTimer *time.Timer
 }
 
 // waiter is a request that waits for a child.
@@ -48,7 +48,7 @@ type waiter struct {
 	ready  chan struct{}
 }
 
-// NewPool returns a pool without children: they begin when they are needed.
+// NewPool returns a pool without children. They start when they are needed.
 func NewPool(options Options) *Pool {
 	options.Limits = options.Limits.withDefaults()
 	if options.Children <= 0 {
@@ -72,7 +72,7 @@ func (p *Pool) Run(ctx context.Context, request Request) ([]byte, error) {
 		if !errors.As(err, &limited) || limited.Limit != LimitCrash || limited.Doing != "" {
 			return output, err
 		}
-		// The operating system may have ended the child before the request.
+		// The operating system may have terminated the child before the request.
 	}
 	child, err := startProcess(p.options.Limits)
 	if err != nil {
@@ -84,7 +84,7 @@ func (p *Pool) Run(ctx context.Context, request Request) ([]byte, error) {
 	return p.runIn(ctx, child, &request)
 }
 
-// runIn does a request in a child, and keeps the child if it can do more.
+// runIn runs a request in a child, and keeps the child if it can run more.
 func (p *Pool) runIn(ctx context.Context, child *process, request *Request) ([]byte, error) {
 	output, err := child.run(ctx, request)
 	var limited *LimitError
@@ -97,7 +97,7 @@ func (p *Pool) runIn(ctx context.Context, child *process, request *Request) ([]b
 	return output, err
 }
 
-// Close ends the children that are idle.
+// Close stops the idle children.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +107,7 @@ func (p *Pool) Close() {
 	p.idle = nil
 }
 
-// acquire waits for the turn of a tenant.
+// acquire waits until a request of a tenant may run.
 func (p *Pool) acquire(ctx context.Context, tenant string) error {
 	w := &waiter{tenant: tenant, ready: make(chan struct{})}
 	p.mu.Lock()
@@ -123,7 +123,7 @@ func (p *Pool) acquire(ctx context.Context, tenant string) error {
 	defer p.mu.Unlock()
 	at := slices.Index(p.waiters, w)
 	if at < 0 {
-		// Its turn came at the same moment.
+		// The request was admitted at the same moment.
 		p.put(tenant)
 		p.admit()
 	} else {
@@ -139,7 +139,7 @@ func (p *Pool) release(tenant string) {
 	p.admit()
 }
 
-// put takes a request from those under way.
+// put removes a request of a tenant from the running ones.
 func (p *Pool) put(tenant string) {
 	p.busy--
 	if p.held[tenant]--; p.held[tenant] == 0 {
@@ -147,7 +147,7 @@ func (p *Pool) put(tenant string) {
 	}
 }
 
-// admit lets waiters begin as long as there is room.
+// admit admits waiters while there are free children.
 func (p *Pool) admit() {
 	for {
 		next := nextWaiter(p.waiters, p.held, p.busy, p.options.Children)
@@ -162,8 +162,9 @@ func (p *Pool) admit() {
 	}
 }
 
-// nextWaiter returns which waiter is next, -1 if none may begin: that of the tenant with the fewest requests under way,
-// and of several the one that waits for the longest. The last child is for tenants that have no request under way.
+// nextWaiter returns the index of the next waiter; -1 if none may run. It is a waiter of the tenant with the fewest
+// running requests, and among these the one that has waited longest. The last child is for tenants without a running
+// request.
 func nextWaiter(waiters []*waiter, held map[string]int, busy, children int) int {
 	best := -1
 	for i, w := range waiters {
@@ -177,7 +178,7 @@ func nextWaiter(waiters []*waiter, held map[string]int, busy, children int) int 
 	return -1
 }
 
-// take returns an idle child, one that has the shared data if there is one. It returns nil if there is none.
+// take returns an idle child, preferably one that has the shared data; nil if there is no idle child.
 func (p *Pool) take(shared *Shared) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,18 +194,18 @@ func (p *Pool) take(shared *Shared) *process {
 	return child
 }
 
-// keep makes a child idle.
+// keep adds a child to the idle children.
 func (p *Pool) keep(child *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	child.idleSince = time.Now()
 	p.idle = append(p.idle, child)
-	if p.sweep == nil {
-		p.sweep = time.AfterFunc(p.options.Idle, p.endIdle)
+	if p.idleTimer == nil {
+		p.idleTimer = time.AfterFunc(p.options.Idle, p.endIdle)
 	}
 }
 
-// endIdle ends the children that were idle for too long.
+// endIdle stops the children that were idle for too long.
 func (p *Pool) endIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,8 +217,8 @@ func (p *Pool) endIdle() {
 		}
 		return isOld
 	})
-	p.sweep = nil
+	p.idleTimer = nil
 	if len(p.idle) > 0 {
-		p.sweep = time.AfterFunc(p.options.Idle-now.Sub(p.idle[0].idleSince), p.endIdle)
+		p.idleTimer = time.AfterFunc(p.options.Idle-now.Sub(p.idle[0].idleSince), p.endIdle)
 	}
 }

@@ -19,26 +19,27 @@ import (
 )
 
 const (
-	// maxComplaint is how much of what a child writes to its standard error is kept: the runtime says there why it ends.
-	maxComplaint = 4 << 10
-	// maxNote bounds a text that a child notes.
+	// maxStderr is how much of the standard error of a child is kept, in bytes. The runtime writes there why it exits.
+	maxStderr = 4 << 10
+	// maxNote is the maximum length of a note of a child.
 	maxNote = 512
 )
 
-// process is a child as its parent sees it. It is used by one request at a time.
+// process is the parent's state of a child. One request at a time uses it.
 type process struct {
 	limits Limits
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Reader
-	// complaint is the beginning of the standard error. It is complete after reap.
-	complaint *headBuffer
-	// keys are those of the shared data in the slots of the child, recent the slots, that which was used last at the end.
+	// stderrHead is the beginning of the standard error. It is complete after reap.
+	stderrHead *headBuffer
+	// keys are the keys of the shared data in the slots of the child. recent are the slots; the last element was used
+	// last.
 	keys   [slots]string
 	recent []byte
 	// idleSince is when the last request ended.
 	idleSince time.Time
-	// isOver tells that the process takes no further request.
+	// isOver is true if the process accepts no more requests.
 	isOver bool
 }
 
@@ -51,13 +52,13 @@ func startProcess(limits Limits) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The parent ends the child by itself: a context would end it with the first request.
+	// The parent stops the child. A context would stop it with the first request.
 	cmd := exec.Command(program) //nolint:noctx // See above.
 	cmd.Args = []string{"helmop-renderer"}
 	cmd.Env = []string{environment + "=" + string(text), "GOTRACEBACK=none", "GOMAXPROCS=2"}
 	cmd.SysProcAttr = attributes()
-	p := &process{limits: limits, cmd: cmd, complaint: &headBuffer{}, recent: []byte{0, 1, 2, 3}}
-	cmd.Stderr = p.complaint
+	p := &process{limits: limits, cmd: cmd, stderrHead: &headBuffer{}, recent: []byte{0, 1, 2, 3}}
+	cmd.Stderr = p.stderrHead
 	if p.in, err = cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -72,17 +73,17 @@ func startProcess(limits Limits) (*process, error) {
 	return p, nil
 }
 
-// reap waits until the process has ended. Call it when nothing reads from it any more.
+// reap waits until the process has ended. Call it only when nothing reads from the process any more.
 func (p *process) reap() error { return p.cmd.Wait() }
 
-// stop ends the process. It does not wait.
+// stop stops the process. It does not wait for the end.
 func (p *process) stop() {
 	p.isOver = true
 	_ = p.cmd.Process.Kill()
 	go func() { _ = p.reap() }()
 }
 
-// run does a request. After an error of another type than *TaskError, the process is over, and was ended.
+// run runs a request. After an error of another type than *TaskError, the process has been stopped.
 func (p *process) run(ctx context.Context, request *Request) ([]byte, error) {
 	timed, cancel := context.WithTimeout(ctx, p.limits.Time)
 	defer cancel()
@@ -90,7 +91,7 @@ func (p *process) run(ctx context.Context, request *Request) ([]byte, error) {
 	doing := ""
 	output, err := p.exchange(timed, request, &doing)
 	if !unbind() {
-		// It was killed, be it that it had answered already.
+		// The process was killed, but it may have sent its result before.
 		p.isOver = true
 		_ = p.reap()
 		if err == nil {
@@ -113,20 +114,20 @@ func (p *process) run(ctx context.Context, request *Request) ([]byte, error) {
 	return nil, p.explain(err, p.reap(), doing)
 }
 
-// explain says why the exchange with a process failed that has ended.
+// explain returns why the exchange with a process that has ended failed.
 func (p *process) explain(err, ended error, doing string) error {
 	limited := &LimitError{Limit: LimitCrash, Limits: p.limits, Doing: doing}
 	var known *LimitError
 	var size errFrameSize
-	complaint := p.complaint.String()
+	stderrHead := p.stderrHead.String()
 	switch {
 	case errors.As(err, &known):
 		known.Doing = doing
 		return known
 	case errors.As(err, &size):
 		limited.Limit = LimitOutput
-	case strings.Contains(complaint, "out of memory"), strings.Contains(complaint, "cannot allocate memory"),
-		strings.Contains(complaint, "stack overflow"):
+	case strings.Contains(stderrHead, "out of memory"), strings.Contains(stderrHead, "cannot allocate memory"),
+		strings.Contains(stderrHead, "stack overflow"):
 		limited.Limit = LimitMemory
 	case ended != nil:
 		limited.Detail = ended.Error()
@@ -136,7 +137,7 @@ func (p *process) explain(err, ended error, doing string) error {
 	return limited
 }
 
-// exchange sends a request and reads until its result.
+// exchange sends a request, and reads frames until the result.
 func (p *process) exchange(ctx context.Context, request *Request, doing *string) ([]byte, error) {
 	slot, err := p.share(request.Shared)
 	if err != nil {
@@ -186,7 +187,7 @@ func (p *process) answer(ctx context.Context, request *Request, question []byte)
 	return writeFrame(p.in, frameAnswer, []byte{0}, answer)
 }
 
-// share sees to it that the child has shared data, and returns the slot of it.
+// share sends shared data to the child if the child does not have it. It returns the slot of the data.
 func (p *process) share(shared *Shared) (byte, error) {
 	if shared == nil {
 		return noSlot, nil
@@ -195,7 +196,7 @@ func (p *process) share(shared *Shared) (byte, error) {
 	if isNew := at < 0; isNew {
 		data, err := shared.Data()
 		if err != nil {
-			// The child did not get anything, and goes on.
+			// The child received nothing, and stays usable.
 			return 0, &TaskError{Text: err.Error()}
 		}
 		at = 0
@@ -210,12 +211,12 @@ func (p *process) share(shared *Shared) (byte, error) {
 	return slot, nil
 }
 
-// has tells whether the child has shared data.
+// has reports whether the child has shared data.
 func (p *process) has(shared *Shared) bool {
 	return shared != nil && slices.Contains(p.keys[:], shared.Key)
 }
 
-// headBuffer keeps the beginning of what is written to it. It is safe for concurrent use.
+// headBuffer keeps the beginning of the written data. It is safe for concurrent use.
 type headBuffer struct {
 	mu   sync.Mutex
 	head bytes.Buffer
@@ -224,7 +225,7 @@ type headBuffer struct {
 func (b *headBuffer) Write(data []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.head.Write(data[:min(len(data), maxComplaint-b.head.Len())])
+	b.head.Write(data[:min(len(data), maxStderr-b.head.Len())])
 	return len(data), nil
 }
 

@@ -10,15 +10,16 @@ import (
 	"syscall"
 )
 
-// executable is this program, also if its file was replaced since it began.
+// executable returns the path of this program, even if its file was replaced after the start.
 func executable() (string, error) { return "/proc/self/exe", nil }
 
-// attributes has a child end with its parent, and spares it the signals of a terminal.
+// attributes makes a child end with its parent, and protects it from the signals of a terminal.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// startChild starts a process. A child ends with the thread that started it, so one thread that never ends starts all.
+// startChild starts a process. A child ends with the thread that started it, so one thread that never ends starts all
+// children.
 func startChild(cmd *exec.Cmd) error {
 	beginStarter()
 	done := make(chan error)

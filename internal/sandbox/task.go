@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// Task is one kind of work that a child can do.
+// Task is one kind of work for a child.
 type Task struct {
-	// Decode returns what Run gets of the data that requests share. It is called once for each child. Nil if there is no
-	// such data.
+	// Decode decodes the shared data of requests for Run. It is called once for each child. Nil if there is no shared
+	// data.
 	Decode func(data []byte) (any, error)
-	// Run does the work and returns its output. It must not change the shared data, and must not keep the input.
+	// Run runs the work and returns its output. It must not change the shared data, and must not keep the input.
 	Run func(work *Work) ([]byte, error)
 }
 
-// Tasks are the tasks of a program by their names.
+// Tasks are the tasks of a program, by name.
 type Tasks map[string]Task
 
 func merged(all []Tasks) Tasks {
@@ -31,34 +31,34 @@ func merged(all []Tasks) Tasks {
 	return tasks
 }
 
-// Work is one request as a task sees it.
+// Work is the input of a task for one request.
 type Work struct {
-	// Input is that of the request.
+	// Input is the input of the request.
 	Input []byte
-	// Shared is what Task.Decode returned of the shared data, nil if the request has none.
+	// Shared is the result of Task.Decode for the shared data; nil if the request has none.
 	Shared any
-	// Note tells what the work is doing. A [*LimitError] holds the last text.
+	// Note records what the work is doing. A [*LimitError] contains the last note.
 	Note func(text string)
-	// Ask calls Request.Answer and returns its answer. An error has the text of the error of Answer.
+	// Ask calls Request.Answer and returns the answer. An error has the text of the error of Answer.
 	Ask func(question []byte) ([]byte, error)
 }
 
-// Request is work to do.
+// Request is a request to run a task.
 type Request struct {
 	// Task is the name of the task.
 	Task string
-	// Tenant is whom the work is for. Children are shared between tenants fairly.
+	// Tenant is the tenant of the request. Tenants share children fairly.
 	Tenant string
 	// Input is passed to the task.
 	Input []byte
-	// Shared is data that further requests need as well; nil if there is none.
+	// Shared is data that other requests use as well; nil if there is none.
 	Shared *Shared
-	// Answer answers what the work asks for. It runs in the parent, and gets the context of the request. Nil refuses all
+	// Answer answers the questions of the task. It runs in the parent, with the context of the request. Nil refuses all
 	// questions.
 	Answer func(ctx context.Context, question []byte) ([]byte, error)
 }
 
-// Shared is data that many requests share. A child keeps what was used last, so that it is neither sent nor decoded
+// Shared is data that many requests share. A child keeps the last used data, which is then neither sent nor decoded
 // again.
 type Shared struct {
 	// Key identifies the data: equal keys mean equal data for the same task.
@@ -67,22 +67,23 @@ type Shared struct {
 	Data func() ([]byte, error)
 }
 
-// Runner does work.
+// Runner runs requests.
 type Runner interface {
-	// Run returns the output of a task. The error is a [*TaskError] if the task failed, and a [*LimitError] if it was
-	// ended.
+	// Run returns the output of a task. The error is a [*TaskError] if the task failed, and a [*LimitError] if a limit
+	// terminated it.
 	Run(ctx context.Context, request Request) ([]byte, error)
 }
 
-// Limits bound what one request may take. Zero fields take the default.
+// Limits are the limits of one request. Fields that are 0 have the default.
 type Limits struct {
-	// Memory is the address space that a child may take beyond what it has when it begins, in bytes. Default 512 MiB.
+	// Memory is the address space that a child may use in addition to its address space at the start, in bytes. Default:
+	// 512 MiB.
 	Memory int64
-	// CPU is the CPU time of one request, in whole seconds. Default 30 seconds.
+	// CPU is the CPU time of one request, in whole seconds. Default: 30 seconds.
 	CPU time.Duration
-	// Time is the time of one request, from the moment in which a child takes it up. Default 5 minutes.
+	// Time is the time of one request, from its start in a child. Default: 5 minutes.
 	Time time.Duration
-	// Output is the size of the output, and of each question, in bytes. Default 64 MiB.
+	// Output is the maximum size of the output, and of each question, in bytes. Default: 64 MiB.
 	Output int64
 }
 
@@ -104,39 +105,38 @@ func (l Limits) withDefaults() Limits {
 
 // TaskError is the error of a task.
 type TaskError struct {
-	// Text is that of the error that the task returned.
+	// Text is the text of the error that the task returned.
 	Text string
 }
 
 func (e *TaskError) Error() string { return e.Text }
 
-// Limit is what ended a child.
+// Limit is the cause of the end of a child.
 type Limit string
 
-// What ends a child.
+// These are the causes of the end of a child.
 const (
 	LimitMemory Limit = "memory"
 	LimitCPU    Limit = "cpu"
 	LimitTime   Limit = "time"
 	LimitOutput Limit = "output"
-	// LimitCrash means that the child ended by itself, or by the hand of the operating system, and no limit is known to be
-	// the cause.
+	// LimitCrash means that the child exited or the operating system killed it, and no limit is known to be the cause.
 	LimitCrash Limit = "crash"
 )
 
-// LimitError means that a request was ended.
+// LimitError means that a request was terminated.
 type LimitError struct {
-	// Limit is what ended it.
+	// Limit is the cause.
 	Limit Limit
-	// Limits are those of the request.
+	// Limits are the limits of the request.
 	Limits Limits
-	// Doing is what the work noted last; empty if it noted nothing.
+	// Doing is the last note of the work; empty if there was none.
 	Doing string
-	// Detail says more about LimitCrash.
+	// Detail has more information about LimitCrash.
 	Detail string
 }
 
-// Error says what was exceeded, and where.
+// Error returns which limit was exceeded, and where.
 func (e *LimitError) Error() string {
 	var text string
 	switch e.Limit {
@@ -157,8 +157,8 @@ func (e *LimitError) Error() string {
 	return text
 }
 
-// Remedy says what to do where the work itself cannot be changed: which flag of the manager raises the limit, if there
-// is one.
+// Remedy returns what to do if the work itself cannot be changed, for example which flag of the manager raises the
+// limit.
 func (e *LimitError) Remedy() string {
 	switch e.Limit {
 	case LimitMemory:
@@ -174,5 +174,5 @@ func (e *LimitError) Remedy() string {
 	}
 }
 
-// ErrNoChild means that no child could begin with the request in time.
+// ErrNoChild means that no child was available for the request in time.
 var ErrNoChild = errors.New("no renderer was free in time")

@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// shardLookTimeout bounds a look: it reads a cache, and a Lease for each shard.
-	shardLookTimeout = 30 * time.Second
+	// checkTimeout bounds a check, which reads a cache, and a Lease for each shard.
+	checkTimeout = 30 * time.Second
 )
 
 var (
@@ -47,9 +47,9 @@ var (
 
 func init() { metrics.Registry.MustRegister(shardObjects, shardOwned) }
 
-// ShardOverviewOptions are what an overview of the shards works with.
+// ShardOverviewOptions are the options of a ShardOverview.
 type ShardOverviewOptions struct {
-	// Client reads and writes what is of no shard.
+	// Client reads and writes objects without a shard label.
 	Client client.Client
 
 	// Live reads from the API server.
@@ -58,41 +58,42 @@ type ShardOverviewOptions struct {
 	// Others reads the metadata of the HelmOps and Clusters that have the shard label, whatever its value.
 	Others client.Reader
 
-	// LeaseNamespace is where managers have their leases.
+	// LeaseNamespace is the namespace of the managers' leases.
 	LeaseNamespace string
 
-	// LeaseDuration is for how long a manager holds its lease: 15 s by default. It is looked every two thirds of that. For
-	// twice that, a shard may have no manager before it is said of its HelmOps: one that is restarted needs a while.
+	// LeaseDuration is how long a lease is valid: 15 s by default. Shards are checked every two thirds of it. A shard may
+	// have no manager for twice the duration before its HelmOps report it, because a restart takes some time.
 	LeaseDuration time.Duration
 
-	// WatchFilterValue is that of Options: what is said of HelmOps is said of these only.
+	// WatchFilterValue is the value of Options: only HelmOps with this value of the label report an unserved shard.
 	WatchFilterValue string
 }
 
-// ShardOverview tells of shards that nobody serves: by metrics, and by a condition of their HelmOps. It is for the
-// manager that serves what is of no shard: the others do not see each other's objects. It is safe for concurrent use.
+// ShardOverview reports shards that no manager serves, in metrics and in a condition of their HelmOps. It runs in the
+// manager that serves objects without a shard label, because other managers do not read each other's objects. It is
+// safe for concurrent use.
 type ShardOverview struct {
 	ShardOverviewOptions
 
 	now func() time.Time
 
-	// shards are those that had objects at the last look.
+	// shards are the shards that had objects at the last check.
 	shards map[string]*shardState
 }
 
-// shardState is what is remembered of a shard.
+// shardState is the state of a shard that is kept between checks.
 type shardState struct {
 	// renewed is when its lease was last renewed, by the clock of its manager.
 	renewed time.Time
-	// unservedSince is zero as long as there is a manager.
+	// unservedSince is when the shard was first found without a manager; zero while it has one.
 	unservedSince time.Time
-	// told are the HelmOps that say so, and paused those that need not, by the version in which they were found so.
-	told   map[types.UID]bool
-	paused map[types.UID]string
+	// reported are the HelmOps that say so, and paused those that need not, by the version in which they were found so.
+	reported map[types.UID]bool
+	paused   map[types.UID]string
 }
 
 func newShardState() *shardState {
-	return &shardState{told: map[types.UID]bool{}, paused: map[types.UID]string{}}
+	return &shardState{reported: map[types.UID]bool{}, paused: map[types.UID]string{}}
 }
 
 // NewShardOverview returns an overview.
@@ -103,13 +104,13 @@ func NewShardOverview(options ShardOverviewOptions) *ShardOverview {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (o *ShardOverview) NeedLeaderElection() bool { return true }
 
-// Start looks again and again until ctx ends.
+// Start checks the shards periodically until ctx ends.
 func (o *ShardOverview) Start(ctx context.Context) error {
 	ticker := time.NewTicker(o.LeaseDuration * 2 / 3)
 	defer ticker.Stop()
 	for {
-		if err := o.look(ctx); err != nil && ctx.Err() == nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Cannot tell which shards are served")
+		if err := o.update(ctx); err != nil && ctx.Err() == nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot determine which shards are served")
 		}
 		select {
 		case <-ctx.Done():
@@ -119,15 +120,15 @@ func (o *ShardOverview) Start(ctx context.Context) error {
 	}
 }
 
-// shardContent is what a shard has.
+// shardContent holds the objects of a shard.
 type shardContent struct {
 	helmOps  []metav1.PartialObjectMetadata
 	clusters int
 }
 
-// look counts what the shards have, and then sees to those that nobody serves: to tell so of many HelmOps may take
-// long.
-func (o *ShardOverview) look(ctx context.Context) error {
+// update counts the objects of the shards, and then reports unserved shards, because the reports on many HelmOps may
+// take long.
+func (o *ShardOverview) update(ctx context.Context) error {
 	shards, err := o.content(ctx)
 	if err != nil {
 		return err
@@ -139,38 +140,38 @@ func (o *ShardOverview) look(ctx context.Context) error {
 			shardOwned.DeleteLabelValues(shardMetric(shard))
 		}
 	}
-	// One that cannot be looked at, or told of, hides no other.
+	// An error of one shard does not prevent the checks and reports of the others.
 	errs := []error{o.countOwn(ctx)}
-	var deserted []string
+	var unserved []string
 	errs = append(errs, bounded(ctx, func(ctx context.Context) error {
 		var errs []error
 		for shard, content := range shards {
-			if err := o.see(ctx, shard, content); err != nil {
+			if err := o.checkShard(ctx, shard, content); err != nil {
 				errs = append(errs, err)
-			} else if o.isDeserted(o.shards[shard]) {
-				deserted = append(deserted, shard)
+			} else if o.isUnserved(o.shards[shard]) {
+				unserved = append(unserved, shard)
 			}
 		}
 		return kerrors.NewAggregate(errs)
 	}))
-	for _, shard := range deserted {
+	for _, shard := range unserved {
 		errs = append(
 			errs,
-			bounded(ctx, func(ctx context.Context) error { return o.tellAll(ctx, shards[shard], o.shards[shard]) }),
+			bounded(ctx, func(ctx context.Context) error { return o.reportAll(ctx, shards[shard], o.shards[shard]) }),
 		)
 	}
 	return kerrors.NewAggregate(errs)
 }
 
-// bounded does something that reads from the API server within shardLookTimeout.
+// bounded calls do with a timeout of checkTimeout.
 func bounded(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, shardLookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	return do(ctx)
 }
 
-// shardMetric is the name of a shard in metrics. The label without a value is no shard at all, and must not pass for
-// the objects without the label.
+// shardMetric returns the name of a shard in metrics. A label without a value is not a shard. It has a separate name,
+// to distinguish it from objects without the label.
 func shardMetric(shard string) string {
 	if shard == "" {
 		return "(empty label)"
@@ -178,7 +179,7 @@ func shardMetric(shard string) string {
 	return shard
 }
 
-// content is what the shards have, by their names.
+// content returns the objects of the shards, by the names of the shards.
 func (o *ShardOverview) content(ctx context.Context) (map[string]*shardContent, error) {
 	helmOps, clusters := apiutil.MetadataList(
 		addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind),
@@ -208,7 +209,7 @@ func (o *ShardOverview) content(ctx context.Context) (map[string]*shardContent, 
 	return shards, nil
 }
 
-// countOwn counts what is of no shard.
+// countOwn counts the objects without a shard label.
 func (o *ShardOverview) countOwn(ctx context.Context) error {
 	helmOps, clusters := &addonsv1.HelmOpList{}, apiutil.NewClusterList()
 	for _, list := range []client.ObjectList{helmOps, clusters} {
@@ -222,8 +223,8 @@ func (o *ShardOverview) countOwn(ctx context.Context) error {
 	return nil
 }
 
-// see looks at one shard. Of one whose lease cannot be read, what was known of it stays.
-func (o *ShardOverview) see(ctx context.Context, shard string, content *shardContent) error {
+// checkShard checks one shard. If its lease cannot be read, the previous state stays.
+func (o *ShardOverview) checkShard(ctx context.Context, shard string, content *shardContent) error {
 	if o.shards[shard] == nil {
 		o.shards[shard] = newShardState()
 	}
@@ -247,22 +248,22 @@ func (o *ShardOverview) see(ctx context.Context, shard string, content *shardCon
 	return nil
 }
 
-// isDeserted tells whether a shard has had no manager for so long that it is said of its HelmOps.
-func (o *ShardOverview) isDeserted(state *shardState) bool {
+// isUnserved reports whether a shard has had no manager for so long that its HelmOps must report it.
+func (o *ShardOverview) isUnserved(state *shardState) bool {
 	return !state.unservedSince.IsZero() && o.now().Sub(state.unservedSince) >= 2*o.LeaseDuration
 }
 
-// tellAll says at the HelmOps of a shard that nobody serves it.
-func (o *ShardOverview) tellAll(ctx context.Context, content *shardContent, state *shardState) error {
+// reportAll reports on all HelmOps of a shard that no manager serves it.
+func (o *ShardOverview) reportAll(ctx context.Context, content *shardContent, state *shardState) error {
 	var errs []error
 	for i := range content.helmOps {
-		errs = append(errs, o.tell(ctx, &content.helmOps[i], state))
+		errs = append(errs, o.reportUnserved(ctx, &content.helmOps[i], state))
 	}
 	return kerrors.NewAggregate(errs)
 }
 
-// isServed tells whether the manager of a shard lives: it has renewed its lease within the time for which it holds it,
-// or, whatever the clocks say, since the last look.
+// isServed reports whether the manager of a shard is running. It is running if its lease has not expired or, regardless
+// of the clocks, was renewed since the last check.
 func (o *ShardOverview) isServed(ctx context.Context, shard string, state *shardState) (bool, error) {
 	if len(validation.IsDNS1123Label(shard)) > 0 {
 		return false, nil // No manager can be started with that name.
@@ -286,9 +287,12 @@ func (o *ShardOverview) isServed(ctx context.Context, shard string, state *shard
 	return isRenewed || o.now().Before(spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds)*time.Second)), nil
 }
 
-// tell says at a HelmOp that nobody serves its shard. The manager that takes the shard up overwrites it.
-func (o *ShardOverview) tell(ctx context.Context, known *metav1.PartialObjectMetadata, state *shardState) error {
-	if state.told[known.UID] || state.paused[known.UID] == known.ResourceVersion || report.IsBeingMoved(known) ||
+// reportUnserved reports in the condition of a HelmOp that no manager serves its shard. A manager that starts to serve
+// the shard overwrites the condition.
+func (o *ShardOverview) reportUnserved(
+	ctx context.Context, known *metav1.PartialObjectMetadata, state *shardState,
+) error {
+	if state.reported[known.UID] || state.paused[known.UID] == known.ResourceVersion || report.IsBeingMoved(known) ||
 		!apiutil.IsWatched(known, o.WatchFilterValue) {
 		return nil
 	}
@@ -301,7 +305,7 @@ func (o *ShardOverview) tell(ctx context.Context, known *metav1.PartialObjectMet
 		return nil
 	}
 	if apiutil.IsHelmOpPaused(helmOp) {
-		state.paused[known.UID] = helmOp.ResourceVersion // Of what is paused nobody expects anything.
+		state.paused[known.UID] = helmOp.ResourceVersion // A paused HelmOp is not reconciled anyway.
 		return nil
 	}
 	if conditions.GetReason(helmOp, addonsv1.ReadyCondition) != addonsv1.ShardNotServedReason {
@@ -312,8 +316,8 @@ func (o *ShardOverview) tell(ctx context.Context, known *metav1.PartialObjectMet
 			metav1.ConditionUnknown,
 			addonsv1.ShardNotServedReason,
 			fmt.Sprintf(
-				"no manager serves shard %q, so this HelmOp is not reconciled; start one with --shard=%s, or correct the label "+
-					"%s of this object and of its Clusters",
+				"This HelmOp is not reconciled: no manager serves shard %q; start a manager with --shard=%s, or correct the label "+
+					"%s of this HelmOp and of its Clusters",
 				shard,
 				shard,
 				addonsv1.ShardLabel,
@@ -327,6 +331,6 @@ func (o *ShardOverview) tell(ctx context.Context, known *metav1.PartialObjectMet
 			return fmt.Errorf("reporting that no manager serves shard %s: %w", shard, err)
 		}
 	}
-	state.told[known.UID] = true
+	state.reported[known.UID] = true
 	return nil
 }

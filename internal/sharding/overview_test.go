@@ -35,7 +35,7 @@ func TestShardOverview(t *testing.T) {
 	o.now = func() time.Time { return now }
 	reason := func() string {
 		t.Helper()
-		if err := o.look(t.Context()); err != nil {
+		if err := o.update(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		current := &addonsv1.HelmOp{}
@@ -78,7 +78,7 @@ func TestShardOverview(t *testing.T) {
 		t.Fatal(err)
 	}
 	reason()
-	if state := o.shards["b"]; !state.unservedSince.IsZero() || len(state.told) > 0 {
+	if state := o.shards["b"]; !state.unservedSince.IsZero() || len(state.reported) > 0 {
 		t.Errorf("a lease that is renewed counts for nothing: %+v", state)
 	}
 	now = now.Add(time.Minute)
@@ -88,8 +88,8 @@ func TestShardOverview(t *testing.T) {
 	}
 }
 
-// TestShardOverviewLeavesNoneOut holds that a HelmOp which cannot be told hides no shard.
-func TestShardOverviewLeavesNoneOut(t *testing.T) {
+// TestShardOverviewErrorOfOneShardDoesNotAffectOthers holds that a HelmOp which cannot be told hides no shard.
+func TestShardOverviewErrorOfOneShardDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
 	for _, shard := range []string{"refused", "x", "y", "z"} {
@@ -109,7 +109,7 @@ func TestShardOverviewLeavesNoneOut(t *testing.T) {
 	})
 	o := NewShardOverview(ShardOverviewOptions{Client: &writing{Client: cached, to: failing}, Live: live, Others: live,
 		LeaseNamespace: "system"})
-	if err := o.look(t.Context()); err == nil {
+	if err := o.update(t.Context()); err == nil {
 		t.Error("nothing is said of the one that was refused")
 	}
 	for _, h := range objects {
@@ -117,16 +117,16 @@ func TestShardOverviewLeavesNoneOut(t *testing.T) {
 		if err := live.Get(t.Context(), client.ObjectKeyFromObject(h), current); err != nil {
 			t.Fatal(err)
 		}
-		told := conditions.GetReason(current, addonsv1.ReadyCondition) == addonsv1.ShardNotServedReason
-		if o.shards[h.GetName()] == nil || told != (h.GetName() != "refused") {
-			t.Errorf("shard %s is looked at: %t, told: %t", h.GetName(), o.shards[h.GetName()] != nil, told)
+		reported := conditions.GetReason(current, addonsv1.ReadyCondition) == addonsv1.ShardNotServedReason
+		if o.shards[h.GetName()] == nil || reported != (h.GetName() != "refused") {
+			t.Errorf("shard %s is looked at: %t, told: %t", h.GetName(), o.shards[h.GetName()] != nil, reported)
 		}
 	}
 }
 
-// TestShardOverviewCountsBeforeItTells has a HelmOp of one shard take all the time that there is to tell of it, and the
-// lease of another one not be read: what is known of the shards is counted.
-func TestShardOverviewCountsBeforeItTells(t *testing.T) {
+// TestShardOverviewCountsBeforeItReports has a HelmOp of one shard take all the time that there is to tell of it, and
+// the lease of another one not be read: what is known of the shards is counted.
+func TestShardOverviewCountsBeforeItReports(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
 	for _, shard := range []string{"count-slow", "count-x", "count-y", "count-unread"} {
@@ -151,7 +151,7 @@ func TestShardOverviewCountsBeforeItTells(t *testing.T) {
 		},
 	})
 	o := NewShardOverview(ShardOverviewOptions{Client: cached, Live: failing, Others: live, LeaseNamespace: "system"})
-	if err := o.look(ctx); err == nil {
+	if err := o.update(ctx); err == nil {
 		t.Error("nothing is said of what cannot be read")
 	}
 	for shard, want := range map[string]int{"count-slow": 1, "count-x": 1, "count-y": 1, "count-unread": 0} {
@@ -167,7 +167,8 @@ func TestShardOverviewCountsBeforeItTells(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := o.look(t.Context()); err != nil || gauges(t, shardOwned, "count-x")+gauges(t, shardObjects, "count-x") > 0 {
+	err := o.update(t.Context())
+	if err != nil || gauges(t, shardOwned, "count-x")+gauges(t, shardObjects, "count-x") > 0 {
 		t.Errorf("shards that are gone are counted: %v", err)
 	}
 }
@@ -194,8 +195,8 @@ func gauges(t *testing.T, all *prometheus.GaugeVec, shard string) int {
 	return n
 }
 
-// TestShardOverviewAsksOnceOfThePaused holds that a HelmOp that is suspended is read once, and again when it changed.
-func TestShardOverviewAsksOnceOfThePaused(t *testing.T) {
+// TestShardOverviewReadsPausedHelmOpOnce holds that a HelmOp that is suspended is read once, and again when it changed.
+func TestShardOverviewReadsPausedHelmOpOnce(t *testing.T) {
 	t.Parallel()
 	h, _, _ := controllertest.ShardedObjects("asleep", "asleep", "asleep")
 	h.Spec.Paused = true
@@ -221,12 +222,12 @@ func TestShardOverviewAsksOnceOfThePaused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := o.look(t.Context()); err != nil {
+		if err := o.update(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if reads != 2 || !o.shards["asleep"].told[h.UID] {
-		t.Errorf("%d reads, told: %v", reads, o.shards["asleep"].told)
+	if reads != 2 || !o.shards["asleep"].reported[h.UID] {
+		t.Errorf("%d reads, told: %v", reads, o.shards["asleep"].reported)
 	}
 }
 

@@ -14,14 +14,14 @@
 // HelmOps, leaves slots to all others, and a HelmOp whose hooks wait for nodes leaves slots to the CNI that brings the
 // nodes. The price is that these slots are idle while no other holder needs them.
 //
-// A free slot goes to the namespace that holds the fewest, and in it to the HelmOp that holds the fewest. Among its
-// releases, those that are not installed yet come first, then the one that has waited longest. A release whose Cluster,
-// HelmOp or namespace has reached its limit is skipped. Uninstallations that wait for the deletion of their objects
-// have a limit of their own, which namespaces share by the same rule.
+// A free slot is granted to the namespace with the fewest slots, and within the namespace to the HelmOp with the
+// fewest. Among the releases of the HelmOp, releases that are not installed yet are first, then the release that has
+// waited longest. A release whose Cluster, HelmOp or namespace has reached its limit is skipped. Uninstallations that
+// wait for the deletion of their objects have a separate limit, which namespaces share by the same rule.
 //
 // # What callers must do
 //
-// Call [Slots.Settle] at the end of each pass over a release, whether the pass asked for a slot or not. A release that
-// did not ask for a slot, and for which [Slots.Keep] was not called, loses its place in the queue or the slot that was
-// granted to it.
+// Call [Slots.Settle] at the end of each pass over a release, whether the pass requested a slot or not. If the pass did
+// not request a slot and [Slots.Keep] was not called, the release leaves the queue, or loses the slot that was granted
+// to it.
 package slots

@@ -44,7 +44,7 @@ func (w *world) anyClaim(number int) Claim {
 	namespace := max(0, w.random.IntN(12)-7)
 	claim := claimOf(fmt.Sprint(namespace), fmt.Sprint(number), fmt.Sprint(w.random.IntN(30)),
 		fmt.Sprint(w.random.IntN(1+20/(1+namespace))))
-	claim.First, claim.Ending = w.random.IntN(4) == 0, w.random.IntN(6) == 0
+	claim.First, claim.Uninstalling = w.random.IntN(4) == 0, w.random.IntN(6) == 0
 	return claim
 }
 
@@ -86,7 +86,7 @@ func (w *world) endOne() {
 // check compares the slots with a count of what runs: no bound is exceeded, and a free slot that a waiter may have is
 // never idle.
 func (w *world) check() {
-	total, endings := 0, map[string]int{}
+	total, uninstallations := 0, map[string]int{}
 	namespaces, helmOps, clusters := map[string]int{}, map[types.NamespacedName]int{}, map[string]int{}
 	for release := range w.running {
 		claim := w.open[release]
@@ -94,8 +94,8 @@ func (w *world) check() {
 		namespaces[release.Namespace]++
 		helmOps[claim.holder()]++
 		clusters[claim.Cluster]++
-		if claim.Ending {
-			endings[release.Namespace]++
+		if claim.Uninstalling {
+			uninstallations[release.Namespace]++
 		}
 	}
 	all := max(1, w.workers-max(1, w.workers/8))
@@ -116,7 +116,7 @@ func (w *world) check() {
 		}
 	}
 	for _, claim := range w.open {
-		if w.slots.IsWaiting(claim.Release) && w.mayHave(&claim, total, namespaces, helmOps, clusters, endings) {
+		if w.slots.IsWaiting(claim.Release) && w.mayHave(&claim, total, namespaces, helmOps, clusters, uninstallations) {
 			w.Fatalf("%+v waits though it may have a slot: %d of %d are in use, by namespace %v", claim, total, all, namespaces)
 		}
 	}
@@ -124,7 +124,7 @@ func (w *world) check() {
 
 // mayHave says the rule again, in other words than the code.
 func (w *world) mayHave(claim *Claim, total int, namespaces map[string]int, helmOps map[types.NamespacedName]int,
-	clusters, endings map[string]int,
+	clusters, uninstallations map[string]int,
 ) bool {
 	mayTake := func(base, size, total, own int) (bool, int) {
 		left := base - total + own
@@ -141,20 +141,20 @@ func (w *world) mayHave(claim *Claim, total int, namespaces map[string]int, helm
 	ok, most := mayTake(w.workers, max(1, w.workers-max(1, w.workers/8)), total, namespaces[namespace])
 	own := helmOps[claim.holder()]
 	ok = ok && own < max(1, (most-namespaces[namespace]+own)*3/4) && clusters[claim.Cluster] < w.slots.perCluster
-	if claim.Ending {
+	if claim.Uninstalling {
 		waiting := 0
-		for _, n := range endings {
+		for _, n := range uninstallations {
 			waiting += n
 		}
-		mayEnd, _ := mayTake((w.workers+2)/3, (w.workers+2)/3, waiting, endings[namespace])
+		mayEnd, _ := mayTake((w.workers+2)/3, (w.workers+2)/3, waiting, uninstallations[namespace])
 		ok = ok && mayEnd
 	}
 	return ok
 }
 
-// TestEverybodyIsServed runs random releases through the slots: all bounds hold at all times, no slot is idle that a
-// waiter may have, and each release is served once the others end.
-func TestEverybodyIsServed(t *testing.T) {
+// TestEveryReleaseGetsASlot runs random releases through the slots: all bounds hold at all times, no slot is idle that
+// a waiter may have, and each release is served once the others end.
+func TestEveryReleaseGetsASlot(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -180,9 +180,9 @@ func TestEverybodyIsServed(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForANamespaceThatNeverEnds holds that releases of all other namespaces are served though no action of
+// TestNamespaceWithEndlessActionsLeavesSlots holds that releases of all other namespaces are served though no action of
 // the first one ends.
-func TestNobodyWaitsForANamespaceThatNeverEnds(t *testing.T) {
+func TestNamespaceWithEndlessActionsLeavesSlots(t *testing.T) {
 	t.Parallel()
 	for workers := 3; workers <= 40; workers++ {
 		b := newBench(t, workers, 4)

@@ -16,20 +16,20 @@ import (
 // server can occupy.
 const DefaultPerCluster = 4
 
-// Options are the bounds of Slots, and the functions that they call.
+// Options are the limits of Slots, and its callbacks.
 type Options struct {
-	// Workers is the number of releases that are reconciled at the same time. An eighth of them, and at least one if
-	// there is more than one, get no slot. A third of them may be in uninstallations that wait.
+	// Workers is the number of releases that are reconciled at the same time. An eighth of them, and at least one if there
+	// is more than one, get no slot. A third of them may be in uninstallations that wait for the deletion of objects.
 	Workers int
 
 	// PerCluster is the number of actions that may run in one Cluster at the same time. Default: DefaultPerCluster.
 	PerCluster int
 
-	// Wake is called, without a lock, after a slot was granted to a release in the queue. Default: nothing is called.
+	// Wake is called, without a lock, after a slot was granted to a release in the queue. Default: no callback.
 	Wake func(release types.NamespacedName)
 
-	// Report is called with the number of slots in use and of releases in the queue, whenever that may have changed.
-	// It must not call Slots. Default: nothing is called.
+	// Report is called with the number of slots in use and of releases in the queue, whenever these may have changed. It
+	// must not call Slots. Default: no callback.
 	Report func(inUse, waiting int)
 }
 
@@ -38,26 +38,25 @@ type Claim struct {
 	// Release is the release that needs the slot. The slot counts for its namespace.
 	Release types.NamespacedName
 
-	// Cluster is where the release acts.
+	// Cluster is the Cluster of the release.
 	Cluster string
 
 	// HelmOp is the name of the HelmOp of the release, in the namespace of the release.
 	HelmOp string
 
-	// First is true if the release is not installed yet: a new Cluster must not wait until a thousand others are
-	// changed.
+	// First is true if the release is not installed yet. A new Cluster must not wait until a thousand others are changed.
 	First bool
 
-	// Ending is true for an uninstallation that waits for the deletion of its objects.
-	Ending bool
+	// Uninstalling is true for an uninstallation that waits for the deletion of its objects.
+	Uninstalling bool
 }
 
-// holder is the HelmOp of a claim.
+// holder returns the HelmOp of a claim.
 func (c *Claim) holder() types.NamespacedName {
 	return types.NamespacedName{Namespace: c.Release.Namespace, Name: c.HelmOp}
 }
 
-// waiter is a release that found no slot.
+// waiter is a release that waits for a slot or has not taken its granted slot yet.
 type waiter struct {
 	Claim
 	number uint64
@@ -65,33 +64,33 @@ type waiter struct {
 	// granted is true if the release has a slot that it has not taken yet.
 	granted bool
 
-	// asked is true if the current pass asked for a slot.
+	// asked is true if the current pass requested a slot.
 	asked bool
 }
 
-// Slots bound the actions that run at the same time, see the package. They are safe for concurrent use.
+// Slots limit the actions that run at the same time, see the package. They are safe for concurrent use.
 type Slots struct {
 	perCluster int
 	wake       func(types.NamespacedName)
 	report     func(inUse, waiting int)
 
 	mu sync.Mutex
-	// namespaces share the slots, and endings those for uninstallations that wait.
-	namespaces, endings *fairshare.Pool[string]
-	helmOps             map[types.NamespacedName]int
-	clusters            map[string]int
+	// namespaces are the slots by namespace, and uninstallations the slots of uninstallations that wait.
+	namespaces, uninstallations *fairshare.Pool[string]
+	helmOps                     map[types.NamespacedName]int
+	clusters                    map[string]int
 
-	// waiters are the releases in the queues, and those with a granted slot that they have not taken yet. queues are
-	// the former, by HelmOp, in the order in which they came.
-	waiters map[types.NamespacedName]*waiter
-	queues  map[types.NamespacedName][]*waiter
-	came    uint64
+	// waiters are the releases in the queues, and the releases that have not taken their granted slot yet. queues hold the
+	// releases that wait, by HelmOp, in the order of their requests.
+	waiters  map[types.NamespacedName]*waiter
+	queues   map[types.NamespacedName][]*waiter
+	enqueued uint64
 
 	// granted are the releases that unlock wakes.
 	granted []types.NamespacedName
 }
 
-// unlock unlocks mu, and then wakes the releases that were granted a slot under it.
+// unlock unlocks mu, and then wakes the releases to which a slot was granted meanwhile.
 func (s *Slots) unlock() {
 	granted := s.granted
 	s.granted = nil
@@ -101,7 +100,7 @@ func (s *Slots) unlock() {
 	}
 }
 
-// New returns slots that are all free.
+// New returns Slots, all of them free.
 func New(options Options) *Slots {
 	if options.PerCluster <= 0 {
 		options.PerCluster = DefaultPerCluster
@@ -113,18 +112,18 @@ func New(options Options) *Slots {
 		options.Report = func(int, int) {}
 	}
 	workers := options.Workers
-	endings := (workers + 2) / 3
+	uninstallations := (workers + 2) / 3
 	return &Slots{
 		perCluster: options.PerCluster, wake: options.Wake, report: options.Report,
-		namespaces: fairshare.NewPool[string](workers, max(1, workers-max(1, workers/8))),
-		endings:    fairshare.NewPool[string](endings, endings),
-		helmOps:    map[types.NamespacedName]int{}, clusters: map[string]int{},
+		namespaces:      fairshare.NewPool[string](workers, max(1, workers-max(1, workers/8))),
+		uninstallations: fairshare.NewPool[string](uninstallations, uninstallations),
+		helmOps:         map[types.NamespacedName]int{}, clusters: map[string]int{},
 		waiters: map[types.NamespacedName]*waiter{}, queues: map[types.NamespacedName][]*waiter{},
 	}
 }
 
-// Acquire takes a slot; call done to release it. If ok is false, no slot is free: the release is queued, and
-// Options.Wake is called when a slot is granted. A release whose claim changed goes to the end of the queue.
+// Acquire takes a slot. Call done to release it. If ok is false, no slot is free: the release is queued, and
+// Options.Wake is called when a slot is granted. A release whose claim changed is queued again at the end.
 func (s *Slots) Acquire(claim Claim) (done func(), ok bool) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -154,7 +153,7 @@ func (s *Slots) Acquire(claim Claim) (done func(), ok bool) {
 	}), true
 }
 
-// Settle ends a pass over a release: if the pass did not ask for a slot, the release leaves the queue.
+// Settle ends a pass over a release. If the pass did not request a slot, the release leaves the queue.
 func (s *Slots) Settle(release types.NamespacedName) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -169,7 +168,7 @@ func (s *Slots) Settle(release types.NamespacedName) {
 	}
 }
 
-// Keep keeps the place in the queue, or the granted slot, of a release whose pass does not ask for a slot.
+// Keep keeps a release in the queue, or keeps its granted slot, although its pass does not request a slot.
 func (s *Slots) Keep(release types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +196,7 @@ func (s *Slots) IsWaiting(release types.NamespacedName) bool {
 // fits reports whether there is a slot for a claim. The caller holds mu, here and below.
 func (s *Slots) fits(claim *Claim) bool {
 	return s.admits(claim.holder()) && s.clusters[claim.Cluster] < s.perCluster &&
-		(!claim.Ending || s.endings.Admits(claim.Release.Namespace))
+		(!claim.Uninstalling || s.uninstallations.Admits(claim.Release.Namespace))
 }
 
 // admits reports whether a HelmOp, and its namespace, may have one more slot.
@@ -211,8 +210,8 @@ func (s *Slots) take(claim *Claim) {
 	s.namespaces.Take(claim.Release.Namespace)
 	s.helmOps[claim.holder()]++
 	s.clusters[claim.Cluster]++
-	if claim.Ending {
-		s.endings.Take(claim.Release.Namespace)
+	if claim.Uninstalling {
+		s.uninstallations.Take(claim.Release.Namespace)
 	}
 }
 
@@ -225,8 +224,8 @@ func (s *Slots) giveBack(claim *Claim) {
 	if s.clusters[claim.Cluster]--; s.clusters[claim.Cluster] <= 0 {
 		delete(s.clusters, claim.Cluster)
 	}
-	if claim.Ending {
-		s.endings.GiveBack(claim.Release.Namespace)
+	if claim.Uninstalling {
+		s.uninstallations.GiveBack(claim.Release.Namespace)
 	}
 	for w := s.next(); w != nil; w = s.next() {
 		s.dequeue(w)
@@ -270,13 +269,13 @@ func (s *Slots) isBefore(w, other *waiter) bool {
 }
 
 func (s *Slots) enqueue(claim Claim) {
-	s.came++
-	w := &waiter{Claim: claim, number: s.came, asked: true}
+	s.enqueued++
+	w := &waiter{Claim: claim, number: s.enqueued, asked: true}
 	s.waiters[claim.Release] = w
 	s.queues[w.holder()] = append(s.queues[w.holder()], w)
 }
 
-// leave drops a waiter, and gives back the slot that was granted to it.
+// leave removes a waiter, and gives back its granted slot.
 func (s *Slots) leave(w *waiter) {
 	delete(s.waiters, w.Release)
 	if w.granted {

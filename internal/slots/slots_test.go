@@ -81,7 +81,7 @@ func (b *bench) wantEmpty() {
 	b.Helper()
 	s := b.slots
 	left := len(s.clusters) + len(s.helmOps) + len(s.waiters) + len(s.queues)
-	if s.namespaces.Total() != 0 || s.endings.Total() != 0 || left != 0 || len(b.woken) != 0 || b.inUse != 0 ||
+	if s.namespaces.Total() != 0 || s.uninstallations.Total() != 0 || left != 0 || len(b.woken) != 0 || b.inUse != 0 ||
 		b.waiting != 0 {
 		b.Errorf("something is left: %+v, woken: %v", s, b.woken)
 	}
@@ -95,7 +95,7 @@ func (b *bench) fill(namespace string, helmOps, clusters int, ending bool) int {
 		for i := range 4 * clusters {
 			claim := claimOf(namespace, fmt.Sprintf("%s-%d-%d", namespace, h, i), fmt.Sprintf("%s-%d", namespace, i/4),
 				strconv.Itoa(h))
-			claim.Ending = ending
+			claim.Uninstalling = ending
 			if b.pass(claim) {
 				taken++
 			}
@@ -149,14 +149,14 @@ func TestUninstallationsThatWaitAreShared(t *testing.T) {
 			t.Errorf("%d workers: %d uninstallations of one namespace wait, want %d", workers, taken, want)
 		}
 		other := claimOf("tenant-b", "other", "b", "web")
-		other.Ending = true
+		other.Uninstalling = true
 		b.want(other, true)
 	}
 }
 
-// TestWaitersOfNamespacesTakeTurns holds that the next slot goes to the namespace that holds the fewest, then to the
+// TestSlotsAlternateBetweenNamespaces holds that the next slot goes to the namespace that holds the fewest, then to the
 // HelmOp.
-func TestWaitersOfNamespacesTakeTurns(t *testing.T) {
+func TestSlotsAlternateBetweenNamespaces(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8, 1)
 	if taken := b.fill("a", 3, 40, false); taken != 6 {
@@ -211,9 +211,9 @@ func TestSlotsOfClustersAndHelmOps(t *testing.T) {
 	one.want(claimFor("b", "c", "h"), false)
 }
 
-// TestSomebodyAlwaysLooks holds that actions, which hooks may hold for minutes, never take all workers, however few
+// TestSomeWorkersGetNoSlot holds that actions, which hooks may hold for minutes, never take all workers, however few
 // these are.
-func TestSomebodyAlwaysLooks(t *testing.T) {
+func TestSomeWorkersGetNoSlot(t *testing.T) {
 	t.Parallel()
 	for workers := 2; workers <= 40; workers++ {
 		b := newBench(t, workers, 1)
@@ -255,8 +255,8 @@ func TestGrantedSlotIsKept(t *testing.T) {
 	b.wantEmpty()
 }
 
-// TestSlotIsGivenBackOnce holds that a second call of done takes no slot from another release.
-func TestSlotIsGivenBackOnce(t *testing.T) {
+// TestSlotIsReleasedOnce holds that a second call of done takes no slot from another release.
+func TestSlotIsReleasedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8, 1)
 	done, _ := b.slots.Acquire(claimFor("a", "c", "h"))
@@ -285,9 +285,9 @@ func TestHelmOpsShareSlots(t *testing.T) {
 	b.wantWoken("later-0")
 }
 
-// TestSlotGoesToWhatIsNotThereYet holds that a new Cluster does not wait until a chart was changed in a thousand
-// others, and that HelmOps still share the slots.
-func TestSlotGoesToWhatIsNotThereYet(t *testing.T) {
+// TestReleasesThatAreNotInstalledGetSlotsFirst holds that a new Cluster does not wait until a chart was changed in a
+// thousand others, and that HelmOps still share the slots.
+func TestReleasesThatAreNotInstalledGetSlotsFirst(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8, 1)
 	for i := range 100 {
@@ -327,7 +327,7 @@ func TestSlotIsNotKeptFromOthers(t *testing.T) {
 	b.want(claimFor("d", "one", "d"), true)
 	// It claims another slot than before.
 	ending := claimFor("e", "two", "e")
-	ending.Ending = true
+	ending.Uninstalling = true
 	b.want(ending, true)
 	b.want(claimFor("f", "one", "f"), false)
 	b.end("d")

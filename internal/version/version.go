@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version tells which build this is. The linker sets its variables.
+// Package version holds the version of this build. The linker sets its variables.
 package version
 
 import (
@@ -11,7 +11,7 @@ import (
 	"runtime/debug"
 )
 
-// development is the version of a build that is no release.
+// development is the version of a build that is not a release.
 const development = "v0.0.0-dev"
 
 var (
@@ -25,7 +25,7 @@ var (
 	Date = "unknown"
 )
 
-// released is what the versions of releases look like; those that Go makes up for other commits do not.
+// released matches the versions of releases. It does not match the versions that Go generates for other commits.
 var released = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?$`)
 
 func init() {
@@ -34,8 +34,8 @@ func init() {
 	}
 }
 
-// choose returns the version that the linker was given or, as "go install" gives none, that of the module if it is a
-// release: the command line installs the manager of its own version.
+// choose returns the version that the linker set. "go install" sets none: then choose returns the version of the module
+// if it is a release, because the command line installs the manager of its own version.
 func choose(linked, module string) string {
 	if linked == development && released.MatchString(module) {
 		return module
@@ -43,7 +43,7 @@ func choose(linked, module string) string {
 	return linked
 }
 
-// String is a line for people.
+// String returns one line for users.
 func String() string {
 	return fmt.Sprintf("helmop %s (commit %s of %s, %s, %s/%s)", Version, Commit, Date, runtime.Version(), runtime.GOOS,
 		runtime.GOARCH)

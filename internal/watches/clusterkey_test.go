@@ -16,7 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
-func TestTheClusterOfAReleaseMayBeOfAnotherNamespace(t *testing.T) {
+func TestClusterKeyOfReleaseInOtherNamespace(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		ref        addonsv1.ClusterReference
@@ -37,7 +37,7 @@ func TestTheClusterOfAReleaseMayBeOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-func TestTheReleasesOfAClusterAreFoundInAllNamespaces(t *testing.T) {
+func TestReleasesOfClusterAreFoundInAllNamespaces(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	if err := addonsv1.AddToScheme(scheme); err != nil {

@@ -1,6 +1,6 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package watches says which objects are enqueued for an event: the indexes, what an object maps to, and which events
-// count.
+// Package watches determines which objects are enqueued for an event: it has the indexes, the mappings and the
+// predicates.
 package watches

@@ -16,7 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// Updated is an UpdateFunc of a predicate of one type of objects: it passes updates by the states before and after.
+// Updated returns an UpdateFunc of a predicate for one type of objects. It passes an update if passes returns true for
+// the states before and after.
 func Updated[T client.Object](passes func(before, after T) bool) func(event.UpdateEvent) bool {
 	return func(e event.UpdateEvent) bool {
 		before, beforeOK := e.ObjectOld.(T)
@@ -25,8 +26,8 @@ func Updated[T client.Object](passes func(before, after T) bool) func(event.Upda
 	}
 }
 
-// ServabilityChanged passes events of Clusters that change whether anything may be done for their releases. Changes
-// of values reach a release through its HelmOp.
+// ServabilityChanged passes events of Clusters that change whether their releases may be changed. Changes of values
+// reach a release through its HelmOp.
 func ServabilityChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: Updated(func(before, after *unstructured.Unstructured) bool {
 		return servabilityOf(before) != servabilityOf(after)
@@ -51,8 +52,8 @@ func servabilityOf(object *unstructured.Unstructured) servability {
 	}
 }
 
-// OfWatchFilter passes events of the objects that this manager serves by the label cluster.x-k8s.io/watch-filter, and
-// of those that it served until now, whose memory is dropped.
+// OfWatchFilter passes events of objects that this manager serves by the label cluster.x-k8s.io/watch-filter. It also
+// passes events of objects that the manager served until now, so that their state is dropped.
 func OfWatchFilter(value string) predicate.Predicate {
 	watched := predicate.NewPredicateFuncs(func(obj client.Object) bool { return apiutil.IsWatched(obj, value) })
 	watched.UpdateFunc = func(e event.UpdateEvent) bool {
@@ -61,12 +62,12 @@ func OfWatchFilter(value string) predicate.Predicate {
 	return watched
 }
 
-// OrderChanged passes events of HelmOps that change whether their releases may be reconciled, how they end, or that
-// request a retry. All other changes reach a release through its spec.
-func OrderChanged() predicate.Predicate {
+// ReleaseHandlingChanged passes events of HelmOps that change whether their releases may be reconciled or how they are
+// deleted, or that request a retry. All other changes reach a release through its spec.
+func ReleaseHandlingChanged() predicate.Predicate {
 	return predicate.Funcs{
-		// A HelmOp that comes back into the shard has releases, which were left alone meanwhile. At the start all are
-		// reconciled anyway.
+		// A HelmOp that returns to the shard has releases, which were not reconciled meanwhile. At the start, all releases
+		// are reconciled anyway.
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 		UpdateFunc: Updated(func(before, after *addonsv1.HelmOp) bool {
 			return before.Spec.Paused != after.Spec.Paused ||
@@ -82,7 +83,8 @@ func OrderChanged() predicate.Predicate {
 }
 
 // SourceChanged passes events of HelmOps that change the access to an artifact, or the signatures that it must have.
-// Neither is in the spec of a release, and a release that failed because of it need not wait for its next try.
+// These fields are not in the spec of a release. A release that failed because of them need not wait for its next
+// attempt.
 func SourceChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -93,8 +95,8 @@ func SourceChanged() predicate.Predicate {
 	}
 }
 
-// SaidNotServed passes events of HelmOps with the reason ShardNotServed, from before this manager started.
-func SaidNotServed() predicate.Predicate {
+// ReportedNotServed passes events of HelmOps with the reason ShardNotServed, which was set before this manager started.
+func ReportedNotServed() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },

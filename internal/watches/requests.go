@@ -14,7 +14,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// RequestsForNamespace are the HelmOps that may serve Clusters of a namespace that is not theirs.
+// RequestsForNamespace returns requests for the HelmOps that may select Clusters of another namespace.
 func RequestsForNamespace(reader client.Reader) func(context.Context, client.Object) []ctrl.Request {
 	return func(ctx context.Context, namespace client.Object) []ctrl.Request {
 		helmOps, err := selection.HelmOpsOfNamespace(ctx, reader, namespace)
@@ -26,7 +26,7 @@ func RequestsForNamespace(reader client.Reader) func(context.Context, client.Obj
 	}
 }
 
-// Both are the requests of two maps.
+// Both returns the requests of two mappings.
 func Both(a, b handler.MapFunc) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return append(a(ctx, obj), b(ctx, obj)...)

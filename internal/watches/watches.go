@@ -30,22 +30,22 @@ import (
 
 const (
 
-	// referencesIndex finds the HelmOps that name a Secret or ConfigMap, by "<kind>/<name>".
+	// referencesIndex indexes HelmOps by the Secrets and ConfigMaps that they name, as "<kind>/<name>".
 	referencesIndex = "spec.references"
 
-	// patternsIndex finds the HelmOps that name another object of a kind for each Cluster, by the kind.
+	// patternsIndex indexes HelmOps by the kinds of which they name a different object for each Cluster.
 	patternsIndex = "spec.referencePatterns"
 
-	// serviceAccountIndex finds the HelmOps that name a ServiceAccount at all; its only value is "true".
+	// serviceAccountIndex indexes HelmOps that name a ServiceAccount; its only value is "true".
 	serviceAccountIndex = "spec.source.hasServiceAccountName"
 
-	// SettleDelay is how long events of other objects gather before their HelmOp is reconciled. Without it, a
+	// SettleDelay is how long events of other objects are collected before their HelmOp is reconciled. Without it, a
 	// thousand releases that become Ready would cause a thousand passes over a thousand Clusters.
 	SettleDelay = 250 * time.Millisecond
 
-	// settlePace is how long the events of releases gather for each Cluster of the HelmOp, up to maxSettleDelay: the
-	// duration of a pass grows with the Clusters. When all Clusters have the revision, the events only change
-	// numbers, and gather for countingPace.
+	// settlePace is how long the events of releases are collected for each Cluster of the HelmOp, up to maxSettleDelay,
+	// because the duration of a pass grows with the number of Clusters. When all Clusters have the revision, the events
+	// only change numbers, and are collected for countingPace.
 	settlePace, countingPace, maxSettleDelay = 2 * time.Millisecond, 5 * time.Millisecond, 4 * time.Second
 )
 
@@ -88,12 +88,13 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease)
 }
 
-// Delayed enqueues the requests of an object after SettleDelay, for updates those of both states.
+// Delayed returns a handler that enqueues the requests for an object after SettleDelay. For an update, these are the
+// requests for both states.
 func Delayed(toRequests handler.MapFunc) handler.EventHandler {
 	return DelayedBy(toRequests, func(context.Context, ctrl.Request) time.Duration { return SettleDelay })
 }
 
-// Settled is how long the events of the releases of a HelmOp gather.
+// Settled returns a function that returns how long the events of the releases of a HelmOp are collected.
 func Settled(reader client.Reader) func(context.Context, ctrl.Request) time.Duration {
 	return func(ctx context.Context, request ctrl.Request) time.Duration {
 		helmOp := &addonsv1.HelmOp{}
@@ -109,7 +110,7 @@ func Settled(reader client.Reader) func(context.Context, ctrl.Request) time.Dura
 	}
 }
 
-// DelayedBy is Delayed with another delay.
+// DelayedBy does the same as Delayed with another delay.
 func DelayedBy(toRequests handler.MapFunc,
 	delay func(context.Context, ctrl.Request) time.Duration,
 ) handler.EventHandler {
@@ -129,7 +130,7 @@ func DelayedBy(toRequests handler.MapFunc,
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, q, e.Object) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			if e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() {
-				return // A resync: see WithinResync.
+				return // This is a resync: see WithinResync.
 			}
 			enqueue(ctx, q, e.ObjectOld, e.ObjectNew)
 		},
@@ -138,7 +139,7 @@ func DelayedBy(toRequests handler.MapFunc,
 	}
 }
 
-// SpecChanged passes events that change the desired state of an object. It drops the writes of the status by the
+// SpecChanged passes events that change the desired state of an object. It drops writes of the status by the
 // controllers themselves, and the periodic resync of all objects at once: see queue.WithinResync.
 func SpecChanged() predicate.Predicate {
 	return predicate.Funcs{
@@ -153,7 +154,7 @@ func SpecChanged() predicate.Predicate {
 	}
 }
 
-// RequestsForCluster are the HelmOps that select a Cluster or have a release for it.
+// RequestsForCluster returns requests for the HelmOps that select a Cluster or have a release for it.
 func RequestsForCluster(ctx context.Context, reader client.Reader, cluster client.Object) []ctrl.Request {
 	log := ctrl.LoggerFrom(ctx)
 	helmOps, err := selection.HelmOpsOf(ctx, reader, cluster)
@@ -171,8 +172,8 @@ func RequestsForCluster(ctx context.Context, reader client.Reader, cluster clien
 	return requests
 }
 
-// RequestsForClusterObject are the HelmOps of the Cluster that a control-plane, infrastructure or other object
-// belongs to.
+// RequestsForClusterObject returns requests for the HelmOps of the Cluster to which a control-plane, infrastructure or
+// other object belongs.
 func RequestsForClusterObject(ctx context.Context, reader client.Reader, obj client.Object) []ctrl.Request {
 	if obj.GetObjectKind().GroupVersionKind().Kind == "ClusterClass" {
 		return requestsForClass(ctx, reader, obj)
@@ -185,7 +186,7 @@ func RequestsForClusterObject(ctx context.Context, reader client.Reader, obj cli
 	}
 	cluster := apiutil.NewCluster()
 	if name == "" || reader.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, cluster) != nil {
-		return nil // No Cluster, or one that is gone: its own events tell of it.
+		return nil // There is no Cluster, or it was deleted: then its own events request the HelmOps.
 	}
 	return RequestsForCluster(ctx, reader, cluster)
 }
@@ -207,8 +208,8 @@ func requestsForClass(ctx context.Context, reader client.Reader, class client.Ob
 	return requests
 }
 
-// RequestsForReference are the HelmOps that name a Secret, a ConfigMap or a ServiceAccount, or may name it for one of
-// their Clusters.
+// RequestsForReference returns requests for the HelmOps that name a Secret, a ConfigMap or a ServiceAccount, or may
+// name it for one of their Clusters.
 func RequestsForReference(kind string, reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		named, patterned := &addonsv1.HelmOpList{}, &addonsv1.HelmOpList{}
@@ -232,8 +233,9 @@ func RequestsForReference(kind string, reader client.Reader) handler.MapFunc {
 	}
 }
 
-// RequestsForPullSecret are the HelmOps whose ServiceAccount names a Secret among its image pull secrets. There are few
-// HelmOps with one, and an index cannot look into an object that they refer to.
+// RequestsForPullSecret returns requests for the HelmOps whose ServiceAccount names a Secret among its image pull
+// secrets. It reads all HelmOps with a ServiceAccount: they are few, and an index cannot read an object that a HelmOp
+// refers to.
 func RequestsForPullSecret(reader client.Reader, references *references.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		helmOps := &addonsv1.HelmOpList{}
@@ -259,13 +261,14 @@ func requestsForHelmOps(helmOps *addonsv1.HelmOpList) []ctrl.Request {
 	return requests
 }
 
-// RequestForItself is the request of the object itself.
+// RequestForItself returns the request for the object itself.
 func RequestForItself(_ context.Context, obj client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(obj)}}
 }
 
-// RequestForOwner is the HelmOp of a HelmOpRelease. With the propagation policy Orphan, garbage collection removes
-// the owner reference while the HelmOp waits for the end of its releases: then the label names the HelmOp.
+// RequestForOwner returns a request for the HelmOp of a HelmOpRelease. With the propagation policy Orphan, garbage
+// collection removes the owner reference while the HelmOp waits for the deletion of its releases. Then the label names
+// the HelmOp.
 func RequestForOwner(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		if owner := metav1.GetControllerOf(obj); owner != nil {
@@ -287,7 +290,7 @@ func RequestForOwner(reader client.Reader) handler.MapFunc {
 		}
 		var requests []ctrl.Request
 		for i := range helmOps.Items {
-			// The label of a long name holds a hash.
+			// The label holds a hash if the name is long.
 			if apiutil.ChildSelector(&helmOps.Items[i])[addonsv1.HelmOpNameLabel] == label {
 				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&helmOps.Items[i])})
 			}
@@ -296,22 +299,22 @@ func RequestForOwner(reader client.Reader) handler.MapFunc {
 	}
 }
 
-// ChildRequestsForCluster are the HelmOpReleases of a Cluster.
+// ChildRequestsForCluster returns requests for the HelmOpReleases of a Cluster.
 func ChildRequestsForCluster(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return RequestsForChildren(apiutil.ChildrenOfCluster(ctx, reader, client.ObjectKeyFromObject(obj)))
 	}
 }
 
-// ChildRequestsForHelmOp are the HelmOpReleases of a HelmOp.
+// ChildRequestsForHelmOp returns requests for the HelmOpReleases of a HelmOp.
 func ChildRequestsForHelmOp(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return RequestsForChildren(apiutil.ChildrenOfHelmOp(ctx, reader, obj.(*addonsv1.HelmOp)))
 	}
 }
 
-// UnreadyRequests are the HelmOpReleases that are not Ready, of the HelmOps of an object: after credentials are
-// corrected, they need not wait for the next try.
+// UnreadyRequests returns requests for the HelmOpReleases that are not Ready, of the HelmOps of an object. After
+// credentials are corrected, they need not wait for the next attempt.
 func UnreadyRequests(reader client.Reader, toHelmOps handler.MapFunc) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		var unready []addonsv1.HelmOpRelease
@@ -327,7 +330,7 @@ func UnreadyRequests(reader client.Reader, toHelmOps handler.MapFunc) handler.Ma
 	}
 }
 
-// RequestsForChildren are the requests for HelmOpReleases.
+// RequestsForChildren returns requests for HelmOpReleases.
 func RequestsForChildren(children []addonsv1.HelmOpRelease) []ctrl.Request {
 	requests := make([]ctrl.Request, 0, len(children))
 	for i := range children {
@@ -336,8 +339,9 @@ func RequestsForChildren(children []addonsv1.HelmOpRelease) []ctrl.Request {
 	return requests
 }
 
-// ClusterReplaced calls forget for each Cluster that is gone or has left the shard, and for each that was re-created
-// while the watch was interrupted: then an update has another UID. It requests nothing.
+// ClusterReplaced returns a handler that calls forget for each Cluster that was deleted, left the shard, or was
+// re-created. If a Cluster was re-created while the watch was interrupted, an update has another UID. The handler
+// enqueues nothing.
 func ClusterReplaced(forget func(cluster client.ObjectKey)) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 	return handler.Funcs{
@@ -350,8 +354,8 @@ func ClusterReplaced(forget func(cluster client.ObjectKey)) handler.EventHandler
 	}
 }
 
-// ClusterObjects follows, for a controller of some name, the kinds that Clusters refer to as soon as the returned
-// Watcher reads one. Objects that are paused are left out.
+// ClusterObjects returns a Watcher that watches, for the named controller, the kinds that Clusters refer to as soon as
+// one is read. Paused objects are left out.
 func ClusterObjects(mgr ctrl.Manager, c controller.Controller, kinds *kindcache.Kinds, name string,
 	events handler.EventHandler,
 ) *kindcache.Watcher {

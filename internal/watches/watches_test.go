@@ -20,8 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
-// TestEventsOfReleasesGather holds that a rollout goes on soon, and that what is only counted waits longer.
-func TestEventsOfReleasesGather(t *testing.T) {
+// TestEventsOfReleasesAreCollected holds that a rollout goes on soon, and that what is only counted waits longer.
+func TestEventsOfReleasesAreCollected(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		selected, updated int32
@@ -51,9 +51,10 @@ func TestEventsOfReleasesGather(t *testing.T) {
 	}
 }
 
-// TestRequestForOwnerOfAnOrphan holds that the end of a release is noticed by its HelmOp after garbage collection has
-// taken the owner reference away, as it does for the propagation policy Orphan: the HelmOp ends after its last release.
-func TestRequestForOwnerOfAnOrphan(t *testing.T) {
+// TestRequestForOwnerOfOrphanedRelease holds that the end of a release is noticed by its HelmOp after garbage
+// collection has taken the owner reference away, as it does for the propagation policy Orphan: the HelmOp ends after
+// its last release.
+func TestRequestForOwnerOfOrphanedRelease(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		namespace, helmOp string
@@ -114,11 +115,12 @@ func TestClusterReplaced(t *testing.T) {
 	}
 }
 
-// TestAHelmOpThatComesBack has a HelmOp leave the shard and come back: its releases were left alone meanwhile.
-func TestAHelmOpThatComesBack(t *testing.T) {
+// TestHelmOpThatReturnsToShardPassesPredicate has a HelmOp leave the shard and come back: its releases were left alone
+// meanwhile.
+func TestHelmOpThatReturnsToShardPassesPredicate(t *testing.T) {
 	t.Parallel()
 	for atTheStart, want := range map[bool]bool{true: false, false: true} {
-		if got := OrderChanged().Create(event.CreateEvent{Object: &addonsv1.HelmOp{},
+		if got := ReleaseHandlingChanged().Create(event.CreateEvent{Object: &addonsv1.HelmOp{},
 			IsInInitialList: atTheStart}); got != want {
 			t.Errorf("in the initial list %t: passes %t", atTheStart, got)
 		}

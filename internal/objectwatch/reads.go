@@ -17,41 +17,42 @@ import (
 )
 
 const (
-	// absenceInterval is how often a missing object is read, and a kind discovered that has not been served for long.
+	// absenceInterval is the interval between reads of a missing object, and the longest pause before another discovery of
+	// a kind that is not served.
 	absenceInterval = 5 * time.Minute
-	// choreTimeout bounds one read.
-	choreTimeout = 30 * time.Second
+	// readTimeout bounds one read.
+	readTimeout = 30 * time.Second
 )
 
-// chores are the pending single reads of a link: kinds to discover, and objects that are missing in their stream. One
-// goroutine does them while there are any. The Watcher's lock guards them.
-type chores struct {
-	kinds   map[schema.GroupVersionKind]kindChore
+// pendingReads are the pending single reads of a link: kinds to discover, and objects that are missing in their stream.
+// One goroutine does them while there are any. The Watcher's lock guards the fields.
+type pendingReads struct {
+	kinds   map[schema.GroupVersionKind]pendingKind
 	objects map[target]time.Time
 	running bool
 	wake    chan struct{}
-	// failures is how often in a row an object could not be read.
+	// failures is the number of failed reads of objects in a row.
 	failures int
 }
 
-func newChores() chores {
-	return chores{
-		kinds: map[schema.GroupVersionKind]kindChore{}, objects: map[target]time.Time{}, wake: make(chan struct{}, 1),
+func newPendingReads() pendingReads {
+	return pendingReads{
+		kinds: map[schema.GroupVersionKind]pendingKind{}, objects: map[target]time.Time{}, wake: make(chan struct{}, 1),
 	}
 }
 
-// empty replaces the maps, because Go maps never shrink and most clusters never have pending reads.
-func (c *chores) empty() {
-	c.kinds, c.objects = map[schema.GroupVersionKind]kindChore{}, map[target]time.Time{}
+// empty removes all reads. It replaces the maps, because Go maps never shrink and most clusters have no pending reads.
+func (c *pendingReads) empty() {
+	c.kinds, c.objects = map[schema.GroupVersionKind]pendingKind{}, map[target]time.Time{}
 }
 
-// confirm asks for an object to be read.
-func (c *chores) confirm(t target, after time.Duration) {
+// confirm schedules the read of an object.
+func (c *pendingReads) confirm(t target, after time.Duration) {
 	c.objects[t] = time.Now().Add(after)
 }
 
 // forget drops the pending reads of a release.
-func (c *chores) forget(r *release) {
+func (c *pendingReads) forget(r *release) {
 	for t := range c.objects {
 		if t.release == r {
 			delete(c.objects, t)
@@ -59,13 +60,14 @@ func (c *chores) forget(r *release) {
 	}
 }
 
-// pauseAfter returns a pause that grows with the number of failures in a row before.
+// pauseAfter returns a pause that grows with the number of earlier failures in a row.
 func pauseAfter(failures int) time.Duration {
 	return backoff.Spread(backoff.Exponential(minPause, maxPause, failures))
 }
 
-// next returns the read that is due first: an object, or a kind if the release of the target is nil.
-func (c *chores) next() (due time.Time, t target, gvk schema.GroupVersionKind, ok bool) {
+// next returns the read that is due first. If the release of the target is nil, it is the discovery of a kind,
+// otherwise the read of an object.
+func (c *pendingReads) next() (due time.Time, t target, gvk schema.GroupVersionKind, ok bool) {
 	for candidate, k := range c.kinds {
 		if !ok || k.due.Before(due) {
 			due, gvk, ok = k.due, candidate, true
@@ -79,9 +81,9 @@ func (c *chores) next() (due time.Time, t target, gvk schema.GroupVersionKind, o
 	return due, t, gvk, ok
 }
 
-// workLocked starts the goroutine for the pending reads unless it runs.
+// workLocked starts the goroutine for the pending reads. If it runs already, workLocked wakes it.
 func (l *link) workLocked() {
-	c := &l.chores
+	c := &l.pendingReads
 	if c.running {
 		select {
 		case c.wake <- struct{}{}:
@@ -99,10 +101,10 @@ func (l *link) workLocked() {
 func (l *link) work() {
 	for l.ctx.Err() == nil {
 		l.watcher.mu.Lock()
-		due, t, gvk, ok := l.chores.next()
-		l.chores.running = ok
+		due, t, gvk, ok := l.pendingReads.next()
+		l.pendingReads.running = ok
 		if !ok {
-			l.chores.empty()
+			l.pendingReads.empty()
 		}
 		l.watcher.mu.Unlock()
 		if !ok {
@@ -127,7 +129,7 @@ func (l *link) rest(d time.Duration) {
 	select {
 	case <-l.ctx.Done():
 	case <-timer.C:
-	case <-l.chores.wake:
+	case <-l.pendingReads.wake:
 	}
 }
 
@@ -135,8 +137,8 @@ func (l *link) rest(d time.Duration) {
 func (l *link) confirmObject(t target) {
 	w := l.watcher
 	w.mu.Lock()
-	if _, ok := l.chores.objects[t]; !ok || t.release.objects[t.index].stream == nil {
-		delete(l.chores.objects, t)
+	if _, ok := l.pendingReads.objects[t]; !ok || t.release.objects[t.index].stream == nil {
+		delete(l.pendingReads.objects, t)
 		w.mu.Unlock()
 		return
 	}
@@ -152,35 +154,35 @@ func (l *link) confirmObject(t target) {
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := l.chores.objects[t]; !ok || l.ctx.Err() != nil {
+	if _, ok := l.pendingReads.objects[t]; !ok || l.ctx.Err() != nil {
 		return // the stream, or the release, was faster
 	}
 	switch {
 	case err == nil:
-		l.chores.failures = 0
+		l.pendingReads.failures = 0
 		w.applyLocked(t, f)
 		if obj.GetLabels()[managedLabel] != managedValue && s.key.mode != listed {
-			l.moveAloneLocked(t, at)
+			l.moveToOwnStreamLocked(t, at)
 		}
 	case isUnserved(err):
-		l.chores.failures = 0
-		l.goneLocked(s.key.resource, err)
+		l.pendingReads.failures = 0
+		l.unservedLocked(s.key.resource, err)
 	case apierrors.IsNotFound(err):
-		l.chores.failures = 0
+		l.pendingReads.failures = 0
 		w.applyLocked(t, absent)
 		if !commonlyDeleted(t.release.objects[t.index].ref.Value()) {
-			l.chores.confirm(t, absenceInterval)
+			l.pendingReads.confirm(t, absenceInterval)
 		}
 	case apierrors.IsForbidden(err):
-		w.applyLocked(t, finding{verdict: health.Unknown, message: "cannot be read: permission denied"})
-		l.chores.confirm(t, absenceInterval)
+		w.applyLocked(t, finding{status: health.Unknown, message: "cannot be read: permission denied"})
+		l.pendingReads.confirm(t, absenceInterval)
 	default:
-		l.chores.confirm(t, pauseAfter(l.chores.failures))
-		l.chores.failures++
+		l.pendingReads.confirm(t, pauseAfter(l.pendingReads.failures))
+		l.pendingReads.failures++
 	}
 }
 
-// commonlyDeleted reports whether an object is expected to be deleted some time after it has done its work.
+// commonlyDeleted reports whether an object is commonly deleted some time after it has completed.
 func commonlyDeleted(ref inventory.Ref) bool { return ref.Group == "batch" && ref.Kind == "Job" }
 
 // keyOfLocked returns the name of an object in its stream.
@@ -193,7 +195,7 @@ func (l *link) keyOfLocked(t target) objectKey {
 }
 
 func (l *link) read(key streamKey, at objectKey) (metav1.Object, error) {
-	ctx, cancel := context.WithTimeout(l.ctx, choreTimeout)
+	ctx, cancel := context.WithTimeout(l.ctx, readTimeout)
 	defer cancel()
 	if key.mode == whole {
 		all, err := l.objects()
@@ -209,16 +211,16 @@ func (l *link) read(key streamKey, at objectKey) (metav1.Object, error) {
 	return all.Resource(key.resource).Namespace(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
 }
 
-// moveAloneLocked moves an object without Helm's label to a stream of its own. If the release has too many of those, it
-// is read from time to time.
-func (l *link) moveAloneLocked(t target, at objectKey) {
-	if t.release.lone >= maxLoneStreams {
-		l.chores.confirm(t, absenceInterval)
+// moveToOwnStreamLocked moves an object without Helm's label to its own stream. If the release has too many of these
+// streams, the object is read periodically.
+func (l *link) moveToOwnStreamLocked(t target, at objectKey) {
+	if t.release.ownStreams >= maxOwnStreams {
+		l.pendingReads.confirm(t, absenceInterval)
 		return
 	}
-	t.release.lone++
+	t.release.ownStreams++
 	from := t.release.objects[t.index].stream
-	from.removeLocked(at, from.wanted[at], func(other target) bool { return other == t })
-	l.placeAloneLocked(t.release, t.index, from.key, at)
+	from.removeLocked(at, from.followers[at], func(other target) bool { return other == t })
+	l.assignOwnStreamLocked(t.release, t.index, from.key, at)
 	from.endIfIdleLocked()
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-func TestTrouble(t *testing.T) {
+func TestFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var first, second trouble
+		var first, second failure
 		if first.isStuck(time.Minute) || first.older(second).err != nil {
 			t.Error("no trouble, but some is told")
 		}
@@ -39,14 +39,15 @@ func TestTrouble(t *testing.T) {
 			t.Error("trouble is to be told after a minute")
 		}
 		if first.older(second).err.Error() != "b" || second.older(first).err.Error() != "b" ||
-			second.older(trouble{}).err.Error() != "c" {
+			second.older(failure{}).err.Error() != "c" {
 			t.Error("want what began first")
 		}
 	})
 }
 
-// TestTroubleIsTold holds that a release hears once of a cluster that does not answer for long, and of its return.
-func TestTroubleIsTold(t *testing.T) {
+// TestFailureRequestsReleaseOnce holds that a release hears once of a cluster that does not answer for long, and of its
+// return.
+func TestFailureRequestsReleaseOnce(t *testing.T) {
 	b := newBench(t)
 	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")
 	b.watcher.stuckAfter = 3 * time.Second
@@ -91,8 +92,9 @@ func (refusingMapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RES
 	return nil, &meta.NoKindMatchError{GroupKind: kind}
 }
 
-// TestTroubleOfAKindIsItsOwn holds that neither the trouble nor the answers of one kind are those of another.
-func TestTroubleOfAKindIsItsOwn(t *testing.T) {
+// TestFailureOfOneKindDoesNotAffectOthers holds that neither the trouble nor the answers of one kind are those of
+// another.
+func TestFailureOfOneKindDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	w := New(Options{})
 	l, err := newLink(w, linkID{}, Connection{Config: &rest.Config{}, Mapper: refusingMapper{}})
@@ -105,7 +107,7 @@ func TestTroubleOfAKindIsItsOwn(t *testing.T) {
 		r := newRelease(key(kind), 0, Plan{Objects: []inventory.Ref{refs[kind]}, Drift: true})
 		r.link = l
 		l.releases[r], w.releases[r.key] = struct{}{}, r
-		l.chores.resolve(refs[kind].GroupVersionKind())
+		l.pendingReads.resolve(refs[kind].GroupVersionKind())
 	}
 	l.resolveKind(refs["Widget"].GroupVersionKind())
 	first, _ := w.Look(key("Widget"))
@@ -117,21 +119,21 @@ func TestTroubleOfAKindIsItsOwn(t *testing.T) {
 	gadget, _ := w.Look(key("Gadget"))
 	if state := widget.Objects[refs["Widget"]]; first.Err == nil || !widget.ErrSince.Equal(first.ErrSince) ||
 		state.Known ||
-		state.Trouble == nil || !state.Trouble.Since.Equal(first.ErrSince) {
+		state.WatchError == nil || !state.WatchError.Since.Equal(first.ErrSince) {
 		t.Errorf("got %+v, then %+v", first, widget)
 	}
 	if state := gadget.Objects[refs["Gadget"]]; gadget.Err != nil || !gadget.Synced || !state.Known ||
-		state.Trouble != nil {
+		state.WatchError != nil {
 		t.Errorf("got %+v", gadget)
 	}
-	if failures := l.chores.kinds[refs["Widget"].GroupVersionKind()].failures; failures != 4 {
+	if failures := l.pendingReads.kinds[refs["Widget"].GroupVersionKind()].failures; failures != 4 {
 		t.Errorf("%d failures", failures)
 	}
 }
 
-// TestTroubleIsThatOfItsObjects holds that what may not be watched does not keep the health of the rest from being
-// followed.
-func TestTroubleIsThatOfItsObjects(t *testing.T) {
+// TestForbiddenKindDoesNotHideHealthOfOthers holds that what may not be watched does not keep the health of the rest
+// from being followed.
+func TestForbiddenKindDoesNotHideHealthOfOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")
@@ -144,23 +146,23 @@ func TestTroubleIsThatOfItsObjects(t *testing.T) {
 		Records: &RecordsRef{Namespace: b.namespace, Name: "r"},
 	})
 	b.becomes(release, config, "forbidden", func(s State) bool {
-		return !s.Known && s.Trouble != nil && errors.Is(s.Trouble.Err, ErrForbidden)
+		return !s.Known && s.WatchError != nil && errors.Is(s.WatchError.Err, ErrForbidden)
 	})
-	if state := b.becomes(release, deployment, "known", func(s State) bool { return s.Known }); state.Trouble != nil {
+	if state := b.becomes(release, deployment, "known", func(s State) bool { return s.Known }); state.WatchError != nil {
 		t.Errorf("got %+v", state)
 	}
 	asked := b.settled(release)
 	b.rollOut("d")
 	eventually(t, "a request about the health", func() bool { return b.asked(release) > asked })
-	b.verdict(release, deployment, health.Current)
+	b.status(release, deployment, health.Current)
 	if snapshot := b.look(release); snapshot.Synced || !errors.Is(snapshot.Err, ErrForbidden) {
 		t.Errorf("got %+v", snapshot)
 	}
 }
 
-// TestTroubleOfHealthIsToldBesideAnother holds that trouble that has long been told does not hide what health gets
-// into.
-func TestTroubleOfHealthIsToldBesideAnother(t *testing.T) {
+// TestFailureOfHealthIsReportedAfterEarlierFailure holds that trouble that has long been told does not hide what health
+// gets into.
+func TestFailureOfHealthIsReportedAfterEarlierFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := New(Options{})
@@ -174,20 +176,20 @@ func TestTroubleOfHealthIsToldBesideAnother(t *testing.T) {
 		r.link = l
 		health, other := &stream{link: l}, &stream{link: l}
 		for i := range r.objects {
-			if r.objects[i].stream = other; r.objects[i].judged {
+			if r.objects[i].stream = other; r.objects[i].healthChecked {
 				r.objects[i].stream = health
 			}
 		}
 		told := func(what string, s *stream, want bool) {
 			t.Helper()
-			w.notifier.early = nil
-			s.trouble.set(errors.New("503"))
-			w.stuckLocked(r)
-			if got := len(w.notifier.early) > 0; got != want {
+			w.notifier.beforeStart = nil
+			s.failure.set(errors.New("503"))
+			w.requestFailureLocked(r)
+			if got := len(w.notifier.beforeStart) > 0; got != want {
 				t.Errorf("%s: asked for: %t", what, got)
 			}
 		}
-		other.trouble.set(errors.New("503"))
+		other.failure.set(errors.New("503"))
 		<-time.After(StuckAfter)
 		told("what lasts", other, true)
 		told("what went on", other, false)
@@ -198,7 +200,7 @@ func TestTroubleOfHealthIsToldBesideAnother(t *testing.T) {
 	})
 }
 
-func TestTroubleOfConnection(t *testing.T) {
+func TestFailureOfConnection(t *testing.T) {
 	t.Parallel()
 	w := New(Options{})
 	bad := Connection{Cluster: "c", Config: &rest.Config{Host: "://"}}

@@ -1,0 +1,48 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package objectwatch
+
+import "time"
+
+// failure is an error that prevents following an object, and when it began. The zero value means no error.
+type failure struct {
+	err   error
+	since time.Time
+	// lasts is true if releases are requested because the error has lasted long.
+	lasts bool
+}
+
+// set records the error of another failed attempt, and reports whether it differs from the previous one.
+func (t *failure) set(err error) bool {
+	if t.err == nil {
+		*t = failure{since: time.Now()}
+	}
+	news := t.err == nil || t.err.Error() != err.Error()
+	t.err = err
+	return news
+}
+
+// isStuck reports whether the error has lasted long.
+func (t *failure) isStuck(after time.Duration) bool {
+	t.lasts = t.err != nil && time.Since(t.since) >= after
+	return t.lasts
+}
+
+// older returns the failure that began first.
+func (t failure) older(other failure) failure {
+	if t.err == nil || other.err != nil && other.since.Before(t.since) {
+		return other
+	}
+	return t
+}
+
+// requestFailureLocked requests a release because of a lasting error: once for all streams, and once more if an error
+// later affects objects whose health is followed.
+func (w *Watcher) requestFailureLocked(r *release) {
+	worst, health := r.failure()
+	if !worst.since.Equal(r.stuckSince) || health.isStuck(w.stuckAfter) && !health.since.Equal(r.healthStuckSince) {
+		r.stuckSince, r.healthStuckSince = worst.since, health.since
+		w.notifier.changed(r.key)
+	}
+}
