@@ -69,8 +69,8 @@ func TestMessagesDoNotChangeWithoutReason(t *testing.T) {
 		},
 		"rate": func(i int) error {
 			host := &hostLimits{gates: map[string]time.Time{}}
-			host.obey(time.Now(), "user", http.StatusTooManyRequests, time.Minute+time.Duration(i)*time.Minute)
-			return host.pass(t.Context(), "user")
+			host.applyRetryAfter(time.Now(), "user", http.StatusTooManyRequests, time.Minute+time.Duration(i)*time.Minute)
+			return host.waitUntilAllowed(t.Context(), "user")
 		},
 	} {
 		first, second := explain("op", "subject", failure(1), &exchange{}), explain("op", "subject", failure(2), &exchange{})

@@ -127,7 +127,7 @@ func TestTurnIsGivenBackWithTheContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &politeTransport{base: http.DefaultTransport, limits: l}
+	transport := &limitedTransport{base: http.DefaultTransport, limits: l}
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL, nil)
@@ -253,22 +253,22 @@ func TestGate(t *testing.T) {
 	}
 	host := l.of(&url.URL{Scheme: "https", Host: "r.example"}, "")
 	now := time.Now()
-	host.obey(now, "a", 429, 5*time.Second)
-	host.obey(now, "a", 429, 3*time.Second) // does not shorten the wait
+	host.applyRetryAfter(now, "a", 429, 5*time.Second)
+	host.applyRetryAfter(now, "a", 429, 3*time.Second) // does not shorten the wait
 	for user, want := range map[string]time.Duration{"a": 5 * time.Second, "b": 0} {
-		if wait, err := host.obstacle(t.Context(), now, user); wait != want || err != nil {
+		if wait, err := host.delay(t.Context(), now, user); wait != want || err != nil {
 			t.Errorf("%s waits %s, %v; want %s", user, wait, err, want)
 		}
 	}
-	host.obey(now, "b", 503, 7*time.Second)
-	if wait, _ := host.obstacle(t.Context(), now, "c"); wait != 7*time.Second {
+	host.applyRetryAfter(now, "b", 503, 7*time.Second)
+	if wait, _ := host.delay(t.Context(), now, "c"); wait != 7*time.Second {
 		t.Errorf("all wait %s after a 503", wait)
 	}
-	if wait, _ := host.obstacle(t.Context(), now.Add(7*time.Second), "a"); wait != 0 {
+	if wait, _ := host.delay(t.Context(), now.Add(7*time.Second), "a"); wait != 0 {
 		t.Errorf("still %s to wait at the end", wait)
 	}
 	for i := range 3 * maxGates {
-		host.obey(now, fmt.Sprint(i), 429, 9*time.Second)
+		host.applyRetryAfter(now, fmt.Sprint(i), 429, 9*time.Second)
 	}
 	if len(host.gates) > maxGates+1 {
 		t.Errorf("%d gates are kept", len(host.gates))
@@ -276,7 +276,7 @@ func TestGate(t *testing.T) {
 
 	// A short wait is waited for, until the caller leaves.
 	other := l.of(&url.URL{Scheme: "https", Host: "other.example"}, "")
-	other.obey(time.Now(), "a", 429, 5*time.Second)
+	other.applyRetryAfter(time.Now(), "a", 429, 5*time.Second)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
 	if _, err := other.admit(ctx, "a", ""); !errors.Is(err, context.Canceled) {
@@ -372,20 +372,20 @@ func TestOutcomeOf(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ctx     context.Context
 		err     error
-		patient bool
+		hadTime bool
 		want    outcome
 	}{
 		"answer":  {want: outcomeAnswer},
-		"refused": {err: dial(syscall.ECONNREFUSED), want: outcomeSilence},
+		"refused": {err: dial(syscall.ECONNREFUSED), want: outcomeNoAnswer},
 		"refused by the proxy": {err: &net.OpError{Op: "proxyconnect", Err: dial(syscall.ECONNREFUSED)},
-			want: outcomeSilence},
-		"no route":      {err: dial(syscall.EHOSTUNREACH), want: outcomeSilence},
-		"dial timeout":  {err: dial(os.ErrDeadlineExceeded), want: outcomeSilence},
-		"stalled":       {err: errStalled, patient: true, want: outcomeSilence},
+			want: outcomeNoAnswer},
+		"no route":      {err: dial(syscall.EHOSTUNREACH), want: outcomeNoAnswer},
+		"dial timeout":  {err: dial(os.ErrDeadlineExceeded), want: outcomeNoAnswer},
+		"stalled":       {err: errStalled, hadTime: true, want: outcomeNoAnswer},
 		"stalled soon":  {err: errStalled, want: outcomeNone},
-		"deadline":      {err: context.DeadlineExceeded, patient: true, want: outcomeSilence},
-		"caller left":   {ctx: canceled, err: context.Canceled, patient: true, want: outcomeNone},
-		"share is over": {ctx: share, err: context.Canceled, patient: true, want: outcomeSilence},
+		"deadline":      {err: context.DeadlineExceeded, hadTime: true, want: outcomeNoAnswer},
+		"caller left":   {ctx: canceled, err: context.Canceled, hadTime: true, want: outcomeNone},
+		"share is over": {ctx: share, err: context.Canceled, hadTime: true, want: outcomeNoAnswer},
 		"TLS": {err: &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")},
 			want: outcomeAnswer},
 		"broken connection":        {err: io.ErrUnexpectedEOF, want: outcomeNone},
@@ -395,7 +395,7 @@ func TestOutcomeOf(t *testing.T) {
 		if ctx == nil {
 			ctx = t.Context()
 		}
-		if got := outcomeOf(ctx, tc.err, tc.patient); got != tc.want {
+		if got := outcomeOf(ctx, tc.err, tc.hadTime); got != tc.want {
 			t.Errorf("%s: outcome = %d, want %d", name, got, tc.want)
 		}
 	}

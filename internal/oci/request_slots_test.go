@@ -33,7 +33,7 @@ func TestTenantsShareTheRequestsAtTheSameTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &politeTransport{base: http.DefaultTransport, limits: l}
+	transport := &limitedTransport{base: http.DefaultTransport, limits: l}
 	ask := func(tenant, path string) error {
 		req, err := http.NewRequestWithContext(ForTenant(t.Context(), tenant), http.MethodGet, srv.URL+path, nil)
 		if err != nil {
