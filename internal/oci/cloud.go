@@ -22,7 +22,7 @@ const (
 	maxCloudTokens = 512
 	// cloudTokenLife is how long a credential without an expiry time is cached.
 	cloudTokenLife = 10 * time.Minute
-	hintCloud      = "check the controller's identity at the cloud provider, and its right to pull"
+	hintCloud      = "check the manager's identity at the cloud provider, and its right to pull"
 )
 
 // cloudTokens caches the credentials of cloud providers until shortly before they expire.

@@ -55,17 +55,17 @@ func providerOf(name string) (provider, bool) {
 	switch name {
 	case aws.ProviderName:
 		return provider{aws.Provider{}, "<account>.dkr.ecr.<region>.amazonaws.com or public.ecr.aws",
-				"check that the controller's Pod has an IAM role (IRSA, EKS Pod Identity or the node's) that allows " +
+				"check that the manager's Pod has an IAM role (IRSA, EKS Pod Identity or the node's) that allows " +
 					"ecr:GetAuthorizationToken, and for public.ecr.aws ecr-public:GetAuthorizationToken and " +
 					"sts:GetServiceBearerToken"},
 			true
 	case azure.ProviderName:
 		return provider{azure.Provider{}, "<registry>.azurecr.io",
-			"check that the controller's Pod has a workload identity or a managed identity with the role AcrPull " +
+			"check that the manager's Pod has a workload identity or a managed identity with the role AcrPull " +
 				"on the registry"}, true
 	case gcp.ProviderName:
 		return provider{gcp.Provider{}, "<location>-docker.pkg.dev or gcr.io",
-			"check that the controller's Pod has a service account by workload identity, or the node's, " +
+			"check that the manager's Pod has a service account by workload identity, or the node's, " +
 				"with the role roles/artifactregistry.reader"}, true
 	default:
 		return provider{}, false

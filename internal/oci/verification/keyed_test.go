@@ -301,10 +301,10 @@ func TestManySignatures(t *testing.T) {
 	key := newTestKey(t)
 	artifact := b.push("artifact")
 	good := legacyOf(artifact, signing.Signer(key))
-	stranger := legacyOf(artifact, signing.Signer(newTestKey(t)))
+	foreignSigner := legacyOf(artifact, signing.Signer(newTestKey(t)))
 	var layers []signing.Layer
 	for range 500 {
-		layers = append(layers, stranger)
+		layers = append(layers, foreignSigner)
 	}
 	check(t, artifact.PushTag(t.Context(), append([]signing.Layer{good}, layers...)...))
 	_, err := b.verify(artifact, keyPolicy(key))
@@ -382,7 +382,7 @@ func TestPanicsRefuseTheSignature(t *testing.T) {
 	rules := must(Policy{Provider: Cosign, Identities: []Identity{exactly(workflow)}}.compile())(t)
 
 	var found findings
-	cosign := &cosignCheck{target: target, rules: rules.cosign, found: &found, left: maxSignatures,
+	cosign := &cosignCheck{target: target, rules: rules.cosign, found: &found, remaining: maxSignatures,
 		root: func(context.Context) (*root.TrustedRoot, error) { panic("planted") }}
 	if signers := cosign.run(t.Context()); len(signers) > 0 {
 		t.Errorf("signers = %q", signers)

@@ -170,7 +170,7 @@ func TestKeyless(t *testing.T) {
 			k.change = func(t *testing.T, bundle *protobundle.Bundle) {
 				bundle.VerificationMaterial = signing.Bundle(nil, signing.Signer(newTestKey(t))).VerificationMaterial
 			}
-		}), says: "by a key, and the policy has identities only", bundleOnly: true},
+		}), says: "signed by a key, and the policy has identities only", bundleOnly: true},
 	} {
 		trusts := allTrusts
 		if tc.trusts != nil {

@@ -30,7 +30,7 @@ func notationPolicy(notary *signing.Notary, statements ...signing.TrustStatement
 
 func TestNotation(t *testing.T) {
 	t.Parallel()
-	notary, stranger := newNotary("jane"), newNotary("jane")
+	notary, foreignSigner := newNotary("jane"), newNotary("jane")
 	earlier := signing.Envelope{At: time.Now().Add(-time.Hour)}
 	short := signing.Envelope{At: time.Now().Add(-time.Hour), Expires: time.Now().Add(-time.Minute)}
 	expired := signing.NewNotary("jane", time.Now().Add(-time.Minute))
@@ -59,7 +59,7 @@ func TestNotation(t *testing.T) {
 	}
 	overridden := signing.TrustAnyone("strict")
 	overridden.SignatureVerification["override"] = map[string]any{"authenticity": "log"}
-	signed, byStranger := envelope(notary, signing.Envelope{}), envelope(stranger, signing.Envelope{})
+	signed, byForeign := envelope(notary, signing.Envelope{}), envelope(foreignSigner, signing.Envelope{})
 	strict := notationPolicy(notary, signing.TrustAnyone("strict"))
 	permissive := notationPolicy(notary, signing.TrustAnyone("permissive"))
 	audit := notationPolicy(notary, signing.TrustAnyone("audit"))
@@ -80,13 +80,13 @@ func TestNotation(t *testing.T) {
 			kind:   ErrUntrusted, says: "does not match the X.509 trusted identities"},
 		{name: "nothing", sign: func(*testing.T, *bed, signing.Artifact) error { return nil }, policy: strict,
 			kind: ErrUnsigned, says: "no notation signature"},
-		{name: "stranger", sign: byStranger, policy: strict, kind: ErrUntrusted,
+		{name: "stranger", sign: byForeign, policy: strict, kind: ErrUntrusted,
 			says: "does not contain any trusted certificate"},
-		{name: "stranger, permissive", sign: byStranger, policy: permissive, kind: ErrUntrusted,
+		{name: "stranger, permissive", sign: byForeign, policy: permissive, kind: ErrUntrusted,
 			says: "does not contain any trusted certificate"},
-		{name: "stranger, audit", sign: byStranger, policy: audit, kind: ErrUntrusted,
+		{name: "stranger, audit", sign: byForeign, policy: audit, kind: ErrUntrusted,
 			says: "does not contain any trusted certificate"},
-		{name: "stranger, authenticity overridden", sign: byStranger, policy: notationPolicy(notary, overridden),
+		{name: "stranger, authenticity overridden", sign: byForeign, policy: notationPolicy(notary, overridden),
 			kind: ErrUntrusted, says: "does not contain any trusted certificate"},
 		{name: "another artifact's",
 			sign:   changed(func(desc *ocispec.Descriptor) { desc.Digest = "sha256:" + emptyDigest }),
@@ -153,7 +153,7 @@ func TestStrangersDoNotChooseWhomWeAsk(t *testing.T) {
 		return nil, http.ErrServerClosed
 	})}
 	notary := newNotary("jane")
-	stranger := signing.NewNotary("jane", time.Now().Add(time.Hour), "http://ocsp.test")
+	foreignSigner := signing.NewNotary("jane", time.Now().Add(time.Hour), "http://ocsp.test")
 	verify := func(by *signing.Notary, trusted *signing.Notary) error {
 		b := newBed(t, true)
 		artifact := b.push("artifact")
@@ -163,13 +163,13 @@ func TestStrangersDoNotChooseWhomWeAsk(t *testing.T) {
 		_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
 		return err
 	}
-	wantError(t, verify(stranger, notary), ErrUntrusted, "does not contain any trusted certificate")
+	wantError(t, verify(foreignSigner, notary), ErrUntrusted, "does not contain any trusted certificate")
 	if n := asked.Load(); n > 0 {
 		t.Errorf("a stranger's services were asked %d times", n)
 	}
 	// One that is trusted is asked, by the client of the options; "audit" only logs
 	// that nobody answered.
-	check(t, verify(stranger, stranger))
+	check(t, verify(foreignSigner, foreignSigner))
 	if asked.Load() == 0 {
 		t.Error("nobody was asked whether a trusted certificate is revoked")
 	}
@@ -267,7 +267,7 @@ func TestPolicyOfNotation(t *testing.T) {
 			says:   `certificate "a.crt" is not`},
 		{name: "signer's own certificate",
 			policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"a.crt": notary.SigningCertificate()}},
-			says:   "neither that of a CA nor self-signed"},
+			says:   "neither a CA certificate nor self-signed"},
 		{name: "no trust policy", policy: Policy{Certificates: map[string][]byte{"a.crt": cert}},
 			says: "not JSON of the right form"},
 		{name: "trust policy of no version",

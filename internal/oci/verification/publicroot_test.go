@@ -301,9 +301,9 @@ func TestRootOfStrangers(t *testing.T) {
 	target := signing.NewSigstore().TrustedRoot()
 	source, other := newUpdateSource(t, target, time.Now().Add(time.Hour)),
 		newUpdateSource(t, target, time.Now().Add(time.Hour))
-	strangers := source.tuf(t.TempDir())
-	strangers.root = other.root
-	if _, err := strangers.fetch(t.Context()); err == nil {
+	foreignRoot := source.tuf(t.TempDir())
+	foreignRoot.root = other.root
+	if _, err := foreignRoot.fetch(t.Context()); err == nil {
 		t.Error("a root signed by strangers is trusted")
 	}
 	empty := newUpdateSource(t, []byte(`{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}`),
