@@ -196,7 +196,8 @@ func (e *Error) brokeOff(err error) *Error {
 func (e *endpoint) writable() *remote.Repository {
 	registryHop := e.hops[slices.IndexFunc(e.hops, func(h *hop) bool { return !h.mirror })]
 	return &remote.Repository{
-		Client: hopClient{registryHop}, Reference: registryHop.ref, PlainHTTP: registryHop.insecure, MaxMetadataBytes: maxMetadata,
+		Client: hopClient{registryHop}, Reference: registryHop.ref, PlainHTTP: registryHop.insecure,
+		MaxMetadataBytes: maxMetadata,
 	}
 }
 

@@ -228,7 +228,8 @@ func TestOnlyTheRegistryItselfIsReachedUnguarded(t *testing.T) {
 	} {
 		var got string
 		transport := &hostTransport{registry: tc.registry, trusted: []string{"token.example"},
-			transports: &transports{direct: name("direct", &got), redirected: name("redirected", &got), external: name("external", &got)}}
+			transports: &transports{direct: name("direct", &got), redirected: name("redirected", &got),
+				external: name("external", &got)}}
 		req := httptest.NewRequest(http.MethodGet, tc.target, nil)
 		req.RequestURI = ""
 		if tc.redirected {

@@ -98,15 +98,15 @@ func TestNotation(t *testing.T) {
 			says: "authenticTimestamp"},
 		{name: "certificate expired, permissive", sign: envelope(expired, earlier),
 			policy: notationPolicy(expired, signing.TrustAnyone("permissive"))},
-		{name: "changed", policy: audit, kind: ErrUntrusted, says: "broken, or was changed",
+		{name: "changed", policy: audit, kind: ErrUntrusted, says: "malformed, or was modified",
 			sign: func(t *testing.T, _ *bed, a signing.Artifact) error {
 				layer := notary.Envelope(must(a.Descriptor(t.Context()))(t), signing.Envelope{})
 				layer.Data = []byte(strings.Replace(string(layer.Data), `"payload":"ey`, `"payload":"eyA`, 1))
 				return a.PushNotation(t.Context(), layer)
 			}},
-		{name: "not an envelope", policy: audit, kind: ErrUntrusted, says: "broken, or was changed",
+		{name: "not an envelope", policy: audit, kind: ErrUntrusted, says: "malformed, or was modified",
 			sign: pushed(signing.TypeJWS, []byte("planted"))},
-		{name: "envelope of another kind", policy: strict, kind: ErrUntrusted, says: "broken, or was changed",
+		{name: "envelope of another kind", policy: strict, kind: ErrUntrusted, says: "malformed, or was modified",
 			sign: pushed("application/planted", []byte("{}"))},
 		{name: "envelope of 2 MiB", policy: strict, kind: ErrUntrusted, says: "too large",
 			sign: pushed(signing.TypeJWS, make([]byte, 2<<20))},

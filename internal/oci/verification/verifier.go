@@ -133,7 +133,8 @@ func (v *Verifier) verify(ctx context.Context, target *target, rules *rules, key
 	var found findings
 	switch {
 	case rules.cosign != nil:
-		check := &cosignCheck{target: target, rules: rules.cosign, root: v.publicRoot.get, found: &found, remaining: maxSignatures}
+		check := &cosignCheck{target: target, rules: rules.cosign, root: v.publicRoot.get, found: &found,
+			remaining: maxSignatures}
 		signers = check.run(ctx)
 		if len(signers) == 0 {
 			err = found.error(target.String(), Cosign)

@@ -242,7 +242,7 @@ func TestStoreRefusesDeletion(t *testing.T) {
 				t.Errorf("the registry was asked: %+v", counts)
 			}
 			end()
-			b.clock = b.clock.Add(refusalMemory + time.Second)
+			b.clock = b.clock.Add(refusalTTL + time.Second)
 			check(t, store.Delete(t.Context(), place, demo))
 		})
 	}

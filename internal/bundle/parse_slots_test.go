@@ -58,8 +58,8 @@ func TestSlowKustomizationsDelayNoOtherTenant(t *testing.T) {
 		stop()
 		close(runner)
 		synctest.Wait()
-		if l.turns.pool.Total() != 0 || l.turns.queue.Len() != 0 {
-			t.Errorf("%d turns are taken, %d wait", l.turns.pool.Total(), l.turns.queue.Len())
+		if l.slots.pool.Total() != 0 || l.slots.queue.Len() != 0 {
+			t.Errorf("%d turns are taken, %d wait", l.slots.pool.Total(), l.slots.queue.Len())
 		}
 	})
 }
