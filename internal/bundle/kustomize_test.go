@@ -196,7 +196,8 @@ func TestKustomizeRefused(t *testing.T) {
 		"a file outside of the folder": {files: map[string]string{"a/kustomization.yaml": "resources: [../x.yaml]\n",
 			"x.yaml": configMap("a")}, path: "a", detail: "building the kustomization in"},
 		"twice": {files: map[string]string{"a/kustomization.yaml": "resources: [x.yaml]\n",
-			"a/x.yaml": configMap("x"), "b.yaml": configMap("x")}, detail: "which is also in object 0 of the kustomization in \"a\""},
+			"a/x.yaml": configMap("x"), "b.yaml": configMap("x")},
+			detail: "which is also in object 0 of the kustomization in \"a\""},
 		"doubled": {files: doubling, path: "30", kind: ErrTooLarge,
 			detail: "multiplied by its 128 objects, have more than"},
 		"many patches": {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: " +
