@@ -37,7 +37,7 @@ func TestTemplateErrors(t *testing.T) {
 			"the Cluster has no ClusterClass"},
 		"printed absent object": {"a: {{ .ClusterClass }}", ReasonMissingKey, "yields no value"},
 		"field of a string": {"{{ .Cluster.metadata.labels.secret.x }}", ReasonRenderFailed,
-			`no key "x" in .Cluster.metadata.labels.secret.x, because what should hold it is not a map`},
+			`no key "x" in .Cluster.metadata.labels.secret.x, because its parent is not a map`},
 		"unknown root": {"{{ .Values.x }}", ReasonMissingKey, `no key "Values"`},
 		"prints a map": {"a: {{ .Cluster.metadata.labels }}", ReasonRenderFailed,
 			"prints a map; write it as YAML with toYaml or toJson"},
@@ -62,7 +62,7 @@ func TestTemplateErrors(t *testing.T) {
 		"method that quotes": {"{{ (semver \"1.0.0\").SetPrerelease (print \"_\" .Cluster.metadata.labels.secret) }}",
 			ReasonRenderFailed, "cannot be evaluated"},
 		"fromJson": {"{{ fromJson .Cluster.metadata.labels.secret }}", ReasonRenderFailed,
-			"fromJson: is given what is not valid JSON"},
+			"fromJson: the argument is not valid JSON"},
 		"fromYaml": {"{{ fromYaml (print \"a: [\" .Cluster.metadata.labels.secret) }}", ReasonInvalidValues,
 			"fromYaml: is not valid YAML"},
 		"printf": {"a: {{ printf \"%d\" .Cluster.metadata.labels.secret }}", ReasonRenderFailed,
@@ -88,7 +88,7 @@ func TestTemplateErrors(t *testing.T) {
 		"recursion": {"{{ define \"x\" }}{{ template \"y\" }}{{ end }}{{ define \"y\" }}{{ template \"x\" " +
 			"}}{{ end }}", ReasonInvalidTemplate, "calls itself"},
 		"undefined template": {"{{ template \"x\" }}", ReasonRenderFailed, "cannot be evaluated"},
-		"stand-in in the text": {"a: 1\nb: \ue0000\ue001", ReasonInvalidTemplate,
+		"placeholder in the text": {"a: 1\nb: \ue0000\ue001", ReasonInvalidTemplate,
 			"line 2: has a character of the Unicode private use area"},
 		"too large": {strings.Repeat("#", maxTemplateBytes+1), ReasonLimitExceeded,
 			"is larger than 262144 bytes"},
@@ -248,7 +248,7 @@ func TestBombs(t *testing.T) {
 		"many ranges":   "{{ range 1000000 }}{{ $_ := semverCompare `>=1 <2 || ~4 || ^5` `1.2.3` }}{{ end }}",
 		"YAML aliases": "a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c " +
 			"[*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]",
-		"stand-ins": "{{ $s := repeat 100000 \"x\" }}a:\n{{ range until 100 }}- {{ $s }}\n{{ end }}",
+		"placeholders": "{{ $s := repeat 100000 \"x\" }}a:\n{{ range until 100 }}- {{ $s }}\n{{ end }}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
