@@ -264,7 +264,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-func TestOneReadersErrorIsItsOwn(t *testing.T) {
+func TestReadErrorDoesNotFailOtherCallers(t *testing.T) {
 	t.Parallel()
 	l := newLoader(t, Limits{})
 	denied := errors.New("denied")
@@ -278,9 +278,9 @@ func TestOneReadersErrorIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestMemoryIsTakenBeforeReading: any number of callers whose artifacts are pulled slowly, or are large, hold no more
+// TestLoaderAcquiresMemoryBeforeReading: any number of callers whose artifacts are pulled slowly, or are large, hold no more
 // memory than there is.
-func TestMemoryIsTakenBeforeReading(t *testing.T) {
+func TestLoaderAcquiresMemoryBeforeReading(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	budget := bytebudget.New(4 << 20)

@@ -22,9 +22,9 @@ func (b blockedRunner) Run(context.Context, sandbox.Request) ([]byte, error) {
 	return nil, errors.New("closed")
 }
 
-// TestSlowKustomizationsDelayNoOtherTenant holds that artifacts of one tenant that take long leave a turn to each other
+// TestSlowKustomizationsLeaveSlotsForOtherTenants holds that artifacts of one tenant that take long leave a turn to each other
 // tenant.
-func TestSlowKustomizationsDelayNoOtherTenant(t *testing.T) {
+func TestSlowKustomizationsLeaveSlotsForOtherTenants(t *testing.T) {
 	t.Parallel()
 	data := demo(t)
 	synctest.Test(t, func(t *testing.T) {

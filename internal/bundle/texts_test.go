@@ -167,7 +167,7 @@ func TestFootprint(t *testing.T) {
 	}
 }
 
-func TestFewParsesAtATime(t *testing.T) {
+func TestConcurrentParsesAreLimited(t *testing.T) {
 	t.Parallel()
 	data := demo(t)
 	synctest.Test(t, func(t *testing.T) {

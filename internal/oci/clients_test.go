@@ -66,7 +66,7 @@ func TestEndpointKey(t *testing.T) {
 	keep("an insecure mirror", key(url, Access{}))
 }
 
-func TestCredentialIsForItsHostOnly(t *testing.T) {
+func TestCredentialIsSentToItsHostOnly(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
 	e, err := c.clients.endpoint("oci://r.example/x", Access{})

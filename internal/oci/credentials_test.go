@@ -13,7 +13,7 @@ import (
 
 // Whoever writes a HelmOp may choose proxy, authority and plain HTTP, and with
 // them read what is sent. What they get so must not be the controller's own.
-func TestControllersCredentialsStayWithTheController(t *testing.T) {
+func TestManagerCredentialsAreNotExposed(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "config.json")
 	writeFile(t, config, `{"auths": {"registry.example": {"username": "u", "password": "planted"}}}`)

@@ -101,7 +101,7 @@ func TestWatchedFileIsReadOnlyWhenItChanged(t *testing.T) {
 }
 
 // A file that is broken at the start fails what needs it, and nothing goes round it.
-func TestFilesThatAreBrokenAtTheStart(t *testing.T) {
+func TestInvalidFilesAtStart(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(*Options, string){
 		"credentials": func(o *Options, path string) { o.CredentialsFile = path },
@@ -151,7 +151,7 @@ func TestFilesThatAreBrokenAtTheStart(t *testing.T) {
 	}
 }
 
-func TestOptionsThatCannotBe(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	t.Parallel()
 	for want, set := range map[string]func(*Options){
 		"directory":   func(o *Options) { o.Dir = "" },

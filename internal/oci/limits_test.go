@@ -42,7 +42,7 @@ func underWay(host *hostLimits) int {
 	return host.slots.pool.Total()
 }
 
-func TestRequestsAtTheSameTimeAreBounded(t *testing.T) {
+func TestConcurrentRequestsAreLimited(t *testing.T) {
 	t.Parallel()
 	const limit, callers = 3, 12 // one tenant has three of four
 	r := newRegistry(t)
@@ -81,7 +81,7 @@ func TestRequestsAtTheSameTimeAreBounded(t *testing.T) {
 
 // A body counts until it is closed, and one request at a time is enough for
 // challenges, tokens, pages and redirects.
-func TestOneRequestAtATimeIsEnough(t *testing.T) {
+func TestClientWorksWithOneRequestSlot(t *testing.T) {
 	t.Parallel()
 	r, storage := newRegistry(t), newRegistry(t)
 	r.bearer, r.pageSize = true, 1
@@ -117,7 +117,7 @@ func TestOneRequestAtATimeIsEnough(t *testing.T) {
 	}
 }
 
-func TestTurnIsGivenBackWithTheContext(t *testing.T) {
+func TestRequestSlotIsReleasedWithContext(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "x")
@@ -143,8 +143,8 @@ func TestTurnIsGivenBackWithTheContext(t *testing.T) {
 	}
 }
 
-// TestNoTurn holds that a request whose deadline was over does not blame others that are under way if there are none.
-func TestNoTurn(t *testing.T) {
+// TestNoSlotDetail holds that a request whose deadline was over does not blame others that are under way if there are none.
+func TestNoSlotDetail(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		underWay int
@@ -173,7 +173,7 @@ func TestNoTurn(t *testing.T) {
 	}
 }
 
-func TestRateOfRequests(t *testing.T) {
+func TestRequestRateIsLimited(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	r.push("1.0.0", "1.0.0", []byte("x"))
@@ -199,7 +199,7 @@ func TestRateOfRequests(t *testing.T) {
 	}
 }
 
-func TestNobodyAsksBeforeRetryAfter(t *testing.T) {
+func TestRequestsWaitForRetryAfter(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		status int
@@ -245,7 +245,7 @@ func TestNobodyAsksBeforeRetryAfter(t *testing.T) {
 	}
 }
 
-func TestGate(t *testing.T) {
+func TestRetryAfterGates(t *testing.T) {
 	t.Parallel()
 	l, err := newLimits(Options{RequestsPerSecond: 1000, MaxRequests: 8, Timeout: time.Minute})
 	if err != nil {
@@ -294,7 +294,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-func TestSilentHostIsLeftAlone(t *testing.T) {
+func TestBreakerRefusesUnresponsiveHost(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	r.push("1.0.0", "1.0.0", []byte("x"))
@@ -344,7 +344,7 @@ func TestSilentHostIsLeftAlone(t *testing.T) {
 }
 
 // A tenant's dead proxy must not keep the others from a registry.
-func TestDeadProxyDoesNotHurtOthers(t *testing.T) {
+func TestBrokenProxyDoesNotBlockOtherTenants(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	r.push("1.0.0", "1.0.0", []byte("x"))

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-func TestMirrorWithWrongContentIsLeftOut(t *testing.T) {
+func TestMirrorWithWrongContentIsBlocked(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]struct{ body, length, digest string }{
 		"wrong": {body: "LAYER", length: "5"}, "short": {body: "lay", length: "5"},
@@ -55,7 +55,7 @@ func TestMirrorWithWrongContentIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestMirrorWithWrongManifestIsLeftOut(t *testing.T) {
+func TestMirrorWithWrongManifestIsBlocked(t *testing.T) {
 	t.Parallel()
 	respond := func(header, body string) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) {
@@ -111,7 +111,7 @@ func TestMirrorWithWrongManifestIsLeftOut(t *testing.T) {
 }
 
 // A full disk is not the mirror's fault.
-func TestMirrorIsNotBlamedForTheStore(t *testing.T) {
+func TestFullDiskDoesNotBlockMirror(t *testing.T) {
 	t.Parallel()
 	mirror := newRegistry(t)
 	layer := bytes.Repeat([]byte("layer"), 1<<20)

@@ -206,7 +206,7 @@ func TestRedirectsToLocalAddressesAreRefused(t *testing.T) {
 }
 
 // Who owns a name can have it lead elsewhere at each look.
-func TestOnlyTheRegistryItselfIsReachedUnguarded(t *testing.T) {
+func TestOnlyRegistryHostUsesDirectTransport(t *testing.T) {
 	t.Parallel()
 	name := func(kind string, found *string) *http.Transport {
 		return &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { *found = kind; return nil, errStalled }}
@@ -246,7 +246,7 @@ func TestOnlyTheRegistryItselfIsReachedUnguarded(t *testing.T) {
 }
 
 // A proxy may be anywhere: the operator, or the owner of the source, chose it.
-func TestRedirectByProxyIsTheProxysMatter(t *testing.T) {
+func TestRedirectsThroughProxyAreNotGuarded(t *testing.T) {
 	t.Parallel()
 	storage := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("layer"))

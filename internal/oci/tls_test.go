@@ -80,7 +80,7 @@ func TestMutualTLS(t *testing.T) {
 	}
 }
 
-func TestClientCertificateMustBeWhole(t *testing.T) {
+func TestClientCertificateNeedsItsKey(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
 	one, other := clientPair(t, ca), clientPair(t, ca)

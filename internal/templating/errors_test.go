@@ -122,7 +122,7 @@ func TestUnavailableFunctions(t *testing.T) {
 
 // Every function of sprig is either allowed or unavailable, and none is both, so that an update of sprig which adds one
 // asks for a decision.
-func TestEverySprigFunctionIsDecided(t *testing.T) {
+func TestEverySprigFunctionIsClassified(t *testing.T) {
 	t.Parallel()
 	for name := range sprig.GenericFuncMap() {
 		_, allowed := functions[name]
@@ -206,7 +206,7 @@ func TestValuesFromErrors(t *testing.T) {
 }
 
 // Each of these would run for hours or take all memory if nothing held it.
-func TestBombs(t *testing.T) {
+func TestExpensiveTemplatesAreStopped(t *testing.T) {
 	t.Parallel()
 	double := `{{ $s := "0123456789abcdef" }}{{ range until 60 }}{{ $s = `
 	for name, text := range map[string]string{
@@ -318,7 +318,7 @@ func TestEmptyObjects(t *testing.T) {
 }
 
 // Where there is no Cluster, all that is one's is a key that does not exist, also where it is not read as a map.
-func TestNoCluster(t *testing.T) {
+func TestTemplatesWithoutCluster(t *testing.T) {
 	t.Parallel()
 	for text, key := range map[string]string{
 		"{{ .Cluster.metadata.name }}": "Cluster", "{{ .ClusterName }}": "ClusterName", "{{ .ControlPlane }}": "ControlPlane",

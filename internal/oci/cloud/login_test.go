@@ -375,8 +375,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestLoginOfStrangers must not ask anybody: there is no network in it.
-func TestLoginOfStrangers(t *testing.T) {
+// TestLoginRefusesForeignRegistries must not ask anybody: there is no network in it.
+func TestLoginRefusesForeignRegistries(t *testing.T) {
 	t.Parallel()
 	l := New(Options{})
 	for provider, repositories := range map[string][]string{

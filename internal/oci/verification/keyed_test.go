@@ -124,7 +124,7 @@ func TestKeysOfAllKindsInAllLayouts(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSignatureOfAKey(t *testing.T) {
+func TestKeyedRefusals(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
@@ -246,7 +246,7 @@ func pushAttestations(t *testing.T, a signing.Artifact, key *ecdsa.PrivateKey) e
 }
 
 // What a log or an authority says of a key's signature is not what is trusted.
-func TestKeyCountsWhateverTheLogSays(t *testing.T) {
+func TestKeyedSignatureIgnoresTransparencyLog(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	key := newTestKey(t)
@@ -261,7 +261,7 @@ func TestKeyCountsWhateverTheLogSays(t *testing.T) {
 	wantSigners(t, result, err, "key a.pub")
 }
 
-func TestOneGoodSignatureIsEnough(t *testing.T) {
+func TestOneValidSignatureIsSufficient(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	first, second := newTestKey(t), newTestKey(t)
@@ -295,7 +295,7 @@ func TestOneGoodSignatureIsEnough(t *testing.T) {
 	wantSigners(t, result, err, "key b.pub")
 }
 
-func TestManySignatures(t *testing.T) {
+func TestNumberOfSignaturesIsLimited(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	key := newTestKey(t)
@@ -317,7 +317,7 @@ func TestManySignatures(t *testing.T) {
 	wantSigners(t, result, err, "key a.pub")
 }
 
-func TestManyReferrers(t *testing.T) {
+func TestNumberOfReferrersIsLimited(t *testing.T) {
 	t.Parallel()
 	for name, referrer := range map[string]signing.Referrer{
 		"unknown":   {},
@@ -347,7 +347,7 @@ func TestManyReferrers(t *testing.T) {
 }
 
 // What was not looked at may be a signature: "not signed" would be a guess.
-func TestMoreReferrersThanAreListed(t *testing.T) {
+func TestTruncatedReferrersAreNotUnsigned(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	artifact := b.push("artifact")

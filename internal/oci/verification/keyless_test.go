@@ -309,7 +309,7 @@ func TestMalformedAnnotations(t *testing.T) {
 }
 
 // The promise of the log must be the log's own, for the time is taken from it.
-func TestPromiseOfTheLogIsChecked(t *testing.T) {
+func TestLogInclusionPromiseIsVerified(t *testing.T) {
 	t.Parallel()
 	sigstore := signing.NewSigstore()
 	policy := keylessPolicy(sigstore)

@@ -145,7 +145,7 @@ const emptyDigest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b785
 
 // A stranger's certificate names who tells whether it was revoked. Nobody is
 // asked before the certificate is trusted, at any level.
-func TestStrangersDoNotChooseWhomWeAsk(t *testing.T) {
+func TestUntrustedCertificatesCauseNoRevocationRequests(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
 	counting := &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
@@ -175,7 +175,7 @@ func TestStrangersDoNotChooseWhomWeAsk(t *testing.T) {
 	}
 }
 
-func TestStrictAsksForRevocation(t *testing.T) {
+func TestStrictLevelChecksRevocation(t *testing.T) {
 	t.Parallel()
 	notary := signing.NewNotary("jane", time.Now().Add(time.Hour), "http://ocsp.test")
 	b := newBed(t, true)
@@ -185,7 +185,7 @@ func TestStrictAsksForRevocation(t *testing.T) {
 	wantError(t, err, ErrUntrusted, "revocation")
 }
 
-func TestScopesOfNotation(t *testing.T) {
+func TestNotationScopes(t *testing.T) {
 	t.Parallel()
 	notary := newNotary("jane")
 	b := newBed(t, true)
@@ -208,7 +208,7 @@ func TestScopesOfNotation(t *testing.T) {
 	wantError(t, err, ErrInvalidPolicy, `has the level "skip"`)
 }
 
-func TestPolicyOfNotation(t *testing.T) {
+func TestNotationPolicyValidation(t *testing.T) {
 	t.Parallel()
 	notary := newNotary("jane")
 	good := signing.TrustPolicy(signing.TrustAnyone("strict"))

@@ -62,7 +62,7 @@ func (s *rootScript) after(wait time.Duration, err error) {
 	s.clock, s.err = s.clock.Add(wait), err
 }
 
-func TestPublicRootIsLookedAfter(t *testing.T) {
+func TestPublicRootIsRefreshed(t *testing.T) {
 	t.Parallel()
 	s := newRootScript(t)
 	down := errors.New("planted")
@@ -95,7 +95,7 @@ func TestPublicRootIsLookedAfter(t *testing.T) {
 	}
 }
 
-func TestWaitingForThePublicRoot(t *testing.T) {
+func TestPublicRootCallersShareOneFetch(t *testing.T) {
 	t.Parallel()
 	trusted := testRoot(t)
 	release := make(chan struct{})
@@ -130,7 +130,7 @@ func TestWaitingForThePublicRoot(t *testing.T) {
 
 // A panic of the library is a failed try: it does not end the process, and the
 // next try is made after the pause.
-func TestPanicWhileFetchingThePublicRoot(t *testing.T) {
+func TestPanicDuringPublicRootFetchIsAFailedAttempt(t *testing.T) {
 	t.Parallel()
 	s := newRootScript(t)
 	fetch := s.fetch
@@ -239,7 +239,7 @@ func (s *updateSource) tuf(dir string) tufSource {
 	return tufSource{client: s.srv.Client(), dir: dir, url: s.srv.URL, root: s.root}
 }
 
-func TestRootFromItsSource(t *testing.T) {
+func TestTUFSourceFetchesRoot(t *testing.T) {
 	t.Parallel()
 	sigstore := signing.NewSigstore()
 	target := sigstore.TrustedRoot()
@@ -263,7 +263,7 @@ func TestRootFromItsSource(t *testing.T) {
 
 // A day later the source is asked; if it is down, what was kept is used until it
 // expires by its own date.
-func TestKeptRoot(t *testing.T) {
+func TestTUFSourceUsesStoredRoot(t *testing.T) {
 	t.Parallel()
 	target := signing.NewSigstore().TrustedRoot()
 	for name, current := range map[string]bool{"current": true, "expired": false} {
@@ -296,7 +296,7 @@ func TestKeptRoot(t *testing.T) {
 }
 
 // What the source publishes must be signed by the keys that this program brings.
-func TestRootOfStrangers(t *testing.T) {
+func TestTUFSourceRefusesForeignRoot(t *testing.T) {
 	t.Parallel()
 	target := signing.NewSigstore().TrustedRoot()
 	source, other := newUpdateSource(t, target, time.Now().Add(time.Hour)),
@@ -313,7 +313,7 @@ func TestRootOfStrangers(t *testing.T) {
 	}
 }
 
-func TestFetchOfTheRootEndsWithItsContext(t *testing.T) {
+func TestTUFFetchEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	source := newUpdateSource(t, nil, time.Now().Add(time.Hour))
 	hanging := source.tuf("")

@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
 )
 
-func TestVerifiedOnce(t *testing.T) {
+func TestVerifyCachesSuccess(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	key := newTestKey(t)
@@ -68,7 +68,7 @@ func TestVerifiedOnce(t *testing.T) {
 	wantError(t, err, ErrUnsigned, "copy the signatures, too, when you copy an artifact to another repository")
 }
 
-func TestFailuresAreNotRemembered(t *testing.T) {
+func TestVerifyDoesNotCacheFailures(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, false)
 	key := newTestKey(t)
@@ -81,7 +81,7 @@ func TestFailuresAreNotRemembered(t *testing.T) {
 	wantSigners(t, result, err, "key a.pub")
 }
 
-func TestMemoryIsBounded(t *testing.T) {
+func TestVerificationCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	v := b.verifier(func(o *Options) { o.CacheSize = 2 })
@@ -104,7 +104,7 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 // One that waited for its turn finds what the one before it found.
-func TestVerificationLooksAgainBeforeItAsks(t *testing.T) {
+func TestVerifyChecksCacheBeforeRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	v, policy := b.verifier(), keyPolicy(newTestKey(t))
@@ -121,7 +121,7 @@ func TestVerificationLooksAgainBeforeItAsks(t *testing.T) {
 
 // The registry's failures are told as they are: they do not say that something
 // is not signed.
-func TestRegistryFails(t *testing.T) {
+func TestRegistryErrorsAreNotUnsigned(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name   string
@@ -181,7 +181,7 @@ func refusePath(part string, status int) func(http.ResponseWriter, *http.Request
 	}
 }
 
-func TestTimeIsBounded(t *testing.T) {
+func TestVerifyEndsAtTimeout(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	artifact := b.push("artifact")
@@ -230,7 +230,7 @@ func TestCallersWithOtherAccessDoNotShare(t *testing.T) {
 
 // The tag of legacy signatures would be too long, which says nothing of a
 // signature.
-func TestUnsignedSHA512(t *testing.T) {
+func TestUnsignedSHA512Artifact(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	b.setIntercept(func(w http.ResponseWriter, r *http.Request) bool {
@@ -271,7 +271,7 @@ func TestPanicsFailTheVerification(t *testing.T) {
 	}
 }
 
-func TestInvalidTargets(t *testing.T) {
+func TestVerifyRefusesInvalidTargets(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	v, policy := b.verifier(), keyPolicy(newTestKey(t))
@@ -290,7 +290,7 @@ func TestInvalidTargets(t *testing.T) {
 	}
 }
 
-func TestPolicyOfCosign(t *testing.T) {
+func TestCosignPolicyValidation(t *testing.T) {
 	t.Parallel()
 	sigstore := signing.NewSigstore()
 	trusted := sigstore.TrustedRoot()
