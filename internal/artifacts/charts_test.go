@@ -37,7 +37,7 @@ func (c *badCharts) Chart(context.Context, bundle.Source) (*bundle.Chart, error)
 	return nil, c.err
 }
 
-// A chart that cannot be loaded is tried once for all releases that want it.
+// A chart that cannot be loaded is tried once for all releases with the same chart.
 func TestInvalidStoredChartIsLoadedOnce(t *testing.T) {
 	t.Parallel()
 	now := controllertest.Noon

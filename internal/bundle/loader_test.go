@@ -278,8 +278,8 @@ func TestReadErrorDoesNotFailOtherCallers(t *testing.T) {
 	}
 }
 
-// TestLoaderAcquiresMemoryBeforeReading: any number of callers whose artifacts are pulled slowly, or are large, hold no more
-// memory than there is.
+// TestLoaderAcquiresMemoryBeforeReading: any number of callers whose artifacts are pulled slowly, or are large, hold no
+// more memory than there is.
 func TestLoaderAcquiresMemoryBeforeReading(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -22,8 +22,8 @@ func (b blockedRunner) Run(context.Context, sandbox.Request) ([]byte, error) {
 	return nil, errors.New("closed")
 }
 
-// TestSlowKustomizationsLeaveSlotsForOtherTenants holds that artifacts of one tenant that take long leave a turn to each other
-// tenant.
+// TestSlowKustomizationsLeaveSlotsForOtherTenants checks that slow artifacts of one tenant leave a
+// slot for each other tenant.
 func TestSlowKustomizationsLeaveSlotsForOtherTenants(t *testing.T) {
 	t.Parallel()
 	data := demo(t)
@@ -59,7 +59,7 @@ func TestSlowKustomizationsLeaveSlotsForOtherTenants(t *testing.T) {
 		close(runner)
 		synctest.Wait()
 		if l.slots.pool.Total() != 0 || l.slots.queue.Len() != 0 {
-			t.Errorf("%d turns are taken, %d wait", l.slots.pool.Total(), l.slots.queue.Len())
+			t.Errorf("%d slots are taken, %d callers wait", l.slots.pool.Total(), l.slots.queue.Len())
 		}
 	})
 }

@@ -104,8 +104,8 @@ func TestNilBudget(t *testing.T) {
 	lease.ReleaseAfter(time.Nanosecond)
 }
 
-// TestConcurrentLeasesReturnAllBytes: whatever many do at the same time, no more than the total is under way, everybody gets on, and in
-// the end nothing is held.
+// TestConcurrentLeasesReturnAllBytes: whatever many do at the same time, no more than the total is under way, everybody
+// gets on, and in the end nothing is held.
 func TestConcurrentLeasesReturnAllBytes(t *testing.T) {
 	t.Parallel()
 	const total = 1000

@@ -143,7 +143,8 @@ func TestRequestSlotIsReleasedWithContext(t *testing.T) {
 	}
 }
 
-// TestNoSlotDetail holds that a request whose deadline was over does not blame others that are under way if there are none.
+// TestNoSlotDetail holds that a request whose deadline was over does not blame others that are under way if there are
+// none.
 func TestNoSlotDetail(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -282,7 +283,7 @@ func TestRetryAfterGates(t *testing.T) {
 	if _, err := other.admit(ctx, "a", ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v, want context.Canceled", err)
 	}
-	// Longer than the deadline, and where somebody else can be asked, it is not.
+	// A wait beyond the deadline, or with an alternative host, fails at once.
 	short, cancelShort := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancelShort()
 	for name, ctx := range map[string]context.Context{

@@ -182,8 +182,8 @@ func TestManifestFaults(t *testing.T) {
 	}
 }
 
-// Some registries send manifests in chunks, which have no length, and refuse
-// HEAD, which would tell it.
+// Some registries send manifests in chunks, which have no length, and refuse the HEAD that would
+// return it.
 func TestManifestInChunksWithoutHead(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)

@@ -42,7 +42,7 @@ func TestMirrorWithWrongContentIsBlocked(t *testing.T) {
 				if err := pullAllOf(t, c, r.source(Reference{Digest: dgst})); err != nil {
 					t.Fatalf("round %d: %v", round, err)
 				}
-				if err := c.clients.distrustedAgain(t, r, dgst); err != nil {
+				if err := c.clients.blockedAgain(t, r, dgst); err != nil {
 					t.Error(err)
 				}
 			}
@@ -132,9 +132,9 @@ func TestFullDiskDoesNotBlockMirror(t *testing.T) {
 	}
 }
 
-// distrustedAgain checks that a mirror which is distrusted for one content is
+// blockedAgain checks that a mirror which is distrusted for one content is
 // asked for others.
-func (c *clients) distrustedAgain(t *testing.T, r *fakeRegistry, other string) error {
+func (c *clients) blockedAgain(t *testing.T, r *fakeRegistry, other string) error {
 	e, err := c.endpoint(r.url(), r.access())
 	if err != nil {
 		return err

@@ -205,7 +205,7 @@ func TestRedirectsToLocalAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// Who owns a name can have it lead elsewhere at each look.
+// The owner of a name can resolve the name to another address at each lookup.
 func TestOnlyRegistryHostUsesDirectTransport(t *testing.T) {
 	t.Parallel()
 	name := func(kind string, found *string) *http.Transport {
@@ -245,7 +245,7 @@ func TestOnlyRegistryHostUsesDirectTransport(t *testing.T) {
 	}
 }
 
-// A proxy may be anywhere: the operator, or the owner of the source, chose it.
+// A proxy may have any address, because the operator or the owner of the source chose it.
 func TestRedirectsThroughProxyAreNotGuarded(t *testing.T) {
 	t.Parallel()
 	storage := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

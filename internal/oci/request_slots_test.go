@@ -68,8 +68,8 @@ func TestTenantsShareRequestSlots(t *testing.T) {
 	all.Wait()
 }
 
-// TestTenantsShareRequestRate holds that a tenant with a thousand requests in the queue does not use up the rate of another
-// one.
+// TestTenantsShareRequestRate holds that a tenant with a thousand requests in the queue does not use up the rate of
+// another one.
 func TestTenantsShareRequestRate(t *testing.T) {
 	t.Parallel()
 	turns := newRequestSlots(50, 8)

@@ -61,7 +61,7 @@ func TestResolveStoredDigestMakesNoRequest(t *testing.T) {
 			t.Errorf("artifact = %+v", got)
 		}
 		want := map[string]int{}
-		if i == 0 { // the manifest, and the config for the version that no tag tells
+		if i == 0 { // the manifest, and the config with the version
 			want = map[string]int{"GET manifest": 1, "GET blob": 1}
 		}
 		r.wantRequests(want)

@@ -390,7 +390,7 @@ func TestCloudCredentialIsNotSentToOtherLocation(t *testing.T) {
 	if err := pullAllOf(t, c, src); err != nil {
 		t.Error(err)
 	}
-	// A static credential that is refused is not asked for anew: no login would bring another.
+	// A refused static credential is not renewed, because a login cannot return another.
 	writeFile(t, defaults, string(dockerConfigFor(internal.host(), testUser, "planted-wrong")))
 	internal.wantRequests(map[string]int{"HEAD manifest": 2, "GET manifest": 1, "GET blob": 1})
 	if _, err := newClient(t, set, trusting(t, internal), withCloud(cloud),

@@ -267,7 +267,7 @@ func waitForFile(t *testing.T, dir string) {
 	}
 }
 
-// What was damaged while nobody ran must not be taken for content.
+// Content that was damaged while no process was running must not be returned.
 func TestStoreDropsContentDamagedBetweenRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -33,7 +33,7 @@ func clientPair(t *testing.T, ca *pki.CA) pki.Pair {
 	return pair
 }
 
-// newMutualRegistry returns a registry that wants client certificates of ca.
+// newMutualRegistry returns a registry that requires client certificates of ca.
 func newMutualRegistry(t *testing.T, ca *pki.CA, version uint16) *fakeRegistry {
 	t.Helper()
 	r := newRegistry(t)

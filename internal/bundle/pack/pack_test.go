@@ -254,7 +254,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestPackKeepsAllFilesOfKustomizations holds that an artifact with a kustomization installs what it makes of files of any kind.
+// TestPackKeepsAllFilesOfKustomizations holds that an artifact with a kustomization installs what it makes of files of
+// any kind.
 func TestPackKeepsAllFilesOfKustomizations(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{

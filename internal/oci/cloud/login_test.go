@@ -413,7 +413,7 @@ func TestWithin(t *testing.T) {
 	go func() { <-started; cancel() }()
 	_, err := within(ctx, func() (oci.CloudCredential, error) {
 		close(started)
-		<-release // an SDK that does not heed contexts
+		<-release // an SDK that ignores contexts
 		return oci.CloudCredential{Username: "u"}, nil
 	})
 	if !errors.Is(err, context.Canceled) {

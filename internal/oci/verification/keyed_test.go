@@ -369,7 +369,7 @@ func TestTruncatedReferrersAreNotUnsigned(t *testing.T) {
 	wantError(t, err, ErrUntrusted, "it has more referrers than are checked")
 }
 
-// A library that panics over what a stranger wrote must not end the process.
+// A panic of a library on untrusted data must not end the process.
 func TestPanicsRefuseTheSignature(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)

@@ -200,7 +200,7 @@ func TestKeyless(t *testing.T) {
 	}
 }
 
-// Whoever can push can copy: what counts is what the signed text names.
+// A user with push rights can copy signatures, so only the artifact in the signed text counts.
 func TestKeylessSignatureOfAnotherArtifact(t *testing.T) {
 	t.Parallel()
 	sigstore := signing.NewSigstore()

@@ -143,8 +143,8 @@ func TestNotation(t *testing.T) {
 
 const emptyDigest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-// A stranger's certificate names who tells whether it was revoked. Nobody is
-// asked before the certificate is trusted, at any level.
+// A certificate names its revocation service. At every level, no request is sent before the
+// certificate is trusted.
 func TestUntrustedCertificatesCauseNoRevocationRequests(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32

@@ -31,7 +31,7 @@ func testRoot(t *testing.T) *root.TrustedRoot {
 	return must(root.NewTrustedRootFromJSON(sigstore.TrustedRoot()))(t)
 }
 
-// rootScript is a source of trusted roots that does as it is told, with a clock.
+// rootScript is a scripted source of trusted roots, with a clock.
 type rootScript struct {
 	*publicRoot
 	mu    sync.Mutex
@@ -144,7 +144,8 @@ func TestPanicDuringPublicRootFetchIsAFailedAttempt(t *testing.T) {
 	}
 }
 
-// What needs no root must not fail for want of one, and what does says so.
+// A policy that needs no root must not fail without one. A policy that needs one returns
+// ErrTrustRoot.
 func TestPublicRootIsFetchedOnlyWhenNeeded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)

@@ -119,8 +119,7 @@ func TestVerifyChecksCacheBeforeRequests(t *testing.T) {
 	}
 }
 
-// The registry's failures are told as they are: they do not say that something
-// is not signed.
+// Errors of the registry are returned as they are: they do not mean that an artifact is not signed.
 func TestRegistryErrorsAreNotUnsigned(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -190,7 +189,7 @@ func TestVerifyEndsAtTimeout(t *testing.T) {
 	_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), keyPolicy(newTestKey(t)))
 	wantError(t, err, oci.ErrUnreachable, "deadline")
 
-	// Who leaves early is told so; the verification is the others'.
+	// A caller that gives up gets the error of its context; the verification continues for the others.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = v.Verify(ctx, b.url(), artifact.Digest(), b.access(), keyPolicy(newTestKey(t)))

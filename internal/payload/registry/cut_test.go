@@ -95,8 +95,8 @@ func (b *bench) failAt(t *testing.T, repository Repository, fault storeFault, at
 	}
 }
 
-// TestStoreOnRegistryFaults fails each request of each call but deletions, once and from then on. A call that fails says why and
-// says nothing that is secret, one that does not has done what it says, and the next try works.
+// TestStoreOnRegistryFaults fails each request of each call but deletions, once and from then on. A call that fails
+// says why and says nothing that is secret, one that does not has done what it says, and the next try works.
 func TestStoreOnRegistryFaults(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})

@@ -18,8 +18,8 @@ import (
 // deletionRequests is how many requests a deletion takes: a look at the manifest, and its deletion.
 const deletionRequests = 2
 
-// TestStoreDeleteOnRegistryFaults has the registry fail at each request of a deletion, once and from then on. What is said to be
-// deleted is gone, what is not is deleted by the next try, and nothing else ever is.
+// TestStoreDeleteOnRegistryFaults has the registry fail at each request of a deletion, once and from then on. What is
+// said to be deleted is gone, what is not is deleted by the next try, and nothing else ever is.
 func TestStoreDeleteOnRegistryFaults(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
@@ -35,8 +35,8 @@ func TestStoreDeleteOnRegistryFaults(t *testing.T) {
 	}
 }
 
-// TestStoreDeletesUnconfirmedPush holds that what was put, and is not known to have been, is deleted as soon as the registry
-// answers.
+// TestStoreDeletesUnconfirmedPush holds that what was put, and is not known to have been, is deleted as soon as the
+// registry answers.
 func TestStoreDeletesUnconfirmedPush(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})

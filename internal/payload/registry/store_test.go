@@ -135,7 +135,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestStoreRefusesForeignPlaces holds that a workload cluster cannot have anything read or deleted that is not its release's.
+// TestStoreRefusesForeignPlaces holds that a workload cluster cannot have anything read or deleted that is not its
+// release's.
 func TestStoreRefusesForeignPlaces(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
@@ -275,8 +276,8 @@ func TestStoreReportsDamagedPayloads(t *testing.T) {
 	}
 }
 
-// TestStoreOnUnknownRepository holds that a payload is not taken for missing, nor for deleted, because the registry hides it from
-// who asks.
+// TestStoreOnUnknownRepository holds that a payload is not taken for missing, nor for deleted, because the registry
+// hides it from who asks.
 func TestStoreOnUnknownRepository(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
