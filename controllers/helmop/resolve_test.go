@@ -111,7 +111,7 @@ func (v *verifierDouble) Verify(_ context.Context, _, digest string, _ oci.Acces
 	return verification.Result{}, v.err
 }
 
-func (v *verifierDouble) Remembered(_, digest, _ string) (verification.Result, bool) {
+func (v *verifierDouble) Cached(_, digest, _ string) (verification.Result, bool) {
 	return verification.Result{}, v.remembered[digest]
 }
 

@@ -25,10 +25,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 )
 
-// ErrFetching means that the chart is being fetched or prepared. The release is enqueued again when that has ended.
+// ErrFetching means that a background task fetches or parses the chart. The release is enqueued
+// when the task has ended.
 var ErrFetching = errors.New("the chart is being fetched or prepared")
 
-// ErrRefetching is ErrFetching after a try that failed.
+// ErrRefetching is ErrFetching after a failed attempt.
 var ErrRefetching = errors.New("fetching the chart is retried")
 
 // Fetcher pulls artifacts.
@@ -36,19 +37,19 @@ type Fetcher interface {
 	// Fetch returns an artifact, from the store or from the registry. Its layers are pulled when they are read.
 	Fetch(ctx context.Context, url, digest string, access oci.Access) (*oci.Content, error)
 
-	// Stored returns an artifact that is in the store, without a request.
+	// Stored returns an artifact from the store, without a request.
 	Stored(url, digest string) (*oci.Content, bool)
 }
 
-// ChartLoader makes charts of pulled artifacts.
+// ChartLoader converts pulled artifacts to charts.
 type ChartLoader interface {
 	Chart(ctx context.Context, source bundle.Source) (*bundle.Chart, error)
 
-	// Cached returns a chart that is at hand. It takes no time.
+	// Cached returns a chart from the cache. It neither reads nor parses.
 	Cached(source bundle.Source) (*bundle.Chart, bool)
 }
 
-// Charts gets the charts of releases. It is safe for concurrent use.
+// Charts provides the charts of releases. It is safe for concurrent use.
 type Charts struct {
 	registry   Fetcher
 	loader     ChartLoader
@@ -59,7 +60,7 @@ type Charts struct {
 	now        func() time.Time
 }
 
-// New returns charts for a controller with a number of workers.
+// New returns Charts for a controller with a number of workers.
 func New(registry Fetcher, loader ChartLoader, verifier verify.Verifier, references *references.Reader,
 	workers int,
 ) *Charts {
@@ -69,14 +70,15 @@ func New(registry Fetcher, loader ChartLoader, verifier verify.Verifier, referen
 	}
 }
 
-// Source enqueues the releases whose charts are there, or failed.
+// Source enqueues the releases whose background task has ended, successfully or not.
 func (c *Charts) Source() source.Source { return c.tasks.Waker.Source() }
 
-// Get returns the chart of a release, from the store if any cluster needed it before. The caller must not change the
-// chart. A chart that is not in the store, or not known to be signed as demanded, is fetched, verified and parsed once
-// for all releases of the namespace that want it, while the worker goes on: the error is ErrFetching, or ErrRefetching
-// if the last try failed. A
-// *Failure tells when to try again.
+// Get returns the chart of a release. The caller must not change the chart.
+//
+// If the store does not have the chart, or its signature is not known to be valid, a background
+// task fetches, verifies and parses it. All releases of the namespace with the same chart share the
+// task. Meanwhile, the error is ErrFetching, or ErrRefetching if the last attempt failed. A
+// *Failure contains the time of the next attempt.
 func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
 	helmOp *addonsv1.HelmOp,
 ) (*bundle.Chart, error) {
@@ -93,7 +95,7 @@ func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
 			return chart, err
 		}
 	}
-	// Access that cannot be read matters only if the registry must be asked.
+	// Read the access only if a request to the registry is needed, so that its errors do not matter otherwise.
 	access, err := c.references.Access(ctx, helmOp)
 	if err != nil {
 		return nil, err
@@ -101,13 +103,14 @@ func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
 	if isSigned {
 		policy = nil
 	}
-	// A signature that is known from the status of this HelmOp is not shared with other HelmOps. Namespaces share nothing:
-	// one would wait for the turn of the other at the registry, and for the end of its failures.
+	// A signature that the status of this HelmOp confirms is not shared with other HelmOps. Namespaces
+	// share nothing: otherwise a release would wait for another namespace's slot at the registry, and
+	// for the end of its failures.
 	key, err := apiutil.DigestOf(release.Namespace, artifact, access, references.PolicyDigest(policy))
 	if err != nil {
 		return nil, err
 	}
-	if failure := c.failures.standing(key, c.now()); failure != nil {
+	if failure := c.failures.pending(key, c.now()); failure != nil {
 		return nil, failure
 	}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
@@ -124,7 +127,7 @@ func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
 	return c.loader.Chart(ctx, bundleSource(content, &artifact, release.Namespace, content.ReadLayer))
 }
 
-// outcome is the error of a task with a key, or the one that says that the task is not done.
+// outcome returns the error of a finished task, or ErrFetching or ErrRefetching while it runs.
 func (c *Charts) outcome(key string, done bool, err error) error {
 	switch {
 	case !done && c.failures.isFailing(key):
@@ -140,8 +143,9 @@ func (c *Charts) outcome(key string, done bool, err error) error {
 	return err
 }
 
-// storedChart loads a chart that is in the store. A chart that cannot be loaded is not tried again by each release on
-// its own. To build a kustomization may take minutes, which must not hold the worker.
+// storedChart loads a chart from the store. If the chart cannot be loaded, all releases wait for
+// the same next attempt. Building a kustomization may take minutes, so a background task does it
+// instead of the worker.
 func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact *addonsv1.ResolvedArtifact,
 	release *addonsv1.HelmOpRelease,
 ) (*bundle.Chart, error) {
@@ -150,11 +154,11 @@ func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact
 		return chart, nil
 	}
 	key := apiutil.ArtifactIdentity(artifact)
-	if failure := c.failures.standing(key, c.now()); failure != nil {
+	if failure := c.failures.pending(key, c.now()); failure != nil {
 		return nil, failure
 	}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-	// Nothing is shared between namespaces, as with what is fetched.
+	// Namespaces share nothing, as in Get.
 	shared := strings.Join([]string{"stored", release.Namespace, key}, "\n")
 	_, err, ok := c.tasks.Run(ctx, shared, request, func(ctx context.Context) (*oci.Content, error) {
 		_, err := async.Guarded(ctx, func(ctx context.Context) (*bundle.Chart, error) { return c.loader.Chart(ctx, source) })
@@ -172,7 +176,7 @@ func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact
 	return c.loader.Chart(ctx, source)
 }
 
-// fetch verifies an artifact, if a policy says so, and brings it into the store.
+// fetch verifies an artifact if there is a policy, and pulls it into the store.
 func (c *Charts) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact, tenant string, access oci.Access,
 	policy *verification.Policy,
 ) (*oci.Content, error) {
@@ -191,7 +195,8 @@ func (c *Charts) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact,
 	return content, err
 }
 
-// bundleSource shows an artifact to the chart loader, which reads the layers that it needs, if it needs any.
+// bundleSource describes an artifact for the chart loader. The loader reads only the layers that it
+// needs.
 func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, tenant string,
 	read func(context.Context, oci.Layer) ([]byte, error),
 ) bundle.Source {
@@ -206,7 +211,8 @@ func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, ten
 	}
 }
 
-// registryOf is the host in the URL of an artifact, as those of the registries' own answers.
+// registryOf returns the host in the URL of an artifact, in the form in which package oci names
+// hosts.
 func registryOf(url string) string {
 	host, _, _ := strings.Cut(strings.TrimPrefix(url, "oci://"), "/")
 	return host

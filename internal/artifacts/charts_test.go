@@ -37,8 +37,8 @@ func (c *badCharts) Chart(context.Context, bundle.Source) (*bundle.Chart, error)
 	return nil, c.err
 }
 
-// A chart that cannot be loaded is tried once for all releases that want it.
-func TestBadChartInTheStoreIsLoadedOnce(t *testing.T) {
+// A chart that cannot be loaded is tried once for all releases with the same chart.
+func TestInvalidStoredChartIsLoadedOnce(t *testing.T) {
 	t.Parallel()
 	now := controllertest.Noon
 	charts := &badCharts{err: bundle.ErrInvalidChart}
@@ -67,9 +67,9 @@ func TestBadChartInTheStoreIsLoadedOnce(t *testing.T) {
 	}
 }
 
-// TestStoredChartThatTakesLongHoldsNoWorker holds that artifacts of the store which take long to load, such as
+// TestSlowStoredChartDoesNotBlockWorker holds that artifacts of the store which take long to load, such as
 // kustomizations, leave all workers to others.
-func TestStoredChartThatTakesLongHoldsNoWorker(t *testing.T) {
+func TestSlowStoredChartDoesNotBlockWorker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		charts := &badCharts{err: bundle.ErrLimit, loading: make(chan struct{})}

@@ -12,10 +12,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
-// Failure is why there is no chart.
+// Failure is the reason why a chart is not available.
 type Failure struct {
 	err error
-	// Wait is how long it takes until the next try; 0 or less if that is due.
+	// Wait is the time until the next attempt; 0 or less if it is due.
 	Wait time.Duration
 }
 
@@ -25,30 +25,31 @@ func (e *Failure) Error() string { return e.err.Error() }
 // Unwrap implements the interface of errors.Is.
 func (e *Failure) Unwrap() error { return e.err }
 
-// failures remember which artifacts could not be had, and with which credentials and demands. All releases that want
-// one wait for the same time, and the next try is one for all of them: a thousand clusters do not ask a thousand times.
+// failures records which artifacts could not be fetched, by artifact, credentials and policy. All
+// releases with the same artifact wait for the same next attempt, so that a thousand clusters do
+// not cause a thousand requests.
 type failures struct {
 	mu    sync.Mutex
-	byKey map[string]keptFailure
+	byKey map[string]recordedFailure
 }
 
-type keptFailure struct {
+type recordedFailure struct {
 	err   error
 	count int
 	next  time.Time
 }
 
 func newFailures() *failures {
-	return &failures{byKey: map[string]keptFailure{}}
+	return &failures{byKey: map[string]recordedFailure{}}
 }
 
-// record notes how a try ended.
+// record records the result of an attempt.
 func (f *failures) record(key string, err error, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for other, failure := range f.byKey {
 		if now.Sub(failure.next) > time.Hour {
-			delete(f.byKey, other) // no release has asked for an hour
+			delete(f.byKey, other) // no release has needed it for an hour
 		}
 	}
 	if err == nil {
@@ -57,11 +58,11 @@ func (f *failures) record(key string, err error, now time.Time) {
 	}
 	count := f.byKey[key].count + 1
 	delay := max(wait.Jitter(requeue.ResolveRetry(count), requeue.IntervalJitter), requeue.RetryAfter(err))
-	f.byKey[key] = keptFailure{err: err, count: count, next: now.Add(delay)}
+	f.byKey[key] = recordedFailure{err: err, count: count, next: now.Add(delay)}
 }
 
-// standing returns the last failure until the time of the next try; nil if there is none, or it is time.
-func (f *failures) standing(key string, now time.Time) *Failure {
+// pending returns the last failure until the next attempt is due; otherwise nil.
+func (f *failures) pending(key string, now time.Time) *Failure {
 	failure := f.failure(key, now)
 	if failure == nil || failure.Wait <= 0 {
 		return nil

@@ -19,25 +19,25 @@ func TestFailures(t *testing.T) {
 	now := controllertest.Noon
 	for i, seconds := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
 		f.record("k", down, now)
-		failure := f.standing("k", now)
+		failure := f.pending("k", now)
 		least := seconds * time.Second
 		if failure == nil || !errors.Is(failure, down) || failure.Wait < least || failure.Wait > least+least/10 {
 			t.Fatalf("failure %d: %+v, want a wait of %s and a bit", i+1, failure, least)
 		}
 		now = now.Add(failure.Wait)
-		if f.standing("k", now) != nil || !f.isFailing("k") {
+		if f.pending("k", now) != nil || !f.isFailing("k") {
 			t.Errorf("failure %d: the time has come, and is not taken", i+1)
 		}
 	}
-	if f.standing("other", now) != nil || f.isFailing("other") {
+	if f.pending("other", now) != nil || f.isFailing("other") {
 		t.Error("an artifact pays for another")
 	}
 	f.record("k", &oci.Error{Kind: oci.ErrRateLimited, RetryAfter: time.Hour}, now)
-	if failure := f.standing("k", now); failure.Wait != time.Hour {
+	if failure := f.pending("k", now); failure.Wait != time.Hour {
 		t.Errorf("the wait is %s, want what the registry asked for", failure.Wait)
 	}
 	f.record("k", nil, now)
-	if f.standing("k", now) != nil || f.isFailing("k") {
+	if f.pending("k", now) != nil || f.isFailing("k") {
 		t.Error("a success leaves a failure")
 	}
 	f.record("forsaken", down, now)

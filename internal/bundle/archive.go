@@ -73,14 +73,14 @@ func (u *unpacker) entry(header *tar.Header, from io.Reader, prefix string, dept
 		return err
 	}
 	if header.Typeflag != tar.TypeReg {
-		if matters(name) {
+		if isRelevant(name) {
 			return fmt.Errorf(
 				"%w: %q is a link or device; package the chart with regular files only",
 				ErrInvalidChart,
 				clip(name),
 			)
 		}
-		return nil // a linked README changes nothing
+		return nil // skip the link: it does not change what is installed
 	}
 	limit := u.limits.FileBytes
 	if isPackedSubchart(name) {
@@ -137,8 +137,8 @@ func isPackedSubchart(name string) bool {
 	return strings.HasSuffix(name, ".tgz")
 }
 
-// matters is true for entries whose absence would change what is installed.
-func matters(name string) bool {
+// isRelevant is true for entries whose absence would change what is installed.
+func isRelevant(name string) bool {
 	switch name {
 	case "Chart.yaml", "Chart.lock", "values.yaml", "values.schema.json", "requirements.yaml":
 		return true

@@ -29,13 +29,13 @@ type budget struct {
 	bytes int64
 	// entries counts all entries. Skipped ones count, too, so that an archive cannot have an unlimited number of them.
 	entries int
-	// left is the number of bytes that may still be unzipped. It also limits headers, padding and skipped entries, which
-	// belong to no file.
-	left int64
+	// remaining is the number of bytes that may still be unzipped. It also limits headers, padding and
+	// skipped entries, which belong to no file.
+	remaining int64
 }
 
 func newBudget(limits Limits, invalid error) *budget {
-	return &budget{limits: limits, invalid: invalid, left: 2*limits.UnpackedBytes + 1<<20}
+	return &budget{limits: limits, invalid: invalid, remaining: 2*limits.UnpackedBytes + 1<<20}
 }
 
 // packed checks the size of content before it is unpacked.
@@ -48,7 +48,7 @@ func (b *budget) packed(bytes int64) error {
 
 // walk visits the entries of a tar archive. Errors name it by what.
 func (b *budget) walk(archive io.Reader, what string, visit func(*tar.Header, io.Reader) error) error {
-	entries := tar.NewReader(budgetReader{from: archive, left: &b.left})
+	entries := tar.NewReader(budgetReader{from: archive, remaining: &b.remaining})
 	for {
 		header, err := entries.Next()
 		if errors.Is(err, io.EOF) {
@@ -71,20 +71,20 @@ var errBudget = errors.New("over budget")
 
 // budgetReader counts the bytes that it reads against a shared budget.
 type budgetReader struct {
-	from io.Reader
-	left *int64
+	from      io.Reader
+	remaining *int64
 }
 
 // Read implements io.Reader.
 func (r budgetReader) Read(p []byte) (int, error) {
-	if *r.left <= 0 {
+	if *r.remaining <= 0 {
 		return 0, errBudget
 	}
-	if int64(len(p)) > *r.left {
-		p = p[:*r.left]
+	if int64(len(p)) > *r.remaining {
+		p = p[:*r.remaining]
 	}
 	n, err := r.from.Read(p)
-	*r.left -= int64(n)
+	*r.remaining -= int64(n)
 	return n, err
 }
 
@@ -133,7 +133,7 @@ func safeName(raw string, invalid error) (string, error) {
 	case len(raw) > maxNameLength:
 		return refuse("has too long a name")
 	case !utf8.ValidString(raw) || strings.ContainsFunc(raw, unicode.IsControl):
-		return refuse("has a name that is no printable text")
+		return refuse("has a name that is not printable text")
 	}
 	slashed := strings.ReplaceAll(raw, `\`, "/") // packed on Windows
 	if path.IsAbs(slashed) || drivePath.MatchString(slashed) {

@@ -79,8 +79,8 @@ type buildFiles struct {
 type built struct {
 	// Objects are JSON.
 	Objects [][]byte
-	// SaysEmpty is true if the kustomization has an explicitly empty list of resources.
-	SaysEmpty bool
+	// IsExplicitlyEmpty is true if the kustomization has an explicitly empty list of resources.
+	IsExplicitlyEmpty bool
 	// Kind and Text are those of an error. The kind is a key of buildErrors.
 	Kind, Text string
 }
@@ -222,7 +222,7 @@ func (f *folders) build(folder string) (*built, error) {
 			kustomizeReason(err),
 		)
 	}
-	result := &built{SaysEmpty: cost.saysEmpty && made.Size() == 0}
+	result := &built{IsExplicitlyEmpty: cost.isExplicitlyEmpty && made.Size() == 0}
 	weighed := newReader(f.check.limits)
 	for i, one := range made.Resources() {
 		content, err := one.MarshalJSON()
@@ -243,5 +243,5 @@ func (f *folders) build(folder string) (*built, error) {
 
 // objectPlace describes an object in the output of a kustomization.
 func objectPlace(folder string, i int) string {
-	return fmt.Sprintf("the kustomization in %s, object %d,", folderName(folder), i)
+	return fmt.Sprintf("object %d of the kustomization in %s", i, folderName(folder))
 }

@@ -22,7 +22,8 @@ const (
 func footprint(c *chart.Chart) int64 {
 	file := int64(reflect.TypeFor[chart.File]().Size() + reflect.TypeFor[*chart.File]().Size())
 	total := file*int64(len(c.Templates)+len(c.Files)) +
-		behind(reflect.ValueOf(c.Metadata)) + behind(reflect.ValueOf(c.Lock)) + behind(reflect.ValueOf(c.Values))
+		referencedBytes(reflect.ValueOf(c.Metadata)) + referencedBytes(reflect.ValueOf(c.Lock)) +
+		referencedBytes(reflect.ValueOf(c.Values))
 	for _, file := range c.Templates {
 		total += int64(len(file.Name))
 	}
@@ -44,13 +45,13 @@ func contents(c *chart.Chart) int64 {
 	return total
 }
 
-// behind estimates the bytes that a value refers to.
-func behind(v reflect.Value) int64 {
+// referencedBytes estimates the size of everything that a value refers to, in bytes.
+func referencedBytes(v reflect.Value) int64 {
 	var total int64
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			total = int64(v.Type().Elem().Size()) + behind(v.Elem())
+			total = int64(v.Type().Elem().Size()) + referencedBytes(v.Elem())
 		}
 	case reflect.Interface:
 		if v.IsNil() {
@@ -59,13 +60,13 @@ func behind(v reflect.Value) int64 {
 		if kind := v.Elem().Kind(); kind != reflect.Map && kind != reflect.Pointer { // these need no box
 			total = int64(v.Elem().Type().Size())
 		}
-		total += behind(v.Elem())
+		total += referencedBytes(v.Elem())
 	case reflect.String:
 		total = int64(v.Len())
 	case reflect.Slice:
 		total = int64(v.Cap()) * int64(v.Type().Elem().Size())
 		for i := range v.Len() {
-			total += behind(v.Index(i))
+			total += referencedBytes(v.Index(i))
 		}
 	case reflect.Map:
 		if v.IsNil() {
@@ -78,11 +79,11 @@ func behind(v reflect.Value) int64 {
 			total += int64(entries) * int64(v.Type().Key().Size()+v.Type().Elem().Size()+1)
 		}
 		for entry := v.MapRange(); entry.Next(); {
-			total += behind(entry.Key()) + behind(entry.Value())
+			total += referencedBytes(entry.Key()) + referencedBytes(entry.Value())
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			total += behind(v.Field(i))
+			total += referencedBytes(v.Field(i))
 		}
 	}
 	return total

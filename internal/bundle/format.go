@@ -12,7 +12,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// The errors of this package. Match them with errors.Is.
+// The errors of this package. Compare them with errors.Is.
 var (
 	// ErrUnsupported means that the artifact is of a kind that cannot be installed.
 	ErrUnsupported = errors.New("not an installable artifact")
@@ -136,7 +136,7 @@ func Detect(m Manifest, want Selection) (Format, []int, error) {
 func (s Selection) suits(format Format) error {
 	refuse := func(what string) error {
 		return fmt.Errorf(
-			"%w: the artifact has the format %s, which does not support %s",
+			"%w: the artifact has the format %s, which %s",
 			ErrUnsupported,
 			clip(string(format)),
 			what,
@@ -144,11 +144,11 @@ func (s Selection) suits(format Format) error {
 	}
 	switch {
 	case format == FormatHelmChart && s.Path != "", format == FormatPlain && s.Path != "":
-		return refuse("folders to choose from: leave out path")
+		return refuse("has no folders to select; remove path")
 	case format == FormatHelmChart && s.Templates:
-		return refuse("switch for templates, for its files are templates: leave out templating")
+		return refuse("always contains templates; remove templating")
 	case s.LayerMediaType != "" && (format == FormatPlain || format == FormatFiles):
-		return refuse("layer of its own: leave out layerSelector")
+		return refuse("has no single layer to select; remove layerSelector")
 	}
 	return nil
 }

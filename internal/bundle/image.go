@@ -59,7 +59,7 @@ func (i *image) layer(packed []byte) error {
 		folder = strings.TrimSuffix(folder, "/")
 		isWhiteout := strings.HasPrefix(base, whiteout)
 		if folder == "" && !isWhiteout || folder != "" && !isWithin(name, manifestsFolder) {
-			i.sees(name)
+			i.recordRoot(name)
 		}
 		switch {
 		case isWhiteout && folder == "" && base == opaque:
@@ -115,7 +115,7 @@ func (i *image) count() error {
 	return nil
 }
 
-func (i *image) sees(name string) {
+func (i *image) recordRoot(name string) {
 	if first, _, _ := strings.Cut(name, "/"); first != "" && len(i.roots) < maxRoots {
 		i.roots[first] = true
 	}

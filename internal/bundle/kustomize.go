@@ -53,7 +53,7 @@ func (r *reader) kustomization(k *kustomizer, folder string) error {
 	if err != nil {
 		return err
 	}
-	r.saysEmpty = r.saysEmpty || made.SaysEmpty
+	r.isExplicitlyEmpty = r.isExplicitlyEmpty || made.IsExplicitlyEmpty
 	for i, content := range made.Objects {
 		where := objectPlace(folder, i)
 		if err := r.weigh(where, content); err != nil {

@@ -33,8 +33,8 @@ type kustomizationCost struct {
 	objects int64
 	// changes is the size of what may be written into each object.
 	changes int64
-	// saysEmpty is true if the kustomization has an explicitly empty list of resources.
-	saysEmpty bool
+	// isExplicitlyEmpty is true if the kustomization has an explicitly empty list of resources.
+	isExplicitlyEmpty bool
 }
 
 func (c *kustomizationCost) add(other *kustomizationCost) {
@@ -130,12 +130,13 @@ func (k *kustomizationFile) read() error {
 	// Kustomize's own types decide what it reads. For example, it ignores the case of names.
 	var content types.Kustomization
 	if err := content.Unmarshal(k.check.files[k.name]); err != nil {
-		return k.refuse("is no kustomization: %s", clip(kustomizeReason(err)))
+		return k.refuse("is not a kustomization: %s", clip(kustomizeReason(err)))
 	}
 	content.FixKustomization()
-	k.cost.saysEmpty = content.Resources != nil && len(content.Resources) == 0
+	k.cost.isExplicitlyEmpty = content.Resources != nil && len(content.Resources) == 0
 	if field := unboundedField(&content); field != "" {
-		return k.refuse("has %s, which HelmOp does not take: what that yields has no bound, or comes from elsewhere", field)
+		return k.refuse("has %s, which HelmOp does not support, because its result is unlimited or is not in the artifact",
+			field)
 	}
 	for _, affix := range []string{content.NamePrefix, content.NameSuffix, content.Namespace} {
 		if len(affix) > maxAffix {
@@ -359,7 +360,7 @@ func (k *kustomizationFile) generators(content *types.Kustomization) error {
 func (k *kustomizationFile) file(field, named string) (string, error) {
 	name, err := k.find(field, named)
 	if err == nil && k.check.folders[name] {
-		return "", k.refuse("names the folder %q under %s, where a file is to be", clip(named), field)
+		return "", k.refuse("names the folder %q under %s, which must be a file", clip(named), field)
 	}
 	return name, err
 }
@@ -372,12 +373,12 @@ func (k *kustomizationFile) find(field, named string) (string, error) {
 		name = ""
 	}
 	lower := strings.ToLower(named)
-	isElsewhere := strings.ContainsAny(named, ":@") || strings.HasPrefix(lower, "github.com/") || path.IsAbs(named) ||
+	isRemote := strings.ContainsAny(named, ":@") || strings.HasPrefix(lower, "github.com/") || path.IsAbs(named) ||
 		name == ".." || strings.HasPrefix(name, "../")
 	_, isFile := k.check.files[name]
-	if isElsewhere || named == "" || !isFile && !k.check.folders[name] {
+	if isRemote || named == "" || !isFile && !k.check.folders[name] {
 		return "", k.refuse(
-			"names %q under %s, which is not in the artifact: nothing is fetched from elsewhere",
+			"names %q under %s, which is not in the artifact; add the file, because HelmOp fetches no other files",
 			clip(named),
 			field,
 		)

@@ -30,9 +30,9 @@ func growing(label, fields, objects int) map[string]string {
 	return map[string]string{"kustomization.yaml": kustomization.String(), "a.yaml": manifests.String()}
 }
 
-// TestLimitsOfKustomizations builds what passes all checks and grows beyond its limits, in a child. The child ends, and
+// TestKustomizationLimits builds what passes all checks and grows beyond its limits, in a child. The child ends, and
 // this process neither grows with it nor stops building.
-func TestLimitsOfKustomizations(t *testing.T) {
+func TestKustomizationLimits(t *testing.T) {
 	// Not beside other tests: it measures this process.
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has all limits")

@@ -155,7 +155,7 @@ func TestKustomizeRefused(t *testing.T) {
 		detail string
 	}{
 		"replacements": {files: map[string]string{"kustomization.yaml": "replacements: [{source: {kind: X}, targets: []}]\n"},
-			detail: "has replacements, which HelmOp does not take"},
+			detail: "has replacements, which HelmOp does not support"},
 		"vars": {files: map[string]string{"kustomization.yaml": "vars: [{name: X, objref: {kind: X, name: x}}]\n"},
 			detail: "has vars"},
 		"openapi": {files: map[string]string{"kustomization.yaml": "openapi: {version: v1.21.2}\n"},
@@ -183,20 +183,21 @@ func TestKustomizeRefused(t *testing.T) {
 		"no kustomization there": {files: map[string]string{"kustomization.yaml": "resources: [x]\n",
 			"x/a.yaml": configMap("a")}, detail: "0 kustomization files"},
 		"not known": {files: map[string]string{"kustomization.yaml": "resourcesss: []\n"},
-			detail: "is no kustomization"},
+			detail: "is not a kustomization"},
 		"not YAML": {files: map[string]string{"kustomization.yaml": "resources: [x.yaml]\n",
 			"x.yaml": "a: b\n  c: d"}, detail: "x.yaml:2 is not YAML"},
 		"no such file": {files: map[string]string{"kustomization.yaml": "resources: [x.yaml]\n"},
 			detail: `names "x.yaml" under resources`},
 		"a folder": {files: map[string]string{"kustomization.yaml": "configMapGenerator: [{name: x, files: " +
-			"[x]}]\n", "x/a": ""}, detail: "where a file is to be"},
+			"[x]}]\n", "x/a": ""}, detail: "which must be a file"},
 		"a patch for nothing": {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{patch: " +
 			"'{apiVersion: v1, kind: Secret, metadata: {name: x}, data: {x: aGlkZGVu}}'}]\n", "a.yaml": configMap("a")},
 			detail: "building the kustomization in"},
 		"a file outside of the folder": {files: map[string]string{"a/kustomization.yaml": "resources: [../x.yaml]\n",
 			"x.yaml": configMap("a")}, path: "a", detail: "building the kustomization in"},
 		"twice": {files: map[string]string{"a/kustomization.yaml": "resources: [x.yaml]\n",
-			"a/x.yaml": configMap("x"), "b.yaml": configMap("x")}, detail: "which is in the kustomization in \"a\""},
+			"a/x.yaml": configMap("x"), "b.yaml": configMap("x")},
+			detail: "which is also in object 0 of the kustomization in \"a\""},
 		"doubled": {files: doubling, path: "30", kind: ErrTooLarge,
 			detail: "multiplied by its 128 objects, have more than"},
 		"many patches": {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: " +

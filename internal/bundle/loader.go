@@ -164,8 +164,8 @@ type Loader struct {
 	parses singleflight.Group
 	// runner builds kustomizations.
 	runner sandbox.Runner
-	// turns limits concurrent parses, because each may need 150 MiB for a moment.
-	turns *turns
+	// slots limits concurrent parses, because each may need 150 MiB for a moment.
+	slots *parseSlots
 	// charts are not changed after they were added.
 	charts *bytelru.Cache[string, *chart.Chart]
 }
@@ -180,7 +180,7 @@ func NewLoader(limits Limits, runner sandbox.Runner) *Loader {
 func NewBoundedLoader(limits Limits, runner sandbox.Runner, bytes *bytebudget.Budget) *Loader {
 	limits = limits.withDefaults()
 	return &Loader{
-		limits: limits, bytes: bytes, runner: runner, turns: newTurns(min(runtime.GOMAXPROCS(0), maxParses)),
+		limits: limits, bytes: bytes, runner: runner, slots: newParseSlots(min(runtime.GOMAXPROCS(0), maxParses)),
 		charts: bytelru.New[string, *chart.Chart](limits.CacheBytes),
 	}
 }
@@ -236,12 +236,12 @@ func (l *Loader) Cached(src Source) (*chart.Chart, bool) {
 	return l.charts.Get(src.key(format, layers))
 }
 
-// load reads and parses an artifact. It acquires memory first and then a turn, because a caller that waits for memory
-// must not hold a turn.
+// load reads and parses an artifact. It acquires memory first and then a slot, because a caller
+// that waits for memory must not hold a slot.
 func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []int, key string, size int64,
 ) (*chart.Chart, error) {
 	if found, ok := l.charts.Get(key); ok {
-		return found, nil // another parse ended after this caller's look
+		return found, nil // another parse ended after this caller's check
 	}
 	waiting, cancel := context.WithTimeout(ctx, memoryTimeout)
 	defer cancel()
@@ -250,10 +250,10 @@ func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []
 		return nil, &readError{err}
 	}
 	defer lease.Release()
-	if err := l.turns.acquire(ctx, src.Tenant); err != nil {
+	if err := l.slots.acquire(ctx, src.Tenant); err != nil {
 		return nil, &readError{err}
 	}
-	defer l.turns.release(src.Tenant)
+	defer l.slots.release(src.Tenant)
 	data, err := src.read(ctx, layers)
 	if err != nil {
 		return nil, err

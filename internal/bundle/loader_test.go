@@ -90,12 +90,12 @@ func TestDetect(t *testing.T) {
 		"image of Docker": {config: DockerConfigMediaType,
 			layers: typed("application/vnd.docker.image.rootfs.diff.tar.gzip"), format: FormatPlain, content: []int{0}},
 		"image with a path": {config: ImageConfigMediaType, layers: typed(imageLayer), want: Selection{Path: "x"},
-			wantErr: "leave out path"},
+			wantErr: "remove path"},
 		"image with a layer": {config: ImageConfigMediaType, layers: typed(imageLayer),
-			want: Selection{Format: FormatPlain, LayerMediaType: imageLayer}, wantErr: "leave out layerSelector"},
+			want: Selection{Format: FormatPlain, LayerMediaType: imageLayer}, wantErr: "remove layerSelector"},
 		"chart with templating": {layers: typed(ChartLayerMediaType), want: Selection{Templates: true},
-			wantErr: "leave out templating"},
-		"chart with a path":  {layers: typed(ChartLayerMediaType), want: Selection{Path: "x"}, wantErr: "leave out path"},
+			wantErr: "remove templating"},
+		"chart with a path":  {layers: typed(ChartLayerMediaType), want: Selection{Path: "x"}, wantErr: "remove path"},
 		"chart that is none": {layers: typed("a/b"), want: Selection{Format: FormatHelmChart}, wantErr: `"a/b"`},
 		"files": {layers: []Layer{{MediaType: imageLayer, Title: "README.md"}, {MediaType: imageLayer, Title: "a.yaml"},
 			{MediaType: imageLayer, Title: "more", IsFolder: true}},
@@ -264,7 +264,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-func TestOneReadersErrorIsItsOwn(t *testing.T) {
+func TestReadErrorDoesNotFailOtherCallers(t *testing.T) {
 	t.Parallel()
 	l := newLoader(t, Limits{})
 	denied := errors.New("denied")
@@ -278,9 +278,9 @@ func TestOneReadersErrorIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestMemoryIsTakenBeforeReading: any number of callers whose artifacts are pulled slowly, or are large, hold no more
-// memory than there is.
-func TestMemoryIsTakenBeforeReading(t *testing.T) {
+// TestLoaderAcquiresMemoryBeforeReading: any number of callers whose artifacts are pulled slowly, or are large, hold no
+// more memory than there is.
+func TestLoaderAcquiresMemoryBeforeReading(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	budget := bytebudget.New(4 << 20)

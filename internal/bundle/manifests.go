@@ -67,7 +67,7 @@ func objectsOf(
 	} else {
 		err = r.folder(c, files, src, format, b)
 	}
-	if err == nil && !r.saysEmpty && len(r.objects)+len(c.Templates)+len(c.Files) == 0 {
+	if err == nil && !r.isExplicitlyEmpty && len(r.objects)+len(c.Templates)+len(c.Files) == 0 {
 		err = fmt.Errorf("%w: it contains no objects; it has %s", ErrInvalidManifests, files.roots())
 	}
 	return r.objects, err
@@ -143,7 +143,7 @@ func (r *reader) folder(c *chart.Chart, files *tree, src *Source, format Format,
 			continue
 		}
 		folder, isBuilt := k.above(root, name)
-		if err := refuseChosen(format, root, name, isBuilt, folder); err != nil {
+		if err := refuseNotInstallable(format, root, name, isBuilt, folder); err != nil {
 			return err
 		}
 		if isHidden(strings.TrimPrefix(name, root)) {
@@ -195,9 +195,10 @@ func isFleetOptions(format Format, name string, data []byte, limits Limits) bool
 	return isOptions && err == nil
 }
 
-// refuseChosen refuses files that are not meant to be installed as they are: charts, which Fleet stores in hidden
-// folders, and Fleet's overlays. isBuilt is true if the file is used through the kustomization in a folder.
-func refuseChosen(format Format, root, name string, isBuilt bool, folder string) error {
+// refuseNotInstallable returns an error for files that are not meant to be installed as they are:
+// charts, which Fleet stores in hidden folders, and Fleet's overlays. isBuilt is true if the file
+// is used through the kustomization in a folder.
+func refuseNotInstallable(format Format, root, name string, isBuilt bool, folder string) error {
 	isFleet, hidden := format == FormatFleet, isHidden(strings.TrimPrefix(name, root))
 	switch {
 	case path.Base(name) == chartMetadataFile && (!hidden && !isBuilt || hidden && isFleet):
@@ -209,8 +210,8 @@ func refuseChosen(format Format, root, name string, isBuilt bool, folder string)
 	case isFleet && root == "" && strings.HasPrefix(name, fleetOverlays) &&
 		(isBuilt && folder != "" || !isBuilt && isManifestFile(name)):
 		return fmt.Errorf("%w: %q belongs to an overlay, which Fleet selects by options that are not in the artifact; "+
-			"push what is "+
-			"to be installed, or set path to one folder", ErrInvalidManifests, clip(name))
+			"push the files to "+
+			"install, or set path to one folder", ErrInvalidManifests, clip(name))
 	}
 	return nil
 }

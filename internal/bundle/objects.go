@@ -45,8 +45,8 @@ type reader struct {
 	objects []*object
 	// seen holds where each object was found.
 	seen map[objectKey]string
-	// saysEmpty is true if a kustomization has an explicitly empty list of resources.
-	saysEmpty bool
+	// isExplicitlyEmpty is true if a kustomization has an explicitly empty list of resources.
+	isExplicitlyEmpty bool
 }
 
 func newReader(limits Limits) *reader {
@@ -76,7 +76,7 @@ func (r *reader) add(where string, value any, depth int) error {
 	}
 	fields, ok := value.(map[string]any)
 	if !ok {
-		return refuse("is no object: it has no fields")
+		return refuse("is not an object: it has no fields")
 	}
 	metadata, _ := fields["metadata"].(map[string]any)
 	kind, name := text(fields["kind"]), text(metadata["name"])
@@ -100,14 +100,15 @@ func (r *reader) add(where string, value any, depth int) error {
 	}
 	switch {
 	case name == "" && text(metadata["generateName"]) != "":
-		return refuse("has generateName and no name: %s would be another object each time", clip(kind))
+		return refuse("has generateName instead of a name: each upgrade would create another %s; set metadata.name",
+			clip(kind))
 	case name == "":
 		return refuse("has no metadata.name, but kind %s", clip(kind))
 	}
 	key := objectKey{group: version.Group, kind: kind, namespace: text(metadata["namespace"]), name: name}
 	if before, twice := r.seen[key]; twice {
 		return refuse(
-			"has %s %q, which is in %s, too",
+			"has %s %q, which is also in %s",
 			clip(kind),
 			clip(strings.TrimPrefix(key.namespace+"/"+name, "/")),
 			before,

@@ -55,8 +55,8 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestRenderTakesListsApart holds that an object in a list is what it would be outside.
-func TestRenderTakesListsApart(t *testing.T) {
+// TestRenderSplitsLists holds that an object in a list is what it would be outside.
+func TestRenderSplitsLists(t *testing.T) {
 	t.Parallel()
 	c := chartOf(t,
 		map[string]string{"templates/a.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, " +

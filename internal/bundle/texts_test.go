@@ -167,14 +167,14 @@ func TestFootprint(t *testing.T) {
 	}
 }
 
-func TestFewParsesAtATime(t *testing.T) {
+func TestConcurrentParsesAreLimited(t *testing.T) {
 	t.Parallel()
 	data := demo(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoader(t, Limits{})
-		most := l.turns.pool.Allowance("")
+		most := l.slots.pool.Allowance("")
 		for range most {
-			if err := l.turns.acquire(t.Context(), ""); err != nil {
+			if err := l.slots.acquire(t.Context(), ""); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -189,10 +189,10 @@ func TestFewParsesAtATime(t *testing.T) {
 		if done {
 			t.Error("a parse did not wait for others to end")
 		}
-		l.turns.release("")
+		l.slots.release("")
 		synctest.Wait()
-		if !done || l.turns.pool.Total() != most-1 {
-			t.Errorf("done %t, %d of %d turns taken", done, l.turns.pool.Total(), most)
+		if !done || l.slots.pool.Total() != most-1 {
+			t.Errorf("done %t, %d of %d turns taken", done, l.slots.pool.Total(), most)
 		}
 	})
 }

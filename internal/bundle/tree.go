@@ -102,17 +102,17 @@ func (t *tree) fleet(data []byte) error {
 	// Entries are read one by one, because millions of empty ones would fit into the layer.
 	list := json.NewDecoder(bufio.NewReader(bytes.NewReader(data)))
 	if open, err := list.Token(); err != nil || open != json.Delim('{') {
-		return broken("is no JSON object")
+		return broken("is not a JSON object")
 	}
 	for list.More() {
 		key, err := list.Token()
 		if err != nil {
-			return broken("is no complete JSON object")
+			return broken("is not a complete JSON object")
 		}
 		if key != "resources" {
 			var skipped json.RawMessage
 			if list.Decode(&skipped) != nil {
-				return broken("is no complete JSON object")
+				return broken("is not a complete JSON object")
 			}
 			continue
 		}
@@ -122,14 +122,14 @@ func (t *tree) fleet(data []byte) error {
 		for list.More() {
 			var one fleetResource
 			if list.Decode(&one) != nil {
-				return broken("has an entry that is none of name, content and encoding")
+				return broken("has an entry that is not an object with name, content and encoding")
 			}
 			if err := t.fleetFile(one); err != nil {
 				return err
 			}
 		}
 		if _, err := list.Token(); err != nil {
-			return broken("is no complete JSON object")
+			return broken("is not a complete JSON object")
 		}
 	}
 	return nil
@@ -149,7 +149,7 @@ func (t *tree) fleetFile(one fleetResource) error {
 	if one.Encoding == "base64+gz" {
 		unzipped, err := gzip.NewReader(bytes.NewReader(data))
 		if err == nil {
-			data, err = io.ReadAll(io.LimitReader(budgetReader{from: unzipped, left: &t.left}, t.limits.FileBytes+1))
+			data, err = io.ReadAll(io.LimitReader(budgetReader{from: unzipped, remaining: &t.remaining}, t.limits.FileBytes+1))
 		}
 		if errors.Is(err, errBudget) {
 			return t.tooLarge()

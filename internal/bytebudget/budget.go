@@ -14,22 +14,25 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Free is the size, in bytes, up to which something needs no share of a Budget.
+// Free is the size in bytes up to which content does not count against a Budget.
 const Free = 64 << 10
 
 const (
-	// hostShare and tenantShare are the parts of a Budget that one host and one tenant may hold: a quarter and a half.
+	// hostShare and tenantShare are the divisors of a Budget for the shares of one host and one
+	// tenant: a quarter and a half.
 	hostShare, tenantShare = 4, 2
 )
 
 var (
-	// ErrExhausted means that a Budget has nothing left for now: try again later.
+	// ErrExhausted means that the Budget is used up at the moment: retry later.
 	ErrExhausted = errors.New("the memory budget is used up")
-	// ErrTooLarge means that one thing takes more than the share of its owner. It does not help to try again.
+	// ErrTooLarge means that a single item needs more than the share of its owner. Retries do not
+	// help.
 	ErrTooLarge = errors.New("larger than the share of one host")
 )
 
-// Owner says for whom something is under way. An empty field is bounded by the total only.
+// Owner is the tenant and the host that a lease is charged to. An empty field means that only the
+// other limits apply.
 type Owner struct {
 	// Tenant is for example the namespace of a Cluster.
 	Tenant string
@@ -37,37 +40,38 @@ type Owner struct {
 	Host string
 }
 
-// Budget bounds the bytes of everything that is under way. A nil Budget bounds nothing.
+// Budget bounds the bytes of all concurrent operations. A nil Budget has no limit.
 type Budget struct {
 	total int64
 	all   *semaphore.Weighted
 	inUse atomic.Int64
-	// waiting is how many callers of Acquire wait.
+	// waiting is the number of callers that wait in Acquire.
 	waiting atomic.Int64
 
 	mu     sync.Mutex
 	shares map[share]*owned
 }
 
-// share names what an owner holds: of the kind of the share, so that a tenant and a host of one name are two.
+// share identifies the share of an owner. It includes the kind, so that a tenant and a host of the
+// same name have different shares.
 type share struct {
 	part int64
 	name string
 }
 
-// owned is the share of one owner that holds something, or waits.
+// owned is the share of an owner that holds or waits for bytes.
 type owned struct {
 	*semaphore.Weighted
 	users int
 }
 
-// New returns a Budget of so many bytes, at least one for each share.
+// New returns a Budget of total bytes, at least one byte for each share.
 func New(total int64) *Budget {
 	total = max(total, hostShare)
 	return &Budget{total: total, all: semaphore.NewWeighted(total), shares: map[share]*owned{}}
 }
 
-// Share is what one host may hold, in bytes. It is 0 for a nil Budget.
+// Share returns how many bytes one host may hold. It is 0 for a nil Budget.
 func (b *Budget) Share() int64 {
 	if b == nil {
 		return 0
@@ -75,17 +79,17 @@ func (b *Budget) Share() int64 {
 	return b.total / hostShare
 }
 
-// Total is how large the Budget is, in bytes.
+// Total returns the size of the Budget in bytes.
 func (b *Budget) Total() int64 { return b.total }
 
-// InUse is what the leases hold, in bytes.
+// InUse returns the bytes that all leases hold.
 func (b *Budget) InUse() int64 { return b.inUse.Load() }
 
-// Waiting is the number of callers that wait in Acquire.
+// Waiting returns the number of callers that wait in Acquire.
 func (b *Budget) Waiting() int64 { return b.waiting.Load() }
 
-// Acquire waits until an owner may have n bytes, and at most the share of a host, under way. The error is an
-// [ErrExhausted] with the cause of the end of the context.
+// Acquire waits until n bytes are free for an owner, and returns a Lease for them. It reduces n to
+// the share of a host. The error is an [ErrExhausted] with the cause of the context's end.
 func (b *Budget) Acquire(ctx context.Context, owner Owner, n int64) (*Lease, error) {
 	l := &Lease{budget: b}
 	if b == nil || n <= 0 {
@@ -100,8 +104,8 @@ func (b *Budget) Acquire(ctx context.Context, owner Owner, n int64) (*Lease, err
 			for _, taken := range l.sources[:i] {
 				taken.Release(n)
 			}
-			b.forget(l.sources)
-			return nil, fmt.Errorf("%w: no memory of %d MiB was free within the deadline: %w", ErrExhausted, b.total>>20,
+			b.dropUnused(l.sources)
+			return nil, fmt.Errorf("%w: no part of %d MiB became free within the deadline: %w", ErrExhausted, b.total>>20,
 				context.Cause(ctx))
 		}
 	}
@@ -110,15 +114,15 @@ func (b *Budget) Acquire(ctx context.Context, owner Owner, n int64) (*Lease, err
 	return l, nil
 }
 
-// source is what a lease takes bytes from.
+// source is a semaphore that a lease takes bytes from.
 type source struct {
 	*semaphore.Weighted
-	// share is nil for the whole.
+	// share is nil for the whole Budget.
 	share *share
 }
 
-// sources are what a lease of an owner takes from, in this order: its own shares first, so that a caller that waits for
-// them holds nothing that other owners need.
+// sources returns the semaphores for a lease of an owner, in the order of acquisition. The owner's
+// own shares are first, so that a caller that waits for them holds nothing that other owners need.
 func (b *Budget) sources(owner Owner) []source {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,8 +142,8 @@ func (b *Budget) sources(owner Owner) []source {
 	return append(sources, source{b.all, nil})
 }
 
-// forget drops the shares of owners that hold nothing and wait for nothing.
-func (b *Budget) forget(sources []source) {
+// dropUnused drops the shares of owners that neither hold nor wait for bytes.
+func (b *Budget) dropUnused(sources []source) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, s := range sources {
@@ -154,17 +158,17 @@ func (b *Budget) forget(sources []source) {
 	}
 }
 
-// Lease is a part of a Budget. Its zero value holds nothing of none.
+// Lease is a held part of a Budget. Its zero value holds nothing.
 type Lease struct {
 	budget  *Budget
 	sources []source
 	held    int64
-	// isReleased is set by a timer, or by the end of the answer, whichever comes first.
+	// isReleased is set by the timer of ReleaseAfter or by Release, whichever is first.
 	isReleased atomic.Bool
 }
 
-// Grow makes the lease hold at least n bytes in all. It never waits. The error is [ErrTooLarge] if the owner may never
-// have as much, and [ErrExhausted] if others hold what is missing.
+// Grow increases the lease to at least n bytes in total. It never waits. The error is [ErrTooLarge]
+// if n exceeds the owner's share, and [ErrExhausted] if other leases hold the bytes.
 func (l *Lease) Grow(n int64) error {
 	more := n - l.held
 	switch {
@@ -186,10 +190,10 @@ func (l *Lease) Grow(n int64) error {
 	return nil
 }
 
-// Held is what the lease holds, in bytes.
+// Held returns the bytes that the lease holds.
 func (l *Lease) Held() int64 { return l.held }
 
-// Release gives back what the lease holds. A second call does nothing, also at the same time.
+// Release returns the bytes to the Budget. A second call does nothing, even a concurrent one.
 func (l *Lease) Release() {
 	if l == nil || l.budget == nil || !l.isReleased.CompareAndSwap(false, true) {
 		return
@@ -198,10 +202,10 @@ func (l *Lease) Release() {
 		source.Release(l.held)
 	}
 	l.budget.inUse.Add(-l.held)
-	l.budget.forget(l.sources)
+	l.budget.dropUnused(l.sources)
 }
 
-// ReleaseAfter gives back what the lease holds after a while. Until then, only Release may be called.
+// ReleaseAfter releases the lease after a duration. Until then, only Release may be called.
 func (l *Lease) ReleaseAfter(d time.Duration) {
 	if l == nil || l.budget == nil || l.isReleased.Load() {
 		return

@@ -75,7 +75,7 @@ func TestGrowNeverWaits(t *testing.T) {
 	g.Expect(b.InUse()).To(Equal(int64(400)))
 }
 
-func TestWhoWaitsForItsOwnShareIsInNobodysWay(t *testing.T) {
+func TestWaitingForOwnShareDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	b := bytebudget.New(400)
@@ -94,7 +94,7 @@ func TestWhoWaitsForItsOwnShareIsInNobodysWay(t *testing.T) {
 	g.Eventually(ended).Should(Receive(MatchError(context.Canceled)))
 }
 
-func TestWithoutBudget(t *testing.T) {
+func TestNilBudget(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var none *bytebudget.Budget
@@ -104,9 +104,9 @@ func TestWithoutBudget(t *testing.T) {
 	lease.ReleaseAfter(time.Nanosecond)
 }
 
-// TestNothingIsLost: whatever many do at the same time, no more than the total is under way, everybody gets on, and in
-// the end nothing is held.
-func TestNothingIsLost(t *testing.T) {
+// TestConcurrentLeasesReturnAllBytes: whatever many do at the same time, no more than the total is under way, everybody
+// gets on, and in the end nothing is held.
+func TestConcurrentLeasesReturnAllBytes(t *testing.T) {
 	t.Parallel()
 	const total = 1000
 	b := bytebudget.New(total)

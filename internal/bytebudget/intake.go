@@ -10,33 +10,35 @@ import (
 )
 
 const (
-	// firstStep is what an answer of unknown size asks for once it is no longer small, in bytes of its text. Up to there
-	// it may wait.
+	// firstStep is the first share that an answer of unknown size acquires when it exceeds Free, in
+	// bytes of its text. Only this first request may wait.
 	firstStep = 1 << 20
-	// decodedPerSecond is how much of what an answer takes in memory is decoded, used and given up in a second, in bytes.
+	// decodedPerSecond is the estimated rate at which an answer's memory is decoded, used and freed,
+	// in bytes per second.
 	decodedPerSecond = 64 << 20
 )
 
-// Intake is the share of one answer that comes in. It is for one goroutine at a time.
+// Intake is the share of one incoming answer. It is for one goroutine at a time.
 type Intake struct {
 	budget *Budget
 	owner  Owner
-	// size is that of the answer, -1 if that is not known.
+	// size is the size of the answer in bytes, -1 if it is unknown.
 	size  int64
 	meter *Meter
-	// allowed is how many bytes may be read of the answer, with what the lease holds.
+	// allowed is how many bytes of the answer may be read with the current lease.
 	allowed int64
 	lease   *Lease
 }
 
-// NewIntake returns an Intake for an answer of a media type and a size in bytes, -1 if that is not known.
+// NewIntake returns an Intake for an answer of a media type and a size in bytes, -1 if the size is
+// unknown.
 func NewIntake(budget *Budget, owner Owner, mediaType string, size int64) *Intake {
 	return &Intake{budget: budget, owner: owner, size: size, meter: NewMeter(mediaType), allowed: Free}
 }
 
-// Room returns how many bytes may be read now, at least one. It waits for a share, until the context ends, when more
-// than [Free] bytes have come and the answer holds nothing yet; later it never waits. The error wraps [ErrExhausted] or
-// [ErrTooLarge].
+// Room returns how many bytes may be read now, at least one. When an answer without a lease exceeds
+// [Free] bytes, Room waits for a lease until the context ends. Later calls never wait. The error
+// wraps [ErrExhausted] or [ErrTooLarge].
 func (i *Intake) Room(ctx context.Context) (int64, error) {
 	if i.meter.Bytes() < i.allowed {
 		return i.allowed - i.meter.Bytes(), nil
@@ -56,7 +58,7 @@ func (i *Intake) Room(ctx context.Context) (int64, error) {
 	return more, nil
 }
 
-// begin takes the first share.
+// begin acquires the first lease.
 func (i *Intake) begin(ctx context.Context) (int64, error) {
 	read, size := i.meter.Bytes(), i.size
 	if size < 0 {
@@ -71,13 +73,13 @@ func (i *Intake) begin(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// One byte more than there should be, for the end to show.
+	// Allow one more byte than expected, so that the reader reaches the end.
 	i.lease, i.allowed = lease, size+1
 	return i.allowed - read, nil
 }
 
-// Took takes note of what was read. The error wraps [ErrExhausted] or [ErrTooLarge] if it would take more once it is
-// decoded than there is.
+// Took counts the bytes that were read. The error wraps [ErrExhausted] or [ErrTooLarge] if the
+// decoded answer would exceed the free memory.
 func (i *Intake) Took(data []byte) error {
 	i.meter.Add(data)
 	if i.lease == nil {
@@ -86,23 +88,23 @@ func (i *Intake) Took(data []byte) error {
 	return i.lease.Grow(i.meter.Cost(0))
 }
 
-// Release gives back the share when nothing of the answer is left.
+// Release returns the share immediately. Call it when nothing of the answer is in memory any more.
 func (i *Intake) Release() { i.lease.Release() }
 
-// ReleaseSoon gives back the share after the time that it takes to decode the answer.
+// ReleaseSoon returns the share after the estimated time to decode the answer.
 func (i *Intake) ReleaseSoon() {
 	i.lease.ReleaseAfter(time.Duration(i.meter.Cost(0)) * time.Second / decodedPerSecond)
 }
 
-// Reader reads an answer within the share of an owner: it takes what it needs before it reads. It is for one goroutine
-// at a time.
+// Reader reads an answer within the share of an owner. It acquires memory before it reads. It is
+// for one goroutine at a time.
 type Reader struct {
 	ctx    context.Context
 	from   io.Reader
 	intake *Intake
 }
 
-// NewReader returns a Reader of an answer. The context bounds how long it waits for its share. Its errors wrap
+// NewReader returns a Reader of an answer. The context bounds the wait for the share. Errors wrap
 // [ErrExhausted] and [ErrTooLarge], or are those of the answer.
 func NewReader(ctx context.Context, from io.Reader, intake *Intake) *Reader {
 	return &Reader{ctx: ctx, from: from, intake: intake}

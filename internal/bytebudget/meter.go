@@ -8,28 +8,31 @@ import (
 )
 
 const (
-	// perByte is what one byte of an answer takes: as it came, in a buffer that grows, and in what was decoded of it.
+	// perByte is the memory for one byte of an answer: the byte itself, its part of a growing buffer,
+	// and its decoded form.
 	perByte = 3
-	// perValue is what one value of a JSON text takes beside its text, perObject what an object does: a map with its first
-	// entries.
+	// perValue is the memory for a JSON value in addition to its text. perObject is the memory for a
+	// JSON object: a map with its first entries.
 	perValue, perObject = 32, 340
-	// perItem is what an object of a list in binary form takes, and perField a text or a message in it.
+	// perItem is the memory for an object of a binary list, perField for a text or a message in the
+	// object.
 	perItem, perField = 700, 160
-	// itemDepth is where the objects of a list are: in an envelope.
+	// itemDepth is the depth of a list's objects: inside an envelope.
 	itemDepth = 1
-	// maxDepth bounds how deep messages are counted. Objects of Kubernetes repeat messages at depth five at most:
-	// envelope, list, object, metadata, entry.
+	// maxDepth bounds the depth at which messages are counted. Kubernetes objects repeat messages at
+	// depth five at most: envelope, list, object, metadata, entry.
 	maxDepth = 8
 )
 
-// Meter estimates what an answer takes once it is decoded. A megabyte of tiny values takes a hundred.
+// Meter estimates the memory of an answer after decoding. A megabyte of tiny values may need a
+// hundred megabytes.
 type Meter struct {
 	bytes int64
-	// scan counts what is in the bytes, nil if that is not known.
+	// scan counts the values in the bytes; nil for an unknown media type.
 	scan scanner
 }
 
-// scanner estimates what values take, beside their bytes.
+// scanner estimates the memory of values in addition to their bytes.
 type scanner interface {
 	scan(data []byte)
 	cost() int64
@@ -46,7 +49,7 @@ func NewMeter(mediaType string) *Meter {
 	return &Meter{}
 }
 
-// Add counts bytes that came in.
+// Add counts received bytes.
 func (m *Meter) Add(data []byte) {
 	m.bytes += int64(len(data))
 	if m.scan != nil {
@@ -54,10 +57,10 @@ func (m *Meter) Add(data []byte) {
 	}
 }
 
-// Bytes is how many were added.
+// Bytes returns the number of counted bytes.
 func (m *Meter) Bytes() int64 { return m.bytes }
 
-// Cost is what the answer takes, in bytes, if so many more come without any value in them.
+// Cost returns the memory of the answer in bytes, if more bytes without values follow.
 func (m *Meter) Cost(more int64) int64 {
 	cost := perByte * (m.bytes + more)
 	if m.scan != nil {
@@ -66,7 +69,7 @@ func (m *Meter) Cost(more int64) int64 {
 	return cost
 }
 
-// values counts those of a JSON text.
+// values counts the values of a JSON text.
 type values struct {
 	quoted, escaped bool
 	values, objects int64
@@ -91,25 +94,27 @@ func (v *values) scan(data []byte) {
 	}
 }
 
-// fields counts those of a protobuf message and the messages in it. It does not know which fields are messages: it
-// takes each for one until it finds what cannot be, and from there on for a text.
+// fields counts the fields of a protobuf message and of its nested messages. It has no schema. It
+// treats each length-delimited field as a message until it finds bytes that cannot be part of a
+// message, and the rest as text.
 type fields struct {
 	at int64
-	// skipTo is up to where nothing is looked at.
+	// skipTo is the offset up to which bytes are skipped.
 	skipTo int64
-	// ends are where the messages end that are open, the outermost first. The whole has no end.
+	// ends are the offsets at which the open messages end, the outermost first. The whole answer has
+	// no end.
 	ends  []int64
 	state fieldState
-	// number is the one that is being read, shift how many bits of it there are.
+	// number is the varint that is being read, shift the number of its bits so far.
 	number uint64
 	shift  uint
 	// bytes is the estimate so far.
 	bytes int64
-	// opaque says that the whole is no message.
+	// opaque is set if the whole answer is not a message.
 	opaque bool
 }
 
-// fieldState is what comes next in a message.
+// fieldState is the expected next part of a message.
 type fieldState uint8
 
 const (
@@ -142,7 +147,8 @@ func (f *fields) scan(data []byte) {
 	}
 }
 
-// leave closes the messages that end here, and what is cut off by the end with them.
+// leave closes the messages that end at the current offset, including a varint that the end cuts
+// off.
 func (f *fields) leave() {
 	for len(f.ends) > 0 && f.ends[len(f.ends)-1] <= f.at {
 		f.ends = f.ends[:len(f.ends)-1]
@@ -150,7 +156,7 @@ func (f *fields) leave() {
 	}
 }
 
-// byte takes in a byte of a number.
+// byte adds a byte to the varint.
 func (f *fields) byte(c byte) {
 	f.at++
 	if f.shift > 63 {
@@ -174,7 +180,7 @@ func (f *fields) byte(c byte) {
 }
 
 func (f *fields) tag(tag uint64) {
-	if tag == 0 { // in the four bytes that begin an object in binary form
+	if tag == 0 { // part of the four bytes at the start of a binary object
 		return
 	}
 	switch tag & 7 {
@@ -186,13 +192,13 @@ func (f *fields) tag(tag uint64) {
 		f.skip(8)
 	case wire32:
 		f.skip(4)
-	case wireBegin, wireEnd: // what is between them are fields
+	case wireBegin, wireEnd: // the fields between them are counted as usual
 	default:
 		f.giveUp()
 	}
 }
 
-// skip passes over a number of a fixed size, within its message.
+// skip skips a number of fixed size, within its message.
 func (f *fields) skip(n int64) {
 	f.skipTo = f.at + n
 	if len(f.ends) > 0 {
@@ -200,7 +206,7 @@ func (f *fields) skip(n int64) {
 	}
 }
 
-// open begins what may be a message.
+// open starts a length-delimited field, which may be a message.
 func (f *fields) open(length uint64) {
 	end := f.at + int64(min(length, 1<<40))
 	if len(f.ends) > 0 && end > f.ends[len(f.ends)-1] {
@@ -219,7 +225,7 @@ func (f *fields) open(length uint64) {
 	f.ends = append(f.ends, end)
 }
 
-// giveUp takes the innermost message for a text.
+// giveUp treats the innermost message as text.
 func (f *fields) giveUp() {
 	f.number, f.shift, f.state = 0, 0, fieldTag
 	if len(f.ends) == 0 {

@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bytelru keeps what was used last, up to a number of bytes. Caches that are bounded by the number of their
-// entries use golang-lru directly.
+// Package bytelru provides an LRU cache with a limit in bytes. Caches with a limit on entries use
+// golang-lru directly.
 package bytelru
 
 import (
@@ -12,12 +12,12 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Overhead is what each entry counts beside its size, in bytes: about what the cache itself needs for an entry. So the
-// limit also bounds the number of empty entries.
+// Overhead is added to the size of each entry, in bytes. It is about the memory that the cache
+// needs for an entry, so that the limit also bounds the number of empty entries.
 const Overhead = 256
 
-// Cache keeps values up to a number of bytes, and drops those that were used longest ago. It is safe for concurrent
-// use.
+// Cache keeps values up to a number of bytes, and evicts the least recently used ones. It is safe
+// for concurrent use.
 type Cache[K comparable, V any] struct {
 	limit int64
 
@@ -31,7 +31,7 @@ type entry[V any] struct {
 	bytes int64
 }
 
-// New returns an empty cache for a number of bytes.
+// New returns an empty cache with a limit in bytes.
 func New[K comparable, V any](limit int64) *Cache[K, V] {
 	c := &Cache[K, V]{limit: limit}
 	// It fails only if the size is not positive.
@@ -39,7 +39,7 @@ func New[K comparable, V any](limit int64) *Cache[K, V] {
 	return c
 }
 
-// Get returns the value of a key, which counts as a use.
+// Get returns the value of a key, and marks it as used.
 func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,8 +47,8 @@ func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	return found.value, ok
 }
 
-// Put keeps a value of a size in bytes, in place of the one that the key had. A value that is larger than the limit is
-// not kept.
+// Put stores a value of a size in bytes, and replaces the previous value of the key. It does not
+// store a value larger than the limit.
 func (c *Cache[K, V]) Put(key K, value V, size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *Cache[K, V]) Put(key K, value V, size int64) {
 	}
 }
 
-// RemoveIf drops the entries whose keys match.
+// RemoveIf removes the entries whose keys match.
 func (c *Cache[K, V]) RemoveIf(matches func(key K) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *Cache[K, V]) RemoveIf(matches func(key K) bool) {
 	}
 }
 
-// Remove drops the entry of a key.
+// Remove removes the entry of a key.
 func (c *Cache[K, V]) Remove(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,12 +16,12 @@ import (
 	"syscall"
 )
 
-// ErrRefused is wrapped by the errors of connections that are refused.
+// ErrRefused is wrapped by the errors of refused connections.
 var ErrRefused = errors.New("connections to loopback and link-local addresses, and to those of the manager's own " +
 	"machine or cloud, are refused")
 
-// metadata are the addresses beside the link-local ones at which clouds tell
-// machines their secrets: AWS's in IPv6, Google's, Alibaba's, Azure's, Oracle's.
+// metadata are the metadata services of clouds at addresses that are not link-local: those of AWS
+// in IPv6, Google, Alibaba, Azure and Oracle.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd00:ec2::/32"),
 	netip.MustParsePrefix("fd20:ce::254/128"),
@@ -30,7 +30,7 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("192.0.0.192/32"),
 }
 
-// nat64 is the prefix of IPv6 addresses that stand for IPv4 ones (RFC 6052).
+// nat64 is the prefix of IPv6 addresses that contain an IPv4 address (RFC 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 func plain(address netip.Addr) netip.Addr {
@@ -42,25 +42,26 @@ func plain(address netip.Addr) netip.Addr {
 	return address
 }
 
-// IsMetadata says whether an address is link-local, or else one at which a cloud tells machines their secrets, in
-// whatever form.
+// IsMetadata reports whether an address is link-local or that of a cloud's metadata service, in any
+// form.
 func IsMetadata(address netip.Addr) bool {
 	address = plain(address)
 	return address.IsLinkLocalUnicast() ||
 		slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
-// thisNetwork are addresses that systems take for their own: 0.0.0.0 and its neighbours.
+// thisNetwork is the network 0.0.0.0/8, which systems treat as their own addresses.
 var thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
 
-// IsLocal says whether an address is an [IsMetadata] one, or loopback, unspecified or multicast, in whatever form.
+// IsLocal reports whether an address is an [IsMetadata] address, loopback, unspecified or
+// multicast, in any form.
 func IsLocal(address netip.Addr) bool {
 	own := plain(address)
 	return IsMetadata(address) || own.IsLoopback() || own.IsUnspecified() || own.IsMulticast() ||
 		own.Is4() && thisNetwork.Contains(own)
 }
 
-// IsLocalName says whether the host of an URL is an [IsLocal] address, or the name that every machine has for itself.
+// IsLocalName reports whether the host of a URL is an [IsLocal] address or localhost.
 func IsLocalName(host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if address, err := netip.ParseAddr(host); err == nil {
@@ -69,21 +70,22 @@ func IsLocalName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// ProxyFunc chooses the proxy of a request, as http.Transport asks for it.
+// ProxyFunc selects the proxy of a request, as in http.Transport.
 type ProxyFunc func(*http.Request) (*url.URL, error)
 
-// Guard dials what is not refused. Its Dialer and Refuse must be set.
+// Guard dials addresses that are not refused. Dialer and Refuse must be set.
 type Guard struct {
 	Dialer *net.Dialer
-	// Refuse says which addresses are not connected to.
+	// Refuse reports whether an address is refused.
 	Refuse func(netip.Addr) bool
-	// Err is the error for those. Default: ErrRefused.
+	// Err is the error for refused addresses. Default: ErrRefused.
 	Err error
 
 	proxies sync.Map
 }
 
-// Trusted returns a function that chooses as another one does, and makes the Guard dial the proxies that it chose.
+// Trusted returns a ProxyFunc that selects the same proxies as choose. The Guard dials these
+// proxies at any address.
 func (g *Guard) Trusted(choose ProxyFunc) ProxyFunc {
 	return func(req *http.Request) (*url.URL, error) {
 		chosen, err := choose(req)

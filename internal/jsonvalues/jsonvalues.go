@@ -1,19 +1,19 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jsonvalues counts the values of JSON texts before they are decoded: the bytes
-// alone do not bound what they take in memory, "{}," becomes forty times as much.
+// Package jsonvalues counts the values of JSON texts before they are decoded. A limit on bytes is
+// not enough: decoded, "{}," needs forty times as much memory as its text.
 package jsonvalues
 
-// Counter counts the values of a JSON text, roughly and without memory: each comma and
-// each bracket that opens stands for one. It takes the text in parts.
+// Counter counts the values of a JSON text approximately: each comma and each opening bracket is
+// one value. It needs no memory for the text, which callers pass in parts.
 type Counter struct {
 	// Count is the number so far.
 	Count           int
 	quoted, escaped bool
 }
 
-// Add takes the next part of the text.
+// Add counts the values in the next part of the text.
 func (c *Counter) Add(text []byte) {
 	for _, b := range text {
 		switch {

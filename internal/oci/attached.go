@@ -17,31 +17,31 @@ import (
 const (
 	opReferrers = "list referrers of"
 
-	// maxReferrerPages bounds what a registry can make us read of a list that it
-	// does not end.
+	// maxReferrerPages bounds the pages of one list of referrers: a registry may send endless pages.
 	maxReferrerPages = 100
 )
 
-// errEnough ends a listing early.
+// errEnough stops a listing when the caller's limit is reached.
 var errEnough = errors.New("enough")
 
-// Referrer is a manifest that names another as its subject: a signature or a
-// bill of materials, for example.
+// Referrer is a manifest that names another manifest as its subject, for example a signature or a
+// bill of materials.
 type Referrer struct {
 	// Digest is the referring manifest's digest.
 	Digest string
-	// ArtifactType is what the registry says the manifest declares. Lists kept
-	// under a tag may say something else, or nothing.
+	// ArtifactType is the registry's copy of the manifest's artifact type. In lists under a tag it may
+	// be wrong or empty.
 	ArtifactType string
-	// Annotations are those the registry repeats from the manifest.
+	// Annotations are the registry's copy of the manifest's annotations.
 	Annotations map[string]string
 }
 
-// Referrers returns at most limit manifests that refer to a digest, in the
-// registry's order, within Options.Timeout, and whether there are more. It asks
-// the referrers API, and where a registry has none the tag that stands for it
-// (distribution specification 1.1, "Referrers Tag Schema"). None at all is no
-// error. Nothing is taken from the store, for the list may grow.
+// Referrers returns at most limit manifests that refer to a digest, in the registry's order, and
+// whether there are more. It takes at most Options.Timeout. An empty list is not an error.
+//
+// Referrers uses the referrers API, and the referrers tag if the registry does not have the API
+// (distribution specification 1.1, "Referrers Tag Schema"). It does not use the store, because the
+// list may grow.
 func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
 	limit int,
 ) (list []Referrer, more bool, err error) {
@@ -70,16 +70,16 @@ func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
 	return list, more, nil
 }
 
-// listReferrers asks the API, and the tag also where the registry answers the
-// API with other refusals than the 404 that the specification asks for. It does
-// not go on with the tag where the API began a list: it would have the same twice.
+// listReferrers reads the list from the API, or from the tag if the registry does not have the API.
+// The specification demands a 404 for a missing API, but some registries send other errors. After
+// the API has sent a part of the list, listReferrers does not read the tag, which would repeat it.
 func listReferrers(ctx context.Context, e *endpoint, subject digest.Digest,
 	collect func([]ocispec.Descriptor) error,
 ) error {
 	repository := e.repository()
 	repository.Client = manifestClient{Client: repository.Client, subject: e.url + "@" + subject.String()}
 	repository.ReferrerListMaxPages = maxReferrerPages
-	// The library would go over to the tag at any page.
+	// Without this call the library would switch to the tag at any page.
 	if err := repository.SetReferrersCapability(true); err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func lacksReferrersAPI(err error) bool {
 	return false
 }
 
-// FetchTag returns the manifest that a tag stands for now, within
-// Options.Timeout. The tag is taken as it is; a "+" is not mapped.
+// FetchTag returns the manifest that a tag currently refers to, within Options.Timeout. It does not
+// replace a "+" in the tag.
 func (c *Client) FetchTag(ctx context.Context, url, tag string, access Access) (*Content, error) {
 	e, err := c.clients.endpoint(url, access)
 	if err != nil {
@@ -132,8 +132,8 @@ func (c *Client) FetchTag(ctx context.Context, url, tag string, access Access) (
 	return m.content(c, url, access), nil
 }
 
-// RawManifest returns the bytes of the manifest with a digest and its media type,
-// from the store or from the registry.
+// RawManifest returns the media type and the bytes of the manifest with a digest, from the store or
+// from the registry.
 func (c *Client) RawManifest(ctx context.Context, url, dgst string,
 	access Access,
 ) (mediaType string, data []byte, err error) {
@@ -148,8 +148,8 @@ func (c *Client) RawManifest(ctx context.Context, url, dgst string,
 	return content.MediaType, data, nil
 }
 
-// ReadSmallLayer is ReadLayer for layers of at most limit bytes; larger ones are
-// ErrTooLarge and are not pulled.
+// ReadSmallLayer is ReadLayer for layers of at most limit bytes. Larger layers are ErrTooLarge and
+// are not pulled.
 func (c *Content) ReadSmallLayer(ctx context.Context, layer Layer, limit int64) ([]byte, error) {
 	if layer.Size > limit {
 		desc := ocispec.Descriptor{Digest: digest.Digest(layer.Digest), Size: layer.Size}
@@ -158,7 +158,7 @@ func (c *Content) ReadSmallLayer(ctx context.Context, layer Layer, limit int64) 
 	return c.ReadLayer(ctx, layer)
 }
 
-// attachedTo returns the repository of what is attached to a digest.
+// attachedTo returns the endpoint of the repository whose artifacts refer to a digest.
 func (c *Client) attachedTo(url, dgst string, access Access) (*endpoint, error) {
 	src := Source{URL: url, Ref: Reference{Digest: dgst}}
 	if err := src.Validate(); err != nil {

@@ -6,45 +6,45 @@ package oci
 import "time"
 
 const (
-	// breakerLimit is how many requests in a row must fail to connect, or stay
-	// unanswered, before a host is left alone.
+	// breakerLimit is the number of requests in a row without a connection or an answer after which
+	// requests to a host are refused.
 	breakerLimit = 3
-	// breakerPause is for how long, spread by a fifth either way.
+	// breakerPause is how long requests to the host are refused, with a jitter of 20 % either way.
 	breakerPause = 10 * time.Second
 )
 
-// outcome is what a request told about its host.
+// outcome classifies the result of a request for the breaker of its host.
 type outcome int
 
 const (
-	// outcomeNone says nothing: the caller left, or had no time.
+	// outcomeNone proves nothing about the host: the caller gave up, or its deadline was too short.
 	outcomeNone outcome = iota
-	// outcomeAnswer is any answer, a refusal too.
+	// outcomeAnswer is any answer, also an error status.
 	outcomeAnswer
-	// outcomeSilence is a connection that was refused, or no answer in time.
-	outcomeSilence
+	// outcomeNoAnswer is a refused connection, or no answer in time.
+	outcomeNoAnswer
 )
 
-// breaker lets callers fail at once that would wait for a host which does not
-// answer. After a pause one request is let through; its outcome decides about
-// the others. It is no clock: the time comes in.
+// breaker is a circuit breaker for one host. It lets callers fail at once instead of waiting for a
+// host that does not answer. After a pause one probe request is admitted, and its outcome decides
+// about the others. Callers pass the current time.
 type breaker struct {
-	// silent counts the requests in a row that got no answer.
-	silent int
-	// until is the end of the pause, if there is one.
+	// unanswered counts the requests in a row without an answer.
+	unanswered int
+	// until is the end of the pause; zero without a pause.
 	until time.Time
-	// probing is set while the one request after a pause is under way.
+	// probing is set while the probe request after a pause is running.
 	probing bool
 	// last describes the last failure.
 	last string
 }
 
-// closed says whether requests pass freely.
-func (b *breaker) closed() bool { return b.silent < breakerLimit }
+// closed reports whether all requests are admitted.
+func (b *breaker) closed() bool { return b.unanswered < breakerLimit }
 
-// refuses returns whether a request would be refused now, and for how long. One
-// that may as well be sent elsewhere is refused after a single failure: it would
-// wait in vain while others could answer.
+// refuses reports whether a request is refused at the given time, and for how long. A request with
+// an alternative host is refused after a single failure, because the alternative may answer at
+// once.
 func (b *breaker) refuses(now time.Time, alternative bool) (wait time.Duration, refused bool) {
 	if b.closed() && !alternative {
 		return 0, false
@@ -53,28 +53,27 @@ func (b *breaker) refuses(now time.Time, alternative bool) (wait time.Duration, 
 	return wait, wait > 0 || b.probing
 }
 
-// begin is called for each request that refuses does not refuse. It returns
-// whether the request is the probe, which report wants to know.
+// begin must be called for each admitted request. It returns whether the request is the probe; pass
+// the result to report.
 func (b *breaker) begin() (probe bool) {
 	probe = !b.closed()
 	b.probing = b.probing || probe
 	return probe
 }
 
-// report is called at the end of each request that began. spread is a random
-// number from 0 up to 1.
+// report must be called at the end of each admitted request. spread is a random number in [0, 1).
 func (b *breaker) report(now time.Time, probe bool, result outcome, spread float64) {
 	if probe {
 		b.probing = false
 	}
 	switch result {
 	case outcomeAnswer:
-		b.silent, b.probing, b.until = 0, false, time.Time{}
-	case outcomeSilence:
+		b.unanswered, b.probing, b.until = 0, false, time.Time{}
+	case outcomeNoAnswer:
 		if !b.closed() && !probe {
-			return // it began before the pause and tells nothing new
+			return // the request began before the pause
 		}
-		b.silent++
+		b.unanswered++
 		b.until = now.Add(time.Duration(float64(breakerPause) * (0.8 + 0.4*spread)))
 	}
 }

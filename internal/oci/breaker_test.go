@@ -68,7 +68,7 @@ func TestBreaker(t *testing.T) {
 			t.Parallel()
 			var b breaker
 			probes := map[string]bool{}
-			results := map[string]outcome{"none": outcomeNone, "answer": outcomeAnswer, "silence": outcomeSilence}
+			results := map[string]outcome{"none": outcomeNone, "answer": outcomeAnswer, "silence": outcomeNoAnswer}
 			for i, s := range tc.steps {
 				now := start.Add(s.at)
 				_, refused := b.refuses(now, s.name == "other")
@@ -94,8 +94,8 @@ func TestBreakerPauseIsSpread(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for spread, want := range map[float64]time.Duration{0: 8 * time.Second, 0.5: 10 * time.Second, 1: 12 * time.Second} {
-		b := breaker{silent: breakerLimit - 1}
-		b.report(now, b.begin(), outcomeSilence, spread)
+		b := breaker{unanswered: breakerLimit - 1}
+		b.report(now, b.begin(), outcomeNoAnswer, spread)
 		if wait, refused := b.refuses(now, false); wait != want || !refused {
 			t.Errorf("spread %g: refused %t for %s, want %s", spread, refused, wait, want)
 		}

@@ -26,7 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// maxDetail bounds the text taken from errors of libraries.
+// maxDetail bounds the text of a library's error in Error.Detail, in bytes.
 const maxDetail = 200
 
 const (
@@ -49,20 +49,20 @@ const (
 	hintReach     = "check the registry, the network and the proxy settings"
 )
 
-// errorCode is the form of the codes of the distribution specification. What
-// does not look like one is not shown, for a registry may write anything.
+// errorCode matches the error codes of the distribution specification. Other text is not shown,
+// because a registry may write anything.
 var errorCode = regexp.MustCompile(`^[A-Z][A-Z_]{2,39}$`)
 
-// urlText finds URLs in messages of libraries: queries of redirects and token
-// requests hold signatures and account names.
+// urlText matches URLs in messages of libraries. The queries of redirects and token requests
+// contain signatures and account names.
 var urlText = regexp.MustCompile(`[a-z]+://[^\s"]+`)
 
-// ownAddress finds our end of a connection in messages of the system. Its port is
-// another at each try, and a message that changes is one more event and write.
+// ownAddress matches the local address of a connection in messages of the system. Its port differs
+// at each attempt, and a changed message would cause one more Event and status write.
 var ownAddress = regexp.MustCompile(`[^\s"]+->`)
 
-// classify turns an error of the protocol library into an *Error. It takes
-// only what is safe to show from it.
+// classify turns an error of the protocol library into an *Error. It copies only the parts that are
+// safe to show.
 func classify(op, subject string, err error, x *exchange) *Error {
 	out := explain(op, subject, err, x)
 	if route := x.route(); !strings.HasSuffix(out.Detail, route) {
@@ -74,12 +74,12 @@ func classify(op, subject string, err error, x *exchange) *Error {
 	return out
 }
 
-// explain is classify for a single host.
+// explain is classify for a single host, without the other hosts of the exchange.
 func explain(op, subject string, err error, x *exchange) *Error {
 	var own *Error
 	if errors.As(err, &own) {
 		out := *own
-		if out.Op == "" { // made below the protocol library, which knows neither
+		if out.Op == "" { // created below the protocol library, which has neither operation nor subject
 			out.Op, out.Subject = op, subject
 		}
 		return &out
@@ -95,12 +95,12 @@ func explain(op, subject string, err error, x *exchange) *Error {
 		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the registry requires credentials, and there are none",
 			x.credentialHint()
 	case strings.Contains(err.Error(), "missing username or password"):
-		// Nor for this.
+		// The library has no error value for this.
 		out.Kind, out.Detail = ErrInvalidAccess,
 			"the registry requires a username and a password, and the credential does not have both"
 	case strings.Contains(err.Error(), "bearer realm"):
-		// The library has no error value for this. It refuses token services at
-		// internal addresses, which a registry could otherwise use to reach them.
+		// The library has no error value for this. It refuses token services at internal addresses,
+		// because a registry could use them to make the manager send requests there.
 		out.Kind, out.Detail, out.Hint = ErrUnauthorized, "the address of the registry's token service is refused", hintRealm
 	case errors.Is(err, errLinkLocal):
 		out.Detail = errLinkLocal.Error()
@@ -116,13 +116,13 @@ func explain(op, subject string, err error, x *exchange) *Error {
 	case errors.Is(err, errRedirects):
 		out.Detail = errRedirects.Error()
 	default:
-		// Texts of libraries repeat here what the other side sent.
+		// Texts of libraries may contain text that the other side sent.
 		out.Detail, out.Hint = "the response is not that of a registry", hintProtocol
 	}
 	return out
 }
 
-// fromStatus explains an HTTP status.
+// fromStatus fills in the error from an HTTP status.
 func (e *Error) fromStatus(answer *errcode.ErrorResponse, x *exchange) {
 	e.Detail = fmt.Sprintf("the registry answered %d", answer.StatusCode)
 	if len(answer.Errors) > 0 && errorCode.MatchString(answer.Errors[0].Code) {
@@ -136,16 +136,17 @@ func (e *Error) fromStatus(answer *errcode.ErrorResponse, x *exchange) {
 		e.fromNotFound(x)
 	case status == http.StatusTooManyRequests:
 		e.Kind = ErrRateLimited
-	case status == http.StatusNotImplemented: // refuses a method, HEAD for example; it will not pass
+	case status == http.StatusNotImplemented: // a method that the registry refuses, HEAD for example; a retry cannot help
 	case status == http.StatusRequestTimeout, status == http.StatusBadGateway, status == http.StatusServiceUnavailable,
-		status == http.StatusGatewayTimeout: // something before the registry says that this does not answer
+		status == http.StatusGatewayTimeout: // a proxy in front of the registry reports that the registry does not answer
 		e.Kind, e.Hint = ErrUnreachable, "the registry has an internal error; the request is retried"
 	case status >= http.StatusInternalServerError:
 		e.Kind, e.Hint = ErrServer, "the request is retried; check the log of the registry"
 	}
 }
 
-// fromNotFound says what was not found, if the registry said so, or what it hides from us.
+// fromNotFound fills in the error from the error code of a 404. Some registries answer 404 to
+// callers without access.
 func (e *Error) fromNotFound(x *exchange) {
 	code, _ := x.outcome()
 	e.Kind, e.Hint = ErrNotFound, hintReference
@@ -163,7 +164,7 @@ func (e *Error) fromNotFound(x *exchange) {
 	}
 }
 
-// fromTLS explains failures of the TLS handshake.
+// fromTLS fills in the error if the TLS handshake failed, and reports whether it did.
 func (e *Error) fromTLS(err error) bool {
 	var (
 		verification *tls.CertificateVerificationError
@@ -181,11 +182,11 @@ func (e *Error) fromTLS(err error) bool {
 	case errors.As(err, &invalid), errors.As(err, &verification):
 		e.Detail, e.Hint = safeText(err), hintCA
 		if invalid.Reason == x509.Expired {
-			e.Detail = "the certificate has expired or is not valid yet" // the message of the library holds the time
+			e.Detail = "the certificate has expired or is not valid yet" // the library's message contains the time
 		}
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		e.Detail, e.Hint = "the registry does not use TLS", "set insecure to use plain HTTP"
-	case errors.As(err, &network) && network.Op == "remote error": // crypto/tls keeps the type of alerts to itself
+	case errors.As(err, &network) && network.Op == "remote error": // crypto/tls does not export its type of alerts
 		e.fromAlert(safeText(network.Err))
 	case errors.Is(err, errDowngrade):
 		e.Detail = safeText(err)
@@ -196,7 +197,7 @@ func (e *Error) fromTLS(err error) bool {
 	return true
 }
 
-// fromAlert explains what the other side did not like about the handshake.
+// fromAlert fills in the error from the text of a TLS alert.
 func (e *Error) fromAlert(text string) {
 	e.Detail = "the registry ended the handshake: " + text
 	switch {
@@ -204,12 +205,13 @@ func (e *Error) fromAlert(text string) {
 		e.Detail, e.Hint = "the registry requires a client certificate, and there is none that it accepts", hintClientCert
 	case strings.Contains(text, "certificate"):
 		e.Hint = hintClientCert
-	case strings.Contains(text, "handshake failure"): // of TLS 1.2, which has no alert for a missing certificate
+	case strings.Contains(text, "handshake failure"): // TLS 1.2 has no alert for a missing certificate
 		e.Hint = hintHandshake
 	}
 }
 
-// fromContent explains content that is not what was asked for.
+// fromContent fills in the error if the content is not the requested content, and reports whether
+// this is so.
 func (e *Error) fromContent(err error) bool {
 	switch {
 	case errors.Is(err, errdef.ErrSizeExceedsLimit), errors.Is(err, errdef.ErrTooManyPages):
@@ -226,7 +228,8 @@ func (e *Error) fromContent(err error) bool {
 	return true
 }
 
-// fromNetwork explains connections that could not be made or went silent.
+// fromNetwork fills in the error if there was no connection or no answer in time, and reports
+// whether this is so.
 func (e *Error) fromNetwork(err error) bool {
 	var network net.Error
 	isNetwork := errors.As(err, &network)
@@ -242,16 +245,15 @@ func (e *Error) fromNetwork(err error) bool {
 	return true
 }
 
-// isURLOnly tells errors whose only network error is url.Error, which net/http
-// puts around everything.
+// isURLOnly reports whether the only network error in err is the url.Error that net/http puts
+// around every error.
 func isURLOnly(err error) bool {
 	var wrapped *url.Error
 	var network net.Error
 	return errors.As(err, &wrapped) && !errors.As(wrapped.Err, &network)
 }
 
-// safeText returns the innermost text of an error without URLs, cut to
-// maxDetail bytes at a rune.
+// safeText returns the innermost text of an error without URLs, cut to maxDetail bytes at a rune.
 func safeText(err error) string {
 	var wrapped *url.Error
 	for errors.As(err, &wrapped) {

@@ -17,7 +17,7 @@ import (
 )
 
 // What the other side sends instead of an answer is not repeated.
-func TestAnswersThatAreNoneAreNotRepeated(t *testing.T) {
+func TestMalformedResponsesAreNotQuoted(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{
 		"status":   "HTTP/1.1 planted-x OK\r\n\r\n",
@@ -51,7 +51,7 @@ func TestAnswersThatAreNoneAreNotRepeated(t *testing.T) {
 }
 
 // A message that is another at each try is an event and a write at each.
-func TestMessagesDoNotChangeWithoutReason(t *testing.T) {
+func TestMessagesAreStableAcrossAttempts(t *testing.T) {
 	t.Parallel()
 	far := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 443}
 	near := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: port} }
@@ -69,8 +69,8 @@ func TestMessagesDoNotChangeWithoutReason(t *testing.T) {
 		},
 		"rate": func(i int) error {
 			host := &hostLimits{gates: map[string]time.Time{}}
-			host.obey(time.Now(), "user", http.StatusTooManyRequests, time.Minute+time.Duration(i)*time.Minute)
-			return host.pass(t.Context(), "user")
+			host.applyRetryAfter(time.Now(), "user", http.StatusTooManyRequests, time.Minute+time.Duration(i)*time.Minute)
+			return host.waitUntilAllowed(t.Context(), "user")
 		},
 	} {
 		first, second := explain("op", "subject", failure(1), &exchange{}), explain("op", "subject", failure(2), &exchange{})
@@ -87,7 +87,7 @@ func TestMessagesDoNotChangeWithoutReason(t *testing.T) {
 }
 
 // A registry that says 404 of what the caller may not see says so, if at all, in the code.
-func TestNotFoundTellsWhatIsHidden(t *testing.T) {
+func TestNotFoundWithDeniedCodeIsUnauthorized(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]struct {
 		kind         error

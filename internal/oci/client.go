@@ -27,54 +27,51 @@ const (
 
 // Options are the limits of a Client. Only Dir is required.
 type Options struct {
-	// Dir holds the content store. It is made if it does not exist, and belongs
-	// to one Client at a time.
+	// Dir holds the content store. New creates it if it does not exist. It belongs to one Client at a
+	// time.
 	Dir string
-	// MaxBytes is the size the store is kept under, with all that is being pulled, in
-	// bytes. What is being read, and has had to make room meanwhile, comes on top.
-	// Default 1 GiB.
+	// MaxBytes bounds the size of the store, including running pulls, in bytes. Content that is being
+	// read while it is evicted comes on top. Default 1 GiB.
 	MaxBytes int64
 	// MaxBlobBytes is the size of the largest layer that is pulled, in bytes.
 	// Default 64 MiB.
 	MaxBlobBytes int64
-	// Timeout bounds a Resolve but for its list of tags, each page of that, a manifest,
-	// and each silence in between, with all retries and token requests. Default 30 s.
+	// Timeout bounds a Resolve without its tag list, each page of the tag list, the pull of a
+	// manifest, and the time without progress of any request. Retries and token requests are included.
+	// Default 30 s.
 	Timeout time.Duration
-	// PullTimeout bounds the pull of one layer, and a list of tags. Default 5 min.
+	// PullTimeout bounds the pull of one layer, and the listing of tags. Default 5 min.
 	PullTimeout time.Duration
 	// UserAgent is sent with each request. Default "helmop".
 	UserAgent string
-	// CredentialsFile is a Docker config file, used where Access has no entry for a
-	// repository. It is read again when it changes. Empty is none.
+	// CredentialsFile is a Docker config file for repositories without an entry in the Access. It is
+	// read again when it changes. Empty means none.
 	CredentialsFile string
-	// CAFile holds PEM certificates trusted for every registry beside the
-	// system's. It is read again when it changes. Empty is none.
+	// CAFile holds PEM certificates that are trusted for every registry, in addition to the system's.
+	// It is read again when it changes. Empty means none.
 	CAFile string
-	// RegistriesFile is a registries.conf of version 2 that names mirrors, see
-	// containers-registries.conf(5). It is read again when it changes. Empty is
-	// none.
+	// RegistriesFile is a registries.conf of version 2 that configures mirrors, see
+	// containers-registries.conf(5). It is read again when it changes. Empty means none.
 	RegistriesFile string
-	// TokenHosts are host names, or host:port, whose token services are trusted
-	// though they are at a private address and under another name than the registry.
+	// TokenHosts are hosts, with or without port, whose token services are trusted even if they have a
+	// private address and another host name than the registry.
 	TokenHosts []string
-	// RequestsPerSecond bounds the requests to one registry host, with bursts of
-	// twice that. Default 50.
+	// RequestsPerSecond bounds the rate of requests to one registry host, with bursts of twice the
+	// rate. Default 50.
 	RequestsPerSecond float64
-	// MaxRequests bounds the requests to one registry host that run at the same
-	// time. Default 8.
+	// MaxRequests bounds the concurrent requests to one registry host. Default 8.
 	MaxRequests int
-	// CloudLogin gives credentials for Access.CloudProvider; without it such an
-	// access is ErrInvalidAccess.
+	// CloudLogin provides the credentials for Access.CloudProvider. Without it, an Access with a cloud
+	// provider is ErrInvalidAccess.
 	CloudLogin CloudLogin
-	// RefuseLocal refuses connections to loopback, link-local and unspecified addresses,
-	// of registries, proxies and redirects, but for registries and mirrors that
-	// RegistriesFile names and for an Access that is Trusted. Set it where tenants
-	// give URLs.
+	// RefuseLocal refuses registries, proxies and redirects with a loopback, link-local or unspecified
+	// address. Registries and mirrors of RegistriesFile, and a Trusted Access, are exempt. Set it if
+	// tenants choose URLs.
 	RefuseLocal bool
-	// Bytes bounds what is read into memory but for layers, each host as an owner:
-	// manifests, lists, tokens. Nil bounds each answer for itself only.
+	// Bytes bounds the memory for manifests, lists and tokens of all hosts together; each host is an
+	// owner. Layers are not included. With nil, each answer has only its own limit.
 	Bytes *bytebudget.Budget
-	// Observer is told of requests and of looks into the store.
+	// Observer is called for requests and for lookups in the store.
 	Observer Observer
 
 	// environmentProxy replaces the environment's proxy settings in tests.
@@ -100,15 +97,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// maxRate is far above what any registry serves to one client.
+// maxRate is far above the rate that any registry serves to one client, in requests per second.
 const maxRate = 1e6
 
-// validate refuses what no default can stand in for.
+// validate returns an error for settings that have no default and cannot be used.
 func (o Options) validate() error {
 	if o.Dir == "" {
 		return errors.New("the directory of the content store is not set")
 	}
-	if !(o.RequestsPerSecond <= maxRate) { // NaN is neither more nor less
+	if !(o.RequestsPerSecond <= maxRate) { // also true for NaN
 		return fmt.Errorf("requests per second must be a number up to %g", maxRate)
 	}
 	for _, host := range o.TokenHosts {
@@ -125,13 +122,12 @@ func setDefault[T ~int | ~int64 | ~float64](field *T, value T) {
 	}
 }
 
-// Client resolves references and fetches content. It is safe for use by several
-// goroutines.
+// Client resolves references and fetches content. It is safe for concurrent use.
 type Client struct {
 	opts    Options
 	store   *store
 	clients *clients
-	// pulls bounds what is being written into the store.
+	// pulls bounds the bytes of all pulls that run at the same time.
 	pulls *bytebudget.Budget
 
 	resolves  singleflight.Group
@@ -139,9 +135,9 @@ type Client struct {
 	blobs     singleflight.Group
 }
 
-// New opens the content store. It fails if Options.Dir cannot be written, or if
-// another option cannot be used. A file of the options that cannot be used is told
-// to the Observer; calls that need it are ErrInvalidAccess until it can.
+// New opens the content store and returns a Client. It fails if Options.Dir is not writable or
+// another option is invalid. An unusable file of the options is reported to the Observer. Calls
+// that need the file are ErrInvalidAccess until it is corrected.
 func New(opts Options) (*Client, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
@@ -158,16 +154,17 @@ func New(opts Options) (*Client, error) {
 	return &Client{opts: opts, store: store, clients: clients, pulls: bytebudget.New(opts.MaxBytes / pullShare)}, nil
 }
 
-// Close ends idle connections. The store needs no closing.
+// Close closes idle connections. The store does not need to be closed.
 func (c *Client) Close() {
 	c.clients.close()
 }
 
-// share runs fn once for all callers that come with the same key while it runs.
-// fn has a deadline of its own, so a caller that leaves takes nothing from the
-// others; a caller that waits longer than its own context gets that
-// context's error. A panic in fn, which would end the process from singleflight's
-// own goroutine, is an error without its text, for that may hold anything.
+// share runs fn once for all concurrent callers with the same key. fn has its own deadline, so a
+// caller that gives up does not fail the others. If the context of a caller ends first, the caller
+// gets the error of its context.
+//
+// A panic in fn becomes an error, because a panic in singleflight's goroutine would end the
+// process. The error does not contain the text of the panic, which may contain secrets.
 func share[T any](ctx context.Context, group *singleflight.Group, key string, limit time.Duration,
 	fn func(context.Context) (T, error),
 ) (T, error) {
@@ -198,8 +195,8 @@ func share[T any](ctx context.Context, group *singleflight.Group, key string, li
 	}
 }
 
-// asError makes an *Error of what share returns when the caller's context ended,
-// and completes those that do not say what was tried.
+// asError returns err as an *Error. It converts the context errors of share, and fills in the
+// operation and the subject where they are missing.
 func asError(op, subject string, err error) error {
 	var own *Error
 	switch {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-func TestPanicInSharedWorkIsAnError(t *testing.T) {
+func TestPanicInSharedCallIsAnError(t *testing.T) {
 	t.Parallel()
 	var group singleflight.Group
 	_, err := share(t.Context(), &group, "key", time.Minute, func(context.Context) (int, error) { panic("planted-text") })

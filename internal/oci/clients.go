@@ -22,29 +22,27 @@ import (
 )
 
 const (
-	// maxTransports bounds pools of connections: one per CA, client certificate and
-	// proxy in use.
+	// maxTransports bounds the connection pools: one per CA, client certificate and proxy in use.
 	maxTransports = 64
-	// maxClients bounds token caches: one per registry and credential in use.
+	// maxClients bounds the token caches: one per registry and credential in use.
 	maxClients = 512
-	// maxMetadata bounds a manifest and a page of tags.
+	// maxMetadata bounds a manifest and a page of tags, in bytes.
 	maxMetadata = 4 << 20
-	// tagPageSize asks for long pages; registries may send shorter ones.
+	// tagPageSize is the requested number of tags per page; registries may send shorter pages.
 	tagPageSize = 1000
-	// maxTagPages and maxTags bound what a registry can make us read.
+	// maxTagPages and maxTags bound the tag list of a repository.
 	maxTagPages = 1000
 	maxTags     = 100_000
 )
 
-// clients keeps connections, tokens and limits over calls. What changes a
-// credential, a certificate or a way changes the key, so a rotated Secret takes
-// effect with the next call.
+// clients keeps connections, tokens and limits across calls. Its keys include credentials,
+// certificates and proxies, so a rotated Secret takes effect with the next call.
 type clients struct {
 	opts   Options
 	limits *limits
 	clouds *cloudTokens // nil without Options.CloudLogin
-	// distrust is of what mirrors sent wrong.
-	distrust *mirrorBlocklist
+	// blocklist holds the mirrors that sent wrong content.
+	blocklist *mirrorBlocklist
 
 	dockerConfig *watchedFile[dockerConfig]
 	authorities  *watchedFile[authorities]
@@ -67,7 +65,7 @@ func newClients(opts Options) (*clients, error) {
 	if c.limits, err = newLimits(opts); err != nil {
 		return nil, err
 	}
-	if c.distrust, err = newMirrorBlocklist(); err != nil {
+	if c.blocklist, err = newMirrorBlocklist(); err != nil {
 		return nil, err
 	}
 	if opts.CloudLogin != nil {
@@ -79,8 +77,8 @@ func newClients(opts Options) (*clients, error) {
 	return c, nil
 }
 
-// watchFiles reads the files of the options. What needs one that is broken from the
-// start fails; if it breaks later, what it was holds on.
+// watchFiles reads the files of the options. While a file was never valid, calls that need it fail.
+// If a valid file becomes invalid, its last valid content stays in use.
 func (c *clients) watchFiles() {
 	report := func(path string) func(error) {
 		return func(err error) { c.opts.Observer.file(path, err) }
@@ -90,7 +88,7 @@ func (c *clients) watchFiles() {
 	c.registries = watchFile(c.opts.RegistriesFile, parseRegistries, report(c.opts.RegistriesFile))
 }
 
-// authorities are PEM certificates, and what identifies them.
+// authorities are PEM certificates and a hash that identifies them.
 type authorities struct {
 	pem []byte
 	id  string
@@ -100,20 +98,20 @@ func parseAuthorities(data []byte) (authorities, error) {
 	return authorities{pem: data, id: fingerprint(string(data))}, addAuthorities(x509.NewCertPool(), data)
 }
 
-// endpoint is a repository with all ways to reach it.
+// endpoint is a repository with the hosts that serve it: its mirrors and the registry.
 type endpoint struct {
 	url string
 	ref registry.Reference
-	// key tells apart endpoints that may answer differently: other repository,
-	// credentials, certificates, ways or protocol. It holds hashes only.
+	// key differs for endpoints that may answer differently: other repository, credentials,
+	// certificates, proxy, protocol or mirrors. It contains hashes only.
 	key      string
 	insecure bool
 	hops     []*hop
 }
 
-// endpoint returns the ways to a repository. It makes no request. Errors are
-// ErrInvalidReference, ErrInvalidAccess, and ErrUnauthorized for a registry that
-// the operator has blocked.
+// endpoint returns the endpoint of a repository. It makes no request. Errors are
+// ErrInvalidReference, ErrInvalidAccess, and ErrUnauthorized for a registry that the operator has
+// blocked.
 func (c *clients) endpoint(url string, access Access) (*endpoint, error) {
 	ref, err := parseURL(url)
 	if err != nil {
@@ -161,7 +159,8 @@ func (c *clients) endpoint(url string, access Access) (*endpoint, error) {
 	return e, nil
 }
 
-// transportsFor returns the connections for an Access and their key. Strict ones reach no address of this machine.
+// transportsFor returns the connections for an Access, and their key. Strict connections refuse
+// local addresses, see newTransports.
 func (c *clients) transportsFor(access Access, strict bool) (*transports, string, error) {
 	common, err := c.authorities.get()
 	if err != nil {
@@ -183,7 +182,7 @@ func (c *clients) transportsFor(access Access, strict bool) (*transports, string
 	return made, key, nil
 }
 
-// client returns the client for a hop that gives a credential to its host only.
+// client returns the client for a hop. It sends the credential to the hop's host only.
 func (c *clients) client(h *hop, credential auth.Credential) *auth.Client {
 	user := fingerprint(credentialID(credential)...)
 	key := fingerprint(h.ref.Host(), protocol(h.insecure), user, h.transportKey)
@@ -197,19 +196,19 @@ func (c *clients) client(h *hop, credential auth.Credential) *auth.Client {
 	return client
 }
 
-// newClient builds what a request passes, from the top: authentication with its
-// tokens, redirects, retries, token services, limits, the observer, connections.
+// newClient builds a client from these layers, outermost first: authentication with token cache,
+// redirects, retries, token services, limits, observer, connections.
 func (c *clients) newClient(h *hop, credential auth.Credential, user string) *auth.Client {
 	host, policy := h.ref.Host(), retryPolicy{base: c.opts.retryBase}
 	watched := &watchedTransport{
-		base:    &homeTransport{transports: h.transports, registry: host, trusted: c.opts.TokenHosts},
+		base:    &hostTransport{transports: h.transports, registry: host, trusted: c.opts.TokenHosts},
 		timeout: c.opts.Timeout, observer: c.opts.Observer, registry: h.ref.Registry, bytes: c.opts.Bytes,
 	}
-	polite := &politeTransport{base: watched, limits: c.limits, way: h.way, user: user}
+	limited := &limitedTransport{base: watched, limits: c.limits, way: h.way, user: user}
 	client := &auth.Client{
 		Client: &http.Client{
 			Transport: &retry.Transport{
-				Base:   &tokenTransport{base: polite, trusted: c.opts.TokenHosts},
+				Base:   &tokenTransport{base: limited, trusted: c.opts.TokenHosts},
 				Policy: func() retry.Policy { return policy },
 			},
 			CheckRedirect: checkRedirect,
@@ -227,7 +226,7 @@ func (c *clients) newClient(h *hop, credential auth.Credential, user string) *au
 	return client
 }
 
-// close ends idle connections.
+// close closes idle connections.
 func (c *clients) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,14 +234,14 @@ func (c *clients) close() {
 	c.transports.Purge()
 }
 
-// mayHelp says whether to ask again after a failure because another host will be
-// asked then: a mirror is left out for content that it sent wrong.
-func (e *endpoint) mayHelp(failure *Error) bool {
+// shouldTryNextHost reports whether a repeated request goes to another host, because the failure
+// put a mirror on the blocklist.
+func (e *endpoint) shouldTryNextHost(failure *Error) bool {
 	return len(e.hops) > 1 && errors.Is(failure, ErrIntegrity)
 }
 
-// repository returns a new protocol client for one operation; all state worth
-// keeping is behind e.hops.
+// repository returns a new protocol client for one operation. State that outlives the operation is
+// in e.hops.
 func (e *endpoint) repository() *remote.Repository {
 	return &remote.Repository{
 		Client:           &router{ref: e.ref, hops: e.hops, lists: map[string]*hop{}},
@@ -261,8 +260,8 @@ func protocol(insecure bool) string {
 	return "https"
 }
 
-// fingerprint hashes parts with their lengths, so that no two lists of parts
-// run together.
+// fingerprint returns a hash of parts and their lengths. Different lists of parts have different
+// hashes, even if their concatenations are equal.
 func fingerprint(parts ...string) string {
 	hash := sha256.New()
 	for _, part := range parts {

@@ -55,7 +55,7 @@ func TestEndpointKey(t *testing.T) {
 	}
 	keep("another repository", key(url+"x", Access{}))
 	keep("another registry", key("oci://r2.example/charts/demo", Access{}))
-	// A credential for somebody else makes no difference.
+	// A credential for another registry does not change the key.
 	if key(url, Access{DockerConfigs: [][]byte{dockerConfigFor("o.example", "a", "b")}}) != key(url, Access{}) {
 		t.Error("an entry for another registry makes another key")
 	}
@@ -66,7 +66,7 @@ func TestEndpointKey(t *testing.T) {
 	keep("an insecure mirror", key(url, Access{}))
 }
 
-func TestCredentialIsForItsHostOnly(t *testing.T) {
+func TestCredentialIsSentToItsHostOnly(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
 	e, err := c.clients.endpoint("oci://r.example/x", Access{})

@@ -18,16 +18,14 @@ import (
 
 const (
 	opCloud = "log in to"
-	// maxCloudTokens bounds the credentials that are kept: one per provider and
-	// registry host.
+	// maxCloudTokens bounds the cached credentials: one per provider and registry host.
 	maxCloudTokens = 512
-	// cloudTokenLife is how long a credential is kept that does not say when it
-	// ends.
+	// cloudTokenLife is how long a credential without an expiry time is cached.
 	cloudTokenLife = 10 * time.Minute
-	hintCloud      = "check the controller's identity at the cloud provider, and its right to pull"
+	hintCloud      = "check the manager's identity at the cloud provider, and its right to pull"
 )
 
-// cloudTokens keeps what cloud providers gave until shortly before it expires.
+// cloudTokens caches the credentials of cloud providers until shortly before they expire.
 type cloudTokens struct {
 	login   CloudLogin
 	timeout time.Duration
@@ -51,15 +49,15 @@ func newCloudTokens(login CloudLogin, timeout time.Duration) (*cloudTokens, erro
 	return &cloudTokens{login: login, timeout: timeout, tokens: tokens}, nil
 }
 
-// get returns the credential of a provider for a registry host, and asks for
-// one, once for all callers, if there is none that is good for a while.
+// get returns the credential of a provider for a registry host. If the cache has no valid
+// credential, it logs in, once for all concurrent callers.
 func (c *cloudTokens) get(ctx context.Context, provider string, ref registry.Reference) (auth.Credential, error) {
 	key := fingerprint(provider, ref.Host())
 	if token, ok := c.kept(key); ok && time.Now().Before(token.renew) {
 		return token.credential, nil
 	}
 	credential, err := share(ctx, &c.group, key, c.timeout, func(ctx context.Context) (auth.Credential, error) {
-		// The login before this one may have ended after the look above.
+		// Another login may have ended after the check above.
 		if token, ok := c.kept(key); ok && time.Now().Before(token.renew) {
 			return token.credential, nil
 		}
@@ -76,7 +74,8 @@ func (c *cloudTokens) get(ctx context.Context, provider string, ref registry.Ref
 	return credential, asError(opCloud, provider, err)
 }
 
-// newCloudToken has a credential renewed when a tenth of its life is left.
+// newCloudToken returns a cache entry that is renewed when a tenth of the credential's lifetime is
+// left.
 func newCloudToken(given CloudCredential, now time.Time) cloudToken {
 	life := cloudTokenLife
 	if !given.Expires.IsZero() {
@@ -89,8 +88,8 @@ func newCloudToken(given CloudCredential, now time.Time) cloudToken {
 	}
 }
 
-// dropOlder forgets a credential that a registry refused, if one is kept that was
-// obtained before a time, and returns whether another one is worth a try.
+// dropOlder removes the cached credential if it was obtained before the given time. It returns
+// whether it removed one, so that a new login is worth a try.
 func (c *cloudTokens) dropOlder(provider string, ref registry.Reference, than time.Time) bool {
 	key := fingerprint(provider, ref.Host())
 	c.mu.Lock()
@@ -109,7 +108,7 @@ func (c *cloudTokens) kept(key string) (cloudToken, bool) {
 	return c.tokens.Get(key)
 }
 
-// cloudError keeps the kind of errors that have one.
+// cloudError turns an error of a login into an *Error. It returns an *Error as it is.
 func cloudError(provider string, err error) error {
 	var own *Error
 	out := &Error{Op: opCloud, Subject: provider}

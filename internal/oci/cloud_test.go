@@ -84,7 +84,7 @@ func TestCloudLogin(t *testing.T) {
 	}
 }
 
-func TestCloudCredentialThatIsRefusedIsAskedForOnceAnew(t *testing.T) {
+func TestRefusedCloudCredentialIsRenewedOnce(t *testing.T) {
 	t.Parallel()
 	for _, bearer := range []bool{false, true} {
 		t.Run(fmt.Sprintf("bearer=%t", bearer), func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestCloudCredentialThatIsRefusedIsAskedForOnceAnew(t *testing.T) {
 	}
 }
 
-func TestCloudTokensAreRenewedInTime(t *testing.T) {
+func TestCloudTokensAreRenewedBeforeExpiry(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for life, want := range map[time.Duration]time.Duration{

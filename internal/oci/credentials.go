@@ -14,26 +14,26 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-// credentials say where the credentials of an Access come from, in their order.
+// credentials are the sources of credentials of an Access, in their order.
 type credentials struct {
 	configs  []dockerConfig // of the Access
 	provider string
 	fallback func() (dockerConfig, error) // of Options.CredentialsFile
 	clouds   *cloudTokens                 // nil without Options.CloudLogin
-	// chosen is what whoever wrote the Access chose of the way to the registry.
-	chosen Access
+	// access has the settings that the author of the HelmOp chose.
+	access Access
 }
 
-// isExposed says whether who wrote the Access may be able to read what is sent on
-// a route: on plain HTTP, or by a proxy and an authority of their own. The
-// controller's own credentials are not sent there, for they are not theirs to see.
+// isExposed reports whether the author of the Access may be able to read the requests on a route:
+// with plain HTTP, or with their own proxy or certificate authority. The manager's own credentials
+// are not sent on such a route, because the author must not learn them.
 func (c *credentials) isExposed(r route) bool {
-	return c.chosen.Insecure || len(c.chosen.CA) > 0 || r.insecure && c.chosen.Proxy != nil
+	return c.access.Insecure || len(c.access.CA) > 0 || r.insecure && c.access.Proxy != nil
 }
 
 // newCredentials reads the Docker configs of an Access.
 func newCredentials(access Access, fallback func() (dockerConfig, error), clouds *cloudTokens) (*credentials, error) {
-	out := &credentials{provider: access.CloudProvider, fallback: fallback, clouds: clouds, chosen: access}
+	out := &credentials{provider: access.CloudProvider, fallback: fallback, clouds: clouds, access: access}
 	switch {
 	case out.provider == "":
 	case clouds == nil:
@@ -52,23 +52,22 @@ func newCredentials(access Access, fallback func() (dockerConfig, error), clouds
 	return out, nil
 }
 
-// source is where the credential for one registry comes from.
+// source provides the credential for one registry.
 type source struct {
 	static auth.Credential
-	// hint says what to do if static is refused.
+	// hint is the Error.Hint if the registry refuses static.
 	hint string
-	// provider is asked if it is set; static is then what hosts use to which the
-	// provider does not belong: elsewhere says that the host is not the one that the
-	// provider was given for.
+	// provider is the cloud provider to log in to; empty for none. static is then used for hosts that
+	// do not belong to the provider. otherHost is set if the host is not the one in the source's URL.
 	provider  string
 	clouds    *cloudTokens
 	ref       registry.Reference
 	otherHost bool
 }
 
-// source returns where the credential for a repository comes from: the first
-// Docker config with an entry, the cloud provider, the controller's own Docker
-// config, nowhere. The middle two are the controller's, see isExposed.
+// source returns the source of the credential for a route: the first Docker config of the Access
+// with an entry, the cloud provider, the manager's own Docker config, or none. The cloud provider
+// and the manager's Docker config are not used on an exposed route, see isExposed.
 func (c *credentials) source(r route) (*source, error) {
 	out := &source{clouds: c.clouds, ref: r.ref, otherHost: r.otherHost, hint: hintNone}
 	for _, config := range c.configs {
@@ -93,7 +92,7 @@ func (c *credentials) source(r route) (*source, error) {
 	return out, err
 }
 
-// id identifies the source. It holds secrets and is to be hashed.
+// id returns strings that identify the source. They contain secrets: hash them.
 func (s *source) id() []string {
 	return append(credentialID(s.static), s.provider)
 }
@@ -102,8 +101,8 @@ func credentialID(c auth.Credential) []string {
 	return []string{c.Username, c.Password, c.RefreshToken, c.AccessToken}
 }
 
-// credential returns the credential to use now, and says in the context's exchange
-// where it is from.
+// credential returns the credential to use now. It records the hint for a refused credential in the
+// context's exchange.
 func (s *source) credential(ctx context.Context) (auth.Credential, error) {
 	x := exchangeFrom(ctx)
 	x.usesCredential(s.hint)
@@ -118,8 +117,8 @@ func (s *source) credential(ctx context.Context) (auth.Credential, error) {
 	return credential, err
 }
 
-// renewable says, of an answer to a request that began at a time, whether it
-// should be asked again because a kept credential was refused.
+// renewable reports whether to repeat a request because the registry refused a cached credential of
+// the cloud provider. It removes the credential from the cache. began is the start of the request.
 func (s *source) renewable(resp *http.Response, err error, began time.Time) bool {
 	if s.provider == "" {
 		return false

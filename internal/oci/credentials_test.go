@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// Whoever writes a HelmOp may choose proxy, authority and plain HTTP, and with
-// them read what is sent. What they get so must not be the controller's own.
-func TestControllersCredentialsStayWithTheController(t *testing.T) {
+// The author of a HelmOp may choose proxy, authority and plain HTTP, and could read the requests
+// with them. So these requests must not contain the manager's own credentials.
+func TestManagerCredentialsAreNotExposed(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "config.json")
 	writeFile(t, config, `{"auths": {"registry.example": {"username": "u", "password": "planted"}}}`)
@@ -48,7 +48,7 @@ func TestControllersCredentialsStayWithTheController(t *testing.T) {
 				t.Fatal(err)
 			}
 			if given := source.static.Password != ""; given != tc.want {
-				t.Errorf("the controller's credential is given: %v, want %v", given, tc.want)
+				t.Errorf("the manager's credential is given: %v, want %v", given, tc.want)
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func TestCloudIdentityIsNotExposed(t *testing.T) {
 	}
 }
 
-// cloudFunc is a CloudLogin that is not to be called.
+// cloudFunc is a CloudLogin that must not be called.
 type cloudFunc func()
 
 func (f cloudFunc) Login(context.Context, string, string) (CloudCredential, error) {

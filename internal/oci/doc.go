@@ -1,77 +1,74 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package oci turns a reference to an artifact in an OCI registry into a
-// digest, and a digest into bytes. It knows registries: references,
-// credentials, TLS, tokens and the content store. It knows neither Helm nor
-// Kubernetes: credentials and certificates come in as bytes.
+// Package oci resolves a reference to an artifact in an OCI registry to a digest, and reads the
+// content of a digest. It handles references, credentials, TLS, tokens and the content store. It
+// depends on neither Helm nor Kubernetes: callers pass credentials and certificates as bytes.
 //
 // # Contract
 //
-//   - Resolve costs one HEAD for a tag, a tag listing and one HEAD for a range or filter,
-//     and nothing for a digest whose manifest is in the store. The manifest is
-//     read only when its digest is new to the store. Resolve never takes longer
-//     than Options.Timeout; where it lists tags, each page has that time, the list
-//     Options.PullTimeout, and what comes after it Options.Timeout again.
-//   - Fetch and Content.ReadLayer go by digest only. A layer is pulled when it is
-//     first read, once for all callers that ask at the same time, and is then
-//     served from the store, over restarts too. Layers that nobody reads, and
-//     the config blob, are not pulled.
-//   - Every byte handed out has been checked against its digest. What is found
-//     corrupt or truncated in the store is dropped and pulled again.
-//   - A caller that gives up does not fail the others that wait for the same
-//     pull: the pull runs under its own deadline.
-//   - Every request runs under a deadline and stops when a body makes no
-//     progress; everything read is bounded; 408, 429 and 5xx are tried again
-//     with jitter, Retry-After is obeyed when it fits into the deadline and else
-//     reported in Error.RetryAfter.
-//   - All calls of a Client share, for each registry host, a number of requests at
-//     a time and a rate. After a 429 or 503 with Retry-After nobody asks too early:
-//     after a 429 none with the same credential, after a 503 none at all. A host
-//     that did not answer three times in a row is left alone for ten seconds, in
-//     which calls fail at once; then one request finds out whether it is back.
-//   - Credentials go to the host they are for and to its token service. They follow
-//     no redirect to elsewhere, as little as client certificates do. A token service
-//     at another, private address must be among Options.TokenHosts.
-//   - PreparePush, Push and Delete write to the registry itself, never to a mirror; PullBlob reads from
-//     either. What they are about is not put into the store.
-//   - Errors are *Error values; errors.Is matches their kind (ErrUnauthorized,
-//     ErrNotFound, …). Their text holds neither credentials, nor tokens, nor
-//     what a registry wrote in a body.
+//   - Resolve costs one HEAD for a tag, and a tag listing and one HEAD for a range or filter. A digest
+//     whose manifest is in the store costs no request. Resolve reads the manifest only when its digest
+//     is new to the store.
+//   - Resolve takes at most Options.Timeout. Where it lists tags, each page may take Options.Timeout
+//     and the list Options.PullTimeout. The requests after the list may take Options.Timeout again.
+//   - Fetch and Content.ReadLayer address content by digest only. The first read of a layer pulls it,
+//     once for all concurrent callers. Later reads use the store, also after a restart. Layers that
+//     nobody reads, and the config blob, are not pulled.
+//   - Every returned byte is verified against its digest. Corrupt or truncated content in the store is
+//     dropped and pulled again.
+//   - A caller that gives up does not fail other callers that wait for the same pull: the pull has its
+//     own deadline.
+//   - Every request has a deadline, and is cancelled when its body makes no progress. Everything read
+//     is bounded.
+//   - 408, 429 and 5xx are retried with jitter. Retry-After is respected if it fits into the deadline;
+//     otherwise Error.RetryAfter reports it.
+//   - All calls of a Client share, per registry host, a concurrency limit and a rate limit.
+//   - After a 429 with Retry-After, requests with the same credential wait. After a 503 with
+//     Retry-After, all requests to the host wait.
+//   - After three requests in a row without an answer, calls to the host fail at once for ten seconds.
+//     Then one request probes whether the host answers again.
+//   - Credentials are sent to their host and its token service only. Credentials and client
+//     certificates do not follow a redirect to another host. A token service at another, private
+//     address must be listed in Options.TokenHosts.
+//   - PreparePush, Push and Delete write to the registry itself, never to a mirror. PullBlob reads from
+//     either. None of them puts content into the store.
+//   - Errors are *Error values; errors.Is matches their kind (ErrUnauthorized, ErrNotFound, …). Their
+//     text contains neither credentials, nor tokens, nor text that a registry wrote in a body.
 //
 // # Mirrors
 //
-// Options.RegistriesFile is a registries.conf of version 2, as
-// containers-registries.conf(5) describes it, with these differences:
+// Options.RegistriesFile is a registries.conf of version 2, as described in
+// containers-registries.conf(5), with these differences:
 //
-//   - insecure means plain HTTP. A certificate is never left unchecked: put the
-//     authority into Options.CAFile.
-//   - Tag lists and referrers are asked of mirrors too; a list is a question by name
-//     (tag-only), referrers are one by digest.
-//   - What is about short names and about storage is ignored; credential helpers,
-//     unknown keys and version 1 are errors that name the key.
+//   - insecure means plain HTTP. Certificates are always verified: put the authority into
+//     Options.CAFile.
+//   - Tag lists and referrers are requested from mirrors too. Tag lists count as requests by name
+//     (tag-only), referrers as requests by digest.
+//   - Settings for short names and storage are ignored. Credential helpers, unknown keys and version 1
+//     are errors that name the key.
 //
-// Mirrors are asked in their order and then the registry itself, the next one on
-// any failure. Each has its share of the time, its own credential (that of the
-// Access or of Options.CredentialsFile for the mirror's own name), its own limits.
-// A mirror that sent wrong content is left out for that content for ten minutes,
-// and one that did not answer for ten seconds. An empty list of a mirror is no
-// answer while somebody else can be asked. A list with some of what the registry
-// has, as pull-through caches may have it, is taken for the whole: let such mirrors
-// serve content only ("digest-only"). When nobody has what is asked for,
-// the error is the registry's, or the last mirror's that answered if the registry
-// itself is silent, and names the others with their reasons.
+// Requests try the mirrors in their order and then the registry itself, and continue with the next
+// host after any failure. Each mirror has its share of the time, its own limits and its own
+// credential. The credential is the entry for the mirror's name in the Access or in
+// Options.CredentialsFile.
+//
+// A mirror that sent wrong content is not tried for this content for ten minutes. A mirror that did
+// not answer is not tried for ten seconds. An empty list of a mirror is ignored while another host is
+// left to try. An incomplete list, as pull-through caches may have, is taken as complete: use such
+// mirrors for content only ("digest-only").
+//
+// When no host has the content, the error is the registry's. If the registry does not answer, the
+// error is that of the last mirror that answered. The error names the other hosts with their reasons.
 //
 // # Store
 //
-// The store is an OCI image layout in Options.Dir, the only directory that is
-// written. It belongs to one process at a time. A process that is killed leaves
-// nothing behind that a later one takes for content. On a disk that is full, or
-// smaller than Options.MaxBytes, what was used longest ago makes room; a directory
-// that is emptied while it is in use is filled again.
+// The store is an OCI image layout in Options.Dir, the only directory that the package writes. It
+// belongs to one process at a time. A killed process leaves nothing behind that a later process takes
+// for content. When the disk is full, or smaller than Options.MaxBytes, the least recently used content
+// is evicted. A directory that is emptied while it is in use is filled again.
 //
-// The store is shared by all repositories: content that is in it is handed out
-// to whoever knows its digest, without asking the registry again. A digest is not
-// a secret that protects content between tenants; who needs that must run one
-// store per tenant.
+// All repositories share the store. It returns its content to every caller that has the digest,
+// without a request to the registry. A digest is not a secret that protects content between tenants:
+// if you need this protection, run one store per tenant.
 package oci

@@ -16,10 +16,10 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// maxDockerConfig is the size limit of a Secret.
+// maxDockerConfig is the size limit of a Secret, in bytes.
 const maxDockerConfig = 1 << 20
 
-// dockerHub is the name under which all names of Docker Hub are compared.
+// dockerHub is the canonical host for all host names of Docker Hub.
 const dockerHub = "docker.io"
 
 type dockerConfig struct {
@@ -36,12 +36,12 @@ type dockerAuth struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// errHelper says that a config leads to a credential helper only. The config
-// comes from a Secret, and running a program it names is not an option.
+// errHelper says that only a credential helper has the credential. HelmOp does not run helpers,
+// because a Secret must not choose which program runs.
 var errHelper = errors.New(`the Docker config refers to a credential helper ("credsStore" or "credHelpers"), which is not run; write the credential into "auths"`)
 
-// parseDockerConfig reads a Docker config file; nothing is an empty one. Errors
-// never repeat the config's content.
+// parseDockerConfig parses a Docker config file. Empty data is an empty config. Its errors do not
+// contain the file's content.
 func parseDockerConfig(data []byte) (dockerConfig, error) {
 	var parsed dockerConfig
 	switch {
@@ -59,9 +59,9 @@ func parseDockerConfig(data []byte) (dockerConfig, error) {
 	return parsed, nil
 }
 
-// lookup returns the credential for a repository, and whether there is an entry
-// for it. Of several that match, a host without wildcards wins over one with
-// them, and then the longest path.
+// lookup returns the credential for a repository, and whether there is an entry for it. If several
+// entries match, a host without wildcards takes precedence over one with wildcards, and then the
+// longest path.
 func (c dockerConfig) lookup(ref registry.Reference, insecure bool) (cred auth.Credential, found bool, err error) {
 	host := canonicalHost(ref.Registry, insecure)
 	var best dockerAuth
@@ -80,7 +80,7 @@ func (c dockerConfig) lookup(ref registry.Reference, insecure bool) (cred auth.C
 	})
 	switch {
 	case !found && helper,
-		// An empty entry is what "docker login" writes when a helper keeps the credential.
+		// "docker login" writes an empty entry when a helper keeps the credential.
 		found && best == dockerAuth{} && (helper || c.CredsStore != ""):
 		return auth.EmptyCredential, false, errHelper
 	case !found:
@@ -90,7 +90,7 @@ func (c dockerConfig) lookup(ref registry.Reference, insecure bool) (cred auth.C
 	return cred, err == nil, err
 }
 
-// credential decodes an entry. Explicit username and password win over auth.
+// credential decodes an entry. Username and password take precedence over auth.
 func (a dockerAuth) credential() (auth.Credential, error) {
 	cred := auth.Credential{
 		Username:     a.Username,
@@ -119,8 +119,8 @@ type authKey struct {
 	name, host, path string
 }
 
-// splitAuthKey splits a key of "auths", which may be "host", "host:port",
-// "host/path" or an URL such as "https://index.docker.io/v1/".
+// splitAuthKey splits a key of "auths". The key may be "host", "host:port", "host/path" or a URL
+// such as "https://index.docker.io/v1/".
 func splitAuthKey(name string, insecure bool) authKey {
 	rest := name
 	for _, prefix := range []string{"https://", "http://", scheme} {
@@ -137,9 +137,9 @@ func splitAuthKey(name string, insecure bool) authKey {
 	return authKey{name: name, host: canonicalHost(host, insecure), path: path}
 }
 
-// matches says whether the key is for a repository. The host may be a pattern,
-// as the kubelet knows them: "*", "?" and "[…]" stand for parts of one label, so
-// that "*.example.com" is for "a.example.com" and not for "a.b.example.com".
+// matches reports whether the key applies to a repository. The host may be a pattern as in the
+// kubelet: "*", "?" and "[…]" match within one label. "*.example.com" matches "a.example.com" but
+// not "a.b.example.com".
 func (k authKey) matches(host, repository string) bool {
 	if !isPathPrefix(k.path, repository) {
 		return false
@@ -161,14 +161,14 @@ func (k authKey) matches(host, repository string) bool {
 	return true
 }
 
-// isPattern leaves out IPv6 addresses, whose brackets are no set of characters.
+// isPattern reports whether the host is a pattern. The brackets of an IPv6 address are not a
+// pattern.
 func (k authKey) isPattern() bool {
 	return strings.ContainsAny(k.host, "*?") || strings.Contains(k.host, "[") && !strings.HasPrefix(k.host, "[")
 }
 
-// before says whether k is the better of two matching keys. Two spellings of
-// one key are ordered by name, for the choice must not depend on the order of a
-// map.
+// before reports whether k takes precedence over another matching key. Two spellings of one key are
+// ordered by name, so that the result does not depend on the order of a map.
 func (k authKey) before(other authKey) bool {
 	switch {
 	case k.isPattern() != other.isPattern():
@@ -179,8 +179,8 @@ func (k authKey) before(other authKey) bool {
 	return k.name < other.name
 }
 
-// canonicalHost makes hosts comparable: lower case, no default port, one name
-// for Docker Hub.
+// canonicalHost returns a host in lower case, without the default port, and with one name for
+// Docker Hub.
 func canonicalHost(host string, insecure bool) string {
 	port := ":443"
 	if insecure {

@@ -10,12 +10,12 @@ import (
 	"net/http"
 )
 
-// maxEmptyList is far above what an empty list says of itself, in bytes.
+// maxEmptyList is far above the size of an empty list, in bytes.
 const maxEmptyList = 4 << 10
 
-// isEmptyList says whether an answer is a list of tags or referrers with nothing in
-// it, and leaves the body readable. A mirror that caches has empty lists of what
-// nobody has pulled through it; they must not hide the registry's.
+// isEmptyList reports whether an answer is a list of tags or referrers without entries. The body
+// stays readable. A pull-through cache has empty lists for content that was never pulled through
+// it, and they must not hide the registry's lists.
 func isEmptyList(resp *http.Response) bool {
 	isList := resp.StatusCode == http.StatusOK && listOf(resp.Request.URL.Path) != ""
 	if !isList || resp.ContentLength > maxEmptyList || resp.Header.Get("Link") != "" {

@@ -23,7 +23,7 @@ func (r *fakeRegistry) emptyLists() {
 	})
 }
 
-func TestEmptyListOfAMirrorHidesNothing(t *testing.T) {
+func TestEmptyMirrorListFallsBackToRegistry(t *testing.T) {
 	t.Parallel()
 	r, mirror, dgst := mirrorPair(t)
 	mirror.emptyLists()
@@ -47,7 +47,7 @@ func TestEmptyListOfAMirrorHidesNothing(t *testing.T) {
 }
 
 // Behind an air gap an empty list is all there is.
-func TestEmptyListCountsWhereNobodyElseAnswers(t *testing.T) {
+func TestEmptyMirrorListIsUsedWithoutOtherAnswer(t *testing.T) {
 	t.Parallel()
 	mirror := newRegistry(t)
 	dgst := mirror.push("1.0.0", "1.0.0", []byte("layer"))

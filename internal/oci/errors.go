@@ -10,49 +10,47 @@ import (
 	"time"
 )
 
-// The kinds of failure. Match them with errors.Is.
+// The kinds of failure. Compare them with errors.Is.
 var (
-	// ErrInvalidReference says that a URL, tag, digest or range is malformed. No
-	// retry helps.
+	// ErrInvalidReference means that a URL, tag, digest or range is malformed. Retries do not help.
 	ErrInvalidReference = errors.New("invalid reference")
-	// ErrInvalidAccess says that the Docker config, the certificates, the proxy or
-	// the cloud provider of an Access cannot be used as given. No retry helps.
+	// ErrInvalidAccess means that the Docker config, the certificates, the proxy or the cloud provider
+	// of an Access cannot be used. Retries do not help.
 	ErrInvalidAccess = errors.New("invalid access settings")
-	// ErrUnauthorized says that the registry, its token service, the proxy or the
-	// cloud provider refused the credentials or asked for some when there were none,
-	// or that the operator has blocked the registry.
+	// ErrUnauthorized means that the registry, its token service, the proxy or the cloud provider
+	// refused the credentials, or requires credentials and there are none. It also means that the
+	// operator has blocked the registry.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrNotFound says that the repository, the manifest or a blob does not exist.
+	// ErrNotFound means that the repository, the manifest or a blob does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrNoRepository says, beside ErrNotFound, that the registry does not know the repository: some registries answer so
-	// to whoever may not see it.
+	// ErrNoRepository means, in addition to ErrNotFound, that the registry does not have the
+	// repository. Some registries send the same answer to callers without access.
 	ErrNoRepository = errors.New("repository unknown")
-	// ErrNoMatchingTag says that the repository has no tag in the range.
+	// ErrNoMatchingTag means that no tag of the repository matches the range and the filter.
 	ErrNoMatchingTag = errors.New("no matching tag")
-	// ErrTLS says that the registry's certificate is not trusted, or that the
-	// other side does not speak TLS.
+	// ErrTLS means that the registry's certificate is not trusted, or that the server does not use
+	// TLS.
 	ErrTLS = errors.New("TLS failure")
-	// ErrUnreachable says that the registry did not answer in time, could not be
-	// connected to, or answered with a server error, see ErrServer. It is returned without asking,
-	// with Error.RetryAfter, for a short time after several such failures in a row.
+	// ErrUnreachable means that the connection failed, that no answer came in time, or that the
+	// registry answered with a server error, see ErrServer. After several such failures in a row, it
+	// is returned for a short time without a request, with Error.RetryAfter.
 	ErrUnreachable = errors.New("registry unreachable")
-	// ErrServer says that the registry, which answers, failed by itself. It is an ErrUnreachable as well: the same
-	// helps, which is to ask again later, or another mirror.
+	// ErrServer means that the registry answered with an internal error. It is also an ErrUnreachable,
+	// because a later retry or another mirror helps against both.
 	ErrServer error = serverError{}
-	// ErrRateLimited says that the registry asked for fewer requests, or that a
-	// request would have had to wait beyond its deadline for Options' own limit. See
-	// Error.RetryAfter.
+	// ErrRateLimited means that the registry asked for fewer requests, or that the limits of Options
+	// would delay a request beyond its deadline. See Error.RetryAfter.
 	ErrRateLimited = errors.New("rate limited")
-	// ErrTooLarge says that a manifest, a layer or a tag list is over its limit.
+	// ErrTooLarge means that a manifest, a layer or a tag list exceeds its limit.
 	ErrTooLarge = errors.New("too large")
-	// ErrIntegrity says that content does not match its digest or size.
+	// ErrIntegrity means that content does not match its digest or size.
 	ErrIntegrity = errors.New("content does not match its digest")
-	// ErrUnsupported says that the reference names something that is not an
-	// artifact with layers, an image index for example.
+	// ErrUnsupported means that the reference does not name an artifact with layers, but for example
+	// an image index.
 	ErrUnsupported = errors.New("unsupported artifact")
-	// ErrStore says that the content store on disk cannot be read or written.
+	// ErrStore means that the content store on disk cannot be read or written.
 	ErrStore = errors.New("content store failure")
-	// ErrUnexpected is everything else a registry may do.
+	// ErrUnexpected means any other failure of a registry.
 	ErrUnexpected = errors.New("unexpected answer")
 )
 
@@ -61,29 +59,27 @@ type serverError struct{}
 
 func (serverError) Error() string { return "registry failure" }
 
-// Is reports whether a target is what else the error counts as.
+// Is reports whether target is ErrUnreachable, which an ErrServer also counts as.
 func (serverError) Is(target error) bool { return target == ErrUnreachable }
 
-// Error is what every function of this package returns on failure. It is safe
-// to show to users.
+// Error is the type of all errors of this package. Its text is safe to show to users.
 type Error struct {
-	// Op is what was tried: "resolve", "list tags", "get manifest", "get blob", …
+	// Op is the operation: "resolve", "list tags", "get manifest", "get blob", …
 	Op string
-	// Subject is what it was tried on, without credentials.
+	// Subject is the URL, reference or digest of the operation, without credentials.
 	Subject string
 	// Kind is one of the package's Err values, or context.Canceled.
 	Kind error
-	// Detail says what happened, in a few words. May be empty.
+	// Detail describes the cause in a few words. May be empty.
 	Detail string
-	// Hint says what to do. May be empty.
+	// Hint describes what the user can do. May be empty.
 	Hint string
-	// RetryAfter is how long the registry asked to wait, at most an hour; 0 when
-	// it did not say.
+	// RetryAfter is how long the registry asked to wait, at most one hour; 0 if it did not ask.
 	RetryAfter time.Duration
 
-	// timeout marks failures caused by a deadline.
+	// timeout is set for failures caused by a deadline.
 	timeout bool
-	// noRepository marks those of a repository that the registry does not know.
+	// noRepository is set if the registry does not have the repository.
 	noRepository bool
 }
 
@@ -104,9 +100,9 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the kind, context.DeadlineExceeded when a deadline was the
-// cause, and ErrNoRepository when it was the repository. The underlying network error is left out because its text may
-// hold URLs with signatures in them.
+// Unwrap returns the kind, context.DeadlineExceeded if a deadline was the cause, and
+// ErrNoRepository if the registry does not have the repository. It omits the underlying network
+// error, whose text may contain URLs with signatures.
 func (e *Error) Unwrap() []error {
 	kinds := []error{e.Kind}
 	if e.timeout {
@@ -118,7 +114,7 @@ func (e *Error) Unwrap() []error {
 	return kinds
 }
 
-// contextError describes the end of the caller's own context.
+// contextError returns the error for the end of the caller's own context.
 func contextError(op, subject string, err error) *Error {
 	if errors.Is(err, context.Canceled) {
 		return &Error{Op: op, Subject: subject, Kind: context.Canceled}

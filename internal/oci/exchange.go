@@ -17,37 +17,37 @@ import (
 	"time"
 )
 
-// maxErrorBody is far above any error list a registry writes, in bytes.
+// maxErrorBody is far above the size of a registry's error list, in bytes.
 const maxErrorBody = 16 << 10
 
-// exchange collects, for one operation, what the protocol library does not
-// hand on. It travels in the context of the operation's requests.
+// exchange records details of the requests of one operation that the protocol library does not
+// return. The context of the requests holds it.
 type exchange struct {
-	// registry is the one in the URL of the source.
+	// registry is the host[:port] in the source's URL.
 	registry string
-	// size is that of the content that is asked for, in bytes; 0 if it is not known.
+	// size is the size of the requested content, in bytes; 0 if it is unknown.
 	size int64
 
 	mu         sync.Mutex
 	notFound   string
 	retryAfter time.Duration
-	// host is who gave the outcome, vain are those that were asked in vain, each with
-	// the reason.
+	// host is the host whose answer is the result of the operation. failedHosts are the other hosts
+	// that were tried.
 	host        string
-	failedHosts []asked
-	// hint says what to do if the credential that was used last is refused.
+	failedHosts []failedHost
+	// hint is the Error.Hint if the registry refuses the last used credential.
 	hint string
-	// answered is who answered last, leftOut are those who are not asked any more.
+	// answered is the hop that answered last. excluded hops are not tried again in this operation.
 	answered *hop
-	leftOut  []*hop
+	excluded []*hop
 }
 
-// asked is a host and why it was left for the next one.
-type asked struct{ host, reason string }
+// failedHost is a host and the reason why the next host was tried.
+type failedHost struct{ host, reason string }
 
 type exchangeKey struct{}
 
-// withExchange returns a context whose requests are recorded under a registry.
+// withExchange returns a context with a new exchange for operations on a registry.
 func withExchange(ctx context.Context, registry string) (context.Context, *exchange) {
 	x := &exchange{registry: registry}
 	return context.WithValue(ctx, exchangeKey{}, x), x
@@ -60,8 +60,8 @@ func exchangeFrom(ctx context.Context) *exchange {
 	return &exchange{}
 }
 
-// ask notes whose answer is the outcome from now on. What was noted of another
-// one's does not hold any longer.
+// setHost records the host whose answer is now the result. It resets what was recorded about the
+// answer of another host.
 func (x *exchange) setHost(host string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -70,14 +70,14 @@ func (x *exchange) setHost(host string) {
 	}
 }
 
-// gaveUp notes why a host was left for the next one.
+// recordFailure records why the next host was tried after this host.
 func (x *exchange) recordFailure(host, reason string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.failedHosts = append(x.failedHosts, asked{host, reason})
+	x.failedHosts = append(x.failedHosts, failedHost{host, reason})
 }
 
-// usesCredential notes what to do if the credential of the next request is refused.
+// usesCredential records the hint for a refusal of the next request's credential.
 func (x *exchange) usesCredential(hint string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -96,9 +96,9 @@ func (x *exchange) answeredBy(h *hop) {
 	x.answered = h
 }
 
-// leaveOut has a mirror whose answer was wrong not asked again, and returns
-// whether there was one.
-func (x *exchange) leaveOut(failure *Error) bool {
+// exclude prevents further requests to the mirror that answered last, if its answer was wrong. It
+// reports whether it excluded a mirror.
+func (x *exchange) exclude(failure *Error) bool {
 	wrong := errors.Is(failure, ErrIntegrity) || errors.Is(failure, ErrTooLarge) ||
 		errors.Is(failure, ErrUnexpected) || errors.Is(failure, ErrUnsupported)
 	x.mu.Lock()
@@ -106,18 +106,18 @@ func (x *exchange) leaveOut(failure *Error) bool {
 	if !wrong || x.answered == nil || !x.answered.mirror {
 		return false
 	}
-	x.failedHosts = append(x.failedHosts, asked{x.answered.ref.Registry, failure.Kind.Error()})
-	x.leftOut, x.answered = append(x.leftOut, x.answered), nil
+	x.failedHosts = append(x.failedHosts, failedHost{x.answered.ref.Registry, failure.Kind.Error()})
+	x.excluded, x.answered = append(x.excluded, x.answered), nil
 	return true
 }
 
-func (x *exchange) leavesOut(h *hop) bool {
+func (x *exchange) isExcluded(h *hop) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return slices.Contains(x.leftOut, h)
+	return slices.Contains(x.excluded, h)
 }
 
-// route says who was asked, if it was not the registry alone.
+// route describes which hosts were tried; it is empty if only the registry was.
 func (x *exchange) route() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -134,7 +134,7 @@ func (x *exchange) route() string {
 	return strings.Join(parts, "; ")
 }
 
-// record notes the wait that a registry asked for and the code of a 404.
+// record stores the Retry-After of an answer and the error code of a 404.
 func (x *exchange) record(resp *http.Response) {
 	wait := retryAfter(resp, time.Now())
 	var code string
@@ -155,8 +155,7 @@ func (x *exchange) outcome() (notFound string, retryAfter time.Duration) {
 	return x.notFound, x.retryAfter
 }
 
-// peekErrorCode reads the first code of a registry's error list and leaves the
-// body readable.
+// peekErrorCode returns the first code of a registry's error list. The body stays readable.
 func peekErrorCode(resp *http.Response) string {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	resp.Body = &peekedBody{Reader: io.MultiReader(bytes.NewReader(data), resp.Body), Closer: resp.Body}

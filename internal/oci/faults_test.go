@@ -20,7 +20,7 @@ import (
 // hang lets a request stand until its client gives up.
 func hang(r *http.Request) { <-r.Context().Done() }
 
-func TestSilenceEndsAtTheDeadline(t *testing.T) {
+func TestUnresponsiveRegistryEndsAtDeadline(t *testing.T) {
 	t.Parallel()
 	const limit = 150 * time.Millisecond
 	for _, tc := range []struct {
@@ -77,7 +77,7 @@ func TestSilenceEndsAtTheDeadline(t *testing.T) {
 	}
 }
 
-func TestResolveOfHangingRegistryEndsAtTimeout(t *testing.T) {
+func TestResolveOfUnresponsiveRegistryEndsAtTimeout(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	r.intercept = func(_ http.ResponseWriter, req *http.Request) bool { hang(req); return true }
@@ -121,7 +121,7 @@ func TestRefusedConnection(t *testing.T) {
 	}
 }
 
-func TestRetriesUntilItPasses(t *testing.T) {
+func TestTemporaryFailuresAreRetried(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{408, 429, 500, 502, 503, 504} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestRetriesUntilItPasses(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsObeyed(t *testing.T) {
+func TestRetryAfterIsRespected(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	r.push("1.0.0", "1.0.0", []byte("x"))

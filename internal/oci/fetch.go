@@ -17,28 +17,29 @@ import (
 
 const (
 	opBlob = "get blob"
-	// blobAttempts is how often a blob is asked for that could not be stored whole.
+	// blobAttempts is how often a blob is requested if it cannot be stored completely.
 	blobAttempts = 2
-	// minPull is what a pull counts for at least, in bytes: it bounds how many there are.
+	// minPull is the least number of bytes that a pull counts for. It bounds the number of concurrent
+	// pulls.
 	minPull = 1 << 20
-	// pullShare is which part of the store all pulls together may take: a half, so that
-	// what is used stays.
+	// pullShare is the divisor of Options.MaxBytes for the sum of all concurrent pulls: a half, so
+	// that content in use is not evicted.
 	pullShare = 2
 )
 
-// Content is a manifest, with access to its layers.
+// Content is a manifest and gives access to its layers.
 type Content struct {
-	// URL is the repository, Digest the manifest's digest.
+	// URL is the repository, Digest is the manifest's digest.
 	URL    string
 	Digest string
-	// MediaType is the manifest's own type; ConfigMediaType and ArtifactType
-	// declare what kind of artifact it is.
+	// MediaType is the media type of the manifest itself. ConfigMediaType and ArtifactType declare the
+	// kind of the artifact.
 	MediaType       string
 	ConfigMediaType string
 	ArtifactType    string
-	// Annotations are those of the manifest.
+	// Annotations are the annotations of the manifest.
 	Annotations map[string]string
-	// Layers are in the manifest's order, at least one.
+	// Layers are the layers in the manifest's order, at least one.
 	Layers []Layer
 
 	client *Client
@@ -48,16 +49,16 @@ type Content struct {
 // Layer describes a layer of a Content.
 type Layer struct {
 	MediaType string
-	// Digest is the digest of the layer as it is pulled, "sha256:…".
+	// Digest is the digest of the layer's bytes as pulled, "sha256:…".
 	Digest string
-	// Size is in bytes, as the manifest says.
+	// Size is the size in the manifest, in bytes.
 	Size        int64
 	Annotations map[string]string
 }
 
-// Fetch returns the manifest with a digest, from the store or, once for all
-// that ask at the same time, from the registry. Layers are pulled when they are
-// read. With the manifest in the store, access is not looked at.
+// Fetch returns the manifest with a digest from the store, or from the registry, once for all
+// concurrent callers. Layers are pulled when they are read. If the manifest is in the store, access
+// is not used.
 func (c *Client) Fetch(ctx context.Context, url, dgst string, access Access) (*Content, error) {
 	src := Source{URL: url, Ref: Reference{Digest: dgst}, Access: access}
 	if err := src.Validate(); err != nil {
@@ -78,10 +79,9 @@ func (c *Client) Fetch(ctx context.Context, url, dgst string, access Access) (*C
 	return m.content(c, url, access), nil
 }
 
-// ReadLayer returns the bytes of a layer, checked against its digest, from the
-// store or, once for all that ask at the same time, from the registry. The
-// bytes may be shared with other callers and must not be changed.
-// Layers over Options.MaxBlobBytes are ErrTooLarge.
+// ReadLayer returns the bytes of a layer, verified against its digest. It reads them from the
+// store, or from the registry once for all concurrent callers. The bytes may be shared with other
+// callers: do not change them. Layers over Options.MaxBlobBytes are ErrTooLarge.
 func (c *Content) ReadLayer(ctx context.Context, layer Layer) ([]byte, error) {
 	desc := ocispec.Descriptor{MediaType: layer.MediaType, Digest: digest.Digest(layer.Digest), Size: layer.Size}
 	if err := desc.Digest.Validate(); err != nil {
@@ -102,8 +102,8 @@ func (c *Content) ReadLayer(ctx context.Context, layer Layer) ([]byte, error) {
 	return c.client.pulledBlob(ctx, e, desc, limit)
 }
 
-// PullLayer brings a layer into the store, once for all that ask at the same time,
-// and not into memory: ReadLayer finds it there. Layers over Options.MaxBlobBytes or
+// PullLayer pulls a layer into the store, once for all concurrent callers, without reading it into
+// memory. ReadLayer then finds it in the store. Layers over Options.MaxBlobBytes or
 // Options.MaxBytes are ErrTooLarge.
 func (c *Content) PullLayer(ctx context.Context, layer Layer) error {
 	desc := ocispec.Descriptor{MediaType: layer.MediaType, Digest: digest.Digest(layer.Digest), Size: layer.Size}
@@ -142,7 +142,7 @@ func (c *Client) storedBlob(desc ocispec.Descriptor, limit int64) ([]byte, error
 	return data, err
 }
 
-// pulledBlob pulls a blob that is not in the store, and reads it from there.
+// pulledBlob pulls a blob that is not in the store, and reads it from the store.
 func (c *Client) pulledBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, limit int64) ([]byte, error) {
 	for range blobAttempts {
 		if err := c.pull(ctx, e, desc); err != nil {
@@ -152,15 +152,15 @@ func (c *Client) pulledBlob(ctx context.Context, e *endpoint, desc ocispec.Descr
 		if !errors.Is(err, errNotStored) {
 			return data, err
 		}
-		// What was there in its place has been dropped.
+		// The store has dropped a corrupt copy: pull again.
 	}
 	return nil, &Error{Op: opBlob, Subject: e.url + "@" + desc.Digest.String(), Kind: ErrStore,
 		Detail: "stored content cannot be read back"}
 }
 
-// pull pulls a blob into the store, once for all callers with the same access. It
-// looks again, for the pull before this one may have ended between this caller's
-// look and its turn.
+// pull pulls a blob into the store, once for all concurrent callers with the same endpoint and
+// tenant. It checks the store again, because an earlier pull may have ended after the caller's
+// check.
 func (c *Client) pull(ctx context.Context, e *endpoint, desc ocispec.Descriptor) error {
 	subject := e.url + "@" + desc.Digest.String()
 	_, err := share(ctx, &c.blobs, sharedKey(ctx, e, desc.Digest.String()), c.opts.PullTimeout,
@@ -173,10 +173,10 @@ func (c *Client) pull(ctx context.Context, e *endpoint, desc ocispec.Descriptor)
 	return asError(opBlob, subject, err)
 }
 
-// pullBlob pulls a blob into the store. A body that breaks off is asked for once
-// more, and so is one that the store can take at a second try.
+// pullBlob pulls a blob into the store. It repeats the request if the body breaks off, if the store
+// asks for a second attempt, or if another host may have the right content.
 func (c *Client) pullBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, subject string) error {
-	// Nothing is asked for, and no connection held, before there is room.
+	// Wait for room before the request, so that no connection is held meanwhile.
 	lease, err := c.pulls.Acquire(ctx, bytebudget.Owner{Tenant: tenantOf(ctx), Host: e.ref.Registry},
 		max(desc.Size, minPull))
 	if err != nil {
@@ -192,7 +192,7 @@ func (c *Client) pullBlob(ctx context.Context, e *endpoint, desc ocispec.Descrip
 			return nil
 		}
 		failure = classify(opBlob, subject, err, x)
-		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, errTryAgain) && !e.mayHelp(failure) {
+		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, errTryAgain) && !e.shouldTryNextHost(failure) {
 			break
 		}
 	}
@@ -205,14 +205,14 @@ func (c *Client) pullToStore(ctx context.Context, e *endpoint, desc ocispec.Desc
 		return err
 	}
 	release, err := c.store.write(desc, body)
-	_ = body.Close() // it was read to its end, or is given up
+	_ = body.Close() // the body was read to its end, or is given up
 	if err == nil {
 		release()
 	}
 	return err
 }
 
-// noRoom says that too much is under way at the same time.
+// noRoom returns the error for too many concurrent pulls.
 func noRoom(op, subject string) *Error {
 	return &Error{Op: op, Subject: subject, Kind: ErrRateLimited, Detail: "the limit of concurrent pulls is reached",
 		timeout: true}

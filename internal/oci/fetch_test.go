@@ -79,7 +79,7 @@ func TestFetchPullsOnceAndOutlivesRestart(t *testing.T) {
 	}
 }
 
-func TestFiftyGoroutinesOneBlobRequest(t *testing.T) {
+func TestConcurrentReadsShareOneBlobRequest(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	layer := bytes.Repeat([]byte("x"), 1<<20)
@@ -287,9 +287,9 @@ func newPlainServer(t *testing.T) string {
 	return strings.TrimPrefix(srv.URL, "http://")
 }
 
-// TestPullsTakeTheirPartOfTheStore: what is being pulled counts for the size of the store before it comes, and is
+// TestPullsAreLimitedByStoreShare: what is being pulled counts for the size of the store before it comes, and is
 // bounded by host; a registry that trickles holds neither memory nor the rest of the store.
-func TestPullsTakeTheirPartOfTheStore(t *testing.T) {
+func TestPullsAreLimitedByStoreShare(t *testing.T) {
 	t.Parallel()
 	const size, maxBytes = 1 << 20, 16 << 20 // the pulls of one host may take an eighth: two layers
 	slow, other := newRegistry(t), newRegistry(t)
@@ -347,8 +347,8 @@ func TestPullsTakeTheirPartOfTheStore(t *testing.T) {
 	}
 }
 
-// TestStoreMakesRoomBeforeItWrites: at no time are there more bytes than the limit, what is being written included.
-func TestStoreMakesRoomBeforeItWrites(t *testing.T) {
+// TestStoreEvictsBeforeWriting: at no time are there more bytes than the limit, what is being written included.
+func TestStoreEvictsBeforeWriting(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, t.TempDir(), 100)
 	for n := range 4 {

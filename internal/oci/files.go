@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// maxFile bounds each of the files in Options, in bytes.
+	// maxFile bounds the size of each file of Options, in bytes.
 	maxFile = 1 << 20
-	// settledAfter is how old a file must be for its time stamp to tell it from
-	// what may be written next: file systems count time in ticks.
+	// settledAfter is the age at which an unchanged timestamp proves that a file is unchanged:
+	// timestamps of file systems are coarse.
 	settledAfter = 2 * time.Second
 )
 
-// errBrokenFile says that a file of Options cannot be used and never could.
+// errBrokenFile means that a file of Options is invalid and was never valid.
 var errBrokenFile = errors.New("a file of the manager is invalid")
 
-// watchedFile is a file that is read again when it changes, as mounted
-// ConfigMaps and Secrets do. Looking costs a stat at each use, and no watcher.
+// watchedFile is a file that is read again when it changes, as mounted ConfigMaps and Secrets do.
+// Each use costs one stat; there is no watcher.
 type watchedFile[T any] struct {
 	path   string
 	parse  func([]byte) (T, error)
@@ -34,65 +34,66 @@ type watchedFile[T any] struct {
 	mu    sync.Mutex
 	seen  os.FileInfo
 	value T
-	// good is whether value is what the file said; else it is the answer to nothing.
-	good bool
-	// never is what is wrong with a file that was not good since it is there.
-	never error
-	// broken is the text of the failure that was reported last.
-	broken string
+	// valid is set if value was read from the file. Otherwise, value is the result of parse without
+	// data.
+	valid bool
+	// initialErr is set while the file exists and has never been valid.
+	initialErr error
+	// reported is the text of the last reported failure.
+	reported string
 }
 
-// watchFile reads a file for the first time. With no path and while there is no
-// file, as long as nobody has made the ConfigMap or Secret that is to be mounted,
-// the value is parse's answer to nothing. Failures go to report, once each, and
-// leave the last good value in place.
+// watchFile returns a watchedFile and reads the file for the first time. Without a path, and while
+// the file does not exist, the value is the result of parse(nil). A file may be missing because the
+// mounted ConfigMap or Secret does not exist yet. Each failure is reported once, and the last valid
+// value stays in use.
 func watchFile[T any](path string, parse func([]byte) (T, error), report func(error)) *watchedFile[T] {
 	f := &watchedFile[T]{path: path, parse: parse, report: report}
 	if path == "" {
-		f.value, f.never = parse(nil)
+		f.value, f.initialErr = parse(nil)
 		return f
 	}
-	f.look()
+	f.load()
 	return f
 }
 
-// get returns the value of the file as it is now, or what is wrong with it if it
-// was not good since it is there: nothing may stand in then for what it was to say.
+// get returns the current value of the file. It returns an error if the file has never been valid,
+// because no default can replace the file's settings.
 func (f *watchedFile[T]) get() (T, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.path != "" && !f.unchanged() {
-		f.look()
+		f.load()
 	}
-	return f.value, f.never
+	return f.value, f.initialErr
 }
 
-// look reads the file. The caller holds mu.
-func (f *watchedFile[T]) look() {
+// load reads the file. The caller holds mu.
+func (f *watchedFile[T]) load() {
 	seen, value, err := f.read()
 	f.seen = seen
 	if err == nil {
-		f.value, f.good, f.never, f.broken = value, seen != nil, nil, ""
+		f.value, f.valid, f.initialErr, f.reported = value, seen != nil, nil, ""
 		return
 	}
-	if !f.good {
-		f.never = fmt.Errorf("%w: %w", errBrokenFile, err)
+	if !f.valid {
+		f.initialErr = fmt.Errorf("%w: %w", errBrokenFile, err)
 	}
-	if text := err.Error(); text != f.broken {
-		f.broken = text
+	if text := err.Error(); text != f.reported {
+		f.reported = text
 		f.report(err)
 	}
 }
 
-// unchanged says whether the file surely is the one that was read last.
+// unchanged reports whether the file is certainly the same as at the last read.
 func (f *watchedFile[T]) unchanged() bool {
 	now, err := os.Stat(f.path)
 	return err == nil && f.seen != nil && os.SameFile(f.seen, now) && f.seen.Size() == now.Size() &&
 		f.seen.ModTime().Equal(now.ModTime()) && time.Since(now.ModTime()) > settledAfter
 }
 
-// read returns what the file was when it was opened, and its value. Errors name
-// the file and hold nothing of its content.
+// read returns the file's metadata when it was opened, and its value. Errors name the file and do
+// not contain its content.
 func (f *watchedFile[T]) read() (info os.FileInfo, value T, err error) {
 	file, err := os.Open(f.path)
 	if errors.Is(err, fs.ErrNotExist) {

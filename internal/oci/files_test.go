@@ -37,7 +37,7 @@ func TestWatchedFile(t *testing.T) {
 	file := watchFile(path, parseUpper, func(err error) { reports = append(reports, err.Error()) })
 	want := func(value string, reported int) {
 		t.Helper()
-		for range 3 { // looking often tells nothing new
+		for range 3 { // repeated reads report nothing new
 			if got, err := file.get(); err != nil || got != value || len(reports) != reported {
 				t.Errorf("value = %q, %v, reports = %q; want %q and %d", got, err, reports, value, reported)
 			}
@@ -46,7 +46,7 @@ func TestWatchedFile(t *testing.T) {
 	want("ONE", 0)
 	writeFile(t, path, "two") // as long as the one before, and at nearly the same time
 	want("TWO", 0)
-	// The same in all that a file system tells of it, but for the content.
+	// All metadata of the file is the same; only the content differs.
 	now := time.Now()
 	for _, content := range []string{"six", "ten"} {
 		writeFile(t, path, content)
@@ -101,7 +101,7 @@ func TestWatchedFileIsReadOnlyWhenItChanged(t *testing.T) {
 }
 
 // A file that is broken at the start fails what needs it, and nothing goes round it.
-func TestFilesThatAreBrokenAtTheStart(t *testing.T) {
+func TestInvalidFilesAtStart(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(*Options, string){
 		"credentials": func(o *Options, path string) { o.CredentialsFile = path },
@@ -140,7 +140,7 @@ func TestFilesThatAreBrokenAtTheStart(t *testing.T) {
 				t.Errorf("reported %v, want the file once", broken)
 			}
 			mu.Unlock()
-			// One that nobody made is no mistake, nor is it once it is taken away.
+			// A missing file is not an error, before it exists and after it was removed.
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +151,7 @@ func TestFilesThatAreBrokenAtTheStart(t *testing.T) {
 	}
 }
 
-func TestOptionsThatCannotBe(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	t.Parallel()
 	for want, set := range map[string]func(*Options){
 		"directory":   func(o *Options) { o.Dir = "" },

@@ -22,7 +22,7 @@ func newHTTP2Registry(t *testing.T) *fakeRegistry {
 
 // A body that breaks off is asked for once more, and is damaged content then: over
 // HTTP/2 as over HTTP/1.
-func TestBodyThatBreaksOffOverHTTP2(t *testing.T) {
+func TestBrokenOffHTTP2BodyIsIntegrityError(t *testing.T) {
 	t.Parallel()
 	r := newHTTP2Registry(t)
 	digest := r.push("1.0.0", "1.0.0", make([]byte, 1<<20))

@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// maxValues bounds the values in a manifest or a page of referrers. The bytes
-	// alone do not bound what they take in memory: "{}," becomes forty times as
-	// much. It is far above a thousand layers with their annotations.
+	// maxValues bounds the JSON values in a manifest or a page of referrers. A limit on bytes is not
+	// enough: "{}," needs forty times as much memory as text. The limit is far above a thousand layers
+	// with annotations.
 	maxValues = 50_000
-	// maxTagPageValues is for the tags and for what is said beside them.
+	// maxTagPageValues bounds the JSON values in a page of tags: the tags and some other fields.
 	maxTagPageValues = maxTags + 100
 )
 
-// hasTooManyValues says whether a text would take too much memory as values.
+// hasTooManyValues reports whether a JSON text has more than maxValues values.
 func hasTooManyValues(text []byte) bool {
 	return jsonvalues.Count(text) > maxValues
 }
 
-// valuesBody ends a body with an error before a decoder sees too many values.
+// valuesBody is a body that returns an error before a decoder reads too many values.
 type valuesBody struct {
 	io.ReadCloser
 	values  jsonvalues.Counter
@@ -47,8 +47,8 @@ func (b *valuesBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tagsClient bounds pages of tags before the protocol library decodes them, and the
-// time for each.
+// tagsClient bounds the values in each page of tags before the protocol library decodes it, and the
+// time for each page.
 type tagsClient struct {
 	remote.Client
 	subject string

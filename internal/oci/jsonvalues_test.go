@@ -30,7 +30,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-func TestHostileJSONTakesLittleMemory(t *testing.T) { //nolint:paralleltest // it measures memory
+func TestHostileJSONMemoryIsLimited(t *testing.T) { //nolint:paralleltest // it measures memory
 	const limit = 24 << 20 // without the bounds each takes several hundred MiB
 	config := fmt.Sprintf(`{"schemaVersion":2,"config":{"digest":%q,"size":2},`, someDigest)
 	layers, annotations := filled(config+`"layers":[`, "{}", "]}", maxMetadata),

@@ -23,15 +23,15 @@ import (
 const (
 	defaultRequestsPerSecond = 50
 	defaultMaxRequests       = 8
-	// maxHosts bounds what is remembered about hosts; redirects can name any.
+	// maxHosts bounds the number of hosts in memory; redirects can name any host.
 	maxHosts = 1024
-	// maxGates bounds the credentials of one host that were told to wait.
+	// maxGates bounds the number of credentials per host with a Retry-After.
 	maxGates = 256
 )
 
-// limits keeps, for each host and way to it, what all callers share. The way is
-// the protocol and the proxy: a HelmOp with a dead proxy must not keep the others
-// from a host that they reach.
+// limits holds the limits that all callers share, for each host and way to it. A way is the
+// protocol and the proxy. A HelmOp with a broken proxy must not block other HelmOps that reach the
+// host without it.
 type limits struct {
 	perSecond float64
 	running   int
@@ -49,7 +49,7 @@ func newLimits(opts Options) (*limits, error) {
 	return &limits{perSecond: opts.RequestsPerSecond, running: opts.MaxRequests, timeout: opts.Timeout, hosts: hosts}, nil
 }
 
-// of returns the limits of the host of an URL.
+// of returns the limits for the host of a URL.
 func (l *limits) of(target *url.URL, way string) *hostLimits {
 	key := fingerprint(target.Scheme, target.Host, way)
 	l.mu.Lock()
@@ -68,18 +68,19 @@ type hostLimits struct {
 
 	mu      sync.Mutex
 	breaker breaker
-	// gates are the times before which a credential, or with the empty key nobody,
-	// may ask again.
+	// gates are the times before which requests of a credential must wait. The key allUsers applies to
+	// all credentials.
 	gates map[string]time.Time
 }
 
-// allUsers is the gate of a host that has to wait for all.
+// allUsers is the key of the gate for all credentials.
 const allUsers = ""
 
-// admit waits for the turn of a request of a tenant. After it, leave must be called.
+// admit waits until a request of a tenant may be sent. Callers must call finish after the request,
+// and release the slot after its body.
 func (h *hostLimits) admit(ctx context.Context, user, tenant string) (probe bool, err error) {
 	for {
-		if err := h.pass(ctx, user); err != nil {
+		if err := h.waitUntilAllowed(ctx, user); err != nil {
 			return false, err
 		}
 		if err := h.slots.acquire(ctx, tenant); err != nil {
@@ -96,16 +97,16 @@ func (h *hostLimits) admit(ctx context.Context, user, tenant string) (probe bool
 	}
 }
 
-// pass returns when neither breaker nor gate is in the way.
-func (h *hostLimits) pass(ctx context.Context, user string) error {
+// waitUntilAllowed waits until neither breaker nor gate delays the request.
+func (h *hostLimits) waitUntilAllowed(ctx context.Context, user string) error {
 	for {
 		h.mu.Lock()
-		wait, err := h.obstacle(ctx, time.Now(), user)
+		wait, err := h.delay(ctx, time.Now(), user)
 		h.mu.Unlock()
 		if err != nil || wait <= 0 {
 			return err
 		}
-		if wait > min(patience(ctx), maxRetryWait) {
+		if wait > min(maxWait(ctx), maxRetryWait) {
 			return &Error{Kind: ErrRateLimited, RetryAfter: wait,
 				Detail: "the registry asked to wait"}
 		}
@@ -115,19 +116,19 @@ func (h *hostLimits) pass(ctx context.Context, user string) error {
 	}
 }
 
-// begin lets a request go, unless something got in the way while it waited.
+// begin registers a request with the breaker, unless the breaker or a gate closed while the request
+// waited for its slot.
 func (h *hostLimits) begin(ctx context.Context, now time.Time, user string) (probe, ok bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if wait, err := h.obstacle(ctx, now, user); err != nil || wait > 0 {
+	if wait, err := h.delay(ctx, now, user); err != nil || wait > 0 {
 		return false, false, err
 	}
 	return h.breaker.begin(), true, nil
 }
 
-// obstacle returns the error of a host that does not answer, or how long a host
-// asked to wait.
-func (h *hostLimits) obstacle(ctx context.Context, now time.Time, user string) (time.Duration, error) {
+// delay returns an error if the breaker refuses the request, or how long the host asked to wait.
+func (h *hostLimits) delay(ctx context.Context, now time.Time, user string) (time.Duration, error) {
 	if wait, refused := h.breaker.refuses(now, hasAlternative(ctx)); refused {
 		return 0, &Error{Kind: ErrUnreachable, RetryAfter: wait, Hint: hintReach,
 			Detail: "not retried yet after earlier failures: " + h.breaker.last}
@@ -135,12 +136,12 @@ func (h *hostLimits) obstacle(ctx context.Context, now time.Time, user string) (
 	return max(0, h.gates[allUsers].Sub(now), h.gates[user].Sub(now)), nil
 }
 
-// leave says what became of a request. The turn is not given back by it, for
-// the body of an answer is still to be read.
-func (h *hostLimits) leave(now time.Time, probe bool, result outcome, err error) {
+// finish reports the outcome of a request to the breaker. It does not release the slot, because the
+// body still has to be read.
+func (h *hostLimits) finish(now time.Time, probe bool, result outcome, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if result == outcomeSilence {
+	if result == outcomeNoAnswer {
 		failure := Error{}
 		failure.fromDial(err)
 		h.breaker.last = failure.Detail
@@ -148,10 +149,10 @@ func (h *hostLimits) leave(now time.Time, probe bool, result outcome, err error)
 	h.breaker.report(now, probe, result, rand.Float64())
 }
 
-// obey closes the gate as long as an answer asks for. A 429 is about the user,
-// or about the address where there is none: one tenant that has used up its
-// share must not stop the others. A 503 is about the host.
-func (h *hostLimits) obey(now time.Time, user string, status int, wait time.Duration) {
+// applyRetryAfter closes the gate for the time in Retry-After. A 429 applies to the user, or to the
+// address if there is no user: a tenant that has used up its share must not stop the others. A 503
+// applies to the host.
+func (h *hostLimits) applyRetryAfter(now time.Time, user string, status int, wait time.Duration) {
 	if wait == 0 {
 		return
 	}
@@ -170,17 +171,17 @@ func (h *hostLimits) obey(now time.Time, user string, status int, wait time.Dura
 	}
 }
 
-// politeTransport keeps the limits of the hosts it sends requests to.
-type politeTransport struct {
+// limitedTransport applies the limits of each host to its requests.
+type limitedTransport struct {
 	base   http.RoundTripper
 	limits *limits
-	// way tells apart the ways to one host, user the credentials; both are hashes.
+	// way identifies the way to a host, user the credential. Both are hashes.
 	way, user string
 }
 
-// RoundTrip implements http.RoundTripper. A request counts as running until its
-// body is closed or its context ends.
-func (t *politeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+// RoundTrip implements http.RoundTripper. A request holds its slot until its body is closed or its
+// context ends.
+func (t *limitedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	host, tenant := t.limits.of(req.URL, t.way), tenantOf(ctx)
 	probe, err := host.admit(ctx, t.user, tenant)
@@ -190,12 +191,12 @@ func (t *politeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	resp, err := t.base.RoundTrip(req)
 	now := time.Now()
-	host.leave(now, probe, outcomeOf(ctx, err, now.Sub(start) >= t.limits.timeout/10), err)
+	host.finish(now, probe, outcomeOf(ctx, err, now.Sub(start) >= t.limits.timeout/10), err)
 	if err != nil {
 		host.slots.release(tenant)
 		return nil, err
 	}
-	host.obey(now, t.user, resp.StatusCode, retryAfter(resp, now))
+	host.applyRetryAfter(now, t.user, resp.StatusCode, retryAfter(resp, now))
 	release := sync.OnceFunc(func() { host.slots.release(tenant) })
 	stop := context.AfterFunc(ctx, release)
 	resp.Body = &closingBody{ReadCloser: resp.Body, closed: func() {
@@ -218,9 +219,9 @@ func (b *closingBody) Close() error {
 	return err
 }
 
-// outcomeOf says what an error tells about the host. patient is whether the
-// request had time enough for its being late to mean something.
-func outcomeOf(ctx context.Context, err error, patient bool) outcome {
+// outcomeOf returns what an error proves about the host. hadTime is whether the request ran long
+// enough for a timeout to prove something.
+func outcomeOf(ctx context.Context, err error, hadTime bool) outcome {
 	var dial *net.OpError
 	var network net.Error
 	late := errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) ||
@@ -229,11 +230,11 @@ func outcomeOf(ctx context.Context, err error, patient bool) outcome {
 	case err == nil:
 		return outcomeAnswer
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return outcomeSilence
+		return outcomeNoAnswer
 	case late:
-		// The time to connect is not the caller's.
-		if patient || errors.As(err, &dial) && dial.Op == "dial" {
-			return outcomeSilence
+		// The timeout of a dial does not depend on the caller.
+		if hadTime || errors.As(err, &dial) && dial.Op == "dial" {
+			return outcomeNoAnswer
 		}
 		return outcomeNone
 	case (&Error{}).fromTLS(err):
@@ -242,9 +243,9 @@ func outcomeOf(ctx context.Context, err error, patient bool) outcome {
 	return outcomeNone
 }
 
-// patience is how long a request may wait for a host to be ready. One that may
-// be sent elsewhere does not wait.
-func patience(ctx context.Context) time.Duration {
+// maxWait returns how long a request may wait for a host. A request with an alternative host does
+// not wait.
+func maxWait(ctx context.Context) time.Duration {
 	if hasAlternative(ctx) {
 		return 0
 	}
@@ -258,7 +259,7 @@ func untilDeadline(ctx context.Context) time.Duration {
 	return math.MaxInt64
 }
 
-// sleep waits, or returns the error of a context that ends before.
+// sleep waits for a duration, or returns an error if the context ends first.
 func sleep(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -270,7 +271,7 @@ func sleep(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// waitError describes the end of a context during a wait.
+// waitError returns the error for a context that ends during a wait.
 func waitError(ctx context.Context, detail string) error {
 	err := contextError("", "", context.Cause(ctx))
 	if err.timeout {

@@ -42,7 +42,7 @@ func underWay(host *hostLimits) int {
 	return host.slots.pool.Total()
 }
 
-func TestRequestsAtTheSameTimeAreBounded(t *testing.T) {
+func TestConcurrentRequestsAreLimited(t *testing.T) {
 	t.Parallel()
 	const limit, callers = 3, 12 // one tenant has three of four
 	r := newRegistry(t)
@@ -81,7 +81,7 @@ func TestRequestsAtTheSameTimeAreBounded(t *testing.T) {
 
 // A body counts until it is closed, and one request at a time is enough for
 // challenges, tokens, pages and redirects.
-func TestOneRequestAtATimeIsEnough(t *testing.T) {
+func TestClientWorksWithOneRequestSlot(t *testing.T) {
 	t.Parallel()
 	r, storage := newRegistry(t), newRegistry(t)
 	r.bearer, r.pageSize = true, 1
@@ -117,7 +117,7 @@ func TestOneRequestAtATimeIsEnough(t *testing.T) {
 	}
 }
 
-func TestTurnIsGivenBackWithTheContext(t *testing.T) {
+func TestRequestSlotIsReleasedWithContext(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "x")
@@ -127,7 +127,7 @@ func TestTurnIsGivenBackWithTheContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &politeTransport{base: http.DefaultTransport, limits: l}
+	transport := &limitedTransport{base: http.DefaultTransport, limits: l}
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL, nil)
@@ -143,8 +143,9 @@ func TestTurnIsGivenBackWithTheContext(t *testing.T) {
 	}
 }
 
-// TestNoTurn holds that a request whose deadline was over does not blame others that are under way if there are none.
-func TestNoTurn(t *testing.T) {
+// TestNoSlotDetail holds that a request whose deadline was over does not blame others that are under way if there are
+// none.
+func TestNoSlotDetail(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		underWay int
@@ -173,7 +174,7 @@ func TestNoTurn(t *testing.T) {
 	}
 }
 
-func TestRateOfRequests(t *testing.T) {
+func TestRequestRateIsLimited(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	r.push("1.0.0", "1.0.0", []byte("x"))
@@ -199,7 +200,7 @@ func TestRateOfRequests(t *testing.T) {
 	}
 }
 
-func TestNobodyAsksBeforeRetryAfter(t *testing.T) {
+func TestRequestsWaitForRetryAfter(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		status int
@@ -245,7 +246,7 @@ func TestNobodyAsksBeforeRetryAfter(t *testing.T) {
 	}
 }
 
-func TestGate(t *testing.T) {
+func TestRetryAfterGates(t *testing.T) {
 	t.Parallel()
 	l, err := newLimits(Options{RequestsPerSecond: 1000, MaxRequests: 8, Timeout: time.Minute})
 	if err != nil {
@@ -253,22 +254,22 @@ func TestGate(t *testing.T) {
 	}
 	host := l.of(&url.URL{Scheme: "https", Host: "r.example"}, "")
 	now := time.Now()
-	host.obey(now, "a", 429, 5*time.Second)
-	host.obey(now, "a", 429, 3*time.Second) // does not shorten the wait
+	host.applyRetryAfter(now, "a", 429, 5*time.Second)
+	host.applyRetryAfter(now, "a", 429, 3*time.Second) // does not shorten the wait
 	for user, want := range map[string]time.Duration{"a": 5 * time.Second, "b": 0} {
-		if wait, err := host.obstacle(t.Context(), now, user); wait != want || err != nil {
+		if wait, err := host.delay(t.Context(), now, user); wait != want || err != nil {
 			t.Errorf("%s waits %s, %v; want %s", user, wait, err, want)
 		}
 	}
-	host.obey(now, "b", 503, 7*time.Second)
-	if wait, _ := host.obstacle(t.Context(), now, "c"); wait != 7*time.Second {
+	host.applyRetryAfter(now, "b", 503, 7*time.Second)
+	if wait, _ := host.delay(t.Context(), now, "c"); wait != 7*time.Second {
 		t.Errorf("all wait %s after a 503", wait)
 	}
-	if wait, _ := host.obstacle(t.Context(), now.Add(7*time.Second), "a"); wait != 0 {
+	if wait, _ := host.delay(t.Context(), now.Add(7*time.Second), "a"); wait != 0 {
 		t.Errorf("still %s to wait at the end", wait)
 	}
 	for i := range 3 * maxGates {
-		host.obey(now, fmt.Sprint(i), 429, 9*time.Second)
+		host.applyRetryAfter(now, fmt.Sprint(i), 429, 9*time.Second)
 	}
 	if len(host.gates) > maxGates+1 {
 		t.Errorf("%d gates are kept", len(host.gates))
@@ -276,13 +277,13 @@ func TestGate(t *testing.T) {
 
 	// A short wait is waited for, until the caller leaves.
 	other := l.of(&url.URL{Scheme: "https", Host: "other.example"}, "")
-	other.obey(time.Now(), "a", 429, 5*time.Second)
+	other.applyRetryAfter(time.Now(), "a", 429, 5*time.Second)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
 	if _, err := other.admit(ctx, "a", ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v, want context.Canceled", err)
 	}
-	// Longer than the deadline, and where somebody else can be asked, it is not.
+	// A wait beyond the deadline, or with an alternative host, fails at once.
 	short, cancelShort := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancelShort()
 	for name, ctx := range map[string]context.Context{
@@ -294,7 +295,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-func TestSilentHostIsLeftAlone(t *testing.T) {
+func TestBreakerRefusesUnresponsiveHost(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	r.push("1.0.0", "1.0.0", []byte("x"))
@@ -344,7 +345,7 @@ func TestSilentHostIsLeftAlone(t *testing.T) {
 }
 
 // A tenant's dead proxy must not keep the others from a registry.
-func TestDeadProxyDoesNotHurtOthers(t *testing.T) {
+func TestBrokenProxyDoesNotBlockOtherTenants(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	r.push("1.0.0", "1.0.0", []byte("x"))
@@ -372,20 +373,20 @@ func TestOutcomeOf(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ctx     context.Context
 		err     error
-		patient bool
+		hadTime bool
 		want    outcome
 	}{
 		"answer":  {want: outcomeAnswer},
-		"refused": {err: dial(syscall.ECONNREFUSED), want: outcomeSilence},
+		"refused": {err: dial(syscall.ECONNREFUSED), want: outcomeNoAnswer},
 		"refused by the proxy": {err: &net.OpError{Op: "proxyconnect", Err: dial(syscall.ECONNREFUSED)},
-			want: outcomeSilence},
-		"no route":      {err: dial(syscall.EHOSTUNREACH), want: outcomeSilence},
-		"dial timeout":  {err: dial(os.ErrDeadlineExceeded), want: outcomeSilence},
-		"stalled":       {err: errStalled, patient: true, want: outcomeSilence},
+			want: outcomeNoAnswer},
+		"no route":      {err: dial(syscall.EHOSTUNREACH), want: outcomeNoAnswer},
+		"dial timeout":  {err: dial(os.ErrDeadlineExceeded), want: outcomeNoAnswer},
+		"stalled":       {err: errStalled, hadTime: true, want: outcomeNoAnswer},
 		"stalled soon":  {err: errStalled, want: outcomeNone},
-		"deadline":      {err: context.DeadlineExceeded, patient: true, want: outcomeSilence},
-		"caller left":   {ctx: canceled, err: context.Canceled, patient: true, want: outcomeNone},
-		"share is over": {ctx: share, err: context.Canceled, patient: true, want: outcomeSilence},
+		"deadline":      {err: context.DeadlineExceeded, hadTime: true, want: outcomeNoAnswer},
+		"caller left":   {ctx: canceled, err: context.Canceled, hadTime: true, want: outcomeNone},
+		"share is over": {ctx: share, err: context.Canceled, hadTime: true, want: outcomeNoAnswer},
 		"TLS": {err: &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")},
 			want: outcomeAnswer},
 		"broken connection":        {err: io.ErrUnexpectedEOF, want: outcomeNone},
@@ -395,7 +396,7 @@ func TestOutcomeOf(t *testing.T) {
 		if ctx == nil {
 			ctx = t.Context()
 		}
-		if got := outcomeOf(ctx, tc.err, tc.patient); got != tc.want {
+		if got := outcomeOf(ctx, tc.err, tc.hadTime); got != tc.want {
 			t.Errorf("%s: outcome = %d, want %d", name, got, tc.want)
 		}
 	}

@@ -23,14 +23,14 @@ import (
 const (
 	opManifest = "get manifest"
 
-	// maxLayers is far above what runtimes take (127) and what charts have.
+	// maxLayers is far above the limit of container runtimes (127) and the number of layers of charts.
 	maxLayers = 1000
 
 	mediaTypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
 	mediaTypeDockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-// manifest is a manifest and the digest it was found under.
+// manifest is a manifest with its digest.
 type manifest struct {
 	digest digest.Digest
 	ocispec.Manifest
@@ -55,7 +55,7 @@ func (c *Client) manifest(ctx context.Context, e *endpoint, dgst digest.Digest) 
 	}
 	m, err = share(ctx, &c.manifests, sharedKey(ctx, e, dgst.String()), c.opts.Timeout,
 		func(ctx context.Context) (*manifest, error) {
-			// The pull before this one may have ended after the look above.
+			// Another pull may have ended after the check above.
 			if data, err := c.store.read(dgst, maxMetadata); err == nil {
 				return parseManifest(subject, dgst, data)
 			}
@@ -64,9 +64,9 @@ func (c *Client) manifest(ctx context.Context, e *endpoint, dgst digest.Digest) 
 	return m, asError(opManifest, subject, err)
 }
 
-// pullManifest gets a manifest by tag or digest and stores it. Unless want is
-// empty, the manifest must have that digest. What a mirror sent wrong is asked for
-// again without it.
+// pullManifest pulls a manifest by tag or digest and stores it. If want is not empty, the manifest
+// must have this digest. If a mirror sent a wrong manifest, pullManifest repeats the request
+// without the mirror.
 func (c *Client) pullManifest(ctx context.Context, e *endpoint, subject, reference string,
 	want digest.Digest,
 ) (*manifest, error) {
@@ -75,11 +75,11 @@ func (c *Client) pullManifest(ctx context.Context, e *endpoint, subject, referen
 	for {
 		m, err := c.pullManifestOnce(requests, x, e, subject, reference, want)
 		if before != nil && errors.Is(err, ErrUnreachable) {
-			return nil, before // behind an air gap the mirror's word is all there is
+			return nil, before // the registry is unreachable, so the mirror's failure is the result
 		}
 		var failure *Error
-		isContent := want != "" && errors.Is(err, ErrUnsupported) // as its digest says
-		if !errors.As(err, &failure) || isContent || !x.leaveOut(failure) {
+		isContent := want != "" && errors.Is(err, ErrUnsupported) // the digest proves that every host has this content
+		if !errors.As(err, &failure) || isContent || !x.exclude(failure) {
 			return m, err
 		}
 		before = err
@@ -95,7 +95,7 @@ func (c *Client) pullManifestOnce(ctx context.Context, x *exchange, e *endpoint,
 	if err != nil {
 		return nil, classify(opManifest, subject, err, x)
 	}
-	defer func() { _ = body.Close() }() // all that is needed has been read
+	defer func() { _ = body.Close() }() // the needed part has been read
 	data, err := io.ReadAll(body)
 	if err != nil {
 		return nil, classify(opManifest, subject, err, x)
@@ -118,10 +118,9 @@ func (c *Client) pullManifestOnce(ctx context.Context, x *exchange, e *endpoint,
 	return m, nil
 }
 
-// manifestClient bounds manifests before the protocol library reads them, which
-// would take the digest of as much as it may read. It also gives a length to an
-// answer that has none because it was sent in chunks: the library would ask for
-// it by another request, which a registry may refuse.
+// manifestClient bounds manifests before the protocol library reads them, because the library
+// hashes the whole body. It also sets the length of a chunked answer. Otherwise, the library would
+// send another request for the length, which a registry may refuse.
 type manifestClient struct {
 	remote.Client
 	subject string
@@ -137,7 +136,7 @@ func (c manifestClient) Do(req *http.Request) (*http.Response, error) {
 	if size < 0 {
 		var data []byte
 		data, err = io.ReadAll(io.LimitReader(resp.Body, maxMetadata+1))
-		_ = resp.Body.Close() // all that is needed has been read
+		_ = resp.Body.Close() // the needed part has been read
 		if err != nil {
 			return nil, err
 		}
@@ -145,7 +144,7 @@ func (c manifestClient) Do(req *http.Request) (*http.Response, error) {
 		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(data)), size
 	}
 	if size > maxMetadata {
-		_ = resp.Body.Close() // it is not read
+		_ = resp.Body.Close() // the body is not read
 		return nil, &Error{Op: opManifest, Subject: c.subject, Kind: ErrTooLarge,
 			Detail: fmt.Sprintf("over %d bytes", maxMetadata)}
 	}
@@ -153,8 +152,8 @@ func (c manifestClient) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// parseManifest reads an image manifest. Anything else, an index or a schema 1
-// manifest, is ErrUnsupported; one of many values or layers is ErrTooLarge.
+// parseManifest parses an image manifest. Other content, such as an index or a schema 1 manifest,
+// is ErrUnsupported. A manifest with too many values or layers is ErrTooLarge.
 func parseManifest(subject string, dgst digest.Digest, data []byte) (*manifest, error) {
 	unsupported := func(format string, args ...any) (*manifest, error) {
 		return nil, &Error{Op: "read manifest", Subject: subject, Kind: ErrUnsupported, Detail: fmt.Sprintf(format, args...)}
@@ -194,8 +193,8 @@ func parseManifest(subject string, dgst digest.Digest, data []byte) (*manifest, 
 	return m, nil
 }
 
-// artifactType returns the type the manifest declares, by either of the ways
-// the image specification knows.
+// artifactType returns the artifact type, or the media type of the config if the manifest declares
+// no artifact type.
 func (m *manifest) artifactType() string {
 	if m.ArtifactType != "" {
 		return m.ArtifactType
@@ -223,11 +222,11 @@ func (m *manifest) layers() []Layer {
 	return layers
 }
 
-// clip bounds text of a registry that goes into a message.
+// clip shortens text of a registry for a message.
 func clip(text string) string { return truncate.Text(text, 100) }
 
-// configVersion reads "version" from a JSON config blob, which Helm and others
-// write there. What is no plain text of a version is "".
+// configVersion returns "version" of a JSON config blob, where Helm and others write the version.
+// It returns "" if the text is not a plain version.
 func configVersion(data []byte) string {
 	var config struct {
 		Version string `json:"version"`
@@ -238,7 +237,7 @@ func configVersion(data []byte) string {
 	return plainVersion(config.Version)
 }
 
-// plainVersion returns text if it can stand in a status field, else "".
+// plainVersion returns text if it is safe as a version in a status field, or "".
 func plainVersion(text string) string {
 	if tagPattern.MatchString(tagName(text)) {
 		return text

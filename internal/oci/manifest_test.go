@@ -85,8 +85,8 @@ func TestResolveForbidden(t *testing.T) {
 	noSecrets(t, err)
 }
 
-// TestResolveAnotherAlgorithm: the fields of the API and of Helm's records take digests of SHA-256 only.
-func TestResolveAnotherAlgorithm(t *testing.T) {
+// TestResolveRefusesOtherDigestAlgorithms: the fields of the API and of Helm's records take digests of SHA-256 only.
+func TestResolveRefusesOtherDigestAlgorithms(t *testing.T) {
 	t.Parallel()
 	for name, hasHead := range map[string]bool{"HEAD": true, "GET": false} {
 		t.Run(name, func(t *testing.T) {
@@ -182,8 +182,8 @@ func TestManifestFaults(t *testing.T) {
 	}
 }
 
-// Some registries send manifests in chunks, which have no length, and refuse
-// HEAD, which would tell it.
+// Some registries send manifests in chunks, which have no length, and refuse the HEAD that would
+// return it.
 func TestManifestInChunksWithoutHead(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
@@ -232,7 +232,7 @@ func TestResolveUnsupported(t *testing.T) {
 
 // A config blob is read for its version only. One that is too large for that is
 // left alone, and a manifest that lies about its size costs nothing.
-func TestConfigIsBounded(t *testing.T) {
+func TestConfigBlobSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	large := r.addBlob(chartConfig, append([]byte(`{"version":"1.0.0"}`), bytes.Repeat([]byte(" "), maxConfig)...))

@@ -18,34 +18,33 @@ import (
 )
 
 const (
-	// distrustFor is how long a mirror is not asked again for content that it sent
-	// wrong or broken.
+	// blockFor is how long a mirror is not used for content of which it sent a wrong or incomplete
+	// copy.
 	blockFor   = 10 * time.Minute
 	maxBlocked = 4096
-	// headerDigest is what registries say of the content of an answer.
+	// headerDigest is the header with the digest of the content of an answer.
 	headerDigest = "Docker-Content-Digest"
 )
 
-// errMirrorContent says that a mirror sent something else than was asked for.
+// errMirrorContent means that a mirror sent other content than requested.
 var errMirrorContent = fmt.Errorf("the mirror sent different content: %w", content.ErrMismatchedDigest)
 
-// distrust remembers what mirrors sent wrong, so that a mirror with a damaged
-// file does not stand before the registry that has the right one.
+// mirrorBlocklist holds which mirrors sent wrong content. A mirror with a damaged file must not
+// hide the registry, which has the right file.
 type mirrorBlocklist struct {
-	mu   sync.Mutex
-	seen *lru.LRU[string, time.Time]
+	mu      sync.Mutex
+	blocked *lru.LRU[string, time.Time]
 }
 
 func newMirrorBlocklist() (*mirrorBlocklist, error) {
-	seen, err := lru.NewLRU[string, time.Time](maxBlocked, nil)
+	blocked, err := lru.NewLRU[string, time.Time](maxBlocked, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &mirrorBlocklist{seen: seen}, nil
+	return &mirrorBlocklist{blocked: blocked}, nil
 }
 
-// contentOf returns the digest of the content that a path of the distribution
-// API names, or "" for tags and lists.
+// contentOf returns the digest in a path of the distribution API, or "" for tags and lists.
 func contentOf(path string) digest.Digest {
 	if !strings.Contains(path, "/blobs/") && !strings.Contains(path, "/manifests/") {
 		return ""
@@ -57,26 +56,26 @@ func contentOf(path string) digest.Digest {
 	return dgst
 }
 
-// holds says whether a mirror is out of question for a path.
-func (d *mirrorBlocklist) holds(h *hop, path string) bool {
+// blocks reports whether a mirror must not be used for a path.
+func (d *mirrorBlocklist) blocks(h *hop, path string) bool {
 	if !h.mirror {
 		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	since, ok := d.seen.Get(h.ref.String() + contentOf(path).String())
+	since, ok := d.blocked.Get(h.ref.String() + contentOf(path).String())
 	return ok && time.Since(since) < blockFor
 }
 
 func (d *mirrorBlocklist) add(h *hop, dgst digest.Digest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.seen.Add(h.ref.String()+dgst.String(), time.Now())
+	d.blocked.Add(h.ref.String()+dgst.String(), time.Now())
 }
 
-// watch has the mirror distrusted if what it says of its answer is not what was
-// asked for, or if the body is not or breaks off. A caller that closes the body
-// early may have reasons of its own, a full disk for example.
+// watch adds the mirror to the blocklist if the headers of its answer contradict the request, or if
+// the body is wrong or incomplete. A body that the caller closes early does not count, because the
+// cause may be the caller's, for example a full disk.
 func (d *mirrorBlocklist) watch(h *hop, req *http.Request, resp *http.Response) {
 	dgst := contentOf(req.URL.Path)
 	if !h.mirror || req.Method != http.MethodGet || dgst == "" || resp.StatusCode != http.StatusOK {
@@ -95,37 +94,37 @@ func (d *mirrorBlocklist) watch(h *hop, req *http.Request, resp *http.Response) 
 		verifier:   dgst.Verifier(),
 		rest:       size,
 		sized:      size >= 0,
-		bad:        func() { d.add(h, dgst) },
-		left:       func() bool { return req.Context().Err() != nil },
+		onMismatch: func() { d.add(h, dgst) },
+		callerDone: func() bool { return req.Context().Err() != nil },
 	}
 }
 
-// contradicts says whether the header of an answer has another digest than was
-// asked for. One of another algorithm says nothing.
+// contradicts reports whether the header of an answer has another digest than requested. A digest
+// of another algorithm proves nothing.
 func contradicts(resp *http.Response, dgst digest.Digest) bool {
 	declared, err := digest.Parse(resp.Header.Get(headerDigest))
 	return err == nil && declared.Algorithm() == dgst.Algorithm() && declared != dgst
 }
 
-// checkedBody compares a body with its digest as it is read.
+// checkedBody verifies the digest of a body while it is read.
 type checkedBody struct {
 	io.ReadCloser
 	verifier digest.Verifier
-	// rest is how many bytes are still to come, if sized says that it is known.
-	rest  int64
-	sized bool
-	bad   func()
-	// left says whether the caller's time is over.
-	left func() bool
-	// end is what was told at the end; what follows in the body is not read.
-	end error
+	// rest is the number of remaining bytes, if sized is set.
+	rest       int64
+	sized      bool
+	onMismatch func()
+	// callerDone reports whether the caller's context has ended.
+	callerDone func() bool
+	// endErr is the result of the last read. The body is not read beyond it.
+	endErr error
 }
 
-// Read implements io.Reader. What is wrong is told with the last byte, for a
-// reader that knows the size may ask for no more.
+// Read implements io.Reader. It returns an error together with the last byte, because a reader that
+// has the size may not read again.
 func (b *checkedBody) Read(p []byte) (int, error) {
-	if b.end != nil {
-		return 0, b.end
+	if b.endErr != nil {
+		return 0, b.endErr
 	}
 	n, err := b.ReadCloser.Read(p)
 	_, _ = b.verifier.Write(p[:n]) // hashes do not fail
@@ -134,17 +133,17 @@ func (b *checkedBody) Read(p []byte) (int, error) {
 		err = io.EOF
 	}
 	switch {
-	case err == nil, b.left():
+	case err == nil, b.callerDone():
 		return n, err
-	case errors.Is(err, io.EOF) && b.verifier.Verified(): // with a byte too many it is not
-		b.end = err
+	case errors.Is(err, io.EOF) && b.verifier.Verified(): // false if the body has extra bytes
+		b.endErr = err
 		return n, err
 	case errors.Is(err, io.EOF):
 		err = errMirrorContent
 	default:
 		err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
 	}
-	b.end = err
-	b.bad()
+	b.endErr = err
+	b.onMismatch()
 	return n, err
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-func TestMirrorWithWrongContentIsLeftOut(t *testing.T) {
+func TestMirrorWithWrongContentIsBlocked(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]struct{ body, length, digest string }{
 		"wrong": {body: "LAYER", length: "5"}, "short": {body: "lay", length: "5"},
@@ -42,7 +42,7 @@ func TestMirrorWithWrongContentIsLeftOut(t *testing.T) {
 				if err := pullAllOf(t, c, r.source(Reference{Digest: dgst})); err != nil {
 					t.Fatalf("round %d: %v", round, err)
 				}
-				if err := c.clients.distrustedAgain(t, r, dgst); err != nil {
+				if err := c.clients.blockedAgain(t, r, dgst); err != nil {
 					t.Error(err)
 				}
 			}
@@ -55,7 +55,7 @@ func TestMirrorWithWrongContentIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestMirrorWithWrongManifestIsLeftOut(t *testing.T) {
+func TestMirrorWithWrongManifestIsBlocked(t *testing.T) {
 	t.Parallel()
 	respond := func(header, body string) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) {
@@ -111,7 +111,7 @@ func TestMirrorWithWrongManifestIsLeftOut(t *testing.T) {
 }
 
 // A full disk is not the mirror's fault.
-func TestMirrorIsNotBlamedForTheStore(t *testing.T) {
+func TestFullDiskDoesNotBlockMirror(t *testing.T) {
 	t.Parallel()
 	mirror := newRegistry(t)
 	layer := bytes.Repeat([]byte("layer"), 1<<20)
@@ -132,9 +132,9 @@ func TestMirrorIsNotBlamedForTheStore(t *testing.T) {
 	}
 }
 
-// distrustedAgain checks that a mirror which is distrusted for one content is
+// blockedAgain checks that a mirror which is distrusted for one content is
 // asked for others.
-func (c *clients) distrustedAgain(t *testing.T, r *fakeRegistry, other string) error {
+func (c *clients) blockedAgain(t *testing.T, r *fakeRegistry, other string) error {
 	e, err := c.endpoint(r.url(), r.access())
 	if err != nil {
 		return err

@@ -14,20 +14,20 @@ import (
 	"oras.land/oras-go/v2/registry"
 )
 
-// registriesConfig is what is used of a registries.conf of version 2, see
+// registriesConfig is the used part of a registries.conf of version 2, see
 // containers-registries.conf(5).
 type registriesConfig struct {
 	Registries []registryConfig `toml:"registry"`
 
-	// These say how short names become long ones. HelmOp knows long names only.
+	// These settings expand short names. HelmOp uses full names only.
 	UnqualifiedSearch any            `toml:"unqualified-search-registries"`
 	ShortNameMode     any            `toml:"short-name-mode"`
 	Aliases           map[string]any `toml:"aliases"`
-	// AdditionalLayerHelper is about the storage of images.
+	// AdditionalLayerHelper concerns the storage of images.
 	AdditionalLayerHelper any `toml:"additional-layer-store-auth-helper"`
-	// CredentialHelpers may be the default only, which is no program.
+	// CredentialHelpers may have the default value only, which does not run a program.
 	CredentialHelpers []string `toml:"credential-helpers"`
-	// VersionOne is the table of the old form.
+	// VersionOne is the table of version 1 of the format.
 	VersionOne any `toml:"registries"`
 }
 
@@ -40,7 +40,7 @@ type registryConfig struct {
 	MirrorByDigestOnly bool           `toml:"mirror-by-digest-only"`
 	Mirrors            []mirrorConfig `toml:"mirror"`
 
-	// key is the prefix as it is compared with names, see matchingName.
+	// key is the prefix in the form that is compared with names, see matchingName.
 	key string
 }
 
@@ -57,23 +57,23 @@ const (
 	pullTagOnly    = "tag-only"
 )
 
-// route is one way to a repository: a mirror, or the registry itself.
+// route is one host that serves a repository: a mirror, or the registry itself.
 type route struct {
-	// ref is the repository there.
+	// ref is the repository's name at this host.
 	ref registry.Reference
-	// insecure is plain HTTP.
+	// insecure means plain HTTP.
 	insecure bool
-	// mirror tells mirrors from the registry, and pull, of a mirror, is what it may
-	// be asked for: one of the pull constants.
+	// mirror is set for mirrors. pull is the kind of requests that a mirror may get, one of the pull
+	// constants.
 	mirror bool
 	pull   string
-	// elsewhere says that the host is another than the one in the source's URL.
+	// otherHost is set if the host is not the one in the source's URL.
 	otherHost bool
-	// named says that the registries file names the host.
+	// named is set if the registries file names the host.
 	named bool
 }
 
-// serves says whether the route may be asked for what a request names.
+// serves reports whether the route may get a request by digest, or by name.
 func (r route) serves(byDigest bool) bool {
 	switch r.pull {
 	case pullDigestOnly:
@@ -86,8 +86,8 @@ func (r route) serves(byDigest bool) bool {
 
 var errBlocked = errors.New("the registry is blocked by the manager's registries file")
 
-// parseRegistries reads a registries.conf; nothing is one that changes nothing.
-// Its errors name the key or the prefix that is wrong.
+// parseRegistries parses a registries.conf. Empty data is a configuration without registries.
+// Errors name the invalid key or prefix.
 func parseRegistries(data []byte) (*registriesConfig, error) {
 	config := &registriesConfig{}
 	meta, err := toml.Decode(string(data), config)
@@ -121,7 +121,7 @@ func parseRegistries(data []byte) (*registriesConfig, error) {
 	return config, nil
 }
 
-// complete fills in defaults and refuses what is contradictory.
+// complete fills in defaults and returns an error for contradictory settings.
 func (r *registryConfig) complete() error {
 	r.Prefix, r.Location = canonicalName(r.Prefix, r.Insecure), canonicalName(r.Location, r.Insecure)
 	if r.Prefix == "" {
@@ -172,14 +172,14 @@ func (m *mirrorConfig) complete(byDigestOnly bool) error {
 	return nil
 }
 
-// canonicalName has one name for all names of Docker Hub.
+// canonicalName replaces all host names of Docker Hub by one name.
 func canonicalName(name string, insecure bool) string {
 	return withHost(name, func(host string) string { return canonicalHost(host, insecure) })
 }
 
-// matchingName is a name as rules are compared with it. A rule for a host is for
-// both of its default ports, whatever the protocol: who writes one, to block the
-// host for example, means the host.
+// matchingName returns a name in the form that is compared with rules. It removes the default ports
+// of both protocols, because a rule for a host, for example to block it, is meant for the whole
+// host.
 func matchingName(name string) string {
 	return withHost(name, func(host string) string {
 		host = canonicalHost(canonicalHost(host, false), true)
@@ -202,7 +202,7 @@ func withHost(name string, change func(string) string) string {
 	return change(host) + "/" + path
 }
 
-// checkName accepts host[:port][/path].
+// checkName returns an error for names other than host[:port][/path].
 func checkName(name string) error {
 	ref, err := registry.ParseReference(name + "/x")
 	if err == nil && (ref.Reference != "" || !hostPattern.MatchString(ref.Registry)) {
@@ -211,9 +211,8 @@ func checkName(name string) error {
 	return err
 }
 
-// routes returns the ways to a repository in the order in which they are tried;
-// the last is the registry itself, or what takes its place. A blocked registry
-// has none.
+// routes returns the hosts that serve a repository, in the order in which they are tried. The last
+// is the registry itself, or its replacement. A blocked registry is errBlocked.
 func (c *registriesConfig) routes(ref registry.Reference, insecure bool) ([]route, error) {
 	name := matchingName(ref.Registry + "/" + ref.Repository)
 	own := route{ref: ref, insecure: insecure}
@@ -252,8 +251,8 @@ func (c *registriesConfig) routes(ref registry.Reference, insecure bool) ([]rout
 	return append(out, own), nil
 }
 
-// before says whether r is the better of two that match: the one with the longer
-// prefix, and the one without a wildcard if they are equally long.
+// before reports whether r takes precedence over another matching entry: the longer prefix, and of
+// two equally long prefixes the one without a wildcard.
 func (r *registryConfig) before(other *registryConfig) bool {
 	if len(r.key) != len(other.key) {
 		return len(r.key) > len(other.key)
@@ -261,7 +260,7 @@ func (r *registryConfig) before(other *registryConfig) bool {
 	return strings.HasPrefix(other.key, "*")
 }
 
-// match returns what follows the prefix in a name, "/path".
+// match reports whether the prefix matches a name, and returns the rest of the name, "/path".
 func (r *registryConfig) match(name string) (rest string, ok bool) {
 	if domain, wildcard := strings.CutPrefix(r.key, "*"); wildcard {
 		host, path, _ := strings.Cut(name, "/")
@@ -271,8 +270,8 @@ func (r *registryConfig) match(name string) (rest string, ok bool) {
 	return rest, ok && strings.HasPrefix(rest, "/")
 }
 
-// byDigest says whether a path of the distribution API names content by its
-// digest. Lists are by name, as tags are.
+// byDigest reports whether a path of the distribution API names content by its digest. Tag lists
+// are by name, as tags are.
 func byDigest(path string) bool {
 	_, err := digest.Parse(path[strings.LastIndex(path, "/")+1:])
 	return err == nil

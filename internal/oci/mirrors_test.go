@@ -156,7 +156,7 @@ func TestRoutes(t *testing.T) {
 }
 
 // A rule holds for its host however a URL that is accepted spells it.
-func TestRulesHoldForAllSpellings(t *testing.T) {
+func TestRegistryRulesMatchAllSpellings(t *testing.T) {
 	t.Parallel()
 	for prefix, names := range map[string][]string{
 		"evil.example":      {"evil.example", "EVIL.example", "evil.example:443", "evil.example:80"},
@@ -185,7 +185,7 @@ func TestRulesHoldForAllSpellings(t *testing.T) {
 	}
 }
 
-func TestPortOfALocationStays(t *testing.T) {
+func TestLocationKeepsItsPort(t *testing.T) {
 	t.Parallel()
 	config, err := parseRegistries([]byte("[[registry]]\nprefix='a.example'\nlocation='b.example:443'\ninsecure=true\n" +
 		"[[registry.mirror]]\nlocation='m.example:443'\ninsecure=true"))
@@ -199,7 +199,7 @@ func TestPortOfALocationStays(t *testing.T) {
 	}
 }
 
-func TestWildcardIsLessThanItsEqualInLength(t *testing.T) {
+func TestExactPrefixPrecedesWildcardOfEqualLength(t *testing.T) {
 	t.Parallel()
 	config,
 		err := parseRegistries([]byte("[[registry]]\nprefix='*.example.com'\nlocation='a.internal'\n[[registry]]\nprefix='x.example.com'\nlocation='b.internal'"))

@@ -10,12 +10,10 @@ const (
 	RequestManifest = "manifest"
 	RequestBlob     = "blob"
 	RequestTags     = "tags"
-	// RequestReferrers is a request for what refers to a manifest, its signatures
-	// for example.
+	// RequestReferrers is a request for the referrers of a manifest, for example its signatures.
 	RequestReferrers = "referrers"
 	RequestToken     = "token"
-	// RequestRedirect is a request to where a registry redirected to, its storage
-	// for example.
+	// RequestRedirect is a request to the target of a redirect, for example the storage of a registry.
 	RequestRedirect = "redirect"
 )
 
@@ -25,11 +23,10 @@ const (
 	CacheBlob     = "blob"
 )
 
-// RequestEvent describes one HTTP request, each attempt on its own.
+// RequestEvent describes one HTTP request. Each attempt is a request of its own.
 type RequestEvent struct {
-	// Registry is the host[:port] that is asked: that of the source's URL, or of a
-	// mirror. It is so too for requests that a registry sent elsewhere, so that it
-	// can be a metric's label.
+	// Registry is the host[:port] of the source's URL or of a mirror. It stays the same for requests
+	// that a registry redirected to another host, so that it can be a metric's label.
 	Registry string
 	// Kind is one of the Request constants.
 	Kind string
@@ -37,31 +34,30 @@ type RequestEvent struct {
 	Method string
 	// Status is the HTTP status, 0 if there was no answer.
 	Status int
-	// Bytes is how much of the body was read.
+	// Bytes is the number of bytes of the body that were read.
 	Bytes int64
 	// Duration is the time from the request to the end of the body.
 	Duration time.Duration
 }
 
-// CacheEvent describes one look into the content store.
+// CacheEvent describes one lookup in the content store.
 type CacheEvent struct {
 	// Kind is one of the Cache constants.
 	Kind string
-	// Hit is whether the content was there and intact.
+	// Hit is whether the store had the content intact.
 	Hit bool
 }
 
-// FileEvent says that a file of Options was read and is not usable; what it was
-// before holds on, and what needs one that never was usable fails. Each failure is
-// told once.
+// FileEvent reports that a file of Options was read and is invalid. Its last valid content stays in
+// use. Calls that need a file that was never valid fail. Each failure is reported once.
 type FileEvent struct {
 	Path string
-	// Err names the file and what is wrong with it, and holds no secrets.
+	// Err names the file and the cause. It contains no secrets.
 	Err error
 }
 
-// Observer is told what happens, for metrics and logs. Its functions may be nil, are
-// called from several goroutines and must not block.
+// Observer receives events for metrics and logs. Its functions may be nil. They are called
+// concurrently and must not block.
 type Observer struct {
 	Request func(RequestEvent)
 	Cache   func(CacheEvent)

@@ -15,8 +15,8 @@ import (
 
 const hintProxy = "check the proxy's address and credentials, and that it allows connections to the registry"
 
-// url returns the proxy's address as net/http takes it. Errors do not repeat
-// the address, for people write passwords into it.
+// url returns the proxy's address for net/http. Errors do not contain the address, because users
+// may write passwords into it.
 func (p *Proxy) url() (*url.URL, error) {
 	address, err := url.Parse(p.Address)
 	switch {
@@ -38,7 +38,7 @@ func (p *Proxy) url() (*url.URL, error) {
 	return address, nil
 }
 
-// id identifies the proxy. It holds a password and is to be hashed.
+// id returns strings that identify the proxy. They contain a password: hash them.
 func (p *Proxy) id() []string {
 	if p == nil {
 		return nil
@@ -46,15 +46,15 @@ func (p *Proxy) id() []string {
 	return []string{p.Address, p.Username, p.Password}
 }
 
-// proxyAnswer is an answer of a proxy in place of the registry's.
+// proxyAnswer is the status of an answer that a proxy sent in place of the registry.
 type proxyAnswer int
 
 func (s proxyAnswer) Error() string {
 	return fmt.Sprintf("the proxy answered %d", int(s))
 }
 
-// checkConnect implements http.Transport.OnProxyConnectResponse: without it the
-// error is the text that the proxy wrote.
+// checkConnect implements http.Transport.OnProxyConnectResponse. Without it, the error would be the
+// text of the proxy's answer.
 func checkConnect(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
 	if resp.StatusCode != http.StatusOK {
 		return proxyAnswer(resp.StatusCode)
@@ -62,7 +62,7 @@ func checkConnect(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Res
 	return nil
 }
 
-// fromProxy explains failures on the way to the registry.
+// fromProxy fills in the error if the proxy caused it, and reports whether it did.
 func (e *Error) fromProxy(err error) bool {
 	var answer proxyAnswer
 	var network *net.OpError
@@ -82,7 +82,7 @@ func (e *Error) fromProxy(err error) bool {
 	return true
 }
 
-// fromDial explains why no connection came about.
+// fromDial fills in the reason why there is no connection.
 func (e *Error) fromDial(err error) {
 	if !e.fromTLS(err) && !e.fromNetwork(err) {
 		e.Detail = safeText(err)

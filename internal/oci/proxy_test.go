@@ -119,7 +119,7 @@ func (p *testProxy) forward(w http.ResponseWriter, req *http.Request, server net
 	_, _ = io.Copy(w, resp.Body)
 }
 
-func TestProxyOfAnAccess(t *testing.T) {
+func TestAccessProxy(t *testing.T) {
 	t.Parallel()
 	user := testUser + ":" + testPassword
 	for _, tc := range []struct {
@@ -173,7 +173,7 @@ func TestProxyOfAnAccess(t *testing.T) {
 	}
 }
 
-func TestProxyThatDoesNotHelp(t *testing.T) {
+func TestProxyFailures(t *testing.T) {
 	t.Parallel()
 	refusing := newConnectProxy(t, nil, nil)
 	refusing.answer = http.StatusForbidden
@@ -232,7 +232,7 @@ func TestProxyAddress(t *testing.T) {
 	}
 }
 
-func TestProxyOfTheEnvironment(t *testing.T) {
+func TestEnvironmentProxy(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	r.push("1.0.0", "1.0.0", []byte("x"))
@@ -263,7 +263,7 @@ func TestProxyOfTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestProxyBySOCKS(t *testing.T) {
+func TestSOCKSProxy(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	r.push("1.0.0", "1.0.0", []byte("x"))

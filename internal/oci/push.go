@@ -32,25 +32,26 @@ const (
 
 // Upload is an artifact of one layer.
 type Upload struct {
-	// Tag to push it under. It keeps the registry's garbage collection away.
+	// Tag is the tag to push. It protects the artifact from the registry's garbage collection.
 	Tag string
-	// ArtifactType is that of the manifest, LayerType the media type of the layer.
+	// ArtifactType is the artifact type of the manifest, LayerType the media type of the layer.
 	ArtifactType, LayerType string
-	// Layer are its bytes.
+	// Layer holds the bytes of the layer.
 	Layer []byte
-	// Annotations of the manifest.
+	// Annotations are the annotations of the manifest.
 	Annotations map[string]string
 }
 
-// Pushed is an artifact that was pushed.
+// Pushed describes a pushed artifact.
 type Pushed struct {
-	// Digest of the manifest, LayerDigest of the layer, "sha256:…".
+	// Digest is the digest of the manifest, LayerDigest the digest of the layer, "sha256:…".
 	Digest, LayerDigest string
 }
 
-// PreparePush sees to it that a repository has what every Upload refers to, and so finds out, by two requests, whether
-// the registry takes something from the user of the credentials. It pushes what is there already, too: that it is there
-// tells nothing about the rights of today. It takes no longer than Options.Timeout.
+// PreparePush pushes the empty config blob that every Upload refers to. With two requests, it
+// checks whether the user of the credentials may push. It pushes the blob even if it exists,
+// because its existence does not prove that the user still has the right. It takes at most
+// Options.Timeout.
 func (c *Client) PreparePush(ctx context.Context, url string, access Access) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -60,8 +61,8 @@ func (c *Client) PreparePush(ctx context.Context, url string, access Access) err
 	})
 }
 
-// Push pushes an artifact to a repository, after PreparePush. It goes to the registry itself, never to a mirror, and is
-// not put into the store. It takes no longer than Options.PullTimeout.
+// Push pushes an artifact to a repository; call PreparePush first. It writes to the registry
+// itself, never to a mirror, and does not use the store. It takes at most Options.PullTimeout.
 func (c *Client) Push(ctx context.Context, url string, access Access, upload Upload) (Pushed, error) {
 	layer := ocispec.Descriptor{MediaType: upload.LayerType, Digest: digest.FromBytes(upload.Layer),
 		Size: int64(len(upload.Layer))}
@@ -86,8 +87,8 @@ func (c *Client) Push(ctx context.Context, url string, access Access, upload Upl
 	return Pushed{Digest: desc.Digest.String(), LayerDigest: layer.Digest.String()}, err
 }
 
-// PullBlob returns a blob of a repository that has the digest and the size, from a mirror or the registry, and puts
-// nothing into the store. It takes no longer than Options.PullTimeout.
+// PullBlob returns the blob with a digest and a size from a mirror or the registry. It does not use
+// the store. It takes at most Options.PullTimeout.
 func (c *Client) PullBlob(ctx context.Context, url string, access Access, dgst string, size int64) ([]byte, error) {
 	desc := ocispec.Descriptor{Digest: digest.Digest(dgst), Size: size}
 	if err := (Source{URL: url, Ref: Reference{Digest: dgst}}).Validate(); err != nil {
@@ -111,7 +112,7 @@ func (c *Client) PullBlob(ctx context.Context, url string, access Access, dgst s
 			return data, nil
 		}
 		failure = classify(opBlob, url+"@"+dgst, err, x).brokeOff(err)
-		if !errors.Is(err, io.ErrUnexpectedEOF) && !e.mayHelp(failure) {
+		if !errors.Is(err, io.ErrUnexpectedEOF) && !e.shouldTryNextHost(failure) {
 			break
 		}
 	}
@@ -123,19 +124,19 @@ func readBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = body.Close() }() // all that is needed has been read
+	defer func() { _ = body.Close() }() // the needed part has been read
 	return content.ReadAll(body, desc)
 }
 
-// Delete deletes a manifest, with its tags. One that does not exist is no error; ErrUnsupported says that the registry
-// does not delete. It takes no longer than Options.Timeout.
+// Delete deletes a manifest, with its tags. A missing manifest is not an error. ErrUnsupported
+// means that the registry does not delete manifests. It takes at most Options.Timeout.
 func (c *Client) Delete(ctx context.Context, url string, access Access, dgst string) error {
 	if err := (Source{URL: url, Ref: Reference{Digest: dgst}}).Validate(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
-	// With its type, the library would read the manifest once more to look for what it refers to.
+	// With a media type, the library would read the manifest again to find its subject.
 	desc := ocispec.Descriptor{Digest: digest.Digest(dgst)}
 	return c.write(ctx, opDelete, url, url+"@"+dgst, access, func(ctx context.Context, to *remote.Repository) error {
 		err := to.Manifests().Delete(ctx, desc)
@@ -149,7 +150,7 @@ func (c *Client) Delete(ctx context.Context, url string, access Access, dgst str
 	})
 }
 
-// isUnsupported tells whether a registry refused a method, whoever asks.
+// isUnsupported reports whether the registry does not support the method, for any user.
 func isUnsupported(err error) bool {
 	var answer *errcode.ErrorResponse
 	if !errors.As(err, &answer) {
@@ -159,7 +160,7 @@ func isUnsupported(err error) bool {
 		slices.ContainsFunc(answer.Errors, func(e errcode.Error) bool { return e.Code == errcode.ErrorCodeUnsupported })
 }
 
-// write has a function write to the registry itself.
+// write calls fn with a repository client that uses the registry itself, never a mirror.
 func (c *Client) write(ctx context.Context, op, url, subject string, access Access,
 	fn func(context.Context, *remote.Repository) error,
 ) error {
@@ -182,7 +183,8 @@ func (c *Client) write(ctx context.Context, op, url, subject string, access Acce
 	return failure
 }
 
-// brokeOff is an error that says so where a connection broke: what was on its way is not thereby wrong.
+// brokeOff turns an ErrIntegrity into ErrUnreachable if the connection broke: a broken connection
+// does not prove that the content is wrong.
 func (e *Error) brokeOff(err error) *Error {
 	if errors.Is(e, ErrIntegrity) && errors.Is(err, io.ErrUnexpectedEOF) {
 		e.Kind, e.Detail = ErrUnreachable, "the connection broke"
@@ -190,19 +192,20 @@ func (e *Error) brokeOff(err error) *Error {
 	return e
 }
 
-// writable returns a protocol client that asks no mirror.
+// writable returns a protocol client that uses no mirror.
 func (e *endpoint) writable() *remote.Repository {
-	home := e.hops[slices.IndexFunc(e.hops, func(h *hop) bool { return !h.mirror })]
+	registryHop := e.hops[slices.IndexFunc(e.hops, func(h *hop) bool { return !h.mirror })]
 	return &remote.Repository{
-		Client: homeClient{home}, Reference: home.ref, PlainHTTP: home.insecure, MaxMetadataBytes: maxMetadata,
+		Client: hopClient{registryHop}, Reference: registryHop.ref, PlainHTTP: registryHop.insecure,
+		MaxMetadataBytes: maxMetadata,
 	}
 }
 
-// homeClient sends the requests of one operation to one host.
-type homeClient struct{ hop *hop }
+// hopClient sends the requests of one operation to one host.
+type hopClient struct{ hop *hop }
 
 // Do implements remote.Client.
-func (c homeClient) Do(req *http.Request) (*http.Response, error) {
+func (c hopClient) Do(req *http.Request) (*http.Response, error) {
 	x := exchangeFrom(req.Context())
 	x.setHost(c.hop.ref.Registry)
 	return c.hop.do(req)

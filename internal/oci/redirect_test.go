@@ -191,7 +191,7 @@ func TestRedirectsToLocalAddressesAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &homeTransport{registry: "r.example", transports: made}
+	transport := &hostTransport{registry: "r.example", transports: made}
 	for _, target := range []string{storage.URL, strings.Replace(storage.URL, "127.0.0.1", "localhost", 1)} {
 		req := httptest.NewRequest(http.MethodGet, target, nil)
 		req.RequestURI, req.Response = "", &http.Response{}
@@ -205,8 +205,8 @@ func TestRedirectsToLocalAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// Who owns a name can have it lead elsewhere at each look.
-func TestOnlyTheRegistryItselfIsReachedUnguarded(t *testing.T) {
+// The owner of a name can resolve the name to another address at each lookup.
+func TestOnlyRegistryHostUsesDirectTransport(t *testing.T) {
 	t.Parallel()
 	name := func(kind string, found *string) *http.Transport {
 		return &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { *found = kind; return nil, errStalled }}
@@ -216,19 +216,20 @@ func TestOnlyTheRegistryItselfIsReachedUnguarded(t *testing.T) {
 		redirected       bool
 		want             string
 	}{
-		{registry: "r.example:5000", target: "https://r.example:5000/v2/", want: "home"},
-		{registry: "r.example", target: "https://R.example:443/v2/", want: "home"},
-		{registry: "r.example:80", target: "http://r.example/v2/", want: "home"},
-		{registry: "r.example:5000", target: "https://r.example:5000/v2/", redirected: true, want: "back"},
-		{registry: "r.example:5000", target: "https://r.example/v2/", want: "away"},
-		{registry: "r.example", target: "https://r.example:5001/token", want: "away"},
-		{registry: "r.example", target: "https://s.example/", redirected: true, want: "away"},
-		{registry: "r.example", target: "https://token.example/", want: "home"},
-		{registry: "r.example", target: "https://token.example/", redirected: true, want: "back"},
+		{registry: "r.example:5000", target: "https://r.example:5000/v2/", want: "direct"},
+		{registry: "r.example", target: "https://R.example:443/v2/", want: "direct"},
+		{registry: "r.example:80", target: "http://r.example/v2/", want: "direct"},
+		{registry: "r.example:5000", target: "https://r.example:5000/v2/", redirected: true, want: "redirected"},
+		{registry: "r.example:5000", target: "https://r.example/v2/", want: "external"},
+		{registry: "r.example", target: "https://r.example:5001/token", want: "external"},
+		{registry: "r.example", target: "https://s.example/", redirected: true, want: "external"},
+		{registry: "r.example", target: "https://token.example/", want: "direct"},
+		{registry: "r.example", target: "https://token.example/", redirected: true, want: "redirected"},
 	} {
 		var got string
-		transport := &homeTransport{registry: tc.registry, trusted: []string{"token.example"},
-			transports: &transports{home: name("home", &got), back: name("back", &got), away: name("away", &got)}}
+		transport := &hostTransport{registry: tc.registry, trusted: []string{"token.example"},
+			transports: &transports{direct: name("direct", &got), redirected: name("redirected", &got),
+				external: name("external", &got)}}
 		req := httptest.NewRequest(http.MethodGet, tc.target, nil)
 		req.RequestURI = ""
 		if tc.redirected {
@@ -244,8 +245,8 @@ func TestOnlyTheRegistryItselfIsReachedUnguarded(t *testing.T) {
 	}
 }
 
-// A proxy may be anywhere: the operator, or the owner of the source, chose it.
-func TestRedirectByProxyIsTheProxysMatter(t *testing.T) {
+// A proxy may have any address, because the operator or the owner of the source chose it.
+func TestRedirectsThroughProxyAreNotGuarded(t *testing.T) {
 	t.Parallel()
 	storage := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("layer"))

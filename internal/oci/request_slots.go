@@ -18,9 +18,9 @@ import (
 
 type tenantKey struct{}
 
-// ForTenant returns a context whose requests count for a tenant: all tenants have the same share of the requests to a
-// host, whatever the number of requests that each of them makes. Requests of contexts without a tenant count for one
-// more tenant.
+// ForTenant returns a context whose requests count for a tenant. All tenants have the same share of
+// the requests to a host, however many requests each makes. Requests without a tenant count for one
+// additional tenant.
 func ForTenant(ctx context.Context, tenant string) context.Context {
 	return context.WithValue(ctx, tenantKey{}, tenant)
 }
@@ -30,25 +30,25 @@ func tenantOf(ctx context.Context) string {
 	return tenant
 }
 
-// sharedKey is the key of a call that callers of one tenant share. Between tenants, one would wait for the turn of the
-// other.
+// sharedKey returns the key of a call that concurrent callers of one tenant share. Tenants do not
+// share calls, because a caller would wait for the slot of another tenant.
 func sharedKey(ctx context.Context, e *endpoint, content string) string {
 	return strings.Join([]string{e.key, content, tenantOf(ctx)}, "\n")
 }
 
-// turns are the requests to one host that may run at the same time, and their rate. Tenants share both, see fairshare.
-// They are safe for concurrent use.
+// requestSlots limits the concurrency and the rate of requests to one host. Tenants share both
+// fairly, see fairshare. It is safe for concurrent use.
 type requestSlots struct {
 	mu    sync.Mutex
 	pool  *fairshare.Pool[string]
 	queue *fairshare.Queue[string, *slotWaiter]
 	rate  *rate.Limiter
 
-	// timer ends when the rate allows the next request; nil if nobody waits for that.
+	// timer fires when the rate admits the next request; nil if no request waits for the rate.
 	timer *time.Timer
 }
 
-// turn is a request that waits.
+// slotWaiter is a request that waits for a slot.
 type slotWaiter struct{ granted chan struct{} }
 
 func newRequestSlots(perSecond float64, running int) *requestSlots {
@@ -59,8 +59,9 @@ func newRequestSlots(perSecond float64, running int) *requestSlots {
 	}
 }
 
-// acquire waits for a turn of a tenant. After it, release must be called. Errors are ErrRateLimited at once where the
-// rate leaves no turn within the deadline, and that of the context.
+// acquire waits for a slot for a request of a tenant. The caller must call release afterwards. It
+// returns ErrRateLimited at once if the rate limit cannot admit the request before its deadline. If
+// the context ends first, it returns an error for the context.
 func (t *requestSlots) acquire(ctx context.Context, tenant string) error {
 	waiting := &slotWaiter{granted: make(chan struct{})}
 	if err := t.enter(ctx, tenant, waiting); err != nil {
@@ -73,14 +74,14 @@ func (t *requestSlots) acquire(ctx context.Context, tenant string) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	err := waitError(ctx, t.noSlot())
+	err := waitError(ctx, t.noSlotDetail())
 	if !t.queue.Remove(tenant, waiting) {
-		t.giveBack(tenant)
+		t.releaseLocked(tenant)
 	}
 	return err
 }
 
-// enter puts a request into the queue, unless its deadline leaves no time for its turn.
+// enter puts a request into the queue, unless the rate limit cannot admit it before its deadline.
 func (t *requestSlots) enter(ctx context.Context, tenant string, waiting *slotWaiter) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,11 +89,12 @@ func (t *requestSlots) enter(ctx context.Context, tenant string, waiting *slotWa
 		if t.pool.Admits(tenant) {
 			return waitError(ctx, "the deadline passed before the request was sent")
 		}
-		return waitError(ctx, t.noSlot())
+		return waitError(ctx, t.noSlotDetail())
 	}
 	now := time.Now()
 	ahead := t.queue.Push(tenant, waiting)
-	// A deadline may be over a moment before its context says so: that is not for the rate, and the request ends by it.
+	// A deadline may pass a moment before its context ends. This is not a matter of the rate: the
+	// request fails by its context.
 	if wait := t.untilTokens(now, ahead+1); wait > 0 && wait > untilDeadline(ctx) {
 		t.queue.Remove(tenant, waiting)
 		return &Error{Kind: ErrRateLimited, RetryAfter: wait,
@@ -102,20 +104,20 @@ func (t *requestSlots) enter(ctx context.Context, tenant string, waiting *slotWa
 	return nil
 }
 
-// release gives a turn back.
+// release frees a slot.
 func (t *requestSlots) release(tenant string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.giveBack(tenant)
+	t.releaseLocked(tenant)
 }
 
-// giveBack is release for a caller that holds mu, as do all below.
-func (t *requestSlots) giveBack(tenant string) {
+// releaseLocked is release for callers that hold mu. All methods below require mu, too.
+func (t *requestSlots) releaseLocked(tenant string) {
 	t.pool.GiveBack(tenant)
 	t.grant(time.Now())
 }
 
-// grant gives turns to those that wait, as many as rate and number allow.
+// grant gives slots to waiters, as many as the rate and the concurrency limit allow.
 func (t *requestSlots) grant(now time.Time) {
 	for t.queue.Ready() {
 		if !t.rate.AllowN(now, 1) {
@@ -139,7 +141,7 @@ func (t *requestSlots) grantIn(wait time.Duration) {
 	})
 }
 
-// untilTokens is how long it takes until the rate allows so many requests.
+// untilTokens returns how long it takes until the rate admits a number of requests.
 func (t *requestSlots) untilTokens(now time.Time, requests int) time.Duration {
 	missing := float64(requests) - t.rate.TokensAt(now)
 	if missing <= 0 {
@@ -148,8 +150,8 @@ func (t *requestSlots) untilTokens(now time.Time, requests int) time.Duration {
 	return time.Duration(missing / float64(t.rate.Limit()) * float64(time.Second))
 }
 
-// noSlot says why a request got no slot.
-func (t *requestSlots) noSlot() string {
+// noSlotDetail describes why a request got no slot.
+func (t *requestSlots) noSlotDetail() string {
 	if n := t.pool.Total(); n != 1 {
 		return fmt.Sprintf("no free slot within the deadline: %d requests to the host are running", n)
 	}

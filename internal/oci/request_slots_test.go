@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// TestTenantsShareTheRequestsAtTheSameTime holds that a tenant whose requests are not answered leaves requests to
+// TestTenantsShareRequestSlots holds that a tenant whose requests are not answered leaves requests to
 // another one.
-func TestTenantsShareTheRequestsAtTheSameTime(t *testing.T) {
+func TestTenantsShareRequestSlots(t *testing.T) {
 	t.Parallel()
 	const most, share = 8, 6
 	stuck, end := make(chan struct{}, 100), make(chan struct{})
@@ -33,7 +33,7 @@ func TestTenantsShareTheRequestsAtTheSameTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &politeTransport{base: http.DefaultTransport, limits: l}
+	transport := &limitedTransport{base: http.DefaultTransport, limits: l}
 	ask := func(tenant, path string) error {
 		req, err := http.NewRequestWithContext(ForTenant(t.Context(), tenant), http.MethodGet, srv.URL+path, nil)
 		if err != nil {
@@ -68,9 +68,9 @@ func TestTenantsShareTheRequestsAtTheSameTime(t *testing.T) {
 	all.Wait()
 }
 
-// TestTenantsShareTheRate holds that a tenant with a thousand requests in the queue does not use up the rate of another
-// one.
-func TestTenantsShareTheRate(t *testing.T) {
+// TestTenantsShareRequestRate holds that a tenant with a thousand requests in the queue does not use up the rate of
+// another one.
+func TestTenantsShareRequestRate(t *testing.T) {
 	t.Parallel()
 	turns := newRequestSlots(50, 8)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -107,9 +107,9 @@ func TestTenantsShareTheRate(t *testing.T) {
 	}
 }
 
-// TestTenantsDoNotWaitForCallsOfOthers holds that the same call of two tenants is not shared: one would wait for the
+// TestTenantsDoNotShareCalls holds that the same call of two tenants is not shared: one would wait for the
 // turn of the other.
-func TestTenantsDoNotWaitForCallsOfOthers(t *testing.T) {
+func TestTenantsDoNotShareCalls(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	r.push("1.0.0", "1.0.0", []byte("x"))
@@ -155,8 +155,8 @@ type lateContext struct{ context.Context }
 
 func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
 
-// TestADeadlineIsNotTheRate holds that the rate is not named where it leaves a turn.
-func TestADeadlineIsNotTheRate(t *testing.T) {
+// TestPassedDeadlineIsNotRateLimited holds that the rate is not named where it leaves a turn.
+func TestPassedDeadlineIsNotRateLimited(t *testing.T) {
 	t.Parallel()
 	turns := newRequestSlots(1, 1)
 	if err := turns.acquire(lateContext{t.Context()}, "a"); err != nil {

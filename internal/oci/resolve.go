@@ -18,40 +18,38 @@ const (
 	opResolve = "resolve"
 	opTags    = "list tags of"
 
-	// maxConfig bounds the config blob that is read for its version.
+	// maxConfig bounds the config blob that is read for its version, in bytes.
 	maxConfig = 1 << 20
 )
 
-// Artifact is what a reference resolved to. It says what a manifest says, so
-// that an artifact of the wrong kind can be refused before anything is pulled.
+// Artifact is the result of resolving a reference. It contains the fields of the manifest, so that
+// the caller can refuse a wrong kind of artifact before a pull.
 type Artifact struct {
 	// URL is the repository, as in Source.
 	URL string
-	// Tag is the tag that was found; empty for a reference by digest.
+	// Tag is the resolved tag; empty for a reference by digest.
 	Tag string
-	// Version is the artifact's version: the tag if it is one, with "+" for "_",
-	// else the annotation org.opencontainers.image.version, else the "version" of
-	// a JSON config blob. Empty if none of them says.
+	// Version is the artifact's version. It is the tag if the tag is a version, with "+" for "_".
+	// Otherwise, it is the annotation org.opencontainers.image.version, or the "version" of a JSON
+	// config blob. Empty if none of these has a version.
 	Version string
 	// Digest is the manifest's digest, "sha256:…".
 	Digest string
-	// MediaType is the artifact type, or the config's media type where the
-	// manifest declares none.
+	// MediaType is the artifact type, or the config's media type if the manifest declares no artifact
+	// type.
 	MediaType string
-	// ConfigMediaType, ArtifactType and Layers are as in the manifest, at least one
-	// layer.
+	// ConfigMediaType, ArtifactType and Layers are the manifest's. There is at least one layer.
 	ConfigMediaType string
 	ArtifactType    string
 	Layers          []Layer
-	// Annotations are those of the manifest. They and those of the layers are
-	// unbounded but for the 4 MiB a manifest may have.
+	// Annotations are the annotations of the manifest. The only limit for them and for the annotations
+	// of the layers is the manifest's limit of 4 MiB.
 	Annotations map[string]string
 }
 
-// Resolve finds the artifact a source refers to, within Options.Timeout, or where
-// tags are listed within Options.PullTimeout more, as long as pages come. Equal
-// sources that are resolved at the same time share one resolution. Errors are
-// of any kind but ErrTooLarge for layers.
+// Resolve finds the artifact that a source refers to. It takes at most Options.Timeout; if it lists
+// tags, at most Options.PullTimeout more. Concurrent calls with equal sources share one resolution.
+// Errors are of any kind, except ErrTooLarge for layers.
 func (c *Client) Resolve(ctx context.Context, src Source) (Artifact, error) {
 	if err := src.Validate(); err != nil {
 		return Artifact{}, err
@@ -77,7 +75,7 @@ func (c *Client) Resolve(ctx context.Context, src Source) (Artifact, error) {
 	return artifact, asError(opResolve, subject, err)
 }
 
-// resolveStored answers for a digest that needs no request.
+// resolveStored resolves a digest from the store, without a request.
 func (c *Client) resolveStored(src Source, subject string) (Artifact, bool) {
 	m, err := c.storedManifest(subject, digest.Digest(src.Ref.Digest))
 	if err != nil {
@@ -123,11 +121,10 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, ref Reference, subjec
 	return c.describe(ctx, e, m, tag)
 }
 
-// manifestOfTag asks for the digest of a tag with HEAD, and with GET where the
-// registry refuses HEAD or leaves out what the answer must have. 404 and 403 are
-// asked again too: a HEAD has no body, only that of a GET says what is missing or
-// denied; some registries answer so to a HEAD that they do not support; and a
-// failure is not so frequent that a request would matter.
+// manifestOfTag gets the digest of a tag by HEAD. It uses GET if the registry refuses HEAD or omits
+// a required header. It also repeats 404 and 403 with GET: only the body of a GET has the error
+// code, and some registries send these statuses because they do not support HEAD. Failures are
+// rare, so the additional request costs little.
 func (c *Client) manifestOfTag(ctx context.Context, e *endpoint, tag string) (*manifest, error) {
 	subject := e.url + ":" + tag
 	head, x := withExchange(ctx, e.ref.Registry)
@@ -158,7 +155,7 @@ func (c *Client) chooseTag(ctx context.Context, e *endpoint, ref Reference, subj
 	ctx, x := withExchange(ctx, e.ref.Registry)
 	repository := e.repository()
 	repository.Client = tagsClient{Client: repository.Client, subject: e.url, timeout: c.opts.Timeout}
-	// Some registries send all tags in one page, whatever they are asked for.
+	// Some registries send all tags in one page and ignore the requested page size.
 	repository.MaxMetadataBytes = maxTagPageBytes
 	pages := tagPages{}
 	err = repository.Tags(ctx, "", func(tags []string) error {
@@ -169,7 +166,7 @@ func (c *Client) chooseTag(ctx context.Context, e *endpoint, ref Reference, subj
 		}
 		for _, tag := range tags {
 			choice.consider(tag)
-			// A filter may be as slow as it is allowed to on many long tags.
+			// A filter may take long for many long tags.
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -188,8 +185,8 @@ func (c *Client) chooseTag(ctx context.Context, e *endpoint, ref Reference, subj
 	return choice.tag, nil
 }
 
-// describe finds the version, reading the config blob only if nothing else
-// tells it.
+// describe returns the artifact with its version. It reads the config blob only if neither the tag
+// nor an annotation has the version.
 func (c *Client) describe(ctx context.Context, e *endpoint, m *manifest, tag string) (Artifact, error) {
 	version := versionText(tag)
 	if version == "" {
@@ -205,8 +202,8 @@ func (c *Client) describe(ctx context.Context, e *endpoint, m *manifest, tag str
 	return m.artifact(e.url, tag, version), nil
 }
 
-// hasConfigVersion tells configs that may hold a version. The two generic ones
-// do not, and big ones are not read for it.
+// hasConfigVersion reports whether the config blob may contain a version. The two generic media
+// types do not, and large configs are not read.
 func (m *manifest) hasConfigVersion() bool {
 	switch m.Config.MediaType {
 	case ocispec.MediaTypeImageConfig, ocispec.MediaTypeEmptyJSON:

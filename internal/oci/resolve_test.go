@@ -47,7 +47,7 @@ func TestResolveTagCostsOneHeadOnceKnown(t *testing.T) {
 	r.wantRequests(map[string]int{"HEAD manifest": 1, "GET manifest": 1})
 }
 
-func TestResolveDigestOfStoredManifestAsksNothing(t *testing.T) {
+func TestResolveStoredDigestMakesNoRequest(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	dgst := r.push("", "4.5.6", []byte("layer"))
@@ -61,7 +61,7 @@ func TestResolveDigestOfStoredManifestAsksNothing(t *testing.T) {
 			t.Errorf("artifact = %+v", got)
 		}
 		want := map[string]int{}
-		if i == 0 { // the manifest, and the config for the version that no tag tells
+		if i == 0 { // the manifest, and the config with the version
 			want = map[string]int{"GET manifest": 1, "GET blob": 1}
 		}
 		r.wantRequests(want)
@@ -108,7 +108,7 @@ func TestResolveSemverPages(t *testing.T) {
 	}
 }
 
-func TestResolveNotFoundSaysWhat(t *testing.T) {
+func TestResolveNotFoundMessages(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	r.allowMissing = true

@@ -14,24 +14,23 @@ import (
 )
 
 const (
-	// maxRetries bounds what one request may cost a registry in trouble.
+	// maxRetries bounds the retries of one request, to limit the load on a failing registry.
 	maxRetries = 3
-	// maxRetryWait bounds the wait between two attempts; when a registry asks for
-	// more, the caller is told and decides.
+	// maxRetryWait bounds the wait between two attempts. If a registry asks for a longer wait, the
+	// caller gets the error and decides.
 	maxRetryWait = 10 * time.Second
-	// maxRetryAfter bounds what is reported to the caller.
+	// maxRetryAfter bounds Error.RetryAfter.
 	maxRetryAfter = time.Hour
 )
 
-// retryPolicy tries again what is known to pass: 408, 429, 5xx, and
-// connections that were closed under a request. It implements retry.Policy.
+// retryPolicy retries temporary failures: 408, 429, 5xx, and connections that broke during a
+// request. It implements retry.Policy.
 type retryPolicy struct {
 	// base is the first wait; it doubles with each attempt.
 	base time.Duration
 }
 
-// Retry returns how long to wait before the next attempt, or -1 to give the
-// answer to the caller as it is.
+// Retry returns how long to wait before the next attempt, or -1 to return the answer to the caller.
 func (p retryPolicy) Retry(attempt int, resp *http.Response, err error) (time.Duration, error) {
 	if attempt >= maxRetries {
 		return -1, nil
@@ -56,27 +55,27 @@ func (p retryPolicy) Retry(attempt int, resp *http.Response, err error) (time.Du
 	if wait > maxRetryWait {
 		return -1, nil
 	}
-	// A wait that ends after the deadline would hide this answer behind a timeout.
+	// A wait beyond the deadline would replace this answer by a timeout.
 	if deadline, ok := resp.Request.Context().Deadline(); ok && time.Until(deadline) <= wait {
 		return -1, nil
 	}
 	return wait, nil
 }
 
-// backoff doubles with each attempt and is spread by 20 % either way, so that
-// many clients do not come back at once.
+// backoff returns the wait before a retry. It doubles with each attempt and has a jitter of 20 %
+// either way, so that many clients do not retry at the same time.
 func (p retryPolicy) backoff(attempt int) time.Duration {
 	wait := p.base << attempt
 	return time.Duration(float64(wait) * (0.8 + 0.4*rand.Float64()))
 }
 
-// isBrokenConnection tells errors of a connection that broke under the request;
-// net/http repeats those itself only on connections it has used before.
+// isBrokenConnection reports whether the connection broke during the request. net/http retries such
+// a request only on a reused connection.
 func isBrokenConnection(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }
 
-// retryAfter reads Retry-After, in either of its forms, of a 429 or 503.
+// retryAfter returns the Retry-After of a 429 or 503, given in seconds or as a date.
 func retryAfter(resp *http.Response, now time.Time) time.Duration {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0

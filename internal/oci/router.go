@@ -22,52 +22,51 @@ import (
 )
 
 const (
-	// maxReason bounds what is said of one mirror in a message, in bytes.
+	// maxReason bounds the text about one mirror in a message, in bytes.
 	maxReason = 120
 	apiPath   = "/v2/"
 )
 
-// router sends the requests of one operation to the mirrors of a repository and
-// to the registry itself, until one of them answers. It implements
-// remote.Client for requests without a body.
+// router sends the requests of one operation to the mirrors of a repository and to the registry
+// itself, until a host answers. It implements remote.Client for requests without a body.
 type router struct {
-	// ref is the repository in the URLs that requests come with.
+	// ref is the repository in the URLs of the incoming requests.
 	ref  registry.Reference
 	hops []*hop
 
 	mu sync.Mutex
-	// lists are the hops that answered the first page of a list; the next pages
-	// must come from the same, for others may have other tags.
+	// lists maps each list to the hop that answered its first page. The next pages must come from the
+	// same host, because other hosts may have other tags.
 	lists map[string]*hop
 }
 
-// Do implements remote.Client. Where nobody has what is asked for, the outcome is
-// the registry's own answer, for mirrors only stand in for it; where the registry
-// itself does not answer, as behind an air gap, it is the last mirror's. What the
-// others said is noted in the exchange.
+// Do implements remote.Client. If no host has the content, the result is the registry's answer,
+// because mirrors only replace the registry. If the registry does not answer, for example behind an
+// air gap, the result is the last mirror's answer. The exchange records the failures of the other
+// hosts.
 func (r *router) Do(req *http.Request) (*http.Response, error) {
 	list := listOf(req.URL.Path)
 	if h := r.pageOf(list); h != nil {
-		return h.do(req.WithContext(h.scoped(req.Context()))) // the link to it was made by that host
+		return h.do(req.WithContext(h.scoped(req.Context()))) // the same host made the link to this page
 	}
 	x := exchangeFrom(req.Context())
-	hops := slices.DeleteFunc(r.serving(req.URL.Path), x.leavesOut)
+	hops := slices.DeleteFunc(r.serving(req.URL.Path), x.isExcluded)
 	var refusal *http.Response
 	var refusedBy string
 	for i, h := range hops {
 		x.setHost(h.ref.Registry)
-		last, left := i == len(hops)-1, len(hops)-i
+		last, remaining := i == len(hops)-1, len(hops)-i
 		if refusal != nil && refusal.StatusCode == http.StatusOK {
-			left++ // the empty list counts if the rest is silent: the caller needs time to go on with it
+			remaining++ // reserve time for the caller: the empty list is the result if no other host answers
 		}
-		resp, empty, err := r.attempt(req, h, left)
+		resp, empty, err := r.attempt(req, h, remaining)
 		switch {
 		case isConclusive(req, resp, err) && (last || !empty):
 			r.setPage(list, h)
 			x.answeredBy(h)
-			h.clients.distrust.watch(h, req, resp)
+			h.clients.blocklist.watch(h, req, resp)
 			return resp, nil
-		case req.Context().Err() != nil, last && (refusal == nil || !isSilence(err)):
+		case req.Context().Err() != nil, last && (refusal == nil || !isNoAnswer(err)):
 			return resp, err
 		}
 		x.recordFailure(h.ref.Registry, reasonOf(resp, err))
@@ -80,7 +79,7 @@ func (r *router) Do(req *http.Request) (*http.Response, error) {
 	return refusal, nil
 }
 
-// pageOf returns the hop that answered the first page of a list.
+// pageOf returns the hop that answered the first page of a list, or nil.
 func (r *router) pageOf(list string) *hop {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,28 +95,29 @@ func (r *router) setPage(list string, h *hop) {
 	r.lists[list] = h
 }
 
-// detach reads what is of use of a refusal, so that its connection is free while
-// others are asked.
-func detach(resp *http.Response) *http.Response {
-	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what there is will do
+// bufferBody reads the start of an error's body into memory, so that the connection is free while
+// other hosts are tried.
+func bufferBody(resp *http.Response) *http.Response {
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a part of the body is enough
 	_ = resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(data))
 	return resp
 }
 
-// serving returns who may be asked for a path; the registry itself always may.
+// serving returns the hops that may get a request for a path. The registry itself is always among
+// them.
 func (r *router) serving(path string) []*hop {
 	var out []*hop
 	for _, h := range r.hops {
-		if h.serves(byDigest(path)) && !h.clients.distrust.holds(h, path) {
+		if h.serves(byDigest(path)) && !h.clients.blocklist.blocks(h, path) {
 			out = append(out, h)
 		}
 	}
 	return out
 }
 
-// listOf returns what tells apart the lists of a repository, at whatever host,
-// or "" for requests that are for no list.
+// listOf returns a key for the list that a path names, the same at all hosts, or "" if the path
+// names no list.
 func listOf(path string) string {
 	if strings.HasSuffix(path, "/tags/list") {
 		return "tags"
@@ -130,27 +130,27 @@ func listOf(path string) string {
 
 type alternativeKey struct{}
 
-// hasAlternative says whether another host will be asked if this one fails.
+// hasAlternative reports whether another host is tried if this host fails.
 func hasAlternative(ctx context.Context) bool {
 	return ctx.Value(alternativeKey{}) != nil
 }
 
-// attempt asks one of the hosts that are left. Until its answer begins, it has
-// no more than its share of the time, so that the others can still be asked; the
-// body of a good answer has all the time there is. It also says whether the answer
-// is an empty list, unless the host is the last.
-func (r *router) attempt(req *http.Request, h *hop, left int) (resp *http.Response, empty bool, err error) {
+// attempt sends the request to one host. Until the answer begins, the host has only its share of
+// the remaining time, so that the remaining hosts can still be tried. The body of a good answer may
+// take all the remaining time. empty reports whether the answer is an empty list; it is always
+// false for the last host.
+func (r *router) attempt(req *http.Request, h *hop, remaining int) (resp *http.Response, empty bool, err error) {
 	deadline, bounded := req.Context().Deadline()
-	if left == 1 || !bounded {
+	if remaining == 1 || !bounded {
 		resp, err = h.do(r.rewrite(req, h))
 		return resp, false, err
 	}
 	ctx, cancel := context.WithCancelCause(context.WithValue(req.Context(), alternativeKey{}, true))
-	share := time.AfterFunc(time.Until(deadline)/time.Duration(left), func() { cancel(errStalled) })
+	share := time.AfterFunc(time.Until(deadline)/time.Duration(remaining), func() { cancel(errStalled) })
 	resp, err = h.do(r.rewrite(req.WithContext(ctx), h))
 	empty = err == nil && isEmptyList(resp)
 	if err == nil && (resp.StatusCode >= http.StatusBadRequest || empty) {
-		resp = detach(resp) // within the share: a mirror may be slow in saying no
+		resp = bufferBody(resp) // within the share: a mirror may be slow to send its error
 		share.Stop()
 		cancel(nil)
 		return resp, empty, nil
@@ -170,7 +170,7 @@ func (r *router) attempt(req *http.Request, h *hop, left int) (resp *http.Respon
 	return nil, false, err
 }
 
-// rewrite returns the request as it is for a hop.
+// rewrite returns the request with the host and the repository of a hop.
 func (r *router) rewrite(req *http.Request, h *hop) *http.Request {
 	out := req.Clone(h.scoped(req.Context()))
 	out.URL.Scheme, out.URL.Host, out.Host = protocol(h.insecure), h.ref.Host(), h.ref.Host()
@@ -180,9 +180,8 @@ func (r *router) rewrite(req *http.Request, h *hop) *http.Request {
 	return out
 }
 
-// isConclusive says whether an answer ends the search, but for empty lists. A
-// mirror that does not know HEAD is not given up for it: the caller asks again
-// with GET.
+// isConclusive reports whether an answer ends the search, except for empty lists. A mirror without
+// HEAD support is conclusive, because the caller repeats the request with GET.
 func isConclusive(req *http.Request, resp *http.Response, err error) bool {
 	if err != nil {
 		return false
@@ -194,12 +193,12 @@ func isConclusive(req *http.Request, resp *http.Response, err error) bool {
 	return resp.StatusCode < http.StatusBadRequest
 }
 
-// isSilence tells failures to get an answer from failures that are one.
-func isSilence(err error) bool {
+// isNoAnswer reports whether err means that the host did not answer.
+func isNoAnswer(err error) bool {
 	return err != nil && errors.Is(explain("", "", err, &exchange{}), ErrUnreachable)
 }
 
-// reasonOf describes a failure shortly.
+// reasonOf describes a failure of a host briefly.
 func reasonOf(resp *http.Response, err error) string {
 	if err == nil && resp.StatusCode == http.StatusOK {
 		return "has an empty list"
@@ -213,25 +212,25 @@ func reasonOf(resp *http.Response, err error) string {
 	return truncate.Text(failure.Detail, maxReason)
 }
 
-// hop is a route with what is needed to take it.
+// hop is a route with the connections and the credential to use it.
 type hop struct {
 	route
 	clients *clients
 	source  *source
-	// transports are the connections to use, transportKey identifies them.
+	// transports are the connections to use; transportKey identifies them.
 	transports   *transports
 	transportKey string
 	// way identifies the way to the host, see limits.
 	way string
 }
 
-// scoped returns a context with the hint which token to ask the host for.
+// scoped returns a context with the scope for the token of the host.
 func (h *hop) scoped(ctx context.Context) context.Context {
 	return auth.WithScopesForHost(ctx, h.ref.Host(), auth.ScopeRepository(h.ref.Repository, auth.ActionPull))
 }
 
-// do sends a request that is meant for this hop. A kept credential of a cloud
-// provider that is refused is asked for once anew.
+// do sends a request to this hop. If the registry refuses a cached credential of a cloud provider,
+// do repeats the request once with a new credential.
 func (h *hop) do(req *http.Request) (*http.Response, error) {
 	for {
 		began := time.Now()

@@ -121,7 +121,7 @@ func TestMirrorUnderAnotherPath(t *testing.T) {
 	})
 }
 
-func TestRegistryStepsInForItsMirror(t *testing.T) {
+func TestRegistryReplacesFailedMirror(t *testing.T) {
 	t.Parallel()
 	answer := func(status int) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, _ *http.Request) bool {
@@ -177,7 +177,7 @@ func TestRegistryStepsInForItsMirror(t *testing.T) {
 	}
 }
 
-func TestOutcomeWhenNobodyHasIt(t *testing.T) {
+func TestErrorWhenNoHostHasContent(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
@@ -267,7 +267,7 @@ func TestPagesComeFromOneHost(t *testing.T) {
 	}
 }
 
-func TestMirrorsByWhatIsPulled(t *testing.T) {
+func TestPullFromMirrorSetting(t *testing.T) {
 	t.Parallel()
 	for pull, want := range map[string]map[string]int{
 		pullDigestOnly: {"GET manifest": 1, "GET blob": 1},
@@ -295,7 +295,7 @@ func TestBlockedRegistry(t *testing.T) {
 	mirror.wantRequests(map[string]int{})
 }
 
-func TestLocationTakesThePlaceOfTheRegistry(t *testing.T) {
+func TestLocationReplacesRegistry(t *testing.T) {
 	t.Parallel()
 	internal := newRegistry(t)
 	internal.push("1.0.0", "1.0.0", []byte("layer"))
@@ -373,7 +373,7 @@ func TestMirrorOfACloudRegistry(t *testing.T) {
 }
 
 // Nor is the place that the registries file has for it.
-func TestCloudRegistryThatIsMoved(t *testing.T) {
+func TestCloudCredentialIsNotSentToOtherLocation(t *testing.T) {
 	t.Parallel()
 	internal := newRegistry(t)
 	internal.basic = true
@@ -390,7 +390,7 @@ func TestCloudRegistryThatIsMoved(t *testing.T) {
 	if err := pullAllOf(t, c, src); err != nil {
 		t.Error(err)
 	}
-	// A static credential that is refused is not asked for anew: no login would bring another.
+	// A refused static credential is not renewed, because a login cannot return another.
 	writeFile(t, defaults, string(dockerConfigFor(internal.host(), testUser, "planted-wrong")))
 	internal.wantRequests(map[string]int{"HEAD manifest": 2, "GET manifest": 1, "GET blob": 1})
 	if _, err := newClient(t, set, trusting(t, internal), withCloud(cloud),
@@ -403,7 +403,7 @@ func TestCloudRegistryThatIsMoved(t *testing.T) {
 	}
 }
 
-func TestCallerLeavesWhileAMirrorHangs(t *testing.T) {
+func TestCancelDuringUnresponsiveMirror(t *testing.T) {
 	t.Parallel()
 	r, mirror, _ := mirrorPair(t)
 	arrived := make(chan struct{}, 8)
@@ -429,7 +429,7 @@ func TestCallerLeavesWhileAMirrorHangs(t *testing.T) {
 	r.wantRequests(map[string]int{})
 }
 
-func TestLongBodyOfAMirrorHasAllTheTime(t *testing.T) {
+func TestMirrorBodyMayTakeWholeTimeout(t *testing.T) {
 	t.Parallel()
 	const size = 12
 	r, mirror := newRegistry(t), newRegistry(t)

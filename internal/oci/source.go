@@ -22,55 +22,54 @@ const (
 	scheme = "oci://"
 	// maxURLLength is far above what registries accept (255 for a repository).
 	maxURLLength = 1024
-	// maxRangeLength keeps the parsing of ranges cheap.
+	// maxRangeLength bounds the cost of parsing a range.
 	maxRangeLength = 256
-	// maxFilterLength and maxFilterSteps keep tag filters cheap: RE2 takes time in
-	// proportion to the tag and to the instructions a filter compiles to, and a few
-	// repetitions like "x{1000}" make very many of those.
+	// maxFilterLength and maxFilterSteps bound the cost of tag filters. The time of RE2 is
+	// proportional to the length of the tag and to the number of compiled instructions. A few
+	// repetitions like "x{1000}" compile to very many instructions.
 	maxFilterLength = 256
 	maxFilterSteps  = 2000
 )
 
-// hostPattern is what a registry's host looks like, port included. The protocol
-// library lets any bytes through that do not end the host of a URL. A dot at the
-// end and zeros before the port would be other spellings of the same host, which
-// no rule about the host is written for.
+// hostPattern matches a registry's host with an optional port. The protocol library accepts almost
+// any bytes in a host. A trailing dot, or zeros before the port, would be other spellings of the
+// same host, which rules about the host do not match.
 var hostPattern = regexp.MustCompile(`^([A-Za-z0-9._-]*[A-Za-z0-9_-]|\[[0-9A-Fa-f:.]+\])(:[1-9][0-9]{0,4})?$`)
 
 var tagPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
-// Source is an artifact in an OCI registry and how to reach it.
+// Source is an artifact in an OCI registry and the settings to access it.
 type Source struct {
 	// URL names the repository: "oci://host[:port]/path", without tag or digest.
 	URL string
-	// Ref picks the artifact in the repository.
+	// Ref selects the artifact in the repository.
 	Ref Reference
-	// Access says how to talk to the registry.
+	// Access holds the settings for the requests to the registry.
 	Access Access
 }
 
-// Reference picks one artifact of a repository. Exactly one of Tag, Digest and
-// Semver is set, or TagFilter alone; TagFilter may go with Semver.
+// Reference selects one artifact of a repository. Set exactly one of Tag, Digest and Semver, or
+// TagFilter alone. TagFilter may be combined with Semver.
 type Reference struct {
-	// Tag is a tag; a "+" of a chart version is looked up as "_".
+	// Tag is a tag. A "+" of a chart version is looked up as "_".
 	Tag string
 	// Digest is the manifest's digest, "sha256:…".
 	Digest string
-	// Semver is a range, "~3.30" for example; the highest tag in it wins.
-	// Pre-releases count only if the range names one, ">=1.0.0-0" for example.
+	// Semver is a version range, for example "~3.30". It selects the highest matching tag.
+	// Pre-releases match only if the range names one, for example ">=1.0.0-0".
 	Semver string
-	// TagFilter is a regular expression (RE2) that a tag must match somewhere to
-	// count, as the registry lists it: with "_" where a version has "+". With
-	// Semver it narrows down what the range is applied to. Alone, the highest tag
-	// that it matches wins: of releases the highest version; where it matches no
-	// release, of pre-releases the highest; where it matches neither, the tag that
-	// is last in natural order, in which runs of digits compare as numbers
-	// ("main-9" before "main-10"). Three numbers with dots are a version here even
+	// TagFilter is a regular expression (RE2) that must match a part of the tag. It sees tags as the
+	// registry lists them, with "_" where a version has "+". With Semver, it limits the tags that the
+	// range is applied to.
+	//
+	// Without Semver, it selects the highest of the tags that it matches: the highest release, or else
+	// the highest pre-release, or else the last tag in natural order. In natural order, runs of digits
+	// compare as numbers ("main-9" before "main-10"). Here, three numbers with dots are a version even
 	// with leading zeros ("2026.01.09").
 	TagFilter string
 }
 
-// String returns the reference as it is shown behind the URL in messages.
+// String returns the reference in the form that messages append to the URL.
 func (r Reference) String() string {
 	switch {
 	case r.Digest != "":
@@ -86,8 +85,8 @@ func (r Reference) String() string {
 	}
 }
 
-// Validate returns nil if the URL and the reference are well-formed, and else
-// an ErrInvalidReference. It makes no request.
+// Validate returns an ErrInvalidReference if the URL or the reference is malformed. It makes no
+// request.
 func (s Source) Validate() error {
 	if _, err := parseURL(s.URL); err != nil {
 		return err
@@ -95,7 +94,8 @@ func (s Source) Validate() error {
 	return s.Ref.validate(s.URL)
 }
 
-// ValidateRepository returns nil if a URL names a repository, and else an ErrInvalidReference. It makes no request.
+// ValidateRepository returns an ErrInvalidReference if a URL does not name a repository. It makes
+// no request.
 func ValidateRepository(url string) error {
 	_, err := parseURL(url)
 	return err
@@ -109,7 +109,7 @@ func parseURL(url string) (registry.Reference, error) {
 		return invalid("", fmt.Sprintf("longer than %d characters", maxURLLength))
 	}
 	if strings.ContainsRune(url, '@') {
-		// What stands before the @ may be a password: it is not repeated.
+		// The text before the @ may be a password: do not repeat it.
 		return invalid("", `"@" is not allowed; put a digest into the reference and credentials into a Secret`)
 	}
 	subject := fmt.Sprintf("%q", url)
@@ -179,7 +179,7 @@ func parseRange(text string) (*semver.Constraints, error) {
 	return semver.NewConstraint(text)
 }
 
-// parseFilter compiles a tag filter, whose cost is bounded.
+// parseFilter compiles a tag filter whose cost is within the limits.
 func parseFilter(text string) (*regexp.Regexp, error) {
 	if len(text) > maxFilterLength {
 		return nil, fmt.Errorf("longer than %d characters", maxFilterLength)
@@ -198,7 +198,7 @@ func parseFilter(text string) (*regexp.Regexp, error) {
 	return regexp.Compile(text)
 }
 
-// filterError says what is wrong with a regular expression and where.
+// filterError returns the cause and the place of a syntax error in a regular expression.
 func filterError(err error) error {
 	var at *syntax.Error
 	if errors.As(err, &at) {

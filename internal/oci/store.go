@@ -24,38 +24,39 @@ import (
 )
 
 const (
-	// ingestDir holds files while they are written, on the same file system as
-	// the blobs so that they can be renamed.
+	// ingestDir holds temporary files. It is on the same file system as the blobs, so that files can
+	// be renamed.
 	ingestDir = "ingest"
-	// maxStored bounds the number of blobs, whatever their size.
+	// maxStored bounds the number of blobs of any size.
 	maxStored = 100_000
-	// touchEvery is how exactly the order of use outlives a restart.
-	touchEvery = 10 * time.Minute
+	// touchInterval is the precision at which the order of use survives a restart.
+	touchInterval = 10 * time.Minute
 )
 
-// errNotStored says that the store does not have the content, or had it in a
-// state that made it drop it.
+// errNotStored means that the store does not have the content, or has dropped it because it was
+// corrupt.
 var errNotStored = errors.New("not in the store")
 
-// errTryAgain says that a write failed for a reason that the store has dealt
-// with: it has made room on a full disk, or its directory was emptied under it.
+// errTryAgain means that a write failed and that the store has removed the cause: it made room on a
+// full disk, or restored its emptied directory.
 var errTryAgain = errors.New("the store was repaired")
 
-// store is an OCI image layout with a size limit: written by temporary file,
-// check and rename, checked again on read, and evicted by age of last use, but
-// for files being read, which are pinned. The protocol library's own layout
-// storage is not used: it has no limit and leaves its temporary file behind
-// when a check fails.
+// store is an OCI image layout with a size limit. A write uses a temporary file, a check and a
+// rename. A read checks the content again. The least recently used content is evicted, except for
+// pinned content that is being read.
+//
+// The store does not use the protocol library's layout, which has no limit and leaves its temporary
+// file behind when a check fails.
 type store struct {
 	root     string
 	maxBytes int64
-	// create makes temporary files; tests let it fail.
+	// create creates temporary files; tests replace it to simulate failures.
 	create func(dir, pattern string) (tempFile, error)
 
 	mu    sync.Mutex
 	blobs *lru.LRU[digest.Digest, *stored]
 	bytes int64
-	// reserved is the size of what is being written.
+	// reserved is the total size of the running writes.
 	reserved int64
 }
 
@@ -65,7 +66,7 @@ type stored struct {
 	touched time.Time
 }
 
-// tempFile is what is needed of an *os.File to write content.
+// tempFile is the part of *os.File that writes need.
 type tempFile interface {
 	io.WriteCloser
 	Name() string
@@ -73,14 +74,14 @@ type tempFile interface {
 
 func createTemp(dir, pattern string) (tempFile, error) { return os.CreateTemp(dir, pattern) }
 
-// openStore opens or makes the layout in dir and takes in what is there.
+// openStore opens or creates the layout in dir and registers its content.
 func openStore(dir string, maxBytes int64) (*store, error) {
 	s := &store{root: dir, maxBytes: maxBytes, create: createTemp}
 	var err error
 	if s.blobs, err = lru.NewLRU(maxStored+1, s.removed); err != nil {
 		return nil, err
 	}
-	// First of all, room: what was left half-written may have filled the disk.
+	// Remove temporary files first, because they may have filled the disk.
 	if err := s.makeDirs(); err != nil {
 		return nil, err
 	}
@@ -103,8 +104,8 @@ func (s *store) makeDirs() error {
 	return nil
 }
 
-// writeLayout writes the two files that make a directory an OCI layout, unless
-// they are there. The index stays empty: content is found by digest only.
+// writeLayout writes the two files of an OCI layout if they are missing. The index stays empty,
+// because content is looked up by digest only.
 func (s *store) writeLayout() error {
 	files := map[string]string{
 		ocispec.ImageLayoutFile: `{"imageLayoutVersion":"` + ocispec.ImageLayoutVersion + `"}`,
@@ -122,7 +123,7 @@ func (s *store) writeLayout() error {
 	return nil
 }
 
-// scan takes in the blobs of an earlier process, least recently used first.
+// scan registers the blobs of an earlier process, least recently used first.
 func (s *store) scan() error {
 	type found struct {
 		digest digest.Digest
@@ -163,8 +164,8 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// removeIngests removes what an earlier process left half-written. There is no
-// other process that could be writing: the directory belongs to one Client.
+// removeIngests removes the temporary files of an earlier process. No other process writes to the
+// directory, because it belongs to one Client.
 func (s *store) removeIngests() {
 	dir := filepath.Join(s.root, ingestDir)
 	entries, err := os.ReadDir(dir)
@@ -176,9 +177,8 @@ func (s *store) removeIngests() {
 	}
 }
 
-// read returns content of at most limit bytes, checked against its digest.
-// Content that fails the check is dropped. Errors are errNotStored and
-// ErrTooLarge.
+// read returns content of at most limit bytes, verified against its digest. It drops corrupt
+// content. Errors are errNotStored and ErrTooLarge.
 func (s *store) read(dgst digest.Digest, limit int64) ([]byte, error) {
 	blob, ok := s.pin(dgst)
 	if !ok {
@@ -209,11 +209,10 @@ func (s *store) read(dgst digest.Digest, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// write stores content after checking its size and digest, and pins it so that
-// it is not evicted before it is read. It makes room first, so that the limit holds
-// for what is being written, too. Errors of the reader and of the check are
-// returned as they are, others as ErrStore, with errTryAgain if the same write
-// may pass now.
+// write stores content after it has verified size and digest. It pins the content, so that the
+// content is not evicted before it is read. It makes room first, so that the limit includes the
+// running write. Errors of the reader and of the verification are returned as they are. Other
+// errors are ErrStore, with errTryAgain if a second attempt may succeed.
 func (s *store) write(desc ocispec.Descriptor, from io.Reader) (release func(), err error) {
 	source := &sourceReader{from: from}
 	s.reserve(desc.Size)
@@ -223,7 +222,7 @@ func (s *store) write(desc ocispec.Descriptor, from io.Reader) (release func(), 
 			return nil, err
 		}
 		failure := storeError(desc.Digest, err)
-		if s.mend(desc.Size, err) {
+		if s.repair(desc.Size, err) {
 			return nil, fmt.Errorf("%w: %w", errTryAgain, failure)
 		}
 		return nil, failure
@@ -242,7 +241,7 @@ func (s *store) write(desc ocispec.Descriptor, from io.Reader) (release func(), 
 	return func() { s.unpin(blob) }, nil
 }
 
-// reserve makes room for what is about to be written, or gives it back.
+// reserve makes room for a write. With a negative size, it gives the room back.
 func (s *store) reserve(size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,14 +249,14 @@ func (s *store) reserve(size int64) {
 	s.evict()
 }
 
-// has says whether the store knows of a content. Whether it is whole, read tells.
+// has reports whether the store has the content. Only read verifies that the content is intact.
 func (s *store) has(dgst digest.Digest) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.blobs.Contains(dgst)
 }
 
-// storeError says why content could not be written, without the path.
+// storeError returns the error for content that could not be written, without the path.
 func storeError(dgst digest.Digest, err error) *Error {
 	out := &Error{Op: "store", Subject: dgst.String(), Kind: ErrStore, Detail: "cannot write",
 		Hint: "check the size and the permissions of the cache directory"}
@@ -274,10 +273,10 @@ func storeError(dgst digest.Digest, err error) *Error {
 	return out
 }
 
-// mend does what can be done about a failed write of size bytes: on a full disk
-// it evicts as much, for the disk may be smaller than the limit or shared with
-// others; in a directory that was emptied it makes what must be there.
-func (s *store) mend(size int64, err error) bool {
+// repair removes the cause of a failed write of size bytes and reports whether a second attempt may
+// succeed. On a full disk, it evicts at least as many bytes: the disk may be smaller than the
+// limit, or shared. In an emptied directory, it creates the folders and files of the layout.
+func (s *store) repair(size int64, err error) bool {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		s.mu.Lock()
@@ -292,7 +291,7 @@ func (s *store) mend(size int64, err error) bool {
 	}
 }
 
-// writeBytes stores a small content; unlike write it does not pin it.
+// writeBytes stores small content. Unlike write, it does not pin it.
 func (s *store) writeBytes(desc ocispec.Descriptor, data []byte) error {
 	release, err := s.write(desc, bytes.NewReader(data))
 	if errors.Is(err, errTryAgain) {
@@ -305,8 +304,8 @@ func (s *store) writeBytes(desc ocispec.Descriptor, data []byte) error {
 	return nil
 }
 
-// ingest writes to a temporary file and renames it when the content is right.
-// What is in its place is replaced: it was missing or broken, or is the same.
+// ingest writes to a temporary file and renames it after the content is verified. It replaces an
+// existing file, which is missing in the index, corrupt, or the same.
 func (s *store) ingest(desc ocispec.Descriptor, from io.Reader) (err error) {
 	target := s.path(desc.Digest)
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
@@ -335,7 +334,7 @@ func (s *store) ingest(desc ocispec.Descriptor, from io.Reader) (err error) {
 	return os.Rename(file.Name(), target)
 }
 
-// isMismatch tells that content did not have the size or digest it should.
+// isMismatch reports whether content does not have the expected size or digest.
 func isMismatch(err error) bool {
 	return errors.Is(err, content.ErrMismatchedDigest) || errors.Is(err, content.ErrTrailingData) ||
 		errors.Is(err, io.ErrUnexpectedEOF)
@@ -349,7 +348,7 @@ func (s *store) pin(dgst digest.Digest) (*stored, bool) {
 		return nil, false
 	}
 	blob.pins++
-	if now := time.Now(); now.Sub(blob.touched) > touchEvery {
+	if now := time.Now(); now.Sub(blob.touched) > touchInterval {
 		blob.touched = now
 		_ = os.Chtimes(s.path(dgst), now, now) // only the order after a restart depends on it
 	}
@@ -363,8 +362,7 @@ func (s *store) unpin(blob *stored) {
 	s.evict()
 }
 
-// drop forgets a blob that turned out broken, unless another goroutine has
-// already replaced it.
+// drop removes a corrupt blob, unless another goroutine has already replaced it.
 func (s *store) drop(dgst digest.Digest, blob *stored) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -376,8 +374,8 @@ func (s *store) drop(dgst digest.Digest, blob *stored) {
 // evict keeps the store within its limits. The caller holds mu.
 func (s *store) evict() { s.evictTo(max(0, s.maxBytes-s.reserved)) }
 
-// evictTo removes what was used longest ago until the store has at most so many
-// bytes, leaving out what is pinned. The caller holds mu.
+// evictTo evicts the least recently used content, except pinned content, until the store has at
+// most maxBytes bytes. The caller holds mu.
 func (s *store) evictTo(maxBytes int64) {
 	if s.bytes <= maxBytes && s.blobs.Len() <= maxStored {
 		return
@@ -394,11 +392,11 @@ func (s *store) evictTo(maxBytes int64) {
 	}
 }
 
-// removed deletes a blob whose entry is removed, by us or for the number of
+// removed deletes the file of a blob whose entry is removed, by the store or by the LRU's limit on
 // entries. The caller holds mu.
 func (s *store) removed(dgst digest.Digest, blob *stored) {
 	s.bytes -= blob.size
-	_ = os.Remove(s.path(dgst)) // gone already is as good
+	_ = os.Remove(s.path(dgst)) // the file may be deleted already
 }
 
 func (s *store) path(dgst digest.Digest) string {
@@ -406,8 +404,7 @@ func (s *store) path(dgst digest.Digest) string {
 	return filepath.Join(s.root, ocispec.ImageBlobsDir, algorithm, encoded)
 }
 
-// sourceReader remembers the error of a reader, to tell a broken connection
-// from a full disk.
+// sourceReader records the error of a reader, to distinguish a broken connection from a full disk.
 type sourceReader struct {
 	from io.Reader
 	err  error

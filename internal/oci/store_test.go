@@ -86,7 +86,7 @@ func TestStoreEvictsLeastRecentlyUsed(t *testing.T) {
 	}
 }
 
-func TestStoreKeepsWhatIsOverTheLimitWhileItIsRead(t *testing.T) {
+func TestStoreKeepsPinnedContentOverTheLimit(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, t.TempDir(), 10)
 	data := []byte("longer than the limit")
@@ -142,7 +142,7 @@ func TestStoreRefusesWrongContent(t *testing.T) {
 	s.mustHave(t, false, []byte("right"))
 }
 
-func TestStoreOfUnwritableDirectory(t *testing.T) {
+func TestStoreInUnwritableDirectory(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -165,10 +165,10 @@ func TestStoreOfUnwritableDirectory(t *testing.T) {
 	}
 }
 
-// TestStoreUnderLoad writes, reads and damages few contents from many
+// TestStoreConcurrentUse writes, reads and damages few contents from many
 // goroutines in a store that holds only some of them: whatever is read must be
 // right, and the books must be right in the end.
-func TestStoreUnderLoad(t *testing.T) {
+func TestStoreConcurrentUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := newStore(t, dir, 5*1024)

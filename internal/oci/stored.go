@@ -10,12 +10,12 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// ErrNotStored says that the store does not have the content, or had it in a
-// state that made it drop it.
+// ErrNotStored means that the store does not have the content, or has dropped it because it was
+// corrupt.
 var ErrNotStored = errNotStored
 
-// Stored returns the manifest with a digest if it is in the store. It makes no
-// request; the layers are for ReadStored.
+// Stored returns the manifest with a digest if it is in the store. It makes no request. Read the
+// layers with ReadStored.
 func (c *Client) Stored(url, dgst string) (*Content, bool) {
 	want := digest.Digest(dgst)
 	if want.Validate() != nil {
@@ -28,9 +28,9 @@ func (c *Client) Stored(url, dgst string) (*Content, bool) {
 	return m.content(c, url, Access{}), true
 }
 
-// ReadStored returns the bytes of a layer from the store, checked against its
-// digest, without a request; ErrNotStored if they are not there. The bytes may be
-// shared with other callers and must not be changed.
+// ReadStored returns the bytes of a layer from the store, verified against its digest, or
+// ErrNotStored. It makes no request. The bytes may be shared with other callers: do not change
+// them.
 func (c *Content) ReadStored(_ context.Context, layer Layer) ([]byte, error) {
 	desc := ocispec.Descriptor{Digest: digest.Digest(layer.Digest), Size: layer.Size}
 	return c.client.storedBlob(desc, c.client.opts.MaxBlobBytes)

@@ -119,7 +119,7 @@ func TestStoreSurvivesKilledProcess(t *testing.T) {
 	}
 }
 
-func TestStoreOfLimitedFileSize(t *testing.T) {
+func TestStoreWithFileSizeLimit(t *testing.T) {
 	t.Parallel()
 	if out, err := storeChild(t, "write too much", t.TempDir()).CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
@@ -153,7 +153,7 @@ func (s *store) fillDisk(capacity int64) {
 	}
 }
 
-func TestStoreOnFullDiskMakesRoom(t *testing.T) {
+func TestStoreEvictsOnFullDisk(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, t.TempDir(), 1<<20) // more than the disk has
 	s.fillDisk(250)
@@ -181,7 +181,7 @@ func TestStoreOnFullDiskMakesRoom(t *testing.T) {
 	}
 }
 
-func TestFullDiskIsMadeRoomOnDuringAPull(t *testing.T) {
+func TestPullEvictsOnFullDisk(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	c := newClient(t)
@@ -200,7 +200,7 @@ func TestFullDiskIsMadeRoomOnDuringAPull(t *testing.T) {
 }
 
 // An emptyDir may be emptied by hand, or lost with its node's disk.
-func TestStoreEmptiedUnderneath(t *testing.T) {
+func TestStoreRestoresEmptiedDirectory(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	dgst := r.push("1.0.0", "1.0.0", []byte("layer"))
@@ -223,7 +223,7 @@ func TestStoreEmptiedUnderneath(t *testing.T) {
 	}
 }
 
-func TestStoreEmptiedDuringAPull(t *testing.T) {
+func TestPullRestoresEmptiedDirectory(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	layer := bytes.Repeat([]byte("x"), 100_000)
@@ -267,8 +267,8 @@ func waitForFile(t *testing.T, dir string) {
 	}
 }
 
-// What was damaged while nobody ran must not be taken for content.
-func TestStoreDamagedBetweenRuns(t *testing.T) {
+// Content that was damaged while no process was running must not be returned.
+func TestStoreDropsContentDamagedBetweenRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	data := bytes.Repeat([]byte("content"), 1000)
@@ -302,7 +302,7 @@ func TestStoreDamagedBetweenRuns(t *testing.T) {
 	}
 }
 
-func TestStoreTwoWritersOfOneDigest(t *testing.T) {
+func TestStoreConcurrentWritesOfOneDigest(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, t.TempDir(), 1<<20)
 	data := bytes.Repeat([]byte("x"), 100_000)
@@ -325,9 +325,9 @@ func TestStoreTwoWritersOfOneDigest(t *testing.T) {
 	s.leftNothing(t)
 }
 
-// TestStoreWritesNowhereElse runs without the places that programs like to
+// TestStoreWritesOnlyToItsDirectory runs without the places that programs like to
 // write to, as in a container with a read-only root and one writable directory.
-func TestStoreWritesNowhereElse(t *testing.T) {
+func TestStoreWritesOnlyToItsDirectory(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "nowhere")
 	for _, name := range []string{"TMPDIR", "HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR",
 		"DOCKER_CONFIG"} {

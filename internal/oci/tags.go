@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// maxTagPageBytes holds maxTags tags of the longest kind.
+	// maxTagPageBytes is enough for maxTags tags of the greatest length.
 	maxTagPageBytes = 16 << 20
-	// maxEmptyPages is how many pages without a tag a list may have; registries
-	// that filter their pages have some.
+	// maxEmptyPages bounds the pages without a tag in one list. Registries that filter their pages
+	// send some.
 	maxEmptyPages = 16
 )
 
-// tagName maps a version to the tag it is pushed under: tags cannot hold the
-// "+" of build metadata, so Helm and others write "_" for it.
+// tagName returns the tag for a version. Tags cannot contain the "+" of build metadata, so Helm and
+// others replace it by "_".
 func tagName(version string) string {
 	return strings.ReplaceAll(version, "+", "_")
 }
 
-// tagVersion returns the version that a tag stands for, or nil if the tag is no
-// complete version. "1.2" and "20260101" are none: the first is a moving alias,
-// the second would beat every real version.
+// tagVersion returns the version of a tag, or nil if the tag is not a complete version. "1.2" is
+// not a version, because it is a moving alias. "20260101" is not a version, because it would be
+// higher than every real version.
 func tagVersion(tag string) *semver.Version {
 	text := strings.ReplaceAll(strings.TrimPrefix(tag, "v"), "_", "+")
 	version, err := semver.StrictNewVersion(text)
@@ -38,9 +38,8 @@ func tagVersion(tag string) *semver.Version {
 	return version
 }
 
-// looseVersion is tagVersion for tags that no range is applied to. Numbers may
-// have leading zeros: else of the dates 2025.12.31 and 2026.01.01 the first would
-// be a version and the second none.
+// looseVersion is tagVersion for tags without a range. Numbers may have leading zeros. Otherwise,
+// the date 2025.12.31 would be a version, and 2026.01.01 would not.
 func looseVersion(tag string) *semver.Version {
 	if version := tagVersion(tag); version != nil {
 		return version
@@ -69,8 +68,8 @@ func trimZeros(text string) string {
 	return strings.Join(parts, ".")
 }
 
-// versionText returns the version a tag stands for as text, with the "v" it
-// may have, or "" if the tag is no version.
+// versionText returns the version of a tag as text, with its optional "v", or "" if the tag is not
+// a version.
 func versionText(tag string) string {
 	if tagVersion(tag) == nil {
 		return ""
@@ -78,8 +77,8 @@ func versionText(tag string) string {
 	return strings.ReplaceAll(tag, "_", "+")
 }
 
-// isAttachment tells the tags under which signatures, attestations and bills
-// of material are stored beside an artifact.
+// isAttachment reports whether a tag is that of a signature, attestation or bill of materials of an
+// artifact.
 func isAttachment(tag string) bool {
 	if strings.HasPrefix(tag, "sha256-") || strings.HasPrefix(tag, "sha512-") {
 		return true
@@ -92,27 +91,26 @@ func isAttachment(tag string) bool {
 	return false
 }
 
-// The ranks of tags where no range says what counts; a higher one wins whatever
-// the tags are.
+// The ranks of tags when there is no range. A tag of a higher rank takes precedence over all tags of
+// a lower rank.
 const (
 	rankOther = iota
 	rankPrerelease
 	rankRelease
 )
 
-// tagChoice picks the highest of the tags that are given one by one, so that
-// thousands of tags need not be held.
+// tagChoice selects the highest tag. It considers tags one by one, so that thousands of tags need
+// not be in memory.
 type tagChoice struct {
-	// filter is what a tag must match; nil lets all through.
+	// filter must match a tag; nil matches all tags.
 	filter *regexp.Regexp
-	// within is the range a tag must be a version of. If it is nil, all tags
-	// count, by rank.
+	// within is the version range for tags. Nil admits all tags, ordered by rank.
 	within *semver.Constraints
 
 	tag     string
 	version *semver.Version
 	rank    int
-	// seen counts all tags, matched those that the filter let through.
+	// seen counts all tags, matched the tags that the filter matches.
 	seen, matched int
 }
 
@@ -133,9 +131,9 @@ func newTagChoice(ref Reference) (*tagChoice, error) {
 	return choice, nil
 }
 
-// consider takes a tag into account. Of two tags of the same precedence, which
-// differ in "v", build metadata or leading zeros only, the one that sorts last
-// wins, so that the order in which a registry lists them does not matter.
+// consider updates the choice with a tag. Tags that differ only in "v", build metadata or leading
+// zeros have the same precedence. Of these, the last in lexical order is chosen, so that the order
+// of the registry's list does not matter.
 func (c *tagChoice) consider(tag string) {
 	c.seen++
 	if isAttachment(tag) || !tagPattern.MatchString(tag) || c.filter != nil && !c.filter.MatchString(tag) {
@@ -155,7 +153,8 @@ func (c *tagChoice) consider(tag string) {
 	c.tag, c.version, c.rank = tag, version, rank
 }
 
-// compare orders a tag after or before the best one so far.
+// compare returns a positive number if the tag is higher than the current choice, and a negative
+// one if it is lower.
 func (c *tagChoice) compare(tag string, version *semver.Version, rank int) int {
 	var order int
 	switch {
@@ -169,8 +168,9 @@ func (c *tagChoice) compare(tag string, version *semver.Version, rank int) int {
 	return cmp.Or(order, cmp.Compare(tag, c.tag))
 }
 
-// IsOlder reports whether a tag comes before another one where both count for a reference that chooses among tags. It
-// is false for a reference that does not choose, and for tags that differ in "v" or build metadata only.
+// IsOlder reports whether a tag is lower than another tag by the order in which the reference
+// selects tags. It is false for a reference with a tag or digest, and for tags that differ only in
+// "v" or build metadata.
 func (r Reference) IsOlder(tag, other string) bool {
 	if r.Semver == "" && r.TagFilter == "" {
 		return false
@@ -186,7 +186,7 @@ func (r Reference) IsOlder(tag, other string) bool {
 	}
 }
 
-// none says why no tag was chosen.
+// none returns the error for a list without a matching tag.
 func (c *tagChoice) none(subject string) *Error {
 	out := &Error{Op: opResolve, Subject: subject, Kind: ErrNoMatchingTag}
 	switch {
@@ -205,7 +205,7 @@ func (c *tagChoice) none(subject string) *Error {
 	return out
 }
 
-// countTags returns a number of tags as text.
+// countTags returns a number of tags as text with the right plural.
 func countTags(n int) string {
 	if n == 1 {
 		return "1 tag"
@@ -213,15 +213,15 @@ func countTags(n int) string {
 	return fmt.Sprintf("%d tags", n)
 }
 
-// tagPages notices a registry whose pages of tags form a loop. A page is
-// known by its first and its last tag, for no tag is listed twice.
+// tagPages detects pages of tags that form a loop. The first and the last tag identify a page,
+// because no tag is listed twice.
 type tagPages struct {
 	seen  map[[2]string]bool
 	empty int
 }
 
-// repeated takes a page into account and says whether it was seen before. Pages
-// may be empty, but not many of them.
+// repeated records a page and reports whether it was seen before. It also returns true after too
+// many empty pages.
 func (p *tagPages) repeated(tags []string) bool {
 	if len(tags) == 0 {
 		p.empty++
@@ -249,8 +249,8 @@ func rankOf(version *semver.Version) int {
 	}
 }
 
-// compareNatural compares byte by byte, but runs of digits by their value,
-// however long they are: "a-9" is before "a-10", and "a-09" equals "a-9".
+// compareNatural compares byte by byte, but runs of digits by their value, at any length: "a-9" is
+// before "a-10", and "a-09" equals "a-9".
 func compareNatural(a, b string) int {
 	for a != "" && b != "" {
 		if !isDigit(a[0]) || !isDigit(b[0]) {
@@ -270,7 +270,7 @@ func compareNatural(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// cutNumber splits the digits off the front of text, without leading zeros.
+// cutNumber splits the digits, without leading zeros, off the start of text.
 func cutNumber(text string) (number, rest string) {
 	end := 0
 	for end < len(text) && isDigit(text[end]) {

@@ -103,7 +103,7 @@ func TestCompareNatural(t *testing.T) {
 	}
 }
 
-func TestNoMatchingTagSaysWhy(t *testing.T) {
+func TestNoMatchingTagMessages(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	for _, tag := range []string{"1.0.0", "2.0.0-rc.1", "main-1"} {
@@ -302,7 +302,7 @@ func TestSlowPagesOfTags(t *testing.T) {
 }
 
 // A page of the largest list that is accepted is larger than any other document.
-func TestResolveLongestPageOfTags(t *testing.T) {
+func TestResolveLargestPageOfTags(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	for i := range 60_000 {

@@ -33,7 +33,7 @@ func clientPair(t *testing.T, ca *pki.CA) pki.Pair {
 	return pair
 }
 
-// newMutualRegistry returns a registry that wants client certificates of ca.
+// newMutualRegistry returns a registry that requires client certificates of ca.
 func newMutualRegistry(t *testing.T, ca *pki.CA, version uint16) *fakeRegistry {
 	t.Helper()
 	r := newRegistry(t)
@@ -80,7 +80,7 @@ func TestMutualTLS(t *testing.T) {
 	}
 }
 
-func TestClientCertificateMustBeWhole(t *testing.T) {
+func TestClientCertificateNeedsItsKey(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
 	one, other := clientPair(t, ca), clientPair(t, ca)

@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// tokenPath begins the path of a token service in disguise, see tokenTransport.
-// No path of the distribution API begins so.
+// tokenPath is the prefix of the encoded address of a token service, see tokenTransport. No path of
+// the distribution API has this prefix.
 const tokenPath = "/.token-service/"
 
-// realmParam finds the realm in a challenge, as far as it is written without
-// escapes. Others are left to the library, which refuses what it cannot trust.
+// realmParam matches the realm in a challenge, if it has no escapes. The library handles other
+// realms and refuses untrusted ones.
 var realmParam = regexp.MustCompile(`(?i)(\brealm=")([^"\\]*)(")`)
 
-// tokenTransport lets the protocol library use token services that it would
-// refuse: those at a private address under another host name than the
-// registry's. It has no switch for them, but trusts the registry's own host. So
-// the realm of a trusted host is disguised as a path of the registry, and the
-// request to that path is sent where it belongs. Whatever is not trusted stays
-// as it is, for the library to judge.
+// tokenTransport lets the protocol library use token services that it would refuse: token services
+// at a private address under another host name than the registry's. The library has no setting for
+// them, but trusts the registry's own host.
+//
+// So the transport replaces a trusted realm by a path of the registry, and sends requests for this
+// path to the token service. An untrusted realm stays as it is, and the library decides about it.
 type tokenTransport struct {
 	base    http.RoundTripper
 	trusted []string // host or host:port
@@ -32,11 +32,11 @@ type tokenTransport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	service, ok := t.reveal(req.URL)
+	service, ok := t.decodeService(req.URL)
 	if !ok {
 		resp, err := t.base.RoundTrip(req)
 		if err == nil && resp.StatusCode == http.StatusUnauthorized {
-			t.disguiseRealm(resp, req.URL)
+			t.rewriteRealm(resp, req.URL)
 		}
 		return resp, err
 	}
@@ -47,12 +47,12 @@ func (t *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp.Request = req
-	t.disguiseLocation(resp, service, req.URL)
+	t.rewriteLocation(resp, service, req.URL)
 	return resp, nil
 }
 
-// disguiseRealm replaces the realm of a challenge if its host is trusted.
-func (t *tokenTransport) disguiseRealm(resp *http.Response, registry *url.URL) {
+// rewriteRealm replaces the realm of a challenge if its host is trusted.
+func (t *tokenTransport) rewriteRealm(resp *http.Response, registry *url.URL) {
 	challenge := resp.Header.Get("Www-Authenticate")
 	match := realmParam.FindStringSubmatchIndex(challenge)
 	if match == nil {
@@ -62,25 +62,24 @@ func (t *tokenTransport) disguiseRealm(resp *http.Response, registry *url.URL) {
 	if err != nil || !t.trusts(realm, registry) {
 		return
 	}
-	resp.Header.Set("Www-Authenticate", challenge[:match[4]]+disguise(realm, registry).String()+challenge[match[5]:])
+	resp.Header.Set("Www-Authenticate", challenge[:match[4]]+encodeService(realm, registry).String()+challenge[match[5]:])
 }
 
-// disguiseLocation makes the target of a redirect absolute, for it is relative
-// to where the token service really is, and keeps it in disguise while it stays
-// on that host. Elsewhere, the library judges it and drops the credentials.
-func (t *tokenTransport) disguiseLocation(resp *http.Response, service, registry *url.URL) {
+// rewriteLocation makes the target of a redirect absolute, because it is relative to the token
+// service. A target on the same host is encoded again. For other hosts, the library decides and
+// drops the credentials.
+func (t *tokenTransport) rewriteLocation(resp *http.Response, service, registry *url.URL) {
 	location, err := service.Parse(resp.Header.Get("Location"))
 	if err != nil || resp.Header.Get("Location") == "" {
 		return
 	}
 	if location.Scheme == service.Scheme && location.Host == service.Host && location.User == nil {
-		location = disguise(location, registry)
+		location = encodeService(location, registry)
 	}
 	resp.Header.Set("Location", location.String())
 }
 
-// trusts says whether a realm is at a trusted host, and not on the way out of
-// TLS.
+// trusts reports whether a realm is at a trusted host and does not leave TLS.
 func (t *tokenTransport) trusts(realm, registry *url.URL) bool {
 	if realm.User != nil || realm.Scheme != "https" && (realm.Scheme != "http" || registry.Scheme != "http") {
 		return false
@@ -88,9 +87,9 @@ func (t *tokenTransport) trusts(realm, registry *url.URL) bool {
 	return isOneOf(realm, t.trusted)
 }
 
-// disguise writes the place of a token service into a path of the registry. The
-// query stays, for the library adds to it.
-func disguise(service, registry *url.URL) *url.URL {
+// encodeService encodes the address of a token service into a path of the registry. The query stays
+// as it is, because the library extends it.
+func encodeService(service, registry *url.URL) *url.URL {
 	place := url.URL{Scheme: service.Scheme, Host: service.Host, Path: service.Path, RawPath: service.RawPath}
 	return &url.URL{
 		Scheme:   registry.Scheme,
@@ -100,9 +99,9 @@ func disguise(service, registry *url.URL) *url.URL {
 	}
 }
 
-// reveal returns the place of a token service in disguise. It trusts no path: a
-// registry could have written one.
-func (t *tokenTransport) reveal(target *url.URL) (*url.URL, bool) {
+// decodeService returns the address of the token service in a path. It checks the address again,
+// because a registry could have sent the path.
+func (t *tokenTransport) decodeService(target *url.URL) (*url.URL, bool) {
 	text, ok := strings.CutPrefix(target.Path, tokenPath)
 	if !ok {
 		return nil, false

@@ -158,7 +158,7 @@ func TestTrustedTokenHost(t *testing.T) {
 	}
 }
 
-func TestTokenServiceMustStayWhereItIsTrusted(t *testing.T) {
+func TestTokenServiceRedirects(t *testing.T) {
 	t.Parallel()
 	stranger, strangerCA := newTokenService(t, "127.0.0.3")
 	for _, tc := range []struct {
@@ -226,7 +226,7 @@ func TestTokenServiceMustStayWhereItIsTrusted(t *testing.T) {
 }
 
 // Without TLS, a registry may have its token service without TLS.
-func TestTrustedTokenHostOfAPlainRegistry(t *testing.T) {
+func TestTrustedTokenHostOfPlainHTTPRegistry(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 4)
 	listener, err := net.Listen("tcp", "127.0.0.2:0")

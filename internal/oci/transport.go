@@ -29,51 +29,50 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// idleConnTimeout keeps connections over a few short requeues, not over an
-	// interval.
+	// idleConnTimeout keeps connections between a few short requeues, but not over an interval of
+	// reconciliation.
 	idleConnTimeout = 90 * time.Second
 	maxHeaderBytes  = 64 << 10
 	maxRedirects    = 5
 )
 
-// errStalled says that the other side was silent for the timeout. It wraps
+// errStalled means that the other side sent nothing for the timeout. It wraps
 // os.ErrDeadlineExceeded, so it counts as a timeout everywhere.
 var errStalled = fmt.Errorf("no progress: %w", os.ErrDeadlineExceeded)
 
-// errDowngrade says that a registry redirected from HTTPS to something else.
+// errDowngrade means that a registry redirected from HTTPS to a protocol without TLS.
 var errDowngrade = errors.New("redirected from https to a protocol without TLS")
 
-// errRedirects says that a registry redirected in a circle, or nearly.
+// errRedirects means that a registry sent too many redirects, for example in a loop.
 var errRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
 
-// transports are the connections to registries that are reached the same way.
+// transports are the connections to registries with the same certificates and proxy.
 type transports struct {
-	// home goes to registries as their URLs say. back goes to them where they send
-	// us, and away elsewhere, to their storage for example: neither reaches addresses
-	// where clouds answer with the secrets of the machine, and away shows no client
+	// direct is for requests to the registry in the source's URL. redirected is for redirects to the
+	// registry, and external for other hosts, for example the registry's storage. redirected and
+	// external refuse addresses where clouds serve the machine's secrets. external sends no client
 	// certificate.
-	home, back, away *http.Transport
-	// strict says that none of them reaches addresses of this machine.
+	direct, redirected, external *http.Transport
+	// strict is set if all transports refuse local addresses.
 	strict bool
 }
 
-// errLinkLocal says that a registry sent us where no registry has its storage.
+// errLinkLocal means that a registry redirected to an address where no registry has its storage.
 var errLinkLocal = errors.New("refused a redirect to a link-local address or another address of a cloud's own services")
 
-// errLocal says that a tenant named an address that is the manager's own, or a registry sent us there.
+// errLocal means that a tenant chose, or a registry redirected to, a local address of the manager.
 var errLocal = dialguard.ErrRefused
 
-// newTransports returns connections as an Access has them. authorities are
-// trusted beside the system's and those of the Access, environment says which
-// proxy to use if the Access names none.
-// strict refuses the addresses that dialguard.IsLocal tells, wherever they come from: the URL, the proxy of the Access,
-// redirects.
+// newTransports returns the connections for an Access. authorities are trusted in addition to the
+// system's and the Access's. environment selects the proxy if the Access has none. strict refuses
+// local addresses, see dialguard.IsLocal, whether they come from the URL, the proxy of the Access,
+// or a redirect.
 func newTransports(access Access, authorities []byte, environment dialguard.ProxyFunc,
 	strict bool,
 ) (*transports, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
-		pool = x509.NewCertPool() // an image without authorities is no mistake
+		pool = x509.NewCertPool() // an image without authorities is valid
 	}
 	if err := addAuthorities(pool, authorities, access.CA); err != nil {
 		return nil, err
@@ -98,7 +97,7 @@ func newTransports(access Access, authorities []byte, environment dialguard.Prox
 			proxy = environment
 		}
 	}
-	home := &http.Transport{
+	direct := &http.Transport{
 		Proxy:                  environment,
 		OnProxyConnectResponse: checkConnect,
 		DialContext:            dialer.DialContext,
@@ -108,18 +107,17 @@ func newTransports(access Access, authorities []byte, environment dialguard.Prox
 		MaxIdleConnsPerHost:    defaultMaxRequests,
 		IdleConnTimeout:        idleConnTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,
-		// A body that was compressed on the way has no length, and the length is
-		// needed to bound manifests.
+		// A compressed body has no length, and the length is needed to bound manifests.
 		DisableCompression: true,
 	}
-	back := home.Clone()
-	back.Proxy, back.DialContext = proxy, guard.DialContext
+	redirected := direct.Clone()
+	redirected.Proxy, redirected.DialContext = proxy, guard.DialContext
 	if strict {
-		home.Proxy, home.DialContext = proxy, guard.DialContext
+		direct.Proxy, direct.DialContext = proxy, guard.DialContext
 	}
-	away := back.Clone()
-	away.TLSClientConfig.Certificates = nil
-	return &transports{home: home, back: back, away: away, strict: strict}, nil
+	external := redirected.Clone()
+	external.TLSClientConfig.Certificates = nil
+	return &transports{direct: direct, redirected: redirected, external: external, strict: strict}, nil
 }
 
 func addAuthorities(pool *x509.CertPool, bundles ...[]byte) error {
@@ -131,7 +129,7 @@ func addAuthorities(pool *x509.CertPool, bundles ...[]byte) error {
 	return nil
 }
 
-// clientCertificates returns what registries with mutual TLS are shown.
+// clientCertificates returns the client certificates for registries with mutual TLS.
 func clientCertificates(access Access) ([]tls.Certificate, error) {
 	if len(access.ClientCert) == 0 && len(access.ClientKey) == 0 {
 		return nil, nil
@@ -147,37 +145,37 @@ func clientCertificates(access Access) ([]tls.Certificate, error) {
 }
 
 func (t *transports) close() {
-	t.home.CloseIdleConnections()
-	t.back.CloseIdleConnections()
-	t.away.CloseIdleConnections()
+	t.direct.CloseIdleConnections()
+	t.redirected.CloseIdleConnections()
+	t.external.CloseIdleConnections()
 }
 
-// homeTransport sends requests to the registry, and to the hosts that are trusted
-// as much, from home, and where answers lead from back or away. Another port of
-// the registry's host is another server.
-type homeTransport struct {
+// hostTransport uses the direct transport for the registry and the trusted hosts, and the
+// redirected or external transport for redirects and other hosts. Another port of the registry's
+// host is another host.
+type hostTransport struct {
 	*transports
 	registry string   // host[:port]
 	trusted  []string // host or host:port
 }
 
 // RoundTrip implements http.RoundTripper.
-func (t *homeTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *hostTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.strict && dialguard.IsLocalName(req.URL.Hostname()) {
-		return nil, errLocal // a proxy would go there
+		return nil, errLocal // a proxy would resolve and reach the name
 	}
 	known := hostPort(req.URL) == hostPort(&url.URL{Scheme: req.URL.Scheme, Host: t.registry}) ||
 		isOneOf(req.URL, t.trusted)
 	switch {
 	case !known:
-		return t.away.RoundTrip(req)
+		return t.external.RoundTrip(req)
 	case req.Response != nil: // set by net/http on requests that follow a redirect
-		return t.back.RoundTrip(req)
+		return t.redirected.RoundTrip(req)
 	}
-	return t.home.RoundTrip(req)
+	return t.direct.RoundTrip(req)
 }
 
-// hostPort is the host of an URL in lower case with its port.
+// hostPort returns the host of a URL in lower case with its port.
 func hostPort(target *url.URL) string {
 	port := target.Port()
 	if port == "" {
@@ -186,15 +184,15 @@ func hostPort(target *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(target.Hostname()), port)
 }
 
-// isOneOf says whether an URL's host is in a list of host or host:port.
+// isOneOf reports whether the host of a URL is in a list of host or host:port.
 func isOneOf(target *url.URL, hosts []string) bool {
 	return slices.ContainsFunc(hosts, func(host string) bool {
 		return strings.EqualFold(target.Host, host) || strings.EqualFold(target.Hostname(), host)
 	})
 }
 
-// checkRedirect bounds redirects and keeps them from leaving TLS. Names that lead
-// to forbidden addresses are found when they are dialled.
+// checkRedirect bounds the number of redirects, and refuses redirects out of TLS. Names that
+// resolve to forbidden addresses are refused when they are dialed.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return errRedirects
@@ -208,15 +206,16 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// watchedTransport reports each request to the observer, and cancels those
-// that make no progress for the timeout, in their headers or in their body.
+// watchedTransport reports each request to the observer. It cancels requests whose headers or body
+// make no progress for the timeout.
 type watchedTransport struct {
 	base     http.RoundTripper
 	timeout  time.Duration
 	observer Observer
-	// registry is the host that is asked, under which its requests are reported.
+	// registry is the host under which requests are reported.
 	registry string
-	// bytes is what answers take their share of, but for blobs, which go to the store.
+	// bytes is the memory budget of all answers. Blobs are not included, because they are written to
+	// the store.
 	bytes *bytebudget.Budget
 }
 
@@ -250,14 +249,14 @@ func (t *watchedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 			bytebudget.Owner{Tenant: tenantOf(req.Context()), Host: t.registry})
 	}
 	if resp.StatusCode == http.StatusProxyAuthRequired {
-		_ = resp.Body.Close() // of a proxy: no registry may answer so
+		_ = resp.Body.Close() // only proxies send this status
 		return nil, proxyAnswer(resp.StatusCode)
 	}
 	exchangeFrom(req.Context()).record(resp)
 	return resp, nil
 }
 
-// sharedBody is an answer that takes its share of the memory for all of them.
+// sharedBody is the body of an answer that counts against the shared memory budget.
 type sharedBody struct {
 	io.Reader
 	body   io.Closer
@@ -277,7 +276,7 @@ func (b *sharedBody) Close() error {
 	return b.body.Close()
 }
 
-// requestKind names what a request is for.
+// requestKind returns the kind of a request for RequestEvent.
 func requestKind(req *http.Request) string {
 	path := req.URL.Path
 	switch {
@@ -298,7 +297,7 @@ func requestKind(req *http.Request) string {
 	}
 }
 
-// watch cancels a request that stalls.
+// watch cancels a request that makes no progress.
 type watch struct {
 	timeout time.Duration
 	cancel  context.CancelFunc
@@ -316,7 +315,7 @@ func (w *watch) stop() {
 	w.cancel()
 }
 
-// explain names the stall behind the cancellation it caused.
+// explain returns errStalled for an error that the watch caused by its cancellation.
 func (w *watch) explain(err error) error {
 	if err != nil && !errors.Is(err, io.EOF) && w.stalled.Load() {
 		return errStalled
@@ -324,7 +323,7 @@ func (w *watch) explain(err error) error {
 	return err
 }
 
-// sendingBody restarts the timer as long as the other side takes what it is sent.
+// sendingBody restarts the timer while the other side accepts the request's body.
 type sendingBody struct {
 	io.ReadCloser
 	watch *watch
@@ -345,7 +344,7 @@ type watchedBody struct {
 	once  sync.Once
 }
 
-// Read implements io.Reader and restarts the timer when bytes came.
+// Read implements io.Reader and restarts the timer after each received byte.
 func (b *watchedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
@@ -355,8 +354,8 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return n, b.watch.explain(brokenOff(err))
 }
 
-// brokenOff names a body that the other side broke off as net/http does for
-// HTTP/1: HTTP/2 has errors of its own for it.
+// brokenOff returns io.ErrUnexpectedEOF for a body that the other side broke off, as net/http does
+// for HTTP/1. HTTP/2 has other errors for it.
 func brokenOff(err error) error {
 	var reset http2.StreamError
 	if errors.As(err, &reset) || err != nil && strings.HasPrefix(err.Error(), "http2: server sent GOAWAY") {

@@ -1,9 +1,10 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package payload is what those who make payloads and those who keep them have in common. A payload is that part of a
-// record of Helm which never changes: the chart's files, the rendered manifest, the hooks, the values. The engine
-// encrypts it before it hands it to a [Store], and checks what it gets back: a store keeps bytes and knows nothing of
+// Package payload defines the interface between the engine, which creates payloads, and the stores
+// that keep them. A payload is the part of a Helm record that never changes: the chart's files, the
+// rendered manifest, the hooks and the values. The engine encrypts a payload before it passes it to
+// a [Store], and verifies what the store returns. A store handles bytes only and does not depend on
 // Helm.
 package payload
 
@@ -15,48 +16,49 @@ import (
 var (
 	// ErrMissing means that a store does not have a payload any more, or has other bytes in its place.
 	ErrMissing = errors.New("the payload is missing or damaged")
-	// ErrNotAllowed means that a store must not be asked for a payload, or to delete it: it is in a place that nobody
-	// configured, or belongs to another release.
+	// ErrNotAllowed means that a payload must not be read or deleted, because its repository is not
+	// configured or it belongs to another release.
 	ErrNotAllowed = errors.New("not allowed")
-	// ErrKept means that a store does not delete, for example because its credentials have no right to.
+	// ErrKept means that a store does not delete payloads, for example because its credentials do not
+	// permit deletions.
 	ErrKept = errors.New("the store does not support deletion")
 )
 
-// Name tells of which record a payload is.
+// Name identifies the record of a payload.
 type Name struct {
 	// Namespace and Release identify the release in its cluster.
 	Namespace, Release string
-	// Revision is Helm's number of the record.
+	// Revision is the Helm revision of the record.
 	Revision int
-	// ID is a digest of the content with a key that only the action has which puts the payload, 32 hexadecimal digits.
-	// Payloads that different actions put have different IDs, and an ID tells nothing about the content.
+	// ID is a keyed digest of the content, 32 hexadecimal digits. Each action has its own key, so
+	// payloads of different actions have different IDs, and an ID does not reveal the content.
 	ID string
 }
 
-// Place is where a payload is kept.
+// Place is the location of a payload.
 type Place struct {
-	// URL is that of the repository, "oci://host/path".
+	// URL is the URL of the repository, "oci://host/path".
 	URL string `json:"url"`
-	// Manifest is the digest of the artifact, Digest that of its only layer; "sha256:…".
+	// Manifest is the digest of the artifact, Digest the digest of its only layer; "sha256:…".
 	Manifest string `json:"manifest"`
 	Digest   string `json:"digest"`
-	// Size of the layer, in bytes.
+	// Size is the size of the layer in bytes.
 	Size int64 `json:"size"`
 }
 
-// Store keeps payloads outside of the cluster of their release. What it is given is encrypted. The places that it is
-// asked for come from the workload cluster and are not to be trusted. Its errors hold no secrets. It is safe for
-// concurrent use.
+// Store keeps payloads outside of the cluster of their release. Callers pass encrypted payloads.
+// Callers read a Place from the workload cluster, so a store must not trust it. Its errors contain
+// no secrets. It is safe for concurrent use.
 type Store interface {
-	// Prepare finds out, before anything is begun, whether the store answers and lets itself be written to now, without
-	// leaving anything behind that is of one release.
+	// Prepare checks before an action that the store is available and writable. It leaves nothing
+	// behind that belongs to one release.
 	Prepare(ctx context.Context) error
-	// Put keeps a payload.
+	// Put stores a payload.
 	Put(ctx context.Context, name Name, data []byte) (Place, error)
-	// Get returns a payload: ErrMissing if it is not there as it was put, ErrNotAllowed if the place is none of the
-	// store's.
+	// Get returns a payload. The error is ErrMissing if the payload is missing or changed, and
+	// ErrNotAllowed if the place is not one of the store's.
 	Get(ctx context.Context, place Place) ([]byte, error)
-	// Delete deletes a payload; one that is gone is no error. ErrKept says that trying again is of no use for now,
-	// ErrNotAllowed that the payload is not of the release.
+	// Delete deletes a payload; a missing payload is not an error. ErrKept means that another attempt
+	// does not help for now, ErrNotAllowed that the payload does not belong to the release.
 	Delete(ctx context.Context, place Place, name Name) error
 }

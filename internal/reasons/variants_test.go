@@ -38,12 +38,12 @@ func TestReasonOfVariantErrors(t *testing.T) {
 		},
 		"a range": {
 			change: func(s *addonsv1.HelmOpSpec) { s.RefsByKubernetesVersion[2].KubernetesVersion = "new" },
-			want:   "spec.refsByKubernetesVersion[2].kubernetesVersion: not a range of versions: ",
+			want:   "spec.refsByKubernetesVersion[2].kubernetesVersion: not a version range: ",
 		},
 		"too many labels together": {
 			change: func(s *addonsv1.HelmOpSpec) { s.Overrides[2].ReleaseOptions = namespaceLabels },
 			labels: map[string]string{"gpu": "true"},
-			want:   "spec.overrides[2] (gpu-edge): with those that it is merged with, install.namespaceMetadata has 66 labels",
+			want:   "spec.overrides[2] (gpu-edge): after the overrides are merged, install.namespaceMetadata has 66 labels",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

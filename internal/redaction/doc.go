@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redaction hides secrets in texts for people: messages of conditions, Events and logs.
+// Package redaction hides secrets in texts for users: messages of conditions, Events and logs.
 //
 // # Contract
 //
@@ -9,10 +9,11 @@
 //
 //   - as it is, quoted as in JSON, YAML and Go, once or twice, or escaped as in URLs;
 //   - in base64, of the standard and the URL alphabet, also as a part of a longer text;
-//   - with white space, quotes and backslashes anywhere in it, so split over lines, too;
-//   - of a long secret, each part of 24 characters or more, so cut off, too;
-//   - of less than four characters, where it stands as a word of its own.
+//   - with white space, quotes and backslashes at any place, also split over lines;
+//   - for a long secret, in each part of 24 characters or more, also if it is cut off;
+//   - for a secret of less than four characters, only as a separate word.
 //
-// A Set that is too large to be looked for hides the whole text. A short secret within another word stays: it tells
-// nothing there. What is encrypted, hashed or compressed is not found.
+// If a Set is too large to search for, the whole text is hidden. A short secret within another word
+// is not hidden, because it reveals nothing there. Encrypted, hashed or compressed secrets are not
+// found.
 package redaction

@@ -15,21 +15,22 @@ import (
 )
 
 const (
-	// Mark stands in place of what is hidden.
+	// Mark replaces hidden text.
 	Mark = "[redacted]"
-	// Hidden stands in place of a text of which nothing can be shown.
-	Hidden = Mark + ": the message may hold parts of too many secrets to look for them"
+	// Hidden replaces a whole text if the set of secrets is too large to search for.
+	Hidden = Mark + ": the whole message is hidden, because there are too many secrets to search for"
 
-	// maxSecretBytes bounds the secrets that are looked for, together.
+	// maxSecretBytes bounds the total size of the secrets that are searched for.
 	maxSecretBytes = 1 << 20
-	// maxText bounds the text that is looked at; the rest is cut off.
+	// maxText bounds the searched text, in bytes; the rest is cut off.
 	maxText = 64 << 10
-	// minLength is the length from which on a secret is looked for within words.
+	// minLength is the minimum length of secrets that are searched for within words.
 	minLength = 4
-	// longLength is the length from which on parts of a secret are looked for, by samples of a length at each of so many
-	// characters: each part of 24 characters holds one.
+	// longLength is the minimum length of secrets that are also found in parts. Such a secret is
+	// searched for by samples of sampleLength characters, one at each sampleStep characters: each part
+	// of 24 characters contains one.
 	longLength, sampleLength, sampleStep = 24, 16, 8
-	// middleLength and minLength are how many characters a secret is looked up by.
+	// middleLength and minLength are the numbers of leading characters by which secrets are looked up.
 	middleLength = 8
 )
 
@@ -39,12 +40,12 @@ type Set struct {
 	words    bool
 	tooLarge bool
 
-	// once builds the index when a text has to be looked at: most actions succeed.
+	// once builds the index when the first text is searched: most actions succeed and need no index.
 	once  sync.Once
 	index index
 }
 
-// New returns a Set. With words, secrets of less than four characters count, too.
+// New returns a Set. With words, it includes secrets of less than four characters.
 func New(secrets []string, words bool) *Set {
 	if len(secrets) == 0 {
 		return nil
@@ -71,10 +72,11 @@ func (s *Set) Hide(text string) string {
 	return replace(text, s.index.find(text))
 }
 
-// needle is a form of a secret as it is found in a view.
+// needle is a form of a secret as it occurs in a view.
 type needle struct {
 	text string
-	// before and after are how many characters of base64 beside it hold bits of it, too.
+	// before and after are the numbers of adjacent base64 characters that contain bits of the secret,
+	// too.
 	before, after int
 }
 
@@ -84,10 +86,10 @@ type sample struct {
 	at int
 }
 
-// index finds needles by how they begin, and long ones by their samples.
+// index finds needles by their first characters, and long needles by their samples.
 type index struct {
 	plain, encoded needles
-	// words and exact are looked for in the text as it is: the former where they stand alone.
+	// words and exact are searched for in the unchanged text: words only where they stand alone.
 	words, exact []string
 }
 
@@ -113,7 +115,7 @@ func (n *needles) add(one needle) {
 	}
 }
 
-// build makes the index.
+// build builds the index.
 func (s *Set) build() {
 	for _, secret := range s.secrets {
 		plain := string(bare(unitsOf(secret)).bytes())
@@ -129,10 +131,10 @@ func (s *Set) build() {
 	}
 }
 
-// add takes the forms of a secret.
+// add adds all forms of a secret.
 func (x *index) add(secret, plain string) {
 	x.plain.add(needle{text: plain})
-	// A text that looks escaped itself.
+	// The secret itself may look like an escaped text.
 	if other := string(bare(unescape(unitsOf(secret))).bytes()); other != plain && len(other) >= minLength {
 		x.plain.add(needle{text: other})
 	}
@@ -160,15 +162,15 @@ func (x *index) add(secret, plain string) {
 	}
 }
 
-// span is a part of a text, from a byte to before another one.
+// span is a part of a text: the byte offsets of its start and its end, without the end.
 type span struct{ from, to int }
 
-// find returns where secrets are.
+// find returns the spans of all secrets.
 func (x *index) find(text string) []span {
 	plain := unitsOf(text)
 	once := unescape(plain)
 	var spans []span
-	// The last one is for escapes that are split over lines.
+	// The last view is for escapes that are split over lines.
 	for _, view := range []units{plain, once, unescape(once), unescapeURL(plain), unescape(joined(plain))} {
 		spans = append(spans, x.plain.find(bare(view), text)...)
 	}
@@ -189,7 +191,7 @@ func (x *index) find(text string) []span {
 	return spans
 }
 
-// find returns where needles are in a view of a text.
+// find returns the spans of needles in a view of a text.
 func (n *needles) find(view units, text string) []span {
 	data := view.bytes()
 	var spans []span
@@ -220,7 +222,7 @@ func (n *needle) appendTo(spans []span, view units, data []byte, at int, text st
 	return spans
 }
 
-// around returns all that is of the needle around a sample of it.
+// around returns the span of all characters around a sample that match the needle.
 func (s sample) around(view units, data []byte, at int, text string) span {
 	from, to, first, last := at, at+sampleLength, s.at, s.at+sampleLength
 	for from > 0 && first > 0 && data[from-1] == s.text[first-1] {
@@ -232,7 +234,8 @@ func (s sample) around(view units, data []byte, at int, text string) span {
 	return s.widen(span{view[from].from, view[to-1].to}, text)
 }
 
-// widen takes in the characters of base64 that hold a bit of the secret, and what pads them.
+// widen extends a span by the base64 characters that contain bits of the secret, and by the
+// padding.
 func (n *needle) widen(found span, text string) span {
 	isEncoded := func(c byte) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("+/-_", c) >= 0
@@ -249,8 +252,8 @@ func (n *needle) widen(found span, text string) span {
 	return found
 }
 
-// findWord returns where a word stands alone: beside letters and digits it is a part of another one. What has neither
-// must stand between quotes or white space.
+// findWord returns the spans where a word stands alone. Next to letters or digits, it is a part of
+// another word. A word without letters and digits must stand between quotes or white space.
 func findWord(text, word string) []span {
 	isPart := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 	if !strings.ContainsFunc(word, isPart) {
@@ -273,7 +276,7 @@ func findWord(text, word string) []span {
 	}
 }
 
-// replace puts marks in place of spans.
+// replace replaces each span by Mark.
 func replace(text string, spans []span) string {
 	if len(spans) == 0 {
 		return text

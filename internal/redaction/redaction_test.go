@@ -92,8 +92,8 @@ func characters(text string) []string {
 		string(bare(unescapeURL(plain)).bytes())}
 }
 
-// TestNothingOfSecretsIsLeft: random secrets, many of them, in random encodings and places, are never in the text.
-func TestNothingOfSecretsIsLeft(t *testing.T) {
+// TestSecretsAreHiddenInAllForms: random secrets, many of them, in random encodings and places, are never in the text.
+func TestSecretsAreHiddenInAllForms(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(19, 22))
 	for range 40 {
@@ -162,7 +162,7 @@ func TestShortSecretsAreHiddenAsWords(t *testing.T) {
 	}
 }
 
-func TestTooManySecretsHideAll(t *testing.T) {
+func TestTooManySecretsHideWholeText(t *testing.T) {
 	t.Parallel()
 	if got := New([]string{strings.Repeat("x", maxSecretBytes+1)}, true).Hide("anything"); got != Hidden {
 		t.Errorf("got %q", got)

@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// unit is a byte of a view, and where it is in the text.
+// unit is a byte of a view and its position in the text.
 type unit struct {
 	value    byte
 	from, to int
 }
 
-// units are a text as somebody would read it.
+// units are a view of a text, for example without its escapes.
 type units []unit
 
 func unitsOf(text string) units {
@@ -35,7 +35,8 @@ func (u units) bytes() []byte {
 	return out
 }
 
-// bare leaves out what may be between the characters of a secret: white space, quotes and backslashes.
+// bare removes the characters that may be inserted into a secret: white space, quotes and
+// backslashes.
 func bare(u units) units {
 	out := make(units, 0, len(u))
 	for _, one := range u {
@@ -46,7 +47,7 @@ func bare(u units) units {
 	return out
 }
 
-// joined leaves out white space and quotes.
+// joined removes white space and quotes.
 func joined(u units) units {
 	out := make(units, 0, len(u))
 	for _, one := range u {
@@ -70,7 +71,7 @@ func standard(u units) units {
 	return u
 }
 
-// unescape replaces the escapes of JSON, YAML and Go by what they mean.
+// unescape replaces the escapes of JSON, YAML and Go by the characters.
 func unescape(u units) units {
 	out := make(units, 0, len(u))
 	for i := 0; i < len(u); {
@@ -88,7 +89,7 @@ func unescape(u units) units {
 	return out
 }
 
-// escaped returns what an escape means, and how long it is.
+// escaped returns the characters of an escape, and the length of the escape.
 func escaped(u units) (string, int) {
 	switch c := u[1].value; c {
 	case 'a', 'b', 'f', 'n', 'r', 't', 'v', 'e', 'N', '_', 'L', 'P':
@@ -113,7 +114,7 @@ func escaped(u units) (string, int) {
 	return string([]byte{u[1].value}), 2
 }
 
-// pair returns a character that JSON writes as one escape, or as two.
+// pair returns a character that JSON encodes as one escape or as two.
 func pair(u units, first rune) (string, int) {
 	if utf16.IsSurrogate(first) && len(u) >= 12 && u[6].value == '\\' && u[7].value == 'u' {
 		if second, ok := number(u, 8, 4, 16); ok {
@@ -125,7 +126,7 @@ func pair(u units, first rune) (string, int) {
 	return string(first), 6
 }
 
-// number reads digits.
+// number parses digits.
 func number(u units, at, digits, base int) (uint64, bool) {
 	if len(u) < at+digits {
 		return 0, false
@@ -134,7 +135,7 @@ func number(u units, at, digits, base int) (uint64, bool) {
 	return n, err == nil
 }
 
-// unescapeURL replaces the escapes of URLs by what they mean.
+// unescapeURL replaces the escapes of URLs by the characters.
 func unescapeURL(u units) units {
 	out := make(units, 0, len(u))
 	for i := 0; i < len(u); i++ {

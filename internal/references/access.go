@@ -15,9 +15,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
-// Keys of the Secrets that tell how to reach a registry.
+// The keys of the Secrets with settings for the access to a registry.
 const (
-	// caKey holds the authorities to trust.
+	// caKey holds the trusted certificate authorities.
 	caKey = "ca.crt"
 
 	// proxyAddressKey, proxyUsernameKey and proxyPasswordKey hold the proxy.
@@ -26,9 +26,10 @@ const (
 	proxyPasswordKey = "password"
 )
 
-// RegistryRefs are what a HelmOp says of how to reach a registry, and where it says so.
+// RegistryRefs are the references of a HelmOp for the access to a registry.
 type RegistryRefs struct {
-	// Field is "spec.source" or another that has the same fields.
+	// Field is the path of the references for messages: "spec.source", or another field of the same
+	// form.
 	Field, Namespace     string
 	Secret, Certs, Proxy *addonsv1.SecretReference
 	serviceAccount       string
@@ -36,7 +37,7 @@ type RegistryRefs struct {
 	Insecure             bool
 }
 
-// Access reads what is needed to speak to the registry of a HelmOp.
+// Access reads the settings for the access to the registry of a HelmOp.
 func (r *Reader) Access(ctx context.Context, helmOp *addonsv1.HelmOp) (oci.Access, error) {
 	source := &helmOp.Spec.Source
 	return r.AccessBy(ctx, &RegistryRefs{
@@ -46,17 +47,17 @@ func (r *Reader) Access(ctx context.Context, helmOp *addonsv1.HelmOp) (oci.Acces
 	})
 }
 
-// AccessBy reads what is needed to speak to a registry.
+// AccessBy reads the settings for the access to a registry.
 func (r *Reader) AccessBy(ctx context.Context, refs *RegistryRefs) (oci.Access, error) {
 	access := oci.Access{Insecure: refs.Insecure}
 	if refs.Provider != addonsv1.RegistryProviderGeneric {
 		access.CloudProvider = string(refs.Provider)
 	}
 	steps := []func(context.Context, *RegistryRefs, *oci.Access) error{
-		r.takeSecret,
-		r.takePullSecrets,
-		r.takeCertificates,
-		r.takeProxy,
+		r.addSecret,
+		r.addPullSecrets,
+		r.addCertificates,
+		r.addProxy,
 	}
 	for _, step := range steps {
 		if err := step(ctx, refs, &access); err != nil {
@@ -66,8 +67,8 @@ func (r *Reader) AccessBy(ctx context.Context, refs *RegistryRefs) (oci.Access, 
 	return access, nil
 }
 
-// takeSecret takes the credentials of SecretRef.
-func (r *Reader) takeSecret(ctx context.Context, refs *RegistryRefs, access *oci.Access) error {
+// addSecret adds the credentials of secretRef.
+func (r *Reader) addSecret(ctx context.Context, refs *RegistryRefs, access *oci.Access) error {
 	if refs.Secret == nil {
 		return nil
 	}
@@ -77,16 +78,16 @@ func (r *Reader) takeSecret(ctx context.Context, refs *RegistryRefs, access *oci
 	}
 	config, ok := dockerConfig(secret)
 	if !ok {
-		return fmt.Errorf("%s.secretRef: Secret %s/%s must be of type %s: %w",
+		return fmt.Errorf("%s.secretRef: Secret %s/%s of type %s: %w; create it with this type or correct the reference",
 			refs.Field, refs.Namespace, refs.Secret.Name, corev1.SecretTypeDockerConfigJson, ErrReferenceNotFound)
 	}
 	access.DockerConfigs = append(access.DockerConfigs, config)
 	return nil
 }
 
-// takePullSecrets takes the credentials of the image pull secrets of serviceAccountName. Those that do not exist or
-// hold something else are passed over, as the kubelet does.
-func (r *Reader) takePullSecrets(ctx context.Context, refs *RegistryRefs, access *oci.Access) error {
+// addPullSecrets adds the credentials of the image pull secrets of imagePullServiceAccountName. It
+// skips Secrets that do not exist or have another type, as the kubelet does.
+func (r *Reader) addPullSecrets(ctx context.Context, refs *RegistryRefs, access *oci.Access) error {
 	if refs.serviceAccount == "" {
 		return nil
 	}
@@ -114,8 +115,8 @@ func dockerConfig(secret *reference) ([]byte, bool) {
 	return config, ok && secret.secretType == corev1.SecretTypeDockerConfigJson
 }
 
-// takeCertificates takes the authorities and the client certificate of certSecretRef.
-func (r *Reader) takeCertificates(ctx context.Context, refs *RegistryRefs, access *oci.Access) error {
+// addCertificates adds the authorities and the client certificate of certSecretRef.
+func (r *Reader) addCertificates(ctx context.Context, refs *RegistryRefs, access *oci.Access) error {
 	ref := refs.Certs
 	if ref == nil {
 		return nil
@@ -141,8 +142,8 @@ func (r *Reader) takeCertificates(ctx context.Context, refs *RegistryRefs, acces
 		ErrReferenceNotFound)
 }
 
-// takeProxy takes the proxy of proxySecretRef.
-func (r *Reader) takeProxy(ctx context.Context, refs *RegistryRefs, access *oci.Access) error {
+// addProxy adds the proxy of proxySecretRef.
+func (r *Reader) addProxy(ctx context.Context, refs *RegistryRefs, access *oci.Access) error {
 	ref := refs.Proxy
 	if ref == nil {
 		return nil
@@ -163,7 +164,7 @@ func (r *Reader) takeProxy(ctx context.Context, refs *RegistryRefs, access *oci.
 	return nil
 }
 
-// OciSource is a reference into the source of a HelmOp as the registry client knows it.
+// OciSource returns a reference into the source of a HelmOp for the registry client.
 func OciSource(helmOp *addonsv1.HelmOp, ref addonsv1.ArtifactReference, access oci.Access) oci.Source {
 	return oci.Source{
 		URL:    helmOp.Spec.Source.URL,

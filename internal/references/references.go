@@ -26,33 +26,36 @@ import (
 )
 
 const (
-	// trustedRootKey is the key of a trustedRootSecretRef's Secret that holds the root of trust.
+	// trustedRootKey is the key with the trusted root in the Secret of trustedRootSecretRef.
 	trustedRootKey = "trusted_root.json"
 
-	// trustPolicyKey is the key of notation's Secret that holds the trust policy.
+	// trustPolicyKey is the key with the trust policy in the Secret for notation.
 	trustPolicyKey = "trustpolicy.json"
 )
 
 const (
 
-	// maxRememberedReferences bounds the contents that are kept in memory. Each is at most 1 MiB by Kubernetes' own
-	// limit, most are below 1 KiB. With more references than this, some are read again on each use.
-	maxRememberedReferences = 1024
+	// maxCachedReferences bounds the number of cached contents. Kubernetes limits each to 1 MiB, and
+	// most are below 1 KiB. With more references, some contents are read again on each use.
+	maxCachedReferences = 1024
 
-	// maxClusterBytes bounds the contents of the objects of single Clusters that are kept in memory. They are read when
-	// their Cluster is rendered, which they rarely are: a fleet of them must not drive out what all Clusters share.
+	// maxClusterBytes bounds the cached contents of objects of single Clusters, in bytes. They are
+	// read only when their Cluster is rendered, which is rare. They have their own cache, because
+	// those of many Clusters would evict the contents that all Clusters share.
 	maxClusterBytes = 8 << 20
 )
 
-// ErrReferenceNotFound is returned for an object that a HelmOp names, or a key of it, that does not exist.
+// ErrReferenceNotFound means that an object that a HelmOp refers to, or a key in it, does not
+// exist.
 var ErrReferenceNotFound = errors.New("not found")
 
-// ErrReferenceForbidden is returned for an object that a HelmOp names and the manager may not read.
+// ErrReferenceForbidden means that the manager has no right to read an object that a HelmOp refers
+// to.
 var ErrReferenceForbidden = errors.New("the manager may not read it")
 
-// Reader reads the Secrets, ConfigMaps and ServiceAccounts that HelmOps name. Only their metadata is cached for the
-// whole management cluster; the content of one is read when a HelmOp names it, and again when its resource version
-// changes.
+// Reader reads the Secrets, ConfigMaps and ServiceAccounts that HelmOps refer to. The cache holds
+// the metadata of all objects of the management cluster. The content of an object is read when a
+// HelmOp refers to it, and again when its resource version changes.
 type Reader struct {
 	// Metadata is a cached reader for PartialObjectMetadata.
 	Metadata client.Reader
@@ -64,9 +67,9 @@ type Reader struct {
 	ofClusters *bytelru.Cache[referenceKey, *reference]
 }
 
-// NewReader returns a Reader of metadata from a cache and of contents from the API server.
+// NewReader returns a Reader with a cached reader for metadata and a live reader for contents.
 func NewReader(metadata, live client.Reader) *Reader {
-	contents, _ := lru.New[referenceKey, *reference](maxRememberedReferences) // It fails only if the size is not positive.
+	contents, _ := lru.New[referenceKey, *reference](maxCachedReferences) // It fails only if the size is not positive.
 	return &Reader{Metadata: metadata, live: live, contents: contents,
 		ofClusters: bytelru.New[referenceKey, *reference](maxClusterBytes)}
 }
@@ -85,7 +88,8 @@ type referenceKey struct {
 	client.ObjectKey
 }
 
-// read returns the content of an object, or an error that wraps ErrReferenceNotFound.
+// read returns the content of an object. Errors wrap ErrReferenceNotFound or ErrReferenceForbidden
+// where they apply.
 func (r *Reader) read(ctx context.Context, kind, namespace, name string) (*reference, error) {
 	key := referenceKey{kind: kind, ObjectKey: client.ObjectKey{Namespace: namespace, Name: name}}
 	partial := &metav1.PartialObjectMetadata{}
@@ -137,8 +141,8 @@ func (r *Reader) readLive(ctx context.Context, key referenceKey) (*reference, er
 	}
 }
 
-// PullsWith tells whether a ServiceAccount names a Secret among its image pull secrets. It makes no request: for an
-// account that was not read yet, or not lately, it may.
+// PullsWith reports whether a ServiceAccount refers to a Secret as image pull secret. It makes no
+// request, and returns true if the account is not in the cache.
 func (r *Reader) PullsWith(namespace, account, secret string) bool {
 	known, ok := r.contents.Get(referenceKey{kind: apiutil.KindServiceAccount,
 		ObjectKey: client.ObjectKey{Namespace: namespace, Name: account}})
@@ -154,7 +158,7 @@ func (r *Reader) ReadKey(ctx context.Context, kind, namespace, name, key string)
 	return ref.keyOf(key, kind, namespace, name)
 }
 
-// keyOf is the content of a key of an object.
+// keyOf returns the content of a key of an object.
 func (ref *reference) keyOf(key, kind, namespace, name string) ([]byte, error) {
 	value, ok := ref.data[key]
 	if !ok {
@@ -163,8 +167,8 @@ func (ref *reference) keyOf(key, kind, namespace, name string) ([]byte, error) {
 	return value, nil
 }
 
-// Version identifies the present content of a Secret or ConfigMap, without a request; empty if the object does not
-// exist.
+// Version identifies the current content of a Secret or ConfigMap, without a request. It is empty
+// if the object does not exist.
 func (r *Reader) Version(ctx context.Context, kind, namespace, name string) (string, error) {
 	key := referenceKey{kind: kind, ObjectKey: client.ObjectKey{Namespace: namespace, Name: name}}
 	partial := apiutil.PartialOf(kind)
@@ -177,7 +181,7 @@ func (r *Reader) Version(ctx context.Context, kind, namespace, name string) (str
 	return partial.ResourceVersion, nil
 }
 
-// ReadClusterKey is ReadKey for an object that belongs to one Cluster and has a version.
+// ReadClusterKey is ReadKey for an object of one Cluster whose version, see Version, is known.
 func (r *Reader) ReadClusterKey(ctx context.Context, kind, namespace, name, key, version string) ([]byte, error) {
 	object := referenceKey{kind: kind, ObjectKey: client.ObjectKey{Namespace: namespace, Name: name}}
 	if version == "" {
@@ -210,7 +214,7 @@ func (r *Reader) readError(key referenceKey, err error) error {
 	return fmt.Errorf("reading %s %s: %w", key.kind, key.ObjectKey, err)
 }
 
-// Policy reads which signatures a HelmOp demands; nil if none.
+// Policy reads the signature policy of a HelmOp; nil if the HelmOp has none.
 func (r *Reader) Policy(ctx context.Context, helmOp *addonsv1.HelmOp) (*verification.Policy, error) {
 	verify := helmOp.Spec.Source.Verify
 	if verify == nil {
@@ -226,7 +230,7 @@ func (r *Reader) Policy(ctx context.Context, helmOp *addonsv1.HelmOp) (*verifica
 		if err != nil {
 			return nil, fmt.Errorf("spec.source.verify.secretRef: %w", err)
 		}
-		takeTrust(policy, secret.data)
+		addTrust(policy, secret.data)
 	}
 	if verify.TrustedRootSecretRef != nil {
 		root, err := r.ReadKey(ctx, apiutil.KindSecret, helmOp.Namespace, verify.TrustedRootSecretRef.Name, trustedRootKey)
@@ -238,8 +242,8 @@ func (r *Reader) Policy(ctx context.Context, helmOp *addonsv1.HelmOp) (*verifica
 	return policy, nil
 }
 
-// takeTrust takes from a Secret what its provider trusts.
-func takeTrust(policy *verification.Policy, data map[string][]byte) {
+// addTrust adds the keys, or the trust policy and the certificates, of a Secret to a policy.
+func addTrust(policy *verification.Policy, data map[string][]byte) {
 	withSuffix := func(suffixes ...string) map[string][]byte {
 		found := map[string][]byte{}
 		for key, value := range data {
@@ -258,7 +262,7 @@ func takeTrust(policy *verification.Policy, data map[string][]byte) {
 	policy.Keys = withSuffix(".pub")
 }
 
-// PolicyDigest identifies a policy; empty if there is none.
+// PolicyDigest returns the digest of a policy; empty without a policy.
 func PolicyDigest(policy *verification.Policy) string {
 	if policy == nil {
 		return ""
@@ -266,8 +270,8 @@ func PolicyDigest(policy *verification.Policy) string {
 	return policy.Digest()
 }
 
-// Of are the objects that a HelmOp names, as "<kind>/<name>", without those that are another one for each Cluster: see
-// Patterns.
+// Of returns the objects that a HelmOp refers to, as "<kind>/<name>". It omits objects whose name
+// is different for each Cluster: see Patterns.
 func Of(helmOp *addonsv1.HelmOp) []string {
 	var references []string
 	source := &helmOp.Spec.Source
@@ -294,7 +298,7 @@ func Of(helmOp *addonsv1.HelmOp) []string {
 	return references
 }
 
-// valuesFrom are all references to values in a HelmOp, those of its overrides included.
+// valuesFrom returns all references to values in a HelmOp, including those of its overrides.
 func valuesFrom(helmOp *addonsv1.HelmOp) []*addonsv1.ValuesReference {
 	var refs []*addonsv1.ValuesReference
 	add := func(list []addonsv1.ValuesReference) {
@@ -309,7 +313,7 @@ func valuesFrom(helmOp *addonsv1.HelmOp) []*addonsv1.ValuesReference {
 	return refs
 }
 
-// Delimiters are those of the templates of a HelmOp.
+// Delimiters returns the template delimiters of a HelmOp.
 func Delimiters(helmOp *addonsv1.HelmOp) templating.Delimiters {
 	if helmOp.Spec.TemplateDelimiters == addonsv1.TemplateDelimitersDollar {
 		return templating.Dollar
@@ -317,28 +321,30 @@ func Delimiters(helmOp *addonsv1.HelmOp) templating.Delimiters {
 	return templating.Curly
 }
 
-// IsNameTemplate reports whether the object of a reference is another one for each Cluster.
+// IsNameTemplate reports whether a reference names a different object for each Cluster.
 func IsNameTemplate(helmOp *addonsv1.HelmOp, ref *addonsv1.ValuesReference) bool {
 	_, _, isTemplate := templating.Literals(ref.Name, Delimiters(helmOp))
 	return isTemplate
 }
 
-// HasFixedValues reports whether values of a HelmOp come from objects that are the same for several Clusters. Their
-// content is part of the HelmOp revision, which is not rendered any more once the content changed.
+// HasFixedValues reports whether a HelmOp reads values from objects that several Clusters share.
+// The content of these objects is part of the HelmOp revision, which cannot be rendered any more
+// after the content has changed.
 func HasFixedValues(helmOp *addonsv1.HelmOp) bool {
 	return slices.ContainsFunc(valuesFrom(helmOp),
 		func(ref *addonsv1.ValuesReference) bool { return !IsNameTemplate(helmOp, ref) })
 }
 
-// Pattern is what is known of the names that a template of a reference yields, whatever the Cluster is.
+// Pattern is the constant part of the names that the template of a reference yields for any
+// Cluster.
 type Pattern struct {
-	// Kind of the objects.
+	// Kind is the kind of the objects.
 	Kind string
 
 	prefix, suffix string
 }
 
-// Patterns are those of the references of a HelmOp whose names are templates.
+// Patterns returns the patterns of the references of a HelmOp whose names are templates.
 func Patterns(helmOp *addonsv1.HelmOp) []Pattern {
 	var patterns []Pattern
 	for _, ref := range valuesFrom(helmOp) {

@@ -26,76 +26,79 @@ import (
 
 const (
 
-	// maxRememberedRenderings bounds the outcomes that are kept in memory, some 300 bytes each. With more releases
-	// than this, idle passes render some of them again.
-	maxRememberedRenderings = 1 << 15
+	// maxCachedOutcomes bounds the cached outcomes, some 300 bytes each. With more releases, a
+	// reconciliation without changes renders some of them again.
+	maxCachedOutcomes = 1 << 15
 )
 
-// ErrObjectRead wraps an error of reading an object that templates see.
+// ErrObjectRead wraps an error of reading an object that templates use.
 var ErrObjectRead = errors.New("cannot read an object of the Cluster")
 
-// Renderer renders the releases of HelmOps. It remembers outcomes, but never values: those are rendered anew where they
-// are needed.
+// Renderer renders the releases of HelmOps. It caches outcomes, but never values, which are
+// rendered again when they are needed.
 type Renderer struct {
 	references *references.Reader
 	Objects    *clusterview.Reader
-	outcomes   *lru.Cache[outcomeKey, rememberedOutcome]
+	outcomes   *lru.Cache[outcomeKey, cachedOutcome]
 }
 
 // New returns a Renderer.
 func New(references *references.Reader, objects *clusterview.Reader) *Renderer {
 	// It fails only if the size is not positive.
-	outcomes, _ := lru.New[outcomeKey, rememberedOutcome](maxRememberedRenderings)
+	outcomes, _ := lru.New[outcomeKey, cachedOutcome](maxCachedOutcomes)
 	return &Renderer{references: references, Objects: objects, outcomes: outcomes}
 }
 
-// Program is what a HelmOp wants before it meets a Cluster.
+// Program is a compiled HelmOp, before it is rendered for a Cluster.
 type Program struct {
 	*templating.Program
 
-	// Variants tell what is different for some of the Clusters, and ahead whether the version counts that a Cluster of the
-	// HelmOp's own namespace is about to run.
+	// Variants are the differences for some of the Clusters. Ahead is set if a Cluster in the HelmOp's
+	// namespace is rendered with the Kubernetes version that it is about to be upgraded to.
 	Variants  *Variants
 	Ahead     bool
 	namespace string
 
 	helmOp types.UID
-	// Digest changes whenever the outcome for any Cluster might. What belongs to one Cluster is not in it.
+	// Digest changes whenever the outcome for any Cluster may change. It does not include objects of
+	// single Clusters.
 	Digest string
 	// sources are the objects with values.
 	sources sources
 }
 
-// outcome is what rendering yields, without the values.
+// outcome is the result of a rendering, without the values.
 type outcome struct {
 	Release          addonsv1.ReleaseIdentity
 	ValuesDigest     string
 	PostRenderDigest string
 	Err              error
 
-	// References are the objects of this Cluster that its values come from, or would if they existed.
+	// References are the objects of this Cluster that its values come from, also those that do not
+	// exist.
 	References []ClusterReference
 }
 
-// choice is what a HelmOp wants of a Cluster in particular.
+// choice is the variant of a HelmOp for one Cluster.
 type choice struct {
 	variant
-	// Version is the version of Kubernetes that it was made for.
+	// Version is the Kubernetes version that the variant was selected for.
 	Version string
 }
 
-// outcomeKey has the digest of the program: while a rollout is under way, two revisions are rendered for one Cluster.
+// outcomeKey includes the digest of the program, because two HelmOp revisions are rendered for one
+// Cluster during a rollout.
 type outcomeKey struct {
 	helmOp, cluster types.UID
 	program         string
 }
 
-type rememberedOutcome struct {
+type cachedOutcome struct {
 	version string
 	outcome
 }
 
-// Compile reads the values that a HelmOp refers to and that are the same for all Clusters, and parses its templates.
+// Compile reads the values that all Clusters share, and parses the templates of a HelmOp.
 func (r *Renderer) Compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*Program, error) {
 	own := &helmOp.Spec
 	values, err := valuesOf(own.Values, own.ValuesTemplate, own.PostRender)
@@ -147,7 +150,7 @@ func (r *Renderer) Compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*Progr
 	}, nil
 }
 
-// valuesOf are those values, and changes of the chart, that stand in a spec or an override itself.
+// valuesOf returns the inline values and post-render changes of a spec or an override.
 func valuesOf(values *apiextensionsv1.JSON, valuesTemplate string,
 	postRender *addonsv1.PostRender,
 ) (templating.Override, error) {
@@ -163,16 +166,18 @@ func valuesOf(values *apiextensionsv1.JSON, valuesTemplate string,
 	return override, err
 }
 
-// choose tells what a Cluster gets in particular. Upgrades of Clusters of other namespaces are not held, so there is no
-// time before them in which a release could be made ready.
+// choose returns the variant for a Cluster. Ahead applies to Clusters in the HelmOp's namespace
+// only. Upgrades of Clusters in other namespaces are not held, so there is no time to prepare the
+// release before the upgrade.
 func (p *Program) choose(objects *clusterview.Objects, cluster *clusterv1.Cluster) (choice, error) {
 	version := kubernetesVersion(cluster, objects.Data.ControlPlane, p.Ahead && cluster.Namespace == p.namespace)
 	chosen, err := p.Variants.Of(cluster.Labels, version)
 	return choice{variant: chosen, Version: version}, err
 }
 
-// Outcome renders a release for a Cluster if anything that it depends on changed since it did so last. It returns the
-// objects that the rendering depends on, too; nil if they cannot be read.
+// Outcome renders a release for a Cluster, or returns the cached outcome if nothing that it depends
+// on has changed. It also returns the objects that the rendering depends on; nil if they cannot be
+// read.
 func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unstructured,
 	cluster *clusterv1.Cluster,
 ) (outcome, choice, *clusterview.Objects) {
@@ -201,11 +206,12 @@ func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unst
 		rendered.Release = addonsv1.ReleaseIdentity{Name: result.Name, Namespace: result.Namespace}
 		rendered.ValuesDigest, rendered.PostRenderDigest = result.Digest, result.PostRenderDigest
 	}
-	r.outcomes.Add(key, rememberedOutcome{version: version, outcome: rendered})
+	r.outcomes.Add(key, cachedOutcome{version: version, outcome: rendered})
 	return rendered, chosen, objects
 }
 
-// Values renders the values of a release for a Cluster. SecretValues are those of them that came from Secrets.
+// Values renders the values of a release for a Cluster. secretValues are the values that come from
+// Secrets.
 func (r *Renderer) Values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstructured.Unstructured,
 	cluster *clusterv1.Cluster,
 ) (result templating.Result, secretValues []any, err error) {
@@ -225,7 +231,7 @@ func (r *Renderer) Values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstr
 	return result, append(p.sources.secretsOf(chosen.overrides), read.secretValues...), err
 }
 
-// render renders everything for a Cluster, with the objects that belong to the Cluster.
+// render renders everything for a Cluster, including the objects that belong to the Cluster.
 func (r *Renderer) render(ctx context.Context, p *Program, objects *clusterview.Objects, overrides []int,
 	cluster *clusterv1.Cluster,
 ) (templating.Result, clusterValues, error) {

@@ -19,11 +19,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
-// ClusterReference is an object that belongs to one Cluster: its name is what a template yields for the Cluster.
+// ClusterReference is an object of one Cluster. A template yields its name.
 type ClusterReference struct {
 	Kind, Name string
 
-	// version of the object; empty if it does not exist.
+	// version is the version of the object; empty if it does not exist.
 	version string
 }
 
@@ -32,20 +32,21 @@ type sources struct {
 	// named are the references whose names are templates.
 	named map[templating.SourceID]namedSource
 
-	// missing says, by override, that an object with a fixed name does not exist. It fails the Clusters of the override.
+	// missing holds, by override, the error for an object with a fixed name that does not exist. It
+	// fails the Clusters of the override.
 	missing map[int]error
 
 	// secretValues are the values that came from Secrets with fixed names, by override.
 	secretValues map[int][]any
 }
 
-// namedSource is a reference whose name is a template, and where it stands.
+// namedSource is a reference whose name is a template, and its field.
 type namedSource struct {
 	addonsv1.ValuesReference
 	field string
 }
 
-// description covers what a templating.Spec does not have of sources.
+// description returns the part of the sources that a templating.Spec does not contain.
 func (s *sources) description() []string {
 	var described []string
 	for id, source := range s.named {
@@ -59,7 +60,8 @@ func (s *sources) description() []string {
 	return described
 }
 
-// missingOf says which object a Cluster with these overrides needs and does not exist; nil if there is none.
+// missingOf returns the error for a missing object that a Cluster with these overrides needs; nil
+// if there is none.
 func (s *sources) missingOf(overrides []int) error {
 	for _, i := range overrides {
 		if err := s.missing[i]; err != nil {
@@ -69,7 +71,8 @@ func (s *sources) missingOf(overrides []int) error {
 	return nil
 }
 
-// secretsOf are the values of a Cluster with these overrides that came from Secrets with fixed names.
+// secretsOf returns the values of a Cluster with these overrides that come from Secrets with fixed
+// names.
 func (s *sources) secretsOf(overrides []int) []any {
 	secrets := slices.Clone(s.secretValues[templating.OfSpec])
 	for _, i := range overrides {
@@ -78,7 +81,8 @@ func (s *sources) secretsOf(overrides []int) []any {
 	return secrets
 }
 
-// readSources reads the objects with fixed names of a list of references, and notes the others.
+// readSources reads the objects with fixed names in a list of references, and records the
+// references whose names are templates.
 func (r *Renderer) readSources(ctx context.Context, helmOp *addonsv1.HelmOp, refs []addonsv1.ValuesReference,
 	field string, override int,
 	into *sources,
@@ -112,18 +116,18 @@ func (r *Renderer) readSources(ctx context.Context, helmOp *addonsv1.HelmOp, ref
 	return read, nil
 }
 
-// originOf is how messages name a key of an object.
+// originOf returns the name of a key of an object for messages.
 func originOf(ref *addonsv1.ValuesReference, namespace, name string) string {
 	return fmt.Sprintf("%s %s/%s key %s", ref.Kind, namespace, name, ref.Key)
 }
 
-// secretsIn are the values in the data of a reference that no message may show.
+// secretsIn returns the values in the data of a reference that no message may show.
 func secretsIn(ref *addonsv1.ValuesReference, data []byte) []any {
 	if ref.Kind != apiutil.KindSecret {
 		return nil
 	}
 	if ref.TargetPath != "" {
-		// A program may print it without the line break at its end.
+		// A program may print the value without its trailing line break.
 		return []any{string(data), strings.TrimSpace(string(data))}
 	}
 	var values any
@@ -133,15 +137,15 @@ func secretsIn(ref *addonsv1.ValuesReference, data []byte) []any {
 	return []any{values}
 }
 
-// clusterValues are what was read for one Cluster.
+// clusterValues are the values that were read for one Cluster.
 type clusterValues struct {
 	contents     templating.Contents
 	references   []ClusterReference
 	secretValues []any
 }
 
-// readClusterSources reads the objects that belong to a Cluster. The references are those of all of them, also where
-// one is missing.
+// readClusterSources reads the objects that belong to a Cluster. The result contains the references
+// of all objects, even if one is missing.
 func (r *Renderer) readClusterSources(ctx context.Context, p *Program, objects *clusterview.Objects, overrides []int,
 	title string,
 ) (clusterValues, error) {
@@ -185,7 +189,7 @@ func (r *Renderer) readClusterSources(ctx context.Context, p *Program, objects *
 	return read, nil
 }
 
-// isCurrent reports whether objects of a Cluster have the versions that they had when they were read.
+// isCurrent reports whether the objects of a Cluster still have the versions that were read.
 func (r *Renderer) isCurrent(ctx context.Context, p *Program, known []ClusterReference) bool {
 	for _, object := range known {
 		version, err := r.references.Version(ctx, object.Kind, p.namespace, object.Name)

@@ -96,9 +96,9 @@ func namedByCluster(optional bool) *addonsv1.HelmOp {
 	return helmOp
 }
 
-// TestObjectsOfAClusterAreReadOnce holds that an idle pass reads no contents, and that a change is seen by its Cluster
+// TestClusterObjectsAreReadOnce holds that an idle pass reads no contents, and that a change is seen by its Cluster
 // only.
-func TestObjectsOfAClusterAreReadOnce(t *testing.T) {
+func TestClusterObjectsAreReadOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.write("a-cloud", "password: a")
@@ -131,7 +131,7 @@ func TestObjectsOfAClusterAreReadOnce(t *testing.T) {
 	}
 }
 
-func TestMissingObjectOfACluster(t *testing.T) {
+func TestMissingClusterObject(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	helmOp := namedByCluster(false)

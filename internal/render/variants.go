@@ -18,46 +18,52 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// MaxNamespaceMetadata bounds labels, and annotations, of install.namespaceMetadata, as the API does for each override
-// alone. It is the one bound that a merge of valid options can break: maps grow, everything else replaces.
+// MaxNamespaceMetadata bounds the labels, and the annotations, of install.namespaceMetadata, as the
+// API does for each override. It is the only limit that merging valid options can exceed: maps
+// grow, all other values are replaced.
 const MaxNamespaceMetadata = 64
 
-// Variants tell what is different for some of the Clusters of a HelmOp: the overrides and refsByKubernetesVersion of
-// its spec, checked and compiled once. They are safe for concurrent use.
+// Variants are the differences for some of the Clusters of a HelmOp: the compiled overrides and
+// refsByKubernetesVersion of its spec. They are safe for concurrent use.
 type Variants struct {
 	spec      *addonsv1.HelmOpSpec
 	selectors []labels.Selector
 	ranges    []*semver.Constraints
 
-	// options are those of the spec and of each override, as maps; empty where an override has none.
+	// options are the options of the spec, override those of each override, as maps; empty for an
+	// override without options.
 	options  map[string]any
 	override []map[string]any
 
 	mu sync.Mutex
-	// merged are the options by the overrides with options that apply: Clusters share what they have in common.
+	// merged caches the merged options by the overrides that apply, because many Clusters have the
+	// same.
 	merged map[string]addonsv1.ReleaseOptions
 }
 
-// variant is what one Cluster gets.
+// variant is the variant for one Cluster.
 type variant struct {
-	// Ref tells which artifact of the repository; isSource that it is that of spec.source.
+	// Ref is the reference to the artifact in the repository. isSource is set if it is that of
+	// spec.source.
 	Ref      addonsv1.ArtifactReference
 	isSource bool
 
-	// Options are those of the spec with those of the overrides that apply laid over them. They are shared: read only.
+	// Options are the options of the spec, merged with those of the overrides that apply. They are
+	// shared: do not change them.
 	Options addonsv1.ReleaseOptions
 
-	// overrides are the indices in spec.overrides of those that apply, in ascending order; nil if none does.
+	// overrides are the indices of the overrides that apply, in ascending order; nil if none applies.
 	overrides []int
 }
 
-// ReferredArtifact is an artifact that a HelmOp refers to beside that of spec.source, and where it does so first.
+// ReferredArtifact is an artifact that a HelmOp refers to in addition to spec.source, and the first
+// field with the reference.
 type ReferredArtifact struct {
 	addonsv1.ArtifactReference
 	Field string
 }
 
-// VariantError says which entry of spec.overrides or spec.refsByKubernetesVersion is wrong.
+// VariantError names the invalid entry of spec.overrides or spec.refsByKubernetesVersion.
 type VariantError struct {
 	field string
 	err   error
@@ -69,7 +75,8 @@ func (e *VariantError) Error() string { return e.field + ": " + e.err.Error() }
 // Unwrap implements the interface of errors.Is.
 func (e *VariantError) Unwrap() error { return e.err }
 
-// NewVariants checks and compiles what a spec says of its Clusters' differences. Its errors are of type *VariantError.
+// NewVariants validates and compiles the overrides and refsByKubernetesVersion of a spec. Its
+// errors are of type *VariantError.
 func NewVariants(spec *addonsv1.HelmOpSpec) (*Variants, error) {
 	v := &Variants{spec: spec, merged: map[string]addonsv1.ReleaseOptions{}}
 	var err error
@@ -89,7 +96,7 @@ func NewVariants(spec *addonsv1.HelmOpSpec) (*Variants, error) {
 		constraint, err := semver.NewConstraint(spec.RefsByKubernetesVersion[i].KubernetesVersion)
 		if err != nil {
 			return nil, &VariantError{fmt.Sprintf("spec.refsByKubernetesVersion[%d].kubernetesVersion", i),
-				fmt.Errorf("not a range of versions: %w", err)}
+				fmt.Errorf("not a version range: %w", err)}
 		}
 		v.ranges = append(v.ranges, constraint)
 	}
@@ -101,13 +108,13 @@ func NewVariants(spec *addonsv1.HelmOpSpec) (*Variants, error) {
 	return v, nil
 }
 
-// overrideField is how messages name an override.
+// overrideField returns the field of an override for messages.
 func overrideField(i int, o *addonsv1.Override) string {
 	return fmt.Sprintf("spec.overrides[%d] (%s)", i, o.Name)
 }
 
-// Of tells what a Cluster with these labels and this version of Kubernetes gets. A version that is empty, or none, is
-// in no range. Its errors are of type *VariantError.
+// Of returns the variant for a Cluster with these labels and this Kubernetes version. An empty or
+// malformed version is in no range. Its errors are of type *VariantError.
 func (v *Variants) Of(clusterLabels map[string]string, version string) (variant, error) {
 	result := variant{Ref: v.refByVersion(version), Options: v.spec.ReleaseOptions}
 	var optional []int
@@ -131,7 +138,8 @@ func (v *Variants) Of(clusterLabels map[string]string, version string) (variant,
 	return result, err
 }
 
-// refByVersion is the reference of the first range that has a version, else that of the source.
+// refByVersion returns the reference of the first range that contains a version, or that of the
+// source.
 func (v *Variants) refByVersion(version string) addonsv1.ArtifactReference {
 	if len(v.ranges) == 0 {
 		return v.spec.Source.Ref
@@ -146,7 +154,7 @@ func (v *Variants) refByVersion(version string) addonsv1.ArtifactReference {
 	return v.spec.Source.Ref
 }
 
-// mergedOptions lays the options of some overrides over those of the spec.
+// mergedOptions merges the options of some overrides over those of the spec.
 func (v *Variants) mergedOptions(applied []int) (addonsv1.ReleaseOptions, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -177,21 +185,22 @@ func (v *Variants) mergedOptions(applied []int) (addonsv1.ReleaseOptions, error)
 	return options, nil
 }
 
-// checkMerged finds what is not valid though each part of it is.
+// checkMerged returns an error for merged options that exceed a limit although each part is valid.
 func checkMerged(options *addonsv1.ReleaseOptions) error {
 	if options.Install == nil || options.Install.NamespaceMetadata == nil {
 		return nil
 	}
 	metadata := options.Install.NamespaceMetadata
 	if n := max(len(metadata.Labels), len(metadata.Annotations)); n > MaxNamespaceMetadata {
-		return fmt.Errorf("with those that it is merged with, install.namespaceMetadata has %d labels or annotations; at "+
+		return fmt.Errorf("after the overrides are merged, install.namespaceMetadata has %d labels or annotations; at "+
 			"most %d are allowed",
 			n, MaxNamespaceMetadata)
 	}
 	return nil
 }
 
-// overlay lays one map over another, and changes neither. Maps merge at every depth; anything else replaces.
+// overlay merges one map over another, and changes neither. Maps merge at every depth; other values
+// are replaced.
 func overlay(base, over map[string]any) map[string]any {
 	result := maps.Clone(base)
 	if result == nil {
@@ -208,7 +217,7 @@ func overlay(base, over map[string]any) map[string]any {
 	return result
 }
 
-// optionsMap are options as a map that has what is set, and nothing else.
+// optionsMap converts options to a map with only the fields that are set.
 func optionsMap(options *addonsv1.ReleaseOptions) (map[string]any, error) {
 	raw, err := json.Marshal(options)
 	if err != nil {
@@ -218,7 +227,8 @@ func optionsMap(options *addonsv1.ReleaseOptions) (map[string]any, error) {
 	return set, json.Unmarshal(raw, &set)
 }
 
-// References are the distinct references beside that of the source, in the order of the spec: those of overrides first.
+// References returns the distinct references in addition to that of the source, in the order of the
+// spec: those of overrides first.
 func (v *Variants) References() []ReferredArtifact {
 	known := map[addonsv1.ArtifactReference]bool{v.spec.Source.Ref: true}
 	var found []ReferredArtifact
@@ -239,7 +249,7 @@ func (v *Variants) References() []ReferredArtifact {
 	return found
 }
 
-// digest covers all that variants say; empty if there are none.
+// digest returns the digest of all variants; empty if there are none.
 func (v *Variants) digest() (string, error) {
 	if len(v.spec.Overrides)+len(v.spec.RefsByKubernetesVersion) == 0 {
 		return "", nil

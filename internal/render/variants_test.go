@@ -164,7 +164,7 @@ func TestKubernetesVersion(t *testing.T) {
 }
 
 // Only upgrades of Clusters of the own namespace are held, so only there a release can be made ready before one.
-func TestVersionToComeIsOfOwnNamespaceOnly(t *testing.T) {
+func TestUpcomingVersionAppliesToOwnNamespaceOnly(t *testing.T) {
 	t.Parallel()
 	v, err := NewVariants(controllertest.SpecWithOverrides())
 	if err != nil {

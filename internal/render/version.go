@@ -11,10 +11,11 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// kubernetesVersion is the version of Kubernetes that counts for what a Cluster gets: what its control plane runs or,
-// with ahead, what it is about to run. Ahead is that the release is to be ready before an upgrade
-// (spec.beforeClusterUpgrade); it holds from the moment a newer version is wanted until it runs, whether the upgrade is
-// still held by then or not: else the release would fall back in the middle of the upgrade. Empty if it is not known.
+// kubernetesVersion returns the Kubernetes version that selects the variant for a Cluster: the
+// version that its control plane runs. With ahead (spec.beforeClusterUpgrade), the release must be
+// ready before an upgrade, so it is the version of a pending upgrade. It stays that version from
+// the request until the control plane runs it, even if the upgrade is no longer held. Otherwise,
+// the release would return to the old variant during the upgrade. Empty if the version is unknown.
 func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, ahead bool) string {
 	if ahead {
 		if upcoming := upcomingVersion(cluster, controlPlane); upcoming != "" {
@@ -27,8 +28,8 @@ func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, 
 	return cluster.Spec.Topology.Version
 }
 
-// RunningVersion is the version that a control plane runs or, where it does not tell, was made with. Empty if neither
-// is known.
+// RunningVersion returns the version that a control plane runs, or the version in its spec if its
+// status has none. Empty if both are unknown.
 func RunningVersion(controlPlane map[string]any) string {
 	for _, section := range []string{"status", "spec"} {
 		if version, _, _ := unstructured.NestedString(controlPlane, section, "version"); version != "" {
@@ -38,31 +39,31 @@ func RunningVersion(controlPlane map[string]any) string {
 	return ""
 }
 
-// upcomingVersion is the version that a Cluster of a ClusterClass is to be upgraded to, empty if there is none: its
-// topology names a newer one than its control plane runs. A topology that names an older one is no upgrade; Cluster API
-// refuses it.
+// upcomingVersion returns the version that a Cluster of a ClusterClass is about to be upgraded to:
+// its topology has a newer version than its control plane runs. Empty if there is no upgrade. An
+// older version in the topology is not an upgrade; Cluster API refuses it.
 func upcomingVersion(cluster *clusterv1.Cluster, controlPlane map[string]any) string {
 	return NewerVersion(cluster.Spec.Topology.Version, RunningVersion(controlPlane))
 }
 
-// NewerVersion is the version that is wanted if it is newer than the one that runs, else empty.
-func NewerVersion(wanted, running string) string {
-	to, from := ParseExactVersion(wanted), ParseExactVersion(running)
+// NewerVersion returns the desired version if it is newer than the running one, and otherwise "".
+func NewerVersion(desired, running string) string {
+	to, from := ParseExactVersion(desired), ParseExactVersion(running)
 	if to == nil || from == nil || !to.GreaterThan(from) {
 		return ""
 	}
-	return wanted
+	return desired
 }
 
-// parseVersion reads a version of Kubernetes without its pre-release and build parts, which vendors fill as they like
-// and which would keep it out of ranges; nil if it is none.
+// parseVersion parses a Kubernetes version without its pre-release and build parts; nil if it is
+// malformed. Vendors fill these parts freely, and they would exclude the version from ranges.
 func parseVersion(version string) *semver.Version {
 	release, _, _ := strings.Cut(version, "+")
 	release, _, _ = strings.Cut(release, "-")
 	return ParseExactVersion(release)
 }
 
-// ParseExactVersion parses a version that is no range.
+// ParseExactVersion parses a single version; nil if it is malformed.
 func ParseExactVersion(version string) *semver.Version {
 	parsed, err := semver.NewVersion(version)
 	if err != nil {

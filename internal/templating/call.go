@@ -12,8 +12,9 @@ import (
 
 var errorType = reflect.TypeFor[error]()
 
-// wrap makes what a template calls as name: it pays for the call, converts the arguments, holds the result to its size
-// and makes sure that an error has no data in it. A panic of a function is an error of that call.
+// wrap returns the function that templates call by a name. It charges for the call, converts the
+// arguments, checks the size of the result, and removes data from errors. A panic of the function
+// becomes an error of the call.
 func (r *run) wrap(name string, f function) any {
 	target := f.call
 	if f.bind != nil {
@@ -42,7 +43,7 @@ func (r *run) wrap(name string, f function) any {
 	}
 }
 
-// pay charges for a call before it is made.
+// pay charges for a call before the call is made.
 func (r *run) pay(f function, args []any) error {
 	if len(args) > maxArguments {
 		return faultf(ReasonLimitExceeded, "takes at most %d arguments", maxArguments)
@@ -66,8 +67,8 @@ func (r *run) pay(f function, args []any) error {
 	return r.spend(cost)
 }
 
-// named gives a fault the name of the function in front. Any other error may quote data and is dropped, but for the
-// end of the context.
+// named prefixes a fault with the name of the function. Other errors may contain data, so their
+// text is dropped, except for the end of the context.
 func named(name string, err error) error {
 	var f *fault
 	switch {
@@ -105,13 +106,13 @@ func invoke(target reflect.Value, takesMarkup bool, args []any) (any, error) {
 	}
 	out := target.Call(in)
 	if last := out[len(out)-1]; last.Type() == errorType && !last.IsNil() {
-		err, _ := last.Interface().(error) // of that type, see the condition
+		err, _ := last.Interface().(error) // the condition ensures the type
 		return nil, err
 	}
 	return out[0].Interface(), nil
 }
 
-// asText makes a plain string of markup.
+// asText converts markup to a plain string.
 func asText(v any) any {
 	switch t := v.(type) {
 	case markup:
@@ -122,8 +123,8 @@ func asText(v any) any {
 	return v
 }
 
-// convert gives v the type that a function wants, where that loses nothing: numbers in objects are int64 or
-// float64, those that functions take are int.
+// convert converts v to the type of a function's parameter, if this loses nothing. Numbers in
+// objects are int64 or float64, those of function parameters int.
 func convert(v any, want reflect.Type) (reflect.Value, *fault) {
 	if v == nil {
 		switch want.Kind() {

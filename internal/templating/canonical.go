@@ -14,16 +14,16 @@ import (
 	"unicode/utf8"
 )
 
-// maxExactFloat is the largest float64 below which every integer has its own float64.
+// maxExactFloat is the limit below which every integer has an exact float64.
 const maxExactFloat = 1 << 53
 
-// canonicalizer copies values into the one form they have in a Result: nil, bool, int64, float64, string, []any and
-// map[string]any. It counts what it copies.
+// canonicalizer copies values into the canonical form of a Result: nil, bool, int64, float64,
+// string, []any and map[string]any. It counts the copied values.
 type canonicalizer struct {
 	nodes, bytes int
 }
 
-// canonical is a copy of v in the form of a Result; it shares nothing with v.
+// canonical returns a copy of v in the form of a Result. The copy shares nothing with v.
 func canonical(v any) (any, error) {
 	c := &canonicalizer{}
 	return c.value(v, 0)
@@ -85,7 +85,7 @@ func (c *canonicalizer) stringMap(m map[string]any, depth int) (any, error) {
 	return out, nil
 }
 
-// reflected takes the types that template functions yield besides those of JSON.
+// reflected copies the types that template functions return in addition to those of JSON.
 func (c *canonicalizer) reflected(v reflect.Value, depth int) (any, error) {
 	switch v.Kind() {
 	case reflect.String:
@@ -120,7 +120,7 @@ func (c *canonicalizer) reflected(v reflect.Value, depth int) (any, error) {
 	return nil, faultf(ReasonRenderFailed, "is a %s, which values cannot hold", typeName(v))
 }
 
-// canonicalNumber reads a JSON number: an integer stays exact.
+// canonicalNumber parses a JSON number; integers stay exact.
 func canonicalNumber(n json.Number) (any, error) {
 	if i, err := strconv.ParseInt(n.String(), 10, 64); err == nil {
 		return i, nil
@@ -132,8 +132,8 @@ func canonicalNumber(n json.Number) (any, error) {
 	return canonicalFloat(f)
 }
 
-// canonicalFloat makes an integral float an integer: JSON knows one kind of number, and 1 and 1.0 must not give
-// two digests.
+// canonicalFloat converts an integral float to an integer. JSON has one kind of number, so 1 and
+// 1.0 must have the same digest.
 func canonicalFloat(f float64) (any, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, faultf(ReasonInvalidValues, "is not a finite number")
@@ -144,7 +144,7 @@ func canonicalFloat(f float64) (any, error) {
 	return f, nil
 }
 
-// typeName is the kind of a value in words a chart author knows.
+// typeName returns the kind of a value in words for chart authors.
 func typeName(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.Map:
@@ -165,9 +165,9 @@ func typeName(v reflect.Value) string {
 	return "Go " + v.Type().String()
 }
 
-// merge lays over on top of base, and returns base. Maps merge at every depth; anything else replaces. A null in over
-// stays null: Helm then drops the chart's default for that key, as it does for "helm install -f". Both arguments
-// are canonical; parts of over become parts of the result.
+// merge merges over into base, and returns base. Maps merge at every depth; other values are
+// replaced. A null in over stays null: Helm then removes the chart's default for the key, as for
+// "helm install -f". Both arguments are canonical; parts of over become parts of the result.
 func merge(base, over map[string]any) map[string]any {
 	for k, v := range over {
 		overMap, ok := v.(map[string]any)
@@ -181,7 +181,7 @@ func merge(base, over map[string]any) map[string]any {
 	return base
 }
 
-// encodeJSON is v as JSON with sorted keys and nothing escaped that JSON does not require.
+// encodeJSON returns v as JSON with sorted keys and without optional escapes.
 func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -192,7 +192,7 @@ func encodeJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// digest is the SHA-256, in hexadecimal, of the JSON of canonical values.
+// digest returns the SHA-256, in hexadecimal, of the JSON of canonical values.
 func digest(values map[string]any) (string, error) {
 	data, err := encodeJSON(values)
 	if err != nil {

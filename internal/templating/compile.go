@@ -13,7 +13,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// mode is what becomes of the text that a template yields.
+// mode is how the output of a template is used.
 type mode int
 
 const (
@@ -22,7 +22,7 @@ const (
 	yamlMode             // YAML, read after rendering
 )
 
-// Names that only this package puts into a parsed template.
+// Names that this package adds to a parsed template.
 const (
 	rootName = "helmop"
 	emitFunc = "__emit" // the last command of each action that prints
@@ -53,12 +53,12 @@ func (c compiler) nameTemplate(text string, at place) (*textTemplate, error) {
 	return c.template(text, at, textMode)
 }
 
-// template parses text and puts the calls into it that hold it to its bounds.
+// template parses text and inserts the calls that enforce the limits.
 func (c compiler) template(text string, at place, m mode) (*textTemplate, error) {
 	if len(text) > maxTemplateBytes {
 		return nil, at.errorf(ReasonLimitExceeded, 0, "is larger than %d bytes", maxTemplateBytes)
 	}
-	if i := strings.IndexAny(text, standInMarks); i >= 0 {
+	if i := strings.IndexAny(text, placeholderMarks); i >= 0 {
 		return nil, at.errorf(ReasonInvalidTemplate, 1+strings.Count(text[:i], "\n"),
 			"has a character of the Unicode private use area (U+E000 or U+E001)")
 	}
@@ -111,18 +111,19 @@ var (
 	parseErrorShape   = regexp.MustCompile(`(?s)^template: ` + rootName + `:(\d+): (.*)$`)
 	unknownFunction   = regexp.MustCompile(`^function "([^"]*)" not defined`)
 	maxShownCause     = 200
-	unavailableReason = "what a template yields must depend on the Cluster alone, not on time, chance, files or the " +
-		"network"
+	unavailableReason = "the output of a template must depend on the Cluster only, not on time, randomness, " +
+		"files or the network"
 )
 
-// parseError tells why a template does not parse. The message quotes at most a word of the template, and no data.
+// parseError returns the error for a template that does not parse. The message quotes at most a
+// word of the template, and no data.
 func (p place) parseError(err error) error {
 	m := parseErrorShape.FindStringSubmatch(err.Error())
 	if m == nil {
 		return p.errorf(ReasonInvalidTemplate, 0, "does not parse")
 	}
-	line, _ := strconv.Atoi(m[1]) // digits, by the expression
-	// Where the parser names another place it names the template, too: "started at helmop:2".
+	line, _ := strconv.Atoi(m[1]) // the expression matches digits only
+	// Other positions in the parser's message contain the name of the template: "started at helmop:2".
 	cause := strings.ReplaceAll(m[2], rootName+":", "line ")
 	if f := unknownFunction.FindStringSubmatch(cause); f != nil && unavailable[f[1]] {
 		cause = fmt.Sprintf("the function %q is not available: %s", f[1], unavailableReason)
@@ -197,7 +198,7 @@ func (w *walker) pipe(p *parse.PipeNode) {
 	}
 }
 
-// prependStep makes each execution of l pay for the nodes in it.
+// prependStep makes each execution of l charge for its nodes.
 func prependStep(l *parse.ListNode, nodes int) {
 	count := &parse.NumberNode{NodeType: parse.NodeNumber, Pos: l.Pos, IsInt: true, Int64: int64(nodes),
 		Text: strconv.Itoa(nodes)}
@@ -217,7 +218,8 @@ func command(at parse.Pos, function string, args ...parse.Node) *parse.CommandNo
 	}
 }
 
-// recursive finds a template that calls itself. Without one, calls are a tree, and steps bound its size.
+// recursive returns a template that calls itself, if there is one. Without recursion, the calls are
+// a tree, and the charges for steps bound its size.
 func (w *walker) recursive() (string, bool) {
 	const visiting, done = 1, 2
 	state := map[string]int{}

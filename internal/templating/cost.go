@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// measure is what v costs: its bytes and a charge for each value in it. It looks no further than to maxValueBytes, and
-// reports values nested too deep as too large.
+// measure returns the cost of v: its bytes and a charge for each value. It stops at maxValueBytes,
+// and returns more than that for values that are nested too deep.
 func measure(v any) int {
 	m := meter{}
 	m.add(v, 0)
@@ -66,10 +66,10 @@ func (m *meter) reflected(v reflect.Value, depth int) {
 	}
 }
 
-// The functions below bound what one call does, before it does it. Arguments of the wrong type count as nothing: the
-// call refuses them.
+// The functions below return an upper bound for the work of one call, before the call. Arguments of the wrong type
+// count as zero, because the call refuses them.
 
-// textAt is the text in argument i, counted from the end if i is negative.
+// textAt returns the text in argument i, counted from the end if i is negative.
 func textAt(args []any, i int) string {
 	if i < 0 {
 		i += len(args)
@@ -104,10 +104,10 @@ func times(a, b int) int {
 	return a * b
 }
 
-// matching bounds what a regular expression function does, and what it yields: pattern times text, and text times
-// replacement.
+// matching bounds the work and the result of a regular expression function: pattern times text, and
+// text times replacement.
 func matching(args []any) int {
-	const compiling = 32 // a byte of the pattern, against a byte of text that is matched with it
+	const compiling = 32 // the cost of compiling a byte of the pattern, relative to matching a byte of text
 	size, text, with := unrolled(textAt(args, 0)), textAt(args, 1), textAt(args, 2)
 	return max(times(size, len(text)+compiling), times(len(text)+1, len(with)+1))
 }
@@ -117,11 +117,11 @@ func growth(args []any) int {
 	return times(len(textAt(args, 1))+1, len(textAt(args, 2))+1)
 }
 
-// maxRepeat is what regexp takes as the product of nested repetitions.
+// maxRepeat is the limit of package regexp for the product of nested repetitions.
 const maxRepeat = 1000
 
-// unrolled bounds the size of a compiled pattern: x{30} takes the place of 30 times x, and a class such as \pL that of
-// its ranges.
+// unrolled bounds the size of a compiled pattern: x{30} counts as 30 times x, and a class such as
+// \pL as its ranges.
 func unrolled(pattern string) int {
 	const class = 128
 	repeat, number := 1, 0
@@ -140,10 +140,10 @@ func unrolled(pattern string) int {
 	return times(len(pattern)+1+times(classes, class), repeat)
 }
 
-// decimals is for the functions that calculate with any number of digits, of which each argument brings up to 300.
+// decimals is the cost of functions with arbitrary precision. Each argument has up to 300 digits.
 func decimals(args []any) int { return times(len(args)+1, 4000) }
 
-// versions is for the functions that take versions apart by regular expressions.
+// versions is the cost of functions that parse versions by regular expressions.
 func versions(args []any) int {
 	size := 0
 	for _, a := range args {
@@ -152,7 +152,7 @@ func versions(args []any) int {
 	return size
 }
 
-// yamlWork is for the functions that read or write YAML, which takes several times as long as copying it.
+// yamlWork is the cost of functions that read or write YAML, several times the cost of copying it.
 func yamlWork(args []any) int {
 	if len(args) == 0 {
 		return 0
@@ -185,7 +185,7 @@ func joined(args []any) int {
 
 func counted(args []any) int { return times(abs(intAt(args, 0)), costNode) }
 
-// stepped bounds until and seq functions by the largest distance between two arguments.
+// stepped bounds the until and seq functions by the largest distance between two arguments.
 func stepped(args []any) int {
 	low, high := 0, 0
 	for i := range args {
@@ -203,7 +203,7 @@ func indentedSize(args []any) int {
 	return times(strings.Count(text, "\n")+1, intAt(args, 0)) + len(text)
 }
 
-// formatted bounds printf by the widths that its format asks for; "*" takes one from an argument.
+// formatted bounds printf by the widths in its format; "*" reads the width from an argument.
 func formatted(args []any) int {
 	format, size, inVerb := textAt(args, 0), 0, false
 	for i := 0; i < len(format); i++ {

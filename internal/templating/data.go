@@ -5,29 +5,29 @@ package templating
 
 import "maps"
 
-// Objects are what a template may read of a Cluster, as the API server serves them (unstructured content). They are
-// not changed. An object that the Cluster does not have is nil.
+// Objects are the objects of a Cluster that templates may read, as the API server returns them
+// (unstructured content). They are not changed. An object that the Cluster does not have is nil.
 type Objects struct {
-	// Cluster is the CAPI Cluster. Without one, as in the management cluster, templates see none of these objects and no
-	// alias: to read one is to read a key that does not exist.
+	// Cluster is the CAPI Cluster. Without it, as in the management cluster, templates have none of
+	// these objects and no alias: reading one is an error for a missing key.
 	Cluster map[string]any
 
-	// ControlPlane is what spec.controlPlaneRef names.
+	// ControlPlane is the object of spec.controlPlaneRef.
 	ControlPlane map[string]any
 
-	// InfrastructureCluster is what spec.infrastructureRef names.
+	// InfrastructureCluster is the object of spec.infrastructureRef.
 	InfrastructureCluster map[string]any
 
-	// ClusterClass is what spec.topology.classRef names.
+	// ClusterClass is the object of spec.topology.classRef.
 	ClusterClass map[string]any
 }
 
-// Release names a Helm release.
+// Release is the name and the namespace of a Helm release.
 type Release struct {
 	Name, Namespace string
 }
 
-// The roots that may be nil, and what a Cluster lacks when they are. Aliases are here too, for the error message.
+// absentObject maps the roots that may be nil, including aliases, to the missing object for the error message.
 var absentObject = map[string]string{
 	"ControlPlane":          "control plane object",
 	"InfrastructureCluster": "infrastructure object",
@@ -37,8 +37,9 @@ var absentObject = map[string]string{
 
 const lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
 
-// root is the dot of every template. The names besides those of Objects are those of CAAPH (InfraCluster) and of Fleet
-// with its CAPI add-on (ClusterName … ClusterValues), so that templates written for them go on working.
+// root returns the dot of every template. In addition to the names of Objects, it has those of
+// CAAPH (InfraCluster) and of Fleet with its CAPI add-on (ClusterName … ClusterValues), so that
+// existing templates keep working.
 func (o Objects) root() map[string]any {
 	if o.Cluster == nil {
 		return map[string]any{}
@@ -65,7 +66,8 @@ func (o Objects) root() map[string]any {
 	return root
 }
 
-// served drops the bookkeeping that no template needs and that changes without meaning. The copy is shallow.
+// served removes metadata that no template needs and that changes without meaning. The copy is
+// shallow.
 func served(object map[string]any) map[string]any {
 	metadata, ok := object["metadata"].(map[string]any)
 	if !ok {
@@ -83,7 +85,8 @@ func served(object map[string]any) map[string]any {
 	return object
 }
 
-// orNil turns a nil map into nil, so that {{ if .ControlPlane }} and error messages see it as absent.
+// orNil converts a nil map to nil, so that {{ if .ControlPlane }} and error messages treat it as
+// absent.
 func orNil(object map[string]any) any {
 	if object == nil {
 		return nil

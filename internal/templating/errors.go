@@ -9,38 +9,41 @@ import (
 	"strings"
 )
 
-// Reason tells whose fault an Error is.
+// Reason classifies an Error by its origin.
 type Reason string
 
 const (
-	// ReasonInvalidTemplate is a template or a targetPath that fails for every Cluster: it does not parse. Only Compile
-	// returns it.
+	// ReasonInvalidTemplate means that a template or a targetPath does not parse, so it fails for
+	// every Cluster. Only Compile returns it.
 	ReasonInvalidTemplate Reason = "InvalidTemplate"
 
-	// ReasonInvalidValues are values that cannot be read: not YAML, not a map, too large, two values for a key.
+	// ReasonInvalidValues means that values cannot be read: not YAML, not a map, too large, or with
+	// two values for a key.
 	ReasonInvalidValues Reason = "InvalidValues"
 
-	// ReasonMissingKey is a template that reads what this Cluster does not have.
+	// ReasonMissingKey means that a template reads a key that this Cluster does not have.
 	ReasonMissingKey Reason = "MissingKey"
 
-	// ReasonRenderFailed is a template that fails for this Cluster for any other cause.
+	// ReasonRenderFailed means that a template fails for this Cluster for any other cause.
 	ReasonRenderFailed Reason = "RenderFailed"
 
-	// ReasonLimitExceeded is a template, or what it yields, above one of the bounds of this package.
+	// ReasonLimitExceeded means that a template or its output exceeds a limit of this package.
 	ReasonLimitExceeded Reason = "LimitExceeded"
 
-	// ReasonInvalidName is a release name, a namespace or the name of an object that Helm or Kubernetes would refuse.
+	// ReasonInvalidName means that Helm or Kubernetes would refuse a release name, a namespace or the
+	// name of an object.
 	ReasonInvalidName Reason = "InvalidName"
 )
 
-// Error is why a Program cannot be compiled or rendered. It quotes no data: neither of a Cluster nor of a Secret.
+// Error is the reason why a Program cannot be compiled or rendered. It contains no data of a
+// Cluster or a Secret.
 type Error struct {
-	// Reason tells whose fault it is.
+	// Reason classifies the error.
 	Reason Reason
 
-	// Field of the HelmOp: spec.release.name, spec.release.namespace, spec.values, spec.valuesTemplate,
-	// spec.valuesFrom[i], spec.valuesFrom[i].name, spec.valuesFrom[i].targetPath, spec.postRender; or one of the last five
-	// below spec.overrides[i].
+	// Field is the field of the HelmOp: spec.release.name, spec.release.namespace, spec.values,
+	// spec.valuesTemplate, spec.valuesFrom[i], spec.valuesFrom[i].name, spec.valuesFrom[i].targetPath,
+	// spec.postRender; or one of the last six below spec.overrides[i].
 	Field string
 
 	// Key is the path below values or postRender, as "installation.cni" or "pools[0].cidr"; empty for the other fields.
@@ -49,16 +52,16 @@ type Error struct {
 	// Origin is the ValuesSource's Origin, or "override" and the name of the Override; empty for the other fields.
 	Origin string
 
-	// Line in the template or document, from 1; 0 where it is not known. InOutput tells that it counts in the
-	// YAML that a template yielded.
+	// Line is the line in the template or document, from 1; 0 if unknown. InOutput means that it is a
+	// line of the YAML that a template yielded.
 	Line     int
 	InOutput bool
 
-	// Cause is a sentence without data in it.
+	// Cause is a sentence without data.
 	Cause string
 }
 
-// Error gives the place, then the cause.
+// Error returns the place and the cause.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Field)
@@ -82,7 +85,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// place is where in a HelmOp a template or document stands.
+// place is the position of a template or document in a HelmOp.
 type place struct {
 	field, key, origin string
 }
@@ -94,7 +97,7 @@ func (p place) errorf(reason Reason, line int, format string, args ...any) *Erro
 	}
 }
 
-// at gives err, if it is a fault of this package, its place; other errors become a cause that tells nothing.
+// at adds the place to err, if err is a fault of this package. The text of other errors is dropped.
 func (p place) at(err error, fallback Reason) *Error {
 	var f *fault
 	if errors.As(err, &f) {
@@ -105,7 +108,8 @@ func (p place) at(err error, fallback Reason) *Error {
 	return p.errorf(fallback, 0, "cannot be read")
 }
 
-// fault is an error without a place. Its cause is safe to show: whoever makes one puts no data in it.
+// fault is an error without a place. Its cause is safe to show: code that creates a fault must not
+// include data.
 type fault struct {
 	reason   Reason
 	cause    string

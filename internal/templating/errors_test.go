@@ -37,7 +37,7 @@ func TestTemplateErrors(t *testing.T) {
 			"the Cluster has no ClusterClass"},
 		"printed absent object": {"a: {{ .ClusterClass }}", ReasonMissingKey, "yields no value"},
 		"field of a string": {"{{ .Cluster.metadata.labels.secret.x }}", ReasonRenderFailed,
-			`no key "x" in .Cluster.metadata.labels.secret.x, because what should hold it is not a map`},
+			`no key "x" in .Cluster.metadata.labels.secret.x, because its parent is not a map`},
 		"unknown root": {"{{ .Values.x }}", ReasonMissingKey, `no key "Values"`},
 		"prints a map": {"a: {{ .Cluster.metadata.labels }}", ReasonRenderFailed,
 			"prints a map; write it as YAML with toYaml or toJson"},
@@ -62,7 +62,7 @@ func TestTemplateErrors(t *testing.T) {
 		"method that quotes": {"{{ (semver \"1.0.0\").SetPrerelease (print \"_\" .Cluster.metadata.labels.secret) }}",
 			ReasonRenderFailed, "cannot be evaluated"},
 		"fromJson": {"{{ fromJson .Cluster.metadata.labels.secret }}", ReasonRenderFailed,
-			"fromJson: is given what is not valid JSON"},
+			"fromJson: the argument is not valid JSON"},
 		"fromYaml": {"{{ fromYaml (print \"a: [\" .Cluster.metadata.labels.secret) }}", ReasonInvalidValues,
 			"fromYaml: is not valid YAML"},
 		"printf": {"a: {{ printf \"%d\" .Cluster.metadata.labels.secret }}", ReasonRenderFailed,
@@ -88,7 +88,7 @@ func TestTemplateErrors(t *testing.T) {
 		"recursion": {"{{ define \"x\" }}{{ template \"y\" }}{{ end }}{{ define \"y\" }}{{ template \"x\" " +
 			"}}{{ end }}", ReasonInvalidTemplate, "calls itself"},
 		"undefined template": {"{{ template \"x\" }}", ReasonRenderFailed, "cannot be evaluated"},
-		"stand-in in the text": {"a: 1\nb: \ue0000\ue001", ReasonInvalidTemplate,
+		"placeholder in the text": {"a: 1\nb: \ue0000\ue001", ReasonInvalidTemplate,
 			"line 2: has a character of the Unicode private use area"},
 		"too large": {strings.Repeat("#", maxTemplateBytes+1), ReasonLimitExceeded,
 			"is larger than 262144 bytes"},
@@ -122,7 +122,7 @@ func TestUnavailableFunctions(t *testing.T) {
 
 // Every function of sprig is either allowed or unavailable, and none is both, so that an update of sprig which adds one
 // asks for a decision.
-func TestEverySprigFunctionIsDecided(t *testing.T) {
+func TestEverySprigFunctionIsClassified(t *testing.T) {
 	t.Parallel()
 	for name := range sprig.GenericFuncMap() {
 		_, allowed := functions[name]
@@ -206,7 +206,7 @@ func TestValuesFromErrors(t *testing.T) {
 }
 
 // Each of these would run for hours or take all memory if nothing held it.
-func TestBombs(t *testing.T) {
+func TestExpensiveTemplatesAreStopped(t *testing.T) {
 	t.Parallel()
 	double := `{{ $s := "0123456789abcdef" }}{{ range until 60 }}{{ $s = `
 	for name, text := range map[string]string{
@@ -248,7 +248,7 @@ func TestBombs(t *testing.T) {
 		"many ranges":   "{{ range 1000000 }}{{ $_ := semverCompare `>=1 <2 || ~4 || ^5` `1.2.3` }}{{ end }}",
 		"YAML aliases": "a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c " +
 			"[*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]",
-		"stand-ins": "{{ $s := repeat 100000 \"x\" }}a:\n{{ range until 100 }}- {{ $s }}\n{{ end }}",
+		"placeholders": "{{ $s := repeat 100000 \"x\" }}a:\n{{ range until 100 }}- {{ $s }}\n{{ end }}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -318,7 +318,7 @@ func TestEmptyObjects(t *testing.T) {
 }
 
 // Where there is no Cluster, all that is one's is a key that does not exist, also where it is not read as a map.
-func TestNoCluster(t *testing.T) {
+func TestTemplatesWithoutCluster(t *testing.T) {
 	t.Parallel()
 	for text, key := range map[string]string{
 		"{{ .Cluster.metadata.name }}": "Cluster", "{{ .ClusterName }}": "ClusterName", "{{ .ControlPlane }}": "ControlPlane",

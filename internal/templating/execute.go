@@ -11,13 +11,13 @@ import (
 	"text/template"
 )
 
-// renderText is the text that a template of a name yields, without white space around it.
+// renderText returns the output of a template for a name, without surrounding white space.
 func (t *textTemplate) renderText(r *run) (string, error) {
 	text, err := t.execute(r)
 	return strings.TrimSpace(text), err
 }
 
-// render is the value of a string in spec.values.
+// render returns the value of a string in spec.values.
 func (t *textTemplate) render(r *run) (any, error) {
 	text, err := t.execute(r)
 	if err != nil {
@@ -33,7 +33,7 @@ func (t *textTemplate) render(r *run) (any, error) {
 	return v, nil
 }
 
-// renderYAML is the map that spec.valuesTemplate yields.
+// renderYAML returns the map that spec.valuesTemplate yields.
 func (t *textTemplate) renderYAML(r *run) (map[string]any, error) {
 	text, err := t.execute(r)
 	if err != nil {
@@ -48,16 +48,17 @@ func (t *textTemplate) renderYAML(r *run) (map[string]any, error) {
 	return m, nil
 }
 
-// execute is the output of the template, with stand-ins in yamlMode, empty if the template is typed.
+// execute returns the output of the template, with placeholders in yamlMode. It is empty if the
+// template is typed.
 func (t *textTemplate) execute(r *run) (string, error) {
 	if t.trees == nil {
 		return t.literal, nil
 	}
 	r.mode, r.typed, r.captured, r.constants = t.mode, t.typed, nil, t.constants
-	r.standIns, r.markups = nil, map[markup]string{}
+	r.placeholders, r.markups = nil, map[markup]string{}
 	root := r.root
 	if t.mutates {
-		// What one template changes, neither another one sees nor the caller.
+		// The changes of one template must not affect other templates or the caller.
 		c, err := canonical(root)
 		if err != nil {
 			return "", t.at(err, ReasonRenderFailed)
@@ -75,7 +76,7 @@ func (t *textTemplate) execute(r *run) (string, error) {
 	return out.String(), nil
 }
 
-// bind makes an executable template of the parsed one, whose functions belong to r.
+// bind converts the parsed template to an executable one, whose functions belong to r.
 func (t *textTemplate) bind(r *run) (*template.Template, error) {
 	calls := template.FuncMap{emitFunc: r.emit, stepFunc: r.step}
 	for _, name := range t.functions {
@@ -99,7 +100,7 @@ var (
 	wrongField = regexp.MustCompile(`^can't evaluate field ([A-Za-z0-9_]+) in type `)
 )
 
-// safeCauses are messages of text/template that tell types and positions only, all of them.
+// safeCauses are messages of text/template that contain types and positions only.
 var safeCauses = []*regexp.Regexp{
 	regexp.MustCompile(`^error calling index: (cannot index slice/array with (type \S+|nil)|index out of range: -?\d+|index of (untyped nil|nil pointer)|can't index item of type \S+)$`),
 	regexp.MustCompile(`^error calling len: len of (type \S+|nil pointer)$`),
@@ -107,14 +108,15 @@ var safeCauses = []*regexp.Regexp{
 	regexp.MustCompile(`^wrong number of args for [a-z]+: want (at least )?\d+ got \d+$`),
 }
 
-// executionError makes an Error of one of text/template. What is not known to be free of data is left out.
+// executionError converts an error of text/template to an Error. It omits text that may contain
+// data.
 func (t *textTemplate) executionError(r *run, root map[string]any, err error) error {
 	if ctxErr := r.ctx.Err(); ctxErr != nil {
 		return ctxErr
 	}
 	line, at, message := 0, "", ""
 	if m := execErrorShape.FindStringSubmatch(err.Error()); m != nil {
-		line, _ = strconv.Atoi(m[1]) // digits, by the expression
+		line, _ = strconv.Atoi(m[1]) // the expression matches digits only
 		if fieldChain.MatchString(m[2]) && len(m[2]) <= maxShownCause {
 			at = m[2]
 		}
@@ -131,10 +133,10 @@ func (t *textTemplate) executionError(r *run, root map[string]any, err error) er
 		return t.errorf(ReasonMissingKey, line, "no key %q%s", shorten(m[1]), of(at))
 	}
 	if m := nilPointer.FindStringSubmatch(message); m != nil {
-		return t.errorf(ReasonMissingKey, line, "no key %q%s, because what should hold it has no value", m[1], of(at))
+		return t.errorf(ReasonMissingKey, line, "no key %q%s, because its parent has no value", m[1], of(at))
 	}
 	if m := wrongField.FindStringSubmatch(message); m != nil {
-		return t.errorf(ReasonRenderFailed, line, "no key %q%s, because what should hold it is not a map", m[1], of(at))
+		return t.errorf(ReasonRenderFailed, line, "no key %q%s, because its parent is not a map", m[1], of(at))
 	}
 	for _, safe := range safeCauses {
 		if safe.MatchString(message) {
@@ -144,7 +146,7 @@ func (t *textTemplate) executionError(r *run, root map[string]any, err error) er
 	return t.errorf(ReasonRenderFailed, line, "cannot be evaluated%s", of(at))
 }
 
-// absent tells which object a chain of fields looks for that the Cluster does not have.
+// absent returns the object that a chain of fields reads, if the Cluster does not have it.
 func absent(root map[string]any, chain string) (string, bool) {
 	parts := strings.Split(strings.TrimPrefix(chain, "$"), ".")
 	if len(parts) < 2 || parts[0] != "" {

@@ -11,29 +11,31 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// function is what a template can call.
+// function is a function for templates.
 type function struct {
-	// call is the function itself; bind makes it for one rendering instead.
+	// call is the function itself. If bind is set, it returns the function for one rendering instead.
 	call reflect.Value
 	bind func(*run) any
 
-	// shallow functions look at the surface of their arguments and give back a part of them or a small value: their
-	// cost does not grow with the size of the argument, and their result need not be measured.
+	// shallow functions read only the top level of their arguments, and return a part of them or a
+	// small value. Their cost does not depend on the size of the argument, and their result is not
+	// measured.
 	shallow bool
 
-	// layout functions take markup as such; all others take it as the text it is.
+	// layout functions receive markup as markup; all others receive it as plain text.
 	layout bool
 
-	// mutates says that an argument is changed.
+	// mutates means that the function changes an argument.
 	mutates bool
 
-	// cost is what a call costs beyond the size of arguments and result; size bounds the result before it is made.
+	// cost returns the cost of a call in addition to the size of arguments and result. size bounds the
+	// result before the call.
 	cost, size func(args []any) int
 }
 
-// The functions of sprig that are pure, by how they are held to the bounds. A list of what is allowed, and not of
-// what is forbidden, so that an update of sprig cannot bring in a function nobody has looked at; a test holds each name
-// of sprig to be here or in unavailable.
+// The pure functions of sprig, by the way in which their cost is bounded. It is a list of allowed functions, so that an
+// update of sprig cannot add an unreviewed function. A test checks that each function of sprig is either in this list
+// or in unavailable.
 var (
 	sprigShallow = []string{
 		"get", "hasKey", "dig", "default", "empty", "coalesce", "all", "any", "ternary", "kindIs", "kindOf",
@@ -68,8 +70,9 @@ var (
 	}
 )
 
-// unavailable are functions that sprig or Helm has and a template here cannot call: they read the clock, the time zone,
-// the environment, files, the network or chance, cost as much time as passwords should, or need what only Helm has.
+// unavailable are functions of sprig or Helm that templates cannot call. They read the clock, the
+// time zone, the environment, files, the network or random numbers, take as much time as password
+// hashing, or need Helm.
 var unavailable = setOf(
 	"now", "ago", "date", "date_in_zone", "date_modify", "dateInZone", "dateModify", "durationRound", "htmlDate",
 	"htmlDateInZone", "must_date_modify", "mustDateModify", "mustToDate", "toDate", "unixEpoch",
@@ -80,10 +83,11 @@ var unavailable = setOf(
 	"decryptAES", "hello", "include", "tpl", "lookup",
 )
 
-// functions is everything that a template can call besides the comparisons and the logic of text/template.
+// functions are all functions for templates, in addition to the comparisons and the logic of
+// text/template.
 var functions = allFunctions()
 
-// knownNames is what the parser is told.
+// knownNames are the function names for the parser.
 var knownNames = parserNames()
 
 func allFunctions() map[string]function {
@@ -114,14 +118,14 @@ func allFunctions() map[string]function {
 	return all
 }
 
-// parserNames are the names a template may use; the parser does not look at the values.
+// parserNames returns the names that a template may use; the parser does not use the values.
 func parserNames() map[string]any {
 	names := map[string]any{}
 	for name := range functions {
 		names[name] = true
 	}
-	// Those of text/template that are left as they are: they are shallow, and their errors tell types only. "call" has
-	// nothing to call.
+	// The functions of text/template that are not wrapped: they are shallow, and their errors contain types only. "call"
+	// has nothing to call.
 	for _, name := range []string{"and", "or", "not", "len", "index", "eq", "ne", "lt", "le", "gt", "ge"} {
 		names[name] = true
 	}

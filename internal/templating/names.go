@@ -7,10 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// maxReleaseName is Helm's bound: charts append to the name and must stay within a label value of 63.
+// maxReleaseName is Helm's limit: charts append to the name and must stay within a label value of
+// 63 characters.
 const maxReleaseName = 53
 
-// nameRule is what Helm or the API server accepts as a name.
+// nameRule is the rule of Helm or the API server for a name.
 type nameRule struct {
 	what, hint string
 	maxLength  int
@@ -34,7 +35,8 @@ var (
 	}
 )
 
-// refuse returns why a name is not valid; nil if it is. The error does not quote the name: it comes from data.
+// refuse returns why a name is invalid, or nil. The error does not quote the name, because the name
+// comes from data.
 func (r nameRule) refuse(name string) error {
 	switch {
 	case name == "":

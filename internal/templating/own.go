@@ -15,8 +15,9 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// ownFunctions replace functions of sprig and text/template that are not deterministic, hide their errors, quote data
-// in them, or have to know of markup; and add those that Helm's users expect.
+// ownFunctions returns replacements for functions of sprig and text/template that are not
+// deterministic, hide their errors, quote data in errors, or must handle markup. It also returns
+// further functions that users of Helm expect.
 func ownFunctions() map[string]function {
 	own := map[string]function{
 		"fromYaml": {call: reflect.ValueOf(fromYAML), cost: yamlWork},
@@ -112,21 +113,21 @@ func encodePrettyJSON(v any) (string, error) {
 	return string(data), nil
 }
 
-// fromYAML reads any YAML value, where Helm's reads maps only: "true" becomes a boolean.
+// fromYAML parses any YAML value, while Helm's fromYaml parses maps only: "true" becomes a boolean.
 func fromYAML(text string) (any, error) { return readYAML(text, nil) }
 
-// fromJSON reads any JSON value; integers stay exact.
+// fromJSON parses any JSON value; integers stay exact.
 func fromJSON(text string) (any, error) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
 	var v any
 	if err := decoder.Decode(&v); err != nil || decoder.More() {
-		return nil, faultf(ReasonRenderFailed, "is given what is not valid JSON")
+		return nil, faultf(ReasonRenderFailed, "the argument is not valid JSON")
 	}
 	return canonical(v)
 }
 
-// keys are sorted: the order of sprig's changes from call to call.
+// keys returns sorted keys: the order of sprig's function changes from call to call.
 func keys(dicts ...map[string]any) []string {
 	var all []string
 	for _, d := range dicts {
@@ -135,7 +136,7 @@ func keys(dicts ...map[string]any) []string {
 	return all
 }
 
-// valuesOf are in the order of the keys.
+// valuesOf returns the values in the order of the keys.
 func valuesOf(dict map[string]any) []any {
 	all := make([]any, 0, len(dict))
 	for _, k := range sortedKeys(dict) {
@@ -150,13 +151,13 @@ func toString(v any) (string, error) {
 		return "", faultf(ReasonMissingKey, "has no value to work on")
 	case float64:
 		text, err := formatFloat(t)
-		s, _ := text.(string) // formatFloat gives text or an error
+		s, _ := text.(string) // formatFloat returns text or an error
 		return s, err
 	}
 	return fmt.Sprint(v), nil
 }
 
-// set stores a copy, because a map that holds itself has no end.
+// set stores a copy of the value, because a map that contains itself would have no end.
 func set(dict map[string]any, key string, value any) (map[string]any, error) {
 	if dict == nil {
 		return nil, faultf(ReasonMissingKey, "has no map to work on")
@@ -174,7 +175,7 @@ func unset(dict map[string]any, key string) map[string]any {
 	return dict
 }
 
-// mergeMaps fills what dst lacks. It copies what it takes, for the reason that set has.
+// mergeMaps adds the keys that dst does not have. It copies the values for the same reason as set.
 func mergeMaps(dst map[string]any, sources ...map[string]any) (map[string]any, error) {
 	return mergeWith(dst, sources)
 }
@@ -199,7 +200,7 @@ func mergeWith(dst map[string]any, sources []map[string]any, options ...func(*me
 	return dst, nil
 }
 
-// printf refuses what fmt would report within its output.
+// printf returns an error where fmt would report a mistake in its output.
 func printf(format string, args ...any) (string, error) {
 	out := fmt.Sprintf(format, args...)
 	if strings.Contains(out, "%!") && !strings.Contains(format, "%!") && !anyContains(args, "%!") {
@@ -219,7 +220,8 @@ func anyContains(args []any, part string) bool {
 
 func singleQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// quoteWith puts each argument in quotes. In YAML the quotes hold a stand-in, so that nothing needs escaping.
+// quoteWith quotes each argument. In YAML, the quotes contain a placeholder, so that nothing needs
+// escapes.
 func (r *run) quoteWith(quote func(string) string, mark string) func(...any) (any, error) {
 	return func(args ...any) (any, error) {
 		plain, text := make([]string, len(args)), make([]string, len(args))
@@ -230,7 +232,7 @@ func (r *run) quoteWith(quote func(string) string, mark string) func(...any) (an
 			}
 			plain[i] = quote(s)
 			if r.mode == yamlMode {
-				text[i] = mark + r.standIn(s) + mark
+				text[i] = mark + r.placeholder(s) + mark
 			}
 		}
 		joined := strings.Join(plain, " ")
@@ -242,8 +244,8 @@ func (r *run) quoteWith(quote func(string) string, mark string) func(...any) (an
 	}
 }
 
-// required and fail show their message if it stands in the template as it is. One that is put together while
-// rendering may have data in it.
+// required and fail show their message if it is a constant of the template. Other messages may
+// contain data.
 func (r *run) required(message string, v any) (any, error) {
 	if s, isText := v.(string); v == nil || isText && s == "" {
 		return nil, faultf(ReasonMissingKey, "%s", r.shown(message))
@@ -257,12 +259,12 @@ func (r *run) fail(message string) (any, error) {
 
 func (r *run) shown(message string) string {
 	if !r.constants[message] {
-		return "the template gives up; its message is not shown because it is not a constant"
+		return "the template called required or fail; its message is not shown because it is not a constant"
 	}
 	return shorten(message)
 }
 
-// indentBy is sprig's indent, with first in front.
+// indentBy is sprig's indent, with a prefix.
 func indentBy(spaces int, first string) func(string) string {
 	pad := strings.Repeat(" ", max(spaces, 0))
 	return func(s string) string { return first + pad + strings.ReplaceAll(s, "\n", "\n"+pad) }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// valuesPath is a place in values. It begins with a key.
+// valuesPath is a path in values. It starts with a key.
 type valuesPath []pathStep
 
 // pathStep is a key of a map, or an index of a list.
@@ -18,8 +18,9 @@ type pathStep struct {
 	isIndex bool
 }
 
-// parsePath reads a targetPath: keys with dots between them, each followed by any number of indices in brackets. A
-// backslash takes the character behind it into the key. An empty path is nil. The errors quote nothing.
+// parsePath parses a targetPath: keys separated by dots, each followed by any number of indices in
+// brackets. A backslash makes the next character part of the key. An empty path is nil. The errors
+// contain no part of the path.
 func parsePath(text string) (valuesPath, error) {
 	if text == "" {
 		return nil, nil
@@ -47,7 +48,7 @@ func parsePath(text string) (valuesPath, error) {
 		case after == "":
 			return path, nil
 		case after[0] != '.':
-			return nil, faultf(ReasonInvalidTemplate, "has something other than a dot or a bracket behind an index")
+			return nil, faultf(ReasonInvalidTemplate, "has another character than a dot or a bracket after an index")
 		}
 		rest = after[1:]
 	}
@@ -74,8 +75,9 @@ func cutKey(text string) (key, after string, err error) {
 	return b.String(), text[i:], nil
 }
 
-// set puts a value at a path below another one, and returns the latter, which is changed. What is in the way, neither a
-// map where a key follows nor a list where an index follows, is replaced. Lists are filled up with null.
+// set sets the value at a path in current, and returns the changed current. It replaces values on
+// the way that are not a map where a key follows, or not a list where an index follows. Lists are
+// filled with null.
 func (p valuesPath) set(current, value any) any {
 	if len(p) == 0 {
 		return value

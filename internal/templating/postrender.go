@@ -5,14 +5,14 @@ package templating
 
 import "regexp"
 
-// patchKey finds the strings of spec.postRender that are documents of their own.
+// patchKey matches the strings of spec.postRender that are documents of their own.
 var patchKey = regexp.MustCompile(`^patches\[\d+\]\.patch$`)
 
-// patchNode is a patch. What templates in it yield becomes a value of the patch and never its structure, as in
-// spec.valuesTemplate.
+// patchNode is a patch. The output of its templates becomes a value of the patch and never its
+// structure, as in spec.valuesTemplate.
 type patchNode struct{ *textTemplate }
 
-// render is the patch for one Cluster, as JSON.
+// render returns the patch for one Cluster as JSON.
 func (n patchNode) render(r *run) (any, error) {
 	text, err := n.execute(r)
 	if err != nil {
@@ -34,8 +34,8 @@ func (n patchNode) render(r *run) (any, error) {
 	return string(data), nil
 }
 
-// postRender compiles spec.postRender, a JSON object. Its strings yield text, whatever type a template has; a patch
-// yields YAML. Nothing at all is a nil node.
+// postRender compiles spec.postRender, a JSON object. Its strings yield text, whatever type a
+// template has; a patch yields YAML. Empty data is a nil node.
 func (c compiler) postRender(data []byte, at place) (node, error) {
 	d := document{compiler: c, at: at, keyHint: "keys are the same for all Clusters"}
 	d.leaf = func(text string, at place) (node, error) {
@@ -48,8 +48,8 @@ func (c compiler) postRender(data []byte, at place) (node, error) {
 	return d.compile(data)
 }
 
-// renderPostRender renders spec.postRender, with that of the overrides added, and digests it. Without one, both are
-// empty.
+// renderPostRender renders spec.postRender together with that of the overrides, and returns its
+// digest. Without one, both results are empty.
 func renderPostRender(r *run, layers []*layer) (rendered map[string]any, sum string, err error) {
 	var last place
 	for _, l := range layers {
@@ -60,7 +60,7 @@ func renderPostRender(r *run, layers []*layer) (rendered map[string]any, sum str
 		if err != nil {
 			return nil, "", err
 		}
-		added := v.(map[string]any) // Compile takes nothing but an object
+		added := v.(map[string]any) // Compile accepts objects only
 		if last = l.postRenderAt; rendered == nil {
 			rendered = added
 			continue
@@ -78,8 +78,8 @@ func renderPostRender(r *run, layers []*layer) (rendered map[string]any, sum str
 	return rendered, sum, nil
 }
 
-// addPostRender appends the lists and merges the maps of a second spec.postRender. Together they stay within the limits
-// of one.
+// addPostRender appends the lists and merges the maps of a second spec.postRender. The result must
+// stay within the limits of one.
 func addPostRender(base, added map[string]any) (map[string]any, error) {
 	for _, key := range sortedKeys(added) {
 		switch v := added[key].(type) {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// Delimiters are the pair of marks around a template action.
+// Delimiters are the marks around a template action.
 type Delimiters string
 
 const (
@@ -26,23 +26,24 @@ func (d Delimiters) marks() (left, right string) {
 	return "{{", "}}"
 }
 
-// Override are values and changes of the rendered chart for some of the Clusters. Its values are laid over all others,
-// in this order: ValuesFrom, Values, ValuesTemplate.
+// Override has values and post-render changes for some of the Clusters. Its values are merged over
+// all others, in this order: ValuesFrom, Values, ValuesTemplate.
 type Override struct {
-	// Name is how an error names it.
+	// Name is the name in errors.
 	Name string
 
 	// ValuesFrom are merged in this order.
 	ValuesFrom []ValuesSource
 
-	// Values is a JSON object, or empty. Its strings are templates, its keys are not. Maps merge with what is below, lists
-	// replace, and null removes a key, the chart's default included.
+	// Values is a JSON object, or empty. Its strings are templates, its keys are not. Maps merge with
+	// lower layers, lists replace them, and null removes a key, also the chart's default.
 	Values []byte
 
 	// ValuesTemplate is a template that yields a YAML map; or empty.
 	ValuesTemplate string
 
-	// PostRender is a JSON object, or empty. Its lists are appended to those of the Spec, its maps win key by key.
+	// PostRender is a JSON object, or empty. Its lists are appended to those of the Spec; its maps
+	// take precedence key by key.
 	PostRender []byte
 }
 
@@ -60,32 +61,32 @@ type Spec struct {
 	// ValuesTemplate is a template that yields a YAML map, merged last; or empty.
 	ValuesTemplate string
 
-	// Overrides are layers on top of all that is above, of which each rendering chooses some.
+	// Overrides are layers above all of these. Each rendering selects some of them.
 	Overrides []Override
 
 	// PostRender is a JSON object, or empty. Its strings are templates that yield text, and YAML where they are patches
 	// (patches[].patch); its keys are not templates.
 	PostRender []byte
 
-	// Delimiters of all the templates. Default: Curly.
+	// Delimiters are those of all templates. Default: Curly.
 	Delimiters Delimiters
 }
 
-// Result is what a Program yields for one Cluster.
+// Result is the result of rendering a Program for one Cluster.
 type Result struct {
 	Release
 
-	// Values for Helm; never nil. They hold nil, bool, int64, float64, string, []any and map[string]any, share nothing
-	// with the input or another Result, and may hold secrets.
+	// Values are the values for Helm; never nil. They contain nil, bool, int64, float64, string, []any
+	// and map[string]any, share nothing with the input or another Result, and may contain secrets.
 	Values map[string]any
 
 	// Digest is the SHA-256, in hexadecimal, of the JSON of Values with sorted keys.
 	Digest string
 
-	// PostRender is what the Spec's became, patches as JSON; nil if there was none.
+	// PostRender is the rendered PostRender, with patches as JSON; nil if there was none.
 	PostRender map[string]any
 
-	// PostRenderDigest is the digest of PostRender, as that of Values; empty if there was none.
+	// PostRenderDigest is the digest of PostRender, in the form of Digest; empty if there was none.
 	PostRenderDigest string
 }
 
@@ -98,7 +99,7 @@ type Program struct {
 	budget          int // work that one rendering may take
 }
 
-// layer is what a Spec or one of its overrides gives.
+// layer is a compiled Spec or override.
 type layer struct {
 	sources        []source
 	values         node
@@ -113,7 +114,8 @@ var (
 	valuesPlace    = place{field: "spec.values"}
 )
 
-// Compile checks everything that does not depend on a Cluster. Its errors are of type *Error.
+// Compile validates and compiles everything that does not depend on a Cluster. Its errors are of
+// type *Error.
 func Compile(spec Spec) (*Program, error) {
 	c := compiler{}
 	c.left, c.right = spec.Delimiters.marks()
@@ -142,7 +144,7 @@ func Compile(spec Spec) (*Program, error) {
 	return p, nil
 }
 
-// layer compiles what stands at a place.
+// layer compiles the Spec or an override at a place.
 func (c *compiler) layer(override Override, at place, index int) (l layer, err error) {
 	below := func(field string) place { return place{field: at.field + "." + field, origin: at.origin} }
 	if l.sources, err = c.sources(override.ValuesFrom, below("valuesFrom"), index); err != nil {
@@ -161,7 +163,8 @@ func (c *compiler) layer(override Override, at place, index int) (l layer, err e
 	return l, err
 }
 
-// applied are the layers of a rendering, the lowest first. An index that the Spec does not have is none.
+// applied returns the layers of a rendering, the lowest first. It ignores indices that the Spec
+// does not have.
 func (p *Program) applied(overrides []int) []*layer {
 	layers := []*layer{&p.own}
 	for _, i := range overrides {
@@ -172,19 +175,20 @@ func (p *Program) applied(overrides []int) []*layer {
 	return layers
 }
 
-// RenderRelease renders the identity of the release, and nothing else. Its errors are of type *Error, or those of ctx.
+// RenderRelease renders only the identity of the release. Its errors are of type *Error, or those
+// of ctx.
 func (p *Program) RenderRelease(ctx context.Context, objects Objects) (Release, error) {
 	return p.release(newRun(ctx, objects, p.budget))
 }
 
-// Render is RenderWith without the objects that ClusterSources names, as if none of them existed.
+// Render is RenderWith without the objects of ClusterSources, as if none of them existed.
 func (p *Program) Render(ctx context.Context, objects Objects, overrides ...int) (Result, error) {
 	return p.RenderWith(ctx, objects, nil, overrides...)
 }
 
-// RenderWith renders everything for one Cluster, with what was read of ClusterSources and with the overrides at these
-// indices of the Spec's, in this order. An index that the Spec does not have is none. Its errors are of type *Error, or
-// those of ctx.
+// RenderWith renders everything for one Cluster, with the contents of ClusterSources and with the
+// overrides at these indices, in this order. It ignores indices that the Spec does not have. Its
+// errors are of type *Error, or those of ctx.
 func (p *Program) RenderWith(ctx context.Context, objects Objects, contents Contents,
 	overrides ...int,
 ) (Result, error) {
@@ -206,7 +210,7 @@ func (p *Program) RenderWith(ctx context.Context, objects Objects, contents Cont
 	return result, nil
 }
 
-// begin renders the identity of the release. All other templates see it.
+// begin renders the identity of the release, which all other templates can read.
 func (p *Program) begin(ctx context.Context, objects Objects) (*run, Release, error) {
 	r := newRun(ctx, objects, p.budget)
 	release, err := p.release(r)
@@ -217,13 +221,13 @@ func (p *Program) begin(ctx context.Context, objects Objects) (*run, Release, er
 	return r, release, nil
 }
 
-// renderValues merges what the sources of values yield, in their order.
+// renderValues merges the values of all layers in their order.
 func (p *Program) renderValues(r *run, contents Contents, layers []*layer) (map[string]any, error) {
 	base, err := canonical(p.base)
 	if err != nil {
 		return nil, place{field: "spec.valuesFrom"}.at(err, ReasonInvalidValues)
 	}
-	values := base.(map[string]any) // a map by its type
+	values := base.(map[string]any) // the type of p.base ensures a map
 	for _, l := range layers {
 		if values, err = l.over(values, r, contents); err != nil {
 			return nil, err
@@ -232,7 +236,7 @@ func (p *Program) renderValues(r *run, contents Contents, layers []*layer) (map[
 	return values, nil
 }
 
-// over lays the values of a layer over others, and returns the result. The others are changed.
+// over merges the values of a layer over others, and returns the result. It changes the others.
 func (l *layer) over(values map[string]any, r *run, contents Contents) (map[string]any, error) {
 	for i := range l.sources {
 		var err error
@@ -245,7 +249,7 @@ func (l *layer) over(values map[string]any, r *run, contents Contents) (map[stri
 		if err != nil {
 			return nil, err
 		}
-		values = merge(values, rendered.(map[string]any)) // Compile takes nothing but an object
+		values = merge(values, rendered.(map[string]any)) // Compile accepts objects only
 	}
 	if l.valuesTemplate != nil {
 		rendered, err := l.valuesTemplate.renderYAML(r)

@@ -71,7 +71,7 @@ func TestDeterministic(t *testing.T) {
 }
 
 // The budget leaves what people do far away from it.
-func TestBudgetIsAmple(t *testing.T) {
+func TestTypicalValuesNeedSmallPartOfBudget(t *testing.T) {
 	t.Parallel()
 	p, err := Compile(cni())
 	if err != nil {
@@ -137,7 +137,7 @@ func TestMutationsStayInTheirTemplate(t *testing.T) {
 }
 
 // Whatever a label says, it is one string in the values and nothing else in them changes.
-func FuzzDataIsInert(f *testing.F) {
+func FuzzDataDoesNotBecomeStructure(f *testing.F) {
 	for _, s := range []string{
 		"", "1.10", "true", "null", "~", "a: b", "- x", "x\ny: 1", "\"", "'", "\\", "#", " #x", "{a: 1}", "[", "]", "*a",
 		"&a", "!!int 1", "|", ">-",

@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// Stand-ins for strings in the output of valuesTemplate are a number between two private use characters. Neither can
-// be in the text of a template, and data gets into that output as stand-ins only, so none can be forged. YAML
-// reads them as part of any scalar.
+// Placeholders for strings in the output of valuesTemplate are a number between two private use
+// characters. A template cannot contain these characters, and data enters the output only as
+// placeholders, so placeholders cannot be forged. YAML parses them as part of any scalar.
 const (
-	standInOpen  = "\ue000"
-	standInClose = "\ue001"
-	standInMarks = standInOpen + standInClose
+	placeholderOpen  = "\ue000"
+	placeholderClose = "\ue001"
+	placeholderMarks = placeholderOpen + placeholderClose
 )
 
 // run is one rendering.
@@ -28,26 +28,27 @@ type run struct {
 	work int // left
 
 	// Of the template that is being executed:
-	mode      mode
-	typed     bool
-	captured  any
-	standIns  []string
-	markups   map[markup]string
-	constants map[string]bool
+	mode         mode
+	typed        bool
+	captured     any
+	placeholders []string
+	markups      map[markup]string
+	constants    map[string]bool
 }
 
-// markup is YAML that a function wrote, in yamlMode. As a string it is what that function yields in the other modes;
-// run.markups holds the same with stand-ins for the strings in it. Equal markup has equal meaning, whoever wrote it.
+// markup is YAML that a function wrote in yamlMode. As a string, it is what the function returns in
+// the other modes; run.markups contains the same text with placeholders for its strings. Equal
+// markup has equal meaning.
 type markup string
 
-// indented is text from data that indent or nindent has worked on, in yamlMode.
+// indented is text from data after indent or nindent, in yamlMode.
 type indented string
 
 func newRun(ctx context.Context, objects Objects, budget int) *run {
 	return &run{ctx: ctx, root: objects.root(), work: budget}
 }
 
-// spend pays for work; its error ends the rendering.
+// spend charges for work. An error ends the rendering.
 func (r *run) spend(cost int) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
@@ -60,10 +61,10 @@ func (r *run) spend(cost int) error {
 	return nil
 }
 
-// step is called in each round of a loop, with the number of nodes in it, and prints nothing.
+// step is called in each loop iteration, with the number of nodes in the loop, and prints nothing.
 func (r *run) step(nodes int) (string, error) { return "", r.spend(costStep + nodes*costParsed) }
 
-// emit is called with each value that is about to be printed.
+// emit is called with each value before it is printed.
 func (r *run) emit(v any) (any, error) {
 	if err := r.spend(costStep); err != nil {
 		return nil, err
@@ -80,15 +81,15 @@ func (r *run) emit(v any) (any, error) {
 		if text, ok := r.markups[t]; ok {
 			return text, nil
 		}
-		// A part of markup is text like any other.
+		// A part of markup is ordinary text.
 	case indented:
-		return r.standInLines(string(t)), nil
+		return r.placeholderLines(string(t)), nil
 	}
 	rv := reflect.ValueOf(v)
 	switch rv.Kind() {
 	case reflect.String:
 		if r.mode == yamlMode {
-			return r.standIn(rv.String()), nil
+			return r.placeholder(rv.String()), nil
 		}
 		return rv.String(), nil
 	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
@@ -103,7 +104,7 @@ func (r *run) emit(v any) (any, error) {
 	return nil, faultf(ReasonRenderFailed, "prints a %s within a string; join it, or write it with toJson", typeName(rv))
 }
 
-// formatFloat writes no exponent where an integer reads better: 1000000, not 1e+06.
+// formatFloat formats integral floats without an exponent: 1000000, not 1e+06.
 func formatFloat(f float64) (any, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, faultf(ReasonRenderFailed, "yields a number that is not finite")
@@ -114,13 +115,14 @@ func formatFloat(f float64) (any, error) {
 	return strconv.FormatFloat(f, 'g', -1, 64), nil
 }
 
-func (r *run) standIn(s string) string {
-	r.standIns = append(r.standIns, s)
-	return standInOpen + strconv.Itoa(len(r.standIns)-1) + standInClose
+func (r *run) placeholder(s string) string {
+	r.placeholders = append(r.placeholders, s)
+	return placeholderOpen + strconv.Itoa(len(r.placeholders)-1) + placeholderClose
 }
 
-// standInLines keeps line breaks and the common indentation as text, so that indented data fits into a block scalar.
-func (r *run) standInLines(s string) string {
+// placeholderLines keeps line breaks and the common indentation as text, so that indented data fits
+// into a block scalar.
+func (r *run) placeholderLines(s string) string {
 	lines := strings.Split(s, "\n")
 	common := math.MaxInt
 	for _, l := range lines {
@@ -133,53 +135,53 @@ func (r *run) standInLines(s string) string {
 			lines[i] = ""
 			continue
 		}
-		lines[i] = l[:common] + r.standIn(l[common:])
+		lines[i] = l[:common] + r.placeholder(l[common:])
 	}
 	return strings.Join(lines, "\n")
 }
 
-// expand replaces the stand-ins in a scalar by what they stand for.
+// expand replaces the placeholders in a scalar by their strings.
 func (r *run) expand(s string) (string, bool) {
-	if !strings.Contains(s, standInOpen) {
+	if !strings.Contains(s, placeholderOpen) {
 		return s, false
 	}
 	var b strings.Builder
 	for {
-		before, rest, found := strings.Cut(s, standInOpen)
+		before, rest, found := strings.Cut(s, placeholderOpen)
 		b.WriteString(before)
 		if !found {
 			return b.String(), true
 		}
-		number, after, _ := strings.Cut(rest, standInClose)
-		if i, err := strconv.Atoi(number); err == nil && i >= 0 && i < len(r.standIns) {
-			b.WriteString(r.standIns[i])
+		number, after, _ := strings.Cut(rest, placeholderClose)
+		if i, err := strconv.Atoi(number); err == nil && i >= 0 && i < len(r.placeholders) {
+			b.WriteString(r.placeholders[i])
 		}
 		s = after
 	}
 }
 
-// withStandIns copies v, in canonical form, with stand-ins for the strings in it.
-func (r *run) withStandIns(v any) any {
+// withPlaceholders copies v, in canonical form, and replaces its strings by placeholders.
+func (r *run) withPlaceholders(v any) any {
 	switch t := v.(type) {
 	case string:
-		return r.standIn(t)
+		return r.placeholder(t)
 	case []any:
 		out := make([]any, len(t))
 		for i := range t {
-			out[i] = r.withStandIns(t[i])
+			out[i] = r.withPlaceholders(t[i])
 		}
 		return out
 	case map[string]any:
 		out := make(map[string]any, len(t))
 		for _, k := range sortedKeys(t) {
-			out[r.standIn(k)] = r.withStandIns(t[k])
+			out[r.placeholder(k)] = r.withPlaceholders(t[k])
 		}
 		return out
 	}
 	return v
 }
 
-// write makes markup of v: encode gives its text.
+// write returns markup of v. encode returns its text.
 func (r *run) write(v any, encode func(any) (string, error)) (any, error) {
 	v, err := canonical(v)
 	if err != nil {
@@ -190,7 +192,7 @@ func (r *run) write(v any, encode func(any) (string, error)) (any, error) {
 		return plain, err
 	}
 	if _, known := r.markups[markup(plain)]; !known {
-		text, err := encode(r.withStandIns(v))
+		text, err := encode(r.withPlaceholders(v))
 		if err != nil {
 			return nil, err
 		}
@@ -221,7 +223,7 @@ func (r *run) layout(v any, change func(string) string) (any, error) {
 	return nil, faultf(ReasonRenderFailed, "works on text, not on a %s", typeName(reflect.ValueOf(v)))
 }
 
-// limitedBuffer fails beyond the size of a document.
+// limitedBuffer returns an error beyond the size of a document.
 type limitedBuffer struct {
 	strings.Builder
 }

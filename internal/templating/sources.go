@@ -11,27 +11,29 @@ import (
 
 // ValuesSource is the content of one key of a ConfigMap or Secret.
 type ValuesSource struct {
-	// Origin is how an error names the source: "Secret cilium-values key values.yaml".
+	// Origin is the name of the source in errors: "Secret cilium-values key values.yaml".
 	Origin string
 
 	// Data is a YAML map, or any text with TargetPath. It is not a template.
 	Data []byte
 
-	// Absent says that there is no Data: the source is optional, or the caller does not choose its override.
+	// Absent means that there is no Data: the source is optional, or its override does not apply.
 	Absent bool
 
-	// TargetPath is where Data goes as a string, in the syntax of "helm install --set"; or empty.
+	// TargetPath is the path at which Data is set as a string, in the syntax of "helm install --set";
+	// or empty.
 	TargetPath string
 
-	// Name is a template of the name of the object, which then may be another one for each Cluster; or empty. With a Name,
-	// RenderWith is given Origin and Data.
+	// Name is a template for the name of the object, which may be different for each Cluster; or
+	// empty. With a Name, Origin and Data are passed to RenderWith.
 	Name string
 }
 
-// OfSpec is SourceID.Override of the sources of the Spec itself.
+// OfSpec is the SourceID.Override of the Spec's own sources.
 const OfSpec = -1
 
-// SourceID is the place of a ValuesSource: Spec.ValuesFrom[Index], or Spec.Overrides[Override].ValuesFrom[Index].
+// SourceID identifies a ValuesSource: Spec.ValuesFrom[Index], or
+// Spec.Overrides[Override].ValuesFrom[Index].
 type SourceID struct {
 	Override, Index int
 }
@@ -40,24 +42,26 @@ type SourceID struct {
 type ClusterSource struct {
 	SourceID
 
-	// Name of the object, which is valid.
+	// Name is the name of the object, which is valid.
 	Name string
 }
 
-// Content is what was read of a ClusterSource.
+// Content is the content of a ClusterSource.
 type Content struct {
-	// Origin is how an error names the source.
+	// Origin is the name of the source in errors.
 	Origin string
 
-	// Data is that of ValuesSource.
+	// Data is as in ValuesSource.
 	Data []byte
 }
 
-// Contents are what was read of the ClusterSources of a Cluster. One that is not among them gives no values.
+// Contents are the contents of the ClusterSources of a Cluster. A source that is missing here has
+// no values.
 type Contents map[SourceID]Content
 
-// Literals returns the text before the first and after the last action of a template, without white space around them:
-// all that the template yields begins and ends so. IsTemplate is false if there is no action.
+// Literals returns the text before the first and after the last action of a template, without
+// surrounding white space. All output of the template starts and ends with these texts. isTemplate
+// is false if there is no action.
 func Literals(text string, delimiters Delimiters) (before, after string, isTemplate bool) {
 	left, right := delimiters.marks()
 	before, rest, isTemplate := strings.Cut(text, left)
@@ -77,17 +81,17 @@ type source struct {
 	path valuesPath
 	// name is nil if the content is the same for all Clusters.
 	name *textTemplate
-	// fixed is that content; nil if there is none.
+	// fixed is the content that all Clusters share; nil if there is none.
 	fixed *content
 }
 
-// content is a document, or a text that has a path.
+// content is a document, or a text if the source has a path.
 type content struct {
 	document map[string]any
 	text     string
 }
 
-// sources compiles the sources of a list at a place.
+// sources compiles a list of sources at a place.
 func (c *compiler) sources(list []ValuesSource, at place, override int) ([]source, error) {
 	var sources []source
 	for i, s := range list {
@@ -119,7 +123,7 @@ func (c *compiler) sources(list []ValuesSource, at place, override int) ([]sourc
 	return sources, nil
 }
 
-// read reads the data of a source.
+// read parses the data of a source.
 func (s *source) read(origin string, data []byte) (*content, error) {
 	at := s.at
 	at.origin = origin
@@ -137,7 +141,7 @@ func (s *source) read(origin string, data []byte) (*content, error) {
 	return &read, nil
 }
 
-// foldBase merges the first sources, once for all Clusters, up to one that is another for each.
+// foldBase merges the first sources once for all Clusters, up to the first source with a Name.
 func (p *Program) foldBase() {
 	rest := p.own.sources
 	for len(rest) > 0 && rest[0].name == nil {
@@ -147,7 +151,7 @@ func (p *Program) foldBase() {
 	p.own.sources = rest
 }
 
-// over lays a source over values, and returns the result. The values are changed.
+// over merges a source over values, and returns the result. It changes the values.
 func (s *source) over(values map[string]any, r *run, contents Contents) (map[string]any, error) {
 	if s.name != nil {
 		given, ok := contents[s.id]
@@ -168,7 +172,7 @@ func (s *source) over(values map[string]any, r *run, contents Contents) (map[str
 	}
 	fixed := *s.fixed
 	if fixed.document != nil {
-		// Parts of it become parts of the values.
+		// Copy the document, because parts of it become parts of the values.
 		document, err := canonical(fixed.document)
 		if err != nil {
 			return nil, s.at.at(err, ReasonInvalidValues)
@@ -178,7 +182,8 @@ func (s *source) over(values map[string]any, r *run, contents Contents) (map[str
 	return s.lay(values, &fixed), nil
 }
 
-// lay lays a content over values, and returns the result. The values are changed, and take parts of the content.
+// lay merges a content over values, and returns the result. It changes the values, which then
+// contain parts of the content.
 func (s *source) lay(values map[string]any, c *content) map[string]any {
 	if s.path == nil {
 		return merge(values, c.document)
@@ -186,8 +191,9 @@ func (s *source) lay(values map[string]any, c *content) map[string]any {
 	return s.path.set(values, c.text).(map[string]any) // A path begins with a key.
 }
 
-// ClusterSources are the objects that the ValuesSources with a Name refer to for one Cluster, with the overrides at
-// these indices. They are the same for the same objects and overrides. Its errors are of type *Error, or those of ctx.
+// ClusterSources returns the objects that the ValuesSources with a Name refer to for one Cluster,
+// with the overrides at these indices. The result depends only on the objects and the overrides.
+// Its errors are of type *Error, or those of ctx.
 func (p *Program) ClusterSources(ctx context.Context, objects Objects, overrides ...int) ([]ClusterSource, error) {
 	var named []*source
 	for _, l := range p.applied(overrides) {

@@ -136,7 +136,7 @@ func FuzzTargetPath(f *testing.F) {
 	})
 }
 
-func TestSourcesThatFail(t *testing.T) {
+func TestClusterSourceErrors(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cret"
 	id := SourceID{OfSpec, 0}
@@ -201,7 +201,7 @@ func TestSourcesThatFail(t *testing.T) {
 }
 
 // The contents of one Cluster are paid from the budget of its rendering.
-func TestClusterSourcesArePaid(t *testing.T) {
+func TestClusterSourcesAreChargedToBudget(t *testing.T) {
 	t.Parallel()
 	spec, contents := base(), Contents{}
 	for i := range maxWork/maxDocumentBytes + 1 {

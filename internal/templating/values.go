@@ -16,9 +16,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// node is a part of spec.values or spec.postRender: a template, a map or list with templates in it, or a literal.
+// node is a part of spec.values or spec.postRender: a template, a map or list with templates, or a
+// literal.
 type node interface {
-	// render is the value for one Cluster, in canonical form, sharing nothing with the node.
+	// render returns the value for one Cluster, in canonical form. It shares nothing with the node.
 	render(r *run) (any, error)
 }
 
@@ -60,15 +61,15 @@ func (n mapNode) render(r *run) (any, error) {
 type document struct {
 	compiler
 
-	// at is the field that holds it.
+	// at is the field of the object.
 	at place
-	// leaf compiles a string that holds a template, or nothing but text.
+	// leaf compiles a string, with or without a template.
 	leaf func(text string, at place) (node, error)
-	// keyHint says what to use instead of a key that is a template.
+	// keyHint is what to use instead of a template in a key.
 	keyHint string
 }
 
-// values compiles values that stand at a place. No values at all are a nil node.
+// values compiles the values at a place. Empty data is a nil node.
 func (c compiler) values(data []byte, at place) (node, error) {
 	d := document{compiler: c, at: at, keyHint: "use spec.valuesTemplate for keys that depend on the Cluster"}
 	d.leaf = func(text string, at place) (node, error) {
@@ -80,7 +81,7 @@ func (c compiler) values(data []byte, at place) (node, error) {
 	return d.compile(data)
 }
 
-// compile compiles a JSON object. Nothing at all is a nil node.
+// compile compiles a JSON object. Empty data is a nil node.
 func (d document) compile(data []byte) (node, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
@@ -110,7 +111,7 @@ func (d document) compile(data []byte) (node, error) {
 	return nil, d.at.errorf(ReasonInvalidValues, 0, "is not a map of values")
 }
 
-// place is where a key of the document is.
+// place returns the place of a key of the document.
 func (d document) place(key string) place {
 	at := d.at
 	at.key = key
@@ -154,10 +155,10 @@ func (d document) node(v any, key string) (node, error) {
 
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// maxShownKey keeps a key path readable in a condition.
+// maxShownKey bounds the length of a key in a message.
 const maxShownKey = 80
 
-// joinKey is the path of key k of the map at path.
+// joinKey returns the path of key k of the map at path.
 func joinKey(path, k string) string {
 	k = truncate.Text(k, maxShownKey)
 	switch {

@@ -14,10 +14,11 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 )
 
-// yamlReader reads one YAML document into canonical values, as Helm reads a values file, with two exceptions: a key
-// that is given twice is an error, and a key is the text that stands there (a key "on" is not "true").
+// yamlReader parses one YAML document into canonical values, as Helm parses a values file, with two
+// exceptions: duplicate keys are errors, and a key is its literal text (a key "on" is not "true").
 type yamlReader struct {
-	// expand replaces stand-ins in a scalar; it tells whether there was one. Nil expands nothing.
+	// expand replaces placeholders in a scalar and reports whether there were any. Nil expands
+	// nothing.
 	expand func(string) (string, bool)
 
 	nodes int
@@ -26,7 +27,7 @@ type yamlReader struct {
 
 var yamlErrorLine = regexp.MustCompile(`\bline (\d+)\b`)
 
-// readYAMLMap reads a document that must be a map; an empty one is an empty map.
+// readYAMLMap parses a document that must be a map; an empty document is an empty map.
 func readYAMLMap(data string, expand func(string) (string, bool)) (map[string]any, error) {
 	v, err := readYAML(data, expand)
 	if err != nil {
@@ -41,13 +42,14 @@ func readYAMLMap(data string, expand func(string) (string, bool)) (map[string]an
 	return nil, faultf(ReasonInvalidValues, "is not a map of values")
 }
 
-// readYAML reads a document. Its errors give a line and quote nothing: the document may be secret.
+// readYAML parses a document. Its errors contain a line, but no text of the document, which may be
+// secret.
 func readYAML(data string, expand func(string) (string, bool)) (v any, err error) {
 	if len(data) > maxDocumentBytes {
 		return nil, faultf(ReasonLimitExceeded, "is larger than %d bytes", maxDocumentBytes)
 	}
 	defer func() {
-		if recover() != nil { // a defect of the YAML library must not take the manager down
+		if recover() != nil { // a panic of the YAML library must not end the manager
 			v, err = nil, faultf(ReasonInvalidValues, "is not valid YAML")
 		}
 	}()
@@ -72,7 +74,7 @@ func readYAML(data string, expand func(string) (string, bool)) (v any, err error
 func yamlFault(err error) *fault {
 	f := faultf(ReasonInvalidValues, "is not valid YAML")
 	if m := yamlErrorLine.FindStringSubmatch(err.Error()); m != nil {
-		f.line, _ = strconv.Atoi(m[1]) // digits, by the expression; 0 means that the line is not known
+		f.line, _ = strconv.Atoi(m[1]) // the expression matches digits only; 0 means that the line is unknown
 	}
 	return f
 }
@@ -82,7 +84,7 @@ func (r *yamlReader) fail(n *yaml.Node, reason Reason, format string, args ...an
 }
 
 func (r *yamlReader) value(n *yaml.Node, depth int) (any, error) {
-	// Aliases are followed, so that a few of them can stand for any number of values.
+	// Aliases are expanded, so a few of them can yield any number of values.
 	if r.nodes++; r.nodes > maxNodes {
 		return nil, r.fail(n, ReasonLimitExceeded, "has more than %d values", maxNodes)
 	}
@@ -138,7 +140,7 @@ func (r *yamlReader) mapping(n *yaml.Node, depth int) (any, error) {
 	return merged, nil
 }
 
-// mergeKey takes what a "<<" key brings; of a list, the first map wins.
+// mergeKey adds the values of a "<<" key; in a list, the first map takes precedence.
 func (r *yamlReader) mergeKey(into map[string]any, n *yaml.Node, depth int) error {
 	v, err := r.value(n, depth+1)
 	if err != nil {
@@ -199,7 +201,7 @@ func (r *yamlReader) scalar(n *yaml.Node) (any, error) {
 	case "!!null":
 		return nil, nil
 	case "!!str":
-		// Helm reads YAML 1.1, in which these are booleans.
+		// Helm uses YAML 1.1, in which these are booleans.
 		switch s {
 		case "y", "Y", "yes", "Yes", "YES", "on", "On", "ON":
 			return true, nil

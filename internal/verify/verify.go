@@ -12,7 +12,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 )
 
-// IsVerified tells whether an artifact is known to be signed as demanded.
+// IsVerified reports whether an artifact is known to be signed as the policy demands. It is true
+// without a policy.
 func IsVerified(verifier Verifier, known []*addonsv1.ArtifactStatus, artifact *addonsv1.ResolvedArtifact,
 	policy *verification.Policy,
 ) bool {
@@ -23,17 +24,18 @@ func IsVerified(verifier Verifier, known []*addonsv1.ArtifactStatus, artifact *a
 	return ok
 }
 
-// Verifier checks signatures.
+// Verifier verifies signatures.
 type Verifier interface {
-	// Verify tells who signed an artifact as a policy demands. What it found out once it remembers.
+	// Verify returns who signed an artifact as the policy demands. It caches successful results.
 	Verify(ctx context.Context, url, digest string, access oci.Access, policy verification.Policy) (verification.Result,
 		error)
 
-	// Remembered tells what was found out, if anything was.
-	Remembered(url, digest, policyDigest string) (verification.Result, bool)
+	// Cached returns the cached result, if there is one.
+	Cached(url, digest, policyDigest string) (verification.Result, bool)
 }
 
-// unverifiedError says that an artifact was resolved, but is not known to be signed as demanded.
+// unverifiedError means that an artifact was resolved, but is not known to be signed as the policy
+// demands.
 type unverifiedError struct {
 	url, digest string
 	err         error
@@ -47,8 +49,8 @@ func (e *unverifiedError) Error() string {
 // Unwrap implements the interface of errors.Is.
 func (e *unverifiedError) Unwrap() error { return e.err }
 
-// Verify tells who signed an artifact. What the status tells from before, of this very artifact and under the same
-// demands, is not asked again.
+// Verify returns who signed an artifact. It makes no request if the status of the HelmOp has the
+// result for the same artifact and policy, or if the verifier has cached it.
 func Verify(ctx context.Context, verifier Verifier, known []*addonsv1.ArtifactStatus, url, digest string,
 	access oci.Access,
 	policy *verification.Policy,
@@ -63,7 +65,7 @@ func Verify(ctx context.Context, verifier Verifier, known []*addonsv1.ArtifactSt
 	return &signed, nil
 }
 
-// SignersOf tells who signed an artifact, where that is known without asking.
+// SignersOf returns who signed an artifact, if the status or the verifier's cache has the result.
 func SignersOf(verifier Verifier, known []*addonsv1.ArtifactStatus, url, digest string,
 	policy *verification.Policy,
 ) (*verification.Result, bool) {
@@ -72,12 +74,13 @@ func SignersOf(verifier Verifier, known []*addonsv1.ArtifactStatus, url, digest 
 			return &verification.Result{Signers: artifact.Verification.Signers}, true
 		}
 	}
-	signed, ok := verifier.Remembered(url, digest, policy.Digest())
+	signed, ok := verifier.Cached(url, digest, policy.Digest())
 	return &signed, ok
 }
 
-// IsKnownSigned tells whether the status of a HelmOp says that an artifact is signed as demanded. It counts for this
-// HelmOp only: who may write the status of one must not vouch to others.
+// IsKnownSigned reports whether the status of a HelmOp says that an artifact is signed as the
+// policy demands. The status counts for this HelmOp only: a user who may write the status of one
+// HelmOp must not vouch for another.
 func IsKnownSigned(known *addonsv1.ArtifactStatus, url, digest string, policy *verification.Policy) bool {
 	return known != nil && known.Verification != nil && known.URL == url && known.Digest == digest &&
 		known.Verification.PolicyDigest == policy.Digest()

@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package yamlweight tells what parsing YAML yields at most, before it is parsed: some bytes of text with aliases can
-// stand for gigabytes.
+// Package yamlweight computes an upper bound for the result of parsing YAML, before the YAML is
+// parsed. A few bytes with aliases can expand to gigabytes.
 package yamlweight
 
 import (
@@ -12,21 +12,21 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Most stands for all greater weights.
+// Most is the upper limit of weights; all greater weights are equal to it.
 const Most = 1 << 40
 
 // ErrCycle means that an anchor contains itself.
 var ErrCycle = errors.New("it has an anchor that contains itself")
 
 var (
-	// anchor and alias are found wherever YAML can have them, and in some other text.
+	// anchor and alias match all anchors and aliases, and also some other text.
 	anchor = regexp.MustCompile(`&[0-9A-Za-z_-]`)
 	alias  = regexp.MustCompile(`(?:^|[^0-9A-Za-z_*&])\*[0-9A-Za-z_-]`)
 )
 
-// Weight is what parsing text yields at most.
+// Weight is an upper bound for the result of parsing a text.
 type Weight struct {
-	// Bytes is the size of all texts in it, Values the number of values.
+	// Bytes is the total size of all scalars, Values the number of values.
 	Bytes  int64
 	Values int
 }
@@ -36,19 +36,19 @@ func (w Weight) Plus(other Weight) Weight {
 	return Weight{Bytes: min(w.Bytes+other.Bytes, Most), Values: min(w.Values+other.Values, Most)}
 }
 
-// Max returns the greater of each.
+// Max returns the maximum of each field.
 func (w Weight) Max(other Weight) Weight {
 	return Weight{Bytes: max(w.Bytes, other.Bytes), Values: max(w.Values, other.Values)}
 }
 
-// Of returns the weight of a text that has no aliases.
+// Of returns the weight of a text without aliases.
 func Of(text []byte) Weight { return Weight{Bytes: int64(len(text)), Values: countTokens(text)} }
 
-// HasAliases tells whether a text may have aliases.
+// HasAliases reports whether a text may have aliases.
 func HasAliases(text []byte) bool { return anchor.Match(text) && alias.Match(text) }
 
-// Expanded returns the weight of a document with its aliases replaced by what they stand for. The error is ErrCycle, or
-// that of the parser.
+// Expanded returns the weight of a document with expanded aliases. The error is ErrCycle, or that
+// of the parser.
 func Expanded(text []byte) (Weight, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
@@ -61,9 +61,9 @@ func Expanded(text []byte) (Weight, error) {
 	return expanded, nil
 }
 
-// countTokens returns a number that half the values of a YAML or JSON text do not
-// exceed: that of the signs that separate or open values, also where they stand in
-// comments and strings, for telling these apart takes a parser.
+// countTokens returns an upper bound for half of the values in a YAML or JSON text. It counts the
+// characters that separate or open values, also those in comments and strings, because only a
+// parser can distinguish these.
 func countTokens(text []byte) int {
 	count := 0
 	for i, sign := range text {
@@ -79,12 +79,11 @@ func countTokens(text []byte) int {
 	return count
 }
 
-// expansion remembers the weight of anchored nodes. Nodes whose weight is not
-// known yet are in it as nil.
+// expansion holds the weights of anchored nodes. A node whose weight is being computed has the
+// value nil.
 type expansion map[*yaml.Node]*Weight
 
-// of returns the weight of a node with its aliases followed, or false for a node
-// that contains itself.
+// of returns the weight of a node with expanded aliases, or false if the node contains itself.
 func (e expansion) of(node *yaml.Node) (Weight, bool) {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias

@@ -56,12 +56,13 @@ func packPlain(path string, options Options) (*draft, error) {
 	}
 	if name, ok := kustomizationIn(files); ok {
 		return nil, invalid(
-			"%s is a kustomization, of which the format knows none: take another one, or build it first",
+			"%s is a kustomization, which this format does not support; choose another format, or build the kustomization first",
 			name,
 		)
 	}
 	if name, ok := inFolder(files); ok {
-		return nil, invalid("%s is in a folder, of which the format knows none", name)
+		return nil, invalid("%s is in a folder, which this format does not support; choose another format, or move the file",
+			name)
 	}
 	packed, unpacked, err := archive(files, plainFolder)
 	if err != nil {

@@ -254,8 +254,9 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestKustomizationsAreWhole holds that an artifact with a kustomization installs what it makes of files of any kind.
-func TestKustomizationsAreWhole(t *testing.T) {
+// TestPackKeepsAllFilesOfKustomizations holds that an artifact with a kustomization installs what it makes of files of
+// any kind.
+func TestPackKeepsAllFilesOfKustomizations(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{
 		"app/Kustomization": "resources: [base/one.yaml]\npatches: [{path: patch.txt}]\ngeneratorOptions: " +

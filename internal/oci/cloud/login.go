@@ -24,9 +24,9 @@ const (
 	defaultTimeout = 20 * time.Second
 )
 
-// Options are the limits of a Login.
+// Options are the settings of a Login.
 type Options struct {
-	// Timeout bounds a login with all requests it takes. Default 20 s.
+	// Timeout bounds one login with all its requests. Default 20 s.
 	Timeout time.Duration
 }
 
@@ -37,17 +37,17 @@ type Login struct {
 
 var _ oci.CloudLogin = (*Login)(nil)
 
-// New returns a Login. It looks for no identity before one is needed.
+// New returns a Login. It does not look for an identity before the first login.
 func New(opts Options) *Login {
 	return &Login{timeout: cmp.Or(max(0, opts.Timeout), defaultTimeout)}
 }
 
-// provider is a cloud provider, with the words that its errors need.
+// provider is a cloud provider with the texts for its errors.
 type provider struct {
 	auth.ArtifactRegistryCredentialsProvider
-	// registries says what the hosts of its registries look like.
+	// registries describes the host names of its registries.
 	registries string
-	// hint says what to check when it gives no credential.
+	// hint describes what to check if the provider returns no credential.
 	hint string
 }
 
@@ -55,26 +55,26 @@ func providerOf(name string) (provider, bool) {
 	switch name {
 	case aws.ProviderName:
 		return provider{aws.Provider{}, "<account>.dkr.ecr.<region>.amazonaws.com or public.ecr.aws",
-				"check that the controller's Pod has an IAM role (IRSA, EKS Pod Identity or the node's) that allows " +
+				"check that the manager's Pod has an IAM role (IRSA, EKS Pod Identity or the node's) that allows " +
 					"ecr:GetAuthorizationToken, and for public.ecr.aws ecr-public:GetAuthorizationToken and " +
 					"sts:GetServiceBearerToken"},
 			true
 	case azure.ProviderName:
 		return provider{azure.Provider{}, "<registry>.azurecr.io",
-			"check that the controller's Pod has a workload identity or a managed identity with the role AcrPull " +
+			"check that the manager's Pod has a workload identity or a managed identity with the role AcrPull " +
 				"on the registry"}, true
 	case gcp.ProviderName:
 		return provider{gcp.Provider{}, "<location>-docker.pkg.dev or gcr.io",
-			"check that the controller's Pod has a service account by workload identity, or the node's, " +
+			"check that the manager's Pod has a service account by workload identity, or the node's, " +
 				"with the role roles/artifactregistry.reader"}, true
 	default:
 		return provider{}, false
 	}
 }
 
-// Login implements oci.CloudLogin. Errors are oci.ErrInvalidAccess for an unknown
-// provider and for a registry that is not the provider's, oci.ErrUnreachable if
-// the provider does not answer, and else oci.ErrUnauthorized.
+// Login implements oci.CloudLogin. Errors are oci.ErrInvalidAccess for an unknown provider and for
+// a registry of another provider, oci.ErrUnreachable if the provider does not answer, and otherwise
+// oci.ErrUnauthorized.
 func (l *Login) Login(ctx context.Context, providerName, repository string) (oci.CloudCredential, error) {
 	cloud, ok := providerOf(providerName)
 	if !ok {
@@ -82,8 +82,8 @@ func (l *Login) Login(ctx context.Context, providerName, repository string) (oci
 			Kind:   oci.ErrInvalidAccess,
 			Detail: "there is no such cloud provider", Hint: "use aws, azure or gcp"}
 	}
-	// Only the host counts. The provider's library would take what stands before
-	// the first slash for a part of the path if it does not look like a host.
+	// Pass only the host. The provider's library would treat a first segment that does not look like a
+	// host as a part of the path.
 	host, _, _ := strings.Cut(repository, "/")
 	host = strings.TrimSuffix(host, ":443")
 	if _, err := cloud.ParseArtifactRepository(host); err != nil {
@@ -95,7 +95,8 @@ func (l *Login) Login(ctx context.Context, providerName, repository string) (oci
 	defer cancel()
 	credential, err := within(limited, func() (oci.CloudCredential, error) { return login(limited, cloud, host) })
 	if err != nil {
-		// A caller that left is told so; who waited to the end learns why it took so long.
+		// Use the caller's context: only its cancellation is reported as such. After the login's own
+		// timeout, the caller gets the cause of the delay.
 		return oci.CloudCredential{}, explain(ctx, providerName, cloud.hint, err)
 	}
 	return credential, nil
@@ -116,12 +117,12 @@ func login(ctx context.Context, cloud provider, host string) (oci.CloudCredentia
 	return oci.CloudCredential{Username: config.Username, Password: config.Password, Expires: given.ExpiresAt}, nil
 }
 
-// errIncomplete says that a provider's answer does not hold what it must.
+// errIncomplete means that a provider's answer lacks a required part.
 var errIncomplete = errors.New("the response is incomplete")
 
-// within runs a function and stops waiting for it when the context ends: not
-// every SDK heeds contexts. Those that are left behind end by their own timeouts.
-// A panic is an error, too: the libraries trust the answers of the providers.
+// within runs a function and stops waiting for it when the context ends, because not every SDK
+// respects contexts. An abandoned function ends by its own timeouts. A panic becomes an error,
+// because the libraries do not validate the answers of the providers.
 func within(ctx context.Context, run func() (oci.CloudCredential, error)) (oci.CloudCredential, error) {
 	type outcome struct {
 		credential oci.CloudCredential

@@ -244,7 +244,7 @@ func TestLogin(t *testing.T) {
 				return map[string]string{"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://METADATA"}
 			}},
 		{name: "AWS denies", request: loginRequest{Provider: "aws", Repository: awsHost + "/x"}, kind: "unauthorized",
-			detail: "refused, AccessDeniedException, HTTP 400; check that the controller's Pod has an IAM role",
+			detail: "refused, AccessDeniedException, HTTP 400; check that the manager's Pod has an IAM role",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.on(awsECR, answer(http.StatusBadRequest, `{"__type":"AccessDeniedException","message":"planted-message"}`))
 				return f.irsa()
@@ -287,7 +287,7 @@ func TestLogin(t *testing.T) {
 				return nil
 			}},
 		{name: "Azure denies", request: loginRequest{Provider: "azure", Repository: azureHost + "/x"}, kind: "unauthorized",
-			detail: "refused, AADSTS700016, HTTP 400; check that the controller's Pod has a workload identity",
+			detail: "refused, AADSTS700016, HTTP 400; check that the manager's Pod has a workload identity",
 			cloud: func(f *fakeCloud) map[string]string {
 				return f.workloadIdentity(answer(http.StatusBadRequest,
 					`{"error":"unauthorized_client","error_description":"AADSTS700016: planted-message","error_codes":[700016]}`))
@@ -328,7 +328,7 @@ func TestLogin(t *testing.T) {
 				return map[string]string{"GCE_METADATA_HOST": "METADATA"}
 			}},
 		{name: "Google Cloud denies", request: loginRequest{Provider: "gcp", Repository: "gcr.io/project/demo"},
-			kind: "unauthorized", detail: "HTTP 403; check that the controller's Pod has a service account",
+			kind: "unauthorized", detail: "HTTP 403; check that the manager's Pod has a service account",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.on("metadata", answer(http.StatusForbidden, "planted-text"))
 				return map[string]string{"GCE_METADATA_HOST": "METADATA"}
@@ -375,8 +375,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestLoginOfStrangers must not ask anybody: there is no network in it.
-func TestLoginOfStrangers(t *testing.T) {
+// TestLoginRefusesForeignRegistries must not ask anybody: there is no network in it.
+func TestLoginRefusesForeignRegistries(t *testing.T) {
 	t.Parallel()
 	l := New(Options{})
 	for provider, repositories := range map[string][]string{
@@ -413,7 +413,7 @@ func TestWithin(t *testing.T) {
 	go func() { <-started; cancel() }()
 	_, err := within(ctx, func() (oci.CloudCredential, error) {
 		close(started)
-		<-release // an SDK that does not heed contexts
+		<-release // an SDK that ignores contexts
 		return oci.CloudCredential{Username: "u"}, nil
 	})
 	if !errors.Is(err, context.Canceled) {

@@ -22,13 +22,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// bundle looks at a Sigstore bundle.
+// bundle verifies a Sigstore bundle and returns its signers.
 func (c *cosignCheck) bundle(ctx context.Context, data []byte) ([]string, *refusal) {
 	entity := &protobundle.Bundle{}
 	if protojson.Unmarshal(data, entity) != nil {
 		return nil, refuse(unreadable, "it is not a Sigstore bundle")
 	}
-	artifact, refused := c.statedBy(ctx, entity)
+	artifact, refused := c.signedArtifact(ctx, entity)
 	if refused != nil {
 		return nil, refused
 	}
@@ -39,18 +39,18 @@ func (c *cosignCheck) bundle(ctx context.Context, data []byte) ([]string, *refus
 	return c.keyless(ctx, entity, artifact())
 }
 
-// artifactOption makes what a bundle must turn out to be about. It is made anew for
-// each verification, which reads the artifact to its end.
+// artifactOption returns the option with the artifact that a bundle must sign. It returns a new
+// option for each verification, because a verification reads the artifact to its end.
 type artifactOption func() verify.ArtifactPolicyOption
 
-// statedBy returns what a bundle must turn out to be about. A statement that is
-// not cosign's is no signature.
-func (c *cosignCheck) statedBy(ctx context.Context, entity *protobundle.Bundle) (artifactOption, *refusal) {
+// signedArtifact returns the option for the artifact that a bundle must sign. A statement of
+// another kind than cosign's is not a signature.
+func (c *cosignCheck) signedArtifact(ctx context.Context, entity *protobundle.Bundle) (artifactOption, *refusal) {
 	if entity.GetMessageSignature() != nil {
 		_, manifest, err := c.registry.RawManifest(ctx, c.url, c.digest, c.access)
 		if err != nil {
-			c.found.missed(err)
-			return nil, brokenBy(err)
+			c.found.recordError(err)
+			return nil, unreadableBy(err)
 		}
 		return func() verify.ArtifactPolicyOption { return verify.WithArtifact(bytes.NewReader(manifest)) }, nil
 	}
@@ -58,7 +58,7 @@ func (c *cosignCheck) statedBy(ctx context.Context, entity *protobundle.Bundle) 
 		PredicateType string `json:"predicateType"`
 	}
 	if json.Unmarshal(entity.GetDsseEnvelope().GetPayload(), &statement) != nil {
-		return nil, refuse(unreadable, "it states nothing that can be read")
+		return nil, refuse(unreadable, "its statement cannot be read")
 	}
 	if statement.PredicateType != predicateSign {
 		return nil, attestation
@@ -71,14 +71,14 @@ func (c *cosignCheck) statedBy(ctx context.Context, entity *protobundle.Bundle) 
 	return func() verify.ArtifactPolicyOption { return verify.WithArtifactDigest(algorithm, sum) }, nil
 }
 
-// keyed returns the keys that signed a bundle. What transparency log and
-// timestamp authority say about it is left out: the key is what is trusted.
+// keyed returns the keys that signed a bundle. It ignores transparency logs and timestamp
+// authorities, because the policy trusts the key itself.
 func (c *cosignCheck) keyed(entity *protobundle.Bundle, artifact artifactOption) ([]string, *refusal) {
 	if entity.GetVerificationMaterial().GetPublicKey() == nil {
 		return nil, refuse(wrongSigner, "it is keyless, and the policy has keys only")
 	}
 	if len(c.rules.keys) == 0 {
-		return nil, c.notByKey()
+		return nil, c.wrongKey()
 	}
 	entity = proto.CloneOf(entity)
 	entity.VerificationMaterial.TlogEntries = nil
@@ -88,9 +88,9 @@ func (c *cosignCheck) keyed(entity *protobundle.Bundle, artifact artifactOption)
 		return nil, refuse(unreadable, "it is malformed")
 	}
 	var signers []string
-	refused := c.notByKey()
+	refused := c.wrongKey()
 	for _, key := range c.rules.keys {
-		// Which key a bundle says it is by is a hint that whoever wrote it chose.
+		// Ignore the key hint of the bundle, because the author of the bundle chose it.
 		material := root.NewTrustedPublicKeyMaterial(func(string) (root.TimeConstrainedVerifier, error) {
 			return root.NewExpiringKey(key, time.Time{}, time.Time{}), nil
 		})
@@ -114,14 +114,14 @@ func (c *cosignCheck) keyed(entity *protobundle.Bundle, artifact artifactOption)
 	return signers, nil
 }
 
-// isOtherArtifact tells that a signature is good, but of something else. The
-// library has no error value for it; only messages depend on the answer.
+// isOtherArtifact reports whether a valid signature is for another artifact. The library has no
+// error value for it. The result affects messages only.
 func isOtherArtifact(err error) bool {
 	return strings.Contains(err.Error(), "provided artifact digest")
 }
 
-// keyless returns the identity that signed a bundle, if it is one of the
-// policy's. At least one must be.
+// keyless returns the identity that signed a bundle, if the policy contains it. The policy must
+// have at least one identity.
 func (c *cosignCheck) keyless(ctx context.Context, entity *protobundle.Bundle,
 	artifact verify.ArtifactPolicyOption,
 ) ([]string, *refusal) {
@@ -131,7 +131,7 @@ func (c *cosignCheck) keyless(ctx context.Context, entity *protobundle.Bundle,
 	}
 	material, err := c.rootOfTrust(ctx)
 	if err != nil {
-		c.found.missed(err)
+		c.found.recordError(err)
 		return nil, refuse(wrongProof, "there is no trusted root to verify it with")
 	}
 	verifier, err := verify.NewVerifier(material, proofs(material)...)
@@ -143,10 +143,10 @@ func (c *cosignCheck) keyless(ctx context.Context, entity *protobundle.Bundle,
 		options = append(options, verify.WithCertificateIdentity(identity))
 	}
 	result, err := verifier.Verify(signed, verify.NewPolicy(artifact, options...))
-	var stranger *verify.ErrNoMatchingCertificateIdentity
+	var mismatch *verify.ErrNoMatchingCertificateIdentity
 	switch {
-	case errors.As(err, &stranger):
-		return nil, refuse(wrongIdentity, "it is by %s, which is no identity of the policy", signerOf(signed))
+	case errors.As(err, &mismatch):
+		return nil, refuse(wrongIdentity, "it is signed by %s, which is not an identity of the policy", signerOf(signed))
 	case err != nil && isOtherArtifact(err):
 		return nil, refuse(wrongTarget, "it signs another artifact")
 	case err != nil:
@@ -155,10 +155,10 @@ func (c *cosignCheck) keyless(ctx context.Context, entity *protobundle.Bundle,
 	return []string{identityText(*result.Signature.Certificate)}, nil
 }
 
-// proofs are what a keyless signature must have beside its certificate, as far as
-// a root has services that prove it. One transparency log must have it; its
-// signed time, or that of a timestamp authority, is the one at which the
-// certificate must have been valid.
+// proofs returns the options for what a keyless signature needs in addition to its certificate, as
+// far as the root has services for it. If the root has transparency logs, one of them must contain
+// the signature. The certificate must have been valid at the time that a log or a timestamp
+// authority signed.
 func proofs(material root.TrustedMaterial) []verify.VerifierOption {
 	options := []verify.VerifierOption{verify.WithoutStatementPredicate()}
 	if len(material.RekorLogs()) > 0 {
@@ -172,28 +172,28 @@ func proofs(material root.TrustedMaterial) []verify.VerifierOption {
 	return options
 }
 
-// signerOf names who a certificate that has been verified is for.
+// signerOf returns the identity in a verified certificate.
 func signerOf(signed *bundle.Bundle) string {
 	content, err := signed.VerificationContent()
 	if err != nil {
-		return "somebody"
+		return "an unknown identity"
 	}
 	summary, err := certificate.SummarizeCertificate(content.Certificate())
 	if err != nil {
-		return "somebody"
+		return "an unknown identity"
 	}
 	return identityText(summary)
 }
 
-// identityText is an identity as results show it.
+// identityText returns an identity in the form of Result.Signers.
 func identityText(summary certificate.Summary) string {
 	return fmt.Sprintf("%s (issuer %s)", summary.SubjectAlternativeName, summary.Issuer)
 }
 
-// notByKey says that a signature by a key is by none that is trusted.
-func (c *cosignCheck) notByKey() *refusal {
+// wrongKey returns the refusal of a signature that no key of the policy made.
+func (c *cosignCheck) wrongKey() *refusal {
 	if len(c.rules.keys) == 0 {
-		return refuse(wrongSigner, "it is by a key, and the policy has identities only")
+		return refuse(wrongSigner, "it is signed by a key, and the policy has identities only")
 	}
-	return refuse(wrongSigner, "it is by none of the policy's keys")
+	return refuse(wrongSigner, "it is signed by none of the policy's keys")
 }

@@ -21,54 +21,52 @@ const (
 	typeLegacy        = "application/vnd.dev.cosign.artifact.sig.v1+json"
 	typeSimpleSigning = "application/vnd.dev.cosign.simplesigning.v1+json"
 
-	// annotationPredicate repeats what a bundle states.
+	// annotationPredicate is the annotation with the predicate type of a bundle.
 	annotationPredicate = "dev.sigstore.bundle.predicateType"
-	// predicateSign states that its signer signed the artifact, no more.
+	// predicateSign is the predicate type of a plain signature of an artifact.
 	predicateSign = "https://sigstore.dev/cosign/sign/v1"
 )
 
-// cosignCheck looks for one signature by cosign that satisfies a policy.
+// cosignCheck searches for one cosign signature that satisfies a policy.
 type cosignCheck struct {
 	*target
 	rules *cosignRules
 	// root returns the public Sigstore's trusted root.
 	root  func(context.Context) (*root.TrustedRoot, error)
 	found *findings
-	// left is how many more signatures of a layout are looked at.
-	left int
+	// remaining is how many more signatures of a layout are checked.
+	remaining int
 }
 
-// run returns the signers of the first manifest that has a good signature, or
-// nothing. What refers to the artifact comes before the legacy tag, for it is
-// the newer way.
+// run returns the signers of the first manifest with a valid signature, or nothing. It checks the
+// referrers before the legacy tag, because new versions of cosign use referrers.
 func (c *cosignCheck) run(ctx context.Context) []string {
-	for i, referrer := range c.referrers(ctx, c.found, cosignInterest) {
-		if i == maxSignatures || c.left == 0 {
+	for i, referrer := range c.referrers(ctx, c.found, cosignPriority) {
+		if i == maxSignatures || c.remaining == 0 {
 			c.found.more = true
 			break
 		}
 		content, err := c.registry.Fetch(ctx, c.url, referrer.Digest, c.access)
 		if err != nil && !isBroken(err) {
-			// The registry does not answer: asking for the others one by one
-			// would only take time.
-			c.found.missed(err)
+			// The registry does not answer: do not request the others.
+			c.found.recordError(err)
 			break
 		}
 		if err != nil {
-			c.count(brokenBy(err))
+			c.count(unreadableBy(err))
 			continue
 		}
 		if signers := c.manifest(ctx, content); len(signers) > 0 {
 			return signers
 		}
 	}
-	c.left = maxSignatures
+	c.remaining = maxSignatures
 	return c.legacyTag(ctx)
 }
 
-// cosignInterest says how likely a referrer is a signature; attestations of other
-// things are told by a negative number.
-func cosignInterest(r oci.Referrer) int {
+// cosignPriority returns how likely a referrer is a signature, 0 if it is none. Attestations have a
+// negative priority.
+func cosignPriority(r oci.Referrer) int {
 	predicate := r.Annotations[annotationPredicate]
 	switch {
 	case predicate == predicateSign:
@@ -79,15 +77,15 @@ func cosignInterest(r oci.Referrer) int {
 		return 3
 	case r.ArtifactType == typeLegacy:
 		return 2
-	case saysNothing(r):
+	case hasUnknownType(r):
 		return 1
 	default:
 		return 0
 	}
 }
 
-// legacyTag looks at the signatures under the tag that cosign derives from the
-// digest. That of a SHA-512 is too long for a tag, so cosign has none.
+// legacyTag checks the signatures under the tag that cosign derives from the digest. A SHA-512
+// digest is too long for a tag, so cosign does not use this tag for it.
 func (c *cosignCheck) legacyTag(ctx context.Context) []string {
 	tag := strings.Replace(c.digest, ":", "-", 1) + ".sig"
 	if (oci.Source{URL: c.url, Ref: oci.Reference{Tag: tag}}).Validate() != nil {
@@ -98,17 +96,17 @@ func (c *cosignCheck) legacyTag(ctx context.Context) []string {
 	case errors.Is(err, oci.ErrNotFound):
 		return nil
 	case err != nil && isBroken(err):
-		c.count(brokenBy(err))
+		c.count(unreadableBy(err))
 		return nil
 	case err != nil:
-		c.found.missed(err)
+		c.found.recordError(err)
 		return nil
 	}
 	return c.manifest(ctx, content)
 }
 
-// manifest returns whose good signatures a manifest holds. The last are looked
-// at first: cosign appends, so those are the newest.
+// manifest returns the signers of the valid signatures in a manifest. It checks the last layers
+// first, because cosign appends new signatures.
 func (c *cosignCheck) manifest(ctx context.Context, content *oci.Content) []string {
 	var signers []string
 	for i := len(content.Layers) - 1; i >= 0; i-- {
@@ -117,29 +115,29 @@ func (c *cosignCheck) manifest(ctx context.Context, content *oci.Content) []stri
 		if !bundle && layer.MediaType != typeSimpleSigning {
 			continue
 		}
-		if c.left == 0 {
+		if c.remaining == 0 {
 			c.found.more = true
 			break
 		}
-		c.left--
+		c.remaining--
 		data, err := content.ReadSmallLayer(ctx, layer, maxSignature)
 		if err != nil && !isBroken(err) {
-			c.found.missed(err)
+			c.found.recordError(err)
 			break
 		}
 		if err != nil {
-			c.count(brokenBy(err))
+			c.count(unreadableBy(err))
 			continue
 		}
-		by, refused := c.look(ctx, bundle, data, layer.Annotations)
+		by, refused := c.check(ctx, bundle, data, layer.Annotations)
 		signers = append(signers, by...)
 		c.count(refused)
 	}
 	return signers
 }
 
-// look returns whose signature it is, or why it does not count.
-func (c *cosignCheck) look(ctx context.Context, bundle bool, data []byte,
+// check returns the signers of one signature, or the refusal.
+func (c *cosignCheck) check(ctx context.Context, bundle bool, data []byte,
 	annotations map[string]string,
 ) (signers []string, refused *refusal) {
 	defer refusePanic(&signers, &refused)
@@ -149,10 +147,10 @@ func (c *cosignCheck) look(ctx context.Context, bundle bool, data []byte,
 	return c.simpleSigning(ctx, data, annotations)
 }
 
-// attestation stands for a bundle that is no signature.
+// attestation is the refusal of a bundle that is an attestation, not a signature.
 var attestation = &refusal{}
 
-// count notes a signature that was looked at; refused is nil for a good one.
+// count records a checked signature; refused is nil for a valid one.
 func (c *cosignCheck) count(refused *refusal) {
 	if refused == attestation {
 		c.found.attestations++
@@ -160,7 +158,7 @@ func (c *cosignCheck) count(refused *refusal) {
 	}
 	c.found.signatures++
 	if refused != nil {
-		c.found.refused(refused)
+		c.found.recordRefusal(refused)
 	}
 }
 

@@ -22,24 +22,23 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature/options"
 )
 
-// cosignRules are a policy for cosign's signatures. At least one of keys and
-// identities is not empty.
+// cosignRules are a policy for cosign signatures. At least one of keys and identities is not empty.
 type cosignRules struct {
 	keys       []namedKey
 	identities verify.CertificateIdentities
-	// root is nil if the public Sigstore's is meant.
+	// root is nil for the public Sigstore's root.
 	root *root.TrustedRoot
 }
 
-// namedKey is a public key with every way in which cosign signs with its kind.
-// It implements signature.Verifier.
+// namedKey is a public key with a verifier for each algorithm that cosign uses with its kind. It
+// implements signature.Verifier.
 type namedKey struct {
 	name      string
 	public    crypto.PublicKey
 	verifiers []signature.Verifier
 }
 
-// signer is the key as results show it.
+// signer returns the key in the form of Result.Signers.
 func (k namedKey) signer() string { return "key " + k.name }
 
 // PublicKey implements signature.PublicKeyProvider.
@@ -47,8 +46,7 @@ func (k namedKey) PublicKey(...signature.PublicKeyOption) (crypto.PublicKey, err
 	return k.public, nil
 }
 
-// VerifySignature returns nil if the signature is by the key in any of the ways
-// of its kind.
+// VerifySignature returns nil if one of the verifiers accepts the signature.
 func (k namedKey) VerifySignature(sig, message io.Reader, opts ...signature.VerifyOption) error {
 	sigBytes, err := io.ReadAll(sig)
 	if err != nil {
@@ -101,7 +99,7 @@ func (p Policy) compileCosign() (*cosignRules, error) {
 	return out, nil
 }
 
-// parseKey reads a public key. Errors name it and repeat nothing of it.
+// parseKey parses a public key. Errors contain its name, but not its content.
 func parseKey(name string, data []byte) (namedKey, error) {
 	public, err := cryptoutils.UnmarshalPEMToPublicKey(data)
 	if err != nil {
@@ -124,7 +122,7 @@ func parseKey(name string, data []byte) (namedKey, error) {
 	return key, nil
 }
 
-// checkKey returns what is wrong with a key, or "".
+// checkKey returns why a key is unsupported, or "".
 func checkKey(public crypto.PublicKey) string {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
@@ -142,10 +140,10 @@ func checkKey(public crypto.PublicKey) string {
 	return ""
 }
 
-// signatureOptions are the ways in which versions of cosign sign with a kind of
-// key: earlier ones hash with SHA-256 whatever the curve, later ones with what
-// fits the curve; Ed25519 is used as such or, where a transparency log wants a
-// hash, as Ed25519ph. Each of them is a signature by the holder of the key.
+// signatureOptions returns the algorithms that versions of cosign use with a kind of key. Early
+// versions hash with SHA-256 for every curve, later ones with the hash that fits the curve. Ed25519
+// is used plainly, or as Ed25519ph for transparency logs that need a hash. A signature by any of
+// these algorithms proves that the holder of the key signed.
 func signatureOptions(public crypto.PublicKey) []signature.LoadOption {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
@@ -164,7 +162,7 @@ func signatureOptions(public crypto.PublicKey) []signature.LoadOption {
 	}
 }
 
-// parseTrustedRoot reads a trusted_root.json that a policy brings along.
+// parseTrustedRoot parses the trusted_root.json of a policy.
 func parseTrustedRoot(data []byte) (*root.TrustedRoot, error) {
 	const hint = "give the trusted_root.json of that Sigstore, as \"cosign trusted-root create\" writes it"
 	parsed, err := root.NewTrustedRootFromJSON(data)
@@ -177,13 +175,13 @@ func parseTrustedRoot(data []byte) (*root.TrustedRoot, error) {
 	return parsed, nil
 }
 
-// checkTrustedRoot returns what a root lacks to prove anything, or "".
+// checkTrustedRoot returns what a root lacks to verify signatures, or "".
 func checkTrustedRoot(material root.TrustedMaterial) string {
 	switch {
 	case len(material.FulcioCertificateAuthorities()) == 0:
 		return "has no certificate authority"
 	case len(material.RekorLogs()) == 0 && len(material.TimestampingAuthorities()) == 0:
-		return "has neither a transparency log nor a timestamp authority, so nothing tells when a signature was made"
+		return "has neither a transparency log nor a timestamp authority, so it cannot prove when a signature was made"
 	}
 	return ""
 }

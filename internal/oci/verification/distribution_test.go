@@ -43,7 +43,7 @@ func startDistribution(t *testing.T) (*registry.Registry, signing.Registry) {
 		Password: r.Password()}
 }
 
-func TestOnDistribution(t *testing.T) {
+func TestVerifyWithDistributionRegistry(t *testing.T) {
 	t.Parallel()
 	r, pushing := startDistribution(t)
 	client := must(oci.New(oci.Options{Dir: t.TempDir()}))(t)

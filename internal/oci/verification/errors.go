@@ -9,18 +9,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
-// The kinds of failure. Match them with errors.Is. What package oci reports when
-// a registry cannot be asked is passed on as it is.
+// The kinds of failure. Compare them with errors.Is. Errors of package oci about requests to the
+// registry are returned as they are.
 var (
-	// ErrInvalidPolicy says that the policy cannot be used. No retry helps.
+	// ErrInvalidPolicy means that the policy cannot be used. Retries do not help.
 	ErrInvalidPolicy = errors.New("invalid verification policy")
-	// ErrUnsigned says that the repository has no signature of the artifact.
+	// ErrUnsigned means that the repository has no signature of the artifact.
 	ErrUnsigned = errors.New("not signed")
-	// ErrUntrusted says that there are signatures, none of which satisfies the
-	// policy.
+	// ErrUntrusted means that there are signatures, but none satisfies the policy.
 	ErrUntrusted = errors.New("not signed by a trusted signer")
-	// ErrTrustRoot says that the public Sigstore's trusted root could not be had,
-	// so that keyless signatures can be neither believed nor refused.
+	// ErrTrustRoot means that the public Sigstore's trusted root is not available, so that keyless
+	// signatures can be neither accepted nor refused.
 	ErrTrustRoot = errors.New("no trusted root")
 )
 
@@ -29,7 +28,7 @@ const (
 	opValidate = "read the verification policy"
 )
 
-// invalidPolicy is an ErrInvalidPolicy. Details never repeat key material.
+// invalidPolicy returns an ErrInvalidPolicy. Its detail must not contain key material.
 func invalidPolicy(detail, hint string) error {
 	return &oci.Error{Op: opValidate, Kind: ErrInvalidPolicy, Detail: detail, Hint: hint}
 }

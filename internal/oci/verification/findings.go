@@ -11,8 +11,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
-// closeness orders reasons for refusing a signature by how near it came: the
-// reason of the nearest is the one worth telling.
+// closeness orders refusals by how many checks the signature passed. Messages show the refusal with
+// the greatest closeness.
 type closeness int
 
 const (
@@ -23,7 +23,7 @@ const (
 	wrongIdentity
 )
 
-// refusal is why a signature does not count.
+// refusal is the reason why a signature does not count.
 type refusal struct {
 	close closeness
 	why   string
@@ -33,17 +33,17 @@ func refuse(how closeness, format string, args ...any) *refusal {
 	return &refusal{close: how, why: clip(fmt.Sprintf(format, args...))}
 }
 
-// refusePanic is deferred where libraries read what strangers wrote: one that
-// panics refuses the signature, and does not end the process.
+// refusePanic is deferred where libraries read untrusted data. A panic refuses the signature
+// instead of ending the process.
 func refusePanic(signers *[]string, refused **refusal) {
 	if recover() != nil {
 		*signers, *refused = nil, refuse(unreadable, "it is malformed")
 	}
 }
 
-// errorOfPanic is deferred in work of goroutines, where nobody else recovers: a
-// panic ends the work with an oci.ErrUnexpected, and not the process. What was
-// panicked with may be a stranger's text, so only the runtime's own is told.
+// errorOfPanic is deferred in goroutines that have no other recover. It turns a panic into an
+// oci.ErrUnexpected. The value of the panic may contain untrusted text, so the error only contains
+// the text of the runtime's own errors.
 func errorOfPanic(subject string, err *error) {
 	caught := recover()
 	if caught == nil {
@@ -51,38 +51,38 @@ func errorOfPanic(subject string, err *error) {
 	}
 	detail := fmt.Sprintf("internal error: panic with a %T", caught)
 	if fault, ok := caught.(runtime.Error); ok {
-		detail = "a defect of the program ended it: " + clip(fault.Error())
+		detail = "internal error: " + clip(fault.Error())
 	}
 	*err = &oci.Error{Op: opVerify, Subject: subject, Kind: oci.ErrUnexpected, Detail: detail,
 		Hint: "report this as a bug of HelmOp"}
 }
 
-// findings are what was seen while no good signature was found.
+// findings are the results of the checks while no valid signature was found.
 type findings struct {
 	signatures   int
 	attestations int
 	more         bool
 	best         *refusal
-	// unavailable is why something could not be looked at.
+	// unavailable is the first error that prevented a check.
 	unavailable error
 }
 
-// refused notes a signature that does not count.
-func (f *findings) refused(r *refusal) {
+// recordRefusal records a signature that does not count.
+func (f *findings) recordRefusal(r *refusal) {
 	if f.best == nil || r.close > f.best.close {
 		f.best = r
 	}
 }
 
-// missed notes that something could not be looked at; the first reason is told.
-func (f *findings) missed(err error) {
+// recordError records that something could not be checked; the first error is kept.
+func (f *findings) recordError(err error) {
 	if f.unavailable == nil {
 		f.unavailable = err
 	}
 }
 
-// error says what was found. What could not be looked at might have been good,
-// so it comes first.
+// error returns the error for the findings. unavailable takes precedence, because the unchecked
+// signatures might be valid.
 func (f *findings) error(subject string, provider Provider) error {
 	if f.unavailable != nil {
 		return f.unavailable
@@ -117,8 +117,8 @@ func (f *findings) error(subject string, provider Provider) error {
 	return out
 }
 
-// isBroken tells errors of package oci that say something about one signature,
-// which is broken, from those that say that the registry cannot be asked.
+// isBroken reports whether an error of package oci concerns one broken signature only. Other errors
+// mean that the registry does not answer.
 func isBroken(err error) bool {
 	for _, kind := range []error{oci.ErrNotFound, oci.ErrTooLarge, oci.ErrIntegrity, oci.ErrUnsupported,
 		oci.ErrInvalidReference} {
@@ -129,8 +129,8 @@ func isBroken(err error) bool {
 	return false
 }
 
-// brokenBy says what is wrong with a signature that cannot be read.
-func brokenBy(err error) *refusal {
+// unreadableBy returns the refusal of a signature that cannot be read.
+func unreadableBy(err error) *refusal {
 	var failure *oci.Error
 	if errors.As(err, &failure) {
 		return refuse(unreadable, "it cannot be read: %s: %s", failure.Kind, failure.Detail)

@@ -28,7 +28,7 @@ func fuzzCheck(f *testing.F) (*cosignCheck, *signing.Sigstore) {
 	client := must(oci.New(oci.Options{Dir: f.TempDir(), Timeout: time.Millisecond}))(f)
 	f.Cleanup(client.Close)
 	target := &target{registry: client, url: "oci://127.0.0.1:1/x", digest: fuzzTarget}
-	return &cosignCheck{target: target, rules: rules.cosign, found: &findings{}, left: maxSignatures}, sigstore
+	return &cosignCheck{target: target, rules: rules.cosign, found: &findings{}, remaining: maxSignatures}, sigstore
 }
 
 func FuzzBundle(f *testing.F) {

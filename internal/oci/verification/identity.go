@@ -12,17 +12,17 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/verify"
 )
 
-// maxStates bounds the steps of a pattern once its repetitions are written out.
+// maxStates bounds the instructions of a compiled pattern.
 const maxStates = 1200
 
-// compile reads an identity; i is its place in the list, for messages.
+// compile parses an identity. i is its index in the list, for messages.
 func (id Identity) compile(i int) (verify.CertificateIdentity, error) {
-	issuer, err := compileName(fmt.Sprintf("issuer of identity %d", i+1), id.Issuer, id.IssuerRegExp, strangeIssuers())
+	issuer, err := compileName(fmt.Sprintf("issuer of identity %d", i+1), id.Issuer, id.IssuerRegExp, untrustedIssuers())
 	if err != nil {
 		return verify.CertificateIdentity{}, err
 	}
 	subject, err := compileName(fmt.Sprintf("subject of identity %d", i+1), id.Subject, id.SubjectRegExp,
-		strangeSubjects())
+		untrustedSubjects())
 	if err != nil {
 		return verify.CertificateIdentity{}, err
 	}
@@ -34,11 +34,11 @@ func (id Identity) compile(i int) (verify.CertificateIdentity, error) {
 	return compiled, nil
 }
 
-// strangers are hosts and, below, organizations of no policy. A pattern that
-// matches a name of theirs does not say whose identities it means. The first are in a
-// domain that cannot exist (RFC 2606), the others, long and short, in domains where
-// anybody can have a name.
-func strangers() []string {
+// untrustedHosts returns hosts that no policy trusts; the functions below add organizations. A
+// pattern that matches one of their names is too general. The first hosts are in a domain that
+// cannot exist (RFC 2606). The others, long and short, are in domains where anyone can register a
+// name.
+func untrustedHosts() []string {
 	hosts := []string{"helmopstranger.invalid", "accounts.helmopstranger.invalid"}
 	for _, domain := range []string{"com", "org", "net", "io", "dev"} {
 		hosts = append(hosts, "helmopstranger."+domain, "accounts.helmopstranger."+domain, "x9z."+domain)
@@ -46,10 +46,10 @@ func strangers() []string {
 	return hosts
 }
 
-// strangeIssuers are issuers that a pattern for known ones does not match.
-var strangeIssuers = sync.OnceValue(func() []string {
+// untrustedIssuers are issuers that a specific pattern does not match.
+var untrustedIssuers = sync.OnceValue(func() []string {
 	var names []string
-	for _, host := range strangers() {
+	for _, host := range untrustedHosts() {
 		for _, path := range []string{"", "/", "/x", "/auth/realms/x"} {
 			names = append(names, "https://"+host+path)
 		}
@@ -57,12 +57,12 @@ var strangeIssuers = sync.OnceValue(func() []string {
 	return names
 })
 
-// strangeSubjects are subjects that a pattern for known ones does not match: at
-// strange hosts, and of strange organizations where organizations share a host.
-var strangeSubjects = sync.OnceValue(func() []string {
+// untrustedSubjects are subjects that a specific pattern does not match: at untrusted hosts, and of
+// untrusted organizations on shared hosts.
+var untrustedSubjects = sync.OnceValue(func() []string {
 	var names []string
 	roots := []string{"https://github.com/helmopstranger", "https://gitlab.com/helmopstranger"}
-	for _, host := range strangers() {
+	for _, host := range untrustedHosts() {
 		names = append(names, "x@"+host, "spiffe://"+host+"/x", "spiffe://"+host+"/ns/x/sa/x", "https://"+host)
 		roots = append(roots, "https://"+host+"/x")
 	}
@@ -77,9 +77,9 @@ var strangeSubjects = sync.OnceValue(func() []string {
 	return names
 })
 
-// compileName checks a name that is given exactly or by a pattern, and returns
-// the pattern for the whole text, if there is one.
-func compileName(what, exact, pattern string, strange []string) (string, error) {
+// compileName validates a name that is given exactly or by a pattern. For a pattern, it returns the
+// anchored pattern; for an exact name, it returns "".
+func compileName(what, exact, pattern string, untrusted []string) (string, error) {
 	switch {
 	case (exact == "") == (pattern == ""):
 		return "", invalidPolicy("the "+what+" is not given, or given twice", "give it exactly or as a pattern")
@@ -88,13 +88,13 @@ func compileName(what, exact, pattern string, strange []string) (string, error) 
 	case exact != "":
 		return "", nil
 	}
-	// On its own first: "a)|(b" would otherwise leave the anchors.
+	// Parse the pattern alone first: "a)|(b" would otherwise escape the anchors.
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return "", invalidPolicy(fmt.Sprintf("the %s is not a valid pattern: %s", what, clip(err.Error())), "use RE2 syntax")
 	}
 	whole := "^(?:" + pattern + ")$"
-	// A short pattern may repeat much, and then each name takes a millisecond.
+	// A short pattern with large repetitions would need a millisecond for each name.
 	if program, err := syntax.Compile(parsed.Simplify()); err != nil || len(program.Inst) > maxStates {
 		return "", invalidPolicy("the "+what+" repeats too much", "repeat with \"*\" or \"+\" rather than with large numbers")
 	}
@@ -102,7 +102,7 @@ func compileName(what, exact, pattern string, strange []string) (string, error) 
 	if err != nil {
 		return "", invalidPolicy(fmt.Sprintf("the %s is not a valid pattern: %s", what, clip(err.Error())), "use RE2 syntax")
 	}
-	for _, name := range strange {
+	for _, name := range untrusted {
 		if expression.MatchString(name) {
 			return "", invalidPolicy(fmt.Sprintf("the %s matches untrusted names, for example %q", what, name),
 				"bind the domain, and on a shared host the organization, as in \"https://github\\.com/my-org/.+\" or "+

@@ -124,7 +124,7 @@ func TestKeysOfAllKindsInAllLayouts(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSignatureOfAKey(t *testing.T) {
+func TestKeyedRefusals(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
@@ -246,7 +246,7 @@ func pushAttestations(t *testing.T, a signing.Artifact, key *ecdsa.PrivateKey) e
 }
 
 // What a log or an authority says of a key's signature is not what is trusted.
-func TestKeyCountsWhateverTheLogSays(t *testing.T) {
+func TestKeyedSignatureIgnoresTransparencyLog(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	key := newTestKey(t)
@@ -261,7 +261,7 @@ func TestKeyCountsWhateverTheLogSays(t *testing.T) {
 	wantSigners(t, result, err, "key a.pub")
 }
 
-func TestOneGoodSignatureIsEnough(t *testing.T) {
+func TestOneValidSignatureIsSufficient(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	first, second := newTestKey(t), newTestKey(t)
@@ -295,16 +295,16 @@ func TestOneGoodSignatureIsEnough(t *testing.T) {
 	wantSigners(t, result, err, "key b.pub")
 }
 
-func TestManySignatures(t *testing.T) {
+func TestNumberOfSignaturesIsLimited(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	key := newTestKey(t)
 	artifact := b.push("artifact")
 	good := legacyOf(artifact, signing.Signer(key))
-	stranger := legacyOf(artifact, signing.Signer(newTestKey(t)))
+	foreignSigner := legacyOf(artifact, signing.Signer(newTestKey(t)))
 	var layers []signing.Layer
 	for range 500 {
-		layers = append(layers, stranger)
+		layers = append(layers, foreignSigner)
 	}
 	check(t, artifact.PushTag(t.Context(), append([]signing.Layer{good}, layers...)...))
 	_, err := b.verify(artifact, keyPolicy(key))
@@ -317,7 +317,7 @@ func TestManySignatures(t *testing.T) {
 	wantSigners(t, result, err, "key a.pub")
 }
 
-func TestManyReferrers(t *testing.T) {
+func TestNumberOfReferrersIsLimited(t *testing.T) {
 	t.Parallel()
 	for name, referrer := range map[string]signing.Referrer{
 		"unknown":   {},
@@ -347,7 +347,7 @@ func TestManyReferrers(t *testing.T) {
 }
 
 // What was not looked at may be a signature: "not signed" would be a guess.
-func TestMoreReferrersThanAreListed(t *testing.T) {
+func TestTruncatedReferrersAreNotUnsigned(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	artifact := b.push("artifact")
@@ -369,7 +369,7 @@ func TestMoreReferrersThanAreListed(t *testing.T) {
 	wantError(t, err, ErrUntrusted, "it has more referrers than are checked")
 }
 
-// A library that panics over what a stranger wrote must not end the process.
+// A panic of a library on untrusted data must not end the process.
 func TestPanicsRefuseTheSignature(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
@@ -382,7 +382,7 @@ func TestPanicsRefuseTheSignature(t *testing.T) {
 	rules := must(Policy{Provider: Cosign, Identities: []Identity{exactly(workflow)}}.compile())(t)
 
 	var found findings
-	cosign := &cosignCheck{target: target, rules: rules.cosign, found: &found, left: maxSignatures,
+	cosign := &cosignCheck{target: target, rules: rules.cosign, found: &found, remaining: maxSignatures,
 		root: func(context.Context) (*root.TrustedRoot, error) { panic("planted") }}
 	if signers := cosign.run(t.Context()); len(signers) > 0 {
 		t.Errorf("signers = %q", signers)

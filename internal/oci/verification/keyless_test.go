@@ -137,15 +137,15 @@ func TestKeyless(t *testing.T) {
 		{name: "another subject", sig: with(func(k *keylessSignature) { k.identity.Subject = "https://github.test/evil" }),
 			says: "by https://github.test/evil (issuer"},
 		{name: "another issuer", sig: with(func(k *keylessSignature) { k.identity.Issuer = "https://evil.test" }),
-			says: "(issuer https://evil.test), which is no identity"},
+			says: "(issuer https://evil.test), which is not an identity"},
 		{name: "one identity's issuer, another's subject",
 			sig:    with(func(k *keylessSignature) { k.identity.Subject = person.Subject }),
-			policy: Policy{Identities: []Identity{exactly(workflow), exactly(person)}}, says: "which is no identity"},
-		{name: "a pattern is for the whole subject", sig: good, says: "which is no identity",
+			policy: Policy{Identities: []Identity{exactly(workflow), exactly(person)}}, says: "which is not an identity"},
+		{name: "a pattern is for the whole subject", sig: good, says: "which is not an identity",
 			policy: Policy{Identities: []Identity{{Issuer: workflow.Issuer, SubjectRegExp: "https://github.test/org/repo"}}}},
-		{name: "a pattern is for the whole issuer", sig: good, says: "which is no identity",
+		{name: "a pattern is for the whole issuer", sig: good, says: "which is not an identity",
 			policy: Policy{Identities: []Identity{{IssuerRegExp: "token.actions.test", Subject: workflow.Subject}}}},
-		{name: "an alternative does not escape the anchors", sig: good, says: "which is no identity",
+		{name: "an alternative does not escape the anchors", sig: good, says: "which is not an identity",
 			policy: Policy{Identities: []Identity{{Issuer: workflow.Issuer, SubjectRegExp: "https://github.test/org|x"}}}},
 		{name: "statement changed", sig: with(func(k *keylessSignature) {
 			k.change = func(t *testing.T, bundle *protobundle.Bundle) {
@@ -170,7 +170,7 @@ func TestKeyless(t *testing.T) {
 			k.change = func(t *testing.T, bundle *protobundle.Bundle) {
 				bundle.VerificationMaterial = signing.Bundle(nil, signing.Signer(newTestKey(t))).VerificationMaterial
 			}
-		}), says: "by a key, and the policy has identities only", bundleOnly: true},
+		}), says: "signed by a key, and the policy has identities only", bundleOnly: true},
 	} {
 		trusts := allTrusts
 		if tc.trusts != nil {
@@ -200,7 +200,7 @@ func TestKeyless(t *testing.T) {
 	}
 }
 
-// Whoever can push can copy: what counts is what the signed text names.
+// A user with push rights can copy signatures, so only the artifact in the signed text counts.
 func TestKeylessSignatureOfAnotherArtifact(t *testing.T) {
 	t.Parallel()
 	sigstore := signing.NewSigstore()
@@ -309,7 +309,7 @@ func TestMalformedAnnotations(t *testing.T) {
 }
 
 // The promise of the log must be the log's own, for the time is taken from it.
-func TestPromiseOfTheLogIsChecked(t *testing.T) {
+func TestLogInclusionPromiseIsVerified(t *testing.T) {
 	t.Parallel()
 	sigstore := signing.NewSigstore()
 	policy := keylessPolicy(sigstore)

@@ -28,13 +28,13 @@ const (
 	annotationLog         = "dev.sigstore.cosign/bundle"
 	annotationTimestamp   = "dev.sigstore.cosign/rfc3161timestamp"
 
-	// typeBundleLegacy is the version of bundles that may hold what legacy
-	// signatures hold: log entries that are promised, not proven.
+	// typeBundleLegacy is the bundle version for the content of legacy signatures: its log entries
+	// have an inclusion promise instead of a proof.
 	typeBundleLegacy = typeBundlePrefix + "+json;version=0.1"
 )
 
-// simpleSigning looks at a legacy signature: text that names the digest, and an
-// annotation that signs the text.
+// simpleSigning verifies a legacy signature: a text with the digest, and an annotation with the
+// signature of the text.
 func (c *cosignCheck) simpleSigning(ctx context.Context, text []byte,
 	annotations map[string]string,
 ) ([]string, *refusal) {
@@ -49,7 +49,7 @@ func (c *cosignCheck) simpleSigning(ctx context.Context, text []byte,
 		}
 	}
 	if len(signers) == 0 && (len(c.rules.identities) == 0 || annotations[annotationCertificate] == "") {
-		return nil, c.notByKey()
+		return nil, c.wrongKey()
 	}
 	if len(signers) == 0 {
 		entity, refused := legacyBundle(text, signature, annotations)
@@ -60,15 +60,14 @@ func (c *cosignCheck) simpleSigning(ctx context.Context, text []byte,
 			return nil, refused
 		}
 	}
-	if refused := c.claims(text); refused != nil {
+	if refused := c.checkPayload(text); refused != nil {
 		return nil, refused
 	}
 	return signers, nil
 }
 
-// claims returns nil if a text that is known to be signed says that the target
-// is, and not something else.
-func (c *cosignCheck) claims(text []byte) *refusal {
+// checkPayload returns nil if a signed text names the target.
+func (c *cosignCheck) checkPayload(text []byte) *refusal {
 	var claim payload.SimpleContainerImage
 	if json.Unmarshal(text, &claim) != nil {
 		return refuse(unreadable, "what it signs is not JSON of the right form")
@@ -98,8 +97,8 @@ type legacyTimestamp struct {
 	SignedRFC3161Timestamp []byte `json:"SignedRFC3161Timestamp"`
 }
 
-// legacyBundle makes a bundle of a keyless legacy signature, so that both are
-// verified by the same code.
+// legacyBundle converts a keyless legacy signature to a bundle, so that the same code verifies
+// both.
 func legacyBundle(text, signature []byte, annotations map[string]string) (*protobundle.Bundle, *refusal) {
 	block, _ := pem.Decode([]byte(annotations[annotationCertificate]))
 	if block == nil || block.Type != "CERTIFICATE" {
@@ -111,7 +110,7 @@ func legacyBundle(text, signature []byte, annotations map[string]string) (*proto
 				Certificates: []*protocommon.X509Certificate{{RawBytes: block.Bytes}},
 			}},
 	}
-	// The log entry tells how the text was hashed; without one nothing depends on it.
+	// The log entry has the algorithm of the hash; without an entry, the hash is not used.
 	algorithm := "sha256"
 	if data := annotations[annotationLog]; data != "" {
 		entry, parsed, refused := legacyEntry(data)
@@ -141,7 +140,7 @@ func legacyBundle(text, signature []byte, annotations map[string]string) (*proto
 	}, nil
 }
 
-// legacyEntry reads the annotation with a log entry.
+// legacyEntry parses the annotation with a log entry.
 func legacyEntry(data string) (*protorekor.TransparencyLogEntry, *tlog.Entry, *refusal) {
 	malformed := refuse(unreadable, "its log entry is not of the right form")
 	var log legacyLog
@@ -174,7 +173,7 @@ func legacyEntry(data string) (*protorekor.TransparencyLogEntry, *tlog.Entry, *r
 	return entry, parsed, nil
 }
 
-// hashed returns the hash of a text by an algorithm as log entries name it.
+// hashed returns the hash of a text by an algorithm of a log entry.
 func hashed(text []byte, algorithm string) *protocommon.HashOutput {
 	switch algorithm {
 	case "sha384":

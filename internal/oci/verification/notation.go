@@ -21,19 +21,18 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
-// notationCheck looks for one signature by notation that satisfies a policy. It
-// goes through the signatures itself, for the library's own loop ends at the
-// first that cannot be fetched.
+// notationCheck searches for one notation signature that satisfies a policy. It does not use the
+// library's loop, which stops at the first signature that cannot be fetched.
 type notationCheck struct {
 	*target
 	verifier notation.Verifier
-	// artifact is what a signature must be of.
+	// artifact is the artifact that must be signed.
 	artifact ocispec.Descriptor
 	found    *findings
 }
 
-// verifyNotation returns the signers of the first good signature, or nothing.
-// The error is of the policy or of the registry; what signatures lack is found.
+// verifyNotation returns the signers of the first valid signature, or nothing. Errors concern the
+// policy or the registry. Refused signatures are recorded in found.
 func (v *Verifier) verifyNotation(ctx context.Context, target *target, rules *notationRules,
 	found *findings,
 ) ([]string, error) {
@@ -54,8 +53,7 @@ func (v *Verifier) verifyNotation(ctx context.Context, target *target, rules *no
 	return check.run(ctx), nil
 }
 
-// appliesTo returns nil if a statement of the trust policy that proves something
-// covers the target.
+// appliesTo returns nil if a statement of the trust policy with verification covers the target.
 func (r *notationRules) appliesTo(target *target) error {
 	const hint = `its registryScopes must name the repository, or "*"`
 	statement, err := r.document.GetApplicableTrustPolicy(target.repository() + "@" + target.digest)
@@ -70,7 +68,7 @@ func (r *notationRules) appliesTo(target *target) error {
 	return nil
 }
 
-// verifier returns the library's verifier. Revocation is asked by the client.
+// verifier returns the library's verifier. It uses the client for revocation checks.
 func (r *notationRules) verifier(client *http.Client) (notation.Verifier, error) {
 	lists, err := crl.NewHTTPFetcher(client)
 	if err != nil {
@@ -96,9 +94,9 @@ func (r *notationRules) verifier(client *http.Client) (notation.Verifier, error)
 	return made, nil
 }
 
-// run goes through the signatures until one is good.
+// run checks the signatures until one is valid.
 func (c *notationCheck) run(ctx context.Context) []string {
-	for i, referrer := range c.referrers(ctx, c.found, notationInterest) {
+	for i, referrer := range c.referrers(ctx, c.found, notationPriority) {
 		if i == maxSignatures {
 			c.found.more = true
 			return nil
@@ -106,22 +104,22 @@ func (c *notationCheck) run(ctx context.Context) []string {
 		content, err := c.registry.Fetch(ctx, c.url, referrer.Digest, c.access)
 		if err == nil && content.ConfigMediaType != registry.ArtifactTypeNotation &&
 			content.ArtifactType != registry.ArtifactTypeNotation {
-			continue // something else, of which the list did not say what it is
+			continue // the list had no artifact type, and the manifest has another one
 		}
 		c.found.signatures++
 		var signers []string
 		var refused *refusal
 		if err == nil {
-			signers, refused, err = c.look(ctx, content)
+			signers, refused, err = c.check(ctx, content)
 		}
 		switch {
 		case err != nil && !isBroken(err):
-			c.found.missed(err)
+			c.found.recordError(err)
 			return nil
 		case err != nil:
-			c.found.refused(brokenBy(err))
+			c.found.recordRefusal(unreadableBy(err))
 		case refused != nil:
-			c.found.refused(refused)
+			c.found.recordRefusal(refused)
 		default:
 			return signers
 		}
@@ -129,19 +127,19 @@ func (c *notationCheck) run(ctx context.Context) []string {
 	return nil
 }
 
-func notationInterest(r oci.Referrer) int {
+func notationPriority(r oci.Referrer) int {
 	switch {
 	case r.ArtifactType == registry.ArtifactTypeNotation:
 		return 2
-	case saysNothing(r):
+	case hasUnknownType(r):
 		return 1
 	default:
 		return 0
 	}
 }
 
-// look verifies one signature. The error says that it could not be read.
-func (c *notationCheck) look(ctx context.Context,
+// check verifies one signature. The error means that the signature could not be read.
+func (c *notationCheck) check(ctx context.Context,
 	content *oci.Content,
 ) (signers []string, refused *refusal, err error) {
 	if len(content.Layers) != 1 {
@@ -157,14 +155,15 @@ func (c *notationCheck) look(ctx context.Context,
 		SignatureMediaType: content.Layers[0].MediaType,
 	})
 	if failure != nil {
-		return nil, whyNot(outcome, failure), nil
+		return nil, refusalOf(outcome, failure), nil
 	}
 	chain := outcome.EnvelopeContent.SignerInfo.CertificateChain
 	return []string{chain[0].Subject.String()}, nil, nil
 }
 
-// whyNot tells how far a signature came.
-func whyNot(outcome *notation.VerificationOutcome, failure error) *refusal {
+// refusalOf returns the refusal for a failed verification; its closeness depends on the failed
+// step.
+func refusalOf(outcome *notation.VerificationOutcome, failure error) *refusal {
 	if outcome == nil || len(outcome.VerificationResults) == 0 {
 		return refuse(unreadable, "%v", failure)
 	}
@@ -173,7 +172,7 @@ func whyNot(outcome *notation.VerificationOutcome, failure error) *refusal {
 	case last.Error == nil:
 		return refuse(wrongTarget, "it signs another artifact: %v", failure)
 	case last.Type == trustpolicy.TypeIntegrity:
-		return refuse(unreadable, "it is broken, or was changed")
+		return refuse(unreadable, "it is malformed, or was modified")
 	case last.Type == trustpolicy.TypeAuthenticity:
 		return refuse(wrongSigner, "%v", failure)
 	default:

@@ -30,7 +30,7 @@ func notationPolicy(notary *signing.Notary, statements ...signing.TrustStatement
 
 func TestNotation(t *testing.T) {
 	t.Parallel()
-	notary, stranger := newNotary("jane"), newNotary("jane")
+	notary, foreignSigner := newNotary("jane"), newNotary("jane")
 	earlier := signing.Envelope{At: time.Now().Add(-time.Hour)}
 	short := signing.Envelope{At: time.Now().Add(-time.Hour), Expires: time.Now().Add(-time.Minute)}
 	expired := signing.NewNotary("jane", time.Now().Add(-time.Minute))
@@ -59,7 +59,7 @@ func TestNotation(t *testing.T) {
 	}
 	overridden := signing.TrustAnyone("strict")
 	overridden.SignatureVerification["override"] = map[string]any{"authenticity": "log"}
-	signed, byStranger := envelope(notary, signing.Envelope{}), envelope(stranger, signing.Envelope{})
+	signed, byForeign := envelope(notary, signing.Envelope{}), envelope(foreignSigner, signing.Envelope{})
 	strict := notationPolicy(notary, signing.TrustAnyone("strict"))
 	permissive := notationPolicy(notary, signing.TrustAnyone("permissive"))
 	audit := notationPolicy(notary, signing.TrustAnyone("audit"))
@@ -80,13 +80,13 @@ func TestNotation(t *testing.T) {
 			kind:   ErrUntrusted, says: "does not match the X.509 trusted identities"},
 		{name: "nothing", sign: func(*testing.T, *bed, signing.Artifact) error { return nil }, policy: strict,
 			kind: ErrUnsigned, says: "no notation signature"},
-		{name: "stranger", sign: byStranger, policy: strict, kind: ErrUntrusted,
+		{name: "stranger", sign: byForeign, policy: strict, kind: ErrUntrusted,
 			says: "does not contain any trusted certificate"},
-		{name: "stranger, permissive", sign: byStranger, policy: permissive, kind: ErrUntrusted,
+		{name: "stranger, permissive", sign: byForeign, policy: permissive, kind: ErrUntrusted,
 			says: "does not contain any trusted certificate"},
-		{name: "stranger, audit", sign: byStranger, policy: audit, kind: ErrUntrusted,
+		{name: "stranger, audit", sign: byForeign, policy: audit, kind: ErrUntrusted,
 			says: "does not contain any trusted certificate"},
-		{name: "stranger, authenticity overridden", sign: byStranger, policy: notationPolicy(notary, overridden),
+		{name: "stranger, authenticity overridden", sign: byForeign, policy: notationPolicy(notary, overridden),
 			kind: ErrUntrusted, says: "does not contain any trusted certificate"},
 		{name: "another artifact's",
 			sign:   changed(func(desc *ocispec.Descriptor) { desc.Digest = "sha256:" + emptyDigest }),
@@ -98,15 +98,15 @@ func TestNotation(t *testing.T) {
 			says: "authenticTimestamp"},
 		{name: "certificate expired, permissive", sign: envelope(expired, earlier),
 			policy: notationPolicy(expired, signing.TrustAnyone("permissive"))},
-		{name: "changed", policy: audit, kind: ErrUntrusted, says: "broken, or was changed",
+		{name: "changed", policy: audit, kind: ErrUntrusted, says: "malformed, or was modified",
 			sign: func(t *testing.T, _ *bed, a signing.Artifact) error {
 				layer := notary.Envelope(must(a.Descriptor(t.Context()))(t), signing.Envelope{})
 				layer.Data = []byte(strings.Replace(string(layer.Data), `"payload":"ey`, `"payload":"eyA`, 1))
 				return a.PushNotation(t.Context(), layer)
 			}},
-		{name: "not an envelope", policy: audit, kind: ErrUntrusted, says: "broken, or was changed",
+		{name: "not an envelope", policy: audit, kind: ErrUntrusted, says: "malformed, or was modified",
 			sign: pushed(signing.TypeJWS, []byte("planted"))},
-		{name: "envelope of another kind", policy: strict, kind: ErrUntrusted, says: "broken, or was changed",
+		{name: "envelope of another kind", policy: strict, kind: ErrUntrusted, says: "malformed, or was modified",
 			sign: pushed("application/planted", []byte("{}"))},
 		{name: "envelope of 2 MiB", policy: strict, kind: ErrUntrusted, says: "too large",
 			sign: pushed(signing.TypeJWS, make([]byte, 2<<20))},
@@ -143,9 +143,9 @@ func TestNotation(t *testing.T) {
 
 const emptyDigest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-// A stranger's certificate names who tells whether it was revoked. Nobody is
-// asked before the certificate is trusted, at any level.
-func TestStrangersDoNotChooseWhomWeAsk(t *testing.T) {
+// A certificate names its revocation service. At every level, no request is sent before the
+// certificate is trusted.
+func TestUntrustedCertificatesCauseNoRevocationRequests(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
 	counting := &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
@@ -153,7 +153,7 @@ func TestStrangersDoNotChooseWhomWeAsk(t *testing.T) {
 		return nil, http.ErrServerClosed
 	})}
 	notary := newNotary("jane")
-	stranger := signing.NewNotary("jane", time.Now().Add(time.Hour), "http://ocsp.test")
+	foreignSigner := signing.NewNotary("jane", time.Now().Add(time.Hour), "http://ocsp.test")
 	verify := func(by *signing.Notary, trusted *signing.Notary) error {
 		b := newBed(t, true)
 		artifact := b.push("artifact")
@@ -163,19 +163,19 @@ func TestStrangersDoNotChooseWhomWeAsk(t *testing.T) {
 		_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
 		return err
 	}
-	wantError(t, verify(stranger, notary), ErrUntrusted, "does not contain any trusted certificate")
+	wantError(t, verify(foreignSigner, notary), ErrUntrusted, "does not contain any trusted certificate")
 	if n := asked.Load(); n > 0 {
 		t.Errorf("a stranger's services were asked %d times", n)
 	}
 	// One that is trusted is asked, by the client of the options; "audit" only logs
 	// that nobody answered.
-	check(t, verify(stranger, stranger))
+	check(t, verify(foreignSigner, foreignSigner))
 	if asked.Load() == 0 {
 		t.Error("nobody was asked whether a trusted certificate is revoked")
 	}
 }
 
-func TestStrictAsksForRevocation(t *testing.T) {
+func TestStrictLevelChecksRevocation(t *testing.T) {
 	t.Parallel()
 	notary := signing.NewNotary("jane", time.Now().Add(time.Hour), "http://ocsp.test")
 	b := newBed(t, true)
@@ -185,7 +185,7 @@ func TestStrictAsksForRevocation(t *testing.T) {
 	wantError(t, err, ErrUntrusted, "revocation")
 }
 
-func TestScopesOfNotation(t *testing.T) {
+func TestNotationScopes(t *testing.T) {
 	t.Parallel()
 	notary := newNotary("jane")
 	b := newBed(t, true)
@@ -208,7 +208,7 @@ func TestScopesOfNotation(t *testing.T) {
 	wantError(t, err, ErrInvalidPolicy, `has the level "skip"`)
 }
 
-func TestPolicyOfNotation(t *testing.T) {
+func TestNotationPolicyValidation(t *testing.T) {
 	t.Parallel()
 	notary := newNotary("jane")
 	good := signing.TrustPolicy(signing.TrustAnyone("strict"))
@@ -267,7 +267,7 @@ func TestPolicyOfNotation(t *testing.T) {
 			says:   `certificate "a.crt" is not`},
 		{name: "signer's own certificate",
 			policy: Policy{TrustPolicy: good, Certificates: map[string][]byte{"a.crt": notary.SigningCertificate()}},
-			says:   "neither that of a CA nor self-signed"},
+			says:   "neither a CA certificate nor self-signed"},
 		{name: "no trust policy", policy: Policy{Certificates: map[string][]byte{"a.crt": cert}},
 			says: "not JSON of the right form"},
 		{name: "trust policy of no version",

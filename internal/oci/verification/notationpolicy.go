@@ -19,10 +19,10 @@ import (
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 )
 
-// maxCertificates bounds the certificates of one file of a trust store.
+// maxCertificates bounds the certificates in one file of a trust store.
 const maxCertificates = 64
 
-// notationRules are a policy for notation's signatures.
+// notationRules are a policy for notation signatures.
 type notationRules struct {
 	document *trustpolicy.Document
 	stores   trustStores
@@ -69,9 +69,9 @@ func (p Policy) compileNotation() (*notationRules, error) {
 	return &notationRules{document: document, stores: stores}, nil
 }
 
-// enforceAuthenticity makes a signature by a stranger fail at every level. The
-// levels "audit" and the like only log it; and they would go on to ask the
-// revocation services that the stranger's certificate names.
+// enforceAuthenticity makes a signature by an untrusted signer fail at every level. Levels such as
+// "audit" would only log it. They would also send requests to the revocation services in the
+// untrusted certificate.
 func enforceAuthenticity(verification *trustpolicy.SignatureVerification) {
 	override := maps.Clone(verification.Override)
 	if override == nil {
@@ -81,11 +81,10 @@ func enforceAuthenticity(verification *trustpolicy.SignatureVerification) {
 	verification.Override = override
 }
 
-// certificateFiles are certificates by the name of their file, without the
-// extension.
+// certificateFiles are certificates by file name, without the extension.
 type certificateFiles map[string][]*x509.Certificate
 
-// parseCertificates reads the certificates of a policy. Errors name the file.
+// parseCertificates parses the certificates of a policy. Errors name the file.
 func parseCertificates(files map[string][]byte) (certificateFiles, error) {
 	out := certificateFiles{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -95,14 +94,14 @@ func parseCertificates(files map[string][]byte) (certificateFiles, error) {
 				`it must begin with "-----BEGIN CERTIFICATE-----"`)
 		}
 		if err := truststore.ValidateCertificates(certificates); err != nil {
-			return nil, invalidPolicy(fmt.Sprintf("certificate %q is neither that of a CA nor self-signed", clip(name)),
-				"give the root certificate of who signs, not the signer's own")
+			return nil, invalidPolicy(fmt.Sprintf("certificate %q is neither a CA certificate nor self-signed", clip(name)),
+				"give the signer's root certificate, not the signing certificate")
 		}
 		base := name
 		if extension := filepath.Ext(name); slices.Contains([]string{".pem", ".crt", ".cer"}, strings.ToLower(extension)) {
 			base = strings.TrimSuffix(name, extension)
 		}
-		if kind := meansStore(base); kind != "" {
+		if kind := resemblesStore(base); kind != "" {
 			return nil, invalidPolicy(fmt.Sprintf("the name of certificate %q resembles that of a trust store of the type %q",
 				clip(name), kind),
 				fmt.Sprintf("name it %q to use it in the store %q, or remove that word from the name to use it in every store "+
@@ -113,14 +112,14 @@ func parseCertificates(files map[string][]byte) (certificateFiles, error) {
 	return out, nil
 }
 
-// of returns the certificates of a store, "type:name". Files named after a store
-// are for it alone.
+// of returns the certificates of a store, "type:name". A file that is named after a store is used
+// for this store only.
 func (f certificateFiles) of(store string) []*x509.Certificate {
 	kind, name, _ := strings.Cut(store, ":")
 	out := f[kind+"."+name]
 	if kind == string(truststore.TypeTSA) {
-		// A public timestamp authority's root certifies signers of all kinds: to
-		// trust its times must not be to trust them.
+		// A public timestamp authority's root also certifies signers: trust in its timestamps must not
+		// include trust in these signers.
 		return out
 	}
 	for _, file := range slices.Sorted(maps.Keys(f)) {
@@ -131,17 +130,17 @@ func (f certificateFiles) of(store string) []*x509.Certificate {
 	return out
 }
 
-// namesStore tells files that are for one store.
+// namesStore reports whether a file is for one store only.
 func namesStore(file string) bool {
 	kind, name, found := strings.Cut(file, ".")
 	return found && name != "" && slices.Contains(truststore.Types, truststore.Type(kind))
 }
 
-// meansStore returns the type of trust store that the name of a file suggests
-// without being of the form "TYPE.STORE", or "". Such a file would be in every store
-// of signers: a timestamp authority's would make signers of all whom it certifies.
-// "ca" is a word in many names, so it counts only where the form is nearly right.
-func meansStore(file string) truststore.Type {
+// resemblesStore returns the type of trust store in the name of a file that does not have the form
+// "TYPE.STORE", or "". Such a file would be used for every store of signers. A timestamp
+// authority's file would then make all signers trusted that the authority certifies. "ca" is part
+// of many names, so it counts only if the name almost has the form.
+func resemblesStore(file string) truststore.Type {
 	if namesStore(file) {
 		return ""
 	}
@@ -158,7 +157,7 @@ func meansStore(file string) truststore.Type {
 	return ""
 }
 
-// trustStores holds certificates by store, "type:name".
+// trustStores are certificates by store, "type:name".
 type trustStores map[string][]*x509.Certificate
 
 // GetCertificates implements truststore.X509TrustStore.

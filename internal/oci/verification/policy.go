@@ -13,18 +13,18 @@ import (
 	"slices"
 )
 
-// Provider is the kind of signatures that a policy asks for.
+// Provider is the kind of signatures that a policy requires.
 type Provider string
 
 // The providers.
 const (
-	// Cosign stands for signatures of Sigstore's cosign, by key or keyless.
+	// Cosign means signatures by Sigstore's cosign, with a key or keyless.
 	Cosign Provider = "cosign"
-	// Notation stands for signatures of the Notary Project's notation.
+	// Notation means signatures by the Notary Project's notation.
 	Notation Provider = "notation"
 )
 
-// What a policy may have at most. A Secret holds 1 MiB.
+// The limits of a policy. A Secret holds 1 MiB.
 const (
 	maxPolicyBytes = 1 << 20
 	maxKeys        = 64
@@ -33,54 +33,50 @@ const (
 	maxStatements  = 256
 )
 
-// Policy says whose signature makes an artifact trusted. The fields of the
-// provider that is not chosen must be empty.
+// Policy defines whose signatures make an artifact trusted. The fields of the other provider must
+// be empty.
 type Policy struct {
 	// Provider is Cosign or Notation.
 	Provider Provider
 
-	// Keys are cosign's public keys as PEM, by the names that are shown for them.
-	// A signature by any of them will do: ECDSA (P-256, P-384, P-521), RSA (2048,
-	// 3072 or 4096 bits), Ed25519.
+	// Keys are cosign's public keys as PEM, by display name. A signature by any key is sufficient.
+	// Supported are ECDSA (P-256, P-384, P-521), RSA (2048, 3072 or 4096 bits) and Ed25519.
 	Keys map[string][]byte
-	// Identities are the signers of cosign's keyless signatures; any of them will
-	// do, beside the keys if there are any. At least one is required where Keys
-	// is empty.
+	// Identities are the signers of cosign's keyless signatures. A signature by any identity or key is
+	// sufficient. At least one identity is required if Keys is empty.
 	Identities []Identity
-	// TrustedRoot is the trusted_root.json of the Sigstore that certified the
-	// identities. Empty is the public Sigstore's, which is fetched from it.
+	// TrustedRoot is the trusted_root.json of the Sigstore that certified the identities. Empty means
+	// the public Sigstore's root, which is downloaded.
 	TrustedRoot []byte
 
 	// TrustPolicy is notation's trustpolicy.json.
 	TrustPolicy []byte
-	// Certificates are the PEM certificates of notation's trust stores, by file
-	// name. "TYPE.STORE.pem" (or .crt, .cer) is in that store only:
-	// "tsa.acme.pem" in "tsa:acme". A file of any other name is in every store that
-	// the trust policy names, but for timestamp authorities, which are no
-	// signers. Names that are nearly of that form, "tsa-acme.pem" or "TSA.acme.pem",
-	// are refused.
+	// Certificates are the PEM certificates of notation's trust stores, by file name. "TYPE.STORE.pem"
+	// (or .crt, .cer) is used for this store only: "tsa.acme.pem" for "tsa:acme". A file with another
+	// name is used for every store in the trust policy, except timestamp authorities, which are not
+	// signers. Names that almost have this form, "tsa-acme.pem" or "TSA.acme.pem", are refused.
 	Certificates map[string][]byte
 }
 
-// Identity is who may sign without a key. One of each pair is set. Patterns are
-// RE2 expressions for the whole text, and must bind its domain, and the organization
-// where many share a domain: what a stranger's identity would match is refused.
+// Identity is a keyless signer. Set one field of each pair. Patterns are RE2 expressions for the
+// whole text. They must bind the domain, and the organization on a shared domain. A pattern that
+// matches untrusted names is refused.
 type Identity struct {
-	// Issuer is the OpenID Connect issuer that vouched for the signer, exactly.
+	// Issuer is the exact OpenID Connect issuer that authenticated the signer.
 	Issuer, IssuerRegExp string
-	// Subject is the signer as the certificate names it, exactly: an e-mail address
-	// or the URI of a workflow, for example.
+	// Subject is the exact signer in the certificate, for example an e-mail address or the URI of a
+	// workflow.
 	Subject, SubjectRegExp string
 }
 
-// Validate returns nil if the policy can be used, and else an ErrInvalidPolicy.
-// It makes no request.
+// Validate returns an ErrInvalidPolicy if the policy cannot be used. It makes no request.
 func (p Policy) Validate() error {
 	_, err := p.compile()
 	return err
 }
 
-// Digest identifies the policy, keys and all: equal policies have equal digests.
+// Digest returns a digest of the whole policy, including its keys. Equal policies have equal
+// digests.
 func (p Policy) Digest() string {
 	h := policyHash{newHash()}
 	h.text("helmop verification policy 1", string(p.Provider))
@@ -94,11 +90,10 @@ func (p Policy) Digest() string {
 	return "sha256:" + h.sum()
 }
 
-// newHash returns what identifies policies and verifications.
+// newHash returns the hash for the keys of policies and verifications.
 func newHash() hash.Hash { return sha256.New() }
 
-// policyHash hashes parts with their lengths, so that no two policies run
-// together.
+// policyHash hashes parts with their lengths, so that different policies have different hashes.
 type policyHash struct{ hash.Hash }
 
 func (h policyHash) number(n int) {
@@ -123,13 +118,13 @@ func (h policyHash) files(files map[string][]byte) {
 	}
 }
 
-// rules are a policy that has been read: one of the two is set.
+// rules are a compiled policy. Exactly one field is set.
 type rules struct {
 	cosign   *cosignRules
 	notation *notationRules
 }
 
-// compile reads the policy. Errors are ErrInvalidPolicy.
+// compile parses the policy. Errors are ErrInvalidPolicy.
 func (p Policy) compile() (*rules, error) {
 	size := len(p.TrustedRoot) + len(p.TrustPolicy)
 	for _, files := range []map[string][]byte{p.Keys, p.Certificates} {

@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	// rootFresh is how long a trusted root is used without a look at the source.
+	// rootFresh is how long a trusted root is used before it is fetched again.
 	rootFresh = 24 * time.Hour
-	// rootUsable is how long one is used that cannot be refreshed: as long as the
-	// public Sigstore signs that its metadata is current.
+	// rootUsable is how long a trusted root is used if it cannot be fetched again. It is the time for
+	// which the public Sigstore signs its metadata.
 	rootUsable = 7 * 24 * time.Hour
-	// rootPause is the time between tries that fail.
+	// rootPause is the time between failed attempts.
 	rootPause = time.Minute
-	// rootTimeout bounds one try.
+	// rootTimeout bounds one attempt.
 	rootTimeout = 20 * time.Second
 
 	trustedRootTarget = "trusted_root.json"
 )
 
-// publicRoot is the public Sigstore's trusted root, which is distributed by The
-// Update Framework (TUF): its first keys are part of this program, and what they
-// sign is checked, kept on disk if there is a directory, and looked after daily.
+// publicRoot provides the public Sigstore's trusted root, which The Update Framework (TUF)
+// distributes. Its first keys are part of the manager. The downloaded metadata is verified, stored
+// on disk if there is a directory, and refreshed daily.
 type publicRoot struct {
-	// fetch gets the root; now is the clock.
+	// fetch downloads the root. now returns the current time.
 	fetch func(context.Context) (*root.TrustedRoot, error)
 	now   func() time.Time
 
@@ -52,9 +52,9 @@ func newPublicRoot(opts Options) *publicRoot {
 	return &publicRoot{fetch: source.fetch, now: time.Now}
 }
 
-// get returns the root, fetching it if it is not fresh; failed tries are
-// repeated after a minute. Callers that come meanwhile share one try, and leave
-// when their context ends. The error is ErrTrustRoot.
+// get returns the root, and fetches it if it is not fresh. Failed attempts are repeated after a
+// minute. Concurrent callers share one attempt; a caller stops waiting when its context ends. The
+// error is ErrTrustRoot.
 func (p *publicRoot) get(ctx context.Context) (*root.TrustedRoot, error) {
 	current, due := p.state()
 	if !due {
@@ -74,8 +74,7 @@ func (p *publicRoot) get(ctx context.Context) (*root.TrustedRoot, error) {
 	return orUnavailable(current)
 }
 
-// state returns the root if there is one that may be used, and whether it is
-// time to fetch it.
+// state returns the root if it may still be used, and whether it is due to be fetched.
 func (p *publicRoot) state() (current *root.TrustedRoot, due bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +87,8 @@ func (p *publicRoot) state() (current *root.TrustedRoot, due bool) {
 	return current, !fresh && !paused
 }
 
-// renew tries once. The try outlives the caller, for others wait for it.
+// renew makes one attempt. The attempt does not end with the caller's context, because other
+// callers wait for it.
 func (p *publicRoot) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rootTimeout)
 	defer cancel()
@@ -102,7 +102,7 @@ func (p *publicRoot) renew(ctx context.Context) {
 	p.current, p.since, p.failed = fetched, p.now(), time.Time{}
 }
 
-// try fetches the root; a panic of the libraries that read it is a failed try.
+// try fetches the root. A panic of the libraries is an error.
 func (p *publicRoot) try(ctx context.Context) (fetched *root.TrustedRoot, err error) {
 	defer errorOfPanic(trustedRootTarget, &err)
 	return p.fetch(ctx)
@@ -111,7 +111,7 @@ func (p *publicRoot) try(ctx context.Context) (fetched *root.TrustedRoot, err er
 func orUnavailable(current *root.TrustedRoot) (*root.TrustedRoot, error) {
 	if current == nil {
 		return nil, &oci.Error{Op: opVerify, Kind: ErrTrustRoot,
-			Detail: "that of the public Sigstore could not be fetched from " + tuf.DefaultMirror,
+			Detail: "the public Sigstore's root could not be fetched from " + tuf.DefaultMirror,
 			Hint:   "check the network and the proxy settings; without access to it, add a trusted_root.json to the policy"}
 	}
 	return current, nil
@@ -120,15 +120,14 @@ func orUnavailable(current *root.TrustedRoot) (*root.TrustedRoot, error) {
 // tufSource fetches a trusted root by TUF.
 type tufSource struct {
 	client *http.Client
-	// dir keeps the metadata; empty keeps nothing.
+	// dir stores the metadata; empty stores nothing.
 	dir  string
 	url  string
 	root []byte
 }
 
-// fetch gets the root from its source, or from the directory while what is there
-// is less than a day old. If the source does not answer, what is in the directory
-// will do as long as its own date of expiry allows.
+// fetch gets the root from its source, or from the directory if the stored metadata is less than a
+// day old. If the source does not answer, fetch uses the directory until the metadata expires.
 func (s tufSource) fetch(ctx context.Context) (*root.TrustedRoot, error) {
 	trusted, err := s.load(ctx, false)
 	if err != nil && s.dir != "" {
@@ -161,13 +160,13 @@ func (s tufSource) load(ctx context.Context, offline bool) (*root.TrustedRoot, e
 	return trusted, nil
 }
 
-// contextClient gives requests of a library that knows no context one.
+// contextClient adds a context to the requests of a library without contexts.
 type contextClient struct {
 	ctx    context.Context
 	client *http.Client
 }
 
-// Do sends a request under the context.
+// Do sends a request with the context.
 func (c contextClient) Do(req *http.Request) (*http.Response, error) {
 	return c.client.Do(req.WithContext(c.ctx))
 }

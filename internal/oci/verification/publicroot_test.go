@@ -31,7 +31,7 @@ func testRoot(t *testing.T) *root.TrustedRoot {
 	return must(root.NewTrustedRootFromJSON(sigstore.TrustedRoot()))(t)
 }
 
-// rootScript is a source of trusted roots that does as it is told, with a clock.
+// rootScript is a scripted source of trusted roots, with a clock.
 type rootScript struct {
 	*publicRoot
 	mu    sync.Mutex
@@ -62,7 +62,7 @@ func (s *rootScript) after(wait time.Duration, err error) {
 	s.clock, s.err = s.clock.Add(wait), err
 }
 
-func TestPublicRootIsLookedAfter(t *testing.T) {
+func TestPublicRootIsRefreshed(t *testing.T) {
 	t.Parallel()
 	s := newRootScript(t)
 	down := errors.New("planted")
@@ -95,7 +95,7 @@ func TestPublicRootIsLookedAfter(t *testing.T) {
 	}
 }
 
-func TestWaitingForThePublicRoot(t *testing.T) {
+func TestPublicRootCallersShareOneFetch(t *testing.T) {
 	t.Parallel()
 	trusted := testRoot(t)
 	release := make(chan struct{})
@@ -130,7 +130,7 @@ func TestWaitingForThePublicRoot(t *testing.T) {
 
 // A panic of the library is a failed try: it does not end the process, and the
 // next try is made after the pause.
-func TestPanicWhileFetchingThePublicRoot(t *testing.T) {
+func TestPanicDuringPublicRootFetchIsAFailedAttempt(t *testing.T) {
 	t.Parallel()
 	s := newRootScript(t)
 	fetch := s.fetch
@@ -144,7 +144,8 @@ func TestPanicWhileFetchingThePublicRoot(t *testing.T) {
 	}
 }
 
-// What needs no root must not fail for want of one, and what does says so.
+// A policy that needs no root must not fail without one. A policy that needs one returns
+// ErrTrustRoot.
 func TestPublicRootIsFetchedOnlyWhenNeeded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
@@ -239,7 +240,7 @@ func (s *updateSource) tuf(dir string) tufSource {
 	return tufSource{client: s.srv.Client(), dir: dir, url: s.srv.URL, root: s.root}
 }
 
-func TestRootFromItsSource(t *testing.T) {
+func TestTUFSourceFetchesRoot(t *testing.T) {
 	t.Parallel()
 	sigstore := signing.NewSigstore()
 	target := sigstore.TrustedRoot()
@@ -263,7 +264,7 @@ func TestRootFromItsSource(t *testing.T) {
 
 // A day later the source is asked; if it is down, what was kept is used until it
 // expires by its own date.
-func TestKeptRoot(t *testing.T) {
+func TestTUFSourceUsesStoredRoot(t *testing.T) {
 	t.Parallel()
 	target := signing.NewSigstore().TrustedRoot()
 	for name, current := range map[string]bool{"current": true, "expired": false} {
@@ -296,14 +297,14 @@ func TestKeptRoot(t *testing.T) {
 }
 
 // What the source publishes must be signed by the keys that this program brings.
-func TestRootOfStrangers(t *testing.T) {
+func TestTUFSourceRefusesForeignRoot(t *testing.T) {
 	t.Parallel()
 	target := signing.NewSigstore().TrustedRoot()
 	source, other := newUpdateSource(t, target, time.Now().Add(time.Hour)),
 		newUpdateSource(t, target, time.Now().Add(time.Hour))
-	strangers := source.tuf(t.TempDir())
-	strangers.root = other.root
-	if _, err := strangers.fetch(t.Context()); err == nil {
+	foreignRoot := source.tuf(t.TempDir())
+	foreignRoot.root = other.root
+	if _, err := foreignRoot.fetch(t.Context()); err == nil {
 		t.Error("a root signed by strangers is trusted")
 	}
 	empty := newUpdateSource(t, []byte(`{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}`),
@@ -313,7 +314,7 @@ func TestRootOfStrangers(t *testing.T) {
 	}
 }
 
-func TestFetchOfTheRootEndsWithItsContext(t *testing.T) {
+func TestTUFFetchEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	source := newUpdateSource(t, nil, time.Now().Add(time.Hour))
 	hanging := source.tuf("")

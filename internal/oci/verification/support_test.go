@@ -137,7 +137,7 @@ func (b *bed) verify(artifact signing.Artifact, policy Policy) (Result, error) {
 	return b.verifier().Verify(b.t.Context(), b.url(), artifact.Digest(), b.access(), policy)
 }
 
-// noNetwork returns a client that reaches nobody.
+// noNetwork returns a client that cannot connect.
 func noNetwork() *http.Client {
 	return &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
 		return nil, errors.New("there is no network in this test")
@@ -184,7 +184,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// wantSigners fails the test unless these, and nobody else, vouch.
+// wantSigners fails the test unless the signers are exactly these.
 func wantSigners(t *testing.T, result Result, err error, want ...string) {
 	t.Helper()
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// maxText bounds what is shown of names and reasons that others wrote.
+	// maxText bounds untrusted names and reasons in messages, in bytes.
 	maxText = 200
-	// maxSigner bounds the name of a signer: the URI of a workflow may be long.
+	// maxSigner bounds the name of a signer, in bytes. The URI of a workflow may be long.
 	maxSigner = 400
 )
 
-// clip makes text of others fit to be shown: one line, printable and bounded.
+// clip makes untrusted text safe to show: one line, printable and bounded.
 func clip(text string) string { return clipTo(text, maxText) }
 
 func clipTo(text string, limit int) string {

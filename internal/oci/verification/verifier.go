@@ -22,49 +22,47 @@ import (
 const (
 	defaultTimeout        = 60 * time.Second
 	defaultRequestTimeout = 10 * time.Second
-	defaultRemembered     = 10_000
+	defaultCacheSize      = 10_000
 	// maxSigners bounds Result.Signers.
 	maxSigners = 10
 )
 
-// Options say how a Verifier works. Only Registry is required.
+// Options are the settings of a Verifier. Only Registry is required.
 type Options struct {
-	// Registry is asked for signatures, within its own limits.
+	// Registry reads the signatures, within its own limits.
 	Registry *oci.Client
-	// Dir keeps the public Sigstore's trusted root over restarts. It must not be
-	// the Registry's directory; it is made when it is needed. Empty keeps nothing.
+	// Dir stores the public Sigstore's trusted root across restarts. It must not be the Registry's
+	// directory. It is created when it is needed. Empty stores nothing.
 	Dir string
 	// Timeout bounds one verification, with all its requests. Default 60 s.
 	Timeout time.Duration
-	// HTTPClient fetches the public Sigstore's trusted root, and asks whether
-	// certificates of notation were revoked. Nil is one that goes through the
-	// environment's proxy and gives each request 10 s, so that services that do not
-	// answer leave time for the rest.
+	// HTTPClient downloads the public Sigstore's trusted root, and checks the revocation of notation's
+	// certificates. The default client uses the environment's proxy and gives each request 10 s, so
+	// that unresponsive services leave time for the rest.
 	HTTPClient *http.Client
-	// Remembered is the number of verifications that are remembered. Default
-	// 10 000.
-	Remembered int
+	// CacheSize is the number of successful verifications in the cache. Default 10 000.
+	CacheSize int
 }
 
-// Result says who vouches for an artifact.
+// Result describes a successful verification.
 type Result struct {
-	// Signers are for showing: "key cosign.pub", "https://… (issuer https://…)",
-	// "CN=…". At least one, at most ten, sorted, without duplicates.
+	// Signers are display names: "key cosign.pub", "https://… (issuer https://…)", "CN=…". There are
+	// one to ten signers, sorted, without duplicates.
 	Signers []string
 }
 
-// Verifier verifies signatures. It is safe for use by several goroutines.
+// Verifier verifies signatures. It is safe for concurrent use.
 type Verifier struct {
 	opts       Options
 	publicRoot *publicRoot
 	flights    singleflight.Group
 
-	mu   sync.Mutex
-	good *lru.LRU[memory, Result]
+	mu      sync.Mutex
+	results *lru.LRU[resultKey, Result]
 }
 
-// memory is what a Result is remembered by.
-type memory struct{ url, digest, policy string }
+// resultKey is the key of a cached Result.
+type resultKey struct{ url, digest, policy string }
 
 // New returns a Verifier. It makes no request.
 func New(opts Options) (*Verifier, error) {
@@ -74,25 +72,24 @@ func New(opts Options) (*Verifier, error) {
 	if opts.Timeout <= 0 {
 		opts.Timeout = defaultTimeout
 	}
-	if opts.Remembered <= 0 {
-		opts.Remembered = defaultRemembered
+	if opts.CacheSize <= 0 {
+		opts.CacheSize = defaultCacheSize
 	}
 	if opts.HTTPClient == nil {
 		opts.HTTPClient = &http.Client{Timeout: defaultRequestTimeout}
 	}
-	good, err := lru.NewLRU[memory, Result](opts.Remembered, nil)
+	results, err := lru.NewLRU[resultKey, Result](opts.CacheSize, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &Verifier{opts: opts, publicRoot: newPublicRoot(opts), good: good}, nil
+	return &Verifier{opts: opts, publicRoot: newPublicRoot(opts), results: results}, nil
 }
 
-// Verify returns who vouches for the artifact with a digest in a repository,
-// "oci://host/path", within Options.Timeout. What has been found good before is
-// answered without a request, whatever the access.
+// Verify returns who signed the artifact with a digest in a repository, "oci://host/path". It takes
+// at most Options.Timeout. A cached result is returned without a request, for every access.
 func (v *Verifier) Verify(ctx context.Context, url, digest string, access oci.Access, policy Policy) (Result, error) {
-	key := memory{url: url, digest: digest, policy: policy.Digest()}
-	if result, ok := v.recall(key); ok {
+	key := resultKey{url: url, digest: digest, policy: policy.Digest()}
+	if result, ok := v.cached(key); ok {
 		return result, nil
 	}
 	if err := (oci.Source{URL: url, Ref: oci.Reference{Digest: digest}}).Validate(); err != nil {
@@ -103,7 +100,7 @@ func (v *Verifier) Verify(ctx context.Context, url, digest string, access oci.Ac
 		return Result{}, err
 	}
 	target := &target{registry: v.opts.Registry, url: url, digest: digest, access: access}
-	// A caller with other credentials may be told something else by the registry.
+	// The key includes the access, because the registry may answer differently to other credentials.
 	flight := policyHash{newHash()}
 	accessText, err := json.Marshal(access)
 	if err != nil {
@@ -111,32 +108,33 @@ func (v *Verifier) Verify(ctx context.Context, url, digest string, access oci.Ac
 	}
 	flight.text(url, digest, key.policy, string(accessText))
 	done := v.flights.DoChan(flight.sum(), func() (any, error) {
-		// One caller that leaves takes nothing from the others.
+		// A caller that gives up does not fail the others.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), v.opts.Timeout)
 		defer cancel()
 		return v.verify(ctx, target, rules, key)
 	})
 	select {
 	case <-ctx.Done():
-		return Result{}, target.gaveUp(ctx)
+		return Result{}, target.contextError(ctx)
 	case outcome := <-done:
 		result, _ := outcome.Val.(Result)
 		return result.clone(), outcome.Err
 	}
 }
 
-// verify looks for a good signature and remembers that there is one.
-func (v *Verifier) verify(ctx context.Context, target *target, rules *rules, key memory) (result Result, err error) {
+// verify searches for a valid signature and caches the result.
+func (v *Verifier) verify(ctx context.Context, target *target, rules *rules, key resultKey) (result Result, err error) {
 	defer errorOfPanic(target.String(), &err)
-	// The verification before this one may have ended after the caller's look.
-	if result, ok := v.recall(key); ok {
+	// Another verification may have ended after the caller's check.
+	if result, ok := v.cached(key); ok {
 		return result, nil
 	}
 	var signers []string
 	var found findings
 	switch {
 	case rules.cosign != nil:
-		check := &cosignCheck{target: target, rules: rules.cosign, root: v.publicRoot.get, found: &found, left: maxSignatures}
+		check := &cosignCheck{target: target, rules: rules.cosign, root: v.publicRoot.get, found: &found,
+			remaining: maxSignatures}
 		signers = check.run(ctx)
 		if len(signers) == 0 {
 			err = found.error(target.String(), Cosign)
@@ -151,31 +149,29 @@ func (v *Verifier) verify(ctx context.Context, target *target, rules *rules, key
 		return Result{}, err
 	}
 	result = Result{Signers: signers}.clone()
-	v.remember(key, result)
+	v.cache(key, result)
 	return result, nil
 }
 
-// Remembered returns what is remembered of a digest in a repository under a
-// policy, by its Digest.
-func (v *Verifier) Remembered(url, digest, policyDigest string) (Result, bool) {
-	return v.recall(memory{url: url, digest: digest, policy: policyDigest})
+// Cached returns the cached result for a digest in a repository and the digest of a policy.
+func (v *Verifier) Cached(url, digest, policyDigest string) (Result, bool) {
+	return v.cached(resultKey{url: url, digest: digest, policy: policyDigest})
 }
 
-func (v *Verifier) remember(key memory, result Result) {
+func (v *Verifier) cache(key resultKey, result Result) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.good.Add(key, result)
+	v.results.Add(key, result)
 }
 
-func (v *Verifier) recall(key memory) (Result, bool) {
+func (v *Verifier) cached(key resultKey) (Result, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	result, ok := v.good.Get(key)
+	result, ok := v.results.Get(key)
 	return result.clone(), ok
 }
 
-// clone returns the result sorted, bounded, without duplicates, and with a slice
-// of its own.
+// clone returns a copy of the result that is sorted, bounded, and without duplicates.
 func (r Result) clone() Result {
 	unique := map[string]bool{}
 	for _, signer := range r.Signers {

@@ -23,14 +23,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
 )
 
-func TestVerifiedOnce(t *testing.T) {
+func TestVerifyCachesSuccess(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	key := newTestKey(t)
 	artifact := b.push("artifact")
 	check(t, artifact.SignKeyedBundle(t.Context(), key))
 	v, policy := b.verifier(), keyPolicy(key)
-	if _, ok := v.Remembered(b.url(), artifact.Digest(), policy.Digest()); ok {
+	if _, ok := v.Cached(b.url(), artifact.Digest(), policy.Digest()); ok {
 		t.Error("remembered before it was verified")
 	}
 	b.asked()
@@ -47,7 +47,7 @@ func TestVerifiedOnce(t *testing.T) {
 	if requests := b.asked(); len(requests) != 3 {
 		t.Errorf("20 verifications made the requests %q", requests)
 	}
-	result, ok := v.Remembered(b.url(), artifact.Digest(), policy.Digest())
+	result, ok := v.Cached(b.url(), artifact.Digest(), policy.Digest())
 	if !ok || len(result.Signers) != 1 || result.Signers[0] != "key a.pub" {
 		t.Errorf("remembered = %v, %v", result, ok)
 	}
@@ -68,7 +68,7 @@ func TestVerifiedOnce(t *testing.T) {
 	wantError(t, err, ErrUnsigned, "copy the signatures, too, when you copy an artifact to another repository")
 }
 
-func TestFailuresAreNotRemembered(t *testing.T) {
+func TestVerifyDoesNotCacheFailures(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, false)
 	key := newTestKey(t)
@@ -81,35 +81,35 @@ func TestFailuresAreNotRemembered(t *testing.T) {
 	wantSigners(t, result, err, "key a.pub")
 }
 
-func TestMemoryIsBounded(t *testing.T) {
+func TestVerificationCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
-	v := b.verifier(func(o *Options) { o.Remembered = 2 })
+	v := b.verifier(func(o *Options) { o.CacheSize = 2 })
 	many := Result{}
 	for i := range 30 {
 		many.Signers = append(many.Signers, strings.Repeat(string(rune('a'+i%26)), 1000+i))
 	}
-	v.remember(memory{url: b.url(), digest: "d", policy: "1"}, Result{Signers: []string{"b", "a", "b"}})
-	result, _ := v.Remembered(b.url(), "d", "1")
+	v.cache(resultKey{url: b.url(), digest: "d", policy: "1"}, Result{Signers: []string{"b", "a", "b"}})
+	result, _ := v.Cached(b.url(), "d", "1")
 	wantSigners(t, result, nil, "a", "b")
-	v.remember(memory{url: b.url(), digest: "d", policy: "2"}, many)
-	v.remember(memory{url: b.url(), digest: "d", policy: "3"}, Result{Signers: []string{"c"}})
-	if _, ok := v.Remembered(b.url(), "d", "1"); ok {
-		t.Error("more is remembered than Options.Remembered says")
+	v.cache(resultKey{url: b.url(), digest: "d", policy: "2"}, many)
+	v.cache(resultKey{url: b.url(), digest: "d", policy: "3"}, Result{Signers: []string{"c"}})
+	if _, ok := v.Cached(b.url(), "d", "1"); ok {
+		t.Error("the cache holds more than Options.CacheSize results")
 	}
-	bounded, _ := v.Remembered(b.url(), "d", "2")
+	bounded, _ := v.Cached(b.url(), "d", "2")
 	if len(bounded.Signers) != maxSigners || len(bounded.Signers[0]) > maxSigner+len("…") {
 		t.Errorf("%d signers, the first of %d bytes", len(bounded.Signers), len(bounded.Signers[0]))
 	}
 }
 
 // One that waited for its turn finds what the one before it found.
-func TestVerificationLooksAgainBeforeItAsks(t *testing.T) {
+func TestVerifyChecksCacheBeforeRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	v, policy := b.verifier(), keyPolicy(newTestKey(t))
-	key := memory{url: b.url(), digest: "sha256:" + emptyDigest, policy: policy.Digest()}
-	v.remember(key, Result{Signers: []string{"found meanwhile"}})
+	key := resultKey{url: b.url(), digest: "sha256:" + emptyDigest, policy: policy.Digest()}
+	v.cache(key, Result{Signers: []string{"found meanwhile"}})
 	rules := must(policy.compile())(t)
 	result, err := v.verify(t.Context(), &target{registry: b.client, url: key.url, digest: key.digest, access: b.access()},
 		rules, key)
@@ -119,9 +119,8 @@ func TestVerificationLooksAgainBeforeItAsks(t *testing.T) {
 	}
 }
 
-// The registry's failures are told as they are: they do not say that something
-// is not signed.
-func TestRegistryFails(t *testing.T) {
+// Errors of the registry are returned as they are: they do not mean that an artifact is not signed.
+func TestRegistryErrorsAreNotUnsigned(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name   string
@@ -181,7 +180,7 @@ func refusePath(part string, status int) func(http.ResponseWriter, *http.Request
 	}
 }
 
-func TestTimeIsBounded(t *testing.T) {
+func TestVerifyEndsAtTimeout(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	artifact := b.push("artifact")
@@ -190,7 +189,7 @@ func TestTimeIsBounded(t *testing.T) {
 	_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), keyPolicy(newTestKey(t)))
 	wantError(t, err, oci.ErrUnreachable, "deadline")
 
-	// Who leaves early is told so; the verification is the others'.
+	// A caller that gives up gets the error of its context; the verification continues for the others.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = v.Verify(ctx, b.url(), artifact.Digest(), b.access(), keyPolicy(newTestKey(t)))
@@ -230,7 +229,7 @@ func TestCallersWithOtherAccessDoNotShare(t *testing.T) {
 
 // The tag of legacy signatures would be too long, which says nothing of a
 // signature.
-func TestUnsignedSHA512(t *testing.T) {
+func TestUnsignedSHA512Artifact(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	b.setIntercept(func(w http.ResponseWriter, r *http.Request) bool {
@@ -258,7 +257,7 @@ func TestPanicsFailTheVerification(t *testing.T) {
 	for _, policy := range []Policy{keyPolicy(newTestKey(t)), notation} {
 		_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
 		wantError(t, err, oci.ErrUnexpected, "nil pointer")
-		if _, ok := v.Remembered(b.url(), artifact.Digest(), policy.Digest()); ok {
+		if _, ok := v.Cached(b.url(), artifact.Digest(), policy.Digest()); ok {
 			t.Error("a verification that panicked is remembered")
 		}
 	}
@@ -271,7 +270,7 @@ func TestPanicsFailTheVerification(t *testing.T) {
 	}
 }
 
-func TestInvalidTargets(t *testing.T) {
+func TestVerifyRefusesInvalidTargets(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	v, policy := b.verifier(), keyPolicy(newTestKey(t))
@@ -290,7 +289,7 @@ func TestInvalidTargets(t *testing.T) {
 	}
 }
 
-func TestPolicyOfCosign(t *testing.T) {
+func TestCosignPolicyValidation(t *testing.T) {
 	t.Parallel()
 	sigstore := signing.NewSigstore()
 	trusted := sigstore.TrustedRoot()
@@ -340,7 +339,7 @@ func TestPolicyOfCosign(t *testing.T) {
 			Identities: []Identity{{Issuer: "x", IssuerRegExp: "x", Subject: "x"}}}, says: "given twice"},
 		{name: "root not JSON", policy: Policy{Provider: Cosign, Identities: []Identity{identity},
 			TrustedRoot: []byte("planted")}, says: "not a trusted_root.json"},
-		{name: "root proves no time", says: "nothing tells when", policy: Policy{
+		{name: "root proves no time", says: "cannot prove when", policy: Policy{
 			Provider: Cosign, Identities: []Identity{identity},
 			TrustedRoot: sigstore.TrustedRootOf(signing.Trusts{CertificateLog: true}),
 		}},

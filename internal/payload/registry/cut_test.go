@@ -95,9 +95,9 @@ func (b *bench) failAt(t *testing.T, repository Repository, fault storeFault, at
 	}
 }
 
-// TestStoreCut fails each request of each call but deletions, once and from then on. A call that fails says why and
-// says nothing that is secret, one that does not has done what it says, and the next try works.
-func TestStoreCut(t *testing.T) {
+// TestStoreOnRegistryFaults fails each request of each call but deletions, once and from then on. A call that fails
+// says why and says nothing that is secret, one that does not has done what it says, and the next try works.
+func TestStoreOnRegistryFaults(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
 	for name, fault := range storeFaults {

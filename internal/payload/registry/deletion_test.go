@@ -18,9 +18,9 @@ import (
 // deletionRequests is how many requests a deletion takes: a look at the manifest, and its deletion.
 const deletionRequests = 2
 
-// TestStoreCutDeletion has the registry fail at each request of a deletion, once and from then on. What is said to be
-// deleted is gone, what is not is deleted by the next try, and nothing else ever is.
-func TestStoreCutDeletion(t *testing.T) {
+// TestStoreDeleteOnRegistryFaults has the registry fail at each request of a deletion, once and from then on. What is
+// said to be deleted is gone, what is not is deleted by the next try, and nothing else ever is.
+func TestStoreDeleteOnRegistryFaults(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
 	for name, fault := range storeFaults {
@@ -35,9 +35,9 @@ func TestStoreCutDeletion(t *testing.T) {
 	}
 }
 
-// TestStoreWithdraws holds that what was put, and is not known to have been, is deleted as soon as the registry
-// answers.
-func TestStoreWithdraws(t *testing.T) {
+// TestStoreDeletesUnconfirmedPush holds that what was put, and is not known to have been, is deleted as soon as the
+// registry answers.
+func TestStoreDeletesUnconfirmedPush(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
 	store := b.store(cluster, "records/a")

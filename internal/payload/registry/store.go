@@ -1,19 +1,18 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registry keeps payloads of release records as artifacts in an OCI registry: one manifest of an artifact type
-// of its own with one layer, which is encrypted, and a tag that nothing else has.
+// Package registry stores payloads of release records as artifacts in an OCI registry. Each
+// artifact is a manifest with its own artifact type, one encrypted layer, and a unique tag.
 //
 // # Contract
 //
-//   - Only repositories that are configured are written to, read from or deleted from: what a pointer in a workload
-//     cluster says may be anybody's word.
-//   - Nothing is deleted that does not say, in its own manifest, that it is a payload of the very release whose record
-//     is deleted.
-//   - A payload is read by the digest of its layer, by one request, and is not kept. It is missing where the registry
-//     says that it does not have it, not where the registry does not know the repository, does not accept the
-//     credentials or breaks off.
-//   - Where a registry does not let a user delete, that user does not ask again for an hour.
+//   - Only configured repositories are written to, read from or deleted from, because anyone may
+//     have written the pointers in a workload cluster.
+//   - A manifest is deleted only if it names the release whose record is deleted.
+//   - A payload is read by the digest of its layer, with one request, and is not cached. It is
+//     missing if the registry says that it does not have the blob. It is not missing if the
+//     registry does not have the repository, refuses the credentials or breaks the connection.
+//   - If a registry refuses a user's deletion, the same user does not try again for an hour.
 package registry
 
 import (
@@ -35,34 +34,35 @@ import (
 )
 
 const (
-	// ArtifactType is that of the manifests.
+	// ArtifactType is the artifact type of the manifests.
 	ArtifactType = "application/vnd.helmop.release-record.v1"
-	// LayerType is that of their layers.
+	// LayerType is the media type of their layers.
 	LayerType = "application/vnd.helmop.release-record.v1+aes256gcm"
 
-	// ClusterAnnotation has the "<namespace>/<name>" of the cluster on a manifest, for people and for a look before it is
-	// deleted.
+	// ClusterAnnotation is the annotation of a manifest with the "<namespace>/<name>" of the cluster.
+	// It is informative for users and is checked before a deletion.
 	ClusterAnnotation = annotationPrefix + "cluster"
-	// ReleaseAnnotation has the "<namespace>/<name>" of the release.
+	// ReleaseAnnotation is the annotation with the "<namespace>/<name>" of the release.
 	ReleaseAnnotation = annotationPrefix + "release"
-	// RevisionAnnotation has Helm's number of the record.
+	// RevisionAnnotation is the annotation with the Helm revision of the record.
 	RevisionAnnotation = annotationPrefix + "revision"
 
-	annotationPrefix    = "addons.cluster.x-k8s.io/"
-	createdAnnotation   = "org.opencontainers.image.created"
-	describedAnnotation = "org.opencontainers.image.description"
+	annotationPrefix      = "addons.cluster.x-k8s.io/"
+	createdAnnotation     = "org.opencontainers.image.created"
+	descriptionAnnotation = "org.opencontainers.image.description"
 
-	// withdrawTimeout is how long a registry that has just not answered may take to delete what it may have got.
-	withdrawTimeout = 10 * time.Second
-	// refusalMemory is how long a registry that does not delete is not asked to.
-	refusalMemory = time.Hour
-	// maxRefusals bounds the repositories and users of which that is remembered.
+	// deleteUnconfirmedTimeout bounds the deletion of an artifact whose push got no answer.
+	deleteUnconfirmedTimeout = 10 * time.Second
+	// refusalTTL is how long no deletion is tried after a registry refused one.
+	refusalTTL = time.Hour
+	// maxRefusals bounds the recorded refusals, one per repository and user.
 	maxRefusals = 1024
-	// maxClusterInTag keeps tags below the 128 characters that they may have.
+	// maxClusterInTag bounds the name of the cluster in a tag, so that tags have at most 128
+	// characters.
 	maxClusterInTag = 24
 )
 
-// Client speaks to registries.
+// Client is the part of oci.Client that the store needs.
 type Client interface {
 	PreparePush(ctx context.Context, url string, access oci.Access) error
 	Push(ctx context.Context, url string, access oci.Access, upload oci.Upload) (oci.Pushed, error)
@@ -71,17 +71,17 @@ type Client interface {
 	Delete(ctx context.Context, url string, access oci.Access, digest string) error
 }
 
-// Registries is what the stores of all releases share. It is safe for concurrent use.
+// Registries holds what the stores of all releases share. It is safe for concurrent use.
 type Registries struct {
 	client Client
 	now    func() time.Time
 
 	mu sync.Mutex
-	// refusals tell since when a registry is known not to delete.
+	// refusals holds the times at which registries refused deletions.
 	refusals *lru.LRU[[sha256.Size]byte, time.Time]
 }
 
-// New returns Registries that speak to registries by a client.
+// New returns Registries that use a client.
 func New(client Client) *Registries {
 	r := &Registries{client: client, now: time.Now}
 	// It fails only if the size is not positive.
@@ -89,25 +89,25 @@ func New(client Client) *Registries {
 	return r
 }
 
-// Repository is a repository that keeps payloads, and how to reach it.
+// Repository is a repository with payloads and its access.
 type Repository struct {
 	// URL is "oci://host/path".
 	URL string
-	// Access reads how to reach it. It is called when the registry is to be asked.
+	// Access returns the settings for requests. It is called before each request.
 	Access func(ctx context.Context) (oci.Access, error)
 }
 
-// Options tell where the payloads of a release are.
+// Options are the repositories with the payloads of a release.
 type Options struct {
 	// Cluster is the "<namespace>/<name>" of the cluster of the release.
 	Cluster string
-	// New is where new payloads go; nil if they go nowhere.
+	// New is the repository for new payloads; nil if there is none.
 	New *Repository
-	// Known are those from which payloads are read, and deleted, beside New.
+	// Known are further repositories from which payloads are read and deleted.
 	Known []Repository
 }
 
-// Store returns the store of a release. It asks nobody.
+// Store returns the store of a release. It makes no request.
 func (r *Registries) Store(options Options) payload.Store {
 	return &store{Registries: r, options: options}
 }
@@ -119,7 +119,7 @@ type store struct {
 
 var _ payload.Store = &store{}
 
-// errNone says that there is no repository.
+// errNone means that no repository is configured.
 var errNone = errors.New("no registry for release records is configured; set spec.storage.registry or the manager's " +
 	"--record-storage-url")
 
@@ -150,7 +150,7 @@ func (s *store) Put(ctx context.Context, name payload.Name, data []byte) (payloa
 	})
 	if err != nil {
 		if errors.Is(err, oci.ErrUnreachable) {
-			s.withdraw(ctx, access, pushed.Digest)
+			s.deleteUnconfirmed(ctx, access, pushed.Digest)
 		}
 		return payload.Place{}, err
 	}
@@ -158,28 +158,29 @@ func (s *store) Put(ctx context.Context, name payload.Name, data []byte) (payloa
 		Size: int64(len(data))}, nil
 }
 
-// withdraw deletes what may have been pushed although there was no answer: nothing is going to name it.
-func (s *store) withdraw(ctx context.Context, access oci.Access, manifest string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
+// deleteUnconfirmed deletes an artifact whose push got no answer: no record will refer to the
+// artifact.
+func (s *store) deleteUnconfirmed(ctx context.Context, access oci.Access, manifest string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteUnconfirmedTimeout)
 	defer cancel()
-	// Where that fails, it stays, as where this process ends right now.
+	// If the deletion fails, the artifact stays, as after a crash of the manager.
 	_ = s.client.Delete(ctx, s.options.New.URL, access, manifest)
 }
 
 func (s *store) annotations(name payload.Name) map[string]string {
 	return map[string]string{
-		ClusterAnnotation:   s.options.Cluster,
-		ReleaseAnnotation:   releaseOf(name),
-		RevisionAnnotation:  strconv.Itoa(name.Revision),
-		createdAnnotation:   s.now().UTC().Format(time.RFC3339),
-		describedAnnotation: "A part of a record of Helm, encrypted; its key is in the workload cluster.",
+		ClusterAnnotation:     s.options.Cluster,
+		ReleaseAnnotation:     releaseOf(name),
+		RevisionAnnotation:    strconv.Itoa(name.Revision),
+		createdAnnotation:     s.now().UTC().Format(time.RFC3339),
+		descriptionAnnotation: "An encrypted part of a Helm release record. The key is in the workload cluster.",
 	}
 }
 
 func releaseOf(name payload.Name) string { return name.Namespace + "/" + name.Release }
 
-// tagOf returns the tag of a payload, which no other artifact has. For people, it begins with the cluster, the release
-// and the revision.
+// tagOf returns the unique tag of a payload. For readability, it starts with the cluster, the
+// release and the Helm revision.
 func tagOf(cluster string, name payload.Name) string {
 	short := cluster[strings.LastIndexByte(cluster, '/')+1:]
 	return fmt.Sprintf("%s.%s.v%d.%s", short[:min(len(short), maxClusterInTag)], name.Release, name.Revision, name.ID)
@@ -211,7 +212,7 @@ func (s *store) Get(ctx context.Context, place payload.Place) ([]byte, error) {
 	data, err := s.client.PullBlob(ctx, from.URL, access, place.Digest, place.Size)
 	switch {
 	case errors.Is(err, oci.ErrNoRepository):
-		return nil, hiddenError(err)
+		return nil, unknownRepositoryError(err)
 	case errors.Is(err, oci.ErrNotFound), errors.Is(err, oci.ErrIntegrity), errors.Is(err, oci.ErrInvalidReference),
 		errors.Is(err, oci.ErrTooLarge):
 		return nil, fmt.Errorf("%w: %w", payload.ErrMissing, err)
@@ -219,9 +220,10 @@ func (s *store) Get(ctx context.Context, place payload.Place) ([]byte, error) {
 	return data, err
 }
 
-// hiddenError says that a repository, which had a payload, is not there any more, or not for these credentials: nobody
-// can tell.
-func hiddenError(err error) error {
+// unknownRepositoryError returns the error for a repository that the registry does not have. The
+// repository was deleted, or the credentials have no access to it; the registry's answer is the
+// same.
+func unknownRepositoryError(err error) error {
 	return fmt.Errorf("%w (check that the credentials may still pull from it)", err)
 }
 
@@ -236,13 +238,13 @@ func (s *store) Delete(ctx context.Context, place payload.Place, name payload.Na
 		return err
 	}
 	key := userOf(from.URL, access)
-	if s.refuses(key) {
+	if s.refusesDeletion(key) {
 		return fmt.Errorf("%w: it refused a deletion recently", payload.ErrKept)
 	}
 	content, err := s.client.Fetch(ctx, from.URL, place.Manifest, access)
 	switch {
 	case errors.Is(err, oci.ErrNoRepository):
-		return hiddenError(err)
+		return unknownRepositoryError(err)
 	case errors.Is(err, oci.ErrNotFound):
 		return nil
 	case err != nil:
@@ -253,27 +255,27 @@ func (s *store) Delete(ctx context.Context, place payload.Place, name payload.Na
 	}
 	err = s.client.Delete(ctx, from.URL, access, place.Manifest)
 	if errors.Is(err, oci.ErrUnauthorized) || errors.Is(err, oci.ErrUnsupported) {
-		s.refused(key)
+		s.recordRefusal(key)
 		return fmt.Errorf("%w: %w", payload.ErrKept, err)
 	}
 	return err
 }
 
-// userOf stands for a repository and who asks.
+// userOf returns a key for a repository and a user.
 func userOf(url string, access oci.Access) [sha256.Size]byte {
 	// Bytes and texts always marshal.
 	data, _ := json.Marshal([]any{url, access})
 	return sha256.Sum256(data)
 }
 
-func (r *Registries) refuses(key [sha256.Size]byte) bool {
+func (r *Registries) refusesDeletion(key [sha256.Size]byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, ok := r.refusals.Get(key)
-	return ok && r.now().Sub(at) < refusalMemory
+	return ok && r.now().Sub(at) < refusalTTL
 }
 
-func (r *Registries) refused(key [sha256.Size]byte) {
+func (r *Registries) recordRefusal(key [sha256.Size]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refusals.Add(key, r.now())

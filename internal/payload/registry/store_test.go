@@ -135,8 +135,9 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestStoreDoesNotTrust holds that a workload cluster cannot have anything read or deleted that is not its release's.
-func TestStoreDoesNotTrust(t *testing.T) {
+// TestStoreRefusesForeignPlaces holds that a workload cluster cannot have anything read or deleted that is not its
+// release's.
+func TestStoreRefusesForeignPlaces(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
 	own, other := b.store(cluster, "records/a", b.repository("records/b")), b.store("default/other", "records/b")
@@ -191,9 +192,9 @@ func TestStoreDoesNotTrust(t *testing.T) {
 	}
 }
 
-// TestStorePreparesByRights holds that preparing asks for the rights of now, in a repository that was written to
+// TestStorePrepareChecksRights holds that preparing asks for the rights of now, in a repository that was written to
 // before, too: what is begun otherwise could not be recorded.
-func TestStorePreparesByRights(t *testing.T) {
+func TestStorePrepareChecksRights(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{Auth: registry.AuthToken})
 	store := b.store(cluster, "records/a")
@@ -213,8 +214,8 @@ func TestStorePreparesByRights(t *testing.T) {
 	}
 }
 
-// TestStoreRefusesDeletion holds that who may not delete asks once, and again an hour later.
-func TestStoreRefusesDeletion(t *testing.T) {
+// TestStoreRecordsRefusedDeletion holds that who may not delete asks once, and again an hour later.
+func TestStoreRecordsRefusedDeletion(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string]int{"not permitted": http.StatusForbidden,
 		"not supported": http.StatusMethodNotAllowed, "not authorized": http.StatusUnauthorized} {
@@ -242,14 +243,14 @@ func TestStoreRefusesDeletion(t *testing.T) {
 				t.Errorf("the registry was asked: %+v", counts)
 			}
 			end()
-			b.clock = b.clock.Add(refusalMemory + time.Second)
+			b.clock = b.clock.Add(refusalTTL + time.Second)
 			check(t, store.Delete(t.Context(), place, demo))
 		})
 	}
 }
 
-// TestStoreDamaged holds that a payload which is not what was put is missing.
-func TestStoreDamaged(t *testing.T) {
+// TestStoreReportsDamagedPayloads holds that a payload which is not what was put is missing.
+func TestStoreReportsDamagedPayloads(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
 	store := b.store(cluster, "records/a")
@@ -275,9 +276,9 @@ func TestStoreDamaged(t *testing.T) {
 	}
 }
 
-// TestStoreHidden holds that a payload is not taken for missing, nor for deleted, because the registry hides it from
-// who asks.
-func TestStoreHidden(t *testing.T) {
+// TestStoreOnUnknownRepository holds that a payload is not taken for missing, nor for deleted, because the registry
+// hides it from who asks.
+func TestStoreOnUnknownRepository(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
 	store := b.store(cluster, "records/a")
@@ -308,8 +309,8 @@ func TestStoreHidden(t *testing.T) {
 	}
 }
 
-// TestStoreNowhere holds what is said where no registry is configured, or its credentials cannot be read.
-func TestStoreNowhere(t *testing.T) {
+// TestStoreWithoutRepository holds what is said where no registry is configured, or its credentials cannot be read.
+func TestStoreWithoutRepository(t *testing.T) {
 	t.Parallel()
 	all := New(nil)
 	store := all.Store(Options{Cluster: cluster})

@@ -22,9 +22,9 @@ func (b blockedRunner) Run(context.Context, sandbox.Request) ([]byte, error) {
 	return nil, errors.New("closed")
 }
 
-// TestSlowKustomizationsDelayNoOtherTenant holds that artifacts of one tenant that take long leave a turn to each other
-// tenant.
-func TestSlowKustomizationsDelayNoOtherTenant(t *testing.T) {
+// TestSlowKustomizationsLeaveSlotsForOtherTenants checks that slow artifacts of one tenant leave a
+// slot for each other tenant.
+func TestSlowKustomizationsLeaveSlotsForOtherTenants(t *testing.T) {
 	t.Parallel()
 	data := demo(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -58,8 +58,8 @@ func TestSlowKustomizationsDelayNoOtherTenant(t *testing.T) {
 		stop()
 		close(runner)
 		synctest.Wait()
-		if l.turns.pool.Total() != 0 || l.turns.queue.Len() != 0 {
-			t.Errorf("%d turns are taken, %d wait", l.turns.pool.Total(), l.turns.queue.Len())
+		if l.slots.pool.Total() != 0 || l.slots.queue.Len() != 0 {
+			t.Errorf("%d slots are taken, %d callers wait", l.slots.pool.Total(), l.slots.queue.Len())
 		}
 	})
 }
