@@ -22,7 +22,7 @@ func otherArtifact(r *model.Record) { r.ArtifactDigest = "1" }
 func otherValues(r *model.Record)   { r.ValuesDigest = "1" }
 func otherOptions(r *model.Record)  { r.OptionsDigest = "1" }
 func old(r *model.Record)           { r.ChangedAt = helmtest.Now.Add(-16 * time.Minute) }
-func keptElsewhere(r *model.Record) { r.KeptElsewhere = true }
+func keptElsewhere(r *model.Record) { r.IsPointer = true }
 func uninstalling(r *model.Record)  { r.Uninstalling = true }
 func until(after time.Duration) func(*model.Record) {
 	return func(r *model.Record) { r.Deadline = helmtest.Now.Add(after) }

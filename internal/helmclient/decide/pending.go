@@ -85,7 +85,7 @@ func (s situation) upgradesAgain() bool {
 
 // interruptions returns the number of successive interrupted attempts at the desired state.
 func (s situation) interruptions() int {
-	if s.past.RetryRequested || !s.newest.WasCutOff() || !s.newest.IsTryOf(s.desired) {
+	if s.past.RetryRequested || !s.newest.WasInterrupted() || !s.newest.IsTryOf(s.desired) {
 		return 0
 	}
 	return s.newest.Interruptions + 1
