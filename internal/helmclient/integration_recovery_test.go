@@ -81,7 +81,7 @@ func TestIntegrationPendingOfAnother(t *testing.T) {
 	b.cutPending(model.ActionInstall, desired, chrt, values)
 	desired.UID = "uid-after-move"
 	decision := b.decide(desired, model.Policy{})
-	if decision.Action != model.ActionWait || decision.RequeueAfter != decide.ElsewhereRetry {
+	if decision.Action != model.ActionWait || decision.RequeueAfter != decide.OtherProcessRetry {
 		t.Errorf("young record of another: %+v", decision)
 	}
 	decision = decide.Next(b.observe(desired), desired, model.Policy{}, model.Past{},

@@ -449,7 +449,7 @@ func TestDecideDeployed(t *testing.T) {
 		"drifted and somebody else's": {records: []model.Record{helmtest.Record("pending-upgrade", 4, otherUID), before},
 			policy: correcting, past: model.Past{Drifted: true},
 			want: Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonPendingElsewhere, FromRevision: 4,
-				ToRevision: 4, RequeueAfter: ElsewhereRetry, Interruptions: 1}},
+				ToRevision: 4, RequeueAfter: OtherProcessRetry, Interruptions: 1}},
 	})
 }
 

@@ -70,7 +70,7 @@ func TestDecideReturn(t *testing.T) {
 				ToRevision: 3}},
 		"somebody is at work": {records: []model.Record{helmtest.Record("pending-upgrade", 3, otherUID), bad, had},
 			want: Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonPendingElsewhere, FromRevision: 3,
-				ToRevision: 3, Interruptions: 1, RequeueAfter: ElsewhereRetry}},
+				ToRevision: 3, Interruptions: 1, RequeueAfter: OtherProcessRetry}},
 	})
 }
 
@@ -152,7 +152,7 @@ func TestDecideReturnCutOff(t *testing.T) {
 			policy: helmtest.NeverRetry, want: pending(ReasonInterrupted, RecoverReplace, 1, 3, 3, 1)},
 		"after a move, young": {records: []model.Record{helmtest.Record("pending-rollback", 3, otherUID), bad, had},
 			want: Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonPendingElsewhere, FromRevision: 3,
-				ToRevision: 3, Interruptions: 1, RequeueAfter: ElsewhereRetry}},
+				ToRevision: 3, Interruptions: 1, RequeueAfter: OtherProcessRetry}},
 		"after a move, old": {records: []model.Record{helmtest.Record("pending-rollback", 3, otherUID, old), bad, had},
 			want: pending(ReasonPendingTimeout, RecoverReplace, 1, 3, 3, 1)},
 		"each time": {records: []model.Record{helmtest.Record("pending-rollback", 3, interruptions(2), changed(0)), bad, had},
