@@ -42,7 +42,7 @@ func sharedObjects(count int, value string) map[string]string {
 // TestIntegrationUninstallSparesOthers holds that an uninstall leaves objects alone which another release made after
 // this one failed to, be they few or so many that they are looked at together.
 func TestIntegrationUninstallSparesOthers(t *testing.T) {
-	for name, count := range map[string]int{"few": 1, "many": apply.ManyLooks + 1} {
+	for name, count := range map[string]int{"few": 1, "many": apply.ManyReads + 1} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			templates := with(sharedObjects(count, "1"), "hook.yaml", hookService("refused", "pre-install"))
@@ -106,14 +106,14 @@ func TestIntegrationUpgradeSparesOthers(t *testing.T) {
 // TestIntegrationUninstallTakesUnmarked holds that objects which name no release are deleted, as ever.
 func TestIntegrationUninstallTakesUnmarked(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(helmtest.NewChart("1.0.0", sharedObjects(apply.ManyLooks, "1")), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", sharedObjects(apply.ManyReads, "1")), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	b.patchConfigMap("shared-0", `{"metadata":{"annotations":null,"labels":null}}`)
 	b.patchConfigMap("shared-1", `{"metadata":{"annotations":null}}`)
 	if err := run.settleUninstall(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for i := range apply.ManyLooks {
+	for i := range apply.ManyReads {
 		b.wantNoConfigMap(fmt.Sprintf("shared-%d", i))
 	}
 }

@@ -39,7 +39,7 @@ func (s *session) findLeftovers(decision decide.Decision, desired model.Desired)
 	if decision.Action.RendersChart() {
 		known[apply.DigestsIn(model.DesiredLabels(desired))] = true
 	}
-	for _, record := range apply.Suspects(history, decision) {
+	for _, record := range apply.UncheckedRevisions(history, decision) {
 		key := apply.DigestsIn(record.Labels)
 		if record.Labels[model.LabelRevision] != strconv.Itoa(record.Version) {
 			// HelmOp did not create the record, so its digests have no meaning.

@@ -64,7 +64,7 @@ func (s *session) applyCRDsOf(source rendering.Source, policy model.CRDPolicy,
 		return err
 	}
 	target := crds.Target{Cluster: s.cluster, Namespace: s.namespace, Known: s.config.Capabilities.APIVersions,
-		Relearn: s.relearn}
+		Rediscover: s.rediscover}
 	return crds.Apply(target, policy, objects, func() error { return preflight(objects) })
 }
 

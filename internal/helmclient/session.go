@@ -115,8 +115,8 @@ func newSession(inner driver.Driver, cluster kube.Interface, desired model.Desir
 	}
 }
 
-// relearn runs discovery again and returns the kinds that the cluster serves.
-func (s *session) relearn() (*chartutil.Capabilities, error) {
+// rediscover runs discovery again and returns the version and the kinds that the cluster serves.
+func (s *session) rediscover() (*chartutil.Capabilities, error) {
 	conn := s.cluster.Clients.Conn
 	conn.Kinds.Invalidate()
 	capabilities, err := conn.LearnCapabilities(s.logs.Printf)

@@ -52,7 +52,7 @@ func TestSuspects(t *testing.T) {
 				history = append(history, helmtest.Release(len(words)-i, release.Status(status)))
 			}
 			var got []string
-			for _, record := range Suspects(history, test.decision) {
+			for _, record := range UncheckedRevisions(history, test.decision) {
 				got = append(got, fmt.Sprint(record.Version))
 			}
 			if strings.Join(got, " ") != test.want {
