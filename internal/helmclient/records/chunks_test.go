@@ -51,7 +51,7 @@ func chunksOf(size int) *splitRecord {
 func TestLyingPartsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
 	// Seventeen answers, each in a buffer that grows by a quarter at a time: all of them together are five times as large
 	// as the last one.
-	const limit = 17 * 6 * maxChunkAnswer
+	const limit = 17 * 6 * maxChunkResponse
 	records := lyingRecords(t, make([]byte, 16<<20))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -77,7 +77,7 @@ func TestReadChunk(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": strings.Repeat("x", 512<<10)}},
 		Data:       map[string][]byte{chunkKey: make([]byte, chunkSize)},
 	})
-	if err != nil || len(answer) > maxChunkAnswer {
+	if err != nil || len(answer) > maxChunkResponse {
 		t.Errorf("%d bytes, %v", len(answer), err)
 	}
 }
