@@ -189,7 +189,7 @@ func (b *bench) humanThrough(wrap func(http.RoundTripper) http.RoundTripper) *ac
 	b.t.Helper()
 	server := sharedServer.Server(b.t).RESTConfig()
 	server.WrapTransport = wrap
-	kept, err := connections.NewCluster("", server, connections.NewSharedKnowledge())
+	kept, err := connections.NewCluster("", server, connections.NewSharedState())
 	if err != nil {
 		b.t.Fatal(err)
 	}

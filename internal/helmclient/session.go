@@ -55,8 +55,8 @@ func (c *Client) openSession(ctx context.Context, target model.Target, desired m
 	if err != nil {
 		return nil, err
 	}
-	conn.KeepWarm()
-	capabilities, err := conn.LearnCapabilities(logs.Printf)
+	conn.RetainKinds()
+	capabilities, err := conn.Capabilities(logs.Printf)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func newSession(inner driver.Driver, cluster kube.Interface, desired model.Desir
 func (s *session) rediscover() (*chartutil.Capabilities, error) {
 	conn := s.cluster.Clients.Conn
 	conn.Kinds.Invalidate()
-	capabilities, err := conn.LearnCapabilities(s.logs.Printf)
+	capabilities, err := conn.Capabilities(s.logs.Printf)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func TestKindsAreAskedForOnce(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
 	t.Cleanup(server.Close)
-	kept, err := NewCluster("", &rest.Config{Host: server.URL}, NewSharedKnowledge())
+	kept, err := NewCluster("", &rest.Config{Host: server.URL}, NewSharedState())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestKindsAreAskedForOnce(t *testing.T) {
 	learn := func(i int) {
 		group.Go(func() {
 			if i%2 == 0 {
-				_, errs[i] = kept.LearnCapabilities(func(string, ...any) {})
+				_, errs[i] = kept.Capabilities(func(string, ...any) {})
 				return
 			}
 			_, errs[i] = kept.Kinds.Mapper().RESTMapping(schema.GroupKind{Kind: "Pod"})
@@ -95,7 +95,7 @@ func TestKindsOutliveAPanic(t *testing.T) {
 				t.Error("no panic")
 			}
 		}()
-		k.fly(flight, nil)
+		k.runFlight(flight, nil)
 	}()
 	select {
 	case <-flight.done:
@@ -116,7 +116,7 @@ func TestKindsExpireWhileAsked(t *testing.T) {
 	k.expire()
 	waiting := make(chan error, 1)
 	go func() {
-		_, err := k.learn(func(known *knownKinds) bool { return known.expired >= 1 })
+		_, err := k.get(func(known *knownKinds) bool { return known.expired >= 1 })
 		waiting <- err
 	}()
 	// The second question fails at once, so the waiter's error tells that it was asked.
@@ -207,7 +207,7 @@ func (b *kindsBench) createCRD(kind string) schema.GroupKind {
 		metav1.CreateOptions{}); err != nil {
 		b.t.Fatal(err)
 	}
-	other, err := NewCluster("", config, NewSharedKnowledge())
+	other, err := NewCluster("", config, NewSharedState())
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -82,8 +82,8 @@ func (s servedBy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestKindsAreShared holds that what clusters serve is kept once if they say the very same, and never shared otherwise.
 func TestKindsAreShared(t *testing.T) {
 	t.Parallel()
-	shared := NewSharedKnowledge()
-	learn := func(s servedBy) *kindsAnswer {
+	shared := NewSharedState()
+	learn := func(s servedBy) *kindsResult {
 		server := httptest.NewServer(s)
 		t.Cleanup(server.Close)
 		kept, err := NewCluster("", &rest.Config{Host: server.URL}, shared)
@@ -99,7 +99,7 @@ func TestKindsAreShared(t *testing.T) {
 		if (err != nil) != s.stale {
 			t.Errorf("%+v: %v", s, err)
 		}
-		return known.kindsAnswer
+		return known.kindsResult
 	}
 	plain := servedBy{version: "v1.36.3", kinds: []string{"Thing"}}
 	first := learn(plain)

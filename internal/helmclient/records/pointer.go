@@ -111,7 +111,7 @@ func pointerRecord(rls *release.Release, to pointer) (*release.Release, error) {
 
 // pointerManifest returns the manifest of the pointer to a split record, for example for `helm get manifest`.
 func pointerManifest(rls *release.Release) string {
-	return fmt.Sprintf(`# HelmOp stores the manifest, the hooks and the values of this revision separately, see docs/storage.md.
+	return fmt.Sprintf(`# HelmOp stores the manifest, hooks and values of this revision separately, see docs/storage.md.
 # Upgrade, roll back and uninstall this release with its HelmOp: helm fails, because no cluster serves this kind.
 apiVersion: %s
 kind: %s
