@@ -314,8 +314,8 @@ func TestOptionMapping(t *testing.T) {
 var _ action.RESTClientGetter = (*connections.Getter)(nil)
 var _ kube.Factory = (*connections.Getter)(nil)
 
-// TestActHidesPreviousValues holds that the values of other revisions appear in no error either.
-func TestActHidesPreviousValues(t *testing.T) {
+// TestActErrorsHideValuesOfOtherRevisions checks that errors do not contain the values of other revisions.
+func TestActErrorsHideValuesOfOtherRevisions(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-of-before"
 	c := newFakeCluster()
@@ -346,9 +346,9 @@ func TestActHidesPreviousValues(t *testing.T) {
 	}
 }
 
-// TestActKeepsFailed holds that a failed revision is never called superseded: nothing would tell it from one that
-// worked.
-func TestActKeepsFailed(t *testing.T) {
+// TestActKeepsStatusOfFailedRevision checks that a failed revision is not marked as superseded. Otherwise, it would
+// look like a revision that worked.
+func TestActKeepsStatusOfFailedRevision(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()
 	c.driver.failUpdate = 1

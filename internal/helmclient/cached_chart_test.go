@@ -18,9 +18,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// TestCachedChartIsNeverChanged holds that many render the one chart in the loader's cache at the same time, each with
-// values of its own, and the chart stays as it is. The race detector makes it strict.
-func TestCachedChartIsNeverChanged(t *testing.T) {
+// TestCachedChartIsNotChanged checks that concurrent renderings of a chart in the loader's cache, each with its own
+// values, do not change the chart. The race detector finds violations.
+func TestCachedChartIsNotChanged(t *testing.T) {
 	t.Parallel()
 	packed := sharedChart()
 	packed.Schema = []byte(`{"properties": {"number": {"type": "string"}}}`)

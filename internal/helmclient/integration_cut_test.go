@@ -43,9 +43,9 @@ var cutModes = map[string]cutproxy.Cut{
 	"request lost once":          {Once: true},
 }
 
-// TestIntegrationCut interrupts each action at each of its requests in turn (see package sample), in every way, and
-// holds that another process then completes it: the objects are right, nothing is orphaned, no object that worked was
-// ever gone, and no revision is doubled.
+// TestIntegrationCut interrupts each action at each of its requests (see package sample), in every way, and checks that
+// another process completes the action: the objects are correct, no object is orphaned, no working object was ever
+// deleted, and no revision is created twice.
 func TestIntegrationCut(t *testing.T) {
 	b := newBench(t)
 	for name, c := range cutCases() {

@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestIntegrationCutSplitOnce loses the answer to each request of what replaces a record that is split: a payload that
-// the record names is kept.
+// TestIntegrationCutSplitOnce drops the response to each request that replaces a split record, and checks that the
+// payload of the record is kept.
 func TestIntegrationCutSplitOnce(t *testing.T) {
 	cases := cutCases()
 	recovery := cases["install"]

@@ -119,8 +119,9 @@ func TestIntegrationCRDPolicies(t *testing.T) {
 	}
 }
 
-// TestIntegrationCRDRefused holds that a CRD that cannot be replaced is an error before the release is touched.
-func TestIntegrationCRDRefused(t *testing.T) {
+// TestIntegrationCRDReplacementRejected checks that a CRD that cannot be replaced is an error before the release is
+// changed.
+func TestIntegrationCRDReplacementRejected(t *testing.T) {
 	b := newBench(t)
 	group := "refused.edges.test"
 	b.options.Upgrade.CRDs = model.CRDsCreateReplace
@@ -138,8 +139,9 @@ func TestIntegrationCRDRefused(t *testing.T) {
 	b.wantConfigMap("demo-value", "1")
 }
 
-// TestIntegrationCRDRequests holds what CRDs that exist cost: nothing is sent for each of many.
-func TestIntegrationCRDRequests(t *testing.T) {
+// TestIntegrationExistingCRDsNeedNoRequests checks the number of requests for existing CRDs: many CRDs need no request
+// each.
+func TestIntegrationExistingCRDsNeedNoRequests(t *testing.T) {
 	b := newBench(t)
 	folder := map[string]string{}
 	for i := range 5 {
@@ -170,8 +172,8 @@ func TestIntegrationCRDRequests(t *testing.T) {
 	}
 }
 
-// TestIntegrationCRDForbidden holds that whoever may not look at CRDs installs a chart whose CRDs are there, and is
-// told where they are not.
+// TestIntegrationCRDForbidden checks that a user without the permission to read CRDs can install a chart whose CRDs
+// exist, and gets an error if they do not exist.
 func TestIntegrationCRDForbidden(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
@@ -238,9 +240,9 @@ func TestIntegrationNamespaceMetadata(t *testing.T) {
 	want(map[string]string{"by": "human"}, map[string]string{"note": "three"})
 }
 
-// TestIntegrationNamespaceIsMadeAtOnce holds that an install that has seen that its namespace is missing does not try
-// to write a record there first.
-func TestIntegrationNamespaceIsMadeAtOnce(t *testing.T) {
+// TestIntegrationMissingNamespaceIsCreatedBeforeRecord checks that an installation that observed a missing namespace
+// creates the namespace before it writes the record.
+func TestIntegrationMissingNamespaceIsCreatedBeforeRecord(t *testing.T) {
 	b := newBench(t)
 	proxy, err := cutproxy.Start(sharedServer.Server(t).RESTConfig())
 	if err != nil {
@@ -268,8 +270,9 @@ func TestIntegrationNamespaceIsMadeAtOnce(t *testing.T) {
 	}
 }
 
-// TestIntegrationNothingLeftBehind holds that what cannot be installed leaves neither namespace nor CRD nor record.
-func TestIntegrationNothingLeftBehind(t *testing.T) {
+// TestIntegrationFailedInstallLeavesNothing checks that a chart that cannot be installed leaves neither a namespace nor
+// a CRD nor a record behind.
+func TestIntegrationFailedInstallLeavesNothing(t *testing.T) {
 	random := make([]byte, 300<<10)
 	rand.New(rand.NewSource(1)).Read(random)
 	no := false
@@ -389,9 +392,9 @@ func TestIntegrationPostRender(t *testing.T) {
 	}
 }
 
-// TestIntegrationVersionGone holds that an object of a kind that is served in another version than the recorded
-// manifest has is still deleted.
-func TestIntegrationVersionGone(t *testing.T) {
+// TestIntegrationDeletesObjectInServedVersion checks that an object is deleted if the cluster serves its kind in
+// another version than the recorded manifest has.
+func TestIntegrationDeletesObjectInServedVersion(t *testing.T) {
 	for _, action := range []string{"upgrade", "uninstall"} {
 		t.Run(action, func(t *testing.T) {
 			b := newBench(t)
@@ -424,8 +427,9 @@ func TestIntegrationVersionGone(t *testing.T) {
 	}
 }
 
-// TestIntegrationServiceDown holds that the objects of an API service which does not answer are not taken for gone.
-func TestIntegrationServiceDown(t *testing.T) {
+// TestIntegrationUnresponsiveAPIService checks that objects of an API service that does not respond do not count as
+// deleted.
+func TestIntegrationUnresponsiveAPIService(t *testing.T) {
 	b := newBench(t)
 	const group = "down.edges.test"
 	run := b.newRun(helmtest.ChartWithCRDs("1.0.0",

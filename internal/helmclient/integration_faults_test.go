@@ -85,9 +85,9 @@ func (r *releaseRun) want(artifact string, chrt *chart.Chart) {
 	r.desired.ArtifactDigest, r.chart = artifact, chrt
 }
 
-// TestIntegrationFaultHook holds that a failing hook fails the upgrade and leaves what worked, and that a later try
-// completes it.
-func TestIntegrationFaultHook(t *testing.T) {
+// TestIntegrationFaultHookFails checks that a failing hook fails the upgrade and leaves working objects in place, and
+// that a later attempt completes the upgrade.
+func TestIntegrationFaultHookFails(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
@@ -118,9 +118,9 @@ func TestIntegrationFaultHook(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
-// TestIntegrationFaultImmutable holds that a field which cannot be changed fails the upgrade by name, and leaves what
-// worked.
-func TestIntegrationFaultImmutable(t *testing.T) {
+// TestIntegrationFaultImmutableField checks that an immutable field fails the upgrade with an error that names it, and
+// leaves working objects in place.
+func TestIntegrationFaultImmutableField(t *testing.T) {
 	b := newBench(t)
 	labelled := func(version, app string) *chart.Chart {
 		return helmtest.NewChart(version, map[string]string{"value.yaml": helmtest.ValueConfigMap,
@@ -149,9 +149,9 @@ func (b *bench) deploymentUID(name string) types.UID {
 	return deployment.UID
 }
 
-// TestIntegrationFaultQuota holds that a quota is no matter of rights, that what worked stays, and that the upgrade
-// goes through once there is room.
-func TestIntegrationFaultQuota(t *testing.T) {
+// TestIntegrationFaultQuotaExceeded checks that an exceeded quota does not count as a missing permission, that working
+// objects stay, and that the upgrade succeeds once the quota permits it.
+func TestIntegrationFaultQuotaExceeded(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
 		map[string]any{"cidr": "1"})
@@ -214,9 +214,9 @@ func (b *bench) setQuota(hard int64) {
 	})
 }
 
-// TestIntegrationFaultAdmission holds that a denial of an admission policy is reported in its own words, and leaves
-// what worked.
-func TestIntegrationFaultAdmission(t *testing.T) {
+// TestIntegrationFaultAdmissionDenied checks that the error contains the message of an admission policy, and that
+// working objects stay.
+func TestIntegrationFaultAdmissionDenied(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
 		map[string]any{"cidr": "1"})
@@ -233,8 +233,8 @@ func TestIntegrationFaultAdmission(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
-// TestIntegrationFaultDeletionDenied holds that an object which the new chart no longer has, and that cannot be
-// deleted, is not forgotten: the upgrade fails, and a later try deletes it.
+// TestIntegrationFaultDeletionDenied checks that an object that is no longer in the chart and cannot be deleted fails
+// the upgrade, and that a later attempt deletes it.
 func TestIntegrationFaultDeletionDenied(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -250,9 +250,9 @@ func TestIntegrationFaultDeletionDenied(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
-// TestIntegrationFaultLeftovers holds that what failed upgrades had created does not outlive them where it is not
-// wanted any more.
-func TestIntegrationFaultLeftovers(t *testing.T) {
+// TestIntegrationFaultUpgradeDeletesLeftovers checks that objects of failed upgrades are deleted once they are no
+// longer desired.
+func TestIntegrationFaultUpgradeDeletesLeftovers(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
 		map[string]any{"cidr": "1"})
@@ -324,8 +324,9 @@ func (b *bench) deny(name, expression, message string, operation admissionv1.Ope
 	}
 }
 
-// TestIntegrationFaultTerminating holds that an installation in a namespace that goes away says so and writes nothing.
-func TestIntegrationFaultTerminating(t *testing.T) {
+// TestIntegrationFaultNamespaceTerminating checks that an installation in a terminating namespace fails with an error
+// about the namespace and writes nothing.
+func TestIntegrationFaultNamespaceTerminating(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
 	// No controller runs that would end it.
@@ -339,8 +340,8 @@ func TestIntegrationFaultTerminating(t *testing.T) {
 	b.wantNoConfigMap("first")
 }
 
-// TestIntegrationFaultTwoWriters holds that of two processes that act at once, or on what they saw before the other
-// acted, one wins; the other is told that it knew too little, and no revision is doubled.
+// TestIntegrationFaultTwoWriters checks that of two processes that act at the same time, or on an outdated observation,
+// one succeeds. The other gets the error ErrStale, and no revision is created twice.
 func TestIntegrationFaultTwoWriters(t *testing.T) {
 	b := newBench(t)
 	chrt := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps())
@@ -378,7 +379,7 @@ func TestIntegrationFaultTwoWriters(t *testing.T) {
 	}
 }
 
-// TestIntegrationFaultManyObjects installs, changes and removes a chart of a thousand objects.
+// TestIntegrationFaultManyObjects installs, upgrades and uninstalls a chart with a thousand objects.
 func TestIntegrationFaultManyObjects(t *testing.T) {
 	b := newBench(t)
 	const objects = 1000
@@ -419,9 +420,9 @@ func TestIntegrationFaultManyObjects(t *testing.T) {
 	b.wantRecords(run.desired)
 }
 
-// TestIntegrationFaultKindGone holds that a release can be changed and uninstalled when the cluster no longer serves a
-// kind of its current manifest.
-func TestIntegrationFaultKindGone(t *testing.T) {
+// TestIntegrationFaultKindNoLongerServed checks that a release can be upgraded and uninstalled after the cluster
+// stopped serving a kind of its current manifest.
+func TestIntegrationFaultKindNoLongerServed(t *testing.T) {
 	for name, after := range map[string]func(*testing.T, *bench, *releaseRun){
 		"upgrade": func(t *testing.T, b *bench, run *releaseRun) {
 			run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))

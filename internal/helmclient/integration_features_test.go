@@ -19,9 +19,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestIntegrationRequests holds what an action costs once something is known of the cluster: per object one look and
-// one write, where it changes; beside that the history, its newest record, and the records that are written.
-func TestIntegrationRequests(t *testing.T) {
+// TestIntegrationRequestsPerAction checks the number of requests of an action once the kinds of the cluster are known:
+// one read per object, one write per changed object, the history, its newest record, and the written records.
+func TestIntegrationRequestsPerAction(t *testing.T) {
 	b := newBench(t)
 	const objects = 9
 	templates := map[string]string{}
@@ -212,9 +212,9 @@ func TestIntegrationMaxHistory(t *testing.T) {
 	b.wantRecords(desired, "4 deployed", "3 superseded")
 }
 
-// TestIntegrationKeepsProven holds that upgrades which follow each other in a hurry don't push out what a rollback
-// needs.
-func TestIntegrationKeepsProven(t *testing.T) {
+// TestIntegrationHistoryKeepsProvenRevision checks that rapid upgrades do not remove the revision that a rollback needs
+// from the history.
+func TestIntegrationHistoryKeepsProvenRevision(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.policy = helmtest.WithRollback
@@ -254,9 +254,9 @@ func TestIntegrationRefusedObject(t *testing.T) {
 	}
 }
 
-// TestIntegrationUninstallWaits holds that an uninstall which is to wait does so for what another one has to finish,
-// within its time, and not for what it spared.
-func TestIntegrationUninstallWaits(t *testing.T) {
+// TestIntegrationUninstallWaitsForFinalizers checks that an uninstallation with Wait waits, within its timeout, for
+// finalizers of other controllers, but not for objects that it keeps.
+func TestIntegrationUninstallWaitsForFinalizers(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	chrt := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps())

@@ -14,9 +14,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestIntegrationForce holds that force makes objects anew whose fields cannot be changed, only those, and none that
-// hold data.
-func TestIntegrationForce(t *testing.T) {
+// TestIntegrationForceRecreatesImmutableObjects checks that force re-creates only objects with changed immutable
+// fields, and no objects that hold data.
+func TestIntegrationForceRecreatesImmutableObjects(t *testing.T) {
 	b := newBench(t)
 	templates := func(app, size string) map[string]string {
 		return map[string]string{"value.yaml": helmtest.ValueConfigMap,
@@ -135,8 +135,8 @@ spec:
               size: {type: string, x-kubernetes-validations: [{rule: self == oldSelf, message: Value is immutable}]}
 `
 
-// TestIntegrationForceKinds holds which objects force makes anew, and that it leaves all others alone whose deletion
-// may destroy something.
+// TestIntegrationForceKinds checks which kinds force re-creates, and that it keeps all objects whose deletion may
+// destroy data.
 func TestIntegrationForceKinds(t *testing.T) {
 	for name, test := range forceCases() {
 		t.Run(name, func(t *testing.T) {

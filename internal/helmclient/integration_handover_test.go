@@ -132,9 +132,9 @@ func (h handOver) run(t *testing.T) int {
 	return int(requests.Load())
 }
 
-// TestIntegrationHandOver has one HelmOp uninstall a release while another one adopts it. Each action happens between
-// any two requests of the other, and the first one may be cut off there. In the end the adopter has the release with
-// all its objects.
+// TestIntegrationHandOver has one HelmOp uninstall a release while another adopts it. Each action happens between any
+// two requests of the other, and the first action may be interrupted there. In the end, the adopting HelmOp has the
+// release with all its objects.
 func TestIntegrationHandOver(t *testing.T) {
 	t.Parallel()
 	for _, adopterFirst := range []bool{false, true} {
@@ -152,9 +152,9 @@ func TestIntegrationHandOver(t *testing.T) {
 	}
 }
 
-// TestIntegrationSameNumber holds that a decision on a revision is not carried out on another one of the same number:
-// the release was uninstalled and installed meanwhile.
-func TestIntegrationSameNumber(t *testing.T) {
+// TestIntegrationReinstalledRevisionIsStale checks that a decision is not carried out on another revision of the same
+// number, after the release was uninstalled and installed again.
+func TestIntegrationReinstalledRevisionIsStale(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	chrt, values := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"}

@@ -79,9 +79,9 @@ func (b *bench) cutAtRecord(run *releaseRun, decision decide.Decision) {
 	b.restart(run, -1)
 }
 
-// TestIntegrationInterruptedUpgradeReverted holds that an upgrade which was cut off stays known, whatever becomes of
-// the next tries, so that going back to what was before undoes it.
-func TestIntegrationInterruptedUpgradeReverted(t *testing.T) {
+// TestIntegrationInterruptedUpgradeIsReverted checks that an interrupted upgrade stays in the history, whatever the
+// next attempts do, so that a return to the previous state reverts it.
+func TestIntegrationInterruptedUpgradeIsReverted(t *testing.T) {
 	b := newBench(t)
 	first := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
 	run := b.newRun(first, map[string]any{"cidr": "1"})
@@ -102,8 +102,9 @@ func TestIntegrationInterruptedUpgradeReverted(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
-// TestIntegrationInterruptedInstallUninstalled holds that what an install created which was cut off is not orphaned.
-func TestIntegrationInterruptedInstallUninstalled(t *testing.T) {
+// TestIntegrationInterruptedInstallIsUninstalled checks that an uninstallation deletes the objects of an interrupted
+// installation.
+func TestIntegrationInterruptedInstallIsUninstalled(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
 		map[string]any{"cidr": "1"})
@@ -116,8 +117,8 @@ func TestIntegrationInterruptedInstallUninstalled(t *testing.T) {
 	b.wantRecords(run.desired)
 }
 
-// TestIntegrationInterruptedAgain holds that an upgrade that is cut off each time is not applied again for ever.
-func TestIntegrationInterruptedAgain(t *testing.T) {
+// TestIntegrationRepeatedInterruptionsEnd checks that an upgrade that is interrupted each time is not applied forever.
+func TestIntegrationRepeatedInterruptionsEnd(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
@@ -151,9 +152,9 @@ func TestIntegrationInterruptedAgain(t *testing.T) {
 	}
 }
 
-// TestIntegrationKeptHistoryStaysApart holds that what was uninstalled is no revision to return to, and that the policy
-// of installs is that of an install over a kept history.
-func TestIntegrationKeptHistoryStaysApart(t *testing.T) {
+// TestIntegrationKeptHistoryIsNoRollbackTarget checks that a rollback does not return to an uninstalled revision, and
+// that the policy for installations applies to an installation over a kept history.
+func TestIntegrationKeptHistoryIsNoRollbackTarget(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"old.yaml": helmtest.ConfigMap("old", "1")}),
 		map[string]any{"cidr": "1"})
@@ -179,9 +180,9 @@ func TestIntegrationKeptHistoryStaysApart(t *testing.T) {
 	b.wantNoConfigMap("old")
 }
 
-// TestIntegrationAdoptedObjectSurvives holds that a failed install does not take objects with it that were there
-// before.
-func TestIntegrationAdoptedObjectSurvives(t *testing.T) {
+// TestIntegrationFailedInstallKeepsAdoptedObject checks that objects that existed before a failed installation survive
+// its remediation.
+func TestIntegrationFailedInstallKeepsAdoptedObject(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
 	adopted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "adopted"}, Data: map[string]string{"key": "works"}}
@@ -202,9 +203,9 @@ func TestIntegrationAdoptedObjectSurvives(t *testing.T) {
 	b.wantConfigMap("adopted", "new")
 }
 
-// TestIntegrationNoReturnToUnhealthy holds that what was rolled back from because it was unhealthy is not returned to
-// later, although it is the newest revision that was ever deployed.
-func TestIntegrationNoReturnToUnhealthy(t *testing.T) {
+// TestIntegrationRollbackSkipsUnhealthyRevision checks that a later rollback does not return to a revision that was
+// rolled back because it was unhealthy, although it is the newest revision that was deployed.
+func TestIntegrationRollbackSkipsUnhealthyRevision(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0",
 		map[string]string{"a.yaml": helmtest.ConfigMap("aa", "good"), "hook.yaml": hookService("refused", "pre-rollback")}),
@@ -223,8 +224,9 @@ func TestIntegrationNoReturnToUnhealthy(t *testing.T) {
 	}
 }
 
-// TestIntegrationTestsOvertaken holds that the outcome of tests is not saved over what somebody did while they ran.
-func TestIntegrationTestsOvertaken(t *testing.T) {
+// TestIntegrationTestResultDoesNotOverwriteChanges checks that the result of tests does not overwrite changes that
+// another process made while the tests ran.
+func TestIntegrationTestResultDoesNotOverwriteChanges(t *testing.T) {
 	next := helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
 	for name, test := range map[string]struct {
 		meanwhile func(*bench)

@@ -30,9 +30,9 @@ func (b *bench) refuseParts(run *releaseRun, failures int) {
 	run.client, run.target.Config = New(testRunner), config
 }
 
-// TestIntegrationPartsLeft holds that no part outlives its release because its deletion failed once, and that somebody
-// is told of those that do.
-func TestIntegrationPartsLeft(t *testing.T) {
+// TestIntegrationPartsAreDeletedOrReported checks that a later action deletes a part whose deletion failed, and that
+// the result reports parts that are left after an uninstallation.
+func TestIntegrationPartsAreDeletedOrReported(t *testing.T) {
 	for name, test := range map[string]struct{ failures, left int }{"once": {1, 0}, "always": {-1, 1}} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -57,9 +57,9 @@ func TestIntegrationPartsLeft(t *testing.T) {
 	}
 }
 
-// TestIntegrationPartsUnknown holds that an uninstallation finds the parts of a record that cannot be read, and of one
-// that never came to be, and leaves those alone that somebody may be about to need.
-func TestIntegrationPartsUnknown(t *testing.T) {
+// TestIntegrationUninstallDeletesUnnamedParts checks that an uninstallation deletes the parts of a record that cannot
+// be read, and of a record that was never created. It keeps parts that another action may be about to name.
+func TestIntegrationUninstallDeletesUnnamedParts(t *testing.T) {
 	for name, test := range map[string]struct {
 		later time.Duration
 		left  int
@@ -98,8 +98,9 @@ func TestIntegrationPartsUnknown(t *testing.T) {
 	}
 }
 
-// TestIntegrationStoreSlow holds that what a store deletes is deleted after the action, whose time it does not take.
-func TestIntegrationStoreSlow(t *testing.T) {
+// TestIntegrationSlowStoreDeletesAfterAction checks that payloads in a store are deleted after the action, and that
+// this does not count as time of the action.
+func TestIntegrationSlowStoreDeletesAfterAction(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
 	b.target.Storage = model.Storage{Store: store, Outside: true}

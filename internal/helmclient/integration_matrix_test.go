@@ -55,9 +55,9 @@ func testedChart(version string, passes bool) *chart.Chart {
 	return helmtest.NewChart(version, map[string]string{"value.yaml": helmtest.ValueConfigMap, "check.yaml": check})
 }
 
-// TestIntegrationMatrix builds each state of a release, and holds what is decided, what that does and what is there in
-// the end.
-func TestIntegrationMatrix(t *testing.T) {
+// TestIntegrationStateMatrix creates each state of a release, and checks the decision, its result and the final state
+// of the cluster.
+func TestIntegrationStateMatrix(t *testing.T) {
 	for _, group := range []map[string]matrixCase{matrixInSync(), matrixFailed(), matrixStalled(), matrixPending(),
 		matrixGone(), matrixOthers(), matrixTested()} {
 		for name, c := range group {
@@ -445,9 +445,9 @@ func matrixTested() map[string]matrixCase {
 	}
 }
 
-// TestIntegrationMatrixIdle holds what a pass over a release costs that is as desired: one request, for metadata,
-// whatever the release holds.
-func TestIntegrationMatrixIdle(t *testing.T) {
+// TestIntegrationInSyncReleaseNeedsOneRequest checks that the observation of a release that is in sync sends one
+// request for metadata, whatever the size of the release.
+func TestIntegrationInSyncReleaseNeedsOneRequest(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)

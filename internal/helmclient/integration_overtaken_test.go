@@ -37,9 +37,9 @@ func (b *bench) takeOver(key string) error {
 	return held.Replace(key, rls)
 }
 
-// TestIntegrationOvertaken holds that an action which is late writes no record that another manager has taken over: its
-// pointer would name a payload that is gone.
-func TestIntegrationOvertaken(t *testing.T) {
+// TestIntegrationOvertakenActionWritesNoRecord checks that a late action does not write a record after another manager
+// took over the release. The pointer of such a record would name a deleted payload.
+func TestIntegrationOvertakenActionWritesNoRecord(t *testing.T) {
 	for name, use := range storages() {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -81,8 +81,8 @@ func TestIntegrationOvertaken(t *testing.T) {
 	}
 }
 
-// TestIntegrationPointerWrites holds what is no reason to give up a record: metadata that somebody changed, and answers
-// that were lost. After a write by another hand, nothing is written any more.
+// TestIntegrationPointerWrites checks that changed metadata and lost responses do not stop an action from writing
+// records, and that a write of another process does.
 func TestIntegrationPointerWrites(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()

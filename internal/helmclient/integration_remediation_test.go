@@ -76,9 +76,9 @@ func (r *releaseRun) mustAct(t *testing.T, decision decide.Decision, action mode
 	return result
 }
 
-// TestIntegrationRollback follows an upgrade that fails, through rollbacks and retries to the end of them, and beyond.
-// Nothing but what the cluster says is remembered.
-func TestIntegrationRollback(t *testing.T) {
+// TestIntegrationRollbackUntilRetriesExhausted checks a failing upgrade with rollbacks and retries, until the retries
+// are exhausted and beyond. All state is in the cluster.
+func TestIntegrationRollbackUntilRetriesExhausted(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.policy = helmtest.WithRollback
@@ -141,9 +141,9 @@ func TestIntegrationRollback(t *testing.T) {
 	b.wantNoConfigMap("first")
 }
 
-// TestIntegrationRollbackFails holds that a failed rollback is recorded as failed, whatever it failed on, and done
-// again.
-func TestIntegrationRollbackFails(t *testing.T) {
+// TestIntegrationFailedRollbackIsRetried checks that a failed rollback is recorded as failed, whatever the cause, and
+// is repeated.
+func TestIntegrationFailedRollbackIsRetried(t *testing.T) {
 	b := newBench(t)
 	templates := helmtest.TwoConfigMaps()
 	templates["hook.yaml"] = hookService("refused", "pre-rollback")
@@ -176,9 +176,9 @@ func TestIntegrationRollbackFails(t *testing.T) {
 	b.wantConfigMap("first", "1")
 }
 
-// TestIntegrationUnhealthy holds that a rollback of what did not become healthy goes over revisions that failed, though
-// Helm would call these superseded.
-func TestIntegrationUnhealthy(t *testing.T) {
+// TestIntegrationUnhealthyRollbackSkipsFailedRevisions checks that the rollback of an unhealthy revision skips failed
+// revisions, although Helm would mark them as superseded.
+func TestIntegrationUnhealthyRollbackSkipsFailedRevisions(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.policy = helmtest.WithRollback
@@ -203,7 +203,7 @@ func TestIntegrationUnhealthy(t *testing.T) {
 	}
 }
 
-// TestIntegrationRemediateUninstall follows an install that fails and is uninstalled, until the last failure, which
+// TestIntegrationRemediateUninstall checks an installation that fails and is uninstalled, until the last failure, which
 // stays.
 func TestIntegrationRemediateUninstall(t *testing.T) {
 	b := newBench(t)
@@ -304,7 +304,7 @@ func TestIntegrationTests(t *testing.T) {
 	b.wantConfigMap("delete-hook", "ran")
 }
 
-func TestIntegrationTestsOfNothing(t *testing.T) {
+func TestIntegrationTestsOfChartWithoutTests(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
@@ -329,7 +329,7 @@ func TestIntegrationTestsOfNothing(t *testing.T) {
 const allValues = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: values\ndata:\n  key: {{ pick .Values " +
 	"\"new\" \"old\" \"given\" \"wanted\" | toJson | quote }}\n"
 
-// TestIntegrationValuesPolicies holds what becomes of the values of the revision before.
+// TestIntegrationValuesPolicies checks how upgrades use the values of the previous revision.
 func TestIntegrationValuesPolicies(t *testing.T) {
 	schema := `{"required":["given"],"properties":{"wanted":{"type":"string"}}}`
 	for name, test := range map[string]struct {
@@ -377,7 +377,8 @@ func TestIntegrationValuesPolicies(t *testing.T) {
 	}
 }
 
-// TestIntegrationManifest holds that objects are named with their namespaces, and that what Act made costs no request.
+// TestIntegrationManifest checks that the objects of a manifest have their namespaces, and that a manifest that Act
+// applied needs no request.
 func TestIntegrationManifest(t *testing.T) {
 	b := newBench(t)
 	templates := helmtest.TwoConfigMaps()

@@ -77,9 +77,9 @@ func (b *bench) upgradeAtHook(run *releaseRun) (ended <-chan error) {
 	return done
 }
 
-// TestIntegrationRestart holds that an API server which is restarted in the middle of an upgrade leads to the same end
-// as one that is not.
-func TestIntegrationRestart(t *testing.T) {
+// TestIntegrationAPIServerRestart checks that an upgrade has the same result if the API server is restarted during the
+// upgrade.
+func TestIntegrationAPIServerRestart(t *testing.T) {
 	b, server := newOwnServer(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	ended := b.upgradeAtHook(run)
@@ -112,8 +112,9 @@ func TestIntegrationRestart(t *testing.T) {
 	b.wantSettledUpgrade(run, first != nil)
 }
 
-// TestIntegrationHang holds that an upgrade outlasts an API server that does not answer for a while.
-func TestIntegrationHang(t *testing.T) {
+// TestIntegrationUnresponsiveAPIServer checks that an upgrade completes although the API server does not respond for a
+// while.
+func TestIntegrationUnresponsiveAPIServer(t *testing.T) {
 	b, server := newOwnServer(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	ended := b.upgradeAtHook(run)

@@ -43,8 +43,8 @@ func (r *releaseRun) mustReturn(t *testing.T, target int) Result {
 	return result
 }
 
-// TestIntegrationReturn holds that a return brings back everything that a revision was made from, without chart and
-// values, again and again, and that what it comes to is in sync.
+// TestIntegrationReturn checks that a return restores the complete state of a revision, without chart and values,
+// repeatedly, and that the result is in sync.
 func TestIntegrationReturn(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -95,9 +95,9 @@ func TestIntegrationReturn(t *testing.T) {
 	}
 }
 
-// TestIntegrationReturnAfterAnotherHand holds that a return goes over what somebody did by hand, be it Helm's own
-// rollback to the same.
-func TestIntegrationReturnAfterAnotherHand(t *testing.T) {
+// TestIntegrationReturnAfterHelmCommand checks that a return replaces a revision that a person made with the helm
+// command, even a rollback to the same revision.
+func TestIntegrationReturnAfterHelmCommand(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
@@ -125,9 +125,9 @@ func TestIntegrationReturnAfterAnotherHand(t *testing.T) {
 		"1 superseded")
 }
 
-// TestIntegrationReturnPruned holds that a return goes by an upgrade where the history has nothing left, and that the
-// tries at one may push out what they return to.
-func TestIntegrationReturnPruned(t *testing.T) {
+// TestIntegrationReturnWithoutTarget checks that a return is an upgrade if the history no longer has its target, and
+// that failed returns may remove their target from the history.
+func TestIntegrationReturnWithoutTarget(t *testing.T) {
 	b := newBench(t)
 	templates := helmtest.TwoConfigMaps()
 	templates["hook.yaml"] = hookService("refused", "pre-rollback")
@@ -168,8 +168,9 @@ func TestIntegrationReturnPruned(t *testing.T) {
 	b.wantConfigMap("first", "1")
 }
 
-// TestIntegrationReturnFromFailed holds that a return leaves nothing behind of what failed, and that its tests run.
-func TestIntegrationReturnFromFailed(t *testing.T) {
+// TestIntegrationReturnDeletesFailedObjects checks that a return deletes the objects of a failed revision, and that its
+// tests run.
+func TestIntegrationReturnDeletesFailedObjects(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(testedChart("1.0.0", true), map[string]any{"cidr": "1"})
 	run.policy.Test.Enabled = true
@@ -197,8 +198,9 @@ func TestIntegrationReturnFromFailed(t *testing.T) {
 	}
 }
 
-// TestIntegrationReturnChecked holds that a return goes to nothing else than what is desired, whatever was decided.
-func TestIntegrationReturnChecked(t *testing.T) {
+// TestIntegrationReturnChecksTarget checks that a return fails if its target was not made from the desired state,
+// whatever the decision says.
+func TestIntegrationReturnChecksTarget(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)

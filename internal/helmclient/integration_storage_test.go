@@ -177,9 +177,9 @@ func (b *bench) rollBack(run *releaseRun) {
 	run.desired.Return = false
 }
 
-// TestIntegrationStoreDown holds what a store that fails keeps from happening: nothing is begun, nothing is destroyed,
-// what was begun is recorded, and everything goes on once it is back.
-func TestIntegrationStoreDown(t *testing.T) {
+// TestIntegrationFailingStoreBlocksActions checks that no action begins and nothing is deleted while a store fails,
+// that running actions are recorded, and that actions continue when the store is back.
+func TestIntegrationFailingStoreBlocksActions(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
 	b.target.Storage = model.Storage{Store: store, Outside: true}
@@ -243,8 +243,9 @@ func TestIntegrationStoreDown(t *testing.T) {
 	}
 }
 
-// TestIntegrationStoreKeeps holds that a store which does not delete holds nothing up, and that the result says so.
-func TestIntegrationStoreKeeps(t *testing.T) {
+// TestIntegrationStoreWithoutDeletion checks that a store that does not delete payloads does not block actions, and
+// that the result reports the payloads left.
+func TestIntegrationStoreWithoutDeletion(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
 	b.target.Storage = model.Storage{Store: store, Outside: true}
@@ -279,9 +280,9 @@ func TestIntegrationStoreKeeps(t *testing.T) {
 	b.wantRecords(run.desired, "4 deployed", "3 superseded")
 }
 
-// TestIntegrationStoreDownAtFirst holds that a full history of records in the cluster loses none to the first one that
-// is to go to a store, while the store does not take it.
-func TestIntegrationStoreDownAtFirst(t *testing.T) {
+// TestIntegrationFailingStoreKeepsFullHistory checks that a full history in the cluster loses no record to the first
+// record that belongs in a store, while the store rejects the record.
+func TestIntegrationFailingStoreKeepsFullHistory(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.options.Upgrade.MaxHistory = new(2)
@@ -301,7 +302,7 @@ func TestIntegrationStoreDownAtFirst(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 superseded")
 }
 
-// TestIntegrationPayloadDamaged holds that nothing is destroyed because a payload is missing, or not what was written.
+// TestIntegrationPayloadDamaged checks that nothing is deleted because a payload is missing or was changed.
 func TestIntegrationPayloadDamaged(t *testing.T) {
 	damage := map[string]func(*bench, *memoryStore){
 		"missing": func(_ *bench, m *memoryStore) { clear(m.kept) },
@@ -374,7 +375,8 @@ func (b *bench) editRecord(change func(*release.Release)) {
 	}
 }
 
-// TestIntegrationStorageSwitch holds that records stay readable where they are, whatever the next one is to be.
+// TestIntegrationStorageSwitch checks that records stay readable in their storage after the storage of new records
+// changes.
 func TestIntegrationStorageSwitch(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
@@ -399,7 +401,7 @@ func TestIntegrationStorageSwitch(t *testing.T) {
 	}
 }
 
-// TestIntegrationCutSplit cuts off what writes records in two parts, at each request.
+// TestIntegrationCutSplit interrupts actions that write split records, at each request.
 func TestIntegrationCutSplit(t *testing.T) {
 	cases := cutCases()
 	for name, stored := range map[string]func() model.Storage{
@@ -456,8 +458,8 @@ func (r *cutRun) onlyReferred() error {
 	return nil
 }
 
-// TestIntegrationPayloadMemory holds that actions with large records wait for each other, in time, and give back what
-// they took.
+// TestIntegrationPayloadMemory checks that actions with large records wait for memory, within their timeouts, and
+// release it.
 func TestIntegrationPayloadMemory(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(bigChart("1.0.0", 2<<20, 0), map[string]any{"cidr": "1"})

@@ -134,9 +134,9 @@ func storeCutCases() map[string]cutCase {
 	}
 }
 
-// TestIntegrationStoreCut breaks a store of payloads at each of its calls (see package sample), in every way. The next
-// process completes what was begun: each record that is there has its payload, and no payload is left that the store
-// could have deleted.
+// TestIntegrationStoreCut interrupts a store of payloads at each of its calls (see package sample), in every way. The
+// next process completes the action: each record has its payload, and no payload is left that the store could have
+// deleted.
 func TestIntegrationStoreCut(t *testing.T) {
 	for name, c := range storeCutCases() {
 		t.Run(name, func(t *testing.T) {

@@ -74,8 +74,8 @@ func (b *bench) wantReadable(values map[int]string) {
 	}
 }
 
-// TestIntegrationStoredParts checks that records of an earlier version with payloads in the cluster are read, returned
-// to and deleted, as are the parts that this version left behind.
+// TestIntegrationStoredParts checks that records of an earlier version with payloads in the cluster can be read, rolled
+// back to and deleted, and that the parts that this version left behind are deleted.
 func TestIntegrationStoredParts(t *testing.T) {
 	b := newBench(t)
 	b.target.Storage.SplitAll = true
@@ -104,9 +104,9 @@ func TestIntegrationStoredParts(t *testing.T) {
 	}
 }
 
-// TestIntegrationStoredPayloads checks that records of an earlier version with payloads in a store are read and
-// deleted. Helm's rollback by hand made revision 3 name the payload of revision 1: the payload is deleted with revision
-// 3.
+// TestIntegrationStoredPayloads checks that records of an earlier version with payloads in a store can be read and
+// deleted. A rollback with the helm command made revision 3 name the payload of revision 1: the payload is deleted with
+// revision 3.
 func TestIntegrationStoredPayloads(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()

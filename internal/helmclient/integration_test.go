@@ -264,7 +264,7 @@ func TestIntegrationLifecycle(t *testing.T) {
 	}
 }
 
-// TestIntegrationEmptyValues holds that values which became empty are not replaced by the previous ones.
+// TestIntegrationEmptyValues checks that empty desired values are not replaced by the previous values.
 func TestIntegrationEmptyValues(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")

@@ -52,9 +52,9 @@ func tooManyValues(t *testing.T) func(*corev1.Secret) {
 	}
 }
 
-// TestIntegrationUnreadable holds that nothing is begun where the newest record cannot be read, above all no
-// uninstallation of less than there is, and that the ways out of the documentation lead out.
-func TestIntegrationUnreadable(t *testing.T) {
+// TestIntegrationUnreadableRecord checks that no action begins if the newest record cannot be read, in particular no
+// uninstallation of an incomplete set of objects, and that the documented remedies work.
+func TestIntegrationUnreadableRecord(t *testing.T) {
 	for name, spoil := range map[string]func(*corev1.Secret){"garbage": garble, "too many values": tooManyValues(t)} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -23,7 +23,7 @@ func managedBy(uid string) func(*model.Record) {
 	return func(r *model.Record) { r.ManagementCluster = uid }
 }
 
-// TestManagementCluster holds which releases are left alone because another management cluster has them.
+// TestManagementCluster checks which releases are not changed because they belong to another management cluster.
 func TestManagementCluster(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -70,8 +70,9 @@ func TestManagementCluster(t *testing.T) {
 	}
 }
 
-// TestRestore holds that objects which were deleted are created by an upgrade to the same, once for each request.
-func TestRestore(t *testing.T) {
+// TestRestoreUpgradesOncePerRequest checks that an upgrade without changes re-creates deleted objects, once for each
+// request.
+func TestRestoreUpgradesOncePerRequest(t *testing.T) {
 	t.Parallel()
 	obs := model.Observation{Records: []model.Record{helmtest.Record("deployed", 3)}}
 	past := model.Past{Restore: true, Request: "ab"}
@@ -90,8 +91,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestIntegrationTakeOver moves a release from one management cluster to another, which then says so in all records and
-// changes nothing else; a manager of the former one leaves the release alone from then on.
+// TestIntegrationTakeOver moves a release from one management cluster to another. The new manager changes only the
+// label on all records, and the former manager does not change the release any more.
 func TestIntegrationTakeOver(t *testing.T) {
 	b := newBench(t)
 	former := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")

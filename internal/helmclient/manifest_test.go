@@ -109,9 +109,9 @@ func knownKindsOf(t *testing.T, c *Client, target model.Target) *connections.Kin
 	return conn.Kinds
 }
 
-// TestManifestAsksOnceForUnknownKinds holds that the kinds of a manifest that the cluster does not know are asked for
-// once, however long the answer takes and whatever it is, and that the caller's deadline counts.
-func TestManifestAsksOnceForUnknownKinds(t *testing.T) {
+// TestManifestDiscoversUnknownKindsOnce checks that discovery runs once for the unknown kinds of a manifest, however
+// long it takes and whatever its result, and that the deadline of the caller applies.
+func TestManifestDiscoversUnknownKindsOnce(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
 	c, target := server.client(t)
@@ -152,8 +152,8 @@ func TestManifestAsksOnceForUnknownKinds(t *testing.T) {
 	}
 }
 
-// TestManifestOfUnknownCluster holds that no namespace is guessed where it cannot be learned what has one.
-func TestManifestOfUnknownCluster(t *testing.T) {
+// TestManifestWithoutDiscovery checks that no namespace is guessed if discovery fails.
+func TestManifestWithoutDiscovery(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
 	c, target := server.client(t)
@@ -163,8 +163,9 @@ func TestManifestOfUnknownCluster(t *testing.T) {
 	}
 }
 
-// TestUnknownKindIsAskedForAfterAWhile holds that the interval between two questions begins when the first ends.
-func TestUnknownKindIsAskedForAfterAWhile(t *testing.T) {
+// TestUnknownKindIntervalStartsAfterDiscovery checks that the interval between two discoveries begins when the first
+// ends.
+func TestUnknownKindIntervalStartsAfterDiscovery(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
 	c, target := server.client(t)
@@ -192,9 +193,9 @@ func TestUnknownKindIsAskedForAfterAWhile(t *testing.T) {
 	}
 }
 
-// TestManifestOfSilentService holds that no namespace is guessed where an API service of the kind's group does not
-// answer, and that the kind counts as one that is not served once the API service is gone.
-func TestManifestOfSilentService(t *testing.T) {
+// TestManifestWithUnresponsiveAPIService checks that no namespace is guessed if an API service of the kind's group does
+// not respond, and that the kind counts as not served once the API service is deleted.
+func TestManifestWithUnresponsiveAPIService(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
 	server.silent.Store(true)
@@ -234,9 +235,9 @@ func TestManifestOfSilentService(t *testing.T) {
 	}
 }
 
-// TestUninstallOfSilentService holds that an uninstall leaves out no object of a kind of which it is not known whether
-// it is served, although the version in the manifest is not, and that it does once the API service is gone.
-func TestUninstallOfSilentService(t *testing.T) {
+// TestUninstallWithUnresponsiveAPIService checks that an uninstallation skips no object whose kind may be served,
+// although the version in the manifest is not served. It skips the object once the API service is deleted.
+func TestUninstallWithUnresponsiveAPIService(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
 	server.silent.Store(true)
@@ -254,9 +255,9 @@ func TestUninstallOfSilentService(t *testing.T) {
 	}
 }
 
-// TestDeletionRelearnsOnce holds that objects of a kind whose path the cluster does not know make it be asked once what
-// it serves.
-func TestDeletionRelearnsOnce(t *testing.T) {
+// TestDeletionRediscoversOnce checks that discovery runs once for objects of a kind whose path the cluster does not
+// serve.
+func TestDeletionRediscoversOnce(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
 	k := server.kubeClient(t)

@@ -21,9 +21,9 @@ func (b *bench) newRecords() *records.Store {
 	return recordsOf(b.t.Context(), conn, b.namespace, b.target.Storage, nil)
 }
 
-// TestIntegrationObservedRecords holds that an action takes what was observed for its history, once, and not after a
-// write.
-func TestIntegrationObservedRecords(t *testing.T) {
+// TestIntegrationActionUsesObservation checks that an action uses the last observation as its history, once, and not
+// after a write.
+func TestIntegrationActionUsesObservation(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
 	rls := helmtest.FullRelease()

@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// TestRecordSizes holds which charts fit into one Secret, by what they are like: Helm compresses the base64 of files,
-// so that the texts of a chart shrink to a fifth to two fifths in its Secret, not to a tenth as they do in its archive.
+// TestRecordSizes checks which charts fit into one Secret. Helm compresses the base64 of files, so the texts of a chart
+// shrink to between a fifth and two fifths in the Secret, and not to a tenth as in the archive.
 func TestRecordSizes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

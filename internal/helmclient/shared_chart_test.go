@@ -75,9 +75,9 @@ func dumpChart(t testing.TB, chrt *chart.Chart) string {
 	return text
 }
 
-// TestIntegrationChartIsShared holds that one parsed chart is installed and upgraded by many at the same time, each
-// with values of its own, and stays as it is. The race detector makes it strict.
-func TestIntegrationChartIsShared(t *testing.T) {
+// TestIntegrationSharedChartIsNotChanged checks that concurrent installations and upgrades with one parsed chart, each
+// with its own values, do not change the chart. The race detector finds violations.
+func TestIntegrationSharedChartIsNotChanged(t *testing.T) {
 	b := newBench(t)
 	chrt := sharedChart()
 	before := dumpChart(t, chrt)

@@ -15,7 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-func TestSuspects(t *testing.T) {
+func TestUncheckedRevisions(t *testing.T) {
 	t.Parallel()
 	upgrade, uninstall := decide.Decision{Action: model.ActionUpgrade}, decide.Decision{Action: model.ActionUninstall}
 	rollback := func(to int) decide.Decision { return decide.Decision{Action: model.ActionRollback, RollbackTo: to} }

@@ -33,8 +33,9 @@ var sharedServer apiserver.Shared
 
 func TestMain(m *testing.M) { os.Exit(sharedServer.Run(m)) }
 
-// TestKindsAreAskedForOnce holds that those who come while the cluster is asked share the answer, be it an error.
-func TestKindsAreAskedForOnce(t *testing.T) {
+// TestKindsConcurrentCallersShareDiscovery checks that concurrent callers share the result of a discovery, even if it
+// is an error.
+func TestKindsConcurrentCallersShareDiscovery(t *testing.T) {
 	t.Parallel()
 	var versions atomic.Int64
 	asked, answer := make(chan struct{}, 100), make(chan struct{})
@@ -82,8 +83,8 @@ func TestKindsAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// TestKindsOutliveAPanic holds that nobody waits for ever where asking came to no end.
-func TestKindsOutliveAPanic(t *testing.T) {
+// TestKindsFlightCompletesAfterPanic checks that callers do not wait forever after a discovery that panicked.
+func TestKindsFlightCompletesAfterPanic(t *testing.T) {
 	t.Parallel()
 	// Without a client, asking panics.
 	k := &Kinds{Now: time.Now}
@@ -107,8 +108,9 @@ func TestKindsOutliveAPanic(t *testing.T) {
 	}
 }
 
-// TestKindsExpireWhileAsked holds that an answer from before a change does not do for those who come after it.
-func TestKindsExpireWhileAsked(t *testing.T) {
+// TestKindsExpiredDuringDiscovery checks that a caller after a change does not get the result of a discovery that began
+// before the change.
+func TestKindsExpiredDuringDiscovery(t *testing.T) {
 	t.Parallel()
 	k := &Kinds{Now: time.Now}
 	flight := &kindsFlight{done: make(chan struct{})}
@@ -225,8 +227,8 @@ func (b *kindsBench) createCRD(kind string) schema.GroupKind {
 	}
 }
 
-// TestIntegrationKindsTTL holds that kinds are not asked for within the TTL, cost little after it while they are the
-// same, and that a kind which another hand made is seen after it.
+// TestIntegrationKindsTTL checks that discovery does not run within the TTL, that it is cheap after the TTL if the
+// kinds are unchanged, and that it then finds a kind of another process.
 func TestIntegrationKindsTTL(t *testing.T) {
 	b := newKindsBench(t)
 	first := b.current()
@@ -269,9 +271,9 @@ func TestIntegrationKindsTTL(t *testing.T) {
 	}
 }
 
-// TestIntegrationUnknownKind holds that an object of a kind that is not known makes the cluster be asked at once, and
-// that objects of kinds which do not exist do not make it be asked each time.
-func TestIntegrationUnknownKind(t *testing.T) {
+// TestIntegrationUnknownKindRunsDiscovery checks that an object of an unknown kind starts discovery at once, and that
+// further objects of kinds that do not exist do not start it each time.
+func TestIntegrationUnknownKindRunsDiscovery(t *testing.T) {
 	b := newKindsBench(t)
 	b.current()
 	kind := b.createCRD("Pear")
@@ -300,8 +302,9 @@ func TestIntegrationUnknownKind(t *testing.T) {
 	}
 }
 
-// TestIntegrationKindsOfOurs holds that a change of kinds by this package makes the next action ask at once.
-func TestIntegrationKindsOfOurs(t *testing.T) {
+// TestIntegrationOwnKindChangeExpiresKinds checks that after the engine changed the kinds of a cluster, the next action
+// runs discovery at once.
+func TestIntegrationOwnKindChangeExpiresKinds(t *testing.T) {
 	b := newKindsBench(t)
 	first := b.current()
 	b.kinds.expire()

@@ -79,8 +79,9 @@ func (s servedBy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// TestKindsAreShared holds that what clusters serve is kept once if they say the very same, and never shared otherwise.
-func TestKindsAreShared(t *testing.T) {
+// TestKindsLibrarySharesEqualResults checks that clusters share a discovery result only if their documents are
+// byte-identical.
+func TestKindsLibrarySharesEqualResults(t *testing.T) {
 	t.Parallel()
 	shared := NewSharedState()
 	learn := func(s servedBy) *kindsResult {

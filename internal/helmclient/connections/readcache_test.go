@@ -71,8 +71,8 @@ const (
 	otherObject  = "/api/v1/namespaces/a/configmaps/c"
 )
 
-// TestReadCache holds for how long an answer is given again, and what ends that.
-func TestReadCache(t *testing.T) {
+// TestReadCacheTTLAndWrites checks how long a response is used again, and which requests drop it.
+func TestReadCacheTTLAndWrites(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		object string
@@ -127,8 +127,8 @@ func TestReadCache(t *testing.T) {
 	}
 }
 
-// TestReadCacheWriteMeanwhile holds that an answer which was on its way during a write is not kept.
-func TestReadCacheWriteMeanwhile(t *testing.T) {
+// TestReadCacheDropsReadDuringWrite checks that the response to a read during a write is not cached.
+func TestReadCacheDropsReadDuringWrite(t *testing.T) {
 	t.Parallel()
 	s := newCachedServer(t)
 	s.answer = func(w http.ResponseWriter, r *http.Request) bool {
@@ -143,8 +143,8 @@ func TestReadCacheWriteMeanwhile(t *testing.T) {
 	}
 }
 
-// TestReadCacheNotKept holds which answers are passed on as they are.
-func TestReadCacheNotKept(t *testing.T) {
+// TestReadCachePassesThroughResponses checks which responses are not cached but returned unchanged.
+func TestReadCachePassesThroughResponses(t *testing.T) {
 	t.Parallel()
 	s := newCachedServer(t)
 	s.answer = func(w http.ResponseWriter, r *http.Request) bool {
@@ -176,7 +176,7 @@ func TestReadCacheNotKept(t *testing.T) {
 	}
 }
 
-// TestReadCacheMissingNamespace holds that nothing is looked for in a namespace that is missing, until it may exist.
+// TestReadCacheMissingNamespace checks that no object is read in a missing namespace until the namespace may exist.
 func TestReadCacheMissingNamespace(t *testing.T) {
 	t.Parallel()
 	s := newCachedServer(t)

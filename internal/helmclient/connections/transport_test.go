@@ -86,7 +86,7 @@ func TestTransportDeadlines(t *testing.T) {
 	}
 }
 
-func TestTransportLimitsAnswers(t *testing.T) {
+func TestTransportLimitsResponses(t *testing.T) {
 	t.Parallel()
 	body := &boundedBody{body: io.NopCloser(nil), from: strings.NewReader("too much"), remaining: 4,
 		release: func() {}, cause: func(err error) error { return err }}
@@ -95,9 +95,9 @@ func TestTransportLimitsAnswers(t *testing.T) {
 	}
 }
 
-// TestTransportSharesMemory: what answers take is within one budget, be they large or of many values, and one cluster
-// leaves others room.
-func TestTransportSharesMemory(t *testing.T) {
+// TestTransportMemoryBudget checks that all responses share one memory budget, whether they are large or have many
+// values, and that one cluster leaves memory for others.
+func TestTransportMemoryBudget(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -153,7 +153,7 @@ func TestTransportSharesMemory(t *testing.T) {
 	g.Eventually(budget.InUse, "10s").Should(gomega.BeZero())
 }
 
-func TestTransportSeesKindsChange(t *testing.T) {
+func TestTransportReportsKindsChange(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/refused") {

@@ -227,9 +227,9 @@ func checkNextTry(t *testing.T, got *Decision) {
 	got.NextTryAt = time.Time{}
 }
 
-// TestNextTryStays holds that the time of the next try is the same at each look until then: each other one would be a
-// write.
-func TestNextTryStays(t *testing.T) {
+// TestNextTryTimeIsStable checks that the time of the next attempt does not change between decisions, because each
+// change would be a write.
+func TestNextTryTimeIsStable(t *testing.T) {
 	t.Parallel()
 	failed := helmtest.Record("failed", 2, failures(2))
 	var first Decision

@@ -22,8 +22,8 @@ func (d Decision) asked(request string) Decision {
 	return d
 }
 
-// TestDecideInterrupted holds that what was cut off is taken up at once, but not for ever: it may itself be what cuts
-// the connection, or ends the process, each time.
+// TestDecideInterrupted checks that an interrupted action is continued at once, but not forever: the action itself may
+// break the connection or end the process.
 func TestDecideInterrupted(t *testing.T) {
 	t.Parallel()
 	good := helmtest.Record("deployed", 3, otherArtifact)
@@ -141,8 +141,9 @@ func TestDecideInterrupted(t *testing.T) {
 	}
 }
 
-// TestDecideKeepsFailedInstall holds where a failed install is not uninstalled although the policy says so.
-func TestDecideKeepsFailedInstall(t *testing.T) {
+// TestDecideKeepsFailedInstallation checks in which cases a failed installation is not uninstalled although the policy
+// remediates by uninstalling.
+func TestDecideKeepsFailedInstallation(t *testing.T) {
 	t.Parallel()
 	adopting := helmtest.WithUninstall
 	adopting.TakeOwnership = true

@@ -479,7 +479,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestDecideNeverUninstallsWhatWorked tries histories of up to three revisions with every policy and memory.
+// TestDecideNeverUninstallsWhatWorked checks histories of up to three revisions with every policy and past: the
+// decision is never to uninstall a release that worked.
 func TestDecideNeverUninstallsWhatWorked(t *testing.T) {
 	t.Parallel()
 	statuses := []string{"deployed", "superseded", "failed", "pending-install", "pending-upgrade", "pending-rollback",

@@ -11,7 +11,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestDecideReturn holds when a return goes by Helm's history, and to which revision.
+// TestDecideReturn checks when a return is a rollback in Helm's history, and to which revision.
 func TestDecideReturn(t *testing.T) {
 	t.Parallel()
 	back := func(state model.State, reason string, target, from int) Decision {
@@ -74,9 +74,9 @@ func TestDecideReturn(t *testing.T) {
 	})
 }
 
-// TestDecideReturnFails holds that a return that fails is tried again, within the budget, and never answered by what
-// was given up.
-func TestDecideReturnFails(t *testing.T) {
+// TestDecideFailedReturnIsRetried checks that a failed return is tried again within the limits of the policy, and that
+// it is never remediated.
+func TestDecideFailedReturnIsRetried(t *testing.T) {
 	t.Parallel()
 	bad, had := helmtest.Record("deployed", 2, otherArtifact), helmtest.Record("superseded", 1)
 	again := func(target, from, count int) Decision {
@@ -137,9 +137,9 @@ func TestDecideReturnFails(t *testing.T) {
 	})
 }
 
-// TestDecideReturnCutOff holds that a return that was cut off is done again under the same revision, and that one goes
-// over an upgrade that was.
-func TestDecideReturnCutOff(t *testing.T) {
+// TestDecideInterruptedReturn checks that an interrupted return is repeated under the same revision, and that a return
+// can replace an interrupted upgrade.
+func TestDecideInterruptedReturn(t *testing.T) {
 	t.Parallel()
 	bad, had := helmtest.Record("deployed", 2, otherArtifact), helmtest.Record("superseded", 1)
 	pending := func(reason string, recovery Recovery, target, from, to, cut int) Decision {
@@ -179,8 +179,9 @@ func TestDecideReturnCutOff(t *testing.T) {
 	})
 }
 
-// TestDecideWithoutReturn holds that nothing goes by the history unless a return is desired.
-func TestDecideWithoutReturn(t *testing.T) {
+// TestDecideUpgradesWithoutReturn checks that the decision is an upgrade, and not a rollback, unless a return is
+// desired.
+func TestDecideUpgradesWithoutReturn(t *testing.T) {
 	t.Parallel()
 	runRemediationCases(t, map[string]remediationCase{
 		"out of sync": {records: []model.Record{helmtest.Record("deployed", 2, otherArtifact),

@@ -11,9 +11,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestOtherShards holds that what the manager of another shard began, which served the release before, is left to it
-// for as long as what a stranger began, and looked at often.
-func TestOtherShards(t *testing.T) {
+// TestDecideWaitsForOtherShard checks that an action of the manager of another shard, which managed the release before,
+// is waited for as long as an action of another owner, and that the release is checked often.
+func TestDecideWaitsForOtherShard(t *testing.T) {
 	t.Parallel()
 	inShard := func(shard string) func(*model.Record) { return func(r *model.Record) { r.Shard = shard } }
 	for name, tc := range map[string]struct {

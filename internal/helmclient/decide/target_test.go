@@ -15,8 +15,8 @@ func unproven(revision int) func(*model.Record) {
 	return func(r *model.Record) { r.Unproven = revision }
 }
 
-// TestDecideRollbackTarget holds that a rollback does not return to what was rolled back from.
-func TestDecideRollbackTarget(t *testing.T) {
+// TestDecideRollbackSkipsRolledBackAttempt checks that a rollback does not return to an attempt that was rolled back.
+func TestDecideRollbackSkipsRolledBackAttempt(t *testing.T) {
 	t.Parallel()
 	unhealthy := func(r *model.Record) { r.ArtifactDigest = "2" }
 	fromUnhealthy := func(r *model.Record) {
@@ -62,9 +62,9 @@ func TestDecideRollbackTarget(t *testing.T) {
 	}
 }
 
-// TestDecideRollbackTargetOvertaken holds that a rollback returns to a revision that had the time to become healthy, if
-// there is one.
-func TestDecideRollbackTargetOvertaken(t *testing.T) {
+// TestDecideRollbackPrefersProvenRevision checks that a rollback returns to a revision that had the time to become
+// healthy, if there is such a revision.
+func TestDecideRollbackPrefersProvenRevision(t *testing.T) {
 	t.Parallel()
 	broken := func(r *model.Record) { r.ArtifactDigest = "2" }
 	fromBroken := func(r *model.Record) {
@@ -99,8 +99,8 @@ func TestDecideRollbackTargetOvertaken(t *testing.T) {
 	}
 }
 
-// TestDecideNotesUnproven holds what is said, of the revision whose place it takes, on what is made next.
-func TestDecideNotesUnproven(t *testing.T) {
+// TestDecideUnprovenRevision checks which revision is saved as unproven in the record of the next revision.
+func TestDecideUnprovenRevision(t *testing.T) {
 	t.Parallel()
 	earlier := func(r *model.Record) { r.Unproven = 3 }
 	for name, test := range map[string]struct {
@@ -125,8 +125,8 @@ func TestDecideNotesUnproven(t *testing.T) {
 	}
 }
 
-// TestDecideKeep holds what must stay in the history, whatever is made next.
-func TestDecideKeep(t *testing.T) {
+// TestDecideKeepsRollbackTarget checks which revision must stay in the history.
+func TestDecideKeepsRollbackTarget(t *testing.T) {
 	t.Parallel()
 	broken := func(r *model.Record) { r.ArtifactDigest = "2" }
 	fromBroken := func(r *model.Record) {
@@ -167,8 +167,8 @@ func TestDecideKeep(t *testing.T) {
 	}
 }
 
-// TestDecideWithoutProvenTarget holds what is done where nothing is proven to work: what was applied as a whole stays,
-// a rollback goes on with what it had chosen, and what is known to have worked is rather tried again.
+// TestDecideWithoutProvenTarget checks decisions if no revision is proven to work: a revision that was applied
+// completely stays, a rollback keeps its target, and a desired state that is known to have worked is tried again.
 func TestDecideWithoutProvenTarget(t *testing.T) {
 	t.Parallel()
 	hasty := helmtest.Record("superseded", 3, otherArtifact)

@@ -47,8 +47,8 @@ func chunksOf(size int) *splitRecord {
 		pointer: pointer{Revision: 1, ID: testPayloadID, Size: size, Chunks: chunkCount(size)}}
 }
 
-// TestLyingPartsTakeLittleMemory holds that a cluster cannot have more held of a payload than the pointer says.
-func TestLyingPartsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
+// TestOversizedPartsTakeLittleMemory checks that parts that are larger than the pointer says do not fill the memory.
+func TestOversizedPartsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
 	// Seventeen answers, each in a buffer that grows by a quarter at a time: all of them together are five times as large
 	// as the last one.
 	const limit = 17 * 6 * maxChunkResponse
@@ -62,7 +62,7 @@ func TestLyingPartsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // It 
 	}
 }
 
-// TestReadChunk holds that a part is taken only if it has the length that was written.
+// TestReadChunk checks that a part is accepted only if it has its original length.
 func TestReadChunk(t *testing.T) {
 	t.Parallel()
 	for length, good := range map[int]bool{0: false, 6: false, 7: true, 8: false, chunkSize: false} {

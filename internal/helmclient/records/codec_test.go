@@ -51,9 +51,9 @@ func wantSameJSON(t *testing.T, what string, got, want any) {
 	}
 }
 
-// TestCodecKnowsAllFields fails when another version of the Helm SDK stores more: chartRest, keyOf and packChart must
-// know it.
-func TestCodecKnowsAllFields(t *testing.T) {
+// TestCodecHandlesAllFields fails if another version of the Helm SDK stores more fields: chartRest, keyOf and packChart
+// must handle them.
+func TestCodecHandlesAllFields(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{"templates": true, "files": true, "schema": true}
 	rest := reflect.TypeFor[chartRest]()
@@ -69,8 +69,9 @@ func TestCodecKnowsAllFields(t *testing.T) {
 	}
 }
 
-// TestCodecAndHelm holds that Helm's own driver reads what is written here, and the other way round.
-func TestCodecAndHelm(t *testing.T) {
+// TestCodecIsCompatibleWithHelm checks that Helm's own driver reads records of the codec, and the codec reads records
+// of Helm's driver.
+func TestCodecIsCompatibleWithHelm(t *testing.T) {
 	t.Parallel()
 	for name, rls := range sparseReleases() {
 		t.Run(name, func(t *testing.T) {
@@ -109,8 +110,8 @@ func TestCodecAndHelm(t *testing.T) {
 	}
 }
 
-// TestCodecTellsChartsApart holds that no chart gets the files of another one.
-func TestCodecTellsChartsApart(t *testing.T) {
+// TestCodecDistinguishesCharts checks that no chart gets the files of another chart.
+func TestCodecDistinguishesCharts(t *testing.T) {
 	t.Parallel()
 	codec := NewCodec()
 	file := func(name, data string) []*chart.File { return []*chart.File{{Name: name, Data: []byte(data)}} }
@@ -278,9 +279,9 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// TestDecodeWaitsForRoom holds that a record asks for memory as it unpacks, and that one for which there is none is not
-// called damaged.
-func TestDecodeWaitsForRoom(t *testing.T) {
+// TestDecodeWaitsForMemory checks that decoding reserves memory while it unpacks a record, and that a record without
+// free memory does not count as damaged.
+func TestDecodeWaitsForMemory(t *testing.T) {
 	t.Parallel()
 	codec := NewCodec()
 	errFull := errors.New("full")

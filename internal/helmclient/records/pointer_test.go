@@ -44,8 +44,9 @@ func clusterPointer(revision int) pointer {
 		Digest: digestOf([]byte("payload")), Chunks: 1}
 }
 
-// TestPointer holds that a pointer and a payload are the record again, with what changed since the payload was made.
-func TestPointer(t *testing.T) {
+// TestPointerRestoresRecord checks that a pointer and its payload yield the original record, with the changes since the
+// payload was put.
+func TestPointerRestoresRecord(t *testing.T) {
 	t.Parallel()
 	codec := NewCodec()
 	made := hookedRelease()
@@ -107,8 +108,8 @@ func TestPointer(t *testing.T) {
 	}
 }
 
-// TestPointerNotes holds that notes which are too long are in the payload alone, and come back.
-func TestPointerNotes(t *testing.T) {
+// TestPointerOmitsLongNotes checks that long notes are only in the payload, and are restored from it.
+func TestPointerOmitsLongNotes(t *testing.T) {
 	t.Parallel()
 	rls := hookedRelease()
 	rls.Info.Notes = strings.Repeat("x", maxPointerNotes+1)
@@ -121,8 +122,7 @@ func TestPointerNotes(t *testing.T) {
 	}
 }
 
-// TestPointerDamaged holds that what is wrong with a pointer is an error, and never taken for a release without
-// objects.
+// TestPointerDamaged checks that a damaged pointer is an error, and does not count as a release without objects.
 func TestPointerDamaged(t *testing.T) {
 	t.Parallel()
 	place := func(size int64) *payload.Place { return &payload.Place{URL: "oci://r/a", Size: size} }
@@ -196,7 +196,8 @@ func TestPointerDamaged(t *testing.T) {
 	}
 }
 
-// TestSeal holds that what is sealed says nothing, and comes back only as it was and with its own key.
+// TestSeal checks that sealed data does not reveal its content, and can only be decrypted unchanged and with its own
+// key.
 func TestSeal(t *testing.T) {
 	t.Parallel()
 	plain := []byte(strings.Repeat("a secret ", 100))
@@ -226,7 +227,7 @@ func TestSeal(t *testing.T) {
 	}
 }
 
-// TestUseOfParts checks which parts are taken for what a crash left behind.
+// TestUseOfParts checks which parts count as left behind by a crash.
 func TestUseOfParts(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
@@ -264,7 +265,7 @@ func TestUseOfParts(t *testing.T) {
 	}
 }
 
-// TestPackLimit holds that what could not be unpacked again is not packed.
+// TestPackLimit checks that a record is not packed if it is too large to be unpacked.
 func TestPackLimit(t *testing.T) {
 	t.Parallel()
 	pack := func(file int) ([]byte, error) {

@@ -100,7 +100,8 @@ func deployed() map[string]string {
 	return map[string]string{"owner": "helm", "name": "demo", "status": "deployed"}
 }
 
-// TestIntegrationRecordsHistory holds what a history costs and holds: the newest record is whole, others are stubs.
+// TestIntegrationRecordsHistory checks the requests and the content of a history: the newest record is whole, and the
+// others are stubs.
 func TestIntegrationRecordsHistory(t *testing.T) {
 	b := newBench(t)
 	if _, err := b.newRecords().Query(history()); !errors.Is(err, driver.ErrReleaseNotFound) {
@@ -150,9 +151,9 @@ func TestIntegrationRecordsHistory(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsFill holds that, of many records, no more than a few are kept in memory, whatever their
-// metadata says: whoever may write Secrets in a cluster must not fill the memory of the manager of all clusters.
-func TestIntegrationRecordsFill(t *testing.T) {
+// TestIntegrationRecordsMemoryIsBounded checks that few of many records are in memory at the same time, whatever their
+// metadata says. A user who may write Secrets in a workload cluster must not fill the memory of the manager.
+func TestIntegrationRecordsMemoryIsBounded(t *testing.T) {
 	const count = 3*pageSize + 1
 	for name, query := range map[string]map[string]string{"a history": history(), "a status": deployed(),
 		"in doubt": {"owner": "helm"}} {
@@ -193,9 +194,9 @@ func TestIntegrationRecordsFill(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsWithoutEnd holds that an API server which says again and again that there is more does not hold
-// an action for ever.
-func TestIntegrationRecordsWithoutEnd(t *testing.T) {
+// TestIntegrationRecordsEndlessPages checks that an API server that always reports another page does not block an
+// action forever.
+func TestIntegrationRecordsEndlessPages(t *testing.T) {
 	b := newBench(t)
 	config := sharedServer.Server(t).RESTConfig()
 	config.QPS = -1
@@ -219,7 +220,7 @@ func TestIntegrationRecordsWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsWrites holds that writes are Helm's, and what they cost.
+// TestIntegrationRecordsWrites checks that writes have the format of Helm, and the number of their requests.
 func TestIntegrationRecordsWrites(t *testing.T) {
 	b := newBench(t)
 	b.createRecords(release.StatusDeployed)
@@ -252,8 +253,9 @@ func TestIntegrationRecordsWrites(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsDoubt holds that all is read where metadata and payload disagree, and the newest one kept.
-func TestIntegrationRecordsDoubt(t *testing.T) {
+// TestIntegrationRecordsMetadataMismatch checks that all records are read if metadata and payload disagree, and that
+// the newest record is whole.
+func TestIntegrationRecordsMetadataMismatch(t *testing.T) {
 	b := newBench(t)
 	secrets := b.kube.CoreV1().Secrets(b.namespace)
 	for name, spoil := range map[string]func(*corev1.Secret){
@@ -286,8 +288,8 @@ func TestIntegrationRecordsDoubt(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsPersist holds that a lost connection does not keep a revision from being superseded.
-func TestIntegrationRecordsPersist(t *testing.T) {
+// TestIntegrationRecordsWriteIsRepeated checks that a revision is marked as superseded although the connection breaks.
+func TestIntegrationRecordsWriteIsRepeated(t *testing.T) {
 	b := newBench(t)
 	b.createRecords(release.StatusDeployed)
 	failures := 0
@@ -313,8 +315,9 @@ func TestIntegrationRecordsPersist(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsReplace holds that a record is replaced only as it was when it was read first.
-func TestIntegrationRecordsReplace(t *testing.T) {
+// TestIntegrationRecordsReplaceDetectsChanges checks that a record is replaced only if it has not changed since it was
+// first read.
+func TestIntegrationRecordsReplaceDetectsChanges(t *testing.T) {
 	b := newBench(t)
 	b.createRecords(release.StatusPendingInstall)
 	key, rls := NameOf("demo", 1), helmtest.FullRelease()

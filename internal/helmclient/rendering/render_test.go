@@ -222,7 +222,7 @@ func schemaOf(depth int, leaf string) string {
 	return text + fmt.Sprintf(`"d%d":%s}}`, depth, leaf)
 }
 
-// Each of these ended the manager, or held it for good.
+// TestHostileCharts checks charts that would end or block the manager without limits.
 func TestHostileCharts(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -290,8 +290,9 @@ func TestHostileCharts(t *testing.T) {
 	}
 }
 
-// Another tenant's chart is rendered while all children of the first are busy.
-func TestOthersGoOn(t *testing.T) {
+// TestOtherTenantIsNotBlocked checks that the chart of another tenant is rendered while all child processes of the
+// first tenant's share are busy.
+func TestOtherTenantIsNotBlocked(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	r := newTestRenderer(t, sandbox.Limits{CPU: time.Minute})
