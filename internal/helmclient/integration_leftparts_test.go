@@ -30,8 +30,8 @@ func (b *bench) refuseParts(run *releaseRun, failures int) {
 	run.client, run.target.Config = New(testRunner), config
 }
 
-// TestIntegrationPartsAreDeletedOrReported checks that a later action deletes a part whose deletion failed, and that
-// the result reports parts that are left after an uninstallation.
+// TestIntegrationPartsAreDeletedOrReported checks that an uninstallation repeats the failed deletion of a part, and
+// that its result reports parts that cannot be deleted.
 func TestIntegrationPartsAreDeletedOrReported(t *testing.T) {
 	for name, test := range map[string]struct{ failures, left int }{"once": {1, 0}, "always": {-1, 1}} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ func TestUncheckedRevisions(t *testing.T) {
 	upgrade, uninstall := decide.Decision{Action: model.ActionUpgrade}, decide.Decision{Action: model.ActionUninstall}
 	rollback := func(to int) decide.Decision { return decide.Decision{Action: model.ActionRollback, RollbackTo: to} }
 	tests := map[string]struct {
-		// history is Helm's, newest first, numbered down to one.
+		// history is Helm's history, newest first. The oldest revision is 1.
 		history  string
 		decision decide.Decision
 		want     string

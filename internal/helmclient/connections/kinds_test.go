@@ -68,7 +68,7 @@ func TestKindsConcurrentCallersShareDiscovery(t *testing.T) {
 	for i := 1; i < len(errs); i++ {
 		learn(i)
 	}
-	// Nothing tells from outside that somebody waits. Who comes too late asks again, which only makes the test weaker.
+	// The test cannot observe that a caller waits. A late caller runs discovery again, which only makes the test weaker.
 	<-time.After(50 * time.Millisecond)
 	close(answer)
 	group.Wait()
@@ -77,16 +77,16 @@ func TestKindsConcurrentCallersShareDiscovery(t *testing.T) {
 			t.Errorf("caller %d got no error", i)
 		}
 	}
-	// Retries of the client are of one question.
+	// Retries of the client belong to one discovery.
 	if n := versions.Load(); n >= int64(len(errs)) {
-		t.Errorf("asked %d times", n)
+		t.Errorf("%d requests", n)
 	}
 }
 
 // TestKindsFlightCompletesAfterPanic checks that callers do not wait forever after a discovery that panicked.
 func TestKindsFlightCompletesAfterPanic(t *testing.T) {
 	t.Parallel()
-	// Without a client, asking panics.
+	// Without a client, discovery panics.
 	k := &Kinds{Now: time.Now}
 	flight := &kindsFlight{done: make(chan struct{})}
 	k.flight = flight
@@ -101,7 +101,7 @@ func TestKindsFlightCompletesAfterPanic(t *testing.T) {
 	select {
 	case <-flight.done:
 	default:
-		t.Fatal("those who wait do so for ever")
+		t.Fatal("the callers wait forever")
 	}
 	if !errors.Is(flight.err, errNoKinds) || k.flight != nil {
 		t.Errorf("error %v, flight %v", flight.err, k.flight)
@@ -121,7 +121,7 @@ func TestKindsExpiredDuringDiscovery(t *testing.T) {
 		_, err := k.get(func(known *knownKinds) bool { return known.expired >= 1 })
 		waiting <- err
 	}()
-	// The second question fails at once, so the waiter's error tells that it was asked.
+	// The second discovery fails at once, so the error of the waiting caller shows that it ran.
 	k.Mu.Lock()
 	k.flight = &kindsFlight{done: make(chan struct{}), err: helmtest.ErrCut}
 	close(k.flight.done)
@@ -133,7 +133,7 @@ func TestKindsExpiredDuringDiscovery(t *testing.T) {
 	}
 }
 
-// kindsBench is a connection to a real server with a clock of its own.
+// kindsBench is a connection to a real server with its own clock.
 type kindsBench struct {
 	t      *testing.T
 	cutter *helmtest.Cutter
@@ -176,7 +176,7 @@ func (b *kindsBench) current() *knownKinds {
 	return known
 }
 
-// createCRD makes a kind, as somebody else does, and waits until the server lists it.
+// createCRD creates a kind, as another process does, and waits until the server lists the kind.
 func (b *kindsBench) createCRD(kind string) schema.GroupKind {
 	b.t.Helper()
 	plural, group := strings.ToLower(kind)+"s", "kinds.example.com"
@@ -232,7 +232,7 @@ func (b *kindsBench) createCRD(kind string) schema.GroupKind {
 func TestIntegrationKindsTTL(t *testing.T) {
 	b := newKindsBench(t)
 	first := b.current()
-	// Other tests remove CRDs: for a moment the server does not know the kinds of a group, and the answer has no tag.
+	// Other tests delete CRDs. For a moment, the kinds of a group are then unknown, and the response has no tag.
 	for deadline := time.Now().Add(20 * time.Second); first.partial != nil &&
 		time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
 		b.wait(kindsTTL + time.Second)
@@ -244,11 +244,11 @@ func TestIntegrationKindsTTL(t *testing.T) {
 	}
 	b.wait(kindsTTL - time.Second)
 	if b.current() != first || len(b.cutter.Take()) != 0 {
-		t.Error("asked again within the TTL")
+		t.Error("discovery within the TTL")
 	}
 	kind := b.createCRD("Apple")
 	if b.current() != first || len(b.cutter.Take()) != 0 {
-		t.Error("asked again within the TTL")
+		t.Error("discovery within the TTL")
 	}
 	b.wait(2 * time.Second)
 	second := b.current()
@@ -256,7 +256,7 @@ func TestIntegrationKindsTTL(t *testing.T) {
 		t.Errorf("a new kind is not seen after the TTL: %v", err)
 	}
 	if !second.capabilities.APIVersions.Has("kinds.example.com/v1/Apple") {
-		t.Error("charts do not see the new kind")
+		t.Error("the capabilities lack the new kind")
 	}
 	b.cutter.Take()
 	b.wait(kindsTTL + time.Second)
@@ -267,7 +267,7 @@ func TestIntegrationKindsTTL(t *testing.T) {
 		t.Errorf("kinds that are the same take %v", requests)
 	}
 	if same && third.mapper != second.mapper {
-		t.Error("kinds that are the same were decoded again")
+		t.Error("unchanged kinds were decoded again")
 	}
 }
 
@@ -282,7 +282,7 @@ func TestIntegrationUnknownKindRunsDiscovery(t *testing.T) {
 		t.Fatalf("mapping %+v, %v", mapping, err)
 	}
 	if n := len(b.cutter.Take()); n == 0 || n > 4 {
-		t.Errorf("it takes %d requests", n)
+		t.Errorf("%d requests", n)
 	}
 	missing := schema.GroupKind{Group: "kinds.example.com", Kind: "Nothing"}
 	for range 10 {
@@ -298,7 +298,7 @@ func TestIntegrationUnknownKindRunsDiscovery(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if len(b.cutter.Take()) == 0 {
-		t.Error("not asked a while later")
+		t.Error("no discovery after the interval")
 	}
 }
 
@@ -309,10 +309,10 @@ func TestIntegrationOwnKindChangeExpiresKinds(t *testing.T) {
 	first := b.current()
 	b.kinds.expire()
 	if known, err := b.kinds.lookup(); err != nil || known != first {
-		t.Error("lookups ask again, too", err)
+		t.Error("lookups run discovery, too", err)
 	}
 	if b.current() == first {
-		t.Error("the next action does not ask again")
+		t.Error("the next action does not run discovery")
 	}
 	discovery := b.kinds.discovery()
 	discovery.Invalidate()
@@ -343,6 +343,6 @@ func TestIntegrationOwnKindChangeExpiresKinds(t *testing.T) {
 	b.kinds.drop()
 	b.current()
 	if len(b.cutter.Take()) == 0 {
-		t.Error("what was dropped is known")
+		t.Error("dropped kinds are known")
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// hangingServer accepts requests and answers only their headers, or nothing at all.
+// hangingServer accepts requests and sends only the headers of a response, or no response.
 func hangingServer(t *testing.T, headers bool) *httptest.Server {
 	t.Helper()
 	release := make(chan struct{})
@@ -109,7 +109,7 @@ func TestTransportMemoryBudget(t *testing.T) {
 			w.Header().Set("Content-Length", strconv.Itoa(maxResponseBytes))
 		}
 		if _, err := io.WriteString(w, text); err != nil {
-			return // given up, as it should be
+			return // The client has cancelled the request.
 		}
 		if r.URL.Path == "/held" {
 			w.(http.Flusher).Flush()
@@ -142,7 +142,7 @@ func TestTransportMemoryBudget(t *testing.T) {
 			t.Errorf("%s of %s: %v", test.path, test.cluster, err)
 		}
 	}
-	// Two answers are too much for the share of a cluster: the second waits, and says so when its time is over.
+	// Two responses are too much for the share of a cluster: the second waits and fails after its deadline.
 	err := read(t.Context(), t, of("a/held", 2*time.Second), server.URL+"/large")
 	if !errors.Is(err, helmerr.ErrNoMemory) || !errors.Is(helmerr.Classify(err), helmerr.ErrUnreachable) {
 		t.Errorf("a second answer: %v", err)
@@ -206,12 +206,12 @@ func TestConnections(t *testing.T) {
 	config := &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "a", Timeout: time.Second}
 	a := get(cs, "a", config)
 	if get(cs, "a", rest.CopyConfig(config)) != a {
-		t.Error("an equal config made another connection")
+		t.Error("an equal config created another connection")
 	}
 	rotated := rest.CopyConfig(config)
 	rotated.BearerToken = "b"
 	if get(cs, "a", rotated) == a {
-		t.Error("a rotated credential did not make another connection")
+		t.Error("a rotated credential did not create another connection")
 	}
 	a = get(cs, "a", config)
 	b := get(cs, "b", config)
@@ -221,7 +221,7 @@ func TestConnections(t *testing.T) {
 		t.Error("a recently used connection was dropped")
 	}
 	if get(cs, "b", config) == b {
-		t.Error("the least recently used connection was kept")
+		t.Error("the least recently used connection was not dropped")
 	}
 	cs.Forget("b")
 	cs.Forget("unknown")

@@ -53,7 +53,7 @@ func TestDecideWaitsForOtherShard(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", name, decision, tc.want)
 		}
 		if decision.Action == model.ActionWait && (decision.RequeueAfter <= 0 || decision.RequeueAfter > 10*time.Second) {
-			t.Errorf("%s: looks again after %s", name, decision.RequeueAfter)
+			t.Errorf("%s: RequeueAfter %s", name, decision.RequeueAfter)
 		}
 		if decision := Uninstall(observed, desired, model.Policy{}, helmtest.Now); decision.Action != tc.wantOnDelete {
 			t.Errorf("%s: on deletion %+v, want %s", name, decision, tc.wantOnDelete)

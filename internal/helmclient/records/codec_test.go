@@ -24,7 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 )
 
-// sparseReleases are those that lack what others have.
+// sparseReleases are releases without some fields.
 func sparseReleases() map[string]*release.Release {
 	noChart := helmtest.FullRelease()
 	noChart.Chart = nil
@@ -137,7 +137,7 @@ func TestCodecDistinguishesCharts(t *testing.T) {
 		}
 		wantSameJSON(t, fmt.Sprintf("chart %d", i), read, rls)
 		if other, ok := seen[keyOf(&charts[i])]; ok {
-			t.Errorf("charts %d and %d have one key", other, i)
+			t.Errorf("charts %d and %d have the same key", other, i)
 		}
 		seen[keyOf(&charts[i])] = i
 	}
@@ -187,7 +187,7 @@ func TestCodecUnreadable(t *testing.T) {
 		}
 		return base64Of(packed.Bytes())
 	}
-	// Only its size keeps the bomb from being read.
+	// Only the limit of the size prevents that the bomb is decoded.
 	bomb := pack(`{"info":{},"manifest":"` + strings.Repeat("0", codec.limit) + `"}`)
 	if _, err := codec.decode(pack(`{"info":{},"manifest":"`+strings.Repeat("0", codec.limit/2)+`"}`), nil); err != nil {
 		t.Errorf("half of it: %v", err)
@@ -201,7 +201,7 @@ func TestCodecUnreadable(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, rls, err)
 		}
 	}
-	// A record without a chart is whole.
+	// A record without a chart can be decoded.
 	if rls, err := codec.decode(base64Of([]byte(`{"info":{}}`)), nil); err != nil || rls.Chart != nil {
 		t.Errorf("%+v, %v", rls, err)
 	}
@@ -250,7 +250,7 @@ func BenchmarkEncode(b *testing.B) {
 	})
 	b.Run("codec", func(b *testing.B) {
 		codec := NewCodec()
-		// The first one packs the chart.
+		// The first encoding packs the chart.
 		if _, err := codec.Encode(rls); err != nil {
 			b.Fatal(err)
 		}

@@ -20,7 +20,7 @@ import (
 // TestHostileRecordTakesLittleMemory checks that the number of values in a record is bounded, not only its size,
 // because workload clusters are not trusted.
 func TestHostileRecordTakesLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
-	// The texts themselves, packed and unpacked, take some; without the bound it is ten times as much.
+	// The packed and unpacked texts take some memory; without the limit, decoding takes ten times as much.
 	const limit = 96 << 20
 	values := strings.TrimSuffix(strings.Repeat("{},", 5<<20), ",")
 	packed, err := packText(nil, []byte(`{"name":"demo","version":1,"info":{},"config":{"a":[`+values+`]}}`))

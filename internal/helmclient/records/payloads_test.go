@@ -26,7 +26,7 @@ import (
 func TestUnnamed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		// own are the IDs of the action's payloads; one with a "-" was deleted before.
+		// own holds the IDs of the action's payloads; the prefix "-" means that the payload was deleted before.
 		own   []string
 		named map[string]string
 		want  []string
@@ -80,7 +80,7 @@ func TestPayloadID(t *testing.T) {
 	}
 }
 
-// countingStore keeps payloads in memory and counts puts.
+// countingStore is a store that holds payloads in memory and counts puts.
 type countingStore struct {
 	kept map[string][]byte
 	puts int
@@ -103,7 +103,7 @@ func (c *countingStore) Delete(_ context.Context, place payload.Place, _ payload
 	return nil
 }
 
-// loseRecords loses requests that create Secrets, or the answers to them if the requests are to be carried out.
+// loseRecords drops requests that create Secrets, or only the responses to these requests.
 func (b *bench) loseRecords(carryOut bool) {
 	b.config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
 		return helmtest.RoundTripperFunc(func(req *http.Request) (*http.Response, error) {
@@ -130,7 +130,7 @@ func TestIntegrationPayloadsAfterCreation(t *testing.T) {
 	occupied := func(b *bench) { b.createRecords(release.StatusDeployed) }
 	for name, test := range map[string]struct {
 		prepare func(*bench)
-		// isUnready makes the first try fail before the request.
+		// isUnready makes the first attempt fail before the request.
 		isUnready bool
 		wantErr   error
 		wantKept  int

@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
 
-// hookedRelease has two hooks of which the second has run.
+// hookedRelease returns a release with two hooks; the second hook has run.
 func hookedRelease() *release.Release {
 	rls := helmtest.FullRelease()
 	rls.Manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
@@ -104,7 +104,7 @@ func TestPointerRestoresRecord(t *testing.T) {
 		t.Error("a hook of the payload was changed")
 	}
 	if contentOf(whole) != contentOf(made) || contentOf(whole) != contentOf(changed) {
-		t.Error("the content is another by now")
+		t.Error("the digest of the content changed")
 	}
 }
 
@@ -206,7 +206,7 @@ func TestSeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(sealed, plain[:8]) || len(sealed) != len(plain)+sealOverhead {
-		t.Errorf("it can be read, or has %d bytes for %d", len(sealed), len(plain))
+		t.Errorf("the sealed data can be read, or has %d bytes for %d", len(sealed), len(plain))
 	}
 	if back, err := unseal(sealed, key); err != nil || !bytes.Equal(back, plain) {
 		t.Errorf("%q, %v", back, err)
@@ -279,7 +279,7 @@ func TestPackLimit(t *testing.T) {
 	if _, err := pack(1 << 20); !errors.Is(err, helmerr.ErrTooLarge) {
 		t.Errorf("packed: %v", err)
 	}
-	// In base64, this is just less than the limit.
+	// In base64, this is slightly below the limit.
 	data, err := pack(760 << 10)
 	if err != nil {
 		t.Fatal(err)

@@ -33,10 +33,10 @@ var sharedServer apiserver.Shared
 
 func TestMain(m *testing.M) { os.Exit(sharedServer.Run(m)) }
 
-// namespaces counts those of the tests, so that no two runs of a test share one.
+// namespaces counts the namespaces of tests, so that no two runs of a test share a namespace.
 var namespaces atomic.Int64
 
-// bench is one test's namespace.
+// bench is the namespace of a test.
 type bench struct {
 	t         *testing.T
 	namespace string
@@ -63,7 +63,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// newRecords returns the store of the namespace, as an action opens it.
+// newRecords returns a store for the namespace, as for an action.
 func (b *bench) newRecords() *Store {
 	b.t.Helper()
 	core, err := kubernetes.NewForConfig(b.config)
@@ -131,7 +131,7 @@ func TestIntegrationRecordsHistory(t *testing.T) {
 	if requests := b.cutter.Take(); len(requests) != 1 {
 		t.Errorf("the deployed one takes %v", requests)
 	}
-	// A stub that is saved takes nothing from the record but its status.
+	// An update with a stub changes only the status of the record.
 	list[0].Info.Status, list[0].Info.Description = release.StatusUninstalled, "gone"
 	if err := store.Update(NameOf("demo", 1), list[0]); err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestIntegrationRecordsHistory(t *testing.T) {
 func TestIntegrationRecordsMemoryIsBounded(t *testing.T) {
 	const count = 3*pageSize + 1
 	for name, query := range map[string]map[string]string{"a history": history(), "a status": deployed(),
-		"in doubt": {"owner": "helm"}} {
+		"without name": {"owner": "helm"}} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			statuses := make([]release.Status, count)
@@ -228,7 +228,7 @@ func TestIntegrationRecordsWrites(t *testing.T) {
 	if err := store.Create(NameOf("demo", 1), helmtest.FullRelease()); !errors.Is(err, driver.ErrReleaseExists) {
 		t.Errorf("a second record: %v", err)
 	}
-	// As anybody's Helm sees it.
+	// Helm reads the record.
 	theirs, err := storage.Init(driver.NewSecrets(b.kube.CoreV1().Secrets(b.namespace))).Last("demo")
 	if err != nil || theirs.Version != 1 || theirs.Chart.Metadata.Name != "demo" || theirs.Labels["mine"] != "yes" {
 		t.Errorf("Helm reads %+v, %v", theirs, err)
