@@ -27,7 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// faultyDriver fails the n-th write of a kind, counted from 1.
+// faultyDriver fails the n-th write of a kind; the first write is 1.
 type faultyDriver struct {
 	driver.Driver
 	failCreate, failUpdate int
@@ -48,7 +48,7 @@ func (d *faultyDriver) Update(key string, rls *release.Release) error {
 	return d.Driver.Update(key, rls)
 }
 
-// fakeCluster is a Client whose only cluster has no objects but records.
+// fakeCluster is a Client whose only cluster has records and no other objects.
 type fakeCluster struct {
 	*Client
 	driver *faultyDriver
@@ -70,7 +70,7 @@ func newFakeCluster() *fakeCluster {
 	return c
 }
 
-// act carries the action out, with a hook that fails on request.
+// act carries out the action, with a hook that fails on request.
 func (c *fakeCluster) act(t *testing.T, decision decide.Decision) (Result, error) {
 	t.Helper()
 	chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})

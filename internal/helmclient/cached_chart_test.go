@@ -68,7 +68,7 @@ func TestCachedChartIsNotChanged(t *testing.T) {
 	}
 }
 
-// renderAll does with a chart what an installation does without a cluster.
+// renderAll does the steps of an installation that need no cluster.
 func renderAll(ctx context.Context, renderer *rendering.Renderer, chrt *chart.Chart, i int) error {
 	odd := i%2 == 1
 	source := rendering.Source{Chart: chrt, Values: map[string]any{
@@ -91,6 +91,6 @@ func renderAll(ctx context.Context, renderer *rendering.Renderer, chrt *chart.Ch
 	if err != nil {
 		return err
 	}
-	// What Helm does to the chart in a record concerns nothing else.
+	// Changes of the chart in a record must not affect other charts.
 	return chartutil.ProcessDependenciesWithMerge(rendered.Recorded, source.Values)
 }

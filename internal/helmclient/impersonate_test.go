@@ -115,7 +115,7 @@ func TestIntegrationImpersonation(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// What the cluster serves is known.
+	// The kinds of the cluster are known.
 	if _, err := b.client.connections.Get(b.target); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestIntegrationImpersonation(t *testing.T) {
 			t.Errorf("discovery is not shared: %s", request)
 		}
 	}
-	// The account may do everything in its namespace, and nothing beyond it.
+	// The service account has all permissions in its namespace, and no others.
 	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: " + b.namespace +
 		"\nrules: []\n"
 	desired.ArtifactDigest = "a2"

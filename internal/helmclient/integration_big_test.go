@@ -19,13 +19,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// smallRecords refuses what is larger than a quarter of a Secret, so that tests need not make what does not fit into
-// many: to pack megabytes takes seconds with the race detector. It splits records as those are that come near the
-// bound.
+// smallRecords rejects records that are larger than a quarter of a Secret, because packing megabytes takes seconds with
+// the race detector. It splits records that are close to this limit.
 var smallRecords = model.Storage{Limit: 256 << 10, SplitAll: true}
 
-// bigText returns text of about so many bytes that compresses like hashes and certificates do, by a third or so, always
-// the same.
+// bigText returns text of about a number of bytes. The text is always the same, and compresses by about a third, as
+// hashes and certificates do.
 func bigText(size int) string {
 	random := rand.New(rand.NewSource(1))
 	var text strings.Builder
@@ -35,7 +34,8 @@ func bigText(size int) string {
 	return text.String()
 }
 
-// bigChart has a ConfigMap beside what makes it big: files, which Helm stores, or what its template makes of little.
+// bigChart returns a chart with a ConfigMap that is big because of its files, which Helm stores, or because of the
+// output of its template.
 func bigChart(version string, fileBytes, renderedHashes int) *chart.Chart {
 	many := fmt.Sprintf("{{- range $i := until %d }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: big-{{ "+
 		"$i }}\ndata:\n", renderedHashes/100) +
@@ -47,7 +47,7 @@ func bigChart(version string, fileBytes, renderedHashes int) *chart.Chart {
 	return chrt
 }
 
-// incompressibleChart has records of 3 MB: its file does not compress, so that there is little to pack.
+// incompressibleChart returns a chart with records of 3 MB. Its file does not compress, so packing is fast.
 func incompressibleChart(version string, renderedHashes int) *chart.Chart {
 	chrt := bigChart(version, 0, renderedHashes)
 	data := make([]byte, 3<<20)

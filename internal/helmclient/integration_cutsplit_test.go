@@ -38,7 +38,7 @@ func TestIntegrationCutSplitOnce(t *testing.T) {
 	}
 }
 
-// cutInstall leaves a pending record behind, to be replaced.
+// cutInstall leaves behind a pending record.
 func (r *cutRun) cutInstall() error {
 	decision, err := r.decide(r.ctx)
 	if err != nil {

@@ -30,13 +30,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/cutproxy"
 )
 
-// widgetOf returns a template of a Widget that is there only if the templates know the version.
+// widgetOf returns a template that renders a Widget if the cluster serves the version.
 func widgetOf(group, version, name string) string {
 	return fmt.Sprintf("{{- if .Capabilities.APIVersions.Has \"%[1]s/%[2]s/Widget\" }}\napiVersion: %[1]s/%[2]s\nkind: "+
 		"Widget\nmetadata:\n  name: %[3]s\n{{- end }}\n", group, version, name)
 }
 
-// get returns an object by its path, nil where there is none.
+// get returns an object by its path; nil if it does not exist.
 func (b *bench) get(path string) *unstructured.Unstructured {
 	b.t.Helper()
 	data, err := b.kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(b.t.Context())
@@ -69,7 +69,7 @@ func (b *bench) crdVersions(group string) (names []string) {
 func TestIntegrationCRDPolicies(t *testing.T) {
 	for name, test := range map[string]struct {
 		install, upgrade model.CRDPolicy
-		// installed and upgraded are the versions that the CRD has afterwards.
+		// installed and upgraded are the versions of the CRD after the installation and the upgrade.
 		installed, upgraded []string
 	}{
 		"create":      {model.CRDsCreate, model.CRDsCreate, []string{"v1"}, []string{"v1"}},
@@ -147,7 +147,7 @@ func TestIntegrationExistingCRDsNeedNoRequests(t *testing.T) {
 	for i := range 5 {
 		folder[fmt.Sprintf("crd%d.yaml", i)] = helmtest.CrdOf(fmt.Sprintf("many%d.edges.test", i), "v1")
 	}
-	// What is no CRD is created, too, where it is missing, after the CRDs.
+	// Missing objects of other kinds are created after the CRDs.
 	folder["other.yaml"] = helmtest.ConfigMap("other", "1") +
 		"---\n# nothing\n---\napiVersion: many0.edges.test/v1\nkind: Widget\nmetadata: {name: other}\n"
 	chrt := helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}, folder)
@@ -233,7 +233,7 @@ func TestIntegrationNamespaceMetadata(t *testing.T) {
 	want(map[string]string{"by": "human", "pod-security.kubernetes.io/enforce": "baseline"},
 		map[string]string{"note": "two"})
 
-	// Another release finds the namespace there.
+	// For another release, the namespace exists.
 	b.options.Install.NamespaceAnnotations = map[string]string{"note": "three"}
 	b.converge(helmtest.DesiredFor(b.namespace, "other", "a1", "v1"),
 		helmtest.NewChart("1.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("other", "1")}), nil)
@@ -348,7 +348,7 @@ func TestIntegrationFailedInstallLeavesNothing(t *testing.T) {
 	}
 }
 
-// user returns a user who may do everything that a binding of the given kind allows.
+// user returns a user with all permissions in the scope of a binding of the given kind.
 func (b *bench) user(name, path, kind string) string {
 	b.t.Helper()
 	name = b.namespace + "-" + name
@@ -383,7 +383,7 @@ func TestIntegrationPostRender(t *testing.T) {
 			t.Errorf("label of %s: %q, want %q", name, got, team)
 		}
 	}
-	// A patch that is gone is undone.
+	// A patch that is no longer desired is reverted.
 	b.options.PostRender, desired.PostRenderDigest = nil, "p2"
 	b.converge(desired, chrt, map[string]any{"cidr": "1"})
 	b.wantConfigMap("first", "1")
@@ -455,7 +455,7 @@ func TestIntegrationUnresponsiveAPIService(t *testing.T) {
 			"/v1").Do(ctx).Error()), nil
 	})
 	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
-	// As somebody who did not know the kind before.
+	// This process has not discovered the kind before.
 	b.reconnect(-1)
 	run.client, run.target = b.client, b.target
 	err = run.settle(t.Context())
@@ -486,7 +486,7 @@ func TestIntegrationProgress(t *testing.T) {
 	}
 }
 
-// waitAllowed waits until the user may do whatever it wants in the bench's namespace.
+// waitAllowed waits until the user has all permissions in the bench's namespace.
 func (b *bench) waitAllowed(user string) {
 	b.t.Helper()
 	all := authorizationv1.ResourceAttributes{Namespace: b.namespace, Verb: "*", Group: "*", Resource: "*"}

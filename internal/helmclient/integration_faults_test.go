@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	// faultPatience is how long a test waits for what must happen on an API server that other tests keep busy.
+	// faultPatience is how long a test waits for an event on a busy API server.
 	faultPatience = 30 * time.Second
 	faultPoll     = 20 * time.Millisecond
 )
@@ -43,7 +43,7 @@ func (b *bench) eventually(what string, condition func(ctx context.Context) (boo
 	}
 }
 
-// endJob waits for a Job that runs and ends it, as its controller would. It may be called from any goroutine.
+// endJob waits for a running Job and completes it, as its controller would. It may be called from any goroutine.
 func endJob(ctx context.Context, kube kubernetes.Interface, namespace, name string, failed bool) error {
 	return wait.PollUntilContextTimeout(ctx, faultPoll, faultPatience, true, func(ctx context.Context) (bool, error) {
 		job, err := kube.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -62,7 +62,7 @@ func endJob(ctx context.Context, kube kubernetes.Interface, namespace, name stri
 	})
 }
 
-// setJobEnd sets the status of a Job that ended. The API server wants it whole.
+// setJobEnd sets the status of a completed Job. The API server requires all of its fields.
 func setJobEnd(status *batchv1.JobStatus, failed bool) {
 	now := metav1.Now()
 	status.StartTime = &now
@@ -80,7 +80,7 @@ func setJobEnd(status *batchv1.JobStatus, failed bool) {
 	}
 }
 
-// want makes something else desired.
+// want changes the desired state.
 func (r *releaseRun) want(artifact string, chrt *chart.Chart) {
 	r.desired.ArtifactDigest, r.chart = artifact, chrt
 }
@@ -174,7 +174,7 @@ func TestIntegrationFaultQuotaExceeded(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
-// setQuota bounds the ConfigMaps of the namespace, and counts one, as the controller of quotas would.
+// setQuota limits the ConfigMaps of the namespace, and counts one, as the controller of quotas would.
 func (b *bench) setQuota(hard int64) {
 	b.t.Helper()
 	const countOf = corev1.ResourceName("count/configmaps")
@@ -201,7 +201,7 @@ func (b *bench) setQuota(hard int64) {
 		}
 		return err == nil, err
 	})
-	// Admission has a cache of quotas.
+	// The admission plugin caches quotas.
 	b.eventually("the quota being in force", func(ctx context.Context) (bool, error) {
 		var refused error
 		for i := range hard {
@@ -271,7 +271,7 @@ func TestIntegrationFaultUpgradeDeletesLeftovers(t *testing.T) {
 	b.wantRecords(run.desired, "4 deployed", "3 failed", "2 failed", "1 superseded")
 }
 
-// deny has the API server check ConfigMaps of the namespace, and returns when it does.
+// deny adds an admission policy for ConfigMaps of the namespace, and waits until it is active.
 func (b *bench) deny(name, expression, message string, operation admissionv1.OperationType) (lift func()) {
 	b.t.Helper()
 	name = b.namespace + "-" + name
@@ -329,7 +329,7 @@ func (b *bench) deny(name, expression, message string, operation admissionv1.Ope
 func TestIntegrationFaultNamespaceTerminating(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
-	// No controller runs that would end it.
+	// No controller completes the deletion.
 	if err := b.kube.CoreV1().Namespaces().Delete(t.Context(), b.namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -453,7 +453,7 @@ func TestIntegrationFaultKindNoLongerServed(t *testing.T) {
 	}
 }
 
-// deleteCRD removes a CRD and returns when its kind is no longer served.
+// deleteCRD deletes a CRD and waits until its kind is no longer served.
 func (b *bench) deleteCRD(name string) {
 	b.t.Helper()
 	_, group, _ := strings.Cut(name, ".")

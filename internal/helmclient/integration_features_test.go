@@ -40,8 +40,8 @@ func TestIntegrationRequestsPerAction(t *testing.T) {
 	}{
 		{model.ActionInstall, "1", 2*objects + 3},
 		{model.ActionUpgrade, "2", 2*objects + 5},
-		// Many of a kind are looked at together before they are deleted. The history is read again once the release is marked
-		// as uninstalling. The last one is for parts of records, which nobody would look for later.
+		// Many objects of a kind are listed before they are deleted. The history is read again after the release is marked as
+		// uninstalling. The last request is for parts of records, because no later action would delete them.
 		{model.ActionUninstall, "", objects + 8},
 	} {
 		b.cutter.Take()
@@ -106,7 +106,7 @@ metadata:
 
 func TestIntegrationCRDs(t *testing.T) {
 	b := newBench(t)
-	// Another chart before it, so that what the cluster serves is known already.
+	// Another chart is installed first, so that the kinds of the cluster are known.
 	plain := helmtest.DesiredFor(b.namespace, "plain", "a1", "v1")
 	b.converge(plain, helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
 		map[string]any{"cidr": "1"})
@@ -121,7 +121,7 @@ func TestIntegrationCRDs(t *testing.T) {
 	desired.ValuesDigest = "v2"
 	b.converge(desired, chrt, map[string]any{"cidr": "2"})
 
-	// A chart on the same connection which only asks for the kind.
+	// This chart on the same connection only tests whether the kind exists.
 	asking := helmtest.DesiredFor(b.namespace, "asking", "a1", "v1")
 	b.converge(asking, helmtest.NewChart("1.0.0", map[string]string{"asking.yaml": `{{- if .Capabilities.APIVersions.Has "helmclient.test/v1/Widget" }}
 apiVersion: helmclient.test/v1
@@ -154,7 +154,7 @@ func TestIntegrationHooks(t *testing.T) {
 	b.converge(desired, chrt, map[string]any{"cidr": "1"})
 	b.wantConfigMap("hook", "ran")
 
-	// A Job never ends where no controller runs it.
+	// Without a controller, a Job never completes.
 	desired.ArtifactDigest = "a2"
 	hanging := helmtest.NewChart("2.0.0", map[string]string{
 		"value.yaml": helmtest.ValueConfigMap, "hook.yaml": hook("Job", "hang", "pre-upgrade", jobSpec),

@@ -53,7 +53,7 @@ func TestIntegrationResultHasObjectGenerations(t *testing.T) {
 				ResourceVersion: object.GetResourceVersion()})
 			if got, want := result.Generations[ref],
 				(model.Generation{UID: object.GetUID(), Number: number, IsVersion: isVersion}); got != want {
-				t.Errorf("%s: %s is told as %+v, is %+v", action, ref, got, want)
+				t.Errorf("%s: %s is reported as %+v, is %+v", action, ref, got, want)
 			}
 		}
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// restart goes on with the release as another process would; the connection breaks after a number of requests.
+// restart replaces the process; its connection breaks after a number of requests.
 func (b *bench) restart(run *releaseRun, after int) {
 	b.reconnect(after)
 	run.client, run.target = b.client, b.target
@@ -39,7 +39,7 @@ func (b *bench) history(desired model.Desired) []string {
 	return records
 }
 
-// cutRecovery tries again what was cut off, and cuts that after each of the requests until the new record is made.
+// cutRecovery repeats an interrupted action, and interrupts it after each request until the new record exists.
 func (b *bench) cutRecovery(run *releaseRun, want model.Action, history ...string) {
 	b.t.Helper()
 	for after := 0; ; after++ {
@@ -66,7 +66,7 @@ func (b *bench) cutRecovery(run *releaseRun, want model.Action, history ...strin
 	}
 }
 
-// cutAtRecord cuts an action off as soon as its record is made.
+// cutAtRecord interrupts an action as soon as its record exists.
 func (b *bench) cutAtRecord(run *releaseRun, decision decide.Decision) {
 	b.t.Helper()
 	b.restart(run, -1)
@@ -125,7 +125,7 @@ func TestIntegrationRepeatedInterruptionsEnd(t *testing.T) {
 	run.want("a2", helmtest.NewChart("2.0.0",
 		map[string]string{"first.yaml": helmtest.ConfigMap("first", "2"), "second.yaml": helmtest.ConfigMap("second", "2")}))
 	run.policy = helmtest.RetryOnce
-	// The process ends each time before it can remember that it tried.
+	// The process ends each time before it can save the attempt.
 	run.past.RetryRequested, run.past.Request = true, "1"
 	for try := range 4 {
 		decision := run.later(t, 0)
@@ -249,7 +249,7 @@ func TestIntegrationTestResultDoesNotOverwriteChanges(t *testing.T) {
 				b.t.Fatal(err)
 			}
 		}, nil},
-		"made anew": {func(b *bench) {
+		"re-created": {func(b *bench) {
 			if _, err := action.NewUninstall(b.human()).Run("demo"); err != nil {
 				b.t.Fatal(err)
 			}

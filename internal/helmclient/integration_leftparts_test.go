@@ -15,7 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// refuseParts has the first deletions of parts of payloads fail; all of them if the number is negative.
+// refuseParts makes the first deletions of parts of payloads fail; all deletions if the number is negative.
 func (b *bench) refuseParts(run *releaseRun, failures int) {
 	config := sharedServer.Server(b.t).RESTConfig()
 	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
@@ -74,7 +74,7 @@ func TestIntegrationUninstallDeletesUnnamedParts(t *testing.T) {
 			run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
 			run.mustSettle(t)
 			b.spoilRecord(1, garble)
-			// One more part is of an action that was cut off before it wrote its record.
+			// Another part belongs to an action that was interrupted before it wrote its record.
 			b.target.Storage.SplitAll = true
 			b.newProcess(run)
 			b.cutter.Last = func(req *http.Request) bool {
@@ -124,7 +124,7 @@ func TestIntegrationSlowStoreDeletesAfterAction(t *testing.T) {
 	if store.count() != 2 {
 		t.Errorf("%d payloads of two records", store.count())
 	}
-	// An action that failed in time did not time out because the store is slow afterwards.
+	// A failed action does not count as timed out because the store is slow after the failure.
 	run.options.Upgrade.Timeout = 5 * time.Second
 	store.fail = func(call string) error {
 		if call == "delete" {

@@ -56,7 +56,7 @@ func TestIntegrationAdmitBeforeDeletions(t *testing.T) {
 	b.wantRecords(desired, "2 deployed", "1 superseded")
 	b.wantNoConfigMap("b")
 
-	// What a revision that failed has made is lost as well if the next one does not have it.
+	// Objects of a failed revision are also deleted if the next revision does not have them.
 	desired.ArtifactDigest = "a3"
 	broken := helmtest.NewChart("3.0.0",
 		map[string]string{"a.yaml": helmtest.ConfigMap("a", "3"), "d.yaml": helmtest.ConfigMap("d", "1"),

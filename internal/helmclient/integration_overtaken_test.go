@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// takeOver replaces a record as another manager does that takes its holder for gone, with another payload.
+// takeOver replaces a record and its payload, as another manager does after it considers the first manager dead.
 func (b *bench) takeOver(key string) error {
 	conn, err := New(testRunner).connections.Get(model.Target{Key: b.namespace,
 		Config: sharedServer.Server(b.t).RESTConfig()})
@@ -65,7 +65,7 @@ func TestIntegrationOvertakenActionWritesNoRecord(t *testing.T) {
 				t.Fatal(taken)
 			}
 			helmtest.WantError(t, err, helmerr.ErrStale, true, "another manager", "revision 2")
-			// Helm writes the revision before first.
+			// Helm writes the previous revision first.
 			b.wantRecords(run.desired, "2 pending-upgrade", "1 superseded")
 			read, err := b.newRecords().Get(records.NameOf("demo", 2))
 			if err != nil || !strings.Contains(read.Manifest, "another manager") {

@@ -30,7 +30,7 @@ func (b *bench) otherRelease(t *testing.T, templates map[string]string) {
 	other.mustSettle(t)
 }
 
-// sharedObjects are ConfigMaps "shared-0" and so on.
+// sharedObjects returns ConfigMaps "shared-0" and so on.
 func sharedObjects(count int, value string) map[string]string {
 	templates := map[string]string{}
 	for i := range count {
@@ -144,7 +144,7 @@ func TestIntegrationUninstallKeepsRecreatedObject(t *testing.T) {
 	}
 }
 
-// replaceConfigMap deletes a ConfigMap and makes another one of the name, of another release.
+// replaceConfigMap deletes a ConfigMap and creates one of the same name for another release.
 func (b *bench) replaceConfigMap(name, owner string) {
 	b.t.Helper()
 	maps := b.kube.CoreV1().ConfigMaps(b.namespace)
@@ -205,13 +205,13 @@ func TestIntegrationUninstallDeletesLeftovers(t *testing.T) {
 // another process has taken it over in the meantime.
 func TestIntegrationRemediationStopsAfterTakeover(t *testing.T) {
 	for name, meanwhile := range map[string]func(*testing.T, *bench){
-		"installed anew": func(t *testing.T, b *bench) {
+		"reinstalled": func(t *testing.T, b *bench) {
 			if _, err := action.NewUninstall(b.human()).Run("demo"); err != nil {
 				t.Fatal(err)
 			}
 			b.humanInstall("demo", helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()))
 		},
-		"upgrade under way": func(t *testing.T, b *bench) {
+		"upgrade running": func(t *testing.T, b *bench) {
 			releases := b.human().Releases
 			last, err := releases.Last("demo")
 			if err != nil {
@@ -223,7 +223,7 @@ func TestIntegrationRemediationStopsAfterTakeover(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"called deployed": func(_ *testing.T, b *bench) { b.setStatus("demo", 1, release.StatusDeployed) },
+		"marked as deployed": func(_ *testing.T, b *bench) { b.setStatus("demo", 1, release.StatusDeployed) },
 		"of another object": func(t *testing.T, b *bench) {
 			_, err := b.kube.CoreV1().Secrets(b.namespace).Patch(t.Context(), records.NameOf("demo", 1), types.MergePatchType,
 				[]byte(`{"metadata":{"labels":{"`+model.LabelReleaseUID+`":"uid-9"}}}`), metav1.PatchOptions{})

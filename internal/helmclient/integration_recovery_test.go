@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// cutPending leaves a pending record behind: it cuts the connection after the first change of a ConfigMap.
+// cutPending leaves behind a pending record: it cuts the connection after the first change of a ConfigMap.
 func (b *bench) cutPending(action model.Action, desired model.Desired, chrt *chart.Chart, values map[string]any) {
 	b.t.Helper()
 	b.reconnect(-1)

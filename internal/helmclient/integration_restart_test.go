@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// newOwnServer starts an API server for one test, which may do with it what it likes, and returns a bench on it.
+// newOwnServer starts an API server for one test and returns a bench with it. The test may stop the API server.
 func newOwnServer(t *testing.T) (*bench, *apiserver.Server) {
 	t.Helper()
 	if testing.Short() {
@@ -50,7 +50,7 @@ func newOwnServer(t *testing.T) (*bench, *apiserver.Server) {
 	return b, server
 }
 
-// upgradeAtHook begins an upgrade whose hook waits for a Job, and returns once it waits.
+// upgradeAtHook begins an upgrade whose hook waits for a Job, and returns when it waits.
 func (b *bench) upgradeAtHook(run *releaseRun) (ended <-chan error) {
 	b.t.Helper()
 	run.mustSettle(b.t)
@@ -99,7 +99,7 @@ func TestIntegrationAPIServerRestart(t *testing.T) {
 	}
 	first := <-ended
 	t.Logf("the upgrade during which the API server was restarted: %v", first)
-	// Another process may be the one that goes on; if the first failed, its hook runs once more.
+	// Another process may continue. If the first process failed, the hook runs again.
 	run.client = New(testRunner)
 	jobEnds := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -139,7 +139,7 @@ func TestIntegrationUnresponsiveAPIServer(t *testing.T) {
 	b.wantSettledUpgrade(run, false)
 }
 
-// wantSettledUpgrade checks the end of upgradeAtHook.
+// wantSettledUpgrade checks the final state after upgradeAtHook.
 func (b *bench) wantSettledUpgrade(run *releaseRun, mayFail bool) {
 	b.t.Helper()
 	b.wantConfigMap("demo-value", "2")

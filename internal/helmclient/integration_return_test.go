@@ -18,13 +18,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// returnTo has a run return to what it had: by the history alone, there is neither a chart nor values.
+// returnTo makes a run return to an earlier state with the history only: there is neither a chart nor values.
 func (r *releaseRun) returnTo(had model.Desired, options model.Options) {
 	r.desired, r.options, r.chart, r.values = had, options, nil, nil
 	r.desired.Return = true
 }
 
-// mustReturn decides on a return to a revision, carries it out and holds that nothing is left to do after it.
+// mustReturn decides on a return to a revision, carries it out and checks that nothing is left to do.
 func (r *releaseRun) mustReturn(t *testing.T, target int) Result {
 	t.Helper()
 	decision := r.later(t, time.Minute)
@@ -80,7 +80,8 @@ func TestIntegrationReturn(t *testing.T) {
 		t.Errorf("labels %v, %v", object.Labels, err)
 	}
 
-	// It counts nothing against what was given up, and another return goes to the last of what it had.
+	// The return adds no failure to the abandoned state, and another return has the newest matching revision as its
+	// target.
 	run.returnTo(given, givenOptions)
 	run.mustReturn(t, 2)
 	b.wantConfigMap("demo-value", "2")

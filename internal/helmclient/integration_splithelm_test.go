@@ -53,7 +53,7 @@ func TestIntegrationHelmCommandWithSplitRecords(t *testing.T) {
 			}
 			b.wantConfigMap("first", "1")
 			b.wantRecords(run.desired, "2 uninstalling", "1 superseded")
-			// Helm has written the record anew, without what it does not know. The next process takes nothing away.
+			// Helm has rewritten the record without fields that it does not use. The next process deletes nothing.
 			b.newProcess(run)
 			before := b.configMapUID("first")
 			run.mustSettle(t)

@@ -53,7 +53,7 @@ func TestIntegrationStopEndsWait(t *testing.T) {
 			}
 			b.wantRecords(desired, "1 failed")
 
-			// What is told to stop begins nothing that waits, and an uninstallation is not stopped.
+			// A stopped action begins no wait, and an uninstallation is not stopped.
 			decision := decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now())
 			if _, err := b.act(decision, desired, nil, nil); err != nil {
 				t.Error(err)

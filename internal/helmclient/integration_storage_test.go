@@ -27,7 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
 
-// memoryStore keeps payloads in memory, and fails when it is told to.
+// memoryStore is a store that holds payloads in memory, and fails on request.
 type memoryStore struct {
 	mu   sync.Mutex
 	kept map[string][]byte
@@ -96,7 +96,7 @@ func (m *memoryStore) failWith(err error, calls ...string) {
 	}
 }
 
-// sizes are those of what is kept.
+// sizes returns the sizes of the payloads.
 func (m *memoryStore) sizes() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,7 +136,7 @@ func (b *bench) recordSecrets() []corev1.Secret {
 	return list.Items
 }
 
-// storages are the ways of keeping records; keeps returns how many bytes each payload has.
+// storages are the storages of records; each returns a function that returns the sizes of the payloads, in bytes.
 func storages() map[string]func(*bench) (keeps func() map[string]int) {
 	return map[string]func(*bench) func() map[string]int{
 		"cluster": func(b *bench) func() map[string]int {
@@ -158,7 +158,7 @@ func storages() map[string]func(*bench) (keeps func() map[string]int) {
 	}
 }
 
-// newProcess replaces the client, and nothing else.
+// newProcess replaces only the client.
 func (b *bench) newProcess(run *releaseRun) {
 	stored := b.target.Storage
 	b.reconnect(-1)
@@ -166,7 +166,7 @@ func (b *bench) newProcess(run *releaseRun) {
 	run.client, run.target = b.client, b.target
 }
 
-// rollBack returns to revision 1 of a release, as a fleet does.
+// rollBack returns to revision 1 of a release, as after an aborted rollout.
 func (b *bench) rollBack(run *releaseRun) {
 	b.t.Helper()
 	b.newProcess(run)
@@ -217,7 +217,7 @@ func TestIntegrationFailingStoreBlocksActions(t *testing.T) {
 	b.wantConfigMap("first", "1")
 	b.wantRecords(run.desired, "1 deployed")
 
-	// A store that fails after the payload was put keeps no outcome from being recorded.
+	// If a store fails after the payload was put, the result is recorded nevertheless.
 	store.failWith(nil)
 	b.newProcess(run)
 	put := false
@@ -269,7 +269,7 @@ func TestIntegrationStoreWithoutDeletion(t *testing.T) {
 	if store.count() != 3 {
 		t.Errorf("%d payloads: two that are needed and one that stayed", store.count())
 	}
-	// While the store cannot be written to, the history loses nothing.
+	// While the store rejects writes, the history loses no records.
 	store.failWith(errStoreDown, "put")
 	run.want("a5", helmtest.NewChart("5.0.0", helmtest.TwoConfigMaps()))
 	result, err = run.actNow(t, model.ActionUpgrade)
@@ -348,7 +348,7 @@ func TestIntegrationPayloadDamaged(t *testing.T) {
 	})
 }
 
-// wantNothingDestroyed holds that neither an upgrade nor an uninstallation does anything.
+// wantNothingDestroyed checks that neither an upgrade nor an uninstallation changes anything.
 func (b *bench) wantNothingDestroyed(run *releaseRun) {
 	b.t.Helper()
 	uninstall := decide.Uninstall(b.observe(run.desired), run.desired, model.Policy{}, time.Now())
@@ -361,7 +361,7 @@ func (b *bench) wantNothingDestroyed(run *releaseRun) {
 	b.wantRecords(run.desired, "1 deployed")
 }
 
-// editRecord changes the first record as somebody could by hand.
+// editRecord changes the first record, as a person could.
 func (b *bench) editRecord(change func(*release.Release)) {
 	b.t.Helper()
 	secrets, key := driver.NewSecrets(b.kube.CoreV1().Secrets(b.namespace)), b.recordSecrets()[0].Name
@@ -421,8 +421,8 @@ func TestIntegrationCutSplit(t *testing.T) {
 	}
 }
 
-// onlyReferred holds that each record has its payload, and that after the next actions no part is in the cluster that
-// no record has.
+// onlyReferred checks that each record has its payload, and that after the next actions the cluster has no part that no
+// record names.
 func (r *cutRun) onlyReferred() error {
 	referred := map[string]bool{}
 	conn, err := r.client.connections.Get(r.target)
@@ -440,7 +440,7 @@ func (r *cutRun) onlyReferred() error {
 		}
 		referred[list[i].Labels[model.LabelPayload]] = true
 	}
-	// What is younger than ChunkGrace is left for later.
+	// Parts that are younger than ChunkGrace are deleted later.
 	if _, err := held.Sweep("demo", time.Now().Add(2*records.ChunkGrace)); err != nil {
 		return err
 	}

@@ -36,13 +36,14 @@ func TestManagementCluster(t *testing.T) {
 	}{
 		"own": {record: hereUID, own: hereUID, want: model.ActionNone,
 			uninstall: model.ActionUninstall},
-		"of an older version":           {own: hereUID, want: model.ActionNone, uninstall: model.ActionUninstall},
-		"nobody knows which is the own": {record: otherUID2, want: model.ActionNone, uninstall: model.ActionUninstall},
-		"moved from there": {record: formerUID, own: hereUID, former: formerUID, want: model.ActionNone,
+		"of an older version":               {own: hereUID, want: model.ActionNone, uninstall: model.ActionUninstall},
+		"own management cluster is unknown": {record: otherUID2, want: model.ActionNone, uninstall: model.ActionUninstall},
+		"moved": {record: formerUID, own: hereUID, former: formerUID, want: model.ActionNone,
 			uninstall: model.ActionUninstall},
-		"another's": {record: otherUID2, own: hereUID, want: model.ActionRefuse,
+		"other management cluster": {record: otherUID2, own: hereUID, want: model.ActionRefuse,
 			uninstall: model.ActionRefuse},
-		"another's, moved from elsewhere": {record: otherUID2, own: hereUID, former: formerUID, want: model.ActionRefuse,
+		"other management cluster, moved from a third": {record: otherUID2, own: hereUID, former: formerUID,
+			want: model.ActionRefuse,
 			uninstall: model.ActionRefuse},
 		"adopted": {record: otherUID2, own: hereUID, takeOwnership: true, want: model.ActionUpgrade,
 			uninstall: model.ActionRefuse},
@@ -123,7 +124,7 @@ func TestIntegrationTakeOver(t *testing.T) {
 			t.Errorf("record %s was changed, or has the label %q", secret.Name, secret.Labels[model.LabelManagementCluster])
 		}
 	}
-	// The management cluster that it came from is there again.
+	// The former management cluster is running again.
 	if got := b.decide(former, model.Policy{}); got.Action != model.ActionRefuse {
 		t.Errorf("the former one decides %+v", got)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// newRecords returns the store of a fresh namespace, as an action opens it.
+// newRecords returns a store for a new namespace, as for an action.
 func (b *bench) newRecords() *records.Store {
 	b.t.Helper()
 	conn, err := b.client.connections.Get(b.target)

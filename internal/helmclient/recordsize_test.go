@@ -38,8 +38,7 @@ func TestRecordSizes(t *testing.T) {
 	}
 }
 
-// recordOf returns a release of a chart whose manifest holds the dashboards of the chart, as that of a monitoring stack
-// does.
+// recordOf returns a release of a chart whose manifest contains the dashboards of the chart, as in a monitoring stack.
 func recordOf(chrt *chart.Chart) *release.Release {
 	var manifest strings.Builder
 	for _, file := range chrt.Files {
