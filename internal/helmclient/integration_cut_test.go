@@ -152,7 +152,7 @@ func cutCases() map[string]cutCase {
 			finish:  settle,
 			objects: first, revisions: []string{"deployed"},
 			also:  (*cutRun).takeWidget,
-			modes: []string{"answer lost, cluster gone", "request lost once"},
+			modes: []string{"response lost, cluster unreachable", "request lost once"},
 		},
 		"upgrade": {
 			prepare: func(r *cutRun) error {
@@ -208,7 +208,7 @@ func cutCases() map[string]cutCase {
 			finish:  settle,
 			objects: first, revisions: []string{"superseded", "superseded", "deployed"},
 			survivors: []string{"ConfigMap/demo-value", "ServiceAccount/account", "Deployment/deployment"},
-			modes:     []string{"answer lost, cluster gone", "request lost once"},
+			modes:     []string{"response lost, cluster unreachable", "request lost once"},
 		},
 		"test": {
 			prepare: func(r *cutRun) error {

@@ -30,7 +30,7 @@ func TestIntegrationCutSplitOnce(t *testing.T) {
 			t.Run(name+"/"+action, func(t *testing.T) {
 				b := newBench(t)
 				b.target.Storage = stored()
-				c.modes = []string{"answer lost once"}
+				c.modes = []string{"response lost once"}
 				c.also = (*cutRun).onlyReferred
 				b.cutEverywhere(t, c)
 			})

@@ -389,7 +389,7 @@ func matrixOthers() map[string]matrixCase {
 		"installed with helm": {build: byHand, state: model.StateForeign, reason: decide.ReasonConflict,
 			actions: []model.Action{model.ActionRefuse}, history: []string{"1 deployed"}, value: "human"},
 		"installed with helm and adopted": {build: byHand, policy: model.Policy{TakeOwnership: true},
-			state: model.StateForeign,
+			state:   model.StateForeign,
 			reason:  decide.ReasonAdopt,
 			actions: []model.Action{model.ActionUpgrade, model.ActionNone}, history: []string{"2 deployed", "1 superseded"},
 			value: "1"},

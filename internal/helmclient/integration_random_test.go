@@ -404,10 +404,10 @@ func isRepeated(newer, older model.Record) bool {
 		newer.UID == older.UID && newer.Attempt() == older.Attempt()
 }
 
-// TestIntegrationRandom has two HelmOps with a manager each hand a release over and back, change it, and act on what
-// they have seen some steps before, while managers are killed between any two requests and somebody uses the helm
-// command. In the end the HelmOp that wants the release has it, once, with all its objects, and nothing was deleted
-// that its owner wanted.
+// TestIntegrationRandom has two HelmOps, each with its own manager, hand over a release repeatedly and change it. They
+// also act on observations of earlier steps. Managers are killed between any two requests, and a person uses the helm
+// command. In the end, the HelmOp that desires the release has it, once, with all its objects, and no object that its
+// owner desired was deleted.
 //
 // HELMOP_ROUNDS is the number of rounds; HELMOP_SEED, which a failure prints, repeats a round.
 func TestIntegrationRandom(t *testing.T) {

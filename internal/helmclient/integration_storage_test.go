@@ -413,7 +413,7 @@ func TestIntegrationCutSplit(t *testing.T) {
 				b := newBench(t)
 				b.target.Storage = stored()
 				c := cases[action]
-				c.modes = []string{"answer lost, cluster gone", "request lost, cluster gone"}
+				c.modes = []string{"response lost, cluster unreachable", "request lost, cluster unreachable"}
 				c.also = (*cutRun).onlyReferred
 				b.cutEverywhere(t, c)
 			})
@@ -465,7 +465,7 @@ func TestIntegrationPayloadMemory(t *testing.T) {
 	run := b.newRun(bigChart("1.0.0", 2<<20, 0), map[string]any{"cidr": "1"})
 	memory := b.client.connections.Shared.Payloads.Room
 	if !memory.TryAcquire(records.MaxPayloadMemory) {
-		t.Fatal("somebody has some")
+		t.Fatal("memory for payloads is held before the test")
 	}
 	run.options.Install.Timeout = 2 * time.Second
 	_, err := run.actNow(t, model.ActionInstall)

@@ -43,7 +43,7 @@ func TestManagementCluster(t *testing.T) {
 		"other management cluster": {record: otherUID2, own: hereUID, want: model.ActionRefuse,
 			uninstall: model.ActionRefuse},
 		"other management cluster, moved from a third": {record: otherUID2, own: hereUID, former: formerUID,
-			want: model.ActionRefuse,
+			want:      model.ActionRefuse,
 			uninstall: model.ActionRefuse},
 		"adopted": {record: otherUID2, own: hereUID, takeOwnership: true, want: model.ActionUpgrade,
 			uninstall: model.ActionRefuse},
