@@ -49,7 +49,7 @@ func (s *session) uninstall(decision decide.Decision, desired model.Desired, opt
 	return err
 }
 
-// markUninstalling marks the newest revision as uninstalling before any deletion or hook, if the decision is based on
+// markUninstalling marks the newest revision as uninstalling, before any deletion or hook, if the decision is based on
 // that revision, and then checks that the revision is still the newest. A process that adopts a release first writes
 // its own record and then reads this record, see [session.checkNotUninstalledMeanwhile]. So of two concurrent writers,
 // at least one reads the record of the other. The function unmark removes the mark.

@@ -180,9 +180,9 @@ func (s situation) whyNotUninstalled() string {
 	}
 }
 
-// neverWorked reports whether the history proves that no revision of the release ever worked. For that, the history
-// must reach back to the first revision, or to an uninstallation, without a gap, and each record must be failed and
-// made by HelmOp. An interrupted revision proves nothing: it may have been applied completely.
+// neverWorked reports whether the history proves that no revision of the release ever worked. The history must reach
+// back to the first revision, or to an uninstallation, without a gap. Each record must be failed and made by HelmOp. An
+// interrupted revision proves nothing: it may have been applied completely.
 func (s situation) neverWorked() bool {
 	expected := s.newest.Revision
 	for _, record := range s.obs.Records {

@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package records stores Helm's release records in Secrets of the workload cluster, in the format of Helm, and larger
-// ones in several parts or in a store of payloads.
+// Package records stores Helm's release records in Secrets of the workload cluster, in the format of Helm. It stores
+// larger records in several parts or in a store of payloads.
 //
 // A [Store] accesses the records of a namespace for one action. It caches the metadata of a history, but no contents of
 // old revisions. It overwrites a record only if the record has not changed since the action read it (fence.go,
