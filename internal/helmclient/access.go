@@ -15,20 +15,20 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// Access is a way to a cluster for requests that do not go through Helm. It shares the connections, the rate limit and
-// the known kinds with the actions on the cluster.
+// Access gives access to a cluster for requests outside of Helm. It shares the connections, the rate limit and the
+// discovered kinds with the actions on the cluster.
 type Access struct {
-	// Config makes clients. Each of their requests that is no watch has a deadline.
+	// Config is the config for clients. Each request of such a client has a deadline unless it is a watch.
 	Config *rest.Config
-	// Mapper knows the cluster's kinds, and asks the cluster again for one that it does not know.
+	// Mapper maps the kinds that the cluster serves. It runs discovery again for an unknown kind.
 	Mapper meta.RESTMapper
-	// Identity changes when the address, the credentials or the impersonated user do.
+	// Identity identifies the address, the credentials and the impersonated user. It changes when one of them changes.
 	Identity string
-	// Owner is for whom answers are read.
+	// Owner is the owner of the memory for the responses of the cluster.
 	Owner bytebudget.Owner
 }
 
-// Access returns the way to a cluster. It sends no request. The error is an [*Error].
+// Access returns the access to a cluster. It sends no request. The error is an [*helmerr.Error].
 func (c *Client) Access(target model.Target) (*Access, error) {
 	conn, err := c.connections.Get(target)
 	if err != nil {

@@ -21,43 +21,45 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// Result is what Helm's storage holds after an action, as far as the action wrote it.
+// Result describes the records that an action wrote to Helm's storage.
 type Result struct {
-	// Revision is the newest revision that was saved, zero where none was.
+	// Revision is the newest revision that the action saved; zero if it saved none.
 	Revision int
-	// Status is Helm's status of that revision; "uninstalled" after an uninstall.
+	// Status is Helm's status of Revision; "uninstalled" after an uninstallation.
 	Status string
-	// ChartName, ChartVersion and AppVersion are those of the chart in that revision.
+	// ChartName, ChartVersion and AppVersion describe the chart of Revision.
 	ChartName, ChartVersion, AppVersion string
-	// FirstDeployed and LastDeployed are when the release was first installed, and when this revision was made.
+	// FirstDeployed is when the release was first installed; LastDeployed is when Revision was created.
 	FirstDeployed, LastDeployed time.Time
-	// StorageChanged is true if anything was saved or deleted.
+	// StorageChanged is true if the action saved or deleted a record.
 	StorageChanged bool
-	// Objects are the objects of the revision's manifest, with namespaces filled in, without hooks, in a fixed order. Set
-	// after a successful installation, upgrade or rollback.
+	// Objects are the objects of the revision's manifest, with namespaces filled in, without hooks, in a fixed order. They
+	// are set after a successful installation, upgrade or rollback.
 	Objects []inventory.Ref
 	// Generations are the generations that the API server returned for Objects that the action created, patched or found
 	// unchanged.
 	Generations map[inventory.Ref]model.Generation
-	// Tests are the tests that ran, in the order in which they did. Set by ActionTest, also where they failed.
+	// Tests are the results of the tests that ran, in the order of their start. ActionTest sets them, also if tests
+	// failed.
 	Tests []TestResult
-	// PayloadsLeft is the minimum number of payloads, and of parts of an uninstalled release in the cluster, that no
-	// record names any more and that could not be deleted. PayloadsLeftReason is their place and the cause.
-	PayloadsLeft       int
+	// PayloadsLeft is the minimum number of payloads that no record names any more and that could not be deleted. For an
+	// uninstalled release, it includes parts of payloads in the cluster.
+	PayloadsLeft int
+	// PayloadsLeftReason is the place of the payloads left, and the cause.
 	PayloadsLeftReason string
 }
 
-// TestResult is how one of the chart's tests ended.
+// TestResult is the result of one of the chart's tests.
 type TestResult struct {
-	// Name is that of the test's object.
+	// Name is the name of the test's object.
 	Name string
-	// Phase is "Succeeded", "Failed", "Running", where the tests were cut off, or "Unknown".
+	// Phase is "Succeeded", "Failed", "Unknown", or "Running" if the tests were interrupted.
 	Phase string
-	// StartedAt and CompletedAt are the times, as far as the test began and ended.
+	// StartedAt and CompletedAt are when the test started and ended; zero if it did not.
 	StartedAt, CompletedAt time.Time
 }
 
-// job is what Act is to do.
+// job is the input of an action.
 type job struct {
 	decision decide.Decision
 	desired  model.Desired
@@ -66,10 +68,10 @@ type job struct {
 	values   map[string]any
 }
 
-// Act carries out a decision. The error, if any, is an [*Error]; the Result is valid even with an error.
+// Act carries out a decision. The error, if any, is an [*helmerr.Error]; the Result is valid even with an error.
 //
-// Chart and values are only read and may be shared between calls. They may be nil for all actions but installations and
-// upgrades. Decisions without an action return at once; so does ActionCorrectDrift.
+// Act only reads chart and values, so calls may share them. Only installations and upgrades need them; for other
+// actions they may be nil. Act does nothing for a decision without an action and for ActionCorrectDrift.
 //
 // The end of ctx does not stop a running action: the action continues, within its timeout, unless Options.Stop ends it.
 func (c *Client) Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
@@ -103,7 +105,7 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	}
 	defer end()
 	s.storage.Deadline = c.now().Add(timeout + decide.ActionMargin)
-	s.watch(options.Progress)
+	s.reportTo(options.Progress)
 	if s.cluster != nil {
 		s.cluster.Recorded = func() error { return s.checkRecordExists(desired.Name) }
 	}
@@ -117,7 +119,7 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	if err != nil {
 		actErr := fail(err, s)
 		if errors.Is(actErr.Kind, helmerr.ErrRefused) {
-			// At most, Helm made room in the history for the revision that was refused.
+			// The only change is that Helm may have deleted old records to make room for the refused revision.
 			result.StorageChanged, actErr.StorageChanged = false, false
 		}
 		if late && (actErr.Kind == nil || errors.Is(actErr.Kind, helmerr.ErrUnreachable)) {
@@ -131,8 +133,8 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	return result, nil
 }
 
-// performAndFinish releases the resources of the action even after a panic. It reports whether the action ran out of
-// time; the time for the cleanup does not count.
+// performAndFinish performs the action and releases its resources, even after a panic. It reports whether the action
+// timed out; the time for the cleanup does not count.
 func (c *Client) performAndFinish(ctx context.Context, s *session, j job) (late bool, err error) {
 	isGone := false
 	if s.records != nil {
@@ -144,14 +146,14 @@ func (c *Client) performAndFinish(ctx context.Context, s *session, j job) (late 
 		return late, err
 	}
 	if overtaken := s.records.Overtaken(); overtaken != nil {
-		// Helm only logs of most records that they were not saved.
+		// For most records, Helm only logs that it could not save them.
 		return late, overtaken
 	}
 	isGone = err == nil && j.decision.Action == model.ActionUninstall
 	return late, err
 }
 
-// actionTimeout returns how long an action may take; ok is false where there is nothing to act.
+// actionTimeout returns how long an action may take; ok is false if Act has nothing to do for it.
 func actionTimeout(action model.Action, options model.Options) (timeout time.Duration, ok bool) {
 	switch action {
 	case model.ActionInstall, model.ActionRecoverThenInstall:
@@ -169,7 +171,7 @@ func actionTimeout(action model.Action, options model.Options) (timeout time.Dur
 	}
 }
 
-// perform calls the verbs that the decision asks for.
+// perform carries out the recovery and the action of the decision.
 func (s *session) perform(j job) error {
 	if j.decision.Recovery != decide.RecoverNothing {
 		if err := s.recoverPending(j.decision, j.desired); err != nil {
@@ -203,7 +205,7 @@ func (s *session) perform(j job) error {
 // separates two actions, but it does not protect a decision from later changes.
 func (s *session) checkNewest(decision decide.Decision, desired model.Desired) error {
 	if decision.FromRevision == 0 || decision.Recovery == decide.RecoverReplace {
-		// recoverPending saw to it, and hid the newest revision since.
+		// recoverPending checked the newest revision and has hidden it since.
 		return nil
 	}
 	last, err := s.config.Releases.Last(desired.Name)
@@ -222,8 +224,8 @@ func (s *session) checkNewest(decision decide.Decision, desired model.Desired) e
 	return checkNotUninstalled(last)
 }
 
-// checkSameRecord returns an error if the record that was just read only has the same number as the record that the
-// decision is based on: the release was reinstalled in between.
+// checkSameRecord returns an error if the record that was just read is not the record that the decision is based on. A
+// reinstalled release has another record of the same number.
 func (s *session) checkSameRecord(decision decide.Decision, desired model.Desired) error {
 	if s.records == nil {
 		return nil
@@ -235,7 +237,7 @@ func (s *session) checkSameRecord(decision decide.Decision, desired model.Desire
 	return nil
 }
 
-// checkNotUninstalled returns an error if an uninstallation of the release has begun.
+// checkNotUninstalled returns an error if an uninstallation of the release has begun, according to its newest record.
 func checkNotUninstalled(last *release.Release) error {
 	if records.IsUninstalling(last) {
 		return helmerr.New(helmerr.ErrStale, "revision %d is being uninstalled", last.Version)
@@ -244,8 +246,8 @@ func checkNotUninstalled(last *release.Release) error {
 }
 
 // checkNeverWorked returns an error unless the newest revision in the cluster is still the failed attempt by HelmOp
-// that the decision is based on. A release that works now, or belongs to another owner, must not be uninstalled because
-// of an earlier failure.
+// that the decision is based on. An earlier failure is no reason to uninstall a release that works now or belongs to
+// another owner.
 func (s *session) checkNeverWorked(decision decide.Decision, desired model.Desired) error {
 	if s.cluster != nil {
 		conn := s.cluster.Clients.Conn
@@ -268,7 +270,8 @@ func (s *session) checkNeverWorked(decision decide.Decision, desired model.Desir
 	return nil
 }
 
-// checkRecorded returns an error where Helm claims success but could not save it, which it only logs.
+// checkRecorded returns an error if the deployed revision was not saved. Helm only logs this failure and returns
+// success.
 func (s *session) checkRecorded() error {
 	if newest := s.storage.Newest(); newest == nil || newest.Info.Status != release.StatusDeployed {
 		return helmerr.New(helmerr.ErrUnreachable,
@@ -277,6 +280,7 @@ func (s *session) checkRecorded() error {
 	return nil
 }
 
+// result returns the records that the action wrote, and the objects that it applied.
 func (s *session) result(action model.Action) Result {
 	result := Result{StorageChanged: s.storage.StorageChanged(), Tests: s.tests}
 	if s.records != nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// faultyDriver fails the n-th write of a kind, counted from 1.
+// faultyDriver fails the n-th write of a kind; the first write is 1.
 type faultyDriver struct {
 	driver.Driver
 	failCreate, failUpdate int
@@ -48,7 +48,7 @@ func (d *faultyDriver) Update(key string, rls *release.Release) error {
 	return d.Driver.Update(key, rls)
 }
 
-// fakeCluster is a Client whose only cluster has no objects but records.
+// fakeCluster is a Client whose only cluster has records and no other objects.
 type fakeCluster struct {
 	*Client
 	driver *faultyDriver
@@ -70,7 +70,7 @@ func newFakeCluster() *fakeCluster {
 	return c
 }
 
-// act carries the action out, with a hook that fails on request.
+// act carries out the action, with a hook that fails on request.
 func (c *fakeCluster) act(t *testing.T, decision decide.Decision) (Result, error) {
 	t.Helper()
 	chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
@@ -314,8 +314,8 @@ func TestOptionMapping(t *testing.T) {
 var _ action.RESTClientGetter = (*connections.Getter)(nil)
 var _ kube.Factory = (*connections.Getter)(nil)
 
-// TestActHidesPreviousValues holds that the values of other revisions appear in no error either.
-func TestActHidesPreviousValues(t *testing.T) {
+// TestActErrorsHideValuesOfOtherRevisions checks that errors do not contain the values of other revisions.
+func TestActErrorsHideValuesOfOtherRevisions(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-of-before"
 	c := newFakeCluster()
@@ -346,9 +346,9 @@ func TestActHidesPreviousValues(t *testing.T) {
 	}
 }
 
-// TestActKeepsFailed holds that a failed revision is never called superseded: nothing would tell it from one that
-// worked.
-func TestActKeepsFailed(t *testing.T) {
+// TestActKeepsStatusOfFailedRevision checks that a failed revision is not marked as superseded. Otherwise, it would
+// look like a revision that worked.
+func TestActKeepsStatusOfFailedRevision(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()
 	c.driver.failUpdate = 1

@@ -18,9 +18,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// TestCachedChartIsNeverChanged holds that many render the one chart in the loader's cache at the same time, each with
-// values of its own, and the chart stays as it is. The race detector makes it strict.
-func TestCachedChartIsNeverChanged(t *testing.T) {
+// TestCachedChartIsNotChanged checks that concurrent renderings of a chart in the loader's cache, each with its own
+// values, do not change the chart. The race detector finds violations.
+func TestCachedChartIsNotChanged(t *testing.T) {
 	t.Parallel()
 	packed := sharedChart()
 	packed.Schema = []byte(`{"properties": {"number": {"type": "string"}}}`)
@@ -68,7 +68,7 @@ func TestCachedChartIsNeverChanged(t *testing.T) {
 	}
 }
 
-// renderAll does with a chart what an installation does without a cluster.
+// renderAll does the steps of an installation that need no cluster.
 func renderAll(ctx context.Context, renderer *rendering.Renderer, chrt *chart.Chart, i int) error {
 	odd := i%2 == 1
 	source := rendering.Source{Chart: chrt, Values: map[string]any{
@@ -91,6 +91,6 @@ func renderAll(ctx context.Context, renderer *rendering.Renderer, chrt *chart.Ch
 	if err != nil {
 		return err
 	}
-	// What Helm does to the chart in a record concerns nothing else.
+	// Changes of the chart in a record must not affect other charts.
 	return chartutil.ProcessDependenciesWithMerge(rendered.Recorded, source.Values)
 }

@@ -27,16 +27,16 @@ type Client struct {
 	now         func() time.Time
 	running     *runningActions
 	renderer    *rendering.Renderer
-	// open begins an action; tests put another storage and another cluster there.
+	// open begins an action; tests replace it to use another storage and another cluster.
 	open func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*session, error)
 }
 
-// New returns a Client that renders charts with a runner, which must know the tasks of package rendering. Each response
-// of a cluster is bounded, but their sum is not.
+// New returns a Client that renders charts with a runner, which must have the tasks of package rendering. The size of
+// each response of a cluster is bounded, but the sum of all responses is not.
 func New(runner sandbox.Runner) *Client { return NewBounded(runner, nil) }
 
-// NewBounded is New with a bound for all responses that are being read. The part of a [model.Target].Key before the "/"
-// is the owner of the share.
+// NewBounded returns a Client whose responses that are being read share the budget bytes. The part of a
+// [model.Target].Key before the "/" is the owner of a share.
 func NewBounded(runner sandbox.Runner, bytes *bytebudget.Budget) *Client {
 	c := &Client{
 		connections: connections.NewPool(connections.MaxConnections, bytes), manifests: newManifestCache(maxManifestBytes),

@@ -62,9 +62,9 @@ func TestCheckConfig(t *testing.T) {
 	}
 }
 
-// TestCheckConfigEachTime holds that a config which became one that is not accepted is refused, although a connection
-// to the same address with the same credentials is kept.
-func TestCheckConfigEachTime(t *testing.T) {
+// TestCheckConfigIgnoresCachedConnection checks that an invalid config is rejected although there is a cached
+// connection with the same address and credentials.
+func TestCheckConfigIgnoresCachedConnection(t *testing.T) {
 	t.Parallel()
 	client := New(testRunner)
 	config := &rest.Config{Host: "https://127.0.0.1:1"}
@@ -103,8 +103,8 @@ func TestAccessIdentity(t *testing.T) {
 	}
 }
 
-// TestIntegrationImpersonation holds that a release is made with the rights of the service account and no others, while
-// discovery is shared.
+// TestIntegrationImpersonation checks that a release is installed only with the permissions of the service account, and
+// that users share discovery.
 func TestIntegrationImpersonation(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
@@ -115,7 +115,7 @@ func TestIntegrationImpersonation(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// What the cluster serves is known.
+	// The kinds of the cluster are known.
 	if _, err := b.client.connections.Get(b.target); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestIntegrationImpersonation(t *testing.T) {
 			t.Errorf("discovery is not shared: %s", request)
 		}
 	}
-	// The account may do everything in its namespace, and nothing beyond it.
+	// The service account has all permissions in its namespace, and no others.
 	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: " + b.namespace +
 		"\nrules: []\n"
 	desired.ArtifactDigest = "a2"

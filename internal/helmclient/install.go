@@ -12,7 +12,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// install installs the release, also over the kept history of an uninstalled release.
+// install installs the release. If the release was uninstalled and its history was kept, the installation adds to the
+// history.
 func (s *session) install(j job) error {
 	renderer, err := s.prepare(j.desired, j.options, j.chart, j.values, false)
 	if err != nil {
@@ -21,7 +22,7 @@ func (s *session) install(j job) error {
 	replace := j.decision.State == model.StateUninstalled ||
 		j.decision.Recovery == decide.RecoverReplace && j.decision.FromRevision > 1
 	if replace {
-		// Helm limits the history on upgrades only; an install over a kept history adds to it as well.
+		// Helm limits the history only on upgrades, but an installation over a kept history also adds a revision.
 		s.config.Releases.MaxHistory = j.options.Upgrade.HistoryLimit()
 	}
 	install := s.newInstall(j.desired, j.options.Install, replace)
@@ -32,12 +33,12 @@ func (s *session) install(j job) error {
 	if err != nil {
 		return err
 	}
-	// Helm changes the values it is given.
+	// Helm changes the values that it receives.
 	_, err = install.Run(rendered, rendering.CopyValues(j.values))
 	return err
 }
 
-// newInstall maps the options to Helm's.
+// newInstall returns Helm's install action with the options.
 func (s *session) newInstall(desired model.Desired, options model.InstallOptions, replace bool) *action.Install {
 	install := action.NewInstall(s.config)
 	install.ReleaseName = desired.Name
@@ -45,13 +46,13 @@ func (s *session) newInstall(desired model.Desired, options model.InstallOptions
 	install.Labels = model.DesiredLabels(desired)
 	install.Timeout = options.ActionTimeout()
 	install.DisableHooks = options.DisableHooks
-	// prepare sees to both.
+	// prepare and the Namespacer do both.
 	install.CreateNamespace = false
 	install.SkipCRDs = true
 	install.TakeOwnership = options.TakeOwnership
 	install.DisableOpenAPIValidation = options.DisableOpenAPIValidation
 	install.Replace = replace
-	// The check before the action did this, without files, network or values in its errors.
+	// job.check has validated the values, without files and network, and with no values in its errors.
 	install.SkipSchemaValidation = true
 	return install
 }

@@ -19,13 +19,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// smallRecords refuses what is larger than a quarter of a Secret, so that tests need not make what does not fit into
-// many: to pack megabytes takes seconds with the race detector. It splits records as those are that come near the
-// bound.
+// smallRecords rejects records that are larger than a quarter of a Secret, because packing megabytes takes seconds with
+// the race detector. It splits records that are close to this limit.
 var smallRecords = model.Storage{Limit: 256 << 10, SplitAll: true}
 
-// bigText returns text of about so many bytes that compresses like hashes and certificates do, by a third or so, always
-// the same.
+// bigText returns text of about a number of bytes. The text is always the same, and compresses by about a third, as
+// hashes and certificates do.
 func bigText(size int) string {
 	random := rand.New(rand.NewSource(1))
 	var text strings.Builder
@@ -35,7 +34,8 @@ func bigText(size int) string {
 	return text.String()
 }
 
-// bigChart has a ConfigMap beside what makes it big: files, which Helm stores, or what its template makes of little.
+// bigChart returns a chart with a ConfigMap that is big because of its files, which Helm stores, or because of the
+// output of its template.
 func bigChart(version string, fileBytes, renderedHashes int) *chart.Chart {
 	many := fmt.Sprintf("{{- range $i := until %d }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: big-{{ "+
 		"$i }}\ndata:\n", renderedHashes/100) +
@@ -47,7 +47,7 @@ func bigChart(version string, fileBytes, renderedHashes int) *chart.Chart {
 	return chrt
 }
 
-// incompressibleChart has records of 3 MB: its file does not compress, so that there is little to pack.
+// incompressibleChart returns a chart with records of 3 MB. Its file does not compress, so packing is fast.
 func incompressibleChart(version string, renderedHashes int) *chart.Chart {
 	chrt := bigChart(version, 0, renderedHashes)
 	data := make([]byte, 3<<20)
@@ -63,9 +63,9 @@ func withWidgets(chrt *chart.Chart, group string) *chart.Chart {
 	return chrt
 }
 
-// TestIntegrationBigFits holds that a release which just fits is installed, upgraded, observed by one request, and
-// removed.
-func TestIntegrationBigFits(t *testing.T) {
+// TestIntegrationBigReleaseFits checks that a release of the maximum size is installed, upgraded, observed with one
+// request, and uninstalled.
+func TestIntegrationBigReleaseFits(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(bigChart("1.0.0", 850<<10, 1000), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
@@ -95,9 +95,9 @@ func TestIntegrationBigFits(t *testing.T) {
 	b.wantNoConfigMap("big-0")
 }
 
-// TestIntegrationBigRefused holds that what does not fit is refused before anything is there: no namespace, no CRD, no
-// object, no record.
-func TestIntegrationBigRefused(t *testing.T) {
+// TestIntegrationBigInstallRejected checks that a release that is too large is rejected before any write: there is no
+// namespace, CRD, object or record.
+func TestIntegrationBigInstallRejected(t *testing.T) {
 	tests := map[string]func() (*chart.Chart, map[string]any){
 		"files": func() (*chart.Chart, map[string]any) {
 			return bigChart("1.0.0", 640<<10, 0), map[string]any{"cidr": "1"}
@@ -139,9 +139,9 @@ func TestIntegrationBigRefused(t *testing.T) {
 	}
 }
 
-// TestIntegrationBigUpgradeRefused holds that an upgrade which does not fit changes nothing, and that one that does
-// goes through afterwards.
-func TestIntegrationBigUpgradeRefused(t *testing.T) {
+// TestIntegrationBigUpgradeRejected checks that an upgrade that is too large changes nothing, and that a smaller
+// upgrade succeeds afterwards.
+func TestIntegrationBigUpgradeRejected(t *testing.T) {
 	b := newBench(t)
 	b.target.Storage = smallRecords
 	run := b.newRun(bigChart("1.0.0", 0, 100), map[string]any{"cidr": "1"})
@@ -161,7 +161,7 @@ func TestIntegrationBigUpgradeRefused(t *testing.T) {
 	b.wantRecords(run.desired, "2 deployed", "1 superseded")
 }
 
-// TestIntegrationLargeRecords installs, upgrades, rolls back and uninstalls a release whose records have 3 MB, in each
+// TestIntegrationLargeRecords installs, upgrades, rolls back and uninstalls a release with records of 3 MB, in each
 // storage, as several processes would.
 func TestIntegrationLargeRecords(t *testing.T) {
 	for name, use := range storages() {

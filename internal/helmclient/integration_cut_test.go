@@ -29,23 +29,23 @@ import (
 )
 
 const (
-	// cutWorkers is the number of cuts that are tried at the same time.
+	// cutWorkers is the number of concurrent cuts.
 	cutWorkers = 4
-	// maxCuts bounds the requests of an action. More would be an action that never ends.
+	// maxCuts bounds the requests of an action, in case that an action never ends.
 	maxCuts = 60
 )
 
 // cutModes are the ways in which a connection breaks at a request.
 var cutModes = map[string]cutproxy.Cut{
-	"request lost, cluster gone": {},
-	"answer lost, cluster gone":  {Forward: true},
-	"answer lost once":           {Forward: true, Once: true},
-	"request lost once":          {Once: true},
+	"request lost, cluster unreachable":  {},
+	"response lost, cluster unreachable": {Forward: true},
+	"response lost once":                 {Forward: true, Once: true},
+	"request lost once":                  {Once: true},
 }
 
-// TestIntegrationCut interrupts each action at each of its requests in turn (see package sample), in every way, and
-// holds that another process then completes it: the objects are right, nothing is orphaned, no object that worked was
-// ever gone, and no revision is doubled.
+// TestIntegrationCut interrupts each action at each of its requests (see package sample), in every way, and checks that
+// another process completes the action: the objects are correct, no object is orphaned, no working object was ever
+// deleted, and no revision is created twice.
 func TestIntegrationCut(t *testing.T) {
 	b := newBench(t)
 	for name, c := range cutCases() {
@@ -55,27 +55,27 @@ func TestIntegrationCut(t *testing.T) {
 
 // cutCase is an action that is interrupted.
 type cutCase struct {
-	// prepare brings a release to where the action begins. It may be nil.
+	// prepare creates the state before the action. It may be nil.
 	prepare func(*cutRun) error
 	// decide returns the action.
 	decide func(*cutRun) (decide.Decision, error)
-	// finish does what a process does that finds the release afterwards.
+	// finish does the steps of the next process.
 	finish func(*cutRun) error
-	// objects are those that must exist in the end, with their content.
+	// objects are the objects that must exist in the end, with their content.
 	objects map[string]string
 	// revisions are the statuses that the history must have in the end, oldest first.
 	revisions []string
-	// anyHistory says that the history may have any revisions.
+	// anyHistory means that the history may have any revisions.
 	anyHistory bool
 	// survivors are objects that must never have been deleted.
 	survivors []string
-	// also checks what else must hold in the end. It may be nil.
+	// also does further checks in the end. It may be nil.
 	also func(*cutRun) error
-	// modes are those of cutModes that are tried. Nil means all.
+	// modes are the names of the cutModes for this case. Nil means all.
 	modes []string
 }
 
-// cutRun is one release of which one action is interrupted once.
+// cutRun is a release with one interrupted action.
 type cutRun struct {
 	releaseRun
 	ctx    context.Context
@@ -84,7 +84,7 @@ type cutRun struct {
 	name   string
 	proxy  *cutproxy.Proxy
 	cut    cutproxy.Cut
-	// storage is where records are kept.
+	// storage defines where records are stored.
 	storage model.Storage
 	// before are the UIDs of the objects before the action.
 	before map[string]types.UID
@@ -98,12 +98,12 @@ func newCutRun(ctx context.Context, b *bench, name string) *cutRun {
 	return r
 }
 
-// restart replaces the process: nothing is known any more but what the cluster says.
+// restart replaces the process: only the state in the cluster remains.
 func (r *cutRun) restart() {
 	r.client, r.target = New(testRunner), model.Target{Key: r.name, Config: r.server.RESTConfig(), Storage: r.storage}
 }
 
-// cutChart has objects of several kinds, a hook, and one object that other versions don't have.
+// cutChart returns a chart with objects of several kinds, a hook, and one object that other versions do not have.
 func cutChart(version, own string) *chart.Chart {
 	return helmtest.NewChart(version, map[string]string{
 		"value.yaml": helmtest.ValueConfigMap,
@@ -140,7 +140,7 @@ func cutCases() map[string]cutCase {
 			finish:  settle,
 			objects: first, revisions: []string{"deployed"},
 		},
-		// The API server works for seconds on each CRD, so not every way of cutting is tried.
+		// The API server needs seconds for each CRD, so this case has few modes.
 		"install with a CRD": {
 			prepare: func(r *cutRun) error {
 				withWidgets(r.chart, r.name+".test")
@@ -152,7 +152,7 @@ func cutCases() map[string]cutCase {
 			finish:  settle,
 			objects: first, revisions: []string{"deployed"},
 			also:  (*cutRun).takeWidget,
-			modes: []string{"answer lost, cluster gone", "request lost once"},
+			modes: []string{"response lost, cluster unreachable", "request lost once"},
 		},
 		"upgrade": {
 			prepare: func(r *cutRun) error {
@@ -183,7 +183,7 @@ func cutCases() map[string]cutCase {
 				return ignoreRefusal(err)
 			},
 			decide: next,
-			// Rollbacks that fail are tried again, upgrades are not.
+			// Failed rollbacks are repeated, and failed upgrades are not.
 			finish: func(r *cutRun) error {
 				r.policy.Upgrade.Retries = nil
 				return r.settleRollback(r.ctx)
@@ -191,7 +191,7 @@ func cutCases() map[string]cutCase {
 			objects: first, revisions: []string{"superseded", "failed", "deployed"},
 			survivors: []string{"ConfigMap/demo-value", "ConfigMap/old", "ServiceAccount/account", "Deployment/deployment"},
 		},
-		// Neither chart nor values are there. The rollback above is cut in every way.
+		// There are no chart and values. The rollback above has all modes.
 		"return": {
 			prepare: func(r *cutRun) error {
 				had := r.desired
@@ -208,7 +208,7 @@ func cutCases() map[string]cutCase {
 			finish:  settle,
 			objects: first, revisions: []string{"superseded", "superseded", "deployed"},
 			survivors: []string{"ConfigMap/demo-value", "ServiceAccount/account", "Deployment/deployment"},
-			modes:     []string{"answer lost, cluster gone", "request lost once"},
+			modes:     []string{"response lost, cluster unreachable", "request lost once"},
 		},
 		"test": {
 			prepare: func(r *cutRun) error {
@@ -233,7 +233,7 @@ func cutCases() map[string]cutCase {
 	}
 }
 
-// takeWidget checks that the Widget of the chart is there, and removes its CRD, so that the API server has few of them.
+// takeWidget checks that the Widget of the chart exists, and deletes its CRD, so that the API server has few CRDs.
 func (r *cutRun) takeWidget() error {
 	raw := r.kube.Discovery().RESTClient()
 	group := r.name + ".test"
@@ -245,14 +245,14 @@ func (r *cutRun) takeWidget() error {
 		group).Do(r.ctx).Error()
 }
 
-// with returns a copy of objects with one more.
+// with returns a copy of objects with another object.
 func with(objects map[string]string, object, content string) map[string]string {
 	objects = maps.Clone(objects)
 	objects[object] = content
 	return objects
 }
 
-// ignoreRefusal returns an error unless it is a cluster's refusal of a release.
+// ignoreRefusal returns an error unless the cluster rejected the release.
 func ignoreRefusal(err error) error {
 	var refusal *helmerr.Error
 	if errors.As(err, &refusal) && refusal.Kind == nil {
@@ -261,7 +261,7 @@ func ignoreRefusal(err error) error {
 	return err
 }
 
-// settleRollback goes on until the release is rolled back, and leaves it there.
+// settleRollback decides and acts until the release is rolled back.
 func (r *cutRun) settleRollback(ctx context.Context) error {
 	now := time.Now()
 	for range maxSteps {
@@ -329,7 +329,7 @@ func (b *bench) cutEverywhere(t *testing.T, c cutCase) {
 	t.Logf("%d of %d requests × %d ways in %s", len(picked), n, len(modes), time.Since(begun).Round(time.Millisecond))
 }
 
-// countRequests returns how many requests the action of a case takes where nothing is cut, and checks its outcome.
+// countRequests returns the number of requests of a case without a cut, and checks its result.
 func (b *bench) countRequests(t *testing.T, c cutCase, name string) int {
 	t.Helper()
 	r := newCutRun(t.Context(), b, name)
@@ -349,7 +349,7 @@ func (b *bench) countRequests(t *testing.T, c cutCase, name string) int {
 	return n
 }
 
-// cutOnce runs a case with one cut and then as the next process does.
+// cutOnce runs a case with one cut, and then the steps of the next process.
 func (b *bench) cutOnce(ctx context.Context, c cutCase, name string, cut cutproxy.Cut) error {
 	r := newCutRun(ctx, b, name)
 	if err := r.run(c, cut); err != nil {
@@ -371,8 +371,8 @@ func (b *bench) cutOnce(ctx context.Context, c cutCase, name string, cut cutprox
 	return nil
 }
 
-// run prepares a release, remembers what it consists of, and begins the action through a proxy that cuts it. What
-// the action returns does not matter: the process that would have been told is gone.
+// run prepares a release, stores its objects, and begins the action with a proxy that cuts the connection. It ignores
+// the result of the action, because the interrupted process would not get it.
 func (r *cutRun) run(c cutCase, cut cutproxy.Cut) error {
 	if c.prepare != nil {
 		if err := c.prepare(r); err != nil {
@@ -400,7 +400,7 @@ func (r *cutRun) run(c cutCase, cut cutproxy.Cut) error {
 	return nil
 }
 
-// check compares objects and history with what a case wants.
+// check compares objects and history with the expected state.
 func (r *cutRun) check(c cutCase) error {
 	objects, uids, err := r.objects()
 	if err != nil {
@@ -411,7 +411,7 @@ func (r *cutRun) check(c cutCase) error {
 	}
 	for _, object := range c.survivors {
 		if uids[object] != r.before[object] {
-			err = errors.Join(err, fmt.Errorf("%s was deleted and made anew", object))
+			err = errors.Join(err, fmt.Errorf("%s was deleted and re-created", object))
 		}
 	}
 	obs, observeErr := r.observe(r.ctx)
@@ -427,8 +427,8 @@ func (r *cutRun) check(c cutCase) error {
 	return err
 }
 
-// checkHistory holds the rule of revisions: each action has exactly one, however often it was begun. A try that Helm
-// itself recorded as failed, because the connection was there again, is one of its own, before the last.
+// checkHistory checks that each action has exactly one revision, however often it was begun. An attempt that Helm
+// recorded as failed, after the connection was restored, has its own revision before the last.
 func checkHistory(obs model.Observation, want []string, mayFail bool) error {
 	var all, statuses []string
 	for _, record := range slices.Backward(obs.Records) {
@@ -444,7 +444,7 @@ func checkHistory(obs model.Observation, want []string, mayFail bool) error {
 	return fmt.Errorf("history %v, want %v", all, want)
 }
 
-// objects returns what the release consists of: by kind and name, the content that tells versions apart, and the UID.
+// objects returns the objects of the release by kind and name: the content that distinguishes versions, and the UID.
 func (r *cutRun) objects() (contents map[string]string, uids map[string]types.UID, err error) {
 	contents, uids = map[string]string{}, map[string]types.UID{}
 	note := func(kind string, meta metav1.ObjectMeta, content string) {

@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestIntegrationCutSplitOnce loses the answer to each request of what replaces a record that is split: a payload that
-// the record names is kept.
+// TestIntegrationCutSplitOnce drops the response to each request that replaces a split record, and checks that the
+// payload of the record is kept.
 func TestIntegrationCutSplitOnce(t *testing.T) {
 	cases := cutCases()
 	recovery := cases["install"]
@@ -30,7 +30,7 @@ func TestIntegrationCutSplitOnce(t *testing.T) {
 			t.Run(name+"/"+action, func(t *testing.T) {
 				b := newBench(t)
 				b.target.Storage = stored()
-				c.modes = []string{"answer lost once"}
+				c.modes = []string{"response lost once"}
 				c.also = (*cutRun).onlyReferred
 				b.cutEverywhere(t, c)
 			})
@@ -38,7 +38,7 @@ func TestIntegrationCutSplitOnce(t *testing.T) {
 	}
 }
 
-// cutInstall leaves a pending record behind, to be replaced.
+// cutInstall leaves behind a pending record.
 func (r *cutRun) cutInstall() error {
 	decision, err := r.decide(r.ctx)
 	if err != nil {

@@ -30,13 +30,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/cutproxy"
 )
 
-// widgetOf returns a template of a Widget that is there only if the templates know the version.
+// widgetOf returns a template that renders a Widget if the cluster serves the version.
 func widgetOf(group, version, name string) string {
 	return fmt.Sprintf("{{- if .Capabilities.APIVersions.Has \"%[1]s/%[2]s/Widget\" }}\napiVersion: %[1]s/%[2]s\nkind: "+
 		"Widget\nmetadata:\n  name: %[3]s\n{{- end }}\n", group, version, name)
 }
 
-// get returns an object by its path, nil where there is none.
+// get returns an object by its path; nil if it does not exist.
 func (b *bench) get(path string) *unstructured.Unstructured {
 	b.t.Helper()
 	data, err := b.kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(b.t.Context())
@@ -69,7 +69,7 @@ func (b *bench) crdVersions(group string) (names []string) {
 func TestIntegrationCRDPolicies(t *testing.T) {
 	for name, test := range map[string]struct {
 		install, upgrade model.CRDPolicy
-		// installed and upgraded are the versions that the CRD has afterwards.
+		// installed and upgraded are the versions of the CRD after the installation and the upgrade.
 		installed, upgraded []string
 	}{
 		"create":      {model.CRDsCreate, model.CRDsCreate, []string{"v1"}, []string{"v1"}},
@@ -119,8 +119,9 @@ func TestIntegrationCRDPolicies(t *testing.T) {
 	}
 }
 
-// TestIntegrationCRDRefused holds that a CRD that cannot be replaced is an error before the release is touched.
-func TestIntegrationCRDRefused(t *testing.T) {
+// TestIntegrationCRDReplacementRejected checks that a CRD that cannot be replaced is an error before the release is
+// changed.
+func TestIntegrationCRDReplacementRejected(t *testing.T) {
 	b := newBench(t)
 	group := "refused.edges.test"
 	b.options.Upgrade.CRDs = model.CRDsCreateReplace
@@ -138,14 +139,15 @@ func TestIntegrationCRDRefused(t *testing.T) {
 	b.wantConfigMap("demo-value", "1")
 }
 
-// TestIntegrationCRDRequests holds what CRDs that exist cost: nothing is sent for each of many.
-func TestIntegrationCRDRequests(t *testing.T) {
+// TestIntegrationExistingCRDsNeedNoRequests checks the number of requests for existing CRDs: many CRDs need no request
+// each.
+func TestIntegrationExistingCRDsNeedNoRequests(t *testing.T) {
 	b := newBench(t)
 	folder := map[string]string{}
 	for i := range 5 {
 		folder[fmt.Sprintf("crd%d.yaml", i)] = helmtest.CrdOf(fmt.Sprintf("many%d.edges.test", i), "v1")
 	}
-	// What is no CRD is created, too, where it is missing, after the CRDs.
+	// Missing objects of other kinds are created after the CRDs.
 	folder["other.yaml"] = helmtest.ConfigMap("other", "1") +
 		"---\n# nothing\n---\napiVersion: many0.edges.test/v1\nkind: Widget\nmetadata: {name: other}\n"
 	chrt := helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}, folder)
@@ -170,8 +172,8 @@ func TestIntegrationCRDRequests(t *testing.T) {
 	}
 }
 
-// TestIntegrationCRDForbidden holds that whoever may not look at CRDs installs a chart whose CRDs are there, and is
-// told where they are not.
+// TestIntegrationCRDForbidden checks that a user without the permission to read CRDs can install a chart whose CRDs
+// exist, and gets an error if they do not exist.
 func TestIntegrationCRDForbidden(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
@@ -231,16 +233,16 @@ func TestIntegrationNamespaceMetadata(t *testing.T) {
 	want(map[string]string{"by": "human", "pod-security.kubernetes.io/enforce": "baseline"},
 		map[string]string{"note": "two"})
 
-	// Another release finds the namespace there.
+	// For another release, the namespace exists.
 	b.options.Install.NamespaceAnnotations = map[string]string{"note": "three"}
 	b.converge(helmtest.DesiredFor(b.namespace, "other", "a1", "v1"),
 		helmtest.NewChart("1.0.0", map[string]string{"a.yaml": helmtest.ConfigMap("other", "1")}), nil)
 	want(map[string]string{"by": "human"}, map[string]string{"note": "three"})
 }
 
-// TestIntegrationNamespaceIsMadeAtOnce holds that an install that has seen that its namespace is missing does not try
-// to write a record there first.
-func TestIntegrationNamespaceIsMadeAtOnce(t *testing.T) {
+// TestIntegrationMissingNamespaceIsCreatedBeforeRecord checks that an installation that observed a missing namespace
+// creates the namespace before it writes the record.
+func TestIntegrationMissingNamespaceIsCreatedBeforeRecord(t *testing.T) {
 	b := newBench(t)
 	proxy, err := cutproxy.Start(sharedServer.Server(t).RESTConfig())
 	if err != nil {
@@ -268,8 +270,9 @@ func TestIntegrationNamespaceIsMadeAtOnce(t *testing.T) {
 	}
 }
 
-// TestIntegrationNothingLeftBehind holds that what cannot be installed leaves neither namespace nor CRD nor record.
-func TestIntegrationNothingLeftBehind(t *testing.T) {
+// TestIntegrationFailedInstallLeavesNothing checks that a chart that cannot be installed leaves neither a namespace nor
+// a CRD nor a record behind.
+func TestIntegrationFailedInstallLeavesNothing(t *testing.T) {
 	random := make([]byte, 300<<10)
 	rand.New(rand.NewSource(1)).Read(random)
 	no := false
@@ -345,7 +348,7 @@ func TestIntegrationNothingLeftBehind(t *testing.T) {
 	}
 }
 
-// user returns a user who may do everything that a binding of the given kind allows.
+// user returns a user with all permissions in the scope of a binding of the given kind.
 func (b *bench) user(name, path, kind string) string {
 	b.t.Helper()
 	name = b.namespace + "-" + name
@@ -380,7 +383,7 @@ func TestIntegrationPostRender(t *testing.T) {
 			t.Errorf("label of %s: %q, want %q", name, got, team)
 		}
 	}
-	// A patch that is gone is undone.
+	// A patch that is no longer desired is reverted.
 	b.options.PostRender, desired.PostRenderDigest = nil, "p2"
 	b.converge(desired, chrt, map[string]any{"cidr": "1"})
 	b.wantConfigMap("first", "1")
@@ -389,9 +392,9 @@ func TestIntegrationPostRender(t *testing.T) {
 	}
 }
 
-// TestIntegrationVersionGone holds that an object of a kind that is served in another version than the recorded
-// manifest has is still deleted.
-func TestIntegrationVersionGone(t *testing.T) {
+// TestIntegrationDeletesObjectInServedVersion checks that an object is deleted if the cluster serves its kind in
+// another version than the recorded manifest has.
+func TestIntegrationDeletesObjectInServedVersion(t *testing.T) {
 	for _, action := range []string{"upgrade", "uninstall"} {
 		t.Run(action, func(t *testing.T) {
 			b := newBench(t)
@@ -424,8 +427,9 @@ func TestIntegrationVersionGone(t *testing.T) {
 	}
 }
 
-// TestIntegrationServiceDown holds that the objects of an API service which does not answer are not taken for gone.
-func TestIntegrationServiceDown(t *testing.T) {
+// TestIntegrationUnresponsiveAPIService checks that objects of an API service that does not respond do not count as
+// deleted.
+func TestIntegrationUnresponsiveAPIService(t *testing.T) {
 	b := newBench(t)
 	const group = "down.edges.test"
 	run := b.newRun(helmtest.ChartWithCRDs("1.0.0",
@@ -451,7 +455,7 @@ func TestIntegrationServiceDown(t *testing.T) {
 			"/v1").Do(ctx).Error()), nil
 	})
 	run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
-	// As somebody who did not know the kind before.
+	// This process has not discovered the kind before.
 	b.reconnect(-1)
 	run.client, run.target = b.client, b.target
 	err = run.settle(t.Context())
@@ -482,7 +486,7 @@ func TestIntegrationProgress(t *testing.T) {
 	}
 }
 
-// waitAllowed waits until the user may do whatever it wants in the bench's namespace.
+// waitAllowed waits until the user has all permissions in the bench's namespace.
 func (b *bench) waitAllowed(user string) {
 	b.t.Helper()
 	all := authorizationv1.ResourceAttributes{Namespace: b.namespace, Verb: "*", Group: "*", Resource: "*"}

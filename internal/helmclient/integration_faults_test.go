@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	// faultPatience is how long a test waits for what must happen on an API server that other tests keep busy.
+	// faultPatience is how long a test waits for an event on a busy API server.
 	faultPatience = 30 * time.Second
 	faultPoll     = 20 * time.Millisecond
 )
@@ -43,7 +43,7 @@ func (b *bench) eventually(what string, condition func(ctx context.Context) (boo
 	}
 }
 
-// endJob waits for a Job that runs and ends it, as its controller would. It may be called from any goroutine.
+// endJob waits for a running Job and completes it, as its controller would. It may be called from any goroutine.
 func endJob(ctx context.Context, kube kubernetes.Interface, namespace, name string, failed bool) error {
 	return wait.PollUntilContextTimeout(ctx, faultPoll, faultPatience, true, func(ctx context.Context) (bool, error) {
 		job, err := kube.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -62,7 +62,7 @@ func endJob(ctx context.Context, kube kubernetes.Interface, namespace, name stri
 	})
 }
 
-// setJobEnd sets the status of a Job that ended. The API server wants it whole.
+// setJobEnd sets the status of a completed Job. The API server requires all of its fields.
 func setJobEnd(status *batchv1.JobStatus, failed bool) {
 	now := metav1.Now()
 	status.StartTime = &now
@@ -80,14 +80,14 @@ func setJobEnd(status *batchv1.JobStatus, failed bool) {
 	}
 }
 
-// want makes something else desired.
+// want changes the desired state.
 func (r *releaseRun) want(artifact string, chrt *chart.Chart) {
 	r.desired.ArtifactDigest, r.chart = artifact, chrt
 }
 
-// TestIntegrationFaultHook holds that a failing hook fails the upgrade and leaves what worked, and that a later try
-// completes it.
-func TestIntegrationFaultHook(t *testing.T) {
+// TestIntegrationFaultHookFails checks that a failing hook fails the upgrade and leaves working objects in place, and
+// that a later attempt completes the upgrade.
+func TestIntegrationFaultHookFails(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
@@ -118,9 +118,9 @@ func TestIntegrationFaultHook(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
-// TestIntegrationFaultImmutable holds that a field which cannot be changed fails the upgrade by name, and leaves what
-// worked.
-func TestIntegrationFaultImmutable(t *testing.T) {
+// TestIntegrationFaultImmutableField checks that an immutable field fails the upgrade with an error that names it, and
+// leaves working objects in place.
+func TestIntegrationFaultImmutableField(t *testing.T) {
 	b := newBench(t)
 	labelled := func(version, app string) *chart.Chart {
 		return helmtest.NewChart(version, map[string]string{"value.yaml": helmtest.ValueConfigMap,
@@ -149,9 +149,9 @@ func (b *bench) deploymentUID(name string) types.UID {
 	return deployment.UID
 }
 
-// TestIntegrationFaultQuota holds that a quota is no matter of rights, that what worked stays, and that the upgrade
-// goes through once there is room.
-func TestIntegrationFaultQuota(t *testing.T) {
+// TestIntegrationFaultQuotaExceeded checks that an exceeded quota does not count as a missing permission, that working
+// objects stay, and that the upgrade succeeds once the quota permits it.
+func TestIntegrationFaultQuotaExceeded(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
 		map[string]any{"cidr": "1"})
@@ -174,7 +174,7 @@ func TestIntegrationFaultQuota(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
-// setQuota bounds the ConfigMaps of the namespace, and counts one, as the controller of quotas would.
+// setQuota limits the ConfigMaps of the namespace, and counts one, as the controller of quotas would.
 func (b *bench) setQuota(hard int64) {
 	b.t.Helper()
 	const countOf = corev1.ResourceName("count/configmaps")
@@ -201,7 +201,7 @@ func (b *bench) setQuota(hard int64) {
 		}
 		return err == nil, err
 	})
-	// Admission has a cache of quotas.
+	// The admission plugin caches quotas.
 	b.eventually("the quota being in force", func(ctx context.Context) (bool, error) {
 		var refused error
 		for i := range hard {
@@ -214,9 +214,9 @@ func (b *bench) setQuota(hard int64) {
 	})
 }
 
-// TestIntegrationFaultAdmission holds that a denial of an admission policy is reported in its own words, and leaves
-// what worked.
-func TestIntegrationFaultAdmission(t *testing.T) {
+// TestIntegrationFaultAdmissionDenied checks that the error contains the message of an admission policy, and that
+// working objects stay.
+func TestIntegrationFaultAdmissionDenied(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
 		map[string]any{"cidr": "1"})
@@ -233,8 +233,8 @@ func TestIntegrationFaultAdmission(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
-// TestIntegrationFaultDeletionDenied holds that an object which the new chart no longer has, and that cannot be
-// deleted, is not forgotten: the upgrade fails, and a later try deletes it.
+// TestIntegrationFaultDeletionDenied checks that an object that is no longer in the chart and cannot be deleted fails
+// the upgrade, and that a later attempt deletes it.
 func TestIntegrationFaultDeletionDenied(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -250,9 +250,9 @@ func TestIntegrationFaultDeletionDenied(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
-// TestIntegrationFaultLeftovers holds that what failed upgrades had created does not outlive them where it is not
-// wanted any more.
-func TestIntegrationFaultLeftovers(t *testing.T) {
+// TestIntegrationFaultUpgradeDeletesLeftovers checks that objects of failed upgrades are deleted once they are no
+// longer desired.
+func TestIntegrationFaultUpgradeDeletesLeftovers(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
 		map[string]any{"cidr": "1"})
@@ -271,7 +271,7 @@ func TestIntegrationFaultLeftovers(t *testing.T) {
 	b.wantRecords(run.desired, "4 deployed", "3 failed", "2 failed", "1 superseded")
 }
 
-// deny has the API server check ConfigMaps of the namespace, and returns when it does.
+// deny adds an admission policy for ConfigMaps of the namespace, and waits until it is active.
 func (b *bench) deny(name, expression, message string, operation admissionv1.OperationType) (lift func()) {
 	b.t.Helper()
 	name = b.namespace + "-" + name
@@ -324,11 +324,12 @@ func (b *bench) deny(name, expression, message string, operation admissionv1.Ope
 	}
 }
 
-// TestIntegrationFaultTerminating holds that an installation in a namespace that goes away says so and writes nothing.
-func TestIntegrationFaultTerminating(t *testing.T) {
+// TestIntegrationFaultNamespaceTerminating checks that an installation in a terminating namespace fails with an error
+// about the namespace and writes nothing.
+func TestIntegrationFaultNamespaceTerminating(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
-	// No controller runs that would end it.
+	// No controller completes the deletion.
 	if err := b.kube.CoreV1().Namespaces().Delete(t.Context(), b.namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -339,8 +340,8 @@ func TestIntegrationFaultTerminating(t *testing.T) {
 	b.wantNoConfigMap("first")
 }
 
-// TestIntegrationFaultTwoWriters holds that of two processes that act at once, or on what they saw before the other
-// acted, one wins; the other is told that it knew too little, and no revision is doubled.
+// TestIntegrationFaultTwoWriters checks that of two processes that act at the same time, or on an outdated observation,
+// one succeeds. The other gets the error ErrStale, and no revision is created twice.
 func TestIntegrationFaultTwoWriters(t *testing.T) {
 	b := newBench(t)
 	chrt := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps())
@@ -378,7 +379,7 @@ func TestIntegrationFaultTwoWriters(t *testing.T) {
 	}
 }
 
-// TestIntegrationFaultManyObjects installs, changes and removes a chart of a thousand objects.
+// TestIntegrationFaultManyObjects installs, upgrades and uninstalls a chart with a thousand objects.
 func TestIntegrationFaultManyObjects(t *testing.T) {
 	b := newBench(t)
 	const objects = 1000
@@ -419,9 +420,9 @@ func TestIntegrationFaultManyObjects(t *testing.T) {
 	b.wantRecords(run.desired)
 }
 
-// TestIntegrationFaultKindGone holds that a release can be changed and uninstalled when the cluster no longer serves a
-// kind of its current manifest.
-func TestIntegrationFaultKindGone(t *testing.T) {
+// TestIntegrationFaultKindNoLongerServed checks that a release can be upgraded and uninstalled after the cluster
+// stopped serving a kind of its current manifest.
+func TestIntegrationFaultKindNoLongerServed(t *testing.T) {
 	for name, after := range map[string]func(*testing.T, *bench, *releaseRun){
 		"upgrade": func(t *testing.T, b *bench, run *releaseRun) {
 			run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
@@ -452,7 +453,7 @@ func TestIntegrationFaultKindGone(t *testing.T) {
 	}
 }
 
-// deleteCRD removes a CRD and returns when its kind is no longer served.
+// deleteCRD deletes a CRD and waits until its kind is no longer served.
 func (b *bench) deleteCRD(name string) {
 	b.t.Helper()
 	_, group, _ := strings.Cut(name, ".")

@@ -19,9 +19,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestIntegrationRequests holds what an action costs once something is known of the cluster: per object one look and
-// one write, where it changes; beside that the history, its newest record, and the records that are written.
-func TestIntegrationRequests(t *testing.T) {
+// TestIntegrationRequestsPerAction checks the number of requests of an action once the kinds of the cluster are known:
+// one read per object, one write per changed object, the history, its newest record, and the written records.
+func TestIntegrationRequestsPerAction(t *testing.T) {
 	b := newBench(t)
 	const objects = 9
 	templates := map[string]string{}
@@ -40,8 +40,8 @@ func TestIntegrationRequests(t *testing.T) {
 	}{
 		{model.ActionInstall, "1", 2*objects + 3},
 		{model.ActionUpgrade, "2", 2*objects + 5},
-		// Many of a kind are looked at together before they are deleted. The history is read again once the release is marked
-		// as uninstalling. The last one is for parts of records, which nobody would look for later.
+		// Many objects of a kind are listed before they are deleted. The history is read again after the release is marked as
+		// uninstalling. The last request is for parts of records, because no later action would delete them.
 		{model.ActionUninstall, "", objects + 8},
 	} {
 		b.cutter.Take()
@@ -106,7 +106,7 @@ metadata:
 
 func TestIntegrationCRDs(t *testing.T) {
 	b := newBench(t)
-	// Another chart before it, so that what the cluster serves is known already.
+	// Another chart is installed first, so that the kinds of the cluster are known.
 	plain := helmtest.DesiredFor(b.namespace, "plain", "a1", "v1")
 	b.converge(plain, helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
 		map[string]any{"cidr": "1"})
@@ -121,7 +121,7 @@ func TestIntegrationCRDs(t *testing.T) {
 	desired.ValuesDigest = "v2"
 	b.converge(desired, chrt, map[string]any{"cidr": "2"})
 
-	// A chart on the same connection which only asks for the kind.
+	// This chart on the same connection only tests whether the kind exists.
 	asking := helmtest.DesiredFor(b.namespace, "asking", "a1", "v1")
 	b.converge(asking, helmtest.NewChart("1.0.0", map[string]string{"asking.yaml": `{{- if .Capabilities.APIVersions.Has "helmclient.test/v1/Widget" }}
 apiVersion: helmclient.test/v1
@@ -154,7 +154,7 @@ func TestIntegrationHooks(t *testing.T) {
 	b.converge(desired, chrt, map[string]any{"cidr": "1"})
 	b.wantConfigMap("hook", "ran")
 
-	// A Job never ends where no controller runs it.
+	// Without a controller, a Job never completes.
 	desired.ArtifactDigest = "a2"
 	hanging := helmtest.NewChart("2.0.0", map[string]string{
 		"value.yaml": helmtest.ValueConfigMap, "hook.yaml": hook("Job", "hang", "pre-upgrade", jobSpec),
@@ -212,9 +212,9 @@ func TestIntegrationMaxHistory(t *testing.T) {
 	b.wantRecords(desired, "4 deployed", "3 superseded")
 }
 
-// TestIntegrationKeepsProven holds that upgrades which follow each other in a hurry don't push out what a rollback
-// needs.
-func TestIntegrationKeepsProven(t *testing.T) {
+// TestIntegrationHistoryKeepsProvenRevision checks that rapid upgrades do not remove the revision that a rollback needs
+// from the history.
+func TestIntegrationHistoryKeepsProvenRevision(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.policy = helmtest.WithRollback
@@ -254,9 +254,9 @@ func TestIntegrationRefusedObject(t *testing.T) {
 	}
 }
 
-// TestIntegrationUninstallWaits holds that an uninstall which is to wait does so for what another one has to finish,
-// within its time, and not for what it spared.
-func TestIntegrationUninstallWaits(t *testing.T) {
+// TestIntegrationUninstallWaitsForFinalizers checks that an uninstallation with Wait waits, within its timeout, for
+// finalizers of other controllers, but not for objects that it keeps.
+func TestIntegrationUninstallWaitsForFinalizers(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	chrt := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps())

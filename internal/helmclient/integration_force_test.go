@@ -14,9 +14,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestIntegrationForce holds that force makes objects anew whose fields cannot be changed, only those, and none that
-// hold data.
-func TestIntegrationForce(t *testing.T) {
+// TestIntegrationForceRecreatesImmutableObjects checks that force re-creates only objects with changed immutable
+// fields, and no objects that hold data.
+func TestIntegrationForceRecreatesImmutableObjects(t *testing.T) {
 	b := newBench(t)
 	templates := func(app, size string) map[string]string {
 		return map[string]string{"value.yaml": helmtest.ValueConfigMap,
@@ -48,18 +48,18 @@ func TestIntegrationForce(t *testing.T) {
 	helmtest.WantError(t, err, nil, true,
 		`PersistentVolumeClaim "data" cannot be changed in place, and force does not delete it`)
 	if b.get(claim).GetUID() != before {
-		t.Error("the claim was made anew")
+		t.Error("the claim was re-created")
 	}
 }
 
-// forceCase is an object of which a field changes that cannot be changed; NAMESPACE stands for the test's own, FIELD
-// for the field's value.
+// forceCase is an object with a changed immutable field. NAMESPACE is replaced by the namespace of the test, and FIELD
+// by the value of the field.
 type forceCase struct {
 	path, manifest string
 	before, after  string
-	// meanwhile is a change by another hand, before the force.
+	// meanwhile is a change by another process before the update with force.
 	meanwhile string
-	// refusal is why it is not made anew; it is made anew where that is empty.
+	// refusal is why the object is not re-created; empty if it is re-created.
 	refusal string
 }
 
@@ -106,14 +106,14 @@ func forceCases() map[string]forceCase {
 	set.manifest, set.refusal = forcedStatefulSet+deletesClaims,
 		"its PersistentVolumeClaims and their data would be deleted"
 	cases["stateful-set-with-data"] = set
-	// What counts is how it is in the cluster.
+	// The state in the cluster decides.
 	set.manifest, set.meanwhile = forcedStatefulSet,
 		`{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Delete"}}}`
 	cases["stateful-set-with-data-meanwhile"] = set
 	return cases
 }
 
-// databaseCRD is the CustomResourceDefinition of a kind whose size can never be changed.
+// databaseCRD is the CustomResourceDefinition of a kind whose size is immutable.
 const databaseCRD = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: databases.NAMESPACE.example.com}
@@ -135,8 +135,8 @@ spec:
               size: {type: string, x-kubernetes-validations: [{rule: self == oldSelf, message: Value is immutable}]}
 `
 
-// TestIntegrationForceKinds holds which objects force makes anew, and that it leaves all others alone whose deletion
-// may destroy something.
+// TestIntegrationForceKinds checks which kinds force re-creates, and that it keeps all objects whose deletion may
+// destroy data.
 func TestIntegrationForceKinds(t *testing.T) {
 	for name, test := range forceCases() {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestIntegrationForceKinds(t *testing.T) {
 			run.want("a2", made("2.0.0", test.after))
 			_, err := run.actNow(t, model.ActionUpgrade)
 			if test.refusal == "" && err != nil {
-				t.Errorf("not made anew: %v", err)
+				t.Errorf("not re-created: %v", err)
 			}
 			if test.refusal != "" {
 				helmtest.WantError(t, err, nil, true, "cannot be changed in place, and force does not delete it:", test.refusal)

@@ -16,9 +16,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// TestIntegrationGenerations holds that an action tells which objects it left behind, and in which generation: what a
-// watch shows may be older.
-func TestIntegrationGenerations(t *testing.T) {
+// TestIntegrationResultHasObjectGenerations checks that the result of an action has its objects and their generations,
+// because a watch may return older states.
+func TestIntegrationResultHasObjectGenerations(t *testing.T) {
 	b := newBench(t)
 	made := func(version, app string) *chart.Chart {
 		return helmtest.NewChart(version, map[string]string{
@@ -53,7 +53,7 @@ func TestIntegrationGenerations(t *testing.T) {
 				ResourceVersion: object.GetResourceVersion()})
 			if got, want := result.Generations[ref],
 				(model.Generation{UID: object.GetUID(), Number: number, IsVersion: isVersion}); got != want {
-				t.Errorf("%s: %s is told as %+v, is %+v", action, ref, got, want)
+				t.Errorf("%s: %s is reported as %+v, is %+v", action, ref, got, want)
 			}
 		}
 	}

@@ -19,15 +19,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/sample"
 )
 
-// party is one of two HelmOps that hand a release over, each with a manager of its own.
+// party is one of two HelmOps that hand over a release, each with its own manager.
 type party struct {
 	*bench
 	desired model.Desired
-	// adopts says that the party takes the release over; the other one uninstalls it.
+	// adopts means that the party adopts the release; the other party uninstalls it.
 	adopts bool
 }
 
-// decide decides on what the cluster holds now, as if it were a little later.
+// decide decides by the current state of the cluster, with a clock that is slightly ahead.
 func (p *party) decide() decide.Decision {
 	later := time.Now().Add(2 * model.MinBackoff)
 	if p.adopts {
@@ -36,7 +36,7 @@ func (p *party) decide() decide.Decision {
 	return decide.Uninstall(p.observe(p.desired), p.desired, model.Policy{}, later)
 }
 
-// carryOut carries out a decision, which may turn out to be stale.
+// carryOut carries out a decision. The decision may be stale.
 func (p *party) carryOut(decision decide.Decision) error {
 	_, err := p.act(decision, p.desired, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()),
 		map[string]any{"cidr": p.desired.Owner})
@@ -46,14 +46,14 @@ func (p *party) carryOut(decision decide.Decision) error {
 	return err
 }
 
-// handOver is one way in which the actions of two parties come together.
+// handOver is a combination of the actions of two parties.
 type handOver struct {
 	adopterFirst bool
-	// at is the request of the first party's action before which the second one acts, from 0.
+	// at is the request of the first party's action before which the second party acts; the first request is 0.
 	at int
-	// stale says that the second party has decided before the first one began.
+	// stale means that the second party decided before the first party began.
 	stale bool
-	// killed says that the manager of the first party ends at that request, and another one goes on later.
+	// killed means that the manager of the first party ends at this request, and that another manager continues later.
 	killed bool
 }
 
@@ -61,7 +61,7 @@ func (h handOver) String() string {
 	return fmt.Sprintf("adopter first %t, at request %d, stale %t, killed %t", h.adopterFirst, h.at, h.stale, h.killed)
 }
 
-// run hands a release over and returns how many requests the action of the first party took.
+// run hands over a release and returns the number of requests of the first party.
 func (h handOver) run(t *testing.T) int {
 	t.Helper()
 	one := &bench{t: t, kube: newKube(t), namespace: namespaceOf(t)}
@@ -132,9 +132,9 @@ func (h handOver) run(t *testing.T) int {
 	return int(requests.Load())
 }
 
-// TestIntegrationHandOver has one HelmOp uninstall a release while another one adopts it. Each action happens between
-// any two requests of the other, and the first one may be cut off there. In the end the adopter has the release with
-// all its objects.
+// TestIntegrationHandOver has one HelmOp uninstall a release while another adopts it. Each action happens between any
+// two requests of the other, and the first action may be interrupted there. In the end, the adopting HelmOp has the
+// release with all its objects.
 func TestIntegrationHandOver(t *testing.T) {
 	t.Parallel()
 	for _, adopterFirst := range []bool{false, true} {
@@ -152,9 +152,9 @@ func TestIntegrationHandOver(t *testing.T) {
 	}
 }
 
-// TestIntegrationSameNumber holds that a decision on a revision is not carried out on another one of the same number:
-// the release was uninstalled and installed meanwhile.
-func TestIntegrationSameNumber(t *testing.T) {
+// TestIntegrationReinstalledRevisionIsStale checks that a decision is not carried out on another revision of the same
+// number, after the release was uninstalled and installed again.
+func TestIntegrationReinstalledRevisionIsStale(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	chrt, values := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"}

@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// restart goes on with the release as another process would; the connection breaks after a number of requests.
+// restart replaces the process; its connection breaks after a number of requests.
 func (b *bench) restart(run *releaseRun, after int) {
 	b.reconnect(after)
 	run.client, run.target = b.client, b.target
@@ -39,7 +39,7 @@ func (b *bench) history(desired model.Desired) []string {
 	return records
 }
 
-// cutRecovery tries again what was cut off, and cuts that after each of the requests until the new record is made.
+// cutRecovery repeats an interrupted action, and interrupts it after each request until the new record exists.
 func (b *bench) cutRecovery(run *releaseRun, want model.Action, history ...string) {
 	b.t.Helper()
 	for after := 0; ; after++ {
@@ -66,7 +66,7 @@ func (b *bench) cutRecovery(run *releaseRun, want model.Action, history ...strin
 	}
 }
 
-// cutAtRecord cuts an action off as soon as its record is made.
+// cutAtRecord interrupts an action as soon as its record exists.
 func (b *bench) cutAtRecord(run *releaseRun, decision decide.Decision) {
 	b.t.Helper()
 	b.restart(run, -1)
@@ -79,9 +79,9 @@ func (b *bench) cutAtRecord(run *releaseRun, decision decide.Decision) {
 	b.restart(run, -1)
 }
 
-// TestIntegrationInterruptedUpgradeReverted holds that an upgrade which was cut off stays known, whatever becomes of
-// the next tries, so that going back to what was before undoes it.
-func TestIntegrationInterruptedUpgradeReverted(t *testing.T) {
+// TestIntegrationInterruptedUpgradeIsReverted checks that an interrupted upgrade stays in the history, whatever the
+// next attempts do, so that a return to the previous state reverts it.
+func TestIntegrationInterruptedUpgradeIsReverted(t *testing.T) {
 	b := newBench(t)
 	first := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
 	run := b.newRun(first, map[string]any{"cidr": "1"})
@@ -102,8 +102,9 @@ func TestIntegrationInterruptedUpgradeReverted(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
-// TestIntegrationInterruptedInstallUninstalled holds that what an install created which was cut off is not orphaned.
-func TestIntegrationInterruptedInstallUninstalled(t *testing.T) {
+// TestIntegrationInterruptedInstallIsUninstalled checks that an uninstallation deletes the objects of an interrupted
+// installation.
+func TestIntegrationInterruptedInstallIsUninstalled(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
 		map[string]any{"cidr": "1"})
@@ -116,15 +117,15 @@ func TestIntegrationInterruptedInstallUninstalled(t *testing.T) {
 	b.wantRecords(run.desired)
 }
 
-// TestIntegrationInterruptedAgain holds that an upgrade that is cut off each time is not applied again for ever.
-func TestIntegrationInterruptedAgain(t *testing.T) {
+// TestIntegrationRepeatedInterruptionsEnd checks that an upgrade that is interrupted each time is not applied forever.
+func TestIntegrationRepeatedInterruptionsEnd(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	run.want("a2", helmtest.NewChart("2.0.0",
 		map[string]string{"first.yaml": helmtest.ConfigMap("first", "2"), "second.yaml": helmtest.ConfigMap("second", "2")}))
 	run.policy = helmtest.RetryOnce
-	// The process ends each time before it can remember that it tried.
+	// The process ends each time before it can save the attempt.
 	run.past.RetryRequested, run.past.Request = true, "1"
 	for try := range 4 {
 		decision := run.later(t, 0)
@@ -151,9 +152,9 @@ func TestIntegrationInterruptedAgain(t *testing.T) {
 	}
 }
 
-// TestIntegrationKeptHistoryStaysApart holds that what was uninstalled is no revision to return to, and that the policy
-// of installs is that of an install over a kept history.
-func TestIntegrationKeptHistoryStaysApart(t *testing.T) {
+// TestIntegrationKeptHistoryIsNoRollbackTarget checks that a rollback does not return to an uninstalled revision, and
+// that the policy for installations applies to an installation over a kept history.
+func TestIntegrationKeptHistoryIsNoRollbackTarget(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"old.yaml": helmtest.ConfigMap("old", "1")}),
 		map[string]any{"cidr": "1"})
@@ -179,9 +180,9 @@ func TestIntegrationKeptHistoryStaysApart(t *testing.T) {
 	b.wantNoConfigMap("old")
 }
 
-// TestIntegrationAdoptedObjectSurvives holds that a failed install does not take objects with it that were there
-// before.
-func TestIntegrationAdoptedObjectSurvives(t *testing.T) {
+// TestIntegrationFailedInstallKeepsAdoptedObject checks that objects that existed before a failed installation survive
+// its remediation.
+func TestIntegrationFailedInstallKeepsAdoptedObject(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
 	adopted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "adopted"}, Data: map[string]string{"key": "works"}}
@@ -202,9 +203,9 @@ func TestIntegrationAdoptedObjectSurvives(t *testing.T) {
 	b.wantConfigMap("adopted", "new")
 }
 
-// TestIntegrationNoReturnToUnhealthy holds that what was rolled back from because it was unhealthy is not returned to
-// later, although it is the newest revision that was ever deployed.
-func TestIntegrationNoReturnToUnhealthy(t *testing.T) {
+// TestIntegrationRollbackSkipsUnhealthyRevision checks that a later rollback does not return to a revision that was
+// rolled back because it was unhealthy, although it is the newest revision that was deployed.
+func TestIntegrationRollbackSkipsUnhealthyRevision(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0",
 		map[string]string{"a.yaml": helmtest.ConfigMap("aa", "good"), "hook.yaml": hookService("refused", "pre-rollback")}),
@@ -223,8 +224,9 @@ func TestIntegrationNoReturnToUnhealthy(t *testing.T) {
 	}
 }
 
-// TestIntegrationTestsOvertaken holds that the outcome of tests is not saved over what somebody did while they ran.
-func TestIntegrationTestsOvertaken(t *testing.T) {
+// TestIntegrationTestResultDoesNotOverwriteChanges checks that the result of tests does not overwrite changes that
+// another process made while the tests ran.
+func TestIntegrationTestResultDoesNotOverwriteChanges(t *testing.T) {
 	next := helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
 	for name, test := range map[string]struct {
 		meanwhile func(*bench)
@@ -247,7 +249,7 @@ func TestIntegrationTestsOvertaken(t *testing.T) {
 				b.t.Fatal(err)
 			}
 		}, nil},
-		"made anew": {func(b *bench) {
+		"re-created": {func(b *bench) {
 			if _, err := action.NewUninstall(b.human()).Run("demo"); err != nil {
 				b.t.Fatal(err)
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// refuseParts has the first deletions of parts of payloads fail; all of them if the number is negative.
+// refuseParts makes the first deletions of parts of payloads fail; all deletions if the number is negative.
 func (b *bench) refuseParts(run *releaseRun, failures int) {
 	config := sharedServer.Server(b.t).RESTConfig()
 	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
@@ -30,9 +30,9 @@ func (b *bench) refuseParts(run *releaseRun, failures int) {
 	run.client, run.target.Config = New(testRunner), config
 }
 
-// TestIntegrationPartsLeft holds that no part outlives its release because its deletion failed once, and that somebody
-// is told of those that do.
-func TestIntegrationPartsLeft(t *testing.T) {
+// TestIntegrationPartsAreDeletedOrReported checks that an uninstallation repeats the failed deletion of a part, and
+// that its result reports parts that cannot be deleted.
+func TestIntegrationPartsAreDeletedOrReported(t *testing.T) {
 	for name, test := range map[string]struct{ failures, left int }{"once": {1, 0}, "always": {-1, 1}} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -57,9 +57,9 @@ func TestIntegrationPartsLeft(t *testing.T) {
 	}
 }
 
-// TestIntegrationPartsUnknown holds that an uninstallation finds the parts of a record that cannot be read, and of one
-// that never came to be, and leaves those alone that somebody may be about to need.
-func TestIntegrationPartsUnknown(t *testing.T) {
+// TestIntegrationUninstallDeletesUnnamedParts checks that an uninstallation deletes the parts of a record that cannot
+// be read, and of a record that was never created. It keeps parts that another action may be about to name.
+func TestIntegrationUninstallDeletesUnnamedParts(t *testing.T) {
 	for name, test := range map[string]struct {
 		later time.Duration
 		left  int
@@ -74,7 +74,7 @@ func TestIntegrationPartsUnknown(t *testing.T) {
 			run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
 			run.mustSettle(t)
 			b.spoilRecord(1, garble)
-			// One more part is of an action that was cut off before it wrote its record.
+			// Another part belongs to an action that was interrupted before it wrote its record.
 			b.target.Storage.SplitAll = true
 			b.newProcess(run)
 			b.cutter.Last = func(req *http.Request) bool {
@@ -98,8 +98,9 @@ func TestIntegrationPartsUnknown(t *testing.T) {
 	}
 }
 
-// TestIntegrationStoreSlow holds that what a store deletes is deleted after the action, whose time it does not take.
-func TestIntegrationStoreSlow(t *testing.T) {
+// TestIntegrationSlowStoreDeletesAfterAction checks that payloads in a store are deleted after the action, and that
+// this does not count as time of the action.
+func TestIntegrationSlowStoreDeletesAfterAction(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
 	b.target.Storage = model.Storage{Store: store, Outside: true}
@@ -123,7 +124,7 @@ func TestIntegrationStoreSlow(t *testing.T) {
 	if store.count() != 2 {
 		t.Errorf("%d payloads of two records", store.count())
 	}
-	// An action that failed in time did not time out because the store is slow afterwards.
+	// A failed action does not count as timed out because the store is slow after the failure.
 	run.options.Upgrade.Timeout = 5 * time.Second
 	store.fail = func(call string) error {
 		if call == "delete" {

@@ -13,9 +13,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// TestIntegrationLoss holds that an upgrade and a rollback which would delete objects ask first, with all that they
-// would delete, and that nothing is begun and nothing recorded where they are refused.
-func TestIntegrationLoss(t *testing.T) {
+// TestIntegrationAdmitBeforeDeletions checks that an upgrade and a rollback that would delete objects call Admit with
+// all these objects, and that nothing is changed or recorded if Admit rejects them.
+func TestIntegrationAdmitBeforeDeletions(t *testing.T) {
 	b := newBench(t)
 	keep := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kept\n  annotations:\n    helm.sh/resource-policy: keep\n"
 	one := helmtest.NewChart("1.0.0",
@@ -56,7 +56,7 @@ func TestIntegrationLoss(t *testing.T) {
 	b.wantRecords(desired, "2 deployed", "1 superseded")
 	b.wantNoConfigMap("b")
 
-	// What a revision that failed has made is lost as well if the next one does not have it.
+	// Objects of a failed revision are also deleted if the next revision does not have them.
 	desired.ArtifactDigest = "a3"
 	broken := helmtest.NewChart("3.0.0",
 		map[string]string{"a.yaml": helmtest.ConfigMap("a", "3"), "d.yaml": helmtest.ConfigMap("d", "1"),

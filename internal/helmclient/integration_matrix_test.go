@@ -17,35 +17,35 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// matrixCase is a state of a release on a real API server, and what becomes of it.
+// matrixCase is a state of a release on a real API server, with the expected decisions and result.
 type matrixCase struct {
-	// build brings the release there; the run it is given wants chart 1.0.0 and the value 1.
+	// build creates the state; the desired state of the run is chart 1.0.0 and the value 1.
 	build func(*testing.T, *bench, *releaseRun)
-	// policy, past and later, by how much the clock is ahead, are those of the first decision and of all after it.
+	// policy and past apply to all decisions; later is how far the clock is ahead.
 	policy model.Policy
 	past   model.Past
 	later  time.Duration
 	// state and reason are those of the first decision.
 	state  model.State
 	reason string
-	// actions are all that are decided until there is nothing more to do, waits left out unless a wait is the end.
+	// actions are all decided actions until nothing is left to do. Waits are omitted unless a wait is the last action.
 	actions []model.Action
-	// history is what Helm says in the end, newest first; value is what the cluster holds, empty for nothing.
+	// history is the final history, newest first; value is the final value in the cluster, empty if there is none.
 	history []string
 	value   string
 }
 
-// brokenService cannot be created: an address cannot be chosen so.
+// brokenService cannot be created, because its address is invalid.
 const brokenService = "apiVersion: v1\nkind: Service\nmetadata:\n  name: broken\nspec:\n  clusterIP: 300.0.0.1\n  " +
 	"ports: [{port: 80}]\n"
 
-// brokenChart has an object that the API server refuses, beside one that it takes.
+// brokenChart returns a chart with an object that the API server rejects, and an object that it accepts.
 func brokenChart(version string) *chart.Chart {
 	return helmtest.NewChart(version,
 		map[string]string{"value.yaml": helmtest.ValueConfigMap, "broken.yaml": brokenService})
 }
 
-// testedChart has a test that passes, or one that fails.
+// testedChart returns a chart with a test that passes or fails.
 func testedChart(version string, passes bool) *chart.Chart {
 	check := hook("ConfigMap", "check", "test", "data: {key: ran}\n")
 	if !passes {
@@ -55,9 +55,9 @@ func testedChart(version string, passes bool) *chart.Chart {
 	return helmtest.NewChart(version, map[string]string{"value.yaml": helmtest.ValueConfigMap, "check.yaml": check})
 }
 
-// TestIntegrationMatrix builds each state of a release, and holds what is decided, what that does and what is there in
-// the end.
-func TestIntegrationMatrix(t *testing.T) {
+// TestIntegrationStateMatrix creates each state of a release, and checks the decision, its result and the final state
+// of the cluster.
+func TestIntegrationStateMatrix(t *testing.T) {
 	for _, group := range []map[string]matrixCase{matrixInSync(), matrixFailed(), matrixStalled(), matrixPending(),
 		matrixGone(), matrixOthers(), matrixTested()} {
 		for name, c := range group {
@@ -88,7 +88,7 @@ func TestIntegrationMatrix(t *testing.T) {
 	}
 }
 
-// walk decides and acts until nothing more happens, and returns the first decision and all actions.
+// walk decides and acts until nothing is left to do, and returns the first decision and all actions.
 func (r *releaseRun) walk(t *testing.T, later time.Duration) (first decide.Decision, actions []model.Action) {
 	t.Helper()
 	now := time.Now().Add(later)
@@ -113,7 +113,7 @@ func (r *releaseRun) walk(t *testing.T, later time.Duration) (first decide.Decis
 		}
 		actions = append(actions, decision.Action)
 		_, err = r.act(t.Context(), decision)
-		// What a caller remembers; the storage tells the rest.
+		// This is the state of the caller; the storage has the rest.
 		r.past = model.Past{}
 		if err != nil && helmtest.AsError(t, err).Kind != nil {
 			t.Fatalf("%s: %v", decision.Action, err)
@@ -123,13 +123,13 @@ func (r *releaseRun) walk(t *testing.T, later time.Duration) (first decide.Decis
 	return first, nil
 }
 
-// installed settles what is wanted.
+// installed installs the desired state.
 func installed(t *testing.T, _ *bench, run *releaseRun) {
 	t.Helper()
 	run.mustSettle(t)
 }
 
-// failing makes a try at something that cannot work.
+// failing makes an attempt at a state that cannot be installed.
 func (r *releaseRun) failing(t *testing.T, artifact string, chrt *chart.Chart, action model.Action) {
 	t.Helper()
 	r.want(artifact, chrt)
@@ -144,14 +144,14 @@ func failedUpgrade(t *testing.T, b *bench, run *releaseRun) {
 	run.failing(t, "a2", brokenChart("2.0.0"), model.ActionUpgrade)
 }
 
-// repaired is failedUpgrade, after which the cluster takes what it refused, as when a quota was raised.
+// repaired is failedUpgrade, after which the cluster accepts the rejected object, as after a quota was raised.
 func repaired(t *testing.T, b *bench, run *releaseRun) {
 	t.Helper()
 	failedUpgrade(t, b, run)
 	run.chart = helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
 }
 
-// setStatus gives a record another status, as a crash at that moment would have left it.
+// setStatus changes the status of a record, as if a process had crashed in that state.
 func (b *bench) setStatus(name string, revision int, status release.Status) {
 	b.t.Helper()
 	releases := b.human().Releases
@@ -232,7 +232,7 @@ func matrixFailed() map[string]matrixCase {
 		"failed upgrade": {build: repaired, state: model.StateFailed, reason: decide.ReasonBackoff,
 			actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "2"},
-		// An upgrade that failed is never answered with an uninstall, whatever an install's policy says.
+		// A failed upgrade never leads to an uninstallation, whatever the policy for installations.
 		"failed upgrade but no install": {build: repaired,
 			policy: model.Policy{Install: model.FailurePolicy{Remediate: model.RemediateUninstall}},
 			state:  model.StateFailed, reason: decide.ReasonBackoff,
@@ -265,11 +265,11 @@ func matrixStalled() map[string]matrixCase {
 		"stalled": {build: failedUpgrade, policy: model.Policy{Upgrade: never}, state: model.StateFailed,
 			reason:  decide.ReasonRetriesExhausted,
 			actions: []model.Action{model.ActionStall}, history: []string{"2 failed", "1 deployed"}, value: "2"},
-		"stalled and retry asked for": {build: repaired, policy: model.Policy{Upgrade: never},
+		"stalled and retry requested": {build: repaired, policy: model.Policy{Upgrade: never},
 			past: model.Past{RetryRequested: true}, state: model.StateFailed,
 			reason: decide.ReasonRetryFailed, actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "2"},
-		"stalled and something else wanted": {
+		"stalled and another state desired": {
 			build: func(t *testing.T, b *bench, run *releaseRun) {
 				t.Helper()
 				repaired(t, b, run)
@@ -376,7 +376,7 @@ func matrixGone() map[string]matrixCase {
 func matrixOthers() map[string]matrixCase {
 	byHand := func(_ *testing.T, b *bench, run *releaseRun) { b.humanInstall("demo", run.chart) }
 	return map[string]matrixCase{
-		"upgraded by hand": {
+		"upgraded with helm": {
 			build: func(t *testing.T, b *bench, run *releaseRun) {
 				t.Helper()
 				installed(t, b, run)
@@ -386,9 +386,10 @@ func matrixOthers() map[string]matrixCase {
 			actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"3 deployed", "2 superseded", "1 superseded"}, value: "1",
 		},
-		"made by hand": {build: byHand, state: model.StateForeign, reason: decide.ReasonConflict,
+		"installed with helm": {build: byHand, state: model.StateForeign, reason: decide.ReasonConflict,
 			actions: []model.Action{model.ActionRefuse}, history: []string{"1 deployed"}, value: "human"},
-		"made by hand and adopted": {build: byHand, policy: model.Policy{TakeOwnership: true}, state: model.StateForeign,
+		"installed with helm and adopted": {build: byHand, policy: model.Policy{TakeOwnership: true},
+			state:   model.StateForeign,
 			reason:  decide.ReasonAdopt,
 			actions: []model.Action{model.ActionUpgrade, model.ActionNone}, history: []string{"2 deployed", "1 superseded"},
 			value: "1"},
@@ -445,9 +446,9 @@ func matrixTested() map[string]matrixCase {
 	}
 }
 
-// TestIntegrationMatrixIdle holds what a pass over a release costs that is as desired: one request, for metadata,
-// whatever the release holds.
-func TestIntegrationMatrixIdle(t *testing.T) {
+// TestIntegrationInSyncReleaseNeedsOneRequest checks that the observation of a release that is in sync sends one
+// request for metadata, whatever the size of the release.
+func TestIntegrationInSyncReleaseNeedsOneRequest(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
@@ -459,7 +460,7 @@ func TestIntegrationMatrixIdle(t *testing.T) {
 		}
 		if requests := b.cutter.Take(); len(requests) != 1 ||
 			requests[0] != fmt.Sprintf("GET /api/v1/namespaces/%s/secrets", b.namespace) {
-			t.Errorf("an idle pass sends %v", requests)
+			t.Errorf("the observation sends %v", requests)
 		}
 	}
 }

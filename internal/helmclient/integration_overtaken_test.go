@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// takeOver replaces a record as another manager does that takes its holder for gone, with another payload.
+// takeOver replaces a record and its payload, as another manager does after it considers the first manager dead.
 func (b *bench) takeOver(key string) error {
 	conn, err := New(testRunner).connections.Get(model.Target{Key: b.namespace,
 		Config: sharedServer.Server(b.t).RESTConfig()})
@@ -37,9 +37,9 @@ func (b *bench) takeOver(key string) error {
 	return held.Replace(key, rls)
 }
 
-// TestIntegrationOvertaken holds that an action which is late writes no record that another manager has taken over: its
-// pointer would name a payload that is gone.
-func TestIntegrationOvertaken(t *testing.T) {
+// TestIntegrationOvertakenActionWritesNoRecord checks that a late action does not write a record after another manager
+// took over the release. The pointer of such a record would name a deleted payload.
+func TestIntegrationOvertakenActionWritesNoRecord(t *testing.T) {
 	for name, use := range storages() {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -65,7 +65,7 @@ func TestIntegrationOvertaken(t *testing.T) {
 				t.Fatal(taken)
 			}
 			helmtest.WantError(t, err, helmerr.ErrStale, true, "another manager", "revision 2")
-			// Helm writes the revision before first.
+			// Helm writes the previous revision first.
 			b.wantRecords(run.desired, "2 pending-upgrade", "1 superseded")
 			read, err := b.newRecords().Get(records.NameOf("demo", 2))
 			if err != nil || !strings.Contains(read.Manifest, "another manager") {
@@ -81,8 +81,8 @@ func TestIntegrationOvertaken(t *testing.T) {
 	}
 }
 
-// TestIntegrationPointerWrites holds what is no reason to give up a record: metadata that somebody changed, and answers
-// that were lost. After a write by another hand, nothing is written any more.
+// TestIntegrationPointerWrites checks that changed metadata and lost responses do not stop an action from writing
+// records, and that a write of another process does.
 func TestIntegrationPointerWrites(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()

@@ -30,7 +30,7 @@ func (b *bench) otherRelease(t *testing.T, templates map[string]string) {
 	other.mustSettle(t)
 }
 
-// sharedObjects are ConfigMaps "shared-0" and so on.
+// sharedObjects returns ConfigMaps "shared-0" and so on.
 func sharedObjects(count int, value string) map[string]string {
 	templates := map[string]string{}
 	for i := range count {
@@ -39,10 +39,10 @@ func sharedObjects(count int, value string) map[string]string {
 	return templates
 }
 
-// TestIntegrationUninstallSparesOthers holds that an uninstall leaves objects alone which another release made after
-// this one failed to, be they few or so many that they are looked at together.
-func TestIntegrationUninstallSparesOthers(t *testing.T) {
-	for name, count := range map[string]int{"few": 1, "many": apply.ManyLooks + 1} {
+// TestIntegrationUninstallKeepsObjectsOfOtherReleases checks that an uninstallation keeps objects of another release
+// that created them after this release failed to. The objects are few, or so many that they are listed.
+func TestIntegrationUninstallKeepsObjectsOfOtherReleases(t *testing.T) {
+	for name, count := range map[string]int{"few": 1, "many": apply.ManyReads + 1} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			templates := with(sharedObjects(count, "1"), "hook.yaml", hookService("refused", "pre-install"))
@@ -61,8 +61,9 @@ func TestIntegrationUninstallSparesOthers(t *testing.T) {
 	}
 }
 
-// TestIntegrationRollbackSparesOthers holds the same of rollbacks, and of upgrades that end with less objects.
-func TestIntegrationRollbackSparesOthers(t *testing.T) {
+// TestIntegrationRollbackKeepsObjectsOfOtherReleases checks that rollbacks, and upgrades to fewer objects, keep objects
+// of another release.
+func TestIntegrationRollbackKeepsObjectsOfOtherReleases(t *testing.T) {
 	for name, policy := range map[string]model.Policy{
 		"rollback": {Upgrade: model.FailurePolicy{Remediate: model.RemediateRollback}},
 		"upgrade":  {},
@@ -90,9 +91,9 @@ func TestIntegrationRollbackSparesOthers(t *testing.T) {
 	}
 }
 
-// TestIntegrationUpgradeSparesOthers holds that an upgrade leaves an object alone which it no longer has and which was
-// handed over to another release.
-func TestIntegrationUpgradeSparesOthers(t *testing.T) {
+// TestIntegrationUpgradeKeepsObjectsOfOtherReleases checks that an upgrade keeps an object that is no longer in its
+// manifest and was handed over to another release.
+func TestIntegrationUpgradeKeepsObjectsOfOtherReleases(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
@@ -103,24 +104,25 @@ func TestIntegrationUpgradeSparesOthers(t *testing.T) {
 	b.wantRecords(run.desired, "2 deployed", "1 superseded")
 }
 
-// TestIntegrationUninstallTakesUnmarked holds that objects which name no release are deleted, as ever.
-func TestIntegrationUninstallTakesUnmarked(t *testing.T) {
+// TestIntegrationUninstallDeletesUnlabelledObjects checks that an uninstallation deletes objects without annotations of
+// a release.
+func TestIntegrationUninstallDeletesUnlabelledObjects(t *testing.T) {
 	b := newBench(t)
-	run := b.newRun(helmtest.NewChart("1.0.0", sharedObjects(apply.ManyLooks, "1")), map[string]any{"cidr": "1"})
+	run := b.newRun(helmtest.NewChart("1.0.0", sharedObjects(apply.ManyReads, "1")), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
 	b.patchConfigMap("shared-0", `{"metadata":{"annotations":null,"labels":null}}`)
 	b.patchConfigMap("shared-1", `{"metadata":{"annotations":null}}`)
 	if err := run.settleUninstall(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for i := range apply.ManyLooks {
+	for i := range apply.ManyReads {
 		b.wantNoConfigMap(fmt.Sprintf("shared-%d", i))
 	}
 }
 
-// TestIntegrationUninstallDeletesWhatItSaw holds that an object that was made anew by another release, after it was
-// looked at and before it is deleted, stays.
-func TestIntegrationUninstallDeletesWhatItSaw(t *testing.T) {
+// TestIntegrationUninstallKeepsRecreatedObject checks that an object stays if another release re-creates it after it
+// was read and before it is deleted.
+func TestIntegrationUninstallKeepsRecreatedObject(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
@@ -142,7 +144,7 @@ func TestIntegrationUninstallDeletesWhatItSaw(t *testing.T) {
 	}
 }
 
-// replaceConfigMap deletes a ConfigMap and makes another one of the name, of another release.
+// replaceConfigMap deletes a ConfigMap and creates one of the same name for another release.
 func (b *bench) replaceConfigMap(name, owner string) {
 	b.t.Helper()
 	maps := b.kube.CoreV1().ConfigMaps(b.namespace)
@@ -170,9 +172,9 @@ func (b *bench) patchConfigMap(name, patch string) {
 	}
 }
 
-// TestIntegrationUninstallLeftovers holds that an uninstall deletes what only revisions before a failed one have, also
-// where that one has nothing to delete, and keeps what is to be kept.
-func TestIntegrationUninstallLeftovers(t *testing.T) {
+// TestIntegrationUninstallDeletesLeftovers checks that an uninstallation deletes objects that only revisions before a
+// failed revision have, even if the failed revision has no objects. It keeps objects with the keep policy.
+func TestIntegrationUninstallDeletesLeftovers(t *testing.T) {
 	kept := strings.Replace(helmtest.ConfigMap("kept", "1"), "name: kept",
 		"name: kept\n  annotations: {helm.sh/resource-policy: keep}", 1)
 	for name, objects := range map[string]map[string]string{
@@ -199,17 +201,17 @@ func TestIntegrationUninstallLeftovers(t *testing.T) {
 	}
 }
 
-// TestIntegrationStaleRemediation holds that nothing is uninstalled because a try failed, where another hand has taken
-// the release meanwhile.
-func TestIntegrationStaleRemediation(t *testing.T) {
+// TestIntegrationRemediationStopsAfterTakeover checks that a release is not uninstalled because of a failed attempt if
+// another process has taken it over in the meantime.
+func TestIntegrationRemediationStopsAfterTakeover(t *testing.T) {
 	for name, meanwhile := range map[string]func(*testing.T, *bench){
-		"installed anew": func(t *testing.T, b *bench) {
+		"reinstalled": func(t *testing.T, b *bench) {
 			if _, err := action.NewUninstall(b.human()).Run("demo"); err != nil {
 				t.Fatal(err)
 			}
 			b.humanInstall("demo", helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()))
 		},
-		"upgrade under way": func(t *testing.T, b *bench) {
+		"upgrade running": func(t *testing.T, b *bench) {
 			releases := b.human().Releases
 			last, err := releases.Last("demo")
 			if err != nil {
@@ -221,7 +223,7 @@ func TestIntegrationStaleRemediation(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"called deployed": func(_ *testing.T, b *bench) { b.setStatus("demo", 1, release.StatusDeployed) },
+		"marked as deployed": func(_ *testing.T, b *bench) { b.setStatus("demo", 1, release.StatusDeployed) },
 		"of another object": func(t *testing.T, b *bench) {
 			_, err := b.kube.CoreV1().Secrets(b.namespace).Patch(t.Context(), records.NameOf("demo", 1), types.MergePatchType,
 				[]byte(`{"metadata":{"labels":{"`+model.LabelReleaseUID+`":"uid-9"}}}`), metav1.PatchOptions{})

@@ -26,28 +26,27 @@ import (
 )
 
 const (
-	// randomRounds is how many rounds TestIntegrationRandom runs unless HELMOP_ROUNDS says otherwise.
+	// randomRounds is the number of rounds of TestIntegrationRandom, unless HELMOP_ROUNDS is set.
 	randomRounds = 6
-	// randomSteps is how many steps a round has.
+	// randomSteps is the number of steps in a round.
 	randomSteps = 14
-	// maxRequests is before which request of an action something happens, at most. Actions of the chart in use take about
-	// as many.
+	// maxRequests is the last request of an action before which another step may happen. An action with the chart of this
+	// test has about as many requests.
 	maxRequests = 16
 )
 
-// randomStep is one thing that happens to a release. What it holds follows from the seed alone, so that a round can be
-// repeated.
+// randomStep is an event for a release. It depends only on the seed, so that a round can be repeated.
 type randomStep struct {
 	kind randomKind
-	// party is whose manager acts.
+	// party is the index of the party whose manager acts.
 	party int
-	// at is the request of the action before which meanwhile happens; kill ends the manager there.
+	// at is the request of the action before which meanwhile happens; kill ends the manager at this request.
 	at        int
 	kill      bool
 	meanwhile randomKind
 }
 
-// randomKind is what happens.
+// randomKind is the kind of an event.
 type randomKind string
 
 const (
@@ -83,7 +82,7 @@ func randomPlan(r *rand.Rand) []randomStep {
 		upgrade, uninstall, rollback, waitLong,
 	}
 	within := []randomKind{nothing, nothing, otherActs, otherActs, otherActs, otherStale, upgrade, uninstall}
-	// There is a release to begin with.
+	// A round begins with a release.
 	steps := make([]randomStep, randomSteps)
 	steps[0] = randomStep{kind: act, meanwhile: nothing}
 	for i := 1; i < len(steps); i++ {
@@ -99,24 +98,24 @@ func randomPlan(r *rand.Rand) []randomStep {
 
 func (s randomStep) acts() bool { return s.kind == act || s.kind == actStale }
 
-// isHelm reports whether somebody uses the helm command.
+// isHelm reports whether the event is a use of the helm command.
 func (k randomKind) isHelm() bool { return k == upgrade || k == uninstall || k == rollback }
 
 // randomParty is a HelmOp with its manager.
 type randomParty struct {
 	*bench
 	desired model.Desired
-	// value is what the objects of its release hold.
+	// value is the value in the objects of the party's release.
 	version int
-	// gone says that the party's release has ended: its manager has let it go.
+	// gone means that the party's release is uninstalled or left to the other party.
 	gone bool
-	// remembered is a decision that was made some steps before.
+	// remembered is a decision of an earlier step.
 	remembered *decide.Decision
 }
 
 func (p *randomParty) value() string { return fmt.Sprintf("%s %d", p.desired.Owner, p.version) }
 
-// newRelease gives the party another object that asks for the release, as after a deletion.
+// newRelease gives the party a new object for the release, as after a deletion.
 func (p *randomParty) newRelease() {
 	p.gone, p.remembered = false, nil
 	p.desired.UID = fmt.Sprintf("%s-%d", p.desired.Owner, p.version)
@@ -127,13 +126,14 @@ func (p *randomParty) setVersion(version int) {
 	p.desired.ValuesDigest = fmt.Sprintf("v%d", version)
 }
 
-// randomRound is one round: two HelmOps, of which one at a time wants the release, and a person with the helm command.
+// randomRound is a round with two HelmOps, one of which desires the release at a time, and a person with the helm
+// command.
 type randomRound struct {
 	t       *testing.T
 	parties [2]*randomParty
 	wanted  int
 	version int
-	// later is how far the clock of the decisions is ahead.
+	// later is how far the clock of decisions is ahead.
 	later time.Duration
 	log   []string
 }
@@ -158,7 +158,7 @@ func (r *randomRound) note(format string, args ...any) {
 	r.log = append(r.log, fmt.Sprintf(format, args...))
 }
 
-// decide decides for a party on what the cluster holds now.
+// decide decides for a party by the current state of the cluster.
 func (r *randomRound) decide(p *randomParty, past model.Past) (decide.Decision, error) {
 	obs, err := p.client.Observe(r.t.Context(), p.target, p.desired.Namespace, p.desired.Name)
 	if err != nil {
@@ -174,8 +174,8 @@ func (r *randomRound) decide(p *randomParty, past model.Past) (decide.Decision, 
 	return decide.Uninstall(obs, p.desired, model.Policy{}, now), nil
 }
 
-// carryOut carries a decision of a party out. One that is stale, or meets the action of the other party, changes
-// nothing.
+// carryOut carries out a decision of a party. A stale decision changes nothing, and neither does a decision during an
+// action of the other party.
 func (r *randomRound) carryOut(p *randomParty, decision decide.Decision) {
 	if _, ok := actionTimeout(decision.Action, p.options); !ok {
 		p.gone = p.gone || p != r.parties[r.wanted] && decision.Action != model.ActionWait
@@ -188,7 +188,7 @@ func (r *randomRound) carryOut(p *randomParty, decision decide.Decision) {
 		err)
 }
 
-// actNow has a party decide and act. A party whose release has ended does nothing.
+// actNow makes a party decide and act. A party whose release is gone does nothing.
 func (r *randomRound) actNow(p *randomParty) {
 	if p.gone {
 		return
@@ -205,10 +205,10 @@ func (r *randomRound) actRemembered(p *randomParty) {
 	}
 }
 
-// run carries one step out.
+// run carries out a step.
 func (r *randomRound) run(s randomStep) {
 	if r.parties[s.party].gone {
-		// Where one HelmOp has nothing to do with the release, the other one acts.
+		// If one HelmOp does not desire the release, the other HelmOp acts.
 		s.party = 1 - s.party
 	}
 	r.note("%s", s)
@@ -234,7 +234,7 @@ func (r *randomRound) run(s randomStep) {
 	}
 }
 
-// interrupted carries out the action of a step, within which something else may happen.
+// interrupted carries out the action of a step, during which another step may happen.
 func (r *randomRound) interrupted(s randomStep) {
 	p := r.parties[s.party]
 	var requests atomic.Int64
@@ -269,7 +269,7 @@ func (r *randomRound) interrupted(s randomStep) {
 
 func (r *randomRound) meanwhile(s randomStep) {
 	other := r.parties[1-s.party]
-	// What is under way is not old, whatever the clock said before.
+	// A running action is recent, whatever the clock was before.
 	later := r.later
 	r.later = 0
 	defer func() { r.later = later }()
@@ -283,7 +283,7 @@ func (r *randomRound) meanwhile(s randomStep) {
 	}
 }
 
-// helm does what a person does with the helm command.
+// helm runs an action of the helm command.
 func (p *randomParty) helm(kind randomKind, wrap func(http.RoundTripper) http.RoundTripper) error {
 	config := p.humanThrough(wrap)
 	switch kind {
@@ -300,7 +300,7 @@ func (p *randomParty) helm(kind randomKind, wrap func(http.RoundTripper) http.Ro
 	}
 }
 
-// objects are the UIDs of the release's objects that exist.
+// objects returns the UIDs of the existing objects of the release.
 func (r *randomRound) objects() map[string]types.UID {
 	r.t.Helper()
 	uids := map[string]types.UID{}
@@ -315,17 +315,17 @@ func (r *randomRound) objects() map[string]types.UID {
 	return uids
 }
 
-// isInSync reports whether the release is as the party that wants it wants it.
+// isInSync reports whether the release has the desired state of its party.
 func (r *randomRound) isInSync() bool {
 	p := r.parties[r.wanted]
 	return !p.gone && p.observe(p.desired).State(p.desired) == model.StateInSync
 }
 
-// errLost says that objects are gone that the owner of the release wants.
+// errLost means that desired objects of the owner of the release were deleted.
 var errLost = errors.New("objects of a release in sync were deleted")
 
-// steps carries out the steps of a plan and checks after each that it deleted nothing that the owner wants. Only the
-// helm command may.
+// steps carries out the steps of a plan and checks after each that it deleted no desired object of the owner. Only the
+// helm command may delete such objects.
 func (r *randomRound) steps(plan []randomStep) error {
 	for _, s := range plan {
 		kept := r.isInSync() && s.kind != handOn && s.kind != uninstall && s.meanwhile != uninstall
@@ -344,8 +344,8 @@ func (r *randomRound) steps(plan []randomStep) error {
 	return nil
 }
 
-// converge has both managers go on until the release is as it is wanted. Objects that a person deleted with the helm
-// command in the middle of an upgrade are noticed by the manager and put back on request.
+// converge makes both managers act until the release has its desired state. If a person deleted objects with the helm
+// command during an upgrade, the manager detects this and re-creates the objects on request.
 func (r *randomRound) converge() error {
 	p, other := r.parties[r.wanted], r.parties[1-r.wanted]
 	for i := range 20 {
@@ -371,7 +371,7 @@ func (r *randomRound) converge() error {
 	return errors.New("no end")
 }
 
-// check checks what must hold in the end.
+// check checks the final state.
 func (r *randomRound) check() error {
 	p := r.parties[r.wanted]
 	obs := p.observe(p.desired)
@@ -396,18 +396,18 @@ func (r *randomRound) check() error {
 	return nil
 }
 
-// isRepeated reports whether a revision was made from the same as the one before for the same object, although nobody
-// asked for it and the one before had been deployed.
+// isRepeated reports whether a revision was made from the same state as the previous revision and for the same object,
+// although no retry was requested and the previous revision was deployed.
 func isRepeated(newer, older model.Record) bool {
 	return newer.Revision == older.Revision+1 && newer.Request == "" && newer.Authentic() && older.Authentic() &&
 		older.WasApplied() &&
 		newer.UID == older.UID && newer.Attempt() == older.Attempt()
 }
 
-// TestIntegrationRandom has two HelmOps with a manager each hand a release over and back, change it, and act on what
-// they have seen some steps before, while managers are killed between any two requests and somebody uses the helm
-// command. In the end the HelmOp that wants the release has it, once, with all its objects, and nothing was deleted
-// that its owner wanted.
+// TestIntegrationRandom has two HelmOps, each with its own manager, hand over a release repeatedly and change it. They
+// also act on observations of earlier steps. Managers are killed between any two requests, and a person uses the helm
+// command. In the end, the HelmOp that desires the release has it, once, with all its objects, and no object that its
+// owner desired was deleted.
 //
 // HELMOP_ROUNDS is the number of rounds; HELMOP_SEED, which a failure prints, repeats a round.
 func TestIntegrationRandom(t *testing.T) {

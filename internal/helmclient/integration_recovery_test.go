@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// cutPending leaves a pending record behind: it cuts the connection after the first change of a ConfigMap.
+// cutPending leaves behind a pending record: it cuts the connection after the first change of a ConfigMap.
 func (b *bench) cutPending(action model.Action, desired model.Desired, chrt *chart.Chart, values map[string]any) {
 	b.t.Helper()
 	b.reconnect(-1)
@@ -33,9 +33,9 @@ func (b *bench) cutPending(action model.Action, desired model.Desired, chrt *cha
 	}
 }
 
-// TestIntegrationPendingInstallOtherDesired holds that what an install had created before it was cut off is removed
-// where it is no longer desired.
-func TestIntegrationPendingInstallOtherDesired(t *testing.T) {
+// TestIntegrationInterruptedInstallObjectsAreDeleted checks that objects of an interrupted installation are deleted if
+// they are no longer desired.
+func TestIntegrationInterruptedInstallObjectsAreDeleted(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	b.cutPending(model.ActionInstall, desired, helmtest.NewChart("1.0.0", map[string]string{
@@ -58,9 +58,9 @@ func TestIntegrationPendingInstallOtherDesired(t *testing.T) {
 	b.wantNoConfigMap("second")
 }
 
-// TestIntegrationPendingUpgradeReverted holds that an upgrade which was cut off and is no longer desired is not taken
-// for undone: the revision below it has the desired digests, but the objects may be half of another revision.
-func TestIntegrationPendingUpgradeReverted(t *testing.T) {
+// TestIntegrationPendingUpgradeIsReverted checks that a return to the previous state reverts an interrupted upgrade.
+// The revision below the upgrade has the desired digests, but some objects may be those of the upgrade.
+func TestIntegrationPendingUpgradeIsReverted(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	chrt := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps())
@@ -74,14 +74,14 @@ func TestIntegrationPendingUpgradeReverted(t *testing.T) {
 	b.wantConfigMap("demo-value", "1")
 }
 
-func TestIntegrationPendingOfAnother(t *testing.T) {
+func TestIntegrationPendingRecordOfOtherUID(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	chrt, values := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"}
 	b.cutPending(model.ActionInstall, desired, chrt, values)
 	desired.UID = "uid-after-move"
 	decision := b.decide(desired, model.Policy{})
-	if decision.Action != model.ActionWait || decision.RequeueAfter != decide.ElsewhereRetry {
+	if decision.Action != model.ActionWait || decision.RequeueAfter != decide.OtherProcessRetry {
 		t.Errorf("young record of another: %+v", decision)
 	}
 	decision = decide.Next(b.observe(desired), desired, model.Policy{}, model.Past{},
@@ -105,7 +105,7 @@ func TestIntegrationStaleRecovery(t *testing.T) {
 	b.wantRecords(desired, "1 deployed")
 }
 
-func TestIntegrationAnotherHand(t *testing.T) {
+func TestIntegrationUpgradeByHelmCommand(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	chrt, values := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "ours"}

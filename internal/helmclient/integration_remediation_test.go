@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// hookService is a hook that the API server refuses.
+// hookService returns a hook that the API server rejects.
 func hookService(name, events string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata:\n  name: %s\n  annotations: {\"helm.sh/hook\": %q}\n"+
 		"spec: {clusterIP: 300.0.0.1, ports: [{port: 80}]}\n", name, events)
@@ -42,7 +42,7 @@ func (r *releaseRun) record(t *testing.T, revision int) model.Record {
 	return obs.Records[i]
 }
 
-// later decides as if it were later.
+// later decides with a clock that is ahead.
 func (r *releaseRun) later(t *testing.T, by time.Duration) decide.Decision {
 	t.Helper()
 	obs, err := r.observe(t.Context())
@@ -52,7 +52,7 @@ func (r *releaseRun) later(t *testing.T, by time.Duration) decide.Decision {
 	return decide.Next(obs, r.desired, r.policy, r.past, time.Now().Add(by))
 }
 
-// mustFail carries out a decision whose action must fail and must have changed the storage.
+// mustFail carries out a decision. The action must fail and change the storage.
 func (r *releaseRun) mustFail(t *testing.T, decision decide.Decision, action model.Action) {
 	t.Helper()
 	if decision.Action != action {
@@ -63,7 +63,7 @@ func (r *releaseRun) mustFail(t *testing.T, decision decide.Decision, action mod
 	}
 }
 
-// mustAct carries out a decision.
+// mustAct carries out a decision. The action must succeed.
 func (r *releaseRun) mustAct(t *testing.T, decision decide.Decision, action model.Action) Result {
 	t.Helper()
 	if decision.Action != action {
@@ -76,9 +76,9 @@ func (r *releaseRun) mustAct(t *testing.T, decision decide.Decision, action mode
 	return result
 }
 
-// TestIntegrationRollback follows an upgrade that fails, through rollbacks and retries to the end of them, and beyond.
-// Nothing but what the cluster says is remembered.
-func TestIntegrationRollback(t *testing.T) {
+// TestIntegrationRollbackUntilRetriesExhausted checks a failing upgrade with rollbacks and retries, until the retries
+// are exhausted and beyond. All state is in the cluster.
+func TestIntegrationRollbackUntilRetriesExhausted(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.policy = helmtest.WithRollback
@@ -114,7 +114,7 @@ func TestIntegrationRollback(t *testing.T) {
 	if record := run.record(t, 4); record.Failures != 1 || record.RolledBackFrom != "" || record.PostRenderDigest != "p2" {
 		t.Errorf("record of the second try: %+v", record)
 	}
-	// Another process, in another management cluster.
+	// This is another process in another management cluster.
 	b.reconnect(-1)
 	run.client, run.target, run.desired.UID = b.client, b.target, "uid-moved"
 	run.mustAct(t, run.later(t, 0), model.ActionRollback)
@@ -141,9 +141,9 @@ func TestIntegrationRollback(t *testing.T) {
 	b.wantNoConfigMap("first")
 }
 
-// TestIntegrationRollbackFails holds that a failed rollback is recorded as failed, whatever it failed on, and done
-// again.
-func TestIntegrationRollbackFails(t *testing.T) {
+// TestIntegrationFailedRollbackIsRetried checks that a failed rollback is recorded as failed, whatever the cause, and
+// is repeated.
+func TestIntegrationFailedRollbackIsRetried(t *testing.T) {
 	b := newBench(t)
 	templates := helmtest.TwoConfigMaps()
 	templates["hook.yaml"] = hookService("refused", "pre-rollback")
@@ -176,9 +176,9 @@ func TestIntegrationRollbackFails(t *testing.T) {
 	b.wantConfigMap("first", "1")
 }
 
-// TestIntegrationUnhealthy holds that a rollback of what did not become healthy goes over revisions that failed, though
-// Helm would call these superseded.
-func TestIntegrationUnhealthy(t *testing.T) {
+// TestIntegrationUnhealthyRollbackSkipsFailedRevisions checks that the rollback of an unhealthy revision skips failed
+// revisions, although Helm would mark them as superseded.
+func TestIntegrationUnhealthyRollbackSkipsFailedRevisions(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.policy = helmtest.WithRollback
@@ -203,7 +203,7 @@ func TestIntegrationUnhealthy(t *testing.T) {
 	}
 }
 
-// TestIntegrationRemediateUninstall follows an install that fails and is uninstalled, until the last failure, which
+// TestIntegrationRemediateUninstall checks an installation that fails and is uninstalled, until the last failure, which
 // stays.
 func TestIntegrationRemediateUninstall(t *testing.T) {
 	b := newBench(t)
@@ -226,7 +226,7 @@ func TestIntegrationRemediateUninstall(t *testing.T) {
 	}
 	b.wantConfigMap("demo-value", "1")
 
-	// Somebody sees to it by hand between a decision and its action.
+	// A person repairs the release between a decision and its action.
 	run.policy.Install.Retries = helmtest.Retries(5)
 	stale := run.later(t, time.Hour)
 	b.humanUpgrade("demo", helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()))
@@ -300,15 +300,15 @@ func TestIntegrationTests(t *testing.T) {
 	if err := run.settleUninstall(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// The choice of tests took no hook from the record.
+	// The selection of tests removed no hook from the record.
 	b.wantConfigMap("delete-hook", "ran")
 }
 
-func TestIntegrationTestsOfNothing(t *testing.T) {
+func TestIntegrationTestsOfChartWithoutTests(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
-	// A record that was made before tests were wanted is tested, too.
+	// A revision that was created before tests were enabled is tested, too.
 	run.policy.Test.Enabled = true
 	if result := run.mustAct(t, run.later(t, 0), model.ActionTest); len(result.Tests) != 0 {
 		t.Errorf("result %+v", result)
@@ -318,7 +318,7 @@ func TestIntegrationTestsOfNothing(t *testing.T) {
 	}
 	_, err := run.act(t.Context(), decide.Decision{Action: model.ActionTest, FromRevision: 9})
 	helmtest.WantError(t, err, helmerr.ErrStale, false)
-	// The next revision does not inherit the outcome.
+	// The next revision does not inherit the result.
 	run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
 	run.mustAct(t, run.later(t, 0), model.ActionUpgrade)
 	if decision := run.later(t, 0); decision.State != model.StateUntested {
@@ -329,7 +329,7 @@ func TestIntegrationTestsOfNothing(t *testing.T) {
 const allValues = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: values\ndata:\n  key: {{ pick .Values " +
 	"\"new\" \"old\" \"given\" \"wanted\" | toJson | quote }}\n"
 
-// TestIntegrationValuesPolicies holds what becomes of the values of the revision before.
+// TestIntegrationValuesPolicies checks how upgrades use the values of the previous revision.
 func TestIntegrationValuesPolicies(t *testing.T) {
 	schema := `{"required":["given"],"properties":{"wanted":{"type":"string"}}}`
 	for name, test := range map[string]struct {
@@ -366,7 +366,7 @@ func TestIntegrationValuesPolicies(t *testing.T) {
 			if fmt.Sprint(got) != fmt.Sprint(test.want) {
 				t.Errorf("values %v, want %v", got, test.want)
 			}
-			// The schema holds for the merged values.
+			// The schema applies to the merged values.
 			run.want("a3", after)
 			run.values = map[string]any{"given": "3", "wanted": 5}
 			_, err := run.actNow(t, model.ActionUpgrade)
@@ -377,7 +377,8 @@ func TestIntegrationValuesPolicies(t *testing.T) {
 	}
 }
 
-// TestIntegrationManifest holds that objects are named with their namespaces, and that what Act made costs no request.
+// TestIntegrationManifest checks that the objects of a manifest have their namespaces, and that a manifest that Act
+// applied needs no request.
 func TestIntegrationManifest(t *testing.T) {
 	b := newBench(t)
 	templates := helmtest.TwoConfigMaps()

@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// newOwnServer starts an API server for one test, which may do with it what it likes, and returns a bench on it.
+// newOwnServer starts an API server for one test and returns a bench with it. The test may stop the API server.
 func newOwnServer(t *testing.T) (*bench, *apiserver.Server) {
 	t.Helper()
 	if testing.Short() {
@@ -50,7 +50,7 @@ func newOwnServer(t *testing.T) (*bench, *apiserver.Server) {
 	return b, server
 }
 
-// upgradeAtHook begins an upgrade whose hook waits for a Job, and returns once it waits.
+// upgradeAtHook begins an upgrade whose hook waits for a Job, and returns when it waits.
 func (b *bench) upgradeAtHook(run *releaseRun) (ended <-chan error) {
 	b.t.Helper()
 	run.mustSettle(b.t)
@@ -77,9 +77,9 @@ func (b *bench) upgradeAtHook(run *releaseRun) (ended <-chan error) {
 	return done
 }
 
-// TestIntegrationRestart holds that an API server which is restarted in the middle of an upgrade leads to the same end
-// as one that is not.
-func TestIntegrationRestart(t *testing.T) {
+// TestIntegrationAPIServerRestart checks that an upgrade has the same result if the API server is restarted during the
+// upgrade.
+func TestIntegrationAPIServerRestart(t *testing.T) {
 	b, server := newOwnServer(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	ended := b.upgradeAtHook(run)
@@ -99,7 +99,7 @@ func TestIntegrationRestart(t *testing.T) {
 	}
 	first := <-ended
 	t.Logf("the upgrade during which the API server was restarted: %v", first)
-	// Another process may be the one that goes on; if the first failed, its hook runs once more.
+	// Another process may continue. If the first process failed, the hook runs again.
 	run.client = New(testRunner)
 	jobEnds := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -112,8 +112,9 @@ func TestIntegrationRestart(t *testing.T) {
 	b.wantSettledUpgrade(run, first != nil)
 }
 
-// TestIntegrationHang holds that an upgrade outlasts an API server that does not answer for a while.
-func TestIntegrationHang(t *testing.T) {
+// TestIntegrationUnresponsiveAPIServer checks that an upgrade completes although the API server does not respond for a
+// while.
+func TestIntegrationUnresponsiveAPIServer(t *testing.T) {
 	b, server := newOwnServer(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	ended := b.upgradeAtHook(run)
@@ -138,7 +139,7 @@ func TestIntegrationHang(t *testing.T) {
 	b.wantSettledUpgrade(run, false)
 }
 
-// wantSettledUpgrade checks the end of upgradeAtHook.
+// wantSettledUpgrade checks the final state after upgradeAtHook.
 func (b *bench) wantSettledUpgrade(run *releaseRun, mayFail bool) {
 	b.t.Helper()
 	b.wantConfigMap("demo-value", "2")

@@ -18,13 +18,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// returnTo has a run return to what it had: by the history alone, there is neither a chart nor values.
+// returnTo makes a run return to an earlier state with the history only: there is neither a chart nor values.
 func (r *releaseRun) returnTo(had model.Desired, options model.Options) {
 	r.desired, r.options, r.chart, r.values = had, options, nil, nil
 	r.desired.Return = true
 }
 
-// mustReturn decides on a return to a revision, carries it out and holds that nothing is left to do after it.
+// mustReturn decides on a return to a revision, carries it out and checks that nothing is left to do.
 func (r *releaseRun) mustReturn(t *testing.T, target int) Result {
 	t.Helper()
 	decision := r.later(t, time.Minute)
@@ -43,8 +43,8 @@ func (r *releaseRun) mustReturn(t *testing.T, target int) Result {
 	return result
 }
 
-// TestIntegrationReturn holds that a return brings back everything that a revision was made from, without chart and
-// values, again and again, and that what it comes to is in sync.
+// TestIntegrationReturn checks that a return restores the complete state of a revision, without chart and values,
+// repeatedly, and that the result is in sync.
 func TestIntegrationReturn(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -80,7 +80,8 @@ func TestIntegrationReturn(t *testing.T) {
 		t.Errorf("labels %v, %v", object.Labels, err)
 	}
 
-	// It counts nothing against what was given up, and another return goes to the last of what it had.
+	// The return adds no failure to the abandoned state, and another return has the newest matching revision as its
+	// target.
 	run.returnTo(given, givenOptions)
 	run.mustReturn(t, 2)
 	b.wantConfigMap("demo-value", "2")
@@ -95,9 +96,9 @@ func TestIntegrationReturn(t *testing.T) {
 	}
 }
 
-// TestIntegrationReturnAfterAnotherHand holds that a return goes over what somebody did by hand, be it Helm's own
-// rollback to the same.
-func TestIntegrationReturnAfterAnotherHand(t *testing.T) {
+// TestIntegrationReturnAfterHelmCommand checks that a return replaces a revision that a person made with the helm
+// command, even a rollback to the same revision.
+func TestIntegrationReturnAfterHelmCommand(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)
@@ -125,9 +126,9 @@ func TestIntegrationReturnAfterAnotherHand(t *testing.T) {
 		"1 superseded")
 }
 
-// TestIntegrationReturnPruned holds that a return goes by an upgrade where the history has nothing left, and that the
-// tries at one may push out what they return to.
-func TestIntegrationReturnPruned(t *testing.T) {
+// TestIntegrationReturnWithoutTarget checks that a return is an upgrade if the history no longer has its target, and
+// that failed returns may remove their target from the history.
+func TestIntegrationReturnWithoutTarget(t *testing.T) {
 	b := newBench(t)
 	templates := helmtest.TwoConfigMaps()
 	templates["hook.yaml"] = hookService("refused", "pre-rollback")
@@ -168,8 +169,9 @@ func TestIntegrationReturnPruned(t *testing.T) {
 	b.wantConfigMap("first", "1")
 }
 
-// TestIntegrationReturnFromFailed holds that a return leaves nothing behind of what failed, and that its tests run.
-func TestIntegrationReturnFromFailed(t *testing.T) {
+// TestIntegrationReturnDeletesFailedObjects checks that a return deletes the objects of a failed revision, and that its
+// tests run.
+func TestIntegrationReturnDeletesFailedObjects(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(testedChart("1.0.0", true), map[string]any{"cidr": "1"})
 	run.policy.Test.Enabled = true
@@ -197,8 +199,9 @@ func TestIntegrationReturnFromFailed(t *testing.T) {
 	}
 }
 
-// TestIntegrationReturnChecked holds that a return goes to nothing else than what is desired, whatever was decided.
-func TestIntegrationReturnChecked(t *testing.T) {
+// TestIntegrationReturnChecksTarget checks that a return fails if its target was not made from the desired state,
+// whatever the decision says.
+func TestIntegrationReturnChecksTarget(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.mustSettle(t)

@@ -19,7 +19,7 @@ import (
 // maxSteps bounds the decisions until a release has settled.
 const maxSteps = 8
 
-// releaseRun is a release as a process of this product looks after it.
+// releaseRun is a release that a process of HelmOp manages.
 type releaseRun struct {
 	client  *Client
 	target  model.Target
@@ -29,7 +29,7 @@ type releaseRun struct {
 	options model.Options
 	policy  model.Policy
 	past    model.Past
-	// decisions are those that settle took.
+	// decisions are the decisions of settle.
 	decisions []decide.Decision
 }
 
@@ -47,8 +47,8 @@ func (r *releaseRun) decideUninstall(ctx context.Context) (decide.Decision, erro
 	return decide.Uninstall(obs, r.desired, r.policy, time.Now()), err
 }
 
-// settle observes, decides and acts until there is nothing to do, or nothing is tried any more. It waits for no clock:
-// it moves its own.
+// settle observes, decides and acts until there is nothing to do, or until there is no further attempt. It does not
+// wait: it advances its own clock.
 func (r *releaseRun) settle(ctx context.Context) error {
 	now := time.Now()
 	for range maxSteps {
@@ -74,7 +74,7 @@ func (r *releaseRun) settle(ctx context.Context) error {
 	return fmt.Errorf("no end after %+v", r.decisions)
 }
 
-// settleUninstall is settle for a release that is no longer wanted.
+// settleUninstall does the same as settle for a release that is no longer desired.
 func (r *releaseRun) settleUninstall(ctx context.Context) error {
 	for range maxSteps {
 		decision, err := r.decideUninstall(ctx)
@@ -110,7 +110,7 @@ func (r *releaseRun) mustSettle(t *testing.T) {
 	}
 }
 
-// actNow takes one decision, which must be of the given action, and carries it out.
+// actNow decides and acts once. The decision must have the given action.
 func (r *releaseRun) actNow(t *testing.T, want model.Action) (Result, error) {
 	t.Helper()
 	decision, err := r.decide(t.Context())

@@ -19,9 +19,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// TestIntegrationSplitHelm holds what Helm, by hand, makes of records that are split: it lists them, and refuses to do
-// what it would do wrong.
-func TestIntegrationSplitHelm(t *testing.T) {
+// TestIntegrationHelmCommandWithSplitRecords checks how the helm command handles split records: it lists them, and
+// rejects actions that it cannot carry out correctly.
+func TestIntegrationHelmCommandWithSplitRecords(t *testing.T) {
 	for name, use := range storages() {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -53,7 +53,7 @@ func TestIntegrationSplitHelm(t *testing.T) {
 			}
 			b.wantConfigMap("first", "1")
 			b.wantRecords(run.desired, "2 uninstalling", "1 superseded")
-			// Helm has written the record anew, without what it does not know. The next process takes nothing away.
+			// Helm has rewritten the record without fields that it does not use. The next process deletes nothing.
 			b.newProcess(run)
 			before := b.configMapUID("first")
 			run.mustSettle(t)
@@ -79,9 +79,9 @@ func (b *bench) configMapUID(name string) types.UID {
 	return object.UID
 }
 
-// TestIntegrationSplitHelmRollback holds that a payload which Helm, by hand, has another record point to is kept for
-// it.
-func TestIntegrationSplitHelmRollback(t *testing.T) {
+// TestIntegrationHelmRollbackKeepsPayload checks that a payload is kept if a rollback with the helm command copied its
+// pointer to another record.
+func TestIntegrationHelmRollbackKeepsPayload(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
 	b.target.Storage = model.Storage{Store: store, Outside: true}

@@ -21,9 +21,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// TestIntegrationStop holds that an action which waits ends soon when it is told to, in good order: its revision is a
-// failed one, and can be uninstalled at once.
-func TestIntegrationStop(t *testing.T) {
+// TestIntegrationStopEndsWait checks that a waiting action ends soon after Stop, and that its revision is failed and
+// can be uninstalled at once.
+func TestIntegrationStopEndsWait(t *testing.T) {
 	for name, template := range map[string]string{
 		"hook before": hook("Job", "hang", "pre-install", jobSpec),
 		"hook after":  hook("Job", "hang", "post-install", jobSpec),
@@ -53,7 +53,7 @@ func TestIntegrationStop(t *testing.T) {
 			}
 			b.wantRecords(desired, "1 failed")
 
-			// What is told to stop begins nothing that waits, and an uninstallation is not stopped.
+			// A stopped action begins no wait, and an uninstallation is not stopped.
 			decision := decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now())
 			if _, err := b.act(decision, desired, nil, nil); err != nil {
 				t.Error(err)
@@ -63,9 +63,9 @@ func TestIntegrationStop(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordGone holds that an uninstallation that waits for a hook ends soon after somebody else has
-// removed the record, and that nothing is left to do then.
-func TestIntegrationRecordGone(t *testing.T) {
+// TestIntegrationWaitEndsWithoutRecord checks that an uninstallation that waits for a hook ends soon after another
+// process deleted the record, and that nothing remains to be done.
+func TestIntegrationWaitEndsWithoutRecord(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	b.converge(desired, helmtest.NewChart("1.0.0", map[string]string{
@@ -91,8 +91,8 @@ func TestIntegrationRecordGone(t *testing.T) {
 	}
 }
 
-// TestIntegrationUninstallByHand holds that an uninstallation with the helm command that waits for its hook is left
-// alone until it has ended: its hook runs once. Then the release is installed again.
+// TestIntegrationUninstallByHand checks that HelmOp waits for an uninstallation with the helm command, so that its hook
+// runs once. Then the release is installed again.
 func TestIntegrationUninstallByHand(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")

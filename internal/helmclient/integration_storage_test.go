@@ -27,7 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
 
-// memoryStore keeps payloads in memory, and fails when it is told to.
+// memoryStore is a store that holds payloads in memory, and fails on request.
 type memoryStore struct {
 	mu   sync.Mutex
 	kept map[string][]byte
@@ -96,7 +96,7 @@ func (m *memoryStore) failWith(err error, calls ...string) {
 	}
 }
 
-// sizes are those of what is kept.
+// sizes returns the sizes of the payloads.
 func (m *memoryStore) sizes() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,7 +136,7 @@ func (b *bench) recordSecrets() []corev1.Secret {
 	return list.Items
 }
 
-// storages are the ways of keeping records; keeps returns how many bytes each payload has.
+// storages are the storages of records; each returns a function that returns the sizes of the payloads, in bytes.
 func storages() map[string]func(*bench) (keeps func() map[string]int) {
 	return map[string]func(*bench) func() map[string]int{
 		"cluster": func(b *bench) func() map[string]int {
@@ -158,7 +158,7 @@ func storages() map[string]func(*bench) (keeps func() map[string]int) {
 	}
 }
 
-// newProcess replaces the client, and nothing else.
+// newProcess replaces only the client.
 func (b *bench) newProcess(run *releaseRun) {
 	stored := b.target.Storage
 	b.reconnect(-1)
@@ -166,7 +166,7 @@ func (b *bench) newProcess(run *releaseRun) {
 	run.client, run.target = b.client, b.target
 }
 
-// rollBack returns to revision 1 of a release, as a fleet does.
+// rollBack returns to revision 1 of a release, as after an aborted rollout.
 func (b *bench) rollBack(run *releaseRun) {
 	b.t.Helper()
 	b.newProcess(run)
@@ -177,9 +177,9 @@ func (b *bench) rollBack(run *releaseRun) {
 	run.desired.Return = false
 }
 
-// TestIntegrationStoreDown holds what a store that fails keeps from happening: nothing is begun, nothing is destroyed,
-// what was begun is recorded, and everything goes on once it is back.
-func TestIntegrationStoreDown(t *testing.T) {
+// TestIntegrationFailingStoreBlocksActions checks that no action begins and nothing is deleted while a store fails,
+// that running actions are recorded, and that actions continue when the store is back.
+func TestIntegrationFailingStoreBlocksActions(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
 	b.target.Storage = model.Storage{Store: store, Outside: true}
@@ -217,7 +217,7 @@ func TestIntegrationStoreDown(t *testing.T) {
 	b.wantConfigMap("first", "1")
 	b.wantRecords(run.desired, "1 deployed")
 
-	// A store that fails after the payload was put keeps no outcome from being recorded.
+	// If a store fails after the payload was put, the result is recorded nevertheless.
 	store.failWith(nil)
 	b.newProcess(run)
 	put := false
@@ -243,8 +243,9 @@ func TestIntegrationStoreDown(t *testing.T) {
 	}
 }
 
-// TestIntegrationStoreKeeps holds that a store which does not delete holds nothing up, and that the result says so.
-func TestIntegrationStoreKeeps(t *testing.T) {
+// TestIntegrationStoreWithoutDeletion checks that a store that does not delete payloads does not block actions, and
+// that the result reports the payloads left.
+func TestIntegrationStoreWithoutDeletion(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
 	b.target.Storage = model.Storage{Store: store, Outside: true}
@@ -268,7 +269,7 @@ func TestIntegrationStoreKeeps(t *testing.T) {
 	if store.count() != 3 {
 		t.Errorf("%d payloads: two that are needed and one that stayed", store.count())
 	}
-	// While the store cannot be written to, the history loses nothing.
+	// While the store rejects writes, the history loses no records.
 	store.failWith(errStoreDown, "put")
 	run.want("a5", helmtest.NewChart("5.0.0", helmtest.TwoConfigMaps()))
 	result, err = run.actNow(t, model.ActionUpgrade)
@@ -279,9 +280,9 @@ func TestIntegrationStoreKeeps(t *testing.T) {
 	b.wantRecords(run.desired, "4 deployed", "3 superseded")
 }
 
-// TestIntegrationStoreDownAtFirst holds that a full history of records in the cluster loses none to the first one that
-// is to go to a store, while the store does not take it.
-func TestIntegrationStoreDownAtFirst(t *testing.T) {
+// TestIntegrationFailingStoreKeepsFullHistory checks that a full history in the cluster loses no record to the first
+// record that belongs in a store, while the store rejects the record.
+func TestIntegrationFailingStoreKeepsFullHistory(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 	run.options.Upgrade.MaxHistory = new(2)
@@ -301,7 +302,7 @@ func TestIntegrationStoreDownAtFirst(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 superseded")
 }
 
-// TestIntegrationPayloadDamaged holds that nothing is destroyed because a payload is missing, or not what was written.
+// TestIntegrationPayloadDamaged checks that nothing is deleted because a payload is missing or was changed.
 func TestIntegrationPayloadDamaged(t *testing.T) {
 	damage := map[string]func(*bench, *memoryStore){
 		"missing": func(_ *bench, m *memoryStore) { clear(m.kept) },
@@ -347,7 +348,7 @@ func TestIntegrationPayloadDamaged(t *testing.T) {
 	})
 }
 
-// wantNothingDestroyed holds that neither an upgrade nor an uninstallation does anything.
+// wantNothingDestroyed checks that neither an upgrade nor an uninstallation changes anything.
 func (b *bench) wantNothingDestroyed(run *releaseRun) {
 	b.t.Helper()
 	uninstall := decide.Uninstall(b.observe(run.desired), run.desired, model.Policy{}, time.Now())
@@ -360,7 +361,7 @@ func (b *bench) wantNothingDestroyed(run *releaseRun) {
 	b.wantRecords(run.desired, "1 deployed")
 }
 
-// editRecord changes the first record as somebody could by hand.
+// editRecord changes the first record, as a person could.
 func (b *bench) editRecord(change func(*release.Release)) {
 	b.t.Helper()
 	secrets, key := driver.NewSecrets(b.kube.CoreV1().Secrets(b.namespace)), b.recordSecrets()[0].Name
@@ -374,7 +375,8 @@ func (b *bench) editRecord(change func(*release.Release)) {
 	}
 }
 
-// TestIntegrationStorageSwitch holds that records stay readable where they are, whatever the next one is to be.
+// TestIntegrationStorageSwitch checks that records stay readable in their storage after the storage of new records
+// changes.
 func TestIntegrationStorageSwitch(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
@@ -399,7 +401,7 @@ func TestIntegrationStorageSwitch(t *testing.T) {
 	}
 }
 
-// TestIntegrationCutSplit cuts off what writes records in two parts, at each request.
+// TestIntegrationCutSplit interrupts actions that write split records, at each request.
 func TestIntegrationCutSplit(t *testing.T) {
 	cases := cutCases()
 	for name, stored := range map[string]func() model.Storage{
@@ -411,7 +413,7 @@ func TestIntegrationCutSplit(t *testing.T) {
 				b := newBench(t)
 				b.target.Storage = stored()
 				c := cases[action]
-				c.modes = []string{"answer lost, cluster gone", "request lost, cluster gone"}
+				c.modes = []string{"response lost, cluster unreachable", "request lost, cluster unreachable"}
 				c.also = (*cutRun).onlyReferred
 				b.cutEverywhere(t, c)
 			})
@@ -419,8 +421,8 @@ func TestIntegrationCutSplit(t *testing.T) {
 	}
 }
 
-// onlyReferred holds that each record has its payload, and that after the next actions no part is in the cluster that
-// no record has.
+// onlyReferred checks that each record has its payload, and that after the next actions the cluster has no part that no
+// record names.
 func (r *cutRun) onlyReferred() error {
 	referred := map[string]bool{}
 	conn, err := r.client.connections.Get(r.target)
@@ -438,7 +440,7 @@ func (r *cutRun) onlyReferred() error {
 		}
 		referred[list[i].Labels[model.LabelPayload]] = true
 	}
-	// What is younger than ChunkGrace is left for later.
+	// Parts that are younger than ChunkGrace are deleted later.
 	if _, err := held.Sweep("demo", time.Now().Add(2*records.ChunkGrace)); err != nil {
 		return err
 	}
@@ -456,14 +458,14 @@ func (r *cutRun) onlyReferred() error {
 	return nil
 }
 
-// TestIntegrationPayloadMemory holds that actions with large records wait for each other, in time, and give back what
-// they took.
+// TestIntegrationPayloadMemory checks that actions with large records wait for memory, within their timeouts, and
+// release it.
 func TestIntegrationPayloadMemory(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(bigChart("1.0.0", 2<<20, 0), map[string]any{"cidr": "1"})
 	memory := b.client.connections.Shared.Payloads.Room
 	if !memory.TryAcquire(records.MaxPayloadMemory) {
-		t.Fatal("somebody has some")
+		t.Fatal("memory for payloads is held before the test")
 	}
 	run.options.Install.Timeout = 2 * time.Second
 	_, err := run.actNow(t, model.ActionInstall)

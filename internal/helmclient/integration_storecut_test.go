@@ -20,28 +20,28 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/sample"
 )
 
-// storeCut says at which call to a store of payloads it breaks, and how.
+// storeCut defines at which call a store of payloads fails, and how.
 type storeCut struct {
-	// at is the number of the call, from 1. Zero is never.
+	// at is the number of the call, from 1. Zero means that no call fails.
 	at int
-	// answer says that the call is carried out and its answer lost, otherwise that the call is.
+	// answer means that the call is carried out and its response is lost. Otherwise, the call is lost.
 	answer bool
-	// once says that the store is well afterwards, kills that the process is no more: nothing of what it does gets
-	// anywhere.
+	// once means that the store works afterwards. kills means that the process ends: none of its requests are carried
+	// out.
 	once, kills bool
 }
 
-// storeCuts are the ways in which a store breaks.
+// storeCuts are the ways in which a store fails.
 var storeCuts = map[string]storeCut{
-	"call lost once":              {once: true},
-	"answer lost once":            {once: true, answer: true},
-	"call lost, store gone":       {},
-	"answer lost, store gone":     {answer: true},
-	"killed before the call":      {kills: true},
-	"killed after it was carried": {kills: true, answer: true},
+	"call lost once":                   {once: true},
+	"response lost once":               {once: true, answer: true},
+	"call lost, store unreachable":     {},
+	"response lost, store unreachable": {answer: true},
+	"killed before the call":           {kills: true},
+	"killed after the call":            {kills: true, answer: true},
 }
 
-// cuttingStore is a store that breaks at one of its calls.
+// cuttingStore is a store that fails at one of its calls.
 type cuttingStore struct {
 	*memoryStore
 	cut  storeCut
@@ -51,7 +51,7 @@ type cuttingStore struct {
 	calls    []string
 }
 
-// pass counts a call and says whether it is carried out, and what its caller is told.
+// pass counts a call. It returns whether the call is carried out, and the error for the caller.
 func (c *cuttingStore) pass(call string) (carriedOut bool, err error) {
 	c.counting.Lock()
 	defer c.counting.Unlock()
@@ -101,7 +101,7 @@ func (c *cuttingStore) Delete(ctx context.Context, place payload.Place, name pay
 	return err
 }
 
-// storeCutCases are actions with payloads in a store. Those that delete some are of more revisions than one.
+// storeCutCases are actions with payloads in a store. Actions that delete payloads need several revisions.
 func storeCutCases() map[string]cutCase {
 	cases := cutCases()
 	uninstall := cases["uninstall"]
@@ -113,7 +113,7 @@ func storeCutCases() map[string]cutCase {
 		return r.settle(r.ctx)
 	}
 	uninstall.objects = map[string]string{"ConfigMap/hook": "ran"}
-	// Of three revisions two are kept.
+	// The history limit keeps two of three revisions.
 	prune := cases["upgrade"]
 	prune.prepare = func(r *cutRun) error {
 		r.options.Upgrade.MaxHistory = new(2)
@@ -134,9 +134,9 @@ func storeCutCases() map[string]cutCase {
 	}
 }
 
-// TestIntegrationStoreCut breaks a store of payloads at each of its calls (see package sample), in every way. The next
-// process completes what was begun: each record that is there has its payload, and no payload is left that the store
-// could have deleted.
+// TestIntegrationStoreCut interrupts a store of payloads at each of its calls (see package sample), in every way. The
+// next process completes the action: each record has its payload, and no payload is left that the store could have
+// deleted.
 func TestIntegrationStoreCut(t *testing.T) {
 	for name, c := range storeCutCases() {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestIntegrationStoreCut(t *testing.T) {
 	}
 }
 
-// storeCutOnce runs a case with one cut and then as the next process does. It returns the calls that the store got.
+// storeCutOnce runs a case with one cut, and then the steps of the next process. It returns the number of calls.
 func (b *bench) storeCutOnce(ctx context.Context, c cutCase, name string, cut storeCut) (calls []string, err error) {
 	r := newCutRun(ctx, b, name)
 	memory := newMemoryStore()
@@ -212,7 +212,7 @@ func (b *bench) storeCutOnce(ctx context.Context, c cutCase, name string, cut st
 		return store.calls, err
 	}
 	if cut.at > 0 && !cut.kills && store.calls[cut.at-1] == "delete" && result.PayloadsLeft == 0 {
-		return store.calls, errors.New("nobody is told of what could not be deleted")
+		return store.calls, errors.New("the result does not report payloads that could not be deleted")
 	}
 	r.restart()
 	if err := c.finish(r); err != nil {
@@ -224,8 +224,8 @@ func (b *bench) storeCutOnce(ctx context.Context, c cutCase, name string, cut st
 	return store.calls, r.noneLeft(memory, store, cut)
 }
 
-// noneLeft holds that the store has nothing that no record names, but for what it was not, or could not be, told to
-// delete.
+// noneLeft checks that a record names each payload in the store, except payloads whose deletion failed or was not
+// requested.
 func (r *cutRun) noneLeft(memory *memoryStore, store *cuttingStore, cut storeCut) error {
 	conn, err := r.client.connections.Get(r.target)
 	if err != nil {

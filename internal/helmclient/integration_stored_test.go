@@ -20,8 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// storedRecords puts the records of a release into the cluster and its store as a version of HelmOp wrote them that
-// gave payloads random IDs. Revisions 1 and 2 have the value 1 and 2.
+// storedRecords writes the records of a release to the cluster and the store, in the format of a version of HelmOp that
+// gave payloads random IDs. Revisions 1 and 2 have the values 1 and 2.
 func (b *bench) storedRecords(name string, store *memoryStore) *releaseRun {
 	b.t.Helper()
 	text, err := os.ReadFile("testdata/records-" + name + ".json")
@@ -35,7 +35,7 @@ func (b *bench) storedRecords(name string, store *memoryStore) *releaseRun {
 	if err := json.Unmarshal(text, &stored); err != nil {
 		b.t.Fatal(err)
 	}
-	// The records hold the name. Nothing is left in it once a test has passed.
+	// The records contain the name of the namespace. After a successful test, the namespace is empty.
 	b.namespace = "stored-" + name
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}}
 	_, err = b.kube.CoreV1().Namespaces().Create(b.t.Context(), namespace, metav1.CreateOptions{})
@@ -57,7 +57,7 @@ func (b *bench) storedRecords(name string, store *memoryStore) *releaseRun {
 	return run
 }
 
-// wantReadable checks that revisions can be read, and are what they were.
+// wantReadable checks that revisions can be read and are unchanged.
 func (b *bench) wantReadable(values map[int]string) {
 	b.t.Helper()
 	held := b.newRecords()
@@ -74,8 +74,8 @@ func (b *bench) wantReadable(values map[int]string) {
 	}
 }
 
-// TestIntegrationStoredParts checks that records of an earlier version with payloads in the cluster are read, returned
-// to and deleted, as are the parts that this version left behind.
+// TestIntegrationStoredParts checks that records of an earlier version with payloads in the cluster can be read, rolled
+// back to and deleted, and that the parts that this version left behind are deleted.
 func TestIntegrationStoredParts(t *testing.T) {
 	b := newBench(t)
 	b.target.Storage.SplitAll = true
@@ -85,7 +85,7 @@ func TestIntegrationStoredParts(t *testing.T) {
 	run.mustSettle(t)
 	b.wantRecords(run.desired, "3 deployed", "2 superseded")
 	if n := len(b.parts()); n != 3 {
-		t.Errorf("%d parts: two that are needed and one that somebody may be about to need", n)
+		t.Errorf("%d parts, want two that are needed and one that another action may be about to name", n)
 	}
 	run.desired.ArtifactDigest, run.desired.ValuesDigest, run.desired.Return = "a2", "v2", true
 	run.chart, run.values, run.options.Upgrade.MaxHistory = nil, nil, nil
@@ -104,9 +104,9 @@ func TestIntegrationStoredParts(t *testing.T) {
 	}
 }
 
-// TestIntegrationStoredPayloads checks that records of an earlier version with payloads in a store are read and
-// deleted. Helm's rollback by hand made revision 3 name the payload of revision 1: the payload is deleted with revision
-// 3.
+// TestIntegrationStoredPayloads checks that records of an earlier version with payloads in a store can be read and
+// deleted. A rollback with the helm command made revision 3 name the payload of revision 1: the payload is deleted with
+// revision 3.
 func TestIntegrationStoredPayloads(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()

@@ -31,11 +31,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/parallel"
 )
 
-// sharedServer is the API server of all integration tests; each test has a namespace of its own.
+// sharedServer is the API server of all integration tests; each test has its own namespace.
 var sharedServer apiserver.Shared
 
-// testsAtOnce is how many tests run at once, unless -parallel says otherwise. Most wait for the API server most of the
-// time.
+// testsAtOnce is the number of concurrent tests, unless -parallel is set. Most tests wait for the API server most of
+// the time.
 const testsAtOnce = 6
 
 // testRunner renders the charts of all tests.
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	os.Exit(sharedServer.Run(m))
 }
 
-// bench is one test's view of the API server.
+// bench is the namespace of a test, with clients of the API server.
 type bench struct {
 	t         *testing.T
 	namespace string
@@ -75,10 +75,10 @@ func newKube(t *testing.T) kubernetes.Interface {
 	return kube
 }
 
-// benches counts them, so that no two runs of a test share a namespace.
+// benches counts the benches, so that no two runs of a test share a namespace.
 var benches atomic.Int64
 
-// namespaceOf is a namespace for one run of a test.
+// namespaceOf returns the namespace for a run of a test.
 func namespaceOf(t *testing.T) string {
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	return strings.TrimRight(name[:min(len(name), 48)], "-") + fmt.Sprintf("-%d", benches.Add(1))
@@ -102,7 +102,7 @@ func (b *bench) observe(desired model.Desired) model.Observation {
 	return obs
 }
 
-// decide decides as if it were a little later: no test waits until the next try is due.
+// decide decides with a clock that is slightly ahead, so that no test waits until the next attempt is due.
 func (b *bench) decide(desired model.Desired, policy model.Policy) decide.Decision {
 	b.t.Helper()
 	return decide.Next(b.observe(desired), desired, policy, model.Past{}, time.Now().Add(2*model.MinBackoff))
@@ -114,7 +114,7 @@ func (b *bench) act(decision decide.Decision, desired model.Desired, chrt *chart
 	return b.client.Act(b.t.Context(), b.target, decision, desired, b.options, chrt, values)
 }
 
-// converge observes, decides and acts until the release is in sync; it returns the actions it took.
+// converge observes, decides and acts until the release is in sync; it returns the actions.
 func (b *bench) converge(desired model.Desired, chrt *chart.Chart, values map[string]any) []model.Action {
 	b.t.Helper()
 	var actions []model.Action
@@ -178,18 +178,18 @@ func (b *bench) createNamespace() {
 	}
 }
 
-// human returns Helm as somebody uses it by hand, without this package's labels.
+// human returns Helm as in the helm command, without the labels of this package.
 func (b *bench) human() *action.Configuration {
 	b.t.Helper()
 	return b.humanThrough(nil)
 }
 
-// humanThrough is human with a transport that is wrapped.
+// humanThrough returns Helm as human does, with a wrapped transport.
 func (b *bench) humanThrough(wrap func(http.RoundTripper) http.RoundTripper) *action.Configuration {
 	b.t.Helper()
 	server := sharedServer.Server(b.t).RESTConfig()
 	server.WrapTransport = wrap
-	kept, err := connections.NewCluster("", server, connections.NewSharedKnowledge())
+	kept, err := connections.NewCluster("", server, connections.NewSharedState())
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestIntegrationLifecycle(t *testing.T) {
 	}
 }
 
-// TestIntegrationEmptyValues holds that values which became empty are not replaced by the previous ones.
+// TestIntegrationEmptyValues checks that empty desired values are not replaced by the previous values.
 func TestIntegrationEmptyValues(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")

@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// spoilRecord changes the Secret of a revision as somebody could by hand.
+// spoilRecord changes the Secret of a revision, as a person could.
 func (b *bench) spoilRecord(revision int, spoil func(*corev1.Secret)) {
 	b.t.Helper()
 	secrets := b.kube.CoreV1().Secrets(b.namespace)
@@ -38,7 +38,7 @@ func (b *bench) spoilRecord(revision int, spoil func(*corev1.Secret)) {
 
 func garble(secret *corev1.Secret) { secret.Data[records.Key] = []byte("garbage") }
 
-// tooManyValues makes a record of one that has more JSON values than are read.
+// tooManyValues adds more JSON values to a record than are permitted.
 func tooManyValues(t *testing.T) func(*corev1.Secret) {
 	return func(secret *corev1.Secret) {
 		values := strings.TrimSuffix(strings.Repeat("{},", records.MaxValues), ",")
@@ -52,9 +52,9 @@ func tooManyValues(t *testing.T) func(*corev1.Secret) {
 	}
 }
 
-// TestIntegrationUnreadable holds that nothing is begun where the newest record cannot be read, above all no
-// uninstallation of less than there is, and that the ways out of the documentation lead out.
-func TestIntegrationUnreadable(t *testing.T) {
+// TestIntegrationUnreadableRecord checks that no action begins if the newest record cannot be read, in particular no
+// uninstallation of an incomplete set of objects, and that the documented remedies work.
+func TestIntegrationUnreadableRecord(t *testing.T) {
 	for name, spoil := range map[string]func(*corev1.Secret){"garbage": garble, "too many values": tooManyValues(t)} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -80,7 +80,7 @@ func TestIntegrationUnreadable(t *testing.T) {
 		b.wantConfigMap("first", "2")
 		b.wantConfigMap("second", "2")
 		b.wantRecords(run.desired, "2 deployed", "1 superseded")
-		// Without it, the revision before counts.
+		// Without the record, the previous revision is the newest.
 		if err := b.kube.CoreV1().Secrets(b.namespace).Delete(t.Context(), records.NameOf("demo", 2),
 			metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -99,7 +99,7 @@ func TestIntegrationUnreadable(t *testing.T) {
 		run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
 		run.mustSettle(t)
 		b.spoilRecord(1, garble)
-		// What its label says is not what it is, so that all are read.
+		// The status label does not match the record, so all records are read.
 		b.spoilRecord(2, func(secret *corev1.Secret) { secret.Labels[model.HelmLabelStatus] = "superseded" })
 		b.newProcess(run)
 		if err := run.settleUninstall(t.Context()); err != nil {

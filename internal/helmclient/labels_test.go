@@ -144,7 +144,7 @@ func TestPostRenderDigestLabel(t *testing.T) {
 func TestRelabel(t *testing.T) {
 	t.Parallel()
 	d := helmtest.Desired()
-	// What Helm carries over from the revision before, or from the one that is returned to.
+	// Helm copies these labels from the previous revision, or from the target of the rollback.
 	carried := map[string]string{
 		"name": "helm's", "team": "kept", model.LabelOwner: "default.other", model.LabelReleaseUID: "uid-9",
 		model.LabelArtifactDigest: "a9", model.LabelValuesDigest: "v9",
@@ -164,26 +164,26 @@ func TestRelabel(t *testing.T) {
 		relabel records.Relabel
 		want    []map[string]string
 	}{
-		"first try": {records.AttemptLabels(d, decide.Decision{}), []map[string]string{ours, made}},
-		"third try": {records.AttemptLabels(d, decide.Decision{Failures: 2}),
+		"first attempt": {records.AttemptLabels(d, decide.Decision{}), []map[string]string{ours, made}},
+		"third attempt": {records.AttemptLabels(d, decide.Decision{Failures: 2}),
 			[]map[string]string{ours, made, {model.LabelFailures: "2"}}},
-		"cut off twice": {records.AttemptLabels(d, decide.Decision{Interruptions: 2}),
+		"interrupted twice": {records.AttemptLabels(d, decide.Decision{Interruptions: 2}),
 			[]map[string]string{ours, made, {model.LabelInterruptions: "2"}}},
-		"in a hurry": {records.AttemptLabels(d, decide.Decision{Unproven: 6}),
+		"unproven revision": {records.AttemptLabels(d, decide.Decision{Unproven: 6}),
 			[]map[string]string{ours, made, {model.LabelUnproven: "6"}}},
-		"rollback, in a hurry": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Unproven: 5}),
+		"rollback, unproven revision": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Unproven: 5}),
 			[]map[string]string{ours, target, returned, {model.LabelUnproven: "5"}}},
-		"asked for": {records.AttemptLabels(d, decide.Decision{Request: "q1"}),
+		"retry requested": {records.AttemptLabels(d, decide.Decision{Request: "q1"}),
 			[]map[string]string{ours, made, {model.LabelRequest: "q1"}}},
-		"rollback, asked for": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Request: "q1"}),
+		"rollback, retry requested": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Request: "q1"}),
 			[]map[string]string{ours, target, returned, {model.LabelRequest: "q1"}}},
-		"rollback, cut off": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Interruptions: 1}),
+		"rollback, interrupted": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Interruptions: 1}),
 			[]map[string]string{ours, target, returned, {model.LabelInterruptions: "1"}}},
 		"rollback": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2}),
 			[]map[string]string{ours, target, returned}},
-		"rollback, again": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, RollbackFailures: 1}),
+		"repeated rollback": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, RollbackFailures: 1}),
 			[]map[string]string{ours, target, returned, {model.LabelRollbackFailures: "1"}}},
-		"rollback to a hand's": {records.RollbackLabels(d, decide.Decision{RollbackTo: 4, Failures: 2}),
+		"rollback to a revision made with helm": {records.RollbackLabels(d, decide.Decision{RollbackTo: 4, Failures: 2}),
 			[]map[string]string{ours, returned}},
 	}
 	for name, test := range tests {

@@ -18,8 +18,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// findLeftovers has the action delete what revisions that Helm does not look at have left behind and the new one, if
-// there is one, does not have. It reads nothing more than Helm unless the newest revision failed or was cut off.
+// findLeftovers reads the manifests of revisions that Helm does not check, so that the action deletes the objects that
+// these revisions left behind. Objects of the new revision stay. It reads no more records than Helm unless the newest
+// revision failed or was interrupted.
 func (s *session) findLeftovers(decision decide.Decision, desired model.Desired) error {
 	if s.cluster == nil {
 		return nil
@@ -38,10 +39,10 @@ func (s *session) findLeftovers(decision decide.Decision, desired model.Desired)
 	if decision.Action.RendersChart() {
 		known[apply.DigestsIn(model.DesiredLabels(desired))] = true
 	}
-	for _, record := range apply.Suspects(history, decision) {
+	for _, record := range apply.UncheckedRevisions(history, decision) {
 		key := apply.DigestsIn(record.Labels)
 		if record.Labels[model.LabelRevision] != strconv.Itoa(record.Version) {
-			// HelmOp did not make the record, so the digests have no meaning.
+			// HelmOp did not create the record, so its digests have no meaning.
 			key = strconv.Itoa(record.Version)
 		}
 		if known[key] && record.Manifest == "" {
@@ -61,7 +62,7 @@ func (s *session) findLeftovers(decision decide.Decision, desired model.Desired)
 	return nil
 }
 
-// manifestOf returns the manifest of a record, which it reads if the history has only its metadata.
+// manifestOf returns the manifest of a record. It reads the record if the history has only the metadata.
 func (s *session) manifestOf(record *release.Release) (string, error) {
 	if record.Manifest != "" {
 		return record.Manifest, nil

@@ -17,20 +17,21 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// objectKey names an object whatever the version of its kind.
+// objectKey identifies an object independently of the version of its kind.
 type objectKey struct {
 	kind            schema.GroupKind
 	namespace, name string
 }
 
-// watchLoss has an upgrade or a rollback asked for permission when its manifest is known and nothing has begun.
-func (s *session) watchLoss(j job) {
+// admitLoss makes an upgrade or a rollback call Options.Admit when its manifest is rendered and nothing is changed yet.
+func (s *session) admitLoss(j job) {
 	if j.options.Admit == nil || s.cluster == nil {
 		return
 	}
 	s.storage.Admit = func(next *release.Release) error { return s.checkLoss(j, next) }
 }
 
+// checkLoss calls Options.Admit if the next revision would delete objects.
 func (s *session) checkLoss(j job, next *release.Release) error {
 	loss, err := s.lossOf(j.desired, next)
 	if err != nil || len(loss.Objects) == 0 {
@@ -42,12 +43,12 @@ func (s *session) checkLoss(j job, next *release.Release) error {
 	return nil
 }
 
-// lossOf compares a new manifest with the manifest of the revision that Helm compares it with, and with the revisions
-// that may have left objects behind.
+// lossOf returns the objects that the next revision would delete. It compares the new manifest with the manifest of the
+// revision that Helm compares, and with the manifests of the revisions that may have left objects behind.
 func (s *session) lossOf(desired model.Desired, next *release.Release) (model.Loss, error) {
 	current, err := s.config.Releases.Deployed(desired.Name)
 	if err != nil {
-		// Without one that is deployed, Helm takes the newest.
+		// Without a deployed revision, Helm compares with the newest.
 		if current, err = s.config.Releases.Last(desired.Name); err != nil {
 			return model.Loss{}, fmt.Errorf("reading the objects of the release: %w", err)
 		}
@@ -94,6 +95,7 @@ func (s *session) lossOf(desired model.Desired, next *release.Release) (model.Lo
 	return loss, namespaces.err
 }
 
+// identityOf returns the key of an object of a manifest, with its namespace filled in.
 func identityOf(object *unstructured.Unstructured, namespaces *namespaces) objectKey {
 	kind := object.GroupVersionKind()
 	return objectKey{kind: kind.GroupKind(), namespace: namespaces.of(kind, object.GetNamespace()), name: object.GetName()}

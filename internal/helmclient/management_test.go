@@ -23,7 +23,7 @@ func managedBy(uid string) func(*model.Record) {
 	return func(r *model.Record) { r.ManagementCluster = uid }
 }
 
-// TestManagementCluster holds which releases are left alone because another management cluster has them.
+// TestManagementCluster checks which releases are not changed because they belong to another management cluster.
 func TestManagementCluster(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -36,13 +36,14 @@ func TestManagementCluster(t *testing.T) {
 	}{
 		"own": {record: hereUID, own: hereUID, want: model.ActionNone,
 			uninstall: model.ActionUninstall},
-		"of an older version":           {own: hereUID, want: model.ActionNone, uninstall: model.ActionUninstall},
-		"nobody knows which is the own": {record: otherUID2, want: model.ActionNone, uninstall: model.ActionUninstall},
-		"moved from there": {record: formerUID, own: hereUID, former: formerUID, want: model.ActionNone,
+		"of an older version":               {own: hereUID, want: model.ActionNone, uninstall: model.ActionUninstall},
+		"own management cluster is unknown": {record: otherUID2, want: model.ActionNone, uninstall: model.ActionUninstall},
+		"moved": {record: formerUID, own: hereUID, former: formerUID, want: model.ActionNone,
 			uninstall: model.ActionUninstall},
-		"another's": {record: otherUID2, own: hereUID, want: model.ActionRefuse,
+		"other management cluster": {record: otherUID2, own: hereUID, want: model.ActionRefuse,
 			uninstall: model.ActionRefuse},
-		"another's, moved from elsewhere": {record: otherUID2, own: hereUID, former: formerUID, want: model.ActionRefuse,
+		"other management cluster, moved from a third": {record: otherUID2, own: hereUID, former: formerUID,
+			want:      model.ActionRefuse,
 			uninstall: model.ActionRefuse},
 		"adopted": {record: otherUID2, own: hereUID, takeOwnership: true, want: model.ActionUpgrade,
 			uninstall: model.ActionRefuse},
@@ -70,8 +71,9 @@ func TestManagementCluster(t *testing.T) {
 	}
 }
 
-// TestRestore holds that objects which were deleted are created by an upgrade to the same, once for each request.
-func TestRestore(t *testing.T) {
+// TestRestoreUpgradesOncePerRequest checks that an upgrade without changes re-creates deleted objects, once for each
+// request.
+func TestRestoreUpgradesOncePerRequest(t *testing.T) {
 	t.Parallel()
 	obs := model.Observation{Records: []model.Record{helmtest.Record("deployed", 3)}}
 	past := model.Past{Restore: true, Request: "ab"}
@@ -90,8 +92,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestIntegrationTakeOver moves a release from one management cluster to another, which then says so in all records and
-// changes nothing else; a manager of the former one leaves the release alone from then on.
+// TestIntegrationTakeOver moves a release from one management cluster to another. The new manager changes only the
+// label on all records, and the former manager does not change the release any more.
 func TestIntegrationTakeOver(t *testing.T) {
 	b := newBench(t)
 	former := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
@@ -122,7 +124,7 @@ func TestIntegrationTakeOver(t *testing.T) {
 			t.Errorf("record %s was changed, or has the label %q", secret.Name, secret.Labels[model.LabelManagementCluster])
 		}
 	}
-	// The management cluster that it came from is there again.
+	// The former management cluster is running again.
 	if got := b.decide(former, model.Policy{}); got.Action != model.ActionRefuse {
 		t.Errorf("the former one decides %+v", got)
 	}

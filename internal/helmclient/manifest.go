@@ -18,14 +18,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// Manifest returns the objects of a revision, with namespaces filled in and without hooks. The objects belong to the
-// caller. The manifests of Act are cached; for other revisions the record is read.
+// Manifest returns the objects of a revision, with namespaces filled in and without hooks. The caller may change the
+// objects. The manifests that Act applied are cached; for other revisions, Manifest reads the record.
 //
-// An object without a namespace gets that of the release, unless its kind is cluster-scoped in the cluster. If the
-// cluster does not serve the kind, the namespace is a guess, which is harmless: readers of a cluster-scoped object
-// ignore it. If discovery of the kind's group failed, Manifest returns an error and does not guess.
+// An object without a namespace gets the namespace of the release, unless its kind is cluster-scoped in the cluster. An
+// object whose kind the cluster does not serve also gets it. This is harmless, because readers of a cluster-scoped
+// object ignore the namespace. If discovery of the kind's group failed, Manifest returns an error instead.
 //
-// The error is an [*Error]; its kind is ErrStale if the revision does not exist.
+// The error is an [*helmerr.Error]; its kind is [helmerr.ErrStale] if the revision does not exist.
 func (c *Client) Manifest(ctx context.Context, target model.Target, namespace, name string,
 	revision int,
 ) ([]*unstructured.Unstructured, error) {
@@ -65,7 +65,7 @@ func (c *Client) manifest(ctx context.Context, target model.Target, namespace, n
 	}
 	namespaces := s.namespaces(namespace)
 	for _, object := range objects {
-		// The mapper knows no deadline. It asks the cluster once at most.
+		// The mapper has no deadline. It runs discovery at most once.
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("reading revision %d: %w", revision, err)
 		}
@@ -79,9 +79,10 @@ func (c *Client) manifest(ctx context.Context, target model.Target, namespace, n
 
 // namespaces resolves the namespaces of objects.
 type namespaces struct {
-	mapper  meta.RESTMapper
+	mapper meta.RESTMapper
+	// release is the namespace of the release.
 	release string
-	// scoped holds for each kind that was looked up whether it is, or may be, namespaced.
+	// scoped holds, for each kind that was looked up, whether the kind is or may be namespaced.
 	scoped map[schema.GroupVersionKind]bool
 	// err is the error of discovery.
 	err error
@@ -96,13 +97,13 @@ func (s *session) namespaces(release string) *namespaces {
 	return n
 }
 
-// of returns the namespace of an object of a kind, given the namespace in its manifest. An unknown kind counts as
-// namespaced, as most kinds are: without its namespace the object would never be found, while a superfluous namespace
-// is ignored.
+// of returns the namespace of an object of a kind; named is the namespace in the manifest. An unknown kind counts as
+// namespaced, as most kinds are. Without its namespace, an object would not be found; a superfluous namespace is
+// ignored.
 func (n *namespaces) of(kind schema.GroupVersionKind, named string) string {
 	scoped, ok := n.scoped[kind]
 	if !ok {
-		scoped = n.ask(kind)
+		scoped = n.lookUp(kind)
 		n.scoped[kind] = scoped
 	}
 	switch {
@@ -115,8 +116,8 @@ func (n *namespaces) of(kind schema.GroupVersionKind, named string) string {
 	}
 }
 
-// ask asks the mapper whether a kind has namespaces, or may have.
-func (n *namespaces) ask(kind schema.GroupVersionKind) bool {
+// lookUp reports whether a kind is namespaced according to the mapper, or may be.
+func (n *namespaces) lookUp(kind schema.GroupVersionKind) bool {
 	if n.mapper == nil {
 		return true
 	}

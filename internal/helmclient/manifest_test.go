@@ -27,14 +27,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// discoveryServer serves ConfigMaps and says how long an answer takes.
+// discoveryServer serves ConfigMaps, with a configurable delay.
 type discoveryServer struct {
 	*httptest.Server
-	// asked counts the questions; each takes as long as delay.
+	// asked counts the discoveries; each takes as long as delay.
 	asked atomic.Int64
 	delay atomic.Int64
 	fails atomic.Bool
-	// silent is whether there is an API service for example.com that does not answer.
+	// silent means that an API service for example.com does not respond.
 	silent atomic.Bool
 }
 
@@ -75,7 +75,7 @@ func newDiscoveryServer(t *testing.T) *discoveryServer {
 	return s
 }
 
-// client returns one that remembers a manifest with some objects of kinds that the server does not know.
+// client returns a client with a cached manifest that has objects of kinds that the server does not serve.
 func (s *discoveryServer) client(t *testing.T) (*Client, model.Target) {
 	t.Helper()
 	c, target := New(testRunner), model.Target{Key: "fleet/one", Config: &rest.Config{Host: s.URL}}
@@ -87,7 +87,7 @@ func (s *discoveryServer) client(t *testing.T) (*Client, model.Target) {
 	return c, target
 }
 
-// Client returns one of a release in the namespace apps.
+// Client returns a client for a release in the namespace apps.
 func (s *discoveryServer) kubeClient(t *testing.T) *apply.Client {
 	t.Helper()
 	c, target := s.client(t)
@@ -99,7 +99,7 @@ func (s *discoveryServer) kubeClient(t *testing.T) *apply.Client {
 		func(string, ...any) {})
 }
 
-// knownKindsOf returns what a client knows of the kinds of a cluster.
+// knownKindsOf returns the kinds of a cluster that a client has discovered.
 func knownKindsOf(t *testing.T, c *Client, target model.Target) *connections.Kinds {
 	t.Helper()
 	conn, err := c.connections.Get(target)
@@ -109,9 +109,9 @@ func knownKindsOf(t *testing.T, c *Client, target model.Target) *connections.Kin
 	return conn.Kinds
 }
 
-// TestManifestAsksOnceForUnknownKinds holds that the kinds of a manifest that the cluster does not know are asked for
-// once, however long the answer takes and whatever it is, and that the caller's deadline counts.
-func TestManifestAsksOnceForUnknownKinds(t *testing.T) {
+// TestManifestDiscoversUnknownKindsOnce checks that discovery runs once for the unknown kinds of a manifest, however
+// long it takes and whatever its result, and that the deadline of the caller applies.
+func TestManifestDiscoversUnknownKindsOnce(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
 	c, target := server.client(t)
@@ -119,7 +119,7 @@ func TestManifestAsksOnceForUnknownKinds(t *testing.T) {
 	if err != nil || len(objects) != 7 || objects[0].GetNamespace() != "apps" || objects[1].GetNamespace() != "apps" {
 		t.Fatalf("%d objects, %v", len(objects), err)
 	}
-	// What is known is old enough for being asked for again.
+	// The known kinds are old enough for another discovery.
 	kinds := knownKindsOf(t, c, target)
 	age := func() {
 		kinds.Mu.Lock()
@@ -152,8 +152,8 @@ func TestManifestAsksOnceForUnknownKinds(t *testing.T) {
 	}
 }
 
-// TestManifestOfUnknownCluster holds that no namespace is guessed where it cannot be learned what has one.
-func TestManifestOfUnknownCluster(t *testing.T) {
+// TestManifestWithoutDiscovery checks that no namespace is guessed if discovery fails.
+func TestManifestWithoutDiscovery(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
 	c, target := server.client(t)
@@ -163,8 +163,9 @@ func TestManifestOfUnknownCluster(t *testing.T) {
 	}
 }
 
-// TestUnknownKindIsAskedForAfterAWhile holds that the interval between two questions begins when the first ends.
-func TestUnknownKindIsAskedForAfterAWhile(t *testing.T) {
+// TestUnknownKindIntervalStartsAfterDiscovery checks that the interval between two discoveries begins when the first
+// ends.
+func TestUnknownKindIntervalStartsAfterDiscovery(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
 	c, target := server.client(t)
@@ -172,7 +173,7 @@ func TestUnknownKindIsAskedForAfterAWhile(t *testing.T) {
 	var now atomic.Int64
 	now.Store(time.Now().UnixNano())
 	kinds.Now = func() time.Time {
-		// Each question takes longer than the interval.
+		// Each discovery takes longer than the interval.
 		if server.asked.Load() > 1 {
 			return time.Unix(0, now.Load()).Add(2 * connections.UnknownKindInterval)
 		}
@@ -192,9 +193,9 @@ func TestUnknownKindIsAskedForAfterAWhile(t *testing.T) {
 	}
 }
 
-// TestManifestOfSilentService holds that no namespace is guessed where an API service of the kind's group does not
-// answer, and that the kind counts as one that is not served once the API service is gone.
-func TestManifestOfSilentService(t *testing.T) {
+// TestManifestWithUnresponsiveAPIService checks that no namespace is guessed if an API service of the kind's group does
+// not respond, and that the kind counts as not served once the API service is deleted.
+func TestManifestWithUnresponsiveAPIService(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
 	server.silent.Store(true)
@@ -210,7 +211,7 @@ func TestManifestOfSilentService(t *testing.T) {
 		if meta.IsNoMatchError(err) || !connections.IsUnmapped(err) || !errors.Is(err, &discovery.ErrGroupDiscoveryFailed{}) {
 			t.Errorf("taken for a kind that is not served: %v", err)
 		}
-		// Helm's builders keep nothing but the text.
+		// Helm's builders keep only the text of an error.
 		flat := fmt.Errorf("unable to build kubernetes objects from release manifest: unable to recognize %q: %v", "",
 			err) //nolint:errorlint // as they do
 		if kind := helmerr.Classify(flat); !errors.Is(kind, helmerr.ErrUnreachable) ||
@@ -234,9 +235,9 @@ func TestManifestOfSilentService(t *testing.T) {
 	}
 }
 
-// TestUninstallOfSilentService holds that an uninstall leaves out no object of a kind of which it is not known whether
-// it is served, although the version in the manifest is not, and that it does once the API service is gone.
-func TestUninstallOfSilentService(t *testing.T) {
+// TestUninstallWithUnresponsiveAPIService checks that an uninstallation skips no object whose kind may be served,
+// although the version in the manifest is not served. It skips the object once the API service is deleted.
+func TestUninstallWithUnresponsiveAPIService(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
 	server.silent.Store(true)
@@ -254,9 +255,9 @@ func TestUninstallOfSilentService(t *testing.T) {
 	}
 }
 
-// TestDeletionRelearnsOnce holds that objects of a kind whose path the cluster does not know make it be asked once what
-// it serves.
-func TestDeletionRelearnsOnce(t *testing.T) {
+// TestDeletionRediscoversOnce checks that discovery runs once for objects of a kind whose path the cluster does not
+// serve.
+func TestDeletionRediscoversOnce(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
 	k := server.kubeClient(t)

@@ -15,15 +15,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// maxManifestBytes bounds the manifests in memory, compressed. A manifest takes some kilobytes compressed, so this
-// is enough for thousands of releases.
+// maxManifestBytes is the maximum size of all cached manifests, compressed. A compressed manifest takes some kilobytes,
+// so this is enough for thousands of releases.
 const maxManifestBytes = 32 << 20
 
 // manifestKey identifies a release.
 type manifestKey struct{ cluster, namespace, name string }
 
-// manifestCache holds the manifest of the newest revision of releases, as far as Act made it, compressed; the ones that
-// were not used for the longest time go first. It is safe for concurrent use.
+// manifestCache holds compressed manifests of the newest revisions that Act created. When it is full, it drops the
+// least recently used manifests. It is safe for concurrent use.
 type manifestCache struct {
 	entries *bytelru.Cache[manifestKey, manifestEntry]
 }
@@ -37,8 +37,8 @@ func newManifestCache(limit int64) *manifestCache {
 	return &manifestCache{entries: bytelru.New[manifestKey, manifestEntry](limit)}
 }
 
-// note caches the manifests that an action saved. It drops the earlier ones in any case, because a reinstalled release
-// starts again with revision 1.
+// note caches the manifest of the newest revision that an action saved. It drops earlier manifests of the release,
+// because a reinstalled release starts again with revision 1.
 func (c *manifestCache) note(target model.Target, desired model.Desired, storage *records.RecordingDriver) {
 	if !storage.StorageChanged() {
 		return
@@ -52,9 +52,9 @@ func (c *manifestCache) note(target model.Target, desired model.Desired, storage
 	c.put(key, newest.Version, newest.Manifest)
 }
 
-// compressors are kept for their tables, which are larger than most manifests.
+// compressors holds writers for reuse, because their tables are larger than most manifests.
 var compressors = sync.Pool{New: func() any {
-	// The level is a valid one.
+	// The level is valid, so there is no error.
 	writer, _ := flate.NewWriter(io.Discard, flate.BestSpeed)
 	return writer
 }}
@@ -83,13 +83,13 @@ func (c *manifestCache) get(key manifestKey, revision int) (manifest string, ok 
 	return text.String(), true
 }
 
-// put keeps a manifest in place of the one that was kept of the release.
+// put replaces the cached manifest of a release.
 func (c *manifestCache) put(key manifestKey, revision int, manifest string) {
 	entry := manifestEntry{revision: revision, compressed: compress(manifest)}
 	c.entries.Put(key, entry, int64(len(entry.compressed)+len(key.cluster)+len(key.namespace)+len(key.name)))
 }
 
-// forget drops all of a cluster.
+// forget drops all manifests of a cluster.
 func (c *manifestCache) forget(cluster string) {
 	c.entries.RemoveIf(func(key manifestKey) bool { return key.cluster == cluster })
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// randomText does not get much smaller when it is compressed.
+// randomText returns text that hardly compresses.
 func randomText(size int, seed int64) string {
 	data := make([]byte, size)
 	random := rand.New(rand.NewSource(seed))

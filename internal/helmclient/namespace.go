@@ -7,18 +7,18 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// prepareNamespace sets the desired state of the release's namespace; create permits this action to create it. It sends
-// no request.
+// prepareNamespace sets the desired state of the release's namespace. If create is true, this action may create the
+// namespace. It sends no request.
 func (s *session) prepareNamespace(desired model.Desired, o model.InstallOptions, create bool) {
 	n := s.namespace
 	if n == nil {
 		return
 	}
 	n.Name = desired.Namespace
-	wanted := !n.Impersonated
+	desiredCreate := !n.Impersonated
 	if o.CreateNamespace != nil {
-		wanted = *o.CreateNamespace
+		desiredCreate = *o.CreateNamespace
 	}
-	n.Create = create && wanted
+	n.Create = create && desiredCreate
 	n.Labels, n.Annotations = o.NamespaceLabels, o.NamespaceAnnotations
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// newRecords returns the store of a fresh namespace, as an action opens it.
+// newRecords returns a store for a new namespace, as for an action.
 func (b *bench) newRecords() *records.Store {
 	b.t.Helper()
 	conn, err := b.client.connections.Get(b.target)
@@ -21,9 +21,9 @@ func (b *bench) newRecords() *records.Store {
 	return recordsOf(b.t.Context(), conn, b.namespace, b.target.Storage, nil)
 }
 
-// TestIntegrationObservedRecords holds that an action takes what was observed for its history, once, and not after a
-// write.
-func TestIntegrationObservedRecords(t *testing.T) {
+// TestIntegrationActionUsesObservation checks that an action uses the last observation as its history, once, and not
+// after a write.
+func TestIntegrationActionUsesObservation(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
 	rls := helmtest.FullRelease()

@@ -15,9 +15,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// TestPanicGivesBackMemory holds that an action which panics gives back the memory for payloads: the controller
-// survives it.
-func TestPanicGivesBackMemory(t *testing.T) {
+// TestPanicReleasesPayloadMemory checks that an action that panics releases its memory for payloads, because the
+// manager survives the panic.
+func TestPanicReleasesPayloadMemory(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()
 	open, memory := c.open, records.NewPayloadMemory()

@@ -15,8 +15,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// prepare does the steps before Helm's part of an installation or upgrade, and returns the input for Helm's rendering.
-// It does not change chart and values.
+// prepare prepares an installation or upgrade: it checks the chart and the record storage, and applies the CRDs. It
+// returns the post-renderer for Helm. It does not change chart and values.
 func (s *session) prepare(desired model.Desired, options model.Options, chrt *chart.Chart, values map[string]any,
 	upgrade bool,
 ) (postrender.PostRenderer, error) {
@@ -47,8 +47,8 @@ func (s *session) prepare(desired model.Desired, options model.Options, chrt *ch
 	return renderer, nil
 }
 
-// applyCRDsOf applies the objects in the crds folders of a chart and of its enabled dependencies. It costs nothing if
-// there are none. Preflight is called before the first write.
+// applyCRDsOf applies the objects in the crds folders of a chart and of its enabled dependencies. It sends no request
+// if there are no such objects. It calls preflight before the first write.
 func (s *session) applyCRDsOf(source rendering.Source, policy model.CRDPolicy,
 	preflight func([]*crds.Object) error,
 ) error {
@@ -64,11 +64,12 @@ func (s *session) applyCRDsOf(source rendering.Source, policy model.CRDPolicy,
 		return err
 	}
 	target := crds.Target{Cluster: s.cluster, Namespace: s.namespace, Known: s.config.Capabilities.APIVersions,
-		Relearn: s.relearn}
+		Rediscover: s.rediscover}
 	return crds.Apply(target, policy, objects, func() error { return preflight(objects) })
 }
 
-// prepareStorage finds out, before anything is begun, whether the store answers that is to keep the record.
+// prepareStorage returns an error if the store that would hold the new record does not respond. It is called before the
+// action changes anything.
 func (s *session) prepareStorage() error {
 	if !s.stored.Outside {
 		return nil
@@ -83,7 +84,7 @@ func (s *session) prepareStorage() error {
 	return nil
 }
 
-// ApplyAgain declares that the manifest of a recorded revision will be applied: the cluster must serve its kinds.
+// applyAgain declares that the manifest of a recorded revision will be applied: the cluster must serve its kinds.
 func (s *session) applyAgain(revision int) {
 	if s.cluster != nil {
 		s.cluster.Seen.ApplyAgain(revision)
@@ -97,14 +98,14 @@ func (s *session) onlyDeletes() {
 	}
 }
 
-// watch has the progress of the action reported.
-func (s *session) watch(progress func(string)) {
+// reportTo makes the action report its progress to a function.
+func (s *session) reportTo(progress func(string)) {
 	if s.cluster != nil && progress != nil {
 		s.cluster.Progress = progress
 	}
 }
 
-// context returns what bounds the action.
+// context returns the context that bounds the action.
 func (s *session) context() context.Context {
 	if s.cluster == nil {
 		return context.Background()

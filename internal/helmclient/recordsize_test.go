@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// TestRecordSizes holds which charts fit into one Secret, by what they are like: Helm compresses the base64 of files,
-// so that the texts of a chart shrink to a fifth to two fifths in its Secret, not to a tenth as they do in its archive.
+// TestRecordSizes checks which charts fit into one Secret. Helm compresses the base64 of files, so the texts of a chart
+// shrink to between a fifth and two fifths in the Secret, and not to a tenth as in the archive.
 func TestRecordSizes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -38,8 +38,7 @@ func TestRecordSizes(t *testing.T) {
 	}
 }
 
-// recordOf returns a release of a chart whose manifest holds the dashboards of the chart, as that of a monitoring stack
-// does.
+// recordOf returns a release of a chart whose manifest contains the dashboards of the chart, as in a monitoring stack.
 func recordOf(chrt *chart.Chart) *release.Release {
 	var manifest strings.Builder
 	for _, file := range chrt.Files {

@@ -17,9 +17,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// recoverPending resolves the pending record that the decision is based on, or the record that the helm command could
-// not uninstall, so that Helm acts on the release again. A record that will be replaced is only hidden from this
-// session: until the new record exists, the old one proves that an action began, and which objects it may have created.
+// recoverPending resolves the pending record that the decision is based on, so that Helm acts on the release again. It
+// also resolves a record that the helm command could not uninstall. A record that will be replaced is only hidden from
+// this session. Until the new record exists, the old record proves that an action began, and which objects the action
+// may have created.
 func (s *session) recoverPending(decision decide.Decision, desired model.Desired) error {
 	record, err := s.config.Releases.Last(desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
@@ -49,7 +50,7 @@ func (s *session) recoverPending(decision decide.Decision, desired model.Desired
 	if err := s.config.Releases.Update(record); err != nil {
 		return fmt.Errorf("recovering the pending revision %d: %w", decision.FromRevision, err)
 	}
-	// A recovery is not an attempt at the desired state.
+	// A recovery does not count as an attempt at the desired state.
 	s.storage.Restart()
 	return nil
 }

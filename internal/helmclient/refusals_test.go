@@ -11,8 +11,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestIntegrationRefusalsName holds that a refused object is named, however it is sent, and once.
-func TestIntegrationRefusalsName(t *testing.T) {
+// TestIntegrationRejectionNamesObject checks that the error for a rejected object names the object once, however the
+// object is sent.
+func TestIntegrationRejectionNamesObject(t *testing.T) {
 	bad := map[string]string{"value.yaml": helmtest.ValueConfigMap,
 		"bad.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: bad\ndata:\n  key: {no: text}\n"}
 	good := map[string]string{"value.yaml": helmtest.ValueConfigMap, "bad.yaml": helmtest.ConfigMap("bad", "1")}

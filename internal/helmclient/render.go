@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// tenantOf returns whom a release is for: the namespace of its owner.
+// tenantOf returns the tenant of a release: the namespace of its owner.
 func tenantOf(desired model.Desired) string {
 	namespace, _, _ := strings.Cut(desired.Owner, ".")
 	return namespace
@@ -29,7 +29,7 @@ func sourceOf(desired model.Desired, chrt *chart.Chart, values map[string]any) r
 	return rendering.Source{Chart: chrt, Values: values, Tenant: tenantOf(desired)}
 }
 
-// check checks what can be checked without the cluster.
+// check checks the chart and the values as far as possible without the cluster.
 func (j job) check(ctx context.Context, renderer *rendering.Renderer) error {
 	if !j.decision.Action.RendersChart() {
 		return nil
@@ -37,7 +37,7 @@ func (j job) check(ctx context.Context, renderer *rendering.Renderer) error {
 	if err := rendering.CheckChart(j.chart); err != nil {
 		return err
 	}
-	// Values that are still to be laid over others cannot be compared with a schema yet.
+	// Values that the upgrade merges with previous values cannot be validated yet.
 	upgrades := j.decision.Action == model.ActionUpgrade || j.decision.Action == model.ActionRecoverThenUpgrade
 	merges := upgrades && j.options.Upgrade.Values != model.ValuesReset
 	if merges || j.options.SkipsSchema(j.decision.Action) {
@@ -46,8 +46,8 @@ func (j job) check(ctx context.Context, renderer *rendering.Renderer) error {
 	return renderer.CheckValues(ctx, sourceOf(j.desired, j.chart, j.values))
 }
 
-// render renders a chart in the cluster of the action. The record of the revision has the original chart, not the input
-// for Helm.
+// render renders a chart for the cluster of the action and returns a chart of literal templates for Helm. The record of
+// the revision gets the original chart.
 func (s *session) render(desired model.Desired, chrt *chart.Chart, values map[string]any,
 	release chartutil.ReleaseOptions,
 ) (*chart.Chart, error) {
@@ -70,7 +70,7 @@ func (s *session) render(desired model.Desired, chrt *chart.Chart, values map[st
 	return rendered.Literal, nil
 }
 
-// nextRevision returns the number of the next revision, which templates see. Its errors are those of Helm's upgrade.
+// nextRevision returns the number of the next revision for the templates. Its errors are the errors of Helm's upgrade.
 func (s *session) nextRevision(name string) (int, error) {
 	last, err := s.config.Releases.Last(name)
 	switch {

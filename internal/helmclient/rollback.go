@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// rollback returns to the revision that the decision names.
+// rollback rolls back to the revision RollbackTo of the decision.
 func (s *session) rollback(j job) error {
 	decision, desired, options := j.decision, j.desired, j.options
 	target, err := s.config.Releases.Get(desired.Name, decision.RollbackTo)
@@ -47,17 +47,17 @@ func (s *session) rollback(j job) error {
 	} else {
 		s.storage.Labels = records.RollbackLabels(desired, decision)
 	}
-	s.watchLoss(j)
+	s.admitLoss(j)
 	s.applyAgain(decision.RollbackTo)
 	err = s.newRollback(decision, options).Run(desired.Name)
 	if err != nil {
-		s.settleRollback()
+		s.markRollbackFailed()
 	}
 	return err
 }
 
-// checkReturn returns an error unless the revision was made from the desired state, because the record of the return
-// claims that.
+// checkReturn returns an error unless the revision was made from the desired state. The record of the return has the
+// labels of the desired state, so they must be true.
 func checkReturn(target *release.Release, desired model.Desired) error {
 	if target.Labels[model.LabelRevision] != strconv.Itoa(target.Version) ||
 		apply.DigestsIn(target.Labels) != apply.DigestsIn(model.DesiredLabels(desired)) {
@@ -67,8 +67,8 @@ func checkReturn(target *release.Release, desired model.Desired) error {
 	return nil
 }
 
-// settleRollback marks the record of a rollback that failed as failed: Helm leaves it pending where a hook failed.
-func (s *session) settleRollback() {
+// markRollbackFailed marks the record of a failed rollback as failed. Helm leaves the record pending if a hook failed.
+func (s *session) markRollbackFailed() {
 	newest := s.storage.Newest()
 	if newest == nil || newest.Info == nil || newest.Info.Status != release.StatusPendingRollback {
 		return
@@ -79,7 +79,7 @@ func (s *session) settleRollback() {
 	}
 }
 
-// newRollback maps the options to Helm's.
+// newRollback returns Helm's rollback action with the options.
 func (s *session) newRollback(decision decide.Decision, options model.Options) *action.Rollback {
 	rollback := action.NewRollback(s.config)
 	rollback.Version = decision.RollbackTo

@@ -11,8 +11,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// runningActions are the releases on which an action of this process is running. Two actions on one release, for
-// example of two HelmOps during a handover, would each be based on the state before the other. It is safe for
+// runningActions holds the releases on which an action of this process is running. Two concurrent actions on one
+// release, for example of two HelmOps during a handover, would each ignore the changes of the other. It is safe for
 // concurrent use.
 type runningActions struct {
 	mu      sync.Mutex
@@ -24,13 +24,13 @@ func newRunningActions() *runningActions {
 }
 
 // begin notes the start of an action on a release; call end after the action. It returns an error of the kind
-// [helmerr.ErrStale] if another action is running: the decision will be outdated when that one ends.
+// [helmerr.ErrStale] if another action is running: the decision will be outdated when the other action ends.
 func (c *Client) begin(s *session, desired model.Desired) (end func(), err error) {
 	if s.cluster == nil {
 		return func() {}, nil
 	}
 	key := s.cluster.Clients.Conn.ObservationKey(desired.Namespace, desired.Name)
-	// The release is the same for every impersonated user.
+	// The release does not depend on the impersonated user.
 	key.User = ""
 	r := c.running
 	r.mu.Lock()

@@ -30,23 +30,24 @@ type session struct {
 	config  *action.Configuration
 	storage *records.RecordingDriver
 	logs    *helmerr.LogBuffer
-	// deletions returns the errors of deletions, which Helm reduces to "failed to delete release".
+	// deletions returns the errors of deletions. Helm reduces these errors to "failed to delete release".
 	deletions func() error
-	// namespace sees to the release's namespace when the first record is made.
+	// namespace creates and labels the release's namespace when the first record is created.
 	namespace *apply.Namespacer
 	// cluster is Helm's client of the cluster; nil if a test replaces it.
 	cluster *apply.Client
-	// records is the lowest storage, stored is its place for new records; nil and zero if a test replaces them.
+	// records stores the records in the cluster; nil if a test replaces it.
 	records *records.Store
-	stored  model.Storage
+	// stored is where new records are stored.
+	stored model.Storage
 	// renderer renders charts.
 	renderer *rendering.Renderer
-	// tests are the tests that ran.
+	// tests are the results of the tests that ran.
 	tests []TestResult
 }
 
-// openSession connects Helm with the target. ctx bounds everything but the writes to Helm's storage: the
-// outcome of an action that ran out of time must still be recorded.
+// openSession connects Helm with the target. ctx bounds all requests except writes to Helm's storage: the outcome of an
+// action that timed out must still be recorded.
 func (c *Client) openSession(ctx context.Context, target model.Target, desired model.Desired,
 	logs *helmerr.LogBuffer,
 ) (*session, error) {
@@ -54,8 +55,8 @@ func (c *Client) openSession(ctx context.Context, target model.Target, desired m
 	if err != nil {
 		return nil, err
 	}
-	conn.KeepWarm()
-	capabilities, err := conn.LearnCapabilities(logs.Printf)
+	conn.RetainKinds()
+	capabilities, err := conn.Capabilities(logs.Printf)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func recordsOf(ctx context.Context, conn *connections.Connection, namespace stri
 	})
 }
 
-// newSession returns a session over a storage and a cluster.
+// newSession returns a session for a storage and a cluster.
 func newSession(inner driver.Driver, cluster kube.Interface, desired model.Desired, logs *helmerr.LogBuffer) *session {
 	recording := records.NewRecordingDriver(inner, records.AttemptLabels(desired, decide.Decision{}))
 	recording.Shard = desired.Shard
@@ -114,11 +115,11 @@ func newSession(inner driver.Driver, cluster kube.Interface, desired model.Desir
 	}
 }
 
-// relearn discovers the kinds of the cluster again.
-func (s *session) relearn() (*chartutil.Capabilities, error) {
+// rediscover runs discovery again and returns the version and the kinds that the cluster serves.
+func (s *session) rediscover() (*chartutil.Capabilities, error) {
 	conn := s.cluster.Clients.Conn
 	conn.Kinds.Invalidate()
-	capabilities, err := conn.LearnCapabilities(s.logs.Printf)
+	capabilities, err := conn.Capabilities(s.logs.Printf)
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +127,8 @@ func (s *session) relearn() (*chartutil.Capabilities, error) {
 	return capabilities, nil
 }
 
-// recordDriver is the storage below what counts records: it sees to the release's namespace, and remembers which
-// manifests are recorded.
+// recordDriver is the storage driver below [records.RecordingDriver]. It creates and labels the release's namespace,
+// and stores which manifests are recorded.
 type recordDriver struct {
 	records.CarefulDriver
 	namespace *apply.Namespacer

@@ -19,8 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// sharedChart returns a chart with everything that Helm changes of a chart while it works: dependencies with
-// conditions, tags and aliases, imported values, global values, values that null deletes.
+// sharedChart returns a chart with all parts that Helm changes: dependencies with conditions, tags and aliases,
+// imported values, global values, and values that null deletes.
 func sharedChart() *chart.Chart {
 	file := func(name, content string) *chart.File { return &chart.File{Name: name, Data: []byte(content)} }
 	child := &chart.Chart{
@@ -61,7 +61,7 @@ func sharedChart() *chart.Chart {
 	return parent
 }
 
-// dumpChart returns all of a chart as text.
+// dumpChart returns a complete chart as text.
 func dumpChart(t testing.TB, chrt *chart.Chart) string {
 	t.Helper()
 	data, err := json.Marshal(chrt)
@@ -75,9 +75,9 @@ func dumpChart(t testing.TB, chrt *chart.Chart) string {
 	return text
 }
 
-// TestIntegrationChartIsShared holds that one parsed chart is installed and upgraded by many at the same time, each
-// with values of its own, and stays as it is. The race detector makes it strict.
-func TestIntegrationChartIsShared(t *testing.T) {
+// TestIntegrationSharedChartIsNotChanged checks that concurrent installations and upgrades with one parsed chart, each
+// with its own values, do not change the chart. The race detector finds violations.
+func TestIntegrationSharedChartIsNotChanged(t *testing.T) {
 	b := newBench(t)
 	chrt := sharedChart()
 	before := dumpChart(t, chrt)

@@ -20,13 +20,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-const (
+// largeChart is the size in bytes above which the chart alone can be too large for a record, if it does not compress.
+const largeChart = 8 << 20
 
-	// largeChart is the number of bytes from which on a chart can be too large by itself, if it does not compress.
-	largeChart = 8 << 20
-)
-
-// checkChartSize returns an error where a chart is too large to be recorded, whatever is rendered from it.
+// checkChartSize returns an error if the chart alone is too large for a record.
 func (s *session) checkChartSize(chrt *chart.Chart) error {
 	if s.cluster == nil || chartBytes(chrt) < largeChart {
 		return nil
@@ -38,9 +35,10 @@ func (s *session) checkChartSize(chrt *chart.Chart) error {
 	return records.CheckSize(len(piece.Packed), s.stored)
 }
 
-// checkSize renders a chart before its CRDs are applied, as if the cluster served their kinds, and returns an error if
-// the result is too large for Helm's storage. It ignores errors of the rendering, because the chart may look up objects
-// in the cluster. A chart without CRDs is checked when its record is created, before any other write.
+// checkSize renders a chart before its CRDs are applied and returns an error if the release is too large for Helm's
+// storage. It renders as if the cluster served the kinds of the CRDs. It ignores errors of the rendering, because the
+// chart may look up objects in the cluster. The size of a chart without CRDs is checked when its record is created,
+// before any other write.
 func (s *session) checkSize(desired model.Desired, chrt *chart.Chart, values map[string]any,
 	renderer postrender.PostRenderer,
 	crds []*crds.Object, upgrade bool,
@@ -76,7 +74,7 @@ func (s *session) checkSize(desired model.Desired, chrt *chart.Chart, values map
 	return records.CheckSize(len(packed), s.stored)
 }
 
-// renderForSize renders a release that is not recorded. Nothing that the chart looks up is found.
+// renderForSize renders a release without recording it. Lookups of the chart find no objects.
 func (s *session) renderForSize(install *action.Install, source rendering.Source) (*release.Release, error) {
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = *install.KubeVersion
@@ -99,7 +97,7 @@ func (s *session) renderForSize(install *action.Install, source rendering.Source
 	return rls, nil
 }
 
-// chartBytes returns how large the files of a chart are that Helm stores; it does not store those of dependencies.
+// chartBytes returns the size of the chart files that Helm stores, in bytes. Helm does not store files of dependencies.
 func chartBytes(chrt *chart.Chart) int {
 	total := len(chrt.Schema)
 	for _, files := range [][]*chart.File{chrt.Templates, chrt.Files} {

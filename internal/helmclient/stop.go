@@ -27,6 +27,6 @@ func (s *session) checkRecordExists(name string) error {
 		return helmerr.New(helmerr.ErrStale,
 			"the record of revision %d no longer exists: another process uninstalled the release", newest.Version)
 	}
-	// Other errors show when the wait ends.
+	// Other errors appear when the wait ends.
 	return nil
 }

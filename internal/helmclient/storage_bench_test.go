@@ -24,7 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// traffic counts what goes over connections.
+// traffic counts requests and bytes.
 type traffic struct{ requests, bytes atomic.Int64 }
 
 func (c *traffic) wrap(base http.RoundTripper) http.RoundTripper {
@@ -54,8 +54,8 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// BenchmarkStorage installs and upgrades releases with records of several sizes in each storage, at a real API server
-// and a real registry, and tells what that costs. The figures are in docs/measurements.md.
+// BenchmarkStorage installs and upgrades releases with records of several sizes in each storage, with a real API server
+// and a real registry, and measures the costs. The figures are in docs/measurements.md.
 func BenchmarkStorage(b *testing.B) {
 	sharedServer.Server(b)
 	store, kept := benchRegistry(b)
@@ -76,7 +76,7 @@ func BenchmarkStorage(b *testing.B) {
 	}
 }
 
-// benchRegistry starts a registry and returns the store of payloads in it, and what it is asked.
+// benchRegistry starts a registry and returns a store of payloads in it, and its traffic.
 func benchRegistry(b *testing.B) (payload.Store, *registry.Registry) {
 	b.Helper()
 	programs, err := binaries.Ensure(b.Context(), binaries.Options{})
@@ -142,7 +142,7 @@ func benchStorage(b *testing.B, chrt *chart.Chart, stored model.Storage, kept *r
 		}
 		b.StartTimer()
 		if rounds == 0 {
-			// The chart was packed, the connections were made.
+			// The chart is packed and the connections are open.
 			clear(sums)
 		}
 		rounds++

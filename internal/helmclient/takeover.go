@@ -19,8 +19,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// TakeOver changes [model.Desired].FormerManagementCluster to [model.Desired].ManagementCluster on all records of a
-// release, and nothing else. It skips records that name another management cluster by now. The error is an [*Error].
+// TakeOver changes only the label of the management cluster on the records of a release, from
+// [model.Desired].FormerManagementCluster to [model.Desired].ManagementCluster. It skips records whose label has
+// changed since the observation. The error is an [*helmerr.Error].
 func (c *Client) TakeOver(ctx context.Context, target model.Target, desired model.Desired,
 	obs model.Observation,
 ) error {
@@ -41,7 +42,7 @@ func (c *Client) TakeOver(ctx context.Context, target model.Target, desired mode
 		}
 		_, err := secrets.Patch(ctx, records.NameOf(desired.Name, record.Revision), types.JSONPatchType, change,
 			metav1.PatchOptions{FieldManager: model.FieldManager})
-		// The API server answers a test that fails with Invalid.
+		// If the test of the JSON patch fails, the API server returns the error Invalid.
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
 			return helmerr.Observing(fmt.Errorf("taking over revision %d after a move: %w", record.Revision, err))
 		}
@@ -49,7 +50,8 @@ func (c *Client) TakeOver(ctx context.Context, target model.Target, desired mode
 	return nil
 }
 
-// relabelPatch returns the JSON patch that replaces the value of a label, if the label has that value still.
+// relabelPatch returns a JSON patch that changes the value of a label, and fails if the label no longer has the old
+// value.
 func relabelPatch(key, from, to string) ([]byte, error) {
 	path := "/metadata/labels/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 	return json.Marshal([]map[string]string{

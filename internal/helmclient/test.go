@@ -20,8 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// test runs the chart's tests on the newest revision and notes how they ended on its record. A chart without tests
-// passes.
+// test runs the chart's tests on the newest revision and saves the result in the record of the revision. A chart
+// without tests passes.
 func (s *session) test(decision decide.Decision, desired model.Desired, options model.TestOptions) error {
 	if err := s.checkNewest(decision, desired); err != nil {
 		return err
@@ -34,8 +34,8 @@ func (s *session) test(decision decide.Decision, desired model.Desired, options 
 		return helmerr.New(helmerr.ErrStale, "revision %d is no longer deployed", decision.FromRevision)
 	}
 	s.logs.Hide(last.Config)
-	// Helm saves the record before and after each test, whatever has become of it meanwhile, and with the chosen tests as
-	// its only hooks. Tests that are cut off run again, so their outcome alone is worth saving.
+	// Helm saves the record before and after each test. It would overwrite changes of other processes and drop all hooks
+	// but the chosen tests. Interrupted tests run again, so only the final result needs to be saved.
 	s.storage.Hold()
 	began := time.Now()
 	tested, failure := s.newTest(desired, options).Run(desired.Name)
@@ -67,8 +67,8 @@ func (s *session) test(decision decide.Decision, desired model.Desired, options 
 	}
 }
 
-// saveTested records the result of the tests if their revision is still the newest, deployed and unchanged: tests may
-// take long.
+// saveTested saves the result of the tests if their revision is still the newest, deployed and unchanged. Tests may
+// take long, so this may have changed.
 func (s *session) saveTested(tested *release.Release) error {
 	s.storage.Refresh()
 	newest, err := s.config.Releases.Last(tested.Name)
@@ -86,7 +86,7 @@ func (s *session) saveTested(tested *release.Release) error {
 	return s.storage.Replace(records.NameOf(tested.Name, tested.Version), tested)
 }
 
-// newTest maps the options to Helm's.
+// newTest returns Helm's test action with the options.
 func (s *session) newTest(desired model.Desired, options model.TestOptions) *action.ReleaseTesting {
 	tests := action.NewReleaseTesting(s.config)
 	tests.Timeout = options.ActionTimeout()
@@ -95,7 +95,7 @@ func (s *session) newTest(desired model.Desired, options model.TestOptions) *act
 	return tests
 }
 
-// testResults returns how those tests ended that have run since a time, in the order in which they ran.
+// testResults returns the results of the tests that started at or after a time, in the order of their start.
 func testResults(hooks []*release.Hook, since time.Time) []TestResult {
 	var results []TestResult
 	for _, hook := range hooks {

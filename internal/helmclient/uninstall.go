@@ -23,7 +23,7 @@ import (
 // uninstall uninstalls the release. It succeeds if the release does not exist.
 func (s *session) uninstall(decision decide.Decision, desired model.Desired, options model.UninstallOptions) error {
 	if decision.Reason == decide.ReasonRemediateUninstall {
-		// The release may work by now, if another process repaired it.
+		// Another process may have repaired the release in the meantime.
 		if err := s.checkNeverWorked(decision, desired); err != nil {
 			return err
 		}
@@ -49,10 +49,10 @@ func (s *session) uninstall(decision decide.Decision, desired model.Desired, opt
 	return err
 }
 
-// markUninstalling marks the newest revision as uninstalling before any deletion or hook, if the decision is based on
-// that revision, and then checks that it is still the newest. A process that adopts a release writes its own record
-// first and then reads this one, see [session.checkNotUninstalledMeanwhile]: of two concurrent writers, at least one
-// sees the other's record. Unmark removes the mark.
+// markUninstalling marks the newest revision as uninstalling, before any deletion or hook, if the decision is based on
+// that revision, and then checks that the revision is still the newest. A process that adopts a release first writes
+// its own record and then reads this record, see [session.checkNotUninstalledMeanwhile]. So of two concurrent writers,
+// at least one reads the record of the other. The function unmark removes the mark.
 func (s *session) markUninstalling(decision decide.Decision, desired model.Desired) (unmark func() error, err error) {
 	last, err := s.config.Releases.Last(desired.Name)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *session) markUninstalling(decision decide.Decision, desired model.Desir
 	if err := s.checkSameRecord(decision, desired); err != nil {
 		return nil, err
 	}
-	// Its hooks are made of these values.
+	// The hooks of the revision may contain these values.
 	s.logs.Hide(last.Config)
 	info := *last.Info
 	unmark = func() error {
@@ -76,7 +76,7 @@ func (s *session) markUninstalling(decision decide.Decision, desired model.Desir
 		if err := s.config.Releases.Update(last); err != nil {
 			return fmt.Errorf("removing the mark that revision %d is being uninstalled: %w", last.Version, err)
 		}
-		// Nothing has changed, and this counts as no try.
+		// The release has not changed, so this does not count as an attempt.
 		s.storage.Restart()
 		return nil
 	}
@@ -119,8 +119,8 @@ func checkUninstallable(last *release.Release, decision decide.Decision, desired
 	return nil
 }
 
-// checkNotUninstalledMeanwhile returns an error if the owner of an adopted revision is uninstalling it, or has
-// uninstalled it.
+// checkNotUninstalledMeanwhile returns an error if the previous owner of an adopted release is uninstalling the
+// release, or has uninstalled it.
 func (s *session) checkNotUninstalledMeanwhile(decision decide.Decision, desired model.Desired) error {
 	s.storage.Refresh()
 	adopted, err := s.config.Releases.Get(desired.Name, decision.FromRevision)
@@ -133,8 +133,8 @@ func (s *session) checkNotUninstalledMeanwhile(decision decide.Decision, desired
 	return checkNotUninstalled(adopted)
 }
 
-// newUninstall maps the options to Helm's. Its IgnoreNotFound is not used: it would ignore any failure to read the
-// storage and call the release uninstalled.
+// newUninstall returns Helm's uninstall action with the options. It does not set IgnoreNotFound: with this option, Helm
+// would ignore any failure to read the storage and report the release as uninstalled.
 func (s *session) newUninstall(options model.UninstallOptions) *action.Uninstall {
 	uninstall := action.NewUninstall(s.config)
 	uninstall.Timeout = options.ActionTimeout()

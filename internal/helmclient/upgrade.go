@@ -10,7 +10,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// upgrade makes a new revision of the release.
+// upgrade creates a new revision of the release from chart and values.
 func (s *session) upgrade(j job) error {
 	options := j.options.Upgrade
 	if err := s.checkNewest(j.decision, j.desired); err != nil {
@@ -21,7 +21,7 @@ func (s *session) upgrade(j job) error {
 		return err
 	}
 	if options.Values != model.ValuesReset {
-		// Only the desired values were validated, not the merged ones.
+		// job.check cannot validate the merged values, so they are validated here.
 		if !options.DisableSchemaValidation {
 			if err := s.renderer.CheckValues(s.context(), sourceOf(j.desired, j.chart, values)); err != nil {
 				return err
@@ -45,7 +45,7 @@ func (s *session) upgrade(j job) error {
 	if err := s.findLeftovers(j.decision, j.desired); err != nil {
 		return err
 	}
-	s.watchLoss(j)
+	s.admitLoss(j)
 	upgrade := s.newUpgrade(j.desired, options)
 	upgrade.PostRenderer = renderer
 	if j.decision.State == model.StateForeign {
@@ -55,7 +55,7 @@ func (s *session) upgrade(j job) error {
 	return err
 }
 
-// newUpgrade maps the options to Helm's.
+// newUpgrade returns Helm's upgrade action with the options.
 func (s *session) newUpgrade(desired model.Desired, options model.UpgradeOptions) *action.Upgrade {
 	upgrade := action.NewUpgrade(s.config)
 	upgrade.Namespace = desired.Namespace
@@ -68,7 +68,7 @@ func (s *session) newUpgrade(desired model.Desired, options model.UpgradeOptions
 	upgrade.CleanupOnFail = options.CleanupOnFail
 	upgrade.TakeOwnership = options.TakeOwnership
 	upgrade.DisableOpenAPIValidation = options.DisableOpenAPIValidation
-	// The values are complete. Without it Helm reuses the previous ones where they are empty.
+	// The values are complete. Without this option, Helm reuses the previous values if the new values are empty.
 	upgrade.ResetValues = true
 	upgrade.SkipSchemaValidation = true
 	return upgrade

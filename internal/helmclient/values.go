@@ -16,15 +16,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// upgradeValues returns the values of an upgrade: the desired values, merged over those of the previous revision
+// upgradeValues returns the values of an upgrade: the desired values, merged over the values of the previous revision
 // according to the policy. A null in the desired values removes a value, including a default of the chart. Helm's own
 // merge drops the null and restores the default.
 func (s *session) upgradeValues(desired model.Desired, policy model.ValuesPolicy,
-	wanted map[string]any,
+	desiredValues map[string]any,
 ) (map[string]any, error) {
-	wanted = rendering.CopyValues(wanted)
+	desiredValues = rendering.CopyValues(desiredValues)
 	if policy == model.ValuesReset {
-		return wanted, nil
+		return desiredValues, nil
 	}
 	before, err := s.previous(desired.Name)
 	if err != nil {
@@ -38,10 +38,10 @@ func (s *session) upgradeValues(desired model.Desired, policy model.ValuesPolicy
 		}
 	}
 	s.logs.Hide(given)
-	return chartutil.MergeTables(wanted, given), nil
+	return chartutil.MergeTables(desiredValues, given), nil
 }
 
-// previous returns the revision that an upgrade starts from: the deployed one, or the newest where none is.
+// previous returns the revision that an upgrade starts from: the deployed revision, or the newest if none is deployed.
 func (s *session) previous(name string) (*release.Release, error) {
 	last, err := s.config.Releases.Last(name)
 	if err != nil || last.Info != nil && last.Info.Status == release.StatusDeployed {

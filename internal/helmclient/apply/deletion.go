@@ -19,39 +19,41 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
-// maxDeletionTries bounds the tries to delete an object in whose place others keep coming.
+// maxDeletionTries bounds the attempts to delete an object that is re-created again and again.
 const maxDeletionTries = 3
 
-// Deletion is how objects are deleted. Those of another release never are.
+// Deletion defines how objects are deleted. Objects of another release are never deleted.
 type Deletion struct {
 	Policy metav1.DeletionPropagation
-	// sparesKept keeps objects whose annotation in the cluster demands it. When a whole release is uninstalled, Helm reads
-	// the annotation in the manifest and has already excluded such objects.
-	sparesKept bool
+	// obeysKeepPolicy keeps objects whose annotation in the cluster has the keep policy. When a whole release is
+	// uninstalled, Helm reads the annotation in the manifest and has already excluded such objects.
+	obeysKeepPolicy bool
 }
 
-// DeleteAll deletes objects: those of one kind that follow each other at the same time, kind after kind. What does not
-// exist counts as deleted.
+// DeleteAll deletes objects, kind after kind. It deletes successive objects of one kind concurrently. Objects that do
+// not exist count as deleted.
 func (k *Client) DeleteAll(resources kube.ResourceList, how Deletion) (*kube.Result, []error) {
 	result := &kube.Result{}
 	var errs []error
 	// Discovery runs once for each kind that the cluster does not serve as expected.
-	relearn := map[schema.GroupVersionKind]func(){}
+	rediscover := map[schema.GroupVersionKind]func(){}
 	for len(resources) > 0 {
 		kind := resources[0].Mapping.GroupVersionKind
 		end := slices.IndexFunc(resources, func(info *resource.Info) bool { return info.Mapping.GroupVersionKind != kind })
 		if end < 0 {
 			end = len(resources)
 		}
-		if relearn[kind] == nil {
-			relearn[kind] = sync.OnceFunc(k.Clients.Conn.Kinds.Invalidate)
+		if rediscover[kind] == nil {
+			rediscover[kind] = sync.OnceFunc(k.Clients.Conn.Kinds.Invalidate)
 		}
-		again := relearn[kind]
-		seen := k.survey(resources[:end])
+		rediscoverKind := rediscover[kind]
+		observed := k.readTogether(resources[:end])
 		failed := make([]error, end)
 		var group sync.WaitGroup
 		for i, info := range resources[:end] {
-			group.Go(func() { failed[i] = k.deleteObject(info, how, seen[sightKey(info.Namespace, info.Name)], again) })
+			group.Go(func() {
+				failed[i] = k.deleteObject(info, how, observed[observedKey(info.Namespace, info.Name)], rediscoverKind)
+			})
 		}
 		group.Wait()
 		for i, err := range failed {
@@ -66,15 +68,15 @@ func (k *Client) DeleteAll(resources kube.ResourceList, how Deletion) (*kube.Res
 	return result, errs
 }
 
-// deleteObject deletes an object. Seen is the object as it was just read, nil if it was not. An unknown path does not
-// prove that the object is deleted: the cluster may just have stopped serving that version of the kind and still hold
-// the object. In this case deleteObject calls relearn, which discovers the kinds again.
-func (k *Client) deleteObject(info *resource.Info, how Deletion, seen *sight, relearn func()) error {
-	err := k.deleteServed(info, how, seen)
+// deleteObject deletes an object. The argument observed is the state that was just read; nil if it was not read. An
+// unknown path does not prove that the object is deleted: the cluster may have stopped serving this version of the kind
+// and still hold the object. In this case, deleteObject calls rediscover, so that discovery runs again.
+func (k *Client) deleteObject(info *resource.Info, how Deletion, observed *observedState, rediscover func()) error {
+	err := k.deleteServed(info, how, observed)
 	if !isUnserved(err) {
 		return helmerr.IgnoreNotFound(err)
 	}
-	relearn()
+	rediscover()
 	served, err := k.rebuild(info)
 	for _, again := range served {
 		err = k.deleteServed(again, how, nil)
@@ -82,34 +84,35 @@ func (k *Client) deleteObject(info *resource.Info, how Deletion, seen *sight, re
 	return helmerr.IgnoreNotFound(err)
 }
 
-// deleteServed reads an object and deletes exactly that one, unless it belongs to another release. The revision may
-// have failed before it created its own object, and another user may have created one of that name since.
-func (k *Client) deleteServed(info *resource.Info, how Deletion, seen *sight) error {
+// deleteServed reads an object and deletes it by its UID, unless the object belongs to another release. The revision
+// may have failed before it created the object, and another user may have created an object of the same name since.
+func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *observedState) error {
 	for try := 1; ; try++ {
-		if seen == nil {
+		if observed == nil {
 			var err error
-			if seen, err = k.look(info); err != nil {
+			if observed, err = k.read(info); err != nil {
 				return err
 			}
 		}
-		if other := k.Owner.other(seen.annotations); other != "" {
+		if other := k.Owner.other(observed.annotations); other != "" {
 			k.Log("not deleting %s %q: it belongs to release %s", info.Mapping.GroupVersionKind.Kind, info.Name, other)
 			return nil
 		}
-		if how.sparesKept && seen.annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+		if how.obeysKeepPolicy && observed.annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
 			return nil
 		}
 		options := &metav1.DeleteOptions{PropagationPolicy: &how.Policy,
-			Preconditions: metav1.NewUIDPreconditions(string(seen.uid))}
+			Preconditions: metav1.NewUIDPreconditions(string(observed.uid))}
 		_, err := resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name, options)
 		if !apierrors.IsConflict(err) || try == maxDeletionTries {
 			return err
 		}
-		seen = nil
+		observed = nil
 	}
 }
 
-// rebuild returns the object as the cluster serves it now, nothing where it does not.
+// rebuild returns the object in a version that the cluster serves; an empty list if the cluster does not serve its
+// kind.
 func (k *Client) rebuild(info *resource.Info) (kube.ResourceList, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(info.Object)
 	if err != nil {
@@ -124,7 +127,7 @@ func (k *Client) rebuild(info *resource.Info) (kube.ResourceList, error) {
 	return k.buildServed(data)
 }
 
-// isUnserved reports whether the cluster does not know the path of a request: its response is then not an API object.
+// isUnserved reports whether the cluster does not serve the path of a request. The response is then not an API object.
 func isUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -3,10 +3,13 @@
 
 // Package apply is Helm's client of a cluster: it builds, creates, updates and deletes the objects of a manifest.
 //
-// It differs from Helm's own client where a controller needs more care. It does not touch objects that belong to
-// another release (ownership.go). It creates the namespace only when the first object needs it (namespace.go). It
-// replaces objects whose update is refused, if the caller allows that (force.go). It ends an action whose record is
-// gone (stop.go), and finds what failed revisions left (leftovers.go).
+// It does the following in addition to Helm's own client:
 //
-// It does not decide which manifest is applied, and it writes no records.
+//   - It does not delete objects that belong to another release (ownership.go).
+//   - It creates the namespace right before the first record (namespace.go).
+//   - With the option force, it replaces objects that the cluster refuses to change (force.go).
+//   - It ends an action whose record no longer exists (stop.go).
+//   - It finds the objects that failed revisions left behind (leftovers.go).
+//
+// The package does not decide which manifest is applied, and it writes no records.
 package apply

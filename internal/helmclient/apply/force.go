@@ -22,9 +22,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// replaceable are the kinds whose objects may be deleted and re-created: their content is in the manifest, or is
-// restored automatically. For other kinds it is unknown what a deletion destroys: a custom resource may represent a
-// database, and a Namespace or a CustomResourceDefinition holds objects of others.
+// replaceable lists the kinds whose objects may be deleted and re-created: their content is in the manifest, or is
+// restored automatically. The deletion of other objects may destroy data: a custom resource may represent a database,
+// and a Namespace or a CustomResourceDefinition holds objects of other users.
 var replaceable = map[schema.GroupKind]bool{
 	{Kind: "ConfigMap"}:                                              true,
 	{Kind: "Secret"}:                                                 true,
@@ -44,10 +44,10 @@ var replaceable = map[schema.GroupKind]bool{
 	{Group: "storage.k8s.io", Kind: "StorageClass"}:                  true,
 }
 
-// statefulSet is replaceable unless its claims go with it.
+// statefulSet is replaceable unless its deletion also deletes its PersistentVolumeClaims.
 var statefulSet = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
 
-// forceUpdate is the update with the option force: Helm replaces whole objects, and objects that the cluster still
+// forceUpdate updates objects with the option force. Helm replaces whole objects. Objects that the cluster still
 // refuses to change are deleted and re-created.
 func (k *Client) forceUpdate(original, target kube.ResourceList) (*kube.Result, error) {
 	result, err := k.Client.Update(original, target, true)
@@ -62,20 +62,20 @@ func (k *Client) forceUpdate(original, target kube.ResourceList) (*kube.Result, 
 	if _, errs := k.DeleteAll(refused, Deletion{Policy: metav1.DeletePropagationBackground}); len(errs) > 0 {
 		return result, errors.Join(errs...)
 	}
-	// With other objects: waiting overwrites them.
+	// These are copies, because waiting overwrites the objects.
 	if err := k.WaitForDelete(copyInfos(refused), k.remaining(model.DefaultTimeout)); err != nil {
 		return result, fmt.Errorf("waiting for the deletion of objects that cannot be changed in place: %w", err)
 	}
 	return k.Client.Update(original, target, true)
 }
 
-// refusedAsImmutable returns the objects that the cluster refuses to change. Text is the error for all objects. Each
-// object that it names is updated once more as a dry run, because two objects may have the same name. The result is an
-// error if an object must not be deleted.
+// refusedAsImmutable returns the objects that the cluster refuses to change; text is the error of the update. It
+// updates each object that the text names once more as a dry run, because two objects may have the same name. It
+// returns an error if an object must not be deleted.
 func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube.ResourceList, error) {
 	var refused kube.ResourceList
 	for _, info := range target {
-		// Else it would be created as one that existed before.
+		// An object with a resource version cannot be created.
 		if object, err := meta.Accessor(info.Object); err == nil {
 			object.SetResourceVersion("")
 		}
@@ -88,7 +88,7 @@ func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube
 		if !apierrors.IsInvalid(err) || !helmerr.Immutable.MatchString(err.Error()) {
 			continue
 		}
-		reason, err := k.reasonToSpare(info)
+		reason, err := k.reasonToKeep(info)
 		if err != nil {
 			return nil, fmt.Errorf("checking whether %s %q, which cannot be changed in place, may be deleted: %w", kind.Kind,
 				info.Name, err)
@@ -102,8 +102,8 @@ func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube
 	return refused, nil
 }
 
-// reasonToSpare returns why an object must not be deleted and re-created, "" if it may be.
-func (k *Client) reasonToSpare(info *resource.Info) (string, error) {
+// reasonToKeep returns why an object must not be deleted and re-created; empty if it may be deleted.
+func (k *Client) reasonToKeep(info *resource.Info) (string, error) {
 	kind := info.Mapping.GroupVersionKind.GroupKind()
 	if !replaceable[kind] {
 		return "its deletion could destroy data", nil
@@ -134,6 +134,7 @@ func (k *Client) reasonToSpare(info *resource.Info) (string, error) {
 	return "", nil
 }
 
+// copyInfos copies infos and their objects.
 func copyInfos(infos kube.ResourceList) kube.ResourceList {
 	copied := make(kube.ResourceList, 0, len(infos))
 	for _, info := range infos {

@@ -29,24 +29,23 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-const (
-	// AsMetadata keeps the API server from sending back megabytes of schemas.
-	AsMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-)
+// AsMetadata makes the API server return only metadata, not megabytes of schemas.
+const AsMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
-// Client is Helm's client of a cluster, within the bounds of one action.
+// Client is Helm's client of a cluster for one action.
 type Client struct {
 	*kube.Client
+	// Ctx bounds all requests of the action.
 	Ctx     context.Context
 	Clients *connections.Getter
-	// Seen are the manifests that are recorded already.
+	// Seen holds the manifests of records that were read.
 	Seen *RecordedManifests
 	// Lenient skips objects of kinds that the cluster no longer serves when objects are built without validation, for
 	// example before an uninstallation.
 	Lenient bool
-	// Owner is the release that the action is about.
+	// Owner is the release of the action.
 	Owner ReleaseName
-	// Leftovers are what else may exist of the release; nil where nothing does.
+	// Leftovers holds the manifests of further revisions that may have objects in the cluster; nil if there are none.
 	Leftovers *Leftovers
 	// Progress receives a description of the current step.
 	Progress func(string)
@@ -57,7 +56,7 @@ type Client struct {
 
 	mu        sync.Mutex
 	deletions []error
-	// applied are the objects of the manifest that were applied, and how they were then.
+	// applied holds the objects of the manifest that were applied, with their generations after that.
 	applied map[inventory.Ref]model.Generation
 }
 
@@ -73,12 +72,12 @@ func NewClient(ctx context.Context, clients *connections.Getter, namespace strin
 	}
 }
 
-// IsReachable implements kube.Interface. Each action follows an observation, so asking once more would only add a
-// request to every action.
+// IsReachable implements kube.Interface. It sends no request, because an observation precedes each action and has
+// checked the connection.
 func (k *Client) IsReachable() error { return nil }
 
-// Build implements kube.Interface. Kinds that the cluster does not serve are an error in a manifest that will be
-// applied. In a recorded manifest they are skipped: objects of such kinds cannot exist, so an upgrade or uninstallation
+// Build implements kube.Interface. In a manifest that will be applied, a kind that the cluster does not serve is an
+// error. In a recorded manifest, objects of such kinds are skipped: they cannot exist, so an upgrade or uninstallation
 // must not fail because of them.
 func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, error) {
 	manifest, err := io.ReadAll(reader)
@@ -88,17 +87,17 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 	resources, err := k.Client.Build(bytes.NewReader(manifest), validate)
 	if unknown := unknownKinds(err); len(unknown) > 0 {
 		if validate || !k.Lenient && !k.Seen.has(string(manifest)) {
-			return nil, k.RefuseUnknown(unknown)
+			return nil, k.UnservedError(unknown)
 		}
 		resources, err = k.buildServed(manifest)
 	}
 	if err == nil && k.Lenient && !validate && len(resources) == 0 &&
 		!bytes.Contains(manifest, []byte(release.HookAnnotation)) {
-		// An uninstall deletes nothing where this is empty.
+		// If this list is empty, Helm deletes no objects and does not call DeleteWithPropagationPolicy.
 		resources, err = k.leftBehind(nil)
 	}
 	if err != nil && k.Lenient {
-		// Helm's uninstall reports only that it failed.
+		// Helm's uninstallation reports a failure without its cause.
 		k.noteDeletions(err)
 	}
 	return resources, err
@@ -134,8 +133,8 @@ func (k *Client) UpdateThreeWayMerge(original, target kube.ResourceList, force b
 }
 
 // apply updates objects and then deletes the objects that are no longer desired. Helm's client receives only the
-// objects that stay: it would delete objects of other owners, and only log failures, after which no later revision
-// would know these objects.
+// objects that stay. Otherwise, it would also delete objects of other owners, and would only log failed deletions. No
+// later revision would then delete these objects.
 func (k *Client) apply(original, target kube.ResourceList,
 	update func(original, target kube.ResourceList) (*kube.Result, error),
 ) (*kube.Result, error) {
@@ -149,8 +148,8 @@ func (k *Client) apply(original, target kube.ResourceList,
 	if err != nil {
 		return result, helmerr.Explain(err)
 	}
-	unwanted := append(original.Difference(target), behind...)
-	deleted, errs := k.DeleteAll(unwanted, Deletion{Policy: metav1.DeletePropagationBackground, sparesKept: true})
+	undesired := append(original.Difference(target), behind...)
+	deleted, errs := k.DeleteAll(undesired, Deletion{Policy: metav1.DeletePropagationBackground, obeysKeepPolicy: true})
 	result.Deleted = append(result.Deleted, deleted.Deleted...)
 	if err := errors.Join(errs...); err != nil {
 		return result, helmerr.Explain(fmt.Errorf("deleting objects that are no longer desired: %w", err))
@@ -171,11 +170,11 @@ func (k *Client) WatchUntilReady(resources kube.ResourceList, timeout time.Durat
 	return k.untilStop(resources, timeout, k.Client.WatchUntilReady)
 }
 
-// WaitForDelete implements kube.InterfaceExt. Objects that exist and are not being deleted were kept, so it does not
-// wait for them.
+// WaitForDelete implements kube.InterfaceExt. It does not wait for objects that are not being deleted, because these
+// were kept.
 func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
-	var going kube.ResourceList
-	// Copies: looking at objects overwrites them.
+	var deleting kube.ResourceList
+	// These are copies, because reading overwrites the objects.
 	for _, info := range copyInfos(resources) {
 		if err := info.Get(); err != nil {
 			if apierrors.IsNotFound(err) {
@@ -187,9 +186,9 @@ func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duratio
 		if err != nil || object.GetDeletionTimestamp() == nil {
 			continue
 		}
-		going.Append(info)
+		deleting.Append(info)
 	}
-	return k.untilStop(going, timeout, k.Client.WaitForDelete)
+	return k.untilStop(deleting, timeout, k.Client.WaitForDelete)
 }
 
 // Delete implements kube.Interface. Helm calls it for hooks, and to clean up after a failed action.
@@ -216,26 +215,27 @@ func (k *Client) DeleteWithPropagationPolicy(resources kube.ResourceList,
 	return result, errs
 }
 
+// noteDeletions stores errors for DeletionErrors.
 func (k *Client) noteDeletions(errs ...error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.deletions = append(k.deletions, errs...)
 }
 
-// DeletionErrors returns the errors of all deletions so far, nil if there was none.
+// DeletionErrors returns the errors of all deletions so far; nil if there was no error.
 func (k *Client) DeletionErrors() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return errors.Join(k.deletions...)
 }
 
-// remaining bounds the timeout by the remaining time of the action: Helm grants each hook the whole timeout again.
+// remaining bounds a timeout by the remaining time of the action, because Helm gives each hook the whole timeout.
 func (k *Client) remaining(timeout time.Duration) time.Duration {
 	deadline, ok := k.Ctx.Deadline()
 	if !ok {
 		return timeout
 	}
-	// Zero would mean no timeout at all.
+	// Zero would mean no timeout.
 	return max(min(timeout, time.Until(deadline)), time.Millisecond)
 }
 
@@ -276,7 +276,7 @@ func refOf(info *resource.Info) inventory.Ref {
 
 func isHook(object metav1.Object) bool { return object.GetAnnotations()[release.HookAnnotation] != "" }
 
-// hookOf describes the hook of the objects; ok is false if they are not a hook.
+// hookOf describes the first object if it is a hook; ok is false otherwise.
 func hookOf(resources kube.ResourceList) (description string, ok bool) {
 	if len(resources) == 0 || resources[0].Mapping == nil {
 		return "", false

@@ -19,19 +19,19 @@ import (
 )
 
 const (
-	// maxLeftoverRevisions bounds the revisions that are read to find the objects that they may have left behind.
+	// maxLeftoverRevisions bounds the number of revisions whose objects are checked.
 	maxLeftoverRevisions = 10
-	// MaxLeftoverBytes bounds their manifests together: once they have more, no further one is read.
+	// MaxLeftoverBytes bounds the size of their manifests, in bytes: above it, no further manifest is read.
 	MaxLeftoverBytes = 32 << 20
 )
 
-// Leftovers are the manifests of revisions that Helm does not look at, although objects of them may exist: an upgrade
-// compares with the revision that is deployed, and knows nothing of what failed ones after it created; a rollback and
-// an uninstall look at the newest revision alone.
+// Leftovers holds the manifests of revisions that Helm does not check, although their objects may exist. An upgrade
+// compares with the deployed revision and ignores objects of later, failed revisions. A rollback and an uninstallation
+// check only the newest revision.
 type Leftovers struct{ Manifests []string }
 
-// Suspects returns the revisions, newest first, that may have objects in the cluster which Helm does not check.
-func Suspects(history []*release.Release, decision decide.Decision) []*release.Release {
+// UncheckedRevisions returns the revisions, newest first, that Helm does not check and whose objects may exist.
+func UncheckedRevisions(history []*release.Release, decision decide.Decision) []*release.Release {
 	var found []*release.Release
 	for i, record := range history {
 		if record.Info == nil || record.Info.Status == release.StatusUninstalled || len(found) == maxLeftoverRevisions {
@@ -40,7 +40,7 @@ func Suspects(history []*release.Release, decision decide.Decision) []*release.R
 		worked := record.Info.Status == release.StatusDeployed || record.Info.Status == release.StatusSuperseded
 		switch {
 		case i == 0 && worked:
-			// Helm looks at it, and its objects are all there are.
+			// Helm checks this revision, and there are no objects of other revisions.
 			return nil
 		case decision.Action == model.ActionRollback && record.Version == decision.RollbackTo:
 			if i > 0 {
@@ -52,7 +52,7 @@ func Suspects(history []*release.Release, decision decide.Decision) []*release.R
 		}
 		found = append(found, record)
 		if worked && decision.Action != model.ActionRollback {
-			// What came before was seen to when it was made.
+			// The action that created this revision deleted the objects of earlier revisions.
 			return found
 		}
 	}
@@ -68,9 +68,8 @@ func DigestsIn(labels map[string]string) string {
 	return strings.Join(digests, "/")
 }
 
-// LeftBehind returns, once per action, the objects of failed revisions that are not among the given ones, exist, and
-// belong to the release. It excludes objects that must be kept according to the cluster or to the newest revision that
-// has them.
+// leftBehind returns, once per action, the objects of failed revisions that exist, belong to the release, and are not
+// known. It excludes objects that have the keep policy in the cluster, or in the newest revision that has them.
 func (k *Client) leftBehind(known kube.ResourceList) (kube.ResourceList, error) {
 	behind := k.Leftovers
 	k.Leftovers = nil
@@ -86,12 +85,12 @@ func (k *Client) leftBehind(known kube.ResourceList) (kube.ResourceList, error) 
 		}
 		for _, info := range resources.Difference(known) {
 			known.Append(info)
-			ours, err := k.mayDelete(info)
+			isLeft, err := k.mayDelete(info)
 			if err != nil {
 				return nil, fmt.Errorf("checking %s %q, which is no longer desired: %w", info.Mapping.GroupVersionKind.Kind,
 					info.Name, err)
 			}
-			if ours {
+			if isLeft {
 				found.Append(info)
 			}
 		}
@@ -99,16 +98,16 @@ func (k *Client) leftBehind(known kube.ResourceList) (kube.ResourceList, error) 
 	return found, nil
 }
 
-// mayDelete reports whether an object exists, belongs to the release and has no policy to keep it. The revision may
-// have failed before it created the object, and another user may have created one of that name.
+// mayDelete reports whether an object exists, belongs to the release and does not have the keep policy. The revision
+// may have failed before it created the object, and another user may have created an object of the same name.
 func (k *Client) mayDelete(info *resource.Info) (bool, error) {
-	wanted, err := meta.Accessor(info.Object)
-	if err != nil || wanted.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+	recorded, err := meta.Accessor(info.Object)
+	if err != nil || recorded.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
 		return false, err
 	}
-	seen, err := k.look(info)
+	observed, err := k.read(info)
 	if err != nil {
 		return false, helmerr.IgnoreNotFound(err)
 	}
-	return k.Owner.owns(seen.annotations) && seen.annotations[kube.ResourcePolicyAnno] != kube.KeepPolicy, nil
+	return k.Owner.owns(observed.annotations) && observed.annotations[kube.ResourcePolicyAnno] != kube.KeepPolicy, nil
 }

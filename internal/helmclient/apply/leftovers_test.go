@@ -15,12 +15,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-func TestSuspects(t *testing.T) {
+func TestUncheckedRevisions(t *testing.T) {
 	t.Parallel()
 	upgrade, uninstall := decide.Decision{Action: model.ActionUpgrade}, decide.Decision{Action: model.ActionUninstall}
 	rollback := func(to int) decide.Decision { return decide.Decision{Action: model.ActionRollback, RollbackTo: to} }
 	tests := map[string]struct {
-		// history is Helm's, newest first, numbered down to one.
+		// history is Helm's history, newest first. The oldest revision is 1.
 		history  string
 		decision decide.Decision
 		want     string
@@ -52,7 +52,7 @@ func TestSuspects(t *testing.T) {
 				history = append(history, helmtest.Release(len(words)-i, release.Status(status)))
 			}
 			var got []string
-			for _, record := range Suspects(history, test.decision) {
+			for _, record := range UncheckedRevisions(history, test.decision) {
 				got = append(got, fmt.Sprint(record.Version))
 			}
 			if strings.Join(got, " ") != test.want {

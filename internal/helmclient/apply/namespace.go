@@ -21,24 +21,28 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// Namespacer creates the namespace of a release right before its record is created. By then the chart is rendered and
-// no object of another owner conflicts, so a chart that cannot be installed leaves no namespace behind. The engine
-// learns that the namespace is missing from the search for conflicts, or from the rejected record; an existing
-// namespace costs no request.
+// Namespacer creates the namespace of a release right before its record is created. At that time, the chart is rendered
+// and Helm has found no conflicting object. So a chart that cannot be installed leaves no namespace behind. The search
+// for conflicts, or the rejected record, shows whether the namespace is missing. So an existing namespace needs no
+// request.
 type Namespacer struct {
 	Ctx     context.Context
 	Clients *connections.Getter
 
-	Name                string
-	Create              bool
-	Impersonated        bool
+	// Name is the name of the namespace.
+	Name string
+	// Create permits to create the namespace.
+	Create bool
+	// Impersonated means that the action impersonates a user.
+	Impersonated bool
+	// Labels and Annotations are set on the namespace.
 	Labels, Annotations map[string]string
-	// done is set once labels and annotations are.
+	// done means that labels and annotations are set.
 	done bool
 }
 
-// Check returns an error where the namespace is missing and is not to be created. It costs a request, and is for
-// those who write something before the record.
+// Check returns an error if the namespace is missing and must not be created. It sends a request. Call it before a
+// write that precedes the record.
 func (n *Namespacer) Check() error {
 	if n == nil || n.Name == "" || n.Create {
 		return nil
@@ -55,7 +59,7 @@ func (n *Namespacer) Check() error {
 	return nil
 }
 
-// Around calls makeRecord and sets up the namespace with its labels and annotations if needed.
+// Around calls makeRecord. It creates the namespace and sets its labels and annotations if necessary.
 func (n *Namespacer) Around(makeRecord func() error) error {
 	if n == nil || n.Name == "" {
 		return makeRecord()
@@ -79,8 +83,8 @@ func (n *Namespacer) Around(makeRecord func() error) error {
 	return n.explain(makeRecord())
 }
 
-// EnsureKnownMissing creates the namespace, if that is desired and the action has just seen that it is missing. Without
-// this, the cluster would first reject the record.
+// EnsureKnownMissing creates the namespace if Create is set and the action has just observed that the namespace is
+// missing. Otherwise, the cluster would first reject the record.
 func (n *Namespacer) EnsureKnownMissing() error {
 	if n.Name == "" || !n.Create || !n.Clients.IsMissing(n.Name) {
 		return nil
@@ -96,7 +100,8 @@ func (n *Namespacer) ensure() error {
 	return nil
 }
 
-// setMetadata sets labels and annotations of the namespace, which it creates first if that is desired.
+// setMetadata sets the labels and annotations of the namespace. If the namespace is missing and Create is set, it
+// creates the namespace.
 func (n *Namespacer) setMetadata() error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": n.Labels,
 		"annotations": n.Annotations}})
@@ -124,7 +129,7 @@ func (n *Namespacer) setMetadata() error {
 	return nil
 }
 
-// make creates the namespace. The label is the one that Helm gives it.
+// make creates the namespace, with the label "name" as Helm does.
 func (n *Namespacer) make() error {
 	labels := map[string]string{"name": n.Name}
 	maps.Copy(labels, n.Labels)
@@ -137,7 +142,7 @@ func (n *Namespacer) make() error {
 	return err
 }
 
-// namespaces returns a client whose results update what the action knows about objects.
+// namespaces returns a client that uses the read cache of the action.
 func (n *Namespacer) namespaces() (corev1client.NamespaceInterface, error) {
 	client, err := corev1client.NewForConfig(n.Clients.Config)
 	if err != nil {
@@ -146,7 +151,7 @@ func (n *Namespacer) namespaces() (corev1client.NamespaceInterface, error) {
 	return client.Namespaces(), nil
 }
 
-// IsMissing reports whether a record was refused because the namespace does not exist.
+// isMissing reports whether a record was rejected because the namespace does not exist.
 func (n *Namespacer) isMissing(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
@@ -156,6 +161,7 @@ func (n *Namespacer) isMissing(err error) bool {
 	return details != nil && details.Kind == "namespaces" && details.Name == n.Name
 }
 
+// missing returns the error for a namespace that is missing and must not be created.
 func (n *Namespacer) missing() error {
 	if n.Impersonated {
 		return helmerr.New(nil,
@@ -167,7 +173,7 @@ func (n *Namespacer) missing() error {
 			"install.createNamespace to true", n.Name)
 }
 
-// explain adds to an error what to do about a namespace that is being deleted.
+// explain returns another error if the namespace is being deleted.
 func (n *Namespacer) explain(err error) error {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return helmerr.New(nil, "the namespace %q is being terminated: the action is tried again when it is gone", n.Name)

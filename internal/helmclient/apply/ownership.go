@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
-// Helm's own marks on the objects of a release.
+// Helm's own labels and annotations on the objects of a release.
 const (
 	HelmReleaseName      = "meta.helm.sh/release-name"
 	helmReleaseNamespace = "meta.helm.sh/release-namespace"
@@ -27,16 +27,16 @@ const (
 )
 
 const (
-	// ManyLooks is the number of objects of one kind in one namespace from which they are looked at together. There may be
-	// others of the kind, so a few are cheaper looked at one by one.
-	ManyLooks = 8
-	// looksPerPage is the number of objects that one request looks at.
-	looksPerPage = 500
+	// ManyReads is the number of objects of one kind in one namespace from which they are listed instead of read one by
+	// one. A list may also contain other objects of the kind, so a few objects are cheaper to read one by one.
+	ManyReads = 8
+	// readsPerPage is the number of objects per list request.
+	readsPerPage = 500
 	// asMetadataList makes the API server return only the metadata of objects.
 	asMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 )
 
-// ReleaseName names a release. The zero value is for actions that have none.
+// ReleaseName identifies a release within a cluster. The zero value is for actions without a release.
 type ReleaseName struct{ Name, Namespace string }
 
 // owns reports whether annotations name this release.
@@ -44,7 +44,7 @@ func (r ReleaseName) owns(annotations map[string]string) bool {
 	return r.Name != "" && annotations[HelmReleaseName] == r.Name && annotations[helmReleaseNamespace] == r.Namespace
 }
 
-// other returns the other release that annotations name, "" where they name this one or none.
+// other returns the other release that annotations name; empty if they name this release or none.
 func (r ReleaseName) other(annotations map[string]string) string {
 	name := cmp.Or(annotations[HelmReleaseName], r.Name)
 	namespace := cmp.Or(annotations[helmReleaseNamespace], r.Namespace)
@@ -54,60 +54,63 @@ func (r ReleaseName) other(annotations map[string]string) string {
 	return namespace + "/" + name
 }
 
-// sight is the state of an object as it was read from the cluster.
-type sight struct {
+// observedState is the state of an object in the cluster.
+type observedState struct {
 	uid         types.UID
 	annotations map[string]string
 }
 
-// look asks the cluster for the metadata of an object.
-func (k *Client) look(info *resource.Info) (*sight, error) {
+// read reads the metadata of an object from the cluster.
+func (k *Client) read(info *resource.Info) (*observedState, error) {
 	object := &metav1.PartialObjectMetadata{}
-	if err := k.readMetadata(k.lookRequest(info).Name(info.Name).SetHeader("Accept", AsMetadata), object); err != nil {
+	if err := k.readMetadata(k.readRequest(info).Name(info.Name).SetHeader("Accept", AsMetadata), object); err != nil {
 		return nil, err
 	}
-	return &sight{uid: object.UID, annotations: object.Annotations}, nil
+	return &observedState{uid: object.UID, annotations: object.Annotations}, nil
 }
 
-func (k *Client) lookRequest(info *resource.Info) *rest.Request {
+func (k *Client) readRequest(info *resource.Info) *rest.Request {
 	return info.Client.Get().
 		NamespaceIfScoped(info.Namespace, info.Mapping.Scope.Name() == meta.RESTScopeNameNamespace).
 		Resource(info.Mapping.Resource.Resource)
 }
 
-// survey reads objects of one kind together if that saves requests. Objects that it does not find must be read
-// individually: they may not exist, lack Helm's label, or not be permitted to be listed.
-func (k *Client) survey(resources kube.ResourceList) map[string]*sight {
+// readTogether lists objects of one kind if this saves requests. The keys are those of observedKey. Objects that are
+// not in the result must be read one by one: they may not exist, they may lack Helm's label, or the permission to list
+// them may be missing.
+func (k *Client) readTogether(resources kube.ResourceList) map[string]*observedState {
 	byNamespace := map[string]kube.ResourceList{}
 	for _, info := range resources {
 		byNamespace[info.Namespace] = append(byNamespace[info.Namespace], info)
 	}
-	seen := map[string]*sight{}
+	observed := map[string]*observedState{}
 	for _, infos := range byNamespace {
-		if len(infos) >= ManyLooks {
-			k.surveyNamespace(infos, seen)
+		if len(infos) >= ManyReads {
+			k.listNamespace(infos, observed)
 		}
 	}
-	return seen
+	return observed
 }
 
-func (k *Client) surveyNamespace(infos kube.ResourceList, seen map[string]*sight) {
-	wanted := map[string]bool{}
+// listNamespace lists the objects of one kind in one namespace and adds them to observed.
+func (k *Client) listNamespace(infos kube.ResourceList, observed map[string]*observedState) {
+	names := map[string]bool{}
 	for _, info := range infos {
-		wanted[info.Name] = true
+		names[info.Name] = true
 	}
-	options := metav1.ListOptions{LabelSelector: kblabels.Set{helmManagedBy: "Helm"}.String(), Limit: looksPerPage}
-	// Where others have more objects than this, pages would cost more than they save.
-	for range 2 + len(infos)/looksPerPage {
+	options := metav1.ListOptions{LabelSelector: kblabels.Set{helmManagedBy: "Helm"}.String(), Limit: readsPerPage}
+	// If other releases have many objects of the kind, further pages would cost more requests than they save.
+	for range 2 + len(infos)/readsPerPage {
 		list := &metav1.PartialObjectMetadataList{}
-		request := k.lookRequest(infos[0]).VersionedParams(&options, scheme.ParameterCodec).SetHeader("Accept",
+		request := k.readRequest(infos[0]).VersionedParams(&options, scheme.ParameterCodec).SetHeader("Accept",
 			asMetadataList)
 		if err := k.readMetadata(request, list); err != nil {
 			return
 		}
 		for i := range list.Items {
-			if object := &list.Items[i]; wanted[object.Name] {
-				seen[sightKey(infos[0].Namespace, object.Name)] = &sight{uid: object.UID, annotations: object.Annotations}
+			if object := &list.Items[i]; names[object.Name] {
+				observed[observedKey(infos[0].Namespace, object.Name)] = &observedState{uid: object.UID,
+					annotations: object.Annotations}
 			}
 		}
 		if options.Continue = list.Continue; options.Continue == "" {
@@ -116,10 +119,10 @@ func (k *Client) surveyNamespace(infos kube.ResourceList, seen map[string]*sight
 	}
 }
 
-func sightKey(namespace, name string) string { return namespace + "/" + name }
+func observedKey(namespace, name string) string { return namespace + "/" + name }
 
-// readMetadata sends a request and decodes the response. Its error is the response of the cluster, even if that is not
-// an API object.
+// readMetadata sends a request and decodes the response. Its error is the error response of the cluster, even if the
+// response is not an API object.
 func (k *Client) readMetadata(request *rest.Request, into any) error {
 	result := request.Do(k.Ctx)
 	if err := result.Error(); err != nil {

@@ -27,16 +27,16 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
-// RecordedManifests are the manifests of records that were read. It is safe for concurrent use.
+// RecordedManifests holds the manifests of records that were read. It is safe for concurrent use.
 type RecordedManifests struct {
 	mu sync.Mutex
 	// revisions holds the revisions of each manifest.
 	revisions map[string][]int
-	// except is a revision whose manifest will be applied again.
+	// except is a revision whose manifest will be applied again; zero if there is none.
 	except int
 }
 
-// Add remembers the manifest of a record that was read.
+// Add adds the manifest of a record that was read.
 func (m *RecordedManifests) Add(rls *release.Release) {
 	if rls.Manifest == "" {
 		return
@@ -51,7 +51,7 @@ func (m *RecordedManifests) Add(rls *release.Release) {
 	}
 }
 
-// has reports whether a manifest is one that was recorded and is not to be applied again.
+// has reports whether a manifest was recorded and will not be applied again.
 func (m *RecordedManifests) has(manifest string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,14 +59,14 @@ func (m *RecordedManifests) has(manifest string) bool {
 	return len(revisions) > 0 && !slices.Contains(revisions, m.except)
 }
 
-// ApplyAgain names the revision to which a rollback returns.
+// ApplyAgain notes that a rollback will apply the manifest of a revision again.
 func (m *RecordedManifests) ApplyAgain(revision int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.except = revision
 }
 
-// unknownKinds returns the kinds that could not be mapped, none where anything else is wrong, too.
+// unknownKinds returns the kinds that could not be mapped; none if the error has another cause, too.
 func unknownKinds(err error) []schema.GroupVersionKind {
 	if err == nil {
 		return nil
@@ -92,8 +92,9 @@ func unknownKinds(err error) []schema.GroupVersionKind {
 	return unknown
 }
 
-// RefuseUnknown returns an error with the kinds that the cluster does not serve.
-func (k *Client) RefuseUnknown(unknown []schema.GroupVersionKind) error {
+// UnservedError returns an error with the kinds that the cluster does not serve. If the cluster serves all of them by
+// now, the error has the kind [helmerr.ErrUnreachable], so that the action is tried again.
+func (k *Client) UnservedError(unknown []schema.GroupVersionKind) error {
 	var missing []string
 	for _, kind := range unknown {
 		served, err := k.Serves(kind)
@@ -116,8 +117,8 @@ func (k *Client) RefuseUnknown(unknown []schema.GroupVersionKind) error {
 		strings.Join(missing, ", "))
 }
 
-// Serves asks the cluster whether it serves a kind. An API service that does not answer is an error: its objects exist
-// as before.
+// Serves reports whether the cluster serves a kind. It sends a request. If an API service does not respond, Serves
+// returns an error, because objects of the kind may exist.
 func (k *Client) Serves(kind schema.GroupVersionKind) (bool, error) {
 	client, err := k.Clients.Raw()
 	if err != nil {
@@ -145,7 +146,7 @@ func (k *Client) Serves(kind schema.GroupVersionKind) (bool, error) {
 }
 
 // buildServed builds a recorded manifest without the objects of kinds that the cluster no longer serves. If the cluster
-// serves the kind in another version, the object is built in that version: it is the same object.
+// serves the kind in another version, the object is built in that version, because it is the same object.
 func (k *Client) buildServed(manifest []byte) (kube.ResourceList, error) {
 	objects, err := DecodeManifest(manifest)
 	if err != nil {
@@ -177,7 +178,7 @@ func (k *Client) buildServed(manifest []byte) (kube.ResourceList, error) {
 	return k.Client.Build(&kept, false)
 }
 
-// servedAs returns the kind as the cluster serves it, nothing where it does not.
+// servedAs returns the kind in a version that the cluster serves; an empty kind if the cluster does not serve it.
 func (k *Client) servedAs(kind schema.GroupVersionKind) (schema.GroupVersionKind, error) {
 	mapper, err := k.Clients.ToRESTMapper()
 	if err != nil {
@@ -209,7 +210,7 @@ func (k *Client) servedAs(kind schema.GroupVersionKind) (schema.GroupVersionKind
 	return mapping.GroupVersionKind, nil
 }
 
-// DecodeManifest returns the objects of a manifest, those in lists one by one.
+// DecodeManifest returns the objects of a manifest, and the items of a list instead of the list.
 func DecodeManifest(manifest []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)

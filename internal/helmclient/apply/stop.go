@@ -12,12 +12,12 @@ import (
 	"helm.sh/helm/v3/pkg/kube"
 )
 
-// errWaitPanic replaces a panic, whose text may hold secrets.
+// errWaitPanic replaces the text of a panic, because the text may hold secrets.
 var errWaitPanic = errors.New("internal error (panic): please report it")
 
-// untilStop waits for objects as Helm does, but only until the action is stopped. Helm's waits know only a timeout. An
-// abandoned wait continues until that timeout, or until a number of its requests have failed, because these end with
-// the action.
+// untilStop waits for objects as Helm does, but only until the action is stopped. Helm's waits end only after a
+// timeout. An abandoned wait continues until its timeout, or until some of its requests have failed: they fail after
+// the end of the action.
 func (k *Client) untilStop(resources kube.ResourceList, timeout time.Duration,
 	wait func(kube.ResourceList, time.Duration) error,
 ) error {
@@ -33,7 +33,7 @@ func (k *Client) untilStop(resources kube.ResourceList, timeout time.Duration,
 		return k.stopped()
 	}
 	ended := make(chan error, 1)
-	// Copies: to wait overwrites them, and Helm goes on with the others.
+	// These are copies, because waiting overwrites the objects and Helm continues to use them.
 	waited := copyInfos(resources)
 	go func() {
 		defer func() {
@@ -43,15 +43,15 @@ func (k *Client) untilStop(resources kube.ResourceList, timeout time.Duration,
 		}()
 		ended <- wait(waited, timeout)
 	}()
-	look := time.NewTicker(RecordInterval)
-	defer look.Stop()
+	check := time.NewTicker(RecordInterval)
+	defer check.Stop()
 	for {
 		select {
 		case err := <-ended:
 			return err
 		case <-stop:
 			return k.stopped()
-		case <-look.C:
+		case <-check.C:
 			if err := k.checkRecorded(); err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ func (k *Client) untilStop(resources kube.ResourceList, timeout time.Duration,
 	}
 }
 
-// RecordInterval is how often it is looked, while an action waits, whether its record is still there.
+// RecordInterval is the interval in which a waiting action checks whether its record still exists.
 const RecordInterval = 5 * time.Second
 
 // checkRecorded returns an error if the record of the action no longer exists. Another process then uninstalled the

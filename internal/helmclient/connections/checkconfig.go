@@ -12,11 +12,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/safeconfig"
 )
 
-// ErrInvalidTarget means that the way in which a kubeconfig authenticates is not accepted.
+// ErrInvalidTarget means that HelmOp does not accept a kubeconfig, for example because it runs a program.
 var ErrInvalidTarget = errors.New("kubeconfig not accepted")
 
 // CheckConfig returns an error of the kind [ErrInvalidTarget] for a config that must not be used, see
-// [safeconfig.Refusal]. Observe, Act and Access call it.
+// [safeconfig.Refusal]. Observe, Act and Access call CheckConfig.
 func CheckConfig(config *rest.Config) error {
 	if config == nil {
 		return helmerr.New(ErrInvalidTarget, "it is missing")

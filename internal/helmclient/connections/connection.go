@@ -31,15 +31,15 @@ import (
 )
 
 const (
-
-	// connectionQPS and connectionBurst bound the requests to one cluster, all of its releases together. A chart of
-	// hundreds of objects needs the burst; API servers have their own fairness against the rest.
-	connectionQPS   = 200
+	// connectionQPS bounds the requests per second to one cluster, for all releases together.
+	connectionQPS = 200
+	// connectionBurst bounds a burst of requests to one cluster. A chart with hundreds of objects needs it, and the API
+	// server protects its other clients by its own priority and fairness.
 	connectionBurst = 400
-	// coolDown is how long a connection keeps the discovered kinds after its last action. They take about half a megabyte
-	// if no other cluster serves the same kinds.
-	coolDown = 5 * time.Minute
-	// maxImpersonated bounds the users of one cluster whose connections are kept; they are cheap to make.
+	// kindsRetention is how long a cluster keeps the discovered kinds after its last action. They take about half a
+	// megabyte if no other cluster serves the same kinds.
+	kindsRetention = 5 * time.Minute
+	// maxImpersonated bounds the cached connections of one cluster with impersonation. A new connection is cheap.
 	maxImpersonated = 100
 )
 
@@ -49,43 +49,45 @@ type cluster struct {
 	// root is the path of the API server.
 	root    string
 	limiter flowcontrol.RateLimiter
-	// bytes is what answers take their share of, as the owner.
+	// bytes is the memory budget of which responses take a share; nil if there is no bound.
 	bytes *bytebudget.Budget
+	// Owner is the owner of the share.
 	Owner bytebudget.Owner
 	Codec *records.Codec
-	// Payloads is that of sharedKnowledge.
+	// Payloads bounds the memory for payloads, see sharedState.
 	Payloads *records.PayloadMemory
-	// Observations are for the actions that follow.
+	// Observations caches observations for the actions that follow.
 	Observations *records.Observations
-	// Namespaces are the namespaces that were seen.
+	// Namespaces holds the namespaces that are known to exist.
 	Namespaces *records.NameSet
-	// Own is the connection as the user of the config.
+	// Own is the connection with the user of the config.
 	Own   *Connection
 	Kinds *Kinds
 
-	mu      sync.Mutex
-	cooling *time.Timer
-	// impersonated holds the connections as other users.
+	mu sync.Mutex
+	// retention drops the discovered kinds when it fires.
+	retention *time.Timer
+	// impersonated holds the connections with impersonated users.
 	impersonated map[string]*Connection
 }
 
-// Connection is a way to a cluster as one user. Connections of one cluster share the discovered kinds, the rate limit
-// and, below the credentials, the network connections. It is safe for concurrent use.
+// Connection is a connection to a cluster with one user. Connections to one cluster share the discovered kinds, the
+// rate limit and, below the credentials, the network connections. It is safe for concurrent use.
 type Connection struct {
 	*cluster
 	host      rest.Config
 	transport http.RoundTripper
-	// Core speaks protobuf, which has no base64 in it: records are large.
+	// Core uses protobuf, because records are large and protobuf needs no base64.
 	Core     corev1client.CoreV1Interface
 	Metadata metadata.Interface
-	// user is the impersonated user, empty without impersonation.
+	// user is the impersonated user; empty without impersonation.
 	user string
 }
 
 // NewCluster returns the state of a cluster; it sends no request.
-func NewCluster(key string, config *rest.Config, shared sharedKnowledge) (*cluster, error) {
+func NewCluster(key string, config *rest.Config, shared sharedState) (*cluster, error) {
 	copied := rest.CopyConfig(config)
-	// The deadline of one request is the transport's; a client's timeout would cut watches too.
+	// The transport sets a deadline for each request. A client's timeout would also end watches.
 	copied.Timeout = 0
 	copied.UserAgent = model.UserAgent
 	transport, err := rest.TransportFor(copied)
@@ -106,7 +108,7 @@ func NewCluster(key string, config *rest.Config, shared sharedKnowledge) (*clust
 	if address, err := url.Parse(config.Host); err == nil {
 		c.root = strings.TrimSuffix(address.Path, "/")
 	}
-	// Everything about TLS and credentials is in the transport.
+	// The transport has the settings for TLS and the credentials.
 	c.Own, err = newConnection(c, transport, rest.Config{
 		Host:      config.Host,
 		APIPath:   config.APIPath,
@@ -121,7 +123,7 @@ func NewCluster(key string, config *rest.Config, shared sharedKnowledge) (*clust
 	if c.Kinds, err = newKinds(c.Own.host, c.bounded(context.Background(), transport), shared.library); err != nil {
 		return nil, err
 	}
-	c.Kinds.learned = c.KeepWarm
+	c.Kinds.discovered = c.RetainKinds
 	return c, nil
 }
 
@@ -149,7 +151,7 @@ func newConnection(c *cluster, transport http.RoundTripper, host rest.Config) (c
 	return conn, nil
 }
 
-// as returns the connection as a user, "" for the config's own.
+// as returns the connection with an impersonated user; an empty user means the user of the config.
 func (c *cluster) as(user string) (*Connection, error) {
 	if user == "" {
 		return c.Own, nil
@@ -159,7 +161,7 @@ func (c *cluster) as(user string) (*Connection, error) {
 	if conn, ok := c.impersonated[user]; ok {
 		return conn, nil
 	}
-	// The first who sets the header decides: this one comes before one that the config may have.
+	// The first transport that sets the header decides. This transport runs before that of the config.
 	transport := clienttransport.NewImpersonatingRoundTripper(clienttransport.ImpersonationConfig{UserName: user},
 		c.Own.transport)
 	conn, err := newConnection(c, transport, c.Own.host)
@@ -174,13 +176,13 @@ func (c *cluster) as(user string) (*Connection, error) {
 	return conn, nil
 }
 
-// bounded puts the bounds of a cluster's requests around a transport; each request ends with ctx at the latest.
+// bounded adds the deadline, the rate limit and the size limits of a cluster to a transport. ctx bounds each request.
 func (c *cluster) bounded(ctx context.Context, transport http.RoundTripper) *boundedTransport {
 	return &boundedTransport{base: transport, parent: ctx, timeout: model.RequestTimeout, limiter: c.limiter,
 		bytes: c.bytes, owner: c.Owner}
 }
 
-// RestConfig returns a config for clients; each request made with it ends with ctx at the latest.
+// RestConfig returns a config for clients; ctx bounds each of their requests.
 func (c *Connection) RestConfig(ctx context.Context) *rest.Config {
 	config := c.host
 	bounded := c.bounded(ctx, c.transport)
@@ -189,20 +191,21 @@ func (c *Connection) RestConfig(ctx context.Context) *rest.Config {
 	return &config
 }
 
-// ObservationKey returns the key of a release.
+// ObservationKey returns the key of a release in Observations.
 func (c *Connection) ObservationKey(namespace, name string) records.ObservationKey {
 	return records.ObservationKey{Cluster: c.Identity, User: c.user, Namespace: namespace, Name: name}
 }
 
-// ActionConfig is like RestConfig, for the objects of one action: it does not ask twice in a row for the same object.
+// ActionConfig returns a config for the clients of one action; ctx bounds each request. In addition to RestConfig, it
+// has a cache for repeated reads of an object.
 func (c *Connection) ActionConfig(ctx context.Context) *rest.Config {
 	config := c.RestConfig(ctx)
 	config.Transport = newReadCache(&helmerr.Refusals{Base: config.Transport}, c.root, c.Namespaces)
 	return config
 }
 
-// LearnCapabilities returns the version and kinds that the cluster serves, not older than kindsTTL.
-func (c *cluster) LearnCapabilities(log action.DebugLog) (*chartutil.Capabilities, error) {
+// Capabilities returns the version and the kinds that the cluster serves. The result is not older than kindsTTL.
+func (c *cluster) Capabilities(log action.DebugLog) (*chartutil.Capabilities, error) {
 	known, err := c.Kinds.current()
 	if err != nil {
 		return nil, err
@@ -216,28 +219,28 @@ func (c *cluster) LearnCapabilities(log action.DebugLog) (*chartutil.Capabilitie
 // forgetKinds makes the next action discover the kinds again.
 func (c *cluster) forgetKinds() { c.Kinds.expire() }
 
-// KeepWarm postpones the time at which the discovered kinds are dropped.
-func (c *cluster) KeepWarm() {
+// RetainKinds keeps the discovered kinds for kindsRetention from now on.
+func (c *cluster) RetainKinds() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cooling == nil {
-		c.cooling = time.AfterFunc(coolDown, c.Kinds.drop)
+	if c.retention == nil {
+		c.retention = time.AfterFunc(kindsRetention, c.Kinds.drop)
 		return
 	}
-	c.cooling.Reset(coolDown)
+	c.retention.Reset(kindsRetention)
 }
 
 // close frees the resources of the cluster. Running requests continue.
 func (c *cluster) close() {
 	c.mu.Lock()
-	if c.cooling != nil {
-		c.cooling.Stop()
+	if c.retention != nil {
+		c.retention.Stop()
 	}
 	c.mu.Unlock()
 	utilnet.CloseIdleConnectionsFor(c.Own.transport)
 }
 
-// configIdentity returns a digest of a config's address, credentials and functions, which identifies the config.
+// configIdentity returns a digest that identifies a config: its address, credentials and functions.
 func configIdentity(config *rest.Config) [sha256.Size]byte {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%q %q %q %q %q %q", config.Host, config.APIPath, config.Username, config.Password,
@@ -255,7 +258,7 @@ func configIdentity(config *rest.Config) [sha256.Size]byte {
 	return identity
 }
 
-// functionPointer returns the address behind a function or pointer, zero for nil and everything else.
+// functionPointer returns the address of a function or pointer; zero for nil and other values.
 func functionPointer(value any) uintptr {
 	reflected := reflect.ValueOf(value)
 	switch reflected.Kind() {

@@ -13,48 +13,48 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// MaxConnections bounds the clusters in the pool. A cluster without recent actions takes some tens of kilobytes. Beyond
-// the bound, the least recently used one is dropped, and created again when needed.
+// MaxConnections bounds the clusters in the pool. A cluster without recent actions takes some tens of kilobytes. Above
+// the bound, the pool drops the state of the least recently used cluster. The state is created again when it is needed.
 const MaxConnections = 5000
 
 // Pool holds the state of each cluster. It is safe for concurrent use.
 type Pool struct {
-	Shared sharedKnowledge
+	Shared sharedState
 
 	mu       sync.Mutex
 	clusters *lru.LRU[string, *cluster]
 }
 
-// sharedKnowledge is for all clusters.
-type sharedKnowledge struct {
+// sharedState holds caches and budgets that all clusters share.
+type sharedState struct {
 	codec        *records.Codec
 	observations *records.Observations
 	library      *kindsLibrary
-	// Payloads bounds the memory for payloads of records that actions are at work on.
+	// Payloads bounds the memory for payloads of all running actions.
 	Payloads *records.PayloadMemory
-	// bytes bounds the answers that are being read, nil for no bound.
+	// bytes bounds the memory for responses that are being read; nil if there is no bound.
 	bytes *bytebudget.Budget
 }
 
-// NewSharedKnowledge returns what all clusters share, empty.
-func NewSharedKnowledge() sharedKnowledge {
-	return sharedKnowledge{
+// NewSharedState returns a sharedState with empty caches and without a bound for responses.
+func NewSharedState() sharedState {
+	return sharedState{
 		codec: records.NewCodec(), observations: records.NewObservations(), library: newKindsLibrary(),
 		Payloads: records.NewPayloadMemory(),
 	}
 }
 
-// NewPool returns a pool for at most maxKept clusters. Their responses share the budget bytes; nil means that only each
-// single cluster is bounded.
+// NewPool returns a pool for at most maxKept clusters. Their responses share the budget bytes. If the budget is nil,
+// only the size of each response is bounded.
 func NewPool(maxKept int, bytes *bytebudget.Budget) *Pool {
-	shared := NewSharedKnowledge()
+	shared := NewSharedState()
 	shared.bytes = bytes
-	// It fails only if the size is not positive.
+	// NewLRU fails only if the size is not positive.
 	clusters, _ := lru.NewLRU(maxKept, func(_ string, dropped *cluster) { dropped.close() })
 	return &Pool{Shared: shared, clusters: clusters}
 }
 
-// Get returns the connection to the target, a new one where its config changed.
+// Get returns the connection to the target. It creates a new connection if the config of the target changed.
 func (cs *Pool) Get(target model.Target) (*Connection, error) {
 	kept, err := cs.cluster(target)
 	if err != nil {
@@ -63,6 +63,7 @@ func (cs *Pool) Get(target model.Target) (*Connection, error) {
 	return kept.as(target.Impersonate)
 }
 
+// cluster returns the state of the cluster of the target.
 func (cs *Pool) cluster(target model.Target) (*cluster, error) {
 	if err := CheckConfig(target.Config); err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func (cs *Pool) cluster(target model.Target) (*cluster, error) {
 	return made, nil
 }
 
-// Forget drops the state of a cluster for all users.
+// Forget drops the state of a cluster, for all users of the cluster.
 func (cs *Pool) Forget(key string) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

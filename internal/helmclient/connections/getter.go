@@ -22,8 +22,8 @@ import (
 	"k8s.io/kubectl/pkg/validation"
 )
 
-// Getter gives Helm the clients for one action: the discovered kinds belong to the connection, requests end with the
-// action. It implements Helm's RESTClientGetter and factory.
+// Getter returns the clients for one action to Helm. The clients use the discovered kinds of the connection, and their
+// requests end with the action. It implements Helm's RESTClientGetter and kube.Factory.
 type Getter struct {
 	Conn   *Connection
 	Config *rest.Config
@@ -33,7 +33,7 @@ type Getter struct {
 	err       error
 }
 
-// IsMissing reports whether the action has just seen that there is no such namespace.
+// IsMissing reports whether the action has just observed that the namespace does not exist.
 func (g *Getter) IsMissing(namespace string) bool {
 	reads, ok := g.Config.Transport.(*readCache)
 	return ok && reads.isMissing(namespace)
@@ -53,7 +53,7 @@ func (g *Getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error)
 // ToRESTMapper implements resource.RESTClientGetter.
 func (g *Getter) ToRESTMapper() (meta.RESTMapper, error) { return g.Conn.Kinds.Mapper(), nil }
 
-// ToRawKubeConfigLoader implements genericclioptions.RESTClientGetter. There is no kubeconfig: it is empty.
+// ToRawKubeConfigLoader implements genericclioptions.RESTClientGetter. It returns an empty kubeconfig.
 func (g *Getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), &clientcmd.ConfigOverrides{})
 }
@@ -70,8 +70,8 @@ func (g *Getter) KubernetesClientSet() (*kubernetes.Clientset, error) {
 // NewBuilder implements Helm's kube.Factory.
 func (g *Getter) NewBuilder() *resource.Builder { return resource.NewBuilder(g) }
 
-// Validator implements Helm's kube.Factory. Where the API server validates fields itself, as since Kubernetes 1.25,
-// kubectl's validator accepts everything, and only after it has read megabytes of OpenAPI documents to find that out.
+// Validator implements Helm's kube.Factory. Since Kubernetes 1.25, the API server validates fields itself. kubectl's
+// validator then accepts everything, but only after it has read megabytes of OpenAPI documents, so it is not used.
 func (g *Getter) Validator(directive string) (validation.Schema, error) {
 	if directive == metav1.FieldValidationIgnore || g.serverValidates() {
 		return validation.NullSchema{}, nil
@@ -79,17 +79,19 @@ func (g *Getter) Validator(directive string) (validation.Schema, error) {
 	return cmdutil.NewFactory(g).Validator(directive)
 }
 
+// serverValidates reports whether the API server validates fields.
 func (g *Getter) serverValidates() bool {
 	known, err := g.Conn.Kinds.lookup()
 	return err == nil && validatesFields(known.capabilities.KubeVersion)
 }
 
+// validatesFields reports whether an API server of a version validates fields.
 func validatesFields(version chartutil.KubeVersion) bool {
 	major, err := strconv.Atoi(version.Major)
 	if err != nil {
 		return false
 	}
-	// Some distributions append a sign, as in "27+".
+	// Some distributions append a plus sign, as in "27+".
 	minor, err := strconv.Atoi(strings.TrimRight(version.Minor, "+"))
 	if err != nil {
 		return false

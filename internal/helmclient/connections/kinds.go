@@ -26,20 +26,21 @@ import (
 )
 
 const (
-	// kindsTTL is how long the kinds that a cluster serves are taken for known by actions that begin. It spans a burst of
-	// charts on a new cluster. Kinds that appear by this package's own doing are seen at once, and so is a kind that
-	// an object is of; a chart which only asks whether a kind exists may miss, for this long, one that came otherwise.
+	// kindsTTL is the maximum age of the kinds that a new action uses. It is long enough for a burst of charts on a new
+	// cluster. Kinds that the engine itself adds to the cluster are found at once, and so are the kinds of objects in a
+	// manifest. For this long, a template that only tests whether a kind exists may miss a kind that another process
+	// added.
 	kindsTTL = time.Minute
-	// UnknownKindInterval is the least time between two discoveries because of an unknown kind: a chart may hold many
+	// UnknownKindInterval is the minimum time between two discoveries because of an unknown kind. A chart may have many
 	// objects of kinds that the cluster does not serve.
 	UnknownKindInterval = 2 * time.Second
 )
 
-// errNoKinds is the answer where asking came to no end.
-var errNoKinds = errors.New("reading the cluster's API versions did not end")
+// errNoKinds is the error of a discovery that did not complete.
+var errNoKinds = errors.New("reading the cluster's API versions did not complete")
 
-// Kinds is what a cluster serves: its version, its kinds and their resources. A caller that finds the kinds missing or
-// outdated runs discovery; concurrent callers wait for that result, even if it is an error. It is safe for concurrent
+// Kinds holds what a cluster serves: its version, its kinds and their resources. A caller that finds the kinds missing
+// or outdated runs discovery. Concurrent callers wait for the result, even if it is an error. It is safe for concurrent
 // use.
 type Kinds struct {
 	host    rest.Config
@@ -47,40 +48,45 @@ type Kinds struct {
 	tags    *tagTransport
 	library *kindsLibrary
 	Now     func() time.Time
-	// learned, if set, is called whenever something was learned.
-	learned func()
+	// discovered, if set, is called after each successful discovery.
+	discovered func()
 
 	Mu sync.Mutex
-	// known is nil until something is known.
+	// known is the result of the last discovery; nil if there is none.
 	known *knownKinds
-	// expired counts the reasons to ask again before an action begins, invalid those to ask before anything is looked up.
-	expired, Invalid int
-	flight           *kindsFlight
-	UnknownAt        time.Time
+	// expired counts the reasons to run discovery again before the next action begins.
+	expired int
+	// Invalid counts the reasons to run discovery again before the next lookup.
+	Invalid int
+	// flight is the running discovery; nil if none is running.
+	flight *kindsFlight
+	// UnknownAt is when discovery was last run because of an unknown kind.
+	UnknownAt time.Time
 }
 
-// knownKinds is one answer of the cluster. It is read only.
+// knownKinds is the result of a discovery in a cluster. It is read only.
 type knownKinds struct {
-	// expired and invalid are the counts of kinds when the cluster was asked, learnedAt is when it answered.
+	// expired and invalid are the counts of Kinds when the discovery began.
 	expired, invalid int
-	learnedAt        time.Time
-	*kindsAnswer
+	// discoveredAt is when the discovery ended.
+	discoveredAt time.Time
+	*kindsResult
 }
 
-// kindsAnswer is the discovery result of a cluster, or of several clusters with the same result. It is read only.
-type kindsAnswer struct {
+// kindsResult is the discovery result of a cluster, or of several clusters with the same result. It is read only.
+type kindsResult struct {
 	version   *version.Info
 	groups    []*metav1.APIGroup
 	resources []*metav1.APIResourceList
-	// partial is the error of API services which did not answer.
+	// partial is the error of API services that did not respond; nil if there are none.
 	partial error
-	// tag identifies the answer to the server, empty where the server gave none.
+	// tag is the ETag of the list of kinds; empty if the server sent none.
 	tag          string
 	capabilities *chartutil.Capabilities
 	mapper       meta.RESTMapper
 }
 
-// kindsFlight is a question under way. The result is there once done is closed.
+// kindsFlight is a running discovery. The result is set before done is closed.
 type kindsFlight struct {
 	expired, invalid int
 	done             chan struct{}
@@ -106,7 +112,7 @@ func (k *Kinds) expire() {
 	k.expired++
 }
 
-// Invalidate makes the next action and the next lookup ask the cluster again.
+// Invalidate makes the next action and the next lookup discover the kinds again.
 func (k *Kinds) Invalidate() {
 	k.Mu.Lock()
 	defer k.Mu.Unlock()
@@ -121,13 +127,13 @@ func (k *Kinds) drop() {
 	k.known = nil
 }
 
-// current returns the known kinds for a new action: no older than kindsTTL.
+// current returns the known kinds for a new action. They are not older than kindsTTL.
 func (k *Kinds) current() (*knownKinds, error) {
 	k.Mu.Lock()
 	expired, invalid := k.expired, k.Invalid
 	k.Mu.Unlock()
-	return k.learn(func(known *knownKinds) bool {
-		return known.expired >= expired && known.invalid >= invalid && k.Now().Sub(known.learnedAt) < kindsTTL
+	return k.get(func(known *knownKinds) bool {
+		return known.expired >= expired && known.invalid >= invalid && k.Now().Sub(known.discoveredAt) < kindsTTL
 	})
 }
 
@@ -136,11 +142,11 @@ func (k *Kinds) lookup() (*knownKinds, error) {
 	k.Mu.Lock()
 	invalid := k.Invalid
 	k.Mu.Unlock()
-	return k.learn(func(known *knownKinds) bool { return known.invalid >= invalid })
+	return k.get(func(known *knownKinds) bool { return known.invalid >= invalid })
 }
 
-// learn returns the known kinds if they are good enough, otherwise the result of discovery.
-func (k *Kinds) learn(goodEnough func(*knownKinds) bool) (*knownKinds, error) {
+// get returns the known kinds if they are good enough, otherwise the result of discovery.
+func (k *Kinds) get(goodEnough func(*knownKinds) bool) (*knownKinds, error) {
 	for {
 		k.Mu.Lock()
 		known := k.known
@@ -153,7 +159,7 @@ func (k *Kinds) learn(goodEnough func(*knownKinds) bool) (*knownKinds, error) {
 			flight = &kindsFlight{expired: k.expired, invalid: k.Invalid, done: make(chan struct{})}
 			k.flight = flight
 			k.Mu.Unlock()
-			k.fly(flight, known)
+			k.runFlight(flight, known)
 			return flight.result, flight.err
 		}
 		k.Mu.Unlock()
@@ -164,8 +170,8 @@ func (k *Kinds) learn(goodEnough func(*knownKinds) bool) (*knownKinds, error) {
 	}
 }
 
-// fly runs discovery. It always completes the flight, even after a panic over the response, because others wait for it.
-func (k *Kinds) fly(flight *kindsFlight, known *knownKinds) {
+// runFlight runs discovery. It always completes the flight, even after a panic, because other callers wait for it.
+func (k *Kinds) runFlight(flight *kindsFlight, known *knownKinds) {
 	var result *knownKinds
 	err := errNoKinds
 	defer func() {
@@ -178,19 +184,19 @@ func (k *Kinds) fly(flight *kindsFlight, known *knownKinds) {
 		k.Mu.Unlock()
 		close(flight.done)
 	}()
-	result, err = k.ask(known)
+	result, err = k.discover(known)
 	if err == nil {
 		result.expired, result.invalid = flight.expired, flight.invalid
-		result.learnedAt = k.Now()
-		if k.learned != nil {
-			k.learned()
+		result.discoveredAt = k.Now()
+		if k.discovered != nil {
+			k.discovered()
 		}
 	}
 }
 
-// ask discovers what the cluster serves: first its version and, if that is unchanged, whether the kinds are unchanged.
-// All of it takes no longer than the deadline of one request, because callers wait.
-func (k *Kinds) ask(known *knownKinds) (*knownKinds, error) {
+// discover returns the version and the kinds that the cluster serves. If the version is unchanged, it first checks
+// whether the kinds are unchanged. The deadline of one request bounds the whole discovery, because callers wait.
+func (k *Kinds) discover(known *knownKinds) (*knownKinds, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), model.RequestTimeout, helmerr.ErrRequestDeadline)
 	defer cancel()
 	serverVersion, err := k.live.ServerVersionWithContext(ctx)
@@ -203,34 +209,33 @@ func (k *Kinds) ask(known *knownKinds) (*knownKinds, error) {
 	}
 	documents, ok := k.fetchServed(ctx)
 	if !ok {
-		answer, err := readServed(ctx, k.live, serverVersion)
-		if err == nil && answer.partial == nil {
-			answer.tag = k.tags.last()
+		result, err := readServed(ctx, k.live, serverVersion)
+		if err == nil && result.partial == nil {
+			result.tag = k.tags.last()
 		}
-		return &knownKinds{kindsAnswer: answer}, err
+		return &knownKinds{kindsResult: result}, err
 	}
 	digest := documents.digest(serverVersion)
-	if answer := k.library.find(digest); answer != nil {
-		return &knownKinds{kindsAnswer: answer}, nil
+	if result := k.library.find(digest); result != nil {
+		return &knownKinds{kindsResult: result}, nil
 	}
-	answer, err := documents.read(ctx, k.host, serverVersion)
-	if err == nil && answer.partial == nil {
-		answer = k.library.add(digest, answer)
+	result, err := documents.read(ctx, k.host, serverVersion)
+	if err == nil && result.partial == nil {
+		result = k.library.add(digest, result)
 	}
-	return &knownKinds{kindsAnswer: answer}, err
+	return &knownKinds{kindsResult: result}, err
 }
 
 // readServed reads the kinds that a cluster serves.
 func readServed(ctx context.Context, from *discovery.DiscoveryClient,
 	serverVersion *version.Info,
-) (*kindsAnswer, error) {
+) (*kindsResult, error) {
 	groups, resources, err := from.ServerGroupsAndResourcesWithContext(ctx)
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("reading the cluster's API versions: %w", err)
 	}
-	read := &kindsAnswer{version: serverVersion, groups: groups, resources: resources, partial: err}
-	answer := answeredDiscovery{known: read}
-	apiVersions, err := action.GetVersionSet(answer)
+	read := &kindsResult{version: serverVersion, groups: groups, resources: resources, partial: err}
+	apiVersions, err := action.GetVersionSet(staticDiscovery{known: read})
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("reading the cluster's API versions: %w", err)
 	}
@@ -244,7 +249,7 @@ func readServed(ctx context.Context, from *discovery.DiscoveryClient,
 	return read, nil
 }
 
-// unchanged asks the server whether its kinds still have the tag. It returns false if this is uncertain.
+// unchanged reports whether the server's list of kinds still has the tag. It returns false if this is uncertain.
 func (k *Kinds) unchanged(ctx context.Context, tag string) bool {
 	url := k.live.RESTClient().Get().AbsPath("/apis").URL()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
@@ -261,14 +266,14 @@ func (k *Kinds) unchanged(ctx context.Context, tag string) bool {
 	return resp.Body.Close() == nil && resp.StatusCode == http.StatusNotModified
 }
 
-// answeredDiscovery is a discovery client that returns a known result.
-type answeredDiscovery struct {
+// staticDiscovery is a discovery client that returns a known result.
+type staticDiscovery struct {
 	discovery.ServerResourcesInterface
-	known *kindsAnswer
+	known *kindsResult
 }
 
 // ServerGroupsAndResources implements discovery.ServerResourcesInterface.
-func (d answeredDiscovery) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+func (d staticDiscovery) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 	return d.known.groups, d.known.resources, d.known.partial
 }
 
@@ -290,7 +295,7 @@ func groupResources(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) 
 	return all
 }
 
-// tagTransport notes the tag that the server gave to its last list of kinds.
+// tagTransport stores the ETag of the last list of kinds.
 type tagTransport struct {
 	base http.RoundTripper
 

@@ -33,8 +33,9 @@ var sharedServer apiserver.Shared
 
 func TestMain(m *testing.M) { os.Exit(sharedServer.Run(m)) }
 
-// TestKindsAreAskedForOnce holds that those who come while the cluster is asked share the answer, be it an error.
-func TestKindsAreAskedForOnce(t *testing.T) {
+// TestKindsConcurrentCallersShareDiscovery checks that concurrent callers share the result of a discovery, even if it
+// is an error.
+func TestKindsConcurrentCallersShareDiscovery(t *testing.T) {
 	t.Parallel()
 	var versions atomic.Int64
 	asked, answer := make(chan struct{}, 100), make(chan struct{})
@@ -47,7 +48,7 @@ func TestKindsAreAskedForOnce(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
 	t.Cleanup(server.Close)
-	kept, err := NewCluster("", &rest.Config{Host: server.URL}, NewSharedKnowledge())
+	kept, err := NewCluster("", &rest.Config{Host: server.URL}, NewSharedState())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestKindsAreAskedForOnce(t *testing.T) {
 	learn := func(i int) {
 		group.Go(func() {
 			if i%2 == 0 {
-				_, errs[i] = kept.LearnCapabilities(func(string, ...any) {})
+				_, errs[i] = kept.Capabilities(func(string, ...any) {})
 				return
 			}
 			_, errs[i] = kept.Kinds.Mapper().RESTMapping(schema.GroupKind{Kind: "Pod"})
@@ -67,7 +68,7 @@ func TestKindsAreAskedForOnce(t *testing.T) {
 	for i := 1; i < len(errs); i++ {
 		learn(i)
 	}
-	// Nothing tells from outside that somebody waits. Who comes too late asks again, which only makes the test weaker.
+	// The test cannot observe that a caller waits. A late caller runs discovery again, which only makes the test weaker.
 	<-time.After(50 * time.Millisecond)
 	close(answer)
 	group.Wait()
@@ -76,16 +77,16 @@ func TestKindsAreAskedForOnce(t *testing.T) {
 			t.Errorf("caller %d got no error", i)
 		}
 	}
-	// Retries of the client are of one question.
+	// Retries of the client belong to one discovery.
 	if n := versions.Load(); n >= int64(len(errs)) {
-		t.Errorf("asked %d times", n)
+		t.Errorf("%d requests", n)
 	}
 }
 
-// TestKindsOutliveAPanic holds that nobody waits for ever where asking came to no end.
-func TestKindsOutliveAPanic(t *testing.T) {
+// TestKindsFlightCompletesAfterPanic checks that callers do not wait forever after a discovery that panicked.
+func TestKindsFlightCompletesAfterPanic(t *testing.T) {
 	t.Parallel()
-	// Without a client, asking panics.
+	// Without a client, discovery panics.
 	k := &Kinds{Now: time.Now}
 	flight := &kindsFlight{done: make(chan struct{})}
 	k.flight = flight
@@ -95,20 +96,21 @@ func TestKindsOutliveAPanic(t *testing.T) {
 				t.Error("no panic")
 			}
 		}()
-		k.fly(flight, nil)
+		k.runFlight(flight, nil)
 	}()
 	select {
 	case <-flight.done:
 	default:
-		t.Fatal("those who wait do so for ever")
+		t.Fatal("the callers wait forever")
 	}
 	if !errors.Is(flight.err, errNoKinds) || k.flight != nil {
 		t.Errorf("error %v, flight %v", flight.err, k.flight)
 	}
 }
 
-// TestKindsExpireWhileAsked holds that an answer from before a change does not do for those who come after it.
-func TestKindsExpireWhileAsked(t *testing.T) {
+// TestKindsExpiredDuringDiscovery checks that a caller after a change does not get the result of a discovery that began
+// before the change.
+func TestKindsExpiredDuringDiscovery(t *testing.T) {
 	t.Parallel()
 	k := &Kinds{Now: time.Now}
 	flight := &kindsFlight{done: make(chan struct{})}
@@ -116,10 +118,10 @@ func TestKindsExpireWhileAsked(t *testing.T) {
 	k.expire()
 	waiting := make(chan error, 1)
 	go func() {
-		_, err := k.learn(func(known *knownKinds) bool { return known.expired >= 1 })
+		_, err := k.get(func(known *knownKinds) bool { return known.expired >= 1 })
 		waiting <- err
 	}()
-	// The second question fails at once, so the waiter's error tells that it was asked.
+	// The second discovery fails at once, so the error of the waiting caller shows that it ran.
 	k.Mu.Lock()
 	k.flight = &kindsFlight{done: make(chan struct{}), err: helmtest.ErrCut}
 	close(k.flight.done)
@@ -131,7 +133,7 @@ func TestKindsExpireWhileAsked(t *testing.T) {
 	}
 }
 
-// kindsBench is a connection to a real server with a clock of its own.
+// kindsBench is a connection to a real server with its own clock.
 type kindsBench struct {
 	t      *testing.T
 	cutter *helmtest.Cutter
@@ -174,7 +176,7 @@ func (b *kindsBench) current() *knownKinds {
 	return known
 }
 
-// createCRD makes a kind, as somebody else does, and waits until the server lists it.
+// createCRD creates a kind, as another process does, and waits until the server lists the kind.
 func (b *kindsBench) createCRD(kind string) schema.GroupKind {
 	b.t.Helper()
 	plural, group := strings.ToLower(kind)+"s", "kinds.example.com"
@@ -207,7 +209,7 @@ func (b *kindsBench) createCRD(kind string) schema.GroupKind {
 		metav1.CreateOptions{}); err != nil {
 		b.t.Fatal(err)
 	}
-	other, err := NewCluster("", config, NewSharedKnowledge())
+	other, err := NewCluster("", config, NewSharedState())
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -225,12 +227,12 @@ func (b *kindsBench) createCRD(kind string) schema.GroupKind {
 	}
 }
 
-// TestIntegrationKindsTTL holds that kinds are not asked for within the TTL, cost little after it while they are the
-// same, and that a kind which another hand made is seen after it.
+// TestIntegrationKindsTTL checks that discovery does not run within the TTL, that it is cheap after the TTL if the
+// kinds are unchanged, and that it then finds a kind of another process.
 func TestIntegrationKindsTTL(t *testing.T) {
 	b := newKindsBench(t)
 	first := b.current()
-	// Other tests remove CRDs: for a moment the server does not know the kinds of a group, and the answer has no tag.
+	// Other tests delete CRDs. For a moment, the kinds of a group are then unknown, and the response has no tag.
 	for deadline := time.Now().Add(20 * time.Second); first.partial != nil &&
 		time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
 		b.wait(kindsTTL + time.Second)
@@ -242,11 +244,11 @@ func TestIntegrationKindsTTL(t *testing.T) {
 	}
 	b.wait(kindsTTL - time.Second)
 	if b.current() != first || len(b.cutter.Take()) != 0 {
-		t.Error("asked again within the TTL")
+		t.Error("discovery within the TTL")
 	}
 	kind := b.createCRD("Apple")
 	if b.current() != first || len(b.cutter.Take()) != 0 {
-		t.Error("asked again within the TTL")
+		t.Error("discovery within the TTL")
 	}
 	b.wait(2 * time.Second)
 	second := b.current()
@@ -254,7 +256,7 @@ func TestIntegrationKindsTTL(t *testing.T) {
 		t.Errorf("a new kind is not seen after the TTL: %v", err)
 	}
 	if !second.capabilities.APIVersions.Has("kinds.example.com/v1/Apple") {
-		t.Error("charts do not see the new kind")
+		t.Error("the capabilities lack the new kind")
 	}
 	b.cutter.Take()
 	b.wait(kindsTTL + time.Second)
@@ -265,13 +267,13 @@ func TestIntegrationKindsTTL(t *testing.T) {
 		t.Errorf("kinds that are the same take %v", requests)
 	}
 	if same && third.mapper != second.mapper {
-		t.Error("kinds that are the same were decoded again")
+		t.Error("unchanged kinds were decoded again")
 	}
 }
 
-// TestIntegrationUnknownKind holds that an object of a kind that is not known makes the cluster be asked at once, and
-// that objects of kinds which do not exist do not make it be asked each time.
-func TestIntegrationUnknownKind(t *testing.T) {
+// TestIntegrationUnknownKindRunsDiscovery checks that an object of an unknown kind starts discovery at once, and that
+// further objects of kinds that do not exist do not start it each time.
+func TestIntegrationUnknownKindRunsDiscovery(t *testing.T) {
 	b := newKindsBench(t)
 	b.current()
 	kind := b.createCRD("Pear")
@@ -280,7 +282,7 @@ func TestIntegrationUnknownKind(t *testing.T) {
 		t.Fatalf("mapping %+v, %v", mapping, err)
 	}
 	if n := len(b.cutter.Take()); n == 0 || n > 4 {
-		t.Errorf("it takes %d requests", n)
+		t.Errorf("%d requests", n)
 	}
 	missing := schema.GroupKind{Group: "kinds.example.com", Kind: "Nothing"}
 	for range 10 {
@@ -296,20 +298,21 @@ func TestIntegrationUnknownKind(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if len(b.cutter.Take()) == 0 {
-		t.Error("not asked a while later")
+		t.Error("no discovery after the interval")
 	}
 }
 
-// TestIntegrationKindsOfOurs holds that a change of kinds by this package makes the next action ask at once.
-func TestIntegrationKindsOfOurs(t *testing.T) {
+// TestIntegrationOwnKindChangeExpiresKinds checks that after the engine changed the kinds of a cluster, the next action
+// runs discovery at once.
+func TestIntegrationOwnKindChangeExpiresKinds(t *testing.T) {
 	b := newKindsBench(t)
 	first := b.current()
 	b.kinds.expire()
 	if known, err := b.kinds.lookup(); err != nil || known != first {
-		t.Error("lookups ask again, too", err)
+		t.Error("lookups run discovery, too", err)
 	}
 	if b.current() == first {
-		t.Error("the next action does not ask again")
+		t.Error("the next action does not run discovery")
 	}
 	discovery := b.kinds.discovery()
 	discovery.Invalidate()
@@ -340,6 +343,6 @@ func TestIntegrationKindsOfOurs(t *testing.T) {
 	b.kinds.drop()
 	b.current()
 	if len(b.cutter.Take()) == 0 {
-		t.Error("what was dropped is known")
+		t.Error("dropped kinds are known")
 	}
 }

@@ -25,42 +25,42 @@ import (
 )
 
 // kindsLibrary shares discovery results between clusters that serve the same kinds, as most clusters of a fleet do. A
-// result takes half a megabyte, and reading it takes longer than anything else about a cluster. Only results that are
-// equal to the last byte are shared, so no cluster can influence the result of another. It keeps nothing that is
-// unused, and is safe for concurrent use.
+// result takes half a megabyte, and decoding it takes most of the time to connect to a cluster. Only byte-identical
+// results are shared, so no cluster can influence the result of another. It drops results that no cluster uses, and is
+// safe for concurrent use.
 type kindsLibrary struct {
 	mu       sync.Mutex
-	byDigest map[[sha256.Size]byte]weak.Pointer[kindsAnswer]
+	byDigest map[[sha256.Size]byte]weak.Pointer[kindsResult]
 }
 
 func newKindsLibrary() *kindsLibrary {
-	return &kindsLibrary{byDigest: map[[sha256.Size]byte]weak.Pointer[kindsAnswer]{}}
+	return &kindsLibrary{byDigest: map[[sha256.Size]byte]weak.Pointer[kindsResult]{}}
 }
 
-// find returns the result for the same documents, nil if it is unknown.
-func (l *kindsLibrary) find(digest [sha256.Size]byte) *kindsAnswer {
+// find returns the result for documents with the digest; nil if there is none.
+func (l *kindsLibrary) find(digest [sha256.Size]byte) *kindsResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.byDigest[digest].Value()
 }
 
-// add returns the result for documents, or the equal result that another caller added in the meantime.
-func (l *kindsLibrary) add(digest [sha256.Size]byte, answer *kindsAnswer) *kindsAnswer {
+// add adds a result and returns it. If another caller has added the result in the meantime, it returns that result.
+func (l *kindsLibrary) add(digest [sha256.Size]byte, result *kindsResult) *kindsResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known := l.byDigest[digest].Value(); known != nil {
 		return known
 	}
-	kept := weak.Make(answer)
+	kept := weak.Make(result)
 	l.byDigest[digest] = kept
-	runtime.AddCleanup(answer, func(digest [sha256.Size]byte) {
+	runtime.AddCleanup(result, func(digest [sha256.Size]byte) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.byDigest[digest] == kept {
 			delete(l.byDigest, digest)
 		}
 	}, digest)
-	return answer
+	return result
 }
 
 // servedDocument is one of the two documents that list what a cluster serves.
@@ -69,17 +69,18 @@ type servedDocument struct {
 	body   []byte
 }
 
-// servedDocuments are both, by their paths.
+// servedDocuments holds both documents by their paths.
 type servedDocuments map[string]*servedDocument
 
-// servedPaths are those of the documents: the core group, and all others.
+// servedPaths lists the paths of the documents: for the core group, and for all other groups.
 var servedPaths = []string{"/api", "/apis"}
 
 // documentKind is the kind of the documents of current servers; older servers have a document for each group and
 // version.
 var documentKind = schema.GroupVersionKind{Group: "apidiscovery.k8s.io", Version: "v2", Kind: "APIGroupDiscoveryList"}
 
-// fetchServed reads the documents. It returns false if anything is uncertain; the caller then uses the usual discovery.
+// fetchServed reads the documents. It returns false if the server does not serve both documents in this format. The
+// caller then uses the usual discovery.
 func (k *Kinds) fetchServed(ctx context.Context) (servedDocuments, bool) {
 	documents := servedDocuments{}
 	for _, path := range servedPaths {
@@ -106,24 +107,24 @@ func (k *Kinds) fetchServed(ctx context.Context) (servedDocuments, bool) {
 }
 
 // read decodes the documents.
-func (d servedDocuments) read(ctx context.Context, host rest.Config, of *version.Info) (*kindsAnswer, error) {
+func (d servedDocuments) read(ctx context.Context, host rest.Config, of *version.Info) (*kindsResult, error) {
 	host.Transport = d
 	client, err := discovery.NewDiscoveryClientForConfig(&host)
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster's API versions: %w", err)
 	}
-	answer, err := readServed(ctx, client, of)
-	if err == nil && answer.partial == nil {
-		answer.tag = d["/apis"].header.Get("ETag")
+	result, err := readServed(ctx, client, of)
+	if err == nil && result.partial == nil {
+		result.tag = d["/apis"].header.Get("ETag")
 	}
-	return answer, err
+	return result, err
 }
 
-// digest identifies the documents of a cluster of a version.
+// digest returns the digest of the documents and of the cluster's version.
 func (d servedDocuments) digest(of *version.Info) [sha256.Size]byte {
 	h := sha256.New()
 	encoder := json.NewEncoder(h)
-	// Encoding a struct of texts into a hash cannot fail.
+	// Encoding a struct of strings into a hash cannot fail.
 	_ = encoder.Encode(of)
 	for _, path := range servedPaths {
 		_ = encoder.Encode(len(d[path].body))
@@ -134,7 +135,7 @@ func (d servedDocuments) digest(of *version.Info) [sha256.Size]byte {
 	return sum
 }
 
-// RoundTrip implements http.RoundTripper: it answers with the documents, and knows nothing else.
+// RoundTrip implements http.RoundTripper. It returns the documents, and an error for any other path.
 func (d servedDocuments) RoundTrip(req *http.Request) (*http.Response, error) {
 	for _, path := range servedPaths {
 		if document := d[path]; strings.HasSuffix(req.URL.Path, path) {

@@ -17,13 +17,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// servedBy is what an API server says that it serves.
+// servedBy is an API server with certain kinds.
 type servedBy struct {
 	version string
 	kinds   []string
-	// stale makes it say that the API service of the kinds does not answer.
+	// stale makes the server report that the API service of the kinds does not respond.
 	stale bool
-	// old makes it speak of each group and version alone.
+	// old makes the server return one document for each group and version.
 	old bool
 }
 
@@ -74,16 +74,17 @@ func (s servedBy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		contentType += ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 	}
 	w.Header().Set("Content-Type", contentType)
-	// All claim the same: what one says must not be taken for what another one serves.
+	// All servers send the same tag: the result of one server must not be used for another.
 	w.Header().Set("ETag", `"same"`)
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// TestKindsAreShared holds that what clusters serve is kept once if they say the very same, and never shared otherwise.
-func TestKindsAreShared(t *testing.T) {
+// TestKindsLibrarySharesEqualResults checks that clusters share a discovery result only if their documents are
+// byte-identical.
+func TestKindsLibrarySharesEqualResults(t *testing.T) {
 	t.Parallel()
-	shared := NewSharedKnowledge()
-	learn := func(s servedBy) *kindsAnswer {
+	shared := NewSharedState()
+	learn := func(s servedBy) *kindsResult {
 		server := httptest.NewServer(s)
 		t.Cleanup(server.Close)
 		kept, err := NewCluster("", &rest.Config{Host: server.URL}, shared)
@@ -99,12 +100,12 @@ func TestKindsAreShared(t *testing.T) {
 		if (err != nil) != s.stale {
 			t.Errorf("%+v: %v", s, err)
 		}
-		return known.kindsAnswer
+		return known.kindsResult
 	}
 	plain := servedBy{version: "v1.36.3", kinds: []string{"Thing"}}
 	first := learn(plain)
 	if learn(plain) != first {
-		t.Error("the same is kept twice")
+		t.Error("equal results are stored twice")
 	}
 	other := plain
 	other.kinds = []string{"Other"}
@@ -120,7 +121,7 @@ func TestKindsAreShared(t *testing.T) {
 	stale := plain
 	stale.stale = true
 	if one := learn(stale); one.partial == nil || one == learn(stale) {
-		t.Error("an answer that is not whole is shared")
+		t.Error("an incomplete result is shared")
 	}
 	runtime.KeepAlive(first)
 }

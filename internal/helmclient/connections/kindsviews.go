@@ -18,9 +18,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
-// cachedDiscovery serves the known kinds to Helm and its builders.
+// cachedDiscovery returns the known kinds to Helm and its builders.
 type cachedDiscovery struct {
-	// DiscoveryInterface asks the cluster for what is not cached, such as schemas.
+	// DiscoveryInterface sends requests to the cluster for data that is not cached, such as schemas.
 	discovery.DiscoveryInterface
 	kinds *Kinds
 }
@@ -95,34 +95,35 @@ func (d *cachedDiscovery) ServerPreferredNamespacedResources() ([]*metav1.APIRes
 // since.
 type kindsMapper struct{ kinds *Kinds }
 
-// Mapper maps kinds to resources. It asks the cluster again for a kind that it does not know, but not each time.
+// Mapper returns a mapper from kinds to resources. For an unknown kind, it runs discovery again, but at most once in
+// UnknownKindInterval.
 func (k *Kinds) Mapper() meta.ResettableRESTMapper { return kindsMapper{kinds: k} }
 
-// mapped calls look, and again after discovery if the kind is unknown at first. If discovery of the kind's group
-// failed, it does not report that the kind does not exist.
-func mapped[T any](k *Kinds, look func(meta.RESTMapper) (T, error)) (T, error) {
+// mapped calls lookUp. If the kind is unknown, it calls lookUp again after discovery. If the discovery of the kind's
+// group failed, the error says that the API service does not respond, not that the kind does not exist.
+func mapped[T any](k *Kinds, lookUp func(meta.RESTMapper) (T, error)) (T, error) {
 	known, err := k.lookup()
 	if err != nil {
 		var none T
 		return none, err
 	}
-	found, err := look(known.mapper)
+	found, err := lookUp(known.mapper)
 	if !meta.IsNoMatchError(err) {
 		return found, err
 	}
-	if again, askErr := k.askForUnknown(known); askErr == nil && again != known {
-		known = again
-		found, err = look(known.mapper)
+	if newer, discoverErr := k.rediscoverUnknown(known); discoverErr == nil && newer != known {
+		known = newer
+		found, err = lookUp(known.mapper)
 	}
-	if silent := known.silent(err); silent != nil {
-		return found, silent
+	if unresponsive := known.unresponsive(err); unresponsive != nil {
+		return found, unresponsive
 	}
 	return found, err
 }
 
-// silent returns an error if the unmapped kind is in a group whose API service did not respond: the kind may be served,
-// in that version or another, and its objects may exist.
-func (k *knownKinds) silent(err error) error {
+// unresponsive returns an error if the unmapped kind is in a group whose API service did not respond. The cluster may
+// serve the kind in any version, and objects of the kind may exist.
+func (k *knownKinds) unresponsive(err error) error {
 	var kind *meta.NoKindMatchError
 	var resource *meta.NoResourceMatchError
 	var group, what string
@@ -149,43 +150,43 @@ func (k *knownKinds) silent(err error) error {
 	if len(ofGroup) == 0 {
 		return nil
 	}
-	return &silentGroupError{what: what, failed: &discovery.ErrGroupDiscoveryFailed{Groups: ofGroup}}
+	return &unresponsiveGroupError{what: what, failed: &discovery.ErrGroupDiscoveryFailed{Groups: ofGroup}}
 }
 
-// silentGroupError means that it is unknown whether the cluster serves something, because an API service does not
-// respond. Its kind is ErrUnreachable, which its text shows, too.
-type silentGroupError struct {
+// unresponsiveGroupError means that it is unknown whether the cluster serves a kind, because an API service does not
+// respond. Its kind is ErrUnreachable, also if only its text is known.
+type unresponsiveGroupError struct {
 	what   string
 	failed *discovery.ErrGroupDiscoveryFailed
 }
 
-func (e *silentGroupError) Error() string {
+func (e *unresponsiveGroupError) Error() string {
 	return fmt.Sprintf("cannot discover whether the cluster serves %s: %s", e.what, e.failed)
 }
 
-func (e *silentGroupError) Unwrap() []error {
+func (e *unresponsiveGroupError) Unwrap() []error {
 	return []error{e.failed, helmerr.New(helmerr.ErrUnreachable, "%s", e)}
 }
 
-// IsUnmapped reports whether an error of a lookup means that the cluster does not serve something, or not yet.
+// IsUnmapped reports whether an error of a lookup means that the cluster does not serve a kind yet.
 func IsUnmapped(err error) bool {
-	var silent *silentGroupError
-	return meta.IsNoMatchError(err) || errors.As(err, &silent)
+	var unresponsive *unresponsiveGroupError
+	return meta.IsNoMatchError(err) || errors.As(err, &unresponsive)
 }
 
-// askForUnknown returns kinds that are newer than known, unless discovery ran a moment ago. If discovery fails, the
-// known kinds stay valid, and the next lookup does not run it again for the same reason.
-func (k *Kinds) askForUnknown(known *knownKinds) (*knownKinds, error) {
+// rediscoverUnknown runs discovery because of an unknown kind, unless it did so within UnknownKindInterval. It returns
+// the result, or the known kinds without discovery. If discovery fails, the known kinds stay valid.
+func (k *Kinds) rediscoverUnknown(known *knownKinds) (*knownKinds, error) {
 	k.Mu.Lock()
 	recent := k.known == known && k.flight == nil && k.Now().Sub(k.UnknownAt) < UnknownKindInterval
 	k.Mu.Unlock()
 	if recent {
 		return known, nil
 	}
-	newer, err := k.learn(func(newer *knownKinds) bool { return newer != known })
+	newer, err := k.get(func(newer *knownKinds) bool { return newer != known })
 	k.Mu.Lock()
 	defer k.Mu.Unlock()
-	// The answer may have taken longer than the interval.
+	// The interval starts after discovery, because discovery may take longer than the interval.
 	k.UnknownAt = k.Now()
 	return newer, err
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Raw returns a client for requests that no other client knows.
+// Raw returns a client for requests to any path, in JSON.
 func (g *Getter) Raw() (rest.Interface, error) {
 	config := rest.CopyConfig(g.Config)
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()

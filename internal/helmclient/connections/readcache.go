@@ -22,21 +22,22 @@ import (
 )
 
 const (
-	// readTTL is how long an answer of the cluster is given again within an action. Helm asks for each object two or three
-	// times in a row. It is shorter than the intervals at which anything polls.
+	// readTTL is how long a response may be used again within an action. Helm reads each object two or three times in a
+	// row. It is shorter than the intervals of all polling.
 	readTTL = time.Second
-	// maxReadBytes bounds an answer that is kept, maxReads the number of those.
+	// maxReadBytes is the maximum size of a cached response, in bytes.
 	maxReadBytes = 256 << 10
-	maxReads     = 32
+	// maxReads is the maximum number of cached responses.
+	maxReads = 32
 )
 
-// readCache avoids repeated reads within an action. It answers a GET of a single object with a response that is younger
-// than readTTL, and reports that an object does not exist if its namespace was just seen to be missing.
+// readCache avoids repeated reads within an action. For a GET of a single object, it returns a cached response that is
+// younger than readTTL. It returns that the object does not exist if the namespace was just observed to be missing.
 //
 // The cache adds no new race: even without it, Helm computes patches from an object that may have changed since it was
-// read. Each write of the action drops the responses for the written path and everything below it, and responses to
-// reads that were under way. A watch drops all: then a hook runs, and its writes are not seen here. Lists and Helm's
-// own records are never cached. It is for one action and safe for concurrent use.
+// read. Each write of the action drops the responses for the written path, for paths above and below it, and responses
+// to running reads. A watch drops all responses, because a hook runs then, and the cache cannot observe its writes.
+// Lists and Helm's own records are never cached. The cache is for one action and safe for concurrent use.
 type readCache struct {
 	base http.RoundTripper
 	// root is the path of the API server, which may be behind a proxy.
@@ -44,18 +45,18 @@ type readCache struct {
 	now  func() time.Time
 
 	mu sync.Mutex
-	// reads holds answers by their URL and the form asked for.
-	reads map[string]*keptRead
-	// writes counts the begins and ends of writes and watches.
+	// reads holds responses by their URL and the accepted format.
+	reads map[string]*cachedRead
+	// writes counts the starts and ends of writes, and watches.
 	writes int
-	// existing holds namespaces that were seen; asking for one of those is not worth a request.
+	// existing holds namespaces that probably exist, so that it is not worth a request to check them.
 	existing *records.NameSet
-	// missing holds when a namespace was seen not to exist.
+	// missing holds when namespaces were observed to be missing.
 	missing map[string]time.Time
 }
 
-// keptRead is an answer of the cluster.
-type keptRead struct {
+// cachedRead is a response of the cluster to a read.
+type cachedRead struct {
 	at     time.Time
 	path   string
 	status int
@@ -66,7 +67,7 @@ type keptRead struct {
 func newReadCache(base http.RoundTripper, root string, existing *records.NameSet) *readCache {
 	return &readCache{
 		base: base, root: root, now: time.Now, existing: existing,
-		reads: map[string]*keptRead{}, missing: map[string]time.Time{},
+		reads: map[string]*cachedRead{}, missing: map[string]time.Time{},
 	}
 }
 
@@ -87,28 +88,28 @@ func (c *readCache) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	key := req.URL.String() + "\n" + req.Header.Get("Accept")
 	c.mu.Lock()
-	kept, ok := c.reads[key]
+	cached, ok := c.reads[key]
 	writes := c.writes
 	c.mu.Unlock()
-	if ok && c.now().Sub(kept.at) < readTTL {
-		return kept.response(req), nil
+	if ok && c.now().Sub(cached.at) < readTTL {
+		return cached.response(req), nil
 	}
 	if c.isMissing(object.namespace) {
 		return notFound(req, object), nil
 	}
-	kept, resp, err := c.read(req)
-	if kept == nil {
+	cached, resp, err := c.read(req)
+	if cached == nil {
 		return resp, err
 	}
-	c.keep(key, kept, writes)
-	if kept.status == http.StatusNotFound && object.namespace != "" {
-		c.lookForNamespace(req, object.namespace)
+	c.put(key, cached, writes)
+	if cached.status == http.StatusNotFound && object.namespace != "" {
+		c.checkNamespace(req, object.namespace)
 	}
-	return kept.response(req), nil
+	return cached.response(req), nil
 }
 
-// read sends a request and reads the response; a response that must not be cached is returned unchanged.
-func (c *readCache) read(req *http.Request) (*keptRead, *http.Response, error) {
+// read sends a request and reads the response. It returns a response that must not be cached unchanged.
+func (c *readCache) read(req *http.Request) (*cachedRead, *http.Response, error) {
 	resp, err := c.base.RoundTrip(req)
 	if err != nil || resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNotFound {
 		return nil, resp, err
@@ -125,11 +126,11 @@ func (c *readCache) read(req *http.Request) (*keptRead, *http.Response, error) {
 	if err := resp.Body.Close(); err != nil {
 		return nil, nil, err
 	}
-	return &keptRead{at: c.now(), path: req.URL.Path, status: resp.StatusCode, header: resp.Header, body: body}, nil, nil
+	return &cachedRead{at: c.now(), path: req.URL.Path, status: resp.StatusCode, header: resp.Header, body: body}, nil, nil
 }
 
-// keep keeps an answer, unless something was written while it was on its way.
-func (c *readCache) keep(key string, kept *keptRead, writes int) {
+// put caches a response, unless there was a write during the read; writes is the count of writes before the read.
+func (c *readCache) put(key string, cached *cachedRead, writes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.writes != writes {
@@ -142,17 +143,17 @@ func (c *readCache) keep(key string, kept *keptRead, writes int) {
 			}
 		}
 	}
-	c.reads[key] = kept
+	c.reads[key] = cached
 }
 
-// drop removes the responses that a write to the path makes outdated.
+// drop removes the responses that a write to the path may make outdated.
 func (c *readCache) drop(path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writes++
 	written := strings.TrimSuffix(path, "/") + "/"
-	for key, kept := range c.reads {
-		read := kept.path + "/"
+	for key, cached := range c.reads {
+		read := cached.path + "/"
 		if strings.HasPrefix(read, written) || strings.HasPrefix(written, read) {
 			delete(c.reads, key)
 		}
@@ -163,7 +164,7 @@ func (c *readCache) drop(path string) {
 	}
 }
 
-// IsMissing reports whether it was just seen that there is no such namespace.
+// isMissing reports whether the namespace was just observed to be missing.
 func (c *readCache) isMissing(namespace string) bool {
 	if namespace == "" {
 		return false
@@ -173,8 +174,8 @@ func (c *readCache) isMissing(namespace string) bool {
 	return c.now().Sub(c.missing[namespace]) < readTTL
 }
 
-// lookForNamespace asks whether a namespace exists in which an object does not.
-func (c *readCache) lookForNamespace(object *http.Request, namespace string) {
+// checkNamespace checks whether the namespace of a missing object exists; object is the request for the object.
+func (c *readCache) checkNamespace(object *http.Request, namespace string) {
 	if c.existing.Has(namespace) {
 		return
 	}
@@ -184,32 +185,32 @@ func (c *readCache) lookForNamespace(object *http.Request, namespace string) {
 	req := object.Clone(object.Context())
 	req.URL.Path, req.URL.RawPath, req.URL.RawQuery = c.root+"/api/v1/namespaces/"+namespace, "", ""
 	req.Header.Set("Accept", records.AcceptMetadata)
-	answer, resp, err := c.read(req)
+	read, resp, err := c.read(req)
 	if resp != nil {
 		err = resp.Body.Close()
 	}
-	if err != nil || answer == nil || answer.status != http.StatusNotFound {
-		// It exists, or who asks may not know: asking again is of no use.
+	if err != nil || read == nil || read.status != http.StatusNotFound {
+		// The namespace exists, or the user may not read it: another check would be useless.
 		c.existing.Add(namespace)
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.writes == writes {
-		c.missing[namespace] = answer.at
+		c.missing[namespace] = read.at
 	}
 }
 
-// response returns the answer to a request.
-func (k *keptRead) response(req *http.Request) *http.Response {
+// response returns the response to a request.
+func (r *cachedRead) response(req *http.Request) *http.Response {
 	return &http.Response{
-		Status: fmt.Sprintf("%d %s", k.status, http.StatusText(k.status)), StatusCode: k.status,
-		Proto: "HTTP/2.0", ProtoMajor: 2, Header: k.header.Clone(),
-		Body: io.NopCloser(bytes.NewReader(k.body)), ContentLength: int64(len(k.body)), Request: req,
+		Status: fmt.Sprintf("%d %s", r.status, http.StatusText(r.status)), StatusCode: r.status,
+		Proto: "HTTP/2.0", ProtoMajor: 2, Header: r.header.Clone(),
+		Body: io.NopCloser(bytes.NewReader(r.body)), ContentLength: int64(len(r.body)), Request: req,
 	}
 }
 
-// objectPath is an object as the path of its URL names it.
+// objectPath identifies an object by the parts of its URL path.
 type objectPath struct{ group, resource, namespace, name string }
 
 // objectOf returns the single object of a path; ok is false for lists, subresources and Helm's records.
@@ -243,24 +244,24 @@ func (c *readCache) objectOf(path string) (object objectPath, ok bool) {
 	return object, !record && object.name != ""
 }
 
-// notFound returns the answer that an object does not exist.
+// notFound returns the response that an object does not exist.
 func notFound(req *http.Request, object objectPath) *http.Response {
 	status := apierrors.NewNotFound(schema.GroupResource{Group: object.group, Resource: object.resource},
 		object.name).Status()
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-	// A status of texts and numbers always marshals.
+	// A status of strings and numbers always marshals.
 	body, _ := json.Marshal(status)
-	kept := &keptRead{status: http.StatusNotFound, header: http.Header{"Content-Type": {"application/json"}}, body: body}
-	return kept.response(req)
+	read := &cachedRead{status: http.StatusNotFound, header: http.Header{"Content-Type": {"application/json"}}, body: body}
+	return read.response(req)
 }
 
-// joinedBody reads from one place and closes another.
+// joinedBody is a body with separate values for reading and closing.
 type joinedBody struct {
 	io.Reader
 	io.Closer
 }
 
-// failingReader fails.
+// failingReader always returns an error.
 type failingReader struct{ err error }
 
 // Read implements io.Reader.

@@ -17,14 +17,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// cachedServer answers with the number of the request, and counts.
+// cachedServer returns the number of the request, and counts requests.
 type cachedServer struct {
 	t      *testing.T
 	url    string
 	cache  *readCache
 	now    time.Time
 	served atomic.Int64
-	// answer replaces the answer, if set.
+	// answer replaces the response, if set.
 	answer func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -71,12 +71,12 @@ const (
 	otherObject  = "/api/v1/namespaces/a/configmaps/c"
 )
 
-// TestReadCache holds for how long an answer is given again, and what ends that.
-func TestReadCache(t *testing.T) {
+// TestReadCacheTTLAndWrites checks how long a response is used again, and which requests drop it.
+func TestReadCacheTTLAndWrites(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		object string
-		// between happens between the first and the second look.
+		// between is called between the first and the second read.
 		between func(s *cachedServer)
 		fresh   bool
 	}{
@@ -127,8 +127,8 @@ func TestReadCache(t *testing.T) {
 	}
 }
 
-// TestReadCacheWriteMeanwhile holds that an answer which was on its way during a write is not kept.
-func TestReadCacheWriteMeanwhile(t *testing.T) {
+// TestReadCacheDropsReadDuringWrite checks that the response to a read during a write is not cached.
+func TestReadCacheDropsReadDuringWrite(t *testing.T) {
 	t.Parallel()
 	s := newCachedServer(t)
 	s.answer = func(w http.ResponseWriter, r *http.Request) bool {
@@ -139,12 +139,12 @@ func TestReadCacheWriteMeanwhile(t *testing.T) {
 	}
 	_, first := s.do(http.MethodGet, cachedObject)
 	if _, second := s.do(http.MethodGet, cachedObject); second == first {
-		t.Error("an answer from before a write was given after it")
+		t.Error("a response from before a write was used after the write")
 	}
 }
 
-// TestReadCacheNotKept holds which answers are passed on as they are.
-func TestReadCacheNotKept(t *testing.T) {
+// TestReadCachePassesThroughResponses checks which responses are not cached but returned unchanged.
+func TestReadCachePassesThroughResponses(t *testing.T) {
 	t.Parallel()
 	s := newCachedServer(t)
 	s.answer = func(w http.ResponseWriter, r *http.Request) bool {
@@ -165,7 +165,7 @@ func TestReadCacheNotKept(t *testing.T) {
 		}
 	}
 	if n := s.served.Load(); n != 4 || len(s.cache.reads) != 0 {
-		t.Errorf("%d requests, %d answers are kept", n, len(s.cache.reads))
+		t.Errorf("%d requests, %d responses are cached", n, len(s.cache.reads))
 	}
 	s.answer = nil
 	for i := range 3 * maxReads {
@@ -176,7 +176,7 @@ func TestReadCacheNotKept(t *testing.T) {
 	}
 }
 
-// TestReadCacheMissingNamespace holds that nothing is looked for in a namespace that is missing, until it may exist.
+// TestReadCacheMissingNamespace checks that no object is read in a missing namespace until the namespace may exist.
 func TestReadCacheMissingNamespace(t *testing.T) {
 	t.Parallel()
 	s := newCachedServer(t)
@@ -202,19 +202,19 @@ func TestReadCacheMissingNamespace(t *testing.T) {
 		return s.served.Load() - before
 	}
 	if n := look(0, 9); n != 2 {
-		t.Errorf("nine objects take %d requests", n)
+		t.Errorf("nine objects need %d requests", n)
 	}
 	s.now = s.now.Add(readTTL)
 	if n := look(10, 19); n != 2 {
-		t.Errorf("nine objects a while later take %d requests", n)
+		t.Errorf("nine objects after the TTL need %d requests", n)
 	}
 	s.do(http.MethodPost, "/api/v1/namespaces")
 	exists.Store(true)
-	// One of them is for the namespace.
+	// One request is for the namespace.
 	if n := look(20, 29); n != 10 {
-		t.Errorf("nine objects after the namespace was made take %d requests", n)
+		t.Errorf("nine objects after the creation of the namespace need %d requests", n)
 	}
-	// It is asked for once only where it exists.
+	// An existing namespace is checked only once.
 	other := newCachedServer(t)
 	exists.Store(true)
 	other.answer = s.answer
@@ -222,6 +222,6 @@ func TestReadCacheMissingNamespace(t *testing.T) {
 		other.do(http.MethodGet, fmt.Sprintf("/apis/apps/v1/namespaces/a/deployments/d%d", i))
 	}
 	if n := other.served.Load(); n != 4 {
-		t.Errorf("three objects in a namespace that exists take %d requests", n)
+		t.Errorf("three objects in an existing namespace need %d requests", n)
 	}
 }

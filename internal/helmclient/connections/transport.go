@@ -19,32 +19,30 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
-const (
-
-	// maxResponseBytes bounds the body of an answer that is not a watch. Ten revisions of 1 MiB, in base64 and JSON,
-	// are below half of it.
-	maxResponseBytes = 64 << 20
-)
+// maxResponseBytes bounds the body of a response that is not a watch. Ten revisions of 1 MiB, in base64 and JSON, take
+// less than half of it.
+const maxResponseBytes = 64 << 20
 
 var (
 	errResponseTooLarge = fmt.Errorf("the response of the cluster is larger than %d MiB", maxResponseBytes>>20)
 	errTooMuchToDecode  = errors.New("the response of the cluster would take more memory than one cluster may use")
 )
 
-// boundedTransport gives each request a deadline and each answer a size limit, because Helm passes no context to its
-// requests, and reports changes of the kinds that a cluster serves.
+// boundedTransport adds a deadline to each request and a size limit to each response, because Helm passes no context to
+// its requests. It also reports changes of the kinds that a cluster serves.
 type boundedTransport struct {
 	base http.RoundTripper
 	// parent bounds all requests together.
 	parent context.Context
-	// timeout bounds each request that is not a watch, once the limiter lets it go.
+	// timeout bounds each request that is not a watch, from the time when the limiter admits the request.
 	timeout time.Duration
-	// limiter, if set, is waited for before each request.
+	// limiter, if set, limits the rate of requests.
 	limiter flowcontrol.RateLimiter
-	// bytes is what answers take their share of as one owner, nil for no bound.
+	// bytes is the memory budget of which responses take a share; nil if there is no bound.
 	bytes *bytebudget.Budget
+	// owner is the owner of the share.
 	owner bytebudget.Owner
-	// kindsChanged, if set, is called when a request changed what kinds the cluster serves.
+	// kindsChanged, if set, is called after a request that may have changed the kinds that the cluster serves.
 	kindsChanged func()
 }
 
@@ -72,7 +70,7 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		defer release()
 		return nil, causeOf(ctx, req.Context(), err)
 	}
-	caller := req.Context() // A watch need not keep its request for as long as it lasts.
+	caller := req.Context() // The body of a long watch must not hold the whole request in memory.
 	body := &boundedBody{body: resp.Body, from: resp.Body, remaining: -1, release: release,
 		cause: func(err error) error { return causeOf(ctx, caller, err) }}
 	if !watch {
@@ -88,7 +86,8 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	return resp, nil
 }
 
-// causeOf distinguishes a deadline of this transport from a cancellation by the caller, which is returned unchanged.
+// causeOf returns the cause if this transport cancelled the request. It returns other errors unchanged, also that of a
+// cancellation by the caller.
 func causeOf(ctx, caller context.Context, err error) error {
 	if ctx.Err() == nil || caller.Err() != nil {
 		return err
@@ -96,23 +95,24 @@ func causeOf(ctx, caller context.Context, err error) error {
 	return context.Cause(ctx)
 }
 
+// isWatch reports whether a request is a watch or follows a log.
 func isWatch(req *http.Request) bool {
 	query := req.URL.Query()
 	return query.Get("watch") == "true" || query.Get("watch") == "1" || query.Get("follow") == "true"
 }
 
-// changesKinds reports whether the request, if it succeeds, changes what kinds the cluster serves.
+// changesKinds reports whether a request may change the kinds that the cluster serves.
 func changesKinds(req *http.Request) bool {
 	return req.Method != http.MethodGet &&
 		(strings.Contains(req.URL.Path, "/apis/apiextensions.k8s.io/") ||
 			strings.Contains(req.URL.Path, "/apis/apiregistration.k8s.io/"))
 }
 
-// boundedBody frees the request's deadline when it is closed, and fails once it gets too large.
+// boundedBody releases the request's deadline when it is closed, and returns an error if it is too large.
 type boundedBody struct {
 	body io.Closer
 	from io.Reader
-	// remaining is the number of bytes that may still come, negative for no limit.
+	// remaining is the number of bytes that may still be read; negative if there is no limit.
 	remaining int64
 	release   func()
 	cause     func(error) error

@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// hangingServer accepts requests and answers only their headers, or nothing at all.
+// hangingServer accepts requests and sends only the headers of a response, or no response.
 func hangingServer(t *testing.T, headers bool) *httptest.Server {
 	t.Helper()
 	release := make(chan struct{})
@@ -86,7 +86,7 @@ func TestTransportDeadlines(t *testing.T) {
 	}
 }
 
-func TestTransportLimitsAnswers(t *testing.T) {
+func TestTransportLimitsResponses(t *testing.T) {
 	t.Parallel()
 	body := &boundedBody{body: io.NopCloser(nil), from: strings.NewReader("too much"), remaining: 4,
 		release: func() {}, cause: func(err error) error { return err }}
@@ -95,9 +95,9 @@ func TestTransportLimitsAnswers(t *testing.T) {
 	}
 }
 
-// TestTransportSharesMemory: what answers take is within one budget, be they large or of many values, and one cluster
-// leaves others room.
-func TestTransportSharesMemory(t *testing.T) {
+// TestTransportMemoryBudget checks that all responses share one memory budget, whether they are large or have many
+// values, and that one cluster leaves memory for others.
+func TestTransportMemoryBudget(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -109,7 +109,7 @@ func TestTransportSharesMemory(t *testing.T) {
 			w.Header().Set("Content-Length", strconv.Itoa(maxResponseBytes))
 		}
 		if _, err := io.WriteString(w, text); err != nil {
-			return // given up, as it should be
+			return // The client has cancelled the request.
 		}
 		if r.URL.Path == "/held" {
 			w.(http.Flusher).Flush()
@@ -142,7 +142,7 @@ func TestTransportSharesMemory(t *testing.T) {
 			t.Errorf("%s of %s: %v", test.path, test.cluster, err)
 		}
 	}
-	// Two answers are too much for the share of a cluster: the second waits, and says so when its time is over.
+	// Two responses are too much for the share of a cluster: the second waits and fails after its deadline.
 	err := read(t.Context(), t, of("a/held", 2*time.Second), server.URL+"/large")
 	if !errors.Is(err, helmerr.ErrNoMemory) || !errors.Is(helmerr.Classify(err), helmerr.ErrUnreachable) {
 		t.Errorf("a second answer: %v", err)
@@ -153,7 +153,7 @@ func TestTransportSharesMemory(t *testing.T) {
 	g.Eventually(budget.InUse, "10s").Should(gomega.BeZero())
 }
 
-func TestTransportSeesKindsChange(t *testing.T) {
+func TestTransportReportsKindsChange(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/refused") {
@@ -206,12 +206,12 @@ func TestConnections(t *testing.T) {
 	config := &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "a", Timeout: time.Second}
 	a := get(cs, "a", config)
 	if get(cs, "a", rest.CopyConfig(config)) != a {
-		t.Error("an equal config made another connection")
+		t.Error("an equal config created another connection")
 	}
 	rotated := rest.CopyConfig(config)
 	rotated.BearerToken = "b"
 	if get(cs, "a", rotated) == a {
-		t.Error("a rotated credential did not make another connection")
+		t.Error("a rotated credential did not create another connection")
 	}
 	a = get(cs, "a", config)
 	b := get(cs, "b", config)
@@ -221,7 +221,7 @@ func TestConnections(t *testing.T) {
 		t.Error("a recently used connection was dropped")
 	}
 	if get(cs, "b", config) == b {
-		t.Error("the least recently used connection was kept")
+		t.Error("the least recently used connection was not dropped")
 	}
 	cs.Forget("b")
 	cs.Forget("unknown")

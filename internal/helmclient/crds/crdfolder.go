@@ -26,14 +26,14 @@ const (
 	crdKind = "CustomResourceDefinition"
 )
 
-// Object is an object in a chart's folder crds.
+// Object is an object in a chart's folder crds. It is read only.
 type Object struct {
-	// file is where it is from.
+	// file is the name of the file that contains the object.
 	file string
 	kind schema.GroupVersionKind
-	// namespace is empty where the object names none.
+	// namespace is empty if the object has none.
 	namespace, Name string
-	// data is the object as JSON. It is shared: read only.
+	// data is the object as JSON.
 	data []byte
 	// Serves are the kinds that the object defines; empty if it is not a CustomResourceDefinition.
 	Serves []schema.GroupVersionKind
@@ -44,7 +44,8 @@ func (o *Object) IsCRD() bool {
 	return o.kind.Group == group && o.kind.Version == "v1" && o.kind.Kind == crdKind
 }
 
-// Read returns the objects in the files of folders crds, in their order.
+// Read returns the objects in the files of crds folders, in their order. An error has the kind
+// [helmerr.ErrInvalidChart].
 func Read(files []chart.CRD) ([]*Object, error) {
 	var objects []*Object
 	for _, crd := range files {
@@ -58,13 +59,13 @@ func Read(files []chart.CRD) ([]*Object, error) {
 }
 
 const (
-	// maxParsedCRDBytes bounds the memory for CRDs that were read.
+	// maxParsedCRDBytes bounds the memory for parsed CRDs.
 	maxParsedCRDBytes = 32 << 20
-	// objectOverhead is the approximate size of an Object beside its data.
+	// objectOverhead is the approximate size of an Object without its data, in bytes.
 	objectOverhead = 256
 )
 
-// parsedCRDs caches parsed files: a fleet installs one chart many times, and some charts have megabytes of CRDs.
+// parsedCRDs caches parsed files. HelmOp installs a chart in many clusters, and some charts have megabytes of CRDs.
 var parsedCRDs = newCRDCache(maxParsedCRDBytes)
 
 // crdCache keeps the most recently used parsed files by digest. It is safe for concurrent use.
@@ -76,6 +77,7 @@ func newCRDCache(limit int64) *crdCache {
 	return &crdCache{files: bytelru.New[[sha256.Size]byte, []*Object](limit)}
 }
 
+// of returns the objects of a file. It parses the file if the cache does not have it.
 func (c *crdCache) of(file *chart.File) ([]*Object, error) {
 	digest := sha256.New()
 	records.WriteBytes(digest, []byte(file.Name))
@@ -122,7 +124,7 @@ func parseCRDFile(file *chart.File) ([]*Object, error) {
 	}
 }
 
-// parseCRDObject returns nil for a document that is empty.
+// parseCRDObject returns the object of a YAML document as JSON; nil if the document is empty.
 func parseCRDObject(data []byte) (*Object, error) {
 	if data = bytes.TrimSpace(data); len(data) == 0 || string(data) == "null" {
 		return nil, nil

@@ -26,22 +26,23 @@ import (
 )
 
 const (
-	// Path is that of CustomResourceDefinitions.
+	// Path is the path of CustomResourceDefinitions in the Kubernetes API.
 	Path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-	// asNames keeps the API server from sending back megabytes of schemas.
+	// asNames makes the API server return only names, not megabytes of schemas.
 	asNames = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json"
-	// fewCRDs is the number of CRDs up to which it is cheaper to try to create each than to list what there is.
+	// fewCRDs is the largest number of CRDs for which it is cheaper to try to create each CRD than to list existing CRDs.
 	fewCRDs = 3
 	// crdTimeout bounds the wait until the cluster serves new kinds.
 	crdTimeout = 60 * time.Second
 	// maxCRDTries bounds the attempts to replace a CRD that another writer keeps changing, or whose existence the cluster
-	// reports contradictorily. crdPause is the pause after the first contradiction; it grows with each.
+	// reports contradictorily.
 	maxCRDTries = 5
-	crdPause    = 100 * time.Millisecond
+	// crdPause is the pause after the first contradictory response. Further pauses are multiples of it.
+	crdPause = 100 * time.Millisecond
 )
 
-// applier brings the folders crds of a chart into a cluster.
+// applier applies the crds folders of a chart to a cluster.
 type applier struct {
 	Target
 	ctx    context.Context
@@ -50,21 +51,22 @@ type applier struct {
 	policy model.CRDPolicy
 	// preflight is called before the first write.
 	preflight func() error
-	// awaited are the kinds that the cluster is to serve from now on.
+	// awaited are the kinds that the cluster does not serve yet. A kind without a version stands for any version.
 	awaited []schema.GroupVersionKind
 }
 
-// Target is the cluster that CRDs are applied to.
+// Target is the cluster to which CRDs are applied.
 type Target struct {
 	Cluster   *apply.Client
 	Namespace *apply.Namespacer
-	// Known are the kinds that the cluster is known to serve; relearn asks it again.
-	Known   chartutil.VersionSet
-	Relearn func() (*chartutil.Capabilities, error)
+	// Known are the kinds that the cluster serves, according to the last discovery.
+	Known chartutil.VersionSet
+	// Rediscover runs discovery again.
+	Rediscover func() (*chartutil.Capabilities, error)
 }
 
-// Apply creates, or creates and replaces, the objects of a chart's crds folders, and returns when the cluster serves
-// the new kinds, so that templates can find them. It never deletes. Preflight is called before the first write.
+// Apply creates, or creates and replaces, the objects of a chart's crds folders. It returns when the cluster serves the
+// new kinds, so that templates can find them. It deletes nothing. It calls preflight before the first write.
 func Apply(target Target, policy model.CRDPolicy, objects []*Object, preflight func() error) error {
 	if err := target.Namespace.Check(); err != nil {
 		return err
@@ -108,6 +110,7 @@ func (a *applier) apply(objects []*Object) error {
 	return nil
 }
 
+// createMissing creates the CRDs that do not exist.
 func (a *applier) createMissing(crds []*Object) error {
 	existing := map[string]bool{}
 	if len(crds) > fewCRDs || !slices.ContainsFunc(crds, func(crd *Object) bool { return !a.isKnown(crd) }) {
@@ -139,15 +142,15 @@ func (a *applier) createMissing(crds []*Object) error {
 	return nil
 }
 
-// isKnown reports whether the cluster seems to serve the kind of a CRD already, in whatever version: then it is cheaper
-// to look than to try.
+// isKnown reports whether the cluster serves the kind of a CRD in any version, according to the last discovery. If all
+// CRDs are known, it is cheaper to list the CRDs than to try to create them.
 func (a *applier) isKnown(crd *Object) bool {
 	return slices.ContainsFunc(crd.Serves, func(kind schema.GroupVersionKind) bool {
 		return a.Known.Has(kind.GroupVersion().String() + "/" + kind.Kind)
 	})
 }
 
-// names returns the names of the CRDs that the cluster has.
+// names returns the names of the CRDs in the cluster.
 func (a *applier) names() (map[string]bool, error) {
 	data, err := a.client.Get().AbsPath(Path).SetHeader("Accept", asNames).Param("includeObject", "None").Do(a.ctx).Raw()
 	if err != nil {
@@ -171,7 +174,7 @@ func (a *applier) names() (map[string]bool, error) {
 	return names, nil
 }
 
-// create creates a CRD; created is false where it exists.
+// create creates a CRD; created is false if the CRD exists.
 func (a *applier) create(crd *Object) (created bool, err error) {
 	if err := a.begin(); err != nil {
 		return false, err
@@ -188,7 +191,7 @@ func (a *applier) create(crd *Object) (created bool, err error) {
 	return true, nil
 }
 
-// begin is called before each write.
+// begin calls preflight before the first write. Call begin before each write.
 func (a *applier) begin() error {
 	preflight := a.preflight
 	a.preflight = func() error { return nil }
@@ -199,17 +202,19 @@ func (a *applier) begin() error {
 	return nil
 }
 
-// awaitUnlessKnown waits for the kind of a CRD that another process may have just created.
+// awaitUnlessKnown adds the kind of an existing CRD to the awaited kinds if the cluster does not serve the kind yet.
+// Another process may have just created the CRD.
 func (a *applier) awaitUnlessKnown(crd *Object) {
 	if len(crd.Serves) == 0 {
 		return
 	}
-	// In whatever version: an older CRD may have others than the chart's.
+	// The version does not matter: an older CRD may have other versions than the CRD of the chart.
 	if _, err := a.mapper.RESTMapping(crd.Serves[0].GroupKind()); connections.IsUnmapped(err) {
 		a.awaited = append(a.awaited, crd.Serves[0].GroupKind().WithVersion(""))
 	}
 }
 
+// createOrReplace creates or replaces the CRDs.
 func (a *applier) createOrReplace(crds []*Object) error {
 	for _, crd := range crds {
 		if err := a.replace(crd); err != nil {
@@ -219,7 +224,7 @@ func (a *applier) createOrReplace(crds []*Object) error {
 	return nil
 }
 
-// replace makes a CRD equal to the one in the chart. It creates it if it is missing.
+// replace replaces a CRD by the CRD of the chart. It creates the CRD if it does not exist.
 func (a *applier) replace(crd *Object) error {
 	path := Path + "/" + crd.Name
 	fail := func(err error) error {
@@ -232,7 +237,7 @@ func (a *applier) replace(crd *Object) error {
 				return err
 			}
 			if try == maxCRDTries {
-				return fail(errors.New("the cluster reports contradictorily that it exists and that it does not exist"))
+				return fail(errors.New("the cluster reports both that it exists and that it does not exist"))
 			}
 			select {
 			case <-a.ctx.Done():
@@ -264,71 +269,72 @@ func (a *applier) replace(crd *Object) error {
 	}
 }
 
-// mergeCRD returns the chart's CRD as the replacement of a live one. It keeps what others set: labels, annotations,
-// finalizers and owners; the conversion if the chart has none; and the certificate authority of the conversion webhook
-// if the chart leaves that empty.
-func mergeCRD(desired, live []byte) ([]byte, error) {
-	wanted, found := map[string]any{}, map[string]any{}
-	if err := json.Unmarshal(desired, &wanted); err != nil {
+// mergeCRD returns the replacement for a live CRD: the chart's CRD with the fields that other writers set. It keeps
+// labels, annotations, finalizers and owners. It keeps the conversion if the chart has none. It keeps the certificate
+// authority of the conversion webhook if the chart's is empty.
+func mergeCRD(chartData, liveData []byte) ([]byte, error) {
+	desired, live := map[string]any{}, map[string]any{}
+	if err := json.Unmarshal(chartData, &desired); err != nil {
 		return nil, errors.New("the CustomResourceDefinition of the chart cannot be decoded")
 	}
-	if err := json.Unmarshal(live, &found); err != nil {
+	if err := json.Unmarshal(liveData, &live); err != nil {
 		return nil, helmerr.New(helmerr.ErrUnreachable, "the response of the cluster cannot be decoded")
 	}
-	metadata, _, _ := unstructured.NestedMap(found, "metadata")
+	metadata, _, _ := unstructured.NestedMap(live, "metadata")
 	if metadata == nil {
 		return nil, helmerr.New(helmerr.ErrUnreachable, "the response of the cluster cannot be decoded")
 	}
 	delete(metadata, "managedFields")
 	for _, field := range []string{"labels", "annotations"} {
-		ours, _, _ := unstructured.NestedMap(wanted, "metadata", field)
-		theirs, ok := metadata[field].(map[string]any)
+		chartEntries, _, _ := unstructured.NestedMap(desired, "metadata", field)
+		merged, ok := metadata[field].(map[string]any)
 		if !ok {
-			theirs = map[string]any{}
+			merged = map[string]any{}
 		}
-		for key, value := range ours {
-			theirs[key] = value
+		for key, value := range chartEntries {
+			merged[key] = value
 		}
-		if len(theirs) > 0 {
-			metadata[field] = theirs
+		if len(merged) > 0 {
+			metadata[field] = merged
 		}
 	}
-	wanted["metadata"] = metadata
-	delete(wanted, "status")
-	spec, ok := wanted["spec"].(map[string]any)
+	desired["metadata"] = metadata
+	delete(desired, "status")
+	spec, ok := desired["spec"].(map[string]any)
 	if !ok {
 		return nil, errors.New("the CustomResourceDefinition of the chart has no spec")
 	}
-	keepConversion(spec, found)
-	return json.Marshal(wanted)
+	keepConversion(spec, live)
+	return json.Marshal(desired)
 }
 
-func keepConversion(spec, found map[string]any) {
-	theirs, ok, _ := unstructured.NestedMap(found, "spec", "conversion")
+// keepConversion copies the conversion of the live CRD, or its certificate authority, to the spec if the spec has none.
+func keepConversion(spec, live map[string]any) {
+	liveConversion, ok, _ := unstructured.NestedMap(live, "spec", "conversion")
 	if !ok {
 		return
 	}
-	ours, ok := spec["conversion"].(map[string]any)
+	conversion, ok := spec["conversion"].(map[string]any)
 	if !ok {
-		spec["conversion"] = theirs
+		spec["conversion"] = liveConversion
 		return
 	}
-	bundle, ok, _ := unstructured.NestedString(theirs, "webhook", "clientConfig", "caBundle")
+	bundle, ok, _ := unstructured.NestedString(liveConversion, "webhook", "clientConfig", "caBundle")
 	if !ok || bundle == "" {
 		return
 	}
-	webhook, _ := ours["webhook"].(map[string]any)
+	webhook, _ := conversion["webhook"].(map[string]any)
 	config, _ := webhook["clientConfig"].(map[string]any)
 	if config != nil && (config["caBundle"] == nil || config["caBundle"] == "") {
 		config["caBundle"] = bundle
 	}
 }
 
-// createOther creates an object that is no CRD, unless it exists.
+// createOther creates an object that is not a CRD, unless the object exists.
 func (a *applier) createOther(object *Object) error {
 	mapping, err := a.mapper.RESTMapping(object.kind.GroupKind(), object.kind.Version)
 	if meta.IsNoMatchError(err) {
-		return a.Cluster.RefuseUnknown([]schema.GroupVersionKind{object.kind})
+		return a.Cluster.UnservedError([]schema.GroupVersionKind{object.kind})
 	}
 	if err != nil {
 		return err
@@ -358,7 +364,7 @@ func (a *applier) createOther(object *Object) error {
 	return nil
 }
 
-// awaitKinds returns once the cluster serves the kinds that are new, and it is known that it does.
+// awaitKinds waits until the cluster serves the awaited kinds, and discovery has found them.
 func (a *applier) awaitKinds(crds []*Object) error {
 	if len(a.awaited) == 0 {
 		return nil
@@ -382,8 +388,8 @@ func (a *applier) awaitKinds(crds []*Object) error {
 	}
 }
 
-// missing returns a kind that the cluster does not serve yet, an empty kind if it serves all. It reads the versions of
-// groups first, which is cheap, and only then all kinds.
+// missing returns an awaited kind that the cluster does not serve yet; an empty kind if the cluster serves all. It
+// first reads only the versions of the kinds, which is cheap, and then runs discovery.
 func (a *applier) missing() (schema.GroupVersionKind, error) {
 	for _, kind := range a.awaited {
 		if kind.Version == "" {
@@ -394,7 +400,7 @@ func (a *applier) missing() (schema.GroupVersionKind, error) {
 			return kind, err
 		}
 	}
-	capabilities, err := a.Relearn()
+	capabilities, err := a.Rediscover()
 	if err != nil {
 		return schema.GroupVersionKind{}, err
 	}
@@ -416,7 +422,8 @@ func (a *applier) missing() (schema.GroupVersionKind, error) {
 	return schema.GroupVersionKind{}, nil
 }
 
-// notServed returns why the cluster does not serve a kind although it has the CRD.
+// notServed returns the error for a kind that the cluster does not serve although it has the CRD. The error contains
+// the false conditions of the CRD.
 func (a *applier) notServed(missing schema.GroupVersionKind, crds []*Object) error {
 	reason := ""
 	for _, crd := range crds {

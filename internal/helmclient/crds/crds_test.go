@@ -100,7 +100,7 @@ func TestCRDCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestCRDCacheCountsFilesWithoutObjects holds that a chart with many files that hold nothing fills no memory.
+// TestCRDCacheCountsFilesWithoutObjects checks that a chart with many files without objects does not fill the memory.
 func TestCRDCacheCountsFilesWithoutObjects(t *testing.T) {
 	t.Parallel()
 	cache := newCRDCache(64 << 10)
@@ -114,9 +114,9 @@ func TestCRDCacheCountsFilesWithoutObjects(t *testing.T) {
 	}
 }
 
-// TestCRDThatIsAndIsNot holds that a cluster which says that a CRD is not there, and will not have it because it is, is
-// not asked for ever.
-func TestCRDThatIsAndIsNot(t *testing.T) {
+// TestReplaceCRDEndsAfterContradictoryResponses checks that the attempts end if the cluster reports both that a CRD
+// does not exist and that it exists.
+func TestReplaceCRDEndsAfterContradictoryResponses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		resource := schema.GroupResource{Group: group, Resource: "customresourcedefinitions"}

@@ -13,17 +13,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// Recovery is how a pending record is resolved.
+// Recovery defines how a pending record is resolved.
 type Recovery string
 
 const (
-	// RecoverNothing is for decisions which have no pending record to resolve.
+	// RecoverNothing means that there is no pending record to resolve.
 	RecoverNothing Recovery = ""
-	// RecoverReplace does the same again under the same revision. The pending record stays, as the proof that something
-	// began, until the new one takes its place.
+	// RecoverReplace repeats the action under the same revision. Until the new record replaces the pending record, the
+	// pending record proves that an action began.
 	RecoverReplace Recovery = "Replace"
-	// RecoverFail marks the pending record as failed; the next action makes another revision. Helm still knows what the
-	// record's action created. It is also for a record that the helm command could not uninstall.
+	// RecoverFail marks the pending record as failed; the next action creates another revision. Helm can then still find
+	// the objects of the failed revision. RecoverFail also applies to a record that the helm command could not uninstall.
 	RecoverFail Recovery = "Fail"
 )
 
@@ -38,7 +38,7 @@ const (
 	ReasonNotDeployed          = "NotDeployed"
 	ReasonRetryFailed          = "RetryFailed"
 	ReasonChangedByAnotherHand = "ChangedByAnotherHand"
-	// ReasonObjectsMissing is that of an upgrade to the same, which creates objects that were deleted.
+	// ReasonObjectsMissing is the reason of an upgrade without changes, which re-creates objects that were deleted.
 	ReasonObjectsMissing     = "ObjectsMissing"
 	ReasonAdopt              = "Adopt"
 	ReasonInterrupted        = "Interrupted"
@@ -50,69 +50,70 @@ const (
 	ReasonAlreadyUninstalled = "AlreadyUninstalled"
 	ReasonUnreachable        = "Unreachable"
 
-	// ReasonBackoff is the wait before what failed is tried again.
+	// ReasonBackoff is the reason to wait until the next attempt after a failure.
 	ReasonBackoff = "Backoff"
-	// ReasonRetriesExhausted is that of ActionStall, whatever failed.
+	// ReasonRetriesExhausted is the reason of ActionStall after any failure but a failed rollback.
 	ReasonRetriesExhausted = "RetriesExhausted"
-	// ReasonRollbackFailed is that of ActionStall where a rollback failed too often, and of further rollbacks before.
+	// ReasonRollbackFailed is the reason to repeat a failed rollback, and of ActionStall after the last attempt.
 	ReasonRollbackFailed = "RollbackFailed"
 	// ReasonRemediateUninstall is the reason to uninstall a failed installation before the next attempt.
 	ReasonRemediateUninstall = "RemediateUninstall"
-	// ReasonUpgradeFailed, ReasonUnhealthy and ReasonTestsFailed are those of rollbacks; the last also that of tests that
-	// run again.
+	// ReasonUpgradeFailed is the reason of a rollback after a failed upgrade.
 	ReasonUpgradeFailed = "UpgradeFailed"
-	ReasonUnhealthy     = "Unhealthy"
-	ReasonTestsFailed   = "TestsFailed"
-	// ReasonNoRollbackTarget is that of an upgrade that is tried again without a rollback, because there is nothing to
-	// return to.
+	// ReasonUnhealthy is the reason of a rollback of a revision that did not become healthy.
+	ReasonUnhealthy = "Unhealthy"
+	// ReasonTestsFailed is the reason of a rollback after failed tests, and to run failed tests again.
+	ReasonTestsFailed = "TestsFailed"
+	// ReasonNoRollbackTarget is the reason to repeat an upgrade without a rollback, because no revision is a suitable
+	// target for a rollback.
 	ReasonNoRollbackTarget = "NoRollbackTarget"
-	// ReasonUntested is that of tests that did not run yet.
+	// ReasonUntested is the reason to run tests that have not run yet.
 	ReasonUntested = "Untested"
-	// ReasonDrifted is that of objects that differ, corrected or not.
+	// ReasonDrifted is the reason of decisions about drift, whether the policy corrects it or not.
 	ReasonDrifted = "Drifted"
-	// ReasonReturn is that of a return, see [model.Desired].Return.
+	// ReasonReturn is the reason of a return, see [model.Desired].Return.
 	ReasonReturn = "Return"
 )
 
 // Decision is the next action on a release, and its reason.
 type Decision struct {
-	// Action is what to do.
+	// Action is the next action.
 	Action model.Action
-	// State is the state that was found.
+	// State is the observed state.
 	State model.State
-	// Reason is one of the Reason constants: a word for programs.
+	// Reason is one of the Reason constants, for programs.
 	Reason string
 	// Message explains the decision to people. It holds no values of the release.
 	Message string
-	// FromRevision is the newest revision found, zero if there is none.
+	// FromRevision is the newest observed revision; zero if there is none.
 	FromRevision int
 	// FromID is the [model.Record].ID of FromRevision.
 	FromID types.UID
-	// ToRevision is the revision that the action is expected to make; equal to FromRevision where it makes none.
+	// ToRevision is the revision that the action will create; equal to FromRevision if the action creates none.
 	ToRevision int
-	// Recovery is how the pending record FromRevision is resolved before the action.
+	// Recovery defines how the pending record FromRevision is resolved before the action.
 	Recovery Recovery
-	// RollbackTo is the revision to return to, set with ActionRollback only.
+	// RollbackTo is the target of ActionRollback; zero for other actions.
 	RollbackTo int
-	// Returns means, with ActionRollback, that RollbackTo is the desired state: after a success the release is in sync.
+	// Returns means, with ActionRollback, that RollbackTo is the desired state: after a success, the release is in sync.
 	Returns bool
-	// Failures is the number of failed attempts at the desired state. Act notes it on the record it makes.
+	// Failures is the number of failed attempts at the desired state. Act saves it in the new record.
 	Failures int
-	// RollbackFailures is how many rollbacks in a row failed so far.
+	// RollbackFailures is the number of successive failed rollbacks so far.
 	RollbackFailures int
-	// Interruptions is the number of successive interrupted attempts at the desired state. Act notes it on the record it
-	// makes.
+	// Interruptions is the number of successive interrupted attempts at the desired state. Act saves it in the new record.
 	Interruptions int
-	// Unproven is the newest revision that is known never to have been healthy, zero if there is none. Act notes it on the
-	// record it makes.
+	// Unproven is the newest revision that is known never to have been healthy; zero if there is none. Act saves it in the
+	// new record.
 	Unproven int
-	// Keep is a revision that must stay in the history, whatever its limit, zero where none must: a rollback may need it.
+	// Keep is a revision that must stay in the history, even above the history limit, because a rollback may need it; zero
+	// if there is none.
 	Keep int
-	// Request is the last request to try, as a label value. Act notes it on the record it makes.
+	// Request is the last retry request, as a label value. Act saves it in the new record.
 	Request string
-	// RequeueAfter is when to look again, set with ActionWait only.
+	// RequeueAfter is the time until the next decision, set with ActionWait only.
 	RequeueAfter time.Duration
-	// NextTryAt is when what failed is tried again, set with ReasonBackoff only.
+	// NextTryAt is the time of the next attempt after a failure, set with ReasonBackoff only.
 	NextTryAt time.Time
 }
 
@@ -128,8 +129,8 @@ type situation struct {
 
 // Next returns the next action that brings a release to its desired state. It is a pure function.
 //
-// The caller must not call it while an action of this process runs on the release. Next takes a pending record with the
-// desired UID for one that a predecessor of this process left behind.
+// The caller must not call it while an action of this process runs on the release. Next assumes that an earlier process
+// of this manager left behind a pending record with the desired UID and Shard.
 func Next(obs model.Observation, desired model.Desired, policy model.Policy, past model.Past, now time.Time) Decision {
 	newest, _ := obs.Newest()
 	s := situation{obs: obs, newest: newest, desired: desired, policy: policy, past: past.Since(newest, desired), now: now}
@@ -149,6 +150,7 @@ func Next(obs model.Observation, desired model.Desired, policy model.Policy, pas
 	return decided
 }
 
+// decide decides by the observed state, without drift.
 func (s situation) decide(d Decision) Decision {
 	revision := s.newest.Revision
 	switch d.State {
@@ -192,7 +194,8 @@ func (s situation) decide(d Decision) Decision {
 	}
 }
 
-// Unreachable returns the decision about a release of a cluster that does not answer. It is no failure of the release.
+// Unreachable returns the decision about a release of an unreachable cluster. It does not count as a failure of the
+// release.
 func Unreachable() Decision {
 	return Decision{
 		Action: model.ActionWait, State: model.StateUnreachable, Reason: ReasonUnreachable,
@@ -201,9 +204,9 @@ func Unreachable() Decision {
 	}
 }
 
-// Uninstall returns the next action that uninstalls a release. It is a pure function and uses only Owner and UID of
-// desired. As with [Next], no action of this process may run on the release. It ignores TakeOwnership: a release of
-// another owner is never uninstalled.
+// Uninstall returns the next action that uninstalls a release. It is a pure function and uses only the identity of
+// desired: owner, UID, shard and management clusters. As with [Next], no action of this process may run on the release.
+// It ignores TakeOwnership: HelmOp never uninstalls a release of another owner.
 func Uninstall(obs model.Observation, desired model.Desired, policy model.Policy, now time.Time) Decision {
 	state := obs.State(desired)
 	newest, _ := obs.Newest()
@@ -226,6 +229,7 @@ func Uninstall(obs model.Observation, desired model.Desired, policy model.Policy
 	return d.stay(model.ActionUninstall, ReasonUninstall, fmt.Sprintf("Uninstalling revision %d.", newest.Revision))
 }
 
+// decideOutOfSync decides if HelmOp created the newest revision from another state, or if it is not deployed any more.
 func (s situation) decideOutOfSync(d Decision) Decision {
 	newest := s.newest
 	differ := newest.Differences(s.desired)
@@ -243,7 +247,7 @@ func (s situation) decideOutOfSync(d Decision) Decision {
 		fmt.Sprintf("Revision %d was made with different %s.", newest.Revision, joinDifferences(differ))
 	decided := s.reach(d, reason, message)
 	if decided.Action == model.ActionUpgrade && d.Failures > 0 {
-		// Tries without a record: rendering the chart was ended.
+		// The failed attempts have no record, because rendering the chart exceeded a limit.
 		return s.retry(d, s.policy.Upgrade, model.ActionUpgrade, reason, message)
 	}
 	if decided.Returns {
@@ -263,25 +267,26 @@ func joinDifferences(differ []model.Difference) string {
 // MakesDesired reports whether the release has its desired state after a success of the action.
 func (d Decision) MakesDesired() bool { return d.Action.RendersChart() || d.Returns }
 
-// act returns the decision to make a new revision.
+// act returns the decision to create a new revision.
 func (d Decision) act(action model.Action, reason, message string) Decision {
 	d.ToRevision = d.FromRevision + 1
 	return d.stay(action, reason, message)
 }
 
-// stay returns a decision that makes no new revision.
+// stay returns a decision that does not create a new revision.
 func (d Decision) stay(action model.Action, reason, message string) Decision {
 	d.Action, d.Reason, d.Message = action, reason, message
 	return d
 }
 
+// finishUninstall returns the decision to complete an uninstallation that has begun.
 func (d Decision) finishUninstall() Decision {
 	return d.stay(model.ActionUninstall, ReasonFinishUninstall,
 		fmt.Sprintf("The uninstallation of revision %d did not complete.", d.FromRevision))
 }
 
-// refuseLost leaves a release to the HelmOp that has taken it over. If both took it back, they would upgrade it in turn
-// for ever.
+// refuseLost returns the decision to leave a release to the HelmOp that has taken it over. Otherwise, the two HelmOps
+// would take the release from each other forever.
 func (d Decision) refuseLost(obs model.Observation, desired model.Desired) Decision {
 	if model.IsSameOwner(obs, desired) {
 		return d.refuse(obs, desired)
@@ -290,6 +295,7 @@ func (d Decision) refuseLost(obs model.Observation, desired model.Desired) Decis
 		" release name or the Clusters of one of the two HelmOps, or request a retry to take the release back.", obs.Owner()))
 }
 
+// refuse returns the decision not to change a release of another owner or management cluster.
 func (d Decision) refuse(obs model.Observation, desired model.Desired) Decision {
 	switch owner := obs.Owner(); {
 	case owner == "":

@@ -22,7 +22,7 @@ func otherArtifact(r *model.Record) { r.ArtifactDigest = "1" }
 func otherValues(r *model.Record)   { r.ValuesDigest = "1" }
 func otherOptions(r *model.Record)  { r.OptionsDigest = "1" }
 func old(r *model.Record)           { r.ChangedAt = helmtest.Now.Add(-16 * time.Minute) }
-func keptElsewhere(r *model.Record) { r.KeptElsewhere = true }
+func isPointer(r *model.Record)     { r.IsPointer = true }
 func uninstalling(r *model.Record)  { r.Uninstalling = true }
 func until(after time.Duration) func(*model.Record) {
 	return func(r *model.Record) { r.Deadline = helmtest.Now.Add(after) }
@@ -68,37 +68,40 @@ func TestDecide(t *testing.T) {
 			action: model.ActionUpgrade, reason: ReasonNotDeployed, from: 3, to: 4},
 		"failed": {records: one(helmtest.Record("failed", 3)), state: model.StateFailed,
 			action: model.ActionUpgrade, reason: ReasonRetryFailed, from: 3, to: 4, failures: 1},
-		"failed, other now": {records: one(helmtest.Record("failed", 3, otherValues)), state: model.StateOutOfSync,
+		"failed, other values are desired now": {records: one(helmtest.Record("failed", 3, otherValues)),
+			state:  model.StateOutOfSync,
 			action: model.ActionUpgrade, reason: ReasonValuesChanged, from: 3, to: 4},
 		"not made by HelmOp": {records: one(helmtest.Record("deployed", 3, otherHand)), state: model.StateUnmanaged,
 			action: model.ActionUpgrade, reason: ReasonChangedByAnotherHand, from: 3, to: 4},
-		"failed by another": {records: one(helmtest.Record("failed", 3, otherHand)), state: model.StateUnmanaged,
+		"failed, made with the helm command": {records: one(helmtest.Record("failed", 3, otherHand)),
+			state:  model.StateUnmanaged,
 			action: model.ActionUpgrade, reason: ReasonChangedByAnotherHand, from: 3, to: 4},
-		"by old Helm": {records: []model.Record{helmtest.Record("deployed", 3, unlabelled),
+		"upgraded by an old Helm without labels": {records: []model.Record{helmtest.Record("deployed", 3, unlabelled),
 			helmtest.Record("superseded", 2)}, state: model.StateUnmanaged, action: model.ActionUpgrade,
 			reason: ReasonChangedByAnotherHand, from: 3, to: 4},
 		"uninstalled": {records: one(helmtest.Record("uninstalled", 3)), state: model.StateUninstalled,
 			action: model.ActionInstall, reason: ReasonNotInstalled, from: 3, to: 4},
-		"uninstalled, other": {records: one(helmtest.Record("uninstalled", 3, otherOwner)), state: model.StateUninstalled,
+		"uninstalled, of another owner": {records: one(helmtest.Record("uninstalled", 3, otherOwner)),
+			state:  model.StateUninstalled,
 			action: model.ActionInstall, reason: ReasonNotInstalled, from: 3, to: 4},
 		"uninstalling": {records: one(helmtest.Record("uninstalling", 3, uninstalling)), state: model.StateUninstalling,
 			action: model.ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
-		"uninstalled by hand, young": {records: one(helmtest.Record("uninstalling", 3)), state: model.StateUninstalling,
+		"uninstalled with helm, young": {records: one(helmtest.Record("uninstalling", 3)), state: model.StateUninstalling,
 			action: model.ActionWait,
-			reason: ReasonPendingElsewhere, from: 3, to: 3, after: ElsewhereRetry},
-		"uninstalled by hand, old": {records: one(helmtest.Record("uninstalling", 3, old)), state: model.StateUninstalling,
+			reason: ReasonPendingElsewhere, from: 3, to: 3, after: OtherProcessRetry},
+		"uninstalled with helm, old": {records: one(helmtest.Record("uninstalling", 3, old)), state: model.StateUninstalling,
 			action: model.ActionUninstall,
 			reason: ReasonFinishUninstall, from: 3, to: 3},
-		"uninstalling, kept elsewhere": {records: one(helmtest.Record("uninstalling", 3, keptElsewhere, uninstalling)),
+		"uninstalling, split record": {records: one(helmtest.Record("uninstalling", 3, isPointer, uninstalling)),
 			state: model.StateUninstalling, action: model.ActionUninstall,
 			reason: ReasonFinishUninstall, from: 3, to: 3},
-		"uninstalled by hand, in vain": {records: one(helmtest.Record("uninstalling", 3, keptElsewhere)),
+		"uninstalled with helm, split record": {records: one(helmtest.Record("uninstalling", 3, isPointer)),
 			state: model.StateUninstalling, action: model.ActionRecoverThenUpgrade,
 			reason: ReasonChangedByAnotherHand, from: 3, to: 4, recovery: RecoverFail, message: "deleted nothing"},
 
 		"foreign": {records: one(helmtest.Record("deployed", 3, otherOwner)), state: model.StateForeign,
 			action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3, message: `"default.other"`},
-		"foreign made with helm": {records: one(helmtest.Record("deployed", 3, unlabelled)), state: model.StateForeign,
+		"foreign, installed with helm": {records: one(helmtest.Record("deployed", 3, unlabelled)), state: model.StateForeign,
 			action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3, message: "not installed by HelmOp"},
 		"foreign uninstalling": {records: one(helmtest.Record("uninstalling", 3, otherOwner, old)),
 			state: model.StateForeign, action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3},
@@ -108,16 +111,16 @@ func TestDecide(t *testing.T) {
 			state: model.StateForeign, action: model.ActionUpgrade, reason: ReasonAdopt, from: 3, to: 4},
 		"adopt pending, young": {records: one(helmtest.Record("pending-upgrade", 3, otherOwner)), policy: adopt,
 			state: model.StateForeign, action: model.ActionWait, reason: ReasonPendingElsewhere, from: 3, to: 3,
-			after: ElsewhereRetry},
+			after: OtherProcessRetry},
 		"adopt pending, old": {records: one(helmtest.Record("pending-install", 1, otherOwner, old)), policy: adopt,
 			state: model.StateForeign, action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 1, to: 2,
 			recovery: RecoverFail},
 		"adopt uninstalling, young": {records: one(helmtest.Record("uninstalling", 3, unlabelled)), policy: adopt,
 			state: model.StateForeign, action: model.ActionWait, reason: ReasonPendingElsewhere, from: 3, to: 3,
-			after: ElsewhereRetry},
+			after: OtherProcessRetry},
 		"adopt uninstalling, old": {records: one(helmtest.Record("uninstalling", 3, unlabelled, old)), policy: adopt,
 			state: model.StateForeign, action: model.ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
-		"take ownership changes none": {records: one(helmtest.Record("deployed", 3)), policy: adopt, state: model.StateInSync,
+		"in sync, with ownership": {records: one(helmtest.Record("deployed", 3)), policy: adopt, state: model.StateInSync,
 			action: model.ActionNone, reason: ReasonInSync, from: 3, to: 3},
 
 		"own pending install": {records: one(helmtest.Record("pending-install", 1)),
@@ -129,19 +132,19 @@ func TestDecide(t *testing.T) {
 		"own pending install on a kept history": {records: []model.Record{helmtest.Record("pending-install", 4),
 			helmtest.Record("uninstalled", 3)}, state: model.StatePending, action: model.ActionRecoverThenInstall,
 			reason: ReasonInterrupted, from: 4, to: 4, recovery: RecoverReplace, cut: 1},
-		"own pending install, number taken": {records: []model.Record{helmtest.Record("pending-install", 4),
+		"own pending install, revision below exists": {records: []model.Record{helmtest.Record("pending-install", 4),
 			helmtest.Record("uninstalled", 2)}, state: model.StatePending, action: model.ActionRecoverThenUpgrade,
 			reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail, cut: 1},
 		"own pending upgrade, after a gap": {records: []model.Record{helmtest.Record("pending-upgrade", 5), before},
 			state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 5, to: 6,
 			recovery: RecoverFail, cut: 1},
-		"own pending upgrade, of nothing": {records: one(helmtest.Record("pending-upgrade", 4)),
+		"own pending upgrade, no other record": {records: one(helmtest.Record("pending-upgrade", 4)),
 			state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5,
 			recovery: RecoverFail, cut: 1},
-		"own pending upgrade, on another": {records: []model.Record{helmtest.Record("pending-upgrade", 4),
+		"own pending upgrade, over a pending record": {records: []model.Record{helmtest.Record("pending-upgrade", 4),
 			helmtest.Record("pending-upgrade", 3)}, state: model.StatePending, action: model.ActionRecoverThenUpgrade,
 			reason: ReasonInterrupted, from: 4, to: 5, recovery: RecoverFail, cut: 1},
-		"own pending install, history gone": {records: one(helmtest.Record("pending-install", 4)),
+		"own pending install, history is missing": {records: one(helmtest.Record("pending-install", 4)),
 			state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5,
 			recovery: RecoverFail, cut: 1},
 		"own pending upgrade": {records: []model.Record{helmtest.Record("pending-upgrade", 4), before},
@@ -153,42 +156,42 @@ func TestDecide(t *testing.T) {
 		"own pending rollback": {records: one(helmtest.Record("pending-rollback", 4)),
 			state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 4, to: 5,
 			recovery: RecoverFail, cut: 1},
-		"other's pending, young": {records: one(helmtest.Record("pending-upgrade", 4, otherUID)),
+		"pending of another UID, young": {records: one(helmtest.Record("pending-upgrade", 4, otherUID)),
 			state: model.StatePending, action: model.ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4,
-			after: ElsewhereRetry, cut: 1},
-		"other's pending, old": {records: []model.Record{helmtest.Record("pending-upgrade", 4, otherUID,
+			after: OtherProcessRetry, cut: 1},
+		"pending of another UID, old": {records: []model.Record{helmtest.Record("pending-upgrade", 4, otherUID,
 			old), before}, state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout,
 			from: 4, to: 4, recovery: RecoverReplace, cut: 1},
-		"other's pending install, old": {records: one(helmtest.Record("pending-install", 1, otherUID, old)),
+		"pending install of another UID, old": {records: one(helmtest.Record("pending-install", 1, otherUID, old)),
 			state: model.StatePending, action: model.ActionRecoverThenInstall, reason: ReasonPendingTimeout, from: 1, to: 1,
 			recovery: RecoverReplace, cut: 1},
-		"a human's pending, young": {records: one(helmtest.Record("pending-upgrade", 4, otherHand)),
+		"pending with helm, young": {records: one(helmtest.Record("pending-upgrade", 4, otherHand)),
 			state: model.StatePending, action: model.ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4,
-			after: ElsewhereRetry},
-		"a human's pending, old": {records: one(helmtest.Record("pending-upgrade", 4, otherHand, old)),
+			after: OtherProcessRetry},
+		"pending with helm, old": {records: one(helmtest.Record("pending-upgrade", 4, otherHand, old)),
 			state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5,
 			recovery: RecoverFail},
-		"a human's pending rollback, old": {records: one(helmtest.Record("pending-rollback", 4, otherHand, old)),
+		"pending rollback with helm, old": {records: one(helmtest.Record("pending-rollback", 4, otherHand, old)),
 			state: model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5,
 			recovery: RecoverFail},
-		"other's pending, before its deadline": {records: one(helmtest.Record("pending-upgrade", 4, otherUID, old,
+		"pending of another UID, before its deadline": {records: one(helmtest.Record("pending-upgrade", 4, otherUID, old,
 			until(time.Hour))), state: model.StatePending,
-			action: model.ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: ElsewhereRetry, cut: 1},
-		"other's pending, after its deadline": {records: one(helmtest.Record("pending-upgrade", 4, otherUID,
+			action: model.ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: OtherProcessRetry, cut: 1},
+		"pending of another UID, after its deadline": {records: one(helmtest.Record("pending-upgrade", 4, otherUID,
 			until(-time.Second))), state: model.StatePending,
 			action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5, recovery: RecoverFail, cut: 1},
-		"a human's pending, with a deadline carried over": {records: one(helmtest.Record("pending-upgrade", 4, otherHand,
+		"pending with helm, copied deadline": {records: one(helmtest.Record("pending-upgrade", 4, otherHand,
 			until(-time.Second))),
 			state: model.StatePending, action: model.ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4,
-			after: ElsewhereRetry},
-		"pending from a clock ahead": {records: one(helmtest.Record("pending-upgrade", 4, otherUID, fromFuture)),
+			after: OtherProcessRetry},
+		"pending, clock of the cluster is ahead": {records: one(helmtest.Record("pending-upgrade", 4, otherUID, fromFuture)),
 			state: model.StatePending, action: model.ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4,
-			after: ElsewhereRetry, cut: 1},
-		"pending elsewhere, shorter by policy": {records: []model.Record{helmtest.Record("pending-upgrade", 4, otherUID),
+			after: OtherProcessRetry, cut: 1},
+		"pending of another UID, shorter timeout": {records: []model.Record{helmtest.Record("pending-upgrade", 4, otherUID),
 			before}, policy: model.Policy{PendingTimeout: 30 * time.Second}, state: model.StatePending,
 			action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 4, recovery: RecoverReplace,
 			cut: 1},
-		"pending elsewhere, almost over": {records: one(helmtest.Record("pending-upgrade", 4, otherUID)),
+		"pending of another UID, timeout almost over": {records: one(helmtest.Record("pending-upgrade", 4, otherUID)),
 			policy: model.Policy{PendingTimeout: time.Minute + time.Millisecond}, state: model.StatePending,
 			action: model.ActionWait, reason: ReasonPendingElsewhere, from: 4, to: 4, after: time.Second, cut: 1},
 	}
@@ -211,25 +214,25 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// checkNextTry checks that a decision says when the next try is exactly where one is waited for, and takes the time out
-// of it.
+// checkNextTry checks that a decision has the time of the next attempt if and only if its reason is the backoff, and
+// removes the time.
 func checkNextTry(t *testing.T, got *Decision) {
 	t.Helper()
 	wait := got.NextTryAt.Sub(helmtest.Now)
 	switch {
 	case got.Reason != ReasonBackoff && !got.NextTryAt.IsZero():
-		t.Errorf("the decision %+v names a next try", *got)
+		t.Errorf("the decision %+v has a next attempt", *got)
 	case got.Reason == ReasonBackoff && (wait-got.RequeueAfter).Abs() > time.Second:
-		t.Errorf("the next try is in %s, and the next look in %s", wait, got.RequeueAfter)
+		t.Errorf("the next attempt is in %s, and the next decision in %s", wait, got.RequeueAfter)
 	case got.Reason == ReasonBackoff && !strings.Contains(got.Message, got.NextTryAt.UTC().Format(time.RFC3339)):
-		t.Errorf("the message %q does not say when the next try is", got.Message)
+		t.Errorf("the message %q does not have the time of the next attempt", got.Message)
 	}
 	got.NextTryAt = time.Time{}
 }
 
-// TestNextTryStays holds that the time of the next try is the same at each look until then: each other one would be a
-// write.
-func TestNextTryStays(t *testing.T) {
+// TestNextTryTimeIsStable checks that the time of the next attempt does not change between decisions, because each
+// change would be a write.
+func TestNextTryTimeIsStable(t *testing.T) {
 	t.Parallel()
 	failed := helmtest.Record("failed", 2, failures(2))
 	var first Decision
@@ -268,17 +271,17 @@ func TestDecideUninstall(t *testing.T) {
 			action: model.ActionUninstall, reason: ReasonUninstall},
 		"uninstalling": {records: []model.Record{helmtest.Record("uninstalling", 2, uninstalling)},
 			action: model.ActionUninstall, reason: ReasonFinishUninstall},
-		"uninstalling by hand, in vain": {records: []model.Record{helmtest.Record("uninstalling", 2, keptElsewhere)},
+		"uninstalled with helm, split record": {records: []model.Record{helmtest.Record("uninstalling", 2, isPointer)},
 			action: model.ActionUninstall, reason: ReasonFinishUninstall},
 		"own pending": {records: []model.Record{helmtest.Record("pending-upgrade", 2)},
 			action: model.ActionUninstall, reason: ReasonUninstall},
-		"other's pending, young": {records: []model.Record{helmtest.Record("pending-upgrade", 2, otherUID)},
+		"pending of another UID, young": {records: []model.Record{helmtest.Record("pending-upgrade", 2, otherUID)},
 			action: model.ActionWait, reason: ReasonPendingElsewhere},
-		"other's pending, old": {records: []model.Record{helmtest.Record("pending-upgrade", 2, otherUID, old)},
+		"pending of another UID, old": {records: []model.Record{helmtest.Record("pending-upgrade", 2, otherUID, old)},
 			action: model.ActionUninstall, reason: ReasonUninstall},
 		"foreign": {records: []model.Record{helmtest.Record("deployed", 2, otherOwner)},
 			action: model.ActionRefuse, reason: ReasonConflict},
-		"foreign, though ownership set": {records: []model.Record{helmtest.Record("deployed", 2, unlabelled)},
+		"foreign, with ownership": {records: []model.Record{helmtest.Record("deployed", 2, unlabelled)},
 			policy: model.Policy{TakeOwnership: true}, action: model.ActionRefuse, reason: ReasonConflict},
 	}
 	for name, test := range tests {

@@ -48,6 +48,7 @@ func (s situation) unhealthyFailures() int {
 	return s.newest.Failures + 1
 }
 
+// decideFailedTests decides if the newest revision is deployed, was made from the desired state and failed its tests.
 func (s situation) decideFailedTests(d Decision) Decision {
 	d.State = model.StateFailed
 	message := fmt.Sprintf("The tests of revision %d failed.", d.FromRevision)

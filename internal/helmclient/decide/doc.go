@@ -5,26 +5,26 @@
 // are pure functions: they read no cluster. The caller passes what it observed and must not decide while its own action
 // on the release runs.
 //
-// # What follows a failure
+// # Decisions after a failure
 //
 // An attempt counts as failed if it left a failed record, or if its tests failed. With [model.RemediateRollback], it
-// also counts if the caller reports that the revision did not become healthy. An attempt that never reached the storage
-// does not count. The next attempt waits, see [model.Backoff]. When the attempts of the [model.FailurePolicy] are used
-// up, the decision is to stall. Failed rollbacks are counted separately, with the same policy. An interrupted attempt
-// is continued at once. From the third interruption in a row, each counts as a failure, because the attempt itself may
-// break the connection or end the process.
+// also counts if the caller reports that the revision did not become healthy. An attempt without a record does not
+// count. The next attempt waits, see [model.Backoff]. When the attempts of the [model.FailurePolicy] are used up, the
+// decision is to stall. Failed rollbacks are counted separately, with the same policy. An interrupted attempt is
+// continued at once. From the third interruption in a row, each interruption counts as a failure, because the attempt
+// itself may break the connection or end the process.
 //
-// The record of an interrupted action stays until another record replaces it: it is the only evidence that the action
-// began.
+// The record of an interrupted action stays until another record replaces it, because the record is the only evidence
+// that the action began.
 //
-// A rollback goes to the newest older revision that worked and was not made from the desired state. The record of the
-// rollback has the digests of that revision. It also names the attempt that was rolled back: only this distinguishes it
-// from an old revision.
+// The target of a rollback is the newest older revision that worked and was not made from the desired state. The record
+// of the rollback has the digests of the target. It also names the attempt that was rolled back, which distinguishes
+// the record from an old revision.
 //
 // If [model.Desired].Return is set, the desired state is an earlier state of the release, for example after the rollout
-// of a fleet was aborted. The decision is then a rollback, which needs no chart and values, to a revision that was made
-// from exactly the desired state. The result is in sync and is tested as usual. A return that fails is tried again and
-// never rolled back.
+// of a fleet was aborted. The decision is then a rollback to a revision that was made from exactly the desired state.
+// Such a rollback needs neither chart nor values. The result is in sync and is tested as usual. A return that fails is
+// tried again and never rolled back.
 //
 // A failed or interrupted upgrade never leads to an uninstallation. The decision is to uninstall in two cases: to
 // finish an uninstallation that had begun, and with [model.RemediateUninstall] if the history proves that no revision

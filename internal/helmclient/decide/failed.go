@@ -20,7 +20,8 @@ func (s situation) failures() int {
 	return max(s.past.Failures, s.newest.FailuresAt(s.desired))
 }
 
-// install decides if the release does not exist. Failures still count if the release was uninstalled because it failed.
+// install decides if the release does not exist. Earlier failures count if the release was uninstalled because it
+// failed.
 func (s situation) install(d Decision, message string) Decision {
 	return s.retry(d, s.policy.Install, model.ActionInstall, ReasonNotInstalled, message)
 }
@@ -36,7 +37,7 @@ func (s situation) decideFailed(d Decision) Decision {
 	if s.newest.Interrupted {
 		// An interruption does not show that the desired state is faulty.
 		again := s.reach(d, ReasonInterrupted, fmt.Sprintf("Revision %d was interrupted.", s.newest.Revision))
-		return s.takeUp(d, again, policy, d.Failures)
+		return s.resume(d, again, policy, d.Failures)
 	}
 	switch {
 	case d.Failures == 0:
@@ -81,7 +82,7 @@ func (s situation) decideFailedRollback(d Decision) Decision {
 		d.RollbackFailures = 0
 	}
 	if s.newest.Interrupted {
-		return s.takeUp(d, d.rollback(target, ReasonRollbackFailed, message), policy, d.RollbackFailures)
+		return s.resume(d, d.rollback(target, ReasonRollbackFailed, message), policy, d.RollbackFailures)
 	}
 	if !policy.Allows(d.RollbackFailures) {
 		return d.stall(ReasonRollbackFailed, message)
@@ -92,7 +93,7 @@ func (s situation) decideFailedRollback(d Decision) Decision {
 	return d.rollback(target, ReasonRollbackFailed, message)
 }
 
-// retry decides to try an action again, once it is time and as long as the policy allows.
+// retry decides to repeat an action after the backoff, as long as the policy allows it.
 func (s situation) retry(d Decision, policy model.FailurePolicy, action model.Action, reason, message string) Decision {
 	if !policy.Allows(d.Failures) {
 		return d.stall(ReasonRetriesExhausted, message)
@@ -110,7 +111,7 @@ func (s situation) retry(d Decision, policy model.FailurePolicy, action model.Ac
 	}
 }
 
-// remainingBackoff returns how long to wait still after so many failures.
+// remainingBackoff returns the remaining time to wait after a number of failures.
 func (s situation) remainingBackoff(failures int) time.Duration {
 	since := s.past.FailedAt
 	// A record that is in sync or absent does not hold the time of a failure.
@@ -122,7 +123,7 @@ func (s situation) remainingBackoff(failures int) time.Duration {
 	return s.remaining(since, failures)
 }
 
-// remaining returns how long the wait after so many failures, which began at a time, lasts still.
+// remaining returns the remaining time to wait after a number of failures; since is when the wait began.
 func (s situation) remaining(since time.Time, failures int) time.Duration {
 	backoff := model.Backoff(failures, s.past.Jitter)
 	if since.IsZero() || backoff == 0 {
@@ -132,7 +133,7 @@ func (s situation) remaining(since time.Time, failures int) time.Duration {
 	if remaining <= 0 {
 		return 0
 	}
-	// A clock that runs ahead in the other cluster must not make the wait endless.
+	// If the clock of the workload cluster is ahead, the wait must not become longer than the backoff.
 	return min(remaining, backoff)
 }
 
@@ -154,8 +155,8 @@ func (s situation) workedBefore() bool {
 	return false
 }
 
-// below returns the revisions below the newest, newest first, as far as they are of the same life of the release: what
-// was before an uninstall that kept the history does not count.
+// below returns the revisions below the newest, newest first. It excludes revisions before an uninstallation that kept
+// the history.
 func (s situation) below() []model.Record {
 	for i, record := range s.obs.Records {
 		if release.Status(record.Status) == release.StatusUninstalled {
@@ -165,7 +166,7 @@ func (s situation) below() []model.Record {
 	return s.obs.Records[min(1, len(s.obs.Records)):]
 }
 
-// whyNotUninstalled returns why a failed install is left in place, empty where it may be uninstalled.
+// whyNotUninstalled returns why a failed installation must not be uninstalled; empty if it may be uninstalled.
 func (s situation) whyNotUninstalled() string {
 	switch {
 	case s.policy.TakeOwnership:
@@ -179,9 +180,9 @@ func (s situation) whyNotUninstalled() string {
 	}
 }
 
-// neverWorked reports whether the history proves that no revision of the release ever worked. For that, the history
-// must reach back to the first revision, or to an uninstallation, without a gap, and each record must be failed and
-// made by HelmOp. An interrupted revision proves nothing: it may have been applied completely.
+// neverWorked reports whether the history proves that no revision of the release ever worked. The history must reach
+// back to the first revision, or to an uninstallation, without a gap. Each record must be failed and made by HelmOp. An
+// interrupted revision proves nothing: it may have been applied completely.
 func (s situation) neverWorked() bool {
 	expected := s.newest.Revision
 	for _, record := range s.obs.Records {
@@ -198,22 +199,22 @@ func (s situation) neverWorked() bool {
 	return expected == 0
 }
 
-// rollback returns the decision to return to a revision.
+// rollback returns the decision to roll back to a revision.
 func (d Decision) rollback(target int, reason, message string) Decision {
 	d.RollbackTo = target
 	return d.act(model.ActionRollback, reason, fmt.Sprintf("%s Rolling back to revision %d.", message, target))
 }
 
-// backOff returns the decision to wait until the next try is due.
+// backOff returns the decision to wait until the next attempt is due.
 func (s situation) backOff(d Decision, wait time.Duration, message string) Decision {
-	// The next try is due in whole seconds, so that a message does not change from one look to the next.
+	// The time is rounded to seconds, so that the message does not change with each reconciliation.
 	d.RequeueAfter, d.NextTryAt = max(wait, model.MinRequeue), s.now.Add(wait).Round(time.Second)
 	return d.stay(model.ActionWait, ReasonBackoff,
 		fmt.Sprintf("%s Failures so far: %d; the next attempt is at %s, or when a retry is requested.",
 			message, max(d.Failures, d.RollbackFailures), d.NextTryAt.UTC().Format(time.RFC3339)))
 }
 
-// stall returns the decision to try nothing any more.
+// stall returns the decision to stop all attempts.
 func (d Decision) stall(reason, message string) Decision {
 	return d.stay(model.ActionStall, reason,
 		fmt.Sprintf("%s Failures: %d; no further attempt is made. Correct the cause and change the spec,"+

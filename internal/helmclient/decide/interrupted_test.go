@@ -14,16 +14,18 @@ import (
 
 func interruptions(n int) func(*model.Record) { return func(r *model.Record) { r.Interruptions = n } }
 
-// upon says which request a record was made upon.
-func upon(request string) func(*model.Record) { return func(r *model.Record) { r.Request = request } }
+// forRequest sets the retry request of a record.
+func forRequest(request string) func(*model.Record) {
+	return func(r *model.Record) { r.Request = request }
+}
 
 func (d Decision) asked(request string) Decision {
 	d.Request = request
 	return d
 }
 
-// TestDecideInterrupted holds that what was cut off is taken up at once, but not for ever: it may itself be what cuts
-// the connection, or ends the process, each time.
+// TestDecideInterrupted checks that an interrupted action is continued at once, but not forever: the action itself may
+// break the connection or end the process.
 func TestDecideInterrupted(t *testing.T) {
 	t.Parallel()
 	good := helmtest.Record("deployed", 3, otherArtifact)
@@ -49,70 +51,71 @@ func TestDecideInterrupted(t *testing.T) {
 	rollback := helmtest.Record("pending-rollback", 5, rolledBack, failures(1), interruptions(2), changed(0))
 	install := helmtest.Record("pending-install", 1, interruptions(3))
 	runRemediationCases(t, map[string]remediationCase{
-		"once, whatever the policy":  {records: pending(0), policy: helmtest.NeverRetry, want: again(1, 0)},
-		"twice, whatever the policy": {records: pending(1), policy: helmtest.NeverRetry, want: again(2, 0)},
-		"three times, none allowed":  {records: pending(2), policy: helmtest.NeverRetry, want: stall(3, 0)},
-		"three times":                {records: pending(2), want: wait(3, 0, 10*time.Second)},
-		"three times, after a while": {records: pending(2, changed(10*time.Second)), want: again(3, 0)},
-		"four times":                 {records: pending(3), want: wait(4, 0, 20*time.Second)},
-		"by default twelve":          {records: pending(11, changed(time.Hour)), want: again(12, 0)},
-		"and no more":                {records: pending(12, changed(time.Hour)), want: stall(13, 0)},
-		"without end": {records: pending(98, changed(time.Hour)), policy: withoutEnd,
+		"once, whatever the policy":     {records: pending(0), policy: helmtest.NeverRetry, want: again(1, 0)},
+		"twice, whatever the policy":    {records: pending(1), policy: helmtest.NeverRetry, want: again(2, 0)},
+		"three times, no retry allowed": {records: pending(2), policy: helmtest.NeverRetry, want: stall(3, 0)},
+		"three times":                   {records: pending(2), want: wait(3, 0, 10*time.Second)},
+		"three times, after a while":    {records: pending(2, changed(10*time.Second)), want: again(3, 0)},
+		"four times":                    {records: pending(3), want: wait(4, 0, 20*time.Second)},
+		"by default twelve":             {records: pending(11, changed(time.Hour)), want: again(12, 0)},
+		"more than the default":         {records: pending(12, changed(time.Hour)), want: stall(13, 0)},
+		"without limit": {records: pending(98, changed(time.Hour)), policy: withoutEnd,
 			want: again(99, 0)},
-		"the last try allowed": {records: pending(0, failures(1)), policy: helmtest.RetryOnce,
+		"the last attempt allowed": {records: pending(0, failures(1)), policy: helmtest.RetryOnce,
 			want: again(1, 1)},
 		"failures count, too": {records: pending(2, failures(1)), policy: helmtest.RetryOnce,
 			want: stall(3, 1)},
-		"more failed than is allowed": {records: pending(0, failures(7)), policy: helmtest.NeverRetry,
+		"more failures than allowed": {records: pending(0, failures(7)), policy: helmtest.NeverRetry,
 			past: model.Past{Failures: 8, FailedAt: helmtest.Now}, want: stall(1, 8)},
-		"the caller counted it before it began": {records: pending(0),
+		"the caller counted the attempt at its start": {records: pending(0),
 			past: model.Past{Failures: 1, FailedAt: helmtest.Now.Add(-time.Second)}, want: again(1, 0)},
-		"the caller counted it as failed": {records: pending(0, changed(5*time.Second)),
+		"the caller counted the attempt as failed": {records: pending(0, changed(5*time.Second)),
 			past: model.Past{Failures: 1, FailedAt: helmtest.Now.Add(-3 * time.Second)},
 			want: wait(1, 1, 7*time.Second)},
-		"somebody asks, requests are not told apart": {records: pending(40, failures(40)), policy: helmtest.NeverRetry,
+		"retry requested, requests without digests": {records: pending(40, failures(40)), policy: helmtest.NeverRetry,
 			past: model.Past{Failures: 40, FailedAt: helmtest.Now, RetryRequested: true}, want: again(0, 0)},
-		"somebody asks, the record is of an older version": {records: pending(40, failures(40)), policy: helmtest.NeverRetry,
+		"retry requested, record of an older version": {records: pending(40, failures(40)), policy: helmtest.NeverRetry,
 			past: model.Past{Failures: 40, FailedAt: helmtest.Now, RetryRequested: true, Request: "r1"},
 			want: again(0, 0).asked("r1")},
-		"somebody asks anew": {records: pending(40, failures(40), upon("r1")), policy: helmtest.NeverRetry,
+		"another retry requested": {records: pending(40, failures(40), forRequest("r1")), policy: helmtest.NeverRetry,
 			past: model.Past{Failures: 40, FailedAt: helmtest.Now, RetryRequested: true, Request: "r2"},
 			want: again(0, 0).asked("r2")},
-		"somebody asked, and it was tried": {records: pending(0, upon("r1")), policy: helmtest.NeverRetry,
+		"retry request was handled": {records: pending(0, forRequest("r1")), policy: helmtest.NeverRetry,
 			past: model.Past{Failures: 40, FailedAt: helmtest.Now, RetryRequested: true, Request: "r1"},
 			want: again(1, 0).asked("r1")},
-		"somebody asked, and it was tried thrice": {records: pending(2, upon("r1")),
+		"retry request was handled three times": {records: pending(2, forRequest("r1")),
 			past: model.Past{RetryRequested: true, Request: "r1"}, want: wait(3, 0, 10*time.Second).asked("r1")},
-		"somebody asked, and it was tried too often": {records: pending(12, upon("r1"), changed(time.Hour)),
+		"retry request was handled too often": {records: pending(12, forRequest("r1"), changed(time.Hour)),
 			past: model.Past{RetryRequested: true, Request: "r1"}, want: stall(13, 0).asked("r1")},
-		"somebody asked for something else": {records: pending(2, upon("r1"), otherValues),
+		"retry request for another state": {records: pending(2, forRequest("r1"), otherValues),
 			past: model.Past{RetryRequested: true, Request: "r1"},
 			want: Decision{State: model.StatePending, Action: model.ActionRecoverThenUpgrade, Reason: ReasonInterrupted,
 				Recovery: RecoverFail, FromRevision: 4, ToRevision: 5}.asked("r1")},
-		"nobody asks, and the request is another": {records: pending(2, upon("r1")), past: model.Past{Request: "r2"},
+		"no retry requested, other last request": {records: pending(2, forRequest("r1")), past: model.Past{Request: "r2"},
 			want: wait(3, 0, 10*time.Second).asked("r2")},
-		"somebody asked, and it failed": {records: []model.Record{helmtest.Record("failed", 4, upon("r1"), failures(2),
+		"retry request was handled, attempt failed": {records: []model.Record{helmtest.Record("failed", 4, forRequest("r1"),
+			failures(2),
 			changed(0)), good},
 			past: model.Past{Failures: 40, FailedAt: helmtest.Now, RetryRequested: true, Request: "r1"},
 			want: Decision{State: model.StateFailed, Action: model.ActionWait, Reason: ReasonBackoff, FromRevision: 4,
 				ToRevision: 4, Failures: 3, Request: "r1", RequeueAfter: 40 * time.Second}},
-		"somebody asked, and its rollback failed": {records: []model.Record{helmtest.Record("failed", 5, rolledBack,
-			upon("r1"), failures(1), rollbackFailures(2), changed(0)), helmtest.Record("failed", 4), good},
+		"retry request was handled, rollback failed": {records: []model.Record{helmtest.Record("failed", 5, rolledBack,
+			forRequest("r1"), failures(1), rollbackFailures(2), changed(0)), helmtest.Record("failed", 4), good},
 			policy: helmtest.WithRollback, past: model.Past{RetryRequested: true, Request: "r1"},
 			want: Decision{State: model.StateFailed, Action: model.ActionStall, Reason: ReasonRollbackFailed, FromRevision: 5,
 				ToRevision: 5, Failures: 1, RollbackFailures: 3, Request: "r1"}},
-		"another request alone changes nothing": {records: []model.Record{helmtest.Record("deployed", 4, upon("r1")), good},
+		"other request without a retry": {records: []model.Record{helmtest.Record("deployed", 4, forRequest("r1")), good},
 			past: model.Past{RetryRequested: true, Request: "r2"},
 			want: Decision{State: model.StateInSync, Action: model.ActionNone, Reason: ReasonInSync, FromRevision: 4,
 				ToRevision: 4, Request: "r2"}},
-		"no request on an old record changes nothing": {records: []model.Record{helmtest.Record("deployed", 4), good},
+		"no request on an old record": {records: []model.Record{helmtest.Record("deployed", 4), good},
 			past: model.Past{Request: "r2"},
 			want: Decision{State: model.StateInSync, Action: model.ActionNone, Reason: ReasonInSync, FromRevision: 4,
 				ToRevision: 4, Request: "r2"}},
-		"something else is desired": {records: pending(40, otherValues), policy: helmtest.NeverRetry,
+		"another state is desired": {records: pending(40, otherValues), policy: helmtest.NeverRetry,
 			want: Decision{State: model.StatePending, Action: model.ActionRecoverThenUpgrade, Reason: ReasonInterrupted,
 				Recovery: RecoverFail, FromRevision: 4, ToRevision: 5}},
-		"of a release that moved": {records: pending(2, otherUID, old), policy: helmtest.NeverRetry, want: stall(3, 0)},
+		"after a move": {records: pending(2, otherUID, old), policy: helmtest.NeverRetry, want: stall(3, 0)},
 		"an install": {records: []model.Record{install},
 			policy: model.Policy{Install: model.FailurePolicy{Retries: helmtest.Retries(1)},
 				Upgrade: model.FailurePolicy{Retries: helmtest.Retries(-1)}},
@@ -129,7 +132,8 @@ func TestDecideInterrupted(t *testing.T) {
 			interruptions(3), failures(1)), helmtest.Record("failed", 4), good}, policy: helmtest.WithRollback,
 			want: Decision{State: model.StateFailed, Action: model.ActionStall, Reason: ReasonRetriesExhausted, FromRevision: 5,
 				ToRevision: 5, Failures: 1, Interruptions: 4}},
-		"one that came to an end counts no more": {records: []model.Record{helmtest.Record("failed", 4, interruptions(9)),
+		"interruptions before a completed attempt do not count": {records: []model.Record{helmtest.Record("failed", 4,
+			interruptions(9)),
 			good},
 			want: Decision{State: model.StateFailed, Action: model.ActionUpgrade, Reason: ReasonRetryFailed, FromRevision: 4,
 				ToRevision: 5, Failures: 1}},
@@ -141,8 +145,9 @@ func TestDecideInterrupted(t *testing.T) {
 	}
 }
 
-// TestDecideKeepsFailedInstall holds where a failed install is not uninstalled although the policy says so.
-func TestDecideKeepsFailedInstall(t *testing.T) {
+// TestDecideKeepsFailedInstallation checks in which cases a failed installation is not uninstalled although the policy
+// remediates by uninstalling.
+func TestDecideKeepsFailedInstallation(t *testing.T) {
 	t.Parallel()
 	adopting := helmtest.WithUninstall
 	adopting.TakeOwnership = true
@@ -152,13 +157,13 @@ func TestDecideKeepsFailedInstall(t *testing.T) {
 		change  func(*model.Desired)
 		message string
 	}{
-		"it took objects over": {records: []model.Record{helmtest.Record("failed", 2), helmtest.Record("failed", 1)},
+		"the policy takes ownership": {records: []model.Record{helmtest.Record("failed", 2), helmtest.Record("failed", 1)},
 			policy: adopting, message: "takes ownership"},
-		"another object asked": {records: []model.Record{helmtest.Record("failed", 2, otherUID),
+		"another UID": {records: []model.Record{helmtest.Record("failed", 2, otherUID),
 			helmtest.Record("failed", 1)}, policy: helmtest.WithUninstall, message: "another HelmOpRelease"},
-		"nobody asks": {records: []model.Record{helmtest.Record("failed", 2)}, policy: helmtest.WithUninstall,
+		"no UID": {records: []model.Record{helmtest.Record("failed", 2)}, policy: helmtest.WithUninstall,
 			change: func(d *model.Desired) { d.UID = "" }, message: "another HelmOpRelease"},
-		"an earlier one was cut off": {records: []model.Record{helmtest.Record("failed", 2),
+		"an earlier revision was interrupted": {records: []model.Record{helmtest.Record("failed", 2),
 			helmtest.Record("failed", 1, interrupted, otherArtifact)}, policy: helmtest.WithUninstall,
 			message: "may have worked before, according to its history"},
 	}

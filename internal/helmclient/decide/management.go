@@ -9,11 +9,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// otherManagementCluster is the message for a release that a HelmOp of the same name has in another management cluster.
+// otherManagementCluster returns the message for a release of a HelmOp of the same name in another management cluster.
 func (d Decision) otherManagementCluster(obs model.Observation) string {
-	return fmt.Sprintf("The release belongs to the HelmOp of the same name in another management cluster (UID %q of "+
-		"its namespace"+
-		" kube-system): delete the HelmOp in one of the two management clusters, or set install.takeOwnership to take "+
-		"ownership"+
-		" of the release.", obs.ManagementCluster())
+	return fmt.Sprintf("The release belongs to the HelmOp of the same name in another management cluster (UID %q of its "+
+		"namespace kube-system): delete the HelmOp in one of the two management clusters, or set install.takeOwnership to "+
+		"take ownership of the release.", obs.ManagementCluster())
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// decideAdoption decides if the release belongs to another owner and is taken over.
+// decideAdoption decides if the release belongs to another owner and the policy permits to take it over.
 func decideAdoption(d Decision, newest model.Record, policy model.Policy, now time.Time) Decision {
 	status := release.Status(newest.Status)
 	if !status.IsPending() && status != release.StatusUninstalling {
@@ -28,6 +28,7 @@ func decideAdoption(d Decision, newest model.Record, policy model.Policy, now ti
 	return d.recoverFailed(ReasonPendingTimeout, abandonedMessage(newest, policy))
 }
 
+// decidePending decides if an action on the release is running or was interrupted.
 func (s situation) decidePending(d Decision) Decision {
 	newest := s.newest
 	if wait := remainingPending(newest, s.desired, s.policy, s.now); wait > 0 {
@@ -56,10 +57,10 @@ func (s situation) decidePending(d Decision) Decision {
 	case status == release.StatusPendingUpgrade && s.upgradesAgain():
 		decided = d.recoverReplace(model.ActionRecoverThenUpgrade, reason, message)
 	}
-	return s.takeUp(d, decided, s.policyNow(), d.Failures)
+	return s.resume(d, decided, s.policyNow(), d.Failures)
 }
 
-// installsAgain reports whether Helm would install under the newest revision's number, were that one not there.
+// installsAgain reports whether Helm, without the newest revision, would install under its number.
 func (s situation) installsAgain() bool {
 	below := s.obs.Records[1:]
 	if len(below) == 0 {
@@ -68,8 +69,7 @@ func (s situation) installsAgain() bool {
 	return below[0].Revision == s.newest.Revision-1 && release.Status(below[0].Status) == release.StatusUninstalled
 }
 
-// upgradesAgain reports whether Helm would upgrade, or roll back, under the newest revision's number, were that one not
-// there.
+// upgradesAgain reports whether Helm, without the newest revision, would upgrade or roll back under its number.
 func (s situation) upgradesAgain() bool {
 	below := s.obs.Records[1:]
 	if len(below) == 0 || below[0].Revision != s.newest.Revision-1 {
@@ -85,19 +85,19 @@ func (s situation) upgradesAgain() bool {
 
 // interruptions returns the number of successive interrupted attempts at the desired state.
 func (s situation) interruptions() int {
-	if s.past.RetryRequested || !s.newest.WasCutOff() || !s.newest.IsTryOf(s.desired) {
+	if s.past.RetryRequested || !s.newest.WasInterrupted() || !s.newest.IsTryOf(s.desired) {
 		return 0
 	}
 	return s.newest.Interruptions + 1
 }
 
-// takeUp continues an interrupted action: at once, but with a delay if it is interrupted each time. The action itself
-// may end the connection or this process before its failure can be recorded.
-func (s situation) takeUp(d, decided Decision, policy model.FailurePolicy, failures int) Decision {
+// resume continues an interrupted action at once, or after a delay if the action was interrupted repeatedly. The action
+// itself may break the connection or end this process before its failure can be recorded.
+func (s situation) resume(d, decided Decision, policy model.FailurePolicy, failures int) Decision {
 	counted := max(0, d.Interruptions-model.FreeInterruptions)
 	message := decided.Message
 	if counted > 0 {
-		message = fmt.Sprintf("%s %d attempts in a row were interrupted, which the release may cause itself.", message,
+		message = fmt.Sprintf("%s %d attempts in a row were interrupted: the release itself may be the cause.", message,
 			d.Interruptions)
 	}
 	if !policy.Allows(failures + counted) {
@@ -112,7 +112,7 @@ func (s situation) takeUp(d, decided Decision, policy model.FailurePolicy, failu
 // rollbackAgain decides if a rollback by HelmOp was interrupted.
 func (s situation) rollbackAgain(d Decision, reason, message string) Decision {
 	if s.policy.Upgrade.Remediate != model.RemediateRollback {
-		return s.takeUp(d, s.reachOverPending(d, reason, message), s.policy.Upgrade, d.Failures)
+		return s.resume(d, s.reachOverPending(d, reason, message), s.policy.Upgrade, d.Failures)
 	}
 	if !s.past.RetryRequested {
 		d.RollbackFailures = s.newest.RollbackFailures
@@ -127,21 +127,22 @@ func (s situation) rollbackAgain(d Decision, reason, message string) Decision {
 	if ok && s.upgradesAgain() {
 		decided.Recovery, decided.ToRevision = RecoverReplace, d.FromRevision
 	}
-	return s.takeUp(d, decided, s.policy.Upgrade, d.RollbackFailures)
+	return s.resume(d, decided, s.policy.Upgrade, d.RollbackFailures)
 }
 
-// isOwnPending reports whether a predecessor of this process left the pending record behind.
+// isOwnPending reports whether an earlier process of this manager left the pending record behind.
 func isOwnPending(newest model.Record, desired model.Desired) bool {
 	return newest.IsFor(desired) && newest.Shard == desired.Shard
 }
 
-// isElsewhere reports whether the manager of another shard, which managed the release before, may be working on the
+// isOfOtherShard reports whether the manager of another shard, which managed the release before, may be working on the
 // record.
-func isElsewhere(newest model.Record, desired model.Desired) bool {
+func isOfOtherShard(newest model.Record, desired model.Desired) bool {
 	return newest.IsFor(desired) && newest.Shard != desired.Shard
 }
 
-// remainingPending returns how long the record must still be left to its holder.
+// remainingPending returns how long another process may still be working on the record. Zero means that HelmOp may
+// resolve the record.
 func remainingPending(newest model.Record, desired model.Desired, policy model.Policy, now time.Time) time.Duration {
 	if isOwnPending(newest, desired) {
 		return 0
@@ -154,19 +155,20 @@ func remainingPending(newest model.Record, desired model.Desired, policy model.P
 	if remaining <= 0 {
 		return 0
 	}
-	// A clock that runs ahead in the other cluster must not make the wait endless.
+	// If the clock of the workload cluster is ahead, the wait must not become longer than the limit.
 	return min(max(remaining, model.MinRequeue), longest)
 }
 
 // remainingUninstall returns how long to wait for an uninstallation by the manager of another shard or by the helm
-// command. An uninstallation that this manager, or its predecessor in the same shard, began is continued at once.
+// command. An uninstallation by this manager, or by an earlier process in the same shard, is continued at once.
 func remainingUninstall(newest model.Record, desired model.Desired, policy model.Policy, now time.Time) time.Duration {
-	if newest.Uninstalling && !isElsewhere(newest, desired) || newest.IsPointerUninstalledByHand() {
+	if newest.Uninstalling && !isOfOtherShard(newest, desired) || newest.IsPointerUninstalledByHand() {
 		return 0
 	}
 	return remainingPending(newest, model.Desired{}, policy, now)
 }
 
+// abandonedMessage returns the message for a pending record whose action must have ended by now.
 func abandonedMessage(newest model.Record, policy model.Policy) string {
 	if newest.HasDeadline() {
 		return fmt.Sprintf("Revision %d is still %s, although its action had to end by %s: HelmOp takes over.",
@@ -176,31 +178,34 @@ func abandonedMessage(newest model.Record, policy model.Policy) string {
 		newest.Revision, newest.Status, policy.PendingLimit())
 }
 
+// recoverReplace returns the decision to repeat an action under the revision of its pending record.
 func (d Decision) recoverReplace(action model.Action, reason, message string) Decision {
 	d.Recovery = RecoverReplace
 	return d.stay(action, reason, message)
 }
 
+// recoverFailed returns the decision to mark the newest record as failed and to upgrade.
 func (d Decision) recoverFailed(reason, message string) Decision {
 	d.Recovery = RecoverFail
 	return d.act(model.ActionRecoverThenUpgrade, reason, message)
 }
 
-// wait looks again soon: the other holder may end any time.
+// wait returns the decision to wait for another process that may be working on the record. The wait is short, because
+// the other process may end at any time.
 func (d Decision) wait(newest model.Record, after time.Duration) Decision {
-	d.RequeueAfter = min(after, ElsewhereRetry)
+	d.RequeueAfter = min(after, OtherProcessRetry)
 	return d.stay(model.ActionWait, ReasonPendingElsewhere,
 		fmt.Sprintf("Revision %d is %s, and another process may be working on it.", newest.Revision, newest.Status))
 }
 
-// waitFor is wait for a record on which the manager of another shard may be working. No event tells when that manager
-// ends its action.
+// waitFor returns the decision to wait as wait does, with a message that names the other process. There is no event
+// when the manager of another shard ends its action.
 func (d Decision) waitFor(newest model.Record, desired model.Desired, after time.Duration) Decision {
-	if !isElsewhere(newest, desired) {
+	if !isOfOtherShard(newest, desired) {
 		d = d.wait(newest, after)
 		if release.Status(newest.Status) == release.StatusUninstalling {
-			d.Message = fmt.Sprintf("Revision %d is being uninstalled with the helm command: waiting for it to end.",
-				newest.Revision)
+			d.Message = fmt.Sprintf("Revision %d is being uninstalled with the helm command: HelmOp waits until the command "+
+				"has ended.", newest.Revision)
 		}
 		return d
 	}
@@ -215,10 +220,10 @@ func (d Decision) waitFor(newest model.Record, desired model.Desired, after time
 }
 
 const (
-	// ElsewhereRetry is how often a release is checked while another process may be working on it.
-	ElsewhereRetry = 5 * time.Second
-	// maxActionTime is the longest that an action may take, see the API's timeouts, with ActionMargin.
+	// OtherProcessRetry is the interval in which a release is checked while another process may be working on it.
+	OtherProcessRetry = 5 * time.Second
+	// maxActionTime is the longest timeout that the API permits for an action, plus ActionMargin.
 	maxActionTime = time.Hour + ActionMargin
-	// ActionMargin is how long an action may take beyond its timeout to record its outcome.
+	// ActionMargin is the time that an action may take after its timeout to record its outcome.
 	ActionMargin = time.Minute
 )

@@ -9,9 +9,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// returnTarget returns the target of a return: the newest older revision that was applied completely and that was made,
-// for the owner, from the desired state. Failed tests of that revision, or a rollback from it, do not matter: an
-// upgrade would make the same revision. ok is false if no return is desired, or if the history has no such revision.
+// returnTarget returns the target of a return: the newest older revision of the owner that was applied completely and
+// was made from the desired state. Failed tests of this revision, or a rollback from it, do not matter, because an
+// upgrade would create the same revision. ok is false if no return is desired, or if the history has no such revision.
 func (s situation) returnTarget() (revision int, ok bool) {
 	if !s.desired.Return {
 		return 0, false
@@ -21,7 +21,7 @@ func (s situation) returnTarget() (revision int, ok bool) {
 			return record.Revision, true
 		}
 	}
-	// Failed attempts may have pushed the target out of the history. The last attempt has the same content.
+	// Because of the history limit, failed attempts may have removed the target. The last attempt has the same content.
 	status := release.Status(s.newest.Status)
 	if (status == release.StatusFailed || status == release.StatusPendingRollback) && s.isDesired(s.newest) &&
 		s.workedBefore() {
@@ -30,13 +30,13 @@ func (s situation) returnTarget() (revision int, ok bool) {
 	return 0, false
 }
 
-// isDesired reports whether a record was made, for the owner, from the desired state.
+// isDesired reports whether a record belongs to the owner and was made from the desired state.
 func (s situation) isDesired(record model.Record) bool {
 	return record.Owner == model.OwnerLabel(s.desired.Owner) && record.MadeFrom(s.desired)
 }
 
-// reach brings an existing release to its desired state: by a return if one is desired and possible, otherwise by an
-// upgrade.
+// reach decides how an existing release reaches its desired state: by a return if that is desired and possible, or by
+// an upgrade.
 func (s situation) reach(d Decision, reason, message string) Decision {
 	target, ok := s.returnTarget()
 	if !ok {
@@ -46,7 +46,7 @@ func (s situation) reach(d Decision, reason, message string) Decision {
 	return d.rollback(target, reason, message)
 }
 
-// reachOverPending is reach if the newest record is pending and must be marked as failed first.
+// reachOverPending decides as reach does, for a pending newest record that must be marked as failed first.
 func (s situation) reachOverPending(d Decision, reason, message string) Decision {
 	d.Recovery = RecoverFail
 	decided := s.reach(d, reason, message)
@@ -56,8 +56,8 @@ func (s situation) reachOverPending(d Decision, reason, message string) Decision
 	return decided
 }
 
-// withoutRemediation returns the situation with a policy that does not roll back a failed return: a rollback would go
-// to the state that was given up.
+// withoutRemediation returns the situation with a policy that does not roll back a failed return. A rollback would
+// restore the abandoned state.
 func (s situation) withoutRemediation() situation {
 	if s.policy.Upgrade.Remediate == model.RemediateRollback {
 		s.policy.Upgrade.Remediate = model.RemediateNothing

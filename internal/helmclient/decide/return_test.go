@@ -11,7 +11,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestDecideReturn holds when a return goes by Helm's history, and to which revision.
+// TestDecideReturn checks when a return is a rollback in Helm's history, and to which revision.
 func TestDecideReturn(t *testing.T) {
 	t.Parallel()
 	back := func(state model.State, reason string, target, from int) Decision {
@@ -23,60 +23,60 @@ func TestDecideReturn(t *testing.T) {
 	}
 	bad, had := helmtest.Record("deployed", 2, otherArtifact), helmtest.Record("superseded", 1)
 	runReturnCases(t, map[string]remediationCase{
-		"to what it had": {records: []model.Record{bad, had},
+		"to an earlier revision": {records: []model.Record{bad, had},
 			want: back(model.StateOutOfSync, ReasonReturn, 1, 2)},
-		"from what failed": {records: []model.Record{helmtest.Record("failed", 2, otherValues),
+		"from a failed revision": {records: []model.Record{helmtest.Record("failed", 2, otherValues),
 			helmtest.Record("deployed", 1)}, want: back(model.StateOutOfSync, ReasonReturn, 1, 2)},
-		"to the newest of them": {records: []model.Record{helmtest.Record("deployed", 9, otherValues),
+		"to the newest matching revision": {records: []model.Record{helmtest.Record("deployed", 9, otherValues),
 			helmtest.Record("superseded", 7), helmtest.Record("superseded", 5, otherArtifact), helmtest.Record("superseded", 4)},
 			want: back(model.StateOutOfSync, ReasonReturn, 7, 9)},
-		"not to a hand's": {records: []model.Record{bad, helmtest.Record("superseded", 1, otherHand)},
+		"not to a revision made with helm": {records: []model.Record{bad, helmtest.Record("superseded", 1, otherHand)},
 			want: upgrade(model.StateOutOfSync, ReasonArtifactChanged, 2)},
-		"not to another owner's": {records: []model.Record{bad, helmtest.Record("superseded", 1, otherOwner)},
+		"not to a revision of another owner": {records: []model.Record{bad, helmtest.Record("superseded", 1, otherOwner)},
 			want: upgrade(model.StateOutOfSync, ReasonArtifactChanged, 2)},
-		"not to one that failed": {records: []model.Record{bad, helmtest.Record("failed", 1)},
+		"not to a failed revision": {records: []model.Record{bad, helmtest.Record("failed", 1)},
 			want: upgrade(model.StateOutOfSync, ReasonArtifactChanged, 2)},
 		"not to other values": {records: []model.Record{bad, helmtest.Record("superseded", 1, otherValues)},
 			want: upgrade(model.StateOutOfSync, ReasonArtifactChanged, 2)},
 		"not to other options": {records: []model.Record{bad, helmtest.Record("superseded", 1, otherOptions)},
 			want: upgrade(model.StateOutOfSync, ReasonArtifactChanged, 2)},
-		"not over an uninstall": {records: []model.Record{bad, helmtest.Record("uninstalled", 1),
+		"not beyond an uninstallation": {records: []model.Record{bad, helmtest.Record("uninstalled", 1),
 			helmtest.Record("superseded", 1)}, want: upgrade(model.StateOutOfSync, ReasonArtifactChanged, 2)},
-		"it was pruned": {records: []model.Record{bad},
+		"target no longer exists": {records: []model.Record{bad},
 			want: upgrade(model.StateOutOfSync, ReasonArtifactChanged, 2)},
-		"to one whose tests failed": {records: []model.Record{bad,
+		"to a revision with failed tests": {records: []model.Record{bad,
 			helmtest.Record("superseded", 1, tested(model.TestedFailed))}, want: back(model.StateOutOfSync, ReasonReturn, 1, 2)},
-		"to a rollback's record": {records: []model.Record{helmtest.Record("deployed", 4, otherArtifact),
+		"to the record of a rollback": {records: []model.Record{helmtest.Record("deployed", 4, otherArtifact),
 			helmtest.Record("superseded", 3, rolledBackFromOther), helmtest.Record("failed", 2, otherArtifact)},
 			want: back(model.StateOutOfSync, ReasonReturn, 3, 4)},
-		"a hand changed it": {records: []model.Record{helmtest.Record("deployed", 3, otherHand), bad, had},
+		"changed with helm": {records: []model.Record{helmtest.Record("deployed", 3, otherHand), bad, had},
 			want: back(model.StateUnmanaged, ReasonChangedByAnotherHand, 1, 3)},
 		"nothing is deployed": {records: []model.Record{helmtest.Record("superseded", 3), bad, had},
 			want: back(model.StateOutOfSync, ReasonNotDeployed, 1, 3)},
-		"it has it already": {records: []model.Record{helmtest.Record("deployed", 3), bad, had},
+		"already in sync": {records: []model.Record{helmtest.Record("deployed", 3), bad, had},
 			want: Decision{State: model.StateInSync, Action: model.ActionNone, Reason: ReasonInSync, FromRevision: 3,
 				ToRevision: 3}},
-		"remediation brought it": {records: []model.Record{helmtest.Record("deployed", 3, rolledBackFromOther),
+		"a rollback already made it": {records: []model.Record{helmtest.Record("deployed", 3, rolledBackFromOther),
 			helmtest.Record("failed", 2, otherArtifact), had}, policy: helmtest.WithRollback,
 			want: Decision{State: model.StateInSync, Action: model.ActionNone, Reason: ReasonInSync, FromRevision: 3,
 				ToRevision: 3}},
-		"it is gone": {want: Decision{State: model.StateAbsent, Action: model.ActionInstall,
+		"absent": {want: Decision{State: model.StateAbsent, Action: model.ActionInstall,
 			Reason: ReasonNotInstalled, ToRevision: 1}},
-		"it is uninstalled": {records: []model.Record{helmtest.Record("uninstalled", 3), bad, had},
+		"uninstalled": {records: []model.Record{helmtest.Record("uninstalled", 3), bad, had},
 			want: Decision{State: model.StateUninstalled, Action: model.ActionInstall, Reason: ReasonNotInstalled,
 				FromRevision: 3, ToRevision: 4}},
-		"another's": {records: []model.Record{helmtest.Record("deployed", 3, otherOwner), had},
+		"foreign": {records: []model.Record{helmtest.Record("deployed", 3, otherOwner), had},
 			want: Decision{State: model.StateForeign, Action: model.ActionRefuse, Reason: ReasonConflict, FromRevision: 3,
 				ToRevision: 3}},
-		"somebody is at work": {records: []model.Record{helmtest.Record("pending-upgrade", 3, otherUID), bad, had},
+		"pending of another UID": {records: []model.Record{helmtest.Record("pending-upgrade", 3, otherUID), bad, had},
 			want: Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonPendingElsewhere, FromRevision: 3,
-				ToRevision: 3, Interruptions: 1, RequeueAfter: ElsewhereRetry}},
+				ToRevision: 3, Interruptions: 1, RequeueAfter: OtherProcessRetry}},
 	})
 }
 
-// TestDecideReturnFails holds that a return that fails is tried again, within the budget, and never answered by what
-// was given up.
-func TestDecideReturnFails(t *testing.T) {
+// TestDecideFailedReturnIsRetried checks that a failed return is tried again within the limits of the policy, and that
+// it is never remediated.
+func TestDecideFailedReturnIsRetried(t *testing.T) {
 	t.Parallel()
 	bad, had := helmtest.Record("deployed", 2, otherArtifact), helmtest.Record("superseded", 1)
 	again := func(target, from, count int) Decision {
@@ -88,21 +88,22 @@ func TestDecideReturnFails(t *testing.T) {
 	inSync := Decision{State: model.StateInSync, Action: model.ActionNone, Reason: ReasonInSync, FromRevision: 3,
 		ToRevision: 3}
 	runReturnCases(t, map[string]remediationCase{
-		"again, not back to what was given up": {records: []model.Record{helmtest.Record("failed", 3), bad, had},
+		"retry, not back to the abandoned state": {records: []model.Record{helmtest.Record("failed", 3), bad, had},
 			policy: helmtest.WithRollback, want: again(1, 3, 1)},
 		"not yet": {records: []model.Record{helmtest.Record("failed", 3, changed(0)), bad, had},
 			policy: helmtest.WithRollback,
 			want: Decision{State: model.StateFailed, Action: model.ActionWait, Reason: ReasonBackoff, FromRevision: 3,
 				ToRevision: 3, Failures: 1, RequeueAfter: 10 * time.Second}},
-		"no more": {records: []model.Record{helmtest.Record("failed", 4, failures(1)), helmtest.Record("failed", 3), bad,
+		"no retry left": {records: []model.Record{helmtest.Record("failed", 4, failures(1)), helmtest.Record("failed", 3),
+			bad,
 			had}, policy: helmtest.WithRollback,
 			want: Decision{State: model.StateFailed, Action: model.ActionStall, Reason: ReasonRetriesExhausted, FromRevision: 4,
 				ToRevision: 4, Failures: 2}},
-		"somebody asks": {records: []model.Record{helmtest.Record("failed", 4, failures(1)), bad, had},
+		"retry requested": {records: []model.Record{helmtest.Record("failed", 4, failures(1)), bad, had},
 			policy: helmtest.WithRollback, past: model.Past{RetryRequested: true}, want: again(1, 4, 0)},
-		"its tries pushed it out": {records: []model.Record{helmtest.Record("failed", 4, failures(1)),
+		"failed attempts removed the target": {records: []model.Record{helmtest.Record("failed", 4, failures(1)),
 			helmtest.Record("failed", 3), bad}, want: again(4, 4, 2)},
-		"the install of it failed": {records: []model.Record{helmtest.Record("failed", 1)},
+		"the installation failed": {records: []model.Record{helmtest.Record("failed", 1)},
 			want: Decision{State: model.StateFailed, Action: model.ActionUpgrade, Reason: ReasonRetryFailed, FromRevision: 1,
 				ToRevision: 2, Failures: 1}},
 		"unhealthy": {records: []model.Record{helmtest.Record("deployed", 3), bad, had},
@@ -111,35 +112,36 @@ func TestDecideReturnFails(t *testing.T) {
 			helmtest.Record("superseded", 1, tested(model.TestedPassed))}, policy: withTests,
 			want: Decision{State: model.StateUntested, Action: model.ActionTest, Reason: ReasonUntested, FromRevision: 3,
 				ToRevision: 3}},
-		"its tests failed": {records: []model.Record{helmtest.Record("deployed", 3,
+		"tests failed": {records: []model.Record{helmtest.Record("deployed", 3,
 			tested(model.TestedFailed), failures(1)), bad, had}, policy: withTests,
 			want: Decision{State: model.StateFailed, Action: model.ActionTest, Reason: ReasonTestsFailed, FromRevision: 3,
 				ToRevision: 3, Failures: 1}},
-		"it was rolled back from before": {records: []model.Record{helmtest.Record("deployed", 3, rolledBack,
+		"rolled back before": {records: []model.Record{helmtest.Record("deployed", 3, rolledBack,
 			failures(1)), helmtest.Record("superseded", 2), helmtest.Record("superseded", 1, otherArtifact)},
 			policy: helmtest.WithRollback,
 			want:   func() Decision { d := again(2, 3, 1); d.State = model.StateRolledBack; return d }()},
-		"a rollback from it failed": {records: []model.Record{helmtest.Record("failed", 3, rolledBack, failures(1)),
+		"a rollback from the state failed": {records: []model.Record{helmtest.Record("failed", 3, rolledBack, failures(1)),
 			helmtest.Record("superseded", 2), helmtest.Record("superseded", 1, otherArtifact)}, policy: helmtest.WithRollback,
 			want: again(2, 3, 1)},
-		"it was marked as failed, cut off": {records: []model.Record{helmtest.Record("failed", 3, interrupted, changed(0)),
+		"interrupted, marked as failed": {records: []model.Record{helmtest.Record("failed", 3, interrupted, changed(0)),
 			bad, had}, policy: helmtest.NeverRetry,
 			want: Decision{State: model.StateFailed, Action: model.ActionRollback, Reason: ReasonInterrupted, RollbackTo: 1,
 				Returns: true, FromRevision: 3, ToRevision: 4, Interruptions: 1}},
-		"drift is corrected, as ever": {records: []model.Record{helmtest.Record("deployed", 3), bad, had},
+		"drift is corrected": {records: []model.Record{helmtest.Record("deployed", 3), bad, had},
 			policy: model.Policy{CorrectDrift: true}, past: model.Past{Drifted: true},
 			want: Decision{State: model.StateDrifted, Action: model.ActionCorrectDrift, Reason: ReasonDrifted, FromRevision: 3,
 				ToRevision: 3}},
-		"drift of what was given up does not": {records: []model.Record{bad, had}, policy: model.Policy{CorrectDrift: true},
-			past: model.Past{Drifted: true},
+		"drift of the abandoned state is not corrected": {records: []model.Record{bad, had},
+			policy: model.Policy{CorrectDrift: true},
+			past:   model.Past{Drifted: true},
 			want: Decision{State: model.StateOutOfSync, Action: model.ActionRollback, Reason: ReasonReturn, RollbackTo: 1,
 				Returns: true, FromRevision: 2, ToRevision: 3}},
 	})
 }
 
-// TestDecideReturnCutOff holds that a return that was cut off is done again under the same revision, and that one goes
-// over an upgrade that was.
-func TestDecideReturnCutOff(t *testing.T) {
+// TestDecideInterruptedReturn checks that an interrupted return is repeated under the same revision, and that a return
+// can replace an interrupted upgrade.
+func TestDecideInterruptedReturn(t *testing.T) {
 	t.Parallel()
 	bad, had := helmtest.Record("deployed", 2, otherArtifact), helmtest.Record("superseded", 1)
 	pending := func(reason string, recovery Recovery, target, from, to, cut int) Decision {
@@ -148,39 +150,41 @@ func TestDecideReturnCutOff(t *testing.T) {
 			FromRevision: from, ToRevision: to, Interruptions: cut}
 	}
 	runReturnCases(t, map[string]remediationCase{
-		"of this object": {records: []model.Record{helmtest.Record("pending-rollback", 3, changed(0)), bad, had},
+		"of the same UID": {records: []model.Record{helmtest.Record("pending-rollback", 3, changed(0)), bad, had},
 			policy: helmtest.NeverRetry, want: pending(ReasonInterrupted, RecoverReplace, 1, 3, 3, 1)},
 		"after a move, young": {records: []model.Record{helmtest.Record("pending-rollback", 3, otherUID), bad, had},
 			want: Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonPendingElsewhere, FromRevision: 3,
-				ToRevision: 3, Interruptions: 1, RequeueAfter: ElsewhereRetry}},
+				ToRevision: 3, Interruptions: 1, RequeueAfter: OtherProcessRetry}},
 		"after a move, old": {records: []model.Record{helmtest.Record("pending-rollback", 3, otherUID, old), bad, had},
 			want: pending(ReasonPendingTimeout, RecoverReplace, 1, 3, 3, 1)},
-		"each time": {records: []model.Record{helmtest.Record("pending-rollback", 3, interruptions(2), changed(0)), bad, had},
+		"interrupted each time": {records: []model.Record{helmtest.Record("pending-rollback", 3, interruptions(2),
+			changed(0)), bad, had},
 			want: Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonBackoff, FromRevision: 3,
 				ToRevision: 3, Interruptions: 3, RequeueAfter: 10 * time.Second}},
-		"there is a gap": {records: []model.Record{helmtest.Record("pending-rollback", 4), bad, had},
+		"gap in the history": {records: []model.Record{helmtest.Record("pending-rollback", 4), bad, had},
 			want: pending(ReasonInterrupted, RecoverFail, 1, 4, 5, 1)},
-		"nothing else is left": {records: []model.Record{helmtest.Record("pending-rollback", 3), bad},
+		"no other target": {records: []model.Record{helmtest.Record("pending-rollback", 3), bad},
 			want: pending(ReasonInterrupted, RecoverFail, 3, 3, 4, 1)},
-		"an upgrade to it": {records: []model.Record{helmtest.Record("pending-upgrade", 3), bad, had},
+		"upgrade to the state": {records: []model.Record{helmtest.Record("pending-upgrade", 3), bad, had},
 			want: pending(ReasonInterrupted, RecoverReplace, 1, 3, 3, 1)},
-		"an upgrade to it, nothing to return to": {records: []model.Record{helmtest.Record("pending-upgrade", 3), bad},
+		"upgrade to the state, no target": {records: []model.Record{helmtest.Record("pending-upgrade", 3), bad},
 			want: Decision{State: model.StatePending, Action: model.ActionRecoverThenUpgrade, Reason: ReasonInterrupted,
 				Recovery: RecoverReplace, FromRevision: 3, ToRevision: 3, Interruptions: 1}},
-		"the upgrade that is given up": {records: []model.Record{helmtest.Record("pending-upgrade", 2, otherArtifact),
+		"upgrade to the abandoned state": {records: []model.Record{helmtest.Record("pending-upgrade", 2, otherArtifact),
 			helmtest.Record("deployed", 1)}, want: pending(ReasonInterrupted, RecoverFail, 1, 2, 3, 0)},
-		"the upgrade that is given up, nothing to return to": {records: []model.Record{helmtest.Record("pending-upgrade", 2,
+		"upgrade to the abandoned state, no target": {records: []model.Record{helmtest.Record("pending-upgrade", 2,
 			otherArtifact), helmtest.Record("deployed", 1, otherValues)},
 			want: Decision{State: model.StatePending, Action: model.ActionRecoverThenUpgrade, Reason: ReasonInterrupted,
 				Recovery: RecoverFail, FromRevision: 2, ToRevision: 3}},
-		"a rollback from it": {records: []model.Record{helmtest.Record("pending-rollback", 3, rolledBack, failures(1)),
+		"rollback from the state": {records: []model.Record{helmtest.Record("pending-rollback", 3, rolledBack, failures(1)),
 			helmtest.Record("superseded", 2), helmtest.Record("superseded", 1, otherArtifact)}, policy: helmtest.WithRollback,
 			want: func() Decision { d := pending(ReasonInterrupted, RecoverFail, 2, 3, 4, 1); d.Failures = 1; return d }()},
 	})
 }
 
-// TestDecideWithoutReturn holds that nothing goes by the history unless a return is desired.
-func TestDecideWithoutReturn(t *testing.T) {
+// TestDecideUpgradesWithoutReturn checks that the decision is an upgrade, and not a rollback, unless a return is
+// desired.
+func TestDecideUpgradesWithoutReturn(t *testing.T) {
 	t.Parallel()
 	runRemediationCases(t, map[string]remediationCase{
 		"out of sync": {records: []model.Record{helmtest.Record("deployed", 2, otherArtifact),
@@ -213,7 +217,7 @@ func TestMakesDesired(t *testing.T) {
 	}
 }
 
-// runReturnCases runs cases in which what is desired is a return.
+// runReturnCases runs cases with a desired return.
 func runReturnCases(t *testing.T, cases map[string]remediationCase) {
 	t.Helper()
 	desired := helmtest.Desired()

@@ -11,9 +11,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestOtherShards holds that what the manager of another shard began, which served the release before, is left to it
-// for as long as what a stranger began, and looked at often.
-func TestOtherShards(t *testing.T) {
+// TestDecideWaitsForOtherShard checks that an action of the manager of another shard, which managed the release before,
+// is waited for as long as an action of another owner, and that the release is checked often.
+func TestDecideWaitsForOtherShard(t *testing.T) {
 	t.Parallel()
 	inShard := func(shard string) func(*model.Record) { return func(r *model.Record) { r.Shard = shard } }
 	for name, tc := range map[string]struct {
@@ -53,7 +53,7 @@ func TestOtherShards(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", name, decision, tc.want)
 		}
 		if decision.Action == model.ActionWait && (decision.RequeueAfter <= 0 || decision.RequeueAfter > 10*time.Second) {
-			t.Errorf("%s: looks again after %s", name, decision.RequeueAfter)
+			t.Errorf("%s: RequeueAfter %s", name, decision.RequeueAfter)
 		}
 		if decision := Uninstall(observed, desired, model.Policy{}, helmtest.Now); decision.Action != tc.wantOnDelete {
 			t.Errorf("%s: on deletion %+v, want %s", name, decision, tc.wantOnDelete)

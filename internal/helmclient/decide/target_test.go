@@ -10,13 +10,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// unproven says which revision below was not healthy when its place was taken.
+// unproven sets the revision that was not healthy when it was replaced.
 func unproven(revision int) func(*model.Record) {
 	return func(r *model.Record) { r.Unproven = revision }
 }
 
-// TestDecideRollbackTarget holds that a rollback does not return to what was rolled back from.
-func TestDecideRollbackTarget(t *testing.T) {
+// TestDecideRollbackSkipsRolledBackAttempt checks that a rollback does not return to an attempt that was rolled back.
+func TestDecideRollbackSkipsRolledBackAttempt(t *testing.T) {
 	t.Parallel()
 	unhealthy := func(r *model.Record) { r.ArtifactDigest = "2" }
 	fromUnhealthy := func(r *model.Record) {
@@ -28,24 +28,24 @@ func TestDecideRollbackTarget(t *testing.T) {
 		below []model.Record
 		want  int
 	}{
-		"the return itself": {[]model.Record{helmtest.Record("deployed", 8, fromUnhealthy),
+		"rolled back": {[]model.Record{helmtest.Record("deployed", 8, fromUnhealthy),
 			helmtest.Record("superseded", 7, unhealthy), helmtest.Record("superseded", 6, otherArtifact)}, 8},
-		"the return failed": {[]model.Record{helmtest.Record("failed", 8, fromUnhealthy),
+		"the rollback failed": {[]model.Record{helmtest.Record("failed", 8, fromUnhealthy),
 			helmtest.Record("deployed", 7, unhealthy), helmtest.Record("superseded", 6, otherArtifact)}, 6},
-		"the return was cut off": {[]model.Record{helmtest.Record("failed", 8, fromUnhealthy, interrupted),
+		"the rollback was interrupted": {[]model.Record{helmtest.Record("failed", 8, fromUnhealthy, interrupted),
 			helmtest.Record("deployed", 7, unhealthy), helmtest.Record("superseded", 6, unhealthy),
 			helmtest.Record("superseded", 5, otherArtifact)}, 5},
-		"tried again since": {[]model.Record{helmtest.Record("deployed", 8, unhealthy),
+		"the attempt was repeated": {[]model.Record{helmtest.Record("deployed", 8, unhealthy),
 			helmtest.Record("superseded", 7, fromUnhealthy), helmtest.Record("superseded", 6, unhealthy)}, 8},
-		"a hand returned to it": {[]model.Record{helmtest.Record("deployed", 8, unhealthy, otherHand),
+		"rolled back to it with helm": {[]model.Record{helmtest.Record("deployed", 8, unhealthy, otherHand),
 			helmtest.Record("failed", 7, fromUnhealthy), helmtest.Record("superseded", 6, unhealthy)}, 8},
-		"a hand copied the labels": {[]model.Record{helmtest.Record("failed", 8, fromUnhealthy, otherHand),
+		"labels copied by helm": {[]model.Record{helmtest.Record("failed", 8, fromUnhealthy, otherHand),
 			helmtest.Record("deployed", 7, unhealthy)}, 7},
-		"nothing else": {[]model.Record{helmtest.Record("failed", 8, fromUnhealthy),
+		"no other revision": {[]model.Record{helmtest.Record("failed", 8, fromUnhealthy),
 			helmtest.Record("deployed", 7, unhealthy)}, 0},
-		"what was before this life": {[]model.Record{helmtest.Record("superseded", 8, unhealthy),
+		"before an uninstallation": {[]model.Record{helmtest.Record("superseded", 8, unhealthy),
 			helmtest.Record("uninstalled", 7), helmtest.Record("superseded", 6, fromUnhealthy)}, 8},
-		"nothing but before it": {[]model.Record{helmtest.Record("failed", 8, otherValues),
+		"no revision after an uninstallation": {[]model.Record{helmtest.Record("failed", 8, otherValues),
 			helmtest.Record("uninstalled", 7), helmtest.Record("superseded", 6, otherArtifact)}, 0},
 		"failed with other versions": {[]model.Record{helmtest.Record("failed", 8, otherValues),
 			helmtest.Record("failed", 7, otherOptions), helmtest.Record("deployed", 6, otherArtifact)}, 6},
@@ -62,9 +62,9 @@ func TestDecideRollbackTarget(t *testing.T) {
 	}
 }
 
-// TestDecideRollbackTargetOvertaken holds that a rollback returns to a revision that had the time to become healthy, if
-// there is one.
-func TestDecideRollbackTargetOvertaken(t *testing.T) {
+// TestDecideRollbackPrefersProvenRevision checks that a rollback returns to a revision that had the time to become
+// healthy, if there is such a revision.
+func TestDecideRollbackPrefersProvenRevision(t *testing.T) {
 	t.Parallel()
 	broken := func(r *model.Record) { r.ArtifactDigest = "2" }
 	fromBroken := func(r *model.Record) {
@@ -76,19 +76,19 @@ func TestDecideRollbackTargetOvertaken(t *testing.T) {
 		below []model.Record
 		want  int
 	}{
-		"one": {[]model.Record{helmtest.Record("superseded", 8, broken),
+		"one unproven": {[]model.Record{helmtest.Record("superseded", 8, broken),
 			helmtest.Record("superseded", 7, otherArtifact)}, 7},
-		"two": {[]model.Record{helmtest.Record("superseded", 8, broken, unproven(7)),
+		"two unproven": {[]model.Record{helmtest.Record("superseded", 8, broken, unproven(7)),
 			helmtest.Record("superseded", 7, otherValues), helmtest.Record("superseded", 6, otherArtifact)}, 6},
-		"as one that failed says": {[]model.Record{helmtest.Record("failed", 8, otherValues, unproven(7)),
+		"unproven according to a failed record": {[]model.Record{helmtest.Record("failed", 8, otherValues, unproven(7)),
 			helmtest.Record("superseded", 7, broken), helmtest.Record("superseded", 6, otherArtifact)}, 6},
-		"one that was tried again": {[]model.Record{helmtest.Record("superseded", 8, broken),
+		"unproven attempt was repeated": {[]model.Record{helmtest.Record("superseded", 8, broken),
 			helmtest.Record("superseded", 7, fromBroken), helmtest.Record("superseded", 6, broken)}, 7},
-		"one that came back": {[]model.Record{helmtest.Record("superseded", 8, fromBroken),
+		"unproven revision was restored": {[]model.Record{helmtest.Record("superseded", 8, fromBroken),
 			helmtest.Record("superseded", 7, broken), helmtest.Record("superseded", 6, otherArtifact)}, 6},
-		"no other": {[]model.Record{helmtest.Record("superseded", 8, otherArtifact),
+		"no other revision": {[]model.Record{helmtest.Record("superseded", 8, otherArtifact),
 			helmtest.Record("failed", 7, broken)}, 8},
-		"no other, and rolled back before": {[]model.Record{helmtest.Record("superseded", 8, broken),
+		"no other revision, rolled back before": {[]model.Record{helmtest.Record("superseded", 8, broken),
 			helmtest.Record("failed", 7, fromBroken), helmtest.Record("superseded", 6, broken)}, 0},
 	} {
 		d := Next(model.Observation{Records: append([]model.Record{newest}, test.below...)}, helmtest.Desired(),
@@ -99,8 +99,8 @@ func TestDecideRollbackTargetOvertaken(t *testing.T) {
 	}
 }
 
-// TestDecideNotesUnproven holds what is said, of the revision whose place it takes, on what is made next.
-func TestDecideNotesUnproven(t *testing.T) {
+// TestDecideUnprovenRevision checks which revision is saved as unproven in the record of the next revision.
+func TestDecideUnprovenRevision(t *testing.T) {
 	t.Parallel()
 	earlier := func(r *model.Record) { r.Unproven = 3 }
 	for name, test := range map[string]struct {
@@ -108,14 +108,15 @@ func TestDecideNotesUnproven(t *testing.T) {
 		past   model.Past
 		want   int
 	}{
-		"had the time": {helmtest.Record("deployed", 4, otherArtifact), model.Past{}, 0},
-		"had not":      {helmtest.Record("deployed", 4, otherArtifact), model.Past{Unproven: true}, 4},
-		"nor had the one before": {helmtest.Record("deployed", 4, otherArtifact, earlier),
+		"proven":   {helmtest.Record("deployed", 4, otherArtifact), model.Past{}, 0},
+		"unproven": {helmtest.Record("deployed", 4, otherArtifact), model.Past{Unproven: true}, 4},
+		"unproven, and the revision before": {helmtest.Record("deployed", 4, otherArtifact, earlier),
 			model.Past{Unproven: true}, 4},
-		"failed after one that had not": {helmtest.Record("failed", 4, otherArtifact, earlier),
+		"failed after an unproven revision": {helmtest.Record("failed", 4, otherArtifact, earlier),
 			model.Past{Unproven: true}, 3},
-		"cut off, its place to be taken":    {helmtest.Record("pending-upgrade", 4, earlier), model.Past{}, 3},
-		"cut off, whatever the caller says": {helmtest.Record("pending-upgrade", 4), model.Past{Unproven: true}, 0},
+		"interrupted, after an unproven revision": {helmtest.Record("pending-upgrade", 4, earlier), model.Past{}, 3},
+		"interrupted, unproven according to the caller": {helmtest.Record("pending-upgrade", 4), model.Past{Unproven: true},
+			0},
 	} {
 		d := Next(model.Observation{Records: []model.Record{test.newest, helmtest.Record("superseded", 3, otherArtifact)}},
 			helmtest.Desired(), helmtest.WithRollback, test.past, helmtest.Now)
@@ -125,8 +126,8 @@ func TestDecideNotesUnproven(t *testing.T) {
 	}
 }
 
-// TestDecideKeep holds what must stay in the history, whatever is made next.
-func TestDecideKeep(t *testing.T) {
+// TestDecideKeepsRollbackTarget checks which revision must stay in the history.
+func TestDecideKeepsRollbackTarget(t *testing.T) {
 	t.Parallel()
 	broken := func(r *model.Record) { r.ArtifactDigest = "2" }
 	fromBroken := func(r *model.Record) {
@@ -144,17 +145,17 @@ func TestDecideKeep(t *testing.T) {
 			model.Past{Unproven: true}, 1},
 		"never healthy, and desired": {[]model.Record{helmtest.Record("deployed", 2), good},
 			model.Past{Unproven: true, Unhealthy: true}, 1},
-		"two that were overtaken": {[]model.Record{helmtest.Record("deployed", 3, broken, unproven(2)),
+		"two unproven revisions": {[]model.Record{helmtest.Record("deployed", 3, broken, unproven(2)),
 			helmtest.Record("superseded", 2, otherValues), good}, model.Past{Unproven: true}, 1},
-		"the one that is desired again": {[]model.Record{helmtest.Record("deployed", 2, broken),
+		"the desired revision": {[]model.Record{helmtest.Record("deployed", 2, broken),
 			helmtest.Record("superseded", 1)}, model.Past{Unproven: true}, 1},
 		"failed": {[]model.Record{helmtest.Record("failed", 3, broken, unproven(2)),
 			helmtest.Record("deployed", 2, otherValues), good}, model.Past{}, 1},
 		"a failed rollback": {[]model.Record{helmtest.Record("failed", 3, fromBroken),
 			helmtest.Record("deployed", 2, broken), good}, model.Past{}, 1},
-		"none": {[]model.Record{helmtest.Record("deployed", 2, broken, unproven(1)), good},
+		"no proven revision": {[]model.Record{helmtest.Record("deployed", 2, broken, unproven(1)), good},
 			model.Past{Unproven: true}, 0},
-		"of another life": {[]model.Record{helmtest.Record("uninstalled", 2), good}, model.Past{}, 0},
+		"before an uninstallation": {[]model.Record{helmtest.Record("uninstalled", 2), good}, model.Past{}, 0},
 	} {
 		if d := Next(model.Observation{Records: test.records}, helmtest.Desired(), helmtest.WithRollback, test.past,
 			helmtest.Now); d.Keep != test.want {
@@ -167,8 +168,8 @@ func TestDecideKeep(t *testing.T) {
 	}
 }
 
-// TestDecideWithoutProvenTarget holds what is done where nothing is proven to work: what was applied as a whole stays,
-// a rollback goes on with what it had chosen, and what is known to have worked is rather tried again.
+// TestDecideWithoutProvenTarget checks decisions if no revision is proven to work: a revision that was applied
+// completely stays, a rollback keeps its target, and a desired state that is known to have worked is tried again.
 func TestDecideWithoutProvenTarget(t *testing.T) {
 	t.Parallel()
 	hasty := helmtest.Record("superseded", 3, otherArtifact)
@@ -182,22 +183,22 @@ func TestDecideWithoutProvenTarget(t *testing.T) {
 		return d
 	}
 	runRemediationCases(t, map[string]remediationCase{
-		"a revert that is late": {records: []model.Record{helmtest.Record("deployed", 4, unproven(3)), hasty,
+		"a late revert": {records: []model.Record{helmtest.Record("deployed", 4, unproven(3)), hasty,
 			helmtest.Record("superseded", 2)}, policy: helmtest.WithRollback, past: model.Past{Unhealthy: true}, want: inSync},
-		"an installation overtaken": {records: []model.Record{helmtest.Record("deployed", 4, unproven(3)), hasty},
+		"an unproven installation": {records: []model.Record{helmtest.Record("deployed", 4, unproven(3)), hasty},
 			policy: helmtest.WithRollback, past: model.Past{Unhealthy: true}, want: inSync},
-		"its tests failed": {records: []model.Record{helmtest.Record("deployed", 4, unproven(3), tested(model.TestedFailed)),
+		"tests failed": {records: []model.Record{helmtest.Record("deployed", 4, unproven(3), tested(model.TestedFailed)),
 			hasty}, policy: gated,
 			want: Decision{State: model.StateFailed, Action: model.ActionTest, Reason: ReasonTestsFailed, FromRevision: 4,
 				ToRevision: 4, Failures: 1, Unproven: 3}},
-		"a revert that failed": {records: []model.Record{helmtest.Record("failed", 4, unproven(3)), hasty,
+		"a failed revert": {records: []model.Record{helmtest.Record("failed", 4, unproven(3)), hasty,
 			helmtest.Record("superseded", 2)}, policy: helmtest.WithRollback,
 			want: Decision{State: model.StateFailed, Action: model.ActionUpgrade, Reason: ReasonNoRollbackTarget,
 				FromRevision: 4, ToRevision: 5, Failures: 1, Unproven: 3}},
 		"a failed rollback": {records: []model.Record{helmtest.Record("failed", 5, rolledBack, failures(1), unproven(3)),
 			helmtest.Record("deployed", 4), hasty}, policy: helmtest.WithRollback,
 			want: onto(Decision{State: model.StateFailed, Reason: ReasonRollbackFailed, FromRevision: 5, RollbackFailures: 1})},
-		"a rollback that was cut off": {records: []model.Record{helmtest.Record("pending-rollback", 5, rolledBack,
+		"an interrupted rollback": {records: []model.Record{helmtest.Record("pending-rollback", 5, rolledBack,
 			failures(1), unproven(3)), helmtest.Record("deployed", 4), hasty}, policy: helmtest.WithRollback,
 			want: onto(Decision{State: model.StatePending, Reason: ReasonInterrupted, Recovery: RecoverFail, FromRevision: 5,
 				Interruptions: 1})},

@@ -11,9 +11,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestDecideAfterTriesWithoutRecord holds that tries count which were ended while the chart was rendered: they leave no
-// record.
-func TestDecideAfterTriesWithoutRecord(t *testing.T) {
+// TestDecideCountsAttemptsWithoutRecord checks that attempts count that ended while the chart was rendered, and so left
+// no record.
+func TestDecideCountsAttemptsWithoutRecord(t *testing.T) {
 	t.Parallel()
 	deployed := []model.Record{helmtest.Record("deployed", 3, otherArtifact)}
 	decided := func(action model.Action, state model.State, reason string, from, to, count int,

@@ -8,7 +8,7 @@ import (
 	"regexp"
 )
 
-// advice is what to do about errors that a retry does not resolve.
+// advice lists what to do about errors that a retry does not resolve. The first match counts.
 var advice = []struct {
 	sign   *regexp.Regexp
 	advice string
@@ -27,7 +27,7 @@ var advice = []struct {
 	{regexp.MustCompile(`because it is being terminated`), "the action is tried again when the namespace is gone"},
 }
 
-// Explain adds to an error of the cluster what to do about it.
+// Explain appends advice to an error of the cluster, if there is any.
 func Explain(err error) error {
 	if err == nil {
 		return nil
@@ -41,6 +41,6 @@ func Explain(err error) error {
 	return err
 }
 
-// Immutable matches errors that end only when the object is re-created.
+// Immutable matches errors about changes that require the object to be re-created.
 var Immutable = regexp.MustCompile(`is immutable|may not change once set|may not be changed in an update|cannot change roleRef|` +
 	`updates to statefulset spec for fields other than|updates to (parameters|provisioner|reclaimPolicy) are forbidden`)

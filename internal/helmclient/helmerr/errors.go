@@ -23,18 +23,19 @@ import (
 )
 
 var (
-	// ErrRequestDeadline is the error of a request that had no answer within its deadline.
+	// ErrRequestDeadline is the error of a request without a response within its deadline.
 	ErrRequestDeadline = errors.New("the cluster did not respond in time")
 
-	// ErrNoMemory counts as an unreachable cluster: nothing was attempted, and the next try finds room.
+	// ErrNoMemory is the error of a response for which no memory is free. It counts as an unreachable cluster, because a
+	// later attempt may succeed.
 	ErrNoMemory = errors.New("no memory is free for the response of the cluster: too many large responses are being " +
 		"read; retrying")
 )
 
-// The kinds of errors; match them with errors.Is. An [Error] of none of these kinds is Helm's or the cluster's
-// refusal of the release as such.
+// The kinds of errors; match them with errors.Is. An [Error] of none of these kinds means that Helm or the cluster
+// rejected the release itself.
 var (
-	// ErrUnreachable means that the cluster did not answer, or could not: try again later.
+	// ErrUnreachable means that the cluster did not respond, or could not serve the request: try again later.
 	ErrUnreachable = errors.New("cluster unreachable")
 	// ErrUnauthorized means that the cluster does not accept the credentials.
 	ErrUnauthorized = errors.New("credentials rejected")
@@ -44,21 +45,21 @@ var (
 	ErrConflict = errors.New("object has another owner")
 	// ErrStale means that the release changed since it was observed: observe and decide again.
 	ErrStale = errors.New("release changed since it was observed")
-	// ErrTooLarge means that the release is too large to be recorded.
+	// ErrTooLarge means that the release is too large for Helm's storage.
 	ErrTooLarge = errors.New("release too large for Helm's storage")
-	// ErrInvalidValues means that the values don't meet the chart's schema.
+	// ErrInvalidValues means that the values do not match the chart's schema.
 	ErrInvalidValues = rendering.ErrInvalidValues
 	// ErrInvalidChart means that the chart cannot be rendered, or is not an application chart.
 	ErrInvalidChart = rendering.ErrInvalidChart
-	// ErrChartFailed means that a template of the chart ended with fail or required: the chart itself demands other
-	// values, or another cluster.
+	// ErrChartFailed means that a template of the chart called fail or required: the chart requires other values, or
+	// another cluster.
 	ErrChartFailed = errors.New("chart template failed")
 	// ErrKindNotServed means that the cluster does not serve the kind of an object of the release.
 	ErrKindNotServed = errors.New("kind not served")
 	// ErrPostRender means that the patches cannot be applied to the rendered manifest.
 	ErrPostRender = rendering.ErrPostRender
 	// ErrRecordStorage means that the store for records outside of the cluster does not respond, or rejects a request. The
-	// action changed nothing, or could be recorded nevertheless. Try again later.
+	// action changed nothing, or its record was saved nevertheless. Try again later.
 	ErrRecordStorage = errors.New("record storage failed")
 	// ErrRecordDamaged means that a part of a record is missing, was changed, or cannot be decoded.
 	ErrRecordDamaged = errors.New("release record damaged")
@@ -71,15 +72,15 @@ var (
 	ErrTimeout = rendering.ErrTimeout
 )
 
-// Error is a failed observation or action. Its text names what failed and holds no values of the release; the
-// error it came from is not kept, because that one may.
+// Error is the error of an observation or an action. Its text names the cause and holds no values of the release. It
+// does not wrap the original error, because the original error may hold values.
 type Error struct {
 	// Kind is one of the Err variables, or nil.
 	Kind error
 	// Action is the action that failed; empty for an observation.
 	Action model.Action
-	// StorageChanged is true if Helm's storage in the cluster changed. Otherwise nothing was attempted, and the error is
-	// not a failed revision.
+	// StorageChanged is true if Helm's storage in the cluster changed. Otherwise the action created no revision, and the
+	// error does not count as a failed revision.
 	StorageChanged bool
 	// Message is the cause.
 	Message string
@@ -107,8 +108,8 @@ func New(kind error, format string, args ...any) error {
 	return rendering.Errorf(kind, format, args...)
 }
 
-// Classify returns the kind of an error, nil if it has none. Helm flattens many errors to text, so the text decides if
-// the chain of errors has no kind.
+// Classify returns the kind of an error; nil if it has none. Helm converts many errors to text, so Classify matches the
+// text if the chain of errors has no kind.
 func Classify(err error) error {
 	var own *rendering.Error
 	switch {
@@ -128,11 +129,12 @@ func Classify(err error) error {
 	return classifyText(err.Error())
 }
 
-// refusedByPolicy matches refusals that are about the object, not about who asks, although the API server has one code
-// for both.
+// refusedByPolicy matches rejections of an object by a policy. The API server uses the same code for them as for
+// missing permissions.
 var refusedByPolicy = regexp.MustCompile(`exceeded quota|denied (?:the )?request|violates PodSecurity|must specify (?:limits|requests)|(?:maximum|minimum) (?:cpu|memory)`)
 
-// classifyStatus classifies the answers of an API server.
+// classifyStatus classifies the error responses of an API server; ok is false for other errors. The kind is nil if the
+// cluster rejected the release itself.
 func classifyStatus(err error) (kind error, ok bool) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -156,7 +158,7 @@ func classifyStatus(err error) (kind error, ok bool) {
 	return nil, false
 }
 
-// IsNetworkError reports whether there was no answer, or half of one.
+// IsNetworkError reports whether there was no response, or an incomplete response.
 func IsNetworkError(err error) bool {
 	var netErr net.Error
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) ||
@@ -168,12 +170,12 @@ func IsNetworkError(err error) bool {
 // conflicting matches Helm's error for an object that exists and does not belong to the release.
 var conflicting = regexp.MustCompile(`exists and cannot be imported into the current release`)
 
-// textKinds are what errors look like once Helm made text of them; the first match counts.
+// textKinds lists patterns of errors that Helm converted to text. The first match counts.
 var textKinds = []struct {
 	pattern *regexp.Regexp
 	kind    error
 }{
-	// What follows are the chart's own words, so this comes first.
+	// This pattern is first, because the chart's own message follows it and may match other patterns.
 	{regexp.MustCompile(`execution error at \(`), ErrChartFailed},
 	{conflicting, ErrConflict},
 	{regexp.MustCompile(`cannot re-use a name that is still in use|another operation \(install/upgrade/rollback\) is in progress|has no deployed releases`), ErrStale},
@@ -206,7 +208,7 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// Observing returns the error of a read.
+// Observing returns the error of an observation, classified and without values.
 func Observing(err error) *Error {
 	return &Error{Kind: Classify(err), Message: redactor{}.text(err.Error())}
 }

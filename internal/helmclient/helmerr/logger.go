@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// maxLogLines is the number of Helm's log lines that are kept: the last lines have the cause.
+	// maxLogLines is the number of Helm's log lines that a LogBuffer keeps. The last lines have the cause of a failure.
 	maxLogLines = 10
-	// maxLogLine bounds one line.
+	// maxLogLine is the maximum length of a line, in bytes.
 	maxLogLine = 300
 )
 
-// SilenceHelm discards everything that the Helm SDK writes to Go's standard logger: no option disables that, and some
-// warnings quote values. Call it once when the process starts. It also discards what other code writes to the standard
-// logger.
+// SilenceHelm discards everything that the Helm SDK writes to Go's standard logger, because some warnings quote values
+// and no option disables them. Call it once when the process starts. It also discards log lines of other code that uses
+// the standard logger.
 func SilenceHelm() { log.SetOutput(io.Discard) }
 
 // LogBuffer keeps the last lines that Helm logged, without values.
@@ -32,7 +32,7 @@ type LogBuffer struct {
 	lines    []string
 }
 
-// Hide keeps the sensitive values out of all later log lines and errors.
+// Hide makes the buffer remove the sensitive values from all later log lines and errors.
 func (b *LogBuffer) Hide(values map[string]any) {
 	more := NewRedactor(values, nil)
 	b.mu.Lock()
@@ -66,7 +66,7 @@ func (b *LogBuffer) Printf(format string, args ...any) {
 	}
 }
 
-// Last returns the kept lines, oldest first.
+// Last returns the last lines, oldest first.
 func (b *LogBuffer) Last() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

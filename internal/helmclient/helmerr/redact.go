@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	// Redacted takes the place of values in texts.
+	// Redacted replaces values in texts.
 	Redacted = redaction.Mark
-	// maxMessageLength bounds the message of an error. A condition may hold 32 KiB, but nobody reads more than this.
+	// maxMessageLength is the maximum length of an error message, in bytes. A condition may hold 32 KiB, but such a long
+	// message would be hard to read.
 	maxMessageLength = 1500
-	// minSecretLength is the length from which on a value with a sensitive key is looked for in messages: anything shorter
-	// occurs in ordinary text too often. What came from Secrets is looked for whatever its length.
+	// minSecretLength is the minimum length of a value with a sensitive key that is removed from messages. Shorter values
+	// occur in ordinary text too often. Values from Secrets are removed whatever their length.
 	minSecretLength = 4
 )
 
@@ -29,15 +30,15 @@ var quotedValue = regexp.MustCompile(
 	`((?:Invalid|Unsupported|Duplicate) value|Too long|Required value|cannot unmarshal !!\w+|parsing|invalid syntax)(:?) ` +
 		"(?:\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`|[{\\[&].*[}\\]]|map\\[.*\\]|-?[0-9][0-9.e+-]*|true|false|null)")
 
-// sensitiveKey matches the keys of values which are looked for in messages.
+// sensitiveKey matches the keys of values that are removed from messages.
 var sensitiveKey = regexp.MustCompile(`(?i)pass|secret|token|key|cred|auth|cert|private|license|dsn|connection|webhook`)
 
-// redactor removes values from texts. The zero value removes values that are quoted as invalid.
+// redactor removes values from texts. The zero value removes only values that are quoted as invalid.
 type redactor struct {
 	sets []*redaction.Set
 }
 
-// NewRedactor returns a redactor that also removes the sensitive values, and everything in secretValues, in any
+// NewRedactor returns a redactor that also removes values with sensitive keys, and everything in secretValues, in any
 // notation.
 func NewRedactor(values map[string]any, secretValues []any) redactor {
 	sensitive, secret := map[string]struct{}{}, map[string]struct{}{}
@@ -53,12 +54,13 @@ func NewRedactor(values map[string]any, secretValues []any) redactor {
 	return r
 }
 
-// and returns a redactor that removes what either of the two does.
+// and returns a redactor that removes the values of both redactors.
 func (r redactor) and(other redactor) redactor {
 	return redactor{sets: slices.Concat(r.sets, other.sets)}
 }
 
-// collectSensitive gathers the texts below sensitive keys that have at least a length.
+// collectSensitive adds the texts below sensitive keys to found, if they have at least the length least. If sensitive
+// is true, all keys count as sensitive.
 func collectSensitive(value any, sensitive bool, least int, found map[string]struct{}) {
 	switch typed := value.(type) {
 	case map[string]any:
@@ -81,7 +83,7 @@ func collectSensitive(value any, sensitive bool, least int, found map[string]str
 	}
 }
 
-// text returns the text without values, in one line, bounded.
+// text returns the text without values, in one line of at most maxMessageLength.
 func (r redactor) text(text string) string {
 	for _, set := range r.sets {
 		text = set.Hide(text)

@@ -95,7 +95,7 @@ func TestLogBuffer(t *testing.T) {
 	}
 }
 
-func TestRedactorKnowsWhatCameFromSecrets(t *testing.T) {
+func TestRedactorRemovesValuesFromSecrets(t *testing.T) {
 	t.Parallel()
 	r := NewRedactor(map[string]any{"greeting": "welcome"}, []any{map[string]any{
 		"smtp": map[string]any{"pwd": "hunter2", "pin": int64(424242)}, "users": []any{"alice"},

@@ -15,8 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Refusals adds the name of the object to errors of the cluster. API servers omit it if they cannot decode an object,
-// webhooks omit it, too, and Helm adds it only to patches: among a hundred objects, the failing one would be unknown.
+// Refusals is a transport that adds the name of the object to error responses of the cluster. API servers omit the name
+// if they cannot decode an object, and webhooks omit it, too. Helm adds it only to errors of patches. Without the name,
+// users could not find the faulty object among the objects of a chart.
 type Refusals struct {
 	Base http.RoundTripper
 }
@@ -46,16 +47,17 @@ func (r *Refusals) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// refusesObject reports whether an answer is about the object that was sent, rather than about who sent it, or when.
+// refusesObject reports whether a response rejects the object of the request, and not the client or the rate of its
+// requests.
 func refusesObject(method string, code int) bool {
 	return (method == http.MethodPost || method == http.MethodPut) && code >= http.StatusBadRequest &&
 		code < http.StatusInternalServerError && code != http.StatusUnauthorized && code != http.StatusTooManyRequests
 }
 
-// nameObject returns the error of the API server with the name of the object before the message, unless the message has
-// it. Other responses are returned unchanged.
+// nameObject returns an error response with the name of the object before the message, unless the message has the name.
+// It returns other responses unchanged.
 func nameObject(sent, answer []byte) []byte {
-	// Decode no more than this: the metadata itself may be faulty.
+	// Only these fields are decoded, because other metadata may be faulty.
 	var object struct {
 		Kind     string `json:"kind"`
 		Metadata struct {

@@ -13,8 +13,8 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 )
 
-// BigCRDChart returns a chart with CRDs of some 35 KiB each and dashboards of some 40 KiB each. Their texts repeat
-// themselves as schemas and dashboards do: few words, many times, and numbers.
+// BigCRDChart returns a chart with CRDs of about 35 KiB each and dashboards of about 40 KiB each. Their texts compress
+// as well as real schemas and dashboards: they repeat few words many times, and contain numbers.
 func BigCRDChart(crds, dashboards int) *chart.Chart {
 	random := rand.New(rand.NewSource(1))
 	word := func() string {
@@ -58,7 +58,7 @@ func BigCRDChart(crds, dashboards int) *chart.Chart {
 	return chrt
 }
 
-// NewChart returns a chart with one template per entry: name → content.
+// NewChart returns a chart with templates, given as content by name.
 func NewChart(version string, templates map[string]string) *chart.Chart {
 	chrt := &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: "demo", Version: version,
 		AppVersion: "1." + version}}
@@ -68,16 +68,16 @@ func NewChart(version string, templates map[string]string) *chart.Chart {
 	return chrt
 }
 
-// ConfigMap is the manifest of a ConfigMap with the data under "key".
+// ConfigMap returns the manifest of a ConfigMap with the data under "key".
 func ConfigMap(name, data string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  key: %q\n", name, data)
 }
 
-// ValueConfigMap holds the value "cidr".
+// ValueConfigMap is the template of a ConfigMap with the value "cidr".
 const ValueConfigMap = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}-value\ndata:\n  " +
 	"key: {{ .Values.cidr | quote }}\n"
 
-// CrdOf returns a CRD for the kind Widget of a group; the last version is the stored one.
+// CrdOf returns a CRD for the kind Widget of a group; the last version is the storage version.
 func CrdOf(group string, versions ...string) string {
 	text := fmt.Sprintf("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: "+
 		"widgets.%s\n  annotations: {by: chart}\n"+
@@ -91,7 +91,7 @@ func CrdOf(group string, versions ...string) string {
 	return text
 }
 
-// ChartWithCRDs returns a chart with files in its folder crds, name → content.
+// ChartWithCRDs returns a chart with templates and with files in its folder crds, given as content by name.
 func ChartWithCRDs(version string, templates, crds map[string]string) *chart.Chart {
 	chrt := NewChart(version, templates)
 	for _, name := range slices.Sorted(maps.Keys(crds)) {
@@ -100,7 +100,7 @@ func ChartWithCRDs(version string, templates, crds map[string]string) *chart.Cha
 	return chrt
 }
 
-// TwoConfigMaps are templates of ConfigMaps: one with the value "cidr", and "first".
+// TwoConfigMaps returns templates of two ConfigMaps: one has the value "cidr", and the other has the name "first".
 func TwoConfigMaps() map[string]string {
 	return map[string]string{"value.yaml": ValueConfigMap, "first.yaml": ConfigMap("first", "1")}
 }

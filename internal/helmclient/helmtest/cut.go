@@ -9,21 +9,22 @@ import (
 	"sync"
 )
 
-// ErrCut is the error of requests that a [Cutter] fails.
+// ErrCut is the error of requests that a [Cutter] rejects.
 var ErrCut = errors.New("connection cut by the test: connection refused")
 
-// Cutter passes requests through, counts them, and from some point on fails all that follow.
+// Cutter is a transport that counts requests. It rejects all requests after a number of requests, or after a certain
+// request.
 type Cutter struct {
-	// After is the number of requests that pass; negative for no such limit.
+	// After is the number of requests that succeed; negative if there is no limit.
 	After int
-	// Last tells the request after which none passes; nil for no such limit.
+	// Last reports whether a request is the last that succeeds; nil if there is no such request.
 	Last func(*http.Request) bool
 
 	mu       sync.Mutex
 	requests []string
 }
 
-// Wrap is a rest.Config.WrapTransport.
+// Wrap returns the transport; it is for rest.Config.WrapTransport.
 func (c *Cutter) Wrap(base http.RoundTripper) http.RoundTripper {
 	return RoundTripperFunc(func(req *http.Request) (*http.Response, error) {
 		c.mu.Lock()
@@ -40,7 +41,7 @@ func (c *Cutter) Wrap(base http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// Take returns the requests so far and begins anew.
+// Take returns and clears the list of requests.
 func (c *Cutter) Take() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +50,7 @@ func (c *Cutter) Take() []string {
 	return requests
 }
 
-// RoundTripperFunc is a function as an http.RoundTripper.
+// RoundTripperFunc is a function that implements http.RoundTripper.
 type RoundTripperFunc func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.

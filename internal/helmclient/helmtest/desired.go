@@ -23,13 +23,13 @@ var (
 	WithUninstall = model.Policy{Install: model.FailurePolicy{Retries: Retries(1), Remediate: model.RemediateUninstall}}
 )
 
-// Retries is a number of retries.
+// Retries returns a pointer to a number of retries.
 func Retries(n int) *int { return &n }
 
-// Now is the time at which tests decide.
+// Now is the time of decisions in tests.
 var Now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// Desired is what most tests of decisions desire.
+// Desired returns the desired state in most tests of decisions.
 func Desired() model.Desired {
 	return model.Desired{
 		Name: "calico", Namespace: "tigera", Owner: "default.calico", UID: "uid-1",
@@ -39,7 +39,7 @@ func Desired() model.Desired {
 	}
 }
 
-// Record returns a record of ours made from what is desired, changed by the functions.
+// Record returns a record by HelmOp, made from the desired state and changed by the functions.
 func Record(status string, revision int, change ...func(*model.Record)) model.Record {
 	d := Desired()
 	record := model.Record{
@@ -53,7 +53,7 @@ func Record(status string, revision int, change ...func(*model.Record)) model.Re
 	return record
 }
 
-// DesiredFor returns what is desired of a release, made from the given chart version and values.
+// DesiredFor returns the desired state of a release with the digests of an artifact and of values.
 func DesiredFor(namespace, name, artifact, values string) model.Desired {
 	return model.Desired{
 		Name: name, Namespace: namespace, Owner: "default." + name, UID: "uid-" + name,

@@ -1,6 +1,6 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package helmtest has what the tests of the Helm engine's packages share: charts, records, desired states, and
-// connections that are cut.
+// Package helmtest has fixtures for the tests of the Helm engine's packages: charts, records, desired states, and
+// connections that fail.
 package helmtest

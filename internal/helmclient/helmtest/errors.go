@@ -11,17 +11,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
-// AsError returns an error as the type that all errors of the engine have.
+// AsError converts an error to the type of all errors of the engine. It fails the test for other errors.
 func AsError(t *testing.T, err error) *helmerr.Error {
 	t.Helper()
 	var helmErr *helmerr.Error
 	if !errors.As(err, &helmErr) {
-		t.Fatalf("error %v is no *Error", err)
+		t.Fatalf("error %v is not an *Error", err)
 	}
 	return helmErr
 }
 
-// WantError checks the kind of an error from Act or Observe, and what its text contains.
+// WantError checks the kind of an error from Act or Observe, its StorageChanged, and parts of its text.
 func WantError(t *testing.T, err, kind error, storageChanged bool, contains ...string) {
 	t.Helper()
 	helmErr := AsError(t, err)

@@ -12,7 +12,7 @@ import (
 	helmtime "helm.sh/helm/v3/pkg/time"
 )
 
-// FullRelease returns a release in which everything is set that Helm stores.
+// FullRelease returns a release with all fields set that Helm stores.
 func FullRelease() *release.Release {
 	at := helmtime.Time{Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	return &release.Release{
@@ -36,7 +36,7 @@ func FullRelease() *release.Release {
 	}
 }
 
-// Release is a small revision of a release.
+// Release returns a small revision of a release.
 func Release(revision int, status release.Status) *release.Release {
 	return &release.Release{Name: "demo", Namespace: "apps", Version: revision, Info: &release.Info{Status: status}}
 }

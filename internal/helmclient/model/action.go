@@ -3,12 +3,10 @@
 
 package model
 
-const (
-	// UserAgent is what this package is called in the clusters' audit logs.
-	UserAgent = "helmop"
-)
+// UserAgent is the user agent of all requests to workload clusters, for example in audit logs.
+const UserAgent = "helmop"
 
-// RendersChart reports whether the action makes a revision from a chart and values.
+// RendersChart reports whether the action creates a revision from a chart and values.
 func (a Action) RendersChart() bool {
 	switch a {
 	case ActionInstall, ActionRecoverThenInstall, ActionUpgrade, ActionRecoverThenUpgrade:
@@ -18,8 +16,8 @@ func (a Action) RendersChart() bool {
 	}
 }
 
-// FieldManager is the field manager of the fields that Helm writes. By default Helm uses the name of the binary, and a
-// renamed binary would leave fields behind that no manager owns.
+// FieldManager is the field manager of the fields that Helm writes. By default, Helm uses the name of the binary. After
+// the binary is renamed, fields of the old field manager would be left behind.
 const FieldManager = "helmop"
 
 // Action is the next action on a release. The set is closed.
@@ -36,18 +34,19 @@ const (
 	ActionRecoverThenInstall Action = "RecoverThenInstall"
 	// ActionRecoverThenUpgrade resolves a pending record, then upgrades.
 	ActionRecoverThenUpgrade Action = "RecoverThenUpgrade"
-	// ActionRollback returns to the revision RollbackTo. Observe and decide again after it.
+	// ActionRollback rolls back to the revision RollbackTo. Observe and decide again after it.
 	ActionRollback Action = "Rollback"
 	// ActionTest runs the chart's tests on the newest revision.
 	ActionTest Action = "Test"
-	// ActionCorrectDrift puts objects right that differ from the newest revision's manifest. Act does not do it.
+	// ActionCorrectDrift corrects objects that differ from the newest revision's manifest. Act ignores it: the caller
+	// corrects the drift.
 	ActionCorrectDrift Action = "CorrectDrift"
-	// ActionUninstall uninstalls the release. Where a release is desired, observe and decide again after it.
+	// ActionUninstall uninstalls the release. If a release is desired, observe and decide again after it.
 	ActionUninstall Action = "Uninstall"
-	// ActionWait means that another holder may be at work, that the next try is not due, or that the cluster did not
-	// answer: look again after RequeueAfter.
+	// ActionWait means that another process may be working on the release, that the next attempt is not due, or that the
+	// cluster did not respond. Observe and decide again after RequeueAfter.
 	ActionWait Action = "Wait"
-	// ActionStall means that nothing is tried until the desired state changes or a retry is requested.
+	// ActionStall means that there is no further attempt until the desired state changes or a retry is requested.
 	ActionStall Action = "Stall"
 	// ActionRefuse means that the release belongs to another owner.
 	ActionRefuse Action = "Refuse"

@@ -14,67 +14,68 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// The labels on Helm's release Secrets. They are read back after years by newer versions of this code: a key is never
-// given another meaning.
+// The labels on Helm's release Secrets. Newer versions of HelmOp read them after years, so the meaning of a key must
+// never change.
 const (
 	LabelPrefix = "addons.cluster.x-k8s.io/"
 
 	// LabelOwner holds the owner of the release, see [Desired].Owner.
 	LabelOwner = LabelPrefix + "helmop"
-	// LabelManagementCluster holds the management cluster of the manager that made the record, or that took it over after
-	// a move, see [Desired].ManagementCluster. It is absent on records of older versions.
+	// LabelManagementCluster holds the management cluster of the manager that created the record, or that took it over
+	// after a move, see [Desired].ManagementCluster. Records of older versions of HelmOp do not have it.
 	LabelManagementCluster = LabelPrefix + "management-cluster"
-	// LabelArtifactDigest holds the shortened digest of the artifact that the revision was made from.
+	// LabelArtifactDigest holds the shortened digest of the artifact of the revision.
 	LabelArtifactDigest = LabelPrefix + "artifact-digest"
-	// LabelValuesDigest holds the shortened digest of the values that the revision was made from.
+	// LabelValuesDigest holds the shortened digest of the values of the revision.
 	LabelValuesDigest = LabelPrefix + "values-digest"
-	// LabelOptionsDigest holds the shortened digest of the options that the revision was made with.
+	// LabelOptionsDigest holds the shortened digest of the options of the revision.
 	LabelOptionsDigest = LabelPrefix + "options-digest"
-	// LabelRevision holds the revision for which the labels were written.
+	// LabelRevision holds the Helm revision for which the labels were written.
 	LabelRevision = LabelPrefix + "revision"
-	// LabelPostRenderDigest holds the shortened digest of what changed the rendered objects; absent where nothing did.
+	// LabelPostRenderDigest holds the shortened digest of the post-rendering; absent without post-rendering.
 	LabelPostRenderDigest = LabelPrefix + "postrender-digest"
-	// LabelReleaseUID holds the UID of the object that asked for the revision.
+	// LabelReleaseUID holds the UID of the object that requested the revision.
 	LabelReleaseUID = LabelPrefix + "release-uid"
-	// LabelFailures holds the number of failed attempts at the same [AttemptDigest] before the record was made; absent if
-	// it is zero. If the tests of the record failed, that failure counts, too. On the record of a rollback, it is the
+	// LabelFailures holds the number of failed attempts at the same [AttemptDigest] before the record was created; absent
+	// if it is zero. If the tests of the revision failed, this failure counts, too. On the record of a rollback, it is the
 	// number of attempts at the state that was rolled back.
 	LabelFailures = LabelPrefix + "failures"
-	// LabelRolledBackFrom is set on records of rollbacks and holds the shortened [AttemptDigest] of the attempt that was
-	// rolled back. The other digests on such a record are those of the target of the rollback; they are absent if the
-	// target was not made by HelmOp.
+	// LabelRolledBackFrom holds, on records of rollbacks, the shortened [AttemptDigest] of the attempt that was rolled
+	// back. The other digests on such a record belong to the target of the rollback; they are absent if HelmOp did not
+	// create the target.
 	LabelRolledBackFrom = LabelPrefix + "rolled-back-from"
-	// LabelRollbackFailures holds how many rollbacks in a row had failed before this one; absent where none had.
+	// LabelRollbackFailures holds the number of successive failed rollbacks before this rollback; absent if it is zero.
 	LabelRollbackFailures = LabelPrefix + "rollback-failures"
-	// LabelTested holds how the chart's tests of the revision ended, "passed" or "failed"; absent where they did not run.
+	// LabelTested holds the result of the chart's tests, "passed" or "failed"; absent if the tests did not run.
 	LabelTested = LabelPrefix + "tested"
-	// LabelInterrupted is "true" on records that are failed because the action was cut off, which is no failure of what
-	// is desired; absent on others.
+	// LabelInterrupted is "true" on records that are failed because the action was interrupted; absent on other records.
+	// An interruption does not show that the desired state is faulty.
 	LabelInterrupted = LabelPrefix + "interrupted"
-	// LabelInterruptions holds how many tries in a row at this very attempt had been cut off before the record was made;
-	// absent where none had.
+	// LabelInterruptions holds the number of successive interrupted attempts at the same state before the record was
+	// created; absent if it is zero.
 	LabelInterruptions = LabelPrefix + "interruptions"
 	// LabelUnproven holds an older revision that was watched since its deployment and did not become healthy before
-	// another revision replaced it; absent if none is known. The revision may only have lacked the time, so it did not
-	// fail, but it is not proven to work either.
+	// another revision replaced it; absent if no such revision is known. The revision may only have lacked the time: it
+	// did not fail, but is not proven to work either.
 	LabelUnproven = LabelPrefix + "unproven-revision"
-	// LabelRequest holds the shortened digest of the last request to retry when the record was made or tested, see
-	// [Past].Request; absent if none was known. It does not shape the revision.
+	// LabelRequest holds the shortened digest of the last retry request when the record was created or tested, see
+	// [Past].Request; absent if there was no known request. It does not shape the revision.
 	LabelRequest = LabelPrefix + "request"
-	// LabelShard holds the [Desired].Shard of the process that wrote the record last; absent where that is empty.
+	// LabelShard holds the [Desired].Shard of the process that wrote the record last; absent if the shard is empty.
 	LabelShard = LabelPrefix + "shard"
-	// LabelUninstalling is "true" on the record of a release that this package uninstalls; absent if the helm command
-	// uninstalls it.
+	// LabelUninstalling is "true" on the record of a release that this engine uninstalls; absent if the helm command
+	// uninstalls the release.
 	LabelUninstalling = LabelPrefix + "uninstalling"
-	// LabelDeadline holds the latest end of the action that made or changed the record, in seconds since 1970. It includes
-	// a margin to record the outcome. It is absent on records on which no action is at work.
+	// LabelDeadline holds the latest end of the action that created or changed the record, in seconds since 1970. It
+	// includes a margin to record the outcome. It is absent on records without a running action.
 	LabelDeadline = LabelPrefix + "deadline"
 
-	// LabelPayload holds the ID of the payload of a record that is split, see package records; absent on other records.
+	// LabelPayload holds the ID of the payload of a split record, see package records; absent on other records.
 	LabelPayload = LabelPrefix + "payload"
 
-	// TestedPassed and TestedFailed are the values of LabelTested.
+	// TestedPassed is the value of LabelTested after all tests succeeded.
 	TestedPassed = "passed"
+	// TestedFailed is the value of LabelTested after a test failed.
 	TestedFailed = "failed"
 
 	// Helm's own labels.
@@ -86,14 +87,14 @@ const (
 	HelmLabelModifiedAt = "modifiedAt"
 )
 
-// digestLabelLength is the number of hex digits of a digest in a label. A label value holds at most 63 characters, a
-// whole sha256 has 64; 160 bits are beyond any accidental collision.
+// digestLabelLength is the number of hex digits of a digest in a label. A label value has at most 63 characters, and a
+// whole sha256 has 64. With 160 bits, accidental collisions are practically impossible.
 const digestLabelLength = 40
 
-// ownerHashLength is the number of hex digits that keep shortened owners apart.
+// ownerHashLength is the number of hex digits that distinguish shortened owners.
 const ownerHashLength = 10
 
-// OwnerLabel returns the owner as a label value: unchanged where it is short enough, else its beginning and a hash.
+// OwnerLabel returns the owner as a label value: unchanged if it is short enough, otherwise its beginning and a hash.
 func OwnerLabel(owner string) string {
 	if len(owner) <= validation.LabelValueMaxLength {
 		return owner
@@ -118,7 +119,7 @@ func DigestLabel(digest string) string {
 // AttemptDigest returns one digest, as hex digits, of everything that shapes a release. All attempts at the same
 // desired state have the same digest.
 func AttemptDigest(d Desired) string {
-	// Texts always marshal, and the JSON of a list keeps them apart.
+	// Strings always marshal, and JSON separates the items of the list.
 	data, _ := json.Marshal([]string{
 		DigestLabel(d.ArtifactDigest), DigestLabel(d.ValuesDigest), DigestLabel(d.OptionsDigest),
 		DigestLabel(d.PostRenderDigest),
@@ -130,8 +131,8 @@ func AttemptDigest(d Desired) string {
 // AttemptLabel returns the digest of the attempt as a label value.
 func AttemptLabel(d Desired) string { return DigestLabel(AttemptDigest(d)) }
 
-// DesiredLabels returns the labels for a revision made from d. The revision itself is added when the record is
-// created, since only Helm knows its number.
+// DesiredLabels returns the labels for a revision made from d. LabelRevision is added when the record is created,
+// because Helm assigns the number of the revision.
 func DesiredLabels(d Desired) map[string]string {
 	labels := OwnerLabels(d)
 	labels[LabelArtifactDigest] = DigestLabel(d.ArtifactDigest)
@@ -151,7 +152,7 @@ func OwnerLabels(d Desired) map[string]string {
 	return labels
 }
 
-// DigestLabels are the labels with the digests of everything that shapes a revision.
+// DigestLabels lists the labels with the digests of everything that shapes a revision.
 var DigestLabels = []string{LabelArtifactDigest, LabelValuesDigest, LabelOptionsDigest, LabelPostRenderDigest}
 
 // SetText sets a label unless the text is empty.
@@ -168,7 +169,7 @@ func SetCount(labels map[string]string, key string, count int) {
 	}
 }
 
-// RecordFromLabels reads one release Secret's labels; ok is false where they are not those of a Helm release.
+// RecordFromLabels decodes the labels of a release Secret; ok is false if they are not labels of a Helm release.
 func RecordFromLabels(labels map[string]string) (record Record, ok bool) {
 	revision := countIn(labels, HelmLabelVersion)
 	if labels[HelmLabelOwner] != "helm" || revision < 1 {
@@ -194,7 +195,7 @@ func RecordFromLabels(labels map[string]string) (record Record, ok bool) {
 		Request:          labels[LabelRequest],
 		Shard:            labels[LabelShard],
 		Uninstalling:     labels[LabelUninstalling] == "true",
-		KeptElsewhere:    labels[LabelPayload] != "",
+		IsPointer:        labels[LabelPayload] != "",
 
 		ManagementCluster: labels[LabelManagementCluster],
 		Deadline:          timeIn(labels, LabelDeadline),

@@ -7,13 +7,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// Loss holds the objects that an upgrade or a rollback would delete: objects of the previous revisions that the new
-// manifest does not have and that have no policy to keep them.
+// Loss holds the objects that an upgrade or a rollback would delete: objects of previous revisions that are not in the
+// new manifest and have no policy to keep them.
 type Loss struct {
-	// Objects are what would be deleted, in a fixed order. Total is the number of objects that the release has, these
-	// included.
+	// Objects are the objects that would be deleted, in a fixed order.
 	Objects []inventory.Ref
-	Total   int
-	// Revision is the number of the revision that the release has.
+	// Total is the number of objects that the release has, including Objects.
+	Total int
+	// Revision is the revision with which Helm compares the new manifest.
 	Revision int
 }

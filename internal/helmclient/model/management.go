@@ -3,7 +3,8 @@
 
 package model
 
-// ManagementCluster returns the management cluster on the newest record that has an owner, "" if the record names none.
+// ManagementCluster returns the management cluster on the newest record that has an owner; empty if the record has
+// none.
 func (o Observation) ManagementCluster() string {
 	for _, record := range o.Records {
 		if record.Owner != "" {
@@ -13,28 +14,28 @@ func (o Observation) ManagementCluster() string {
 	return ""
 }
 
-// isOfManagementCluster reports whether the release belongs to the management cluster of the caller, or to the one that
-// the caller's object was moved from.
+// isOfManagementCluster reports whether the release belongs to the management cluster of the caller, or to the
+// management cluster that the caller's object was moved from.
 func (o Observation) isOfManagementCluster(d Desired) bool {
 	return IsManagedBy(o.ManagementCluster(), d)
 }
 
-// IsManagedBy reports whether a label names the management cluster of the caller, or the one that the caller's object
-// was moved from. It is true for an empty label: records of older versions have none.
+// IsManagedBy reports whether a label names the management cluster of the caller, or the management cluster that the
+// caller's object was moved from. It is true for an empty label, because records of older versions have no label.
 func IsManagedBy(label string, d Desired) bool {
 	return label == "" || d.ManagementCluster == "" || label == OwnerLabel(d.ManagementCluster) || isFormer(label, d)
 }
 
-// isFormer reports whether a record has the label of the management cluster that the object that asks was moved from.
+// isFormer reports whether a label names the management cluster that the caller's object was moved from.
 func isFormer(label string, d Desired) bool {
 	return label != "" && d.FormerManagementCluster != "" && label == OwnerLabel(d.FormerManagementCluster)
 }
 
-// IsSameOwner reports whether a foreign release is foreign for its management cluster alone.
+// IsSameOwner reports whether a foreign release has the same owner and differs only in its management cluster.
 func IsSameOwner(obs Observation, d Desired) bool { return obs.Owner() == OwnerLabel(d.Owner) }
 
 // NamesFormer reports whether a record of the release names the management cluster that the caller's object was moved
-// from, see [Client.TakeOver].
+// from, see TakeOver of the Client.
 func (o Observation) NamesFormer(d Desired) bool {
 	for _, record := range o.Records {
 		if IsFormerRecord(record, d) {
@@ -44,7 +45,8 @@ func (o Observation) NamesFormer(d Desired) bool {
 	return false
 }
 
-// IsFormerRecord reports whether a record names the management cluster that the object which asks was moved from.
+// IsFormerRecord reports whether a record of the owner names the management cluster that the caller's object was moved
+// from.
 func IsFormerRecord(record Record, d Desired) bool {
 	return record.Owner == OwnerLabel(d.Owner) && isFormer(record.ManagementCluster, d) &&
 		record.ManagementCluster != OwnerLabel(d.ManagementCluster)

@@ -16,53 +16,54 @@ import (
 )
 
 const (
-	// DefaultTimeout is the timeout of an action without one in its options.
+	// DefaultTimeout is the timeout of an action whose options set none.
 	DefaultTimeout = 5 * time.Minute
 	// DefaultMaxHistory is the default number of revisions that Helm keeps.
 	DefaultMaxHistory = 10
 )
 
-// Options are how the actions on a release are carried out. The zero value holds the defaults.
+// Options configure the actions on a release. The zero value holds the defaults.
 type Options struct {
 	Install   InstallOptions
 	Upgrade   UpgradeOptions
 	Rollback  RollbackOptions
 	Uninstall UninstallOptions
 	Test      TestOptions
-	// PostRender changes the rendered objects. It is rendered for the cluster; its digest is [Desired].PostRenderDigest.
+	// PostRender changes the rendered objects. Its templates are already rendered for the cluster. Its digest is
+	// [Desired].PostRenderDigest.
 	PostRender *PostRender
-	// SecretValues are the values that came from Secrets, in maps and lists of any depth. Their texts never appear in an
-	// error. They do not shape the release.
+	// SecretValues are the values from Secrets, in maps and lists of any depth. Their texts never appear in an error. They
+	// do not shape the release.
 	SecretValues []any
 	// Admit, if set, is called before an upgrade or a rollback that would delete objects. If it returns an error, the
 	// action fails with an error of the kind ErrRefused before it changes anything. It does not shape the release.
 	Admit func(Loss) error
-	// Progress, if set, receives a few words about the current step of an action, for example the hook that it waits for.
-	// It must return at once and may be called from any goroutine. It does not shape the release.
+	// Progress, if set, receives a short description of the current step of an action, for example the awaited hook. It
+	// must return at once and may be called from any goroutine. It does not shape the release.
 	Progress func(what string)
-	// Stop, if set, ends the waits of an action for hooks and tests when it is done. The action then fails as after a
-	// timeout, and its error has the cause. Running requests are not cancelled, and an uninstallation continues. It does
+	// Stop, if set, ends an action's waits for hooks and tests when Stop is done. The action then fails as after a
+	// timeout, and its error has the cause. Running requests are not cancelled, and an uninstallation continues. Stop does
 	// not shape the release.
 	Stop context.Context
 }
 
-// CRDPolicy is what happens to the objects in the chart's folder crds.
+// CRDPolicy defines what happens to the objects in the chart's folder crds.
 type CRDPolicy string
 
 const (
 	// CRDsCreate creates objects that do not exist. It is the default.
 	CRDsCreate CRDPolicy = ""
-	// CRDsSkip leaves them out.
+	// CRDsSkip skips the objects.
 	CRDsSkip CRDPolicy = "Skip"
-	// CRDsCreateReplace creates objects that do not exist and replaces the others.
+	// CRDsCreateReplace creates objects that do not exist and replaces objects that exist.
 	CRDsCreateReplace CRDPolicy = "CreateReplace"
 )
 
-// ValuesPolicy is what an upgrade does with the values of the previous revision.
+// ValuesPolicy defines how an upgrade uses the values of the previous revision.
 type ValuesPolicy string
 
 const (
-	// ValuesReset forgets them. It is the default.
+	// ValuesReset ignores the values of the previous revision. It is the default.
 	ValuesReset ValuesPolicy = ""
 	// ValuesReuse merges the desired values over all values of the previous revision, including the defaults of its chart.
 	ValuesReuse ValuesPolicy = "Reuse"
@@ -71,45 +72,45 @@ const (
 	ValuesResetThenReuse ValuesPolicy = "ResetThenReuse"
 )
 
-// InstallOptions are the options of an install.
+// InstallOptions are the options of an installation.
 type InstallOptions struct {
-	// Timeout bounds the whole install, hooks included. Zero means [DefaultTimeout].
+	// Timeout bounds the whole installation, including hooks. Zero means [DefaultTimeout].
 	Timeout time.Duration
-	// DisableHooks leaves the hooks out.
+	// DisableHooks skips the hooks.
 	DisableHooks bool
-	// CreateNamespace creates the release's namespace where it is missing. Nil means true, or false where the
-	// target is impersonated.
+	// CreateNamespace creates the release's namespace if it does not exist. Nil means false if the target is
+	// impersonated, and true otherwise.
 	CreateNamespace *bool
-	// NamespaceLabels and NamespaceAnnotations are set on the release's namespace with every install and upgrade.
+	// NamespaceLabels and NamespaceAnnotations are set on the release's namespace with every installation and upgrade.
 	NamespaceLabels, NamespaceAnnotations map[string]string
-	// CRDs is what happens to the objects in the chart's folder crds.
+	// CRDs defines what happens to the objects in the chart's folder crds.
 	CRDs CRDPolicy
-	// TakeOwnership adopts objects that exist already, whatever made them.
+	// TakeOwnership adopts existing objects, whoever created them.
 	TakeOwnership bool
-	// DisableOpenAPIValidation leaves out the check of the objects against the cluster's schema. Clusters since
-	// Kubernetes 1.25 check by themselves, there this changes nothing.
+	// DisableOpenAPIValidation skips the validation of the objects with the cluster's schema. It has no effect on clusters
+	// since Kubernetes 1.25, because their API servers validate objects themselves.
 	DisableOpenAPIValidation bool
-	// DisableSchemaValidation leaves out the comparison of the values with the chart's schema.
+	// DisableSchemaValidation skips the validation of the values with the chart's schema.
 	DisableSchemaValidation bool
 }
 
 // UpgradeOptions are the options of an upgrade.
 type UpgradeOptions struct {
-	// Timeout bounds the whole upgrade, hooks included. Zero means [DefaultTimeout].
+	// Timeout bounds the whole upgrade, including hooks. Zero means [DefaultTimeout].
 	Timeout time.Duration
-	// DisableHooks leaves the hooks out.
+	// DisableHooks skips the hooks.
 	DisableHooks bool
-	// Force replaces objects rather than patching them.
+	// Force replaces objects instead of patching them.
 	Force bool
 	// MaxHistory is the number of revisions to keep. Nil means [DefaultMaxHistory], zero keeps all.
 	MaxHistory *int
-	// CleanupOnFail deletes the objects that a failed upgrade had newly created.
+	// CleanupOnFail deletes the objects that a failed upgrade created.
 	CleanupOnFail bool
-	// TakeOwnership adopts objects that exist already, whatever made them.
+	// TakeOwnership adopts existing objects, whoever created them.
 	TakeOwnership bool
-	// Values is what happens to the values of the previous revision.
+	// Values defines how the upgrade uses the values of the previous revision.
 	Values ValuesPolicy
-	// CRDs is what happens to the objects in the chart's folder crds.
+	// CRDs defines what happens to the objects in the chart's folder crds.
 	CRDs CRDPolicy
 	// DisableOpenAPIValidation is as in [InstallOptions].
 	DisableOpenAPIValidation bool
@@ -117,47 +118,47 @@ type UpgradeOptions struct {
 	DisableSchemaValidation bool
 }
 
-// RollbackOptions are the options of the return to an earlier revision. They shape nothing.
+// RollbackOptions are the options of a rollback. They do not shape the release.
 type RollbackOptions struct {
-	// Timeout bounds the whole rollback, hooks included. Zero means [DefaultTimeout].
+	// Timeout bounds the whole rollback, including hooks. Zero means [DefaultTimeout].
 	Timeout time.Duration
-	// DisableHooks leaves the hooks out.
+	// DisableHooks skips the hooks.
 	DisableHooks bool
-	// Force replaces objects rather than patching them.
+	// Force replaces objects instead of patching them.
 	Force bool
-	// CleanupOnFail deletes the objects that a failed rollback had newly created.
+	// CleanupOnFail deletes the objects that a failed rollback created.
 	CleanupOnFail bool
 }
 
-// UninstallOptions are the options of an uninstall. They shape nothing.
+// UninstallOptions are the options of an uninstallation. They do not shape the release.
 type UninstallOptions struct {
-	// Timeout bounds the whole uninstall, hooks included. Zero means [DefaultTimeout].
+	// Timeout bounds the whole uninstallation, including hooks. Zero means [DefaultTimeout].
 	Timeout time.Duration
-	// DisableHooks leaves the hooks out.
+	// DisableHooks skips the hooks.
 	DisableHooks bool
 	// KeepHistory keeps Helm's records of the release, marked as uninstalled.
 	KeepHistory bool
-	// Propagation is what happens to the dependents of deleted objects. Empty means background.
+	// Propagation is the deletion propagation for the dependents of deleted objects. Empty means background.
 	Propagation metav1.DeletionPropagation
-	// Wait waits, within Timeout, until the objects no longer exist, including finalizers of others. If they still exist,
-	// the action returns an error, although the release is uninstalled.
+	// Wait waits, within Timeout, until the objects no longer exist, including finalizers of other controllers. If objects
+	// still exist after Timeout, the action returns an error, although the release is uninstalled.
 	Wait bool
 }
 
-// TestOptions are the options of the chart's tests. They shape nothing.
+// TestOptions are the options of the chart's tests. They do not shape the release.
 type TestOptions struct {
 	// Timeout bounds all tests together. Zero means [DefaultTimeout].
 	Timeout time.Duration
-	// Only and Except are names of tests; nothing in Only means all.
+	// Only and Except are names of tests that run, or do not run. An empty Only means all tests.
 	Only, Except []string
 }
 
 type (
-	// PostRender is what changes the objects that a chart rendered.
+	// PostRender changes the objects that a chart rendered.
 	PostRender = rendering.PostRender
 	// Patch is one patch of a PostRender.
 	Patch = rendering.Patch
-	// ImageOverride replaces parts of the references of an image.
+	// ImageOverride replaces parts of the references to an image.
 	ImageOverride = rendering.ImageOverride
 )
 
@@ -169,26 +170,26 @@ func (o Options) SkipsSchema(action Action) bool {
 	return o.Upgrade.DisableSchemaValidation
 }
 
-// ActionTimeout is Timeout or its default.
+// ActionTimeout returns Timeout or its default.
 func (o InstallOptions) ActionTimeout() time.Duration { return timeoutOr(o.Timeout) }
 
-// ActionTimeout is Timeout or its default.
+// ActionTimeout returns Timeout or its default.
 func (o UpgradeOptions) ActionTimeout() time.Duration { return timeoutOr(o.Timeout) }
 
-// ActionTimeout is Timeout or its default.
+// ActionTimeout returns Timeout or its default.
 func (o RollbackOptions) ActionTimeout() time.Duration { return timeoutOr(o.Timeout) }
 
-// ActionTimeout is Timeout or its default.
+// ActionTimeout returns Timeout or its default.
 func (o UninstallOptions) ActionTimeout() time.Duration { return timeoutOr(o.Timeout) }
 
-// ActionTimeout is Timeout or its default.
+// ActionTimeout returns Timeout or its default.
 func (o TestOptions) ActionTimeout() time.Duration { return timeoutOr(o.Timeout) }
 
 func (o InstallOptions) createNamespace() bool {
 	return o.CreateNamespace == nil || *o.CreateNamespace
 }
 
-// HistoryLimit is MaxHistory or its default; 0 for no limit.
+// HistoryLimit returns MaxHistory or its default; zero means no limit.
 func (o UpgradeOptions) HistoryLimit() int {
 	if o.MaxHistory == nil {
 		return DefaultMaxHistory
@@ -203,9 +204,9 @@ func timeoutOr(d time.Duration) time.Duration {
 	return d
 }
 
-// shapingOptions are the options that change what Helm writes, with defaults filled in, so that an option which is
-// set to its default digests as one that is not set. A field added later must be omitted from the JSON at its
-// default: otherwise a new version of the controller would upgrade every release of every cluster.
+// shapingOptions are the options that change what Helm writes, with defaults filled in. So an option with its default
+// value has the same digest as an option that is not set. The JSON must omit a field that is added later if the field
+// has its default: otherwise a new version of the manager would upgrade every release in every cluster.
 type shapingOptions struct {
 	InstallDisableHooks   bool `json:"installDisableHooks,omitempty"`
 	InstallKeepNamespace  bool `json:"installKeepNamespace,omitempty"`
@@ -228,9 +229,9 @@ type shapingOptions struct {
 	UpgradeValues        ValuesPolicy      `json:"upgradeValues,omitempty"`
 }
 
-// OptionsDigest returns the sha256, as hex digits, of the options that shape the release. Timeouts and the options of
-// rollbacks, tests and uninstallations do not: their change is no reason for an upgrade. [Options].PostRender has its
-// own digest.
+// OptionsDigest returns the sha256, as hex digits, of the options that shape the release. It ignores timeouts and the
+// options of rollbacks, tests and uninstallations, because a change of these does not require an upgrade.
+// [Options].PostRender has its own digest.
 func OptionsDigest(o Options) string {
 	shaping := shapingOptions{
 		InstallDisableHooks:   o.Install.DisableHooks,
@@ -254,7 +255,7 @@ func OptionsDigest(o Options) string {
 	if n := o.Upgrade.HistoryLimit(); n != DefaultMaxHistory {
 		shaping.UpgradeMaxHistory = &n
 	}
-	// A struct of booleans, numbers, texts and maps of texts always marshals.
+	// A struct of booleans, numbers, strings and maps of strings always marshals.
 	data, _ := json.Marshal(shaping)
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])

@@ -12,7 +12,7 @@ func TestOptionsDigest(t *testing.T) {
 	t.Parallel()
 	yes, no, ten, zero := true, false, 10, 0
 	base := OptionsDigest(Options{})
-	// Fixed forever: another digest would upgrade every release of every cluster.
+	// This digest must never change: another digest would upgrade every release in every cluster.
 	if want := "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"; base != want {
 		t.Errorf("digest of the defaults = %s, want %s", base, want)
 	}
@@ -35,7 +35,7 @@ func TestOptionsDigest(t *testing.T) {
 			t.Errorf("%s: changes the digest", name)
 		}
 	}
-	// What was shipped as this must stay this.
+	// This digest was released and must not change.
 	if got, want := OptionsDigest(Options{Install: InstallOptions{CRDs: CRDsSkip}}),
 		"d9a13a54e0d9238302211f5c0989559c4948a68e21b654f44d080e511b95b1e0"; got != want {
 		t.Errorf("digest without CRDs = %s, want %s", got, want)

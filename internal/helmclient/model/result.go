@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Generation identifies the state of an object after an action. Cached states that are older are from before the
+// Generation identifies the state of an object after an action. A cached state with a smaller Number is from before the
 // action.
 type Generation struct {
-	// UID of the object. A re-created object has another one.
+	// UID is the UID of the object. A re-created object has another UID.
 	UID types.UID
-	// Number is metadata.generation or, if the kind counts none, the resource version; IsVersion is true in the second
-	// case.
-	Number    int64
+	// Number is metadata.generation or, if the kind has no generations, the resource version.
+	Number int64
+	// IsVersion means that Number is the resource version.
 	IsVersion bool
 }

@@ -18,26 +18,26 @@ const (
 	StateAbsent State = "Absent"
 	// StateInSync means that the newest revision was made by HelmOp from the desired state and is deployed.
 	StateInSync State = "InSync"
-	// StateOutOfSync means that HelmOp made the newest revision from another state than the desired one, or that it is no
-	// longer the deployed one.
+	// StateOutOfSync means that HelmOp created the newest revision from a state that differs from the desired state, or
+	// that the newest revision is not deployed any more.
 	StateOutOfSync State = "OutOfSync"
-	// StateFailed means that HelmOp made the newest revision from the desired state and it, or its tests, failed. It also
-	// means a failed rollback from the desired state.
+	// StateFailed means that HelmOp created the newest revision from the desired state, and that the revision or its tests
+	// failed. It also means a failed rollback from the desired state.
 	StateFailed State = "Failed"
 	// StateRolledBack means that the newest revision is the rollback after a failed attempt at the desired state.
 	StateRolledBack State = "RolledBack"
-	// StateUntested means that the newest revision is as desired, but the tests that are to run did not.
+	// StateUntested means that the newest revision is in sync, but that its tests are enabled and have not run.
 	StateUntested State = "Untested"
-	// StateDrifted means that objects differ from the manifest of the newest revision, which is as desired or was rolled
-	// back to.
+	// StateDrifted means that objects differ from the manifest of the newest revision, which is in sync or the target of a
+	// rollback.
 	StateDrifted State = "Drifted"
-	// StatePending means that an action on the release runs, or was cut off.
+	// StatePending means that an action on the release is running or was interrupted.
 	StatePending State = "Pending"
-	// StateUninstalling means that an uninstall runs, or was cut off or failed.
+	// StateUninstalling means that an uninstallation is running, was interrupted or failed.
 	StateUninstalling State = "Uninstalling"
 	// StateUninstalled means that the release is uninstalled and its history was kept. Such a release has no owner.
 	StateUninstalled State = "Uninstalled"
-	// StateUnmanaged means that the release belongs to the owner, but HelmOp did not make its newest revision.
+	// StateUnmanaged means that the release belongs to the owner, but HelmOp did not create its newest revision.
 	StateUnmanaged State = "Unmanaged"
 	// StateForeign means that the release belongs to another owner or management cluster, or was not installed by HelmOp.
 	StateForeign State = "Foreign"
@@ -45,7 +45,7 @@ const (
 	StateUnreachable State = "Unreachable"
 )
 
-// Difference is one aspect in which a release differs from the desired state.
+// Difference is an aspect in which a release differs from the desired state.
 type Difference string
 
 const (
@@ -55,7 +55,7 @@ const (
 	DifferenceValues Difference = "values"
 	// DifferenceOptions means that other options are desired.
 	DifferenceOptions Difference = "options"
-	// DifferencePostRender means that other changes of the rendered objects are desired.
+	// DifferencePostRender means that another post-rendering is desired.
 	DifferencePostRender Difference = "post-rendering"
 )
 
@@ -68,43 +68,43 @@ type Record struct {
 	Revision int
 	// Status is Helm's status of the revision, such as "deployed".
 	Status string
-	// Owner and UID are those of the [Desired] that the revision was made from; empty where
-	// Helm was used without this package.
+	// Owner and UID are the Owner and UID of the [Desired] that the revision was made from; empty if HelmOp never managed
+	// the release.
 	Owner, UID string
-	// ManagementCluster is the management cluster of the manager that made the revision, see [LabelManagementCluster];
+	// ManagementCluster is the management cluster of the manager that created the revision, see [LabelManagementCluster];
 	// empty if it is unknown.
 	ManagementCluster string
-	// ArtifactDigest, ValuesDigest, OptionsDigest and PostRenderDigest are the shortened digests of what the revision was
-	// made from.
+	// ArtifactDigest, ValuesDigest, OptionsDigest and PostRenderDigest are the shortened digests of the state that the
+	// revision was made from.
 	ArtifactDigest, ValuesDigest, OptionsDigest, PostRenderDigest string
 	// LabelledRevision is the revision for which the labels were written. If it differs from Revision, Helm copied the
-	// labels, and HelmOp did not make the revision. Zero if the label is absent.
+	// labels, and HelmOp did not create the revision. Zero if the label is absent.
 	LabelledRevision int
-	// Failures is how many tries at the same attempt had failed before, see [LabelFailures].
+	// Failures is the number of earlier failed attempts at the same state, see [LabelFailures].
 	Failures int
 	// RolledBackFrom is the shortened digest of the attempt that was rolled back; empty if the revision is not a rollback
 	// by HelmOp.
 	RolledBackFrom string
-	// RollbackFailures is how many rollbacks in a row had failed before this one.
+	// RollbackFailures is the number of successive failed rollbacks before this rollback.
 	RollbackFailures int
-	// Tested is how the tests of the revision ended, see [LabelTested]; empty where they did not run.
+	// Tested is the result of the tests of the revision, see [LabelTested]; empty if they did not run.
 	Tested string
 	// Interrupted means that the revision is failed because its action was interrupted.
 	Interrupted bool
-	// Interruptions is how many tries in a row at the same attempt had been cut off before this one.
+	// Interruptions is the number of successive interrupted attempts at the same state before this attempt.
 	Interruptions int
 	// Unproven is an older revision that had not become healthy when it was replaced, see [LabelUnproven]; zero if none is
 	// known.
 	Unproven int
-	// Request is the shortened digest of the request to try that the revision answers, see [LabelRequest].
+	// Request is the shortened digest of the retry request that led to the revision, see [LabelRequest].
 	Request string
-	// Shard is that of the process that wrote the record last, see [LabelShard].
+	// Shard is the shard of the process that wrote the record last, see [LabelShard].
 	Shard string
-	// Uninstalling means that this package began to uninstall the release, see [LabelUninstalling].
+	// Uninstalling means that this engine began to uninstall the release, see [LabelUninstalling].
 	Uninstalling bool
-	// KeptElsewhere means that the record is a pointer to a payload.
-	KeptElsewhere bool
-	// Deadline is the latest end of the action that is at work on the record, see [LabelDeadline]; zero if it is unknown.
+	// IsPointer means that the record is a pointer to a payload.
+	IsPointer bool
+	// Deadline is the latest end of the running action on the record, see [LabelDeadline]; zero if it is unknown.
 	Deadline time.Time
 	// ChangedAt is when the record was last written, according to its metadata.
 	ChangedAt time.Time
@@ -112,7 +112,7 @@ type Record struct {
 
 // Observation is the content of Helm's storage in a cluster for one release.
 type Observation struct {
-	// Records are the revisions, newest first. Empty where there is no release.
+	// Records are the revisions, newest first. Empty if there is no release.
 	Records []Record
 }
 
@@ -124,8 +124,8 @@ func (o Observation) Newest() (newest Record, ok bool) {
 	return o.Records[0], true
 }
 
-// Owner returns the owner on the newest record that names one, and "" if none does: Helm before 3.13 does not copy
-// labels when a person upgrades the release.
+// Owner returns the owner on the newest record that names an owner; empty if no record does. The newest record may lack
+// the label, because Helm before 3.13 does not copy labels when a person upgrades the release.
 func (o Observation) Owner() string {
 	for _, record := range o.Records {
 		if record.Owner != "" {
@@ -135,7 +135,7 @@ func (o Observation) Owner() string {
 	return ""
 }
 
-// Authentic reports whether the labels were written for this very revision.
+// Authentic reports whether the labels were written for this revision, and were not copied from another revision.
 func (r Record) Authentic() bool {
 	return r.Owner != "" && r.LabelledRevision == r.Revision
 }
@@ -158,7 +158,7 @@ func (r Record) Differences(d Desired) []Difference {
 	return differ
 }
 
-// MadeFrom reports whether HelmOp made the record from the desired state.
+// MadeFrom reports whether HelmOp created the record from the desired state.
 func (r Record) MadeFrom(d Desired) bool {
 	return r.Authentic() && len(r.Differences(d)) == 0
 }
@@ -168,24 +168,24 @@ func (r Record) IsRolledBackFrom(d Desired) bool {
 	return r.Authentic() && r.RolledBackFrom != "" && r.RolledBackFrom == AttemptLabel(d)
 }
 
-// TriedFor reports whether the record is an attempt by HelmOp at the desired state, or a rollback from one.
+// TriedFor reports whether the record is an attempt by HelmOp at the desired state, or a rollback from such an attempt.
 func (r Record) TriedFor(d Desired) bool {
 	return r.IsRolledBackFrom(d) || r.MadeFrom(d) && r.RolledBackFrom == ""
 }
 
-// IsTryOf reports whether the record was made for the owner as an attempt at the desired state, or as a rollback from
-// one.
+// IsTryOf reports whether the record is an attempt at the desired state for the owner, or a rollback from such an
+// attempt.
 func (r Record) IsTryOf(d Desired) bool {
 	return r.Owner == OwnerLabel(d.Owner) && r.TriedFor(d)
 }
 
-// answers reports whether the record is an attempt at the desired state that was made because of the request.
-func (r Record) answers(request string, d Desired) bool {
+// handles reports whether the record is an attempt at the desired state because of the request.
+func (r Record) handles(request string, d Desired) bool {
 	return request != "" && r.Request == DigestLabel(request) && r.IsTryOf(d)
 }
 
 // Attempt returns the shortened digest of the record's attempt, as in [Record].RolledBackFrom; empty if HelmOp did not
-// make the revision.
+// create the revision.
 func (r Record) Attempt() string {
 	if !r.Authentic() {
 		return ""
@@ -196,31 +196,32 @@ func (r Record) Attempt() string {
 	})
 }
 
-// IsDeployedFor reports whether the revision is deployed and was made for the very object that desires something.
+// IsDeployedFor reports whether the revision is deployed and was created for the object of the desired release.
 func (r Record) IsDeployedFor(d Desired) bool {
 	return release.Status(r.Status) == release.StatusDeployed && r.Authentic() && r.UID == d.UID
 }
 
-// WasCutOff reports whether the action that made the revision did not end.
-func (r Record) WasCutOff() bool {
+// WasInterrupted reports whether the action that created the revision was interrupted.
+func (r Record) WasInterrupted() bool {
 	status := release.Status(r.Status)
 	return status.IsPending() || status == release.StatusFailed && r.Interrupted
 }
 
-// TestsFailed reports whether the tests of this very revision ran and failed.
+// TestsFailed reports whether the tests of this revision ran and failed.
 func (r Record) TestsFailed() bool { return r.Authentic() && r.Tested == TestedFailed }
 
-// WasApplied reports whether the revision was once applied completely, whatever made it.
+// WasApplied reports whether the revision was once applied completely, by HelmOp or another process.
 func (r Record) WasApplied() bool {
 	status := release.Status(r.Status)
 	return status == release.StatusDeployed || status == release.StatusSuperseded
 }
 
-// Worked reports whether the revision was once applied completely, whatever made it, and did not fail its tests.
+// Worked reports whether the revision was once applied completely, by HelmOp or another process, and did not fail its
+// tests.
 func (r Record) Worked() bool { return r.WasApplied() && !r.TestsFailed() }
 
-// State compares the observed with the desired state. It cannot detect what only a policy or the caller knows: an
-// untested or drifted release is in sync.
+// State compares the observed with the desired state. It ignores policies and the caller's state: an untested or
+// drifted release is in sync.
 func (o Observation) State(d Desired) State {
 	newest, ok := o.Newest()
 	status := release.Status(newest.Status)
@@ -248,7 +249,7 @@ func (o Observation) State(d Desired) State {
 	case status == release.StatusFailed:
 		return StateFailed
 	default:
-		// "superseded" without a successor: a record after it was deleted. "unknown": nothing better is known.
+		// The status is "superseded" if the record of the successor was deleted. Otherwise it is "unknown".
 		return StateOutOfSync
 	}
 }
@@ -270,15 +271,15 @@ func (r Record) FailuresAt(d Desired) int {
 	}
 }
 
-// IsFor reports whether the very object that asks now asked for the revision.
+// IsFor reports whether the revision was created for the object of the desired release.
 func (r Record) IsFor(desired Desired) bool {
 	return r.Authentic() && desired.UID != "" && r.UID == desired.UID
 }
 
-// HasDeadline reports whether the record has the latest end of the action that is at work on it. A record that the helm
-// command made may have a copied label, which does not count.
+// HasDeadline reports whether the record has the deadline of its running action. A copied label, on a record that the
+// helm command created, does not count.
 func (r Record) HasDeadline() bool { return r.Authentic() && !r.Deadline.IsZero() }
 
-// IsPointerUninstalledByHand reports whether the helm command uninstalled a release whose record is a pointer. It
-// deletes nothing in that case.
-func (r Record) IsPointerUninstalledByHand() bool { return r.KeptElsewhere && !r.Uninstalling }
+// IsPointerUninstalledByHand reports whether the helm command uninstalled a release whose record is a pointer. In this
+// case, the helm command deletes no objects.
+func (r Record) IsPointerUninstalledByHand() bool { return r.IsPointer && !r.Uninstalling }

@@ -9,23 +9,22 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
 
-const (
-	// MaxRecordSize is the maximum stored size of a revision in one Secret: JSON, compressed, in base64. The data of a
-	// Secret may have 1 MiB; the rest is for what an action adds, such as times of hooks and failures.
-	MaxRecordSize = 1<<20 - 8<<10
-)
+// MaxRecordSize is the maximum stored size of a revision in one Secret, in bytes: JSON, compressed, in base64. The data
+// of a Secret may have 1 MiB. The rest is reserved for data that an action adds, such as times of hooks and failures.
+const MaxRecordSize = 1<<20 - 8<<10
 
-// Storage is where payloads of records are stored that are not in Helm's own Secrets. The zero value stores only
-// payloads that do not fit, in further Secrets of the workload cluster. Each record holds the place of its payload:
-// Storage applies to new records, and Store is used to read the payloads outside of the cluster.
+// Storage defines where the payloads of new records are stored. The zero value stores only payloads that do not fit
+// into Helm's own Secret, in further Secrets of the workload cluster. Each record holds the place of its payload, and
+// Store is also used to read payloads outside of the cluster.
 type Storage struct {
 	// Store stores payloads outside of the workload cluster; nil if there is no such store.
 	Store payload.Store
-	// Outside has the payloads of all new records kept in Store.
+	// Outside stores the payloads of all new records in Store.
 	Outside bool
 
-	// Limit replaces the bounds of payloads, and SplitAll splits all records, in tests.
-	Limit    int
+	// Limit replaces the bounds of payloads in tests, in bytes.
+	Limit int
+	// SplitAll splits all records in tests.
 	SplitAll bool
 }
 
@@ -33,11 +32,11 @@ const (
 	// MaxClusterPayload is the maximum size of a payload in Secrets, in packed bytes. Etcd holds some gigabytes, and a
 	// history has ten records.
 	MaxClusterPayload = 16 << 20
-	// MaxStoredPayload bounds one that is kept in a store.
+	// MaxStoredPayload is the maximum size of a payload in a store outside of the cluster, in packed bytes.
 	MaxStoredPayload = 48 << 20
 )
 
-// MaxPayload is the size of the largest payload.
+// MaxPayload returns the maximum size of a payload, in packed bytes.
 func (s Storage) MaxPayload() int {
 	switch {
 	case s.Limit > 0:
@@ -49,7 +48,7 @@ func (s Storage) MaxPayload() int {
 	}
 }
 
-// Splits reports whether a record of that packed size is stored as a pointer and a payload.
+// Splits reports whether a record of a packed size is stored as a pointer and a payload.
 func (s Storage) Splits(packed int) bool {
 	return s.Outside || s.SplitAll || !fitsSecret(packed)
 }

@@ -26,36 +26,39 @@ import (
 )
 
 const (
-	// chunkSecretType is the type of Secrets with a part of a payload. Helm does not read them.
+	// chunkSecretType is the type of Secrets with a part of a payload. Helm does not read Secrets of this type.
 	chunkSecretType = corev1.SecretType(model.LabelPrefix + "release-payload.v1")
-	chunkKey        = "payload"
+	// chunkKey is the key of the part in the data of the Secret.
+	chunkKey = "payload"
 	// chunkSize is the number of bytes in each part but the last. The data of a Secret may have 1 MiB.
 	chunkSize = 1000 << 10
-	// maxChunkAnswer bounds the cluster's answer with one part, in bytes: in base64, with the metadata of the Secret.
-	maxChunkAnswer = 2 << 20
-	// chunksAtOnce is the number of parts of a payload that are written, read or deleted at the same time.
+	// maxChunkResponse bounds the response of the cluster with one part, in bytes: base64, with the metadata of the
+	// Secret.
+	maxChunkResponse = 2 << 20
+	// chunksAtOnce is the number of parts of a payload that are written, read or deleted concurrently.
 	chunksAtOnce = 4
-	// ChunkGrace is the age from which on a part that no record names is taken for the remains of a crash. Another action
-	// may be about to name a younger part.
+	// ChunkGrace is the age from which a part that no record names counts as left behind by a crash. Another action may be
+	// about to create the record of a younger part.
 	ChunkGrace = 15 * time.Minute
 
-	// LabelChunkOf has the name of the release on each of its parts, labelChunkRevision the revision.
-	LabelChunkOf       = model.LabelPrefix + "payload-of"
+	// LabelChunkOf holds the name of the release, on each part of its payloads.
+	LabelChunkOf = model.LabelPrefix + "payload-of"
+	// labelChunkRevision holds the revision, on each part of its payload.
 	labelChunkRevision = model.LabelPrefix + "payload-revision"
 )
 
-// chunkKey is the name of the Secret with a part of a payload in the cluster.
+// chunkKey returns the name of the Secret with a part of a payload.
 func (r *splitRecord) chunkKey(i int) string {
 	return fmt.Sprintf("helmop.payload.%s.v%d.%s.%d", r.release, r.Revision, r.ID, i)
 }
 
-// chunkCount is the number of parts that a payload of the size takes.
+// chunkCount returns the number of parts of a payload of a size, in bytes.
 func chunkCount(size int) int { return (size + chunkSize - 1) / chunkSize }
 
-// putChunks writes a payload into Secrets. If that fails, it tries to delete the Secrets that it made.
+// putChunks writes a payload into Secrets. If it fails, it tries to delete the Secrets that it created.
 func (s *Store) putChunks(record *splitRecord, data []byte) error {
 	put := func(i int) error { return s.putChunk(record, i, data[i*chunkSize:min((i+1)*chunkSize, len(data))]) }
-	// The smallest part goes first: it shows whether the namespace exists.
+	// The smallest part is written first, because it shows whether the namespace exists.
 	err := put(record.Chunks - 1)
 	if apierrors.IsNotFound(err) {
 		return err
@@ -69,7 +72,7 @@ func (s *Store) putChunks(record *splitRecord, data []byte) error {
 		err = group.Wait()
 	}
 	if err != nil {
-		// Sweep finds the parts that are left.
+		// Sweep deletes the remaining parts.
 		_ = s.deleteChunks(record)
 	}
 	return err
@@ -89,7 +92,7 @@ func (s *Store) putChunk(record *splitRecord, i int, data []byte) error {
 			Do(context.Background()).Error()
 	})
 	if apierrors.IsAlreadyExists(err) {
-		// Only this action knows the name, and gives it to nothing else: an earlier try was done.
+		// No other action uses this name, so an earlier attempt of this action created the Secret.
 		return nil
 	}
 	if err != nil {
@@ -116,7 +119,7 @@ func (s *Store) readChunks(record *splitRecord) ([]byte, error) {
 }
 
 func (s *Store) readChunk(record *splitRecord, i int) ([]byte, error) {
-	answer, err := s.readAnswer(record.chunkKey(i))
+	response, err := s.readResponse(record.chunkKey(i))
 	damaged := func(how string) error {
 		return helmerr.New(helmerr.ErrRecordDamaged, "the Secret %q with part %d of %d of the record of revision %d %s: "+
 			"restore it from a backup of the cluster", record.chunkKey(i), i+1, record.Chunks, record.Revision, how)
@@ -129,9 +132,9 @@ func (s *Store) readChunk(record *splitRecord, i int) ([]byte, error) {
 			i+1, record.Chunks, record.Revision, err)
 	}
 	secret := &corev1.Secret{}
-	if len(answer) <= maxChunkAnswer {
-		// An answer that cannot be decoded has no part in it.
-		_ = runtime.DecodeInto(scheme.Codecs.UniversalDeserializer(), answer, secret)
+	if len(response) <= maxChunkResponse {
+		// A response that cannot be decoded counts as one without a part.
+		_ = runtime.DecodeInto(scheme.Codecs.UniversalDeserializer(), response, secret)
 	}
 	part := secret.Data[chunkKey]
 	if len(part) != min(chunkSize, record.Size-i*chunkSize) {
@@ -140,15 +143,15 @@ func (s *Store) readChunk(record *splitRecord, i int) ([]byte, error) {
 	return part, nil
 }
 
-// readAnswer returns the cluster's answer with a Secret, and of an answer that is too long only as much as shows that.
-func (s *Store) readAnswer(key string) ([]byte, error) {
+// readResponse returns the response of the cluster with a Secret. It reads at most maxChunkResponse+1 bytes.
+func (s *Store) readResponse(key string) ([]byte, error) {
 	body, err := s.client.Get().Namespace(s.namespace).Resource("secrets").Name(key).Stream(context.Background())
 	if err != nil {
 		return nil, err
 	}
-	// The answer was read by then, or reading it failed.
+	// An error of Close does not matter after the response was read, or after reading it failed.
 	defer func() { _ = body.Close() }()
-	return io.ReadAll(io.LimitReader(body, maxChunkAnswer+1))
+	return io.ReadAll(io.LimitReader(body, maxChunkResponse+1))
 }
 
 // deleteChunks deletes the Secrets of a payload. It ignores Secrets that do not exist.
@@ -172,10 +175,10 @@ func (s *Store) deleteChunk(key string) error {
 	return nil
 }
 
-// Sweep deletes the parts of a release's payloads that no record names: a process that ended between a payload and its
-// pointer left them behind, or one that could not delete them. It lists the metadata of the parts, and that of the
-// records if a part is in question. It returns how many unnamed parts are left, at least 1 if that is not known, and
-// why.
+// Sweep deletes the parts of a release's payloads that no record names. A process leaves such parts behind if it ends
+// before it writes the pointer, or if it cannot delete the parts. Sweep lists the metadata of the parts, and the
+// metadata of the records if this action knows no record of a part. It returns the number of unnamed parts that are
+// left and the cause; the number is 1 if it is unknown.
 func (s *Store) Sweep(name string, now time.Time) (left int, err error) {
 	parts, err := s.ListMetadata(kblabels.Set{LabelChunkOf: name}.AsSelector().String())
 	if err != nil {
@@ -214,21 +217,21 @@ func (s *Store) Sweep(name string, now time.Time) (left int, err error) {
 	return left, err
 }
 
-// partUse is whether a part is needed.
+// partUse defines whether a part is needed.
 type partUse int
 
 const (
 	// partNamed is a part of a payload that a record names, or may name.
 	partNamed partUse = iota
-	// partYoung is a part that no record names, and that an action may be about to name.
+	// partYoung is a part that no record names yet. An action may be about to create its record.
 	partYoung
-	// partUnused is a part that no record names, and that no action is going to name.
+	// partUnused is a part that no record names and that no action needs.
 	partUnused
 )
 
 // useOf returns whether a part is needed. isOwn means that this action put the payload, or replaced or deleted its
-// record. A record without the label may name a payload of its own revision: Helm before 3.13 drops the label of a
-// record that it writes.
+// record. A record without the label may name a payload of its own revision, because Helm before 3.13 drops the label
+// when it writes a record.
 func useOf(
 	part *metav1.PartialObjectMetadata, records []metav1.PartialObjectMetadata, isOwn bool, now time.Time,
 ) partUse {

@@ -22,15 +22,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// lyingRecords is the store of records of a cluster that answers each request for a Secret with the same one, whose
-// part is given.
+// lyingRecords returns the store of records of a cluster that returns the same Secret for each request, with the given
+// part.
 func lyingRecords(t *testing.T, part []byte) *Store {
 	t.Helper()
 	answer := []byte(`{"kind":"Secret","apiVersion":"v1","data":{"payload":"` + base64.StdEncoding.EncodeToString(part) +
 		`"}}`)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		// Who is lied to may hang up.
+		// The client may close the connection early.
 		_, _ = w.Write(answer)
 	}))
 	t.Cleanup(server.Close)
@@ -41,17 +41,17 @@ func lyingRecords(t *testing.T, part []byte) *Store {
 	return &Store{client: kube.CoreV1().RESTClient(), namespace: "apps"}
 }
 
-// chunksOf is a record whose payload has the size.
+// chunksOf returns a record whose payload has the size.
 func chunksOf(size int) *splitRecord {
 	return &splitRecord{release: "demo",
 		pointer: pointer{Revision: 1, ID: testPayloadID, Size: size, Chunks: chunkCount(size)}}
 }
 
-// TestLyingPartsTakeLittleMemory holds that a cluster cannot have more held of a payload than the pointer says.
-func TestLyingPartsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
-	// Seventeen answers, each in a buffer that grows by a quarter at a time: all of them together are five times as large
-	// as the last one.
-	const limit = 17 * 6 * maxChunkAnswer
+// TestOversizedPartsTakeLittleMemory checks that parts that are larger than the pointer says do not fill the memory.
+func TestOversizedPartsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
+	// There are seventeen responses, each in a buffer that grows by a quarter at a time. All buffers of a response
+	// together are five times as large as the last buffer.
+	const limit = 17 * 6 * maxChunkResponse
 	records := lyingRecords(t, make([]byte, 16<<20))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -62,7 +62,7 @@ func TestLyingPartsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // It 
 	}
 }
 
-// TestReadChunk holds that a part is taken only if it has the length that was written.
+// TestReadChunk checks that a part is accepted only if it has its original length.
 func TestReadChunk(t *testing.T) {
 	t.Parallel()
 	for length, good := range map[int]bool{0: false, 6: false, 7: true, 8: false, chunkSize: false} {
@@ -71,13 +71,13 @@ func TestReadChunk(t *testing.T) {
 			t.Errorf("%d bytes: %d, %v", length, len(data), err)
 		}
 	}
-	// The longest that the cluster may answer with: what a Secret may have beside its data is at most 256 KiB of
-	// annotations and as much again.
+	// This is the longest possible response: besides its data, a Secret has at most 256 KiB of annotations, and about
+	// as much other metadata.
 	answer, err := json.Marshal(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": strings.Repeat("x", 512<<10)}},
 		Data:       map[string][]byte{chunkKey: make([]byte, chunkSize)},
 	})
-	if err != nil || len(answer) > maxChunkAnswer {
+	if err != nil || len(answer) > maxChunkResponse {
 		t.Errorf("%d bytes, %v", len(answer), err)
 	}
 }

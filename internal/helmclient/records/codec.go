@@ -31,13 +31,13 @@ const (
 	// maxRecordBytes bounds the unpacked size of a record. A regular record in a Secret has at most some tens of
 	// megabytes; a malicious one could fill the memory.
 	maxRecordBytes = 64 << 20
-	// MaxValues bounds the JSON values in a record. Each may take hundreds of bytes, so 64 MiB of "{}," would take
-	// gigabytes. Manifests, templates and files are one value each. The rest are the values of chart and release: the
-	// largest charts have some thousands, and a whole MiB of short values has fewer than this.
+	// MaxValues bounds the number of JSON values in a record. A value may take hundreds of bytes in memory, so 64 MiB of
+	// "{}," would take gigabytes. A manifest, a template and a file are one value each. The largest charts have some
+	// thousands of other values, and one MiB of short values has fewer than MaxValues.
 	MaxValues = 250_000
-	// freeText is the unpacked size up to which no memory is reserved. Nearly all records are smaller.
+	// freeText is the unpacked size, in bytes, up to which no memory is reserved. Nearly all records are smaller.
 	freeText = 1 << 20
-	// maxPieceBytes bounds the memory for packed charts, their unpacked files included.
+	// maxPieceBytes bounds the memory for packed charts, including their unpacked files.
 	maxPieceBytes = 64 << 20
 )
 
@@ -46,11 +46,12 @@ var errUnreadableRecord = helmerr.New(helmerr.ErrRecordDamaged,
 	"it cannot be decoded: restore its Secret from a backup of the cluster, or see "+
 		"docs/storage.md for other remedies")
 
-// Codec encodes and decodes Helm's records: base64 of gzip of JSON. The files of the chart are most of a record and are
-// the same in each record of that chart, in every cluster. The codec therefore packs them once, as a gzip member at the
-// beginning, and the rest as a second member. All readers of gzip read members as one stream, and JSON objects have no
-// order. Files are equal if the digest of all of them is. If a record begins with a known member, only the rest is
-// unpacked. It is safe for concurrent use.
+// Codec encodes and decodes Helm's records: base64 of gzip of JSON. It is safe for concurrent use.
+//
+// The files of the chart are most of a record, and are the same in each record of the chart, in every cluster. The
+// codec therefore packs them once, as a gzip member at the beginning, and the rest as a second member. All readers of
+// gzip read members as one stream, and the order of fields in JSON objects does not matter. Files are equal if their
+// common digest is equal. If a record begins with a known member, the codec unpacks only the rest.
 type Codec struct {
 	// limit is maxRecordBytes, or less in tests.
 	limit   int
@@ -64,25 +65,25 @@ type chartKey [sha256.Size]byte
 // chartPiece is the packed beginning of all records of a chart. It is read only.
 type chartPiece struct {
 	Packed []byte
-	// chart holds what is packed: templates, files and schema. They are shared with the caller.
+	// chart holds the packed fields: templates, files and schema. They are shared with the caller.
 	chart chart.Chart
-	// size is the size in memory, unpacked the length of the JSON, values the number of JSON values.
+	// size is the size in memory, and unpacked the length of the JSON, in bytes. values is the number of JSON values.
 	size, unpacked, values int
 }
 
-// chartRest are the fields of a chart that are not in its piece, because Helm changes them while it works.
+// chartRest has the fields of a chart that are not in its piece, because Helm changes them.
 type chartRest struct {
 	Metadata *chart.Metadata `json:"metadata"`
 	Lock     *chart.Lock     `json:"lock"`
 	Values   map[string]any  `json:"values"`
 }
 
-// NewCodec returns a Codec with no packed chart.
+// NewCodec returns a Codec without packed charts.
 func NewCodec() *Codec {
 	return &Codec{limit: maxRecordBytes, pieces: bytelru.New[chartKey, *chartPiece](maxPieceBytes)}
 }
 
-// Encode returns a record as Helm's Secrets hold it.
+// Encode returns a record in the format of Helm's Secrets.
 func (c *Codec) Encode(rls *release.Release) ([]byte, error) {
 	packed, err := c.pack(rls)
 	if err != nil {
@@ -91,7 +92,7 @@ func (c *Codec) Encode(rls *release.Release) ([]byte, error) {
 	return encodeBase64(packed), nil
 }
 
-// pack returns a record before base64. The error is ErrTooLarge if the record could not be unpacked again.
+// pack returns a record before base64. The error is ErrTooLarge if the record exceeds the limits for unpacking.
 func (c *Codec) pack(rls *release.Release) ([]byte, error) {
 	if rls.Chart == nil {
 		text, err := json.Marshal(rls)
@@ -114,7 +115,8 @@ func (c *Codec) pack(rls *release.Release) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The piece ends within the object "chart": its other fields, its end, and the release's other fields follow.
+	// The piece ends within the object "chart". So the rest is the other fields of the chart, the end of the object, and
+	// the other fields of the release.
 	rest := append(ofChart[1:len(ofChart):len(ofChart)], ',')
 	if len(ofRelease) > len("{}") {
 		rest = append(rest, ofRelease[1:]...)
@@ -135,15 +137,15 @@ func (c *Codec) pack(rls *release.Release) ([]byte, error) {
 	return packText(piece.Packed, rest)
 }
 
-// packers are gzip writers for reuse: each takes most of a megabyte.
+// packers holds gzip writers for reuse, because each takes most of a megabyte.
 var packers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
 
-// encodeBase64 returns the content of Helm's Secrets for a packed record.
+// encodeBase64 returns a packed record in the format of Helm's Secrets.
 func encodeBase64(packed []byte) []byte {
 	return base64.StdEncoding.AppendEncode(nil, packed)
 }
 
-// packText appends text, packed, to packed.
+// packText packs text and appends it to packed.
 func packText(packed, text []byte) ([]byte, error) {
 	buffer := bytes.NewBuffer(slices.Grow(slices.Clone(packed), len(text)/2))
 	packer := packers.Get().(*gzip.Writer)
@@ -166,7 +168,7 @@ func (c *Codec) Piece(chrt *chart.Chart) (*chartPiece, error) {
 	}
 	packed, err, _ := c.packing.Do(string(key[:]), func() (any, error) {
 		piece, err := packChart(key, chrt)
-		// One that leaves no room for others is not kept.
+		// A piece that would leave no room for others is not cached.
 		if err == nil && piece.size <= maxPieceBytes*3/4 {
 			c.pieces.Put(key, piece, int64(piece.size))
 		}
@@ -178,6 +180,7 @@ func (c *Codec) Piece(chrt *chart.Chart) (*chartPiece, error) {
 	return packed.(*chartPiece), nil
 }
 
+// keyOf returns the digest of a chart's files.
 func keyOf(chrt *chart.Chart) chartKey {
 	digest := sha256.New()
 	for _, files := range [][]*chart.File{chrt.Templates, chrt.Files} {
@@ -187,7 +190,7 @@ func keyOf(chrt *chart.Chart) chartKey {
 		}
 		writeLength(digest, len(files))
 		for _, file := range files {
-			// A missing file is not an empty one.
+			// The digest distinguishes a missing file from an empty file.
 			if file == nil {
 				writeLength(digest, -1)
 				continue
@@ -200,7 +203,8 @@ func keyOf(chrt *chart.Chart) chartKey {
 	return chartKey(digest.Sum(nil))
 }
 
-// WriteBytes distinguishes empty from missing bytes, which differ in JSON.
+// WriteBytes writes data and its length to a digest. It distinguishes empty from missing data, because they differ in
+// JSON.
 func WriteBytes(digest hash.Hash, data []byte) {
 	if data == nil {
 		writeLength(digest, -2)
@@ -211,7 +215,8 @@ func WriteBytes(digest hash.Hash, data []byte) {
 }
 
 func writeLength(digest hash.Hash, n int) {
-	digest.Write(binary.LittleEndian.AppendUint64(nil, uint64(int64(n)))) //nolint:gosec // It is only to be distinct.
+	//nolint:gosec // The value only needs to be distinct.
+	digest.Write(binary.LittleEndian.AppendUint64(nil, uint64(int64(n))))
 }
 
 // packChart packs the files of a chart as the beginning of a record.
@@ -255,7 +260,7 @@ func packChart(key chartKey, chrt *chart.Chart) (*chartPiece, error) {
 // extraID marks the field of gzip's header that holds the key of a piece.
 const extraID = "ho"
 
-// pieceKey returns the key that a gzip header names.
+// pieceKey returns the key in a gzip header; ok is false if there is none.
 func pieceKey(header gzip.Header) (key chartKey, ok bool) {
 	if len(header.Extra) != 4+sha256.Size || !strings.HasPrefix(string(header.Extra), extraID) {
 		return chartKey{}, false
@@ -263,13 +268,13 @@ func pieceKey(header gzip.Header) (key chartKey, ok bool) {
 	return chartKey(header.Extra[4:]), true
 }
 
-// holdText waits until there is memory for a text of a size, in bytes. Nil is for those who need not wait.
+// holdText waits until there is memory for a text of a size, in bytes. A nil holdText reserves no memory.
 type holdText func(size int) error
 
 // errNoRoom wraps the error of a holdText.
 type errNoRoom struct{ error }
 
-// decode decodes the content of Helm's Secrets, whatever wrote it.
+// decode decodes a record in the format of Helm's Secrets, written by HelmOp or by Helm.
 func (c *Codec) decode(data []byte, hold holdText) (*release.Release, error) {
 	packed, err := base64.StdEncoding.AppendDecode(nil, data)
 	if err != nil {
@@ -278,7 +283,7 @@ func (c *Codec) decode(data []byte, hold holdText) (*release.Release, error) {
 	return c.unpackRecord(packed, hold)
 }
 
-// unpackRecord reads what pack returned.
+// unpackRecord decodes a packed record.
 func (c *Codec) unpackRecord(packed []byte, hold holdText) (*release.Release, error) {
 	rls := &release.Release{}
 	piece, text, err := c.unpack(packed, hold)
@@ -288,7 +293,7 @@ func (c *Codec) unpackRecord(packed []byte, hold holdText) (*release.Release, er
 	if err == nil && jsonvalues.Count(text) > MaxValues {
 		return nil, fmt.Errorf("it has more than %d JSON values: %w", MaxValues, errUnreadableRecord)
 	}
-	// The error of the decoder may quote values.
+	// The error of the decoder may quote values, so it is dropped.
 	if err != nil || json.Unmarshal(text, rls) != nil || rls.Info == nil {
 		return nil, errUnreadableRecord
 	}
@@ -302,7 +307,7 @@ func (c *Codec) unpackRecord(packed []byte, hold holdText) (*release.Release, er
 // unpack returns the JSON of a record, and the known chart piece that the JSON omits.
 func (c *Codec) unpack(packed []byte, hold holdText) (*chartPiece, []byte, error) {
 	if !bytes.HasPrefix(packed, []byte{0x1f, 0x8b, 0x08}) {
-		// Helm 2 did not pack.
+		// Old versions of Helm wrote records without compression.
 		return nil, packed, nil
 	}
 	reader, err := gzip.NewReader(bytes.NewReader(packed))
@@ -321,8 +326,8 @@ func (c *Codec) unpack(packed []byte, hold holdText) (*chartPiece, []byte, error
 	return nil, text, err
 }
 
-// readLimited reads up to a limit, in bytes, and appends to begin. The packed size does not predict the unpacked size,
-// so memory is reserved while reading.
+// readLimited reads up to a limit, in bytes, and appends the text to begin. It reserves memory while it reads, because
+// the packed size does not predict the unpacked size.
 func readLimited(reader io.Reader, limit int, begin []byte, hold holdText) ([]byte, error) {
 	buffer := bytes.NewBuffer(begin)
 	for read, step := 0, freeText; ; step = read {

@@ -24,7 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 )
 
-// sparseReleases are those that lack what others have.
+// sparseReleases are releases without some fields.
 func sparseReleases() map[string]*release.Release {
 	noChart := helmtest.FullRelease()
 	noChart.Chart = nil
@@ -51,9 +51,9 @@ func wantSameJSON(t *testing.T, what string, got, want any) {
 	}
 }
 
-// TestCodecKnowsAllFields fails when another version of the Helm SDK stores more: chartRest, keyOf and packChart must
-// know it.
-func TestCodecKnowsAllFields(t *testing.T) {
+// TestCodecHandlesAllFields fails if another version of the Helm SDK stores more fields: chartRest, keyOf and packChart
+// must handle them.
+func TestCodecHandlesAllFields(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{"templates": true, "files": true, "schema": true}
 	rest := reflect.TypeFor[chartRest]()
@@ -69,8 +69,9 @@ func TestCodecKnowsAllFields(t *testing.T) {
 	}
 }
 
-// TestCodecAndHelm holds that Helm's own driver reads what is written here, and the other way round.
-func TestCodecAndHelm(t *testing.T) {
+// TestCodecIsCompatibleWithHelm checks that Helm's own driver reads records of the codec, and the codec reads records
+// of Helm's driver.
+func TestCodecIsCompatibleWithHelm(t *testing.T) {
 	t.Parallel()
 	for name, rls := range sparseReleases() {
 		t.Run(name, func(t *testing.T) {
@@ -109,8 +110,8 @@ func TestCodecAndHelm(t *testing.T) {
 	}
 }
 
-// TestCodecTellsChartsApart holds that no chart gets the files of another one.
-func TestCodecTellsChartsApart(t *testing.T) {
+// TestCodecDistinguishesCharts checks that no chart gets the files of another chart.
+func TestCodecDistinguishesCharts(t *testing.T) {
 	t.Parallel()
 	codec := NewCodec()
 	file := func(name, data string) []*chart.File { return []*chart.File{{Name: name, Data: []byte(data)}} }
@@ -136,7 +137,7 @@ func TestCodecTellsChartsApart(t *testing.T) {
 		}
 		wantSameJSON(t, fmt.Sprintf("chart %d", i), read, rls)
 		if other, ok := seen[keyOf(&charts[i])]; ok {
-			t.Errorf("charts %d and %d have one key", other, i)
+			t.Errorf("charts %d and %d have the same key", other, i)
 		}
 		seen[keyOf(&charts[i])] = i
 	}
@@ -186,7 +187,7 @@ func TestCodecUnreadable(t *testing.T) {
 		}
 		return base64Of(packed.Bytes())
 	}
-	// Only its size keeps the bomb from being read.
+	// Only the limit of the size prevents that the bomb is decoded.
 	bomb := pack(`{"info":{},"manifest":"` + strings.Repeat("0", codec.limit) + `"}`)
 	if _, err := codec.decode(pack(`{"info":{},"manifest":"`+strings.Repeat("0", codec.limit/2)+`"}`), nil); err != nil {
 		t.Errorf("half of it: %v", err)
@@ -200,7 +201,7 @@ func TestCodecUnreadable(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, rls, err)
 		}
 	}
-	// A record without a chart is whole.
+	// A record without a chart can be decoded.
 	if rls, err := codec.decode(base64Of([]byte(`{"info":{}}`)), nil); err != nil || rls.Chart != nil {
 		t.Errorf("%+v, %v", rls, err)
 	}
@@ -249,7 +250,7 @@ func BenchmarkEncode(b *testing.B) {
 	})
 	b.Run("codec", func(b *testing.B) {
 		codec := NewCodec()
-		// The first one packs the chart.
+		// The first encoding packs the chart.
 		if _, err := codec.Encode(rls); err != nil {
 			b.Fatal(err)
 		}
@@ -278,9 +279,9 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// TestDecodeWaitsForRoom holds that a record asks for memory as it unpacks, and that one for which there is none is not
-// called damaged.
-func TestDecodeWaitsForRoom(t *testing.T) {
+// TestDecodeWaitsForMemory checks that decoding reserves memory while it unpacks a record, and that a record without
+// free memory does not count as damaged.
+func TestDecodeWaitsForMemory(t *testing.T) {
 	t.Parallel()
 	codec := NewCodec()
 	errFull := errors.New("full")

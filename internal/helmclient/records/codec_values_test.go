@@ -17,10 +17,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 )
 
-// TestHostileRecordTakesLittleMemory holds that the values in a record are bounded, and not only its bytes: workload
-// clusters are not trusted.
+// TestHostileRecordTakesLittleMemory checks that the number of values in a record is bounded, not only its size,
+// because workload clusters are not trusted.
 func TestHostileRecordTakesLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
-	// The texts themselves, packed and unpacked, take some; without the bound it is ten times as much.
+	// The packed and unpacked texts take some memory; without the limit, decoding takes ten times as much.
 	const limit = 96 << 20
 	values := strings.TrimSuffix(strings.Repeat("{},", 5<<20), ",")
 	packed, err := packText(nil, []byte(`{"name":"demo","version":1,"info":{},"config":{"a":[`+values+`]}}`))
@@ -46,8 +46,8 @@ func TestHostileRecordTakesLittleMemory(t *testing.T) { //nolint:paralleltest //
 	}
 }
 
-// TestPackValues holds that a record which could not be read for its values is not written.
-func TestPackValues(t *testing.T) {
+// TestPackValuesLimit checks that a record is not written if it has too many values to be read.
+func TestPackValuesLimit(t *testing.T) {
 	t.Parallel()
 	rls, codec := helmtest.FullRelease(), NewCodec()
 	for n, large := range map[int]bool{MaxValues / 2: false, MaxValues + 1: true} {

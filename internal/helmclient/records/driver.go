@@ -24,51 +24,56 @@ import (
 // CarefulDriver is a storage driver that detects whether a record changed since it was read.
 type CarefulDriver interface {
 	driver.Driver
-	// Replace saves a record in place of the one that was first read under the key. The error is driver.ErrReleaseExists
-	// where that one was changed since, by whomever.
+	// Replace replaces the record that was first read under the key. The error is driver.ErrReleaseExists if any process
+	// changed the record since.
 	Replace(key string, rls *release.Release) error
-	// Refresh drops what was read, so that it is read again.
+	// Refresh drops all cached records, so that they are read again.
 	Refresh()
 }
 
-// RecordingDriver decorates one of Helm's storage drivers: it notes what was really saved, whatever Helm returns, and
-// keeps the labels correct. It is safe for concurrent use.
+// RecordingDriver decorates one of Helm's storage drivers. It stores which records were saved, whatever Helm returns,
+// and sets the labels of records. It is safe for concurrent use.
 type RecordingDriver struct {
 	driver.Driver
-	// Labels are for records that are created.
+	// Labels sets the labels of new records.
 	Labels Relabel
-	// Shard is that of this process, see [model.LabelShard].
+	// Shard is the shard of this process, see [model.LabelShard].
 	Shard string
-	// Deadline is when the action ends at the latest, see [model.LabelDeadline].
+	// Deadline is the latest end of the action, see [model.LabelDeadline].
 	Deadline time.Time
-	// Admit is called before a record is created; an error prevents that. Nil if there is no check.
+	// Admit is called before a record is created; an error prevents the creation. Nil if there is no check.
 	Admit func(*release.Release) error
 	// Created is called after a record was created; an error deletes the record. Nil if there is no check.
 	Created func() error
-	// Rendered is the chart of the record that is created, nil if Helm was given that chart.
+	// Rendered has the chart for the new record; nil if the chart that Helm received is the chart for the record.
 	Rendered *RenderedRevision
+	// Kept is the key of a record that must not be deleted; empty if there is none.
+	Kept string
+	// Begun means that Helm has begun to uninstall the release. Helm saves the record with each hook, and before it
+	// deletes any object.
+	Begun bool
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// changed means that a record was saved or deleted.
 	changed bool
-	saved   map[int]*release.Release
+	// saved holds the records that were saved, by revision.
+	saved map[int]*release.Release
 	// ended holds the status of the revisions that were read as failed or uninstalled.
 	ended map[int]release.Status
-	// hidden is the revision that is hidden from all readers until the next one replaces it, zero if there is none.
-	hidden    int
+	// hidden is the revision that is hidden from all readers until the next revision replaces it; zero if there is none.
+	hidden int
+	// hiddenKey is the key of the hidden record.
 	hiddenKey string
-	// Kept is the key of a record that stays, empty where none must.
-	Kept string
 	// held means that updates are not saved.
 	held bool
-	// marked means that the release was marked as uninstalling before Helm began. Begun means that Helm has begun: it
-	// saves the record with each hook, and before it deletes anything.
-	marked, Begun bool
-	// queried holds the answers to queries until the next write: an upgrade asks for the history twice, and
-	// each answer may be megabytes.
+	// marked means that the release was marked as uninstalling before Helm began.
+	marked bool
+	// queried caches the results of queries until the next write: an upgrade reads the history twice, and each result may
+	// have megabytes.
 	queried map[string][]*release.Release
 }
 
-// NewRecordingDriver decorates a storage driver. The labels are for records that are created.
+// NewRecordingDriver decorates a storage driver; labels sets the labels of new records.
 func NewRecordingDriver(inner driver.Driver, labels Relabel) *RecordingDriver {
 	return &RecordingDriver{
 		Driver:  inner,
@@ -79,7 +84,7 @@ func NewRecordingDriver(inner driver.Driver, labels Relabel) *RecordingDriver {
 	}
 }
 
-// Create implements driver.Driver. A record that is hidden is replaced.
+// Create implements driver.Driver. It replaces the hidden record.
 func (d *RecordingDriver) Create(key string, rls *release.Release) error {
 	if d.Admit != nil {
 		if err := d.Admit(rls); err != nil {
@@ -93,7 +98,7 @@ func (d *RecordingDriver) Create(key string, rls *release.Release) error {
 			return helmerr.New(helmerr.ErrStale, "revision %d was rendered, but revision %d is the next one",
 				d.Rendered.Revision, rls.Version)
 		}
-		// Helm was given the rendered chart. It goes on with this record, so it writes no other chart from now on.
+		// Helm received the rendered chart. It continues to use this record, so later updates also have this chart.
 		rls.Chart = d.Rendered.Chart
 	}
 	switch d.hides() {
@@ -117,7 +122,7 @@ func (d *RecordingDriver) Create(key string, rls *release.Release) error {
 	return nil
 }
 
-// Replace saves a record in place of the one that was read under the key, unless that one was changed since.
+// Replace replaces the record that was read under the key, unless the record was changed since.
 func (d *RecordingDriver) Replace(key string, rls *release.Release) error {
 	defer d.forgetQueries()
 	save := d.Driver.Update
@@ -140,20 +145,21 @@ func (d *RecordingDriver) Hide(key string, revision int) {
 	d.hiddenKey, d.hidden = key, revision
 }
 
+// hides returns the key of the hidden record; empty if there is none.
 func (d *RecordingDriver) hides() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.hiddenKey
 }
 
-// Hold keeps updates from being saved from now on.
+// Hold makes the driver ignore all later updates.
 func (d *RecordingDriver) Hold() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.held = true
 }
 
-// Refresh makes the driver read everything again.
+// Refresh drops all cached records, so that they are read again.
 func (d *RecordingDriver) Refresh() {
 	if careful, ok := d.Driver.(CarefulDriver); ok {
 		careful.Refresh()
@@ -161,10 +167,10 @@ func (d *RecordingDriver) Refresh() {
 	d.forgetQueries()
 }
 
-// Update implements driver.Driver. A failed or uninstalled revision keeps its status: Helm marks it as superseded when
-// a later one follows, and then it would look like one that worked and can be rolled back to.
+// Update implements driver.Driver. A failed or uninstalled revision keeps its status. Helm marks such a revision as
+// superseded when a later revision follows, and the revision would then look like a target for a rollback.
 func (d *RecordingDriver) Update(key string, rls *release.Release) error {
-	if d.staysAsItIs(rls) {
+	if d.ignoresUpdate(rls) {
 		return nil
 	}
 	if d.isMarked(rls) {
@@ -179,8 +185,8 @@ func (d *RecordingDriver) Update(key string, rls *release.Release) error {
 	return nil
 }
 
-// sign notes on a record of HelmOp the shard that wrote it last: the shard that marks a release as uninstalling is
-// working on it. It also notes that this package does the uninstallation.
+// sign labels a record of HelmOp with the shard of this process. So the record shows which shard is uninstalling a
+// release. sign also labels the record if this engine uninstalls the release.
 func (d *RecordingDriver) sign(rls *release.Release) {
 	if rls.Labels[model.LabelOwner] == "" {
 		return
@@ -196,7 +202,7 @@ func (d *RecordingDriver) sign(rls *release.Release) {
 	d.setDeadline(rls)
 }
 
-// setDeadline notes on a record when the action on it ends at the latest, as long as it runs.
+// setDeadline labels a record with the latest end of the action, if the action on the record is running.
 func (d *RecordingDriver) setDeadline(rls *release.Release) {
 	delete(rls.Labels, model.LabelDeadline)
 	if rls.Info != nil && (rls.Info.Status.IsPending() || IsUninstalling(rls)) && !d.Deadline.IsZero() {
@@ -204,19 +210,20 @@ func (d *RecordingDriver) setDeadline(rls *release.Release) {
 	}
 }
 
-// IsUninstalling reports whether this engine uninstalls the release, according to its record.
+// IsUninstalling reports whether an uninstallation of the release has begun, according to its record.
 func IsUninstalling(rls *release.Release) bool {
 	return rls.Info != nil && rls.Info.Status == release.StatusUninstalling
 }
 
-// Mark notes whether the release is marked as uninstalling.
+// Mark stores whether the release is marked as uninstalling.
 func (d *RecordingDriver) Mark(marked bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.marked = marked
 }
 
-// isMarked reports whether Helm is about to mark a release as uninstalling that is marked already.
+// isMarked reports whether an update only repeats the mark that the release is being uninstalled. Such an update sets
+// Begun.
 func (d *RecordingDriver) isMarked(rls *release.Release) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -226,7 +233,7 @@ func (d *RecordingDriver) isMarked(rls *release.Release) bool {
 }
 
 // Delete implements driver.Driver. It succeeds if the record does not exist, because Helm would otherwise leave the
-// following records behind. It also succeeds if the record must stay.
+// following records behind. It also succeeds, without a deletion, if the record must stay.
 func (d *RecordingDriver) Delete(key string) (rls *release.Release, err error) {
 	if key == d.Kept {
 		return nil, nil
@@ -238,7 +245,7 @@ func (d *RecordingDriver) Delete(key string) (rls *release.Release, err error) {
 	case errors.Is(err, driver.ErrReleaseNotFound):
 		return rls, nil
 	case err != nil, rls == nil:
-		// Without an error, it goes later.
+		// Without an error and a record, the store deletes the record later.
 		return rls, err
 	}
 	d.mu.Lock()
@@ -261,8 +268,8 @@ func (d *RecordingDriver) Get(key string) (rls *release.Release, err error) {
 	return rls, err
 }
 
-// Query implements driver.Driver. Helm's driver returns its own labels, too; an upgrade would copy them to the next
-// revision and hide its true times.
+// Query implements driver.Driver. It removes Helm's own labels, which Helm's driver returns, too. An upgrade would copy
+// them to the next revision, and the labels with times would then be wrong.
 func (d *RecordingDriver) Query(labels map[string]string) ([]*release.Release, error) {
 	key := kblabels.Set(labels).String()
 	d.mu.Lock()
@@ -287,8 +294,8 @@ func (d *RecordingDriver) Query(labels map[string]string) ([]*release.Release, e
 	return list, nil
 }
 
-// withoutHidden removes the hidden record. Helm relies on the newest of the others, which may have been read in part
-// only, see [Store].
+// withoutHidden removes the hidden record. Helm needs the newest of the other records completely, but the list may have
+// only its metadata, see [Store].
 func (d *RecordingDriver) withoutHidden(list []*release.Release) ([]*release.Release, error) {
 	d.mu.Lock()
 	hidden := d.hidden
@@ -313,7 +320,7 @@ func (d *RecordingDriver) withoutHidden(list []*release.Release) ([]*release.Rel
 	return list, nil
 }
 
-// noteRead takes note of a record that was read, and takes Helm's own labels off.
+// noteRead stores the status of a record that was read, and removes Helm's own labels.
 func (d *RecordingDriver) noteRead(rls *release.Release) {
 	rls.Labels = withoutSystemLabels(rls.Labels)
 	d.mu.Lock()
@@ -324,9 +331,9 @@ func (d *RecordingDriver) noteRead(rls *release.Release) {
 	}
 }
 
-// staysAsItIs reports whether an update must not be saved. It restores the status of a revision that Helm marks as
-// superseded but that keeps its status.
-func (d *RecordingDriver) staysAsItIs(rls *release.Release) bool {
+// ignoresUpdate reports whether an update must not be saved. It restores the status of a failed or uninstalled revision
+// that Helm marks as superseded.
+func (d *RecordingDriver) ignoresUpdate(rls *release.Release) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if ended, ok := d.ended[rls.Version]; ok && rls.Info != nil && rls.Info.Status == release.StatusSuperseded {
@@ -336,25 +343,26 @@ func (d *RecordingDriver) staysAsItIs(rls *release.Release) bool {
 	return d.held
 }
 
-// forgetQueries drops the answers to queries once a write may have made them wrong.
+// forgetQueries drops the cached results of queries, which may be outdated after a write.
 func (d *RecordingDriver) forgetQueries() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.queried)
 }
 
-// recoverUnreadable makes an error of the panic with which Helm's driver meets a record that it cannot decode.
+// recoverUnreadable converts a panic of Helm's driver to an error. Helm's driver panics if it cannot decode a record.
 func recoverUnreadable(key string, err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("the release record %q cannot be decoded", key)
 	}
 }
 
+// record stores a record that was saved.
 func (d *RecordingDriver) record(rls *release.Release) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.changed = true
-	// Helm goes on to change the release after it was saved.
+	// Helm changes the release after it was saved, so this is a copy.
 	saved := *rls
 	if rls.Info != nil {
 		info := *rls.Info
@@ -370,7 +378,7 @@ func (d *RecordingDriver) StorageChanged() bool {
 	return d.changed
 }
 
-// Restart drops what was noted so far.
+// Restart drops all stored information about saved records, so that they do not count as changes.
 func (d *RecordingDriver) Restart() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -378,7 +386,7 @@ func (d *RecordingDriver) Restart() {
 	clear(d.saved)
 }
 
-// Newest returns the newest revision as it was saved, nil where none was.
+// Newest returns the newest revision that was saved; nil if none was saved.
 func (d *RecordingDriver) Newest() *release.Release {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -391,6 +399,7 @@ func (d *RecordingDriver) Newest() *release.Release {
 	return newest
 }
 
+// withoutSystemLabels returns a copy of labels without Helm's own labels.
 func withoutSystemLabels(labels map[string]string) map[string]string {
 	kept := make(map[string]string, len(labels))
 	maps.Copy(kept, labels)
@@ -400,10 +409,10 @@ func withoutSystemLabels(labels map[string]string) map[string]string {
 	return kept
 }
 
-// RenderedRevision is what an action rendered, and the number of its revision.
+// RenderedRevision is a chart that an action rendered, and the number of its revision.
 type RenderedRevision struct {
 	// Chart is the chart for the record.
 	Chart *chart.Chart
-	// Revision is the number that templates saw, zero if the record may have any.
+	// Revision is the revision that the templates used; zero if the record may have any revision.
 	Revision int
 }

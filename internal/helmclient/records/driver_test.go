@@ -31,7 +31,7 @@ func TestRecordingDriverLabels(t *testing.T) {
 	}
 	for _, key := range driver.GetSystemLabels() {
 		if value, ok := listed[0].Labels[key]; ok {
-			t.Errorf("label %s=%s would be carried over", key, value)
+			t.Errorf("label %s=%s would be copied to the next revision", key, value)
 		}
 	}
 	listed[0].Info.Status = release.StatusDeployed
@@ -53,7 +53,7 @@ func TestRecordingDriverLabels(t *testing.T) {
 	}
 	d.Restart()
 	if d.Newest() != nil || d.StorageChanged() {
-		t.Error("restart forgets nothing")
+		t.Error("Restart keeps saved records")
 	}
 }
 

@@ -19,19 +19,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// recordState is the Secret of a record as this action first read it, or last wrote it. The zero value means that the
-// action neither read nor wrote the record.
+// recordState is the state of a record's Secret when this action first read it, or last wrote it. The zero value means
+// that the action neither read nor wrote the record.
 type recordState struct {
-	// version is the resource version; empty if any will do.
+	// version is the resource version; empty if any version is accepted.
 	version string
-	// texts are the digests of the record, and of the texts that this action tried to write since: their answers may have
-	// been lost.
+	// texts are the digests of the record, and of the texts that this action tried to write since. The responses to these
+	// writes may have been lost.
 	texts [][sha256.Size]byte
 	// id is the UID of the Secret; empty if this action wrote the Secret.
 	id types.UID
 }
 
-// stateOf returns the state of a Secret that was read, or written with the resource version.
+// stateOf returns the state of a Secret that was read, or that was written and has the resource version.
 func stateOf(secret *corev1.Secret, version string) recordState {
 	return recordState{version: version, texts: [][sha256.Size]byte{textOf(secret)}, id: secret.UID}
 }
@@ -50,12 +50,12 @@ func (s *Store) noteState(key string, state recordState) {
 	s.states[key] = state
 }
 
-// SeenUID returns the UID of a record that this action read; empty if the action did not read it, or wrote it.
+// SeenUID returns the UID of a record that this action read; empty if the action did not read the record, or wrote it.
 func (s *Store) SeenUID(key string) types.UID { return s.state(key).id }
 
-// save writes the Secret of a record if the Secret in the cluster has the state that this action knows. Otherwise
-// another manager may have taken over the release or begun to uninstall it, and the payload may be deleted. Changed
-// metadata is not a conflict, and neither is a write of this action without a response.
+// save writes the Secret of a record if the Secret in the cluster has the state that this action read or wrote.
+// Otherwise, another manager may have taken over the release or begun to uninstall it, and the payload may be deleted.
+// Changed metadata is not a conflict, and neither is a write of this action whose response was lost.
 func (s *Store) save(secret *corev1.Secret) error {
 	state := s.state(secret.Name)
 	state.texts = append(slices.Clone(state.texts), textOf(secret))
@@ -88,7 +88,7 @@ func (s *Store) save(secret *corev1.Secret) error {
 	}
 }
 
-// overtake notes that another writer changed a record, and keeps this action from writing any further record.
+// overtake stores that another writer changed a record. This action then writes no further record.
 func (s *Store) overtake(secret *corev1.Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,25 +99,25 @@ func (s *Store) overtake(secret *corev1.Secret) error {
 	return s.overtaken
 }
 
-// Overtaken returns why this action must not write any further record, nil as long as it may.
+// Overtaken returns why this action must not write any further record; nil if it may write records.
 func (s *Store) Overtaken() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.overtaken
 }
 
-// write sends a request that writes a Secret, and returns the resource version that the Secret has then.
+// write sends a request that writes a Secret, and returns the new resource version of the Secret.
 func write(request *rest.Request) (version string, err error) {
 	result := request.SetHeader("Accept", AcceptMetadata).Do(context.Background())
 	if err := result.Error(); err != nil {
 		return "", err
 	}
-	answer, err := result.Raw()
+	response, err := result.Raw()
 	if err != nil {
 		return "", err
 	}
 	var written metav1.PartialObjectMetadata
-	// It was written in any case. Without the version, the next write does not look.
-	_ = json.Unmarshal(answer, &written)
+	// The Secret was written in any case. Without the version, the next write does not check for conflicts.
+	_ = json.Unmarshal(response, &written)
 	return written.ResourceVersion, nil
 }

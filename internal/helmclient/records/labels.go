@@ -12,10 +12,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// Relabel replaces HelmOp's labels, which Helm copied from another record, and keeps all others.
-type Relabel func(carried map[string]string) map[string]string
+// Relabel returns HelmOp's labels for a new record, given the labels that Helm copied from another record.
+type Relabel func(copied map[string]string) map[string]string
 
-// AttemptLabels is the relabel of installs and upgrades.
+// AttemptLabels returns the Relabel function for installations and upgrades.
 func AttemptLabels(d model.Desired, decision decide.Decision) Relabel {
 	return func(map[string]string) map[string]string {
 		labels := model.DesiredLabels(d)
@@ -27,14 +27,14 @@ func AttemptLabels(d model.Desired, decision decide.Decision) Relabel {
 	}
 }
 
-// RollbackLabels is the relabelling for rollbacks. The digests are those of the target revision, which Helm copies,
-// unless HelmOp did not make that revision.
+// RollbackLabels returns the Relabel function for rollbacks. It keeps the digests that Helm copied from the target
+// revision, unless HelmOp did not create the target revision.
 func RollbackLabels(d model.Desired, decision decide.Decision) Relabel {
-	return func(carried map[string]string) map[string]string {
+	return func(copied map[string]string) map[string]string {
 		labels := model.OwnerLabels(d)
-		if carried[model.LabelRevision] == strconv.Itoa(decision.RollbackTo) {
+		if copied[model.LabelRevision] == strconv.Itoa(decision.RollbackTo) {
 			for _, key := range model.DigestLabels {
-				if digest, ok := carried[key]; ok {
+				if digest, ok := copied[key]; ok {
 					labels[key] = digest
 				}
 			}
@@ -49,11 +49,12 @@ func RollbackLabels(d model.Desired, decision decide.Decision) Relabel {
 	}
 }
 
-// Apply returns the labels for a new record, given the labels that Helm would set.
-func (r Relabel) Apply(carried map[string]string, revision int) map[string]string {
-	labels := withoutSystemLabels(carried)
+// Apply returns all labels for a new record, given the labels that Helm would set. It replaces HelmOp's labels and
+// keeps the labels of other writers.
+func (r Relabel) Apply(copied map[string]string, revision int) map[string]string {
+	labels := withoutSystemLabels(copied)
 	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, model.LabelPrefix) })
-	maps.Copy(labels, r(carried))
+	maps.Copy(labels, r(copied))
 	labels[model.LabelRevision] = strconv.Itoa(revision)
 	return labels
 }

@@ -13,19 +13,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-const (
-	// AcceptMetadata makes the API server return only metadata after a write.
-	AcceptMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-)
+// AcceptMetadata makes the API server return only metadata.
+const AcceptMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 const (
-	// ObservePageSize is the number of records per request. A history of the default length is a single page.
+	// ObservePageSize is the number of records per list request. A history of the default length has a single page.
 	ObservePageSize = 500
-	// MaxObservePages bounds an observation of a release whose history is not limited.
+	// MaxObservePages bounds the pages of an observation, because the history of a release may have no limit.
 	MaxObservePages = 20
 )
 
-// ErrTooMany is the error of reading a history that has no end.
+// ErrTooMany is the error for a history with more records than HelmOp reads.
 var ErrTooMany = errors.New("the release has too many records: lower upgrade.maxHistory, or delete old release Secrets")
 
 // FromMetadata reads the labels of a release Secret; ok is false if they are not those of a Helm release.
@@ -38,8 +36,8 @@ func FromMetadata(object *metav1.ObjectMeta) (model.Record, bool) {
 	return record, true
 }
 
-// changedAt returns the latest known write to the object. Helm's own labels with times do not suffice: upgrades with
-// the helm command copy those of the previous revision.
+// changedAt returns the time of the latest known write to the object. Helm's own labels with times are not sufficient,
+// because upgrades with the helm command copy the labels of the previous revision.
 func changedAt(object *metav1.ObjectMeta) time.Time {
 	latest := object.CreationTimestamp.Time
 	for _, entry := range object.ManagedFields {

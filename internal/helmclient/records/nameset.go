@@ -13,13 +13,13 @@ type NameSet struct {
 	names map[string]bool
 }
 
-// maxNames bounds a NameSet.
+// maxNames is the maximum number of names in a NameSet.
 const maxNames = 1000
 
 // NewNameSet returns an empty set.
 func NewNameSet() *NameSet { return &NameSet{names: map[string]bool{}} }
 
-// Add adds a name. A set that is full is emptied first.
+// Add adds a name. It first removes all names if the set is full.
 func (s *NameSet) Add(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

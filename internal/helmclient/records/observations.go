@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// observationTTL is how long an action may use an observation. An action that reads the history itself would be
-	// equally outdated when it writes. If another process made a revision in between, the cluster rejects the new record.
+	// observationTTL is how long an action may use an observation. A history that the action reads itself would be equally
+	// outdated when the action writes. If another process created a revision since, the cluster rejects the new record.
 	observationTTL = 5 * time.Second
-	// maxObservations bounds the observations that are kept, all clusters together: those of the workers that are about to
-	// act, and some that need no action.
+	// maxObservations bounds the cached observations of all clusters. It is enough for the workers that are about to act,
+	// and for some observations that need no action.
 	maxObservations = 128
 )
 
-// Observations passes recent observations to the actions that follow. It is safe for concurrent use.
+// Observations caches recent observations for the actions that follow. It is safe for concurrent use.
 type Observations struct {
 	Now func() time.Time
 
@@ -29,7 +29,7 @@ type Observations struct {
 	byKey *lru.LRU[ObservationKey, observedRecords]
 }
 
-// ObservationKey is a release as a user sees it.
+// ObservationKey identifies a release that was observed by a user.
 type ObservationKey struct {
 	Cluster               [sha256.Size]byte
 	User, Namespace, Name string
@@ -40,22 +40,22 @@ type observedRecords struct {
 	records []metav1.PartialObjectMetadata
 }
 
-// NewObservations returns an empty one.
+// NewObservations returns an empty cache.
 func NewObservations() *Observations {
 	o := &Observations{Now: time.Now}
-	// It fails only if the size is not positive.
+	// NewLRU fails only if the size is not positive.
 	o.byKey, _ = lru.NewLRU[ObservationKey, observedRecords](maxObservations, nil)
 	return o
 }
 
-// Put keeps the metadata of a release's records, as they were at a time.
+// Put caches the metadata of a release's records; at is when the records were read.
 func (o *Observations) Put(key ObservationKey, at time.Time, records []metav1.PartialObjectMetadata) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.byKey.Add(key, observedRecords{at: at, records: records})
 }
 
-// Take returns a recent observation, once.
+// Take returns a recent observation and removes it from the cache.
 func (o *Observations) Take(key ObservationKey) ([]metav1.PartialObjectMetadata, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -64,7 +64,7 @@ func (o *Observations) Take(key ObservationKey) ([]metav1.PartialObjectMetadata,
 	return observed.records, ok && o.Now().Sub(observed.at) < observationTTL
 }
 
-// Drop drops an observation, for an action that must not rely on it.
+// Drop removes an observation, for an action that must not use it.
 func (o *Observations) Drop(key ObservationKey) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

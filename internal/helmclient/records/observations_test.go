@@ -22,23 +22,23 @@ func TestObservations(t *testing.T) {
 	key := func(name string) ObservationKey { return ObservationKey{Namespace: "apps", Name: name} }
 	o.Put(key("a"), now, records)
 	if _, ok := o.Take(ObservationKey{Namespace: "apps", Name: "a", User: "other"}); ok {
-		t.Error("another user takes it")
+		t.Error("another user gets the observation")
 	}
 	if got, ok := o.Take(key("a")); !ok || len(got) != 1 {
-		t.Error("it is not there")
+		t.Error("the observation is missing")
 	}
 	if _, ok := o.Take(key("a")); ok {
-		t.Error("it is there twice")
+		t.Error("the observation was returned twice")
 	}
 	o.Put(key("a"), now, records)
 	o.Drop(key("a"))
 	if _, ok := o.Take(key("a")); ok {
-		t.Error("it is there after it was dropped")
+		t.Error("the observation exists after Drop")
 	}
 	o.Put(key("old"), now, records)
 	now = now.Add(observationTTL)
 	if _, ok := o.Take(key("old")); ok {
-		t.Error("what is old was taken")
+		t.Error("an old observation was returned")
 	}
 	for i := range 3 * maxObservations {
 		o.Put(key(fmt.Sprint(i)), now, records)

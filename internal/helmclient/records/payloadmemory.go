@@ -11,33 +11,36 @@ import (
 )
 
 const (
-	// MaxPayloadMemory bounds, by a guess, the memory for payloads of all actions together, in bytes: with the largest of
-	// them, few actions run at a time. Beyond it, one action may take as much as the largest of its payloads needs.
+	// MaxPayloadMemory bounds the estimated memory for payloads of all actions together, in bytes. With the largest
+	// payloads, few actions run at the same time. In addition, one action at a time may exceed the bound for its largest
+	// payload.
 	MaxPayloadMemory = 384 << 20
-	// payloadCopies is about how often an action has a payload in memory: packed and unpacked, encrypted, the old one and
-	// the new one.
+	// payloadCopies is the approximate number of copies of a payload in the memory of an action: packed, unpacked and
+	// encrypted, of the old and the new record.
 	payloadCopies = 6
-	// textCopies is how often it has the texts of a release in memory while it packs them.
+	// textCopies is the number of copies of a release's texts in memory while an action packs them.
 	textCopies = 2
-	// readCopies is how often it has the text of a release in memory once it has read it.
+	// readCopies is the number of copies of a release's text in memory after an action has read it.
 	readCopies = 3
-	// smallPayload is the size up to which payloads are not counted.
+	// smallPayload is the size, in bytes, up to which payloads are not counted.
 	smallPayload = 256 << 10
 )
 
-// PayloadMemory is the memory for payloads of all actions. An action learns the size of a payload when it is about to
-// read or to write it, and may hold memory for another payload by then. Two actions that hold memory and wait for more
-// would deadlock. An action that holds memory and finds no room for more therefore takes the growth, which one action
-// has at a time. It then waits for nothing any more, so every action that waits for the growth gets it.
+// PayloadMemory bounds the memory for payloads of all actions.
+//
+// The size of a payload is known only when an action is about to read or write it. The action may already hold memory
+// for another payload. Two actions that hold memory and wait for more would deadlock. Therefore, an action that holds
+// memory and finds no room for more takes the growth, which one action has at a time. This action never waits again, so
+// every action that waits for the growth gets it.
 type PayloadMemory struct{ Room, growth *semaphore.Weighted }
 
-// NewPayloadMemory returns a memory that is all free.
+// NewPayloadMemory returns a PayloadMemory with all memory free.
 func NewPayloadMemory() *PayloadMemory {
 	return &PayloadMemory{Room: semaphore.NewWeighted(MaxPayloadMemory), growth: semaphore.NewWeighted(1)}
 }
 
 // Hold waits until there is memory for payloads of the size, in bytes. The error is [helmerr.ErrTimeout] if the
-// action's time ends before.
+// action times out first.
 func (s *Store) Hold(size int) error {
 	weight := min(int64(size)*payloadCopies, MaxPayloadMemory)
 	s.mu.Lock()
@@ -62,10 +65,10 @@ func (s *Store) Hold(size int) error {
 	return nil
 }
 
-// holdText is Hold for the text of a record that is read.
+// holdText waits until there is memory for the text of a record that is read, of a size in bytes.
 func (s *Store) holdText(size int) error { return s.Hold(size * readCopies / payloadCopies) }
 
-// Pack packs a release, once there is memory for that.
+// Pack waits until there is memory to pack a release, and packs it.
 func (s *Store) Pack(rls *release.Release) ([]byte, error) {
 	texts := len(rls.Manifest)
 	for _, hook := range rls.Hooks {
@@ -87,7 +90,7 @@ func (s *Store) Pack(rls *release.Release) ([]byte, error) {
 	return s.codec.pack(rls)
 }
 
-// Release gives back the memory that Hold took.
+// Release releases the memory that Hold reserved.
 func (s *Store) Release() {
 	s.mu.Lock()
 	held, grown := s.split.held, s.split.grown

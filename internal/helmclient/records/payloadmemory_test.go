@@ -17,7 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
-// TestHoldCountsTheLargestPayload holds that an action counts with the largest of its payloads, and gives all back.
+// TestHoldCountsTheLargestPayload checks that an action holds memory for its largest payload, and releases all of it.
 func TestHoldCountsTheLargestPayload(t *testing.T) {
 	t.Parallel()
 	const most = MaxPayloadMemory / payloadCopies
@@ -60,8 +60,8 @@ func TestHoldCountsTheLargestPayload(t *testing.T) {
 	}
 }
 
-// TestHoldGrowsOneAtATime holds that of the actions which need more than they have, where there is no room, one goes on
-// at a time, and each in the end.
+// TestHoldGrowsOneAtATime checks that of several actions that need more memory than is free, one continues at a time,
+// and all continue in the end.
 func TestHoldGrowsOneAtATime(t *testing.T) {
 	t.Parallel()
 	const actions = 8
@@ -109,8 +109,8 @@ func TestHoldGrowsOneAtATime(t *testing.T) {
 	}
 }
 
-// TestPackHoldsBefore holds that a release is packed only once there is memory for its chart and its texts.
-func TestPackHoldsBefore(t *testing.T) {
+// TestPackWaitsForMemory checks that a release is packed only after memory for its chart and its texts is reserved.
+func TestPackWaitsForMemory(t *testing.T) {
 	t.Parallel()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

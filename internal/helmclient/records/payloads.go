@@ -26,38 +26,41 @@ import (
 // cleanupTimeout bounds the deletion of a payload from a store. It does not count as time of the action.
 const cleanupTimeout = 30 * time.Second
 
-// splitRecord is a record that is a pointer and a payload. It is not changed after it was made.
+// splitRecord is a record that consists of a pointer and a payload. It is read only.
 type splitRecord struct {
 	pointer
 	// release is the name of the release.
 	release string
-	// content is the digest of what does not change in a record, see contentOf. Empty if only the pointer was read.
+	// content is the digest of the fields that do not change in a record, see contentOf. Empty if only the pointer was
+	// read.
 	content [sha256.Size]byte
 }
 
-// splitRecords is what an action knows about split records. The Store's mutex guards it.
+// splitRecords holds the split records that an action has read or written. The Store's mutex guards it.
 type splitRecords struct {
 	// byKey holds the records whose payloads were read or written.
 	byKey map[string]*splitRecord
-	// named holds the IDs of payloads by the keys of the records that name them; "" for a record that no longer names one.
+	// named holds the IDs of payloads by the keys of their records; empty for a record that no longer names a payload.
 	named map[string]string
-	// own holds, by ID, the payloads that this action put, and those of the records that it replaced or deleted. The value
-	// is nil once the action tried to delete the payload.
+	// own holds, by ID, the payloads that this action put, and the payloads of records that it replaced or deleted. The
+	// value is nil after the action tried to delete the payload.
 	own map[string]*splitRecord
 	// nameKey is the key of the digests that name the payloads of this action.
 	nameKey [sha256.Size]byte
 	// contents holds the payloads that were read last, by ID.
 	contents map[string]*release.Release
-	// keepsOld defers deletions of records until this action wrote a record: while a store does not answer, the history
-	// must not lose records. deferred are the keys.
+	// keepsOld defers deletions of records until this action has written a record. The history must not lose records while
+	// a store does not respond.
 	keepsOld bool
+	// deferred holds the keys of the records whose deletion is deferred.
 	deferred []string
-	// memory bounds what all actions take for payloads. held is what this action holds of its room, grown whether it has
-	// its growth.
+	// memory bounds the memory of all actions for payloads.
 	memory *PayloadMemory
-	held   int64
-	grown  bool
-	// left counts the payloads that could not be deleted; leftErr is the cause.
+	// held is the room that this action holds of memory, in bytes.
+	held int64
+	// grown means that this action holds the growth of memory.
+	grown bool
+	// left is the number of payloads that could not be deleted; leftErr is the cause.
 	left    int
 	leftErr error
 }
@@ -67,20 +70,20 @@ func newSplitRecords(memory *PayloadMemory) splitRecords {
 		byKey: map[string]*splitRecord{}, named: map[string]string{}, own: map[string]*splitRecord{},
 		contents: map[string]*release.Release{}, memory: memory,
 	}
-	// It never fails, it ends the process.
+	// Read never returns an error: if it fails, it ends the process.
 	_, _ = rand.Read(split.nameKey[:])
 	return split
 }
 
 // payloadID returns the ID of a payload with the digest. Within an action, the same content has the same ID. Two
-// actions never use the same ID: see docs/design.md.
+// actions never use the same ID, see docs/design.md.
 func (s *splitRecords) payloadID(digest string) string {
 	mac := hmac.New(sha256.New, s.nameKey[:])
 	mac.Write([]byte(digest))
 	return hex.EncodeToString(mac.Sum(nil)[:payloadIDSize])
 }
 
-// noteMetadata keeps which records have payloads.
+// noteMetadata stores which records have payloads.
 func (s *Store) noteMetadata(objects []metav1.PartialObjectMetadata) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,15 +94,15 @@ func (s *Store) noteMetadata(objects []metav1.PartialObjectMetadata) {
 	}
 }
 
-// splitOf returns the record under a key if its payload was read or written.
+// splitOf returns the record under a key if its payload was read or written; nil otherwise.
 func (s *Store) splitOf(key string) *splitRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.split.byKey[key]
 }
 
-// notePointer notes the pointer under a key after a read, a write or a deletion: record, nil if there is none. Before
-// is the pointer that this action replaced or deleted, nil if there was none.
+// notePointer stores the pointer under a key after a read, a write or a deletion. The argument record is the pointer,
+// nil if there is none; before is the pointer that this action replaced or deleted, nil if there was none.
 func (s *Store) notePointer(key string, record, before *splitRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +164,7 @@ func (s *Store) payloadName(record *splitRecord) payload.Name {
 	return payload.Name{Namespace: s.namespace, Release: record.release, Revision: record.Revision, ID: record.ID}
 }
 
-// confirm returns the error of writing the pointer to a new payload, nil if the pointer is in the cluster nevertheless:
+// confirm checks the error of writing the pointer to a new payload. It returns nil if the pointer is in the cluster:
 // the connection may break after a successful write, and the repeated write is then rejected. This action does not
 // delete a payload that a pending write may still name.
 func (s *Store) confirm(key string, record *splitRecord, err error) error {
@@ -181,7 +184,7 @@ func (s *Store) confirm(key string, record *splitRecord, err error) error {
 	return err
 }
 
-// isRefusal reports whether a write was not done, and is not on its way any more.
+// isRefusal reports whether a write was rejected, so that the cluster will not carry it out later.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus
 	return errors.Is(err, helmerr.ErrStale) ||
@@ -189,7 +192,7 @@ func isRefusal(err error) bool {
 			!apierrors.IsTooManyRequests(err)
 }
 
-// resolve returns the whole release of a record that was read.
+// resolve returns the whole release of a record that was read. It reads the payload if the record is a pointer.
 func (s *Store) resolve(secret *corev1.Secret, small *release.Release) (*release.Release, error) {
 	to, err := pointerOf(small)
 	if err != nil {
@@ -209,8 +212,8 @@ func (s *Store) resolve(secret *corev1.Secret, small *release.Release) (*release
 	return whole, nil
 }
 
-// content returns the payload of a record. The payloads of the newest record, and of the deployed one, are read once in
-// an action.
+// content returns the payload of a record. It caches few payloads, so that an action reads the payloads of the newest
+// and the deployed record once.
 func (s *Store) content(record *splitRecord) (*release.Release, error) {
 	s.mu.Lock()
 	content, ok := s.split.contents[record.ID]
@@ -268,8 +271,7 @@ func (s *Store) readPayload(record *splitRecord) ([]byte, error) {
 	return packed, nil
 }
 
-// deleteUnnamed deletes the payloads of this action that no record names. The action does not fail if a payload cannot
-// be deleted.
+// deleteUnnamed deletes the payloads of this action that no record names. A failed deletion does not fail the action.
 func (s *Store) deleteUnnamed() {
 	s.mu.Lock()
 	list := unnamed(s.split.own, s.split.named)
@@ -282,8 +284,7 @@ func (s *Store) deleteUnnamed() {
 	}
 }
 
-// unnamed returns those of an action's own payloads that no record names, where named holds the IDs by the keys of the
-// records.
+// unnamed returns the own payloads of an action that no record names; named holds the IDs by the keys of the records.
 func unnamed(own map[string]*splitRecord, named map[string]string) []*splitRecord {
 	ids := idsIn(named)
 	var list []*splitRecord
@@ -295,6 +296,7 @@ func unnamed(own map[string]*splitRecord, named map[string]string) []*splitRecor
 	return list
 }
 
+// idsIn returns the IDs of the payloads that records name.
 func idsIn(named map[string]string) map[string]bool {
 	ids := make(map[string]bool, len(named))
 	for _, id := range named {
@@ -307,7 +309,7 @@ func (s *Store) deletePayload(record *splitRecord) {
 	var err error
 	switch {
 	case record.Place == nil:
-		// Sweep finds the parts that are left.
+		// Sweep deletes the remaining parts.
 		_ = s.deleteChunks(record)
 		return
 	case s.storage.Store == nil:
@@ -322,8 +324,8 @@ func (s *Store) deletePayload(record *splitRecord) {
 	}
 }
 
-// pointed returns the record under a key, without its payload; nil if it is whole or deleted, or if it cannot be read,
-// so that it can be deleted all the same.
+// pointed returns the split record under a key, without its payload. It returns nil if the record is not split or does
+// not exist. It also returns nil for a damaged record, so that the record can be deleted.
 func (s *Store) pointed(key string) (*splitRecord, error) {
 	s.mu.Lock()
 	record, isNamed := s.split.byKey[key], s.split.named[key] != ""
@@ -342,8 +344,8 @@ func (s *Store) pointed(key string) (*splitRecord, error) {
 	}
 }
 
-// readPointer reads the Secret under a key, the record in it, and where the payload of the record is; to is nil if the
-// record is whole.
+// readPointer reads the Secret under a key, the record in the Secret, and the pointer in the record; to is nil if the
+// record is not split.
 func (s *Store) readPointer(key string) (secret *corev1.Secret, small *release.Release, to *pointer, err error) {
 	if secret, err = s.readSecret(key); err != nil {
 		return nil, nil, nil, err
@@ -365,13 +367,13 @@ func (s *Store) readSecret(key string) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// KeepOldRecords defers the deletion of records until this action has written a record. Finish deletes the records
-// then; without a new record they stay.
+// KeepOldRecords defers the deletion of records until this action has written a record. Finish then deletes the
+// records; without a new record, they stay.
 func (s *Store) KeepOldRecords() { s.split.keepsOld = true }
 
-// Finish ends an action on a release: it deletes the records whose deletion was deferred, payloads of this action that
-// no record names, and parts that crashes left behind. The next action deletes what cannot be deleted now. With isGone
-// there is no next action, and LeftBehind reports the rest.
+// Finish ends an action on a release. It deletes the records whose deletion was deferred, payloads of this action that
+// no record names, and parts that crashes left behind. The next action repeats failed deletions. isGone means that the
+// release is uninstalled. Then there is no next action, and LeftBehind returns the failed deletions.
 func (s *Store) Finish(name string, now time.Time, isGone bool) {
 	defer s.Release()
 	s.mu.Lock()
@@ -405,7 +407,7 @@ func (s *Store) noteLeft(count int, err error) {
 	s.split.leftErr = err
 }
 
-// LeftBehind returns how many payloads could not be deleted, and why the last of them could not.
+// LeftBehind returns the number of payloads that could not be deleted, and the cause for the last of them.
 func (s *Store) LeftBehind() (count int, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,7 @@ import (
 func TestUnnamed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		// own are the IDs of the action's payloads; one with a "-" was deleted before.
+		// own holds the IDs of the action's payloads; the prefix "-" means that the payload was deleted before.
 		own   []string
 		named map[string]string
 		want  []string
@@ -61,8 +61,8 @@ func TestUnnamed(t *testing.T) {
 }
 
 // TestPayloadID checks that the ID of a payload is the same for the same content in an action, and differs between
-// contents and actions: an ID does not let its reader check a guess of the content, and no action deletes a payload
-// that another action is about to name.
+// contents and between actions. So a reader of an ID cannot check a guess of the content, and no action deletes a
+// payload that another action is about to name.
 func TestPayloadID(t *testing.T) {
 	t.Parallel()
 	one, other := newSplitRecords(nil), newSplitRecords(nil)
@@ -80,7 +80,7 @@ func TestPayloadID(t *testing.T) {
 	}
 }
 
-// countingStore keeps payloads in memory and counts puts.
+// countingStore is a store that holds payloads in memory and counts puts.
 type countingStore struct {
 	kept map[string][]byte
 	puts int
@@ -103,7 +103,7 @@ func (c *countingStore) Delete(_ context.Context, place payload.Place, _ payload
 	return nil
 }
 
-// loseRecords loses requests that create Secrets, or the answers to them if the requests are to be carried out.
+// loseRecords drops requests that create Secrets, or only the responses to these requests.
 func (b *bench) loseRecords(carryOut bool) {
 	b.config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
 		return helmtest.RoundTripperFunc(func(req *http.Request) (*http.Response, error) {
@@ -122,14 +122,15 @@ func (b *bench) loseRecords(carryOut bool) {
 	}
 }
 
-// TestIntegrationPayloadOfRecord checks which payloads a store holds after an action tried to create a record: the
-// payload of a record that is there, and that of a write without an answer, for the write may still be carried out.
-func TestIntegrationPayloadOfRecord(t *testing.T) {
+// TestIntegrationPayloadsAfterCreation checks which payloads a store holds after an attempt to create a record: the
+// payload of an existing record, and the payload of a write without a response, because the cluster may still carry out
+// the write.
+func TestIntegrationPayloadsAfterCreation(t *testing.T) {
 	unready := errors.New("the namespace is missing")
 	occupied := func(b *bench) { b.createRecords(release.StatusDeployed) }
 	for name, test := range map[string]struct {
 		prepare func(*bench)
-		// isUnready makes the first try fail before the request.
+		// isUnready makes the first attempt fail before the request.
 		isUnready bool
 		wantErr   error
 		wantKept  int
@@ -174,8 +175,8 @@ func TestIntegrationPayloadOfRecord(t *testing.T) {
 	}
 }
 
-// TestIntegrationPayloadOfDeletedRecord loses the answer to the deletion of a record: the second try finds no record,
-// and the payload is deleted all the same.
+// TestIntegrationPayloadOfDeletedRecord drops the response to the deletion of a record. The second attempt finds no
+// record, and deletes the payload nevertheless.
 func TestIntegrationPayloadOfDeletedRecord(t *testing.T) {
 	b := newBench(t)
 	store := &countingStore{kept: map[string][]byte{}}
@@ -211,9 +212,9 @@ func TestIntegrationPayloadOfDeletedRecord(t *testing.T) {
 	}
 }
 
-// TestIntegrationStubOfPointer checks that a record which is split stays so when an action saves no more than its
-// status, with the label that tells it from a whole record or without: Helm before 3.13 drops the label.
-func TestIntegrationStubOfPointer(t *testing.T) {
+// TestIntegrationStatusUpdateKeepsPointer checks that a split record stays split when an action saves only its status.
+// The record has the label of split records, or lacks it, because Helm before 3.13 drops the label.
+func TestIntegrationStatusUpdateKeepsPointer(t *testing.T) {
 	for name, labelled := range map[string]bool{"labelled": true, "without the label": false} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

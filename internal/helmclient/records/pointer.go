@@ -22,35 +22,37 @@ import (
 )
 
 // A record that is too large for a Secret, or that belongs in a store, is split. Its payload is the whole original
-// record, packed as usual. The pointer is a small Helm record in the usual Secret: name, revision, status, the chart's
-// metadata and, as a file of the chart, the place of the payload and the changes since. So all tools that list releases
-// list the pointer, and it stays a pointer when the helm command writes the Secret again.
+// record, packed as usual. The pointer is a small Helm record in the usual Secret. It has the name, the revision, the
+// status and the chart's metadata. A file of its chart holds the place of the payload and the changes since. So all
+// tools that list releases list the pointer, and the pointer survives when the helm command writes the Secret again.
 const (
 	// pointerFile is the name of the chart file in the pointer that holds the place of the payload.
 	pointerFile = "helmop.payload.json"
-	// pointerVersion is that of its format.
+	// pointerVersion is the version of the format of the file.
 	pointerVersion = 1
-	// PointerKind is the kind in the manifest of a pointer. No API server serves it, so the helm command refuses to
-	// upgrade or uninstall the release, rather than treating it as one without objects.
+	// PointerKind is the kind in the manifest of a pointer. No API server serves this kind. So the helm command refuses to
+	// upgrade or uninstall the release, instead of treating it as a release without objects.
 	PointerKind = "ReleasePayloadKeptElsewhere"
-	// maxPointerNotes is the length of the notes, in bytes, that a pointer has beside the payload.
+	// maxPointerNotes is the maximum length of the notes in a pointer, in bytes.
 	maxPointerNotes = 16 << 10
-	// maxPointerFile bounds the file, in bytes.
+	// maxPointerFile bounds the size of the file, in bytes.
 	maxPointerFile = 512 << 10
-	// maxPointerValues bounds the JSON values in it. As many runs of hooks as fit have less.
+	// maxPointerValues bounds the number of JSON values in the file. A file of the maximum size with runs of hooks has
+	// fewer values.
 	maxPointerValues = 50_000
 )
 
-// pointer is the place of a payload.
+// pointer holds the place of a payload and the last runs of hooks.
 type pointer struct {
-	// Version is that of the format.
+	// Version is the version of the format.
 	Version int `json:"version"`
 	// ID is the name of the payload, see [payload.Name].
 	ID string `json:"id"`
 	// Revision is the revision for which the payload was made. The helm command may copy a pointer to another record.
 	Revision int `json:"revision"`
-	// Size of the payload in bytes, and its digest, sha256 in hexadecimal digits.
-	Size   int    `json:"size"`
+	// Size is the size of the payload, in bytes.
+	Size int `json:"size"`
+	// Digest is the sha256 of the payload, as hex digits.
 	Digest string `json:"digest"`
 	// Chunks is the number of Secrets that hold the payload; 0 if it is not in the cluster.
 	Chunks int `json:"chunks,omitempty"`
@@ -63,7 +65,7 @@ type pointer struct {
 
 // hookRun is the last run of a hook.
 type hookRun struct {
-	// Index is the place of the hook in the record.
+	// Index is the index of the hook in the record.
 	Index int                   `json:"index"`
 	Run   release.HookExecution `json:"run"`
 }
@@ -73,6 +75,7 @@ const payloadIDSize = 16
 
 var payloadID = regexp.MustCompile(fmt.Sprintf("^[0-9a-f]{%d}$", 2*payloadIDSize))
 
+// digestOf returns the sha256 of data, as hex digits.
 func digestOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
@@ -106,17 +109,17 @@ func pointerRecord(rls *release.Release, to pointer) (*release.Release, error) {
 	return small, nil
 }
 
-// pointerManifest is the manifest that `helm get manifest` shows for a split record.
+// pointerManifest returns the manifest of the pointer to a split record, for example for `helm get manifest`.
 func pointerManifest(rls *release.Release) string {
-	return fmt.Sprintf(`# HelmOp keeps the manifest, the hooks and the values of this revision elsewhere: see its docs/storage.md.
-# Upgrade, roll back and uninstall this release by its HelmOp: helm refuses to, for it does not know this kind.
+	return fmt.Sprintf(`# HelmOp stores the manifest, hooks and values of this revision separately, see docs/storage.md.
+# Upgrade, roll back and uninstall this release with its HelmOp: helm fails, because no cluster serves this kind.
 apiVersion: %s
 kind: %s
 metadata: {name: %s, namespace: %s}
 `, strings.TrimSuffix(model.LabelPrefix, "/")+"/v1", PointerKind, rls.Name, rls.Namespace)
 }
 
-// pointerOf returns where the payload of a record is, nil if the record is whole.
+// pointerOf returns the pointer in a record; nil if the record is not split.
 func pointerOf(rls *release.Release) (*pointer, error) {
 	damaged := func(what string) (*pointer, error) {
 		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the record of revision %d is split, and %s", rls.Version, what)
@@ -136,22 +139,22 @@ func pointerOf(rls *release.Release) (*pointer, error) {
 		return damaged("the pointer to the second part is too large: restore the Secret from a backup of the cluster")
 	}
 	to := &pointer{}
-	// The error of the decoder may quote its input, for example the key.
+	// The error of the decoder may quote its input, for example the key, so it is dropped.
 	if json.Unmarshal(file.Data, to) != nil {
 		return damaged("the pointer to the second part cannot be decoded: restore the Secret from a backup of the cluster")
 	}
 	if to.Version != pointerVersion {
 		return damaged(fmt.Sprintf("its format %d needs a newer version of HelmOp: update HelmOp", to.Version))
 	}
-	if !to.isSound() {
+	if !to.isValid() {
 		return damaged("the pointer to the second part is invalid: restore the Secret from a backup of the cluster")
 	}
 	return to, nil
 }
 
-// isSound reports whether this package could have written a pointer. The pointer bounds how much of a payload is read:
-// neither the cluster nor a store may fill the memory of this process.
-func (to *pointer) isSound() bool {
+// isValid reports whether this package could have written the pointer. The pointer bounds the size of the payload that
+// is read: neither the cluster nor a store may fill the memory of this process.
+func (to *pointer) isValid() bool {
 	switch {
 	case !payloadID.MatchString(to.ID), to.Revision < 1, to.Size < 1:
 		return false
@@ -162,7 +165,7 @@ func (to *pointer) isSound() bool {
 	}
 }
 
-// whole returns the release of a pointer and its payload. The release shares with the payload what does not change.
+// whole combines a pointer and its payload to a release. The release shares fields that do not change with the payload.
 func (to *pointer) whole(small, content *release.Release) *release.Release {
 	whole := *content
 	info := *small.Info
@@ -189,8 +192,9 @@ func (to *pointer) whole(small, content *release.Release) *release.Release {
 	return &whole
 }
 
-// contentOf returns the digest of what must not change in a record after its payload was put. Helm never changes it.
-// The values are not included: their numbers have other types once they were read from JSON.
+// contentOf returns the digest of the manifests in a record, which must not change after the payload was put. Helm
+// never changes them. The digest does not include the values, because their numbers have other types after they were
+// read from JSON.
 func contentOf(rls *release.Release) [sha256.Size]byte {
 	sum := sha256.New()
 	WriteBytes(sum, []byte(rls.Manifest))

@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
 
-// hookedRelease has two hooks of which the second has run.
+// hookedRelease returns a release with two hooks; the second hook has run.
 func hookedRelease() *release.Release {
 	rls := helmtest.FullRelease()
 	rls.Manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
@@ -44,8 +44,9 @@ func clusterPointer(revision int) pointer {
 		Digest: digestOf([]byte("payload")), Chunks: 1}
 }
 
-// TestPointer holds that a pointer and a payload are the record again, with what changed since the payload was made.
-func TestPointer(t *testing.T) {
+// TestPointerRestoresRecord checks that a pointer and its payload yield the original record, with the changes since the
+// payload was put.
+func TestPointerRestoresRecord(t *testing.T) {
 	t.Parallel()
 	codec := NewCodec()
 	made := hookedRelease()
@@ -103,12 +104,12 @@ func TestPointer(t *testing.T) {
 		t.Error("a hook of the payload was changed")
 	}
 	if contentOf(whole) != contentOf(made) || contentOf(whole) != contentOf(changed) {
-		t.Error("the content is another by now")
+		t.Error("the digest of the content changed")
 	}
 }
 
-// TestPointerNotes holds that notes which are too long are in the payload alone, and come back.
-func TestPointerNotes(t *testing.T) {
+// TestPointerOmitsLongNotes checks that long notes are only in the payload, and are restored from it.
+func TestPointerOmitsLongNotes(t *testing.T) {
 	t.Parallel()
 	rls := hookedRelease()
 	rls.Info.Notes = strings.Repeat("x", maxPointerNotes+1)
@@ -121,8 +122,7 @@ func TestPointerNotes(t *testing.T) {
 	}
 }
 
-// TestPointerDamaged holds that what is wrong with a pointer is an error, and never taken for a release without
-// objects.
+// TestPointerDamaged checks that a damaged pointer is an error, and does not count as a release without objects.
 func TestPointerDamaged(t *testing.T) {
 	t.Parallel()
 	place := func(size int64) *payload.Place { return &payload.Place{URL: "oci://r/a", Size: size} }
@@ -196,7 +196,8 @@ func TestPointerDamaged(t *testing.T) {
 	}
 }
 
-// TestSeal holds that what is sealed says nothing, and comes back only as it was and with its own key.
+// TestSeal checks that sealed data does not reveal its content, and can only be decrypted unchanged and with its own
+// key.
 func TestSeal(t *testing.T) {
 	t.Parallel()
 	plain := []byte(strings.Repeat("a secret ", 100))
@@ -205,7 +206,7 @@ func TestSeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(sealed, plain[:8]) || len(sealed) != len(plain)+sealOverhead {
-		t.Errorf("it can be read, or has %d bytes for %d", len(sealed), len(plain))
+		t.Errorf("the sealed data can be read, or has %d bytes for %d", len(sealed), len(plain))
 	}
 	if back, err := unseal(sealed, key); err != nil || !bytes.Equal(back, plain) {
 		t.Errorf("%q, %v", back, err)
@@ -226,7 +227,7 @@ func TestSeal(t *testing.T) {
 	}
 }
 
-// TestUseOfParts checks which parts are taken for what a crash left behind.
+// TestUseOfParts checks which parts count as left behind by a crash.
 func TestUseOfParts(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
@@ -264,7 +265,7 @@ func TestUseOfParts(t *testing.T) {
 	}
 }
 
-// TestPackLimit holds that what could not be unpacked again is not packed.
+// TestPackLimit checks that a record is not packed if it is too large to be unpacked.
 func TestPackLimit(t *testing.T) {
 	t.Parallel()
 	pack := func(file int) ([]byte, error) {
@@ -278,7 +279,7 @@ func TestPackLimit(t *testing.T) {
 	if _, err := pack(1 << 20); !errors.Is(err, helmerr.ErrTooLarge) {
 		t.Errorf("packed: %v", err)
 	}
-	// In base64, this is just less than the limit.
+	// In base64, this is slightly below the limit.
 	data, err := pack(760 << 10)
 	if err != nil {
 		t.Fatal(err)

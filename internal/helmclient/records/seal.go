@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// sealKeySize is the size of a key for AES-256.
+	// sealKeySize is the size of a key for AES-256, in bytes.
 	sealKeySize = 32
 	// sealOverhead is the number of bytes that sealing adds to a payload: the nonce and the tag.
 	sealOverhead = 12 + 16
 )
 
-// errSeal reveals nothing about the payload.
+// errSeal is the error for a payload that cannot be decrypted. It reveals nothing about the payload.
 var errSeal = errors.New("it cannot be decrypted")
 
 // seal encrypts a payload with a new key, which is used for nothing else.
 func seal(plain []byte) (sealed, key []byte, err error) {
 	key = make([]byte, sealKeySize)
-	// It never fails, it ends the process.
+	// Read never returns an error: if it fails, it ends the process.
 	_, _ = rand.Read(key)
 	gcm, err := newSeal(key)
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 )
 
-// TestWriterSigns holds that a record tells the shard of who wrote it last, also where another shard made it.
-func TestWriterSigns(t *testing.T) {
+// TestRecordHasShardOfLastWriter checks that a record has the shard of its last writer, even if another shard created
+// it.
+func TestRecordHasShardOfLastWriter(t *testing.T) {
 	t.Parallel()
 	const key = "sh.helm.release.v1.demo.v1"
 	clients := fake.NewClientset()

@@ -29,34 +29,36 @@ import (
 
 const (
 	secretType = corev1.SecretType("helm.sh/release.v1")
-	// Key is where a record is in its Secret.
+	// Key is the key of a record in the data of its Secret.
 	Key = "release"
 
-	// maxKept is how many read records and payloads an action keeps: each may have tens of megabytes. Helm reads the
-	// newest and the deployed one repeatedly.
+	// maxKept is the number of records and payloads that an action caches: each may have tens of megabytes. Helm reads the
+	// newest and the deployed record repeatedly.
 	maxKept = 2
-	// pageSize is how many records one request reads, payloads included. maxPages bounds the requests: together they read
-	// as many records as an observation. An API server that always reports another page must not block an action for ever.
+	// pageSize is the number of records per request, if the request reads payloads.
 	pageSize = 5
+	// maxPages bounds the requests that read all records: together they read as many records as an observation. An API
+	// server that always reports another page must not block an action forever.
 	maxPages = MaxObservePages * ObservePageSize / pageSize
-	// WriteTries is how often a write that lost its connection is tried, if the tries fail within writeTriesTime.
-	WriteTries     = 3
+	// WriteTries is the maximum number of attempts at a write that lost its connection.
+	WriteTries = 3
+	// writeTriesTime is the time after which a failed write is not repeated.
 	writeTriesTime = 5 * time.Second
 )
 
-// Store keeps Helm's records in Secrets, byte-compatible with Helm's own driver, and reads less than that driver:
+// Store stores Helm's records in Secrets, byte-compatible with Helm's own driver. It reads less than Helm's driver:
 //
-//   - a history, or a query by status, is the metadata of all records and the payload of the newest; the others are
-//     stubs with name, version, status and labels. [Store.Get] returns whole records. If metadata and payload disagree,
-//     all payloads are read, one after the other, because the records of a cluster must not fill the memory of this
-//     process;
-//   - the metadata may be from Observe right before the action;
-//   - deletions read nothing, and responses to writes are metadata.
+//   - A history, or a query by status, consists of the metadata of all records and the payload of the newest. The other
+//     records are stubs with name, version, status and labels. [Store.Get] returns whole records. If metadata and
+//     payload disagree, Store reads all payloads, one after the other, because the records of a cluster must not fill
+//     the memory of this process.
+//   - The metadata may be the result of Observe right before the action.
+//   - Deletions read nothing, and responses to writes contain only metadata.
 //
 // Records that do not fit into a Secret, or that belong in a store, are split, see pointer.go.
 //
-// Its requests to the cluster do not end with the action but have their own deadline: the outcome of an action that ran
-// out of time must still be recorded. It is safe for concurrent use.
+// Requests to the cluster do not end with the action but have their own deadline, because the outcome of an action that
+// timed out must still be recorded. A Store is safe for concurrent use.
 type Store struct {
 	// ctx bounds requests to the store of payloads.
 	ctx       context.Context
@@ -65,41 +67,45 @@ type Store struct {
 	Metadata  metadata.ResourceInterface
 	namespace string
 	codec     *Codec
-	// namespaces learns that the namespace exists.
+	// namespaces holds the namespaces that are known to exist. The Store adds its own after it created a record.
 	namespaces *NameSet
-	// beforeCreate is called when a record is about to be created, and fits.
+	// beforeCreate is called right before a record is created, after the size of the record was checked.
 	beforeCreate func() error
 	// observed returns the metadata of a release's records if they were observed a moment ago.
 	observed func(name string) ([]metav1.PartialObjectMetadata, bool)
 
 	mu sync.Mutex
-	// listed and read cache what was read since the last write; read has only the last whole records.
+	// listed caches the metadata that was read since the last write, by the name of the release.
 	listed map[string][]metav1.PartialObjectMetadata
-	read   map[string]*release.Release
-	wrote  bool
-	stubs  map[*release.Release]bool
-	// states holds the records as this action first read, or last wrote, them. overtaken is set when another writer
-	// changed one.
-	states    map[string]recordState
+	// read caches the last whole records that were read since the last write.
+	read map[string]*release.Release
+	// wrote means that this action wrote a record.
+	wrote bool
+	// stubs holds the releases that have only the metadata of their records.
+	stubs map[*release.Release]bool
+	// states holds the state of each record when this action first read it, or last wrote it.
+	states map[string]recordState
+	// overtaken is set after another writer changed a record.
 	overtaken error
 	split     splitRecords
 }
 
 var _ CarefulDriver = &Store{}
 
-// StoreOptions are the dependencies of a store of records. All but Observed and BeforeCreate are required.
+// StoreOptions are the dependencies of a Store. All but Observed and BeforeCreate are required.
 type StoreOptions struct {
-	// Client and Metadata are clients of the cluster. Metadata is of Secrets in Namespace.
-	Client   rest.Interface
+	// Client is a client of the cluster.
+	Client rest.Interface
+	// Metadata is a client for the metadata of Secrets in Namespace.
 	Metadata metadata.ResourceInterface
-	// Namespace is that of the release.
+	// Namespace is the namespace of the release.
 	Namespace string
-	// Storage is where new records are stored.
+	// Storage defines where new records are stored.
 	Storage model.Storage
 	// Codec and Memory are shared by all users of the cluster.
 	Codec  *Codec
 	Memory *PayloadMemory
-	// Names holds the names of records, so that each is in memory once.
+	// Names holds the namespaces of the cluster that are known to exist.
 	Names *NameSet
 	// Observed returns the metadata of the records of a release if they were read a moment ago.
 	Observed func(release string) ([]metav1.PartialObjectMetadata, bool)
@@ -164,7 +170,7 @@ func (s *Store) Get(key string) (*release.Release, error) {
 	return rls, nil
 }
 
-// keepFew adds a record to those that the action keeps, and drops others beyond the bound.
+// keepFew adds a record to the cached records. It first drops all others if there are maxKept.
 func keepFew(kept map[string]*release.Release, key string, rls *release.Release) {
 	if len(kept) >= maxKept {
 		clear(kept)
@@ -172,6 +178,7 @@ func keepFew(kept map[string]*release.Release, key string, rls *release.Release)
 	kept[key] = rls
 }
 
+// decode returns the whole release in the Secret of a record, and stores the state of the record.
 func (s *Store) decode(secret *corev1.Secret) (*release.Release, error) {
 	small, err := s.codec.decode(secret.Data[Key], s.holdText)
 	if err != nil {
@@ -190,7 +197,7 @@ func (s *Store) decode(secret *corev1.Secret) (*release.Release, error) {
 	return rls, nil
 }
 
-// List implements driver.Queryor, as a query without a name.
+// List implements driver.Queryor. It reads all records of the namespace.
 func (s *Store) List(filter func(*release.Release) bool) ([]*release.Release, error) {
 	all, err := s.readAll(map[string]string{model.HelmLabelOwner: "helm"})
 	if errors.Is(err, driver.ErrReleaseNotFound) {
@@ -234,8 +241,8 @@ func (s *Store) Query(labels map[string]string) ([]*release.Release, error) {
 	return list, nil
 }
 
-// assemble makes releases from the metadata of records: the newest one with the status is whole, the others are stubs.
-// An empty status means all. ok is false if the records differ from their metadata.
+// assemble returns the releases with a status, given the metadata of records: the newest release is whole, and the
+// others are stubs. An empty status means any status. ok is false if the newest record differs from its metadata.
 func (s *Store) assemble(name, status string,
 	objects []metav1.PartialObjectMetadata,
 ) (list []*release.Release, ok bool, err error) {
@@ -269,7 +276,7 @@ func (s *Store) assemble(name, status string,
 	return list, true, nil
 }
 
-// stub returns a release from the metadata of a record, nil if the metadata is not in Helm's format.
+// stub returns a release with the metadata of a record; nil if the metadata is not in Helm's format.
 func (s *Store) stub(name string, object *metav1.PartialObjectMetadata) *release.Release {
 	revision, err := strconv.Atoi(object.Labels[model.HelmLabelVersion])
 	status := release.Status(object.Labels[model.HelmLabelStatus])
@@ -307,10 +314,10 @@ func (s *Store) History(name string) ([]metav1.PartialObjectMetadata, error) {
 	return listed, nil
 }
 
-// readAll reads the records with the labels, payloads included, and keeps the newest payload. A record that cannot be
-// decoded is a stub, because its Secret can still be deleted. But Helm relies on the newest record: an older one in its
-// place would leave objects behind, so the newest must be readable. Split records must not be damaged, because the
-// missing part may be restored.
+// readAll reads the records with the labels, including payloads, and returns the newest record whole. The others are
+// stubs, including records that cannot be decoded, because their Secrets can still be deleted. The newest record must
+// be readable: with an older record in its place, Helm would leave objects behind. A damaged split record is an error,
+// because its missing part may be restored.
 func (s *Store) readAll(labels map[string]string) ([]*release.Release, error) {
 	var list []*release.Release
 	var newest *release.Release
@@ -354,7 +361,7 @@ func (s *Store) readAll(labels map[string]string) ([]*release.Release, error) {
 	return list, nil
 }
 
-// reduce makes a stub of a record that was read; nil stays nil.
+// reduce converts a record that was read to a stub. It ignores nil.
 func (s *Store) reduce(rls *release.Release) {
 	if rls == nil {
 		return
@@ -366,15 +373,15 @@ func (s *Store) reduce(rls *release.Release) {
 	s.markStub(rls)
 }
 
-// decodeOrStub returns a record of the release with the name, if that is known. If the record cannot be decoded, it
-// returns a stub and the error.
+// decodeOrStub returns the record in a Secret. If the record cannot be decoded, it returns a stub and the error.
+// Without the name of the release, it returns nil for such a record.
 func (s *Store) decodeOrStub(name string, secret *corev1.Secret) (*release.Release, error) {
 	rls, err := s.decode(secret)
 	switch {
 	case !errors.Is(err, errUnreadableRecord):
 		return rls, err
 	case name == "":
-		return nil, nil //nolint:nilnil // Helm leaves it out, too.
+		return nil, nil //nolint:nilnil // Helm skips such a record, too.
 	}
 	stub := s.stub(name, &metav1.PartialObjectMetadata{ObjectMeta: secret.ObjectMeta})
 	if stub != nil {
@@ -387,15 +394,15 @@ func errUnread(key string, err error) error {
 	return fmt.Errorf("the release record %q cannot be read: %w", key, err)
 }
 
-// markStub notes that a release holds no more than the metadata of its record.
+// markStub stores that a release has only the metadata of its record.
 func (s *Store) markStub(stub *release.Release) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stubs[stub] = true
 }
 
-// persist carries out a repeatable write, again if the connection breaks. Helm only logs the error if it cannot mark a
-// revision as superseded, and then two revisions count as deployed.
+// persist carries out a repeatable write, and repeats it if the connection breaks. Without this, two revisions could
+// count as deployed: if Helm cannot mark a revision as superseded, it only logs the error.
 func persist(write func() error) error {
 	begun := time.Now()
 	for try := 1; ; try++ {
@@ -406,17 +413,17 @@ func persist(write func() error) error {
 	}
 }
 
-// NameOf is the name of the Secret of a revision.
+// NameOf returns the name of the Secret of a revision.
 func NameOf(name string, revision int) string {
 	return storage.HelmStorageType + "." + name + ".v" + strconv.Itoa(revision)
 }
 
-// Selector is the label selector of all records of a release.
+// Selector returns the label selector for all records of a release.
 func Selector(name string) string {
 	return kblabels.Set{model.HelmLabelOwner: "helm", model.HelmLabelName: name}.AsSelector().String()
 }
 
-// copyRelease copies what Helm changes of a release that it has read.
+// copyRelease copies a release and the fields that Helm changes in it.
 func copyRelease(rls *release.Release) *release.Release {
 	copied := *rls
 	info := *rls.Info
@@ -425,7 +432,7 @@ func copyRelease(rls *release.Release) *release.Release {
 	return &copied
 }
 
-// recordLabels returns the labels of a record without those of Helm and of this store.
+// recordLabels returns the labels of a record without Helm's own labels and without [model.LabelPayload].
 func recordLabels(labels map[string]string) map[string]string {
 	kept := withoutSystemLabels(labels)
 	delete(kept, model.LabelPayload)

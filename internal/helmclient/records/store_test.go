@@ -33,10 +33,10 @@ var sharedServer apiserver.Shared
 
 func TestMain(m *testing.M) { os.Exit(sharedServer.Run(m)) }
 
-// namespaces counts those of the tests, so that no two runs of a test share one.
+// namespaces counts the namespaces of tests, so that no two runs of a test share a namespace.
 var namespaces atomic.Int64
 
-// bench is one test's namespace.
+// bench is the namespace of a test.
 type bench struct {
 	t         *testing.T
 	namespace string
@@ -63,7 +63,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// newRecords returns the store of the namespace, as an action opens it.
+// newRecords returns a store for the namespace, as for an action.
 func (b *bench) newRecords() *Store {
 	b.t.Helper()
 	core, err := kubernetes.NewForConfig(b.config)
@@ -100,7 +100,8 @@ func deployed() map[string]string {
 	return map[string]string{"owner": "helm", "name": "demo", "status": "deployed"}
 }
 
-// TestIntegrationRecordsHistory holds what a history costs and holds: the newest record is whole, others are stubs.
+// TestIntegrationRecordsHistory checks the requests and the content of a history: the newest record is whole, and the
+// others are stubs.
 func TestIntegrationRecordsHistory(t *testing.T) {
 	b := newBench(t)
 	if _, err := b.newRecords().Query(history()); !errors.Is(err, driver.ErrReleaseNotFound) {
@@ -130,7 +131,7 @@ func TestIntegrationRecordsHistory(t *testing.T) {
 	if requests := b.cutter.Take(); len(requests) != 1 {
 		t.Errorf("the deployed one takes %v", requests)
 	}
-	// A stub that is saved takes nothing from the record but its status.
+	// An update with a stub changes only the status of the record.
 	list[0].Info.Status, list[0].Info.Description = release.StatusUninstalled, "gone"
 	if err := store.Update(NameOf("demo", 1), list[0]); err != nil {
 		t.Fatal(err)
@@ -150,12 +151,12 @@ func TestIntegrationRecordsHistory(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsFill holds that, of many records, no more than a few are kept in memory, whatever their
-// metadata says: whoever may write Secrets in a cluster must not fill the memory of the manager of all clusters.
-func TestIntegrationRecordsFill(t *testing.T) {
+// TestIntegrationRecordsMemoryIsBounded checks that few of many records are in memory at the same time, whatever their
+// metadata says. A user who may write Secrets in a workload cluster must not fill the memory of the manager.
+func TestIntegrationRecordsMemoryIsBounded(t *testing.T) {
 	const count = 3*pageSize + 1
 	for name, query := range map[string]map[string]string{"a history": history(), "a status": deployed(),
-		"in doubt": {"owner": "helm"}} {
+		"without name": {"owner": "helm"}} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			statuses := make([]release.Status, count)
@@ -193,9 +194,9 @@ func TestIntegrationRecordsFill(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsWithoutEnd holds that an API server which says again and again that there is more does not hold
-// an action for ever.
-func TestIntegrationRecordsWithoutEnd(t *testing.T) {
+// TestIntegrationRecordsEndlessPages checks that an API server that always reports another page does not block an
+// action forever.
+func TestIntegrationRecordsEndlessPages(t *testing.T) {
 	b := newBench(t)
 	config := sharedServer.Server(t).RESTConfig()
 	config.QPS = -1
@@ -219,7 +220,7 @@ func TestIntegrationRecordsWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsWrites holds that writes are Helm's, and what they cost.
+// TestIntegrationRecordsWrites checks that writes have the format of Helm, and the number of their requests.
 func TestIntegrationRecordsWrites(t *testing.T) {
 	b := newBench(t)
 	b.createRecords(release.StatusDeployed)
@@ -227,7 +228,7 @@ func TestIntegrationRecordsWrites(t *testing.T) {
 	if err := store.Create(NameOf("demo", 1), helmtest.FullRelease()); !errors.Is(err, driver.ErrReleaseExists) {
 		t.Errorf("a second record: %v", err)
 	}
-	// As anybody's Helm sees it.
+	// Helm reads the record.
 	theirs, err := storage.Init(driver.NewSecrets(b.kube.CoreV1().Secrets(b.namespace))).Last("demo")
 	if err != nil || theirs.Version != 1 || theirs.Chart.Metadata.Name != "demo" || theirs.Labels["mine"] != "yes" {
 		t.Errorf("Helm reads %+v, %v", theirs, err)
@@ -252,8 +253,9 @@ func TestIntegrationRecordsWrites(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsDoubt holds that all is read where metadata and payload disagree, and the newest one kept.
-func TestIntegrationRecordsDoubt(t *testing.T) {
+// TestIntegrationRecordsMetadataMismatch checks that all records are read if metadata and payload disagree, and that
+// the newest record is whole.
+func TestIntegrationRecordsMetadataMismatch(t *testing.T) {
 	b := newBench(t)
 	secrets := b.kube.CoreV1().Secrets(b.namespace)
 	for name, spoil := range map[string]func(*corev1.Secret){
@@ -286,8 +288,8 @@ func TestIntegrationRecordsDoubt(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsPersist holds that a lost connection does not keep a revision from being superseded.
-func TestIntegrationRecordsPersist(t *testing.T) {
+// TestIntegrationRecordsWriteIsRepeated checks that a revision is marked as superseded although the connection breaks.
+func TestIntegrationRecordsWriteIsRepeated(t *testing.T) {
 	b := newBench(t)
 	b.createRecords(release.StatusDeployed)
 	failures := 0
@@ -313,8 +315,9 @@ func TestIntegrationRecordsPersist(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsReplace holds that a record is replaced only as it was when it was read first.
-func TestIntegrationRecordsReplace(t *testing.T) {
+// TestIntegrationRecordsReplaceDetectsChanges checks that a record is replaced only if it has not changed since it was
+// first read.
+func TestIntegrationRecordsReplaceDetectsChanges(t *testing.T) {
 	b := newBench(t)
 	b.createRecords(release.StatusPendingInstall)
 	key, rls := NameOf("demo", 1), helmtest.FullRelease()

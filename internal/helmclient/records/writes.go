@@ -49,8 +49,8 @@ func (s *Store) Create(key string, rls *release.Release) error {
 	return nil
 }
 
-// Update implements driver.Updator. For a stub it saves only status and description. It does not change a payload and
-// sends no request to the store.
+// Update implements driver.Updator. For a stub, it saves only status, labels and description. It puts a new payload
+// only if the manifests of a split record changed.
 func (s *Store) Update(key string, rls *release.Release) error {
 	if err := s.Overtaken(); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (s *Store) Update(key string, rls *release.Release) error {
 	case record.content == contentOf(rls):
 		return s.updatePointer(key, rls, record)
 	}
-	// The action reserved memory for this record when it read or made it, so recording the outcome does not wait.
+	// The action reserved memory for this record when it read or created it, so this does not wait.
 	packed, err := s.codec.pack(rls)
 	if err != nil {
 		return errEncode(key, err)
@@ -100,7 +100,7 @@ func takeStub(whole, stub *release.Release) {
 	}
 }
 
-// updateSmall saves a stub of a record that is split, without its payload.
+// updateSmall saves a stub of a split record. It does not read the payload.
 func (s *Store) updateSmall(key string, stub *release.Release) error {
 	secret, small, to, err := s.readPointer(key)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Store) updateSmall(key string, stub *release.Release) error {
 	}
 	takeStub(small, stub)
 	if to == nil {
-		// The helm command copies labels from one record to the next.
+		// The record is not split: the helm command copied the label from another record.
 		return s.updateWhole(key, small)
 	}
 	text, err := encodeSmall(small)
@@ -138,7 +138,7 @@ func (s *Store) updateWhole(key string, rls *release.Release) error {
 	return nil
 }
 
-// updatePointer saves the pointer of a record that is split.
+// updatePointer saves the pointer of a split record.
 func (s *Store) updatePointer(key string, rls *release.Release, record *splitRecord) error {
 	secret, err := pointerSecret(key, rls, "modifiedAt", record)
 	if err != nil {
@@ -151,8 +151,8 @@ func errEncode(key string, err error) error {
 	return fmt.Errorf("encoding the release record %q: %w", key, err)
 }
 
-// Replace implements CarefulDriver. The connection may break after a successful write. For a record that is not split,
-// that write cannot be distinguished from a write of another process, and the error is the same.
+// Replace implements CarefulDriver. The connection may break after a successful write. If the record is not split, this
+// write cannot be distinguished from a write of another process, and the error is the same.
 func (s *Store) Replace(key string, rls *release.Release) error {
 	if err := s.Overtaken(); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (s *Store) Replace(key string, rls *release.Release) error {
 	return nil
 }
 
-// written notes that a record was made, see notePointer. Only now may the records be deleted that it displaces.
+// written stores that a record was written, see notePointer. From then on, old records may be deleted.
 func (s *Store) written(key string, record, before *splitRecord) {
 	s.notePointer(key, record, before)
 	s.mu.Lock()
@@ -196,7 +196,7 @@ func (s *Store) written(key string, record, before *splitRecord) {
 // Refresh implements CarefulDriver.
 func (s *Store) Refresh() { s.forget() }
 
-// putSecret writes the Secret of a record in place of the one that is there, and returns its resource version.
+// putSecret replaces the Secret of a record, and returns the new resource version.
 func (s *Store) putSecret(secret *corev1.Secret) (version string, err error) {
 	defer s.forget()
 	err = persist(func() error {
@@ -209,7 +209,7 @@ func (s *Store) putSecret(secret *corev1.Secret) (version string, err error) {
 	return version, nil
 }
 
-// Delete implements driver.Deletor. It returns a stub, or nil if Finish deletes the record.
+// Delete implements driver.Deletor. It returns a stub. If the deletion is deferred until Finish, it returns nil.
 func (s *Store) Delete(key string) (*release.Release, error) {
 	s.mu.Lock()
 	isDeferred := s.split.keepsOld
@@ -223,12 +223,12 @@ func (s *Store) Delete(key string) (*release.Release, error) {
 	if err := s.remove(key); err != nil {
 		return nil, err
 	}
-	// A key ends with the revision, after a "v"; zero where it does not.
+	// A key ends with "v" and the revision. The revision is zero for other keys.
 	revision, _ := strconv.Atoi(key[strings.LastIndexByte(key, 'v')+1:])
 	return &release.Release{Namespace: s.namespace, Version: revision, Info: &release.Info{}}, nil
 }
 
-// remove deletes a record, and then its payload, if no other record names it.
+// remove deletes a record. It then deletes the payload of the record if no other record names it.
 func (s *Store) remove(key string) error {
 	if err := s.Overtaken(); err != nil {
 		return err
@@ -254,7 +254,7 @@ func (s *Store) remove(key string) error {
 	return nil
 }
 
-// forget drops what was read before a write.
+// forget drops the cached records after a write.
 func (s *Store) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,7 +263,7 @@ func (s *Store) forget() {
 	clear(s.read)
 }
 
-// newSecret returns the Secret for a new record, whose payload, if it gets one, is put before.
+// newSecret returns the Secret for a new record. If the record must be split, it first puts the payload.
 func (s *Store) newSecret(key string, rls *release.Release, timeLabel string) (*corev1.Secret, *splitRecord, error) {
 	packed, err := s.Pack(rls)
 	if err != nil {
@@ -301,7 +301,7 @@ func pointerSecret(key string, rls *release.Release, timeLabel string, record *s
 	return secret, nil
 }
 
-// recordSecret returns the Secret for a record, with the time under the given label.
+// recordSecret returns the Secret for a record, with the current time in the given label.
 func recordSecret(key string, rls *release.Release, timeLabel string, text []byte) *corev1.Secret {
 	labels := map[string]string{timeLabel: strconv.FormatInt(time.Now().Unix(), 10)}
 	maps.Copy(labels, rls.Labels)

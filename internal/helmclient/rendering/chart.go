@@ -9,8 +9,8 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 )
 
-// CopyChart copies what Helm changes of a chart while it works: metadata, values and the tree of dependencies. Files
-// are shared.
+// CopyChart copies the parts of a chart that Helm changes: metadata, values and the tree of dependencies. The copy
+// shares the files with the original.
 func CopyChart(original *chart.Chart) *chart.Chart {
 	copied := &chart.Chart{
 		Raw:       original.Raw,
@@ -27,13 +27,13 @@ func CopyChart(original *chart.Chart) *chart.Chart {
 	return copied
 }
 
-// copyMetadata copies what Helm changes of the metadata of a chart.
+// copyMetadata copies the metadata of a chart, including the parts that Helm changes in place.
 func copyMetadata(original *chart.Metadata) *chart.Metadata {
 	if original == nil {
 		return nil
 	}
 	copied := *original
-	// Helm cleans texts in place while it validates.
+	// Helm sanitizes strings in place when it validates the metadata.
 	copied.Sources, copied.Keywords = slices.Clone(original.Sources), slices.Clone(original.Keywords)
 	copied.Maintainers = slices.Clone(original.Maintainers)
 	for i, maintainer := range copied.Maintainers {
@@ -55,7 +55,7 @@ func copyMetadata(original *chart.Metadata) *chart.Metadata {
 	return &copied
 }
 
-// CopyValues copies values deeply, so far as they are maps and lists.
+// CopyValues copies values, including all nested maps and lists.
 func CopyValues(original map[string]any) map[string]any {
 	copied := make(map[string]any, len(original))
 	for key, value := range original {

@@ -2,17 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rendering renders charts. A chart is untrusted code: its templates, schemas and values may need any amount of
-// memory and time. So tasks of a [sandbox.Runner] process them, see [Tasks]. The engine runs the tasks by a [Renderer].
+// memory and time. So the tasks of a [sandbox.Runner] process them, see [Tasks]. The engine runs the tasks with a
+// [Renderer].
 //
 // # Contract
 //
-//   - A chart yields the same as with Helm: the same files to the byte, the same errors, the same chart in the record.
-//     The engine gives Helm a chart of literal templates, see [Rendered], and Helm does the rest.
-//   - Tasks also process dependencies, conditions, aliases and imported values: a chart can name one subchart many
-//     times.
-//   - The engine answers lookups of a chart with the identity of the action. It bounds their number and their size.
-//   - A task refuses a manifest that is small as text and large after its aliases are expanded: Helm would parse it in
-//     the process of the engine.
+//   - The result is the same as with Helm: byte-identical files, the same errors, and the same chart in the record. The
+//     engine passes a chart of literal templates to Helm, see [Rendered], and Helm does the rest.
+//   - Tasks also process dependencies, conditions, aliases and imported values, because a chart can name a subchart
+//     many times.
+//   - The engine carries out lookups of a chart with the user of the action. It bounds their number and size.
+//   - A task rejects a manifest that is small as text and large after its aliases are expanded. Helm would parse such a
+//     manifest in the process of the engine.
 //   - An error of the kind [ErrLimit] names the limit and the template.
-//   - Errors of schemas and patches quote no values. Errors of templates may quote values: the engine hides them.
+//   - Errors of schemas and patches quote no values. Errors of templates may quote values, and the engine removes them.
 package rendering

@@ -18,18 +18,18 @@ var (
 	ErrInvalidChart = errors.New("invalid chart")
 	// ErrPostRender means that a PostRender cannot be applied to the rendered chart.
 	ErrPostRender = errors.New("post-rendering failed")
-	// ErrTimeout means that no task could begin in time.
+	// ErrTimeout means that no task could start in time.
 	ErrTimeout = errors.New("timed out")
-	// ErrLimit means that a task exceeded a limit and was ended.
+	// ErrLimit means that a task exceeded a limit and was stopped.
 	ErrLimit = errors.New("render limit exceeded")
 )
 
-// kinds are the kinds of errors of tasks, by the names in a failure.
+// kinds holds the kinds of errors of tasks by their names in a failure.
 var kinds = map[string]error{"values": ErrInvalidValues, "chart": ErrInvalidChart, "postRender": ErrPostRender}
 
-// Error is an error of one of these kinds. Its text does not repeat the kind.
+// Error is an error with a kind. Its text does not repeat the kind.
 type Error struct {
-	// Kind is what errors.Is matches.
+	// Kind is the error that errors.Is matches.
 	Kind error
 	// Text is the message.
 	Text string
@@ -47,13 +47,13 @@ func Errorf(kind error, format string, args ...any) error {
 
 // failure is an error of a task, encoded for the engine.
 type failure struct {
-	// Kind is a key of kinds, or empty for other errors.
+	// Kind is a key of kinds; empty for other errors.
 	Kind string
 	Text string
 }
 
-// maxFailure bounds the text of a failure, in bytes. A longer text is replaced, not cut: the engine hides whole secrets
-// and would not recognise a part of a secret.
+// maxFailure is the maximum length of the text of a failure, in bytes. A longer text is replaced and not cut, because
+// the engine removes whole secrets and would not recognise a part of a secret.
 const maxFailure = 64 << 10
 
 // failureOf encodes an error. It returns nil for nil.
@@ -88,7 +88,7 @@ func (f *failure) err() error {
 	}
 }
 
-// limitError adds the kind and the remedy to an error of a runner. Other errors stay.
+// limitError adds a kind and a remedy to an error of a runner. It returns other errors unchanged.
 func limitError(err error) error {
 	var limited *sandbox.LimitError
 	switch {

@@ -30,7 +30,7 @@ func checkIn(t *testing.T, chrt *chart.Chart, values map[string]any) error {
 	return newTestRenderer(t, sandbox.Limits{}).CheckValues(t.Context(), Source{Chart: chrt, Values: values})
 }
 
-// newChart returns a chart with one template per entry: name → content.
+// newChart returns a chart with templates, given as content by name.
 func newChart(version string, templates map[string]string) *chart.Chart {
 	chrt := &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: "demo", Version: version,
 		AppVersion: "1." + version}}

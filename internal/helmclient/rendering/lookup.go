@@ -21,52 +21,53 @@ import (
 type LookupFunc func(apiVersion, kind, namespace, name string) (map[string]any, error)
 
 const (
-	// maxLookups bounds the lookups of one rendering.
+	// maxLookups bounds the number of lookups of one rendering.
 	maxLookups = 1000
-	// maxLookupBytes bounds the total size of the answers of one rendering.
+	// maxLookupBytes bounds the total size of the results of these lookups, in bytes.
 	maxLookupBytes = 64 << 20
 )
 
-// lookupQuestion has the arguments of a lookup.
-type lookupQuestion struct{ APIVersion, Kind, Namespace, Name string }
+// lookupRequest has the arguments of a lookup.
+type lookupRequest struct{ APIVersion, Kind, Namespace, Name string }
 
-// lookupAnswers answers the lookups of one rendering, in the process of the engine.
-type lookupAnswers struct {
+// lookupServer carries out the lookups of one rendering, in the process of the engine.
+type lookupServer struct {
 	lookup LookupFunc
 	count  int
 	bytes  int
-	// failed is the error of the last lookup that failed: it ends the rendering.
+	// failed is the error of the last failed lookup, which ends the rendering.
 	failed error
 }
 
-func (a *lookupAnswers) answer(_ context.Context, data []byte) ([]byte, error) {
-	var question lookupQuestion
-	if err := decode(data, &question); err != nil {
+// serve carries out a lookup and returns the encoded result.
+func (s *lookupServer) serve(_ context.Context, data []byte) ([]byte, error) {
+	var request lookupRequest
+	if err := decode(data, &request); err != nil {
 		return nil, err
 	}
-	if a.count++; a.count > maxLookups {
+	if s.count++; s.count > maxLookups {
 		return nil, fmt.Errorf("the chart looks up more than %d objects or lists", maxLookups)
 	}
-	found, err := a.lookup(question.APIVersion, question.Kind, question.Namespace, question.Name)
+	found, err := s.lookup(request.APIVersion, request.Kind, request.Namespace, request.Name)
 	if err != nil {
-		a.failed = err
+		s.failed = err
 		return nil, err
 	}
-	answer, err := encode(found)
+	result, err := encode(found)
 	if err != nil {
 		return nil, err
 	}
-	if a.bytes += len(answer); a.bytes > maxLookupBytes {
+	if s.bytes += len(result); s.bytes > maxLookupBytes {
 		return nil, fmt.Errorf("the objects that the chart looks up have more than %d MiB together", maxLookupBytes>>20)
 	}
-	return answer, nil
+	return result, nil
 }
 
 // lookups returns clients to Helm's engine, in a task.
 type lookups struct {
 	work *sandbox.Work
-	// asks is whether the engine answers lookups.
-	asks bool
+	// isServed means that the engine carries out lookups.
+	isServed bool
 }
 
 // GetClientFor implements engine.ClientProvider.
@@ -75,21 +76,21 @@ func (l *lookups) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableRe
 		l.work.Note(fmt.Sprintf("template %q", kind))
 		return &lookupClient{}, false, nil
 	}
-	return &lookupClient{lookups: l, question: lookupQuestion{APIVersion: apiVersion, Kind: kind}}, true, nil
+	return &lookupClient{lookups: l, request: lookupRequest{APIVersion: apiVersion, Kind: kind}}, true, nil
 }
 
 // lookupClient sends the lookups of one kind to the engine.
 type lookupClient struct {
 	dynamic.NamespaceableResourceInterface
-	// lookups is nil for a client that finds nothing.
-	lookups  *lookups
-	question lookupQuestion
+	// lookups is nil for a client that finds no objects.
+	lookups *lookups
+	request lookupRequest
 }
 
 // Namespace implements dynamic.NamespaceableResourceInterface. The engine finds out whether the kind is namespaced.
 func (c *lookupClient) Namespace(namespace string) dynamic.ResourceInterface {
 	within := *c
-	within.question.Namespace = namespace
+	within.request.Namespace = namespace
 	return &within
 }
 
@@ -97,7 +98,7 @@ func (c *lookupClient) Namespace(namespace string) dynamic.ResourceInterface {
 func (c *lookupClient) Get(
 	_ context.Context, name string, _ metav1.GetOptions, _ ...string,
 ) (*unstructured.Unstructured, error) {
-	found, err := c.ask(name)
+	found, err := c.send(name)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +107,7 @@ func (c *lookupClient) Get(
 
 // List implements dynamic.ResourceInterface.
 func (c *lookupClient) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	found, err := c.ask("")
+	found, err := c.send("")
 	if err != nil {
 		return nil, err
 	}
@@ -120,24 +121,25 @@ func (c *lookupClient) List(context.Context, metav1.ListOptions) (*unstructured.
 	return list, nil
 }
 
-// ask returns an object, or a list if name is empty. It turns an empty answer into a NotFound error.
-func (c *lookupClient) ask(name string) (map[string]any, error) {
-	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: c.question.Kind}, name)
-	if c.lookups == nil || !c.lookups.asks {
+// send sends a lookup to the engine and returns an object, or a list if name is empty. It converts an empty result to a
+// NotFound error.
+func (c *lookupClient) send(name string) (map[string]any, error) {
+	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: c.request.Kind}, name)
+	if c.lookups == nil || !c.lookups.isServed {
 		return nil, notFound
 	}
-	question := c.question
-	question.Name = name
-	data, err := encode(question)
+	request := c.request
+	request.Name = name
+	data, err := encode(request)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.lookups.work.Ask(data)
+	result, err := c.lookups.work.Ask(data)
 	if err != nil {
 		return nil, err
 	}
 	var found map[string]any
-	if err := decode(answer, &found); err != nil {
+	if err := decode(result, &found); err != nil {
 		return nil, err
 	}
 	if len(found) == 0 {

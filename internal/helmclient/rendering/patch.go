@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// maxPatchBytes bounds the bytes and the values of a patch after its aliases are expanded.
+	// maxPatchBytes bounds the number of bytes, and of values, of a patch after its aliases are expanded.
 	maxPatchBytes = 4 << 20
-	// maxPatchCopies bounds how many bytes the copy operations of a JSON patch add to an object: each of them can double
-	// the object. The API server accepts no object of this size.
+	// maxPatchCopies bounds the bytes that the copy operations of a JSON patch add to an object, because each operation
+	// can double the object. The API server accepts no object of this size.
 	maxPatchCopies = 3 << 20
 )
 
-// errNoYAML hides the error of the parser, which may quote the patch. A patch may hold secrets.
+// errNoYAML replaces the error of the parser, which may quote the patch. A patch may hold secrets.
 var errNoYAML = errors.New("the patch is not valid YAML")
 
 // patch is a JSON patch, or one document of a strategic merge patch.
@@ -37,14 +37,15 @@ type patch struct {
 	name string
 	// matcher selects the objects. If it is nil, merge names its object.
 	matcher *inventory.Matcher
-	// operations are the JSON patch, if merge is nil.
+	// operations is the JSON patch, if merge is nil.
 	operations jsonpatch.Patch
-	// merge is the strategic merge patch, and document is its JSON.
-	merge    *unstructured.Unstructured
+	// merge is the strategic merge patch; nil for a JSON patch.
+	merge *unstructured.Unstructured
+	// document is the patch as JSON.
 	document []byte
 }
 
-// newPatches compiles the documents of a patch. Their names describe the objects that they are for.
+// newPatches compiles the documents of a patch. The names of the results describe the objects that they patch.
 func newPatches(p Patch) ([]*patch, error) {
 	var matcher *inventory.Matcher
 	if p.Target != nil {
@@ -80,7 +81,8 @@ func newPatches(p Patch) ([]*patch, error) {
 	return patches, nil
 }
 
-// patchToJSON converts a document of a patch, unless its aliases expand to too much.
+// patchToJSON converts a document of a patch to JSON. It returns an error if the document is too large after its
+// aliases are expanded.
 func patchToJSON(text []byte) ([]byte, error) {
 	if yamlweight.HasAliases(text) {
 		weight, err := yamlweight.Expanded(text)
@@ -98,7 +100,7 @@ func patchToJSON(text []byte) ([]byte, error) {
 	return document, nil
 }
 
-// newPatch compiles one document of a patch, as JSON.
+// newPatch compiles one document of a patch, given as JSON.
 func newPatch(document []byte, matcher *inventory.Matcher) (*patch, error) {
 	compiled := &patch{matcher: matcher, document: document}
 	switch document[0] {
@@ -129,6 +131,7 @@ func newPatch(document []byte, matcher *inventory.Matcher) (*patch, error) {
 	}
 }
 
+// describeTarget describes the objects that a patch selects, for errors.
 func describeTarget(target *inventory.Selector) string {
 	var words []string
 	for _, field := range []struct{ name, value string }{
@@ -146,7 +149,7 @@ func describeTarget(target *inventory.Selector) string {
 	return strings.Join(words, ", ")
 }
 
-// matches reports whether the patch is for an object that has the given namespace in the cluster.
+// matches reports whether the patch selects an object; namespace is the namespace of the object in the cluster.
 func (p *patch) matches(object *unstructured.Unstructured, namespace string) bool {
 	if p.matcher == nil {
 		return object.GetAPIVersion() == p.merge.GetAPIVersion() && object.GetKind() == p.merge.GetKind() &&
@@ -165,7 +168,7 @@ func (p *patch) matches(object *unstructured.Unstructured, namespace string) boo
 	return p.matcher.Matches(located)
 }
 
-// apply returns the patched object, or nil if the patch deletes the object.
+// apply returns the patched object; nil if the patch deletes the object.
 func (p *patch) apply(object map[string]any) (patched map[string]any, err error) {
 	defer func() {
 		// The libraries panic on some patches.
@@ -200,8 +203,8 @@ func (p *patch) apply(object map[string]any) (patched map[string]any, err error)
 	return patched, nil
 }
 
-// mergeStrategically returns nil if the patch deletes the object. It is safe for concurrent use: kustomize locks its
-// schemas while it reads them, and never changes them afterwards.
+// mergeStrategically applies a strategic merge patch; it returns nil if the patch deletes the object. It is safe for
+// concurrent use: kustomize locks its schemas while it reads them, and never changes them afterwards.
 func mergeStrategically(object, change []byte) ([]byte, error) {
 	into, err := kyaml.Parse(string(object))
 	if err != nil {
@@ -221,8 +224,8 @@ func mergeStrategically(object, change []byte) ([]byte, error) {
 	return merged[0].MarshalJSON()
 }
 
-// keepIdentity undoes changes of the kind, name and namespace: in a strategic merge patch with a target, they may
-// be those of another object.
+// keepIdentity undoes changes of the kind, name and namespace. In a strategic merge patch with a target, these fields
+// may name another object.
 func keepIdentity(patched, object map[string]any) {
 	for _, field := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}} {
 		value, ok, _ := unstructured.NestedString(object, field...)
@@ -230,7 +233,7 @@ func keepIdentity(patched, object map[string]any) {
 			unstructured.RemoveNestedField(patched, field...)
 			continue
 		}
-		// Helm refuses an object whose metadata is no map.
+		// If metadata is not a map, Helm rejects the object.
 		_ = unstructured.SetNestedField(patched, value, field...)
 	}
 }

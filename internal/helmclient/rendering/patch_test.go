@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestStrategicMergesAtTheSameTime holds that merges need not wait for each other, not even while the first ones read
-// the schemas; the race detector finds where they must.
-func TestStrategicMergesAtTheSameTime(t *testing.T) {
+// TestStrategicMergesConcurrently checks that merges run concurrently, even while the first merges read the schemas.
+// The race detector finds violations.
+func TestStrategicMergesConcurrently(t *testing.T) {
 	t.Parallel()
 	const object = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"template":{"spec":{"containers":[{"name":"a","image":"one"},{"name":"b","image":"one"}]}}}}`
 	const change = `{"spec":{"template":{"spec":{"containers":[{"name":"b","image":"two"}]}}}}`

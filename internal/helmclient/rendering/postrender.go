@@ -18,7 +18,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// PostRender changes the rendered objects of a chart as kustomize does. It does not change hooks and the folder crds.
+// PostRender defines changes of the rendered objects of a chart, as in kustomize. It does not change hooks and the
+// folder crds.
 type PostRender struct {
 	// Patches are applied in this order, before Images, Labels and Annotations.
 	Patches []Patch
@@ -39,7 +40,7 @@ type Patch struct {
 	Target *inventory.Selector
 }
 
-// ImageOverride replaces parts of the references to the image Name. An empty field keeps its part.
+// ImageOverride replaces parts of the references to the image Name. An empty field keeps that part.
 type ImageOverride struct {
 	Name, NewName, NewTag, Digest string
 }
@@ -52,8 +53,8 @@ type postRenderer struct {
 	namespace string
 }
 
-// newPostRenderer compiles p. The namespace is the one of the release: namespaced objects without a namespace belong to
-// it. An error has the kind [ErrPostRender].
+// newPostRenderer compiles p. The namespace is that of the release, for objects without a namespace. An error has the
+// kind [ErrPostRender].
 func newPostRenderer(p *PostRender, namespace string) (*postRenderer, error) {
 	r := &postRenderer{changes: p, namespace: namespace}
 	for i := range p.Patches {
@@ -72,12 +73,13 @@ func newPostRenderer(p *PostRender, namespace string) (*postRenderer, error) {
 // renderedObject is one object of a manifest.
 type renderedObject struct {
 	*unstructured.Unstructured
-	// text is the object as the chart rendered it. If changed is true, only the comments at its beginning count.
-	text    string
+	// text is the object as the chart rendered it. If changed is true, only the comments at its beginning are used.
+	text string
+	// changed means that the object differs from text.
 	changed bool
 }
 
-// run returns the changed manifest. An error has the kind [ErrPostRender].
+// run applies the changes to a manifest. An error has the kind [ErrPostRender].
 func (r *postRenderer) run(manifest []byte) ([]byte, error) {
 	objects, err := splitManifest(string(manifest))
 	if err != nil {
@@ -107,8 +109,8 @@ func (r *postRenderer) run(manifest []byte) ([]byte, error) {
 	return joinManifest(objects)
 }
 
-// applyPatch returns the objects after a patch. A patch that matches no object is an error: the chart no longer has
-// the object that the patch was written for.
+// applyPatch returns the objects after a patch. A patch that matches no object is an error, because the chart no longer
+// has the object for which the patch was written.
 func (r *postRenderer) applyPatch(p *patch, objects []*renderedObject) ([]*renderedObject, error) {
 	kept := make([]*renderedObject, 0, len(objects))
 	matched := false
@@ -133,18 +135,18 @@ func (r *postRenderer) applyPatch(p *patch, objects []*renderedObject) ([]*rende
 	return kept, nil
 }
 
-// namespaceOf returns the namespace by which patches select an object. An object without a namespace has that of the
-// release, even if its kind is cluster-scoped: rendering does not know the kinds of the cluster.
+// namespaceOf returns the namespace by which patches select an object. For an object without a namespace, it is the
+// namespace of the release, even if the kind is cluster-scoped: rendering has no access to the kinds of the cluster.
 func (r *postRenderer) namespaceOf(object *unstructured.Unstructured) string {
 	return cmp.Or(object.GetNamespace(), r.namespace)
 }
 
-// setMetadata adds values to a field of the metadata.
+// setMetadata adds values to a map in the metadata, for example the labels.
 func (o *renderedObject) setMetadata(field string, values map[string]string) error {
 	if len(values) == 0 {
 		return nil
 	}
-	// A chart may render the field without a value: found is nil then.
+	// A chart may render the field without a value. Then found is nil.
 	found, _, err := unstructured.NestedFieldNoCopy(o.Object, "metadata", field)
 	entries, isMap := found.(map[string]any)
 	if err != nil || found != nil && !isMap {
@@ -163,8 +165,8 @@ func (o *renderedObject) setMetadata(field string, values map[string]string) err
 	return nil
 }
 
-// apply replaces the image in all containers and initContainers in a value, and reports whether it replaced any. The
-// filter of kustomize for images refuses objects that use these names for other things.
+// apply replaces the image in all containers and initContainers in a value, and reports whether it replaced any image.
+// The image filter of kustomize is not used, because it rejects objects that use these names for other data.
 func (i ImageOverride) apply(value any) (changed bool) {
 	switch typed := value.(type) {
 	case map[string]any:
@@ -182,6 +184,7 @@ func (i ImageOverride) apply(value any) (changed bool) {
 	return changed
 }
 
+// applyToContainers replaces the image in a list of containers, and reports whether it replaced any image.
 func (i ImageOverride) applyToContainers(value any) (changed bool) {
 	containers, _ := value.([]any)
 	for _, container := range containers {
@@ -195,11 +198,10 @@ func (i ImageOverride) applyToContainers(value any) (changed bool) {
 	return changed
 }
 
-// imageVersion matches the text after the name of an image: a tag, a digest, both or none. Bazel writes tags with
-// braces.
+// imageVersion matches the text after the name of an image: a tag, a digest, both or none. Tags of Bazel have braces.
 var imageVersion = regexp.MustCompile(`^(:[\w.{}-]*)?(@[\w.:+-]*)?$`)
 
-// replace returns the new reference, or the given one if it refers to another image.
+// replace returns the new reference to the image. It returns a reference to another image unchanged.
 func (i ImageOverride) replace(image string) string {
 	version, ok := strings.CutPrefix(image, i.Name)
 	if !ok || !imageVersion.MatchString(version) {
@@ -254,6 +256,7 @@ func splitManifest(manifest string) ([]*renderedObject, error) {
 	return objects, nil
 }
 
+// joinManifest returns the manifest of the objects.
 func joinManifest(objects []*renderedObject) ([]byte, error) {
 	var joined bytes.Buffer
 	for _, object := range objects {

@@ -67,7 +67,7 @@ func postRendered(p PostRender, manifest string) (string, error) {
 	return string(out), err
 }
 
-func TestPostRendererOfNothing(t *testing.T) {
+func TestPostRendererWithoutChanges(t *testing.T) {
 	t.Parallel()
 	for _, p := range []*PostRender{nil, {}, {Labels: map[string]string{}}} {
 		renderer, err := NewRenderer(nil).PostRenderer(t.Context(), p, "apps", "")
@@ -181,7 +181,8 @@ func TestPostRenderChanges(t *testing.T) {
 	}
 }
 
-// TestPostRenderKeepsValues holds that a change of one field keeps the values of the others, whatever changes it.
+// TestPostRenderKeepsValues checks that a change of one field keeps the values of the other fields, for each kind of
+// change.
 func TestPostRenderKeepsValues(t *testing.T) {
 	t.Parallel()
 	const object = `apiVersion: example.com/v1
@@ -232,8 +233,8 @@ metadata:
 	}
 }
 
-// TestPostRenderLeavesTheRest holds that what no patch is for stays as it was to the letter, in its place.
-func TestPostRenderLeavesTheRest(t *testing.T) {
+// TestPostRenderKeepsOtherObjects checks that objects without a matching patch keep their exact text and their place.
+func TestPostRenderKeepsOtherObjects(t *testing.T) {
 	t.Parallel()
 	odd := "# only a comment"
 	duplicate := strings.Replace(configMap("same", "1"), "name: same", "name: same\n  namespace: one", 1)
@@ -268,8 +269,9 @@ func TestPostRenderLists(t *testing.T) {
 	}
 }
 
-// TestPostRenderSpareCRDs holds that images are not replaced in the schemas of CRDs, but that patches reach CRDs.
-func TestPostRenderSpareCRDs(t *testing.T) {
+// TestPostRenderImagesSkipCRDs checks that images are not replaced in the schemas of CRDs, and that patches can change
+// CRDs.
+func TestPostRenderImagesSkipCRDs(t *testing.T) {
 	t.Parallel()
 	crd := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: " +
 		"widgets.example.com\nspec:\n" +
@@ -352,8 +354,8 @@ func aliasBomb() string {
 	return text
 }
 
-// TestPostRenderKustomizeDirectives holds that what kustomize would follow is plain data here.
-func TestPostRenderKustomizeDirectives(t *testing.T) {
+// TestPostRenderIgnoresKustomizeDirectives checks that directives of kustomize in patches are plain data.
+func TestPostRenderIgnoresKustomizeDirectives(t *testing.T) {
 	t.Parallel()
 	object := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: odd\n  annotations:\n    " +
 		"config.kubernetes.io/local-config: \"true\"\n    config.kubernetes.io/function: \"exec: {path: /bin/false}\""
@@ -384,7 +386,8 @@ func FuzzPostRender(f *testing.F) {
 	})
 }
 
-// BenchmarkPostRender tells what 1,000 objects cost: by metadata and images only, and with one patch for all of them.
+// BenchmarkPostRender measures the post-rendering of 1,000 objects: metadata and images only, and one patch for all
+// objects.
 func BenchmarkPostRender(b *testing.B) {
 	documents := make([]string, 1000)
 	for i := range documents {

@@ -17,27 +17,30 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// notesFile is the suffix of a template that yields text for people.
+// notesFile is the suffix of a template that renders notes for people.
 const notesFile = "NOTES.txt"
 
+// renderRequest is the input of taskRender.
 type renderRequest struct {
 	Values       map[string]any
 	Release      chartutil.ReleaseOptions
 	Capabilities chartutil.Capabilities
-	// Lookups is whether the engine answers lookups. If not, lookups find nothing.
+	// Lookups means that the engine carries out lookups. Otherwise, lookups find no objects.
 	Lookups bool
 }
 
+// renderResult is the output of taskRender.
 type renderResult struct {
 	// Files are the rendered templates.
 	Files []*chart.File
-	// IsProcessed means that Helm processed the dependencies of the chart: the record has these Dependencies and Values.
+	// IsProcessed means that Helm processed the dependencies of the chart. The record then has these Dependencies and
+	// Values.
 	IsProcessed  bool
 	Dependencies []*chart.Dependency
 	Values       map[string]any
 }
 
-// runRender does what Helm does from a chart to the text of its files, in the same order and with the same errors.
+// runRender renders the files of a chart. It does the same steps as Helm, in the same order and with the same errors.
 func runRender(work *sandbox.Work, request renderRequest) (*renderResult, error) {
 	chrt, err := chartOf(work)
 	if err != nil {
@@ -57,11 +60,11 @@ func runRender(work *sandbox.Work, request renderRequest) (*renderResult, error)
 		return nil, err
 	}
 	version := request.Capabilities.KubeVersion.Version
-	if wanted := chrt.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, version) {
-		return nil, fmt.Errorf("chart requires kubeVersion: %s which is incompatible with Kubernetes %s", wanted, version)
+	if required := chrt.Metadata.KubeVersion; required != "" && !chartutil.IsCompatibleRange(required, version) {
+		return nil, fmt.Errorf("chart requires kubeVersion: %s which is incompatible with Kubernetes %s", required, version)
 	}
 	addMarks(chrt)
-	files, err := engine.RenderWithClientProvider(chrt, values, &lookups{work: work, asks: request.Lookups})
+	files, err := engine.RenderWithClientProvider(chrt, values, &lookups{work: work, isServed: request.Lookups})
 	if err != nil {
 		return nil, err
 	}
@@ -84,15 +87,16 @@ func runRender(work *sandbox.Work, request renderRequest) (*renderResult, error)
 }
 
 const (
-	// markSuffix follows the name of a template in the name of its mark. Helm executes templates in descending order of
-	// their names, and no name sorts between these two: so Helm executes each mark right before its template.
+	// markSuffix is added to the name of a template for the name of its mark. Helm executes templates in descending order
+	// of their names, and no name sorts between these two names. So Helm executes each mark right before its template.
 	markSuffix = "\x00"
 	// markVersion is the API version in the lookup of a mark.
 	markVersion = "\x00"
 )
 
-// addMarks adds a mark for each template: a template that notes the name of the one that Helm executes next. Helm's
-// engine does not report names. The templates do not change, because errors name lines and columns.
+// addMarks adds a mark for each template. A mark is a template that notes the name of the template that Helm executes
+// next, because Helm's engine does not report names. The other templates do not change, because errors name lines and
+// columns.
 func addMarks(chrt *chart.Chart) {
 	marks := make([]*chart.File, 0, len(chrt.Templates))
 	for _, template := range chrt.Templates {

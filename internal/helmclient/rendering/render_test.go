@@ -28,7 +28,7 @@ import (
 
 var demoRelease = chartutil.ReleaseOptions{Name: "web", Namespace: "apps", Revision: 1, IsInstall: true}
 
-// installed is the release that Helm makes of a chart.
+// installed returns the release that Helm creates from a chart.
 func installed(t *testing.T, chrt *chart.Chart, values map[string]any) (*release.Release, error) {
 	t.Helper()
 	config := &action.Configuration{
@@ -40,7 +40,7 @@ func installed(t *testing.T, chrt *chart.Chart, values map[string]any) (*release
 	return install.Run(chrt, CopyValues(values))
 }
 
-// equalToHelm compares what becomes of a chart with what Helm alone makes of it.
+// equalToHelm compares the release of a chart with the release that Helm alone creates.
 func equalToHelm(t *testing.T, r *Renderer, chrt *chart.Chart, values map[string]any) {
 	t.Helper()
 	g := NewWithT(t)
@@ -66,7 +66,7 @@ func equalToHelm(t *testing.T, r *Renderer, chrt *chart.Chart, values map[string
 
 func file(name, text string) *chart.File { return &chart.File{Name: name, Data: []byte(text)} }
 
-// treeChart has what Helm changes, and what a text can hide.
+// treeChart returns a chart with all parts that Helm changes, and with texts that are difficult to copy.
 func treeChart() *chart.Chart {
 	child := newChart("1.0.0", nil)
 	child.Metadata.Name = "child"
@@ -222,7 +222,7 @@ func schemaOf(depth int, leaf string) string {
 	return text + fmt.Sprintf(`"d%d":%s}}`, depth, leaf)
 }
 
-// Each of these ended the manager, or held it for good.
+// TestHostileCharts checks charts that would end or block the manager without limits.
 func TestHostileCharts(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -286,7 +286,7 @@ func TestHostileCharts(t *testing.T) {
 				return
 			}
 			if name == "repeat" && !errors.Is(err, ErrLimit) {
-				// The runtime refuses such a size by a panic, which Helm takes for an error of the template.
+				// The Go runtime panics for this size, and Helm converts the panic to an error of the template.
 				g.Expect(err).To(MatchError(ContainSubstring("demo/templates/bad.yaml")))
 				return
 			}
@@ -296,8 +296,9 @@ func TestHostileCharts(t *testing.T) {
 	}
 }
 
-// Another tenant's chart is rendered while all children of the first are busy.
-func TestOthersGoOn(t *testing.T) {
+// TestOtherTenantIsNotBlocked checks that the chart of a tenant is rendered while another tenant renders more charts
+// than there are child processes.
+func TestOtherTenantIsNotBlocked(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	r := newTestRenderer(t, sandbox.Limits{CPU: time.Minute})

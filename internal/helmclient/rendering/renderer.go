@@ -29,12 +29,12 @@ type Source struct {
 	Chart *chart.Chart
 	// Values are the values of the release.
 	Values map[string]any
-	// Tenant owns the release: tenants share the runner fairly.
+	// Tenant is the owner of the release. Tenants share the runner fairly.
 	Tenant string
 }
 
-// CheckChart checks what does not depend on values: metadata, type and dependencies. An error has the kind
-// [ErrInvalidChart].
+// CheckChart checks the parts of a chart that do not depend on values: metadata, type and dependencies. An error has
+// the kind [ErrInvalidChart].
 func CheckChart(chrt *chart.Chart) error {
 	if chrt == nil || chrt.Metadata == nil {
 		return Errorf(ErrInvalidChart, "the chart is missing")
@@ -53,8 +53,8 @@ func CheckChart(chrt *chart.Chart) error {
 	return nil
 }
 
-// CheckValues compares the values with the schemas of the chart and of its dependencies. An error of the values has the
-// kind [ErrInvalidValues].
+// CheckValues validates the values with the schemas of the chart and of its dependencies. If the values are invalid,
+// the error has the kind [ErrInvalidValues].
 func (r *Renderer) CheckValues(ctx context.Context, source Source) error {
 	if !hasSchema(source.Chart) {
 		return nil
@@ -73,36 +73,36 @@ func (r *Renderer) CRDs(ctx context.Context, source Source) ([]chart.CRD, error)
 	return run[[]chart.CRD](ctx, r.runner, taskCRDs, source, source.Values, nil)
 }
 
-// Options hold what templates see beside the values.
+// Options hold the input of templates besides the values.
 type Options struct {
 	// Release is .Release in templates.
 	Release chartutil.ReleaseOptions
 	// Capabilities are .Capabilities in templates.
 	Capabilities *chartutil.Capabilities
-	// Lookup answers lookups of templates. If it is nil, lookups find nothing.
+	// Lookup carries out lookups of templates. If it is nil, lookups find no objects.
 	Lookup LookupFunc
 }
 
 // Rendered is the result of rendering a chart.
 type Rendered struct {
-	// Literal has the rendered files as templates: Helm renders it to the same files with any values. It has no
+	// Literal has the rendered files as templates, which Helm renders to the same files with any values. It has no
 	// dependencies. The caller may change it.
 	Literal *chart.Chart
-	// Recorded is the chart for Helm's record: the source, after its dependencies were processed.
+	// Recorded is the chart for Helm's record: the source with processed dependencies.
 	Recorded *chart.Chart
 }
 
-// Render renders a chart. A template fails with the error of Helm. If a lookup failed, the error wraps the error of the
-// lookup.
+// Render renders a chart. The error of a template is the same as with Helm. If a lookup failed, the error wraps the
+// error of the lookup.
 func (r *Renderer) Render(ctx context.Context, source Source, options Options) (*Rendered, error) {
 	request := renderRequest{
 		Values: source.Values, Release: options.Release, Capabilities: *options.Capabilities, Lookups: options.Lookup != nil,
 	}
-	answers := &lookupAnswers{lookup: options.Lookup}
-	result, err := run[renderResult](ctx, r.runner, taskRender, source, request, answers.answer)
+	server := &lookupServer{lookup: options.Lookup}
+	result, err := run[renderResult](ctx, r.runner, taskRender, source, request, server.serve)
 	if err != nil {
-		if answers.failed != nil && strings.Contains(err.Error(), answers.failed.Error()) {
-			err = &lookupError{text: err.Error(), cause: answers.failed}
+		if server.failed != nil && strings.Contains(err.Error(), server.failed.Error()) {
+			err = &lookupError{text: err.Error(), cause: server.failed}
 		}
 		return nil, err
 	}
@@ -113,7 +113,8 @@ func (r *Renderer) Render(ctx context.Context, source Source, options Options) (
 	return &Rendered{Literal: literalChart(source.Chart.Metadata, result.Files), Recorded: recorded}, nil
 }
 
-// lookupError is the error of a template whose lookup failed. Tasks return errors as text, without their cause.
+// lookupError is the error of a template whose lookup failed. It restores the cause, because tasks return errors as
+// text.
 type lookupError struct {
 	text  string
 	cause error
@@ -138,15 +139,15 @@ func literalText(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte("{{"), []byte(`{{"{{"}}`))
 }
 
-// PostRenderer returns a post-renderer for a release in a namespace, or nil if there are no changes. An error has the
-// kind [ErrPostRender].
+// PostRenderer returns a post-renderer for a release in a namespace; nil if there are no changes. An error has the kind
+// [ErrPostRender].
 func (r *Renderer) PostRenderer(
 	ctx context.Context, changes *PostRender, namespace, tenant string,
 ) (postrender.PostRenderer, error) {
 	if changes.isEmpty() {
 		return nil, nil
 	}
-	// Malformed patches must fail before the action changes the cluster.
+	// This fails for malformed patches, before the action changes the cluster.
 	if _, err := newPostRenderer(changes, namespace); err != nil {
 		return nil, err
 	}
@@ -171,7 +172,8 @@ func (p *taskPostRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBuffer(manifest), nil
 }
 
-// run runs a task with the chart of the source, if it has one, and returns the value of the response.
+// run runs a task and returns the value of its response. The task gets the chart of the source, if it has a chart. The
+// function answer carries out the lookups of the task.
 func run[Value any](
 	ctx context.Context, runner sandbox.Runner, task string, source Source, request any,
 	answer func(context.Context, []byte) ([]byte, error),
@@ -199,6 +201,7 @@ func run[Value any](
 	return result.Value, result.Failure.err()
 }
 
+// hasSchema reports whether a chart or a dependency has a schema.
 func hasSchema(chrt *chart.Chart) bool {
 	return len(chrt.Schema) > 0 || slices.ContainsFunc(chrt.Dependencies(), hasSchema)
 }

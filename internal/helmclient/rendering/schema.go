@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// maxSchemaViolations bounds the violations in an error.
+	// maxSchemaViolations is the maximum number of violations in an error.
 	maxSchemaViolations = 5
-	// maxViolationsKept bounds the violations in memory: values can violate one rule in very many ways.
+	// maxViolationsKept is the maximum number of violations in memory: values can violate a rule in very many places.
 	maxViolationsKept = 1000
 )
 
-// checkSchemas compares values with the schemas of a chart and of its dependencies. An error of the values has the kind
-// [ErrInvalidValues].
+// checkSchemas validates values with the schemas of a chart and of its dependencies. If the values are invalid, the
+// error has the kind [ErrInvalidValues].
 func checkSchemas(chrt *chart.Chart, values map[string]any) error {
 	violations := &violationList{}
 	if err := schemaViolations(chrt, values, "", violations); err != nil {
@@ -36,6 +36,8 @@ func checkSchemas(chrt *chart.Chart, values map[string]any) error {
 	return Errorf(ErrInvalidValues, "%s", violations)
 }
 
+// schemaViolations adds the violations of the schemas of a chart and of its dependencies; path is the place of the
+// chart's values.
 func schemaViolations(chrt *chart.Chart, values map[string]any, path string, violations *violationList) error {
 	if err := singleSchemaViolations(chrt, values, path, violations); err != nil {
 		return err
@@ -69,6 +71,7 @@ func asMap(value any) (map[string]any, bool) {
 	}
 }
 
+// singleSchemaViolations adds the violations of the schema of a chart, without its dependencies.
 func singleSchemaViolations(
 	chrt *chart.Chart, values map[string]any, path string, violations *violationList,
 ) (err error) {
@@ -111,8 +114,8 @@ func compileSchema(data []byte) (*jsonschema.Schema, error) {
 	return compiler.Compile(location)
 }
 
-// acceptingLoader loads a schema that accepts everything for each reference to another document. A chart must not make
-// the manager read files or send requests.
+// acceptingLoader replaces each reference to another document by a schema that accepts everything. A chart must not
+// make the manager read files or send requests.
 type acceptingLoader struct{}
 
 // Load implements jsonschema.URLLoader.
@@ -121,7 +124,7 @@ func (acceptingLoader) Load(string) (any, error) { return true, nil }
 // violationList holds the violated rules and their places, without duplicates.
 type violationList struct {
 	texts []string
-	// isCut means that there are more than maxViolationsKept.
+	// isCut means that there are more than maxViolationsKept violations.
 	isCut bool
 }
 
@@ -135,7 +138,7 @@ func (l *violationList) add(text string) {
 	}
 }
 
-// addLeaves adds the violations that have no causes themselves.
+// addLeaves adds the violations without further causes.
 func (l *violationList) addLeaves(invalid *jsonschema.ValidationError, path string) {
 	if len(invalid.Causes) == 0 {
 		l.add(path + "/" + strings.Join(invalid.InstanceLocation, "/") + ": " + describeRule(invalid.ErrorKind))

@@ -21,7 +21,7 @@ const (
 	taskPostRender = "chart/postRender"
 )
 
-// Tasks returns the tasks of a [Renderer], for [sandbox.Serve].
+// Tasks returns the tasks of a [Renderer] for [sandbox.Serve].
 func Tasks() sandbox.Tasks {
 	return sandbox.Tasks{
 		taskCheck:      {Decode: decodeChart, Run: task(runCheck)},
@@ -38,7 +38,7 @@ type response[Value any] struct {
 	Value Value
 }
 
-// task returns a task that decodes a Request and encodes a response.
+// task returns a function that decodes a Request, calls run and encodes the response.
 func task[Request, Value any](run func(*sandbox.Work, Request) (Value, error)) func(*sandbox.Work) ([]byte, error) {
 	return func(work *sandbox.Work) ([]byte, error) {
 		var request Request
@@ -50,7 +50,7 @@ func task[Request, Value any](run func(*sandbox.Work, Request) (Value, error)) f
 	}
 }
 
-// The steps that a limit error names, beside templates.
+// The steps that the error of a limit names, besides templates.
 const (
 	noteDependencies = "the dependencies and values of the chart"
 	noteSchema       = "values.schema.json of the chart"
@@ -61,7 +61,7 @@ const (
 // errNoChart means that the engine sent no chart to a task that needs one.
 var errNoChart = errors.New("the chart is missing")
 
-// chartOf returns a copy of the shared chart: Helm changes the copy, and later requests need the chart.
+// chartOf returns a copy of the shared chart, because Helm changes the chart and later requests need it.
 func chartOf(work *sandbox.Work) (*chart.Chart, error) {
 	shared, ok := work.Shared.(*chart.Chart)
 	if !ok {
@@ -70,7 +70,7 @@ func chartOf(work *sandbox.Work) (*chart.Chart, error) {
 	return CopyChart(shared), nil
 }
 
-// runCheck compares values with the schemas of a chart, as Helm does before it renders the chart.
+// runCheck validates values with the schemas of a chart, as Helm does before it renders the chart.
 func runCheck(work *sandbox.Work, values map[string]any) (struct{}, error) {
 	chrt, err := chartOf(work)
 	if err != nil {
@@ -101,13 +101,14 @@ func runCRDs(work *sandbox.Work, values map[string]any) ([]chart.CRD, error) {
 	return chrt.CRDObjects(), nil
 }
 
+// postRenderRequest is the input of taskPostRender.
 type postRenderRequest struct {
 	Changes   PostRender
 	Namespace string
 	Manifest  []byte
 }
 
-// runPostRender returns the changed manifest.
+// runPostRender applies the changes to a manifest.
 func runPostRender(work *sandbox.Work, request postRenderRequest) ([]byte, error) {
 	work.Note(notePatches)
 	renderer, err := newPostRenderer(&request.Changes, request.Namespace)

@@ -14,10 +14,10 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 )
 
-// maxNesting bounds the depth of values. The parsers of values accept no deeper values.
+// maxNesting is the maximum depth of values. The parsers of values accept no deeper values.
 const maxNesting = 20_000
 
-// CBOR keeps integers and floating point numbers apart, as templates do. JSON does not.
+// CBOR distinguishes integers from floating point numbers, as templates do. JSON does not.
 var (
 	encoding = must(cbor.EncOptions{Sort: cbor.SortBytewiseLexical}.EncMode())
 	decoding = must(cbor.DecOptions{
@@ -30,7 +30,7 @@ var (
 	}.DecMode())
 )
 
-// must panics on an error. Its argument depends on no input.
+// must panics on an error. It is only for arguments that do not depend on input.
 func must[T any](made T, err error) T {
 	if err != nil {
 		panic(err)
@@ -56,7 +56,7 @@ func decode(data []byte, into any) error {
 // wireHead is a chart without its files and subcharts.
 type wireHead struct {
 	Metadata *chart.Metadata
-	// EmptyDependencies means that the metadata has an empty list of dependencies. Helm treats nil differently.
+	// EmptyDependencies means that the metadata has an empty list of dependencies. Helm distinguishes it from nil.
 	EmptyDependencies bool
 	Values            map[string]any
 	Schema            []byte
@@ -102,7 +102,7 @@ func decodeChart(data []byte) (any, error) {
 	return fromWire(&received), nil
 }
 
-// keyOf returns a digest of a chart: equal keys mean equal charts.
+// keyOf returns a digest of a chart. Equal keys mean equal charts.
 func keyOf(c *chart.Chart) (string, error) {
 	digest := sha256.New()
 	if err := digestChart(digest, c); err != nil {
