@@ -4,9 +4,16 @@
 package cli
 
 import (
+	"bytes"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 )
 
 func TestCompletion(t *testing.T) {
@@ -46,5 +53,38 @@ func TestCompletionScripts(t *testing.T) {
 	}
 	if got := b.okBare("push", "--help"); !strings.Contains(got, "\n  kubectl helmop push DIR|FILE|CHART") {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestProgramNames holds that the texts name the program as users call it.
+func TestProgramNames(t *testing.T) {
+	t.Parallel()
+	for program, want := range map[string]string{
+		"/usr/bin/kubectl-helmop": "kubectl helmop", "clusterctl-helmop.exe": "clusterctl helmop", "other": "kubectl helmop",
+	} {
+		var out bytes.Buffer
+		code := RunAs(t.Context(), program, []string{"rollout", "promote", "--help"}, Streams{Out: &out, ErrOut: &out})
+		for _, text := range []string{"\n  " + want + " rollout promote HELMOP [flags]\n", "\n  " + want + " rollout promote calico\n"} {
+			if code != exitDone || !strings.Contains(out.String(), text) {
+				t.Errorf("%s: no %q in\n%s", program, text, out.String())
+			}
+		}
+	}
+}
+
+func TestExitCodesOfFleet(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Group: "addons.cluster.x-k8s.io", Resource: "helmops"}
+	for want, err := range map[int]error{
+		exitFailed: fleet.ErrUnhealthy, exitNotFound: apierrors.NewNotFound(resource, "calico"),
+		exitDenied: apierrors.NewForbidden(resource, "calico", nil), exitUsage: errors.Join(fleet.ErrStatusFailed),
+	} {
+		if got := exitCode(err); got != want {
+			t.Errorf("%v: got %d, want %d", err, got, want)
+		}
+	}
+	var out bytes.Buffer
+	if code := Run(t.Context(), []string{"status", "-o", "xml"}, Streams{Out: &out, ErrOut: &out}); code != exitUsage {
+		t.Errorf("got %d: %s", code, out.String())
 	}
 }

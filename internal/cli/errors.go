@@ -9,9 +9,12 @@ import (
 	"net/http"
 	"net/url"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 )
 
 // Exit codes.
@@ -40,7 +43,7 @@ type diffError struct{ error }
 func (e diffError) Unwrap() error { return e.error }
 
 // isQuiet is true for errors without a message.
-func isQuiet(err error) bool { return errors.Is(err, errDiffers) }
+func isQuiet(err error) bool { return errors.Is(err, errDiffers) || errors.Is(err, fleet.ErrUnhealthy) }
 
 // exitCode returns the exit code of an error.
 func exitCode(err error) int {
@@ -53,13 +56,13 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.Is(err, fleet.ErrUsage):
 		return exitUsage
-	case errors.Is(err, errDiffers):
+	case errors.Is(err, errDiffers), errors.Is(err, fleet.ErrUnhealthy):
 		return exitFailed
-	case errors.Is(err, errdef.ErrNotFound):
+	case errors.Is(err, errdef.ErrNotFound), apierrors.IsNotFound(err):
 		return exitNotFound
-	case errors.Is(err, auth.ErrBasicCredentialNotFound):
+	case errors.Is(err, auth.ErrBasicCredentialNotFound), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return exitDenied
 	case errors.As(err, &response):
 		if code, ok := codesByStatus[response.StatusCode]; ok {
@@ -68,7 +71,7 @@ func exitCode(err error) int {
 	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
 		return exitUnreachable
 	}
-	if errors.As(err, &diff) {
+	if errors.As(err, &diff) || errors.Is(err, fleet.ErrStatusFailed) {
 		return exitUsage
 	}
 	return exitFailed

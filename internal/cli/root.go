@@ -2,28 +2,38 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cli implements "kubectl helmop". The commands pack, push, pull, list, tag, sign and compare artifacts in OCI
-// registries, and bootstrap installs HelmOp in a management cluster.
+// registries, and bootstrap installs HelmOp in a management cluster. The commands that look at a fleet and steer it are
+// in package fleet.
 //
-// Run is the only entry point. Results go to Streams.Out; progress, warnings and errors go to Streams.ErrOut. Exit
-// codes are stable: see exitCode.
+// Run and RunAs are the entry points. Results go to Streams.Out; progress, warnings and errors go to Streams.ErrOut.
+// Exit codes are stable: see exitCode.
 package cli
 
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
 // Streams are the input and the outputs of a command.
 type Streams = genericiooptions.IOStreams
 
-// Run runs a command line, without the name of the program, and returns the exit code.
+// Run runs a command line of kubectl-helmop, without the name of the program, and returns the exit code.
 func Run(ctx context.Context, args []string, streams Streams) int {
-	root := newRoot(streams)
+	return RunAs(ctx, programName, args, streams)
+}
+
+// RunAs is Run for a program with another name or path. clusterctl-helmop is a plugin of clusterctl, and its texts say
+// "clusterctl helmop".
+func RunAs(ctx context.Context, program string, args []string, streams Streams) int {
+	root := newRootAs(program, streams)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !isQuiet(err) {
@@ -32,24 +42,54 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 	return exitCode(err)
 }
 
-func newRoot(streams Streams) *cobra.Command {
-	root := &cobra.Command{
-		Use:   programName,
-		Short: "Push, pull and compare artifacts that HelmOp installs, and install HelmOp itself",
-		Long: `Push, pull and compare artifacts that HelmOp installs, and install HelmOp itself. Artifacts are Helm charts
-and folders of Kubernetes objects in OCI registries.
+func newRoot(streams Streams) *cobra.Command { return newRootAs(programName, streams) }
 
-Credentials are read from the Docker configuration (` + "`docker login`" + `, ` + "`kubectl helmop login`" + `) and its
-credential helpers.
+// programs are the names of the binary, and what users type for each.
+var programs = map[string]string{programName: "kubectl helmop", "clusterctl-helmop": "clusterctl helmop"}
+
+// newRootAs returns the commands of a program. An unknown program is kubectl-helmop.
+func newRootAs(program string, streams Streams) *cobra.Command {
+	program = strings.TrimSuffix(filepath.Base(program), ".exe")
+	if programs[program] == "" {
+		program = programName
+	}
+	title := programs[program]
+	root := newCommands(program, title, streams)
+	if title != programs[programName] {
+		rename(root, programs[programName], title)
+	}
+	return root
+}
+
+// rename replaces the title of the program in the texts of a command and of those below it.
+func rename(cmd *cobra.Command, from, to string) {
+	for _, text := range []*string{&cmd.Short, &cmd.Long, &cmd.Example} {
+		*text = strings.ReplaceAll(*text, from, to)
+	}
+	for _, child := range cmd.Commands() {
+		rename(child, from, to)
+	}
+}
+
+func newCommands(program, title string, streams Streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   program,
+		Short: "See and steer a fleet, work with artifacts that HelmOp installs, and install HelmOp itself",
+		Long: `See and steer the HelmOps of a fleet; push, pull and compare the artifacts that HelmOp installs; and install
+HelmOp itself. Artifacts are Helm charts and folders of Kubernetes objects in OCI registries.
+
+The commands for a fleet use the management cluster of the kubeconfig. The commands for artifacts need no cluster.
+Credentials of registries are read from the Docker configuration (` + "`docker login`" + `,
+` + "`kubectl helmop login`" + `) and its credential helpers.
 
 Exit codes:
   0  success
-  1  failure, or "diff" found differences
-  2  invalid arguments, or "diff" failed
+  1  failure, or "diff" found differences, or "status --exit-code" found something unhealthy
+  2  invalid arguments, or "diff" or "status --exit-code" failed
   3  not found
   4  access denied
-  5  the registry does not respond`,
-		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl helmop"},
+  5  the registry or the API server does not respond`,
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: title},
 		Version:           version.String(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -67,9 +107,7 @@ Exit codes:
 	root.SetErr(streams.ErrOut)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
-		newPush(
-			streams,
-		),
+		newPush(streams),
 		newPull(streams),
 		newList(streams),
 		newTag(streams),
@@ -78,6 +116,7 @@ Exit codes:
 		newLogout(streams),
 		newBootstrap(streams),
 	)
+	root.AddCommand(fleet.Commands(fleet.Options{Streams: streams, Program: title})...)
 	addCompletion(root, streams)
 	return root
 }

@@ -1,0 +1,280 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/tools/pager"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
+)
+
+// Options are what the commands need of their program.
+type Options struct {
+	// Streams are the input and the outputs. Results go to Out, progress and warnings to ErrOut.
+	Streams genericiooptions.IOStreams
+
+	// Program is what users type, "kubectl helmop" for example. The commands that the output recommends begin with it.
+	Program string
+
+	// Now is the clock; time.Now if it is nil.
+	Now func() time.Time
+}
+
+// base is what all commands share: the flags of kubectl that choose the cluster, the identity and the namespace.
+type base struct {
+	Options
+	kube *genericclioptions.ConfigFlags
+}
+
+func newBase(o Options) base {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	kube := genericclioptions.NewConfigFlags(true)
+	// Nothing is cached. --cluster names a Cluster of Cluster API, and not an entry of the kubeconfig.
+	kube.CacheDir, kube.ClusterName = nil, nil
+	return base{Options: o, kube: kube}
+}
+
+// add adds the flags, with completion of namespaces.
+func (b *base) add(cmd *cobra.Command) {
+	b.kube.AddFlags(cmd.Flags())
+	// An error would mean that there is no such flag.
+	_ = cmd.RegisterFlagCompletionFunc("namespace", b.completeNamespaces)
+}
+
+// note prints progress or a warning.
+func (b *base) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(b.Streams.ErrOut, format+"\n", args...)
+}
+
+// fleetClient is a client of the management cluster.
+type fleetClient struct {
+	client.WithWatch
+
+	// namespace is that of the flags or of the context.
+	namespace string
+}
+
+// connect returns a client. It sends no request.
+func (b *base) connect() (*fleetClient, error) {
+	config, err := b.kube.ToRESTConfig()
+	if err != nil {
+		return nil, explain(err)
+	}
+	namespace, _, err := b.kube.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, explain(err)
+	}
+	config.UserAgent = "kubectl-helmop/" + version.Version
+	config.QPS, config.Burst = 50, 100
+	scheme := runtime.NewScheme()
+	if err := errors.Join(addonsv1.AddToScheme(scheme), clusterv1.AddToScheme(scheme),
+		corev1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	// The kinds are known: the client needs no discovery.
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []string{"HelmOp", "HelmOpRelease", "HelmOpRevision"} {
+		mapper.Add(addonsv1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	mapper.Add(clusterv1.GroupVersion.WithKind("Cluster"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper})
+	if err != nil {
+		return nil, explain(err)
+	}
+	return &fleetClient{WithWatch: c, namespace: namespace}, nil
+}
+
+// listAll lists objects in chunks, and returns them with the resource version from which a watch continues.
+func listAll[T client.Object](ctx context.Context, c client.Client, list client.ObjectList,
+	opts ...client.ListOption,
+) (items []T, resourceVersion string, err error) {
+	page := func(raw metav1.ListOptions) (runtime.Object, error) {
+		options := (&client.ListOptions{}).ApplyOptions(opts)
+		options.Limit, options.Continue = raw.Limit, raw.Continue
+		chunk := list.DeepCopyObject().(client.ObjectList)
+		err := c.List(ctx, chunk, options)
+		return chunk, err
+	}
+	all, _, err := pager.New(pager.SimplePageFunc(page)).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, "", explain(err)
+	}
+	objects, err := meta.ExtractList(all)
+	if err != nil {
+		return nil, "", err
+	}
+	items = make([]T, 0, len(objects))
+	for _, object := range objects {
+		items = append(items, object.(T))
+	}
+	accessor, err := meta.ListAccessor(all)
+	if err != nil {
+		return nil, "", err
+	}
+	return items, accessor.GetResourceVersion(), nil
+}
+
+// change is a step of what follow observes: a whole list, or an event about one object.
+type change[T client.Object] struct {
+	// isList is true for a list: the first one, or one after the watch ended. items has all objects.
+	isList bool
+	items  []T
+
+	event  watch.EventType
+	object T
+}
+
+// rewatchDelay is how long follow waits after the API server ended a watch.
+const rewatchDelay = time.Second
+
+// follow lists objects and then watches them. It calls fn for each change until fn returns true or an error. An API
+// server ends each watch after a while; follow then lists again.
+func follow[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList,
+	fn func(change[T]) (done bool, err error), opts ...client.ListOption,
+) error {
+	for {
+		items, resourceVersion, err := listAll[T](ctx, c, list, opts...)
+		if err != nil {
+			return err
+		}
+		if done, err := fn(change[T]{isList: true, items: items}); done || err != nil {
+			return err
+		}
+		options := (&client.ListOptions{}).ApplyOptions(opts)
+		options.Raw = &metav1.ListOptions{ResourceVersion: resourceVersion}
+		watcher, err := c.Watch(ctx, list.DeepCopyObject().(client.ObjectList), options)
+		if err != nil {
+			return explain(err)
+		}
+		done, err := drain(ctx, watcher, fn)
+		watcher.Stop()
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(rewatchDelay):
+		}
+	}
+}
+
+// drain passes on the events of a watch until the watch ends.
+func drain[T client.Object](ctx context.Context, watcher watch.Interface,
+	fn func(change[T]) (bool, error),
+) (done bool, err error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case event, ok := <-watcher.ResultChan():
+			if !ok || event.Type == watch.Error {
+				return false, nil
+			}
+			object, ok := event.Object.(T)
+			if !ok || event.Type == watch.Bookmark {
+				continue
+			}
+			if done, err := fn(change[T]{event: event.Type, object: object}); done || err != nil {
+				return done, err
+			}
+		}
+	}
+}
+
+// named selects one object by its name.
+func named(namespace, name string) []client.ListOption {
+	return []client.ListOption{client.InNamespace(namespace),
+		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", name)}}
+}
+
+// helmOp reads a HelmOp.
+func (c *fleetClient) helmOp(ctx context.Context, name string) (*addonsv1.HelmOp, error) {
+	helmOp := &addonsv1.HelmOp{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, helmOp)
+	if client.IgnoreNotFound(err) == nil && err != nil && !isKindMissing(err) {
+		return nil, &textError{fmt.Sprintf("there is no HelmOp %q in namespace %q; check -n and --context",
+			name, c.namespace), err}
+	}
+	return helmOp, explain(err)
+}
+
+// release reads the release of a HelmOp in a Cluster. cluster is the name of the Cluster, or namespace/name.
+func (c *fleetClient) release(ctx context.Context, helmOp *addonsv1.HelmOp, cluster string) (
+	*addonsv1.HelmOpRelease, error,
+) {
+	release := &addonsv1.HelmOpRelease{}
+	title := clusterTitle(helmOp, cluster)
+	err := c.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace,
+		Name: apiutil.ChildName(helmOp.Name, title)}, release)
+	if client.IgnoreNotFound(err) == nil && err != nil && !isKindMissing(err) {
+		return nil, &textError{fmt.Sprintf("HelmOp %q has no release in Cluster %q%s", helmOp.Name, title,
+			whyNoRelease(helmOp, title)), err}
+	}
+	return release, explain(err)
+}
+
+// clusterTitle returns the name by which messages and HelmOpReleases name a Cluster that a user names.
+func clusterTitle(helmOp *addonsv1.HelmOp, cluster string) string {
+	if helmOp.Spec.ManagementCluster != nil && cluster == clusterlink.Management.Name {
+		return apiutil.ManagementTitle
+	}
+	return strings.TrimPrefix(cluster, helmOp.Namespace+"/")
+}
+
+// whyNoRelease returns the failure of a Cluster in the status of its HelmOp.
+func whyNoRelease(helmOp *addonsv1.HelmOp, title string) string {
+	i := slices.IndexFunc(helmOp.Status.Failures, func(f addonsv1.ClusterFailure) bool { return f.Cluster == title })
+	if i < 0 {
+		return ""
+	}
+	failure := helmOp.Status.Failures[i]
+	return fmt.Sprintf(": %s: %s", failure.Reason, failure.Message)
+}
+
+// releases lists the releases of a HelmOp.
+func (c *fleetClient) releases(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
+	items, _, err := listAll[*addonsv1.HelmOpRelease](ctx, c, &addonsv1.HelmOpReleaseList{},
+		client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)))
+	// Two long names may share a label value.
+	return slices.DeleteFunc(items, func(r *addonsv1.HelmOpRelease) bool {
+		return apiutil.HelmOpOf(r) != helmOp.Name
+	}), err
+}
+
+// revisions lists the HelmOp revisions of a HelmOp, the newest last.
+func (c *fleetClient) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error) {
+	items, _, err := listAll[*addonsv1.HelmOpRevision](ctx, c, &addonsv1.HelmOpRevisionList{},
+		client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)))
+	items = slices.DeleteFunc(items, func(r *addonsv1.HelmOpRevision) bool {
+		return r.Name != apiutil.RevisionName(helmOp.Name, r.Spec.Number)
+	})
+	slices.SortFunc(items, func(a, b *addonsv1.HelmOpRevision) int { return int(a.Spec.Number - b.Spec.Number) })
+	return items, err
+}

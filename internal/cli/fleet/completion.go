@@ -1,0 +1,75 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// completionTimeout bounds the requests of a completion: a shell waits for it.
+const completionTimeout = 3 * time.Second
+
+// completeHelmOps completes the names of HelmOps as arguments, at most so many; most is negative for no limit.
+func (b *base) completeHelmOps(most int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if most >= 0 && len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return b.completeNames(cmd, addonsv1.GroupVersion.String(), "HelmOpList", false, prefix)
+	}
+}
+
+// completeClusters completes the names of Clusters.
+func (b *base) completeClusters(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return b.completeNames(cmd, clusterv1.GroupVersion.String(), "ClusterList", false, prefix)
+}
+
+// completeNamespaces completes the names of namespaces.
+func (b *base) completeNamespaces(cmd *cobra.Command, _ []string, prefix string) (
+	[]string, cobra.ShellCompDirective,
+) {
+	return b.completeNames(cmd, corev1.SchemeGroupVersion.String(), "NamespaceList", true, prefix)
+}
+
+// completeNames returns the names of the objects of a kind. Without an answer it returns nothing.
+func (b *base) completeNames(cmd *cobra.Command, apiVersion, kind string, cluster bool, prefix string) (
+	[]string, cobra.ShellCompDirective,
+) {
+	ctx := cmd.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	c, err := b.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}}
+	var opts []client.ListOption
+	if !cluster {
+		opts = append(opts, client.InNamespace(c.namespace))
+	}
+	items, _, err := listAll[*metav1.PartialObjectMetadata](ctx, c, list, opts...)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var found []string
+	for _, item := range items {
+		if strings.HasPrefix(item.Name, prefix) {
+			found = append(found, item.Name)
+		}
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,105 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+var (
+	// ErrUnhealthy is the result of "status --exit-code" if something is unhealthy. It has no message for users.
+	ErrUnhealthy = errors.New("something is unhealthy")
+
+	// ErrUsage is in the chain of errors in the arguments.
+	ErrUsage = errors.New("invalid arguments")
+
+	// ErrStatusFailed is in the chain of errors of "status --exit-code" that are not ErrUnhealthy.
+	ErrStatusFailed = errors.New("the status cannot be read")
+)
+
+// textError is an error with a text of its own. The error that it wraps says what kind of error it is.
+type textError struct {
+	text string
+	err  error
+}
+
+func (e *textError) Error() string { return e.text }
+
+func (e *textError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error {
+	return &textError{fmt.Sprintf(format, args...), ErrUsage}
+}
+
+// names requires at least and at most so many arguments; most is negative for no limit.
+func names(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= least && (most < 0 || len(args) <= most) {
+			return nil
+		}
+		return usagef("wrong number of arguments: got %d; usage: %s; see %q",
+			len(args), cmd.UseLine(), cmd.CommandPath()+" --help")
+	}
+}
+
+// explain gives errors of the API server a text in plain words, and keeps the error in the chain.
+func explain(err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return nil
+	case clientcmd.IsEmptyConfig(err):
+		return &textError{"no management cluster is configured: set --kubeconfig, --context or KUBECONFIG", err}
+	case meta.IsNoMatchError(err), isKindMissing(err):
+		return &textError{"HelmOp is not installed in this cluster: the API server does not serve all kinds of " +
+			"addons.cluster.x-k8s.io/v1alpha1; check --context", err}
+	case apierrors.IsForbidden(err) && errors.As(err, &status):
+		_, cause, ok := strings.Cut(status.Status().Message, "forbidden: ")
+		if !ok {
+			cause = status.Status().Message
+		}
+		return &textError{fmt.Sprintf("access denied: %s. Ask an administrator of the management cluster for this right",
+			strings.TrimSuffix(cause, ".")), err}
+	case apierrors.IsUnauthorized(err):
+		return &textError{"access denied: the API server of the management cluster refuses the credentials", err}
+	case apierrors.IsConflict(err):
+		return &textError{"the object changed at the same time, several times in a row; repeat the command", err}
+	default:
+		return err
+	}
+}
+
+// isKindMissing is true for the answer of an API server to a kind that it does not serve.
+func isKindMissing(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// dryRun is the value of --dry-run.
+type dryRun string
+
+const (
+	dryRunNone   dryRun = "none"
+	dryRunServer dryRun = "server"
+)
+
+func (d *dryRun) add(flags *pflag.FlagSet) {
+	flags.StringVar((*string)(d), "dry-run", string(dryRunNone),
+		"server: the API server checks the request and stores nothing. none: the request is stored.")
+}
+
+func (d *dryRun) validate() error {
+	if *d != dryRunNone && *d != dryRunServer {
+		return usagef("--dry-run %q is unknown; use server or none", string(*d))
+	}
+	return nil
+}

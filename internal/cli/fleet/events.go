@@ -1,0 +1,225 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+)
+
+// subject is what Events are about. Without a name it is all objects of a kind.
+type subject struct{ namespace, kind, name string }
+
+func (s subject) options() []client.ListOption {
+	selector := fields.Set{"involvedObject.kind": s.kind}
+	if s.name != "" {
+		selector["involvedObject.name"] = s.name
+	}
+	return []client.ListOption{client.InNamespace(s.namespace),
+		client.MatchingFieldsSelector{Selector: selector.AsSelector()}}
+}
+
+// event is an Event about an object of HelmOp.
+type event struct{ *corev1.Event }
+
+// isOurs is true for Events about objects of HelmOp. Fleet has a kind HelmOp, too.
+func isOurs(e *corev1.Event) bool {
+	return strings.HasPrefix(e.InvolvedObject.APIVersion, addonsv1.GroupVersion.Group+"/")
+}
+
+// lastSeen returns when an Event happened last and how often.
+func (e event) lastSeen(now time.Time) string {
+	seen := age(now, eventTime(e.Event))
+	if count := eventCount(e.Event); count > 1 {
+		seen += fmt.Sprintf(" (x%d)", count)
+	}
+	return seen
+}
+
+// eventsOf lists the Events about a subject, the oldest first.
+func (c *fleetClient) eventsOf(ctx context.Context, about subject) ([]event, error) {
+	items, _, err := listAll[*corev1.Event](ctx, c, &corev1.EventList{}, about.options()...)
+	if err != nil {
+		return nil, err
+	}
+	return sorted(items), nil
+}
+
+// sorted returns the Events about objects of HelmOp in order of time.
+func sorted(items []*corev1.Event) []event {
+	var events []event
+	for _, item := range items {
+		if isOurs(item) {
+			events = append(events, event{item})
+		}
+	}
+	slices.SortStableFunc(events, func(a, b event) int {
+		if d := eventTime(a.Event).Compare(eventTime(b.Event)); d != 0 {
+			return d
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return events
+}
+
+// events is the command "events".
+type events struct {
+	base
+	cluster   string
+	warnings  bool
+	watch     bool
+	noHeaders bool
+}
+
+func newEvents(o Options) *cobra.Command {
+	e := &events{base: newBase(o)}
+	cmd := &cobra.Command{
+		Use:   "events HELMOP",
+		Short: "List the Events of a HelmOp, of its releases and of its HelmOp revisions",
+		Long:  `List the Events of a HelmOp, of its releases and of its HelmOp revisions in order of time, the newest last.`,
+		Example: `  # What happened to calico and its releases?
+  kubectl helmop events calico
+
+  # Warnings about one Cluster
+  kubectl helmop events calico --cluster prod-1 --warnings
+
+  # Print new Events as they happen
+  kubectl helmop events calico -w`,
+		Args:              names(1, 1),
+		ValidArgsFunction: e.completeHelmOps(1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return e.run(cmd.Context(), args[0]) },
+	}
+	e.add(cmd)
+	addClusterFlag(cmd, &e.base, &e.cluster, "List the Events of the release in this Cluster only.")
+	cmd.Flags().BoolVar(&e.warnings, "warnings", false, "List warnings only.")
+	cmd.Flags().BoolVarP(&e.watch, "watch", "w", false, "After the list, print new Events.")
+	cmd.Flags().BoolVar(&e.noHeaders, "no-headers", false, "Print no header.")
+	return cmd
+}
+
+func (e *events) run(ctx context.Context, name string) error {
+	c, err := e.connect()
+	if err != nil {
+		return err
+	}
+	helmOp, err := c.helmOp(ctx, name)
+	if err != nil {
+		return err
+	}
+	isWanted, err := e.filter(ctx, c, helmOp)
+	if err != nil {
+		return err
+	}
+	options := []client.ListOption{client.InNamespace(helmOp.Namespace)}
+	columns := printers.GetNewTabWriter(e.Streams.Out)
+	shown, header := map[string]int32{}, !e.noHeaders
+	show := func(items []*corev1.Event) error {
+		items = slices.DeleteFunc(items, func(item *corev1.Event) bool {
+			return shown[string(item.UID)] == eventCount(item) || !isWanted(item)
+		})
+		t := newTable(true, !header, "LAST-SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
+		for _, event := range sorted(items) {
+			shown[string(event.UID)] = eventCount(event.Event)
+			t.add(event.lastSeen(e.Now()), event.Type, event.Reason,
+				strings.ToLower(event.InvolvedObject.Kind)+"/"+event.InvolvedObject.Name, clip(event.Message, true))
+		}
+		if len(t.Rows) == 0 {
+			return nil
+		}
+		header = false
+		if err := t.write(columns); err != nil {
+			return err
+		}
+		return columns.Flush()
+	}
+	if !e.watch {
+		items, _, err := listAll[*corev1.Event](ctx, c, &corev1.EventList{}, options...)
+		if err != nil {
+			return err
+		}
+		if err := show(items); err != nil || len(shown) > 0 {
+			return err
+		}
+		e.note("No Events found. An API server keeps Events for an hour by default.")
+		return nil
+	}
+	err = follow(ctx, c, &corev1.EventList{}, func(change change[*corev1.Event]) (bool, error) {
+		if change.event == watch.Deleted {
+			return false, nil
+		}
+		if !change.isList {
+			change.items = []*corev1.Event{change.object}
+		}
+		return false, show(change.items)
+	}, options...)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// filter returns whether the command shows an Event.
+func (e *events) filter(ctx context.Context, c *fleetClient, helmOp *addonsv1.HelmOp) (
+	func(*corev1.Event) bool, error,
+) {
+	var cluster *addonsv1.HelmOpRelease
+	if e.cluster != "" {
+		var err error
+		if cluster, err = c.release(ctx, helmOp, e.cluster); err != nil {
+			return nil, err
+		}
+	}
+	// Releases and revisions that are gone have Events, too. Their names begin with that of the HelmOp, and so may those
+	// of another HelmOp: only these are asked about.
+	others, err := e.otherHelmOps(ctx, c, helmOp)
+	if err != nil {
+		return nil, err
+	}
+	return func(item *corev1.Event) bool {
+		about := item.InvolvedObject
+		switch {
+		case !isOurs(item) || e.warnings && item.Type != corev1.EventTypeWarning:
+			return false
+		case cluster != nil:
+			return about.Kind == "HelmOpRelease" && about.Name == cluster.Name
+		case about.Kind == apiutil.HelmOpKind:
+			return about.Name == helmOp.Name
+		default:
+			return belongsTo(about.Name, helmOp.Name, others)
+		}
+	}, nil
+}
+
+// otherHelmOps returns the names of the other HelmOps of the namespace.
+func (e *events) otherHelmOps(ctx context.Context, c *fleetClient, helmOp *addonsv1.HelmOp) ([]string, error) {
+	items, _, err := listAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(helmOp.Namespace))
+	var names []string
+	for _, item := range items {
+		if item.Name != helmOp.Name {
+			names = append(names, item.Name)
+		}
+	}
+	return names, err
+}
+
+// belongsTo is true if the name of a HelmOpRelease or HelmOpRevision begins with the name of a HelmOp and a hyphen, and
+// not with the longer name of another HelmOp.
+func belongsTo(name, helmOp string, others []string) bool {
+	return strings.HasPrefix(name, helmOp+"-") && !slices.ContainsFunc(others, func(other string) bool {
+		return len(other) > len(helmOp) && strings.HasPrefix(name, other+"-")
+	})
+}

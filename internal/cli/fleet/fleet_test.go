@@ -1,0 +1,761 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	"github.com/spf13/cobra"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// sharedServer is the API server of the tests. No manager runs: the tests write the status.
+var sharedServer apiserver.Shared
+
+func TestMain(m *testing.M) { os.Exit(sharedServer.Run(m)) }
+
+var installation struct {
+	once sync.Once
+	err  error
+}
+
+// testNow is the time of the tests.
+var testNow = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) metav1.Time { return metav1.NewTime(testNow.Add(-d)) }
+
+// fleetBed is a namespace with the objects of testdata/fleet.yaml and their releases.
+type fleetBed struct {
+	*testing.T
+	client.WithWatch
+	namespace, kubeconfig string
+
+	// name replaces the namespace in golden files: each run of a test has a namespace of its own.
+	name string
+}
+
+var beds atomic.Int32
+
+func newFleetBed(t *testing.T, name string) *fleetBed {
+	t.Helper()
+	server := sharedServer.Server(t)
+	installation.once.Do(func() {
+		crds := filepath.Join("..", "..", "..", "config", "crd", "bases")
+		_, installation.err = envtest.InstallCRDs(server.RESTConfig(), envtest.CRDInstallOptions{
+			Paths: []string{crds, sharedServer.Binaries().CoreCRDs}, ErrorIfPathMissing: true,
+		})
+	})
+	if installation.err != nil {
+		t.Fatal(installation.err)
+	}
+	kubeconfig, err := server.Kubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &fleetBed{T: t, namespace: fmt.Sprintf("%s-%d-x", name, beds.Add(1)), name: name,
+		kubeconfig: writeFile(t, kubeconfig)}
+	connection := newBase(Options{})
+	connection.kube.KubeConfig = &b.kubeconfig
+	c, err := connection.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.WithWatch = c.WithWatch
+	b.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}})
+	b.load()
+	return b
+}
+
+func writeFile(t *testing.T, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// create creates an object with its status.
+func (b *fleetBed) create(object client.Object) {
+	b.Helper()
+	withStatus := object.DeepCopyObject().(client.Object)
+	if err := b.Create(b.Context(), object); err != nil {
+		b.Fatal(err)
+	}
+	switch object.(type) {
+	case *corev1.Namespace, *corev1.Event, *addonsv1.HelmOpRevision:
+		return
+	}
+	withStatus.SetResourceVersion(object.GetResourceVersion())
+	withStatus.SetUID(object.GetUID())
+	if err := b.Status().Update(b.Context(), withStatus); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// load creates the objects of the file, the releases, the revisions and the Events.
+func (b *fleetBed) load() {
+	b.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "fleet.yaml"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for document := range strings.SplitSeq(strings.ReplaceAll(string(data), "NAMESPACE", b.namespace), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			b.Fatal(err)
+		}
+		object.SetNamespace(b.namespace)
+		b.create(object)
+	}
+	calico, ingress := b.helmOp("calico"), b.helmOp("ingress")
+	b.release(calico, "canary-1", 7, ready("3.30.2", time.Hour))
+	b.release(calico, "prod-1", 6, ready("3.30.1", 48*time.Hour))
+	b.release(calico, "prod-2", 6, ready("3.30.1", 47*time.Hour))
+	b.release(calico, "prod-3", 6, ready("3.30.1", 46*time.Hour))
+	b.release(calico, "prod-4", 6, stalled)
+	b.release(calico, "prod-5", 6, unreachable)
+	for _, cluster := range []string{"prod-1", "prod-2", "prod-3"} {
+		b.release(ingress, cluster, 1, ready("4.12.1", 24*time.Hour))
+	}
+	b.revision(calico, 5, "3.29.4", addonsv1.RolloutPhaseRolledBack, "the failure budget is spent")
+	b.revision(calico, 6, "3.30.1", addonsv1.RolloutPhaseComplete, "")
+	b.revision(calico, 7, "3.30.2", addonsv1.RolloutPhaseProgressing, "")
+	b.event("one", calico, apiutil.HelmOpKind, corev1.EventTypeNormal, "RolloutStarted", "Revision 7 is rolled out", 4)
+	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: apiutil.ChildName("calico", "prod-4")}}
+	b.event("two", release, "HelmOpRelease", corev1.EventTypeWarning, "UpgradeFailed", "the hook timed out", 3)
+}
+
+func (b *fleetBed) helmOp(name string) *addonsv1.HelmOp {
+	b.Helper()
+	helmOp := &addonsv1.HelmOp{}
+	if err := b.Get(b.Context(), client.ObjectKey{Namespace: b.namespace, Name: name}, helmOp); err != nil {
+		b.Fatal(err)
+	}
+	return helmOp
+}
+
+// ready makes a release Ready.
+func ready(version string, since time.Duration) func(*addonsv1.HelmOpRelease) {
+	return func(r *addonsv1.HelmOpRelease) {
+		r.Status.Conditions = []metav1.Condition{
+			{Type: addonsv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: addonsv1.ReadyReason,
+				ObservedGeneration: 1, LastTransitionTime: ago(since), Message: "everything is in the desired state"},
+		}
+		r.Status.Release = &addonsv1.ReleaseObservation{Revision: 3, Status: "deployed", Chart: "calico",
+			Version: version, LastDeployed: ago(since)}
+		r.Status.Inventory = &addonsv1.Inventory{Revision: 3, Kinds: []addonsv1.InventoryKind{
+			{APIVersion: "v1", Kind: "ConfigMap", Objects: []string{"tigera-operator/settings"}},
+			{APIVersion: "apps/v1", Kind: "Deployment", Objects: []string{"tigera-operator/operator"}},
+		}}
+	}
+}
+
+func stalled(r *addonsv1.HelmOpRelease) {
+	ready("3.30.1", time.Hour)(r)
+	const message = "the upgrade of release tigera-operator/calico failed: the hook of prod-4 timed out"
+	r.Status.Conditions = []metav1.Condition{
+		{Type: addonsv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: "UpgradeFailed", Message: message,
+			ObservedGeneration: 1, LastTransitionTime: ago(3 * time.Minute)},
+		{Type: addonsv1.HealthyCondition, Status: metav1.ConditionFalse, Reason: "HealthCheckFailed",
+			Message:            "1 of 2 objects is not healthy: Deployment tigera-operator/operator: has failed; see it",
+			LastTransitionTime: ago(2 * time.Minute)},
+		{Type: addonsv1.StalledCondition, Status: metav1.ConditionTrue, Reason: "RetriesExhausted",
+			LastTransitionTime: ago(2 * time.Minute)},
+	}
+	r.Status.Failures, r.Status.LastError = 4, message
+	r.Status.History = []addonsv1.ReleaseAction{
+		{Action: "Upgrade", Reason: "the spec changed", FromRevision: 3, Revision: 4, ChartVersion: "3.30.2",
+			Time: ago(3 * time.Minute)},
+		{Action: "Install", Revision: 1, Succeeded: true, ChartVersion: "3.30.1", Time: ago(48 * time.Hour)},
+	}
+	r.Status.Drift = &addonsv1.DriftStatus{Differing: 1, Objects: []addonsv1.DriftedObject{{APIVersion: "v1",
+		Kind: "ConfigMap", Namespace: "tigera-operator", Name: "settings", Paths: []string{"/data/mtu"},
+		Manager: "kubectl-edit"}}}
+}
+
+func unreachable(r *addonsv1.HelmOpRelease) {
+	ready("3.30.1", time.Hour)(r)
+	r.Status.Conditions = []metav1.Condition{
+		{Type: addonsv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: "ClusterUnreachable",
+			Message: "the API server of Cluster prod-5 does not answer", ObservedGeneration: 1,
+			LastTransitionTime: ago(10 * time.Minute)},
+		{Type: addonsv1.ClusterReachableCondition, Status: metav1.ConditionFalse, Reason: "ClusterUnreachable",
+			LastTransitionTime: ago(10 * time.Minute)},
+	}
+}
+
+func (b *fleetBed) release(helmOp *addonsv1.HelmOp, cluster string, revision int64,
+	status func(*addonsv1.HelmOpRelease),
+) {
+	b.Helper()
+	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace,
+		Name: apiutil.ChildName(helmOp.Name, cluster), Labels: apiutil.ChildSelector(helmOp)}}
+	ref := addonsv1.ClusterReference{Name: cluster}
+	if cluster == apiutil.ManagementTitle {
+		ref = apiutil.ClusterRefOf(b.namespace, clusterlink.Management)
+	}
+	release.Spec = addonsv1.HelmOpReleaseSpec{
+		ClusterRef:   ref,
+		Release:      addonsv1.ReleaseIdentity{Name: helmOp.Name, Namespace: "tigera-operator"},
+		Artifact:     addonsv1.ResolvedArtifact{URL: helmOp.Spec.Source.URL, Digest: "sha256:1111", Version: "3.30.1"},
+		ValuesDigest: "sha256:bbbb", DeletionPolicy: addonsv1.DeletionPolicyUninstall,
+		Rollout: &addonsv1.ReleaseRollout{Revision: revision, Reason: addonsv1.ReleaseRolloutUpdated},
+	}
+	if err := controllerutil.SetControllerReference(helmOp, release, b.Scheme()); err != nil {
+		b.Fatal(err)
+	}
+	release.Status.ObservedGeneration = 1
+	status(release)
+	for i := range release.Status.Conditions {
+		if c := &release.Status.Conditions[i]; c.Message == "" {
+			c.Message = "see Ready"
+		}
+	}
+	b.create(release)
+}
+
+func (b *fleetBed) revision(helmOp *addonsv1.HelmOp, number int64, version string, phase addonsv1.RolloutPhase,
+	reason string,
+) {
+	b.Helper()
+	revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace,
+		Name: apiutil.RevisionName(helmOp.Name, number), Labels: apiutil.ChildSelector(helmOp)}}
+	revision.Spec = addonsv1.HelmOpRevisionSpec{Number: number, Digest: "d", HelmOp: *helmOp.Spec.DeepCopy(),
+		Artifact: &addonsv1.ResolvedArtifact{URL: helmOp.Spec.Source.URL, Version: version,
+			Digest: "sha256:" + strings.Repeat(version[len(version)-1:], 64)}}
+	revision.Status = addonsv1.HelmOpRevisionStatus{Phase: phase, Reason: reason,
+		StartedAt: ago(time.Duration(8-number) * 24 * time.Hour), Good: phase == addonsv1.RolloutPhaseComplete}
+	b.create(revision)
+}
+
+func (b *fleetBed) event(name string, about client.Object, kind, eventType, reason, message string, minutes int) {
+	b.Helper()
+	at := ago(time.Duration(minutes) * time.Minute)
+	b.create(&corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: name},
+		InvolvedObject: corev1.ObjectReference{APIVersion: addonsv1.GroupVersion.String(), Kind: kind,
+			Namespace: b.namespace, Name: about.GetName(), UID: about.GetUID()},
+		Type: eventType, Reason: reason, Message: message, FirstTimestamp: at, LastTimestamp: at, Count: 1,
+	})
+}
+
+// result is what a command did.
+type result struct {
+	out, errOut string
+	err         error
+}
+
+// run runs a command as the administrator.
+func (b *fleetBed) run(args ...string) result { return b.runAs(b.Context(), b.kubeconfig, "", args...) }
+
+func (b *fleetBed) runAs(ctx context.Context, kubeconfig, stdin string, args ...string) result {
+	b.Helper()
+	var out, errOut bytes.Buffer
+	err := b.execute(ctx, kubeconfig, genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &out,
+		ErrOut: &errOut}, args...)
+	return result{out.String(), errOut.String(), err}
+}
+
+func (b *fleetBed) execute(ctx context.Context, kubeconfig string, streams genericiooptions.IOStreams,
+	args ...string,
+) error {
+	root := &cobra.Command{Use: "kubectl-helmop", SilenceErrors: true, SilenceUsage: true}
+	root.AddCommand(Commands(Options{Streams: streams, Program: "kubectl helmop",
+		Now: func() time.Time { return testNow }})...)
+	root.SetArgs(append(args, "--kubeconfig", kubeconfig, "-n", b.namespace))
+	root.SetOut(streams.Out)
+	root.SetErr(streams.ErrOut)
+	return root.ExecuteContext(ctx)
+}
+
+// ok expects a command to succeed.
+func (b *fleetBed) ok(args ...string) string {
+	b.Helper()
+	got := b.run(args...)
+	if got.err != nil {
+		b.Fatalf("%q: %v\n%s", args, got.err, got.errOut)
+	}
+	return got.out
+}
+
+// fails expects an error with a text.
+func (b *fleetBed) fails(text string, args ...string) error {
+	b.Helper()
+	got := b.run(args...)
+	if got.err == nil || !strings.Contains(got.err.Error(), text) {
+		b.Errorf("%q: got the error %v, want one with %q\n%s", args, got.err, text, got.out)
+	}
+	return got.err
+}
+
+// compare compares an output with a golden file.
+func (b *fleetBed) compare(golden, got string) {
+	b.Helper()
+	compare(b.T, golden, strings.ReplaceAll(got, b.namespace, b.name))
+}
+
+// compare compares an output with a golden file.
+func compare(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+	}
+}
+
+// TestLook compares the whole output of each command that reads.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "fleet")
+	for name, args := range map[string][]string{
+		"status":           {"status"},
+		"status-no-fold":   {"status", "calico", "--no-fold"},
+		"status-wide":      {"status", "calico", "-o", "wide", "-l", "region=eu"},
+		"status-state":     {"status", "--state", "stalled,Unreachable", "--no-headers"},
+		"status-wave":      {"status", "--wave", "canary"},
+		"status-no-wave":   {"status", "calico", "--wave", ""},
+		"status-cluster":   {"status", "--cluster", "prod-1"},
+		"status-json":      {"status", "ingress", "--cluster", "prod-1", "-o", "json"},
+		"status-yaml":      {"status", "ingress", "--cluster", "prod-1", "-o", "yaml"},
+		"status-name":      {"status", "calico", "--state", "Stalled", "-o", "name"},
+		"describe":         {"describe", "calico"},
+		"describe-held":    {"describe", "ingress"},
+		"describe-cluster": {"describe", "calico", "--cluster", "prod-4"},
+		"tree":             {"tree", "calico"},
+		"tree-cluster":     {"tree", "calico", "--cluster", "canary-1"},
+		"events":           {"events", "calico"},
+		"events-warnings":  {"events", "calico", "--cluster", "prod-4", "--warnings"},
+		"history":          {"history", "calico"},
+		"history-cluster":  {"history", "calico", "--cluster", "prod-4"},
+		"versions":         {"versions"},
+		"rollout-status":   {"rollout", "status", "calico", "--watch=false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inner := *b
+			inner.T = t
+			inner.compare(name, inner.ok(args...))
+		})
+	}
+}
+
+// TestRefusals expects errors that say what to do.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "refusals")
+	err := b.fails(`there is no HelmOp "kalico" in namespace "refusals-`, "describe", "kalico")
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("%v is not a NotFound error", err)
+	}
+	b.fails(`there is no HelmOp "kalico"`, "status", "kalico")
+	b.fails(`HelmOp "calico" has no release in Cluster "prod-9"`, "describe", "calico", "--cluster", "prod-9")
+	b.fails(`--state "Sad" is unknown; use some of Stalled, Failed`, "status", "--state", "Sad")
+	b.fails(`--selector`, "status", "-l", "==")
+	b.fails(`--output "xml" is unknown`, "status", "-o", "xml")
+	b.fails(`--dry-run "client" is unknown`, "pause", "calico", "--dry-run", "client")
+	b.fails("no deletions wait", "confirm", "calico")
+	b.fails("is Progressing, so there is nothing to continue", "rollout", "continue", "calico")
+	b.fails("is Complete, so there is nothing to abort", "rollout", "abort", "ingress")
+	b.fails("no waves", "rollout", "promote", "ingress")
+	b.fails(`no wave "kanary"; the waves are canary, europe`, "rollout", "promote", "calico", "--wave", "kanary")
+	b.fails("no spec.rollout", "rollout", "pause", "ingress")
+	b.fails("there is no revision 9; the revisions are 5, 6, 7", "rollout", "undo", "calico", "--to-revision", "9")
+	b.fails("timed out after 1ms", "rollout", "status", "calico", "--timeout", "1ms")
+	if got := b.run("status", "--exit-code"); got.err == nil || got.err.Error() != ErrUnhealthy.Error() {
+		t.Errorf("got %v", got.err)
+	}
+}
+
+// TestRights runs commands as a user who may do little.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "rights")
+	kubeconfig, err := sharedServer.Server(t).UserKubeconfig("jane")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := b.runAs(t.Context(), writeFile(t, kubeconfig), "", "status")
+	want := `access denied: User "jane" cannot list resource "helmops" in API group "addons.cluster.x-k8s.io" in ` +
+		`the namespace "` + b.namespace + `". Ask an administrator of the management cluster for this right`
+	if got.err == nil || got.err.Error() != want || !apierrors.IsForbidden(got.err) {
+		t.Errorf("got %v", got.err)
+	}
+}
+
+// TestReadOnly runs commands as a user who may read but not write.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "readonly")
+	server := sharedServer.Server(t)
+	admin, err := kubernetes.NewForConfig(server.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "reader"}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{addonsv1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}}}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "reader"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "joe"}}}
+	if _, err := admin.RbacV1().Roles(b.namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.RbacV1().RoleBindings(b.namespace).Create(t.Context(), binding,
+		metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.WaitAllowed(t.Context(), "joe", authorizationv1.ResourceAttributes{Namespace: b.namespace,
+		Group: addonsv1.GroupVersion.Group, Resource: "helmops", Verb: "list"}); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := server.UserKubeconfig("joe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := writeFile(t, kubeconfig)
+	status := b.runAs(t.Context(), path, "", "status", "calico")
+	if status.err != nil || !strings.Contains(status.out, "prod-4") || strings.Contains(status.out, "prod-6") ||
+		!strings.Contains(status.errOut, "Clusters without a release are not shown") {
+		t.Errorf("%+v", status)
+	}
+	for _, args := range [][]string{{"pause", "calico"}, {"rollout", "undo", "calico"}, {"status", "-w"}} {
+		got := b.runAs(t.Context(), path, "", args...)
+		if got.err == nil || !strings.HasPrefix(got.err.Error(), `access denied: User "joe" cannot `) ||
+			!apierrors.IsForbidden(got.err) {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+}
+
+// TestExplain checks the texts of errors that a test server does not return.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	resource := addonsv1.GroupVersion.WithResource("helmops").GroupResource()
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"not installed": {apierrors.NewGenericServerResponse(http.StatusNotFound, "get", resource, "calico",
+			"404 page not found", 0, true), "HelmOp is not installed in this cluster"},
+		"unauthorized": {apierrors.NewUnauthorized("no"), "refuses the credentials"},
+		"conflict":     {apierrors.NewConflict(resource, "calico", errors.New("changed")), "repeat the command"},
+		"another":      {errors.New("another"), "another"},
+		"no context":   {clientcmd.ErrEmptyConfig, "no management cluster is configured"},
+	} {
+		got := explain(tc.err)
+		if !strings.Contains(got.Error(), tc.want) || !errors.Is(got, tc.err) {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+// TestWrites checks what each command writes.
+func TestWrites(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "writes")
+	const at = "2026-11-25T12:00:00.000Z"
+	annotation := func(key string) string { return b.helmOp("calico").Annotations[key] }
+
+	if got := b.ok("pause", "calico", "ingress", "--dry-run=server"); got !=
+		"helmop.addons.cluster.x-k8s.io/calico paused (server dry run)\n"+
+			"helmop.addons.cluster.x-k8s.io/ingress paused (server dry run)\n" || b.helmOp("calico").Spec.Paused {
+		t.Errorf("%s", got)
+	}
+	b.ok("pause", "calico")
+	if !b.helmOp("calico").Spec.Paused {
+		t.Error("not paused")
+	}
+	b.fails("it is paused, so a request has no effect", "rollout", "promote", "calico")
+	b.fails("it is paused, so a request has no effect", "retry", "calico", "--cluster", "prod-4")
+	b.ok("resume", "calico")
+	b.observe("calico", nil)
+	if b.helmOp("calico").Spec.Paused {
+		t.Error("paused")
+	}
+
+	b.ok("reconcile", "calico")
+	b.ok("retry", "calico")
+	if annotation(addonsv1.ResolveRequestedAtAnnotation) != at || annotation(addonsv1.RetryRequestedAtAnnotation) != at {
+		t.Errorf("%v", b.helmOp("calico").Annotations)
+	}
+	b.ok("retry", "calico", "--cluster", "prod-4")
+	release := &addonsv1.HelmOpRelease{}
+	if err := b.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: apiutil.ChildName("calico", "prod-4")},
+		release); err != nil || release.Annotations[addonsv1.RetryRequestedAtAnnotation] != at {
+		t.Errorf("%v, %v", release.Annotations, err)
+	}
+
+	b.ok("rollout", "promote", "calico")
+	if got := annotation(addonsv1.RolloutPromoteAnnotation); got != "7/canary" {
+		t.Errorf("promoted %q", got)
+	}
+	b.ok("rollout", "pause", "calico")
+	b.observe("calico", nil)
+	if !b.helmOp("calico").Spec.Rollout.Paused {
+		t.Error("the rollout is not paused")
+	}
+	b.ok("rollout", "resume", "calico")
+	b.observe("calico", func(s *addonsv1.HelmOpStatus) { s.Rollout.Phase = addonsv1.RolloutPhasePaused })
+	for _, want := range []string{"7", "7/2"} {
+		b.ok("rollout", "continue", "calico")
+		if got := annotation(addonsv1.RolloutContinueAnnotation); got != want {
+			t.Errorf("continued with %q, want %q", got, want)
+		}
+	}
+	b.ok("rollout", "abort", "calico")
+	if got := annotation(addonsv1.RolloutAbortAnnotation); got != "7" {
+		t.Errorf("aborted with %q", got)
+	}
+}
+
+// TestUndo expects the spec of a revision, with the digest, and with the present rollout.
+func TestUndo(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "undo")
+	helmOp := b.helmOp("calico")
+	helmOp.Spec.Values.Raw = []byte(`{"tigeraOperator":{"registry":"ghcr.io"}}`)
+	helmOp.Spec.Rollout.MinReadySeconds = 9
+	if err := b.Update(t.Context(), helmOp); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.ok("rollout", "undo", "calico", "--dry-run=server"); !strings.Contains(got, "revision 6 restored") {
+		t.Errorf("%s", got)
+	}
+	if got := b.helmOp("calico"); string(got.Spec.Values.Raw) != string(helmOp.Spec.Values.Raw) {
+		t.Errorf("a dry run wrote %s", got.Spec.Values.Raw)
+	}
+	b.ok("rollout", "undo", "calico")
+	got := b.helmOp("calico").Spec
+	if string(got.Values.Raw) != `{"removed":null,"tigeraOperator":{"registry":"quay.io"}}` ||
+		got.Source.Ref != (addonsv1.ArtifactReference{Digest: "sha256:" + strings.Repeat("1", 64)}) ||
+		got.Rollout.MinReadySeconds != 9 {
+		t.Errorf("%s, %+v, %+v", got.Values.Raw, got.Source.Ref, got.Rollout)
+	}
+}
+
+// TestConfirm expects a list of what is deleted and a question.
+func TestConfirm(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "confirm")
+	no := b.runAs(t.Context(), b.kubeconfig, "n\n", "confirm", "ingress")
+	if no.err == nil || b.helmOp("ingress").Annotations[addonsv1.ConfirmDeletionsAnnotation] != "" {
+		t.Errorf("%+v", no)
+	}
+	b.compare("confirm", no.out+no.errOut)
+	if yes := b.runAs(t.Context(), b.kubeconfig, "yes\n", "confirm", "ingress"); yes.err != nil {
+		t.Error(yes.err)
+	}
+	if got := b.helmOp("ingress").Annotations[addonsv1.ConfirmDeletionsAnnotation]; got != "2-5e8d1f0a9b3c" {
+		t.Errorf("confirmed with %q", got)
+	}
+}
+
+// TestConfirmInManagementCluster takes the value from the message of the release.
+func TestConfirmInManagementCluster(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "management")
+	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "state"}}
+	helmOp.Spec.ManagementCluster = &addonsv1.ManagementCluster{ImpersonateServiceAccountName: "admin"}
+	helmOp.Spec.Source = addonsv1.ArtifactSource{URL: "oci://registry.example.com/state",
+		Ref: addonsv1.ArtifactReference{Tag: "production"}}
+	b.create(helmOp)
+	b.release(b.helmOp("state"), apiutil.ManagementTitle, 1, func(r *addonsv1.HelmOpRelease) {
+		r.Status.Conditions = []metav1.Condition{{Type: addonsv1.ReadyCondition, Status: metav1.ConditionFalse,
+			Reason: "ConfirmationRequired", LastTransitionTime: ago(time.Minute),
+			Message: "the upgrade would delete Cluster prod-1. Correct the artifact, or confirm: kubectl -n ns " +
+				"annotate helmop state --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-abc"}}
+	})
+	if got := b.ok("confirm", "state", "--yes"); got != "the upgrade would delete Cluster prod-1. Correct the artifact, "+
+		"or confirm\nhelmop.addons.cluster.x-k8s.io/state deletions confirmed\n" {
+		t.Errorf("%s", got)
+	}
+	if got := b.helmOp("state").Annotations[addonsv1.ConfirmDeletionsAnnotation]; got != "1-abc" {
+		t.Errorf("confirmed with %q", got)
+	}
+}
+
+// observe plays the manager: the current generation is observed.
+func (b *fleetBed) observe(name string, change func(*addonsv1.HelmOpStatus)) {
+	b.Helper()
+	helmOp := b.helmOp(name)
+	helmOp.Status.ObservedGeneration = helmOp.Generation
+	if change != nil {
+		change(&helmOp.Status)
+	}
+	if err := b.Status().Update(b.Context(), helmOp); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// TestWait follows a promotion until the wave ends.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "wait")
+	var out, errOut lockedBuffer
+	ended := make(chan error)
+	go func() {
+		ended <- b.execute(t.Context(), b.kubeconfig, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out,
+			ErrOut: &errOut}, "rollout", "promote", "calico", "--wait")
+	}()
+	eventually(t, &errOut, "waiting for the promotion of wave canary\n")
+	b.observe("calico", func(s *addonsv1.HelmOpStatus) { s.Rollout.Wave, s.Rollout.WaitingFor = "europe", "" })
+	if err := <-ended; err != nil || out.String() !=
+		"helmop.addons.cluster.x-k8s.io/calico wave canary of revision 7 promoted\n" {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// TestWaitForRetry has one release fail again, and one become Ready.
+func TestWaitForRetry(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "retry")
+	var out, errOut lockedBuffer
+	ended := make(chan error)
+	go func() {
+		ended <- b.execute(t.Context(), b.kubeconfig, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out,
+			ErrOut: &errOut}, "retry", "calico", "--wait")
+	}()
+	eventually(t, &errOut, "waiting for 2 Clusters: prod-4 (UpgradeFailed), prod-5 (ClusterUnreachable)\n")
+	b.setStatus("prod-5", ready("3.30.2", 0))
+	eventually(t, &errOut, "waiting for 1 Cluster: prod-4 (UpgradeFailed)\n")
+	b.setStatus("prod-4", func(r *addonsv1.HelmOpRelease) { r.Status.LastRetryRequest = "2026-11-25T12:00:00.000Z" })
+	if err := <-ended; err == nil || err.Error() != `the retry failed in 1 Cluster: prod-4; see "kubectl helmop `+
+		`describe calico -n `+b.namespace+` --cluster prod-4"` {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+func (b *fleetBed) setStatus(cluster string, change func(*addonsv1.HelmOpRelease)) {
+	b.Helper()
+	release := &addonsv1.HelmOpRelease{}
+	if err := b.Get(b.Context(), client.ObjectKey{Namespace: b.namespace, Name: apiutil.ChildName("calico", cluster)},
+		release); err != nil {
+		b.Fatal(err)
+	}
+	change(release)
+	if err := b.Status().Update(b.Context(), release); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// TestStatusWatch expects a line for each change, and no other lines.
+func TestStatusWatch(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "watched")
+	ctx, cancel := context.WithCancel(t.Context())
+	var out, errOut lockedBuffer
+	ended := make(chan error)
+	go func() {
+		ended <- b.execute(ctx, b.kubeconfig, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out,
+			ErrOut: &errOut}, "status", "calico", "-w")
+	}()
+	eventually(t, &out, "CLUSTER")
+	before := out.String()
+	b.setStatus("prod-5", ready("3.30.2", 0))
+	eventually(t, &out, "0s")
+	b.observe("calico", func(s *addonsv1.HelmOpStatus) { s.Rollout.Wave, s.Rollout.WaitingFor = "europe", "2 Clusters" })
+	eventually(t, &out, "waits for 2 Clusters")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	b.compare("status-watch", strings.TrimPrefix(out.String(), before))
+}
+
+func eventually(t *testing.T, buffer *lockedBuffer, text string) {
+	t.Helper()
+	gomega.NewWithT(t).Eventually(buffer.String, 30*time.Second, 10*time.Millisecond).
+		Should(gomega.ContainSubstring(text))
+}
+
+// lockedBuffer is a buffer that a command writes while the test reads.
+type lockedBuffer struct {
+	mutex  sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(data []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.buffer.Write(data)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.buffer.String()
+}
+
+// TestCompletion completes names of HelmOps and Clusters.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "completion")
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"describe", "ca"}, "calico\n:4\n"},
+		{[]string{"rollout", "promote", ""}, "calico\ningress\n:4\n"},
+		{[]string{"describe", "calico", "--cluster", "ca"}, "canary-1\n:4\n"},
+		{[]string{"describe", "-n", b.namespace[:len(b.namespace)-1]}, b.namespace + "\n:4\n"},
+		{[]string{"status", "--state", "St"}, strings.ReplaceAll(stateNames(), ", ", "\n") + "\n:4\n"},
+	} {
+		last := len(tc.args) - 1
+		args := append([]string{"__complete"}, tc.args[:last]...)
+		args = append(args[:2], append([]string{"--kubeconfig=" + b.kubeconfig, "--namespace=" + b.namespace}, args[2:]...)...)
+		if tc.args[0] == "rollout" {
+			args = []string{"__complete", "rollout", "promote", "--kubeconfig=" + b.kubeconfig, "--namespace=" + b.namespace}
+		}
+		var out bytes.Buffer
+		root := &cobra.Command{Use: "kubectl-helmop"}
+		root.AddCommand(Commands(Options{Program: "kubectl helmop"})...)
+		root.SetArgs(append(args, tc.args[last]))
+		root.SetOut(&out)
+		root.SetErr(&bytes.Buffer{})
+		if err := root.ExecuteContext(t.Context()); err != nil || out.String() != tc.want {
+			t.Errorf("%q: %v\n%s", tc.args, err, out.String())
+		}
+	}
+}

@@ -1,0 +1,340 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+)
+
+// Step is something that a user can do next.
+type Step struct {
+	// Why is the reason for the step, as a sentence without a full stop.
+	Why string `json:"why"`
+	// Command is the command to run; empty if no command does it.
+	Command string `json:"command,omitempty"`
+
+	// promotes is true for the promotion of a wave.
+	promotes bool
+}
+
+func (s Step) String() string {
+	if s.Command == "" {
+		return s.Why
+	}
+	return s.Why + ":\n  " + s.Command
+}
+
+// Summary is the state of a HelmOp and of its rollout.
+type Summary struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Ready is the status of the condition Ready: True, False or Unknown.
+	Ready   metav1.ConditionStatus `json:"ready"`
+	Reason  string                 `json:"reason,omitempty"`
+	Message string                 `json:"message,omitempty"`
+	// Unhealthy is true if a user has to act, or a Cluster is unhealthy.
+	Unhealthy bool                    `json:"unhealthy"`
+	Clusters  *addonsv1.ClusterCounts `json:"clusters,omitempty"`
+	Rollout   *addonsv1.RolloutStatus `json:"rollout,omitempty"`
+	// RolloutPaused is spec.rollout.paused.
+	RolloutPaused bool `json:"rolloutPaused,omitempty"`
+	// Next is what a user can do next.
+	Next []Step `json:"next,omitempty"`
+}
+
+// helmOpProgressReasons are the reasons of a HelmOp that is not Ready and needs no user.
+var helmOpProgressReasons = map[string]bool{
+	"":                                 true,
+	addonsv1.ProgressingReason:         true,
+	addonsv1.ResolvingReason:           true,
+	addonsv1.RollingOutReason:          true,
+	addonsv1.DeletingReason:            true,
+	addonsv1.WaitingForClustersReason:  true,
+	addonsv1.PausedReason:              true,
+	addonsv1.RegistryRateLimitedReason: true,
+}
+
+func summaryOf(helmOp *addonsv1.HelmOp, program string) Summary {
+	s := Summary{
+		Namespace: helmOp.Namespace, Name: helmOp.Name, Ready: metav1.ConditionUnknown,
+		Clusters: helmOp.Status.Clusters, Rollout: helmOp.Status.Rollout,
+		RolloutPaused: helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Paused,
+		Next:          nextForHelmOp(helmOp, program),
+	}
+	if ready := conditions.Get(helmOp, addonsv1.ReadyCondition); ready != nil {
+		s.Ready, s.Reason, s.Message = ready.Status, ready.Reason, ready.Message
+	}
+	c := helmOp.Status.Clusters
+	s.Unhealthy = s.Ready == metav1.ConditionFalse && !helmOpProgressReasons[s.Reason] ||
+		conditions.IsTrue(helmOp, addonsv1.DeletionsHeldCondition) ||
+		c != nil && c.Failed+c.Stalled+c.Unreachable+c.Drifted > 0
+	return s
+}
+
+// timelessLine returns the line without times, which change although nothing happens.
+func (s *Summary) timelessLine(namespaces bool) string {
+	timeless := *s
+	if s.Rollout != nil {
+		timeless.Rollout = s.Rollout.DeepCopy()
+		timeless.Rollout.StartedAt = metav1.Time{}
+	}
+	return timeless.line(time.Time{}, namespaces)
+}
+
+// line returns a summary in one line, with the namespace if the table has namespaces.
+func (s *Summary) line(now time.Time, namespaces bool) string {
+	var b strings.Builder
+	if namespaces {
+		b.WriteString(s.Namespace + "/")
+	}
+	b.WriteString(s.Name + ": ")
+	switch {
+	case s.Ready == metav1.ConditionTrue:
+		b.WriteString("Ready")
+	case s.Ready == metav1.ConditionUnknown && s.Reason == "":
+		b.WriteString("not reconciled yet")
+	case s.Reason != "":
+		b.WriteString("not Ready (" + s.Reason + ")")
+	default:
+		b.WriteString("not Ready")
+	}
+	if r := s.Rollout; r != nil {
+		b.WriteString("; " + s.progress(now))
+	}
+	if len(s.Next) > 0 {
+		// "waits for the promotion of wave canary" needs no other words.
+		if !s.Next[0].promotes {
+			b.WriteString("; " + lowerFirst(s.Next[0].Why))
+		}
+		if s.Next[0].Command != "" {
+			b.WriteString(": " + s.Next[0].Command)
+		}
+	}
+	return b.String()
+}
+
+// progress describes the rollout.
+func (s *Summary) progress(now time.Time) string {
+	r := s.Rollout
+	phase := string(r.Phase)
+	if phase == "" {
+		phase = string(addonsv1.RolloutPhaseProgressing)
+	}
+	text := fmt.Sprintf("revision %d %s", r.Revision, phase)
+	if r.Wave != "" {
+		text += " in wave " + r.Wave
+	}
+	if phase == string(addonsv1.RolloutPhaseProgressing) && !r.StartedAt.IsZero() {
+		text += " since " + age(now, r.StartedAt.Time)
+	}
+	var counts []string
+	if s.Clusters != nil {
+		counts = append(counts, fmt.Sprintf("%d of %s up to date", s.Clusters.UpToDate,
+			counted(int(s.Clusters.Selected), "Cluster")))
+	} else {
+		counts = append(counts, fmt.Sprintf("%d up to date", r.Updated))
+	}
+	for _, count := range []struct {
+		n    int32
+		what string
+	}{{r.InFlight, "updating"}, {r.Failed, "failed"}} {
+		if count.n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", count.n, count.what))
+		}
+	}
+	text += ": " + strings.Join(counts, ", ")
+	if waits := waitingFor(r); waits != "" {
+		text += "; waits for " + waits
+	}
+	return text
+}
+
+// inlineCommand is a command at the end of a message, by which a user continues.
+var inlineCommand = regexp.MustCompile(`:\s+kubectl -n \S+ annotate .*$`)
+
+// waitingFor returns what a rollout waits for, without the command for kubectl.
+func waitingFor(r *addonsv1.RolloutStatus) string {
+	return inlineCommand.ReplaceAllString(r.WaitingFor, "")
+}
+
+// awaitsPromotion returns the wave whose promotion the rollout waits for.
+func awaitsPromotion(helmOp *addonsv1.HelmOp) (wave string, ok bool) {
+	r := helmOp.Status.Rollout
+	if r == nil || r.Wave == "" || isEnded(r.Phase) || r.Phase == addonsv1.RolloutPhasePaused {
+		return "", false
+	}
+	return r.Wave, strings.Contains(r.WaitingFor, addonsv1.RolloutPromoteAnnotation+"=")
+}
+
+// isEnded is true for the phases of a rollout that has ended.
+func isEnded(phase addonsv1.RolloutPhase) bool {
+	switch phase {
+	case addonsv1.RolloutPhaseComplete, addonsv1.RolloutPhaseRolledBack, addonsv1.RolloutPhaseAborted,
+		addonsv1.RolloutPhaseSuperseded:
+		return true
+	default:
+		return false
+	}
+}
+
+// nextForHelmOp returns what a user can do for a HelmOp, the most urgent first. It is empty if there is nothing to do.
+func nextForHelmOp(helmOp *addonsv1.HelmOp, program string) []Step {
+	on := func(command string, flags ...string) string {
+		return strings.Join(append([]string{program, command, helmOp.Name, "-n", helmOp.Namespace}, flags...), " ")
+	}
+	var steps []Step
+	add := func(why, command string) { steps = append(steps, Step{Why: why, Command: command}) }
+	if d := helmOp.Status.Deletions; d != nil && d.Waiting > 0 {
+		add(fmt.Sprintf("Correct the selector or the labels of the Clusters, or confirm the deletion of %s",
+			counted(int(d.Waiting), "release")), on("confirm"))
+	}
+	if apiutil.IsHelmOpPaused(helmOp) {
+		if helmOp.Spec.Paused {
+			add("Resume the paused HelmOp", on("resume"))
+		} else {
+			add("The annotation cluster.x-k8s.io/paused pauses the HelmOp; remove the annotation", fmt.Sprintf(
+				"kubectl -n %s annotate helmops.addons.cluster.x-k8s.io %s cluster.x-k8s.io/paused-", helmOp.Namespace,
+				helmOp.Name))
+		}
+	}
+	if resolved := conditions.Get(helmOp, addonsv1.ResolvedCondition); resolved != nil &&
+		resolved.Status == metav1.ConditionFalse {
+		add("Correct what the condition Resolved names, then check the registry at once", on("reconcile"))
+	}
+	if r := helmOp.Status.Rollout; r != nil {
+		steps = append(steps, nextForRollout(helmOp, r, on)...)
+	}
+	if failures := helmOp.Status.Failures; len(failures) > 0 {
+		add(fmt.Sprintf("See why the release in Cluster %s failed", failures[0].Cluster),
+			on("describe", "--cluster", quoted(failures[0].Cluster)))
+		add("Correct the cause, then retry the failed releases", on("retry"))
+	}
+	if ready := conditions.Get(helmOp, addonsv1.ReadyCondition); len(steps) == 0 && ready != nil &&
+		ready.Status == metav1.ConditionFalse && !helmOpProgressReasons[ready.Reason] {
+		add(fmt.Sprintf("Correct what the condition Ready names (%s)", ready.Reason), on("describe"))
+	}
+	return steps
+}
+
+// nextForRollout returns what a user can do for a rollout.
+func nextForRollout(helmOp *addonsv1.HelmOp, r *addonsv1.RolloutStatus, on func(string, ...string) string) []Step {
+	switch {
+	case r.Phase == addonsv1.RolloutPhasePaused:
+		steps := []Step{{Why: "Correct the failures, then continue the rollout", Command: on("rollout continue")}}
+		if r.LastGoodRevision > 0 {
+			steps = append(steps, Step{Why: fmt.Sprintf("Or return to revision %d", r.LastGoodRevision),
+				Command: on("rollout abort")})
+		}
+		return steps
+	case r.Phase == addonsv1.RolloutPhaseRolledBack, r.Phase == addonsv1.RolloutPhaseAborted:
+		return []Step{{
+			Why:     fmt.Sprintf("Change the spec of the HelmOp, or restore the spec of revision %d", r.LastGoodRevision),
+			Command: on("rollout undo", fmt.Sprintf("--to-revision=%d", r.LastGoodRevision)),
+		}}
+	case helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Paused && !isEnded(r.Phase):
+		return []Step{{Why: "Resume the paused rollout", Command: on("rollout resume")}}
+	}
+	if wave, ok := awaitsPromotion(helmOp); ok {
+		return []Step{{Why: "Promote wave " + wave, Command: on("rollout promote", "--wave="+wave), promotes: true}}
+	}
+	return nil
+}
+
+// nextForRelease returns what a user can do for the release of a row.
+func nextForRelease(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, row *Row, program string) []Step {
+	on := func(command string, flags ...string) string {
+		return strings.Join(append([]string{program, command, helmOp.Name, "-n", helmOp.Namespace}, flags...), " ")
+	}
+	retry := on("retry", "--cluster", quoted(row.Cluster))
+	var steps []Step
+	add := func(why, command string) { steps = append(steps, Step{Why: why, Command: command}) }
+	switch row.State {
+	case StateStalled:
+		add("Correct what the message names. The retries are spent, so change the spec or retry", retry)
+	case StateFailed:
+		why := "Correct what the message names"
+		if at := release.Status.NextTryAt; !at.IsZero() {
+			why += ". HelmOp tries again at " + at.UTC().Format(time.RFC3339) + ", or at once"
+		} else {
+			why += ", then retry"
+		}
+		add(why, retry)
+	case StateUnreachable:
+		add("Make the API server of the Cluster answer. HelmOp checks every 10 seconds and then continues by itself", "")
+	case StateDrifted:
+		add("Undo the changes in the Cluster, set spec.driftDetection.mode to Correct, or add the fields to "+
+			"spec.driftDetection.ignore", "")
+	case StateWaiting:
+		add("Wait. HelmOp continues by itself when the condition that the message names is met", "")
+	case StatePaused:
+		steps = append(steps, nextForPause(helmOp, release, on)...)
+	case StateOutdated:
+		add("See what the rollout waits for", on("rollout status", "--watch=false"))
+	case StateProgressing, StateDeleting:
+		add("Wait. To follow the release", on("status", "--cluster", quoted(row.Cluster), "--watch"))
+	}
+	return steps
+}
+
+func nextForPause(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease,
+	on func(string, ...string) string,
+) []Step {
+	switch {
+	case helmOp.Spec.Paused:
+		return []Step{{Why: "Resume the paused HelmOp", Command: on("resume")}}
+	case apiutil.IsChildPaused(release):
+		return []Step{{Why: "The annotation cluster.x-k8s.io/paused pauses the release; remove it", Command: fmt.Sprintf(
+			"kubectl -n %s annotate helmopreleases.addons.cluster.x-k8s.io %s cluster.x-k8s.io/paused-",
+			release.Namespace, release.Name)}}
+	default:
+		return []Step{{Why: "End the pause that the condition Paused names"}}
+	}
+}
+
+// quoted quotes a word for a shell if it needs quotes.
+func quoted(word string) string {
+	if strings.ContainsAny(word, " '\"") {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
+}
+
+func lowerFirst(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToLower(text[:1]) + text[1:]
+}
+
+// eventTime returns when an Event happened last.
+func eventTime(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	default:
+		return e.CreationTimestamp.Time
+	}
+}
+
+// eventCount returns how often an Event happened.
+func eventCount(e *corev1.Event) int32 {
+	if e.Series != nil {
+		return e.Series.Count
+	}
+	return max(e.Count, 1)
+}

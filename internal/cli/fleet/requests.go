@@ -1,0 +1,419 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+)
+
+// request changes a HelmOp. It returns what was done, in the past tense, or an error that says why nothing is done.
+type request func(helmOp *addonsv1.HelmOp) (done string, err error)
+
+// goal tells whether the state that a request leads to is observed, and if not, what it waits for. An error ends the
+// wait.
+type goal func(helmOp *addonsv1.HelmOp) (reached bool, waitsFor string, err error)
+
+// refuse returns an error for a request that does not fit the state of the HelmOp.
+func refuse(helmOp *addonsv1.HelmOp, format string, args ...any) error {
+	return fmt.Errorf("HelmOp %q: %s", helmOp.Name, fmt.Sprintf(format, args...))
+}
+
+func annotate(object metav1.Object, key, value string) {
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	object.SetAnnotations(annotations)
+}
+
+// setPaused sets spec.paused.
+func setPaused(paused bool) request {
+	return func(helmOp *addonsv1.HelmOp) (string, error) {
+		helmOp.Spec.Paused = paused
+		if paused {
+			return "paused", nil
+		}
+		return "resumed", nil
+	}
+}
+
+func isPausedAs(paused bool) goal {
+	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
+		condition := conditions.Get(helmOp, addonsv1.PausedCondition)
+		switch {
+		case condition == nil:
+			return false, "the manager to reconcile the HelmOp", nil
+		case paused && condition.Status == metav1.ConditionTrue:
+			return true, "", nil
+		case !paused && condition.Status == metav1.ConditionFalse:
+			return true, "", nil
+		default:
+			return false, fmt.Sprintf("the condition Paused, which is %s: %s", condition.Status, condition.Message), nil
+		}
+	}
+}
+
+// reconcileNow requests to resolve the source now.
+func reconcileNow(value string) request {
+	return func(helmOp *addonsv1.HelmOp) (string, error) {
+		if err := refusePaused(helmOp); err != nil {
+			return "", err
+		}
+		annotate(helmOp, addonsv1.ResolveRequestedAtAnnotation, value)
+		return "reconciliation requested", nil
+	}
+}
+
+func isReconciled(value string) goal {
+	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
+		if helmOp.Status.LastResolveRequest != value {
+			return false, "the manager to resolve the source", nil
+		}
+		resolved := conditions.Get(helmOp, addonsv1.ResolvedCondition)
+		switch {
+		case resolved == nil || resolved.Status == metav1.ConditionUnknown:
+			return false, "the registry to answer", nil
+		case resolved.Status == metav1.ConditionFalse:
+			return false, "", refuse(helmOp, "the source cannot be resolved: %s: %s", resolved.Reason, resolved.Message)
+		default:
+			return true, "", nil
+		}
+	}
+}
+
+func refusePaused(helmOp *addonsv1.HelmOp) error {
+	if apiutil.IsHelmOpPaused(helmOp) {
+		return refuse(helmOp, "it is paused, so a request has no effect; resume the HelmOp first")
+	}
+	return nil
+}
+
+// retryAll requests a retry of the releases of a HelmOp that failed.
+func retryAll(value string) request {
+	return func(helmOp *addonsv1.HelmOp) (string, error) {
+		if err := refusePaused(helmOp); err != nil {
+			return "", err
+		}
+		annotate(helmOp, addonsv1.RetryRequestedAtAnnotation, value)
+		return "retry requested", nil
+	}
+}
+
+// handledRetry is what status.lastRetryRequest of a release has after the release handled the requests in the
+// annotations of the release and of the HelmOp.
+func handledRetry(release *addonsv1.HelmOpRelease, ofHelmOp string) string {
+	request := release.Annotations[addonsv1.RetryRequestedAtAnnotation]
+	if request != "" && ofHelmOp != "" {
+		request += "/"
+	}
+	request += ofHelmOp
+	if len(request) > requeue.MaxResolveRequest {
+		request = apiutil.HexDigest(request)
+	}
+	return request
+}
+
+// retryResult is the state of releases after a request to retry.
+type retryResult struct{ waiting, failed []string }
+
+// retried returns the state of releases after a request to retry. ofHelmOp is the annotation of the HelmOp.
+func retried(releases []*addonsv1.HelmOpRelease, ofHelmOp string) retryResult {
+	var result retryResult
+	for _, release := range releases {
+		state, why := stateOf(release, 0)
+		title := apiutil.ClusterTitle(release)
+		switch {
+		case state == StateReady || state == StatePaused || state == StateDrifted || state == StateDeleting:
+		case (state == StateFailed || state == StateStalled) &&
+			release.Status.LastRetryRequest == handledRetry(release, ofHelmOp):
+			result.failed = append(result.failed, title)
+		case why != nil && why.Reason != "":
+			result.waiting = append(result.waiting, title+" ("+why.Reason+")")
+		default:
+			result.waiting = append(result.waiting, title)
+		}
+	}
+	slices.Sort(result.waiting)
+	slices.Sort(result.failed)
+	return result
+}
+
+// currentRollout returns the rollout that a request is about. It refuses HelmOps whose rollout is not known.
+func currentRollout(helmOp *addonsv1.HelmOp) (*addonsv1.RolloutStatus, error) {
+	r := helmOp.Status.Rollout
+	switch {
+	case r == nil:
+		return nil, refuse(helmOp, "it has no rollout yet")
+	case apiutil.IsHelmOpPaused(helmOp):
+		return nil, refuse(helmOp, "it is paused, so a request has no effect; resume the HelmOp first")
+	case helmOp.Status.ObservedGeneration != helmOp.Generation:
+		return nil, refuse(helmOp, "it was changed, and the manager has not reconciled the change yet; repeat the command")
+	default:
+		return r, nil
+	}
+}
+
+func waveIndex(helmOp *addonsv1.HelmOp, name string) int {
+	if helmOp.Spec.Rollout == nil {
+		return -1
+	}
+	return slices.IndexFunc(helmOp.Spec.Rollout.Waves, func(w addonsv1.Wave) bool { return w.Name == name })
+}
+
+func waveNames(helmOp *addonsv1.HelmOp) string {
+	var all []string
+	for _, wave := range helmOp.Spec.Rollout.Waves {
+		all = append(all, wave.Name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// promote lets the wave after a wave begin. Without a name it is the wave whose promotion the rollout waits for.
+func promote(wave string) request {
+	return func(helmOp *addonsv1.HelmOp) (string, error) {
+		r, err := currentRollout(helmOp)
+		if err != nil {
+			return "", err
+		}
+		name := wave
+		switch {
+		case helmOp.Spec.Rollout == nil || len(helmOp.Spec.Rollout.Waves) == 0:
+			return "", refuse(helmOp, "spec.rollout has no waves, so there is nothing to promote")
+		case isEnded(r.Phase):
+			return "", refuse(helmOp, "the rollout of revision %d is %s, so there is nothing to promote", r.Revision, r.Phase)
+		case r.Phase == addonsv1.RolloutPhasePaused:
+			return "", refuse(helmOp, "the rollout of revision %d is Paused and waits for %s; a promotion has no effect",
+				r.Revision, waitingFor(r))
+		case r.Wave == "":
+			return "", refuse(helmOp, "all waves of revision %d are done; the rollout waits for %s", r.Revision, waitingFor(r))
+		}
+		if name == "" {
+			var waits bool
+			if name, waits = awaitsPromotion(helmOp); !waits {
+				return "", refuse(helmOp, "wave %s of revision %d waits for %s, not for a promotion; to promote it in advance, "+
+					"use --wave=%s", r.Wave, r.Revision, waitingFor(r), r.Wave)
+			}
+		}
+		index, given := waveIndex(helmOp, name), annotationFor(helmOp, addonsv1.RolloutPromoteAnnotation, r.Revision)
+		switch {
+		case index < 0:
+			return "", refuse(helmOp, "spec.rollout has no wave %q; the waves are %s", name, waveNames(helmOp))
+		case index < waveIndex(helmOp, r.Wave):
+			return "", refuse(helmOp, "wave %s of revision %d is done; the current wave is %s", name, r.Revision, r.Wave)
+		case given != nil && waveIndex(helmOp, *given) >= index:
+			return fmt.Sprintf("wave %s of revision %d was promoted before", name, r.Revision), nil
+		}
+		annotate(helmOp, addonsv1.RolloutPromoteAnnotation, fmt.Sprintf("%d/%s", r.Revision, name))
+		return fmt.Sprintf("wave %s of revision %d promoted", name, r.Revision), nil
+	}
+}
+
+// annotationFor returns what follows the revision and the slash in an annotation; nil if the annotation is absent or of
+// another revision.
+func annotationFor(helmOp *addonsv1.HelmOp, key string, revision int64) *string {
+	number, rest, _ := strings.Cut(helmOp.Annotations[key], "/")
+	if number != strconv.FormatInt(revision, 10) {
+		return nil
+	}
+	return &rest
+}
+
+// isPromoted is reached when the rollout left the promoted wave, or ended.
+func isPromoted(helmOp *addonsv1.HelmOp) (bool, string, error) {
+	r := helmOp.Status.Rollout
+	if r == nil {
+		return true, "", nil
+	}
+	promoted := annotationFor(helmOp, addonsv1.RolloutPromoteAnnotation, r.Revision)
+	switch {
+	case promoted == nil || isEnded(r.Phase):
+		return true, "", nil
+	case r.Phase == addonsv1.RolloutPhasePaused:
+		return false, "", refuse(helmOp, "the rollout of revision %d is Paused: it waits for %s", r.Revision, waitingFor(r))
+	case r.Wave == "" || waveIndex(helmOp, r.Wave) > waveIndex(helmOp, *promoted):
+		return true, "", nil
+	default:
+		return false, waitingFor(r), nil
+	}
+}
+
+// continueRollout lets a rollout continue whose failure budget is spent. last is the last handled value of the
+// annotation.
+func continueRollout(last string) request {
+	return func(helmOp *addonsv1.HelmOp) (string, error) {
+		r, err := currentRollout(helmOp)
+		if err != nil {
+			return "", err
+		}
+		if r.Phase != addonsv1.RolloutPhasePaused {
+			why := "so there is nothing to continue"
+			if helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Paused {
+				why = "but spec.rollout.paused is set; use rollout resume"
+			}
+			return "", refuse(helmOp, "the rollout of revision %d is %s, %s", r.Revision, phaseOf(r), why)
+		}
+		// The annotation to abort would pause the rollout again.
+		if annotationFor(helmOp, addonsv1.RolloutAbortAnnotation, r.Revision) != nil {
+			delete(helmOp.Annotations, addonsv1.RolloutAbortAnnotation)
+		}
+		annotate(helmOp, addonsv1.RolloutContinueAnnotation,
+			nextContinue(r.Revision, helmOp.Annotations[addonsv1.RolloutContinueAnnotation], last))
+		return fmt.Sprintf("rollout of revision %d continued; %s no longer count", r.Revision,
+			counted(int(r.Failed), "failure")), nil
+	}
+}
+
+// nextContinue returns the first of "7", "7/2", "7/3" and so on that was not given before.
+func nextContinue(revision int64, given ...string) string {
+	value := strconv.FormatInt(revision, 10)
+	for i := 2; slices.Contains(given, value); i++ {
+		value = fmt.Sprintf("%d/%d", revision, i)
+	}
+	return value
+}
+
+func phaseOf(r *addonsv1.RolloutStatus) addonsv1.RolloutPhase {
+	if r.Phase == "" {
+		return addonsv1.RolloutPhaseProgressing
+	}
+	return r.Phase
+}
+
+func isContinued(helmOp *addonsv1.HelmOp) (bool, string, error) {
+	if r := helmOp.Status.Rollout; r != nil && r.Phase == addonsv1.RolloutPhasePaused {
+		return false, "the manager to continue the rollout", nil
+	}
+	return true, "", nil
+}
+
+// abortRollout returns all Clusters to the last known good revision.
+func abortRollout(helmOp *addonsv1.HelmOp) (string, error) {
+	r, err := currentRollout(helmOp)
+	switch {
+	case err != nil:
+		return "", err
+	case isEnded(r.Phase):
+		return "", refuse(helmOp, "the rollout of revision %d is %s, so there is nothing to abort; to return to an earlier "+
+			"revision, use rollout undo", r.Revision, r.Phase)
+	case r.LastGoodRevision == 0:
+		return "", refuse(helmOp, "there is no good revision to return to; to stop changes, use rollout pause")
+	}
+	annotate(helmOp, addonsv1.RolloutAbortAnnotation, strconv.FormatInt(r.Revision, 10))
+	return fmt.Sprintf("rollout of revision %d aborted; the Clusters return to revision %d", r.Revision,
+		r.LastGoodRevision), nil
+}
+
+// isReturned is reached when the rollout is aborted and no Cluster is returning any more.
+func isReturned(helmOp *addonsv1.HelmOp) (bool, string, error) {
+	r := helmOp.Status.Rollout
+	switch {
+	case r == nil || !isEnded(r.Phase):
+		return false, "the manager to abort the rollout", nil
+	case r.WaitingFor != "":
+		return false, waitingFor(r), nil
+	default:
+		return true, "", nil
+	}
+}
+
+// setRolloutPaused sets spec.rollout.paused.
+func setRolloutPaused(paused bool) request {
+	return func(helmOp *addonsv1.HelmOp) (string, error) {
+		if helmOp.Spec.Rollout == nil {
+			return "", refuse(helmOp, "it has no spec.rollout: a change reaches all Clusters at once; to stop everything, "+
+				"use pause")
+		}
+		helmOp.Spec.Rollout.Paused = paused
+		if paused {
+			return "rollout paused", nil
+		}
+		return "rollout resumed", nil
+	}
+}
+
+func isObserved(helmOp *addonsv1.HelmOp) (bool, string, error) {
+	return helmOp.Status.ObservedGeneration == helmOp.Generation, "the manager to reconcile the HelmOp", nil
+}
+
+// confirmDeletions confirms the deletions that wait. confirmation is the value that the user has seen.
+func confirmDeletions(confirmation string) request {
+	return func(helmOp *addonsv1.HelmOp) (string, error) {
+		d := helmOp.Status.Deletions
+		if helmOp.Spec.ManagementCluster == nil && (d == nil || d.Confirmation != confirmation) {
+			return "", refuse(helmOp, "the deletions that wait changed at the same time; repeat the command")
+		}
+		annotate(helmOp, addonsv1.ConfirmDeletionsAnnotation, confirmation)
+		return "deletions confirmed", nil
+	}
+}
+
+func isConfirmed(helmOp *addonsv1.HelmOp) (bool, string, error) {
+	if d := helmOp.Status.Deletions; d != nil && d.Waiting > 0 {
+		return false, fmt.Sprintf("the manager to begin the deletion of %s", counted(int(d.Waiting), "release")), nil
+	}
+	return true, "", nil
+}
+
+// undoTo returns the number of the revision that "rollout undo" restores: wanted or, if wanted is 0, the newest good
+// revision before the current one.
+func undoTo(helmOp *addonsv1.HelmOp, revisions []*addonsv1.HelmOpRevision, wanted int64) (
+	*addonsv1.HelmOpRevision, error,
+) {
+	var current int64
+	if helmOp.Status.Rollout != nil {
+		current = helmOp.Status.Rollout.Revision
+	}
+	var have []string
+	var found *addonsv1.HelmOpRevision
+	for _, revision := range revisions {
+		number := revision.Spec.Number
+		have = append(have, strconv.FormatInt(number, 10))
+		if number == wanted || wanted == 0 && number < current && revision.Status.Good {
+			found = revision
+		}
+	}
+	switch {
+	case found == nil && wanted == 0:
+		return nil, refuse(helmOp, "there is no good revision before revision %d; choose one of %s with --to-revision",
+			current, strings.Join(have, ", "))
+	case found == nil:
+		return nil, refuse(helmOp, "there is no revision %d; the revisions are %s", wanted, strings.Join(have, ", "))
+	case found.Spec.Number == current && wanted != 0:
+		return nil, refuse(helmOp, "revision %d is the current one", current)
+	}
+	return found, nil
+}
+
+// restored returns the present spec with the fields that shape releases as a revision has them: source, release,
+// values, options and overrides. The other fields stay as they are now: selectors, rollout, dependsOn, deletion,
+// storage and pause. The source is pinned to the digest that the revision had, because tags and ranges move.
+func restored(now, then *addonsv1.HelmOpSpec, artifact *addonsv1.ResolvedArtifact) addonsv1.HelmOpSpec {
+	spec := *then.DeepCopy()
+	spec.ClusterSelector, spec.ManagementCluster = now.ClusterSelector, now.ManagementCluster
+	spec.ClusterNamespaces, spec.ClusterOptions = now.ClusterNamespaces, now.ClusterOptions
+	spec.Paused, spec.Rollout, spec.Storage = now.Paused, now.Rollout, now.Storage
+	spec.RevisionHistoryLimit = now.RevisionHistoryLimit
+	spec.DeletionPolicy, spec.MaxDeletions = now.DeletionPolicy, now.MaxDeletions
+	if artifact != nil && spec.Source.Ref.Digest == "" {
+		spec.Source.Ref = addonsv1.ArtifactReference{Digest: artifact.Digest}
+	}
+	return spec
+}
+
+// toMap returns a value as the API server stores it.
+func toMap(value any) (map[string]any, error) {
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(value)
+}

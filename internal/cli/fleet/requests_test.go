@@ -1,0 +1,252 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// rolling is a HelmOp whose revision 7 is rolled out in the waves one and two.
+func rolling(change func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
+	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", Generation: 3,
+		Annotations: map[string]string{}}}
+	helmOp.Spec.Rollout = &addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: "one"}, {Name: "two"}}}
+	helmOp.Status.ObservedGeneration = 3
+	helmOp.Status.Rollout = &addonsv1.RolloutStatus{Revision: 7, LastGoodRevision: 6, Wave: "one",
+		Phase: addonsv1.RolloutPhaseProgressing, WaitingFor: "1 of 2 Clusters of wave one to be ready"}
+	if change != nil {
+		change(helmOp)
+	}
+	return helmOp
+}
+
+func phase(phase addonsv1.RolloutPhase) func(*addonsv1.HelmOp) {
+	return func(h *addonsv1.HelmOp) { h.Status.Rollout.Phase = phase }
+}
+
+func awaiting(h *addonsv1.HelmOp) {
+	h.Status.Rollout.WaitingFor = "the promotion of wave one: kubectl -n ns annotate helmop h --overwrite " +
+		"addons.cluster.x-k8s.io/rollout-promote=7/one"
+}
+
+// TestRequests checks the annotations that requests write, and why they are refused.
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	const (
+		promoteKey  = addonsv1.RolloutPromoteAnnotation
+		continueKey = addonsv1.RolloutContinueAnnotation
+		abortKey    = addonsv1.RolloutAbortAnnotation
+	)
+	set := func(key, value string, also func(*addonsv1.HelmOp)) func(*addonsv1.HelmOp) {
+		return func(h *addonsv1.HelmOp) {
+			h.Annotations[key] = value
+			if also != nil {
+				also(h)
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		request request
+		change  func(*addonsv1.HelmOp)
+		key     string
+		want    string
+		refused string
+	}{
+		"promote":                {promote(""), awaiting, promoteKey, "7/one", ""},
+		"promote in advance":     {promote("two"), nil, promoteKey, "7/two", ""},
+		"promote nothing":        {promote(""), nil, promoteKey, "", "not for a promotion; to promote it in advance, use --wave=one"},
+		"promote again":          {promote("one"), set(promoteKey, "7/two", nil), promoteKey, "7/two", ""},
+		"promote after another":  {promote(""), set(promoteKey, "6/two", awaiting), promoteKey, "7/one", ""},
+		"promote the past":       {promote("one"), func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" }, promoteKey, "", "wave one of revision 7 is done"},
+		"promote an ended one":   {promote("one"), phase(addonsv1.RolloutPhaseComplete), promoteKey, "", "is Complete"},
+		"promote a paused one":   {promote("one"), phase(addonsv1.RolloutPhasePaused), promoteKey, "", "a promotion has no effect"},
+		"promote the last":       {promote(""), func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "" }, promoteKey, "", "all waves of revision 7 are done"},
+		"promote without status": {promote(""), func(h *addonsv1.HelmOp) { h.Status.Rollout = nil }, promoteKey, "", "no rollout yet"},
+		"promote a changed one":  {promote(""), func(h *addonsv1.HelmOp) { h.Generation = 4 }, promoteKey, "", "repeat the command"},
+		"continue":               {continueRollout(""), phase(addonsv1.RolloutPhasePaused), continueKey, "7", ""},
+		"continue once more":     {continueRollout("7"), set(continueKey, "7", phase(addonsv1.RolloutPhasePaused)), continueKey, "7/2", ""},
+		"continue after removal": {continueRollout("7"), phase(addonsv1.RolloutPhasePaused), continueKey, "7/2", ""},
+		"continue the third":     {continueRollout("7"), set(continueKey, "7/2", phase(addonsv1.RolloutPhasePaused)), continueKey, "7/3", ""},
+		"continue after abort":   {continueRollout(""), set(abortKey, "7", phase(addonsv1.RolloutPhasePaused)), abortKey, "", ""},
+		"continue, old abort":    {continueRollout(""), set(abortKey, "6", phase(addonsv1.RolloutPhasePaused)), abortKey, "6", ""},
+		"continue nothing":       {continueRollout(""), nil, continueKey, "", "nothing to continue"},
+		"continue spec.paused":   {continueRollout(""), func(h *addonsv1.HelmOp) { h.Spec.Rollout.Paused = true }, continueKey, "", "use rollout resume"},
+		"abort":                  {abortRollout, nil, abortKey, "7", ""},
+		"abort without good":     {abortRollout, func(h *addonsv1.HelmOp) { h.Status.Rollout.LastGoodRevision = 0 }, abortKey, "", "no good revision"},
+		"abort an aborted one":   {abortRollout, phase(addonsv1.RolloutPhaseAborted), abortKey, "", "is Aborted"},
+		"reconcile a paused one": {reconcileNow("x"), func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, addonsv1.ResolveRequestedAtAnnotation, "", "paused"},
+		"confirm": {confirmDeletions("2-a"), func(h *addonsv1.HelmOp) {
+			h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 2, Confirmation: "2-a"}
+		}, addonsv1.ConfirmDeletionsAnnotation, "2-a", ""},
+		"confirm others": {confirmDeletions("2-a"), func(h *addonsv1.HelmOp) {
+			h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 3, Confirmation: "3-b"}
+		}, addonsv1.ConfirmDeletionsAnnotation, "", "changed at the same time"},
+	} {
+		helmOp := rolling(tc.change)
+		_, err := tc.request(helmOp)
+		if tc.refused != "" && (err == nil || !strings.Contains(err.Error(), tc.refused)) ||
+			tc.refused == "" && err != nil {
+			t.Errorf("%s: got the error %v, want %q", name, err, tc.refused)
+		}
+		if got := helmOp.Annotations[tc.key]; got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestGoals checks what --wait waits for.
+func TestGoals(t *testing.T) {
+	t.Parallel()
+	promoted := func(also func(*addonsv1.HelmOp)) func(*addonsv1.HelmOp) {
+		return func(h *addonsv1.HelmOp) {
+			h.Annotations[addonsv1.RolloutPromoteAnnotation] = "7/one"
+			if also != nil {
+				also(h)
+			}
+		}
+	}
+	conditions := func(texts ...string) func(*addonsv1.HelmOp) {
+		return func(h *addonsv1.HelmOp) {
+			h.Status.LastResolveRequest = "x"
+			for _, text := range texts {
+				h.Status.Conditions = append(h.Status.Conditions, condition(text))
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		goal    goal
+		change  func(*addonsv1.HelmOp)
+		reached bool
+		waits   string
+		failed  string
+	}{
+		"promoted":          {isPromoted, promoted(nil), false, "1 of 2 Clusters of wave one to be ready", ""},
+		"the next wave":     {isPromoted, promoted(func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" }), true, "", ""},
+		"the last group":    {isPromoted, promoted(func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "" }), true, "", ""},
+		"complete":          {isPromoted, promoted(phase(addonsv1.RolloutPhaseComplete)), true, "", ""},
+		"another revision":  {isPromoted, promoted(func(h *addonsv1.HelmOp) { h.Status.Rollout.Revision = 8 }), true, "", ""},
+		"budget spent":      {isPromoted, promoted(phase(addonsv1.RolloutPhasePaused)), false, "", "is Paused"},
+		"not continued":     {isContinued, phase(addonsv1.RolloutPhasePaused), false, "the manager to continue the rollout", ""},
+		"continued":         {isContinued, nil, true, "", ""},
+		"not aborted":       {isReturned, nil, false, "the manager to abort the rollout", ""},
+		"returning":         {isReturned, phase(addonsv1.RolloutPhaseAborted), false, "1 of 2 Clusters of wave one to be ready", ""},
+		"paused":            {isPausedAs(true), conditions("Paused=True/Paused"), true, "", ""},
+		"not resumed":       {isPausedAs(false), conditions("Paused=True/Paused"), false, "the condition Paused, which is True: ", ""},
+		"resumed":           {isPausedAs(false), conditions("Paused=False/NotPaused"), true, "", ""},
+		"resolved":          {isReconciled("x"), conditions("Resolved=True/Resolved"), true, "", ""},
+		"resolving":         {isReconciled("x"), conditions("Resolved=Unknown/Resolving"), false, "the registry to answer", ""},
+		"another request":   {isReconciled("y"), conditions("Resolved=True/Resolved"), false, "the manager to resolve the source", ""},
+		"not resolved":      {isReconciled("x"), conditions("Resolved=False/NoMatchingTag"), false, "", "NoMatchingTag"},
+		"not confirmed yet": {isConfirmed, func(h *addonsv1.HelmOp) { h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 1} }, false, "the manager to begin the deletion of 1 release", ""},
+		"confirmed":         {isConfirmed, nil, true, "", ""},
+	} {
+		reached, waits, err := tc.goal(rolling(tc.change))
+		if reached != tc.reached || waits != tc.waits || (err != nil) != (tc.failed != "") ||
+			err != nil && !strings.Contains(err.Error(), tc.failed) {
+			t.Errorf("%s: got %v, %q, %v", name, reached, waits, err)
+		}
+	}
+}
+
+// TestNext checks what the commands recommend.
+func TestNext(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*addonsv1.HelmOp)
+		want   []string
+	}{
+		"nothing": {nil, nil},
+		"promote": {awaiting, []string{"x rollout promote h -n ns --wave=one"}},
+		"paused":  {phase(addonsv1.RolloutPhasePaused), []string{"x rollout continue h -n ns", "x rollout abort h -n ns"}},
+		"paused without a good revision": {func(h *addonsv1.HelmOp) {
+			h.Status.Rollout.Phase, h.Status.Rollout.LastGoodRevision = addonsv1.RolloutPhasePaused, 0
+		}, []string{"x rollout continue h -n ns"}},
+		"rolled back": {phase(addonsv1.RolloutPhaseRolledBack), []string{"x rollout undo h -n ns --to-revision=6"}},
+		"spec.rollout.paused": {func(h *addonsv1.HelmOp) { h.Spec.Rollout.Paused = true },
+			[]string{"x rollout resume h -n ns"}},
+		"spec.paused": {func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, []string{"x resume h -n ns"}},
+		"paused by annotation": {func(h *addonsv1.HelmOp) { h.Annotations["cluster.x-k8s.io/paused"] = "" },
+			[]string{"kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h cluster.x-k8s.io/paused-"}},
+		"not resolved": {func(h *addonsv1.HelmOp) {
+			h.Status.Conditions = []metav1.Condition{condition("Resolved=False/NoMatchingTag")}
+		}, []string{"x reconcile h -n ns"}},
+		"not ready for another reason": {func(h *addonsv1.HelmOp) {
+			h.Status.Conditions = []metav1.Condition{condition("Ready=False/TemplateFailed")}
+		}, []string{"x describe h -n ns"}},
+		"held, and failed in the management cluster": {func(h *addonsv1.HelmOp) {
+			h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 2}
+			h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "management cluster"}}
+		}, []string{"x confirm h -n ns", "x describe h -n ns --cluster 'management cluster'", "x retry h -n ns"}},
+	} {
+		var got []string
+		for _, step := range nextForHelmOp(rolling(tc.change), "x") {
+			got = append(got, step.Command)
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func TestRetried(t *testing.T) {
+	t.Parallel()
+	release := func(name, handled string, texts ...string) *addonsv1.HelmOpRelease {
+		r := &addonsv1.HelmOpRelease{}
+		r.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "own"}
+		r.Spec.ClusterRef.Name, r.Status.LastRetryRequest = name, handled
+		for _, text := range texts {
+			r.Status.Conditions = append(r.Status.Conditions, condition(text))
+		}
+		return r
+	}
+	got := retried([]*addonsv1.HelmOpRelease{
+		release("failed", "own/all", "Ready=False/InstallFailed"),
+		release("not yet", "all", "Ready=False/InstallFailed"),
+		release("running", "own/all", "Ready=False/Updating"),
+		release("ready", "", "Ready=True/Ready"),
+		release("paused", "", "Ready=False/InstallFailed", "Paused=True/Paused"),
+		release("new", ""),
+	}, "all")
+	if !slices.Equal(got.failed, []string{"failed"}) ||
+		!slices.Equal(got.waiting, []string{"new", "not yet (InstallFailed)", "running (Updating)"}) {
+		t.Errorf("%+v", got)
+	}
+	if long := handledRetry(release("x", ""), strings.Repeat("x", 64)); len(long) != 64 {
+		t.Errorf("%s", long)
+	}
+}
+
+// TestRestored expects the fields that shape releases from the revision, and all others from the present spec.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	fill := func(text string) *addonsv1.HelmOpSpec {
+		return &addonsv1.HelmOpSpec{
+			ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"x": text}},
+			Source:          addonsv1.ArtifactSource{URL: "oci://" + text, Ref: addonsv1.ArtifactReference{Tag: text}},
+			Values:          &apiextensionsv1.JSON{Raw: []byte(`"` + text + `"`)}, ValuesTemplate: text,
+			Rollout:        &addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: text}}},
+			ClusterOptions: addonsv1.ClusterOptions{ClusterCondition: text},
+			DeletionPolicy: addonsv1.DeletionPolicy(text), Paused: text == "now",
+		}
+	}
+	got := restored(fill("now"), fill("then"), &addonsv1.ResolvedArtifact{Digest: "sha256:1"})
+	want := fill("then")
+	now := fill("now")
+	want.ClusterSelector, want.Rollout, want.ClusterOptions = now.ClusterSelector, now.Rollout, now.ClusterOptions
+	want.DeletionPolicy, want.Paused = now.DeletionPolicy, now.Paused
+	want.Source.Ref = addonsv1.ArtifactReference{Digest: "sha256:1"}
+	gotJSON, _ := json.Marshal(got)
+	wantJSON, _ := json.Marshal(want)
+	if string(gotJSON) != string(wantJSON) {
+		t.Errorf("got %s\nwant %s", gotJSON, wantJSON)
+	}
+}

@@ -1,0 +1,263 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
+)
+
+// Commands returns the commands of the package.
+func Commands(o Options) []*cobra.Command {
+	return []*cobra.Command{
+		newStatus(o), newDescribe(o), newTree(o), newEvents(o), newHistory(o), newVersions(o),
+		newReconcile(o), newRetry(o), newPause(o), newResume(o), newRollout(o), newConfirm(o),
+	}
+}
+
+func newRollout(o Options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rollout",
+		Short: "Follow and steer the rollout of a HelmOp",
+		Example: `  kubectl helmop rollout status calico
+  kubectl helmop rollout promote calico`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q; see %q", args[0], cmd.CommandPath()+" --help")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newRolloutStatus(o), newPromote(o), newContinue(o), newAbort(o), newUndo(o),
+		newRolloutPause(o), newRolloutResume(o))
+	return cmd
+}
+
+func newRolloutStatus(o Options) *cobra.Command {
+	b := newBase(o)
+	var follow bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "status HELMOP",
+		Short: "Follow a rollout until it is complete",
+		Long: `Follow a rollout until it is complete. The command prints a line for each change, and what the rollout waits
+for. It fails if the rollout is paused by its failure budget, rolled back or aborted.`,
+		Example: `  kubectl helmop rollout status calico --timeout 2h
+  kubectl helmop rollout status calico --watch=false`,
+		Args:              names(1, 1),
+		ValidArgsFunction: b.completeHelmOps(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return b.rolloutStatus(cmd.Context(), args[0], follow, timeout)
+		},
+	}
+	b.add(cmd)
+	cmd.Flags().BoolVarP(&follow, "watch", "w", true, "Follow the rollout until it is complete.")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "How long to follow the rollout; 0 is without a limit.")
+	return cmd
+}
+
+func (b *base) rolloutStatus(ctx context.Context, name string, follow bool, timeout time.Duration) error {
+	c, err := b.connect()
+	if err != nil {
+		return err
+	}
+	helmOp, err := c.helmOp(ctx, name)
+	if err != nil {
+		return err
+	}
+	shown := ""
+	show := func(helmOp *addonsv1.HelmOp) {
+		summary := summaryOf(helmOp, b.Program)
+		if line := summary.timelessLine(false); line != shown {
+			shown = line
+			_, _ = fmt.Fprintln(b.Streams.Out, line)
+		}
+	}
+	if !follow {
+		show(helmOp)
+		return nil
+	}
+	return waitUntil(ctx, b, timeout, c, &addonsv1.HelmOpList{},
+		func(helmOps map[client.ObjectKey]*addonsv1.HelmOp) (bool, string, error) {
+			helmOp := helmOps[client.ObjectKey{Namespace: c.namespace, Name: name}]
+			if helmOp == nil {
+				return false, "", fmt.Errorf("HelmOp %q was deleted", name)
+			}
+			show(helmOp)
+			reached, err := isRolledOut(helmOp)
+			return reached, "", err
+		}, named(c.namespace, name)...)
+}
+
+// isRolledOut is true if the rollout of the current spec is complete, and an error if the rollout cannot complete
+// without a user.
+func isRolledOut(helmOp *addonsv1.HelmOp) (bool, error) {
+	r := helmOp.Status.Rollout
+	if r == nil || helmOp.Status.ObservedGeneration != helmOp.Generation {
+		return false, nil
+	}
+	switch r.Phase {
+	case addonsv1.RolloutPhaseComplete:
+		return true, nil
+	case addonsv1.RolloutPhasePaused, addonsv1.RolloutPhaseRolledBack, addonsv1.RolloutPhaseAborted:
+		return false, refuse(helmOp, "the rollout of revision %d is %s", r.Revision, r.Phase)
+	default:
+		return false, nil
+	}
+}
+
+func newPromote(o Options) *cobra.Command {
+	s := newSteer(o)
+	var wave string
+	cmd := s.command("promote HELMOP", "Promote a wave: the next wave begins",
+		`Promote a wave: the next wave begins. Without --wave, the command promotes the wave whose promotion the rollout waits
+for. The command sets the annotation addons.cluster.x-k8s.io/rollout-promote for the current revision.`,
+		`  kubectl helmop rollout promote calico
+  kubectl helmop rollout promote calico --wave canary --wait`, 1,
+		func(ctx context.Context, c *fleetClient, name string) error {
+			return s.changeAndWait(ctx, c, name, promote(wave), isPromoted)
+		})
+	cmd.Flags().StringVar(&wave, "wave", "", "The wave to promote, also before it is done.")
+	return cmd
+}
+
+func newContinue(o Options) *cobra.Command {
+	s := newSteer(o)
+	return s.command("continue HELMOP", "Continue a rollout whose failure budget is spent",
+		`Continue a rollout whose failure budget is spent. The failures so far no longer count. The command sets the
+annotation addons.cluster.x-k8s.io/rollout-continue for the current revision, and removes rollout-abort of the same
+revision.`,
+		`  kubectl helmop rollout continue calico`, 1,
+		func(ctx context.Context, c *fleetClient, name string) error {
+			last, err := lastContinue(ctx, c, name)
+			if err != nil {
+				return err
+			}
+			return s.changeAndWait(ctx, c, name, continueRollout(last), isContinued)
+		})
+}
+
+// lastContinue returns the last handled request to continue the current rollout.
+func lastContinue(ctx context.Context, c *fleetClient, name string) (string, error) {
+	helmOp, err := c.helmOp(ctx, name)
+	if err != nil || helmOp.Status.Rollout == nil {
+		return "", err
+	}
+	revision := &addonsv1.HelmOpRevision{}
+	err = c.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace,
+		Name: apiutil.RevisionName(name, helmOp.Status.Rollout.Revision)}, revision)
+	return revision.Status.LastContinueRequest, explain(client.IgnoreNotFound(err))
+}
+
+func newAbort(o Options) *cobra.Command {
+	s := newSteer(o)
+	return s.command("abort HELMOP", "Abort a rollout: all Clusters return to the last known good revision",
+		`Abort a rollout: all Clusters return to the last known good revision, and stay there until the spec changes. The
+command sets the annotation addons.cluster.x-k8s.io/rollout-abort for the current revision.`,
+		`  kubectl helmop rollout abort calico --wait`, 1,
+		func(ctx context.Context, c *fleetClient, name string) error {
+			return s.changeAndWait(ctx, c, name, abortRollout, isReturned)
+		})
+}
+
+func newRolloutPause(o Options) *cobra.Command {
+	s := newSteer(o)
+	return s.command("pause HELMOP", "Pause a rollout: no other Cluster gets the revision",
+		`Pause a rollout: no other Cluster gets the revision, and no release is deleted because its Cluster is no longer
+selected. Installed releases are still repaired. The command sets spec.rollout.paused to true.`,
+		`  kubectl helmop rollout pause calico`, 1,
+		func(ctx context.Context, c *fleetClient, name string) error {
+			return s.changeAndWait(ctx, c, name, setRolloutPaused(true), isObserved)
+		})
+}
+
+func newRolloutResume(o Options) *cobra.Command {
+	s := newSteer(o)
+	return s.command("resume HELMOP", "Resume a rollout that spec.rollout.paused stopped",
+		`Resume a rollout that spec.rollout.paused stopped. The command sets spec.rollout.paused to false. For a rollout whose
+failure budget is spent, use "rollout continue".`,
+		`  kubectl helmop rollout resume calico`, 1,
+		func(ctx context.Context, c *fleetClient, name string) error {
+			return s.changeAndWait(ctx, c, name, setRolloutPaused(false), isObserved)
+		})
+}
+
+func newUndo(o Options) *cobra.Command {
+	s := newSteer(o)
+	var number int64
+	cmd := s.command("undo HELMOP", "Restore the spec of an earlier HelmOp revision",
+		`Restore the spec of an earlier HelmOp revision. Without --to-revision, the command restores the newest good revision
+before the current one. The change is rolled out as a new revision, with its waves and limits.
+
+The command writes the fields that shape releases: source, release, values, options and overrides. Selectors,
+spec.rollout, dependsOn, deletionPolicy and pauses stay as they are. The source is pinned to the digest of the revision,
+because a tag or a range may refer to another artifact now. If a GitOps tool manages the HelmOp, change its repository
+instead.`,
+		`  kubectl helmop history calico
+  kubectl helmop rollout undo calico --to-revision 6`, 1,
+		func(ctx context.Context, c *fleetClient, name string) error { return s.undo(ctx, c, name, number) })
+	cmd.Flags().Int64Var(&number, "to-revision", 0,
+		"The HelmOp revision to restore (default: the newest good one before the current one).")
+	return cmd
+}
+
+func (s *steer) undo(ctx context.Context, c *fleetClient, name string, number int64) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		helmOp, err := c.helmOp(ctx, name)
+		if err != nil {
+			return err
+		}
+		all, err := c.revisions(ctx, helmOp)
+		if err != nil {
+			return err
+		}
+		revisions.Complete(all)
+		to, err := undoTo(helmOp, all, number)
+		if err != nil {
+			return err
+		}
+		spec := restored(&helmOp.Spec, &to.Spec.HelmOp, to.Spec.Artifact)
+		// An update and not a merge patch: null is a value in spec.values, and a merge patch cannot write it.
+		content, err := toMap(&spec)
+		if err != nil {
+			return err
+		}
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))
+		if err := c.Get(ctx, client.ObjectKeyFromObject(helmOp), object); err != nil {
+			return err
+		}
+		if object.GetResourceVersion() != helmOp.ResourceVersion {
+			return apierrors.NewConflict(addonsv1.GroupVersion.WithResource("helmops").GroupResource(), name,
+				errors.New("it changed between two reads"))
+		}
+		object.Object["spec"] = content
+		options := []client.UpdateOption{client.FieldOwner(fieldManager)}
+		if s.dryRun == dryRunServer {
+			options = append(options, client.DryRunAll)
+		}
+		if err := c.Update(ctx, object, options...); err != nil {
+			return err
+		}
+		s.done(helmOp, "helmop", fmt.Sprintf("spec of revision %d restored", to.Spec.Number))
+		return nil
+	})
+	if err != nil || !s.wait || s.dryRun == dryRunServer {
+		return explain(err)
+	}
+	return s.await(ctx, c, name, isObserved)
+}

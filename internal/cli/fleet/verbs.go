@@ -1,0 +1,422 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+)
+
+// fieldManager is the field manager of all writes.
+const fieldManager = "kubectl-helmop"
+
+// steer is what all commands share that write.
+type steer struct {
+	base
+	dryRun  dryRun
+	wait    bool
+	timeout time.Duration
+}
+
+func newSteer(o Options) *steer { return &steer{base: newBase(o)} }
+
+// defaultTimeout is how long --wait waits at most.
+const defaultTimeout = 5 * time.Minute
+
+func (s *steer) add(cmd *cobra.Command) {
+	s.base.add(cmd)
+	s.dryRun.add(cmd.Flags())
+	cmd.Flags().BoolVar(&s.wait, "wait", false, "Wait until the result is observed, and print what the command waits for.")
+	cmd.Flags().DurationVar(&s.timeout, "timeout", defaultTimeout, "How long --wait waits; 0 is without a limit.")
+	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions([]string{"none", "server"},
+		cobra.ShellCompDirectiveNoFileComp))
+}
+
+// command returns a command that makes a request for each HelmOp that the arguments name, at most so many.
+func (s *steer) command(use, short, long, example string, most int,
+	run func(ctx context.Context, c *fleetClient, name string) error,
+) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Example: example,
+		Args: names(1, most), ValidArgsFunction: s.completeHelmOps(most),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.dryRun.validate(); err != nil {
+				return err
+			}
+			c, err := s.connect()
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, name := range args {
+				errs = append(errs, run(cmd.Context(), c, name))
+			}
+			return errors.Join(errs...)
+		},
+	}
+	s.add(cmd)
+	return cmd
+}
+
+// patchOptions are the options of a patch.
+func (s *steer) patchOptions() []client.PatchOption {
+	options := []client.PatchOption{client.FieldOwner(fieldManager)}
+	if s.dryRun == dryRunServer {
+		options = append(options, client.DryRunAll)
+	}
+	return options
+}
+
+// done prints the result of a request.
+func (s *steer) done(object client.Object, kind, what string) {
+	if s.dryRun == dryRunServer {
+		what += " (server dry run)"
+	}
+	_, _ = fmt.Fprintf(s.Streams.Out, "%s.%s/%s %s\n", kind, addonsv1.GroupVersion.Group, object.GetName(), what)
+}
+
+// change makes a request. If the HelmOp changes at the same time, it decides again with the new state.
+func (s *steer) change(ctx context.Context, c *fleetClient, name string, request request) error {
+	return explain(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		helmOp, err := c.helmOp(ctx, name)
+		if err != nil {
+			return err
+		}
+		before := helmOp.DeepCopy()
+		what, err := request(helmOp)
+		if err != nil {
+			return err
+		}
+		if !equality.Semantic.DeepEqual(before, helmOp) {
+			patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+			if err := c.Patch(ctx, helmOp, patch, s.patchOptions()...); err != nil {
+				return err
+			}
+		}
+		s.done(helmOp, "helmop", what)
+		return nil
+	}))
+}
+
+// changeAndWait makes a request and, with --wait, waits for its goal.
+func (s *steer) changeAndWait(ctx context.Context, c *fleetClient, name string, request request, goal goal) error {
+	if err := s.change(ctx, c, name, request); err != nil || !s.wait || s.dryRun == dryRunServer {
+		return err
+	}
+	return s.await(ctx, c, name, goal)
+}
+
+// await waits for a goal and prints what it waits for.
+func (s *steer) await(ctx context.Context, c *fleetClient, name string, goal goal) error {
+	return waitUntil(ctx, &s.base, s.timeout, c, &addonsv1.HelmOpList{},
+		func(helmOps map[client.ObjectKey]*addonsv1.HelmOp) (bool, string, error) {
+			helmOp := helmOps[client.ObjectKey{Namespace: c.namespace, Name: name}]
+			if helmOp == nil {
+				return false, "", fmt.Errorf("HelmOp %q was deleted", name)
+			}
+			return goal(helmOp)
+		}, named(c.namespace, name)...)
+}
+
+// waitUntil watches objects until the check is true or an error, and prints what it waits for when that changes.
+func waitUntil[T client.Object](ctx context.Context, b *base, timeout time.Duration, c *fleetClient,
+	list client.ObjectList, check func(map[client.ObjectKey]T) (bool, string, error), opts ...client.ListOption,
+) error {
+	parent := ctx
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	shown, objects := "", map[client.ObjectKey]T{}
+	err := follow(ctx, c, list, func(change change[T]) (bool, error) {
+		switch {
+		case change.isList:
+			objects = byKey(change.items)
+		case change.event == watch.Deleted:
+			delete(objects, client.ObjectKeyFromObject(change.object))
+		default:
+			objects[client.ObjectKeyFromObject(change.object)] = change.object
+		}
+		reached, waitsFor, err := check(objects)
+		if !reached && err == nil && waitsFor != "" && waitsFor != shown {
+			shown = waitsFor
+			b.note("waiting for %s", waitsFor)
+		}
+		return reached, err
+	}, opts...)
+	if err != nil && ctx.Err() != nil && parent.Err() == nil {
+		// Its own text, and not an error of the network.
+		if shown == "" {
+			return fmt.Errorf("timed out after %s", timeout)
+		}
+		return fmt.Errorf("timed out after %s waiting for %s", timeout, shown)
+	}
+	return err
+}
+
+// requestTime returns the value of an annotation that requests something at a time.
+func (s *steer) requestTime() string { return s.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+func newReconcile(o Options) *cobra.Command {
+	s := newSteer(o)
+	return s.command("reconcile HELMOP...", "Resolve the source of HelmOps now",
+		`Resolve the source of HelmOps now, without waiting for spec.source.interval. If the source refers to another artifact
+than before, a rollout begins. The command sets the annotation addons.cluster.x-k8s.io/resolve-requested-at.`,
+		`  # A new version was pushed: do not wait for the interval
+  kubectl helmop reconcile calico --wait`, -1,
+		func(ctx context.Context, c *fleetClient, name string) error {
+			value := s.requestTime()
+			return s.changeAndWait(ctx, c, name, reconcileNow(value), isReconciled(value))
+		})
+}
+
+func newPause(o Options) *cobra.Command {
+	s := newSteer(o)
+	return s.command("pause HELMOP...", "Pause HelmOps: nothing is resolved, installed, upgraded or uninstalled",
+		`Pause HelmOps: nothing is resolved, installed, upgraded, repaired or uninstalled. The command sets spec.paused to
+true. To stop only the rollout of a change, use "rollout pause".`,
+		`  kubectl helmop pause calico`, -1,
+		func(ctx context.Context, c *fleetClient, name string) error {
+			return s.changeAndWait(ctx, c, name, setPaused(true), isPausedAs(true))
+		})
+}
+
+func newResume(o Options) *cobra.Command {
+	s := newSteer(o)
+	return s.command("resume HELMOP...", "End the pause of HelmOps",
+		`End the pause of HelmOps. The command sets spec.paused to false.`,
+		`  kubectl helmop resume calico --wait`, -1,
+		func(ctx context.Context, c *fleetClient, name string) error {
+			return s.changeAndWait(ctx, c, name, setPaused(false), isPausedAs(false))
+		})
+}
+
+func newRetry(o Options) *cobra.Command {
+	s := newSteer(o)
+	var cluster string
+	cmd := s.command("retry HELMOP...", "Retry failed and stalled releases now",
+		`Retry failed and stalled releases now, with a fresh budget of retries. The command sets the annotation
+addons.cluster.x-k8s.io/retry-requested-at on the HelmOp or, with --cluster, on one HelmOpRelease.`,
+		`  # All failed releases of a HelmOp
+  kubectl helmop retry calico
+
+  # The release in one Cluster, and wait for the result
+  kubectl helmop retry calico --cluster prod-1 --wait`, -1,
+		func(ctx context.Context, c *fleetClient, name string) error {
+			if cluster != "" {
+				return s.retryRelease(ctx, c, name, cluster)
+			}
+			return s.retryHelmOp(ctx, c, name)
+		})
+	addClusterFlag(cmd, &s.base, &cluster, "Retry the release in this Cluster only.")
+	return cmd
+}
+
+func (s *steer) retryHelmOp(ctx context.Context, c *fleetClient, name string) error {
+	value := s.requestTime()
+	if err := s.change(ctx, c, name, retryAll(value)); err != nil || !s.wait || s.dryRun == dryRunServer {
+		return err
+	}
+	helmOp := &addonsv1.HelmOp{}
+	helmOp.Namespace, helmOp.Name = c.namespace, name
+	return s.awaitRetry(ctx, c, name, value, client.InNamespace(c.namespace),
+		client.MatchingLabels(apiutil.ChildSelector(helmOp)))
+}
+
+func (s *steer) retryRelease(ctx context.Context, c *fleetClient, name, cluster string) error {
+	helmOp, err := c.helmOp(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := refusePaused(helmOp); err != nil {
+		return err
+	}
+	release, err := c.release(ctx, helmOp, cluster)
+	if err != nil {
+		return err
+	}
+	before := release.DeepCopy()
+	annotate(release, addonsv1.RetryRequestedAtAnnotation, s.requestTime())
+	if err := c.Patch(ctx, release, client.MergeFrom(before), s.patchOptions()...); err != nil {
+		return explain(err)
+	}
+	s.done(release, "helmoprelease", "retry requested")
+	if !s.wait || s.dryRun == dryRunServer {
+		return nil
+	}
+	return s.awaitRetry(ctx, c, name, helmOp.Annotations[addonsv1.RetryRequestedAtAnnotation],
+		named(release.Namespace, release.Name)...)
+}
+
+// awaitRetry waits until releases were retried.
+func (s *steer) awaitRetry(ctx context.Context, c *fleetClient, name, ofHelmOp string,
+	opts ...client.ListOption,
+) error {
+	return waitUntil(ctx, &s.base, s.timeout, c, &addonsv1.HelmOpReleaseList{},
+		func(releases map[client.ObjectKey]*addonsv1.HelmOpRelease) (bool, string, error) {
+			var all []*addonsv1.HelmOpRelease
+			for _, release := range releases {
+				if apiutil.HelmOpOf(release) == name {
+					all = append(all, release)
+				}
+			}
+			result := retried(all, ofHelmOp)
+			switch {
+			case len(result.waiting) > 0:
+				return false, fmt.Sprintf("%s: %s", counted(len(result.waiting), "Cluster"), nameFew(result.waiting)), nil
+			case len(result.failed) > 0:
+				return false, "", fmt.Errorf("the retry failed in %s: %s; see %q", counted(len(result.failed), "Cluster"),
+					nameFew(result.failed), strings.Join([]string{s.Program, "describe", name, "-n", c.namespace, "--cluster",
+						quoted(result.failed[0])}, " "))
+			default:
+				return true, "", nil
+			}
+		}, opts...)
+}
+
+func newConfirm(o Options) *cobra.Command {
+	s := newSteer(o)
+	var yes bool
+	cmd := s.command("confirm HELMOP", "Confirm deletions that wait for a confirmation",
+		`Confirm deletions that wait because more releases would be deleted at once than spec.maxDeletions allows. The command
+shows the releases, asks, and then sets the annotation addons.cluster.x-k8s.io/confirm-deletions to the value of
+status.deletions.confirmation. The value is for the shown releases only. If the set changes meanwhile, nothing is
+deleted.`,
+		`  # Show what would be deleted, and confirm after a question
+  kubectl helmop confirm calico
+
+  # Only show what would be deleted
+  kubectl helmop confirm calico --dry-run=server`, 1,
+		func(ctx context.Context, c *fleetClient, name string) error { return s.confirm(ctx, c, name, yes) })
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
+	return cmd
+}
+
+// confirmationValue finds the value that confirms in the message of a release in the management cluster.
+var confirmationValue = regexp.MustCompile(regexp.QuoteMeta(addonsv1.ConfirmDeletionsAnnotation) + `=(\S+)`)
+
+func (s *steer) confirm(ctx context.Context, c *fleetClient, name string, yes bool) error {
+	helmOp, err := c.helmOp(ctx, name)
+	if err != nil {
+		return err
+	}
+	confirmation, what, err := s.deletions(ctx, c, helmOp)
+	if err != nil {
+		return err
+	}
+	if confirmation == "" {
+		return refuse(helmOp, "no deletions wait for a confirmation")
+	}
+	_, _ = fmt.Fprint(s.Streams.Out, what)
+	if !yes && s.dryRun != dryRunServer {
+		s.note("Confirm these deletions? They cannot be undone. [y/N]")
+		answer, _ := bufio.NewReader(s.Streams.In).ReadString('\n')
+		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+			return errors.New("nothing was confirmed")
+		}
+	}
+	return s.changeAndWait(ctx, c, name, confirmDeletions(confirmation), isConfirmed)
+}
+
+// deletions returns the value that confirms the deletions that wait, empty for none, and a text that names them.
+func (s *steer) deletions(ctx context.Context, c *fleetClient, helmOp *addonsv1.HelmOp) (
+	confirmation, what string, err error,
+) {
+	if helmOp.Spec.ManagementCluster != nil {
+		release, err := c.release(ctx, helmOp, clusterlink.Management.Name)
+		if err != nil {
+			return "", "", err
+		}
+		message := conditions.GetMessage(release, addonsv1.ReadyCondition)
+		if match := confirmationValue.FindStringSubmatch(message); match != nil {
+			return match[1], inlineCommand.ReplaceAllString(message, "") + "\n", nil
+		}
+		return "", "", nil
+	}
+	waiting := helmOp.Status.Deletions
+	if waiting == nil || waiting.Waiting == 0 || waiting.Confirmation == "" {
+		return "", "", nil
+	}
+	releases, err := c.releases(ctx, helmOp)
+	if err != nil {
+		return "", "", err
+	}
+	clusters, _, err := listAll[*unstructured.Unstructured](ctx, c, apiutil.NewClusterList(), inClusters(helmOp)...)
+	if apierrors.IsForbidden(err) {
+		s.note("warning: %v. The message of the HelmOp names only some of the Clusters", err)
+		return waiting.Confirmation, inlineCommand.ReplaceAllString(
+			conditions.GetMessage(helmOp, addonsv1.DeletionsHeldCondition), "") + "\n", nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	leaving, err := unselected(helmOp, releases, byKey(clusters))
+	if err != nil {
+		return "", "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "The deletion of %s waits, because these Clusters are no longer selected:\n",
+		counted(int(waiting.Waiting), "release"))
+	t := newTable(false, false, "CLUSTER", "RELEASE", "RELEASE-NAMESPACE", "VERSION")
+	for _, release := range leaving {
+		version := ""
+		if release.Status.Release != nil {
+			version = release.Status.Release.Version
+		}
+		t.add(apiutil.ClusterTitle(release), release.Spec.Release.Name, release.Spec.Release.Namespace, version)
+	}
+	err = t.write(&b)
+	return waiting.Confirmation, b.String(), err
+}
+
+// inClusters selects the Clusters that a HelmOp may select.
+func inClusters(helmOp *addonsv1.HelmOp) []client.ListOption {
+	if helmOp.Spec.ClusterNamespaces != nil {
+		return nil
+	}
+	return []client.ListOption{client.InNamespace(helmOp.Namespace)}
+}
+
+// unselected returns the releases of Clusters that exist and that a HelmOp does not select by their labels.
+func unselected(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease,
+	clusters map[client.ObjectKey]*unstructured.Unstructured,
+) ([]*addonsv1.HelmOpRelease, error) {
+	selector, err := selection.SelectorOf(helmOp)
+	if err != nil {
+		return nil, err
+	}
+	var leaving []*addonsv1.HelmOpRelease
+	for _, release := range releases {
+		cluster := clusters[apiutil.ClusterKey(release)]
+		if cluster != nil && cluster.GetDeletionTimestamp() == nil && release.DeletionTimestamp.IsZero() &&
+			!selector.Matches(cluster) {
+			leaving = append(leaving, release)
+		}
+	}
+	slices.SortFunc(leaving, func(a, b *addonsv1.HelmOpRelease) int {
+		return strings.Compare(apiutil.ClusterTitle(a), apiutil.ClusterTitle(b))
+	})
+	return leaving, nil
+}
