@@ -134,7 +134,7 @@ func TestCalicoIsReadyWhenItWorks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for status, want := range map[string]health.Verdict{
+		for status, want := range map[string]health.Status{
 			"":                    health.InProgress,
 			"status: {mtu: 1450}": health.InProgress,
 			"status: {conditions: [{type: Ready, status: 'False'}, {type: Progressing, status: 'True'}]}": health.InProgress,

@@ -87,7 +87,10 @@ func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp,
 			c.Wave = firstWave(object, waves)
 		}
 		c.Health, _ = plannedHealth(child)
-		c.Child = &rollout.Child{Deleting: apiutil.IsDeletionAdmitted(helmOp, child), UnreachableAtDeletion: wasUnreachableAtDeletion(child)}
+		c.Child = &rollout.Child{
+			Deleting:              apiutil.IsDeletionAdmitted(helmOp, child),
+			UnreachableAtDeletion: wasUnreachableAtDeletion(child),
+		}
 		clusters = append(clusters, c)
 	}
 	return rollout.PlanDeletion(limits, clusters), nil

@@ -268,8 +268,8 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	}
 	planned.Child = &rollout.Child{
 		Release: *assigned, Revision: apiutil.RevisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero(),
-		UnreachableAtDeletion:    wasUnreachableAtDeletion(c.child),
-		Foreign: c.child.Status.State == string(model.StateForeign),
+		UnreachableAtDeletion: wasUnreachableAtDeletion(c.child),
+		Foreign:               c.child.Status.State == string(model.StateForeign),
 	}
 	if r := c.child.Spec.Rollout; r != nil {
 		planned.Child.Joined, planned.Child.FailedBefore = r.Reason == addonsv1.ReleaseRolloutJoined, r.FailedBefore

@@ -260,7 +260,8 @@ func whyEnding(child *addonsv1.HelmOpRelease) string {
 		return fmt.Sprintf("; Cluster %s: %s", apiutil.ClusterTitle(child),
 			conditions.GetMessage(child, addonsv1.PausedCondition))
 	case conditions.IsTrue(child, addonsv1.PausedCondition):
-		return fmt.Sprintf("; Cluster %s: it is paused; its release is deleted when it is resumed", apiutil.ClusterTitle(child))
+		return fmt.Sprintf("; Cluster %s: it is paused; its release is deleted when it is resumed",
+			apiutil.ClusterTitle(child))
 	case ready != nil && ready.Status == metav1.ConditionFalse && ready.Message != "":
 		return fmt.Sprintf("; Cluster %s: %s", apiutil.ClusterTitle(child), ready.Message)
 	default:

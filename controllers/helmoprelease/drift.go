@@ -269,7 +269,8 @@ func driftProblems(memory *driftmemory.Memory, left int, err error) string {
 	return strings.Join(texts, ". ")
 }
 
-// describeDrift returns the reason and the message for differences and, if drift is to be corrected, why it was not.
+// describeDrift returns the reason and the message for differences. If drift correction is enabled, the message says
+// why drift was not corrected.
 func (r *Reconciler) describeDrift(p *releasePass, memory *driftmemory.Memory,
 	differences []drift.Difference,
 ) (reason, message string) {

@@ -55,8 +55,8 @@ var (
 type Applier struct {
 	// Client is a client for the cluster. It must know the kinds of HelmOp.
 	Client client.Client
-	// Tell is called with the outcome of each object.
-	Tell func(object client.Object, outcome Outcome)
+	// Report is called with the outcome of each object.
+	Report func(object client.Object, outcome Outcome)
 }
 
 // Check returns an error if the cluster cannot run the provider, because it lacks Cluster API.
@@ -98,7 +98,7 @@ func (a *Applier) Apply(ctx context.Context, objects []*unstructured.Unstructure
 		if err != nil {
 			return fmt.Errorf("applying %s: %w", Title(object), err)
 		}
-		a.Tell(object, outcome)
+		a.Report(object, outcome)
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func (a *Applier) Wait(ctx context.Context, objects []*unstructured.Unstructured
 		if err != nil {
 			return fmt.Errorf("%s: %w", Title(object), withReason(err, why))
 		}
-		a.Tell(object, Ready)
+		a.Report(object, Ready)
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func (a *Applier) WaitFor(ctx context.Context, helmOp, digest, condition string)
 		return fmt.Errorf("HelmOp %s: %w", helmOp, withReason(err, why))
 	}
 	release.SetGroupVersionKind(addonsv1.GroupVersion.WithKind("HelmOpRelease"))
-	a.Tell(release, Ready)
+	a.Report(release, Ready)
 	return nil
 }
 

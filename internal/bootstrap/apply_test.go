@@ -37,7 +37,7 @@ func newApplier(t *testing.T, objects ...client.Object) (*Applier, context.Conte
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	t.Cleanup(cancel)
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-	return &Applier{Client: c, Tell: func(client.Object, Outcome) {}}, ctx
+	return &Applier{Client: c, Report: func(client.Object, Outcome) {}}, ctx
 }
 
 // expect checks the text of an error; an empty text expects no error.

@@ -84,7 +84,7 @@ func asking(err error) error {
 	return fmt.Errorf("reading the state of the management cluster: %w", err)
 }
 
-// Keep copies a field of the source from the HelmOps in the cluster to those that are to be applied. Otherwise,
+// Keep copies a field of the source from the HelmOps in the cluster to the HelmOps to apply. Otherwise,
 // applying would remove the field or reset it to its default. It returns true if that changed an object.
 func (a *Applier) Keep(ctx context.Context, objects []*unstructured.Unstructured, field string) (kept bool, err error) {
 	path := []string{"spec", "source", field}

@@ -31,7 +31,7 @@ func TestApplyTakesOverFieldsOfManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []Outcome
-	applier := &Applier{Client: cluster, Tell: func(_ client.Object, outcome Outcome) { told = append(told, outcome) }}
+	applier := &Applier{Client: cluster, Report: func(_ client.Object, outcome Outcome) { told = append(told, outcome) }}
 	components := Own(mustBuild(t, Options{Version: "v1"}))
 	first := []*unstructured.Unstructured{find(t, components, "Namespace", Namespace),
 		find(t, components, "Deployment", Deployment)}

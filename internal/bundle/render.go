@@ -34,7 +34,7 @@ type RenderOptions struct {
 
 // Render returns the objects that a chart installs, without a cluster: CRDs first, and lists split into their objects.
 // Lookups in the cluster return nothing, and the Kubernetes version is Helm's default. Helm changes the chart, so it
-// must not be used elsewhere. Errors are ErrInvalidChart.
+// must not be used again. Errors are ErrInvalidChart.
 func Render(c *chart.Chart, options RenderOptions) (objects []*unstructured.Unstructured, err error) {
 	defer func() {
 		if caught := recover(); caught != nil {

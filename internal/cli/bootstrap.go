@@ -434,7 +434,7 @@ func (b *bootstrapOCI) applier(result *bootstrapped) (*bootstrap.Applier, error)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the management cluster: %w", err)
 	}
-	return &bootstrap.Applier{Client: cluster, Tell: func(object client.Object, outcome bootstrap.Outcome) {
+	return &bootstrap.Applier{Client: cluster, Report: func(object client.Object, outcome bootstrap.Outcome) {
 		b.say("  %s %s", bootstrap.Title(object), outcome)
 		version, kind := object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 		result.Objects = append(result.Objects, bootstrapObject{

@@ -169,7 +169,7 @@ type orderFacets struct {
 	unsettled        string
 	revision         int64
 	phase            addonsv1.RolloutPhase
-	hasRollout      bool
+	hasRollout       bool
 }
 
 func orderFacetsOf(helmOp *addonsv1.HelmOp) orderFacets {

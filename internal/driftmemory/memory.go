@@ -61,7 +61,7 @@ func (m *Memory) Begin(revision int, rules string, status *addonsv1.DriftStatus,
 func (m *Memory) BeginCheck() { clear(m.compared) }
 
 // Suspects returns the objects to compare now: objects that were not compared in their current state and, if
-// differences are to be corrected, objects that differ and whose correction is due.
+// correct is true, objects that differ and whose correction is due.
 func (m *Memory) Suspects(snapshot *objectwatch.Snapshot, correct bool, now time.Time) map[inventory.Ref]bool {
 	suspects := map[inventory.Ref]bool{}
 	if m.Uncompared.wait(inventory.Ref{}, 0, now) > 0 {

@@ -76,11 +76,7 @@ type registryOptions struct {
 
 // AddFlags adds the flags to a flag set and sets their defaults.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	// controller-runtime reads the value of this flag.
-	kubeconfig := pflag.PFlagFromGoFlag(flag.CommandLine.Lookup(config.KubeconfigFlagName))
-	kubeconfig.Usage = "Path of a kubeconfig of the management cluster (default: the file that the environment variable " +
-		"KUBECONFIG names, the ServiceAccount of the pod, or $HOME/.kube/config)."
-	fs.AddFlag(kubeconfig)
+	addKubeconfigFlag(fs)
 	fs.BoolVar(&o.leaderElect, "leader-elect", false,
 		"Elect a leader among several managers, so that only one is active. Without leader election, run only one manager.")
 	fs.DurationVar(&o.leaderElectLeaseDuration, "leader-elect-lease-duration", 15*time.Second,
@@ -149,6 +145,14 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	)
 	fs.IntVar(&o.mutexProfileFraction, "mutex-profile-fraction", 0,
 		"Record one of this many mutex contentions for the profile at --diagnostics-address. 0 records none.")
+}
+
+// addKubeconfigFlag adds the flag --kubeconfig. controller-runtime reads its value.
+func addKubeconfigFlag(fs *pflag.FlagSet) {
+	kubeconfig := pflag.PFlagFromGoFlag(flag.CommandLine.Lookup(config.KubeconfigFlagName))
+	kubeconfig.Usage = "Path of a kubeconfig of the management cluster (default: the file that the environment variable " +
+		"KUBECONFIG names, the ServiceAccount of the pod, or $HOME/.kube/config)."
+	fs.AddFlag(kubeconfig)
 }
 
 func (o *recordOptions) addFlags(fs *pflag.FlagSet) {

@@ -64,7 +64,7 @@ func (w *Watcher) Installed(key types.NamespacedName) {
 	}
 }
 
-// applyListed does the same as apply for an object of which only the existence is followed. Its existence is a change
+// applyListed does the same as apply for an object whose health is not followed. Its existence is a change
 // only if the object did not exist before.
 func (r *release) applyListed(i int, f finding) bool {
 	o := &r.objects[i]

@@ -29,8 +29,8 @@ type release struct {
 	link *link
 	// unlinked is the reason why link is nil.
 	unlinked failure
-	// stuckSince and healthStuckSince are when the lasting errors began because of which the release was last requested:
-	// for all followed objects, and for the objects whose health is followed.
+	// stuckSince and healthStuckSince are when the lasting errors began that caused the last request of the release: for
+	// all followed objects, and for the objects whose health is followed.
 	stuckSince, healthStuckSince time.Time
 	// objects are sorted by their names.
 	objects []object

@@ -14,7 +14,7 @@
 //     and the list Options.PullTimeout. The requests after the list may take Options.Timeout again.
 //   - Fetch and Content.ReadLayer address content by digest only. The first read of a layer pulls it,
 //     once for all concurrent callers. Later reads use the store, also after a restart. Layers that
-//     nobody reads, and the config blob, are not pulled.
+//     are not read, and the config blob, are not pulled.
 //   - Every returned byte is verified against its digest. Corrupt or truncated content in the store is
 //     dropped and pulled again.
 //   - A caller that gives up does not fail other callers that wait for the same pull: the pull has its

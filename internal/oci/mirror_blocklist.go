@@ -18,8 +18,7 @@ import (
 )
 
 const (
-	// blockFor is how long a mirror is not used for content of which it sent a wrong or incomplete
-	// copy.
+	// blockFor is how long a mirror is not used for content after it sent a wrong or incomplete copy.
 	blockFor   = 10 * time.Minute
 	maxBlocked = 4096
 	// headerDigest is the header with the digest of the content of an answer.

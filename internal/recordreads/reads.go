@@ -67,7 +67,7 @@ type firstRead struct {
 	at  time.Time
 }
 
-// New returns Reads for a number of workers, each of which may wait for a cluster.
+// New returns Reads for a number of workers. Each of them may wait for a cluster.
 func New(workers int) *Reads {
 	// Reads are small, and limited for each Cluster. With a common limit, hundreds of unresponsive Clusters would delay
 	// the others.

@@ -286,7 +286,7 @@ type Step struct {
 	// the revision already keeps its Joined and FailedBefore.
 	Revision int64
 
-	// Joined, FailedBefore and Returned are to be stored in the child.
+	// Joined, FailedBefore and Returned must be stored in the child.
 	Joined, FailedBefore, Returned bool
 
 	// Why is the reason, for logs.

@@ -89,7 +89,7 @@ func (t *tally) usedSlots() int {
 	)
 }
 
-// counting returns the number of Clusters whose health tells, now or soon, whether the revision works.
+// counting returns the number of Clusters whose health shows, now or soon, whether the revision works.
 func (t *tally) counting() int {
 	return t.unfinished() + t.by[standingDone] + t.by[standingFailed] + t.by[standingExcused]
 }

@@ -26,7 +26,7 @@ const (
 	frameResult
 	// frameFailure has the same byte as frameResult, and the text of an error.
 	frameFailure
-	// frameLimit has the limit because of which the child exits.
+	// frameLimit has the limit that makes the child exit.
 	frameLimit
 )
 

@@ -33,7 +33,7 @@ const (
 	// referencesIndex indexes HelmOps by the Secrets and ConfigMaps that they name, as "<kind>/<name>".
 	referencesIndex = "spec.references"
 
-	// patternsIndex indexes HelmOps by the kinds of which they name a different object for each Cluster.
+	// patternsIndex indexes HelmOps by the kinds whose objects they name by a template, for each Cluster.
 	patternsIndex = "spec.referencePatterns"
 
 	// serviceAccountIndex indexes HelmOps that name a ServiceAccount; its only value is "true".

@@ -28,7 +28,7 @@ func (d *demo) writeTools(context.Context) error {
 	for _, cluster := range demoClusters() {
 		server := d.env.Management.Provider.Server(client.ObjectKey{Namespace: namespace, Name: cluster.name})
 		if server == nil {
-			return fmt.Errorf("Cluster %s has no running API server", cluster.name)
+			return fmt.Errorf("the Cluster %s has no running API server", cluster.name)
 		}
 		kubeconfig, err := server.Kubeconfig()
 		if err != nil {

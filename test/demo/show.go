@@ -36,7 +36,7 @@ func (d *demo) show(ctx context.Context) error {
 func (d *demo) read(ctx context.Context, cluster demoCluster) (*workload, error) {
 	server := d.env.Management.Provider.Server(client.ObjectKey{Namespace: namespace, Name: cluster.name})
 	if server == nil {
-		return nil, fmt.Errorf("Cluster %s has no running API server", cluster.name)
+		return nil, fmt.Errorf("the Cluster %s has no running API server", cluster.name)
 	}
 	found, err := readWorkload(ctx, server.RESTConfig())
 	if err != nil {

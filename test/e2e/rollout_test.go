@@ -144,7 +144,7 @@ func (t *rolloutClusters) inWaves(s *scenario, name string) {
 	q.eventuallyText("two", q.in(), "1 superseded", "2 deployed")
 }
 
-// pauses pauses a rollout by its spec, changes the values meanwhile, and resumes the rollout.
+// pauses sets spec.rollout.paused, changes the values meanwhile, and resumes the rollout.
 func (t *rolloutClusters) pauses(s *scenario, name string) {
 	q := t.newRolloutHelmOp(s, name, &addonsv1.Rollout{})
 	pause := func(paused bool) { update(s, q.helmOp, func(h *addonsv1.HelmOp) { h.Spec.Rollout.Paused = paused }) }

@@ -166,10 +166,10 @@ func (e *events) run(ctx context.Context, name string) error {
 		}
 		return false, show(change.items)
 	}, options...)
-	if ctx.Err() != nil {
-		return nil
+	if err != nil && ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // filter returns whether the command shows an Event.

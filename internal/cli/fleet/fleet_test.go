@@ -313,13 +313,12 @@ func (b *fleetBed) ok(args ...string) string {
 }
 
 // fails expects an error with a text.
-func (b *fleetBed) fails(text string, args ...string) error {
+func (b *fleetBed) fails(text string, args ...string) {
 	b.Helper()
 	got := b.run(args...)
 	if got.err == nil || !strings.Contains(got.err.Error(), text) {
 		b.Errorf("%q: got the error %v, want one with %q\n%s", args, got.err, text, got.out)
 	}
-	return got.err
 }
 
 // compare compares an output with a golden file.
@@ -386,9 +385,9 @@ func TestLook(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "refusals")
-	err := b.fails(`there is no HelmOp "kalico" in namespace "refusals-`, "describe", "kalico")
-	if !apierrors.IsNotFound(err) {
-		t.Errorf("%v is not a NotFound error", err)
+	b.fails(`there is no HelmOp "kalico" in namespace "refusals-`, "describe", "kalico")
+	if got := b.run("describe", "kalico"); !apierrors.IsNotFound(got.err) {
+		t.Errorf("%v is not a NotFound error", got.err)
 	}
 	b.fails(`there is no HelmOp "kalico"`, "status", "kalico")
 	b.fails(`HelmOp "calico" has no release in Cluster "prod-9"`, "describe", "calico", "--cluster", "prod-9")
@@ -744,7 +743,8 @@ func TestCompletion(t *testing.T) {
 	} {
 		last := len(tc.args) - 1
 		args := append([]string{"__complete"}, tc.args[:last]...)
-		args = append(args[:2], append([]string{"--kubeconfig=" + b.kubeconfig, "--namespace=" + b.namespace}, args[2:]...)...)
+		flags := []string{"--kubeconfig=" + b.kubeconfig, "--namespace=" + b.namespace}
+		args = slices.Concat(args[:2], flags, args[2:])
 		if tc.args[0] == "rollout" {
 			args = []string{"__complete", "rollout", "promote", "--kubeconfig=" + b.kubeconfig, "--namespace=" + b.namespace}
 		}

@@ -21,7 +21,7 @@ import (
 // request changes a HelmOp. It returns what was done, in the past tense, or an error that says why nothing is done.
 type request func(helmOp *addonsv1.HelmOp) (done string, err error)
 
-// goal tells whether the state that a request leads to is observed, and if not, what it waits for. An error ends the
+// goal reports whether the state that a request leads to is observed, and if not, what it waits for. An error ends the
 // wait.
 type goal func(helmOp *addonsv1.HelmOp) (reached bool, waitsFor string, err error)
 

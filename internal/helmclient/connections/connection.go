@@ -49,7 +49,7 @@ type cluster struct {
 	// root is the path of the API server.
 	root    string
 	limiter flowcontrol.RateLimiter
-	// bytes is the memory budget of which responses take a share; nil if there is no bound.
+	// bytes is the memory budget that responses share; nil if there is no bound.
 	bytes *bytebudget.Budget
 	// Owner is the owner of the share.
 	Owner bytebudget.Owner

@@ -38,7 +38,7 @@ type boundedTransport struct {
 	timeout time.Duration
 	// limiter, if set, limits the rate of requests.
 	limiter flowcontrol.RateLimiter
-	// bytes is the memory budget of which responses take a share; nil if there is no bound.
+	// bytes is the memory budget that responses share; nil if there is no bound.
 	bytes *bytebudget.Budget
 	// owner is the owner of the share.
 	owner bytebudget.Owner

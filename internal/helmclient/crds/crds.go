@@ -51,7 +51,7 @@ type applier struct {
 	policy model.CRDPolicy
 	// preflight is called before the first write.
 	preflight func() error
-	// awaited are the kinds that the cluster does not serve yet. A kind without a version stands for any version.
+	// awaited are the kinds that the cluster does not serve yet. A kind without a version means any version.
 	awaited []schema.GroupVersionKind
 }
 

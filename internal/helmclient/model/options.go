@@ -85,7 +85,7 @@ type InstallOptions struct {
 	NamespaceLabels, NamespaceAnnotations map[string]string
 	// CRDs defines what happens to the objects in the chart's folder crds.
 	CRDs CRDPolicy
-	// TakeOwnership adopts existing objects, whoever created them.
+	// TakeOwnership adopts existing objects, also objects of other owners.
 	TakeOwnership bool
 	// DisableOpenAPIValidation skips the validation of the objects with the cluster's schema. It has no effect on clusters
 	// since Kubernetes 1.25, because their API servers validate objects themselves.
@@ -106,7 +106,7 @@ type UpgradeOptions struct {
 	MaxHistory *int
 	// CleanupOnFail deletes the objects that a failed upgrade created.
 	CleanupOnFail bool
-	// TakeOwnership adopts existing objects, whoever created them.
+	// TakeOwnership adopts existing objects, also objects of other owners.
 	TakeOwnership bool
 	// Values defines how the upgrade uses the values of the previous revision.
 	Values ValuesPolicy

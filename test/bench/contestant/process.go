@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Argument, as the only argument, makes this program a contestant.
+// Argument as the only argument makes this program a contestant.
 const Argument = "contestant"
 
 // Process is a running contestant.
