@@ -112,7 +112,7 @@ func TestReplaceName(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ text, name, want string }{
 		{"prod-1 and prod-1 and prod-10 and a-prod-1 and prod-1.", "prod-1", "X and X and prod-10 and a-prod-1 and X."},
-		{"prod-1, prod-1, prod-1", "prod-1", "X, X, X"},
+		{"prod-1/prod-1/prod-1", "prod-1", "X/X/X"},
 		{"https://prod-1:6443, prod-1.example", "prod-1", "https://X:6443, prod-1.example"},
 		{"at a time", "a", "at X time"},
 		{"text", "", "text"},
