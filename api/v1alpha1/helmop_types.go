@@ -270,7 +270,7 @@ type HelmOpStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// shard is the shard whose manager reconciles the HelmOp; empty for the manager without --shard. A change of the label
-	// addons.cluster.x-k8s.io/shard takes effect while the HelmOp is suspended.
+	// addons.cluster.x-k8s.io/shard takes effect while the HelmOp is paused.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Shard *string `json:"shard,omitempty"`

@@ -133,10 +133,10 @@ func TestWaitFor(t *testing.T) {
 	verified := metav1.Condition{Type: addonsv1.VerifiedCondition, Status: "True", Reason: "Verified",
 		ObservedGeneration: 3}
 	unsigned, before := verified, verified
-	suspended, paused := helmOp.DeepCopy(),
+	pausedBySpec, pausedByAnnotation := helmOp.DeepCopy(),
 		release(aDigest, ready, metav1.Condition{Type: addonsv1.PausedCondition, Status: "True", Reason: "Paused",
 			Message: "because of this"})
-	suspended.Spec.Paused, paused.Annotations = true, map[string]string{clusterv1.PausedAnnotation: ""}
+	pausedBySpec.Spec.Paused, pausedByAnnotation.Annotations = true, map[string]string{clusterv1.PausedAnnotation: ""}
 	unsigned.Status, unsigned.Reason, unsigned.Message, before.ObservedGeneration = "False", "SignatureNotFound", "none", 2
 	for name, tc := range map[string]struct {
 		objects []client.Object
@@ -151,9 +151,9 @@ func TestWaitFor(t *testing.T) {
 		"failed for good": {[]client.Object{helmOp, release(aDigest, not, stalled)},
 			"HelmOp helmop: not ready: UpgradeFailed: because"},
 		"ready": {[]client.Object{helmOp, release(aDigest, ready)}, ""},
-		"suspended": {[]client.Object{suspended, release(aDigest, ready)},
+		"paused by its spec": {[]client.Object{pausedBySpec, release(aDigest, ready)},
 			"HelmOp helmop: paused: spec.paused is true"},
-		"paused":               {[]client.Object{helmOp, paused}, "HelmOp helmop: paused: because of this"},
+		"paused by annotation": {[]client.Object{helmOp, pausedByAnnotation}, "HelmOp helmop: paused: because of this"},
 		"verified":             {[]client.Object{demanding(verified), release(aDigest, ready)}, ""},
 		"verified before":      {[]client.Object{demanding(before), release(aDigest, ready)}, "not checked its signature"},
 		"ready and not signed": {[]client.Object{demanding(unsigned), release(aDigest, ready)}, "SignatureNotFound: none"},

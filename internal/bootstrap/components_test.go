@@ -214,7 +214,7 @@ func TestHelmOps(t *testing.T) {
 			t.Errorf("%s has a status", name)
 		}
 	}
-	signed, err := HelmOps(provider, state, Access{VerifyKey: []byte("pem"), SuspendState: true})
+	signed, err := HelmOps(provider, state, Access{VerifyKey: []byte("pem"), PauseState: true})
 	if err != nil || len(signed) != 3 {
 		t.Fatalf("%d objects, %v", len(signed), err)
 	}

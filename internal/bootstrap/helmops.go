@@ -59,8 +59,8 @@ type Access struct {
 	Interval time.Duration
 	// VerifyKey is cosign's public key in PEM that both artifacts must be signed with; nil requires no signatures.
 	VerifyKey []byte
-	// SuspendState pauses the HelmOp of the desired state.
-	SuspendState bool
+	// PauseState pauses the HelmOp of the desired state.
+	PauseState bool
 }
 
 // HelmOps returns the objects that keep the provider and the desired state in sync with the registry, in the order in
@@ -83,7 +83,7 @@ func HelmOps(provider, state Artifact, access Access) ([]*unstructured.Unstructu
 		Health:         &addonsv1.HealthOptions{Timeout: &metav1.Duration{Duration: stateHealthTimeout}},
 		DriftDetection: &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect},
 	})
-	desired.Spec.Paused = access.SuspendState
+	desired.Spec.Paused = access.PauseState
 	objects = append(objects, helmOp(ProviderHelmOp, provider, access, addonsv1.ReleaseOptions{
 		Upgrade: &addonsv1.UpgradeOptions{Remediation: &addonsv1.UpgradeRemediation{
 			// A version that does not become ready is retried in case the failure was temporary. Then it is left until there is

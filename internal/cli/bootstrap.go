@@ -44,7 +44,7 @@ type bootstrapOCI struct {
 	interval         time.Duration
 	intervalGiven    bool
 	export, pushOnly bool
-	suspend          bool
+	pause            bool
 	allowEmptyState  bool
 	sign             signFlags
 	verifyKey        string
@@ -151,7 +151,7 @@ func (b *bootstrapOCI) add(flags *pflag.FlagSet) {
 		"How often HelmOp checks whether the tags have moved. If it is not set, an existing interval is kept.")
 	flags.StringVar(&b.verifyKey, "verify-key", "",
 		"File with a public key of cosign. The cluster accepts only artifacts that are signed with its private key.")
-	flags.BoolVar(&b.suspend, "suspend", false,
+	flags.BoolVar(&b.pause, "pause", false,
 		"Pause the HelmOp of the desired state until the command runs again without this flag. "+
 			"Use it before \"clusterctl move\" to this cluster.")
 	flags.BoolVar(&b.allowEmptyState, "allow-empty-state", false,
@@ -240,7 +240,7 @@ func (b *bootstrapOCI) plan(ctx context.Context) (*bootstrapPlan, error) {
 func (b *bootstrapOCI) planAccess(plan *bootstrapPlan) (err error) {
 	plan.access = bootstrap.Access{
 		PlainHTTP: b.plainHTTP, Provider: addonsv1.RegistryProvider(b.provider),
-		Interval: b.interval, SuspendState: b.suspend,
+		Interval: b.interval, PauseState: b.pause,
 	}
 	if b.caFile != "" {
 		if plan.access.CA, err = os.ReadFile(b.caFile); err != nil {

@@ -191,8 +191,8 @@ func TestBootstrapExportsHowTheClusterPulls(t *testing.T) {
 	if strings.Count(cloud, "provider: gcp\n") != 2 || strings.Contains(cloud, bootstrap.PullSecret) {
 		t.Error("with the identity at a cloud, a credential is kept, or the identity is not used")
 	}
-	if suspended := b.okBare(append(args, "--suspend")...); strings.Count(suspended, "paused: true\n") != 1 {
-		t.Error("not the desired state alone is suspended")
+	if paused := b.okBare(append(args, "--pause")...); strings.Count(paused, "paused: true\n") != 1 {
+		t.Error("not the desired state alone is paused")
 	}
 }
 

@@ -69,7 +69,7 @@ func TestBootstrapMove(t *testing.T) {
 		func(s *bootstrapScenario) { s.movesTo(to.beside(s), one.in(s.scenario)) })
 	from.step("continues in the other management cluster", func(s *bootstrapScenario) {
 		target := to.beside(s)
-		// The export was applied suspended; applying it again resumes the desired state.
+		// The export was applied with paused HelmOps; applying it again resumes the desired state.
 		target.applyExport()
 		result := target.bootstrap("--image", firstImage)
 		s.Expect(result.ClusterState.Pushed).To(gomega.BeFalse())
@@ -157,12 +157,12 @@ func (s *bootstrapScenario) kubectl(args ...string) string {
 func (s *bootstrapScenario) exported() {
 	_, err := s.env.Management.InstallCore(s.Context())
 	s.must(err)
-	text := s.applyExport("--suspend")
+	text := s.applyExport("--pause")
 	s.eventuallyImage(firstImage)
 	s.eventually(s.helmOp(providerHelmOp), ready(1))
 	s.eventually(s.helmOp(stateHelmOp), condition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason))
 	before := s.applied(text)
-	s.bootstrap("--image", firstImage, "--suspend")
+	s.bootstrap("--image", firstImage, "--pause")
 	for object, content := range s.applied(text) {
 		s.Expect(content).To(gomega.Equal(before[object]), "the command does not change %s", object)
 	}
@@ -226,7 +226,7 @@ func (s *bootstrapScenario) expectNoCluster() {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// movesTo moves the namespace to another management cluster, without suspending the desired state before.
+// movesTo moves the namespace to another management cluster, without pausing the desired state before.
 func (s *bootstrapScenario) movesTo(target *bootstrapScenario, one *workload) {
 	for _, name := range []string{environment.CredentialsSecret, environment.CASecret} {
 		update(s.scenario, s.secret(name), func(o *corev1.Secret) { o.Labels = map[string]string{moveLabel: ""} })

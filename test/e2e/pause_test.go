@@ -49,11 +49,11 @@ func TestPause(t *testing.T) {
 	})
 	s.step("upgrade, by spec.paused", func(s *scenario) {
 		one := one.in(s)
-		update(s, helmOp, suspend(true))
+		update(s, helmOp, pauseHelmOp(true))
 		s.greet(helmOp, "by spec.paused")
 		s.eventually(helmOp, condition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason))
 		one.expectUntouched()
-		update(s, helmOp, suspend(false))
+		update(s, helmOp, pauseHelmOp(false))
 		one.expectGreeting(helmOp, 3, "by spec.paused")
 		s.eventually(helmOp, condition(addonsv1.PausedCondition, metav1.ConditionFalse, addonsv1.NotPausedReason))
 	})
@@ -123,9 +123,9 @@ func TestPause(t *testing.T) {
 		helmOp := s.newHelmOp("paused")
 		s.create(helmOp)
 		one.eventuallyReleased(helmOp, releaseNamespace, "paused", 1)
-		update(s, helmOp, suspend(true))
+		update(s, helmOp, pauseHelmOp(true))
 		s.expectHeld(helmOp, one)
-		update(s, helmOp, suspend(false))
+		update(s, helmOp, pauseHelmOp(false))
 		s.eventuallyGone(helmOp)
 		one.expectNothing(releaseNamespace, "paused")
 	})
@@ -153,8 +153,8 @@ func (w *workload) expectGreeting(helmOp *addonsv1.HelmOp, revision int, greetin
 	w.eventuallyHello(releaseNamespace, helmOp.Name, map[string]string{"greeting": greeting})
 }
 
-func suspend(suspended bool) func(*addonsv1.HelmOp) {
-	return func(h *addonsv1.HelmOp) { h.Spec.Paused = suspended }
+func pauseHelmOp(paused bool) func(*addonsv1.HelmOp) {
+	return func(h *addonsv1.HelmOp) { h.Spec.Paused = paused }
 }
 
 func annotatePaused[T client.Object](paused bool) func(T) {
