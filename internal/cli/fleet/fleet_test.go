@@ -41,7 +41,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 // sharedServer is the API server of the tests. No manager runs: the tests write the status.
 var sharedServer apiserver.Shared

@@ -58,7 +58,6 @@ var helmOpProgressReasons = map[string]bool{
 	"":                                 true,
 	addonsv1.ProgressingReason:         true,
 	addonsv1.ResolvingReason:           true,
-	addonsv1.RollingOutReason:          true,
 	addonsv1.DeletingReason:            true,
 	addonsv1.WaitingForClustersReason:  true,
 	addonsv1.PausedReason:              true,

@@ -1,0 +1,108 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+)
+
+// TestFleetCommands finds what is broken and steers HelmOps with kubectl helmop, beside the manager.
+func TestFleetCommands(t *testing.T) {
+	s := newScenario(t)
+	s.clusters(
+		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{"canary": "yes"}},
+		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}},
+	)
+	s.part("broken values", (*scenario).findsBrokenValues)
+	s.part("pause", (*scenario).pausesAndResumes)
+	s.part("promotion", (*scenario).promotesWaves)
+}
+
+// helmopCommand runs kubectl helmop, and returns its output and its exit code.
+func (s *scenario) helmopCommand(args ...string) (output string, code int) {
+	s.Helper()
+	args = append(args, "--kubeconfig", s.env.Management.KubeconfigFile(), "--namespace", s.namespace)
+	var out bytes.Buffer
+	code = cli.Run(s.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, ErrOut: &out})
+	return out.String(), code
+}
+
+// mustCommand runs kubectl helmop, which must succeed.
+func (s *scenario) mustCommand(args ...string) string {
+	s.Helper()
+	output, code := s.helmopCommand(args...)
+	if code != 0 {
+		s.Fatalf("%q: exit code %d\n%s", args, code, output)
+	}
+	return output
+}
+
+// findsBrokenValues breaks the values of a HelmOp: one command names the Cluster and the cause, and one ends the fault.
+func (s *scenario) findsBrokenValues() {
+	helmOp := s.newHelmOp("broken", forAll)
+	s.create(helmOp)
+	s.eventually(helmOp, ready(2))
+	s.Expect(s.mustCommand("status", "broken", "--exit-code")).To(gomega.ContainSubstring("2 alike: one, two"))
+
+	good := helmOp.Spec.Values
+	update(s, helmOp, func(h *addonsv1.HelmOp) {
+		h.Spec.Values = helloValues(map[string]any{"greeting": `{{ if eq .Cluster.metadata.name "two" }}{{ .No }}{{ end }}`})
+	})
+	s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReleasesFailedReason))
+	output, code := s.helmopCommand("status", "broken", "--exit-code")
+	s.Expect(code).To(gomega.Equal(1), output)
+	s.Expect(output).To(gomega.MatchRegexp(`(?m)^broken +two +Failed .*\.No`))
+	s.Expect(s.mustCommand("describe", "broken", "--cluster", "two")).To(gomega.ContainSubstring("What to do next"))
+
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = good })
+	s.mustCommand("reconcile", "broken", "--wait", "--timeout", patience.String())
+	s.eventually(helmOp, ready(2))
+	s.Expect(s.mustCommand("tree", "broken")).To(gomega.ContainSubstring("ConfigMap"))
+	s.Expect(s.mustCommand("history", "broken")).To(gomega.ContainSubstring("Complete"))
+	s.Expect(s.mustCommand("versions")).To(gomega.MatchRegexp(`hello +1\.0\.0`))
+	s.Expect(s.mustCommand("events", "broken")).NotTo(gomega.BeEmpty())
+}
+
+// pausesAndResumes waits for what the commands request.
+func (s *scenario) pausesAndResumes() {
+	helmOp := s.newHelmOp("held", forAll)
+	s.create(helmOp)
+	s.eventually(helmOp, ready(2))
+	s.mustCommand("pause", "held", "--wait", "--timeout", patience.String())
+	s.eventually(helmOp, condition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason))
+	s.greet(helmOp, "later")
+	s.mustCommand("resume", "held", "--wait", "--timeout", patience.String())
+	s.mustCommand("rollout", "status", "held", "--timeout", patience.String())
+	s.eventually(helmOp, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
+	s.mustCommand("retry", "held", "--wait", "--timeout", patience.String())
+}
+
+// promotesWaves promotes a wave that waits for it, and returns to the first revision.
+func (s *scenario) promotesWaves() {
+	helmOp := s.newHelmOp("waves", forAll, func(h *addonsv1.HelmOp) {
+		h.Spec.Rollout = &addonsv1.Rollout{Waves: []addonsv1.Wave{{
+			Name: "canary", Promotion: addonsv1.WavePromotionManual,
+			ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"canary": "yes"}},
+		}}}
+	})
+	s.create(helmOp)
+	s.eventually(helmOp, ready(2), inPhase(1, addonsv1.RolloutPhaseComplete))
+	s.greet(helmOp, "two")
+	s.eventually(helmOp, inPhase(2, addonsv1.RolloutPhaseProgressing), func(g gomega.Gomega, h *addonsv1.HelmOp) {
+		g.Expect(h.Status.Rollout.WaitingFor).To(gomega.ContainSubstring("2/canary"))
+	})
+	s.Expect(s.mustCommand("status", "waves")).To(gomega.ContainSubstring("helmop rollout promote waves"))
+	s.mustCommand("rollout", "promote", "waves", "--wave", "canary", "--wait", "--timeout", patience.String())
+	s.mustCommand("rollout", "status", "waves", "--timeout", patience.String())
+	s.eventually(helmOp, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
+}
