@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -42,6 +43,9 @@ type options struct {
 }
 
 func main() {
+	if filepath.Base(os.Args[0]) == helmopProgram {
+		os.Exit(runHelmop())
+	}
 	opts, err := parse(os.Args[1:], os.Getenv)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

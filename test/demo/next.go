@@ -7,11 +7,24 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
+
+// helmopProgram is the plugin of kubectl. It is a link to the demo itself, which saves building another program.
+const helmopProgram = "kubectl-helmop"
+
+// runHelmop runs a command of kubectl helmop, and returns its exit code.
+func runHelmop() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return cli.RunAs(ctx, helmopProgram, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+}
 
 // toolsDir is the folder, in the work folder, with links to programs for the user.
 const toolsDir = "bin"
@@ -46,7 +59,11 @@ func (d *demo) writeTools(context.Context) error {
 			return err
 		}
 	}
-	return nil
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return os.Symlink(self, d.path(toolsDir, helmopProgram))
 }
 
 func (d *demo) kubeconfig(cluster string) string { return d.path(cluster + ".kubeconfig") }
@@ -66,7 +83,14 @@ Try, in another terminal:
     kubectl patch hop hello --type=merge -p '{"spec":{"values":{"greeting":"Good evening, {{ .Cluster.metadata.name }}"}}}'
     kubectl patch hop hello --type=merge -p '{"spec":{"source":{"ref":{"semver":"2.x"}}}}'
     kubectl get hopr -o wide
-    kubectl events --for hop/hello
+    kubectl helmop events hello
+
+    # Break the values of one Cluster. See what is wrong, in which Cluster, and what to do. Then correct the values.
+    kubectl patch hop hello --type=merge -p '{"spec":{"values":{"greeting":"{{ if eq .Cluster.metadata.name \"north\" }}{{ fail \"no\" }}{{ end }}"}}}'
+    kubectl helmop status
+    kubectl helmop describe hello --cluster north
+    kubectl patch hop hello --type=merge -p '{"spec":{"values":{"greeting":"Hello"}}}'
+    kubectl helmop status --watch
 
     # Remove the label, delete a Cluster, delete the HelmOp: HelmOp uninstalls the releases.
     kubectl label cluster north addons-
