@@ -142,7 +142,7 @@ func TestUsersKustomization(t *testing.T) {
 		"with an object": {files: map[string]string{"kustomization.yaml": replicas + "resources: [a.yaml]\n",
 			"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"}},
 		"from elsewhere": {files: map[string]string{"kustomization.yaml": "resources: [https://example.com/a]\n"},
-			want: "nothing is fetched"},
+			want: "HelmOp fetches no other files"},
 		"another namespace": {files: map[string]string{"kustomization.yaml": "namespace: other\n"},
 			want: "must neither remove nor rename it"},
 		"no Deployment": {files: map[string]string{"kustomization.yaml": "patches:\n- patch: |\n    $patch: " +
