@@ -23,13 +23,17 @@ func rollingOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 			Message: scope.selectorErr.Error()}
 	}
 	newest := scope.newestRevision()
+	if scope.artifact != nil && newest == nil && s.counts.Selected == 0 {
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.NotRollingOutReason,
+			Message: "no Cluster is selected" + leftOut(scope)}
+	}
 	if scope.artifact == nil || newest == nil {
 		reason := conditions.GetReason(scope.helmOp, addonsv1.ResolvedCondition)
 		if reason == "" || reason == addonsv1.ResolvedReason {
 			reason = addonsv1.ProgressingReason
 		}
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: reason,
-			Message: "there is no HelmOp revision to roll out yet"}
+			Message: "there is no HelmOp revision to roll out yet" + leftOut(scope)}
 	}
 	condition := metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.NotRollingOutReason}
 	heldReason, heldMessage, held := isHeld(scope)
