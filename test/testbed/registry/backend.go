@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
@@ -112,11 +113,22 @@ func (e *endpoint) scheme() string {
 
 // listen starts serving.
 func (e *endpoint) listen() error {
+	host, port, err := net.SplitHostPort(e.addr)
+	if err != nil {
+		return err
+	}
+	if port == "0" {
+		// The endpoint listens on the same port again after an outage, so no outgoing connection may take the port.
+		free, err := process.FreePort()
+		if err != nil {
+			return err
+		}
+		e.addr = net.JoinHostPort(host, strconv.Itoa(free))
+	}
 	l, err := net.Listen("tcp", e.addr)
 	if err != nil {
 		return err
 	}
-	e.addr = l.Addr().String()
 	server := &http.Server{
 		Handler: e.handler, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
