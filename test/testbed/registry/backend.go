@@ -113,22 +113,11 @@ func (e *endpoint) scheme() string {
 
 // listen starts serving.
 func (e *endpoint) listen() error {
-	host, port, err := net.SplitHostPort(e.addr)
+	l, err := e.listener()
 	if err != nil {
 		return err
 	}
-	if port == "0" {
-		// The endpoint listens on the same port again after an outage, so no outgoing connection may take the port.
-		free, err := process.FreePort()
-		if err != nil {
-			return err
-		}
-		e.addr = net.JoinHostPort(host, strconv.Itoa(free))
-	}
-	l, err := net.Listen("tcp", e.addr)
-	if err != nil {
-		return err
-	}
+	e.addr = l.Addr().String()
 	server := &http.Server{
 		Handler: e.handler, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
@@ -143,6 +132,26 @@ func (e *endpoint) listen() error {
 	server.TLSConfig = e.tls.Clone()
 	go func() { _ = server.ServeTLS(l, "", "") }()
 	return nil
+}
+
+// listener listens on the address. It replaces port 0 by a port that no outgoing connection takes, because the endpoint
+// listens on the same port again after an outage.
+func (e *endpoint) listener() (net.Listener, error) {
+	host, port, err := net.SplitHostPort(e.addr)
+	if err != nil || port != "0" {
+		return net.Listen("tcp", e.addr)
+	}
+	for range 100 {
+		free, err := process.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		// Another process may have taken the port meanwhile.
+		if l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(free))); err == nil {
+			return l, nil
+		}
+	}
+	return nil, errors.New("no free port was found in 100 attempts")
 }
 
 // close drops all connections and refuses new ones, until the next listen.
