@@ -166,7 +166,10 @@ func waitUntil[T client.Object](ctx context.Context, b *base, timeout time.Durat
 		}
 		return reached, err
 	}, opts...)
-	if err != nil && ctx.Err() != nil && parent.Err() == nil {
+	// A client refuses a request after the deadline, also before the context has noticed that.
+	deadline, hasDeadline := ctx.Deadline()
+	isLate := ctx.Err() != nil || hasDeadline && !time.Now().Before(deadline)
+	if err != nil && isLate && parent.Err() == nil {
 		// Its own text, and not an error of the network.
 		if shown == "" {
 			return fmt.Errorf("timed out after %s", timeout)
