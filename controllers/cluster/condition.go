@@ -16,6 +16,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
@@ -75,8 +76,8 @@ func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp,
 func clusterCondition(conditionType string, total int, unready map[string]string) metav1.Condition {
 	if len(unready) == 0 {
 		return metav1.Condition{Type: conditionType, Status: metav1.ConditionTrue, Reason: addonsv1.ReleasesReadyReason,
-			Message: fmt.Sprintf("The %s of %s Ready", apiutil.Plural(total, "release", "releases"),
-				apiutil.Count(total, "HelmOp is", "HelmOps are"))}
+			Message: fmt.Sprintf("The %s of %s Ready", plural.Word(total, "release", "releases"),
+				plural.Count(total, "HelmOp is", "HelmOps are"))}
 	}
 	var named []string
 	for _, name := range slices.Sorted(maps.Keys(unready)) {
@@ -88,8 +89,8 @@ func clusterCondition(conditionType string, total int, unready map[string]string
 	}
 	return metav1.Condition{Type: conditionType, Status: metav1.ConditionFalse, Reason: addonsv1.ReleasesNotReadyReason,
 		Message: apiutil.Truncate(fmt.Sprintf("The %s of %d of %s %s not Ready: %s",
-			apiutil.Plural(len(unready), "release", "releases"), len(unready), apiutil.Count(total, "HelmOp", "HelmOps"),
-			apiutil.Plural(len(unready), "is", "are"), strings.Join(named, "; ")), report.MaxConditionMessage)}
+			plural.Word(len(unready), "release", "releases"), len(unready), plural.Count(total, "HelmOp", "HelmOps"),
+			plural.Word(len(unready), "is", "are"), strings.Join(named, "; ")), report.MaxConditionMessage)}
 }
 
 // unreadyReason returns why a release is not Ready, in a few words; empty if the release is Ready. The message of the

@@ -19,6 +19,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // beginHold pauses a Cluster under deletion. It sets spec.paused, which stops all controllers of the Cluster; the
@@ -43,7 +44,7 @@ func (r *Reconciler) beginHold(ctx context.Context, scope *lifeScope, releases i
 	if began {
 		r.eventAt(scope, nil, eventType(false), addonsv1.ClusterDeletionHeldEvent, "HoldDeletion",
 			fmt.Sprintf("The Cluster is paused until %s uninstalled",
-				apiutil.Count(releases, "release with beforeClusterDelete is", "releases with beforeClusterDelete are")))
+				plural.Count(releases, "release with beforeClusterDelete is", "releases with beforeClusterDelete are")))
 	}
 	return nil
 }
@@ -69,7 +70,7 @@ func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []strin
 	message := "No release holds the deletion of the Cluster any more: the deletion continues"
 	if len(late) > 0 {
 		message = fmt.Sprintf("The deletion of the Cluster continues, although %s not uninstalled in time: %s",
-			apiutil.Count(len(late), "release was", "releases were"),
+			plural.Count(len(late), "release was", "releases were"),
 			strings.Join(late[:min(len(late), maxNamedReleases)], ", "))
 	}
 	r.eventAt(scope, nil, eventType(len(late) > 0), addonsv1.ClusterDeletionReleasedEvent, "HoldDeletion", message)

@@ -11,6 +11,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
@@ -76,14 +77,14 @@ func leftOut(scope *helmOpScope) string {
 	message := ""
 	if n := scope.denied; n > 0 {
 		message += fmt.Sprintf("; %s: service account %s may not get %s",
-			apiutil.Count(n, "Cluster is left out, in another namespace", "Clusters are left out, in other namespaces"),
+			plural.Count(n, "Cluster is left out, in another namespace", "Clusters are left out, in other namespaces"),
 			scope.helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName,
-			apiutil.Plural(n, "its kubeconfig", "their kubeconfigs"))
+			plural.Word(n, "its kubeconfig", "their kubeconfigs"))
 	}
 	if n := scope.unknownAccess; n > 0 {
 		message += fmt.Sprintf("; %s: the API server did not answer whether the HelmOp may access %s",
-			apiutil.Count(n, "Cluster is left out for now", "Clusters are left out for now"),
-			apiutil.Plural(n, "it", "them"))
+			plural.Count(n, "Cluster is left out for now", "Clusters are left out for now"),
+			plural.Word(n, "it", "them"))
 	}
 	return message
 }
@@ -120,7 +121,7 @@ func isFailure(ready metav1.Condition) bool {
 
 // ofClusters begins a message: "1 of 3 Clusters is".
 func ofClusters(n, all int32) string {
-	return fmt.Sprintf("%d of %s %s", n, apiutil.Count(all, "Cluster", "Clusters"), apiutil.Plural(n, "is", "are"))
+	return fmt.Sprintf("%d of %s %s", n, plural.Count(all, "Cluster", "Clusters"), plural.Word(n, "is", "are"))
 }
 
 // readyCondition is the condition Ready of a HelmOp. A problem that a user can solve comes before one that passes by
@@ -156,7 +157,7 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	case s.otherShard > 0:
 		return no(addonsv1.OtherShardReason,
 			fmt.Sprintf("%s of another shard; %s",
-				apiutil.Count(s.otherShard, "release is in a Cluster", "releases are in Clusters"), s.whyOtherShard))
+				plural.Count(s.otherShard, "release is in a Cluster", "releases are in Clusters"), s.whyOtherShard))
 	case c.Waiting+c.Unreachable > 0 && c.UpToDate+c.Waiting+c.Unreachable+c.Paused == c.Selected:
 		return no(addonsv1.WaitingForClustersReason, fmt.Sprintf(
 			"%s up to date; the control plane is not initialized in %d, and the API server does not answer in %d",
@@ -164,7 +165,7 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	case c.Blocked > 0:
 		return no(addonsv1.WaitingForDependenciesReason,
 			fmt.Sprintf("%d of %s for dependencies; %s", c.Blocked,
-				apiutil.Count(c.Selected, "Cluster waits", "Clusters wait"), firstBlocked(scope)))
+				plural.Count(c.Selected, "Cluster waits", "Clusters wait"), firstBlocked(scope)))
 	case c.UpToDate+c.Paused < c.Selected:
 		return no(addonsv1.ProgressingReason, ofClusters(c.UpToDate, c.Selected)+" up to date")
 	case s.ending > 0:
@@ -174,6 +175,6 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 			Message: "spec.clusterSelector selects no Cluster"}
 	default:
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.ReadyReason,
-			Message: apiutil.Count(c.UpToDate, "Cluster is", "Clusters are") + " up to date"}
+			Message: plural.Count(c.UpToDate, "Cluster is", "Clusters are") + " up to date"}
 	}
 }

@@ -6,7 +6,6 @@ package helmop
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
@@ -120,7 +119,7 @@ func (r *Reconciler) reportDeletions(scope *helmOpScope) {
 	if decision.JustConfirmed {
 		r.event(helmOp, corev1.EventTypeNormal, addonsv1.DeletionsConfirmedEvent, verbDelete,
 			fmt.Sprintf("The deletion of %s was confirmed by the annotation %s",
-				apiutil.Count(len(scope.pendingDeletions), "release", "releases"), addonsv1.ConfirmDeletionsAnnotation))
+				plural.Count(len(scope.pendingDeletions), "release", "releases"), addonsv1.ConfirmDeletionsAnnotation))
 	}
 	if !decision.Held {
 		conditions.Delete(helmOp, addonsv1.DeletionsHeldCondition)
@@ -141,20 +140,12 @@ func heldDeletions(scope *helmOpScope) string {
 	before := ""
 	if recent := decision.State.Recent; recent > 0 {
 		before = fmt.Sprintf(" (the deletion of %s began in the last minutes)",
-			apiutil.Count(recent, "other release", "other releases"))
+			plural.Count(recent, "other release", "other releases"))
 	}
 	return fmt.Sprintf("%d of %s would be uninstalled at once%s, and spec.maxDeletions allows %d: the %s no longer "+
 		"selected: %s. "+
 		"Correct the selector or the labels of the Clusters, or confirm: kubectl -n %s annotate helmop %s --overwrite %s=%s",
-		len(pending), apiutil.Count(decision.Total, "release", "releases"), before, decision.Limit,
-		apiutil.Plural(len(pending), "Cluster is", "Clusters are"), nameFew(pending), scope.helmOp.Namespace,
+		len(pending), plural.Count(decision.Total, "release", "releases"), before, decision.Limit,
+		plural.Word(len(pending), "Cluster is", "Clusters are"), plural.Few(pending, maxNamedClusters), scope.helmOp.Namespace,
 		scope.helmOp.Name, addonsv1.ConfirmDeletionsAnnotation, decision.Confirmation)
-}
-
-// nameFew lists the first names, and the number of the other names.
-func nameFew(names []string) string {
-	if len(names) <= maxNamedClusters {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamedClusters], ", "), len(names)-maxNamedClusters)
 }

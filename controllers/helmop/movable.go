@@ -17,6 +17,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
@@ -90,7 +91,7 @@ func whyNotMovable(namespace string, unlabelled, accounts []string) string {
 			unlabelled = unlabelled[:maxShownUnlabelled]
 		}
 		message := fmt.Sprintf("clusterctl move would leave behind %s without its label; label%s %s: kubectl -n %s "+
-			"label %s %s=", apiutil.Count(total, "object", "objects"), first, apiutil.Plural(total, "it", "them"), namespace,
+			"label %s %s=", plural.Count(total, "object", "objects"), first, plural.Word(total, "it", "them"), namespace,
 			strings.Join(unlabelled, " "), clusterctlv1.ClusterctlMoveLabel)
 		why = append(why, message)
 	}

@@ -15,6 +15,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
@@ -192,7 +193,7 @@ func andOthers(n int, one, many, predicate string) string {
 	if n <= 0 {
 		return ""
 	}
-	return "; " + apiutil.Count(n, "other "+one, "other "+many) + " " + predicate
+	return "; " + plural.Count(n, "other "+one, "other "+many) + " " + predicate
 }
 
 // artifactOfSource returns the artifact of a source in the status, found by the digest of the source; nil if there is

@@ -13,6 +13,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
@@ -210,14 +211,14 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 // waits for.
 func endingMessage(scope *helmOpScope, s fleetSummary) string {
 	message := fmt.Sprintf("%s that %s no longer selected%s",
-		apiutil.Count(s.ending, "release is being deleted in a Cluster", "releases are being deleted in Clusters"),
-		apiutil.Plural(s.ending, "is", "are"), s.whyEnding)
+		plural.Count(s.ending, "release is being deleted in a Cluster", "releases are being deleted in Clusters"),
+		plural.Word(s.ending, "is", "are"), s.whyEnding)
 	waiting := scope.plan.Progress.DeletionsWaiting
 	switch {
 	case waiting == 0:
 		return message
 	case scope.strategy.Paused:
-		return message + "; " + apiutil.Count(waiting, "deletion waits", "deletions wait") +
+		return message + "; " + plural.Count(waiting, "deletion waits", "deletions wait") +
 			" for the end of the pause of the rollout"
 	default:
 		return message + deletionsWait(waiting)
@@ -226,13 +227,13 @@ func endingMessage(scope *helmOpScope, s fleetSummary) string {
 
 // deletionsWait says, for the end of a message, how many deletions wait for others.
 func deletionsWait(waiting int) string {
-	return "; " + apiutil.Count(waiting, "deletion waits", "deletions wait") +
+	return "; " + plural.Count(waiting, "deletion waits", "deletions wait") +
 		" until others have finished (spec.rollout.maxUnavailable)"
 }
 
 // reportDeletion reports how far the deletion of a HelmOp is, and what it waits for.
 func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease, waiting int) {
-	message := apiutil.Count(len(children), "release is being deleted", "releases are being deleted")
+	message := plural.Count(len(children), "release is being deleted", "releases are being deleted")
 	if waiting > 0 {
 		message += deletionsWait(waiting)
 	}

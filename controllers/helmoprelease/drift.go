@@ -25,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
@@ -115,7 +116,7 @@ func reportUnwatched(release *addonsv1.HelmOpRelease, err error) {
 	status := metav1Unknown
 	if isDrifted(release) {
 		status, message = report.True, fmt.Sprintf("%s differed at the last comparison, see status.drift. %s",
-			apiutil.Count(release.Status.Drift.Differing, "object", "objects"), message)
+			plural.Count(release.Status.Drift.Differing, "object", "objects"), message)
 	}
 	report.SetCondition(release, addonsv1.DriftedCondition, status, addonsv1.DriftCheckFailedReason, message)
 }
@@ -264,7 +265,7 @@ func driftProblems(memory *driftmemory.Memory, left int, err error) string {
 		texts = append(texts, "Objects cannot be compared: "+memory.Uncompared.String())
 	}
 	if left > 0 {
-		texts = append(texts, "Still to compare: "+apiutil.Count(left, "object", "objects"))
+		texts = append(texts, "Still to compare: "+plural.Count(left, "object", "objects"))
 	}
 	return strings.Join(texts, ". ")
 }
@@ -337,7 +338,7 @@ func listFew[T fmt.Stringer](all []T, separator string) string {
 	}
 	list := strings.Join(texts, separator)
 	if more := len(all) - apiutil.MaxNamedObjects; more > 0 {
-		list += separator + "and " + apiutil.Count(more, "more object", "more objects")
+		list += separator + "and " + plural.Count(more, "more object", "more objects")
 	}
 	return list
 }

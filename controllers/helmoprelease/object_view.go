@@ -10,11 +10,11 @@ import (
 	"time"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // writtenGrace is how long a working watch may show a state of an object from before the last action. After that time,
@@ -88,7 +88,7 @@ func (r *Reconciler) observeObjects(p *releasePass, refs []inventory.Ref) object
 		result.blocker = notCheckedYet
 	case len(unknown) > 0:
 		result.blocker = fmt.Sprintf("The current state of %d of %s is not known: %s", len(unknown),
-			apiutil.Count(len(refs), "object", "objects"), unknown[0])
+			plural.Count(len(refs), "object", "objects"), unknown[0])
 	}
 	return result
 }

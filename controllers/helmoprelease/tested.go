@@ -16,6 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -31,11 +32,11 @@ func (r *Reconciler) reportTested(p *releasePass, result helmclient.Result) {
 	release := p.release
 	release.Status.Tests = testResults(result.Tests)
 	status, reason, message := report.True, addonsv1.TestsSucceededReason, fmt.Sprintf("%s of revision %d succeeded",
-		apiutil.Count(len(result.Tests), "test", "tests"), result.Revision)
+		plural.Count(len(result.Tests), "test", "tests"), result.Revision)
 	eventType := corev1.EventTypeNormal
 	if failed := failedTests(result.Tests); len(failed) > 0 {
 		status, reason, eventType = report.False, addonsv1.TestsFailedReason, corev1.EventTypeWarning
-		message = fmt.Sprintf("%d of %s failed: %s", len(failed), apiutil.Count(len(result.Tests), "test", "tests"),
+		message = fmt.Sprintf("%d of %s failed: %s", len(failed), plural.Count(len(result.Tests), "test", "tests"),
 			strings.Join(failed[:min(len(failed), 3)], ", "))
 		noteError(release, message)
 	}

@@ -51,12 +51,3 @@ func TestDigestOf(t *testing.T) {
 		t.Error("a value without a JSON form has a digest")
 	}
 }
-
-func TestCount(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int]string{0: "0 objects are", 1: "1 object is", 2: "2 objects are"} {
-		if got := Count(n, "object is", "objects are"); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}

@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // maxNamed is the maximum number of objects that a message names.
@@ -56,7 +57,7 @@ func (l ObjectLoss) Why() string {
 		return ""
 	case len(clusters) > 0:
 		return fmt.Sprintf("would delete %d of %d objects, and with them %s: %s", len(l.Objects), l.Total,
-			count(len(clusters), "Cluster"), named(clusters))
+			plural.Count(len(clusters), "Cluster", "Clusters"), named(clusters))
 	case len(l.Objects) > limit:
 		return fmt.Sprintf("would delete %d of %d objects, and spec.maxDeletions allows %d: %s", len(l.Objects), l.Total,
 			limit, named(l.Objects))
@@ -80,11 +81,4 @@ func named(objects []inventory.Ref) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -120,12 +120,12 @@ func (d *Dependency) Unmet(cluster metav1.Object, release *addonsv1.HelmOpReleas
 // isOutdated reports whether a release does not have the newest revision of its HelmOp yet. During a rollout that has
 // not reached the Cluster, it is up to date: a user who needs more can use readyExpr.
 func (d *Dependency) isOutdated(release *addonsv1.HelmOpRelease) bool {
-	wanted, told := d.HelmOp.Status.Rollout, release.Spec.Rollout
-	if wanted == nil || told == nil || told.Revision == wanted.Revision || apiutil.IsHelmOpPaused(d.HelmOp) ||
-		apiutil.IsChildPaused(release) {
+	desired, assigned := d.HelmOp.Status.Rollout, release.Spec.Rollout
+	if desired == nil || assigned == nil || assigned.Revision == desired.Revision ||
+		apiutil.IsHelmOpPaused(d.HelmOp) || apiutil.IsChildPaused(release) {
 		return false
 	}
-	switch wanted.Phase {
+	switch desired.Phase {
 	case addonsv1.RolloutPhaseComplete:
 		return true
 	case "", addonsv1.RolloutPhaseProgressing:

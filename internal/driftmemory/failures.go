@@ -11,6 +11,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
@@ -73,7 +74,7 @@ func (f failures) String() string {
 	}
 	list := strings.Join(causes, "; ")
 	if more := len(refs) - apiutil.MaxNamedObjects; more > 0 {
-		list += "; and " + apiutil.Count(more, "more object", "more objects")
+		list += "; and " + plural.Count(more, "more object", "more objects")
 	}
 	return list
 }

@@ -216,10 +216,10 @@ func (s *stream) requestStuckLocked() {
 
 // clearFailureLocked clears the error of the stream.
 func (s *stream) clearFailureLocked() {
-	told := s.failure.lasts || errors.Is(s.failure.err, ErrForbidden)
+	reported := s.failure.lasts || errors.Is(s.failure.err, ErrForbidden)
 	s.failure = failure{}
 	s.link.servedLocked(s.key.resource)
-	if told {
+	if reported {
 		s.requestLocked(func(*release) bool { return true })
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 const (
@@ -191,26 +193,18 @@ func (c *tagChoice) none(subject string) *Error {
 	out := &Error{Op: opResolve, Subject: subject, Kind: ErrNoMatchingTag}
 	switch {
 	case c.filter != nil && c.matched == 0:
-		out.Detail = fmt.Sprintf("the tag filter matches none of %s", countTags(c.seen))
+		out.Detail = fmt.Sprintf("the tag filter matches none of %s", plural.Count(c.seen, "tag", "tags"))
 		out.Hint = "check the filter; tags of signatures, attestations and SBOMs are ignored"
 	case c.filter != nil:
 		out.Detail = fmt.Sprintf("the tag filter matches %d of %s, and none of these is a version in the range", c.matched,
-			countTags(c.seen))
+			plural.Count(c.seen, "tag", "tags"))
 	default:
-		out.Detail = fmt.Sprintf("none of %s is a version in the range", countTags(c.seen))
+		out.Detail = fmt.Sprintf("none of %s is a version in the range", plural.Count(c.seen, "tag", "tags"))
 	}
 	if out.Hint == "" {
 		out.Hint = "check the range; pre-releases match only if it names one, as in \">=1.0.0-0\""
 	}
 	return out
-}
-
-// countTags returns a number of tags as text with the right plural.
-func countTags(n int) string {
-	if n == 1 {
-		return "1 tag"
-	}
-	return fmt.Sprintf("%d tags", n)
 }
 
 // tagPages detects pages of tags that form a loop. The first and the last tag identify a page,

@@ -6,6 +6,8 @@ package rollout
 import (
 	"fmt"
 	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // progress returns the progress of the rollout after the steps of the plan.
@@ -64,7 +66,8 @@ func (p *plan) waitingFor() (waitingFor, promote string) {
 	case p.state.Phase == PhasePaused:
 		return "the annotation rollout-continue, or for a change of the spec", ""
 	case p.in.Strategy.Paused && by[standingPending] > 0:
-		return fmt.Sprintf("spec.rollout.paused to be unset: %s outdated", are(by[standingPending])), ""
+		return fmt.Sprintf("spec.rollout.paused to be unset: %s outdated",
+			plural.Count(by[standingPending], "Cluster is", "Clusters are")), ""
 	case p.state.Phase == PhaseComplete:
 		return fmt.Sprintf("%s that could not be updated before", clusters(by[standingPending])), ""
 	case p.wave < len(p.in.Strategy.Waves):
@@ -86,7 +89,8 @@ func (p *plan) slotHolders() string {
 		text = fmt.Sprintf("; %d Clusters became unreachable after their update", n)
 	}
 	if p.total.late > 0 {
-		text += fmt.Sprintf("; %s still being updated to an earlier revision", are(p.total.late))
+		text += fmt.Sprintf("; %s still being updated to an earlier revision",
+			plural.Count(p.total.late, "Cluster is", "Clusters are"))
 	}
 	return text
 }
@@ -188,16 +192,4 @@ func unknownIn(t *tally, of string) string {
 	return fmt.Sprintf("the desired release of %s%s, which is unknown", clusters(t.by[standingUnknown]), of)
 }
 
-func clusters(n int) string {
-	if n == 1 {
-		return "1 Cluster"
-	}
-	return fmt.Sprintf("%d Clusters", n)
-}
-
-func are(n int) string {
-	if n == 1 {
-		return "1 Cluster is"
-	}
-	return fmt.Sprintf("%d Clusters are", n)
-}
+func clusters(n int) string { return plural.Count(n, "Cluster", "Clusters") }

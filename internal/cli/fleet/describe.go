@@ -16,6 +16,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // maxDescribedEvents is how many Events a page shows.
@@ -82,7 +83,8 @@ func (d *describe) helmOp(ctx context.Context, c *fleetClient, helmOp *addonsv1.
 		return err
 	}
 	if held := helmOp.Status.Deletions; held != nil && held.Waiting > 0 {
-		fmt.Fprintf(p, "\nDeletions:\n  %s for a confirmation since %s\n", waitFor(int(held.Waiting), "release"),
+		fmt.Fprintf(p, "\nDeletions:\n  %s for a confirmation since %s\n",
+			plural.Count(held.Waiting, "release waits", "releases wait"),
 			age(d.Now(), held.WaitingSince.Time))
 	}
 	if len(helmOp.Status.Failures) > 0 {
@@ -95,14 +97,6 @@ func (d *describe) helmOp(ctx context.Context, c *fleetClient, helmOp *addonsv1.
 		}
 	}
 	return d.finish(p, events, nextForHelmOp(helmOp, d.Program))
-}
-
-// waitFor is "1 release waits" or "3 releases wait".
-func waitFor(n int, thing string) string {
-	if n == 1 {
-		return counted(n, thing) + " waits"
-	}
-	return counted(n, thing) + " wait"
 }
 
 // finish writes the Events and the next steps, and prints the page.
@@ -291,7 +285,7 @@ func (d *describe) release(ctx context.Context, c *fleetClient, helmOp *addonsv1
 		return err
 	}
 	if drift := release.Status.Drift; drift != nil && drift.Differing > 0 {
-		title := fmt.Sprintf("Drift (%s)", counted(int(drift.Differing), "object"))
+		title := fmt.Sprintf("Drift (%s)", plural.Count(drift.Differing, "object", "objects"))
 		if err := p.section(title, driftTable(drift)); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // history is the command "history".
@@ -168,7 +169,7 @@ func (v *versions) run(ctx context.Context, wanted []string) error {
 			desired = "yes"
 		}
 		cells := []string{count.HelmOp, count.Chart, version, desired, number(int64(len(count.Clusters))),
-			nameFew(count.Clusters)}
+			plural.Few(slices.Compact(count.Clusters), maxNamedClusters)}
 		if v.allNamespaces {
 			cells = append([]string{count.Namespace}, cells...)
 		}

@@ -15,6 +15,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // Step is something that a user can do next.
@@ -140,7 +141,7 @@ func (s *Summary) progress(now time.Time) string {
 	var counts []string
 	if s.Clusters != nil {
 		counts = append(counts, fmt.Sprintf("%d of %s up to date", s.Clusters.UpToDate,
-			counted(int(s.Clusters.Selected), "Cluster")))
+			plural.Count(s.Clusters.Selected, "Cluster", "Clusters")))
 	} else {
 		counts = append(counts, fmt.Sprintf("%d up to date", r.Updated))
 	}
@@ -196,7 +197,7 @@ func nextForHelmOp(helmOp *addonsv1.HelmOp, program string) []Step {
 	add := func(why, command string) { steps = append(steps, Step{Why: why, Command: command}) }
 	if d := helmOp.Status.Deletions; d != nil && d.Waiting > 0 {
 		add(fmt.Sprintf("Correct the selector or the labels of the Clusters, or confirm the deletion of %s",
-			counted(int(d.Waiting), "release")), on("confirm"))
+			plural.Count(d.Waiting, "release", "releases")), on("confirm"))
 	}
 	if apiutil.IsHelmOpPaused(helmOp) {
 		if helmOp.Spec.Paused {

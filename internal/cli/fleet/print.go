@@ -6,7 +6,6 @@ package fleet
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -137,23 +136,6 @@ func number(n int64) string {
 		return ""
 	}
 	return fmt.Sprint(n)
-}
-
-// counted is "1 Cluster" or "3 Clusters".
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// nameFew names the first of some things, and counts the others.
-func nameFew(names []string) string {
-	names = slices.Compact(names)
-	if len(names) <= maxNamedClusters {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamedClusters], ", "), len(names)-maxNamedClusters)
 }
 
 // page writes a readable page: fields with aligned values, and sections.

@@ -15,6 +15,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
@@ -272,7 +273,7 @@ func continueRollout(last string) request {
 		annotate(helmOp, addonsv1.RolloutContinueAnnotation,
 			nextContinue(r.Revision, helmOp.Annotations[addonsv1.RolloutContinueAnnotation], last))
 		return fmt.Sprintf("rollout of revision %d continued; %s no longer count", r.Revision,
-			counted(int(r.Failed), "failure")), nil
+			plural.Count(r.Failed, "failure", "failures")), nil
 	}
 }
 
@@ -362,7 +363,8 @@ func confirmDeletions(confirmation string) request {
 
 func isConfirmed(helmOp *addonsv1.HelmOp) (bool, string, error) {
 	if d := helmOp.Status.Deletions; d != nil && d.Waiting > 0 {
-		return false, fmt.Sprintf("the manager to begin the deletion of %s", counted(int(d.Waiting), "release")), nil
+		return false, fmt.Sprintf("the manager to begin the deletion of %s", plural.Count(d.Waiting, "release", "releases")),
+			nil
 	}
 	return true, "", nil
 }

@@ -129,25 +129,27 @@ func TestGoals(t *testing.T) {
 		waits   string
 		failed  string
 	}{
-		"promoted":          {isPromoted, promoted(nil), false, "1 of 2 Clusters of wave one to be ready", ""},
-		"the next wave":     {isPromoted, promoted(func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" }), true, "", ""},
-		"the last group":    {isPromoted, promoted(func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "" }), true, "", ""},
-		"complete":          {isPromoted, promoted(phase(addonsv1.RolloutPhaseComplete)), true, "", ""},
-		"another revision":  {isPromoted, promoted(func(h *addonsv1.HelmOp) { h.Status.Rollout.Revision = 8 }), true, "", ""},
-		"budget spent":      {isPromoted, promoted(phase(addonsv1.RolloutPhasePaused)), false, "", "is Paused"},
-		"not continued":     {isContinued, phase(addonsv1.RolloutPhasePaused), false, "the manager to continue the rollout", ""},
-		"continued":         {isContinued, nil, true, "", ""},
-		"not aborted":       {isReturned, nil, false, "the manager to abort the rollout", ""},
-		"returning":         {isReturned, phase(addonsv1.RolloutPhaseAborted), false, "1 of 2 Clusters of wave one to be ready", ""},
-		"paused":            {isPausedAs(true), conditions("Paused=True/Paused"), true, "", ""},
-		"not resumed":       {isPausedAs(false), conditions("Paused=True/Paused"), false, "the condition Paused, which is True: ", ""},
-		"resumed":           {isPausedAs(false), conditions("Paused=False/NotPaused"), true, "", ""},
-		"resolved":          {isReconciled("x"), conditions("Resolved=True/Resolved"), true, "", ""},
-		"resolving":         {isReconciled("x"), conditions("Resolved=Unknown/Resolving"), false, "the registry to answer", ""},
-		"another request":   {isReconciled("y"), conditions("Resolved=True/Resolved"), false, "the manager to resolve the source", ""},
-		"not resolved":      {isReconciled("x"), conditions("Resolved=False/NoMatchingTag"), false, "", "NoMatchingTag"},
-		"not confirmed yet": {isConfirmed, func(h *addonsv1.HelmOp) { h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 1} }, false, "the manager to begin the deletion of 1 release", ""},
-		"confirmed":         {isConfirmed, nil, true, "", ""},
+		"promoted":         {isPromoted, promoted(nil), false, "1 of 2 Clusters of wave one to be ready", ""},
+		"the next wave":    {isPromoted, promoted(func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" }), true, "", ""},
+		"the last group":   {isPromoted, promoted(func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "" }), true, "", ""},
+		"complete":         {isPromoted, promoted(phase(addonsv1.RolloutPhaseComplete)), true, "", ""},
+		"another revision": {isPromoted, promoted(func(h *addonsv1.HelmOp) { h.Status.Rollout.Revision = 8 }), true, "", ""},
+		"budget spent":     {isPromoted, promoted(phase(addonsv1.RolloutPhasePaused)), false, "", "is Paused"},
+		"not continued":    {isContinued, phase(addonsv1.RolloutPhasePaused), false, "the manager to continue the rollout", ""},
+		"continued":        {isContinued, nil, true, "", ""},
+		"not aborted":      {isReturned, nil, false, "the manager to abort the rollout", ""},
+		"returning":        {isReturned, phase(addonsv1.RolloutPhaseAborted), false, "1 of 2 Clusters of wave one to be ready", ""},
+		"paused":           {isPausedAs(true), conditions("Paused=True/Paused"), true, "", ""},
+		"not resumed":      {isPausedAs(false), conditions("Paused=True/Paused"), false, "the condition Paused, which is True: ", ""},
+		"resumed":          {isPausedAs(false), conditions("Paused=False/NotPaused"), true, "", ""},
+		"resolved":         {isReconciled("x"), conditions("Resolved=True/Resolved"), true, "", ""},
+		"resolving":        {isReconciled("x"), conditions("Resolved=Unknown/Resolving"), false, "the registry to answer", ""},
+		"another request":  {isReconciled("y"), conditions("Resolved=True/Resolved"), false, "the manager to resolve the source", ""},
+		"not resolved":     {isReconciled("x"), conditions("Resolved=False/NoMatchingTag"), false, "", "NoMatchingTag"},
+		"not confirmed yet": {isConfirmed, func(h *addonsv1.HelmOp) {
+			h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 1}
+		}, false, "the manager to begin the deletion of 1 release", ""},
+		"confirmed": {isConfirmed, nil, true, "", ""},
 	} {
 		reached, waits, err := tc.goal(rolling(tc.change))
 		if reached != tc.reached || waits != tc.waits || (err != nil) != (tc.failed != "") ||

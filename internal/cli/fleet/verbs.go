@@ -25,6 +25,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
@@ -288,10 +289,12 @@ func (s *steer) awaitRetry(ctx context.Context, c *fleetClient, name, ofHelmOp s
 			result := retried(all, ofHelmOp)
 			switch {
 			case len(result.waiting) > 0:
-				return false, fmt.Sprintf("%s: %s", counted(len(result.waiting), "Cluster"), nameFew(result.waiting)), nil
+				return false, fmt.Sprintf("%s: %s", plural.Count(len(result.waiting), "Cluster", "Clusters"),
+					plural.Few(slices.Compact(result.waiting), maxNamedClusters)), nil
 			case len(result.failed) > 0:
-				return false, "", fmt.Errorf("the retry failed in %s: %s; see %q", counted(len(result.failed), "Cluster"),
-					nameFew(result.failed), strings.Join([]string{s.Program, "describe", name, "-n", c.namespace, "--cluster",
+				return false, "", fmt.Errorf("the retry failed in %s: %s; see %q",
+					plural.Count(len(result.failed), "Cluster", "Clusters"),
+					plural.Few(slices.Compact(result.failed), maxNamedClusters), strings.Join([]string{s.Program, "describe", name, "-n", c.namespace, "--cluster",
 						quoted(result.failed[0])}, " "))
 			default:
 				return true, "", nil
@@ -381,7 +384,7 @@ func (s *steer) deletions(ctx context.Context, c *fleetClient, helmOp *addonsv1.
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "The deletion of %s waits, because these Clusters are no longer selected:\n",
-		counted(int(waiting.Waiting), "release"))
+		plural.Count(waiting.Waiting, "release", "releases"))
 	t := newTable(false, false, "CLUSTER", "RELEASE", "RELEASE-NAMESPACE", "VERSION")
 	for _, release := range leaving {
 		version := ""

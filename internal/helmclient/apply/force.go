@@ -20,6 +20,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // replaceable lists the kinds whose objects may be deleted and re-created: their content is in the manifest, or is
@@ -58,7 +59,7 @@ func (k *Client) forceUpdate(original, target kube.ResourceList) (*kube.Result, 
 	if checkErr != nil || len(refused) == 0 {
 		return result, errors.Join(err, checkErr)
 	}
-	k.Progress(fmt.Sprintf("deleting %s that cannot be changed in place", countObjects(len(refused))))
+	k.Progress(fmt.Sprintf("deleting %s that cannot be changed in place", plural.Count(len(refused), "object", "objects")))
 	if _, errs := k.DeleteAll(refused, Deletion{Policy: metav1.DeletePropagationBackground}); len(errs) > 0 {
 		return result, errors.Join(errs...)
 	}

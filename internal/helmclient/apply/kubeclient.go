@@ -11,7 +11,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -27,6 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // AsMetadata makes the API server return only metadata, not megabytes of schemas.
@@ -108,7 +108,7 @@ func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
 	if hook, ok := hookOf(resources); ok {
 		k.Progress("creating " + hook)
 	} else {
-		k.Progress("creating " + countObjects(len(resources)))
+		k.Progress("creating " + plural.Count(len(resources), "object", "objects"))
 	}
 	result, err := k.Client.Create(resources)
 	k.noteApplied(result)
@@ -138,7 +138,7 @@ func (k *Client) UpdateThreeWayMerge(original, target kube.ResourceList, force b
 func (k *Client) apply(original, target kube.ResourceList,
 	update func(original, target kube.ResourceList) (*kube.Result, error),
 ) (*kube.Result, error) {
-	k.Progress("applying " + countObjects(len(target)))
+	k.Progress("applying " + plural.Count(len(target), "object", "objects"))
 	result, err := update(original.Intersect(target), target)
 	k.noteApplied(result)
 	if err != nil {
@@ -204,7 +204,7 @@ func (k *Client) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 func (k *Client) DeleteWithPropagationPolicy(resources kube.ResourceList,
 	policy metav1.DeletionPropagation,
 ) (*kube.Result, []error) {
-	k.Progress("deleting " + countObjects(len(resources)))
+	k.Progress("deleting " + plural.Count(len(resources), "object", "objects"))
 	behind, err := k.leftBehind(resources)
 	if err != nil {
 		k.noteDeletions(err)
@@ -287,12 +287,4 @@ func hookOf(resources kube.ResourceList) (description string, ok bool) {
 	}
 	return fmt.Sprintf("hook %s %s (%s)", resources[0].Mapping.GroupVersionKind.Kind, resources[0].Name,
 		object.GetAnnotations()[release.HookAnnotation]), true
-}
-
-// countObjects returns the number of objects in words, for progress messages.
-func countObjects(n int) string {
-	if n == 1 {
-		return "1 object"
-	}
-	return strconv.Itoa(n) + " objects"
 }

@@ -1,0 +1,35 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plural writes numbers of things for messages.
+package plural
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Integer is a number of things.
+type Integer interface{ ~int | ~int32 | ~int64 }
+
+// Count is a number with the word for it: Count(1, "Cluster is", "Clusters are") is "1 Cluster is".
+func Count[N Integer](n N, one, many string) string {
+	return strconv.FormatInt(int64(n), 10) + " " + Word(n, one, many)
+}
+
+// Word is the word for a number of things.
+func Word[N Integer](n N, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// Few names the first of some things, and counts the others: "a, b and 3 more".
+func Few(names []string, most int) string {
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
