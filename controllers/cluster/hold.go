@@ -67,7 +67,7 @@ func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []strin
 		return nil
 	}
 	slices.Sort(late)
-	message := "No release holds the deletion of the Cluster any more: the deletion continues"
+	message := "No release holds the deletion of the Cluster any longer: the deletion continues"
 	if len(late) > 0 {
 		message = fmt.Sprintf("The deletion of the Cluster continues, although %s not uninstalled in time: %s",
 			plural.Count(len(late), "release was", "releases were"),

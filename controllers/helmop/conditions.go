@@ -16,8 +16,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// rollingOutCondition is the condition RollingOut of a HelmOp. It is Unknown while the desired revision or its Clusters
-// are not known.
+// rollingOutCondition is the condition RollingOut of a HelmOp. It is Unknown while the Clusters or the artifact are not
+// known, and while there is no revision for selected Clusters. A desired state that cannot be rendered has no revision
+// either: the condition is then about the revision before, and Ready has the cause.
 func rollingOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	if scope.selectorErr != nil {
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: addonsv1.InvalidSelectorReason,
@@ -33,22 +34,25 @@ func rollingOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		if reason == "" || reason == addonsv1.ResolvedReason {
 			reason = addonsv1.ProgressingReason
 		}
-		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: reason,
-			Message: "there is no HelmOp revision to roll out yet" + leftOut(scope)}
+		message := "there is no HelmOp revision to roll out yet"
+		if newest != nil {
+			message = "the source is not resolved"
+		}
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: reason, Message: message + leftOut(scope)}
 	}
 	condition := metav1.Condition{Status: metav1.ConditionFalse, Reason: addonsv1.NotRollingOutReason}
 	heldReason, heldMessage, held := isHeld(scope)
 	if isRollingOut(scope, s) {
 		condition.Status, condition.Reason = metav1.ConditionTrue, addonsv1.RollingOutReason
-		if scope.strategy.Paused {
+		if scope.strategy.Paused || scope.plan.Progress.Promote != "" {
 			condition.Reason = addonsv1.RolloutPausedReason
 		}
 	}
 	if held {
 		condition.Reason, condition.Message = heldReason, heldMessage
 	} else {
-		condition.Message = fmt.Sprintf("HelmOp revision %d is assigned to %d of %d Clusters", newest.Spec.Number,
-			s.assigned, s.servable())
+		condition.Message = fmt.Sprintf("HelmOp revision %d is assigned to %d of %s", newest.Spec.Number,
+			s.assigned, plural.Count(s.servable(), "Cluster", "Clusters"))
 		if needed := waitingFor(scope); needed != "" {
 			condition.Message += "; waiting for " + needed
 		}
@@ -61,6 +65,9 @@ func rollingOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 // rollout that its failure budget paused is not over; one that was rolled back or aborted is over as soon as the
 // Clusters have returned to the last known good revision.
 func isRollingOut(scope *helmOpScope, s fleetSummary) bool {
+	if s.counts.Selected == 0 {
+		return false
+	}
 	if s.assigned < s.servable() || scope.plan.Progress.InFlight > 0 {
 		return true
 	}
@@ -101,19 +108,24 @@ var passingReasons = map[string]bool{
 }
 
 // isStalled reports whether nothing changes any more until a user does something. Releases that failed and are retried
-// are not stalled.
-func isStalled(ready metav1.Condition, s fleetSummary) bool {
-	switch {
-	case ready.Status != metav1.ConditionFalse, apiutil.ProgressReasons[ready.Reason], passingReasons[ready.Reason]:
+// are not stalled, nor are Clusters that are being updated. A rollout that waits because its author said so, by a pause
+// or a promotion, is not stalled either.
+func isStalled(scope *helmOpScope, ready metav1.Condition, s fleetSummary) bool {
+	if ready.Status != metav1.ConditionFalse || apiutil.ProgressReasons[ready.Reason] || passingReasons[ready.Reason] ||
+		scope.plan.Progress.InFlight > 0 {
 		return false
-	case ready.Reason == addonsv1.ReleasesFailedReason:
-		return s.final == s.failed && s.progressing == 0
+	}
+	switch ready.Reason {
+	case addonsv1.ReleasesFailedReason:
+		return s.final == s.failed && s.counts.Waiting+s.counts.Unreachable+s.counts.Blocked == 0
+	case addonsv1.RolloutRolledBackReason, addonsv1.RolloutAbortedReason:
+		return s.assigned == s.servable()
 	default:
 		return true
 	}
 }
 
-// isFailure reports whether a Ready condition is one that does not pass by itself.
+// isFailure reports whether a change to this Ready condition is worth a Warning Event.
 func isFailure(ready metav1.Condition) bool {
 	return ready.Status == metav1.ConditionFalse && !apiutil.ProgressReasons[ready.Reason] &&
 		ready.Reason != addonsv1.WaitingForClustersReason && ready.Reason != addonsv1.RolloutAbortedReason
@@ -152,8 +164,8 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return no(addonsv1.ConfirmationRequiredReason, heldDeletions(scope))
 	case len(s.failures) > 0:
 		first := s.failures[0]
-		return no(addonsv1.ReleasesFailedReason, fmt.Sprintf("%d of %d Clusters failed, see status.failures; %s: %s: %s",
-			max(c.Failed, int32(len(s.failures))), c.Selected+s.ending, first.Cluster, first.Reason, first.Message))
+		return no(addonsv1.ReleasesFailedReason, fmt.Sprintf("%d of %s failed, see status.failures; %s: %s: %s",
+			max(c.Failed, int32(len(s.failures))), plural.Count(c.Selected+s.ending, "Cluster", "Clusters"), first.Cluster, first.Reason, first.Message))
 	case s.otherShard > 0:
 		return no(addonsv1.OtherShardReason,
 			fmt.Sprintf("%s of another shard; %s",
@@ -164,8 +176,8 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 			ofClusters(c.UpToDate, c.Selected), c.Waiting, c.Unreachable))
 	case c.Blocked > 0:
 		return no(addonsv1.WaitingForDependenciesReason,
-			fmt.Sprintf("%d of %s for dependencies; %s", c.Blocked,
-				plural.Count(c.Selected, "Cluster waits", "Clusters wait"), firstBlocked(scope)))
+			fmt.Sprintf("%d of %s %s for dependencies; %s", c.Blocked, plural.Count(c.Selected, "Cluster", "Clusters"),
+				plural.Word(c.Blocked, "waits", "wait"), firstBlocked(scope)))
 	case c.UpToDate+c.Paused < c.Selected:
 		return no(addonsv1.ProgressingReason, ofClusters(c.UpToDate, c.Selected)+" up to date")
 	case s.ending > 0:

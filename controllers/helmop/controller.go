@@ -179,7 +179,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		return result, err
 	}
 	if apiutil.IsHelmOpPaused(helmOp) {
-		const message = "spec.paused or the paused annotation is set: nothing is done for this HelmOp"
+		const message = "spec.paused or the paused annotation is set: the HelmOp is not reconciled"
 		report.SetPaused(helmOp, true, message)
 		switch conditions.GetReason(helmOp, addonsv1.ReadyCondition) {
 		case addonsv1.ShardNotServedReason, addonsv1.ShardChangedReason:

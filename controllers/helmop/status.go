@@ -18,6 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 // maxReportedFailures bounds status.failures, so that the status does not grow with the fleet.
@@ -54,7 +55,7 @@ func (r *Reconciler) report(scope *helmOpScope) {
 	if changed && isFailure(ready) {
 		r.warn(helmOp, ready.Reason, "Reconcile", ready.Message)
 	}
-	if isStalled(ready, summary) {
+	if isStalled(scope, ready, summary) {
 		report.SetCondition(helmOp, addonsv1.StalledCondition, metav1.ConditionTrue, ready.Reason, ready.Message)
 	} else {
 		conditions.Delete(helmOp, addonsv1.StalledCondition)
@@ -67,8 +68,6 @@ type fleetSummary struct {
 	failures []addonsv1.ClusterFailure
 	// assigned is the number of selected Clusters whose release has the desired spec.
 	assigned int32
-	// progressing is the number of selected Clusters whose release is being installed or updated.
-	progressing int32
 	// failed is the number of failures, and final is the number of those that are not retried.
 	failed, final int32
 	// otherShard is the number of releases whose Clusters have another shard, and whyOtherShard is the message of the
@@ -130,7 +129,6 @@ func summarize(scope *helmOpScope) fleetSummary {
 		case phaseUpToDate:
 			s.counts.UpToDate++
 		case phaseProgressing:
-			s.progressing++
 		}
 	}
 	sort.Slice(s.failures, func(i, j int) bool { return s.failures[i].Cluster < s.failures[j].Cluster })
@@ -147,10 +145,16 @@ func (s *fleetSummary) servable() int32 {
 
 // isFinal reports whether the failure of a Cluster stays until a user does something.
 func isFinal(c *clusterScope) bool {
-	if c.err != nil {
-		return !errors.Is(c.err, reasons.ErrRecord) && !errors.Is(c.err, render.ErrObjectRead)
+	if c.err == nil {
+		stalled := conditions.Get(c.child, addonsv1.StalledCondition)
+		return stalled != nil && stalled.Status == metav1.ConditionTrue &&
+			stalled.ObservedGeneration == c.child.Generation
 	}
-	return c.child != nil && conditions.IsTrue(c.child, addonsv1.StalledCondition)
+	if unresolved := (*reasons.UnresolvedError)(nil); errors.As(c.err, &unresolved) {
+		return !apiutil.ProgressReasons[unresolved.Reason] && !passingReasons[unresolved.Reason]
+	}
+	return !errors.Is(c.err, reasons.ErrRecord) && !errors.Is(c.err, render.ErrObjectRead) &&
+		!errors.Is(c.err, selection.ErrAccessUnknown)
 }
 
 // countChild counts the conditions of a release, which do not depend on the phase of its Cluster.

@@ -11,6 +11,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
@@ -37,7 +38,7 @@ func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.Rol
 	if wave := waveName(scope); wave != "" && status.Phase == addonsv1.RolloutPhaseProgressing &&
 		(known == nil || known.Revision != number || known.Wave != wave) {
 		tell(corev1.EventTypeNormal, addonsv1.WaveStartedEvent,
-			fmt.Sprintf("Revision %d: the turn of wave %s has come", number, wave))
+			fmt.Sprintf("Revision %d: wave %s begins", number, wave))
 	}
 	if status.Phase == before {
 		return
@@ -53,7 +54,7 @@ func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.Rol
 	case addonsv1.RolloutPhaseProgressing:
 		if before != "" {
 			tell(corev1.EventTypeNormal, addonsv1.RolloutContinuedEvent,
-				fmt.Sprintf("The rollout of revision %d goes on", number))
+				fmt.Sprintf("The rollout of revision %d continues", number))
 		}
 	}
 }
@@ -93,9 +94,8 @@ func rolloutStatus(scope *helmOpScope) *addonsv1.RolloutStatus {
 func waitingFor(scope *helmOpScope) string {
 	progress, newest := scope.plan.Progress, scope.newestRevision()
 	if n := unrenderable(scope); n > 0 && progress.InFlight == 0 {
-		return fmt.Sprintf("a correction of the HelmOp or the Clusters: what is desired cannot be rendered for %d of %d, "+
-			"see status.failures",
-			n, len(scope.clusters))
+		return fmt.Sprintf("a correction of the HelmOp or the Clusters: the desired release cannot be rendered for %d of %s, "+
+			"see status.failures", n, plural.Count(len(scope.clusters), "Cluster", "Clusters"))
 	}
 	if progress.Promote == "" || newest == nil {
 		return progress.WaitingFor

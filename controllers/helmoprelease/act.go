@@ -313,6 +313,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	}
 	done, wait := r.uninstallSlot(scope, &options.Uninstall, target.Key, desired.Owner)
 	if done == nil {
+		reportUninstallWaits(release)
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	defer done()

@@ -131,7 +131,7 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 			"Cannot find out whether the HelmOp still selects the release: "+err.Error())
 		return nil, err
 	case p.intent == intentKeep:
-		ctrl.LoggerFrom(ctx).Info("Leaving the release installed, because its HelmOp still selects it", "Cluster",
+		ctrl.LoggerFrom(ctx).Info("Leaving the release installed, because it is in the desired state of its HelmOp", "Cluster",
 			apiutil.ClusterKey(p.release))
 		return end(removeFinalizer(p.release), nil)
 	case p.intent == intentUnknown && isOwnerAwaited(p.release, r.now()):
@@ -147,7 +147,7 @@ func (r *Reconciler) checkAccessOrOrphan(ctx context.Context, p *releasePass) (*
 	case err != nil:
 		return nil, err
 	case !allowed:
-		return end(r.orphan(p.releaseScope, corev1.EventTypeWarning, "its HelmOp may not access the Cluster any more"), nil)
+		return end(r.orphan(p.releaseScope, corev1.EventTypeWarning, "its HelmOp may no longer access the Cluster"), nil)
 	}
 	return nil, nil
 }

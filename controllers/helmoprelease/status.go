@@ -97,6 +97,15 @@ func reportWaitingForSlot(release *addonsv1.HelmOpRelease) {
 	}
 }
 
+// reportUninstallWaits reports that an uninstallation waits for a slot, unless Ready is about the deletion already.
+func reportUninstallWaits(release *addonsv1.HelmOpRelease) {
+	if ready := conditions.Get(release, addonsv1.ReadyCondition); ready == nil ||
+		ready.ObservedGeneration != release.Generation {
+		report.SetNotReady(release, addonsv1.DeletingReason,
+			"The uninstallation waits for a slot: the concurrency limit of the manager is reached")
+	}
+}
+
 // reportStalled reports that the retries are spent.
 func (r *Reconciler) reportStalled(p *releasePass, decision decide.Decision) {
 	release := p.release

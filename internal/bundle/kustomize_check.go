@@ -360,7 +360,7 @@ func (k *kustomizationFile) generators(content *types.Kustomization) error {
 func (k *kustomizationFile) file(field, named string) (string, error) {
 	name, err := k.find(field, named)
 	if err == nil && k.check.folders[name] {
-		return "", k.refuse("names the folder %q under %s, which must be a file", clip(named), field)
+		return "", k.refuse("names %q under %s, which is a folder; name a file", clip(named), field)
 	}
 	return name, err
 }
@@ -377,11 +377,8 @@ func (k *kustomizationFile) find(field, named string) (string, error) {
 		name == ".." || strings.HasPrefix(name, "../")
 	_, isFile := k.check.files[name]
 	if isRemote || named == "" || !isFile && !k.check.folders[name] {
-		return "", k.refuse(
-			"names %q under %s, which is not in the artifact; add the file, because HelmOp fetches no other files",
-			clip(named),
-			field,
-		)
+		return "", k.refuse("names %q under %s, which is not a file or folder of the artifact, or has the form of a remote "+
+			"name; HelmOp fetches no other files", clip(named), field)
 	}
 	return name, nil
 }

@@ -189,7 +189,7 @@ func TestKustomizeRefused(t *testing.T) {
 		"no such file": {files: map[string]string{"kustomization.yaml": "resources: [x.yaml]\n"},
 			detail: `names "x.yaml" under resources`},
 		"a folder": {files: map[string]string{"kustomization.yaml": "configMapGenerator: [{name: x, files: " +
-			"[x]}]\n", "x/a": ""}, detail: "which must be a file"},
+			"[x]}]\n", "x/a": ""}, detail: "which is a folder; name a file"},
 		"a patch for nothing": {files: map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{patch: " +
 			"'{apiVersion: v1, kind: Secret, metadata: {name: x}, data: {x: aGlkZGVu}}'}]\n", "a.yaml": configMap("a")},
 			detail: "building the kustomization in"},

@@ -210,8 +210,7 @@ func refuseNotInstallable(format Format, root, name string, isBuilt bool, folder
 	case isFleet && root == "" && strings.HasPrefix(name, fleetOverlays) &&
 		(isBuilt && folder != "" || !isBuilt && isManifestFile(name)):
 		return fmt.Errorf("%w: %q belongs to an overlay, which Fleet selects by options that are not in the artifact; "+
-			"push the files to "+
-			"install, or set path to one folder", ErrInvalidManifests, clip(name))
+			"push the files to install, or set path to one folder", ErrInvalidManifests, clip(name))
 	}
 	return nil
 }

@@ -161,7 +161,7 @@ func (o *recordOptions) addFlags(fs *pflag.FlagSet) {
 		"record-storage-url",
 		"",
 		"Repository, oci://HOST/PATH, in which release records are stored encrypted (default: they are stored in the "+
-			"workload clusters).  spec.storage of a HelmOp takes precedence.",
+			"workload clusters). spec.storage of a HelmOp takes precedence.",
 	)
 	fs.StringSliceVar(&o.formerURLs, "record-storage-former-urls", nil,
 		"Former values of --record-storage-url. Records there are read and cleaned up, with the same credentials.")

@@ -18,7 +18,7 @@ const (
 	// Mark replaces hidden text.
 	Mark = "[redacted]"
 	// Hidden replaces a whole text if the set of secrets is too large to search for.
-	Hidden = Mark + ": the whole message is hidden, because there are too many secrets to search for"
+	Hidden = Mark + ": the whole message is hidden, because the secrets are too large to search for"
 
 	// maxSecretBytes bounds the total size of the secrets that are searched for.
 	maxSecretBytes = 1 << 20

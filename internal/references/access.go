@@ -78,8 +78,9 @@ func (r *Reader) addSecret(ctx context.Context, refs *RegistryRefs, access *oci.
 	}
 	config, ok := dockerConfig(secret)
 	if !ok {
-		return fmt.Errorf("%s.secretRef: Secret %s/%s of type %s: %w; create it with this type or correct the reference",
-			refs.Field, refs.Namespace, refs.Secret.Name, corev1.SecretTypeDockerConfigJson, ErrReferenceNotFound)
+		return fmt.Errorf("%s.secretRef: Secret %s/%s must have type %s and key %s: %w; delete the Secret and create it "+
+			"with this type, or correct the reference", refs.Field, refs.Namespace, refs.Secret.Name,
+			corev1.SecretTypeDockerConfigJson, corev1.DockerConfigJsonKey, ErrReferenceNotFound)
 	}
 	access.DockerConfigs = append(access.DockerConfigs, config)
 	return nil

@@ -34,7 +34,6 @@ const (
 )
 
 const (
-
 	// maxCachedReferences bounds the number of cached contents. Kubernetes limits each to 1 MiB, and
 	// most are below 1 KiB. With more references, some contents are read again on each use.
 	maxCachedReferences = 1024

@@ -34,8 +34,9 @@ func BeingMoved(ctx context.Context, c client.Client, obj movable, resource stri
 	before := copied(obj)
 	SetCondition(obj, addonsv1.PausedCondition, True, addonsv1.BeingMovedReason, fmt.Sprintf(
 		"This object is not reconciled: its annotation %s means that clusterctl move is moving it to another management "+
-			"cluster. If no move"+
-			" is running, remove the annotation: kubectl -n %s annotate %s %s %s-", clusterctlv1.DeleteForMoveAnnotation,
-		obj.GetNamespace(), resource, obj.GetName(), clusterctlv1.DeleteForMoveAnnotation))
+			"cluster. If no move is running, remove the annotation: kubectl -n %s annotate %s %s %s-",
+		clusterctlv1.DeleteForMoveAnnotation, obj.GetNamespace(), resource, obj.GetName(),
+		clusterctlv1.DeleteForMoveAnnotation))
+	Deleting(obj)
 	return client.IgnoreNotFound(WriteObject(ctx, c, before, obj, owned))
 }

@@ -63,16 +63,25 @@ func SetNotReady(release *addonsv1.HelmOpRelease, reason, message string) bool {
 	return SetCondition(release, addonsv1.ReadyCondition, metav1.ConditionFalse, reason, message)
 }
 
-// Outdated sets the condition Ready to False if it is True for an earlier generation and the object is not paused. A
-// pass that ends early must not leave a Ready condition that is about an earlier spec.
+// Outdated sets the condition Ready to False if it is True for an earlier generation and the object is not paused, and
+// removes Stalled if it is about an earlier generation. A pass that ends early must not leave conditions that are about
+// an earlier spec.
 func Outdated(obj conditions.Setter) {
-	ready := conditions.Get(obj, addonsv1.ReadyCondition)
-	generation := obj.(metav1.Object).GetGeneration()
-	if ready != nil && ready.Status == True && ready.ObservedGeneration != generation &&
-		!conditions.IsTrue(obj, addonsv1.PausedCondition) {
-		SetCondition(obj, addonsv1.ReadyCondition, False, addonsv1.ProgressingReason,
-			"The spec changed and is not reconciled yet")
+	object := obj.(metav1.Object)
+	isOutdated := func(known *metav1.Condition) bool {
+		return known != nil && known.Status == True && known.ObservedGeneration != object.GetGeneration()
 	}
+	if isOutdated(conditions.Get(obj, addonsv1.StalledCondition)) {
+		conditions.Delete(obj, addonsv1.StalledCondition)
+	}
+	if !isOutdated(conditions.Get(obj, addonsv1.ReadyCondition)) || conditions.IsTrue(obj, addonsv1.PausedCondition) {
+		return
+	}
+	reason, message := addonsv1.ProgressingReason, "The spec changed and is not reconciled yet"
+	if !object.GetDeletionTimestamp().IsZero() {
+		reason, message = addonsv1.DeletingReason, "The deletion has begun"
+	}
+	SetCondition(obj, addonsv1.ReadyCondition, False, reason, message)
 }
 
 // Deleting sets the condition Deleting of an object under deletion. Its reason and message are those of Ready, where

@@ -76,3 +76,35 @@ func TestDeletingHasTheCauseOfReady(t *testing.T) {
 		})
 	}
 }
+
+func TestOutdatedConditions(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	for name, tc := range map[string]struct {
+		generation int64
+		change     func(*addonsv1.HelmOpRelease)
+		ready      string
+		stalled    bool
+	}{
+		"current":          {1, func(*addonsv1.HelmOpRelease) {}, addonsv1.ReadyReason, true},
+		"the spec changed": {2, func(*addonsv1.HelmOpRelease) {}, addonsv1.ProgressingReason, false},
+		"deleted":          {2, func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }, addonsv1.DeletingReason, false},
+		"paused":           {2, func(r *addonsv1.HelmOpRelease) { SetPaused(r, true, "") }, addonsv1.ReadyReason, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+			SetCondition(release, addonsv1.ReadyCondition, True, addonsv1.ReadyReason, "")
+			SetCondition(release, addonsv1.StalledCondition, True, addonsv1.RetriesExhaustedReason, "")
+			release.Generation = tc.generation
+			tc.change(release)
+			Outdated(release)
+			if got := conditions.GetReason(release, addonsv1.ReadyCondition); got != tc.ready {
+				t.Errorf("Ready has the reason %s, want %s", got, tc.ready)
+			}
+			if got := conditions.IsTrue(release, addonsv1.StalledCondition); got != tc.stalled {
+				t.Errorf("Stalled is %t, want %t", got, tc.stalled)
+			}
+		})
+	}
+}

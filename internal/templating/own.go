@@ -259,7 +259,7 @@ func (r *run) fail(message string) (any, error) {
 
 func (r *run) shown(message string) string {
 	if !r.constants[message] {
-		return "the template called required or fail; its message is not shown because it is not a constant"
+		return "its message is not shown, because it is not a constant of the template"
 	}
 	return shorten(message)
 }

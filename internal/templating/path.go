@@ -48,7 +48,7 @@ func parsePath(text string) (valuesPath, error) {
 		case after == "":
 			return path, nil
 		case after[0] != '.':
-			return nil, faultf(ReasonInvalidTemplate, "has another character than a dot or a bracket after an index")
+			return nil, faultf(ReasonInvalidTemplate, "has a character other than a dot or a bracket after an index")
 		}
 		rest = after[1:]
 	}

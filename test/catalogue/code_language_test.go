@@ -49,14 +49,17 @@ func checkWords(t *testing.T, path string) error {
 		}
 	}
 	for _, group := range file.Comments {
-		check(group.Pos(), group.Text())
+		check(group.Pos(), inOneLine(group.Text()))
 	}
 	ast.Inspect(file, func(node ast.Node) bool {
 		// Identifiers and keys have no spaces.
 		if literal, ok := node.(*ast.BasicLit); ok && literal.Kind == token.STRING && strings.Contains(literal.Value, " ") {
-			check(literal.Pos(), literal.Value)
+			check(literal.Pos(), inOneLine(literal.Value))
 		}
 		return true
 	})
 	return nil
 }
+
+// inOneLine joins the lines of a text, because a phrase may continue in the next line.
+func inOneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
