@@ -180,7 +180,8 @@ func TestDeletionHold(t *testing.T) {
 			release: controllertest.HoldingRelease(time.Hour), hold: apiutil.DeletionHoldOver},
 		"hold continues after a restart": {cluster: controllertest.DeletingCluster(controllertest.HeldSince, true),
 			release: controllertest.HoldingRelease(time.Hour), hold: controllertest.HeldSince, paused: true},
-		"beforeClusterDelete removed during the hold": {cluster: controllertest.DeletingCluster(controllertest.HeldSince, true),
+		"beforeClusterDelete removed during the hold": {
+			cluster: controllertest.DeletingCluster(controllertest.HeldSince, true),
 			release: withoutAsking, hold: apiutil.DeletionHoldOver, event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
 		"malformed annotation begins now": {cluster: controllertest.DeletingCluster("yes", true),
 			release: controllertest.HoldingRelease(time.Hour), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true,

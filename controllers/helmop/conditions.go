@@ -165,7 +165,8 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	case len(s.failures) > 0:
 		first := s.failures[0]
 		return no(addonsv1.ReleasesFailedReason, fmt.Sprintf("%d of %s failed, see status.failures; %s: %s: %s",
-			max(c.Failed, int32(len(s.failures))), plural.Count(c.Selected+s.ending, "Cluster", "Clusters"), first.Cluster, first.Reason, first.Message))
+			max(c.Failed, int32(len(s.failures))), plural.Count(c.Selected+s.ending, "Cluster", "Clusters"),
+			first.Cluster, first.Reason, first.Message))
 	case s.otherShard > 0:
 		return no(addonsv1.OtherShardReason,
 			fmt.Sprintf("%s of another shard; %s",

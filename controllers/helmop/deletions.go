@@ -146,6 +146,6 @@ func heldDeletions(scope *helmOpScope) string {
 		"selected: %s. "+
 		"Correct the selector or the labels of the Clusters, or confirm: kubectl -n %s annotate helmop %s --overwrite %s=%s",
 		len(pending), plural.Count(decision.Total, "release", "releases"), before, decision.Limit,
-		plural.Word(len(pending), "Cluster is", "Clusters are"), plural.Few(pending, maxNamedClusters), scope.helmOp.Namespace,
-		scope.helmOp.Name, addonsv1.ConfirmDeletionsAnnotation, decision.Confirmation)
+		plural.Word(len(pending), "Cluster is", "Clusters are"), plural.Few(pending, maxNamedClusters),
+		scope.helmOp.Namespace, scope.helmOp.Name, addonsv1.ConfirmDeletionsAnnotation, decision.Confirmation)
 }

@@ -94,8 +94,9 @@ func rolloutStatus(scope *helmOpScope) *addonsv1.RolloutStatus {
 func waitingFor(scope *helmOpScope) string {
 	progress, newest := scope.plan.Progress, scope.newestRevision()
 	if n := unrenderable(scope); n > 0 && progress.InFlight == 0 {
-		return fmt.Sprintf("a correction of the HelmOp or the Clusters: the desired release cannot be rendered for %d of %s, "+
-			"see status.failures", n, plural.Count(len(scope.clusters), "Cluster", "Clusters"))
+		return fmt.Sprintf("a correction of the HelmOp or the Clusters: "+
+			"the desired release cannot be rendered for %d of %s, see status.failures",
+			n, plural.Count(len(scope.clusters), "Cluster", "Clusters"))
 	}
 	if progress.Promote == "" || newest == nil {
 		return progress.WaitingFor

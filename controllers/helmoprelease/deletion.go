@@ -131,8 +131,8 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 			"Cannot find out whether the HelmOp still selects the release: "+err.Error())
 		return nil, err
 	case p.intent == intentKeep:
-		ctrl.LoggerFrom(ctx).Info("Leaving the release installed, because it is in the desired state of its HelmOp", "Cluster",
-			apiutil.ClusterKey(p.release))
+		ctrl.LoggerFrom(ctx).Info("Leaving the release installed, because it is in the desired state of its HelmOp",
+			"Cluster", apiutil.ClusterKey(p.release))
 		return end(removeFinalizer(p.release), nil)
 	case p.intent == intentUnknown && isOwnerAwaited(p.release, r.now()):
 		return end(r.awaitOwner(ctx, p.releaseScope), nil)

@@ -38,7 +38,8 @@ type dockerAuth struct {
 
 // errHelper says that only a credential helper has the credential. HelmOp does not run helpers,
 // because a Secret must not choose which program runs.
-var errHelper = errors.New(`the Docker config refers to a credential helper ("credsStore" or "credHelpers"), which is not run; write the credential into "auths"`)
+var errHelper = errors.New(`the Docker config refers to a credential helper ("credsStore" or "credHelpers"), ` +
+	`which is not run; write the credential into "auths"`)
 
 // parseDockerConfig parses a Docker config file. Empty data is an empty config. Its errors do not
 // contain the file's content.

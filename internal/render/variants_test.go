@@ -171,7 +171,8 @@ func TestUpcomingVersionAppliesToOwnNamespaceOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &Program{Variants: v, Ahead: true, namespace: "n"}
-	objects := &clusterview.Objects{Data: templating.Objects{ControlPlane: map[string]any{"status": map[string]any{"version": "v1.34.0"}}}}
+	controlPlane := map[string]any{"status": map[string]any{"version": "v1.34.0"}}
+	objects := &clusterview.Objects{Data: templating.Objects{ControlPlane: controlPlane}}
 	for namespace, want := range map[string]string{"n": "v1.35.0", "m": "v1.34.0"} {
 		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}}
 		cluster.Spec.Topology.Version = "v1.35.0"

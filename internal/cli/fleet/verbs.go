@@ -294,8 +294,9 @@ func (s *steer) awaitRetry(ctx context.Context, c *fleetClient, name, ofHelmOp s
 			case len(result.failed) > 0:
 				return false, "", fmt.Errorf("the retry failed in %s: %s; see %q",
 					plural.Count(len(result.failed), "Cluster", "Clusters"),
-					plural.Few(slices.Compact(result.failed), maxNamedClusters), strings.Join([]string{s.Program, "describe", name, "-n", c.namespace, "--cluster",
-						quoted(result.failed[0])}, " "))
+					plural.Few(slices.Compact(result.failed), maxNamedClusters),
+					strings.Join([]string{s.Program, "describe", name, "-n", c.namespace,
+						"--cluster", quoted(result.failed[0])}, " "))
 			default:
 				return true, "", nil
 			}

@@ -50,7 +50,8 @@ func BigCRDChart(crds, dashboards int) *chart.Chart {
 	for i := range dashboards {
 		text := `{"panels":[`
 		for len(text) < 40<<10 {
-			text += fmt.Sprintf(`{"id":%d,"gridPos":{"h":8,"w":12,"x":%d,"y":%d},"datasource":"$datasource","targets":[{"expr":"sum(rate(%s{job=\"%s\"}[5m])) by (%s)"}],"title":"%s"},`,
+			text += fmt.Sprintf(`{"id":%d,"gridPos":{"h":8,"w":12,"x":%d,"y":%d},"datasource":"$datasource",`+
+				`"targets":[{"expr":"sum(rate(%s{job=\"%s\"}[5m])) by (%s)"}],"title":"%s"},`,
 				random.Intn(1000), random.Intn(24), random.Intn(100), sentence(1), sentence(1), sentence(1), sentence(4))
 		}
 		chrt.Files = append(chrt.Files, &chart.File{Name: fmt.Sprintf("dashboards/%d.json", i), Data: []byte(text)})

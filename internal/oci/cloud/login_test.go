@@ -465,10 +465,11 @@ func TestExplain(t *testing.T) {
 func TestReason(t *testing.T) {
 	t.Parallel()
 	token := jwt(`{"sub":"planted","aud":"planted-planted-planted-planted"}`)
+	missing := "open /var/run/secrets/eks.amazonaws.com/serviceaccount/token: no such file or directory"
 	for text, want := range map[string]string{
-		"open /var/run/secrets/eks.amazonaws.com/serviceaccount/token: no such file or directory": "open /var/run/secrets/eks.amazonaws.com/serviceaccount/token: no such file or directory",
-		"status 400 of https://user:planted@host/path?token=planted: bad":                         "status 400 of <url> bad",
-		"refused " + token + "\nRESPONSE planted":                                                 "refused …",
+		missing: missing,
+		"status 400 of https://user:planted@host/path?token=planted: bad": "status 400 of <url> bad",
+		"refused " + token + "\nRESPONSE planted":                         "refused …",
 		strings.Repeat("long ", 100) + "cause": "…" +
 			strings.Repeat("long ", 39) + "cause",
 		"\xff\xfe": "?",
