@@ -46,7 +46,7 @@ const (
 	DeletionAdmittedAnnotation = "addons.cluster.x-k8s.io/deletion-admitted"
 
 	// DeletionHoldAnnotation on a Cluster that is being deleted means that its deletion waits until releases are
-	// uninstalled, see spec.beforeClusterDelete. Its value is the time since when, in RFC 3339; "over"; or "suspended"
+	// uninstalled, see spec.beforeClusterDelete. Its value is the time since when, in RFC 3339; "over"; or "paused"
 	// while a user pauses the Cluster by the paused annotation. While the deletion waits, HelmOp has set spec.paused of
 	// the Cluster.
 	DeletionHoldAnnotation = "addons.cluster.x-k8s.io/deletion-hold"

@@ -349,7 +349,7 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (c
 	if mended, err := r.correctHold(ctx, scope); mended {
 		return ctrl.Result{}, err
 	}
-	if hold.Suspended && apiutil.IsClusterPaused(scope.cluster) {
+	if hold.Paused && apiutil.IsClusterPaused(scope.cluster) {
 		return ctrl.Result{}, nil
 	}
 	waitFor := releasesToUninstall(scope)

@@ -120,9 +120,9 @@ func TestDeletionIsHeldUntilReleasesAreUninstalled(t *testing.T) {
 	}
 }
 
-// TestPauseOfUserSuspendsDeletionHold checks that the deletion of a Cluster does not continue while a user pauses the
+// TestPauseOfUserStopsDeletionHold checks that the deletion of a Cluster does not continue while a user pauses the
 // Cluster, and that no release is uninstalled meanwhile. When the pause ends, the full time of the hold begins.
-func TestPauseOfUserSuspendsDeletionHold(t *testing.T) {
+func TestPauseOfUserStopsDeletionHold(t *testing.T) {
 	t.Parallel()
 	release := controllertest.HoldingRelease(10 * time.Minute)
 	r := lifeReconciler(t, withAnnotation(controllertest.DeletingCluster(controllertest.HeldSince, true),
@@ -190,14 +190,14 @@ func TestDeletionHold(t *testing.T) {
 			hold: "yes"},
 		"user pauses during the hold": {cluster: withAnnotation(controllertest.DeletingCluster(controllertest.HeldSince,
 			true), clusterv1.PausedAnnotation), release: controllertest.HoldingRelease(time.Minute),
-			hold: apiutil.DeletionHoldSuspended, paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
-		"pause of the user lasts": {cluster: withAnnotation(controllertest.DeletingCluster(apiutil.DeletionHoldSuspended,
+			hold: apiutil.DeletionHoldPaused, paused: true, event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
+		"pause of the user lasts": {cluster: withAnnotation(controllertest.DeletingCluster(apiutil.DeletionHoldPaused,
 			true), clusterv1.PausedAnnotation), release: controllertest.HoldingRelease(time.Minute),
-			hold: apiutil.DeletionHoldSuspended, paused: true},
-		"pause of the user ends": {cluster: controllertest.DeletingCluster(apiutil.DeletionHoldSuspended, true),
+			hold: apiutil.DeletionHoldPaused, paused: true},
+		"pause of the user ends": {cluster: controllertest.DeletingCluster(apiutil.DeletionHoldPaused, true),
 			release: controllertest.HoldingRelease(time.Minute), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true,
 			event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
-		"user ends both pauses": {cluster: controllertest.DeletingCluster(apiutil.DeletionHoldSuspended, false),
+		"user ends both pauses": {cluster: controllertest.DeletingCluster(apiutil.DeletionHoldPaused, false),
 			release: controllertest.HoldingRelease(time.Minute), hold: controllertest.LifeNow.Format(time.RFC3339), paused: true,
 			event: "Normal " + addonsv1.ClusterDeletionHeldEvent},
 		"paused by annotation": {cluster: withAnnotation(controllertest.DeletingCluster("", false),
@@ -246,7 +246,7 @@ func TestRestoredHoldEnds(t *testing.T) {
 		"paused by a user": {cluster: restored("", restoredHoldKept), paused: true},
 		"malformed annotation": {cluster: restored("yes", restoredHoldKept),
 			event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
-		"suspended by a user": {cluster: restored(apiutil.DeletionHoldSuspended, restoredHoldKept),
+		"suspended by a user": {cluster: restored(apiutil.DeletionHoldPaused, restoredHoldKept),
 			event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
 		"over, and paused by a user": {cluster: restored(apiutil.DeletionHoldOver, restoredHoldKept),
 			hold: apiutil.DeletionHoldOver, paused: true},

@@ -21,17 +21,17 @@ import (
 
 // nextHold returns the corrected value of the annotation of a deletion hold, and an Event message that says why. Both
 // are empty if the annotation needs no correction. If a user pauses the Cluster during its hold with the paused
-// annotation, the hold is suspended: spec.paused stays, because it does not show who set it. When the user ends the
+// annotation, the hold is paused: spec.paused stays, because it does not show who set it. When the user ends the
 // pause, the hold begins again with its full time.
 func nextHold(cluster *clusterv1.Cluster, now time.Time) (value, why string) {
 	hold, begins := apiutil.HoldOf(cluster), now.UTC().Format(time.RFC3339)
 	isOurs := ptr.Deref(cluster.Spec.Paused, false)
 	switch hasPaused := annotations.HasPaused(cluster); {
 	case hold.IsOn() && hasPaused:
-		return apiutil.DeletionHoldSuspended,
+		return apiutil.DeletionHoldPaused,
 			fmt.Sprintf("The Cluster has the annotation %s: its deletion, and the uninstallations before it, continue when"+
 				" the annotation is removed", clusterv1.PausedAnnotation)
-	case hold.Suspended && !hasPaused && isOurs:
+	case hold.Paused && !hasPaused && isOurs:
 		return begins,
 			fmt.Sprintf("The annotation %s was removed: the releases are uninstalled, and then the deletion of the Cluster"+
 				" continues", clusterv1.PausedAnnotation)

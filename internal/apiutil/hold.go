@@ -15,21 +15,21 @@ const (
 	// DeletionHoldOver is the value of the annotation after the hold: the deletion of the Cluster continues.
 	DeletionHoldOver = "over"
 
-	// DeletionHoldSuspended is the value while a user pauses the Cluster during the hold, with the paused annotation.
-	DeletionHoldSuspended = "suspended"
+	// DeletionHoldPaused is the value while a user pauses the Cluster during the hold, with the paused annotation.
+	DeletionHoldPaused = "paused"
 )
 
 // DeletionHold is the state of the hold that delays the deletion of a Cluster until releases are uninstalled.
 type DeletionHold struct {
-	// Since is when the hold began; zero if it has not begun, is over or is suspended.
+	// Since is when the hold began; zero if it has not begun, is over, or a user pauses the Cluster.
 	Since time.Time
 
 	// Over is true after the hold.
 	Over bool
 
-	// Suspended is true while a user pauses the Cluster during the hold. The deletion then does not continue when the
+	// Paused is true while a user pauses the Cluster during the hold. The deletion then does not continue when the
 	// hold would end.
-	Suspended bool
+	Paused bool
 
 	// Malformed is true if the value of the annotation is not valid.
 	Malformed bool
@@ -38,7 +38,7 @@ type DeletionHold struct {
 // IsOn reports whether the deletion is held now.
 func (h DeletionHold) IsOn() bool { return !h.Since.IsZero() }
 
-// MayBegin reports whether a hold can begin: there is none yet, or it is suspended or malformed.
+// MayBegin reports whether a hold can begin: there is none yet, or it is paused or malformed.
 func (h DeletionHold) MayBegin() bool { return !h.IsOn() && !h.Over }
 
 // HoldOf returns the hold of a Cluster's deletion, from the annotation; the zero value if the Cluster is not being
@@ -51,8 +51,8 @@ func HoldOf(cluster *clusterv1.Cluster) DeletionHold {
 	switch value {
 	case DeletionHoldOver:
 		return DeletionHold{Over: true}
-	case DeletionHoldSuspended:
-		return DeletionHold{Suspended: true}
+	case DeletionHoldPaused:
+		return DeletionHold{Paused: true}
 	}
 	since, err := time.Parse(time.RFC3339, value)
 	if err != nil {

@@ -253,7 +253,7 @@ func TestTasksOfNamespaceLeaveSlotsToOthers(t *testing.T) {
 	})
 }
 
-// An object that was suspended while its task ran must not get what was true then.
+// An object that was paused while its task ran must not get what was true then.
 func TestTaskResultExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := startedTasks(t)

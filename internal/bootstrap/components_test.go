@@ -224,8 +224,8 @@ func TestHelmOps(t *testing.T) {
 			"name"); got != VerifySecret {
 			t.Errorf("%s is verified by %q", name, got)
 		}
-		if suspended, _, _ := unstructured.NestedBool(helmOp, "spec", "paused"); suspended != (name == StateHelmOp) {
-			t.Errorf("%s is suspended: %t", name, suspended)
+		if paused, _, _ := unstructured.NestedBool(helmOp, "spec", "paused"); paused != (name == StateHelmOp) {
+			t.Errorf("%s is paused: %t", name, paused)
 		}
 	}
 	open, err := HelmOps(provider, state, Access{PlainHTTP: true})

@@ -79,7 +79,7 @@ func TestUnmet(t *testing.T) {
 		"elsewhere untold": {helmOp: func(h *addonsv1.HelmOp) {
 			report.SetCondition(h, addonsv1.RollingOutCondition, metav1.ConditionTrue, addonsv1.RollingOutReason, "")
 		}, release: none},
-		"HelmOp suspended": {helmOp: func(h *addonsv1.HelmOp) { h.Generation++; h.Spec.Paused = true }, release: none},
+		"HelmOp paused": {helmOp: func(h *addonsv1.HelmOp) { h.Generation++; h.Spec.Paused = true }, release: none},
 		"told another revision": {helmOp: rollout(addonsv1.RolloutPhaseProgressing, false), release: none,
 			want: "HelmOp cni has not assigned revision 8 to Cluster one yet"},
 		"phase not known": {helmOp: rollout("", false), release: none,

@@ -143,9 +143,8 @@ func TestEventsOfHelmOpsThatMatterToOthers(t *testing.T) {
 		"resolving": {func(h *addonsv1.HelmOp) {
 			report.SetCondition(h, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason, "")
 		}, true},
-		"suspended": {func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, true},
-		"paused": {func(h *addonsv1.HelmOp) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} },
-			true},
+		"spec.paused":    {func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, true},
+		"paused":         {func(h *addonsv1.HelmOp) { h.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, true},
 		"revision":       {func(h *addonsv1.HelmOp) { h.Status.Rollout.Revision++ }, true},
 		"phase":          {func(h *addonsv1.HelmOp) { h.Status.Rollout.Phase = addonsv1.RolloutPhasePaused }, true},
 		"rollout":        {func(h *addonsv1.HelmOp) { h.Spec.Rollout = &addonsv1.Rollout{} }, true},

@@ -27,9 +27,9 @@ func TestShardOverview(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	h, c, _ := controllertest.ShardedObjects("b", "b", "b")
-	suspended := h.DeepCopy()
-	suspended.Name, suspended.UID, suspended.Spec.Paused = "suspended", "s", true
-	cached, live := controllertest.ShardStores(t, "", h, c, suspended)
+	paused := h.DeepCopy()
+	paused.Name, paused.UID, paused.Spec.Paused = "paused", "s", true
+	cached, live := controllertest.ShardStores(t, "", h, c, paused)
 	o := NewShardOverview(ShardOverviewOptions{Client: &writing{Client: cached, to: live}, Live: live, Others: live,
 		LeaseNamespace: "system", LeaseDuration: 15 * time.Second})
 	o.now = func() time.Time { return now }
@@ -51,9 +51,9 @@ func TestShardOverview(t *testing.T) {
 	if got := reason(); got != addonsv1.ShardNotServedReason {
 		t.Errorf("after a while: %s", got)
 	}
-	if err := live.Get(t.Context(), client.ObjectKeyFromObject(suspended), suspended); err != nil ||
-		len(suspended.Status.Conditions) > 0 {
-		t.Errorf("of one that is suspended: %+v, %v", suspended.Status.Conditions, err)
+	if err := live.Get(t.Context(), client.ObjectKeyFromObject(paused), paused); err != nil ||
+		len(paused.Status.Conditions) > 0 {
+		t.Errorf("of one that is paused: %+v, %v", paused.Status.Conditions, err)
 	}
 	// The manager comes, and its clock is an hour behind.
 	renew := func() *coordinationv1.Lease {
@@ -195,7 +195,7 @@ func gauges(t *testing.T, all *prometheus.GaugeVec, shard string) int {
 	return n
 }
 
-// TestShardOverviewReadsPausedHelmOpOnce holds that a HelmOp that is suspended is read once, and again when it changed.
+// TestShardOverviewReadsPausedHelmOpOnce holds that a paused HelmOp is read once, and again when it changed.
 func TestShardOverviewReadsPausedHelmOpOnce(t *testing.T) {
 	t.Parallel()
 	h, _, _ := controllertest.ShardedObjects("asleep", "asleep", "asleep")

@@ -316,7 +316,7 @@ func TestSlotIsNotKeptFromOthers(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		b.want(claimFor(name, "one", name), name == "a")
 	}
-	b.slots.Settle(release("c")) // It was suspended, for example.
+	b.slots.Settle(release("c")) // It was paused, for example.
 	b.end("a")
 	b.wantWoken("b")
 	b.slots.Keep(release("b")) // The cluster has not answered yet.

@@ -149,11 +149,11 @@ func (s *scenario) clusterObject(name string) *clusterv1.Cluster {
 }
 
 // TestClusterDeletionHoldIsBounded checks that the deletion of a Cluster is not held beyond its bound. The cases are an
-// object that stays, an API server that does not answer, and a release that is suspended.
+// object that stays, an API server that does not answer, and a release that is paused.
 func TestClusterDeletionHoldIsBounded(t *testing.T) {
 	s := newScenario(t)
 	options := []testbed.ClusterOptions{}
-	for _, name := range []string{"stuck", "unreachable", "suspended", "paused", "stopped"} {
+	for _, name := range []string{"stuck", "unreachable", "rests", "paused", "stopped"} {
 		options = append(options, testbed.ClusterOptions{Name: name, Labels: map[string]string{addonsLabel: name},
 			PodCIDRs: []string{"10.1.0.0/16"}})
 	}
@@ -182,11 +182,11 @@ func TestClusterDeletionHoldIsBounded(t *testing.T) {
 		s.eventuallyGone(s.clusterObject("unreachable"))
 		s.eventuallyEventText("Cluster", "unreachable", corev1.EventTypeWarning, addonsv1.ClusterDeletionReleasedEvent)
 	})
-	s.part("a suspended HelmOp", func(s *scenario) {
-		h := helmOp(s, "suspended", 10*time.Minute)
+	s.part("a paused HelmOp", func(s *scenario) {
+		h := helmOp(s, "rests", 10*time.Minute)
 		update(s, h, func(h *addonsv1.HelmOp) { h.Spec.Paused = true })
-		s.remove(s.cluster("suspended"))
-		s.eventuallyGone(s.clusterObject("suspended"))
+		s.remove(s.cluster("rests"))
+		s.eventuallyGone(s.clusterObject("rests"))
 		update(s, h, func(h *addonsv1.HelmOp) { h.Spec.Paused = false })
 		s.eventually(h, ready(0))
 	})
@@ -196,12 +196,12 @@ func TestClusterDeletionHoldIsBounded(t *testing.T) {
 		s.remove(s.cluster("stopped"))
 		s.eventuallyEventText("Cluster", "stopped", corev1.EventTypeNormal, addonsv1.ClusterDeletionHeldEvent)
 		update(s, s.cluster("stopped"), annotatePaused[*clusterv1.Cluster](true))
-		isSuspended := func(g gomega.Gomega, c *clusterv1.Cluster) {
-			g.Expect(c.Annotations).To(gomega.HaveKeyWithValue(addonsv1.DeletionHoldAnnotation, "suspended"))
+		isPaused := func(g gomega.Gomega, c *clusterv1.Cluster) {
+			g.Expect(c.Annotations).To(gomega.HaveKeyWithValue(addonsv1.DeletionHoldAnnotation, "paused"))
 			g.Expect(c.Spec.Paused).To(gomega.HaveValue(gomega.BeTrue()))
 		}
-		s.eventuallyCluster("stopped", isSuspended)
-		s.Consistently(func(g gomega.Gomega) { isSuspended(g, s.cluster("stopped")) }).Should(gomega.Succeed())
+		s.eventuallyCluster("stopped", isPaused)
+		s.Consistently(func(g gomega.Gomega) { isPaused(g, s.cluster("stopped")) }).Should(gomega.Succeed())
 		update(s, s.cluster("stopped"), annotatePaused[*clusterv1.Cluster](false))
 		clusters["stopped"].in(s).holdBack(s, "stopped", false)
 		s.eventuallyGone(s.clusterObject("stopped"))

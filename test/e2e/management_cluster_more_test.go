@@ -36,8 +36,8 @@ func (w *workload) expectNoHello(name string) {
 	}).WithContext(w.scenario.Context()).Should(gomega.Succeed())
 }
 
-// restsWhileSuspended suspends a HelmOp before it installs and before it uninstalls, and pauses its release in between.
-func (s *scenario) restsWhileSuspended(w *workload) {
+// restsWhilePaused pauses a HelmOp before it installs and before it uninstalls, and pauses its release in between.
+func (s *scenario) restsWhilePaused(w *workload) {
 	helmOp := s.nearHelmOp("resting", func(h *addonsv1.HelmOp) { h.Spec.Paused = true })
 	s.create(helmOp)
 	s.eventually(helmOp, condition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason))

@@ -118,7 +118,7 @@ func (f *sharding) failover(s *scenario) {
 	f.plain.eventuallyRevisions(slowNamespace, "plain", "1 deployed")
 }
 
-// enter suspends the HelmOp of shard b until it is in another shard, and the managers have moved its releases.
+// enter pauses the HelmOp of shard b until it is in another shard, and the managers have moved its releases.
 func (f *sharding) enter(s *scenario, shard string) {
 	s.Helper()
 	update(s, f.b.helmOp, func(h *addonsv1.HelmOp) {
