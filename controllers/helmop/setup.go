@@ -84,7 +84,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		For(&addonsv1.HelmOp{}, builder.WithPredicates(watches.OfWatchFilter(options.WatchFilter), watches.SpecChanged())).
 		Watches(&addonsv1.HelmOpRelease{}, watches.DelayedBy(watches.RequestForOwner(r.client), watches.Settled(r.client)),
 			ofWatchFilter).
-		Watches(&addonsv1.HelmOpRelease{}, dependencies.HelmOpsOnNews(r.client)).
+		Watches(&addonsv1.HelmOpRelease{}, dependencies.HelmOpsOnChange(r.client)).
 		Watches(&addonsv1.HelmOpRelease{}, r.moved.handler(r.now)).
 		Watches(&addonsv1.HelmOp{}, watches.Delayed(dependencies.DependentHelmOps(r.client)),
 			builder.WithPredicates(dependencies.DependencyChanged())).

@@ -125,10 +125,12 @@ func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.Hel
 	}
 	message := fmt.Sprintf("The uninstallation waits for the release of HelmOp %s%s, which depends on this release",
 		dependents[0], others)
-	if apiutil.IsChildPaused(first) {
+	switch paused := apiutil.IsChildPaused(first); {
+	case paused && !first.DeletionTimestamp.IsZero():
+		return message + " and is being deleted, but is paused"
+	case paused:
 		message += " and is paused"
-	}
-	if !first.DeletionTimestamp.IsZero() {
+	case !first.DeletionTimestamp.IsZero():
 		return message + " and is being deleted"
 	}
 	return message + fmt.Sprintf(": delete HelmOp %s, change its selector so that it does not select the Cluster, or "+

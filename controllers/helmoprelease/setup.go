@@ -111,7 +111,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			builder.WithPredicates(watches.ReleaseHandlingChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unready(watches.RequestForItself)),
 			builder.WithPredicates(watches.SourceChanged())).
-		Watches(&addonsv1.HelmOpRelease{}, dependencies.SiblingsOnNews(r.client)).
+		Watches(&addonsv1.HelmOpRelease{}, dependencies.SiblingsOnChange(r.client)).
 		Watches(&addonsv1.HelmOpRelease{}, conflictingOnChange(r.client, r.reads.Outdate)).
 		Watches(&addonsv1.HelmOpRelease{}, r.actions.StopOnDeletion(r.client)).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unready(dependencies.DependentHelmOps(r.client))),

@@ -135,39 +135,39 @@ func (d *Dependency) isOutdated(release *addonsv1.HelmOpRelease) bool {
 	}
 }
 
-// answers caches the values of expressions for releases: a pass over a fleet evaluates them for a thousand that have
+// readinessCache has the values of expressions for releases: a pass over a fleet evaluates them for a thousand that have
 // not changed.
-var answers = func() *lru.Cache[readinessQuestion, readinessAnswer] {
-	cache, err := lru.New[readinessQuestion, readinessAnswer](maxAnswers)
+var readinessCache = func() *lru.Cache[readinessKey, readinessResult] {
+	cache, err := lru.New[readinessKey, readinessResult](maxCachedResults)
 	if err != nil {
 		panic(err) // only for a size below one
 	}
 	return cache
 }()
 
-// maxAnswers bounds the cache, whose entries have some hundred bytes each.
-const maxAnswers = 16384
+// maxCachedResults bounds the cache, whose entries have some hundred bytes each.
+const maxCachedResults = 16384
 
-type readinessQuestion struct {
+type readinessKey struct {
 	source  string
 	release types.UID
 	version string
 }
 
-type readinessAnswer struct {
+type readinessResult struct {
 	truth bool
 	err   error
 }
 
 // isReadyBy reports whether an expression is true for a release.
 func isReadyBy(source string, release *addonsv1.HelmOpRelease) (bool, error) {
-	asked := readinessQuestion{source, release.UID, release.ResourceVersion}
-	if known, ok := answers.Get(asked); ok {
-		return known.truth, known.err
+	key := readinessKey{source, release.UID, release.ResourceVersion}
+	if cached, ok := readinessCache.Get(key); ok {
+		return cached.truth, cached.err
 	}
 	truth, err := evaluateReadiness(source, release)
 	if release.UID != "" && release.ResourceVersion != "" {
-		answers.Add(asked, readinessAnswer{truth, err})
+		readinessCache.Add(key, readinessResult{truth, err})
 	}
 	return truth, err
 }

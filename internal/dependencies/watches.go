@@ -22,8 +22,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
-// releaseNews is what an event of a release means to the releases that depend on it.
-type releaseNews struct {
+// releaseChange is what an event of a release means to the releases that depend on it.
+type releaseChange struct {
 	// mends: their dependency may be met now.
 	mends bool
 
@@ -37,12 +37,12 @@ type releaseNews struct {
 	frees bool
 }
 
-// newsOf compares a release before and after an event.
-func newsOf(before, after *addonsv1.HelmOpRelease) releaseNews {
+// changeOf compares a release before and after an event.
+func changeOf(before, after *addonsv1.HelmOpRelease) releaseChange {
 	ready, wasReady := apiutil.IsReadyNow(after), apiutil.IsReadyNow(before)
 	isTold := assignedRevision(before) != assignedRevision(after)
 	isChanged := before.ResourceVersion != after.ResourceVersion
-	return releaseNews{
+	return releaseChange{
 		mends:            ready && (!wasReady || isTold),
 		mendsExpressions: ready && isChanged,
 		explains:         isChanged && readyStateOf(before) != readyStateOf(after),
@@ -68,26 +68,26 @@ type readyState struct {
 }
 
 func readyStateOf(release *addonsv1.HelmOpRelease) readyState {
-	said := readyState{isEnding: !release.DeletionTimestamp.IsZero()}
+	state := readyState{isEnding: !release.DeletionTimestamp.IsZero()}
 	if ready := conditions.Get(release, addonsv1.ReadyCondition); ready != nil {
-		said.status, said.reason, said.message = ready.Status, ready.Reason, ready.Message
-		said.isOutdated = ready.ObservedGeneration != release.Generation
+		state.status, state.reason, state.message = ready.Status, ready.Reason, ready.Message
+		state.isOutdated = ready.ObservedGeneration != release.Generation
 	}
-	return said
+	return state
 }
 
-// onReleaseNews calls enqueue for each event of a release that concerns other releases in its Cluster.
-func onReleaseNews(enqueue func(context.Context, async.RequestQueue, *addonsv1.HelmOpRelease,
-	releaseNews)) handler.EventHandler {
-	call := func(ctx context.Context, q async.RequestQueue, obj client.Object, news releaseNews) {
+// onReleaseChange calls enqueue for each event of a release that concerns other releases in its Cluster.
+func onReleaseChange(enqueue func(context.Context, async.RequestQueue, *addonsv1.HelmOpRelease,
+	releaseChange)) handler.EventHandler {
+	call := func(ctx context.Context, q async.RequestQueue, obj client.Object, change releaseChange) {
 		if release, ok := obj.(*addonsv1.HelmOpRelease); ok && apiutil.HelmOpOf(release) != "" {
-			enqueue(ctx, q, release, news)
+			enqueue(ctx, q, release, change)
 		}
 	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q async.RequestQueue) {
 			if !e.IsInInitialList {
-				call(ctx, q, e.Object, releaseNews{explains: true})
+				call(ctx, q, e.Object, releaseChange{explains: true})
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q async.RequestQueue) {
@@ -96,21 +96,21 @@ func onReleaseNews(enqueue func(context.Context, async.RequestQueue, *addonsv1.H
 			if !beforeOK || !afterOK {
 				return
 			}
-			if news := newsOf(before, after); news != (releaseNews{}) {
-				call(ctx, q, after, news)
+			if change := changeOf(before, after); change != (releaseChange{}) {
+				call(ctx, q, after, change)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q async.RequestQueue) {
-			call(ctx, q, e.Object, releaseNews{explains: true, frees: true})
+			call(ctx, q, e.Object, releaseChange{explains: true, frees: true})
 		},
 	}
 }
 
-// SiblingsOnNews enqueues the releases in the same Cluster that an event of a release concerns. If only their message
+// SiblingsOnChange enqueues the releases in the same Cluster that an event of a release concerns. If only their message
 // changes, the cache decides whether they wait; otherwise they are enqueued in any case, for the cache may be late.
-func SiblingsOnNews(reader client.Reader) handler.EventHandler {
-	return onReleaseNews(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease,
-		news releaseNews) {
+func SiblingsOnChange(reader client.Reader) handler.EventHandler {
+	return onReleaseChange(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease,
+		change releaseChange) {
 		siblings, err := apiutil.SiblingsOf(ctx, reader, release)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases that depend on one")
@@ -118,7 +118,7 @@ func SiblingsOnNews(reader client.Reader) handler.EventHandler {
 		}
 		name := apiutil.HelmOpOf(release)
 		for _, sibling := range siblings {
-			if concerns(news, name, sibling) {
+			if concerns(change, name, sibling) {
 				q.Add(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(sibling)})
 			}
 		}
@@ -126,25 +126,25 @@ func SiblingsOnNews(reader client.Reader) handler.EventHandler {
 }
 
 // concerns reports whether an event of the release of a HelmOp concerns another release in the same Cluster.
-func concerns(news releaseNews, helmOp string, sibling *addonsv1.HelmOpRelease) bool {
-	if news.frees && !sibling.DeletionTimestamp.IsZero() {
+func concerns(change releaseChange, helmOp string, sibling *addonsv1.HelmOpRelease) bool {
+	if change.frees && !sibling.DeletionTimestamp.IsZero() {
 		return true
 	}
 	for _, dependency := range sibling.Spec.DependsOn {
 		if dependency.Name == helmOp {
-			return news.mends || news.mendsExpressions && dependency.ReadyExpr != "" ||
-				news.explains && apiutil.IsAwaiting(sibling)
+			return change.mends || change.mendsExpressions && dependency.ReadyExpr != "" ||
+				change.explains && apiutil.IsAwaiting(sibling)
 		}
 	}
 	return false
 }
 
-// HelmOpsOnNews enqueues, after SettleDelay, the HelmOps that depend on the HelmOp of a release: they may assign a
+// HelmOpsOnChange enqueues, after SettleDelay, the HelmOps that depend on the HelmOp of a release: they may assign a
 // revision to its Cluster that they held back.
-func HelmOpsOnNews(reader client.Reader) handler.EventHandler {
-	return onReleaseNews(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease,
-		news releaseNews) {
-		if !news.mends && !news.mendsExpressions && !news.explains {
+func HelmOpsOnChange(reader client.Reader) handler.EventHandler {
+	return onReleaseChange(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease,
+		change releaseChange) {
+		if !change.mends && !change.mendsExpressions && !change.explains {
 			return
 		}
 		helmOps := &addonsv1.HelmOpList{}
@@ -155,7 +155,7 @@ func HelmOpsOnNews(reader client.Reader) handler.EventHandler {
 		name := apiutil.HelmOpOf(release)
 		for i := range helmOps.Items {
 			for _, dependency := range helmOps.Items[i].Spec.DependsOn {
-				if dependency.Name == name && (news.mends || news.explains || dependency.ReadyExpr != "") {
+				if dependency.Name == name && (change.mends || change.explains || dependency.ReadyExpr != "") {
 					q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&helmOps.Items[i])}, watches.SettleDelay)
 				}
 			}

@@ -94,7 +94,7 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := &recordingQueue{}
-			SiblingsOnNews(controllertest.StoreOf(t, siblings...)).Update(t.Context(),
+			SiblingsOnChange(controllertest.StoreOf(t, siblings...)).Update(t.Context(),
 				event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}, q)
 			if slices.Sort(q.added); !slices.Equal(q.added, tc.want) {
 				t.Errorf("woken %q, want %q", q.added, tc.want)
@@ -105,7 +105,7 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 		t.Parallel()
 		wake := func(call func(handler.EventHandler, *recordingQueue)) []string {
 			q := &recordingQueue{}
-			call(SiblingsOnNews(controllertest.StoreOf(t, siblings...)), q)
+			call(SiblingsOnChange(controllertest.StoreOf(t, siblings...)), q)
 			slices.Sort(q.added)
 			return q.added
 		}

@@ -321,7 +321,7 @@ func (s stack) uninstallsInReverse() {
 		s.revisions(helmOp, "two")
 	}
 	s.waits(middle, "one", addonsv1.DeletingReason,
-		"waits for the release of HelmOp reverse-top, which depends on this release and is paused and is being deleted")
+		"waits for the release of HelmOp reverse-top, which depends on this release and is being deleted, but is paused")
 	s.eventually(base, message(addonsv1.ReadyCondition,
 		"Cluster one: The uninstallation waits for the release of HelmOp reverse-middle, which depends on this release and "+
 			"is being deleted"),

@@ -16,7 +16,8 @@ var advice = []struct {
 	{conflicting,
 		"set install.takeOwnership to take ownership of the object, delete the object, or choose another release name or " +
 			"namespace"},
-	{Immutable, "the field is immutable: delete the object and the next attempt re-creates it, or set upgrade.force"},
+	{Immutable, "the field is immutable: delete the object, and the next attempt re-creates it; " +
+		"or set upgrade.force, which does that for objects of some kinds"},
 	{regexp.MustCompile(`exceeded quota`), "a ResourceQuota of the namespace is exhausted: raise it or free resources"},
 	{regexp.MustCompile(`denied request`),
 		"an admission policy of the cluster rejects the object: change the object or the policy"},

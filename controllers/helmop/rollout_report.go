@@ -30,14 +30,14 @@ func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.Rol
 	if helmOp.Spec.Rollout == nil {
 		return
 	}
-	tell := func(eventType, reason, message string) { r.event(helmOp, eventType, reason, "Rollout", message) }
+	record := func(eventType, reason, message string) { r.event(helmOp, eventType, reason, "Rollout", message) }
 	known := helmOp.Status.Rollout
 	if known == nil || known.Revision != number {
-		tell(corev1.EventTypeNormal, addonsv1.RolloutStartedEvent, fmt.Sprintf("Revision %d is rolled out", number))
+		record(corev1.EventTypeNormal, addonsv1.RolloutStartedEvent, fmt.Sprintf("Revision %d is rolled out", number))
 	}
 	if wave := waveName(scope); wave != "" && status.Phase == addonsv1.RolloutPhaseProgressing &&
 		(known == nil || known.Revision != number || known.Wave != wave) {
-		tell(corev1.EventTypeNormal, addonsv1.WaveStartedEvent,
+		record(corev1.EventTypeNormal, addonsv1.WaveStartedEvent,
 			fmt.Sprintf("Revision %d: wave %s begins", number, wave))
 	}
 	if status.Phase == before {
@@ -45,15 +45,15 @@ func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.Rol
 	}
 	switch status.Phase {
 	case addonsv1.RolloutPhaseComplete:
-		tell(corev1.EventTypeNormal, addonsv1.RolloutCompletedEvent,
+		record(corev1.EventTypeNormal, addonsv1.RolloutCompletedEvent,
 			fmt.Sprintf("Revision %d is rolled out completely", number))
 	case addonsv1.RolloutPhasePaused:
-		tell(corev1.EventTypeWarning, addonsv1.RolloutPausedEvent, status.Reason)
+		record(corev1.EventTypeWarning, addonsv1.RolloutPausedEvent, status.Reason)
 	case addonsv1.RolloutPhaseRolledBack, addonsv1.RolloutPhaseAborted:
-		tell(corev1.EventTypeWarning, addonsv1.RolloutRolledBackEvent, status.Reason)
+		record(corev1.EventTypeWarning, addonsv1.RolloutRolledBackEvent, status.Reason)
 	case addonsv1.RolloutPhaseProgressing:
 		if before != "" {
-			tell(corev1.EventTypeNormal, addonsv1.RolloutContinuedEvent,
+			record(corev1.EventTypeNormal, addonsv1.RolloutContinuedEvent,
 				fmt.Sprintf("The rollout of revision %d continues", number))
 		}
 	}
