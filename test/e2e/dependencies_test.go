@@ -182,7 +182,7 @@ func (s stack) holdsForBroken() {
 	s.waits(app, "two", addonsv1.WaitingForDependenciesReason, "HealthCheckFailed")
 	s.eventually(other, ready(2))
 	s.eventually(app, message(addonsv1.ReadyCondition,
-		"1 of 2 Clusters wait for dependencies; two: the release of HelmOp broken-base is not Ready"),
+		"1 of 2 Clusters waits for dependencies; two: the release of HelmOp broken-base is not Ready"),
 		func(g gomega.Gomega, h *addonsv1.HelmOp) {
 			g.Expect(*h.Status.Clusters).To(gomega.Equal(addonsv1.ClusterCounts{Selected: 2, UpToDate: 1, Ready: 1, Blocked: 1}))
 			g.Expect(h.Status.Failures).To(gomega.BeEmpty())
@@ -281,7 +281,7 @@ func (s stack) reportsMissingDependency() {
 	s.revisions(app, "one", "1 deployed")
 	s.waits(app, "two", addonsv1.WaitingForDependenciesReason, "HelmOp fewer-base does not select Cluster two")
 	s.eventually(app, message(addonsv1.ReadyCondition,
-		"1 of 2 Clusters wait for dependencies; two: HelmOp fewer-base does not select Cluster two"))
+		"1 of 2 Clusters waits for dependencies; two: HelmOp fewer-base does not select Cluster two"))
 	update(s.scenario, base, forAll)
 	s.eventually(app, ready(2))
 }
