@@ -228,6 +228,6 @@ func previousSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSp
 	}
 	chosen, err := variants.Of(c.cluster.Labels, c.child.Spec.KubernetesVersion)
 	spec.ReleaseOptions = *chosen.Options.DeepCopy()
-	setImpersonation(&spec.ReleaseOptions, &scope.helmOp.Spec)
+	render.SetImpersonation(&spec.ReleaseOptions, &scope.helmOp.Spec)
 	return spec, err
 }

@@ -229,24 +229,7 @@ func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *compi
 	if err != nil {
 		return nil, err
 	}
-	now := &scope.helmOp.Spec
-	options := chosen.Options
-	setImpersonation(&options, now)
-	spec := &addonsv1.HelmOpReleaseSpec{
-		ClusterRef:       apiutil.ClusterRefOf(scope.helmOp.Namespace, c.key),
-		Release:          rendered.Release,
-		Artifact:         *artifact,
-		ValuesDigest:     rendered.ValuesDigest,
-		PostRenderDigest: rendered.PostRenderDigest,
-		ReleaseOptions:   options,
-		ClusterOptions:   now.ClusterOptions,
-		Storage:          now.Storage,
-		DeletionPolicy:   now.DeletionPolicy,
-	}
-	if w.Ahead {
-		spec.KubernetesVersion = chosen.Version
-	}
-	return spec, nil
+	return w.ReleaseSpec(scope.helmOp, c.key, rendered, chosen, artifact), nil
 }
 
 // artifactsOfRevision returns a function that returns the artifacts of the references of a revision.

@@ -45,10 +45,3 @@ func (r *Reconciler) addManagement(ctx context.Context, scope *helmOpScope,
 	scope.clusters = append(scope.clusters, c)
 	return nil
 }
-
-// setImpersonation sets the ServiceAccount that a HelmOp impersonates for all requests to the management cluster.
-func setImpersonation(options *addonsv1.ReleaseOptions, now *addonsv1.HelmOpSpec) {
-	if now.ManagementCluster != nil {
-		options.ImpersonateServiceAccountName = now.ManagementCluster.ImpersonateServiceAccountName
-	}
-}

@@ -5,7 +5,6 @@ package helmoprelease
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -160,19 +159,8 @@ func (r *Reconciler) renderInto(ctx context.Context, p *releasePass) (map[string
 		return nil, err
 	}
 	p.options.SecretValues = secretValues
-	if rendered.PostRender == nil {
-		return rendered.Values, nil
-	}
-	data, err := json.Marshal(rendered.PostRender)
-	if err != nil {
-		return nil, err
-	}
-	var spec addonsv1.PostRender
-	if err := json.Unmarshal(data, &spec); err != nil {
-		return nil, fmt.Errorf("spec.postRender: %w", err)
-	}
-	p.options.PostRender = releasespec.PostRender(&spec)
-	return rendered.Values, nil
+	p.options.PostRender, err = releasespec.PostRender(rendered.PostRender)
+	return rendered.Values, err
 }
 
 // renderAssigned returns the rendered values whose digests are in the spec of the release. It renders the current

@@ -195,6 +195,18 @@ func (c *Charts) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact,
 	return content, err
 }
 
+// Load pulls an artifact and returns its chart, without a background task. It does not verify signatures. The caller must
+// not change the chart.
+func Load(ctx context.Context, registry Fetcher, loader ChartLoader, artifact *addonsv1.ResolvedArtifact,
+	tenant string, access oci.Access,
+) (*bundle.Chart, error) {
+	content, err := registry.Fetch(ctx, artifact.URL, artifact.Digest, access)
+	if err != nil {
+		return nil, err
+	}
+	return loader.Chart(ctx, bundleSource(content, artifact, tenant, content.ReadLayer))
+}
+
 // bundleSource describes an artifact for the chart loader. The loader reads only the layers that it
 // needs.
 func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, tenant string,

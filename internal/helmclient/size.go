@@ -43,12 +43,8 @@ func (s *session) checkSize(desired model.Desired, chrt *chart.Chart, values map
 	renderer postrender.PostRenderer,
 	crds []*crds.Object, upgrade bool,
 ) error {
-	install := action.NewInstall(&action.Configuration{Log: s.logs.Printf, Capabilities: s.config.Capabilities})
-	install.ReleaseName, install.Namespace, install.Labels = desired.Name, desired.Namespace, model.DesiredLabels(desired)
-	install.ClientOnly, install.DryRun, install.SkipCRDs, install.SkipSchemaValidation = true, true, true, true
-	install.IsUpgrade = upgrade
+	install := s.newDryRun(desired, upgrade)
 	install.PostRenderer = renderer
-	install.KubeVersion = &s.config.Capabilities.KubeVersion
 	install.APIVersions = slices.Clone(s.config.Capabilities.APIVersions)
 	for _, crd := range crds {
 		for _, kind := range crd.Serves {

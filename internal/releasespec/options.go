@@ -4,6 +4,8 @@
 package releasespec
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -183,11 +185,19 @@ func toInt(n *int32) *int {
 	return ptr.To(int(*n))
 }
 
-// PostRender converts a spec.postRender that was rendered for a Cluster to the type of the engine; nil if it is not
-// set.
-func PostRender(spec *addonsv1.PostRender) *model.PostRender {
-	if spec == nil {
-		return nil
+// PostRender converts a spec.postRender that was rendered for a Cluster, as JSON object, to the type of the engine; nil
+// if there is none.
+func PostRender(object map[string]any) (*model.PostRender, error) {
+	if object == nil {
+		return nil, nil
+	}
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var spec addonsv1.PostRender
+	if err := json.Unmarshal(data, &spec); err != nil {
+		return nil, fmt.Errorf("spec.postRender: %w", err)
 	}
 	var rendered model.PostRender
 	for _, patch := range spec.Patches {
@@ -201,7 +211,7 @@ func PostRender(spec *addonsv1.PostRender) *model.PostRender {
 	if metadata := spec.CommonMetadata; metadata != nil {
 		rendered.Labels, rendered.Annotations = metadata.Labels, metadata.Annotations
 	}
-	return &rendered
+	return &rendered, nil
 }
 
 // ObjectSelector converts a selector of objects; nil if it is not set.

@@ -5,8 +5,10 @@ package releasespec
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -73,14 +75,24 @@ func TestPostRenderSetsAllFields(t *testing.T) {
 	t.Parallel()
 	var spec addonsv1.PostRender
 	fill(reflect.ValueOf(&spec).Elem())
-	rendered := PostRender(&spec)
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered, err := PostRender(object)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, part := range []any{*rendered, rendered.Patches[0], *rendered.Patches[0].Target, rendered.Images[0]} {
 		if zero := zeroFields("", reflect.ValueOf(part)); len(zero) > 0 {
 			t.Errorf("%T: not set: %v", part, zero)
 		}
 	}
-	if PostRender(nil) != nil {
-		t.Error("nil is converted to a value")
+	if rendered, err := PostRender(nil); rendered != nil || err != nil {
+		t.Errorf("nil is converted to %v, %v", rendered, err)
+	}
+	if _, err := PostRender(map[string]any{"images": "x"}); err == nil || !strings.Contains(err.Error(), "postRender") {
+		t.Errorf("a malformed object: %v", err)
 	}
 }
 

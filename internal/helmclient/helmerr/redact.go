@@ -83,12 +83,17 @@ func collectSensitive(value any, sensitive bool, least int, found map[string]str
 	}
 }
 
-// text returns the text without values, in one line of at most maxMessageLength.
-func (r redactor) text(text string) string {
+// Hide returns the text without the values of the redactor.
+func (r redactor) Hide(text string) string {
 	for _, set := range r.sets {
 		text = set.Hide(text)
 	}
-	text = quotedValue.ReplaceAllString(text, "$1$2 "+Redacted)
+	return text
+}
+
+// text returns the text without values, in one line of at most maxMessageLength.
+func (r redactor) text(text string) string {
+	text = quotedValue.ReplaceAllString(r.Hide(text), "$1$2 "+Redacted)
 	text = strings.Join(strings.Fields(text), " ")
 	return truncate.Text(text, maxMessageLength)
 }
