@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -219,10 +220,19 @@ func (c *fleetClient) helmOp(ctx context.Context, name string) (*addonsv1.HelmOp
 	helmOp := &addonsv1.HelmOp{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, helmOp)
 	if client.IgnoreNotFound(err) == nil && err != nil && !isKindMissing(err) {
-		return nil, &textError{fmt.Sprintf("there is no HelmOp %q in namespace %q; check -n and --context",
-			name, c.namespace), err}
+		return nil, noHelmOp(c.namespace, name)
 	}
 	return helmOp, explain(err)
+}
+
+// noHelmOp is the error for a HelmOp that does not exist. The namespace is empty for all namespaces.
+func noHelmOp(namespace, name string) error {
+	where := fmt.Sprintf("in namespace %q", namespace)
+	if namespace == "" {
+		where = "in any namespace"
+	}
+	return &textError{fmt.Sprintf("there is no HelmOp %q %s; check -n and --context", name, where),
+		apierrors.NewNotFound(addonsv1.GroupVersion.WithResource("helmops").GroupResource(), name)}
 }
 
 // release reads the release of a HelmOp in a Cluster. cluster is the name of the Cluster, or namespace/name.

@@ -159,6 +159,59 @@ func TestGoals(t *testing.T) {
 	}
 }
 
+// TestIsRolledOut checks when "rollout status" ends.
+func TestIsRolledOut(t *testing.T) {
+	t.Parallel()
+	const complete, over, progress = addonsv1.RolloutPhaseComplete, "RollingOut=False/NotRollingOut", "RollingOut=True/RollingOut"
+	at := func(phase addonsv1.RolloutPhase, generation int64, texts ...string) func(*addonsv1.HelmOp) {
+		return func(h *addonsv1.HelmOp) {
+			h.Status.Rollout.Phase = phase
+			for _, text := range texts {
+				c := condition(text)
+				c.ObservedGeneration, c.Message = generation, "why: kubectl -n ns annotate helmop h x=y"
+				h.Status.Conditions = append(h.Status.Conditions, c)
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		change  func(*addonsv1.HelmOp)
+		reached bool
+		waits   string
+		failed  string
+	}{
+		"complete":              {at(complete, 3, over), true, "", ""},
+		"progressing":           {at(addonsv1.RolloutPhaseProgressing, 3, progress), false, "", ""},
+		"Clusters still update": {at(complete, 3, progress), false, "", ""},
+		"paused": {func(h *addonsv1.HelmOp) {
+			at(complete, 3, over)(h)
+			h.Spec.Paused = true
+		}, false, "", "it is paused"},
+		"not observed": {func(h *addonsv1.HelmOp) {
+			at(complete, 3, over)(h)
+			h.Generation = 4
+		}, false, "the manager to reconcile the HelmOp", ""},
+		"old condition": {at(complete, 2, over), false, "the manager to reconcile the HelmOp", ""},
+		"no condition":  {at(complete, 3), false, "the manager to reconcile the HelmOp", ""},
+		"not resolved": {at(complete, 3, "RollingOut=Unknown/Resolving"), false,
+			"the condition RollingOut, which is Unknown (Resolving): why: kubectl -n ns annotate helmop h x=y", ""},
+		"stalled":            {at(complete, 3, over, "Stalled=True/TemplateFailed"), false, "", "TemplateFailed: why"},
+		"stalled before":     {at(complete, 2, "Stalled=True/TemplateFailed"), false, "the manager to reconcile the HelmOp", ""},
+		"failed releases":    {at(addonsv1.RolloutPhaseProgressing, 3, progress, "Stalled=True/ReleasesFailed"), false, "", ""},
+		"held deletions":     {at(complete, 3, over, "Stalled=True/ConfirmationRequired"), true, "", ""},
+		"budget spent":       {at(addonsv1.RolloutPhasePaused, 3, progress), false, "", "revision 7 is Paused"},
+		"rolled back":        {at(addonsv1.RolloutPhaseRolledBack, 3, over), false, "", "revision 7 is RolledBack"},
+		"aborted":            {at(addonsv1.RolloutPhaseAborted, 3, over), false, "", "revision 7 is Aborted"},
+		"no Cluster":         {func(h *addonsv1.HelmOp) { at("", 3, over)(h); h.Status.Rollout = nil }, true, "", ""},
+		"no revision so far": {func(h *addonsv1.HelmOp) { at("", 3, progress)(h); h.Status.Rollout = nil }, false, "", ""},
+	} {
+		reached, waits, err := isRolledOut(rolling(tc.change))
+		if reached != tc.reached || waits != tc.waits || (err != nil) != (tc.failed != "") ||
+			err != nil && !strings.Contains(err.Error(), tc.failed) {
+			t.Errorf("%s: got %v, %q, %v", name, reached, waits, err)
+		}
+	}
+}
+
 // TestNext checks what the commands recommend.
 func TestNext(t *testing.T) {
 	t.Parallel()

@@ -11,8 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -55,7 +57,8 @@ func newRolloutStatus(o Options) *cobra.Command {
 		Use:   "status HELMOP",
 		Short: "Follow a rollout until it is complete",
 		Long: `Follow a rollout until it is complete. The command prints a line for each change, and what the rollout waits
-for. It fails if the rollout is paused by its failure budget, rolled back or aborted.`,
+for. It fails if the HelmOp is paused or stalled, and if the rollout is paused by its failure budget, rolled back or
+aborted.`,
 		Example: `  kubectl helmop rollout status calico --timeout 2h
   kubectl helmop rollout status calico --watch=false`,
 		Args:              names(1, 1),
@@ -75,10 +78,6 @@ func (b *base) rolloutStatus(ctx context.Context, name string, follow bool, time
 	if err != nil {
 		return err
 	}
-	helmOp, err := c.helmOp(ctx, name)
-	if err != nil {
-		return err
-	}
 	shown := ""
 	show := func(helmOp *addonsv1.HelmOp) {
 		summary := summaryOf(helmOp, b.Program)
@@ -88,36 +87,57 @@ func (b *base) rolloutStatus(ctx context.Context, name string, follow bool, time
 		}
 	}
 	if !follow {
-		show(helmOp)
-		return nil
-	}
-	return waitUntil(ctx, b, timeout, c, &addonsv1.HelmOpList{},
-		func(helmOps map[client.ObjectKey]*addonsv1.HelmOp) (bool, string, error) {
-			helmOp := helmOps[client.ObjectKey{Namespace: c.namespace, Name: name}]
-			if helmOp == nil {
-				return false, "", fmt.Errorf("HelmOp %q was deleted", name)
-			}
+		helmOp, err := c.helmOp(ctx, name)
+		if err == nil {
 			show(helmOp)
-			reached, err := isRolledOut(helmOp)
-			return reached, "", err
-		}, named(c.namespace, name)...)
+		}
+		return err
+	}
+	return b.await(ctx, timeout, c, name, func(helmOp *addonsv1.HelmOp) (bool, string, error) {
+		show(helmOp)
+		return isRolledOut(helmOp)
+	})
 }
 
-// isRolledOut is true if the rollout of the current spec is complete, and an error if the rollout cannot complete
-// without a user.
-func isRolledOut(helmOp *addonsv1.HelmOp) (bool, error) {
-	r := helmOp.Status.Rollout
-	if r == nil || helmOp.Status.ObservedGeneration != helmOp.Generation {
-		return false, nil
+// isRolledOut is reached when the rollout of the current spec is complete. It ends with an error if the rollout cannot
+// complete without a user.
+func isRolledOut(helmOp *addonsv1.HelmOp) (bool, string, error) {
+	isCurrent := func(c *metav1.Condition) bool { return c != nil && c.ObservedGeneration == helmOp.Generation }
+	stalled := conditions.Get(helmOp, addonsv1.StalledCondition)
+	rollingOut := conditions.Get(helmOp, addonsv1.RollingOutCondition)
+	switch {
+	case apiutil.IsHelmOpPaused(helmOp):
+		return false, "", refuse(helmOp, "it is paused, so nothing is rolled out; resume the HelmOp first")
+	case helmOp.Status.ObservedGeneration != helmOp.Generation:
+		return false, "the manager to reconcile the HelmOp", nil
+	case isCurrent(stalled) && stalled.Status == metav1.ConditionTrue && !stalledBesideRollout[stalled.Reason]:
+		return false, "", refuse(helmOp, "%s: %s", stalled.Reason, inlineCommand.ReplaceAllString(stalled.Message, ""))
+	case !isCurrent(rollingOut):
+		return false, "the manager to reconcile the HelmOp", nil
+	case rollingOut.Status == metav1.ConditionUnknown:
+		return false, fmt.Sprintf("the condition RollingOut, which is Unknown (%s): %s", rollingOut.Reason,
+			rollingOut.Message), nil
+	}
+	isOver, r := rollingOut.Status == metav1.ConditionFalse, helmOp.Status.Rollout
+	if r == nil {
+		// Without a selected Cluster, there is nothing to roll out.
+		return isOver, "", nil
 	}
 	switch r.Phase {
 	case addonsv1.RolloutPhaseComplete:
-		return true, nil
+		return isOver, "", nil
 	case addonsv1.RolloutPhasePaused, addonsv1.RolloutPhaseRolledBack, addonsv1.RolloutPhaseAborted:
-		return false, refuse(helmOp, "the rollout of revision %d is %s", r.Revision, r.Phase)
+		return false, "", refuse(helmOp, "the rollout of revision %d is %s", r.Revision, r.Phase)
 	default:
-		return false, nil
+		return false, "", nil
 	}
+}
+
+// stalledBesideRollout are the reasons of the condition Stalled that do not end a rollout: failed releases count for
+// its failure budget, and deletions concern other Clusters.
+var stalledBesideRollout = map[string]bool{
+	addonsv1.ReleasesFailedReason:       true,
+	addonsv1.ConfirmationRequiredReason: true,
 }
 
 func newPromote(o Options) *cobra.Command {
@@ -259,5 +279,5 @@ func (s *steer) undo(ctx context.Context, c *fleetClient, name string, number in
 	if err != nil || !s.wait || s.dryRun == dryRunServer {
 		return explain(err)
 	}
-	return s.await(ctx, c, name, isObserved)
+	return s.await(ctx, s.timeout, c, name, isObserved)
 }

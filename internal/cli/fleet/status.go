@@ -222,12 +222,7 @@ func (s *status) checkNames(w *world, namespace string) error {
 			found = found || key.Name == name
 		}
 		if !found {
-			where := fmt.Sprintf("in namespace %q", namespace)
-			if namespace == "" {
-				where = "in any namespace"
-			}
-			return &textError{fmt.Sprintf("there is no HelmOp %q %s; check -n and --context", name, where),
-				apierrors.NewNotFound(addonsv1.GroupVersion.WithResource("helmops").GroupResource(), name)}
+			return noHelmOp(namespace, name)
 		}
 	}
 	return nil

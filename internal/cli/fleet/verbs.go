@@ -125,18 +125,24 @@ func (s *steer) changeAndWait(ctx context.Context, c *fleetClient, name string, 
 	if err := s.change(ctx, c, name, request); err != nil || !s.wait || s.dryRun == dryRunServer {
 		return err
 	}
-	return s.await(ctx, c, name, goal)
+	return s.await(ctx, s.timeout, c, name, goal)
 }
 
 // await waits for a goal and prints what it waits for.
-func (s *steer) await(ctx context.Context, c *fleetClient, name string, goal goal) error {
-	return waitUntil(ctx, &s.base, s.timeout, c, &addonsv1.HelmOpList{},
+func (b *base) await(ctx context.Context, timeout time.Duration, c *fleetClient, name string, goal goal) error {
+	existed := false
+	return waitUntil(ctx, b, timeout, c, &addonsv1.HelmOpList{},
 		func(helmOps map[client.ObjectKey]*addonsv1.HelmOp) (bool, string, error) {
 			helmOp := helmOps[client.ObjectKey{Namespace: c.namespace, Name: name}]
-			if helmOp == nil {
+			switch {
+			case helmOp != nil:
+				existed = true
+				return goal(helmOp)
+			case existed:
 				return false, "", fmt.Errorf("HelmOp %q was deleted", name)
+			default:
+				return false, "", noHelmOp(c.namespace, name)
 			}
-			return goal(helmOp)
 		}, named(c.namespace, name)...)
 }
 
@@ -161,9 +167,11 @@ func waitUntil[T client.Object](ctx context.Context, b *base, timeout time.Durat
 			objects[client.ObjectKeyFromObject(change.object)] = change.object
 		}
 		reached, waitsFor, err := check(objects)
-		if !reached && err == nil && waitsFor != "" && waitsFor != shown {
+		if !reached && err == nil && waitsFor != shown {
 			shown = waitsFor
-			b.note("waiting for %s", waitsFor)
+			if waitsFor != "" {
+				b.note("waiting for %s", waitsFor)
+			}
 		}
 		return reached, err
 	}, opts...)
