@@ -30,6 +30,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -37,7 +38,9 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
@@ -134,7 +137,9 @@ func (b *fleetBed) load() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for document := range strings.SplitSeq(strings.ReplaceAll(string(data), "NAMESPACE", b.namespace), "\n---\n") {
+	text := strings.NewReplacer("NAMESPACE", b.namespace,
+		"CONFIRMATION", brake.Confirmation(heldSince, []string{"prod-2", "prod-3"})).Replace(string(data))
+	for document := range strings.SplitSeq(text, "\n---\n") {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
 			b.Fatal(err)
@@ -226,6 +231,9 @@ func (b *fleetBed) release(helmOp *addonsv1.HelmOp, cluster string, revision int
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace,
 		Name: apiutil.ChildName(helmOp.Name, cluster), Labels: apiutil.ChildSelector(helmOp)}}
 	ref := addonsv1.ClusterReference{Name: cluster}
+	if namespace, name, ok := strings.Cut(cluster, "/"); ok {
+		ref = addonsv1.ClusterReference{Namespace: namespace, Name: name}
+	}
 	if cluster == apiutil.ManagementTitle {
 		ref = apiutil.ClusterRefOf(b.namespace, clusterlink.Management)
 	}
@@ -576,6 +584,9 @@ func TestUndo(t *testing.T) {
 	}
 }
 
+// heldSince is since when the deletions of the fixture wait.
+var heldSince = time.Date(2026, 11, 25, 11, 0, 0, 0, time.UTC)
+
 // TestConfirm expects a list of what is deleted and a question.
 func TestConfirm(t *testing.T) {
 	t.Parallel()
@@ -588,7 +599,66 @@ func TestConfirm(t *testing.T) {
 	if yes := b.runAs(t.Context(), b.kubeconfig, "yes\n", "confirm", "ingress"); yes.err != nil {
 		t.Error(yes.err)
 	}
-	if got := b.helmOp("ingress").Annotations[addonsv1.ConfirmDeletionsAnnotation]; got != "2-5e8d1f0a9b3c" {
+	want := brake.Confirmation(heldSince, []string{"prod-2", "prod-3"})
+	if got := b.helmOp("ingress").Annotations[addonsv1.ConfirmDeletionsAnnotation]; got != want {
+		t.Errorf("confirmed with %q", got)
+	}
+}
+
+// TestConfirmWithoutList expects the message of the HelmOp where the command finds other releases than the manager.
+func TestConfirmWithoutList(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "unlisted")
+	b.observe("ingress", func(s *addonsv1.HelmOpStatus) {
+		s.Deletions.Waiting = 3
+		s.Deletions.Confirmation = brake.Confirmation(heldSince, []string{"prod-2", "prod-3", "tenant/prod-9"})
+	})
+	got := b.run("confirm", "ingress", "--dry-run=server")
+	b.compare("confirm-without-list", got.out+got.errOut)
+	if got.err != nil {
+		t.Error(got.err)
+	}
+}
+
+// TestConfirmOtherNamespaces has a release of a Cluster whose namespace is no longer selected, and others that the
+// manager leaves alone.
+func TestConfirmOtherNamespaces(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "roaming")
+	tenant := b.namespace + "-tenant"
+	b.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}})
+	ingress := b.helmOp("ingress")
+	cluster := func(namespace, name string, change func(*unstructured.Unstructured)) {
+		object := apiutil.NewCluster()
+		object.SetNamespace(namespace)
+		object.SetName(name)
+		if err := unstructured.SetNestedField(object.Object, false, "spec", "paused"); err != nil {
+			t.Fatal(err)
+		}
+		change(object)
+		if err := b.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cluster(tenant, "roaming", func(c *unstructured.Unstructured) { c.SetLabels(map[string]string{"ingress": "nginx"}) })
+	cluster(b.namespace, "paused", func(c *unstructured.Unstructured) {
+		c.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
+	})
+	cluster(b.namespace, "sharded", func(c *unstructured.Unstructured) {
+		c.SetLabels(map[string]string{addonsv1.ShardLabel: "b"})
+	})
+	cluster(b.namespace, "foreign", func(*unstructured.Unstructured) {})
+	for _, name := range []string{tenant + "/roaming", "paused", "sharded", "gone"} {
+		b.release(ingress, name, 1, ready("4.12.1", time.Hour))
+	}
+	b.release(ingress, "foreign", 1, func(r *addonsv1.HelmOpRelease) { r.Status.State = string(model.StateForeign) })
+	confirmation := brake.Confirmation(heldSince, []string{"prod-2", "prod-3", tenant + "/roaming"})
+	b.observe("ingress", func(s *addonsv1.HelmOpStatus) { s.Deletions.Waiting, s.Deletions.Confirmation = 3, confirmation })
+	if got := b.ok("confirm", "ingress", "--yes"); !strings.Contains(got, tenant+"/roaming ") ||
+		!strings.HasPrefix(got, "The deletion of 3 releases waits") {
+		t.Errorf("%s", got)
+	}
+	if got := b.helmOp("ingress").Annotations[addonsv1.ConfirmDeletionsAnnotation]; got != confirmation {
 		t.Errorf("confirmed with %q", got)
 	}
 }

@@ -4,29 +4,22 @@
 package fleet
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/util/retry"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 // fieldManager is the field manager of all writes.
@@ -309,129 +302,4 @@ func (s *steer) awaitRetry(ctx context.Context, c *fleetClient, name, ofHelmOp s
 				return true, "", nil
 			}
 		}, opts...)
-}
-
-func newConfirm(o Options) *cobra.Command {
-	s := newSteer(o)
-	var yes bool
-	cmd := s.command("confirm HELMOP", "Confirm deletions that wait for a confirmation",
-		`Confirm deletions that wait because more releases would be deleted at once than spec.maxDeletions allows. The command
-shows the releases, asks, and then sets the annotation addons.cluster.x-k8s.io/confirm-deletions to the value of
-status.deletions.confirmation. The value is for the shown releases only. If the set changes meanwhile, nothing is
-deleted.`,
-		`  # Show what would be deleted, and confirm after a question
-  kubectl helmop confirm calico
-
-  # Only show what would be deleted
-  kubectl helmop confirm calico --dry-run=server`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error { return s.confirm(ctx, c, name, yes) })
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
-	return cmd
-}
-
-// confirmationValue finds the value that confirms in the message of a release in the management cluster.
-var confirmationValue = regexp.MustCompile(regexp.QuoteMeta(addonsv1.ConfirmDeletionsAnnotation) + `=(\S+)`)
-
-func (s *steer) confirm(ctx context.Context, c *fleetClient, name string, yes bool) error {
-	helmOp, err := c.helmOp(ctx, name)
-	if err != nil {
-		return err
-	}
-	confirmation, what, err := s.deletions(ctx, c, helmOp)
-	if err != nil {
-		return err
-	}
-	if confirmation == "" {
-		return refuse(helmOp, "no deletions wait for a confirmation")
-	}
-	_, _ = fmt.Fprint(s.Streams.Out, what)
-	if !yes && s.dryRun != dryRunServer {
-		s.note("Confirm these deletions? They cannot be undone. [y/N]")
-		answer, _ := bufio.NewReader(s.Streams.In).ReadString('\n')
-		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-			return errors.New("nothing was confirmed")
-		}
-	}
-	return s.changeAndWait(ctx, c, name, confirmDeletions(confirmation), isConfirmed)
-}
-
-// deletions returns the value that confirms the deletions that wait, empty for none, and a text that names them.
-func (s *steer) deletions(ctx context.Context, c *fleetClient, helmOp *addonsv1.HelmOp) (
-	confirmation, what string, err error,
-) {
-	if helmOp.Spec.ManagementCluster != nil {
-		release, err := c.release(ctx, helmOp, clusterlink.Management.Name)
-		if err != nil {
-			return "", "", err
-		}
-		message := conditions.GetMessage(release, addonsv1.ReadyCondition)
-		if match := confirmationValue.FindStringSubmatch(message); match != nil {
-			return match[1], inlineCommand.ReplaceAllString(message, "") + "\n", nil
-		}
-		return "", "", nil
-	}
-	waiting := helmOp.Status.Deletions
-	if waiting == nil || waiting.Waiting == 0 || waiting.Confirmation == "" {
-		return "", "", nil
-	}
-	releases, err := c.releases(ctx, helmOp)
-	if err != nil {
-		return "", "", err
-	}
-	clusters, _, err := listAll[*unstructured.Unstructured](ctx, c, apiutil.NewClusterList(), inClusters(helmOp)...)
-	if apierrors.IsForbidden(err) {
-		s.note("warning: %v. The message of the HelmOp names only some of the Clusters", err)
-		return waiting.Confirmation, inlineCommand.ReplaceAllString(
-			conditions.GetMessage(helmOp, addonsv1.DeletionsHeldCondition), "") + "\n", nil
-	}
-	if err != nil {
-		return "", "", err
-	}
-	leaving, err := unselected(helmOp, releases, byKey(clusters))
-	if err != nil {
-		return "", "", err
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "The deletion of %s waits, because these Clusters are no longer selected:\n",
-		plural.Count(waiting.Waiting, "release", "releases"))
-	t := newTable(false, false, "CLUSTER", "RELEASE", "RELEASE-NAMESPACE", "VERSION")
-	for _, release := range leaving {
-		version := ""
-		if release.Status.Release != nil {
-			version = release.Status.Release.Version
-		}
-		t.add(apiutil.ClusterTitle(release), release.Spec.Release.Name, release.Spec.Release.Namespace, version)
-	}
-	err = t.write(&b)
-	return waiting.Confirmation, b.String(), err
-}
-
-// inClusters selects the Clusters that a HelmOp may select.
-func inClusters(helmOp *addonsv1.HelmOp) []client.ListOption {
-	if helmOp.Spec.ClusterNamespaces != nil {
-		return nil
-	}
-	return []client.ListOption{client.InNamespace(helmOp.Namespace)}
-}
-
-// unselected returns the releases of Clusters that exist and that a HelmOp does not select by their labels.
-func unselected(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease,
-	clusters map[client.ObjectKey]*unstructured.Unstructured,
-) ([]*addonsv1.HelmOpRelease, error) {
-	selector, err := selection.SelectorOf(helmOp)
-	if err != nil {
-		return nil, err
-	}
-	var leaving []*addonsv1.HelmOpRelease
-	for _, release := range releases {
-		cluster := clusters[apiutil.ClusterKey(release)]
-		if cluster != nil && cluster.GetDeletionTimestamp() == nil && release.DeletionTimestamp.IsZero() &&
-			!selector.Matches(cluster) {
-			leaving = append(leaving, release)
-		}
-	}
-	slices.SortFunc(leaving, func(a, b *addonsv1.HelmOpRelease) int {
-		return strings.Compare(apiutil.ClusterTitle(a), apiutil.ClusterTitle(b))
-	})
-	return leaving, nil
 }
