@@ -218,11 +218,16 @@ func named(namespace, name string) []client.ListOption {
 // helmOp reads a HelmOp.
 func (c *fleetClient) helmOp(ctx context.Context, name string) (*addonsv1.HelmOp, error) {
 	helmOp := &addonsv1.HelmOp{}
-	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, helmOp)
-	if client.IgnoreNotFound(err) == nil && err != nil && !isKindMissing(err) {
-		return nil, noHelmOp(c.namespace, name)
+	return helmOp, c.readHelmOp(ctx, name, helmOp)
+}
+
+// readHelmOp reads a HelmOp into an object.
+func (c *fleetClient) readHelmOp(ctx context.Context, name string, object client.Object) error {
+	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, object)
+	if apierrors.IsNotFound(err) && !isKindMissing(err) {
+		return noHelmOp(c.namespace, name)
 	}
-	return helmOp, explain(err)
+	return explain(err)
 }
 
 // noHelmOp is the error for a HelmOp that does not exist. The namespace is empty for all namespaces.
@@ -243,7 +248,7 @@ func (c *fleetClient) release(ctx context.Context, helmOp *addonsv1.HelmOp, clus
 	title := clusterTitle(helmOp, cluster)
 	err := c.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace,
 		Name: apiutil.ChildName(helmOp.Name, title)}, release)
-	if client.IgnoreNotFound(err) == nil && err != nil && !isKindMissing(err) {
+	if apierrors.IsNotFound(err) && !isKindMissing(err) {
 		return nil, &textError{fmt.Sprintf("HelmOp %q has no release in Cluster %q%s", helmOp.Name, title,
 			whyNoRelease(helmOp, title)), err}
 	}
@@ -278,12 +283,12 @@ func (c *fleetClient) releases(ctx context.Context, helmOp *addonsv1.HelmOp) ([]
 	}), err
 }
 
-// revisions lists the HelmOp revisions of a HelmOp, the newest last.
+// revisions lists the HelmOp revisions of a HelmOp, the newest last. The manager does not use revisions under deletion.
 func (c *fleetClient) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error) {
 	items, _, err := listAll[*addonsv1.HelmOpRevision](ctx, c, &addonsv1.HelmOpRevisionList{},
 		client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)))
 	items = slices.DeleteFunc(items, func(r *addonsv1.HelmOpRevision) bool {
-		return r.Name != apiutil.RevisionName(helmOp.Name, r.Spec.Number)
+		return r.Name != apiutil.RevisionName(helmOp.Name, r.Spec.Number) || !r.DeletionTimestamp.IsZero()
 	})
 	slices.SortFunc(items, func(a, b *addonsv1.HelmOpRevision) int { return int(a.Spec.Number - b.Spec.Number) })
 	return items, err

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -367,55 +366,4 @@ func isConfirmed(helmOp *addonsv1.HelmOp) (bool, string, error) {
 			nil
 	}
 	return true, "", nil
-}
-
-// undoTo returns the number of the revision that "rollout undo" restores: wanted or, if wanted is 0, the newest good
-// revision before the current one.
-func undoTo(helmOp *addonsv1.HelmOp, revisions []*addonsv1.HelmOpRevision, wanted int64) (
-	*addonsv1.HelmOpRevision, error,
-) {
-	var current int64
-	if helmOp.Status.Rollout != nil {
-		current = helmOp.Status.Rollout.Revision
-	}
-	var have []string
-	var found *addonsv1.HelmOpRevision
-	for _, revision := range revisions {
-		number := revision.Spec.Number
-		have = append(have, strconv.FormatInt(number, 10))
-		if number == wanted || wanted == 0 && number < current && revision.Status.Good {
-			found = revision
-		}
-	}
-	switch {
-	case found == nil && wanted == 0:
-		return nil, refuse(helmOp, "there is no good revision before revision %d; choose one of %s with --to-revision",
-			current, strings.Join(have, ", "))
-	case found == nil:
-		return nil, refuse(helmOp, "there is no revision %d; the revisions are %s", wanted, strings.Join(have, ", "))
-	case found.Spec.Number == current && wanted != 0:
-		return nil, refuse(helmOp, "revision %d is the current one", current)
-	}
-	return found, nil
-}
-
-// restored returns the present spec with the fields that shape releases as a revision has them: source, release,
-// values, options and overrides. The other fields stay as they are now: selectors, rollout, dependsOn, deletion,
-// storage and pause. The source is pinned to the digest that the revision had, because tags and ranges move.
-func restored(now, then *addonsv1.HelmOpSpec, artifact *addonsv1.ResolvedArtifact) addonsv1.HelmOpSpec {
-	spec := *then.DeepCopy()
-	spec.ClusterSelector, spec.ManagementCluster = now.ClusterSelector, now.ManagementCluster
-	spec.ClusterNamespaces, spec.ClusterOptions = now.ClusterNamespaces, now.ClusterOptions
-	spec.Paused, spec.Rollout, spec.Storage = now.Paused, now.Rollout, now.Storage
-	spec.RevisionHistoryLimit = now.RevisionHistoryLimit
-	spec.DeletionPolicy, spec.MaxDeletions = now.DeletionPolicy, now.MaxDeletions
-	if artifact != nil && spec.Source.Ref.Digest == "" {
-		spec.Source.Ref = addonsv1.ArtifactReference{Digest: artifact.Digest}
-	}
-	return spec
-}
-
-// toMap returns a value as the API server stores it.
-func toMap(value any) (map[string]any, error) {
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(value)
 }

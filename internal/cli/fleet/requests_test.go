@@ -4,12 +4,10 @@
 package fleet
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -277,31 +275,5 @@ func TestRetried(t *testing.T) {
 	}
 	if long := handledRetry(release("x", ""), strings.Repeat("x", 64)); len(long) != 64 {
 		t.Errorf("%s", long)
-	}
-}
-
-// TestRestored expects the fields that shape releases from the revision, and all others from the present spec.
-func TestRestored(t *testing.T) {
-	t.Parallel()
-	fill := func(text string) *addonsv1.HelmOpSpec {
-		return &addonsv1.HelmOpSpec{
-			ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"x": text}},
-			Source:          addonsv1.ArtifactSource{URL: "oci://" + text, Ref: addonsv1.ArtifactReference{Tag: text}},
-			Values:          &apiextensionsv1.JSON{Raw: []byte(`"` + text + `"`)}, ValuesTemplate: text,
-			Rollout:        &addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: text}}},
-			ClusterOptions: addonsv1.ClusterOptions{ClusterCondition: text},
-			DeletionPolicy: addonsv1.DeletionPolicy(text), Paused: text == "now",
-		}
-	}
-	got := restored(fill("now"), fill("then"), &addonsv1.ResolvedArtifact{Digest: "sha256:1"})
-	want := fill("then")
-	now := fill("now")
-	want.ClusterSelector, want.Rollout, want.ClusterOptions = now.ClusterSelector, now.Rollout, now.ClusterOptions
-	want.DeletionPolicy, want.Paused = now.DeletionPolicy, now.Paused
-	want.Source.Ref = addonsv1.ArtifactReference{Digest: "sha256:1"}
-	gotJSON, _ := json.Marshal(got)
-	wantJSON, _ := json.Marshal(want)
-	if string(gotJSON) != string(wantJSON) {
-		t.Errorf("got %s\nwant %s", gotJSON, wantJSON)
 	}
 }

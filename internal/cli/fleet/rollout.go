@@ -5,21 +5,16 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 )
 
 // Commands returns the commands of the package.
@@ -214,70 +209,4 @@ failure budget is spent, use "rollout continue".`,
 		func(ctx context.Context, c *fleetClient, name string) error {
 			return s.changeAndWait(ctx, c, name, setRolloutPaused(false), isObserved)
 		})
-}
-
-func newUndo(o Options) *cobra.Command {
-	s := newSteer(o)
-	var number int64
-	cmd := s.command("undo HELMOP", "Restore the spec of an earlier HelmOp revision",
-		`Restore the spec of an earlier HelmOp revision. Without --to-revision, the command restores the newest good revision
-before the current one. The change is rolled out as a new revision, with its waves and limits.
-
-The command writes the fields that shape releases: source, release, values, options and overrides. Selectors,
-spec.rollout, dependsOn, deletionPolicy and pauses stay as they are. The source is pinned to the digest of the revision,
-because a tag or a range may refer to another artifact now. If a GitOps tool manages the HelmOp, change its repository
-instead.`,
-		`  kubectl helmop history calico
-  kubectl helmop rollout undo calico --to-revision 6`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error { return s.undo(ctx, c, name, number) })
-	cmd.Flags().Int64Var(&number, "to-revision", 0,
-		"The HelmOp revision to restore (default: the newest good one before the current one).")
-	return cmd
-}
-
-func (s *steer) undo(ctx context.Context, c *fleetClient, name string, number int64) error {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		helmOp, err := c.helmOp(ctx, name)
-		if err != nil {
-			return err
-		}
-		all, err := c.revisions(ctx, helmOp)
-		if err != nil {
-			return err
-		}
-		revisions.Complete(all)
-		to, err := undoTo(helmOp, all, number)
-		if err != nil {
-			return err
-		}
-		spec := restored(&helmOp.Spec, &to.Spec.HelmOp, to.Spec.Artifact)
-		// An update and not a merge patch: null is a value in spec.values, and a merge patch cannot write it.
-		content, err := toMap(&spec)
-		if err != nil {
-			return err
-		}
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))
-		if err := c.Get(ctx, client.ObjectKeyFromObject(helmOp), object); err != nil {
-			return err
-		}
-		if object.GetResourceVersion() != helmOp.ResourceVersion {
-			return apierrors.NewConflict(addonsv1.GroupVersion.WithResource("helmops").GroupResource(), name,
-				errors.New("it changed between two reads"))
-		}
-		object.Object["spec"] = content
-		options := []client.UpdateOption{client.FieldOwner(fieldManager)}
-		if s.dryRun == dryRunServer {
-			options = append(options, client.DryRunAll)
-		}
-		if err := c.Update(ctx, object, options...); err != nil {
-			return err
-		}
-		s.done(helmOp, "helmop", fmt.Sprintf("spec of revision %d restored", to.Spec.Number))
-		return nil
-	})
-	if err != nil || !s.wait || s.dryRun == dryRunServer {
-		return explain(err)
-	}
-	return s.await(ctx, s.timeout, c, name, isObserved)
 }
