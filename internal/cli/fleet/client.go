@@ -18,10 +18,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/tools/pager"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -77,6 +79,9 @@ type fleetClient struct {
 
 	// namespace is that of the flags or of the context.
 	namespace string
+
+	// note prints a warning.
+	note func(format string, args ...any)
 }
 
 // connect returns a client. It sends no request.
@@ -108,7 +113,7 @@ func (b *base) connect() (*fleetClient, error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	return &fleetClient{WithWatch: c, namespace: namespace}, nil
+	return &fleetClient{WithWatch: c, namespace: namespace, note: b.note}, nil
 }
 
 // listAll lists objects in chunks, and returns them with the resource version from which a watch continues.
@@ -151,59 +156,88 @@ type change[T client.Object] struct {
 	object T
 }
 
-// rewatchDelay is how long follow waits after the API server ended a watch.
-const rewatchDelay = time.Second
+// rewatchDelays are how long follow waits before it lists again, after the API server ended a watch or failed.
+func rewatchDelays() wait.DelayFunc {
+	const reset = time.Minute
+	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 6, Cap: 30 * time.Second}.
+		DelayWithReset(clock.RealClock{}, reset)
+}
 
 // follow lists objects and then watches them. It calls fn for each change until fn returns true or an error. An API
-// server ends each watch after a while; follow then lists again.
-func follow[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList,
+// server ends each watch after a while; follow then lists again. After the first list, an API server that does not
+// answer does not end follow either.
+func follow[T client.Object](ctx context.Context, c *fleetClient, list client.ObjectList,
 	fn func(change[T]) (done bool, err error), opts ...client.ListOption,
 ) error {
+	delay, hasListed, noted := rewatchDelays(), false, ""
 	for {
-		items, resourceVersion, err := listAll[T](ctx, c, list, opts...)
-		if err != nil {
-			return err
-		}
-		if done, err := fn(change[T]{isList: true, items: items}); done || err != nil {
-			return err
-		}
-		options := (&client.ListOptions{}).ApplyOptions(opts)
-		options.Raw = &metav1.ListOptions{ResourceVersion: resourceVersion}
-		watcher, err := c.Watch(ctx, list.DeepCopyObject().(client.ObjectList), options)
-		if err != nil {
+		var done bool
+		var failed error
+		err := observe(ctx, c, list, func(change change[T]) bool {
+			hasListed, noted = true, ""
+			done, failed = fn(change)
+			return done || failed != nil
+		}, opts...)
+		switch {
+		case done || failed != nil:
+			return failed
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && (!hasListed || !isTransient(err)):
 			return explain(err)
-		}
-		done, err := drain(ctx, watcher, fn)
-		watcher.Stop()
-		if done || err != nil {
-			return err
+		case err != nil && noted != err.Error():
+			noted = err.Error()
+			c.note("warning: %v; the command tries again", err)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(rewatchDelay):
+		case <-time.After(delay()):
 		}
 	}
 }
 
-// drain passes on the events of a watch until the watch ends.
-func drain[T client.Object](ctx context.Context, watcher watch.Interface,
-	fn func(change[T]) (bool, error),
-) (done bool, err error) {
+// isTransient is false for the errors of an API server that do not pass by themselves.
+func isTransient(err error) bool {
+	return !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) && !apierrors.IsNotFound(err) &&
+		!apierrors.IsInvalid(err)
+}
+
+// observe lists objects and then watches them until fn returns true, or until the watch ends.
+func observe[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList,
+	fn func(change[T]) (done bool), opts ...client.ListOption,
+) error {
+	items, resourceVersion, err := listAll[T](ctx, c, list, opts...)
+	if err != nil {
+		return err
+	}
+	if fn(change[T]{isList: true, items: items}) {
+		return nil
+	}
+	options := (&client.ListOptions{}).ApplyOptions(opts)
+	options.Raw = &metav1.ListOptions{ResourceVersion: resourceVersion}
+	watcher, err := c.Watch(ctx, list.DeepCopyObject().(client.ObjectList), options)
+	if err != nil {
+		return err
+	}
+	defer watcher.Stop()
+	drain(ctx, watcher, fn)
+	return nil
+}
+
+// drain passes on the events of a watch until the watch ends or fn returns true.
+func drain[T client.Object](ctx context.Context, watcher watch.Interface, fn func(change[T]) (done bool)) {
 	for {
 		select {
 		case <-ctx.Done():
-			return false, ctx.Err()
+			return
 		case event, ok := <-watcher.ResultChan():
 			if !ok || event.Type == watch.Error {
-				return false, nil
+				return
 			}
 			object, ok := event.Object.(T)
-			if !ok || event.Type == watch.Bookmark {
-				continue
-			}
-			if done, err := fn(change[T]{event: event.Type, object: object}); done || err != nil {
-				return done, err
+			if ok && event.Type != watch.Bookmark && fn(change[T]{event: event.Type, object: object}) {
+				return
 			}
 		}
 	}

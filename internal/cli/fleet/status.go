@@ -371,7 +371,7 @@ func (s *status) runWatch(ctx context.Context, c *fleetClient) error {
 }
 
 // followTo sends each change to a channel until the context ends.
-func followTo[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, to chan<- change[T],
+func followTo[T client.Object](ctx context.Context, c *fleetClient, list client.ObjectList, to chan<- change[T],
 	opts ...client.ListOption,
 ) error {
 	return follow(ctx, c, list, func(change change[T]) (bool, error) {
