@@ -41,71 +41,114 @@ deleted.`,
 
   # Only show what would be deleted
   kubectl helmop confirm calico --dry-run=server`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error { return s.confirm(ctx, c, name, yes) })
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+			return s.confirm(ctx, c, name, yes)
+		})
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
 	return cmd
+}
+
+func (s *steer) confirm(ctx context.Context, c *fleetClient, name string, yes bool) (waiter, error) {
+	helmOp, err := c.helmOp(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if waiting := helmOp.Status.Deletions; waiting != nil && waiting.Waiting > 0 {
+		what, err := s.deletions(ctx, c, helmOp)
+		if err == nil {
+			err = s.ask(what, yes)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return s.changeTo(ctx, c, name, confirmDeletions(waiting.Confirmation),
+			func(*addonsv1.HelmOp) goal { return isConfirmed(waiting.Confirmation) })
+	}
+	if helmOp.Spec.ManagementCluster != nil {
+		return s.confirmObjects(ctx, c, helmOp, yes)
+	}
+	return nil, nothingWaits(helmOp)
+}
+
+func nothingWaits(helmOp *addonsv1.HelmOp) error {
+	return refuse(helmOp, "no deletions wait for a confirmation")
+}
+
+// confirmObjects confirms the deletion of objects in the management cluster.
+func (s *steer) confirmObjects(ctx context.Context, c *fleetClient, helmOp *addonsv1.HelmOp, yes bool) (
+	waiter, error,
+) {
+	release, err := c.release(ctx, helmOp, clusterlink.Management.Name)
+	if err != nil {
+		return nil, err
+	}
+	confirmation, what := heldObjects(release)
+	if confirmation == "" {
+		return nil, nothingWaits(helmOp)
+	}
+	if err := s.ask(what+"\n", yes); err != nil {
+		return nil, err
+	}
+	if _, err := s.change(ctx, c, helmOp.Name, confirmObjects(confirmation)); err != nil {
+		return nil, err
+	}
+	key := client.ObjectKeyFromObject(release)
+	check := func(releases map[client.ObjectKey]*addonsv1.HelmOpRelease) (bool, string, error) {
+		if releases[key] == nil {
+			return true, "", nil
+		}
+		return areObjectsConfirmed(releases[key], confirmation)
+	}
+	return func(ctx context.Context) error {
+		return waitUntil(ctx, s.observer(c, helmOp.Name), &addonsv1.HelmOpReleaseList{}, check,
+			named(key.Namespace, key.Name)...)
+	}, nil
+}
+
+// ask shows what is deleted, and asks for a confirmation.
+func (s *steer) ask(what string, yes bool) error {
+	_, _ = fmt.Fprint(s.Streams.Out, what)
+	if yes || s.dryRun == dryRunServer {
+		return nil
+	}
+	s.note("Confirm these deletions? They cannot be undone. [y/N]")
+	answer, _ := bufio.NewReader(s.Streams.In).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("nothing was confirmed")
+	}
+	return nil
 }
 
 // confirmationValue finds the value that confirms in the message of a release in the management cluster.
 var confirmationValue = regexp.MustCompile(regexp.QuoteMeta(addonsv1.ConfirmDeletionsAnnotation) + `=(\S+)`)
 
-func (s *steer) confirm(ctx context.Context, c *fleetClient, name string, yes bool) error {
-	helmOp, err := c.helmOp(ctx, name)
-	if err != nil {
-		return err
+// heldObjects returns the value that confirms the deletion of objects in the management cluster, and a text that names
+// them. Both are empty if the release does not wait for a confirmation.
+func heldObjects(release *addonsv1.HelmOpRelease) (confirmation, what string) {
+	message := conditions.GetMessage(release, addonsv1.ReadyCondition)
+	match := confirmationValue.FindStringSubmatch(message)
+	if match == nil {
+		return "", ""
 	}
-	confirmation, what, err := s.deletions(ctx, c, helmOp)
-	if err != nil {
-		return err
-	}
-	if confirmation == "" {
-		return refuse(helmOp, "no deletions wait for a confirmation")
-	}
-	_, _ = fmt.Fprint(s.Streams.Out, what)
-	if !yes && s.dryRun != dryRunServer {
-		s.note("Confirm these deletions? They cannot be undone. [y/N]")
-		answer, _ := bufio.NewReader(s.Streams.In).ReadString('\n')
-		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-			return errors.New("nothing was confirmed")
-		}
-	}
-	return s.changeAndWait(ctx, c, name, confirmDeletions(confirmation), isConfirmed)
+	return match[1], inlineCommand.ReplaceAllString(message, "")
 }
 
-// deletions returns the value that confirms the deletions that wait, empty for none, and a text that names them.
-func (s *steer) deletions(ctx context.Context, c *fleetClient, helmOp *addonsv1.HelmOp) (
-	confirmation, what string, err error,
-) {
-	if helmOp.Spec.ManagementCluster != nil {
-		release, err := c.release(ctx, helmOp, clusterlink.Management.Name)
-		if err != nil {
-			return "", "", err
-		}
-		message := conditions.GetMessage(release, addonsv1.ReadyCondition)
-		if match := confirmationValue.FindStringSubmatch(message); match != nil {
-			return match[1], inlineCommand.ReplaceAllString(message, "") + "\n", nil
-		}
-		return "", "", nil
-	}
-	waiting := helmOp.Status.Deletions
-	if waiting == nil || waiting.Waiting == 0 || waiting.Confirmation == "" {
-		return "", "", nil
-	}
+// deletions returns a text that names the releases whose deletion waits.
+func (s *steer) deletions(ctx context.Context, c *fleetClient, helmOp *addonsv1.HelmOp) (string, error) {
 	leaving, err := c.leaving(ctx, helmOp)
 	switch {
 	case apierrors.IsForbidden(err):
 		s.note("warning: %v. The message of the HelmOp names only some of the Clusters", err)
 	case err != nil:
-		return "", "", err
-	case !isWaitingFor(waiting, leaving):
+		return "", err
+	case !isWaitingFor(helmOp.Status.Deletions, leaving):
 		s.note("warning: the command cannot list the releases that wait: the fleet changed, or the manager has other " +
 			"rights. The message of the HelmOp names only some of the Clusters")
 	default:
-		what, err = leavingText(leaving)
-		return waiting.Confirmation, what, err
+		return leavingText(leaving)
 	}
 	message := conditions.GetMessage(helmOp, addonsv1.DeletionsHeldCondition)
-	return waiting.Confirmation, inlineCommand.ReplaceAllString(message, "") + "\n", nil
+	return inlineCommand.ReplaceAllString(message, "") + "\n", nil
 }
 
 // isWaitingFor is true if the status of a HelmOp asks to confirm the deletion of exactly these releases.

@@ -718,6 +718,61 @@ func TestWait(t *testing.T) {
 	}
 }
 
+// TestWaitForSeveral expects one deadline for all HelmOps, and results of the others if one fails.
+func TestWaitForSeveral(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "several")
+	b.observe("ingress", func(s *addonsv1.HelmOpStatus) {
+		paused := condition("Paused=True/Paused")
+		paused.LastTransitionTime = ago(0)
+		s.Conditions = append(s.Conditions, paused)
+	})
+	began := time.Now()
+	const timeout = 3 * time.Second
+	var out, errOut lockedBuffer
+	err := b.execute(t.Context(), b.kubeconfig, genericiooptions.IOStreams{Out: &out, ErrOut: &errOut},
+		"pause", "missing", "calico", "ingress", "--wait", "--timeout", timeout.String())
+	if err == nil || !strings.Contains(err.Error(), `there is no HelmOp "missing"`) ||
+		!strings.Contains(err.Error(), `HelmOp "calico": timed out after 3s waiting for the condition Paused`) ||
+		strings.Contains(err.Error(), "ingress") {
+		t.Errorf("%v", err)
+	}
+	if took := time.Since(began); took > 2*timeout {
+		t.Errorf("it took %s", took)
+	}
+	for _, name := range []string{"calico", "ingress"} {
+		if !b.helmOp(name).Spec.Paused {
+			t.Errorf("%s is not paused", name)
+		}
+	}
+}
+
+// TestWaitForContinue waits for the revision.
+func TestWaitForContinue(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "continued")
+	b.observe("calico", func(s *addonsv1.HelmOpStatus) { s.Rollout.Phase = addonsv1.RolloutPhasePaused })
+	var out, errOut lockedBuffer
+	ended := make(chan error)
+	go func() {
+		ended <- b.execute(t.Context(), b.kubeconfig, genericiooptions.IOStreams{Out: &out, ErrOut: &errOut},
+			"rollout", "continue", "calico", "--wait")
+	}()
+	eventually(t, &errOut, "calico: waiting for the manager to continue the rollout\n")
+	revision := &addonsv1.HelmOpRevision{}
+	if err := b.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: apiutil.RevisionName("calico", 7)},
+		revision); err != nil {
+		t.Fatal(err)
+	}
+	revision.Status.LastContinueRequest = "7"
+	if err := b.Update(t.Context(), revision); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestWaitForRetry has one release fail again, and one become Ready.
 func TestWaitForRetry(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -231,22 +232,38 @@ func annotationFor(helmOp *addonsv1.HelmOp, key string, revision int64) *string 
 	return &rest
 }
 
-// isPromoted is reached when the rollout left the promoted wave, or ended.
-func isPromoted(helmOp *addonsv1.HelmOp) (bool, string, error) {
-	r := helmOp.Status.Rollout
-	if r == nil {
-		return true, "", nil
+// rolloutOf returns the rollout of a revision, or an error if the rollout of another revision began.
+func rolloutOf(helmOp *addonsv1.HelmOp, revision int64) (*addonsv1.RolloutStatus, error) {
+	if r := helmOp.Status.Rollout; r != nil && r.Revision == revision {
+		return r, nil
 	}
-	promoted := annotationFor(helmOp, addonsv1.RolloutPromoteAnnotation, r.Revision)
-	switch {
-	case promoted == nil || isEnded(r.Phase):
-		return true, "", nil
-	case r.Phase == addonsv1.RolloutPhasePaused:
-		return false, "", refuse(helmOp, "the rollout of revision %d is Paused: it waits for %s", r.Revision, waitingFor(r))
-	case r.Wave == "" || waveIndex(helmOp, r.Wave) > waveIndex(helmOp, *promoted):
-		return true, "", nil
-	default:
-		return false, waitingFor(r), nil
+	return nil, superseded(helmOp, revision)
+}
+
+func superseded(helmOp *addonsv1.HelmOp, revision int64) error {
+	return refuse(helmOp, "revision %d was superseded by another revision", revision)
+}
+
+// isPromoted is reached when the rollout left the wave that was promoted, or is complete.
+func isPromoted(changed *addonsv1.HelmOp) goal {
+	revision := changed.Status.Rollout.Revision
+	wave := *annotationFor(changed, addonsv1.RolloutPromoteAnnotation, revision)
+	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
+		r, err := rolloutOf(helmOp, revision)
+		switch {
+		case err != nil:
+			return false, "", err
+		case r.Phase == addonsv1.RolloutPhaseComplete:
+			return true, "", nil
+		case isEnded(r.Phase):
+			return false, "", refuse(helmOp, "the rollout of revision %d is %s", revision, r.Phase)
+		case r.Phase == addonsv1.RolloutPhasePaused:
+			return false, "", refuse(helmOp, "the rollout of revision %d is Paused: it waits for %s", revision, waitingFor(r))
+		case r.Wave == "" || waveIndex(helmOp, r.Wave) > waveIndex(helmOp, wave):
+			return true, "", nil
+		default:
+			return false, waitingFor(r), nil
+		}
 	}
 }
 
@@ -292,11 +309,17 @@ func phaseOf(r *addonsv1.RolloutStatus) addonsv1.RolloutPhase {
 	return r.Phase
 }
 
-func isContinued(helmOp *addonsv1.HelmOp) (bool, string, error) {
-	if r := helmOp.Status.Rollout; r != nil && r.Phase == addonsv1.RolloutPhasePaused {
+// isContinued is reached when the manager has handled a request to continue the rollout of a revision.
+func isContinued(revision *addonsv1.HelmOpRevision, value string) (bool, string, error) {
+	switch {
+	case revision.Status.LastContinueRequest == value:
+		return true, "", nil
+	case isEnded(revision.Status.Phase):
+		return false, "", fmt.Errorf("revision %d is %s; the rollout was not continued", revision.Spec.Number,
+			revision.Status.Phase)
+	default:
 		return false, "the manager to continue the rollout", nil
 	}
-	return true, "", nil
 }
 
 // abortRollout returns all Clusters to the last known good revision.
@@ -317,15 +340,22 @@ func abortRollout(helmOp *addonsv1.HelmOp) (string, error) {
 }
 
 // isReturned is reached when the rollout is aborted and no Cluster is returning any more.
-func isReturned(helmOp *addonsv1.HelmOp) (bool, string, error) {
-	r := helmOp.Status.Rollout
-	switch {
-	case r == nil || !isEnded(r.Phase):
-		return false, "the manager to abort the rollout", nil
-	case r.WaitingFor != "":
-		return false, waitingFor(r), nil
-	default:
-		return true, "", nil
+func isReturned(changed *addonsv1.HelmOp) goal {
+	revision := changed.Status.Rollout.Revision
+	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
+		r, err := rolloutOf(helmOp, revision)
+		switch {
+		case err != nil:
+			return false, "", err
+		case r.Phase == addonsv1.RolloutPhaseComplete:
+			return false, "", refuse(helmOp, "the rollout of revision %d completed before it was aborted", revision)
+		case !isEnded(r.Phase):
+			return false, "the manager to abort the rollout", nil
+		case r.WaitingFor != "":
+			return false, waitingFor(r), nil
+		default:
+			return true, "", nil
+		}
 	}
 }
 
@@ -344,26 +374,61 @@ func setRolloutPaused(paused bool) request {
 	}
 }
 
-func isObserved(helmOp *addonsv1.HelmOp) (bool, string, error) {
-	return helmOp.Status.ObservedGeneration == helmOp.Generation, "the manager to reconcile the HelmOp", nil
+// isObserved is reached when the manager has reconciled the changed spec.
+func isObserved(changed *addonsv1.HelmOp) goal {
+	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
+		if helmOp.Status.ObservedGeneration >= changed.Generation {
+			return true, "", nil
+		}
+		return false, "the manager to reconcile the HelmOp", nil
+	}
 }
 
 // confirmDeletions confirms the deletions that wait. confirmation is the value that the user has seen.
 func confirmDeletions(confirmation string) request {
 	return func(helmOp *addonsv1.HelmOp) (string, error) {
 		d := helmOp.Status.Deletions
-		if helmOp.Spec.ManagementCluster == nil && (d == nil || d.Confirmation != confirmation) {
+		if d == nil || d.Confirmation != confirmation {
 			return "", refuse(helmOp, "the deletions that wait changed at the same time; repeat the command")
 		}
+		return confirmObjects(confirmation)(helmOp)
+	}
+}
+
+// confirmObjects confirms the deletion of objects in the management cluster.
+func confirmObjects(confirmation string) request {
+	return func(helmOp *addonsv1.HelmOp) (string, error) {
 		annotate(helmOp, addonsv1.ConfirmDeletionsAnnotation, confirmation)
 		return "deletions confirmed", nil
 	}
 }
 
-func isConfirmed(helmOp *addonsv1.HelmOp) (bool, string, error) {
-	if d := helmOp.Status.Deletions; d != nil && d.Waiting > 0 {
-		return false, fmt.Sprintf("the manager to begin the deletion of %s", plural.Count(d.Waiting, "release", "releases")),
-			nil
+// otherDeletions is why a wait for deletions ends.
+const otherDeletions = "the deletions that wait changed, so the confirmation has no effect; repeat the command"
+
+// isConfirmed is reached when the deletions no longer wait.
+func isConfirmed(confirmation string) goal {
+	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
+		switch d := helmOp.Status.Deletions; {
+		case d == nil || d.Waiting == 0:
+			return true, "", nil
+		case d.Confirmation != confirmation:
+			return false, "", refuse(helmOp, "%s", otherDeletions)
+		default:
+			return false, fmt.Sprintf("the manager to begin the deletion of %s",
+				plural.Count(d.Waiting, "release", "releases")), nil
+		}
 	}
-	return true, "", nil
+}
+
+// areObjectsConfirmed is reached when the release in the management cluster no longer waits for a confirmation.
+func areObjectsConfirmed(release *addonsv1.HelmOpRelease, confirmation string) (bool, string, error) {
+	switch waiting, _ := heldObjects(release); waiting {
+	case "":
+		return true, "", nil
+	case confirmation:
+		return false, "the manager to upgrade the release", nil
+	default:
+		return false, "", errors.New(otherDeletions)
+	}
 }

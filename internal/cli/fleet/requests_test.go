@@ -104,12 +104,12 @@ func TestRequests(t *testing.T) {
 // TestGoals checks what --wait waits for.
 func TestGoals(t *testing.T) {
 	t.Parallel()
-	promoted := func(also func(*addonsv1.HelmOp)) func(*addonsv1.HelmOp) {
+	requested := rolling(func(h *addonsv1.HelmOp) { h.Annotations[addonsv1.RolloutPromoteAnnotation] = "7/one" })
+	promoted, returned := isPromoted(requested), isReturned(requested)
+	next := func(h *addonsv1.HelmOp) { h.Status.Rollout.Revision = 8 }
+	waiting := func(confirmation string) func(*addonsv1.HelmOp) {
 		return func(h *addonsv1.HelmOp) {
-			h.Annotations[addonsv1.RolloutPromoteAnnotation] = "7/one"
-			if also != nil {
-				also(h)
-			}
+			h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 1, Confirmation: confirmation}
 		}
 	}
 	conditions := func(texts ...string) func(*addonsv1.HelmOp) {
@@ -127,32 +127,80 @@ func TestGoals(t *testing.T) {
 		waits   string
 		failed  string
 	}{
-		"promoted":         {isPromoted, promoted(nil), false, "1 of 2 Clusters of wave one to be ready", ""},
-		"the next wave":    {isPromoted, promoted(func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" }), true, "", ""},
-		"the last group":   {isPromoted, promoted(func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "" }), true, "", ""},
-		"complete":         {isPromoted, promoted(phase(addonsv1.RolloutPhaseComplete)), true, "", ""},
-		"another revision": {isPromoted, promoted(func(h *addonsv1.HelmOp) { h.Status.Rollout.Revision = 8 }), true, "", ""},
-		"budget spent":     {isPromoted, promoted(phase(addonsv1.RolloutPhasePaused)), false, "", "is Paused"},
-		"not continued":    {isContinued, phase(addonsv1.RolloutPhasePaused), false, "the manager to continue the rollout", ""},
-		"continued":        {isContinued, nil, true, "", ""},
-		"not aborted":      {isReturned, nil, false, "the manager to abort the rollout", ""},
-		"returning":        {isReturned, phase(addonsv1.RolloutPhaseAborted), false, "1 of 2 Clusters of wave one to be ready", ""},
-		"paused":           {isPausedAs(true), conditions("Paused=True/Paused"), true, "", ""},
-		"not resumed":      {isPausedAs(false), conditions("Paused=True/Paused"), false, "the condition Paused, which is True: ", ""},
-		"resumed":          {isPausedAs(false), conditions("Paused=False/NotPaused"), true, "", ""},
-		"resolved":         {isReconciled("x"), conditions("Resolved=True/Resolved"), true, "", ""},
-		"resolving":        {isReconciled("x"), conditions("Resolved=Unknown/Resolving"), false, "the registry to answer", ""},
-		"another request":  {isReconciled("y"), conditions("Resolved=True/Resolved"), false, "the manager to resolve the source", ""},
-		"not resolved":     {isReconciled("x"), conditions("Resolved=False/NoMatchingTag"), false, "", "NoMatchingTag"},
-		"not confirmed yet": {isConfirmed, func(h *addonsv1.HelmOp) {
-			h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 1}
-		}, false, "the manager to begin the deletion of 1 release", ""},
-		"confirmed": {isConfirmed, nil, true, "", ""},
+		"promoted":       {promoted, nil, false, "1 of 2 Clusters of wave one to be ready", ""},
+		"the next wave":  {promoted, func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" }, true, "", ""},
+		"the last group": {promoted, func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "" }, true, "", ""},
+		"complete":       {promoted, phase(addonsv1.RolloutPhaseComplete), true, "", ""},
+		"rolled back":    {promoted, phase(addonsv1.RolloutPhaseRolledBack), false, "", "revision 7 is RolledBack"},
+		"superseded":     {promoted, next, false, "", "revision 7 was superseded"},
+		"no rollout":     {promoted, func(h *addonsv1.HelmOp) { h.Status.Rollout = nil }, false, "", "revision 7 was superseded"},
+		"budget spent":   {promoted, phase(addonsv1.RolloutPhasePaused), false, "", "is Paused"},
+		"not aborted":    {returned, nil, false, "the manager to abort the rollout", ""},
+		"returning":      {returned, phase(addonsv1.RolloutPhaseAborted), false, "1 of 2 Clusters of wave one to be ready", ""},
+		"returned": {returned, func(h *addonsv1.HelmOp) {
+			h.Status.Rollout.Phase, h.Status.Rollout.WaitingFor = addonsv1.RolloutPhaseAborted, ""
+		}, true, "", ""},
+		"aborted too late":      {returned, phase(addonsv1.RolloutPhaseComplete), false, "", "completed before it was aborted"},
+		"superseded, not abort": {returned, next, false, "", "revision 7 was superseded"},
+		"observed":              {isObserved(requested), func(h *addonsv1.HelmOp) { h.Generation = 4 }, true, "", ""},
+		"not observed":          {isObserved(requested), func(h *addonsv1.HelmOp) { h.Status.ObservedGeneration = 2 }, false, "the manager to reconcile the HelmOp", ""},
+		"paused":                {isPausedAs(true), conditions("Paused=True/Paused"), true, "", ""},
+		"not resumed":           {isPausedAs(false), conditions("Paused=True/Paused"), false, "the condition Paused, which is True: ", ""},
+		"resumed":               {isPausedAs(false), conditions("Paused=False/NotPaused"), true, "", ""},
+		"resolved":              {isReconciled("x"), conditions("Resolved=True/Resolved"), true, "", ""},
+		"resolving":             {isReconciled("x"), conditions("Resolved=Unknown/Resolving"), false, "the registry to answer", ""},
+		"another request":       {isReconciled("y"), conditions("Resolved=True/Resolved"), false, "the manager to resolve the source", ""},
+		"not resolved":          {isReconciled("x"), conditions("Resolved=False/NoMatchingTag"), false, "", "NoMatchingTag"},
+		"not confirmed yet":     {isConfirmed("1-a"), waiting("1-a"), false, "the manager to begin the deletion of 1 release", ""},
+		"confirmed":             {isConfirmed("1-a"), nil, true, "", ""},
+		"others wait":           {isConfirmed("1-a"), waiting("1-b"), false, "", "the confirmation has no effect"},
 	} {
 		reached, waits, err := tc.goal(rolling(tc.change))
 		if reached != tc.reached || waits != tc.waits || (err != nil) != (tc.failed != "") ||
 			err != nil && !strings.Contains(err.Error(), tc.failed) {
 			t.Errorf("%s: got %v, %q, %v", name, reached, waits, err)
+		}
+	}
+}
+
+// TestIsContinued checks when "rollout continue" ends.
+func TestIsContinued(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		phase   addonsv1.RolloutPhase
+		last    string
+		reached bool
+		failed  bool
+	}{
+		"not yet":          {addonsv1.RolloutPhasePaused, "7", false, false},
+		"continued":        {addonsv1.RolloutPhaseProgressing, "7/2", true, false},
+		"and paused again": {addonsv1.RolloutPhasePaused, "7/2", true, false},
+		"superseded":       {addonsv1.RolloutPhaseSuperseded, "7", false, true},
+	} {
+		revision := &addonsv1.HelmOpRevision{}
+		revision.Status.Phase, revision.Status.LastContinueRequest = tc.phase, tc.last
+		if reached, waits, err := isContinued(revision, "7/2"); reached != tc.reached || (err != nil) != tc.failed ||
+			(waits == "") != (reached || tc.failed) {
+			t.Errorf("%s: got %v, %q, %v", name, reached, waits, err)
+		}
+	}
+}
+
+// TestAreObjectsConfirmed checks when "confirm" ends for the management cluster.
+func TestAreObjectsConfirmed(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		"the release is upgraded": "reached",
+		"confirm: kubectl -n ns annotate helmop h --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-a": "waits",
+		"confirm: kubectl -n ns annotate helmop h --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-b": "failed",
+	} {
+		release := &addonsv1.HelmOpRelease{}
+		ready := condition("Ready=False/ConfirmationRequired")
+		ready.Message = message
+		release.Status.Conditions = []metav1.Condition{ready}
+		reached, waits, err := areObjectsConfirmed(release, "1-a")
+		if reached != (want == "reached") || (waits != "") != (want == "waits") || (err != nil) != (want == "failed") {
+			t.Errorf("%s: got %v, %q, %v", message, reached, waits, err)
 		}
 	}
 }

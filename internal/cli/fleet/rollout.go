@@ -88,10 +88,13 @@ func (b *base) rolloutStatus(ctx context.Context, name string, follow bool, time
 		}
 		return err
 	}
-	return b.await(ctx, timeout, c, name, func(helmOp *addonsv1.HelmOp) (bool, string, error) {
+	ctx, cancel := bounded(ctx, timeout)
+	defer cancel()
+	o := &observer{client: c, helmOp: name, timeout: timeout}
+	return o.waiter(func(helmOp *addonsv1.HelmOp) (bool, string, error) {
 		show(helmOp)
 		return isRolledOut(helmOp)
-	})
+	})(ctx)
 }
 
 // isRolledOut is reached when the rollout of the current spec is complete. It ends with an error if the rollout cannot
@@ -143,8 +146,8 @@ func newPromote(o Options) *cobra.Command {
 for. The command sets the annotation addons.cluster.x-k8s.io/rollout-promote for the current revision.`,
 		`  kubectl helmop rollout promote calico
   kubectl helmop rollout promote calico --wave canary --wait`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error {
-			return s.changeAndWait(ctx, c, name, promote(wave), isPromoted)
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+			return s.changeTo(ctx, c, name, promote(wave), isPromoted)
 		})
 	cmd.Flags().StringVar(&wave, "wave", "", "The wave to promote, also before it is done.")
 	return cmd
@@ -157,13 +160,34 @@ func newContinue(o Options) *cobra.Command {
 annotation addons.cluster.x-k8s.io/rollout-continue for the current revision, and removes rollout-abort of the same
 revision.`,
 		`  kubectl helmop rollout continue calico`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error {
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
 			last, err := lastContinue(ctx, c, name)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			return s.changeAndWait(ctx, c, name, continueRollout(last), isContinued)
+			changed, err := s.change(ctx, c, name, continueRollout(last))
+			if err != nil {
+				return nil, err
+			}
+			return s.continueWaiter(c, changed), nil
 		})
+}
+
+// continueWaiter waits until the manager has handled the request to continue a rollout.
+func (s *steer) continueWaiter(c *fleetClient, changed *addonsv1.HelmOp) waiter {
+	number, value := changed.Status.Rollout.Revision, changed.Annotations[addonsv1.RolloutContinueAnnotation]
+	key := client.ObjectKey{Namespace: changed.Namespace, Name: apiutil.RevisionName(changed.Name, number)}
+	check := func(revisions map[client.ObjectKey]*addonsv1.HelmOpRevision) (bool, string, error) {
+		revision := revisions[key]
+		if revision == nil {
+			return false, "", refuse(changed, "revision %d was deleted", number)
+		}
+		return isContinued(revision, value)
+	}
+	return func(ctx context.Context) error {
+		return waitUntil(ctx, s.observer(c, changed.Name), &addonsv1.HelmOpRevisionList{}, check,
+			named(key.Namespace, key.Name)...)
+	}
 }
 
 // lastContinue returns the last handled request to continue the current rollout.
@@ -184,8 +208,8 @@ func newAbort(o Options) *cobra.Command {
 		`Abort a rollout: all Clusters return to the last known good revision, and stay there until the spec changes. The
 command sets the annotation addons.cluster.x-k8s.io/rollout-abort for the current revision.`,
 		`  kubectl helmop rollout abort calico --wait`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error {
-			return s.changeAndWait(ctx, c, name, abortRollout, isReturned)
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+			return s.changeTo(ctx, c, name, abortRollout, isReturned)
 		})
 }
 
@@ -195,8 +219,8 @@ func newRolloutPause(o Options) *cobra.Command {
 		`Pause a rollout: no other Cluster gets the revision, and no release is deleted because its Cluster is no longer
 selected. Installed releases are still repaired. The command sets spec.rollout.paused to true.`,
 		`  kubectl helmop rollout pause calico`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error {
-			return s.changeAndWait(ctx, c, name, setRolloutPaused(true), isObserved)
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+			return s.changeTo(ctx, c, name, setRolloutPaused(true), isObserved)
 		})
 }
 
@@ -206,7 +230,7 @@ func newRolloutResume(o Options) *cobra.Command {
 		`Resume a rollout that spec.rollout.paused stopped. The command sets spec.rollout.paused to false. For a rollout whose
 failure budget is spent, use "rollout continue".`,
 		`  kubectl helmop rollout resume calico`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error {
-			return s.changeAndWait(ctx, c, name, setRolloutPaused(false), isObserved)
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+			return s.changeTo(ctx, c, name, setRolloutPaused(false), isObserved)
 		})
 }

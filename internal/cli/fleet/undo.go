@@ -37,13 +37,16 @@ deletionPolicy and pauses. References are pinned to the digests of the revision,
 another artifact now. If a GitOps tool manages the HelmOp, change its repository instead.`,
 		`  kubectl helmop history calico
   kubectl helmop rollout undo calico --to-revision 6`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error { return s.undo(ctx, c, name, number) })
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+			return s.undo(ctx, c, name, number)
+		})
 	cmd.Flags().Int64Var(&number, "to-revision", 0,
 		"The HelmOp revision to restore (default: the newest good one before the current one).")
 	return cmd
 }
 
-func (s *steer) undo(ctx context.Context, c *fleetClient, name string, number int64) error {
+func (s *steer) undo(ctx context.Context, c *fleetClient, name string, number int64) (waiter, error) {
+	changed := &addonsv1.HelmOp{}
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		// Unstructured: fields that this program does not know stay.
 		object := &unstructured.Unstructured{}
@@ -81,12 +84,13 @@ func (s *steer) undo(ctx context.Context, c *fleetClient, name string, number in
 				"refer to another artifact now", to.Spec.Number, field)
 		}
 		s.done(helmOp, "helmop", fmt.Sprintf("spec of revision %d restored", to.Spec.Number))
+		changed.Generation = object.GetGeneration()
 		return nil
 	})
-	if err != nil || !s.wait || s.dryRun == dryRunServer {
-		return explain(err)
+	if err != nil {
+		return nil, explain(err)
 	}
-	return s.await(ctx, s.timeout, c, name, isObserved)
+	return s.observer(c, name).waiter(isObserved(changed)), nil
 }
 
 // undoTo returns the revision that "rollout undo" restores: the wanted one or, if wanted is 0, the newest good revision

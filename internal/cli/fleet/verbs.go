@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,9 +48,13 @@ func (s *steer) add(cmd *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-// command returns a command that makes a request for each HelmOp that the arguments name, at most so many.
+// waiter waits for the result of a request.
+type waiter func(ctx context.Context) error
+
+// command returns a command that makes a request for each HelmOp that the arguments name, at most so many. With --wait,
+// it then waits for all of them.
 func (s *steer) command(use, short, long, example string, most int,
-	run func(ctx context.Context, c *fleetClient, name string) error,
+	run func(ctx context.Context, c *fleetClient, name string) (waiter, error),
 ) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example,
@@ -63,14 +68,45 @@ func (s *steer) command(use, short, long, example string, most int,
 				return err
 			}
 			var errs []error
+			var waiters []waiter
 			for _, name := range args {
-				errs = append(errs, run(cmd.Context(), c, name))
+				waiter, err := run(cmd.Context(), c, name)
+				if err != nil {
+					errs = append(errs, err)
+				} else if s.waits() {
+					waiters = append(waiters, waiter)
+				}
 			}
-			return errors.Join(errs...)
+			return errors.Join(append(errs, s.awaitAll(cmd.Context(), waiters))...)
 		},
 	}
 	s.add(cmd)
 	return cmd
+}
+
+// waits is true if the command waits for the results of its requests.
+func (s *steer) waits() bool { return s.wait && s.dryRun != dryRunServer }
+
+// awaitAll waits for several results at the same time. They share the deadline. An error of one does not end the wait
+// for the others.
+func (s *steer) awaitAll(ctx context.Context, waiters []waiter) error {
+	ctx, cancel := bounded(ctx, s.timeout)
+	defer cancel()
+	errs := make([]error, len(waiters))
+	var group sync.WaitGroup
+	for i, waiter := range waiters {
+		group.Go(func() { errs[i] = waiter(ctx) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// bounded returns a context that ends after a timeout; 0 is without a limit.
+func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, timeout)
 }
 
 // patchOptions are the options of a patch.
@@ -90,9 +126,12 @@ func (s *steer) done(object client.Object, kind, what string) {
 	_, _ = fmt.Fprintf(s.Streams.Out, "%s.%s/%s %s\n", kind, addonsv1.GroupVersion.Group, object.GetName(), what)
 }
 
-// change makes a request. If the HelmOp changes at the same time, it decides again with the new state.
-func (s *steer) change(ctx context.Context, c *fleetClient, name string, request request) error {
-	return explain(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+// change makes a request, and returns the changed HelmOp. If the HelmOp changes at the same time, it decides again with
+// the new state.
+func (s *steer) change(ctx context.Context, c *fleetClient, name string, request request) (
+	changed *addonsv1.HelmOp, err error,
+) {
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		helmOp, err := c.helmOp(ctx, name)
 		if err != nil {
 			return err
@@ -109,48 +148,65 @@ func (s *steer) change(ctx context.Context, c *fleetClient, name string, request
 			}
 		}
 		s.done(helmOp, "helmop", what)
+		changed = helmOp
 		return nil
-	}))
+	})
+	return changed, explain(err)
 }
 
-// changeAndWait makes a request and, with --wait, waits for its goal.
-func (s *steer) changeAndWait(ctx context.Context, c *fleetClient, name string, request request, goal goal) error {
-	if err := s.change(ctx, c, name, request); err != nil || !s.wait || s.dryRun == dryRunServer {
-		return err
+// changeTo makes a request. The waiter waits for the goal of the changed HelmOp.
+func (s *steer) changeTo(ctx context.Context, c *fleetClient, name string, request request,
+	goalOf func(changed *addonsv1.HelmOp) goal,
+) (waiter, error) {
+	changed, err := s.change(ctx, c, name, request)
+	if err != nil {
+		return nil, err
 	}
-	return s.await(ctx, s.timeout, c, name, goal)
+	return s.observer(c, name).waiter(goalOf(changed)), nil
 }
 
-// await waits for a goal and prints what it waits for.
-func (b *base) await(ctx context.Context, timeout time.Duration, c *fleetClient, name string, goal goal) error {
-	existed := false
-	return waitUntil(ctx, b, timeout, c, &addonsv1.HelmOpList{},
-		func(helmOps map[client.ObjectKey]*addonsv1.HelmOp) (bool, string, error) {
-			helmOp := helmOps[client.ObjectKey{Namespace: c.namespace, Name: name}]
-			switch {
-			case helmOp != nil:
-				existed = true
-				return goal(helmOp)
-			case existed:
-				return false, "", fmt.Errorf("HelmOp %q was deleted", name)
-			default:
-				return false, "", noHelmOp(c.namespace, name)
-			}
-		}, named(c.namespace, name)...)
+// observer waits for a HelmOp, or for objects that belong to it.
+type observer struct {
+	client *fleetClient
+	helmOp string
+
+	// timeout is how long the command waits, for messages. The context has the deadline.
+	timeout time.Duration
 }
+
+func (s *steer) observer(c *fleetClient, helmOp string) *observer {
+	return &observer{c, helmOp, s.timeout}
+}
+
+// waiter waits until the HelmOp reaches a goal.
+func (o *observer) waiter(goal goal) waiter {
+	key, existed := client.ObjectKey{Namespace: o.client.namespace, Name: o.helmOp}, false
+	check := func(helmOps map[client.ObjectKey]*addonsv1.HelmOp) (bool, string, error) {
+		helmOp := helmOps[key]
+		switch {
+		case helmOp != nil:
+			existed = true
+			return goal(helmOp)
+		case existed:
+			return false, "", fmt.Errorf("HelmOp %q was deleted", o.helmOp)
+		default:
+			return false, "", noHelmOp(key.Namespace, key.Name)
+		}
+	}
+	return func(ctx context.Context) error {
+		return waitUntil(ctx, o, &addonsv1.HelmOpList{}, check, named(key.Namespace, key.Name)...)
+	}
+}
+
+// errTimedOut is in the chain of the errors of waits that reached their deadline.
+var errTimedOut = errors.New("timed out")
 
 // waitUntil watches objects until the check is true or an error, and prints what it waits for when that changes.
-func waitUntil[T client.Object](ctx context.Context, b *base, timeout time.Duration, c *fleetClient,
-	list client.ObjectList, check func(map[client.ObjectKey]T) (bool, string, error), opts ...client.ListOption,
+func waitUntil[T client.Object](ctx context.Context, o *observer, list client.ObjectList,
+	check func(map[client.ObjectKey]T) (bool, string, error), opts ...client.ListOption,
 ) error {
-	parent := ctx
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
 	shown, objects := "", map[client.ObjectKey]T{}
-	err := follow(ctx, c, list, func(change change[T]) (bool, error) {
+	err := follow(ctx, o.client, list, func(change change[T]) (bool, error) {
 		switch {
 		case change.isList:
 			objects = byKey(change.items)
@@ -163,22 +219,22 @@ func waitUntil[T client.Object](ctx context.Context, b *base, timeout time.Durat
 		if !reached && err == nil && waitsFor != shown {
 			shown = waitsFor
 			if waitsFor != "" {
-				b.note("waiting for %s", waitsFor)
+				o.client.note("%s: waiting for %s", o.helmOp, waitsFor)
 			}
 		}
 		return reached, err
 	}, opts...)
 	// A client refuses a request after the deadline, also before the context has noticed that.
 	deadline, hasDeadline := ctx.Deadline()
-	isLate := ctx.Err() != nil || hasDeadline && !time.Now().Before(deadline)
-	if err != nil && isLate && parent.Err() == nil {
-		// Its own text, and not an error of the network.
-		if shown == "" {
-			return fmt.Errorf("timed out after %s", timeout)
-		}
-		return fmt.Errorf("timed out after %s waiting for %s", timeout, shown)
+	if err == nil || !hasDeadline || time.Now().Before(deadline) || errors.Is(ctx.Err(), context.Canceled) {
+		return err
 	}
-	return err
+	// Its own text, and not an error of the network.
+	text := fmt.Sprintf("HelmOp %q: timed out after %s", o.helmOp, o.timeout)
+	if shown != "" {
+		text += " waiting for " + shown
+	}
+	return &textError{text, errTimedOut}
 }
 
 // requestTime returns the value of an annotation that requests something at a time.
@@ -191,9 +247,10 @@ func newReconcile(o Options) *cobra.Command {
 than before, a rollout begins. The command sets the annotation addons.cluster.x-k8s.io/resolve-requested-at.`,
 		`  # A new version was pushed: do not wait for the interval
   kubectl helmop reconcile calico --wait`, -1,
-		func(ctx context.Context, c *fleetClient, name string) error {
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
 			value := s.requestTime()
-			return s.changeAndWait(ctx, c, name, reconcileNow(value), isReconciled(value))
+			return s.changeTo(ctx, c, name, reconcileNow(value),
+				func(*addonsv1.HelmOp) goal { return isReconciled(value) })
 		})
 }
 
@@ -203,8 +260,8 @@ func newPause(o Options) *cobra.Command {
 		`Pause HelmOps: nothing is resolved, installed, upgraded, repaired or uninstalled. The command sets spec.paused to
 true. To stop only the rollout of a change, use "rollout pause".`,
 		`  kubectl helmop pause calico`, -1,
-		func(ctx context.Context, c *fleetClient, name string) error {
-			return s.changeAndWait(ctx, c, name, setPaused(true), isPausedAs(true))
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+			return s.changeTo(ctx, c, name, setPaused(true), func(*addonsv1.HelmOp) goal { return isPausedAs(true) })
 		})
 }
 
@@ -213,8 +270,8 @@ func newResume(o Options) *cobra.Command {
 	return s.command("resume HELMOP...", "End the pause of HelmOps",
 		`End the pause of HelmOps. The command sets spec.paused to false.`,
 		`  kubectl helmop resume calico --wait`, -1,
-		func(ctx context.Context, c *fleetClient, name string) error {
-			return s.changeAndWait(ctx, c, name, setPaused(false), isPausedAs(false))
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+			return s.changeTo(ctx, c, name, setPaused(false), func(*addonsv1.HelmOp) goal { return isPausedAs(false) })
 		})
 }
 
@@ -229,7 +286,7 @@ addons.cluster.x-k8s.io/retry-requested-at on the HelmOp or, with --cluster, on 
 
   # The release in one Cluster, and wait for the result
   kubectl helmop retry calico --cluster prod-1 --wait`, -1,
-		func(ctx context.Context, c *fleetClient, name string) error {
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
 			if cluster != "" {
 				return s.retryRelease(ctx, c, name, cluster)
 			}
@@ -239,67 +296,64 @@ addons.cluster.x-k8s.io/retry-requested-at on the HelmOp or, with --cluster, on 
 	return cmd
 }
 
-func (s *steer) retryHelmOp(ctx context.Context, c *fleetClient, name string) error {
+func (s *steer) retryHelmOp(ctx context.Context, c *fleetClient, name string) (waiter, error) {
 	value := s.requestTime()
-	if err := s.change(ctx, c, name, retryAll(value)); err != nil || !s.wait || s.dryRun == dryRunServer {
-		return err
+	if _, err := s.change(ctx, c, name, retryAll(value)); err != nil {
+		return nil, err
 	}
 	helmOp := &addonsv1.HelmOp{}
 	helmOp.Namespace, helmOp.Name = c.namespace, name
-	return s.awaitRetry(ctx, c, name, value, client.InNamespace(c.namespace),
-		client.MatchingLabels(apiutil.ChildSelector(helmOp)))
+	return s.retryWaiter(c, name, value, client.InNamespace(c.namespace),
+		client.MatchingLabels(apiutil.ChildSelector(helmOp))), nil
 }
 
-func (s *steer) retryRelease(ctx context.Context, c *fleetClient, name, cluster string) error {
+func (s *steer) retryRelease(ctx context.Context, c *fleetClient, name, cluster string) (waiter, error) {
 	helmOp, err := c.helmOp(ctx, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := refusePaused(helmOp); err != nil {
-		return err
+		return nil, err
 	}
 	release, err := c.release(ctx, helmOp, cluster)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	before := release.DeepCopy()
 	annotate(release, addonsv1.RetryRequestedAtAnnotation, s.requestTime())
 	if err := c.Patch(ctx, release, client.MergeFrom(before), s.patchOptions()...); err != nil {
-		return explain(err)
+		return nil, explain(err)
 	}
 	s.done(release, "helmoprelease", "retry requested")
-	if !s.wait || s.dryRun == dryRunServer {
-		return nil
-	}
-	return s.awaitRetry(ctx, c, name, helmOp.Annotations[addonsv1.RetryRequestedAtAnnotation],
-		named(release.Namespace, release.Name)...)
+	return s.retryWaiter(c, name, helmOp.Annotations[addonsv1.RetryRequestedAtAnnotation],
+		named(release.Namespace, release.Name)...), nil
 }
 
-// awaitRetry waits until releases were retried.
-func (s *steer) awaitRetry(ctx context.Context, c *fleetClient, name, ofHelmOp string,
-	opts ...client.ListOption,
-) error {
-	return waitUntil(ctx, &s.base, s.timeout, c, &addonsv1.HelmOpReleaseList{},
-		func(releases map[client.ObjectKey]*addonsv1.HelmOpRelease) (bool, string, error) {
-			var all []*addonsv1.HelmOpRelease
-			for _, release := range releases {
-				if apiutil.HelmOpOf(release) == name {
-					all = append(all, release)
-				}
+// retryWaiter waits until releases were retried.
+func (s *steer) retryWaiter(c *fleetClient, name, ofHelmOp string, opts ...client.ListOption) waiter {
+	check := func(releases map[client.ObjectKey]*addonsv1.HelmOpRelease) (bool, string, error) {
+		var all []*addonsv1.HelmOpRelease
+		for _, release := range releases {
+			if apiutil.HelmOpOf(release) == name {
+				all = append(all, release)
 			}
-			result := retried(all, ofHelmOp)
-			switch {
-			case len(result.waiting) > 0:
-				return false, fmt.Sprintf("%s: %s", plural.Count(len(result.waiting), "Cluster", "Clusters"),
-					plural.Few(slices.Compact(result.waiting), maxNamedClusters)), nil
-			case len(result.failed) > 0:
-				return false, "", fmt.Errorf("the retry failed in %s: %s; see %q",
-					plural.Count(len(result.failed), "Cluster", "Clusters"),
-					plural.Few(slices.Compact(result.failed), maxNamedClusters),
-					strings.Join([]string{s.Program, "describe", name, "-n", c.namespace,
-						"--cluster", quoted(result.failed[0])}, " "))
-			default:
-				return true, "", nil
-			}
-		}, opts...)
+		}
+		result := retried(all, ofHelmOp)
+		switch {
+		case len(result.waiting) > 0:
+			return false, fmt.Sprintf("%s: %s", plural.Count(len(result.waiting), "Cluster", "Clusters"),
+				plural.Few(slices.Compact(result.waiting), maxNamedClusters)), nil
+		case len(result.failed) > 0:
+			return false, "", fmt.Errorf("the retry failed in %s: %s; see %q",
+				plural.Count(len(result.failed), "Cluster", "Clusters"),
+				plural.Few(slices.Compact(result.failed), maxNamedClusters),
+				strings.Join([]string{s.Program, "describe", name, "-n", c.namespace,
+					"--cluster", quoted(result.failed[0])}, " "))
+		default:
+			return true, "", nil
+		}
+	}
+	return func(ctx context.Context) error {
+		return waitUntil(ctx, s.observer(c, name), &addonsv1.HelmOpReleaseList{}, check, opts...)
+	}
 }
