@@ -773,7 +773,7 @@ func TestWaitForContinue(t *testing.T) {
 	}
 }
 
-// TestWaitForRetry has one release fail again, and one become Ready.
+// TestWaitForRetry has a release fail again, and one whose Cluster does not answer.
 func TestWaitForRetry(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "retry")
@@ -783,13 +783,28 @@ func TestWaitForRetry(t *testing.T) {
 		ended <- b.execute(t.Context(), b.kubeconfig, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out,
 			ErrOut: &errOut}, "retry", "calico", "--wait")
 	}()
-	eventually(t, &errOut, "waiting for 2 Clusters: prod-4 (UpgradeFailed), prod-5 (ClusterUnreachable)\n")
-	b.setStatus("prod-5", ready("3.30.2", 0))
-	eventually(t, &errOut, "waiting for 1 Cluster: prod-4 (UpgradeFailed)\n")
+	eventually(t, &errOut, "calico: not waiting for 1 Cluster: prod-5 (Unreachable)\n")
+	eventually(t, &errOut, "calico: waiting for 1 Cluster: prod-4 (UpgradeFailed)\n")
 	b.setStatus("prod-4", func(r *addonsv1.HelmOpRelease) { r.Status.LastRetryRequest = "2026-11-25T12:00:00.000Z" })
-	if err := <-ended; err == nil || err.Error() != `the retry failed in 1 Cluster: prod-4; see "kubectl helmop `+
+	if err := <-ended; err == nil || err.Error() != `HelmOp "calico": the retry failed in 1 Cluster: prod-4; see "kubectl helmop `+
 		`describe calico -n `+b.namespace+` --cluster prod-4"` {
 		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// TestWaitForRetryTimesOut expects the error of the release when the time is over.
+func TestWaitForRetryTimesOut(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "late")
+	got := b.run("retry", "calico", "--wait", "--timeout", "1s")
+	want := `HelmOp "calico": timed out after 1s waiting for 1 Cluster: prod-4 (UpgradeFailed); the last error is of ` +
+		"Cluster prod-4: the upgrade of release tigera-operator/calico failed: the hook of prod-4 timed out"
+	if got.err == nil || got.err.Error() != want {
+		t.Errorf("got %v", got.err)
+	}
+	if got := b.run("retry", "ingress", "--wait"); got.err != nil ||
+		!strings.Contains(got.errOut, "ingress: no release is Failed or Stalled") {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 // request changes a HelmOp. It returns what was done, in the past tense, or an error that says why nothing is done.
@@ -100,56 +99,6 @@ func refusePaused(helmOp *addonsv1.HelmOp) error {
 		return refuse(helmOp, "it is paused, so a request has no effect; resume the HelmOp first")
 	}
 	return nil
-}
-
-// retryAll requests a retry of the releases of a HelmOp that failed.
-func retryAll(value string) request {
-	return func(helmOp *addonsv1.HelmOp) (string, error) {
-		if err := refusePaused(helmOp); err != nil {
-			return "", err
-		}
-		annotate(helmOp, addonsv1.RetryRequestedAtAnnotation, value)
-		return "retry requested", nil
-	}
-}
-
-// handledRetry is what status.lastRetryRequest of a release has after the release handled the requests in the
-// annotations of the release and of the HelmOp.
-func handledRetry(release *addonsv1.HelmOpRelease, ofHelmOp string) string {
-	request := release.Annotations[addonsv1.RetryRequestedAtAnnotation]
-	if request != "" && ofHelmOp != "" {
-		request += "/"
-	}
-	request += ofHelmOp
-	if len(request) > requeue.MaxResolveRequest {
-		request = apiutil.HexDigest(request)
-	}
-	return request
-}
-
-// retryResult is the state of releases after a request to retry.
-type retryResult struct{ waiting, failed []string }
-
-// retried returns the state of releases after a request to retry. ofHelmOp is the annotation of the HelmOp.
-func retried(releases []*addonsv1.HelmOpRelease, ofHelmOp string) retryResult {
-	var result retryResult
-	for _, release := range releases {
-		state, why := stateOf(release, 0)
-		title := apiutil.ClusterTitle(release)
-		switch {
-		case state == StateReady || state == StatePaused || state == StateDrifted || state == StateDeleting:
-		case (state == StateFailed || state == StateStalled) &&
-			release.Status.LastRetryRequest == handledRetry(release, ofHelmOp):
-			result.failed = append(result.failed, title)
-		case why != nil && why.Reason != "":
-			result.waiting = append(result.waiting, title+" ("+why.Reason+")")
-		default:
-			result.waiting = append(result.waiting, title)
-		}
-	}
-	slices.Sort(result.waiting)
-	slices.Sort(result.failed)
-	return result
 }
 
 // currentRollout returns the rollout that a request is about. It refuses HelmOps whose rollout is not known.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -298,30 +299,62 @@ func TestNext(t *testing.T) {
 	}
 }
 
-func TestRetried(t *testing.T) {
+// retriedRelease returns a release of a Cluster with conditions and a handled request to retry.
+func retriedRelease(cluster, handled string, texts ...string) *addonsv1.HelmOpRelease {
+	r := &addonsv1.HelmOpRelease{}
+	r.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "own"}
+	r.Spec.ClusterRef.Name, r.Status.LastRetryRequest = cluster, handled
+	for _, text := range texts {
+		r.Status.Conditions = append(r.Status.Conditions, condition(text))
+	}
+	return r
+}
+
+func TestRetryTargets(t *testing.T) {
 	t.Parallel()
-	release := func(name, handled string, texts ...string) *addonsv1.HelmOpRelease {
-		r := &addonsv1.HelmOpRelease{}
-		r.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "own"}
-		r.Spec.ClusterRef.Name, r.Status.LastRetryRequest = name, handled
-		for _, text := range texts {
-			r.Status.Conditions = append(r.Status.Conditions, condition(text))
-		}
-		return r
+	helmOp := rolling(func(h *addonsv1.HelmOp) {
+		h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "failed"}, {Cluster: "no release"}}
+	})
+	targets, others := retryTargets(helmOp, []*addonsv1.HelmOpRelease{
+		retriedRelease("failed", "", "Ready=False/InstallFailed"),
+		retriedRelease("stalled", "", "Ready=False/InstallFailed", "Stalled=True/RetriesExhausted"),
+		retriedRelease("ready", "", "Ready=True/Ready"),
+		retriedRelease("paused", "", "Ready=False/InstallFailed", "Paused=True/Paused"),
+		retriedRelease("silent", "", "Ready=False/ClusterUnreachable", "ClusterReachable=False/ClusterUnreachable"),
+	})
+	if !slices.Equal(targets, []string{"failed", "no release", "stalled"}) ||
+		!slices.Equal(others, []string{"paused (Paused)", "silent (Unreachable)"}) {
+		t.Errorf("got %q, %q", targets, others)
 	}
-	got := retried([]*addonsv1.HelmOpRelease{
-		release("failed", "own/all", "Ready=False/InstallFailed"),
-		release("not yet", "all", "Ready=False/InstallFailed"),
-		release("running", "own/all", "Ready=False/Updating"),
-		release("ready", "", "Ready=True/Ready"),
-		release("paused", "", "Ready=False/InstallFailed", "Paused=True/Paused"),
-		release("new", ""),
-	}, "all")
-	if !slices.Equal(got.failed, []string{"failed"}) ||
-		!slices.Equal(got.waiting, []string{"new", "not yet (InstallFailed)", "running (Updating)"}) {
-		t.Errorf("%+v", got)
+}
+
+func TestRetryAttempt(t *testing.T) {
+	t.Parallel()
+	counted := retriedRelease("begun", "own/all", "Ready=False/InstallFailed")
+	counted.Status.LastAttemptedAt = ago(0)
+	counted.Status.History = []addonsv1.ReleaseAction{{Time: ago(time.Minute)}}
+	acted := retriedRelease("failed", "own/all", "Ready=False/InstallFailed")
+	acted.Status.LastAttemptedAt = ago(0)
+	acted.Status.History = []addonsv1.ReleaseAction{{Time: ago(0)}}
+	pending := retriedRelease("not yet", "all", "Ready=False/InstallFailed")
+	pending.Status.LastError = "no space"
+	attempt := newRetryAttempt([]string{"begun", "deleted", "failed", "missing", "not yet", "paused", "ready", "running"}, "all")
+	attempt.observe([]*addonsv1.HelmOpRelease{retriedRelease("deleted", "")})
+	attempt.observe([]*addonsv1.HelmOpRelease{
+		counted, acted, pending,
+		retriedRelease("running", "own/all", "Ready=False/Updating"),
+		retriedRelease("ready", "", "Ready=True/Ready"),
+		retriedRelease("paused", "", "Ready=False/InstallFailed", "Paused=True/Paused"),
+		retriedRelease("another", "all", "Ready=False/InstallFailed"),
+	})
+	if !slices.Equal(attempt.failed, []string{"failed"}) || !slices.Equal(attempt.waiting, []string{
+		"begun (InstallFailed)", "missing (no release)", "not yet (InstallFailed)", "paused (Paused)", "running (Updating)"}) {
+		t.Errorf("got %q, %q", attempt.failed, attempt.waiting)
 	}
-	if long := handledRetry(release("x", ""), strings.Repeat("x", 64)); len(long) != 64 {
+	if attempt.lastError != "not yet: no space" {
+		t.Errorf("got %q", attempt.lastError)
+	}
+	if long := handledRetry(retriedRelease("x", ""), strings.Repeat("x", 64)); len(long) != 64 {
 		t.Errorf("%s", long)
 	}
 }

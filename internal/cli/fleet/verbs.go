@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,8 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // fieldManager is the field manager of all writes.
@@ -273,87 +269,4 @@ func newResume(o Options) *cobra.Command {
 		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
 			return s.changeTo(ctx, c, name, setPaused(false), func(*addonsv1.HelmOp) goal { return isPausedAs(false) })
 		})
-}
-
-func newRetry(o Options) *cobra.Command {
-	s := newSteer(o)
-	var cluster string
-	cmd := s.command("retry HELMOP...", "Retry failed and stalled releases now",
-		`Retry failed and stalled releases now, with a fresh budget of retries. The command sets the annotation
-addons.cluster.x-k8s.io/retry-requested-at on the HelmOp or, with --cluster, on one HelmOpRelease.`,
-		`  # All failed releases of a HelmOp
-  kubectl helmop retry calico
-
-  # The release in one Cluster, and wait for the result
-  kubectl helmop retry calico --cluster prod-1 --wait`, -1,
-		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
-			if cluster != "" {
-				return s.retryRelease(ctx, c, name, cluster)
-			}
-			return s.retryHelmOp(ctx, c, name)
-		})
-	addClusterFlag(cmd, &s.base, &cluster, "Retry the release in this Cluster only.")
-	return cmd
-}
-
-func (s *steer) retryHelmOp(ctx context.Context, c *fleetClient, name string) (waiter, error) {
-	value := s.requestTime()
-	if _, err := s.change(ctx, c, name, retryAll(value)); err != nil {
-		return nil, err
-	}
-	helmOp := &addonsv1.HelmOp{}
-	helmOp.Namespace, helmOp.Name = c.namespace, name
-	return s.retryWaiter(c, name, value, client.InNamespace(c.namespace),
-		client.MatchingLabels(apiutil.ChildSelector(helmOp))), nil
-}
-
-func (s *steer) retryRelease(ctx context.Context, c *fleetClient, name, cluster string) (waiter, error) {
-	helmOp, err := c.helmOp(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	if err := refusePaused(helmOp); err != nil {
-		return nil, err
-	}
-	release, err := c.release(ctx, helmOp, cluster)
-	if err != nil {
-		return nil, err
-	}
-	before := release.DeepCopy()
-	annotate(release, addonsv1.RetryRequestedAtAnnotation, s.requestTime())
-	if err := c.Patch(ctx, release, client.MergeFrom(before), s.patchOptions()...); err != nil {
-		return nil, explain(err)
-	}
-	s.done(release, "helmoprelease", "retry requested")
-	return s.retryWaiter(c, name, helmOp.Annotations[addonsv1.RetryRequestedAtAnnotation],
-		named(release.Namespace, release.Name)...), nil
-}
-
-// retryWaiter waits until releases were retried.
-func (s *steer) retryWaiter(c *fleetClient, name, ofHelmOp string, opts ...client.ListOption) waiter {
-	check := func(releases map[client.ObjectKey]*addonsv1.HelmOpRelease) (bool, string, error) {
-		var all []*addonsv1.HelmOpRelease
-		for _, release := range releases {
-			if apiutil.HelmOpOf(release) == name {
-				all = append(all, release)
-			}
-		}
-		result := retried(all, ofHelmOp)
-		switch {
-		case len(result.waiting) > 0:
-			return false, fmt.Sprintf("%s: %s", plural.Count(len(result.waiting), "Cluster", "Clusters"),
-				plural.Few(slices.Compact(result.waiting), maxNamedClusters)), nil
-		case len(result.failed) > 0:
-			return false, "", fmt.Errorf("the retry failed in %s: %s; see %q",
-				plural.Count(len(result.failed), "Cluster", "Clusters"),
-				plural.Few(slices.Compact(result.failed), maxNamedClusters),
-				strings.Join([]string{s.Program, "describe", name, "-n", c.namespace,
-					"--cluster", quoted(result.failed[0])}, " "))
-		default:
-			return true, "", nil
-		}
-	}
-	return func(ctx context.Context) error {
-		return waitUntil(ctx, s.observer(c, name), &addonsv1.HelmOpReleaseList{}, check, opts...)
-	}
 }
