@@ -55,6 +55,7 @@ func newBase(o Options) base {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.Streams.Out, o.Streams.ErrOut = &escaped{to: o.Streams.Out}, &escaped{to: o.Streams.ErrOut}
 	kube := genericclioptions.NewConfigFlags(true)
 	// Nothing is cached. --cluster names a Cluster of Cluster API, and not an entry of the kubeconfig.
 	kube.CacheDir, kube.ClusterName = nil, nil

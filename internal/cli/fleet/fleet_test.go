@@ -359,27 +359,28 @@ func TestLook(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "fleet")
 	for name, args := range map[string][]string{
-		"status":           {"status"},
-		"status-no-fold":   {"status", "calico", "--no-fold"},
-		"status-wide":      {"status", "calico", "-o", "wide", "-l", "region=eu"},
-		"status-state":     {"status", "--state", "stalled,Unreachable", "--no-headers"},
-		"status-wave":      {"status", "--wave", "canary"},
-		"status-no-wave":   {"status", "calico", "--wave", ""},
-		"status-cluster":   {"status", "--cluster", "prod-1"},
-		"status-json":      {"status", "ingress", "--cluster", "prod-1", "-o", "json"},
-		"status-yaml":      {"status", "ingress", "--cluster", "prod-1", "-o", "yaml"},
-		"status-name":      {"status", "calico", "--state", "Stalled", "-o", "name"},
-		"describe":         {"describe", "calico"},
-		"describe-held":    {"describe", "ingress"},
-		"describe-cluster": {"describe", "calico", "--cluster", "prod-4"},
-		"tree":             {"tree", "calico"},
-		"tree-cluster":     {"tree", "calico", "--cluster", "canary-1"},
-		"events":           {"events", "calico"},
-		"events-warnings":  {"events", "calico", "--cluster", "prod-4", "--warnings"},
-		"history":          {"history", "calico"},
-		"history-cluster":  {"history", "calico", "--cluster", "prod-4"},
-		"versions":         {"versions"},
-		"rollout-status":   {"rollout", "status", "calico", "--watch=false"},
+		"status":            {"status"},
+		"status-no-fold":    {"status", "calico", "--no-fold"},
+		"status-wide":       {"status", "calico", "-o", "wide", "-l", "region=eu"},
+		"status-state":      {"status", "--state", "stalled,Unreachable", "--no-headers"},
+		"status-wave":       {"status", "--wave", "canary"},
+		"status-no-wave":    {"status", "calico", "--wave", ""},
+		"status-some-waves": {"status", "calico", "--wave", "canary,", "--no-headers"},
+		"status-cluster":    {"status", "--cluster", "prod-1"},
+		"status-json":       {"status", "ingress", "--cluster", "prod-1", "-o", "json"},
+		"status-yaml":       {"status", "ingress", "--cluster", "prod-1", "-o", "yaml"},
+		"status-name":       {"status", "calico", "--state", "Stalled", "-o", "name"},
+		"describe":          {"describe", "calico"},
+		"describe-held":     {"describe", "ingress"},
+		"describe-cluster":  {"describe", "calico", "--cluster", "prod-4"},
+		"tree":              {"tree", "calico"},
+		"tree-cluster":      {"tree", "calico", "--cluster", "canary-1"},
+		"events":            {"events", "calico"},
+		"events-warnings":   {"events", "calico", "--cluster", "prod-4", "--warnings"},
+		"history":           {"history", "calico"},
+		"history-cluster":   {"history", "calico", "--cluster", "prod-4"},
+		"versions":          {"versions"},
+		"rollout-status":    {"rollout", "status", "calico", "--watch=false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -387,6 +388,26 @@ func TestLook(t *testing.T) {
 			inner.T = t
 			inner.compare(name, inner.ok(args...))
 		})
+	}
+}
+
+// TestEscapes has a message that would change the title of a terminal.
+func TestEscapes(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "escapes")
+	b.setStatus("prod-4", func(r *addonsv1.HelmOpRelease) {
+		for i := range r.Status.Conditions {
+			r.Status.Conditions[i].Message = "Deployment tigera-operator/operator: \x1b]0;x\a"
+		}
+	})
+	b.observe("calico", func(s *addonsv1.HelmOpStatus) { s.Rollout.WaitingFor = "\x1b]0;x\a" })
+	for _, args := range [][]string{{"status"}, {"status", "-o", "json"}, {"status", "-o", "yaml"}, {"describe", "calico"},
+		{"describe", "calico", "--cluster", "prod-4"}, {"tree", "calico"}, {"rollout", "status", "calico", "--watch=false"},
+		{"retry", "calico", "--wait", "--timeout", "1s"}} {
+		if got := b.run(args...); strings.Contains(got.out+got.errOut, "\x1b") ||
+			!strings.Contains(got.out, "]0;x") && got.err == nil {
+			t.Errorf("%q: got %+v", args, got)
+		}
 	}
 }
 

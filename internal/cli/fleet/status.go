@@ -93,7 +93,8 @@ Stalled, Failed, Unreachable and Drifted are unhealthy.`,
 	flags.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "Show the HelmOps of all namespaces.")
 	flags.StringSliceVar(&s.clusters, "cluster", nil,
 		"Show these Clusters only: NAME, or NAMESPACE/NAME for a Cluster of another namespace.")
-	flags.StringSliceVar(&s.waves, "wave", nil,
+	// Not a string slice: that drops the empty name.
+	flags.StringArrayVar(&s.waves, "wave", nil,
 		`Show the Clusters of these waves of spec.rollout only; --wave="" is for the Clusters in no wave.`)
 	flags.StringSliceVar(&s.states, "state", nil, "Show these states only.")
 	flags.StringVarP(&s.labelSelector, "selector", "l", "", "Show Clusters with these labels only.")
@@ -123,6 +124,9 @@ func stateNames() string {
 func (s *status) validate() (err error) {
 	if s.selector, err = labels.Parse(s.labelSelector); err != nil {
 		return usagef("--selector %q: %v", s.labelSelector, err)
+	}
+	if len(s.waves) > 0 {
+		s.waves = strings.Split(strings.Join(s.waves, ","), ",")
 	}
 	for _, state := range s.states {
 		if !slices.ContainsFunc(states, func(known State) bool { return strings.EqualFold(string(known), state) }) {
