@@ -54,15 +54,17 @@ type Summary struct {
 	Next []Step `json:"next,omitempty"`
 }
 
-// helmOpProgressReasons are the reasons of a HelmOp that is not Ready and needs no user.
-var helmOpProgressReasons = map[string]bool{
-	"":                                 true,
-	addonsv1.ProgressingReason:         true,
-	addonsv1.ResolvingReason:           true,
-	addonsv1.DeletingReason:            true,
+// restingReasons are reasons of a HelmOp that is not Ready and needs no user, besides [apiutil.ProgressReasons].
+var restingReasons = map[string]bool{
 	addonsv1.WaitingForClustersReason:  true,
 	addonsv1.PausedReason:              true,
 	addonsv1.RegistryRateLimitedReason: true,
+}
+
+// needsUser is true if a HelmOp with a condition Ready needs a user to become Ready.
+func needsUser(ready *metav1.Condition) bool {
+	return ready != nil && ready.Status == metav1.ConditionFalse && !apiutil.ProgressReasons[ready.Reason] &&
+		!restingReasons[ready.Reason]
 }
 
 func summaryOf(helmOp *addonsv1.HelmOp, program string) Summary {
@@ -72,12 +74,12 @@ func summaryOf(helmOp *addonsv1.HelmOp, program string) Summary {
 		RolloutPaused: helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Paused,
 		Next:          nextForHelmOp(helmOp, program),
 	}
-	if ready := conditions.Get(helmOp, addonsv1.ReadyCondition); ready != nil {
+	ready := conditions.Get(helmOp, addonsv1.ReadyCondition)
+	if ready != nil {
 		s.Ready, s.Reason, s.Message = ready.Status, ready.Reason, ready.Message
 	}
 	c := helmOp.Status.Clusters
-	s.Unhealthy = s.Ready == metav1.ConditionFalse && !helmOpProgressReasons[s.Reason] ||
-		conditions.IsTrue(helmOp, addonsv1.DeletionsHeldCondition) ||
+	s.Unhealthy = needsUser(ready) || conditions.IsTrue(helmOp, addonsv1.DeletionsHeldCondition) ||
 		c != nil && c.Failed+c.Stalled+c.Unreachable+c.Drifted > 0
 	return s
 }
@@ -220,8 +222,7 @@ func nextForHelmOp(helmOp *addonsv1.HelmOp, program string) []Step {
 			on("describe", "--cluster", quoted(failures[0].Cluster)))
 		add("Correct the cause, then retry the failed releases", on("retry"))
 	}
-	if ready := conditions.Get(helmOp, addonsv1.ReadyCondition); len(steps) == 0 && ready != nil &&
-		ready.Status == metav1.ConditionFalse && !helmOpProgressReasons[ready.Reason] {
+	if ready := conditions.Get(helmOp, addonsv1.ReadyCondition); len(steps) == 0 && needsUser(ready) {
 		add(fmt.Sprintf("Correct what the condition Ready names (%s)", ready.Reason), on("describe"))
 	}
 	return steps

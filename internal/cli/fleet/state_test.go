@@ -224,6 +224,40 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// TestIsUnhealthy checks when "status --exit-code" fails.
+func TestIsUnhealthy(t *testing.T) {
+	t.Parallel()
+	helmOp := func(ready string, failed int32) Summary {
+		return summaryOf(rolling(func(h *addonsv1.HelmOp) {
+			h.Status.Conditions = []metav1.Condition{condition(ready)}
+			h.Status.Clusters = &addonsv1.ClusterCounts{Failed: failed}
+		}), "")
+	}
+	for name, tc := range map[string]struct {
+		summary Summary
+		filter  filter
+		state   State
+		want    bool
+	}{
+		"ready":                    {helmOp("Ready=True/Ready", 0), filter{}, StateReady, false},
+		"stalled":                  {helmOp("Ready=False/TemplateFailed", 0), filter{}, StateReady, true},
+		"a failure":                {helmOp("Ready=False/ReleasesFailed", 1), filter{}, StateReady, true},
+		"a failed row":             {helmOp("Ready=True/Ready", 0), filter{}, StateFailed, true},
+		"waits for dependencies":   {helmOp("Ready=False/WaitingForDependencies", 0), filter{}, StateWaiting, false},
+		"another shard":            {helmOp("Ready=False/OtherShard", 0), filter{}, StateWaiting, false},
+		"not initialized":          {helmOp("Ready=False/ControlPlaneNotInitialized", 0), filter{}, StateWaiting, false},
+		"waits for Clusters":       {helmOp("Ready=False/WaitingForClusters", 0), filter{}, StateWaiting, false},
+		"a limit of the registry":  {helmOp("Ready=False/RegistryRateLimited", 0), filter{}, StateReady, false},
+		"a failure somewhere else": {helmOp("Ready=False/ReleasesFailed", 1), filter{clusters: []string{"a"}}, StateReady, false},
+		"a failure that is shown":  {helmOp("Ready=False/ReleasesFailed", 1), filter{clusters: []string{"a"}}, StateFailed, true},
+	} {
+		s := &status{filter: tc.filter}
+		if got := s.isUnhealthy([]Summary{tc.summary}, []Row{{State: tc.state}}); got != tc.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
 func TestCountVersions(t *testing.T) {
 	t.Parallel()
 	w := testWorld()

@@ -102,7 +102,8 @@ Stalled, Failed, Unreachable and Drifted are unhealthy.`,
 	flags.BoolVar(&s.noHeaders, "no-headers", false, "Print neither the header of the table nor the summaries.")
 	flags.BoolVarP(&s.watch, "watch", "w", false, "After the table, print a line for each change.")
 	flags.BoolVar(&s.exitCode, "exit-code", false,
-		"Exit with 1 if something is unhealthy, and with a greater code for errors.")
+		"Exit with 1 if something is unhealthy, and with a greater code for errors. "+
+			"With filters, only the shown Clusters count.")
 	flags.StringVarP(&s.output, "output", "o", "", "Output format: wide, json, yaml or name (default: a table).")
 	_ = cmd.RegisterFlagCompletionFunc("cluster", s.completeClusters)
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(strings.Split(stateNames(), ", "),
@@ -236,10 +237,9 @@ func (s *status) checkNames(w *world, namespace string) error {
 // only with a filter for rows.
 func (s *status) view(w *world) ([]Summary, []Row) {
 	rows := slices.DeleteFunc(w.rows(), func(row Row) bool { return !s.matches(w, &row) })
-	filtered := len(s.clusters)+len(s.states)+len(s.waves) > 0 || s.labelSelector != ""
 	var summaries []Summary
 	for _, helmOp := range w.helmOps {
-		if len(s.helmOps) > 0 && !slices.Contains(s.helmOps, helmOp.Name) || filtered &&
+		if len(s.helmOps) > 0 && !slices.Contains(s.helmOps, helmOp.Name) || s.filtersRows() &&
 			!slices.ContainsFunc(rows, func(row Row) bool {
 				return row.HelmOp == helmOp.Name && row.Namespace == helmOp.Namespace
 			}) {
@@ -249,6 +249,11 @@ func (s *status) view(w *world) ([]Summary, []Row) {
 	}
 	slices.SortFunc(summaries, compareSummaries)
 	return summaries, rows
+}
+
+// filtersRows is true if the command does not show all rows of a HelmOp.
+func (s *status) filtersRows() bool {
+	return len(s.clusters)+len(s.states)+len(s.waves) > 0 || s.labelSelector != ""
 }
 
 func compareSummaries(a, b Summary) int {
@@ -273,11 +278,17 @@ func (s *status) print(w *world) error {
 	if err := s.printTo(s.Streams.Out, summaries, rows); err != nil {
 		return err
 	}
-	if s.exitCode && (slices.ContainsFunc(rows, func(row Row) bool { return row.State.isUnhealthy() }) ||
-		slices.ContainsFunc(summaries, func(summary Summary) bool { return summary.Unhealthy })) {
+	if s.exitCode && s.isUnhealthy(summaries, rows) {
 		return ErrUnhealthy
 	}
 	return nil
+}
+
+// isUnhealthy is true if something that the command shows is unhealthy. With a filter for rows, only the rows count:
+// the summary of a HelmOp is about all its Clusters.
+func (s *status) isUnhealthy(summaries []Summary, rows []Row) bool {
+	return slices.ContainsFunc(rows, func(row Row) bool { return row.State.isUnhealthy() }) ||
+		!s.filtersRows() && slices.ContainsFunc(summaries, func(summary Summary) bool { return summary.Unhealthy })
 }
 
 func (s *status) printTo(out io.Writer, summaries []Summary, rows []Row) error {
