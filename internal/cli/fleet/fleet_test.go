@@ -296,7 +296,9 @@ func (b *fleetBed) runAs(ctx context.Context, kubeconfig, stdin string, args ...
 	var out, errOut bytes.Buffer
 	err := b.execute(ctx, kubeconfig, genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &out,
 		ErrOut: &errOut}, args...)
-	return result{out.String(), errOut.String(), err}
+	// The recommended commands have the flag.
+	shorten := strings.NewReplacer(" --kubeconfig="+kubeconfig, "")
+	return result{shorten.Replace(out.String()), shorten.Replace(errOut.String()), err}
 }
 
 func (b *fleetBed) execute(ctx context.Context, kubeconfig string, streams genericiooptions.IOStreams,
@@ -808,7 +810,7 @@ func TestWaitForRetry(t *testing.T) {
 	eventually(t, &errOut, "calico: waiting for 1 Cluster: prod-4 (UpgradeFailed)\n")
 	b.setStatus("prod-4", func(r *addonsv1.HelmOpRelease) { r.Status.LastRetryRequest = "2026-11-25T12:00:00.000Z" })
 	if err := <-ended; err == nil || err.Error() != `HelmOp "calico": the retry failed in 1 Cluster: prod-4; see "kubectl helmop `+
-		`describe calico -n `+b.namespace+` --cluster prod-4"` {
+		`describe calico -n `+b.namespace+` --cluster prod-4 --kubeconfig=`+b.kubeconfig+`"` {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }
@@ -863,7 +865,7 @@ func TestStatusWatch(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	b.compare("status-watch", strings.TrimPrefix(out.String(), before))
+	b.compare("status-watch", strings.ReplaceAll(strings.TrimPrefix(out.String(), before), " --kubeconfig="+b.kubeconfig, ""))
 }
 
 func eventually(t *testing.T, buffer *lockedBuffer, text string) {

@@ -290,7 +290,7 @@ func TestNext(t *testing.T) {
 		}, []string{"x confirm h -n ns", "x describe h -n ns --cluster 'management cluster'", "x retry h -n ns"}},
 	} {
 		var got []string
-		for _, step := range nextForHelmOp(rolling(tc.change), "x") {
+		for _, step := range nextForHelmOp(rolling(tc.change), program{name: "x"}) {
 			got = append(got, step.Command)
 		}
 		if !slices.Equal(got, tc.want) {
@@ -308,6 +308,24 @@ func retriedRelease(cluster, handled string, texts ...string) *addonsv1.HelmOpRe
 		r.Status.Conditions = append(r.Status.Conditions, condition(text))
 	}
 	return r
+}
+
+// TestProgram expects the flags that choose the management cluster.
+func TestProgram(t *testing.T) {
+	t.Parallel()
+	b := newBase(Options{Program: "kubectl helmop"})
+	helmOp := rolling(func(h *addonsv1.HelmOp) { h.Annotations["cluster.x-k8s.io/paused"] = "" })
+	if got := b.program().command(helmOp, "retry"); got != "kubectl helmop retry h -n ns" {
+		t.Errorf("got %q", got)
+	}
+	*b.kube.Context, *b.kube.KubeConfig = "my context", "/k"
+	if got, want := b.program().command(helmOp, "retry", "--cluster", "c"),
+		"kubectl helmop retry h -n ns --cluster c --context='my context' --kubeconfig=/k"; got != want {
+		t.Errorf("got %q", got)
+	}
+	if got := nextForHelmOp(helmOp, b.program())[0].Command; !strings.HasSuffix(got, "/paused- --context='my context' --kubeconfig=/k") {
+		t.Errorf("got %q", got)
+	}
 }
 
 func TestRetryTargets(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -110,8 +109,7 @@ func (s *steer) retryWaiter(c *fleetClient, helmOp *addonsv1.HelmOp, targets []s
 			return false, ofClusters(attempt.waiting), nil
 		case len(attempt.failed) > 0:
 			return false, "", refuse(helmOp, "the retry failed in %s; see %q", ofClusters(attempt.failed),
-				strings.Join([]string{s.Program, "describe", helmOp.Name, "-n", helmOp.Namespace,
-					"--cluster", quoted(attempt.failed[0])}, " "))
+				s.program().command(helmOp, "describe", "--cluster", quoted(attempt.failed[0])))
 		default:
 			return true, "", nil
 		}

@@ -75,7 +75,7 @@ func (b *base) rolloutStatus(ctx context.Context, name string, follow bool, time
 	}
 	shown := ""
 	show := func(helmOp *addonsv1.HelmOp) {
-		summary := summaryOf(helmOp, b.Program)
+		summary := summaryOf(helmOp, b.program())
 		if line := summary.timelessLine(false); line != shown {
 			shown = line
 			_, _ = fmt.Fprintln(b.Streams.Out, line)

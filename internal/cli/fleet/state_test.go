@@ -231,7 +231,7 @@ func TestIsUnhealthy(t *testing.T) {
 		return summaryOf(rolling(func(h *addonsv1.HelmOp) {
 			h.Status.Conditions = []metav1.Condition{condition(ready)}
 			h.Status.Clusters = &addonsv1.ClusterCounts{Failed: failed}
-		}), "")
+		}), program{})
 	}
 	for name, tc := range map[string]struct {
 		summary Summary

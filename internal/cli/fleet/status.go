@@ -245,7 +245,7 @@ func (s *status) view(w *world) ([]Summary, []Row) {
 			}) {
 			continue
 		}
-		summaries = append(summaries, summaryOf(helmOp, s.Program))
+		summaries = append(summaries, summaryOf(helmOp, s.program()))
 	}
 	slices.SortFunc(summaries, compareSummaries)
 	return summaries, rows
@@ -444,7 +444,7 @@ func (v *statusWatch) onHelmOp(change change[*addonsv1.HelmOp]) error {
 			continue
 		}
 		v.world.helmOps[key] = helmOp
-		summary := summaryOf(helmOp, v.Program)
+		summary := summaryOf(helmOp, v.program())
 		if line := summary.timelessLine(v.allNamespaces); v.shown[id] != line {
 			v.shown[id] = line
 			_, _ = fmt.Fprintln(v.Streams.Out, line)
