@@ -157,6 +157,18 @@ type change[T client.Object] struct {
 	object T
 }
 
+// apply makes a change to known objects.
+func (c *change[T]) apply(objects *map[client.ObjectKey]T) {
+	switch {
+	case c.isList:
+		*objects = byKey(c.items)
+	case c.event == watch.Deleted:
+		delete(*objects, client.ObjectKeyFromObject(c.object))
+	default:
+		(*objects)[client.ObjectKeyFromObject(c.object)] = c.object
+	}
+}
+
 // rewatchDelays are how long follow waits before it lists again, after the API server ended a watch or failed.
 func rewatchDelays() wait.DelayFunc {
 	const reset = time.Minute

@@ -73,12 +73,6 @@ func (t *table) write(out io.Writer) error {
 	return printers.NewTablePrinter(t.options).PrintObj(&t.Table, out)
 }
 
-// flusher is a writer that aligns columns, as printers.GetNewTabWriter returns.
-type flusher interface {
-	io.Writer
-	Flush() error
-}
-
 // age returns how long ago a time is.
 func age(now, at time.Time) string {
 	if at.IsZero() {

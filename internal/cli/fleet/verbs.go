@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -203,14 +202,7 @@ func waitUntil[T client.Object](ctx context.Context, o *observer, list client.Ob
 ) error {
 	shown, objects := "", map[client.ObjectKey]T{}
 	err := follow(ctx, o.client, list, func(change change[T]) (bool, error) {
-		switch {
-		case change.isList:
-			objects = byKey(change.items)
-		case change.event == watch.Deleted:
-			delete(objects, client.ObjectKeyFromObject(change.object))
-		default:
-			objects[client.ObjectKeyFromObject(change.object)] = change.object
-		}
+		change.apply(&objects)
 		reached, waitsFor, err := check(objects)
 		if !reached && err == nil && waitsFor != shown {
 			shown = waitsFor
