@@ -375,3 +375,14 @@ func TestExitCodes(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorEscapes expects no escape sequence of a terminal in an error.
+func TestErrorEscapes(t *testing.T) {
+	t.Parallel()
+	var out, errOut bytes.Buffer
+	code := RunAs(t.Context(), programName, []string{"push", "\x1b[31m", "oci://registry.example.com/r:1"},
+		Streams{Out: &out, ErrOut: &errOut})
+	if code == exitDone || strings.Contains(errOut.String(), "\x1b") || !strings.Contains(errOut.String(), "[31m") {
+		t.Errorf("%d: %q", code, errOut.String())
+	}
+}

@@ -75,12 +75,22 @@ func TestProgramNames(t *testing.T) {
 func TestExitCodesOfFleet(t *testing.T) {
 	t.Parallel()
 	resource := schema.GroupResource{Group: "addons.cluster.x-k8s.io", Resource: "helmops"}
-	for want, err := range map[int]error{
-		exitFailed: fleet.ErrUnhealthy, exitNotFound: apierrors.NewNotFound(resource, "calico"),
-		exitDenied: apierrors.NewForbidden(resource, "calico", nil), exitUsage: errors.Join(fleet.ErrStatusFailed),
+	for _, tc := range []struct {
+		err  error
+		want int
+	}{
+		{fleet.ErrUnhealthy, exitFailed},
+		{apierrors.NewNotFound(resource, "calico"), exitNotFound},
+		{apierrors.NewForbidden(resource, "calico", nil), exitDenied},
+		{apierrors.NewUnauthorized("no"), exitDenied},
+		{apierrors.NewServiceUnavailable("busy"), exitUnreachable},
+		{apierrors.NewTimeoutError("slow", 1), exitUnreachable},
+		{apierrors.NewTooManyRequests("many", 1), exitUnreachable},
+		{apierrors.NewConflict(resource, "calico", errors.New("changed")), exitFailed},
+		{errors.Join(fleet.ErrStatusFailed), exitUsage},
 	} {
-		if got := exitCode(err); got != want {
-			t.Errorf("%v: got %d, want %d", err, got, want)
+		if got := exitCode(tc.err); got != tc.want {
+			t.Errorf("%v: got %d, want %d", tc.err, got, tc.want)
 		}
 	}
 	var out bytes.Buffer

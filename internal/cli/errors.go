@@ -51,6 +51,7 @@ func exitCode(err error) int {
 		usage    usageError
 		diff     diffError
 		response *errcode.ErrorResponse
+		status   apierrors.APIStatus
 		network  *url.Error
 	)
 	switch {
@@ -60,12 +61,16 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, errDiffers), errors.Is(err, fleet.ErrUnhealthy):
 		return exitFailed
-	case errors.Is(err, errdef.ErrNotFound), apierrors.IsNotFound(err):
+	case errors.Is(err, errdef.ErrNotFound):
 		return exitNotFound
-	case errors.Is(err, auth.ErrBasicCredentialNotFound), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		return exitDenied
 	case errors.As(err, &response):
 		if code, ok := codesByStatus[response.StatusCode]; ok {
+			return code
+		}
+	case errors.As(err, &status):
+		if code, ok := codesByStatus[int(status.Status().Code)]; ok {
 			return code
 		}
 	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
@@ -77,11 +82,12 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// codesByStatus maps HTTP status codes of registries to exit codes.
+// codesByStatus maps HTTP status codes of registries and API servers to exit codes.
 var codesByStatus = map[int]int{
 	http.StatusUnauthorized:       exitDenied,
 	http.StatusForbidden:          exitDenied,
 	http.StatusNotFound:           exitNotFound,
+	http.StatusTooManyRequests:    exitUnreachable,
 	http.StatusBadGateway:         exitUnreachable,
 	http.StatusServiceUnavailable: exitUnreachable,
 	http.StatusGatewayTimeout:     exitUnreachable,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
@@ -37,7 +38,8 @@ func RunAs(ctx context.Context, program string, args []string, streams Streams) 
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !isQuiet(err) {
-		_, _ = fmt.Fprintln(streams.ErrOut, "error:", err)
+		// Errors have texts of API servers and registries.
+		_, _ = fmt.Fprintln(streams.ErrOut, "error:", printers.EscapeTerminal(err.Error()))
 	}
 	return exitCode(err)
 }

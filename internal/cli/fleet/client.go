@@ -13,14 +13,17 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/tools/pager"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -52,6 +55,7 @@ func newBase(o Options) base {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.Streams.Out, o.Streams.ErrOut = &escaped{to: o.Streams.Out}, &escaped{to: o.Streams.ErrOut}
 	kube := genericclioptions.NewConfigFlags(true)
 	// Nothing is cached. --cluster names a Cluster of Cluster API, and not an entry of the kubeconfig.
 	kube.CacheDir, kube.ClusterName = nil, nil
@@ -76,6 +80,9 @@ type fleetClient struct {
 
 	// namespace is that of the flags or of the context.
 	namespace string
+
+	// note prints a warning.
+	note func(format string, args ...any)
 }
 
 // connect returns a client. It sends no request.
@@ -107,7 +114,7 @@ func (b *base) connect() (*fleetClient, error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	return &fleetClient{WithWatch: c, namespace: namespace}, nil
+	return &fleetClient{WithWatch: c, namespace: namespace, note: b.note}, nil
 }
 
 // listAll lists objects in chunks, and returns them with the resource version from which a watch continues.
@@ -150,59 +157,100 @@ type change[T client.Object] struct {
 	object T
 }
 
-// rewatchDelay is how long follow waits after the API server ended a watch.
-const rewatchDelay = time.Second
+// apply makes a change to known objects.
+func (c *change[T]) apply(objects *map[client.ObjectKey]T) {
+	switch {
+	case c.isList:
+		*objects = byKey(c.items)
+	case c.event == watch.Deleted:
+		delete(*objects, client.ObjectKeyFromObject(c.object))
+	default:
+		(*objects)[client.ObjectKeyFromObject(c.object)] = c.object
+	}
+}
+
+// rewatchDelays are how long follow waits before it lists again, after the API server ended a watch or failed.
+func rewatchDelays() wait.DelayFunc {
+	const reset = time.Minute
+	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 6, Cap: 30 * time.Second}.
+		DelayWithReset(clock.RealClock{}, reset)
+}
 
 // follow lists objects and then watches them. It calls fn for each change until fn returns true or an error. An API
-// server ends each watch after a while; follow then lists again.
-func follow[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList,
+// server ends each watch after a while; follow then lists again. After the first list, an API server that does not
+// answer does not end follow either.
+func follow[T client.Object](ctx context.Context, c *fleetClient, list client.ObjectList,
 	fn func(change[T]) (done bool, err error), opts ...client.ListOption,
 ) error {
+	delay, hasListed, noted := rewatchDelays(), false, ""
 	for {
-		items, resourceVersion, err := listAll[T](ctx, c, list, opts...)
-		if err != nil {
-			return err
-		}
-		if done, err := fn(change[T]{isList: true, items: items}); done || err != nil {
-			return err
-		}
-		options := (&client.ListOptions{}).ApplyOptions(opts)
-		options.Raw = &metav1.ListOptions{ResourceVersion: resourceVersion}
-		watcher, err := c.Watch(ctx, list.DeepCopyObject().(client.ObjectList), options)
-		if err != nil {
+		var done bool
+		var failed error
+		err := observe(ctx, c, list, func(change change[T]) bool {
+			hasListed, noted = true, ""
+			done, failed = fn(change)
+			return done || failed != nil
+		}, opts...)
+		switch {
+		case done || failed != nil:
+			return failed
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && (!hasListed || !isTransient(err)):
 			return explain(err)
-		}
-		done, err := drain(ctx, watcher, fn)
-		watcher.Stop()
-		if done || err != nil {
-			return err
+		case err != nil && noted != err.Error():
+			noted = err.Error()
+			c.note("warning: %v; the command tries again", err)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(rewatchDelay):
+		case <-time.After(delay()):
 		}
 	}
 }
 
-// drain passes on the events of a watch until the watch ends.
-func drain[T client.Object](ctx context.Context, watcher watch.Interface,
-	fn func(change[T]) (bool, error),
-) (done bool, err error) {
+// isTransient is false for the errors of an API server that do not pass by themselves.
+func isTransient(err error) bool {
+	return !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) && !apierrors.IsNotFound(err) &&
+		!apierrors.IsInvalid(err)
+}
+
+// observe lists objects and then watches them until fn returns true, or until the watch ends.
+func observe[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList,
+	fn func(change[T]) (done bool), opts ...client.ListOption,
+) error {
+	items, resourceVersion, err := listAll[T](ctx, c, list, opts...)
+	if err != nil {
+		return err
+	}
+	if fn(change[T]{isList: true, items: items}) {
+		return nil
+	}
+	options := (&client.ListOptions{}).ApplyOptions(opts)
+	options.Raw = &metav1.ListOptions{ResourceVersion: resourceVersion}
+	watcher, err := c.Watch(ctx, list.DeepCopyObject().(client.ObjectList), options)
+	if err != nil {
+		return err
+	}
+	defer watcher.Stop()
+	drain(ctx, watcher, fn)
+	return nil
+}
+
+// drain passes on the events of a watch until the watch ends or fn returns true.
+func drain[T client.Object](ctx context.Context, watcher watch.Interface, fn func(change[T]) (done bool)) {
 	for {
 		select {
 		case <-ctx.Done():
-			return false, ctx.Err()
+			return
 		case event, ok := <-watcher.ResultChan():
 			if !ok || event.Type == watch.Error {
-				return false, nil
+				return
 			}
 			object, ok := event.Object.(T)
-			if !ok || event.Type == watch.Bookmark {
-				continue
-			}
-			if done, err := fn(change[T]{event: event.Type, object: object}); done || err != nil {
-				return done, err
+			if ok && event.Type != watch.Bookmark && fn(change[T]{event: event.Type, object: object}) {
+				return
 			}
 		}
 	}
@@ -217,12 +265,26 @@ func named(namespace, name string) []client.ListOption {
 // helmOp reads a HelmOp.
 func (c *fleetClient) helmOp(ctx context.Context, name string) (*addonsv1.HelmOp, error) {
 	helmOp := &addonsv1.HelmOp{}
-	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, helmOp)
-	if client.IgnoreNotFound(err) == nil && err != nil && !isKindMissing(err) {
-		return nil, &textError{fmt.Sprintf("there is no HelmOp %q in namespace %q; check -n and --context",
-			name, c.namespace), err}
+	return helmOp, c.readHelmOp(ctx, name, helmOp)
+}
+
+// readHelmOp reads a HelmOp into an object.
+func (c *fleetClient) readHelmOp(ctx context.Context, name string, object client.Object) error {
+	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, object)
+	if apierrors.IsNotFound(err) && !isKindMissing(err) {
+		return noHelmOp(c.namespace, name)
 	}
-	return helmOp, explain(err)
+	return explain(err)
+}
+
+// noHelmOp is the error for a HelmOp that does not exist. The namespace is empty for all namespaces.
+func noHelmOp(namespace, name string) error {
+	where := fmt.Sprintf("in namespace %q", namespace)
+	if namespace == "" {
+		where = "in any namespace"
+	}
+	return &textError{fmt.Sprintf("there is no HelmOp %q %s; check -n and --context", name, where),
+		apierrors.NewNotFound(addonsv1.GroupVersion.WithResource("helmops").GroupResource(), name)}
 }
 
 // release reads the release of a HelmOp in a Cluster. cluster is the name of the Cluster, or namespace/name.
@@ -233,7 +295,7 @@ func (c *fleetClient) release(ctx context.Context, helmOp *addonsv1.HelmOp, clus
 	title := clusterTitle(helmOp, cluster)
 	err := c.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace,
 		Name: apiutil.ChildName(helmOp.Name, title)}, release)
-	if client.IgnoreNotFound(err) == nil && err != nil && !isKindMissing(err) {
+	if apierrors.IsNotFound(err) && !isKindMissing(err) {
 		return nil, &textError{fmt.Sprintf("HelmOp %q has no release in Cluster %q%s", helmOp.Name, title,
 			whyNoRelease(helmOp, title)), err}
 	}
@@ -268,12 +330,12 @@ func (c *fleetClient) releases(ctx context.Context, helmOp *addonsv1.HelmOp) ([]
 	}), err
 }
 
-// revisions lists the HelmOp revisions of a HelmOp, the newest last.
+// revisions lists the HelmOp revisions of a HelmOp, the newest last. The manager does not use revisions under deletion.
 func (c *fleetClient) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error) {
 	items, _, err := listAll[*addonsv1.HelmOpRevision](ctx, c, &addonsv1.HelmOpRevisionList{},
 		client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)))
 	items = slices.DeleteFunc(items, func(r *addonsv1.HelmOpRevision) bool {
-		return r.Name != apiutil.RevisionName(helmOp.Name, r.Spec.Number)
+		return r.Name != apiutil.RevisionName(helmOp.Name, r.Spec.Number) || !r.DeletionTimestamp.IsZero()
 	})
 	slices.SortFunc(items, func(a, b *addonsv1.HelmOpRevision) int { return int(a.Spec.Number - b.Spec.Number) })
 	return items, err

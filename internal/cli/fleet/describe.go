@@ -96,7 +96,7 @@ func (d *describe) helmOp(ctx context.Context, c *fleetClient, helmOp *addonsv1.
 			return err
 		}
 	}
-	return d.finish(p, events, nextForHelmOp(helmOp, d.Program))
+	return d.finish(p, events, nextForHelmOp(helmOp, d.program()))
 }
 
 // finish writes the Events and the next steps, and prints the page.
@@ -231,7 +231,7 @@ func describeRollout(p *page, helmOp *addonsv1.HelmOp, now time.Time) error {
 		return nil
 	}
 	p.WriteString("\nRollout:\n")
-	summary := summaryOf(helmOp, "")
+	summary := summaryOf(helmOp, program{})
 	fmt.Fprintf(p, "  %s\n", upperFirst(summary.progress(now)))
 	if r.LastGoodRevision > 0 {
 		fmt.Fprintf(p, "  The last known good revision is %d\n", r.LastGoodRevision)
@@ -299,7 +299,7 @@ func (d *describe) release(ctx context.Context, c *fleetClient, helmOp *addonsv1
 			return err
 		}
 	}
-	return d.finish(p, events, nextForRelease(helmOp, release, &row, d.Program))
+	return d.finish(p, events, nextForRelease(helmOp, release, &row, d.program()))
 }
 
 // describeRelease writes the desired and the observed state of a release.

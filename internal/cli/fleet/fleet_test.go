@@ -30,6 +30,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -37,7 +38,9 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
@@ -134,7 +137,9 @@ func (b *fleetBed) load() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for document := range strings.SplitSeq(strings.ReplaceAll(string(data), "NAMESPACE", b.namespace), "\n---\n") {
+	text := strings.NewReplacer("NAMESPACE", b.namespace,
+		"CONFIRMATION", brake.Confirmation(heldSince, []string{"prod-2", "prod-3"})).Replace(string(data))
+	for document := range strings.SplitSeq(text, "\n---\n") {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
 			b.Fatal(err)
@@ -226,6 +231,9 @@ func (b *fleetBed) release(helmOp *addonsv1.HelmOp, cluster string, revision int
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace,
 		Name: apiutil.ChildName(helmOp.Name, cluster), Labels: apiutil.ChildSelector(helmOp)}}
 	ref := addonsv1.ClusterReference{Name: cluster}
+	if namespace, name, ok := strings.Cut(cluster, "/"); ok {
+		ref = addonsv1.ClusterReference{Namespace: namespace, Name: name}
+	}
 	if cluster == apiutil.ManagementTitle {
 		ref = apiutil.ClusterRefOf(b.namespace, clusterlink.Management)
 	}
@@ -288,7 +296,9 @@ func (b *fleetBed) runAs(ctx context.Context, kubeconfig, stdin string, args ...
 	var out, errOut bytes.Buffer
 	err := b.execute(ctx, kubeconfig, genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &out,
 		ErrOut: &errOut}, args...)
-	return result{out.String(), errOut.String(), err}
+	// The recommended commands have the flag.
+	shorten := strings.NewReplacer(" --kubeconfig="+kubeconfig, "")
+	return result{shorten.Replace(out.String()), shorten.Replace(errOut.String()), err}
 }
 
 func (b *fleetBed) execute(ctx context.Context, kubeconfig string, streams genericiooptions.IOStreams,
@@ -351,27 +361,28 @@ func TestLook(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "fleet")
 	for name, args := range map[string][]string{
-		"status":           {"status"},
-		"status-no-fold":   {"status", "calico", "--no-fold"},
-		"status-wide":      {"status", "calico", "-o", "wide", "-l", "region=eu"},
-		"status-state":     {"status", "--state", "stalled,Unreachable", "--no-headers"},
-		"status-wave":      {"status", "--wave", "canary"},
-		"status-no-wave":   {"status", "calico", "--wave", ""},
-		"status-cluster":   {"status", "--cluster", "prod-1"},
-		"status-json":      {"status", "ingress", "--cluster", "prod-1", "-o", "json"},
-		"status-yaml":      {"status", "ingress", "--cluster", "prod-1", "-o", "yaml"},
-		"status-name":      {"status", "calico", "--state", "Stalled", "-o", "name"},
-		"describe":         {"describe", "calico"},
-		"describe-held":    {"describe", "ingress"},
-		"describe-cluster": {"describe", "calico", "--cluster", "prod-4"},
-		"tree":             {"tree", "calico"},
-		"tree-cluster":     {"tree", "calico", "--cluster", "canary-1"},
-		"events":           {"events", "calico"},
-		"events-warnings":  {"events", "calico", "--cluster", "prod-4", "--warnings"},
-		"history":          {"history", "calico"},
-		"history-cluster":  {"history", "calico", "--cluster", "prod-4"},
-		"versions":         {"versions"},
-		"rollout-status":   {"rollout", "status", "calico", "--watch=false"},
+		"status":            {"status"},
+		"status-no-fold":    {"status", "calico", "--no-fold"},
+		"status-wide":       {"status", "calico", "-o", "wide", "-l", "region=eu"},
+		"status-state":      {"status", "--state", "stalled,Unreachable", "--no-headers"},
+		"status-wave":       {"status", "--wave", "canary"},
+		"status-no-wave":    {"status", "calico", "--wave", ""},
+		"status-some-waves": {"status", "calico", "--wave", "canary,", "--no-headers"},
+		"status-cluster":    {"status", "--cluster", "prod-1"},
+		"status-json":       {"status", "ingress", "--cluster", "prod-1", "-o", "json"},
+		"status-yaml":       {"status", "ingress", "--cluster", "prod-1", "-o", "yaml"},
+		"status-name":       {"status", "calico", "--state", "Stalled", "-o", "name"},
+		"describe":          {"describe", "calico"},
+		"describe-held":     {"describe", "ingress"},
+		"describe-cluster":  {"describe", "calico", "--cluster", "prod-4"},
+		"tree":              {"tree", "calico"},
+		"tree-cluster":      {"tree", "calico", "--cluster", "canary-1"},
+		"events":            {"events", "calico"},
+		"events-warnings":   {"events", "calico", "--cluster", "prod-4", "--warnings"},
+		"history":           {"history", "calico"},
+		"history-cluster":   {"history", "calico", "--cluster", "prod-4"},
+		"versions":          {"versions"},
+		"rollout-status":    {"rollout", "status", "calico", "--watch=false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -379,6 +390,26 @@ func TestLook(t *testing.T) {
 			inner.T = t
 			inner.compare(name, inner.ok(args...))
 		})
+	}
+}
+
+// TestEscapes has a message that would change the title of a terminal.
+func TestEscapes(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "escapes")
+	b.setStatus("prod-4", func(r *addonsv1.HelmOpRelease) {
+		for i := range r.Status.Conditions {
+			r.Status.Conditions[i].Message = "Deployment tigera-operator/operator: \x1b]0;x\a"
+		}
+	})
+	b.observe("calico", func(s *addonsv1.HelmOpStatus) { s.Rollout.WaitingFor = "\x1b]0;x\a" })
+	for _, args := range [][]string{{"status"}, {"status", "-o", "json"}, {"status", "-o", "yaml"}, {"describe", "calico"},
+		{"describe", "calico", "--cluster", "prod-4"}, {"tree", "calico"}, {"rollout", "status", "calico", "--watch=false"},
+		{"retry", "calico", "--wait", "--timeout", "1s"}} {
+		if got := b.run(args...); strings.Contains(got.out+got.errOut, "\x1b") ||
+			!strings.Contains(got.out, "]0;x") && got.err == nil {
+			t.Errorf("%q: got %+v", args, got)
+		}
 	}
 }
 
@@ -391,6 +422,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("%v is not a NotFound error", got.err)
 	}
 	b.fails(`there is no HelmOp "kalico"`, "status", "kalico")
+	b.fails(`there is no HelmOp "kalico"`, "rollout", "status", "kalico")
 	b.fails(`HelmOp "calico" has no release in Cluster "prod-9"`, "describe", "calico", "--cluster", "prod-9")
 	b.fails(`--state "Sad" is unknown; use some of Stalled, Failed`, "status", "--state", "Sad")
 	b.fails(`--selector`, "status", "-l", "==")
@@ -575,6 +607,9 @@ func TestUndo(t *testing.T) {
 	}
 }
 
+// heldSince is since when the deletions of the fixture wait.
+var heldSince = time.Date(2026, 11, 25, 11, 0, 0, 0, time.UTC)
+
 // TestConfirm expects a list of what is deleted and a question.
 func TestConfirm(t *testing.T) {
 	t.Parallel()
@@ -587,7 +622,66 @@ func TestConfirm(t *testing.T) {
 	if yes := b.runAs(t.Context(), b.kubeconfig, "yes\n", "confirm", "ingress"); yes.err != nil {
 		t.Error(yes.err)
 	}
-	if got := b.helmOp("ingress").Annotations[addonsv1.ConfirmDeletionsAnnotation]; got != "2-5e8d1f0a9b3c" {
+	want := brake.Confirmation(heldSince, []string{"prod-2", "prod-3"})
+	if got := b.helmOp("ingress").Annotations[addonsv1.ConfirmDeletionsAnnotation]; got != want {
+		t.Errorf("confirmed with %q", got)
+	}
+}
+
+// TestConfirmWithoutList expects the message of the HelmOp where the command finds other releases than the manager.
+func TestConfirmWithoutList(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "unlisted")
+	b.observe("ingress", func(s *addonsv1.HelmOpStatus) {
+		s.Deletions.Waiting = 3
+		s.Deletions.Confirmation = brake.Confirmation(heldSince, []string{"prod-2", "prod-3", "tenant/prod-9"})
+	})
+	got := b.run("confirm", "ingress", "--dry-run=server")
+	b.compare("confirm-without-list", got.out+got.errOut)
+	if got.err != nil {
+		t.Error(got.err)
+	}
+}
+
+// TestConfirmOtherNamespaces has a release of a Cluster whose namespace is no longer selected, and others that the
+// manager leaves alone.
+func TestConfirmOtherNamespaces(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "roaming")
+	tenant := b.namespace + "-tenant"
+	b.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}})
+	ingress := b.helmOp("ingress")
+	cluster := func(namespace, name string, change func(*unstructured.Unstructured)) {
+		object := apiutil.NewCluster()
+		object.SetNamespace(namespace)
+		object.SetName(name)
+		if err := unstructured.SetNestedField(object.Object, false, "spec", "paused"); err != nil {
+			t.Fatal(err)
+		}
+		change(object)
+		if err := b.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cluster(tenant, "roaming", func(c *unstructured.Unstructured) { c.SetLabels(map[string]string{"ingress": "nginx"}) })
+	cluster(b.namespace, "paused", func(c *unstructured.Unstructured) {
+		c.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
+	})
+	cluster(b.namespace, "sharded", func(c *unstructured.Unstructured) {
+		c.SetLabels(map[string]string{addonsv1.ShardLabel: "b"})
+	})
+	cluster(b.namespace, "foreign", func(*unstructured.Unstructured) {})
+	for _, name := range []string{tenant + "/roaming", "paused", "sharded", "gone"} {
+		b.release(ingress, name, 1, ready("4.12.1", time.Hour))
+	}
+	b.release(ingress, "foreign", 1, func(r *addonsv1.HelmOpRelease) { r.Status.State = string(model.StateForeign) })
+	confirmation := brake.Confirmation(heldSince, []string{"prod-2", "prod-3", tenant + "/roaming"})
+	b.observe("ingress", func(s *addonsv1.HelmOpStatus) { s.Deletions.Waiting, s.Deletions.Confirmation = 3, confirmation })
+	if got := b.ok("confirm", "ingress", "--yes"); !strings.Contains(got, tenant+"/roaming ") ||
+		!strings.HasPrefix(got, "The deletion of 3 releases waits") {
+		t.Errorf("%s", got)
+	}
+	if got := b.helmOp("ingress").Annotations[addonsv1.ConfirmDeletionsAnnotation]; got != confirmation {
 		t.Errorf("confirmed with %q", got)
 	}
 }
@@ -647,7 +741,62 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitForRetry has one release fail again, and one become Ready.
+// TestWaitForSeveral expects one deadline for all HelmOps, and results of the others if one fails.
+func TestWaitForSeveral(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "several")
+	b.observe("ingress", func(s *addonsv1.HelmOpStatus) {
+		paused := condition("Paused=True/Paused")
+		paused.LastTransitionTime = ago(0)
+		s.Conditions = append(s.Conditions, paused)
+	})
+	began := time.Now()
+	const timeout = 3 * time.Second
+	var out, errOut lockedBuffer
+	err := b.execute(t.Context(), b.kubeconfig, genericiooptions.IOStreams{Out: &out, ErrOut: &errOut},
+		"pause", "missing", "calico", "ingress", "--wait", "--timeout", timeout.String())
+	if err == nil || !strings.Contains(err.Error(), `there is no HelmOp "missing"`) ||
+		!strings.Contains(err.Error(), `HelmOp "calico": timed out after 3s waiting for the condition Paused`) ||
+		strings.Contains(err.Error(), "ingress") {
+		t.Errorf("%v", err)
+	}
+	if took := time.Since(began); took > 2*timeout {
+		t.Errorf("it took %s", took)
+	}
+	for _, name := range []string{"calico", "ingress"} {
+		if !b.helmOp(name).Spec.Paused {
+			t.Errorf("%s is not paused", name)
+		}
+	}
+}
+
+// TestWaitForContinue waits for the revision.
+func TestWaitForContinue(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "continued")
+	b.observe("calico", func(s *addonsv1.HelmOpStatus) { s.Rollout.Phase = addonsv1.RolloutPhasePaused })
+	var out, errOut lockedBuffer
+	ended := make(chan error)
+	go func() {
+		ended <- b.execute(t.Context(), b.kubeconfig, genericiooptions.IOStreams{Out: &out, ErrOut: &errOut},
+			"rollout", "continue", "calico", "--wait")
+	}()
+	eventually(t, &errOut, "calico: waiting for the manager to continue the rollout\n")
+	revision := &addonsv1.HelmOpRevision{}
+	if err := b.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: apiutil.RevisionName("calico", 7)},
+		revision); err != nil {
+		t.Fatal(err)
+	}
+	revision.Status.LastContinueRequest = "7"
+	if err := b.Update(t.Context(), revision); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWaitForRetry has a release fail again, and one whose Cluster does not answer.
 func TestWaitForRetry(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "retry")
@@ -657,13 +806,28 @@ func TestWaitForRetry(t *testing.T) {
 		ended <- b.execute(t.Context(), b.kubeconfig, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out,
 			ErrOut: &errOut}, "retry", "calico", "--wait")
 	}()
-	eventually(t, &errOut, "waiting for 2 Clusters: prod-4 (UpgradeFailed), prod-5 (ClusterUnreachable)\n")
-	b.setStatus("prod-5", ready("3.30.2", 0))
-	eventually(t, &errOut, "waiting for 1 Cluster: prod-4 (UpgradeFailed)\n")
+	eventually(t, &errOut, "calico: not waiting for 1 Cluster: prod-5 (Unreachable)\n")
+	eventually(t, &errOut, "calico: waiting for 1 Cluster: prod-4 (UpgradeFailed)\n")
 	b.setStatus("prod-4", func(r *addonsv1.HelmOpRelease) { r.Status.LastRetryRequest = "2026-11-25T12:00:00.000Z" })
-	if err := <-ended; err == nil || err.Error() != `the retry failed in 1 Cluster: prod-4; see "kubectl helmop `+
-		`describe calico -n `+b.namespace+` --cluster prod-4"` {
+	if err := <-ended; err == nil || err.Error() != `HelmOp "calico": the retry failed in 1 Cluster: prod-4; see "kubectl helmop `+
+		`describe calico -n `+b.namespace+` --cluster prod-4 --kubeconfig=`+b.kubeconfig+`"` {
 		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// TestWaitForRetryTimesOut expects the error of the release when the time is over.
+func TestWaitForRetryTimesOut(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "late")
+	got := b.run("retry", "calico", "--wait", "--timeout", "1s")
+	want := `HelmOp "calico": timed out after 1s waiting for 1 Cluster: prod-4 (UpgradeFailed); the last error is of ` +
+		"Cluster prod-4: the upgrade of release tigera-operator/calico failed: the hook of prod-4 timed out"
+	if got.err == nil || got.err.Error() != want {
+		t.Errorf("got %v", got.err)
+	}
+	if got := b.run("retry", "ingress", "--wait"); got.err != nil ||
+		!strings.Contains(got.errOut, "ingress: no release is Failed or Stalled") {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -701,7 +865,7 @@ func TestStatusWatch(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	b.compare("status-watch", strings.TrimPrefix(out.String(), before))
+	b.compare("status-watch", strings.ReplaceAll(strings.TrimPrefix(out.String(), before), " --kubeconfig="+b.kubeconfig, ""))
 }
 
 func eventually(t *testing.T, buffer *lockedBuffer, text string) {

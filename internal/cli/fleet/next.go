@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -36,6 +38,38 @@ func (s Step) String() string {
 	return s.Why + ":\n  " + s.Command
 }
 
+// program is the program in the commands that the output recommends.
+type program struct {
+	name string
+	// flags choose the management cluster. Each begins with a space.
+	flags string
+}
+
+// program returns the program with those flags of the user that choose the management cluster.
+func (b *base) program() program {
+	p := program{name: b.Program}
+	for _, flag := range []struct {
+		name  string
+		value *string
+	}{{"context", b.kube.Context}, {"kubeconfig", b.kube.KubeConfig}} {
+		if value := ptr.Deref(flag.value, ""); value != "" {
+			p.flags += " --" + flag.name + "=" + quoted(value)
+		}
+	}
+	return p
+}
+
+// command returns a command for a HelmOp.
+func (p program) command(helmOp *addonsv1.HelmOp, command string, flags ...string) string {
+	return strings.Join(append([]string{p.name, command, helmOp.Name, "-n", helmOp.Namespace}, flags...), " ") + p.flags
+}
+
+// removePause returns a command that removes the annotation that pauses an object.
+func (p program) removePause(resource string, object metav1.Object) string {
+	return fmt.Sprintf("kubectl -n %s annotate %s.%s %s %s-", object.GetNamespace(), resource, addonsv1.GroupVersion.Group,
+		object.GetName(), clusterv1.PausedAnnotation) + p.flags
+}
+
 // Summary is the state of a HelmOp and of its rollout.
 type Summary struct {
 	Namespace string `json:"namespace"`
@@ -54,30 +88,32 @@ type Summary struct {
 	Next []Step `json:"next,omitempty"`
 }
 
-// helmOpProgressReasons are the reasons of a HelmOp that is not Ready and needs no user.
-var helmOpProgressReasons = map[string]bool{
-	"":                                 true,
-	addonsv1.ProgressingReason:         true,
-	addonsv1.ResolvingReason:           true,
-	addonsv1.DeletingReason:            true,
+// restingReasons are reasons of a HelmOp that is not Ready and needs no user, besides [apiutil.ProgressReasons].
+var restingReasons = map[string]bool{
 	addonsv1.WaitingForClustersReason:  true,
 	addonsv1.PausedReason:              true,
 	addonsv1.RegistryRateLimitedReason: true,
 }
 
-func summaryOf(helmOp *addonsv1.HelmOp, program string) Summary {
+// needsUser is true if a HelmOp with a condition Ready needs a user to become Ready.
+func needsUser(ready *metav1.Condition) bool {
+	return ready != nil && ready.Status == metav1.ConditionFalse && !apiutil.ProgressReasons[ready.Reason] &&
+		!restingReasons[ready.Reason]
+}
+
+func summaryOf(helmOp *addonsv1.HelmOp, p program) Summary {
 	s := Summary{
 		Namespace: helmOp.Namespace, Name: helmOp.Name, Ready: metav1.ConditionUnknown,
 		Clusters: helmOp.Status.Clusters, Rollout: helmOp.Status.Rollout,
 		RolloutPaused: helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Paused,
-		Next:          nextForHelmOp(helmOp, program),
+		Next:          nextForHelmOp(helmOp, p),
 	}
-	if ready := conditions.Get(helmOp, addonsv1.ReadyCondition); ready != nil {
+	ready := conditions.Get(helmOp, addonsv1.ReadyCondition)
+	if ready != nil {
 		s.Ready, s.Reason, s.Message = ready.Status, ready.Reason, ready.Message
 	}
 	c := helmOp.Status.Clusters
-	s.Unhealthy = s.Ready == metav1.ConditionFalse && !helmOpProgressReasons[s.Reason] ||
-		conditions.IsTrue(helmOp, addonsv1.DeletionsHeldCondition) ||
+	s.Unhealthy = needsUser(ready) || conditions.IsTrue(helmOp, addonsv1.DeletionsHeldCondition) ||
 		c != nil && c.Failed+c.Stalled+c.Unreachable+c.Drifted > 0
 	return s
 }
@@ -189,10 +225,8 @@ func isEnded(phase addonsv1.RolloutPhase) bool {
 }
 
 // nextForHelmOp returns what a user can do for a HelmOp, the most urgent first. It is empty if there is nothing to do.
-func nextForHelmOp(helmOp *addonsv1.HelmOp, program string) []Step {
-	on := func(command string, flags ...string) string {
-		return strings.Join(append([]string{program, command, helmOp.Name, "-n", helmOp.Namespace}, flags...), " ")
-	}
+func nextForHelmOp(helmOp *addonsv1.HelmOp, p program) []Step {
+	on := func(command string, flags ...string) string { return p.command(helmOp, command, flags...) }
 	var steps []Step
 	add := func(why, command string) { steps = append(steps, Step{Why: why, Command: command}) }
 	if d := helmOp.Status.Deletions; d != nil && d.Waiting > 0 {
@@ -203,9 +237,8 @@ func nextForHelmOp(helmOp *addonsv1.HelmOp, program string) []Step {
 		if helmOp.Spec.Paused {
 			add("Resume the paused HelmOp", on("resume"))
 		} else {
-			add("The annotation cluster.x-k8s.io/paused pauses the HelmOp; remove the annotation", fmt.Sprintf(
-				"kubectl -n %s annotate helmops.addons.cluster.x-k8s.io %s cluster.x-k8s.io/paused-", helmOp.Namespace,
-				helmOp.Name))
+			add("The annotation cluster.x-k8s.io/paused pauses the HelmOp; remove the annotation",
+				p.removePause("helmops", helmOp))
 		}
 	}
 	if resolved := conditions.Get(helmOp, addonsv1.ResolvedCondition); resolved != nil &&
@@ -220,8 +253,7 @@ func nextForHelmOp(helmOp *addonsv1.HelmOp, program string) []Step {
 			on("describe", "--cluster", quoted(failures[0].Cluster)))
 		add("Correct the cause, then retry the failed releases", on("retry"))
 	}
-	if ready := conditions.Get(helmOp, addonsv1.ReadyCondition); len(steps) == 0 && ready != nil &&
-		ready.Status == metav1.ConditionFalse && !helmOpProgressReasons[ready.Reason] {
+	if ready := conditions.Get(helmOp, addonsv1.ReadyCondition); len(steps) == 0 && needsUser(ready) {
 		add(fmt.Sprintf("Correct what the condition Ready names (%s)", ready.Reason), on("describe"))
 	}
 	return steps
@@ -252,10 +284,8 @@ func nextForRollout(helmOp *addonsv1.HelmOp, r *addonsv1.RolloutStatus, on func(
 }
 
 // nextForRelease returns what a user can do for the release of a row.
-func nextForRelease(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, row *Row, program string) []Step {
-	on := func(command string, flags ...string) string {
-		return strings.Join(append([]string{program, command, helmOp.Name, "-n", helmOp.Namespace}, flags...), " ")
-	}
+func nextForRelease(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, row *Row, p program) []Step {
+	on := func(command string, flags ...string) string { return p.command(helmOp, command, flags...) }
 	retry := on("retry", "--cluster", quoted(row.Cluster))
 	var steps []Step
 	add := func(why, command string) { steps = append(steps, Step{Why: why, Command: command}) }
@@ -278,7 +308,7 @@ func nextForRelease(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, ro
 	case StateWaiting:
 		add("Wait. HelmOp continues by itself when the condition that the message names is met", "")
 	case StatePaused:
-		steps = append(steps, nextForPause(helmOp, release, on)...)
+		steps = append(steps, nextForPause(helmOp, release, p)...)
 	case StateOutdated:
 		add("See what the rollout waits for", on("rollout status", "--watch=false"))
 	case StateProgressing, StateDeleting:
@@ -287,16 +317,13 @@ func nextForRelease(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, ro
 	return steps
 }
 
-func nextForPause(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease,
-	on func(string, ...string) string,
-) []Step {
+func nextForPause(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, p program) []Step {
 	switch {
 	case helmOp.Spec.Paused:
-		return []Step{{Why: "Resume the paused HelmOp", Command: on("resume")}}
+		return []Step{{Why: "Resume the paused HelmOp", Command: p.command(helmOp, "resume")}}
 	case apiutil.IsChildPaused(release):
-		return []Step{{Why: "The annotation cluster.x-k8s.io/paused pauses the release; remove it", Command: fmt.Sprintf(
-			"kubectl -n %s annotate helmopreleases.addons.cluster.x-k8s.io %s cluster.x-k8s.io/paused-",
-			release.Namespace, release.Name)}}
+		return []Step{{Why: "The annotation cluster.x-k8s.io/paused pauses the release; remove it",
+			Command: p.removePause("helmopreleases", release)}}
 	default:
 		return []Step{{Why: "End the pause that the condition Paused names"}}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,23 @@ const (
 
 	none = "<none>"
 )
+
+// escaped is a writer that writes escape sequences of terminals as text: messages are from workload clusters and
+// registries. Waits for several HelmOps use it at the same time.
+type escaped struct {
+	mutex sync.Mutex
+	to    io.Writer
+}
+
+// Write writes data.
+func (e *escaped) Write(data []byte) (int, error) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	if err := printers.WriteEscaped(e.to, string(data)); err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}
 
 // table is a table in the terms of kubectl: with -o wide, columns of priority 1 are printed, too.
 type table struct {
@@ -53,12 +71,6 @@ func (t *table) add(cells ...string) {
 
 func (t *table) write(out io.Writer) error {
 	return printers.NewTablePrinter(t.options).PrintObj(&t.Table, out)
-}
-
-// flusher is a writer that aligns columns, as printers.GetNewTabWriter returns.
-type flusher interface {
-	io.Writer
-	Flush() error
 }
 
 // age returns how long ago a time is.

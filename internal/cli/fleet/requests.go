@@ -4,19 +4,18 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 // request changes a HelmOp. It returns what was done, in the past tense, or an error that says why nothing is done.
@@ -102,56 +101,6 @@ func refusePaused(helmOp *addonsv1.HelmOp) error {
 	return nil
 }
 
-// retryAll requests a retry of the releases of a HelmOp that failed.
-func retryAll(value string) request {
-	return func(helmOp *addonsv1.HelmOp) (string, error) {
-		if err := refusePaused(helmOp); err != nil {
-			return "", err
-		}
-		annotate(helmOp, addonsv1.RetryRequestedAtAnnotation, value)
-		return "retry requested", nil
-	}
-}
-
-// handledRetry is what status.lastRetryRequest of a release has after the release handled the requests in the
-// annotations of the release and of the HelmOp.
-func handledRetry(release *addonsv1.HelmOpRelease, ofHelmOp string) string {
-	request := release.Annotations[addonsv1.RetryRequestedAtAnnotation]
-	if request != "" && ofHelmOp != "" {
-		request += "/"
-	}
-	request += ofHelmOp
-	if len(request) > requeue.MaxResolveRequest {
-		request = apiutil.HexDigest(request)
-	}
-	return request
-}
-
-// retryResult is the state of releases after a request to retry.
-type retryResult struct{ waiting, failed []string }
-
-// retried returns the state of releases after a request to retry. ofHelmOp is the annotation of the HelmOp.
-func retried(releases []*addonsv1.HelmOpRelease, ofHelmOp string) retryResult {
-	var result retryResult
-	for _, release := range releases {
-		state, why := stateOf(release, 0)
-		title := apiutil.ClusterTitle(release)
-		switch {
-		case state == StateReady || state == StatePaused || state == StateDrifted || state == StateDeleting:
-		case (state == StateFailed || state == StateStalled) &&
-			release.Status.LastRetryRequest == handledRetry(release, ofHelmOp):
-			result.failed = append(result.failed, title)
-		case why != nil && why.Reason != "":
-			result.waiting = append(result.waiting, title+" ("+why.Reason+")")
-		default:
-			result.waiting = append(result.waiting, title)
-		}
-	}
-	slices.Sort(result.waiting)
-	slices.Sort(result.failed)
-	return result
-}
-
 // currentRollout returns the rollout that a request is about. It refuses HelmOps whose rollout is not known.
 func currentRollout(helmOp *addonsv1.HelmOp) (*addonsv1.RolloutStatus, error) {
 	r := helmOp.Status.Rollout
@@ -232,22 +181,38 @@ func annotationFor(helmOp *addonsv1.HelmOp, key string, revision int64) *string 
 	return &rest
 }
 
-// isPromoted is reached when the rollout left the promoted wave, or ended.
-func isPromoted(helmOp *addonsv1.HelmOp) (bool, string, error) {
-	r := helmOp.Status.Rollout
-	if r == nil {
-		return true, "", nil
+// rolloutOf returns the rollout of a revision, or an error if the rollout of another revision began.
+func rolloutOf(helmOp *addonsv1.HelmOp, revision int64) (*addonsv1.RolloutStatus, error) {
+	if r := helmOp.Status.Rollout; r != nil && r.Revision == revision {
+		return r, nil
 	}
-	promoted := annotationFor(helmOp, addonsv1.RolloutPromoteAnnotation, r.Revision)
-	switch {
-	case promoted == nil || isEnded(r.Phase):
-		return true, "", nil
-	case r.Phase == addonsv1.RolloutPhasePaused:
-		return false, "", refuse(helmOp, "the rollout of revision %d is Paused: it waits for %s", r.Revision, waitingFor(r))
-	case r.Wave == "" || waveIndex(helmOp, r.Wave) > waveIndex(helmOp, *promoted):
-		return true, "", nil
-	default:
-		return false, waitingFor(r), nil
+	return nil, superseded(helmOp, revision)
+}
+
+func superseded(helmOp *addonsv1.HelmOp, revision int64) error {
+	return refuse(helmOp, "revision %d was superseded by another revision", revision)
+}
+
+// isPromoted is reached when the rollout left the wave that was promoted, or is complete.
+func isPromoted(changed *addonsv1.HelmOp) goal {
+	revision := changed.Status.Rollout.Revision
+	wave := *annotationFor(changed, addonsv1.RolloutPromoteAnnotation, revision)
+	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
+		r, err := rolloutOf(helmOp, revision)
+		switch {
+		case err != nil:
+			return false, "", err
+		case r.Phase == addonsv1.RolloutPhaseComplete:
+			return true, "", nil
+		case isEnded(r.Phase):
+			return false, "", refuse(helmOp, "the rollout of revision %d is %s", revision, r.Phase)
+		case r.Phase == addonsv1.RolloutPhasePaused:
+			return false, "", refuse(helmOp, "the rollout of revision %d is Paused: it waits for %s", revision, waitingFor(r))
+		case r.Wave == "" || waveIndex(helmOp, r.Wave) > waveIndex(helmOp, wave):
+			return true, "", nil
+		default:
+			return false, waitingFor(r), nil
+		}
 	}
 }
 
@@ -293,11 +258,17 @@ func phaseOf(r *addonsv1.RolloutStatus) addonsv1.RolloutPhase {
 	return r.Phase
 }
 
-func isContinued(helmOp *addonsv1.HelmOp) (bool, string, error) {
-	if r := helmOp.Status.Rollout; r != nil && r.Phase == addonsv1.RolloutPhasePaused {
+// isContinued is reached when the manager has handled a request to continue the rollout of a revision.
+func isContinued(revision *addonsv1.HelmOpRevision, value string) (bool, string, error) {
+	switch {
+	case revision.Status.LastContinueRequest == value:
+		return true, "", nil
+	case isEnded(revision.Status.Phase):
+		return false, "", fmt.Errorf("revision %d is %s; the rollout was not continued", revision.Spec.Number,
+			revision.Status.Phase)
+	default:
 		return false, "the manager to continue the rollout", nil
 	}
-	return true, "", nil
 }
 
 // abortRollout returns all Clusters to the last known good revision.
@@ -318,15 +289,22 @@ func abortRollout(helmOp *addonsv1.HelmOp) (string, error) {
 }
 
 // isReturned is reached when the rollout is aborted and no Cluster is returning any more.
-func isReturned(helmOp *addonsv1.HelmOp) (bool, string, error) {
-	r := helmOp.Status.Rollout
-	switch {
-	case r == nil || !isEnded(r.Phase):
-		return false, "the manager to abort the rollout", nil
-	case r.WaitingFor != "":
-		return false, waitingFor(r), nil
-	default:
-		return true, "", nil
+func isReturned(changed *addonsv1.HelmOp) goal {
+	revision := changed.Status.Rollout.Revision
+	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
+		r, err := rolloutOf(helmOp, revision)
+		switch {
+		case err != nil:
+			return false, "", err
+		case r.Phase == addonsv1.RolloutPhaseComplete:
+			return false, "", refuse(helmOp, "the rollout of revision %d completed before it was aborted", revision)
+		case !isEnded(r.Phase):
+			return false, "the manager to abort the rollout", nil
+		case r.WaitingFor != "":
+			return false, waitingFor(r), nil
+		default:
+			return true, "", nil
+		}
 	}
 }
 
@@ -345,77 +323,61 @@ func setRolloutPaused(paused bool) request {
 	}
 }
 
-func isObserved(helmOp *addonsv1.HelmOp) (bool, string, error) {
-	return helmOp.Status.ObservedGeneration == helmOp.Generation, "the manager to reconcile the HelmOp", nil
+// isObserved is reached when the manager has reconciled the changed spec.
+func isObserved(changed *addonsv1.HelmOp) goal {
+	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
+		if helmOp.Status.ObservedGeneration >= changed.Generation {
+			return true, "", nil
+		}
+		return false, "the manager to reconcile the HelmOp", nil
+	}
 }
 
 // confirmDeletions confirms the deletions that wait. confirmation is the value that the user has seen.
 func confirmDeletions(confirmation string) request {
 	return func(helmOp *addonsv1.HelmOp) (string, error) {
 		d := helmOp.Status.Deletions
-		if helmOp.Spec.ManagementCluster == nil && (d == nil || d.Confirmation != confirmation) {
+		if d == nil || d.Confirmation != confirmation {
 			return "", refuse(helmOp, "the deletions that wait changed at the same time; repeat the command")
 		}
+		return confirmObjects(confirmation)(helmOp)
+	}
+}
+
+// confirmObjects confirms the deletion of objects in the management cluster.
+func confirmObjects(confirmation string) request {
+	return func(helmOp *addonsv1.HelmOp) (string, error) {
 		annotate(helmOp, addonsv1.ConfirmDeletionsAnnotation, confirmation)
 		return "deletions confirmed", nil
 	}
 }
 
-func isConfirmed(helmOp *addonsv1.HelmOp) (bool, string, error) {
-	if d := helmOp.Status.Deletions; d != nil && d.Waiting > 0 {
-		return false, fmt.Sprintf("the manager to begin the deletion of %s", plural.Count(d.Waiting, "release", "releases")),
-			nil
-	}
-	return true, "", nil
-}
+// otherDeletions is why a wait for deletions ends.
+const otherDeletions = "the deletions that wait changed, so the confirmation has no effect; repeat the command"
 
-// undoTo returns the number of the revision that "rollout undo" restores: wanted or, if wanted is 0, the newest good
-// revision before the current one.
-func undoTo(helmOp *addonsv1.HelmOp, revisions []*addonsv1.HelmOpRevision, wanted int64) (
-	*addonsv1.HelmOpRevision, error,
-) {
-	var current int64
-	if helmOp.Status.Rollout != nil {
-		current = helmOp.Status.Rollout.Revision
-	}
-	var have []string
-	var found *addonsv1.HelmOpRevision
-	for _, revision := range revisions {
-		number := revision.Spec.Number
-		have = append(have, strconv.FormatInt(number, 10))
-		if number == wanted || wanted == 0 && number < current && revision.Status.Good {
-			found = revision
+// isConfirmed is reached when the deletions no longer wait.
+func isConfirmed(confirmation string) goal {
+	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
+		switch d := helmOp.Status.Deletions; {
+		case d == nil || d.Waiting == 0:
+			return true, "", nil
+		case d.Confirmation != confirmation:
+			return false, "", refuse(helmOp, "%s", otherDeletions)
+		default:
+			return false, fmt.Sprintf("the manager to begin the deletion of %s",
+				plural.Count(d.Waiting, "release", "releases")), nil
 		}
 	}
-	switch {
-	case found == nil && wanted == 0:
-		return nil, refuse(helmOp, "there is no good revision before revision %d; choose one of %s with --to-revision",
-			current, strings.Join(have, ", "))
-	case found == nil:
-		return nil, refuse(helmOp, "there is no revision %d; the revisions are %s", wanted, strings.Join(have, ", "))
-	case found.Spec.Number == current && wanted != 0:
-		return nil, refuse(helmOp, "revision %d is the current one", current)
-	}
-	return found, nil
 }
 
-// restored returns the present spec with the fields that shape releases as a revision has them: source, release,
-// values, options and overrides. The other fields stay as they are now: selectors, rollout, dependsOn, deletion,
-// storage and pause. The source is pinned to the digest that the revision had, because tags and ranges move.
-func restored(now, then *addonsv1.HelmOpSpec, artifact *addonsv1.ResolvedArtifact) addonsv1.HelmOpSpec {
-	spec := *then.DeepCopy()
-	spec.ClusterSelector, spec.ManagementCluster = now.ClusterSelector, now.ManagementCluster
-	spec.ClusterNamespaces, spec.ClusterOptions = now.ClusterNamespaces, now.ClusterOptions
-	spec.Paused, spec.Rollout, spec.Storage = now.Paused, now.Rollout, now.Storage
-	spec.RevisionHistoryLimit = now.RevisionHistoryLimit
-	spec.DeletionPolicy, spec.MaxDeletions = now.DeletionPolicy, now.MaxDeletions
-	if artifact != nil && spec.Source.Ref.Digest == "" {
-		spec.Source.Ref = addonsv1.ArtifactReference{Digest: artifact.Digest}
+// areObjectsConfirmed is reached when the release in the management cluster no longer waits for a confirmation.
+func areObjectsConfirmed(release *addonsv1.HelmOpRelease, confirmation string) (bool, string, error) {
+	switch waiting, _ := heldObjects(release); waiting {
+	case "":
+		return true, "", nil
+	case confirmation:
+		return false, "the manager to upgrade the release", nil
+	default:
+		return false, "", errors.New(otherDeletions)
 	}
-	return spec
-}
-
-// toMap returns a value as the API server stores it.
-func toMap(value any) (map[string]any, error) {
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(value)
 }

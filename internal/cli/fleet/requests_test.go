@@ -4,12 +4,11 @@
 package fleet
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -106,12 +105,12 @@ func TestRequests(t *testing.T) {
 // TestGoals checks what --wait waits for.
 func TestGoals(t *testing.T) {
 	t.Parallel()
-	promoted := func(also func(*addonsv1.HelmOp)) func(*addonsv1.HelmOp) {
+	requested := rolling(func(h *addonsv1.HelmOp) { h.Annotations[addonsv1.RolloutPromoteAnnotation] = "7/one" })
+	promoted, returned := isPromoted(requested), isReturned(requested)
+	next := func(h *addonsv1.HelmOp) { h.Status.Rollout.Revision = 8 }
+	waiting := func(confirmation string) func(*addonsv1.HelmOp) {
 		return func(h *addonsv1.HelmOp) {
-			h.Annotations[addonsv1.RolloutPromoteAnnotation] = "7/one"
-			if also != nil {
-				also(h)
-			}
+			h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 1, Confirmation: confirmation}
 		}
 	}
 	conditions := func(texts ...string) func(*addonsv1.HelmOp) {
@@ -129,29 +128,130 @@ func TestGoals(t *testing.T) {
 		waits   string
 		failed  string
 	}{
-		"promoted":         {isPromoted, promoted(nil), false, "1 of 2 Clusters of wave one to be ready", ""},
-		"the next wave":    {isPromoted, promoted(func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" }), true, "", ""},
-		"the last group":   {isPromoted, promoted(func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "" }), true, "", ""},
-		"complete":         {isPromoted, promoted(phase(addonsv1.RolloutPhaseComplete)), true, "", ""},
-		"another revision": {isPromoted, promoted(func(h *addonsv1.HelmOp) { h.Status.Rollout.Revision = 8 }), true, "", ""},
-		"budget spent":     {isPromoted, promoted(phase(addonsv1.RolloutPhasePaused)), false, "", "is Paused"},
-		"not continued":    {isContinued, phase(addonsv1.RolloutPhasePaused), false, "the manager to continue the rollout", ""},
-		"continued":        {isContinued, nil, true, "", ""},
-		"not aborted":      {isReturned, nil, false, "the manager to abort the rollout", ""},
-		"returning":        {isReturned, phase(addonsv1.RolloutPhaseAborted), false, "1 of 2 Clusters of wave one to be ready", ""},
-		"paused":           {isPausedAs(true), conditions("Paused=True/Paused"), true, "", ""},
-		"not resumed":      {isPausedAs(false), conditions("Paused=True/Paused"), false, "the condition Paused, which is True: ", ""},
-		"resumed":          {isPausedAs(false), conditions("Paused=False/NotPaused"), true, "", ""},
-		"resolved":         {isReconciled("x"), conditions("Resolved=True/Resolved"), true, "", ""},
-		"resolving":        {isReconciled("x"), conditions("Resolved=Unknown/Resolving"), false, "the registry to answer", ""},
-		"another request":  {isReconciled("y"), conditions("Resolved=True/Resolved"), false, "the manager to resolve the source", ""},
-		"not resolved":     {isReconciled("x"), conditions("Resolved=False/NoMatchingTag"), false, "", "NoMatchingTag"},
-		"not confirmed yet": {isConfirmed, func(h *addonsv1.HelmOp) {
-			h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 1}
-		}, false, "the manager to begin the deletion of 1 release", ""},
-		"confirmed": {isConfirmed, nil, true, "", ""},
+		"promoted":       {promoted, nil, false, "1 of 2 Clusters of wave one to be ready", ""},
+		"the next wave":  {promoted, func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" }, true, "", ""},
+		"the last group": {promoted, func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "" }, true, "", ""},
+		"complete":       {promoted, phase(addonsv1.RolloutPhaseComplete), true, "", ""},
+		"rolled back":    {promoted, phase(addonsv1.RolloutPhaseRolledBack), false, "", "revision 7 is RolledBack"},
+		"superseded":     {promoted, next, false, "", "revision 7 was superseded"},
+		"no rollout":     {promoted, func(h *addonsv1.HelmOp) { h.Status.Rollout = nil }, false, "", "revision 7 was superseded"},
+		"budget spent":   {promoted, phase(addonsv1.RolloutPhasePaused), false, "", "is Paused"},
+		"not aborted":    {returned, nil, false, "the manager to abort the rollout", ""},
+		"returning":      {returned, phase(addonsv1.RolloutPhaseAborted), false, "1 of 2 Clusters of wave one to be ready", ""},
+		"returned": {returned, func(h *addonsv1.HelmOp) {
+			h.Status.Rollout.Phase, h.Status.Rollout.WaitingFor = addonsv1.RolloutPhaseAborted, ""
+		}, true, "", ""},
+		"aborted too late":      {returned, phase(addonsv1.RolloutPhaseComplete), false, "", "completed before it was aborted"},
+		"superseded, not abort": {returned, next, false, "", "revision 7 was superseded"},
+		"observed":              {isObserved(requested), func(h *addonsv1.HelmOp) { h.Generation = 4 }, true, "", ""},
+		"not observed":          {isObserved(requested), func(h *addonsv1.HelmOp) { h.Status.ObservedGeneration = 2 }, false, "the manager to reconcile the HelmOp", ""},
+		"paused":                {isPausedAs(true), conditions("Paused=True/Paused"), true, "", ""},
+		"not resumed":           {isPausedAs(false), conditions("Paused=True/Paused"), false, "the condition Paused, which is True: ", ""},
+		"resumed":               {isPausedAs(false), conditions("Paused=False/NotPaused"), true, "", ""},
+		"resolved":              {isReconciled("x"), conditions("Resolved=True/Resolved"), true, "", ""},
+		"resolving":             {isReconciled("x"), conditions("Resolved=Unknown/Resolving"), false, "the registry to answer", ""},
+		"another request":       {isReconciled("y"), conditions("Resolved=True/Resolved"), false, "the manager to resolve the source", ""},
+		"not resolved":          {isReconciled("x"), conditions("Resolved=False/NoMatchingTag"), false, "", "NoMatchingTag"},
+		"not confirmed yet":     {isConfirmed("1-a"), waiting("1-a"), false, "the manager to begin the deletion of 1 release", ""},
+		"confirmed":             {isConfirmed("1-a"), nil, true, "", ""},
+		"others wait":           {isConfirmed("1-a"), waiting("1-b"), false, "", "the confirmation has no effect"},
 	} {
 		reached, waits, err := tc.goal(rolling(tc.change))
+		if reached != tc.reached || waits != tc.waits || (err != nil) != (tc.failed != "") ||
+			err != nil && !strings.Contains(err.Error(), tc.failed) {
+			t.Errorf("%s: got %v, %q, %v", name, reached, waits, err)
+		}
+	}
+}
+
+// TestIsContinued checks when "rollout continue" ends.
+func TestIsContinued(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		phase   addonsv1.RolloutPhase
+		last    string
+		reached bool
+		failed  bool
+	}{
+		"not yet":          {addonsv1.RolloutPhasePaused, "7", false, false},
+		"continued":        {addonsv1.RolloutPhaseProgressing, "7/2", true, false},
+		"and paused again": {addonsv1.RolloutPhasePaused, "7/2", true, false},
+		"superseded":       {addonsv1.RolloutPhaseSuperseded, "7", false, true},
+	} {
+		revision := &addonsv1.HelmOpRevision{}
+		revision.Status.Phase, revision.Status.LastContinueRequest = tc.phase, tc.last
+		if reached, waits, err := isContinued(revision, "7/2"); reached != tc.reached || (err != nil) != tc.failed ||
+			(waits == "") != (reached || tc.failed) {
+			t.Errorf("%s: got %v, %q, %v", name, reached, waits, err)
+		}
+	}
+}
+
+// TestAreObjectsConfirmed checks when "confirm" ends for the management cluster.
+func TestAreObjectsConfirmed(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		"the release is upgraded": "reached",
+		"confirm: kubectl -n ns annotate helmop h --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-a": "waits",
+		"confirm: kubectl -n ns annotate helmop h --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-b": "failed",
+	} {
+		release := &addonsv1.HelmOpRelease{}
+		ready := condition("Ready=False/ConfirmationRequired")
+		ready.Message = message
+		release.Status.Conditions = []metav1.Condition{ready}
+		reached, waits, err := areObjectsConfirmed(release, "1-a")
+		if reached != (want == "reached") || (waits != "") != (want == "waits") || (err != nil) != (want == "failed") {
+			t.Errorf("%s: got %v, %q, %v", message, reached, waits, err)
+		}
+	}
+}
+
+// TestIsRolledOut checks when "rollout status" ends.
+func TestIsRolledOut(t *testing.T) {
+	t.Parallel()
+	const complete, over, progress = addonsv1.RolloutPhaseComplete, "RollingOut=False/NotRollingOut", "RollingOut=True/RollingOut"
+	at := func(phase addonsv1.RolloutPhase, generation int64, texts ...string) func(*addonsv1.HelmOp) {
+		return func(h *addonsv1.HelmOp) {
+			h.Status.Rollout.Phase = phase
+			for _, text := range texts {
+				c := condition(text)
+				c.ObservedGeneration, c.Message = generation, "why: kubectl -n ns annotate helmop h x=y"
+				h.Status.Conditions = append(h.Status.Conditions, c)
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		change  func(*addonsv1.HelmOp)
+		reached bool
+		waits   string
+		failed  string
+	}{
+		"complete":              {at(complete, 3, over), true, "", ""},
+		"progressing":           {at(addonsv1.RolloutPhaseProgressing, 3, progress), false, "", ""},
+		"Clusters still update": {at(complete, 3, progress), false, "", ""},
+		"paused": {func(h *addonsv1.HelmOp) {
+			at(complete, 3, over)(h)
+			h.Spec.Paused = true
+		}, false, "", "it is paused"},
+		"not observed": {func(h *addonsv1.HelmOp) {
+			at(complete, 3, over)(h)
+			h.Generation = 4
+		}, false, "the manager to reconcile the HelmOp", ""},
+		"old condition": {at(complete, 2, over), false, "the manager to reconcile the HelmOp", ""},
+		"no condition":  {at(complete, 3), false, "the manager to reconcile the HelmOp", ""},
+		"not resolved": {at(complete, 3, "RollingOut=Unknown/Resolving"), false,
+			"the condition RollingOut, which is Unknown (Resolving): why: kubectl -n ns annotate helmop h x=y", ""},
+		"stalled":            {at(complete, 3, over, "Stalled=True/TemplateFailed"), false, "", "TemplateFailed: why"},
+		"stalled before":     {at(complete, 2, "Stalled=True/TemplateFailed"), false, "the manager to reconcile the HelmOp", ""},
+		"failed releases":    {at(addonsv1.RolloutPhaseProgressing, 3, progress, "Stalled=True/ReleasesFailed"), false, "", ""},
+		"held deletions":     {at(complete, 3, over, "Stalled=True/ConfirmationRequired"), true, "", ""},
+		"budget spent":       {at(addonsv1.RolloutPhasePaused, 3, progress), false, "", "revision 7 is Paused"},
+		"rolled back":        {at(addonsv1.RolloutPhaseRolledBack, 3, over), false, "", "revision 7 is RolledBack"},
+		"aborted":            {at(addonsv1.RolloutPhaseAborted, 3, over), false, "", "revision 7 is Aborted"},
+		"no Cluster":         {func(h *addonsv1.HelmOp) { at("", 3, over)(h); h.Status.Rollout = nil }, true, "", ""},
+		"no revision so far": {func(h *addonsv1.HelmOp) { at("", 3, progress)(h); h.Status.Rollout = nil }, false, "", ""},
+	} {
+		reached, waits, err := isRolledOut(rolling(tc.change))
 		if reached != tc.reached || waits != tc.waits || (err != nil) != (tc.failed != "") ||
 			err != nil && !strings.Contains(err.Error(), tc.failed) {
 			t.Errorf("%s: got %v, %q, %v", name, reached, waits, err)
@@ -190,7 +290,7 @@ func TestNext(t *testing.T) {
 		}, []string{"x confirm h -n ns", "x describe h -n ns --cluster 'management cluster'", "x retry h -n ns"}},
 	} {
 		var got []string
-		for _, step := range nextForHelmOp(rolling(tc.change), "x") {
+		for _, step := range nextForHelmOp(rolling(tc.change), program{name: "x"}) {
 			got = append(got, step.Command)
 		}
 		if !slices.Equal(got, tc.want) {
@@ -199,56 +299,80 @@ func TestNext(t *testing.T) {
 	}
 }
 
-func TestRetried(t *testing.T) {
+// retriedRelease returns a release of a Cluster with conditions and a handled request to retry.
+func retriedRelease(cluster, handled string, texts ...string) *addonsv1.HelmOpRelease {
+	r := &addonsv1.HelmOpRelease{}
+	r.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "own"}
+	r.Spec.ClusterRef.Name, r.Status.LastRetryRequest = cluster, handled
+	for _, text := range texts {
+		r.Status.Conditions = append(r.Status.Conditions, condition(text))
+	}
+	return r
+}
+
+// TestProgram expects the flags that choose the management cluster.
+func TestProgram(t *testing.T) {
 	t.Parallel()
-	release := func(name, handled string, texts ...string) *addonsv1.HelmOpRelease {
-		r := &addonsv1.HelmOpRelease{}
-		r.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "own"}
-		r.Spec.ClusterRef.Name, r.Status.LastRetryRequest = name, handled
-		for _, text := range texts {
-			r.Status.Conditions = append(r.Status.Conditions, condition(text))
-		}
-		return r
+	b := newBase(Options{Program: "kubectl helmop"})
+	helmOp := rolling(func(h *addonsv1.HelmOp) { h.Annotations["cluster.x-k8s.io/paused"] = "" })
+	if got := b.program().command(helmOp, "retry"); got != "kubectl helmop retry h -n ns" {
+		t.Errorf("got %q", got)
 	}
-	got := retried([]*addonsv1.HelmOpRelease{
-		release("failed", "own/all", "Ready=False/InstallFailed"),
-		release("not yet", "all", "Ready=False/InstallFailed"),
-		release("running", "own/all", "Ready=False/Updating"),
-		release("ready", "", "Ready=True/Ready"),
-		release("paused", "", "Ready=False/InstallFailed", "Paused=True/Paused"),
-		release("new", ""),
-	}, "all")
-	if !slices.Equal(got.failed, []string{"failed"}) ||
-		!slices.Equal(got.waiting, []string{"new", "not yet (InstallFailed)", "running (Updating)"}) {
-		t.Errorf("%+v", got)
+	*b.kube.Context, *b.kube.KubeConfig = "my context", "/k"
+	if got, want := b.program().command(helmOp, "retry", "--cluster", "c"),
+		"kubectl helmop retry h -n ns --cluster c --context='my context' --kubeconfig=/k"; got != want {
+		t.Errorf("got %q", got)
 	}
-	if long := handledRetry(release("x", ""), strings.Repeat("x", 64)); len(long) != 64 {
-		t.Errorf("%s", long)
+	if got := nextForHelmOp(helmOp, b.program())[0].Command; !strings.HasSuffix(got, "/paused- --context='my context' --kubeconfig=/k") {
+		t.Errorf("got %q", got)
 	}
 }
 
-// TestRestored expects the fields that shape releases from the revision, and all others from the present spec.
-func TestRestored(t *testing.T) {
+func TestRetryTargets(t *testing.T) {
 	t.Parallel()
-	fill := func(text string) *addonsv1.HelmOpSpec {
-		return &addonsv1.HelmOpSpec{
-			ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"x": text}},
-			Source:          addonsv1.ArtifactSource{URL: "oci://" + text, Ref: addonsv1.ArtifactReference{Tag: text}},
-			Values:          &apiextensionsv1.JSON{Raw: []byte(`"` + text + `"`)}, ValuesTemplate: text,
-			Rollout:        &addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: text}}},
-			ClusterOptions: addonsv1.ClusterOptions{ClusterCondition: text},
-			DeletionPolicy: addonsv1.DeletionPolicy(text), Paused: text == "now",
-		}
+	helmOp := rolling(func(h *addonsv1.HelmOp) {
+		h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "failed"}, {Cluster: "no release"}}
+	})
+	targets, others := retryTargets(helmOp, []*addonsv1.HelmOpRelease{
+		retriedRelease("failed", "", "Ready=False/InstallFailed"),
+		retriedRelease("stalled", "", "Ready=False/InstallFailed", "Stalled=True/RetriesExhausted"),
+		retriedRelease("ready", "", "Ready=True/Ready"),
+		retriedRelease("paused", "", "Ready=False/InstallFailed", "Paused=True/Paused"),
+		retriedRelease("silent", "", "Ready=False/ClusterUnreachable", "ClusterReachable=False/ClusterUnreachable"),
+	})
+	if !slices.Equal(targets, []string{"failed", "no release", "stalled"}) ||
+		!slices.Equal(others, []string{"paused (Paused)", "silent (Unreachable)"}) {
+		t.Errorf("got %q, %q", targets, others)
 	}
-	got := restored(fill("now"), fill("then"), &addonsv1.ResolvedArtifact{Digest: "sha256:1"})
-	want := fill("then")
-	now := fill("now")
-	want.ClusterSelector, want.Rollout, want.ClusterOptions = now.ClusterSelector, now.Rollout, now.ClusterOptions
-	want.DeletionPolicy, want.Paused = now.DeletionPolicy, now.Paused
-	want.Source.Ref = addonsv1.ArtifactReference{Digest: "sha256:1"}
-	gotJSON, _ := json.Marshal(got)
-	wantJSON, _ := json.Marshal(want)
-	if string(gotJSON) != string(wantJSON) {
-		t.Errorf("got %s\nwant %s", gotJSON, wantJSON)
+}
+
+func TestRetryAttempt(t *testing.T) {
+	t.Parallel()
+	counted := retriedRelease("begun", "own/all", "Ready=False/InstallFailed")
+	counted.Status.LastAttemptedAt = ago(0)
+	counted.Status.History = []addonsv1.ReleaseAction{{Time: ago(time.Minute)}}
+	acted := retriedRelease("failed", "own/all", "Ready=False/InstallFailed")
+	acted.Status.LastAttemptedAt = ago(0)
+	acted.Status.History = []addonsv1.ReleaseAction{{Time: ago(0)}}
+	pending := retriedRelease("not yet", "all", "Ready=False/InstallFailed")
+	pending.Status.LastError = "no space"
+	attempt := newRetryAttempt([]string{"begun", "deleted", "failed", "missing", "not yet", "paused", "ready", "running"}, "all")
+	attempt.observe([]*addonsv1.HelmOpRelease{retriedRelease("deleted", "")})
+	attempt.observe([]*addonsv1.HelmOpRelease{
+		counted, acted, pending,
+		retriedRelease("running", "own/all", "Ready=False/Updating"),
+		retriedRelease("ready", "", "Ready=True/Ready"),
+		retriedRelease("paused", "", "Ready=False/InstallFailed", "Paused=True/Paused"),
+		retriedRelease("another", "all", "Ready=False/InstallFailed"),
+	})
+	if !slices.Equal(attempt.failed, []string{"failed"}) || !slices.Equal(attempt.waiting, []string{
+		"begun (InstallFailed)", "missing (no release)", "not yet (InstallFailed)", "paused (Paused)", "running (Updating)"}) {
+		t.Errorf("got %q, %q", attempt.failed, attempt.waiting)
+	}
+	if attempt.lastError != "not yet: no space" {
+		t.Errorf("got %q", attempt.lastError)
+	}
+	if long := handledRetry(retriedRelease("x", ""), strings.Repeat("x", 64)); len(long) != 64 {
+		t.Errorf("%s", long)
 	}
 }

@@ -5,19 +5,16 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/retry"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 )
 
 // Commands returns the commands of the package.
@@ -55,7 +52,8 @@ func newRolloutStatus(o Options) *cobra.Command {
 		Use:   "status HELMOP",
 		Short: "Follow a rollout until it is complete",
 		Long: `Follow a rollout until it is complete. The command prints a line for each change, and what the rollout waits
-for. It fails if the rollout is paused by its failure budget, rolled back or aborted.`,
+for. It fails if the HelmOp is paused or stalled, and if the rollout is paused by its failure budget, rolled back or
+aborted.`,
 		Example: `  kubectl helmop rollout status calico --timeout 2h
   kubectl helmop rollout status calico --watch=false`,
 		Args:              names(1, 1),
@@ -75,49 +73,69 @@ func (b *base) rolloutStatus(ctx context.Context, name string, follow bool, time
 	if err != nil {
 		return err
 	}
-	helmOp, err := c.helmOp(ctx, name)
-	if err != nil {
-		return err
-	}
 	shown := ""
 	show := func(helmOp *addonsv1.HelmOp) {
-		summary := summaryOf(helmOp, b.Program)
+		summary := summaryOf(helmOp, b.program())
 		if line := summary.timelessLine(false); line != shown {
 			shown = line
 			_, _ = fmt.Fprintln(b.Streams.Out, line)
 		}
 	}
 	if !follow {
-		show(helmOp)
-		return nil
-	}
-	return waitUntil(ctx, b, timeout, c, &addonsv1.HelmOpList{},
-		func(helmOps map[client.ObjectKey]*addonsv1.HelmOp) (bool, string, error) {
-			helmOp := helmOps[client.ObjectKey{Namespace: c.namespace, Name: name}]
-			if helmOp == nil {
-				return false, "", fmt.Errorf("HelmOp %q was deleted", name)
-			}
+		helmOp, err := c.helmOp(ctx, name)
+		if err == nil {
 			show(helmOp)
-			reached, err := isRolledOut(helmOp)
-			return reached, "", err
-		}, named(c.namespace, name)...)
+		}
+		return err
+	}
+	ctx, cancel := bounded(ctx, timeout)
+	defer cancel()
+	o := &observer{client: c, helmOp: name, timeout: timeout}
+	return o.waiter(func(helmOp *addonsv1.HelmOp) (bool, string, error) {
+		show(helmOp)
+		return isRolledOut(helmOp)
+	})(ctx)
 }
 
-// isRolledOut is true if the rollout of the current spec is complete, and an error if the rollout cannot complete
-// without a user.
-func isRolledOut(helmOp *addonsv1.HelmOp) (bool, error) {
-	r := helmOp.Status.Rollout
-	if r == nil || helmOp.Status.ObservedGeneration != helmOp.Generation {
-		return false, nil
+// isRolledOut is reached when the rollout of the current spec is complete. It ends with an error if the rollout cannot
+// complete without a user.
+func isRolledOut(helmOp *addonsv1.HelmOp) (bool, string, error) {
+	isCurrent := func(c *metav1.Condition) bool { return c != nil && c.ObservedGeneration == helmOp.Generation }
+	stalled := conditions.Get(helmOp, addonsv1.StalledCondition)
+	rollingOut := conditions.Get(helmOp, addonsv1.RollingOutCondition)
+	switch {
+	case apiutil.IsHelmOpPaused(helmOp):
+		return false, "", refuse(helmOp, "it is paused, so nothing is rolled out; resume the HelmOp first")
+	case helmOp.Status.ObservedGeneration != helmOp.Generation:
+		return false, "the manager to reconcile the HelmOp", nil
+	case isCurrent(stalled) && stalled.Status == metav1.ConditionTrue && !stalledBesideRollout[stalled.Reason]:
+		return false, "", refuse(helmOp, "%s: %s", stalled.Reason, inlineCommand.ReplaceAllString(stalled.Message, ""))
+	case !isCurrent(rollingOut):
+		return false, "the manager to reconcile the HelmOp", nil
+	case rollingOut.Status == metav1.ConditionUnknown:
+		return false, fmt.Sprintf("the condition RollingOut, which is Unknown (%s): %s", rollingOut.Reason,
+			rollingOut.Message), nil
+	}
+	isOver, r := rollingOut.Status == metav1.ConditionFalse, helmOp.Status.Rollout
+	if r == nil {
+		// Without a selected Cluster, there is nothing to roll out.
+		return isOver, "", nil
 	}
 	switch r.Phase {
 	case addonsv1.RolloutPhaseComplete:
-		return true, nil
+		return isOver, "", nil
 	case addonsv1.RolloutPhasePaused, addonsv1.RolloutPhaseRolledBack, addonsv1.RolloutPhaseAborted:
-		return false, refuse(helmOp, "the rollout of revision %d is %s", r.Revision, r.Phase)
+		return false, "", refuse(helmOp, "the rollout of revision %d is %s", r.Revision, r.Phase)
 	default:
-		return false, nil
+		return false, "", nil
 	}
+}
+
+// stalledBesideRollout are the reasons of the condition Stalled that do not end a rollout: failed releases count for
+// its failure budget, and deletions concern other Clusters.
+var stalledBesideRollout = map[string]bool{
+	addonsv1.ReleasesFailedReason:       true,
+	addonsv1.ConfirmationRequiredReason: true,
 }
 
 func newPromote(o Options) *cobra.Command {
@@ -128,8 +146,8 @@ func newPromote(o Options) *cobra.Command {
 for. The command sets the annotation addons.cluster.x-k8s.io/rollout-promote for the current revision.`,
 		`  kubectl helmop rollout promote calico
   kubectl helmop rollout promote calico --wave canary --wait`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error {
-			return s.changeAndWait(ctx, c, name, promote(wave), isPromoted)
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+			return s.changeTo(ctx, c, name, promote(wave), isPromoted)
 		})
 	cmd.Flags().StringVar(&wave, "wave", "", "The wave to promote, also before it is done.")
 	return cmd
@@ -142,13 +160,34 @@ func newContinue(o Options) *cobra.Command {
 annotation addons.cluster.x-k8s.io/rollout-continue for the current revision, and removes rollout-abort of the same
 revision.`,
 		`  kubectl helmop rollout continue calico`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error {
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
 			last, err := lastContinue(ctx, c, name)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			return s.changeAndWait(ctx, c, name, continueRollout(last), isContinued)
+			changed, err := s.change(ctx, c, name, continueRollout(last))
+			if err != nil {
+				return nil, err
+			}
+			return s.continueWaiter(c, changed), nil
 		})
+}
+
+// continueWaiter waits until the manager has handled the request to continue a rollout.
+func (s *steer) continueWaiter(c *fleetClient, changed *addonsv1.HelmOp) waiter {
+	number, value := changed.Status.Rollout.Revision, changed.Annotations[addonsv1.RolloutContinueAnnotation]
+	key := client.ObjectKey{Namespace: changed.Namespace, Name: apiutil.RevisionName(changed.Name, number)}
+	check := func(revisions map[client.ObjectKey]*addonsv1.HelmOpRevision) (bool, string, error) {
+		revision := revisions[key]
+		if revision == nil {
+			return false, "", refuse(changed, "revision %d was deleted", number)
+		}
+		return isContinued(revision, value)
+	}
+	return func(ctx context.Context) error {
+		return waitUntil(ctx, s.observer(c, changed.Name), &addonsv1.HelmOpRevisionList{}, check,
+			named(key.Namespace, key.Name)...)
+	}
 }
 
 // lastContinue returns the last handled request to continue the current rollout.
@@ -169,8 +208,8 @@ func newAbort(o Options) *cobra.Command {
 		`Abort a rollout: all Clusters return to the last known good revision, and stay there until the spec changes. The
 command sets the annotation addons.cluster.x-k8s.io/rollout-abort for the current revision.`,
 		`  kubectl helmop rollout abort calico --wait`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error {
-			return s.changeAndWait(ctx, c, name, abortRollout, isReturned)
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+			return s.changeTo(ctx, c, name, abortRollout, isReturned)
 		})
 }
 
@@ -180,8 +219,8 @@ func newRolloutPause(o Options) *cobra.Command {
 		`Pause a rollout: no other Cluster gets the revision, and no release is deleted because its Cluster is no longer
 selected. Installed releases are still repaired. The command sets spec.rollout.paused to true.`,
 		`  kubectl helmop rollout pause calico`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error {
-			return s.changeAndWait(ctx, c, name, setRolloutPaused(true), isObserved)
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+			return s.changeTo(ctx, c, name, setRolloutPaused(true), isObserved)
 		})
 }
 
@@ -191,73 +230,7 @@ func newRolloutResume(o Options) *cobra.Command {
 		`Resume a rollout that spec.rollout.paused stopped. The command sets spec.rollout.paused to false. For a rollout whose
 failure budget is spent, use "rollout continue".`,
 		`  kubectl helmop rollout resume calico`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error {
-			return s.changeAndWait(ctx, c, name, setRolloutPaused(false), isObserved)
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+			return s.changeTo(ctx, c, name, setRolloutPaused(false), isObserved)
 		})
-}
-
-func newUndo(o Options) *cobra.Command {
-	s := newSteer(o)
-	var number int64
-	cmd := s.command("undo HELMOP", "Restore the spec of an earlier HelmOp revision",
-		`Restore the spec of an earlier HelmOp revision. Without --to-revision, the command restores the newest good revision
-before the current one. The change is rolled out as a new revision, with its waves and limits.
-
-The command writes the fields that shape releases: source, release, values, options and overrides. Selectors,
-spec.rollout, dependsOn, deletionPolicy and pauses stay as they are. The source is pinned to the digest of the revision,
-because a tag or a range may refer to another artifact now. If a GitOps tool manages the HelmOp, change its repository
-instead.`,
-		`  kubectl helmop history calico
-  kubectl helmop rollout undo calico --to-revision 6`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error { return s.undo(ctx, c, name, number) })
-	cmd.Flags().Int64Var(&number, "to-revision", 0,
-		"The HelmOp revision to restore (default: the newest good one before the current one).")
-	return cmd
-}
-
-func (s *steer) undo(ctx context.Context, c *fleetClient, name string, number int64) error {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		helmOp, err := c.helmOp(ctx, name)
-		if err != nil {
-			return err
-		}
-		all, err := c.revisions(ctx, helmOp)
-		if err != nil {
-			return err
-		}
-		revisions.Complete(all)
-		to, err := undoTo(helmOp, all, number)
-		if err != nil {
-			return err
-		}
-		spec := restored(&helmOp.Spec, &to.Spec.HelmOp, to.Spec.Artifact)
-		// An update and not a merge patch: null is a value in spec.values, and a merge patch cannot write it.
-		content, err := toMap(&spec)
-		if err != nil {
-			return err
-		}
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))
-		if err := c.Get(ctx, client.ObjectKeyFromObject(helmOp), object); err != nil {
-			return err
-		}
-		if object.GetResourceVersion() != helmOp.ResourceVersion {
-			return apierrors.NewConflict(addonsv1.GroupVersion.WithResource("helmops").GroupResource(), name,
-				errors.New("it changed between two reads"))
-		}
-		object.Object["spec"] = content
-		options := []client.UpdateOption{client.FieldOwner(fieldManager)}
-		if s.dryRun == dryRunServer {
-			options = append(options, client.DryRunAll)
-		}
-		if err := c.Update(ctx, object, options...); err != nil {
-			return err
-		}
-		s.done(helmOp, "helmop", fmt.Sprintf("spec of revision %d restored", to.Spec.Number))
-		return nil
-	})
-	if err != nil || !s.wait || s.dryRun == dryRunServer {
-		return explain(err)
-	}
-	return s.await(ctx, c, name, isObserved)
 }

@@ -217,7 +217,7 @@ func (w *world) rowOf(release *addonsv1.HelmOpRelease) Row {
 }
 
 // missing returns rows for the Clusters that a HelmOp selects and, as far as the caller knows, have no release. It
-// looks at the Clusters of the namespace of the HelmOp, and at the failures in the status of the HelmOp.
+// looks at the Clusters of the namespace and the shard of the HelmOp, and at the failures in the status of the HelmOp.
 func (w *world) missing(helmOp *addonsv1.HelmOp) []Row {
 	var rows []Row
 	row := func(cluster string, state State, reason, message string) {
@@ -233,7 +233,8 @@ func (w *world) missing(helmOp *addonsv1.HelmOp) []Row {
 	}
 	for key, cluster := range w.clusters {
 		if key.Namespace != helmOp.Namespace || !selector.Matches(labels.Set(cluster.GetLabels())) ||
-			cluster.GetDeletionTimestamp() != nil {
+			cluster.GetDeletionTimestamp() != nil || !helmOp.DeletionTimestamp.IsZero() ||
+			apiutil.ShardTitle(cluster) != apiutil.ShardTitle(helmOp) {
 			continue
 		}
 		initialized, _, _ := unstructured.NestedBool(cluster.Object, "status", "initialization",

@@ -171,6 +171,11 @@ func TestRows(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	d := w.clusters[client.ObjectKey{Namespace: "ns", Name: "d"}]
+	d.SetLabels(map[string]string{"x": "y", addonsv1.ShardLabel: "b"})
+	if rows := w.rows(); len(rows) != 4 {
+		t.Errorf("%d rows with a Cluster of another shard", len(rows))
+	}
 	w.clusters = nil
 	if rows := w.rows(); len(rows) != 4 {
 		t.Errorf("%d rows without the right to list Clusters", len(rows))
@@ -184,7 +189,7 @@ func TestAllNamespaces(t *testing.T) {
 	s := &status{base: newBase(Options{Program: "kubectl helmop", Now: func() time.Time { return testNow }}),
 		allNamespaces: true}
 	s.Streams.Out = &out
-	if err := s.print(testWorld()); err != nil {
+	if err := s.print(testWorld(), s.rowWriter()); err != nil {
 		t.Fatal(err)
 	}
 	compare(t, "status-all-namespaces", out.String())
@@ -220,6 +225,85 @@ func TestFilter(t *testing.T) {
 		}
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestIsUnhealthy checks when "status --exit-code" fails.
+func TestIsUnhealthy(t *testing.T) {
+	t.Parallel()
+	helmOp := func(ready string, failed int32) Summary {
+		return summaryOf(rolling(func(h *addonsv1.HelmOp) {
+			h.Status.Conditions = []metav1.Condition{condition(ready)}
+			h.Status.Clusters = &addonsv1.ClusterCounts{Failed: failed}
+		}), program{})
+	}
+	for name, tc := range map[string]struct {
+		summary Summary
+		filter  filter
+		state   State
+		want    bool
+	}{
+		"ready":                    {helmOp("Ready=True/Ready", 0), filter{}, StateReady, false},
+		"stalled":                  {helmOp("Ready=False/TemplateFailed", 0), filter{}, StateReady, true},
+		"a failure":                {helmOp("Ready=False/ReleasesFailed", 1), filter{}, StateReady, true},
+		"a failed row":             {helmOp("Ready=True/Ready", 0), filter{}, StateFailed, true},
+		"waits for dependencies":   {helmOp("Ready=False/WaitingForDependencies", 0), filter{}, StateWaiting, false},
+		"another shard":            {helmOp("Ready=False/OtherShard", 0), filter{}, StateWaiting, false},
+		"not initialized":          {helmOp("Ready=False/ControlPlaneNotInitialized", 0), filter{}, StateWaiting, false},
+		"waits for Clusters":       {helmOp("Ready=False/WaitingForClusters", 0), filter{}, StateWaiting, false},
+		"a limit of the registry":  {helmOp("Ready=False/RegistryRateLimited", 0), filter{}, StateReady, false},
+		"a failure somewhere else": {helmOp("Ready=False/ReleasesFailed", 1), filter{clusters: []string{"a"}}, StateReady, false},
+		"a failure that is shown":  {helmOp("Ready=False/ReleasesFailed", 1), filter{clusters: []string{"a"}}, StateFailed, true},
+	} {
+		s := &status{filter: tc.filter}
+		if got := s.isUnhealthy([]Summary{tc.summary}, []Row{{State: tc.state}}); got != tc.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+// TestStatusWatchUpdates changes the world and expects lines for what the filters choose.
+func TestStatusWatchUpdates(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		filter filter
+		change func(*world)
+		want   string
+	}{
+		"nothing": {filter{}, func(*world) {}, ""},
+		"a HelmOp": {filter{}, func(w *world) {
+			w.helmOps[client.ObjectKey{Namespace: "ns", Name: "h"}].Spec.Paused = true
+		}, "h: not reconciled yet; revision 7 Progressing: 0 up to date; resume the paused HelmOp:  resume h -n ns\n"},
+		"a filtered HelmOp": {filter{clusters: []string{"x"}}, func(w *world) {
+			w.helmOps[client.ObjectKey{Namespace: "ns", Name: "h"}].Spec.Paused = true
+		}, ""},
+		"a deleted HelmOp": {filter{states: []string{"Outdated"}}, func(w *world) { w.helmOps = nil },
+			"h: deleted\nh: Cluster management cluster no longer matches the filters\nh: Cluster ns2/b no longer matches the filters\n"},
+		"a deleted release": {filter{}, func(w *world) { delete(w.releases, client.ObjectKey{Namespace: "ns", Name: "r0"}) },
+			"h: the release in Cluster a was deleted\n"},
+		"a row": {filter{clusters: []string{"b", "ns2/b"}}, func(w *world) {
+			w.releases[client.ObjectKey{Namespace: "ns", Name: "r1"}].Spec.Rollout.Revision = 7
+		}, "h     ns2/b   Ready                     \n"},
+		"the filters": {filter{states: []string{"Outdated"}}, func(w *world) {
+			for _, release := range w.releases {
+				release.Spec.Rollout.Revision = 7
+			}
+		}, "h: no Cluster matches the filters any more\nh: Cluster management cluster no longer matches the filters\n" +
+			"h: Cluster ns2/b no longer matches the filters\n"},
+	} {
+		var out bytes.Buffer
+		s := &status{base: newBase(Options{Now: func() time.Time { return testNow }}), filter: tc.filter}
+		s.Streams.Out = &out
+		w := testWorld()
+		watcher := newStatusWatch(s, w, s.rowWriter())
+		tc.change(w)
+		if err := watcher.update(); err != nil || out.String() != tc.want {
+			t.Errorf("%s: %v: got %q, want %q", name, err, out.String(), tc.want)
+		}
+		out.Reset()
+		if err := watcher.update(); err != nil || out.String() != "" {
+			t.Errorf("%s: %v: got %q again", name, err, out.String())
 		}
 	}
 }

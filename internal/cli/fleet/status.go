@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -36,9 +36,6 @@ type status struct {
 	watch         bool
 	exitCode      bool
 	output        string
-
-	// columns keeps the widths of the columns for the lines of --watch.
-	columns flusher
 }
 
 // Status is what "status -o json" prints.
@@ -93,7 +90,8 @@ Stalled, Failed, Unreachable and Drifted are unhealthy.`,
 	flags.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "Show the HelmOps of all namespaces.")
 	flags.StringSliceVar(&s.clusters, "cluster", nil,
 		"Show these Clusters only: NAME, or NAMESPACE/NAME for a Cluster of another namespace.")
-	flags.StringSliceVar(&s.waves, "wave", nil,
+	// Not a string slice: that drops the empty name.
+	flags.StringArrayVar(&s.waves, "wave", nil,
 		`Show the Clusters of these waves of spec.rollout only; --wave="" is for the Clusters in no wave.`)
 	flags.StringSliceVar(&s.states, "state", nil, "Show these states only.")
 	flags.StringVarP(&s.labelSelector, "selector", "l", "", "Show Clusters with these labels only.")
@@ -101,7 +99,8 @@ Stalled, Failed, Unreachable and Drifted are unhealthy.`,
 	flags.BoolVar(&s.noHeaders, "no-headers", false, "Print neither the header of the table nor the summaries.")
 	flags.BoolVarP(&s.watch, "watch", "w", false, "After the table, print a line for each change.")
 	flags.BoolVar(&s.exitCode, "exit-code", false,
-		"Exit with 1 if something is unhealthy, and with a greater code for errors.")
+		"Exit with 1 if something is unhealthy, and with a greater code for errors. "+
+			"With filters, only the shown Clusters count.")
 	flags.StringVarP(&s.output, "output", "o", "", "Output format: wide, json, yaml or name (default: a table).")
 	_ = cmd.RegisterFlagCompletionFunc("cluster", s.completeClusters)
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(strings.Split(stateNames(), ", "),
@@ -123,6 +122,9 @@ func stateNames() string {
 func (s *status) validate() (err error) {
 	if s.selector, err = labels.Parse(s.labelSelector); err != nil {
 		return usagef("--selector %q: %v", s.labelSelector, err)
+	}
+	if len(s.waves) > 0 {
+		s.waves = strings.Split(strings.Join(s.waves, ","), ",")
 	}
 	for _, state := range s.states {
 		if !slices.ContainsFunc(states, func(known State) bool { return strings.EqualFold(string(known), state) }) {
@@ -162,7 +164,7 @@ func (s *status) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.print(w)
+	return s.print(w, s.rowWriter())
 }
 
 // read lists the HelmOps, releases and Clusters.
@@ -222,12 +224,7 @@ func (s *status) checkNames(w *world, namespace string) error {
 			found = found || key.Name == name
 		}
 		if !found {
-			where := fmt.Sprintf("in namespace %q", namespace)
-			if namespace == "" {
-				where = "in any namespace"
-			}
-			return &textError{fmt.Sprintf("there is no HelmOp %q %s; check -n and --context", name, where),
-				apierrors.NewNotFound(addonsv1.GroupVersion.WithResource("helmops").GroupResource(), name)}
+			return noHelmOp(namespace, name)
 		}
 	}
 	return nil
@@ -237,19 +234,23 @@ func (s *status) checkNames(w *world, namespace string) error {
 // only with a filter for rows.
 func (s *status) view(w *world) ([]Summary, []Row) {
 	rows := slices.DeleteFunc(w.rows(), func(row Row) bool { return !s.matches(w, &row) })
-	filtered := len(s.clusters)+len(s.states)+len(s.waves) > 0 || s.labelSelector != ""
 	var summaries []Summary
 	for _, helmOp := range w.helmOps {
-		if len(s.helmOps) > 0 && !slices.Contains(s.helmOps, helmOp.Name) || filtered &&
+		if len(s.helmOps) > 0 && !slices.Contains(s.helmOps, helmOp.Name) || s.filtersRows() &&
 			!slices.ContainsFunc(rows, func(row Row) bool {
 				return row.HelmOp == helmOp.Name && row.Namespace == helmOp.Namespace
 			}) {
 			continue
 		}
-		summaries = append(summaries, summaryOf(helmOp, s.Program))
+		summaries = append(summaries, summaryOf(helmOp, s.program()))
 	}
 	slices.SortFunc(summaries, compareSummaries)
 	return summaries, rows
+}
+
+// filtersRows is true if the command does not show all rows of a HelmOp.
+func (s *status) filtersRows() bool {
+	return len(s.clusters)+len(s.states)+len(s.waves) > 0 || s.labelSelector != ""
 }
 
 func compareSummaries(a, b Summary) int {
@@ -269,19 +270,25 @@ func compareSummaries(a, b Summary) int {
 	return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 }
 
-func (s *status) print(w *world) error {
+func (s *status) print(w *world, write rowWriter) error {
 	summaries, rows := s.view(w)
-	if err := s.printTo(s.Streams.Out, summaries, rows); err != nil {
+	if err := s.printTo(s.Streams.Out, summaries, rows, write); err != nil {
 		return err
 	}
-	if s.exitCode && (slices.ContainsFunc(rows, func(row Row) bool { return row.State.isUnhealthy() }) ||
-		slices.ContainsFunc(summaries, func(summary Summary) bool { return summary.Unhealthy })) {
+	if s.exitCode && s.isUnhealthy(summaries, rows) {
 		return ErrUnhealthy
 	}
 	return nil
 }
 
-func (s *status) printTo(out io.Writer, summaries []Summary, rows []Row) error {
+// isUnhealthy is true if something that the command shows is unhealthy. With a filter for rows, only the rows count:
+// the summary of a HelmOp is about all its Clusters.
+func (s *status) isUnhealthy(summaries []Summary, rows []Row) bool {
+	return slices.ContainsFunc(rows, func(row Row) bool { return row.State.isUnhealthy() }) ||
+		!s.filtersRows() && slices.ContainsFunc(summaries, func(summary Summary) bool { return summary.Unhealthy })
+}
+
+func (s *status) printTo(out io.Writer, summaries []Summary, rows []Row, write rowWriter) error {
 	switch s.output {
 	case "json", "yaml":
 		return writeData(out, s.output, Status{HelmOps: nonNil(summaries), Rows: nonNil(rows)})
@@ -308,16 +315,18 @@ func (s *status) printTo(out io.Writer, summaries []Summary, rows []Row) error {
 		s.note("No Clusters found.")
 		return nil
 	}
-	return s.writeRows(out, rows, s.noFold, s.noHeaders)
+	return write(rows, s.noFold, s.noHeaders)
 }
 
-// writeRows prints rows. Later rows have columns of the same widths.
-func (s *status) writeRows(out io.Writer, rows []Row, noFold, noHeaders bool) error {
-	if s.columns == nil {
-		s.columns = printers.GetNewTabWriter(out)
+// rowWriter prints rows. Later rows have columns of the same widths.
+type rowWriter func(rows []Row, noFold, noHeaders bool) error
+
+func (s *status) rowWriter() rowWriter {
+	columns := printers.GetNewTabWriter(s.Streams.Out)
+	return func(rows []Row, noFold, noHeaders bool) error {
+		err := writeGroups(columns, fold(rows, noFold), s.Now(), s.allNamespaces, s.output == "wide", noHeaders)
+		return errors.Join(err, columns.Flush())
 	}
-	err := writeGroups(s.columns, fold(rows, noFold), s.Now(), s.allNamespaces, s.output == "wide", noHeaders)
-	return errors.Join(err, s.columns.Flush())
 }
 
 // nonNil makes an empty list "[]" and not "null" in JSON.
@@ -347,10 +356,11 @@ func (s *status) runWatch(ctx context.Context, c *fleetClient) error {
 	if err != nil {
 		return err
 	}
-	if err := s.print(w); err != nil {
+	write := s.rowWriter()
+	if err := s.print(w, write); err != nil {
 		return err
 	}
-	watcher := newStatusWatch(s, w)
+	watcher := newStatusWatch(s, w, write)
 	in := client.InNamespace(c.namespace)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -365,9 +375,11 @@ func (s *status) runWatch(ctx context.Context, c *fleetClient) error {
 			}
 			return nil
 		case change := <-helmOps:
-			err = watcher.onHelmOp(change)
+			change.apply(&w.helmOps)
+			err = watcher.update()
 		case change := <-releases:
-			err = watcher.onRelease(change)
+			change.apply(&w.releases)
+			err = watcher.update()
 		}
 		if err != nil {
 			return err
@@ -376,7 +388,7 @@ func (s *status) runWatch(ctx context.Context, c *fleetClient) error {
 }
 
 // followTo sends each change to a channel until the context ends.
-func followTo[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, to chan<- change[T],
+func followTo[T client.Object](ctx context.Context, c *fleetClient, list client.ObjectList, to chan<- change[T],
 	opts ...client.ListOption,
 ) error {
 	return follow(ctx, c, list, func(change change[T]) (bool, error) {
@@ -393,97 +405,89 @@ func followTo[T client.Object](ctx context.Context, c client.WithWatch, list cli
 type statusWatch struct {
 	*status
 	world *world
-	shown map[string]string
+	write rowWriter
+	shown map[string]shownLine
 }
 
-func newStatusWatch(s *status, w *world) *statusWatch {
-	v := &statusWatch{status: s, world: w, shown: map[string]string{}}
-	summaries, rows := s.view(w)
-	for i := range summaries {
-		v.shown[helmOpID(summaries[i].Namespace, summaries[i].Name)] = summaries[i].timelessLine(v.allNamespaces)
-	}
-	for i := range rows {
-		v.shown[rows[i].key()] = visible(&rows[i])
-	}
+// shownLine is a line about a HelmOp or, with a Cluster, about a row.
+type shownLine struct {
+	text string
+
+	helmOp           client.ObjectKey
+	cluster, release string
+}
+
+func newStatusWatch(s *status, w *world, write rowWriter) *statusWatch {
+	v := &statusWatch{status: s, world: w, write: write}
+	v.shown, _ = v.lines()
 	return v
 }
 
-func helmOpID(namespace, name string) string { return "HelmOp " + namespace + "/" + name }
+// lines returns what the table shows of the world by HelmOps and rows, and the identities in the order of the table.
+func (v *statusWatch) lines() (lines map[string]shownLine, order []string) {
+	lines = map[string]shownLine{}
+	add := func(id string, line shownLine) { lines[id], order = line, append(order, id) }
+	summaries, rows := v.view(v.world)
+	for i := range summaries {
+		key := client.ObjectKey{Namespace: summaries[i].Namespace, Name: summaries[i].Name}
+		add("HelmOp "+key.String(), shownLine{text: summaries[i].timelessLine(v.allNamespaces), helmOp: key})
+	}
+	for i := range rows {
+		row := &rows[i]
+		add(row.key(), shownLine{text: visible(row), helmOp: client.ObjectKey{Namespace: row.Namespace, Name: row.HelmOp},
+			cluster: row.Cluster, release: row.Release})
+	}
+	return lines, order
+}
 
 // visible is what a line shows of a row, but for the time.
 func visible(r *Row) string {
 	return strings.Join([]string{string(r.State), r.Version, number(r.HelmRevision), r.Message}, "\x00")
 }
 
-func (v *statusWatch) onHelmOp(change change[*addonsv1.HelmOp]) error {
-	if change.isList {
-		v.world.helmOps = byKey(change.items)
-	} else {
-		change.items = []*addonsv1.HelmOp{change.object}
-	}
-	for _, helmOp := range change.items {
-		key := client.ObjectKeyFromObject(helmOp)
-		if len(v.helmOps) > 0 && !slices.Contains(v.helmOps, helmOp.Name) {
-			continue
-		}
-		id := helmOpID(helmOp.Namespace, helmOp.Name)
-		if change.event == watch.Deleted {
-			delete(v.world.helmOps, key)
-			delete(v.shown, id)
-			_, _ = fmt.Fprintf(v.Streams.Out, "%s: deleted\n", helmOp.Name)
-			continue
-		}
-		v.world.helmOps[key] = helmOp
-		summary := summaryOf(helmOp, v.Program)
-		if line := summary.timelessLine(v.allNamespaces); v.shown[id] != line {
-			v.shown[id] = line
-			_, _ = fmt.Fprintln(v.Streams.Out, line)
+// update prints what changed.
+func (v *statusWatch) update() error {
+	before := v.shown
+	lines, order := v.lines()
+	v.shown = lines
+	for _, id := range slices.Sorted(maps.Keys(before)) {
+		if text := v.gone(before[id], lines[id]); text != "" {
+			_, _ = fmt.Fprintf(v.Streams.Out, "%s: %s\n", before[id].helmOp.Name, text)
 		}
 	}
-	return nil
-}
-
-func (v *statusWatch) onRelease(change change[*addonsv1.HelmOpRelease]) error {
-	before := v.world.releases
-	if change.isList {
-		v.world.releases = byKey(change.items)
-		for key, release := range before {
-			if v.world.releases[key] == nil {
-				v.deleted(release)
-			}
+	changed := map[string]bool{}
+	for _, id := range order {
+		line := lines[id]
+		switch wasDeleted := before[id].release != "" && line.release == ""; {
+		case line.text == before[id].text || wasDeleted:
+		case line.cluster == "":
+			_, _ = fmt.Fprintln(v.Streams.Out, line.text)
+		default:
+			changed[id] = true
 		}
-	} else {
-		change.items = []*addonsv1.HelmOpRelease{change.object}
 	}
-	var rows []Row
-	for _, release := range change.items {
-		key := client.ObjectKeyFromObject(release)
-		if change.event == watch.Deleted {
-			delete(v.world.releases, key)
-			v.deleted(release)
-			continue
-		}
-		v.world.releases[key] = release
-		row := v.world.rowOf(release)
-		if !v.matches(v.world, &row) || v.shown[row.key()] == visible(&row) {
-			continue
-		}
-		v.shown[row.key()] = visible(&row)
-		rows = append(rows, row)
-	}
+	_, rows := v.view(v.world)
+	rows = slices.DeleteFunc(rows, func(row Row) bool { return !changed[row.key()] })
 	if len(rows) == 0 {
 		return nil
 	}
-	slices.SortFunc(rows, compareRows)
-	return v.writeRows(v.Streams.Out, rows, true, true)
+	return v.write(rows, true, true)
 }
 
-// deleted prints that a release does not exist any more.
-func (v *statusWatch) deleted(release *addonsv1.HelmOpRelease) {
-	row := v.world.rowOf(release)
-	if _, ok := v.shown[row.key()]; !ok {
-		return
+// gone says what happened to a HelmOp or a release that was shown; empty if the table still shows it.
+func (v *statusWatch) gone(before, now shownLine) string {
+	_, hasHelmOp := v.world.helmOps[before.helmOp]
+	_, hasRelease := v.world.releases[client.ObjectKey{Namespace: before.helmOp.Namespace, Name: before.release}]
+	switch {
+	case before.cluster == "" && !hasHelmOp:
+		return "deleted"
+	case before.release != "" && !hasRelease:
+		return fmt.Sprintf("the release in Cluster %s was deleted", before.cluster)
+	case now.text != "" || before.cluster != "" && before.release == "":
+		return ""
+	case before.cluster == "":
+		return "no Cluster matches the filters any more"
+	default:
+		return fmt.Sprintf("Cluster %s no longer matches the filters", before.cluster)
 	}
-	delete(v.shown, row.key())
-	_, _ = fmt.Fprintf(v.Streams.Out, "%s: the release in Cluster %s was deleted\n", row.HelmOp, row.Cluster)
 }

@@ -73,7 +73,7 @@ func (t *tree) run(ctx context.Context, name string) error {
 // treeOf draws a HelmOp, its releases and their objects.
 func treeOf(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease) string {
 	w := &world{helmOps: byKey([]*addonsv1.HelmOp{helmOp}), releases: byKey(releases)}
-	summary := summaryOf(helmOp, "")
+	summary := summaryOf(helmOp, program{})
 	title := fmt.Sprintf("HelmOp %s: Ready %s", helmOp.Name, summary.Ready)
 	if summary.Ready != metav1.ConditionTrue && summary.Reason != "" {
 		title += " (" + summary.Reason + ")"

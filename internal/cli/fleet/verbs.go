@@ -4,29 +4,18 @@
 package fleet
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/util/retry"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 // fieldManager is the field manager of all writes.
@@ -54,9 +43,13 @@ func (s *steer) add(cmd *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-// command returns a command that makes a request for each HelmOp that the arguments name, at most so many.
+// waiter waits for the result of a request.
+type waiter func(ctx context.Context) error
+
+// command returns a command that makes a request for each HelmOp that the arguments name, at most so many. With --wait,
+// it then waits for all of them.
 func (s *steer) command(use, short, long, example string, most int,
-	run func(ctx context.Context, c *fleetClient, name string) error,
+	run func(ctx context.Context, c *fleetClient, name string) (waiter, error),
 ) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example,
@@ -70,14 +63,45 @@ func (s *steer) command(use, short, long, example string, most int,
 				return err
 			}
 			var errs []error
+			var waiters []waiter
 			for _, name := range args {
-				errs = append(errs, run(cmd.Context(), c, name))
+				waiter, err := run(cmd.Context(), c, name)
+				if err != nil {
+					errs = append(errs, err)
+				} else if s.waits() {
+					waiters = append(waiters, waiter)
+				}
 			}
-			return errors.Join(errs...)
+			return errors.Join(append(errs, s.awaitAll(cmd.Context(), waiters))...)
 		},
 	}
 	s.add(cmd)
 	return cmd
+}
+
+// waits is true if the command waits for the results of its requests.
+func (s *steer) waits() bool { return s.wait && s.dryRun != dryRunServer }
+
+// awaitAll waits for several results at the same time. They share the deadline. An error of one does not end the wait
+// for the others.
+func (s *steer) awaitAll(ctx context.Context, waiters []waiter) error {
+	ctx, cancel := bounded(ctx, s.timeout)
+	defer cancel()
+	errs := make([]error, len(waiters))
+	var group sync.WaitGroup
+	for i, waiter := range waiters {
+		group.Go(func() { errs[i] = waiter(ctx) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// bounded returns a context that ends after a timeout; 0 is without a limit.
+func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, timeout)
 }
 
 // patchOptions are the options of a patch.
@@ -97,9 +121,12 @@ func (s *steer) done(object client.Object, kind, what string) {
 	_, _ = fmt.Fprintf(s.Streams.Out, "%s.%s/%s %s\n", kind, addonsv1.GroupVersion.Group, object.GetName(), what)
 }
 
-// change makes a request. If the HelmOp changes at the same time, it decides again with the new state.
-func (s *steer) change(ctx context.Context, c *fleetClient, name string, request request) error {
-	return explain(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+// change makes a request, and returns the changed HelmOp. If the HelmOp changes at the same time, it decides again with
+// the new state.
+func (s *steer) change(ctx context.Context, c *fleetClient, name string, request request) (
+	changed *addonsv1.HelmOp, err error,
+) {
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		helmOp, err := c.helmOp(ctx, name)
 		if err != nil {
 			return err
@@ -116,68 +143,86 @@ func (s *steer) change(ctx context.Context, c *fleetClient, name string, request
 			}
 		}
 		s.done(helmOp, "helmop", what)
+		changed = helmOp
 		return nil
-	}))
+	})
+	return changed, explain(err)
 }
 
-// changeAndWait makes a request and, with --wait, waits for its goal.
-func (s *steer) changeAndWait(ctx context.Context, c *fleetClient, name string, request request, goal goal) error {
-	if err := s.change(ctx, c, name, request); err != nil || !s.wait || s.dryRun == dryRunServer {
-		return err
+// changeTo makes a request. The waiter waits for the goal of the changed HelmOp.
+func (s *steer) changeTo(ctx context.Context, c *fleetClient, name string, request request,
+	goalOf func(changed *addonsv1.HelmOp) goal,
+) (waiter, error) {
+	changed, err := s.change(ctx, c, name, request)
+	if err != nil {
+		return nil, err
 	}
-	return s.await(ctx, c, name, goal)
+	return s.observer(c, name).waiter(goalOf(changed)), nil
 }
 
-// await waits for a goal and prints what it waits for.
-func (s *steer) await(ctx context.Context, c *fleetClient, name string, goal goal) error {
-	return waitUntil(ctx, &s.base, s.timeout, c, &addonsv1.HelmOpList{},
-		func(helmOps map[client.ObjectKey]*addonsv1.HelmOp) (bool, string, error) {
-			helmOp := helmOps[client.ObjectKey{Namespace: c.namespace, Name: name}]
-			if helmOp == nil {
-				return false, "", fmt.Errorf("HelmOp %q was deleted", name)
-			}
-			return goal(helmOp)
-		}, named(c.namespace, name)...)
+// observer waits for a HelmOp, or for objects that belong to it.
+type observer struct {
+	client *fleetClient
+	helmOp string
+
+	// timeout is how long the command waits, for messages. The context has the deadline.
+	timeout time.Duration
 }
+
+func (s *steer) observer(c *fleetClient, helmOp string) *observer {
+	return &observer{c, helmOp, s.timeout}
+}
+
+// waiter waits until the HelmOp reaches a goal.
+func (o *observer) waiter(goal goal) waiter {
+	key, existed := client.ObjectKey{Namespace: o.client.namespace, Name: o.helmOp}, false
+	check := func(helmOps map[client.ObjectKey]*addonsv1.HelmOp) (bool, string, error) {
+		helmOp := helmOps[key]
+		switch {
+		case helmOp != nil:
+			existed = true
+			return goal(helmOp)
+		case existed:
+			return false, "", fmt.Errorf("HelmOp %q was deleted", o.helmOp)
+		default:
+			return false, "", noHelmOp(key.Namespace, key.Name)
+		}
+	}
+	return func(ctx context.Context) error {
+		return waitUntil(ctx, o, &addonsv1.HelmOpList{}, check, named(key.Namespace, key.Name)...)
+	}
+}
+
+// errTimedOut is in the chain of the errors of waits that reached their deadline.
+var errTimedOut = errors.New("timed out")
 
 // waitUntil watches objects until the check is true or an error, and prints what it waits for when that changes.
-func waitUntil[T client.Object](ctx context.Context, b *base, timeout time.Duration, c *fleetClient,
-	list client.ObjectList, check func(map[client.ObjectKey]T) (bool, string, error), opts ...client.ListOption,
+func waitUntil[T client.Object](ctx context.Context, o *observer, list client.ObjectList,
+	check func(map[client.ObjectKey]T) (bool, string, error), opts ...client.ListOption,
 ) error {
-	parent := ctx
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
 	shown, objects := "", map[client.ObjectKey]T{}
-	err := follow(ctx, c, list, func(change change[T]) (bool, error) {
-		switch {
-		case change.isList:
-			objects = byKey(change.items)
-		case change.event == watch.Deleted:
-			delete(objects, client.ObjectKeyFromObject(change.object))
-		default:
-			objects[client.ObjectKeyFromObject(change.object)] = change.object
-		}
+	err := follow(ctx, o.client, list, func(change change[T]) (bool, error) {
+		change.apply(&objects)
 		reached, waitsFor, err := check(objects)
-		if !reached && err == nil && waitsFor != "" && waitsFor != shown {
+		if !reached && err == nil && waitsFor != shown {
 			shown = waitsFor
-			b.note("waiting for %s", waitsFor)
+			if waitsFor != "" {
+				o.client.note("%s: waiting for %s", o.helmOp, waitsFor)
+			}
 		}
 		return reached, err
 	}, opts...)
 	// A client refuses a request after the deadline, also before the context has noticed that.
 	deadline, hasDeadline := ctx.Deadline()
-	isLate := ctx.Err() != nil || hasDeadline && !time.Now().Before(deadline)
-	if err != nil && isLate && parent.Err() == nil {
-		// Its own text, and not an error of the network.
-		if shown == "" {
-			return fmt.Errorf("timed out after %s", timeout)
-		}
-		return fmt.Errorf("timed out after %s waiting for %s", timeout, shown)
+	if err == nil || !hasDeadline || time.Now().Before(deadline) || errors.Is(ctx.Err(), context.Canceled) {
+		return err
 	}
-	return err
+	// Its own text, and not an error of the network.
+	text := fmt.Sprintf("HelmOp %q: timed out after %s", o.helmOp, o.timeout)
+	if shown != "" {
+		text += " waiting for " + shown
+	}
+	return &textError{text, errTimedOut}
 }
 
 // requestTime returns the value of an annotation that requests something at a time.
@@ -190,9 +235,10 @@ func newReconcile(o Options) *cobra.Command {
 than before, a rollout begins. The command sets the annotation addons.cluster.x-k8s.io/resolve-requested-at.`,
 		`  # A new version was pushed: do not wait for the interval
   kubectl helmop reconcile calico --wait`, -1,
-		func(ctx context.Context, c *fleetClient, name string) error {
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
 			value := s.requestTime()
-			return s.changeAndWait(ctx, c, name, reconcileNow(value), isReconciled(value))
+			return s.changeTo(ctx, c, name, reconcileNow(value),
+				func(*addonsv1.HelmOp) goal { return isReconciled(value) })
 		})
 }
 
@@ -202,8 +248,8 @@ func newPause(o Options) *cobra.Command {
 		`Pause HelmOps: nothing is resolved, installed, upgraded, repaired or uninstalled. The command sets spec.paused to
 true. To stop only the rollout of a change, use "rollout pause".`,
 		`  kubectl helmop pause calico`, -1,
-		func(ctx context.Context, c *fleetClient, name string) error {
-			return s.changeAndWait(ctx, c, name, setPaused(true), isPausedAs(true))
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+			return s.changeTo(ctx, c, name, setPaused(true), func(*addonsv1.HelmOp) goal { return isPausedAs(true) })
 		})
 }
 
@@ -212,218 +258,7 @@ func newResume(o Options) *cobra.Command {
 	return s.command("resume HELMOP...", "End the pause of HelmOps",
 		`End the pause of HelmOps. The command sets spec.paused to false.`,
 		`  kubectl helmop resume calico --wait`, -1,
-		func(ctx context.Context, c *fleetClient, name string) error {
-			return s.changeAndWait(ctx, c, name, setPaused(false), isPausedAs(false))
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+			return s.changeTo(ctx, c, name, setPaused(false), func(*addonsv1.HelmOp) goal { return isPausedAs(false) })
 		})
-}
-
-func newRetry(o Options) *cobra.Command {
-	s := newSteer(o)
-	var cluster string
-	cmd := s.command("retry HELMOP...", "Retry failed and stalled releases now",
-		`Retry failed and stalled releases now, with a fresh budget of retries. The command sets the annotation
-addons.cluster.x-k8s.io/retry-requested-at on the HelmOp or, with --cluster, on one HelmOpRelease.`,
-		`  # All failed releases of a HelmOp
-  kubectl helmop retry calico
-
-  # The release in one Cluster, and wait for the result
-  kubectl helmop retry calico --cluster prod-1 --wait`, -1,
-		func(ctx context.Context, c *fleetClient, name string) error {
-			if cluster != "" {
-				return s.retryRelease(ctx, c, name, cluster)
-			}
-			return s.retryHelmOp(ctx, c, name)
-		})
-	addClusterFlag(cmd, &s.base, &cluster, "Retry the release in this Cluster only.")
-	return cmd
-}
-
-func (s *steer) retryHelmOp(ctx context.Context, c *fleetClient, name string) error {
-	value := s.requestTime()
-	if err := s.change(ctx, c, name, retryAll(value)); err != nil || !s.wait || s.dryRun == dryRunServer {
-		return err
-	}
-	helmOp := &addonsv1.HelmOp{}
-	helmOp.Namespace, helmOp.Name = c.namespace, name
-	return s.awaitRetry(ctx, c, name, value, client.InNamespace(c.namespace),
-		client.MatchingLabels(apiutil.ChildSelector(helmOp)))
-}
-
-func (s *steer) retryRelease(ctx context.Context, c *fleetClient, name, cluster string) error {
-	helmOp, err := c.helmOp(ctx, name)
-	if err != nil {
-		return err
-	}
-	if err := refusePaused(helmOp); err != nil {
-		return err
-	}
-	release, err := c.release(ctx, helmOp, cluster)
-	if err != nil {
-		return err
-	}
-	before := release.DeepCopy()
-	annotate(release, addonsv1.RetryRequestedAtAnnotation, s.requestTime())
-	if err := c.Patch(ctx, release, client.MergeFrom(before), s.patchOptions()...); err != nil {
-		return explain(err)
-	}
-	s.done(release, "helmoprelease", "retry requested")
-	if !s.wait || s.dryRun == dryRunServer {
-		return nil
-	}
-	return s.awaitRetry(ctx, c, name, helmOp.Annotations[addonsv1.RetryRequestedAtAnnotation],
-		named(release.Namespace, release.Name)...)
-}
-
-// awaitRetry waits until releases were retried.
-func (s *steer) awaitRetry(ctx context.Context, c *fleetClient, name, ofHelmOp string,
-	opts ...client.ListOption,
-) error {
-	return waitUntil(ctx, &s.base, s.timeout, c, &addonsv1.HelmOpReleaseList{},
-		func(releases map[client.ObjectKey]*addonsv1.HelmOpRelease) (bool, string, error) {
-			var all []*addonsv1.HelmOpRelease
-			for _, release := range releases {
-				if apiutil.HelmOpOf(release) == name {
-					all = append(all, release)
-				}
-			}
-			result := retried(all, ofHelmOp)
-			switch {
-			case len(result.waiting) > 0:
-				return false, fmt.Sprintf("%s: %s", plural.Count(len(result.waiting), "Cluster", "Clusters"),
-					plural.Few(slices.Compact(result.waiting), maxNamedClusters)), nil
-			case len(result.failed) > 0:
-				return false, "", fmt.Errorf("the retry failed in %s: %s; see %q",
-					plural.Count(len(result.failed), "Cluster", "Clusters"),
-					plural.Few(slices.Compact(result.failed), maxNamedClusters),
-					strings.Join([]string{s.Program, "describe", name, "-n", c.namespace,
-						"--cluster", quoted(result.failed[0])}, " "))
-			default:
-				return true, "", nil
-			}
-		}, opts...)
-}
-
-func newConfirm(o Options) *cobra.Command {
-	s := newSteer(o)
-	var yes bool
-	cmd := s.command("confirm HELMOP", "Confirm deletions that wait for a confirmation",
-		`Confirm deletions that wait because more releases would be deleted at once than spec.maxDeletions allows. The command
-shows the releases, asks, and then sets the annotation addons.cluster.x-k8s.io/confirm-deletions to the value of
-status.deletions.confirmation. The value is for the shown releases only. If the set changes meanwhile, nothing is
-deleted.`,
-		`  # Show what would be deleted, and confirm after a question
-  kubectl helmop confirm calico
-
-  # Only show what would be deleted
-  kubectl helmop confirm calico --dry-run=server`, 1,
-		func(ctx context.Context, c *fleetClient, name string) error { return s.confirm(ctx, c, name, yes) })
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
-	return cmd
-}
-
-// confirmationValue finds the value that confirms in the message of a release in the management cluster.
-var confirmationValue = regexp.MustCompile(regexp.QuoteMeta(addonsv1.ConfirmDeletionsAnnotation) + `=(\S+)`)
-
-func (s *steer) confirm(ctx context.Context, c *fleetClient, name string, yes bool) error {
-	helmOp, err := c.helmOp(ctx, name)
-	if err != nil {
-		return err
-	}
-	confirmation, what, err := s.deletions(ctx, c, helmOp)
-	if err != nil {
-		return err
-	}
-	if confirmation == "" {
-		return refuse(helmOp, "no deletions wait for a confirmation")
-	}
-	_, _ = fmt.Fprint(s.Streams.Out, what)
-	if !yes && s.dryRun != dryRunServer {
-		s.note("Confirm these deletions? They cannot be undone. [y/N]")
-		answer, _ := bufio.NewReader(s.Streams.In).ReadString('\n')
-		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-			return errors.New("nothing was confirmed")
-		}
-	}
-	return s.changeAndWait(ctx, c, name, confirmDeletions(confirmation), isConfirmed)
-}
-
-// deletions returns the value that confirms the deletions that wait, empty for none, and a text that names them.
-func (s *steer) deletions(ctx context.Context, c *fleetClient, helmOp *addonsv1.HelmOp) (
-	confirmation, what string, err error,
-) {
-	if helmOp.Spec.ManagementCluster != nil {
-		release, err := c.release(ctx, helmOp, clusterlink.Management.Name)
-		if err != nil {
-			return "", "", err
-		}
-		message := conditions.GetMessage(release, addonsv1.ReadyCondition)
-		if match := confirmationValue.FindStringSubmatch(message); match != nil {
-			return match[1], inlineCommand.ReplaceAllString(message, "") + "\n", nil
-		}
-		return "", "", nil
-	}
-	waiting := helmOp.Status.Deletions
-	if waiting == nil || waiting.Waiting == 0 || waiting.Confirmation == "" {
-		return "", "", nil
-	}
-	releases, err := c.releases(ctx, helmOp)
-	if err != nil {
-		return "", "", err
-	}
-	clusters, _, err := listAll[*unstructured.Unstructured](ctx, c, apiutil.NewClusterList(), inClusters(helmOp)...)
-	if apierrors.IsForbidden(err) {
-		s.note("warning: %v. The message of the HelmOp names only some of the Clusters", err)
-		return waiting.Confirmation, inlineCommand.ReplaceAllString(
-			conditions.GetMessage(helmOp, addonsv1.DeletionsHeldCondition), "") + "\n", nil
-	}
-	if err != nil {
-		return "", "", err
-	}
-	leaving, err := unselected(helmOp, releases, byKey(clusters))
-	if err != nil {
-		return "", "", err
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "The deletion of %s waits, because these Clusters are no longer selected:\n",
-		plural.Count(waiting.Waiting, "release", "releases"))
-	t := newTable(false, false, "CLUSTER", "RELEASE", "RELEASE-NAMESPACE", "VERSION")
-	for _, release := range leaving {
-		version := ""
-		if release.Status.Release != nil {
-			version = release.Status.Release.Version
-		}
-		t.add(apiutil.ClusterTitle(release), release.Spec.Release.Name, release.Spec.Release.Namespace, version)
-	}
-	err = t.write(&b)
-	return waiting.Confirmation, b.String(), err
-}
-
-// inClusters selects the Clusters that a HelmOp may select.
-func inClusters(helmOp *addonsv1.HelmOp) []client.ListOption {
-	if helmOp.Spec.ClusterNamespaces != nil {
-		return nil
-	}
-	return []client.ListOption{client.InNamespace(helmOp.Namespace)}
-}
-
-// unselected returns the releases of Clusters that exist and that a HelmOp does not select by their labels.
-func unselected(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease,
-	clusters map[client.ObjectKey]*unstructured.Unstructured,
-) ([]*addonsv1.HelmOpRelease, error) {
-	selector, err := selection.SelectorOf(helmOp)
-	if err != nil {
-		return nil, err
-	}
-	var leaving []*addonsv1.HelmOpRelease
-	for _, release := range releases {
-		cluster := clusters[apiutil.ClusterKey(release)]
-		if cluster != nil && cluster.GetDeletionTimestamp() == nil && release.DeletionTimestamp.IsZero() &&
-			!selector.Matches(cluster) {
-			leaving = append(leaving, release)
-		}
-	}
-	slices.SortFunc(leaving, func(a, b *addonsv1.HelmOpRelease) int {
-		return strings.Compare(apiutil.ClusterTitle(a), apiutil.ClusterTitle(b))
-	})
-	return leaving, nil
 }

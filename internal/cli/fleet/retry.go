@@ -1,0 +1,254 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+)
+
+func newRetry(o Options) *cobra.Command {
+	s := newSteer(o)
+	var cluster string
+	cmd := s.command("retry HELMOP...", "Retry failed and stalled releases now",
+		`Retry failed and stalled releases now, with a fresh budget of retries. The command sets the annotation
+addons.cluster.x-k8s.io/retry-requested-at on the HelmOp or, with --cluster, on one HelmOpRelease.
+
+With --wait, the command waits for the releases that are Failed or Stalled when it starts, and fails if one of them
+fails again. A failure before Helm acts, because a chart cannot be pulled or values cannot be rendered, ends the wait
+only at --timeout: the status does not say that such a release was tried again.`,
+		`  # All failed releases of a HelmOp
+  kubectl helmop retry calico
+
+  # The release in one Cluster, and wait for the result
+  kubectl helmop retry calico --cluster prod-1 --wait`, -1,
+		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+			if cluster != "" {
+				return s.retryRelease(ctx, c, name, cluster)
+			}
+			return s.retryHelmOp(ctx, c, name)
+		})
+	addClusterFlag(cmd, &s.base, &cluster, "Retry the release in this Cluster only.")
+	return cmd
+}
+
+func (s *steer) retryHelmOp(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+	helmOp, err := c.helmOp(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	releases, err := c.releases(ctx, helmOp)
+	if err != nil {
+		return nil, err
+	}
+	targets, others := retryTargets(helmOp, releases)
+	changed, err := s.change(ctx, c, name, retryAll(s.requestTime()))
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !s.waits():
+	case len(targets) == 0:
+		s.note("%s: no release is Failed or Stalled, so there is nothing to wait for", name)
+	case len(others) > 0:
+		s.note("%s: not waiting for %s: %s", name, plural.Count(len(others), "Cluster", "Clusters"),
+			plural.Few(others, maxNamedClusters))
+	}
+	return s.retryWaiter(c, changed, targets, client.InNamespace(c.namespace),
+		client.MatchingLabels(apiutil.ChildSelector(changed))), nil
+}
+
+func (s *steer) retryRelease(ctx context.Context, c *fleetClient, name, cluster string) (waiter, error) {
+	helmOp, err := c.helmOp(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := refusePaused(helmOp); err != nil {
+		return nil, err
+	}
+	release, err := c.release(ctx, helmOp, cluster)
+	if err != nil {
+		return nil, err
+	}
+	before := release.DeepCopy()
+	annotate(release, addonsv1.RetryRequestedAtAnnotation, s.requestTime())
+	if err := c.Patch(ctx, release, client.MergeFrom(before), s.patchOptions()...); err != nil {
+		return nil, explain(err)
+	}
+	s.done(release, "helmoprelease", "retry requested")
+	return s.retryWaiter(c, helmOp, []string{apiutil.ClusterTitle(release)},
+		named(release.Namespace, release.Name)...), nil
+}
+
+// retryWaiter waits until the releases in some Clusters were retried. targets are the titles of the Clusters.
+func (s *steer) retryWaiter(c *fleetClient, helmOp *addonsv1.HelmOp, targets []string,
+	opts ...client.ListOption,
+) waiter {
+	attempt := newRetryAttempt(targets, helmOp.Annotations[addonsv1.RetryRequestedAtAnnotation])
+	check := func(releases map[client.ObjectKey]*addonsv1.HelmOpRelease) (bool, string, error) {
+		var all []*addonsv1.HelmOpRelease
+		for _, release := range releases {
+			if apiutil.HelmOpOf(release) == helmOp.Name {
+				all = append(all, release)
+			}
+		}
+		attempt.observe(all)
+		switch {
+		case len(attempt.waiting) > 0:
+			return false, ofClusters(attempt.waiting), nil
+		case len(attempt.failed) > 0:
+			return false, "", refuse(helmOp, "the retry failed in %s; see %q", ofClusters(attempt.failed),
+				s.program().command(helmOp, "describe", "--cluster", quoted(attempt.failed[0])))
+		default:
+			return true, "", nil
+		}
+	}
+	return func(ctx context.Context) error {
+		if len(targets) == 0 {
+			return nil
+		}
+		err := waitUntil(ctx, s.observer(c, helmOp.Name), &addonsv1.HelmOpReleaseList{}, check, opts...)
+		if errors.Is(err, errTimedOut) && attempt.lastError != "" {
+			return &textError{fmt.Sprintf("%v; the last error is of Cluster %s", err, attempt.lastError), err}
+		}
+		return err
+	}
+}
+
+// ofClusters counts Clusters and names the first of them.
+func ofClusters(clusters []string) string {
+	return fmt.Sprintf("%s: %s", plural.Count(len(clusters), "Cluster", "Clusters"),
+		plural.Few(clusters, maxNamedClusters))
+}
+
+// retryAll requests a retry of the releases of a HelmOp that failed.
+func retryAll(value string) request {
+	return func(helmOp *addonsv1.HelmOp) (string, error) {
+		if err := refusePaused(helmOp); err != nil {
+			return "", err
+		}
+		annotate(helmOp, addonsv1.RetryRequestedAtAnnotation, value)
+		return "retry requested", nil
+	}
+}
+
+// retryTargets returns the Clusters that a retry is about: those whose release is Failed or Stalled, or failed before
+// there was a release. others are those that are not Ready for another reason, with their states.
+func retryTargets(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease) (targets, others []string) {
+	known := map[string]bool{}
+	for _, release := range releases {
+		title := apiutil.ClusterTitle(release)
+		known[title] = true
+		switch state, _ := stateOf(release, 0); state {
+		case StateFailed, StateStalled:
+			targets = append(targets, title)
+		case StateReady, StateDrifted:
+		default:
+			others = append(others, fmt.Sprintf("%s (%s)", title, state))
+		}
+	}
+	for _, failure := range helmOp.Status.Failures {
+		if !known[failure.Cluster] {
+			targets = append(targets, failure.Cluster)
+		}
+	}
+	slices.Sort(targets)
+	slices.Sort(others)
+	return targets, others
+}
+
+// retryAttempt is what is observed of releases after a request to retry.
+type retryAttempt struct {
+	targets []string
+	// ofHelmOp is the annotation of the HelmOp.
+	ofHelmOp string
+	// existed are the Clusters of the targets that have had a release.
+	existed map[string]bool
+
+	// waiting are the Clusters that are not done yet, with their reasons, and failed are those that failed again.
+	waiting, failed []string
+	// lastError is the error of the first waiting Cluster that has one, after the name of the Cluster.
+	lastError string
+}
+
+func newRetryAttempt(targets []string, ofHelmOp string) *retryAttempt {
+	return &retryAttempt{targets: targets, ofHelmOp: ofHelmOp, existed: map[string]bool{}}
+}
+
+// observe updates what is observed.
+func (a *retryAttempt) observe(releases []*addonsv1.HelmOpRelease) {
+	byTitle := map[string]*addonsv1.HelmOpRelease{}
+	for _, release := range releases {
+		byTitle[apiutil.ClusterTitle(release)] = release
+	}
+	a.waiting, a.failed, a.lastError = nil, nil, ""
+	for _, title := range a.targets {
+		release := byTitle[title]
+		if release == nil {
+			// A release that was deleted is not retried any more.
+			if !a.existed[title] {
+				a.waiting = append(a.waiting, title+" (no release)")
+			}
+			continue
+		}
+		a.existed[title] = true
+		a.add(title, release)
+	}
+}
+
+// add adds the state of a release.
+func (a *retryAttempt) add(title string, release *addonsv1.HelmOpRelease) {
+	state, why := stateOf(release, 0)
+	switch state {
+	case StateReady, StateDrifted, StateDeleting:
+		return
+	case StateFailed, StateStalled:
+		if release.Status.LastRetryRequest == handledRetry(release, a.ofHelmOp) && hasActed(release) {
+			a.failed = append(a.failed, title)
+			return
+		}
+	}
+	reason, message := string(state), release.Status.LastError
+	if why != nil && why.Reason != "" {
+		reason = why.Reason
+	}
+	if message == "" && why != nil {
+		message = why.Message
+	}
+	a.waiting = append(a.waiting, fmt.Sprintf("%s (%s)", title, reason))
+	if a.lastError == "" && message != "" {
+		a.lastError = title + ": " + message
+	}
+}
+
+// hasActed is true if the last attempt of a release has a result. The manager counts some attempts before they begin.
+func hasActed(release *addonsv1.HelmOpRelease) bool {
+	attempted := release.Status.LastAttemptedAt
+	return attempted.IsZero() ||
+		len(release.Status.History) > 0 && !release.Status.History[0].Time.Before(&attempted)
+}
+
+// handledRetry is what status.lastRetryRequest of a release has after the release handled the requests in the
+// annotations of the release and of the HelmOp.
+func handledRetry(release *addonsv1.HelmOpRelease, ofHelmOp string) string {
+	request := release.Annotations[addonsv1.RetryRequestedAtAnnotation]
+	if request != "" && ofHelmOp != "" {
+		request += "/"
+	}
+	request += ofHelmOp
+	if len(request) > requeue.MaxResolveRequest {
+		request = apiutil.HexDigest(request)
+	}
+	return request
+}

@@ -1,0 +1,180 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// revisionOf returns a revision with a tag.
+func revisionOf(number int64, tag string, good bool) *addonsv1.HelmOpRevision {
+	revision := &addonsv1.HelmOpRevision{}
+	revision.Spec.Number, revision.Status.Good = number, good
+	revision.Spec.HelmOp.Source.Ref.Tag = tag
+	return revision
+}
+
+func TestUndoTo(t *testing.T) {
+	t.Parallel()
+	incomplete := revisionOf(6, "six", true)
+	incomplete.Spec.ContentFrom.Values = 1
+	three := []*addonsv1.HelmOpRevision{revisionOf(5, "five", true), revisionOf(6, "six", true), revisionOf(7, "seven", true)}
+	for name, tc := range map[string]struct {
+		tag       string
+		revisions []*addonsv1.HelmOpRevision
+		wanted    int64
+		want      int64
+		refused   string
+	}{
+		"the one before":      {"seven", three, 0, 6, ""},
+		"the last good one":   {"seven", []*addonsv1.HelmOpRevision{three[0], revisionOf(6, "six", false), three[2]}, 0, 5, ""},
+		"another one":         {"seven", three, 5, 5, ""},
+		"the current one":     {"seven", three, 7, 0, "revision 7 is the current one"},
+		"no revision made":    {"typo", three, 0, 7, ""},
+		"back to the last":    {"typo", three, 7, 7, ""},
+		"missing":             {"seven", three, 4, 0, "there is no revision 4; the revisions are 5, 6, 7"},
+		"none":                {"seven", nil, 0, 0, "there are no revisions yet"},
+		"none is good":        {"typo", []*addonsv1.HelmOpRevision{revisionOf(1, "one", false)}, 0, 0, "there is no good revision; choose one of 1"},
+		"none before is good": {"one", []*addonsv1.HelmOpRevision{revisionOf(1, "one", true)}, 0, 0, "no good revision before revision 1"},
+		"incomplete":          {"seven", []*addonsv1.HelmOpRevision{three[0], incomplete, three[2]}, 0, 0, "revision 6 cannot be restored"},
+		"incomplete current":  {"x", []*addonsv1.HelmOpRevision{three[0], incomplete}, 0, 5, ""},
+	} {
+		helmOp := rolling(func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = tc.tag })
+		found, err := undoTo(helmOp, tc.revisions, tc.wanted)
+		var number int64
+		if found != nil {
+			number = found.Spec.Number
+		}
+		if number != tc.want || (err != nil) != (tc.refused != "") || err != nil && !strings.Contains(err.Error(), tc.refused) {
+			t.Errorf("%s: got %d, %v", name, number, err)
+		}
+	}
+}
+
+// fieldsOf returns the names of the fields of a type in JSON.
+func fieldsOf(t reflect.Type) []string {
+	var names []string
+	for i := range t.NumField() {
+		field := t.Field(i)
+		if field.Anonymous {
+			names = append(names, fieldsOf(field.Type)...)
+			continue
+		}
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+// TestRestoredFields expects a decision for each field of the API.
+func TestRestoredFields(t *testing.T) {
+	t.Parallel()
+	kept := []string{"clusterSelector", "managementCluster", "clusterNamespaces", "dependsOn", "clusterCondition",
+		"beforeClusterUpgrade", "beforeClusterDelete", "paused", "rollout", "storage", "revisionHistoryLimit",
+		"deletionPolicy", "maxDeletions"}
+	keptOfSource := []string{"interval", "secretRef", "imagePullServiceAccountName", "provider", "certSecretRef",
+		"proxySecretRef", "verify"}
+	for _, tc := range []struct {
+		of             reflect.Type
+		restored, kept []string
+	}{
+		{reflect.TypeFor[addonsv1.HelmOpSpec](), slices.Concat(restoredFields, []string{"source"}), kept},
+		{reflect.TypeFor[addonsv1.ArtifactSource](), restoredSourceFields, keptOfSource},
+	} {
+		got, want := slices.Sorted(slices.Values(slices.Concat(tc.restored, tc.kept))), slices.Sorted(slices.Values(fieldsOf(tc.of)))
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: decided are %q\nthe fields are %q", tc.of, got, want)
+		}
+	}
+}
+
+// TestRestore expects the fields that shape releases from the revision, and all others as they are, also fields that
+// the program does not know.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	object := map[string]any{"metadata": "m", "spec": map[string]any{
+		"paused": true, "new": "n", "valuesTemplate": "now", "clusterSelector": map[string]any{},
+		"rollout": map[string]any{"paused": true}, "postRender": map[string]any{},
+		"source": map[string]any{"url": "oci://now", "path": "now", "ref": map[string]any{"tag": "now", "tagFilter": "x"},
+			"verify": map[string]any{"provider": "cosign"}, "secretRef": "s", "new": "n"},
+	}}
+	then := &addonsv1.HelmOpSpec{ValuesTemplate: "then", Storage: &addonsv1.RecordStorage{}}
+	then.Source.URL, then.Source.Ref.Digest, then.Release.Name = "oci://then", "sha256:1", "then"
+	if err := restore(object, then); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"metadata": "m", "spec": map[string]any{
+		"paused": true, "new": "n", "valuesTemplate": "then", "clusterSelector": map[string]any{},
+		"rollout": map[string]any{"paused": true}, "release": map[string]any{"name": "then"},
+		"source": map[string]any{"url": "oci://then", "ref": map[string]any{"digest": "sha256:1"},
+			"verify": map[string]any{"provider": "cosign"}, "secretRef": "s", "new": "n"},
+	}}
+	if !reflect.DeepEqual(object, want) {
+		t.Errorf("got %v\nwant %v", object, want)
+	}
+}
+
+// TestPin expects the digests of a revision for all references, and names those without one.
+func TestPin(t *testing.T) {
+	t.Parallel()
+	tag := func(tag string) addonsv1.ArtifactReference { return addonsv1.ArtifactReference{Tag: tag} }
+	resolved := func(digest string) *addonsv1.ResolvedArtifact { return &addonsv1.ResolvedArtifact{Digest: digest} }
+	revision := &addonsv1.HelmOpRevisionSpec{Artifact: resolved("main")}
+	revision.HelmOp.Source.Ref = tag("1")
+	for i, name := range []string{"1", "2", "3"} {
+		revision.HelmOp.Overrides = append(revision.HelmOp.Overrides,
+			addonsv1.Override{Name: fmt.Sprint("o", i), Ref: new(tag(name))})
+	}
+	revision.HelmOp.Overrides = append(revision.HelmOp.Overrides, addonsv1.Override{Name: "none"},
+		addonsv1.Override{Name: "digest", Ref: &addonsv1.ArtifactReference{Digest: "own"}})
+	revision.HelmOp.RefsByKubernetesVersion = []addonsv1.KubernetesVersionReference{{Ref: tag("2")}, {Ref: tag("4")}}
+	second := addonsv1.ReferencedArtifact{Reference: tag("2")}
+	second.Digest = "second"
+	revision.Artifacts = []addonsv1.ReferencedArtifact{second}
+	pinned, moving := pin(revision)
+	var got []string
+	for i := range pinned.Overrides {
+		if ref := pinned.Overrides[i].Ref; ref != nil {
+			got = append(got, ref.Digest+ref.Tag)
+		}
+	}
+	for i := range pinned.RefsByKubernetesVersion {
+		got = append(got, pinned.RefsByKubernetesVersion[i].Ref.Digest+pinned.RefsByKubernetesVersion[i].Ref.Tag)
+	}
+	got = append(got, pinned.Source.Ref.Digest)
+	if want := []string{"main", "second", "3", "own", "second", "4", "main"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if want := []string{"overrides[o2].ref", "refsByKubernetesVersion[1].ref"}; !slices.Equal(moving, want) {
+		t.Errorf("got %q, want %q", moving, want)
+	}
+	if revision.HelmOp.Source.Ref != tag("1") {
+		t.Error("the revision changed")
+	}
+	revision.Artifact = nil
+	if _, moving := pin(revision); !slices.Contains(moving, "source.ref") {
+		t.Errorf("got %q", moving)
+	}
+}
+
+// TestShapeOf expects that what does not shape releases does not count.
+func TestShapeOf(t *testing.T) {
+	t.Parallel()
+	spec := &addonsv1.HelmOpSpec{Paused: true}
+	spec.Source.Provider = "aws"
+	shape, err := shapeOf(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty, err := shapeOf(&addonsv1.HelmOpSpec{})
+	if err != nil || !reflect.DeepEqual(shape, empty) {
+		t.Errorf("got %v, %v", shape, err)
+	}
+}
