@@ -19,12 +19,19 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
 // Streams are the input and the outputs of a command.
 type Streams = genericiooptions.IOStreams
+
+// Serve must be the first call of main: if this process is a child in which a command renders charts, Serve does not
+// return.
+func Serve() { sandbox.Serve(rendering.Tasks(), bundle.Tasks()) }
 
 // Run runs a command line of kubectl-helmop, without the name of the program, and returns the exit code.
 func Run(ctx context.Context, args []string, streams Streams) int {

@@ -5,13 +5,11 @@ package helmclient
 
 import (
 	"context"
-	"errors"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -41,81 +39,80 @@ func (c *Client) Render(ctx context.Context, target model.Target, desired model.
 	chrt *chart.Chart, values map[string]any,
 ) (DryRun, error) {
 	logs := &helmerr.LogBuffer{Redactor: helmerr.NewRedactor(values, options.SecretValues)}
+	observation, err := c.Observe(ctx, target, desired.Namespace, desired.Name)
+	if err != nil {
+		return DryRun{}, err
+	}
+	next := nextRelease(desired, observation)
+	verb := model.ActionInstall
+	if next.IsUpgrade {
+		verb = model.ActionUpgrade
+	}
 	s, err := c.open(ctx, target, desired, logs)
 	if err != nil {
-		return DryRun{}, newActError(model.ActionInstall, err, nil, logs)
+		return DryRun{}, newActError(verb, err, nil, logs)
 	}
 	s.renderer = c.renderer
 	if s.records != nil {
 		defer s.records.Release()
 	}
-	rendered, verb, err := s.dryRun(ctx, desired, options, chrt, values)
+	rendered, err := s.dryRun(ctx, job{desired: desired, options: options, chart: chrt, values: values}, next)
 	if err != nil {
 		return DryRun{}, newActError(verb, err, s, logs)
 	}
 	return rendered, nil
 }
 
-// dryRun renders a release. It returns the action that a real run would be, also with an error.
-func (s *session) dryRun(ctx context.Context, desired model.Desired, options model.Options, chrt *chart.Chart,
-	values map[string]any,
-) (rendered DryRun, verb model.Action, err error) {
-	next, err := s.nextRelease(desired)
-	if err != nil {
-		return rendered, model.ActionInstall, err
-	}
-	verb, rendered.Revision = model.ActionInstall, next.Revision
-	policy := options.Install.CRDs
+// dryRun renders a release. next is what templates see of it.
+func (s *session) dryRun(ctx context.Context, j job, next chartutil.ReleaseOptions) (rendered DryRun, err error) {
+	rendered.Revision = next.Revision
+	policy, skipsSchema, values := j.options.Install.CRDs, j.options.Install.DisableSchemaValidation, j.values
 	if next.IsUpgrade {
-		verb, policy = model.ActionUpgrade, options.Upgrade.CRDs
-		if values, err = s.upgradeValues(desired, options.Upgrade.Values, values); err != nil {
-			return rendered, verb, err
+		policy, skipsSchema = j.options.Upgrade.CRDs, j.options.Upgrade.DisableSchemaValidation
+		if values, err = s.upgradeValues(j.desired, j.options.Upgrade.Values, values); err != nil {
+			return rendered, err
 		}
 	}
-	if err := rendering.CheckChart(chrt); err != nil {
-		return rendered, verb, err
+	if err := rendering.CheckChart(j.chart); err != nil {
+		return rendered, err
 	}
-	source := sourceOf(desired, chrt, values)
-	if !options.SkipsSchema(verb) {
+	source := sourceOf(j.desired, j.chart, values)
+	if !skipsSchema {
 		if err := s.renderer.CheckValues(ctx, source); err != nil {
-			return rendered, verb, err
+			return rendered, err
 		}
 	}
 	if policy != model.CRDsSkip {
 		files, err := s.renderer.CRDs(ctx, source)
 		if err != nil {
-			return rendered, verb, err
+			return rendered, err
 		}
 		for _, file := range files {
 			rendered.CRDs = append(rendered.CRDs, string(file.File.Data))
 		}
 	}
-	err = s.renderManifest(ctx, desired, options, source, next, &rendered)
-	return rendered, verb, err
+	err = s.renderManifest(ctx, j, source, next, &rendered)
+	return rendered, err
 }
 
 // nextRelease returns what templates see of the release: an installation if the cluster does not have the release.
-func (s *session) nextRelease(desired model.Desired) (chartutil.ReleaseOptions, error) {
+func nextRelease(desired model.Desired, observation model.Observation) chartutil.ReleaseOptions {
 	next := chartutil.ReleaseOptions{Name: desired.Name, Namespace: desired.Namespace, Revision: 1, IsInstall: true}
-	last, err := s.config.Releases.Last(desired.Name)
-	switch {
-	case errors.Is(err, driver.ErrReleaseNotFound):
-		return next, nil
-	case err != nil:
-		return next, err
-	case last.Info != nil && last.Info.Status == release.StatusUninstalled:
-		return next, nil
+	newest, ok := observation.Newest()
+	if !ok || release.Status(newest.Status) == release.StatusUninstalled {
+		return next
 	}
-	next.IsInstall, next.IsUpgrade, next.Revision = false, true, last.Version+1
-	return next, nil
+	next.IsInstall, next.IsUpgrade, next.Revision = false, true, newest.Revision+1
+	return next
 }
 
 // renderManifest sets manifest, hooks and notes.
-func (s *session) renderManifest(ctx context.Context, desired model.Desired, options model.Options,
-	source rendering.Source, next chartutil.ReleaseOptions, rendered *DryRun,
+func (s *session) renderManifest(ctx context.Context, j job, source rendering.Source, next chartutil.ReleaseOptions,
+	rendered *DryRun,
 ) (err error) {
+	desired := j.desired
 	install := s.newDryRun(desired, next.IsUpgrade)
-	install.PostRenderer, err = s.renderer.PostRenderer(ctx, options.PostRender, desired.Namespace, tenantOf(desired))
+	install.PostRenderer, err = s.renderer.PostRenderer(ctx, j.options.PostRender, desired.Namespace, tenantOf(desired))
 	if err != nil {
 		return err
 	}

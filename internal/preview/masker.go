@@ -35,6 +35,9 @@ func (m *Masker) Document(text string) string {
 	return m.hide(string(masked))
 }
 
+// Text returns a text without the values that came from Secrets.
+func (m *Masker) Text(text string) string { return m.hide(text) }
+
 // Values returns values as YAML without secrets.
 func (m *Masker) Values(values map[string]any) (string, error) {
 	text, err := yaml.Marshal(values)

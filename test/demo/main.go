@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -43,6 +44,7 @@ type options struct {
 }
 
 func main() {
+	cli.Serve()
 	if filepath.Base(os.Args[0]) == helmopProgram {
 		os.Exit(runHelmop())
 	}

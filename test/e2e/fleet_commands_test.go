@@ -24,6 +24,7 @@ func TestFleetCommands(t *testing.T) {
 		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}},
 	)
 	s.part("broken values", (*scenario).findsBrokenValues)
+	s.part("rendering", (*scenario).rendersAsTheManager)
 	s.part("pause", (*scenario).pausesAndResumes)
 	s.part("promotion", (*scenario).promotesWaves)
 }
@@ -71,6 +72,25 @@ func (s *scenario) findsBrokenValues() {
 	s.Expect(s.mustCommand("history", "broken")).To(gomega.ContainSubstring("Complete"))
 	s.Expect(s.mustCommand("versions")).To(gomega.MatchRegexp(`hello +1\.0\.0`))
 	s.Expect(s.mustCommand("events", "broken")).NotTo(gomega.BeEmpty())
+}
+
+// rendersAsTheManager compares what the commands print with the objects that the manager then installs.
+func (s *scenario) rendersAsTheManager() {
+	helmOp := s.newHelmOp("rendered", forAll)
+	helmOp.Spec.Values = helloValues(map[string]any{"greeting": "hello {{ .ClusterName }}"})
+	helmOp.Spec.Paused = true
+	s.create(helmOp)
+	s.Expect(s.mustCommand("values", "rendered", "--cluster", "two")).To(gomega.ContainSubstring("greeting: hello two"))
+	output, code := s.helmopCommand("render", "rendered", "--cluster", "two")
+	s.Expect(code).To(gomega.Equal(1), output)
+	s.Expect(output).To(gomega.ContainSubstring("the source of the HelmOp is not resolved"))
+
+	s.mustCommand("resume", "rendered", "--wait", "--timeout", patience.String())
+	s.eventually(helmOp, ready(2))
+	s.mustCommand("pause", "rendered", "--wait", "--timeout", patience.String())
+	s.greet(helmOp, "later")
+	s.Expect(s.mustCommand("render", "rendered", "--cluster", "two")).To(gomega.And(
+		gomega.ContainSubstring("greeting: later"), gomega.ContainSubstring("kind: ConfigMap")))
 }
 
 // pausesAndResumes waits for what the commands request.

@@ -26,6 +26,7 @@ import (
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
@@ -103,6 +104,7 @@ func occupy(t *testing.T, places chan struct{}) {
 }
 
 func TestMain(m *testing.M) {
+	cli.Serve()
 	flag.Parse()
 	if testing.Short() {
 		fmt.Println("skipped: the end-to-end tests start dozens of processes and take minutes; run them without -short")

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -85,18 +86,27 @@ type fleetClient struct {
 	note func(format string, args ...any)
 }
 
-// connect returns a client. It sends no request.
-func (b *base) connect() (*fleetClient, error) {
+// restConfig returns the configuration of clients of the management cluster.
+func (b *base) restConfig() (*rest.Config, error) {
 	config, err := b.kube.ToRESTConfig()
-	if err != nil {
-		return nil, explain(err)
-	}
-	namespace, _, err := b.kube.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, explain(err)
 	}
 	config.UserAgent = "kubectl-helmop/" + version.Version
 	config.QPS, config.Burst = 50, 100
+	return config, nil
+}
+
+// connect returns a client. It sends no request.
+func (b *base) connect() (*fleetClient, error) {
+	config, err := b.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	namespace, _, err := b.kube.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, explain(err)
+	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(addonsv1.AddToScheme(scheme), clusterv1.AddToScheme(scheme),
 		corev1.AddToScheme(scheme)); err != nil {

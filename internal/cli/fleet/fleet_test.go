@@ -39,8 +39,11 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	helmrendering "github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
@@ -49,7 +52,10 @@ var update = flag.Bool("update", false, "write the golden files")
 // sharedServer is the API server of the tests. No manager runs: the tests write the status.
 var sharedServer apiserver.Shared
 
-func TestMain(m *testing.M) { os.Exit(sharedServer.Run(m)) }
+func TestMain(m *testing.M) {
+	sandbox.Serve(helmrendering.Tasks(), bundle.Tasks())
+	os.Exit(sharedServer.Run(m))
+}
 
 var installation struct {
 	once sync.Once

@@ -21,6 +21,7 @@ import (
 func Commands(o Options) []*cobra.Command {
 	return []*cobra.Command{
 		newStatus(o), newDescribe(o), newTree(o), newEvents(o), newHistory(o), newVersions(o),
+		newValues(o), newRender(o),
 		newReconcile(o), newRetry(o), newPause(o), newResume(o), newRollout(o), newConfirm(o),
 	}
 }
