@@ -378,8 +378,10 @@ func TestLook(t *testing.T) {
 		"tree":              {"tree", "calico"},
 		"tree-cluster":      {"tree", "calico", "--cluster", "canary-1"},
 		"events":            {"events", "calico"},
-		"events-warnings":   {"events", "calico", "--cluster", "prod-4", "--warnings"},
+		"events-warnings":   {"events", "calico", "--cluster", "prod-4", "--types=Warning"},
+		"events-normal":     {"events", "calico", "--types", "Normal"},
 		"history":           {"history", "calico"},
+		"history-wide":      {"rollout", "history", "calico", "-o", "wide"},
 		"history-cluster":   {"history", "calico", "--cluster", "prod-4"},
 		"versions":          {"versions"},
 		"rollout-status":    {"rollout", "status", "calico", "--watch=false"},
@@ -427,6 +429,8 @@ func TestRefusals(t *testing.T) {
 	b.fails(`--state "Sad" is unknown; use some of Stalled, Failed`, "status", "--state", "Sad")
 	b.fails(`--selector`, "status", "-l", "==")
 	b.fails(`--output "xml" is unknown`, "status", "-o", "xml")
+	b.fails(`--output "json" is unknown; use wide`, "history", "calico", "-o", "json")
+	b.fails(`--types "Bad" is unknown; use some of Normal, Warning`, "events", "calico", "--types", "Bad")
 	b.fails(`--dry-run "client" is unknown`, "pause", "calico", "--dry-run", "client")
 	b.fails("no deletions wait", "confirm", "calico")
 	b.fails("is Progressing, so there is nothing to continue", "rollout", "continue", "calico")
