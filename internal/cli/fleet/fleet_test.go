@@ -680,7 +680,9 @@ func TestConfirmOtherNamespaces(t *testing.T) {
 	}
 	b.release(ingress, "foreign", 1, func(r *addonsv1.HelmOpRelease) { r.Status.State = string(model.StateForeign) })
 	confirmation := brake.Confirmation(heldSince, []string{"prod-2", "prod-3", tenant + "/roaming"})
-	b.observe("ingress", func(s *addonsv1.HelmOpStatus) { s.Deletions.Waiting, s.Deletions.Confirmation = 3, confirmation })
+	b.observe("ingress", func(s *addonsv1.HelmOpStatus) {
+		s.Deletions.Waiting, s.Deletions.Confirmation = 3, confirmation
+	})
 	if got := b.ok("confirm", "ingress", "--yes"); !strings.Contains(got, tenant+"/roaming ") ||
 		!strings.HasPrefix(got, "The deletion of 3 releases waits") {
 		t.Errorf("%s", got)
@@ -869,7 +871,8 @@ func TestStatusWatch(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	b.compare("status-watch", strings.ReplaceAll(strings.TrimPrefix(out.String(), before), " --kubeconfig="+b.kubeconfig, ""))
+	lines := strings.TrimPrefix(out.String(), before)
+	b.compare("status-watch", strings.ReplaceAll(lines, " --kubeconfig="+b.kubeconfig, ""))
 }
 
 func eventually(t *testing.T, buffer *lockedBuffer, text string) {

@@ -239,7 +239,8 @@ func TestAreObjectsConfirmed(t *testing.T) {
 // TestIsRolledOut checks when "rollout status" ends.
 func TestIsRolledOut(t *testing.T) {
 	t.Parallel()
-	const complete, over, progress = addonsv1.RolloutPhaseComplete, "RollingOut=False/NotRollingOut", "RollingOut=True/RollingOut"
+	const complete = addonsv1.RolloutPhaseComplete
+	const over, progress = "RollingOut=False/NotRollingOut", "RollingOut=True/RollingOut"
 	at := func(phase addonsv1.RolloutPhase, generation int64, texts ...string) func(*addonsv1.HelmOp) {
 		return func(h *addonsv1.HelmOp) {
 			h.Status.Rollout.Phase = phase
@@ -353,8 +354,9 @@ func TestProgram(t *testing.T) {
 		"kubectl helmop retry h -n ns --cluster c --context='my context' --kubeconfig=/k"; got != want {
 		t.Errorf("got %q", got)
 	}
-	if got := nextForHelmOp(helmOp, b.program())[0].Command; !strings.HasSuffix(got, "/paused- --context='my context' --kubeconfig=/k") {
-		t.Errorf("got %q", got)
+	step := nextForHelmOp(helmOp, b.program())[0]
+	if !strings.HasSuffix(step.Command, "/paused- --context='my context' --kubeconfig=/k") {
+		t.Errorf("got %q", step.Command)
 	}
 }
 
@@ -386,7 +388,8 @@ func TestRetryAttempt(t *testing.T) {
 	acted.Status.History = []addonsv1.ReleaseAction{{Time: ago(0)}}
 	pending := retriedRelease("not yet", "all", "Ready=False/InstallFailed")
 	pending.Status.LastError = "no space"
-	attempt := newRetryAttempt([]string{"begun", "deleted", "failed", "missing", "not yet", "paused", "ready", "running"}, "all")
+	attempt := newRetryAttempt(
+		[]string{"begun", "deleted", "failed", "missing", "not yet", "paused", "ready", "running"}, "all")
 	attempt.observe([]*addonsv1.HelmOpRelease{retriedRelease("deleted", "")})
 	attempt.observe([]*addonsv1.HelmOpRelease{
 		counted, acted, pending,
@@ -395,8 +398,9 @@ func TestRetryAttempt(t *testing.T) {
 		retriedRelease("paused", "", "Ready=False/InstallFailed", "Paused=True/Paused"),
 		retriedRelease("another", "all", "Ready=False/InstallFailed"),
 	})
-	if !slices.Equal(attempt.failed, []string{"failed"}) || !slices.Equal(attempt.waiting, []string{
-		"begun (InstallFailed)", "missing (no release)", "not yet (InstallFailed)", "paused (Paused)", "running (Updating)"}) {
+	want := []string{"begun (InstallFailed)", "missing (no release)", "not yet (InstallFailed)", "paused (Paused)",
+		"running (Updating)"}
+	if !slices.Equal(attempt.failed, []string{"failed"}) || !slices.Equal(attempt.waiting, want) {
 		t.Errorf("got %q, %q", attempt.failed, attempt.waiting)
 	}
 	if attempt.lastError != "not yet: no space" {
