@@ -747,7 +747,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitForSeveral expects one deadline for all HelmOps, and results of the others if one fails.
+// TestWaitForSeveral expects the requests for all HelmOps before the first wait, also if one HelmOp does not exist.
 func TestWaitForSeveral(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "several")
@@ -756,18 +756,13 @@ func TestWaitForSeveral(t *testing.T) {
 		paused.LastTransitionTime = ago(0)
 		s.Conditions = append(s.Conditions, paused)
 	})
-	began := time.Now()
-	const timeout = 3 * time.Second
 	var out, errOut lockedBuffer
 	err := b.execute(t.Context(), b.kubeconfig, genericiooptions.IOStreams{Out: &out, ErrOut: &errOut},
-		"pause", "missing", "calico", "ingress", "--wait", "--timeout", timeout.String())
+		"pause", "missing", "calico", "ingress", "--wait", "--timeout", "5s")
 	if err == nil || !strings.Contains(err.Error(), `there is no HelmOp "missing"`) ||
-		!strings.Contains(err.Error(), `HelmOp "calico": timed out after 3s waiting for the condition Paused`) ||
+		!strings.Contains(err.Error(), `HelmOp "calico": timed out after 5s waiting for the condition Paused`) ||
 		strings.Contains(err.Error(), "ingress") {
 		t.Errorf("%v", err)
-	}
-	if took := time.Since(began); took > 2*timeout {
-		t.Errorf("it took %s", took)
 	}
 	for _, name := range []string{"calico", "ingress"} {
 		if !b.helmOp(name).Spec.Paused {
@@ -825,8 +820,8 @@ func TestWaitForRetry(t *testing.T) {
 func TestWaitForRetryTimesOut(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "late")
-	got := b.run("retry", "calico", "--wait", "--timeout", "1s")
-	want := `HelmOp "calico": timed out after 1s waiting for 1 Cluster: prod-4 (UpgradeFailed); the last error is of ` +
+	got := b.run("retry", "calico", "--wait", "--timeout", "5s")
+	want := `HelmOp "calico": timed out after 5s waiting for 1 Cluster: prod-4 (UpgradeFailed); the last error is of ` +
 		"Cluster prod-4: the upgrade of release tigera-operator/calico failed: the hook of prod-4 timed out"
 	if got.err == nil || got.err.Error() != want {
 		t.Errorf("got %v", got.err)
