@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -63,7 +64,9 @@ func (s *scenario) findsBrokenValues() {
 	output, code := s.helmopCommand("status", "broken", "--exit-code")
 	s.Expect(code).To(gomega.Equal(1), output)
 	s.Expect(output).To(gomega.MatchRegexp(`(?m)^broken +two +Failed `))
-	s.Expect(s.mustCommand("describe", "broken", "--cluster", "two")).To(gomega.ContainSubstring("What to do next"))
+	s.Expect(s.mustCommand("describe", "broken", "--cluster", "two")).To(gomega.SatisfyAll(
+		gomega.ContainSubstring("What to do next"), gomega.ContainSubstring("helmop retry broken"),
+		gomega.ContainSubstring("--cluster two")))
 
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = good })
 	s.mustCommand("reconcile", "broken", "--wait", "--timeout", patience.String())
@@ -71,7 +74,13 @@ func (s *scenario) findsBrokenValues() {
 	s.Expect(s.mustCommand("tree", "broken")).To(gomega.ContainSubstring("Cluster two, Ready, version 1.0.0"))
 	s.Expect(s.mustCommand("history", "broken")).To(gomega.ContainSubstring("Complete"))
 	s.Expect(s.mustCommand("versions")).To(gomega.MatchRegexp(`hello +1\.0\.0`))
-	s.Expect(s.mustCommand("events", "broken")).NotTo(gomega.BeEmpty())
+	s.eventuallyPrints("ReleasesFailed", "events", "broken", "--types=Warning")
+}
+
+// eventuallyPrints waits until the output of a command has a text. A manager writes Events in the background.
+func (s *scenario) eventuallyPrints(text string, args ...string) {
+	s.Helper()
+	s.Eventually(func() string { return s.mustCommand(args...) }, patience).Should(gomega.ContainSubstring(text))
 }
 
 // rendersAsTheManager compares what the commands print with the objects that the manager then installs.
@@ -107,7 +116,7 @@ func (s *scenario) pausesAndResumes() {
 	s.mustCommand("retry", "held", "--wait", "--timeout", patience.String())
 }
 
-// promotesWaves promotes a wave that waits for it, and returns to the first revision.
+// promotesWaves promotes a wave that waits for a promotion, and restores the spec of the first revision.
 func (s *scenario) promotesWaves() {
 	helmOp := s.newHelmOp("waves", forAll, func(h *addonsv1.HelmOp) {
 		h.Spec.Rollout = &addonsv1.Rollout{Waves: []addonsv1.Wave{{
@@ -117,12 +126,27 @@ func (s *scenario) promotesWaves() {
 	})
 	s.create(helmOp)
 	s.eventually(helmOp, ready(2), inPhase(1, addonsv1.RolloutPhaseComplete))
+	first := string(helmOp.Spec.Values.Raw)
 	s.greet(helmOp, "two")
-	s.eventually(helmOp, inPhase(2, addonsv1.RolloutPhaseProgressing), func(g gomega.Gomega, h *addonsv1.HelmOp) {
-		g.Expect(h.Status.Rollout.WaitingFor).To(gomega.ContainSubstring("2/canary"))
+	s.promotesCanary(helmOp, 2)
+	s.eventuallyPrints("Revision 2 is rolled out", "events", "waves")
+
+	s.mustCommand("rollout", "undo", "waves", "--wait", "--timeout", patience.String())
+	s.promotesCanary(helmOp, 3)
+	s.eventually(helmOp, func(g gomega.Gomega, h *addonsv1.HelmOp) {
+		g.Expect(h.Spec.Values.Raw).To(gomega.MatchJSON(first))
+		g.Expect(h.Spec.Source.Ref.Digest).NotTo(gomega.BeEmpty())
+	})
+}
+
+// promotesCanary promotes the wave canary of a revision, and waits until the rollout is complete.
+func (s *scenario) promotesCanary(helmOp *addonsv1.HelmOp, revision int64) {
+	s.Helper()
+	s.eventually(helmOp, inPhase(revision, addonsv1.RolloutPhaseProgressing), func(g gomega.Gomega, h *addonsv1.HelmOp) {
+		g.Expect(h.Status.Rollout.WaitingFor).To(gomega.ContainSubstring(fmt.Sprintf("%d/canary", revision)))
 	})
 	s.Expect(s.mustCommand("status", "waves")).To(gomega.ContainSubstring("helmop rollout promote waves"))
 	s.mustCommand("rollout", "promote", "waves", "--wave", "canary", "--wait", "--timeout", patience.String())
 	s.mustCommand("rollout", "status", "waves", "--timeout", patience.String())
-	s.eventually(helmOp, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
+	s.eventually(helmOp, ready(2), inPhase(revision, addonsv1.RolloutPhaseComplete))
 }

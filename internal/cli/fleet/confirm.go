@@ -219,8 +219,8 @@ func (c *fleetClient) leaving(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*
 }
 
 // mayLeave is true for a release that the manager deletes as soon as its Cluster is not selected. It is false if the
-// Cluster does not exist, and for all that the manager leaves alone. The manager decides in the same way, see
-// rollout.IsLeaving.
+// Cluster does not exist, and for releases that the manager does not delete without another change. The manager decides
+// in the same way, see rollout.IsLeaving.
 func mayLeave(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, object *unstructured.Unstructured) bool {
 	if object == nil || !release.DeletionTimestamp.IsZero() || apiutil.IsChildPaused(release) ||
 		apiutil.ShardTitle(object) != apiutil.ShardTitle(helmOp) ||

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -60,7 +59,7 @@ func explain(err error) error {
 		return nil
 	case clientcmd.IsEmptyConfig(err):
 		return &textError{"no management cluster is configured: set --kubeconfig, --context or KUBECONFIG", err}
-	case meta.IsNoMatchError(err), isKindMissing(err):
+	case isKindMissing(err):
 		return &textError{"HelmOp is not installed in this cluster: the API server does not serve all kinds of " +
 			"addons.cluster.x-k8s.io/v1alpha1; check --context", err}
 	case apierrors.IsForbidden(err) && errors.As(err, &status):

@@ -21,14 +21,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// subject is what Events are about. Without a name it is all objects of a kind.
+// subject is the object that Events are about.
 type subject struct{ namespace, kind, name string }
 
 func (s subject) options() []client.ListOption {
-	selector := fields.Set{"involvedObject.kind": s.kind}
-	if s.name != "" {
-		selector["involvedObject.name"] = s.name
-	}
+	selector := fields.Set{"involvedObject.kind": s.kind, "involvedObject.name": s.name}
 	return []client.ListOption{client.InNamespace(s.namespace),
 		client.MatchingFieldsSelector{Selector: selector.AsSelector()}}
 }
@@ -80,7 +77,7 @@ func sorted(items []*corev1.Event) []event {
 type events struct {
 	base
 	cluster   string
-	warnings  bool
+	types     []string
 	watch     bool
 	noHeaders bool
 }
@@ -95,7 +92,7 @@ func newEvents(o Options) *cobra.Command {
   kubectl helmop events calico
 
   # Warnings about one Cluster
-  kubectl helmop events calico --cluster prod-1 --warnings
+  kubectl helmop events calico --cluster prod-1 --types=Warning
 
   # Print new Events as they happen
   kubectl helmop events calico -w`,
@@ -105,13 +102,22 @@ func newEvents(o Options) *cobra.Command {
 	}
 	e.add(cmd)
 	addClusterFlag(cmd, &e.base, &e.cluster, "List the Events of the release in this Cluster only.")
-	cmd.Flags().BoolVar(&e.warnings, "warnings", false, "List warnings only.")
+	cmd.Flags().StringSliceVar(&e.types, "types", nil, "List Events of these types only: Normal, Warning.")
 	cmd.Flags().BoolVarP(&e.watch, "watch", "w", false, "After the list, print new Events.")
+	_ = cmd.RegisterFlagCompletionFunc("types", cobra.FixedCompletions(eventTypes, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&e.noHeaders, "no-headers", false, "Print no header.")
 	return cmd
 }
 
+// eventTypes are the types of Events.
+var eventTypes = []string{corev1.EventTypeNormal, corev1.EventTypeWarning}
+
 func (e *events) run(ctx context.Context, name string) error {
+	for _, name := range e.types {
+		if !slices.Contains(eventTypes, name) {
+			return usagef("--types %q is unknown; use some of %s", name, strings.Join(eventTypes, ", "))
+		}
+	}
 	c, err := e.connect()
 	if err != nil {
 		return err
@@ -120,11 +126,10 @@ func (e *events) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	isWanted, err := e.filter(ctx, c, helmOp)
+	isWanted, options, err := e.filter(ctx, c, helmOp)
 	if err != nil {
 		return err
 	}
-	options := []client.ListOption{client.InNamespace(helmOp.Namespace)}
 	columns := printers.GetNewTabWriter(e.Streams.Out)
 	shown, header := map[string]int32{}, !e.noHeaders
 	show := func(items []*corev1.Event) error {
@@ -172,36 +177,29 @@ func (e *events) run(ctx context.Context, name string) error {
 	return nil
 }
 
-// filter returns whether the command shows an Event.
+// filter returns whether the command shows an Event, and what it lists.
 func (e *events) filter(ctx context.Context, c *fleetClient, helmOp *addonsv1.HelmOp) (
-	func(*corev1.Event) bool, error,
+	isWanted func(*corev1.Event) bool, options []client.ListOption, err error,
 ) {
-	var cluster *addonsv1.HelmOpRelease
+	isOfType := func(item *corev1.Event) bool { return len(e.types) == 0 || slices.Contains(e.types, item.Type) }
 	if e.cluster != "" {
-		var err error
-		if cluster, err = c.release(ctx, helmOp, e.cluster); err != nil {
-			return nil, err
+		release, err := c.release(ctx, helmOp, e.cluster)
+		if err != nil {
+			return nil, nil, err
 		}
+		return isOfType, subject{release.Namespace, "HelmOpRelease", release.Name}.options(), nil
 	}
 	// Releases and revisions that are gone have Events, too. Their names begin with that of the HelmOp, and so may those
 	// of another HelmOp: only these are asked about.
 	others, err := e.otherHelmOps(ctx, c, helmOp)
-	if err != nil {
-		return nil, err
-	}
-	return func(item *corev1.Event) bool {
+	isWanted = func(item *corev1.Event) bool {
 		about := item.InvolvedObject
-		switch {
-		case !isOurs(item) || e.warnings && item.Type != corev1.EventTypeWarning:
-			return false
-		case cluster != nil:
-			return about.Kind == "HelmOpRelease" && about.Name == cluster.Name
-		case about.Kind == apiutil.HelmOpKind:
-			return about.Name == helmOp.Name
-		default:
-			return belongsTo(about.Name, helmOp.Name, others)
+		if about.Kind == apiutil.HelmOpKind {
+			return isOfType(item) && isOurs(item) && about.Name == helmOp.Name
 		}
-	}, nil
+		return isOfType(item) && isOurs(item) && belongsTo(about.Name, helmOp.Name, others)
+	}
+	return isWanted, []client.ListOption{client.InNamespace(helmOp.Namespace)}, err
 }
 
 // otherHelmOps returns the names of the other HelmOps of the namespace.

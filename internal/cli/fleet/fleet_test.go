@@ -384,8 +384,10 @@ func TestLook(t *testing.T) {
 		"tree":              {"tree", "calico"},
 		"tree-cluster":      {"tree", "calico", "--cluster", "canary-1"},
 		"events":            {"events", "calico"},
-		"events-warnings":   {"events", "calico", "--cluster", "prod-4", "--warnings"},
+		"events-warnings":   {"events", "calico", "--cluster", "prod-4", "--types=Warning"},
+		"events-normal":     {"events", "calico", "--types", "Normal"},
 		"history":           {"history", "calico"},
+		"history-wide":      {"rollout", "history", "calico", "-o", "wide"},
 		"history-cluster":   {"history", "calico", "--cluster", "prod-4"},
 		"versions":          {"versions"},
 		"rollout-status":    {"rollout", "status", "calico", "--watch=false"},
@@ -433,6 +435,8 @@ func TestRefusals(t *testing.T) {
 	b.fails(`--state "Sad" is unknown; use some of Stalled, Failed`, "status", "--state", "Sad")
 	b.fails(`--selector`, "status", "-l", "==")
 	b.fails(`--output "xml" is unknown`, "status", "-o", "xml")
+	b.fails(`--output "json" is unknown; use wide`, "history", "calico", "-o", "json")
+	b.fails(`--types "Bad" is unknown; use some of Normal, Warning`, "events", "calico", "--types", "Bad")
 	b.fails(`--dry-run "client" is unknown`, "pause", "calico", "--dry-run", "client")
 	b.fails("no deletions wait", "confirm", "calico")
 	b.fails("is Progressing, so there is nothing to continue", "rollout", "continue", "calico")
@@ -682,7 +686,9 @@ func TestConfirmOtherNamespaces(t *testing.T) {
 	}
 	b.release(ingress, "foreign", 1, func(r *addonsv1.HelmOpRelease) { r.Status.State = string(model.StateForeign) })
 	confirmation := brake.Confirmation(heldSince, []string{"prod-2", "prod-3", tenant + "/roaming"})
-	b.observe("ingress", func(s *addonsv1.HelmOpStatus) { s.Deletions.Waiting, s.Deletions.Confirmation = 3, confirmation })
+	b.observe("ingress", func(s *addonsv1.HelmOpStatus) {
+		s.Deletions.Waiting, s.Deletions.Confirmation = 3, confirmation
+	})
 	if got := b.ok("confirm", "ingress", "--yes"); !strings.Contains(got, tenant+"/roaming ") ||
 		!strings.HasPrefix(got, "The deletion of 3 releases waits") {
 		t.Errorf("%s", got)
@@ -747,7 +753,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitForSeveral expects one deadline for all HelmOps, and results of the others if one fails.
+// TestWaitForSeveral expects the requests for all HelmOps before the first wait, also if one HelmOp does not exist.
 func TestWaitForSeveral(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "several")
@@ -756,18 +762,13 @@ func TestWaitForSeveral(t *testing.T) {
 		paused.LastTransitionTime = ago(0)
 		s.Conditions = append(s.Conditions, paused)
 	})
-	began := time.Now()
-	const timeout = 3 * time.Second
 	var out, errOut lockedBuffer
 	err := b.execute(t.Context(), b.kubeconfig, genericiooptions.IOStreams{Out: &out, ErrOut: &errOut},
-		"pause", "missing", "calico", "ingress", "--wait", "--timeout", timeout.String())
+		"pause", "missing", "calico", "ingress", "--wait", "--timeout", "5s")
 	if err == nil || !strings.Contains(err.Error(), `there is no HelmOp "missing"`) ||
-		!strings.Contains(err.Error(), `HelmOp "calico": timed out after 3s waiting for the condition Paused`) ||
+		!strings.Contains(err.Error(), `HelmOp "calico": timed out after 5s waiting for the condition Paused`) ||
 		strings.Contains(err.Error(), "ingress") {
 		t.Errorf("%v", err)
-	}
-	if took := time.Since(began); took > 2*timeout {
-		t.Errorf("it took %s", took)
 	}
 	for _, name := range []string{"calico", "ingress"} {
 		if !b.helmOp(name).Spec.Paused {
@@ -825,8 +826,8 @@ func TestWaitForRetry(t *testing.T) {
 func TestWaitForRetryTimesOut(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "late")
-	got := b.run("retry", "calico", "--wait", "--timeout", "1s")
-	want := `HelmOp "calico": timed out after 1s waiting for 1 Cluster: prod-4 (UpgradeFailed); the last error is of ` +
+	got := b.run("retry", "calico", "--wait", "--timeout", "5s")
+	want := `HelmOp "calico": timed out after 5s waiting for 1 Cluster: prod-4 (UpgradeFailed); the last error is of ` +
 		"Cluster prod-4: the upgrade of release tigera-operator/calico failed: the hook of prod-4 timed out"
 	if got.err == nil || got.err.Error() != want {
 		t.Errorf("got %v", got.err)
@@ -871,7 +872,8 @@ func TestStatusWatch(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	b.compare("status-watch", strings.ReplaceAll(strings.TrimPrefix(out.String(), before), " --kubeconfig="+b.kubeconfig, ""))
+	lines := strings.TrimPrefix(out.String(), before)
+	b.compare("status-watch", strings.ReplaceAll(lines, " --kubeconfig="+b.kubeconfig, ""))
 }
 
 func eventually(t *testing.T, buffer *lockedBuffer, text string) {

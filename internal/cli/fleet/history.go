@@ -20,7 +20,7 @@ import (
 type history struct {
 	base
 	cluster string
-	wide    bool
+	output  string
 }
 
 func newHistory(o Options) *cobra.Command {
@@ -33,6 +33,7 @@ func newHistory(o Options) *cobra.Command {
 A HelmOp revision is what the HelmOp wanted at a time. With --cluster, the list has the actions in status.history with
 the Helm revisions that they created, at most 5.`,
 		Example: `  kubectl helmop history calico
+  kubectl helmop history calico -o wide
   kubectl helmop history calico --cluster prod-1`,
 		Args:              names(1, 1),
 		ValidArgsFunction: h.completeHelmOps(1),
@@ -40,11 +41,17 @@ the Helm revisions that they created, at most 5.`,
 	}
 	h.add(cmd)
 	addClusterFlag(cmd, &h.base, &h.cluster, "List the actions on the release in this Cluster.")
-	cmd.Flags().BoolVar(&h.wide, "wide", false, "Show the digests, too.")
+	cmd.Flags().StringVarP(&h.output, "output", "o", "", "Output format: wide, with the digests (default: a table).")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"wide"},
+		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 func (h *history) run(ctx context.Context, name string) error {
+	wide := h.output == "wide"
+	if h.output != "" && !wide {
+		return usagef("--output %q is unknown; use wide", h.output)
+	}
 	c, err := h.connect()
 	if err != nil {
 		return err
@@ -72,7 +79,7 @@ func (h *history) run(ctx context.Context, name string) error {
 		h.note("No HelmOp revisions are recorded: no Cluster could get the release yet.")
 		return nil
 	}
-	t := newTable(h.wide, false, "REVISION", "PHASE", "GOOD", "VERSION", "STARTED", "ENDED", "+DIGEST", "WHY")
+	t := newTable(wide, false, "REVISION", "PHASE", "GOOD", "VERSION", "STARTED", "ENDED", "+DIGEST", "WHY")
 	for _, revision := range revisions {
 		spec, status := &revision.Spec, &revision.Status
 		var chart addonsv1.ResolvedArtifact
@@ -84,7 +91,7 @@ func (h *history) run(ctx context.Context, name string) error {
 			good = "yes"
 		}
 		t.add(number(spec.Number), string(status.Phase), good, chart.Version, age(h.Now(), status.StartedAt.Time),
-			age(h.Now(), status.EndedAt.Time), chart.Digest, clip(status.Reason, h.wide))
+			age(h.Now(), status.EndedAt.Time), chart.Digest, clip(status.Reason, wide))
 	}
 	return t.write(h.Streams.Out)
 }

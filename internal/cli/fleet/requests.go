@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -31,22 +33,31 @@ func refuse(helmOp *addonsv1.HelmOp, format string, args ...any) error {
 }
 
 func annotate(object metav1.Object, key, value string) {
-	annotations := object.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
+	all := object.GetAnnotations()
+	if all == nil {
+		all = map[string]string{}
 	}
-	annotations[key] = value
-	object.SetAnnotations(annotations)
+	all[key] = value
+	object.SetAnnotations(all)
 }
 
 // setPaused sets spec.paused.
 func setPaused(paused bool) request {
 	return func(helmOp *addonsv1.HelmOp) (string, error) {
+		was := helmOp.Spec.Paused
 		helmOp.Spec.Paused = paused
-		if paused {
+		switch {
+		case paused && was:
+			return "is already paused", nil
+		case paused:
 			return "paused", nil
+		case annotations.HasPaused(helmOp):
+			return "is still paused by the annotation " + clusterv1.PausedAnnotation + "; remove the annotation", nil
+		case !was:
+			return "is not paused", nil
+		default:
+			return "resumed", nil
 		}
-		return "resumed", nil
 	}
 }
 
@@ -54,6 +65,9 @@ func isPausedAs(paused bool) goal {
 	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
 		condition := conditions.Get(helmOp, addonsv1.PausedCondition)
 		switch {
+		case !paused && annotations.HasPaused(helmOp):
+			return false, "", refuse(helmOp, "the annotation %s still pauses it; remove the annotation",
+				clusterv1.PausedAnnotation)
 		case condition == nil:
 			return false, "the manager to reconcile the HelmOp", nil
 		case paused && condition.Status == metav1.ConditionTrue:
@@ -315,11 +329,18 @@ func setRolloutPaused(paused bool) request {
 			return "", refuse(helmOp, "it has no spec.rollout: a change reaches all Clusters at once; to stop everything, "+
 				"use pause")
 		}
+		was := helmOp.Spec.Rollout.Paused
 		helmOp.Spec.Rollout.Paused = paused
-		if paused {
+		switch {
+		case paused && was:
+			return "rollout is already paused", nil
+		case paused:
 			return "rollout paused", nil
+		case !was:
+			return "rollout is not paused", nil
+		default:
+			return "rollout resumed", nil
 		}
-		return "rollout resumed", nil
 	}
 }
 

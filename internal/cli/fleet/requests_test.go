@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
@@ -146,20 +147,49 @@ func TestGoals(t *testing.T) {
 		"observed":              {isObserved(requested), func(h *addonsv1.HelmOp) { h.Generation = 4 }, true, "", ""},
 		"not observed":          {isObserved(requested), func(h *addonsv1.HelmOp) { h.Status.ObservedGeneration = 2 }, false, "the manager to reconcile the HelmOp", ""},
 		"paused":                {isPausedAs(true), conditions("Paused=True/Paused"), true, "", ""},
-		"not resumed":           {isPausedAs(false), conditions("Paused=True/Paused"), false, "the condition Paused, which is True: ", ""},
-		"resumed":               {isPausedAs(false), conditions("Paused=False/NotPaused"), true, "", ""},
-		"resolved":              {isReconciled("x"), conditions("Resolved=True/Resolved"), true, "", ""},
-		"resolving":             {isReconciled("x"), conditions("Resolved=Unknown/Resolving"), false, "the registry to answer", ""},
-		"another request":       {isReconciled("y"), conditions("Resolved=True/Resolved"), false, "the manager to resolve the source", ""},
-		"not resolved":          {isReconciled("x"), conditions("Resolved=False/NoMatchingTag"), false, "", "NoMatchingTag"},
-		"not confirmed yet":     {isConfirmed("1-a"), waiting("1-a"), false, "the manager to begin the deletion of 1 release", ""},
-		"confirmed":             {isConfirmed("1-a"), nil, true, "", ""},
-		"others wait":           {isConfirmed("1-a"), waiting("1-b"), false, "", "the confirmation has no effect"},
+		"paused by an annotation": {isPausedAs(false), func(h *addonsv1.HelmOp) {
+			h.Annotations[clusterv1.PausedAnnotation] = ""
+		}, false, "", "remove the annotation"},
+		"not resumed":       {isPausedAs(false), conditions("Paused=True/Paused"), false, "the condition Paused, which is True: ", ""},
+		"resumed":           {isPausedAs(false), conditions("Paused=False/NotPaused"), true, "", ""},
+		"resolved":          {isReconciled("x"), conditions("Resolved=True/Resolved"), true, "", ""},
+		"resolving":         {isReconciled("x"), conditions("Resolved=Unknown/Resolving"), false, "the registry to answer", ""},
+		"another request":   {isReconciled("y"), conditions("Resolved=True/Resolved"), false, "the manager to resolve the source", ""},
+		"not resolved":      {isReconciled("x"), conditions("Resolved=False/NoMatchingTag"), false, "", "NoMatchingTag"},
+		"not confirmed yet": {isConfirmed("1-a"), waiting("1-a"), false, "the manager to begin the deletion of 1 release", ""},
+		"confirmed":         {isConfirmed("1-a"), nil, true, "", ""},
+		"others wait":       {isConfirmed("1-a"), waiting("1-b"), false, "", "the confirmation has no effect"},
 	} {
 		reached, waits, err := tc.goal(rolling(tc.change))
 		if reached != tc.reached || waits != tc.waits || (err != nil) != (tc.failed != "") ||
 			err != nil && !strings.Contains(err.Error(), tc.failed) {
 			t.Errorf("%s: got %v, %q, %v", name, reached, waits, err)
+		}
+	}
+}
+
+// TestPauses checks what the requests to pause and to resume report.
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	paused := func(h *addonsv1.HelmOp) { h.Spec.Paused, h.Spec.Rollout.Paused = true, true }
+	for name, tc := range map[string]struct {
+		request request
+		change  func(*addonsv1.HelmOp)
+		want    string
+	}{
+		"pause":            {setPaused(true), nil, "paused"},
+		"pause again":      {setPaused(true), paused, "is already paused"},
+		"resume":           {setPaused(false), paused, "resumed"},
+		"resume again":     {setPaused(false), nil, "is not paused"},
+		"pause a rollout":  {setRolloutPaused(true), nil, "rollout paused"},
+		"pause it again":   {setRolloutPaused(true), paused, "rollout is already paused"},
+		"resume a rollout": {setRolloutPaused(false), paused, "rollout resumed"},
+		"resume it again":  {setRolloutPaused(false), nil, "rollout is not paused"},
+		"resume, annotated": {setPaused(false), func(h *addonsv1.HelmOp) { h.Annotations[clusterv1.PausedAnnotation] = "" },
+			"is still paused by the annotation cluster.x-k8s.io/paused; remove the annotation"},
+	} {
+		if got, err := tc.request(rolling(tc.change)); err != nil || got != tc.want {
+			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
 }
@@ -209,7 +239,8 @@ func TestAreObjectsConfirmed(t *testing.T) {
 // TestIsRolledOut checks when "rollout status" ends.
 func TestIsRolledOut(t *testing.T) {
 	t.Parallel()
-	const complete, over, progress = addonsv1.RolloutPhaseComplete, "RollingOut=False/NotRollingOut", "RollingOut=True/RollingOut"
+	const complete = addonsv1.RolloutPhaseComplete
+	const over, progress = "RollingOut=False/NotRollingOut", "RollingOut=True/RollingOut"
 	at := func(phase addonsv1.RolloutPhase, generation int64, texts ...string) func(*addonsv1.HelmOp) {
 		return func(h *addonsv1.HelmOp) {
 			h.Status.Rollout.Phase = phase
@@ -323,8 +354,9 @@ func TestProgram(t *testing.T) {
 		"kubectl helmop retry h -n ns --cluster c --context='my context' --kubeconfig=/k"; got != want {
 		t.Errorf("got %q", got)
 	}
-	if got := nextForHelmOp(helmOp, b.program())[0].Command; !strings.HasSuffix(got, "/paused- --context='my context' --kubeconfig=/k") {
-		t.Errorf("got %q", got)
+	step := nextForHelmOp(helmOp, b.program())[0]
+	if !strings.HasSuffix(step.Command, "/paused- --context='my context' --kubeconfig=/k") {
+		t.Errorf("got %q", step.Command)
 	}
 }
 
@@ -356,7 +388,8 @@ func TestRetryAttempt(t *testing.T) {
 	acted.Status.History = []addonsv1.ReleaseAction{{Time: ago(0)}}
 	pending := retriedRelease("not yet", "all", "Ready=False/InstallFailed")
 	pending.Status.LastError = "no space"
-	attempt := newRetryAttempt([]string{"begun", "deleted", "failed", "missing", "not yet", "paused", "ready", "running"}, "all")
+	attempt := newRetryAttempt(
+		[]string{"begun", "deleted", "failed", "missing", "not yet", "paused", "ready", "running"}, "all")
 	attempt.observe([]*addonsv1.HelmOpRelease{retriedRelease("deleted", "")})
 	attempt.observe([]*addonsv1.HelmOpRelease{
 		counted, acted, pending,
@@ -365,8 +398,9 @@ func TestRetryAttempt(t *testing.T) {
 		retriedRelease("paused", "", "Ready=False/InstallFailed", "Paused=True/Paused"),
 		retriedRelease("another", "all", "Ready=False/InstallFailed"),
 	})
-	if !slices.Equal(attempt.failed, []string{"failed"}) || !slices.Equal(attempt.waiting, []string{
-		"begun (InstallFailed)", "missing (no release)", "not yet (InstallFailed)", "paused (Paused)", "running (Updating)"}) {
+	want := []string{"begun (InstallFailed)", "missing (no release)", "not yet (InstallFailed)", "paused (Paused)",
+		"running (Updating)"}
+	if !slices.Equal(attempt.failed, []string{"failed"}) || !slices.Equal(attempt.waiting, want) {
 		t.Errorf("got %q, %q", attempt.failed, attempt.waiting)
 	}
 	if attempt.lastError != "not yet: no space" {

@@ -40,7 +40,7 @@ func newRollout(o Options) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newRolloutStatus(o), newPromote(o), newContinue(o), newAbort(o), newUndo(o),
+	cmd.AddCommand(newRolloutStatus(o), newPromote(o), newContinue(o), newAbort(o), newUndo(o), newHistory(o),
 		newRolloutPause(o), newRolloutResume(o))
 	return cmd
 }

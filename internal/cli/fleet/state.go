@@ -109,7 +109,8 @@ func stateOf(release *addonsv1.HelmOpRelease, revision int64) (State, *metav1.Co
 		return StateDeleting, ready
 	case isTrue(addonsv1.PausedCondition):
 		return StatePaused, conditions.Get(release, addonsv1.PausedCondition)
-	case conditions.IsFalse(release, addonsv1.ClusterReachableCondition):
+	case conditions.IsFalse(release, addonsv1.ClusterReachableCondition) &&
+		conditions.GetReason(release, addonsv1.ClusterReachableCondition) != addonsv1.KubeconfigRefusedReason:
 		return StateUnreachable, ready
 	case isTrue(addonsv1.StalledCondition):
 		return StateStalled, ready

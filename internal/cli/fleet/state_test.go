@@ -43,6 +43,7 @@ func TestStateOf(t *testing.T) {
 		"not healthy":     {[]string{"Ready=False/HealthCheckFailed", "Healthy=False/HealthCheckFailed"}, nil, StateFailed},
 		"stalled":         {[]string{"Ready=False/InstallFailed", "Stalled=True/RetriesExhausted"}, nil, StateStalled},
 		"unreachable":     {[]string{"Ready=False/ClusterUnreachable", "ClusterReachable=False/ClusterUnreachable"}, nil, StateUnreachable},
+		"refused":         {[]string{"Ready=False/KubeconfigRefused", "ClusterReachable=False/KubeconfigRefused"}, nil, StateFailed},
 		"reachable":       {[]string{"Ready=True/Ready", "ClusterReachable=True/ClusterReachable"}, nil, StateReady},
 		"not initialized": {[]string{"Ready=False/ControlPlaneNotInitialized"}, nil, StateWaiting},
 		"dependencies":    {[]string{"Ready=False/WaitingForDependencies"}, nil, StateWaiting},

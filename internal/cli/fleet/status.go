@@ -474,7 +474,7 @@ func (v *statusWatch) update() error {
 	return v.write(rows, true, true)
 }
 
-// gone says what happened to a HelmOp or a release that was shown; empty if the table still shows it.
+// gone returns what happened to a HelmOp or a release that was shown; empty if the table still shows it.
 func (v *statusWatch) gone(before, now shownLine) string {
 	_, hasHelmOp := v.world.helmOps[before.helmOp]
 	_, hasRelease := v.world.releases[client.ObjectKey{Namespace: before.helmOp.Namespace, Name: before.release}]

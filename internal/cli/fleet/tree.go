@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -123,9 +122,9 @@ func addRelease(root treeprint.Tree, row *Row, release *addonsv1.HelmOpRelease) 
 func markOf(release *addonsv1.HelmOpRelease, kind, object string) string {
 	if healthy := conditions.Get(release, addonsv1.HealthyCondition); healthy != nil &&
 		healthy.Status != metav1.ConditionTrue {
-		at := regexp.MustCompile(`(?:^|[ ;])` + regexp.QuoteMeta(kind+" "+object) + `: ([^;]+)`)
-		if match := at.FindStringSubmatch(healthy.Message); match != nil {
-			return strings.TrimSpace(match[1])
+		if _, rest, ok := strings.Cut(" "+healthy.Message, " "+kind+" "+object+": "); ok {
+			mark, _, _ := strings.Cut(rest, ";")
+			return strings.TrimSpace(mark)
 		}
 	}
 	if release.Status.Drift == nil {

@@ -160,8 +160,8 @@ func isComplete(revision *addonsv1.HelmOpRevision, all []*addonsv1.HelmOpRevisio
 	return true
 }
 
-// restoredFields are the fields of the spec that shape releases. The others stay as they are: they choose Clusters and
-// say when and how a revision reaches them.
+// restoredFields are the fields of the spec that shape releases. The others stay as they are: they select Clusters and
+// control the rollout, the deletion and the storage.
 var restoredFields = []string{
 	"release", "values", "valuesTemplate", "valuesFrom", "templateDelimiters", "postRender", "install", "upgrade",
 	"rollback", "uninstall", "test", "health", "driftDetection", "impersonateServiceAccountName", "overrides",

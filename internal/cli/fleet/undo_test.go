@@ -25,7 +25,8 @@ func TestUndoTo(t *testing.T) {
 	t.Parallel()
 	incomplete := revisionOf(6, "six", true)
 	incomplete.Spec.ContentFrom.Values = 1
-	three := []*addonsv1.HelmOpRevision{revisionOf(5, "five", true), revisionOf(6, "six", true), revisionOf(7, "seven", true)}
+	three := []*addonsv1.HelmOpRevision{revisionOf(5, "five", true), revisionOf(6, "six", true),
+		revisionOf(7, "seven", true)}
 	for name, tc := range map[string]struct {
 		tag       string
 		revisions []*addonsv1.HelmOpRevision
@@ -52,7 +53,8 @@ func TestUndoTo(t *testing.T) {
 		if found != nil {
 			number = found.Spec.Number
 		}
-		if number != tc.want || (err != nil) != (tc.refused != "") || err != nil && !strings.Contains(err.Error(), tc.refused) {
+		if number != tc.want || (err != nil) != (tc.refused != "") ||
+			err != nil && !strings.Contains(err.Error(), tc.refused) {
 			t.Errorf("%s: got %d, %v", name, number, err)
 		}
 	}
@@ -88,7 +90,9 @@ func TestRestoredFields(t *testing.T) {
 		{reflect.TypeFor[addonsv1.HelmOpSpec](), slices.Concat(restoredFields, []string{"source"}), kept},
 		{reflect.TypeFor[addonsv1.ArtifactSource](), restoredSourceFields, keptOfSource},
 	} {
-		got, want := slices.Sorted(slices.Values(slices.Concat(tc.restored, tc.kept))), slices.Sorted(slices.Values(fieldsOf(tc.of)))
+		got, want := slices.Concat(tc.restored, tc.kept), fieldsOf(tc.of)
+		slices.Sort(got)
+		slices.Sort(want)
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: decided are %q\nthe fields are %q", tc.of, got, want)
 		}
