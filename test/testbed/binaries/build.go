@@ -47,7 +47,7 @@ func (e *ensurer) build(ctx context.Context, programs []program) error {
 		return err
 	}
 	for _, p := range programs {
-		if err := os.Rename(filepath.Join(temp, p.executable()), e.cached(p.name, p.module)); err != nil {
+		if err := os.Rename(filepath.Join(temp, p.executable()), e.cached(p)); err != nil {
 			return err
 		}
 	}
@@ -190,7 +190,7 @@ func (e *ensurer) copyFolder(ctx context.Context, f folder) error {
 	if err := os.Chmod(temp, 0o755); err != nil {
 		return err
 	}
-	return os.Rename(temp, e.cached(f.name, f.module))
+	return os.Rename(temp, e.cachedFolder(f))
 }
 
 // moduleDir returns the folder in which the go command keeps a module's files.

@@ -108,6 +108,8 @@ type ensurer struct {
 	folders  []folder
 	// pins are the pinned versions by module.
 	pins map[string]pin
+	// sources are the hashes of the files of the tools module's own programs, by the names of the programs.
+	sources map[string]string
 	// unreachable is set by the first failed download, so that a machine without internet waits for one connection attempt
 	// only.
 	unreachable bool
@@ -125,7 +127,7 @@ func (e *ensurer) toolsDir() string { return filepath.Join(e.Root, filepath.From
 
 // newEnsurer selects the programs of the options and reads the pinned versions.
 func newEnsurer(opts Options) (*ensurer, error) {
-	e := &ensurer{Options: opts, pins: map[string]pin{}}
+	e := &ensurer{Options: opts, pins: map[string]pin{}, sources: map[string]string{}}
 	needed := func(name string) bool { return len(opts.Programs) == 0 || slices.Contains(opts.Programs, name) }
 	known := map[string]bool{}
 	for _, p := range programs() {
@@ -144,7 +146,7 @@ func newEnsurer(opts Options) (*ensurer, error) {
 			e.folders = append(e.folders, f)
 		}
 	}
-	return e, e.readPins()
+	return e, errors.Join(e.readPins(), e.readSources())
 }
 
 // readPins reads the pinned versions of the modules of all programs and folders.
@@ -169,9 +171,31 @@ func (e *ensurer) readPins() error {
 	return nil
 }
 
-// cached returns the path at which a program or folder of a module is kept.
-func (e *ensurer) cached(name, module string) string {
-	return filepath.Join(e.CacheDir, thisPlatform(name, e.pins[module]))
+// readSources reads the files of the tools module's own programs, so that a change of a file causes a new build.
+func (e *ensurer) readSources() error {
+	for _, p := range e.programs {
+		if p.source == "" {
+			continue
+		}
+		hash, err := hashOf(filepath.Join(e.toolsDir(), p.source))
+		if err != nil {
+			return fmt.Errorf("read the program %s: %w", p.name, err)
+		}
+		e.sources[p.name] = hash
+	}
+	return nil
+}
+
+// cached returns the path at which a program is kept.
+func (e *ensurer) cached(p program) string {
+	pinned := e.pins[p.module]
+	pinned.hash += e.sources[p.name]
+	return filepath.Join(e.CacheDir, thisPlatform(p.name, pinned))
+}
+
+// cachedFolder returns the path at which a folder of a module is kept.
+func (e *ensurer) cachedFolder(f folder) string {
+	return filepath.Join(e.CacheDir, thisPlatform(f.name, e.pins[f.module]))
 }
 
 // shortage lists the programs and folders that the cache lacks.
@@ -188,16 +212,16 @@ func (e *ensurer) lookup() (*Set, shortage) {
 	var missing shortage
 	for _, p := range e.programs {
 		set.versions[p.name] = e.pins[p.module].version
-		set.paths[p.name] = e.cached(p.name, p.module)
+		set.paths[p.name] = e.cached(p)
 		switch asset := filepath.Join(e.AssetsDir, p.name); {
 		case p.asset && e.AssetsDir != "" && isExecutable(asset):
 			set.paths[p.name] = asset
-		case !isExecutable(e.cached(p.name, p.module)):
+		case !isExecutable(e.cached(p)):
 			missing.programs = append(missing.programs, p)
 		}
 	}
 	for _, f := range e.folders {
-		dir := e.cached(f.name, f.module)
+		dir := e.cachedFolder(f)
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			missing.folders = append(missing.folders, f)
 		}
