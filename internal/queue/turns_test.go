@@ -110,8 +110,8 @@ func TestPriorityWithinNamespace(t *testing.T) {
 	}
 }
 
-// TestRequestsForObjectsAreMerged holds that requests for an object that waits cause one pass, and that a request during
-// a pass causes another one after it.
+// TestRequestsForObjectsAreMerged holds that requests for an object that waits cause one pass, and that a request
+// during a pass causes another one after it.
 func TestRequestsForObjectsAreMerged(t *testing.T) {
 	t.Parallel()
 	q, waitFor := fairQueue(t, 2)
