@@ -79,6 +79,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	ofSecret := watches.Both(watches.RequestsForReference(apiutil.KindSecret, r.client),
 		watches.RequestsForPullSecret(r.client, options.References))
+	concurrency := requeue.ControllerOptions(options.Concurrency)
+	concurrency.NewQueue = queue.NewFair(options.Concurrency)
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop").
 		For(&addonsv1.HelmOp{}, builder.WithPredicates(watches.OfWatchFilter(options.WatchFilter), watches.SpecChanged())).
@@ -97,7 +99,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			watches.Delayed(watches.RequestsForReference(apiutil.KindServiceAccount, r.client))).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindNamespace), watches.Delayed(watches.RequestsForNamespace(r.client))).
 		WatchesRawSource(r.tasks.Waker.Source()).
-		WithOptions(requeue.ControllerOptions(options.Concurrency)).
+		WithOptions(concurrency).
 		Build(r)
 	if err != nil {
 		return err

@@ -162,3 +162,28 @@ func TestQueueServesAllHolders(t *testing.T) {
 		}
 	}
 }
+
+// TestQueueOrdersItemsOfHolderByPriority holds that a priority changes the order of one holder, and no turn of others.
+func TestQueueOrdersItemsOfHolderByPriority(t *testing.T) {
+	t.Parallel()
+	pool := NewPool[string](4, 4)
+	queue := NewQueue[string, int](pool)
+	for i := range 3 {
+		queue.PushWithPriority("a", i, -1)
+		queue.Push("b", i)
+	}
+	if ahead := queue.Push("a", 7); ahead != 0 {
+		t.Errorf("%d items before the urgent one", ahead)
+	}
+	queue.Raise("a", 2, 0)
+	queue.Raise("a", 7, -5)
+	queue.Raise("a", 9, 5)
+	var order []string
+	for range 7 {
+		holder, item := serve(t, pool, queue)
+		order = append(order, fmt.Sprint(holder, item))
+	}
+	if want := []string{"a7", "b0", "a2", "b1", "a0", "b2", "a1"}; !slices.Equal(order, want) {
+		t.Errorf("got %v, want %v", order, want)
+	}
+}

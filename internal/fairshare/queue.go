@@ -22,7 +22,10 @@ type Queue[H, T comparable] struct {
 }
 
 type entry[T comparable] struct {
-	item          T
+	item     T
+	priority int
+
+	// start and number are of the place in the queue. They stay when items of a holder change places.
 	start, number uint64
 }
 
@@ -38,23 +41,55 @@ func NewQueue[H, T comparable](pool *Pool[H]) *Queue[H, T] {
 // Len returns the number of waiting items.
 func (q *Queue[H, T]) Len() int { return q.length }
 
-// Push adds an item at the end of the items of its holder. It returns how many waiting items are before it.
-func (q *Queue[H, T]) Push(holder H, item T) (ahead int) {
+// Push adds an item with priority 0 after the items of its holder with the same or a higher priority. It returns how
+// many waiting items are before it.
+func (q *Queue[H, T]) Push(holder H, item T) (ahead int) { return q.PushWithPriority(holder, item, 0) }
+
+// PushWithPriority does the same as Push, with another priority. The higher number is served first. Priorities order the
+// items of one holder, and do not change the turns of the holders.
+func (q *Queue[H, T]) PushWithPriority(holder H, item T, priority int) (ahead int) {
 	q.pushed++
-	added := entry[T]{item: item, start: max(q.now, q.next[holder]), number: q.pushed}
+	added := entry[T]{item: item, priority: priority, start: max(q.now, q.next[holder]), number: q.pushed}
+	q.next[holder] = added.start + 1
+	q.waiting[holder] = append(q.waiting[holder], added)
+	q.length++
+	at := lift(q.waiting[holder], len(q.waiting[holder])-1)
+	return q.countBefore(q.waiting[holder][at])
+}
+
+// Raise raises the priority of a waiting item. It does nothing if the priority is not higher, or the item does not wait.
+func (q *Queue[H, T]) Raise(holder H, item T, priority int) {
+	entries := q.waiting[holder]
+	at := slices.IndexFunc(entries, func(e entry[T]) bool { return e.item == item })
+	if at < 0 || entries[at].priority >= priority {
+		return
+	}
+	entries[at].priority = priority
+	lift(entries, at)
+}
+
+// lift moves an item before the items of the same holder with lower priorities, and returns its place.
+func lift[T comparable](entries []entry[T], at int) int {
+	for ; at > 0 && entries[at-1].priority < entries[at].priority; at-- {
+		before, after := &entries[at-1], &entries[at]
+		before.item, after.item = after.item, before.item
+		before.priority, after.priority = after.priority, before.priority
+	}
+	return at
+}
+
+// countBefore returns how many waiting items are before an entry.
+func (q *Queue[H, T]) countBefore(target entry[T]) (count int) {
 	for _, entries := range q.waiting {
-		before, _ := slices.BinarySearchFunc(entries, added, func(e, target entry[T]) int {
+		before, _ := slices.BinarySearchFunc(entries, target, func(e, target entry[T]) int {
 			if e.isBefore(target) {
 				return -1
 			}
 			return 1
 		})
-		ahead += before
+		count += before
 	}
-	q.next[holder] = added.start + 1
-	q.waiting[holder] = append(q.waiting[holder], added)
-	q.length++
-	return ahead
+	return count
 }
 
 // Remove removes an item of a holder from the queue, and reports whether the item was in the queue.

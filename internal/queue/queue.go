@@ -81,7 +81,7 @@ func PriorityOf(release *addonsv1.HelmOpRelease, answers bool, now time.Time) in
 	}
 }
 
-// stateQueue is a queue in which the state of an object determines its priority, whatever the cause of the request.
+// stateQueue is a queue in which the state of an object may determine its priority, whatever the cause of the request.
 type stateQueue struct {
 	priorityqueue.PriorityQueue[ctrl.Request]
 
@@ -89,11 +89,13 @@ type stateQueue struct {
 	priorityOf func(object ctrl.Request, given *int) int
 }
 
-func newStateQueue(name string, limiter workqueue.TypedRateLimiter[ctrl.Request],
-	priorityOf func(ctrl.Request, *int) int,
-) *stateQueue {
-	return &stateQueue{priorityOf: priorityOf, PriorityQueue: priorityqueue.New(name,
-		func(o *priorityqueue.Opts[ctrl.Request]) { o.RateLimiter = limiter })}
+// Constructor makes the queue of a controller.
+type Constructor = func(name string, limiter workqueue.TypedRateLimiter[ctrl.Request],
+) workqueue.TypedRateLimitingInterface[ctrl.Request]
+
+func newPriorityQueue(name string, limiter workqueue.TypedRateLimiter[ctrl.Request],
+) priorityqueue.PriorityQueue[ctrl.Request] {
+	return priorityqueue.New(name, func(o *priorityqueue.Opts[ctrl.Request]) { o.RateLimiter = limiter })
 }
 
 // Add implements workqueue.TypedInterface.
@@ -136,9 +138,7 @@ func AnswersOf(clusters clusterview.Clusters) ClusterAnswers {
 // New returns a constructor of queues of releases. reader reads the releases from a cache. At the start of the manager,
 // thousands of releases are enqueued because their links are made, and a new Cluster must not wait for them. A release
 // with a granted slot is first, whatever the cause of the request.
-func New(reader client.Reader, answers ClusterAnswers,
-	hasSlot func(client.ObjectKey) bool,
-) func(string, workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
+func New(reader client.Reader, answers ClusterAnswers, hasSlot func(client.ObjectKey) bool) Constructor {
 	priorityOf := func(request ctrl.Request, given *int) int {
 		// The low priority of objects that are listed at the start is ignored: unfinished releases among them are as urgent
 		// as others.
@@ -156,7 +156,7 @@ func New(reader client.Reader, answers ClusterAnswers,
 	}
 	return func(name string,
 		limiter workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {
-		return newStateQueue(name, limiter, priorityOf)
+		return &stateQueue{PriorityQueue: newPriorityQueue(name, limiter), priorityOf: priorityOf}
 	}
 }
 

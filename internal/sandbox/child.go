@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 )
 
 // environment is the environment variable that makes a process a child. It holds the limits of the child as JSON.
@@ -57,6 +58,10 @@ type child struct {
 	// shared holds the received data, and decoded the decoded data. One request at a time uses them.
 	shared  [slots][]byte
 	decoded [slots]any
+	// allowed is the CPU time of the process, in nanoseconds, at which the current request is over. isSlow is set once the
+	// process has a lower priority, which it cannot raise again.
+	allowed atomic.Int64
+	isSlow  atomic.Bool
 	// base is the memory that the process had at its start, in bytes.
 	base int64
 }
@@ -95,7 +100,7 @@ func (c *child) serve(frame []byte) {
 		c.exceeded(LimitOutput)
 	}
 	last := byte(0)
-	if c.exceedsKept() {
+	if c.exceedsKept() || c.isSlow.Load() {
 		last = 1
 	}
 	if err != nil {

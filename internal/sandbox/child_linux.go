@@ -17,6 +17,13 @@ import (
 const (
 	// maxFiles is the maximum number of open files of a child: its pipes, and the files of the runtime and the time zones.
 	maxFiles = 32
+	// shortCPU is the CPU time of a request after which the child has a lower priority than the manager and the other
+	// children. It is in whole seconds.
+	shortCPU = time.Second
+	// slower is added to the nice value of a child with a long request. The child then gets a tenth of the CPU time of a
+	// process with the usual value, if that process needs it. maxNice is the largest value. The system call returns
+	// values as differences from leastNice.
+	slower, maxNice, leastNice = 10, 19, 20
 	// heapGrain is the address space by which the runtime grows its heap, in bytes.
 	heapGrain = 64 << 20
 )
@@ -47,25 +54,48 @@ func (c *child) confine() error {
 	over := make(chan os.Signal, 1)
 	signal.Notify(over, unix.SIGXCPU)
 	go func() {
-		<-over
-		c.exceeded(LimitCPU)
+		for range over {
+			if cpuTime() >= time.Duration(c.allowed.Load()) || c.continueSlowly() != nil {
+				c.exceeded(LimitCPU)
+			}
+		}
 	}()
 	return nil
 }
 
-// allowCPU raises the limit of CPU time for one more request.
+// allowCPU limits the CPU time to that of a short request. If a request reaches the limit, it continues slowly.
 func (c *child) allowCPU() error {
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		return err
+	used := cpuTime()
+	c.allowed.Store(int64(used + c.limits.CPU))
+	return limitCPU(used + min(shortCPU, c.limits.CPU))
+}
+
+// continueSlowly lowers the priority of the child, and raises the limit of CPU time to that of a request.
+func (c *child) continueSlowly() error {
+	if !c.isSlow.Swap(true) {
+		// The group of the child has all its threads. If the system refuses the priority, the request may still go on.
+		if priority, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil {
+			_ = unix.Setpriority(unix.PRIO_PGRP, 0, min(leastNice-priority+slower, maxNice))
+		}
 	}
-	used := time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-	// The kernel counts whole seconds.
-	seconds := uint64((used + c.limits.CPU + time.Second - 1) / time.Second) //nolint:gosec // It is positive.
+	return limitCPU(time.Duration(c.allowed.Load()))
+}
+
+// cpuTime returns the CPU time of the process.
+func cpuTime() time.Duration {
+	var usage unix.Rusage
+	// It fails only for an invalid argument.
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// limitCPU limits the CPU time of the process. The kernel counts whole seconds.
+func limitCPU(total time.Duration) error {
 	var current unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_CPU, &current); err != nil {
 		return err
 	}
+	seconds := uint64((total + time.Second - 1) / time.Second) //nolint:gosec // It is positive.
 	current.Cur = min(seconds, current.Max)
 	return unix.Setrlimit(unix.RLIMIT_CPU, &current)
 }

@@ -48,8 +48,8 @@ type ManagementOptions struct {
 	Pool *apiserver.Pool
 	// Concurrency is the number of workload clusters that may start at once. Default: 8.
 	Concurrency int
-	// Controllers are further controllers of kube-controller-manager to run, for example "deployment-controller". Default:
-	// none.
+	// Controllers are further controllers to run, see apiserver.Options.OnlyControllers, for example
+	// "deployment-controller". Default: none.
 	Controllers []string
 	// Objects exist from the start and include Cluster API's kinds and HelmOp. They are taken from the API server of
 	// another Management, after InstallHelmOp. Default: none.

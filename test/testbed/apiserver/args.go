@@ -96,8 +96,12 @@ func (s *Server) apiServerArgs() []string {
 	return args
 }
 
+func (s *Server) controllersArgs(kubeconfig string) []string {
+	return []string{"--kubeconfig=" + kubeconfig, "--controllers=" + strings.Join(s.opts.OnlyControllers, ",")}
+}
+
 func (s *Server) controllerManagerArgs(kubeconfig string) []string {
-	args := []string{
+	return []string{
 		"--kubeconfig=" + kubeconfig,
 		"--bind-address=127.0.0.1",
 		"--secure-port=0",
@@ -109,10 +113,6 @@ func (s *Server) controllerManagerArgs(kubeconfig string) []string {
 		// A machine that is busy for a minute must not lose simulated nodes: Pods on lost nodes never become ready again.
 		"--node-monitor-grace-period=1h",
 	}
-	if len(s.opts.OnlyControllers) > 0 {
-		args = append(args, "--controllers="+strings.Join(s.opts.OnlyControllers, ","))
-	}
-	return args
 }
 
 func (s *Server) schedulerArgs(kubeconfig string) []string {

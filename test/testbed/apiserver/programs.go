@@ -82,13 +82,13 @@ func (s *Server) startHelpers(ctx context.Context) error {
 	if !s.opts.Controllers {
 		return nil
 	}
+	// Without a node, a scheduler and the controllers of Pods, volumes and nodes have nothing to do.
+	if s.opts.KwokNodes == 0 {
+		return s.startHelper(ctx, binaries.Controllers, binaries.Controllers, s.controllersArgs, "system:masters")
+	}
 	if err := s.startHelper(ctx, binaries.KubeControllerManager, "system:kube-controller-manager",
 		s.controllerManagerArgs); err != nil {
 		return err
-	}
-	// Without a node, a scheduler has nothing to do.
-	if s.opts.KwokNodes == 0 {
-		return nil
 	}
 	if err := s.startHelper(ctx, binaries.KubeScheduler, "system:kube-scheduler", s.schedulerArgs); err != nil {
 		return err

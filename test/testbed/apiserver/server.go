@@ -32,14 +32,16 @@ type Options struct {
 	Dir string
 	// Binaries are the programs to run. Required.
 	Binaries *binaries.Set
-	// Controllers runs kube-controller-manager.
+	// Controllers runs the controllers that a cluster without nodes needs, such as the garbage collector and the
+	// controllers of namespaces, ServiceAccounts, Deployments and DaemonSets.
 	Controllers bool
-	// OnlyControllers names the controllers that kube-controller-manager runs. Default: all that are on by default.
+	// OnlyControllers names those of them that run, as kube-controller-manager names them. Default: all. It has no effect
+	// with KwokNodes.
 	OnlyControllers []string
 	// Objects exist from the start, see Server.Objects. Default: the objects that every API server creates.
 	Objects Objects
 	// KwokNodes is the number of simulated nodes, named node-0 and so on, on which Pods seem to run. A number above 0
-	// implies Controllers and runs kube-scheduler.
+	// runs kube-controller-manager with all its controllers, and kube-scheduler. It implies Controllers.
 	KwokNodes int
 }
 

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // progressInterval is the time between two progress reports of a running build.
@@ -28,9 +30,10 @@ const listInterval = 5 * time.Second
 // outputLimit bounds how much output of a failed command an error contains, in bytes.
 const outputLimit = 4096
 
-// build builds programs with one run of the go command. Each of their packages is then compiled only once, and links
-// use the cores that compilers leave idle. The programs are renamed into place at the end, so that a killed build
-// leaves no half-written program.
+// build builds programs and compiles Options.Compile. One run of the go command compiles what the programs import,
+// because two runs at once would compile shared packages twice. Meanwhile, the modules of Options.Compile are
+// downloaded. Links use few cores, so Options.Compile is compiled beside them. The programs are renamed into place at the
+// end, so that a killed build leaves no half-written program.
 func (e *ensurer) build(ctx context.Context, programs []program) error {
 	temp, err := os.MkdirTemp(e.CacheDir, ".build-")
 	if err != nil {
@@ -42,56 +45,80 @@ func (e *ensurer) build(ctx context.Context, programs []program) error {
 		packages[i] = p.pkg
 		e.printf("%s %s: building from %s", p.name, e.pins[p.module].version, p.pkg)
 	}
-	if err := e.compile(ctx, e.toolsDir(), packages, "-ldflags", ldflags(programs, e.pins), "-o",
-		temp+string(filepath.Separator)); err != nil {
+	libraries := func(ctx context.Context) error {
+		return e.compileLibraries(ctx, "the programs", e.toolsDir(), packages)
+	}
+	modules := func(ctx context.Context) error {
+		_, err := e.libraries(ctx, e.Root, e.Compile)
+		return err
+	}
+	if err := atOnce(ctx, libraries, modules); err != nil {
+		return err
+	}
+	link := func(ctx context.Context) error { return e.link(ctx, programs, packages, temp) }
+	if err := atOnce(ctx, link, e.compileOwn); err != nil {
 		return err
 	}
 	for _, p := range programs {
-		if err := os.Rename(filepath.Join(temp, p.executable()), e.cached(p.name, p.module)); err != nil {
+		if err := os.Rename(filepath.Join(temp, p.executable()), e.cached(p)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Compile fills the go command's build cache with the dependencies of packages of the repository. It also downloads the
-// modules that they need. It links nothing: a later build of the packages takes seconds.
-func Compile(ctx context.Context, opts Options, packages ...string) error {
-	opts, err := opts.withDefaults()
-	if err != nil {
-		return err
+// atOnce runs functions at the same time, and returns the first error.
+func atOnce(ctx context.Context, functions ...func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, function := range functions {
+		group.Go(func() error { return function(ctx) })
 	}
-	e := &ensurer{Options: opts}
-	listed, err := e.list(ctx, opts.Root, packages, `{{if ne .Name "main"}}{{.ImportPath}}{{end}}`)
-	if err != nil {
-		return err
-	}
-	return e.compile(ctx, opts.Root, listed)
+	return group.Wait()
 }
 
-// compile runs `go build` in dir and reports the progress.
-func (e *ensurer) compile(ctx context.Context, dir string, packages []string, flags ...string) error {
-	all, err := e.list(ctx, dir, packages, "{{.ImportPath}}")
-	if err != nil {
+// link builds programs, whose libraries are compiled, into a folder.
+func (e *ensurer) link(ctx context.Context, programs []program, packages []string, dir string) error {
+	started := time.Now()
+	args := append([]string{"build", "-ldflags", ldflags(programs, e.pins), "-o", dir + string(filepath.Separator)},
+		packages...)
+	err := runGo(ctx, e.toolsDir(), nil, &lineCounter{}, args...)
+	if err == nil {
+		e.printf("linked %s in %s", strings.Join(namesOf(programs), ", "), since(started))
+	}
+	return err
+}
+
+// compileOwn compiles what Options.Compile imports.
+func (e *ensurer) compileOwn(ctx context.Context) error {
+	return e.compileLibraries(ctx, strings.Join(e.Compile, " and "), e.Root, e.Compile)
+}
+
+// compileLibraries compiles what packages import, and reports the progress. It links nothing. what names the packages.
+func (e *ensurer) compileLibraries(ctx context.Context, what, dir string, packages []string) error {
+	packages, err := e.libraries(ctx, dir, packages)
+	if err != nil || len(packages) == 0 {
 		return err
 	}
 	started := time.Now()
 	var compiled lineCounter
 	stop := e.reportEvery(progressInterval, func() {
-		e.printf("still building, %s: %d of at most %d packages are compiled", since(started), compiled.count(), len(all))
+		e.printf("still compiling %s, %s: %d of at most %d packages are compiled", what, since(started), compiled.count(),
+			len(packages))
 	})
-	args := append(append([]string{"build", "-v"}, flags...), packages...)
-	err = runGo(ctx, dir, nil, &compiled, args...)
+	err = runGo(ctx, dir, nil, &compiled, append([]string{"build", "-v"}, packages...)...)
 	stop()
 	if err == nil {
-		e.printf("built in %s: %d packages compiled, %d were in the build cache", since(started), compiled.count(),
-			len(all)-compiled.count())
+		e.printf("compiled %s in %s: %d packages, and %d were in the build cache", what, since(started), compiled.count(),
+			len(packages)-compiled.count())
 	}
 	return err
 }
 
-// list returns the dependencies of packages, each formatted by a template, and downloads their modules.
-func (e *ensurer) list(ctx context.Context, dir string, packages []string, format string) ([]string, error) {
+// libraries returns what packages import, and the packages that are not main packages. It downloads their modules.
+func (e *ensurer) libraries(ctx context.Context, dir string, packages []string) ([]string, error) {
+	if len(packages) == 0 {
+		return nil, nil
+	}
 	started := time.Now()
 	var downloaded lineCounter
 	stop := e.reportEvery(listInterval, func() {
@@ -100,7 +127,7 @@ func (e *ensurer) list(ctx context.Context, dir string, packages []string, forma
 	defer stop()
 	var stdout bytes.Buffer
 	if err := runGo(ctx, dir, &stdout, &downloaded,
-		append([]string{"list", "-deps", "-f", format}, packages...)...); err != nil {
+		append([]string{"list", "-deps", "-f", `{{if ne .Name "main"}}{{.ImportPath}}{{end}}`}, packages...)...); err != nil {
 		return nil, err
 	}
 	return strings.Fields(stdout.String()), nil
@@ -190,7 +217,7 @@ func (e *ensurer) copyFolder(ctx context.Context, f folder) error {
 	if err := os.Chmod(temp, 0o755); err != nil {
 		return err
 	}
-	return os.Rename(temp, e.cached(f.name, f.module))
+	return os.Rename(temp, e.cachedFolder(f))
 }
 
 // moduleDir returns the folder in which the go command keeps a module's files.

@@ -6,7 +6,9 @@ package binaries
 import (
 	"context"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -41,5 +43,36 @@ func TestLineCounterCountsLines(t *testing.T) {
 	}
 	if got := strings.Fields(counter.text.String()); counter.count() != 2 || len(got) != 2 {
 		t.Errorf("%d lines: %q", counter.count(), got)
+	}
+}
+
+// TestOwnProgramsAreBuiltAgain holds that a change of a program of the tools module causes a new build of it alone.
+func TestOwnProgramsAreBuiltAgain(t *testing.T) {
+	t.Parallel()
+	root, tools := t.TempDir(), filepath.FromSlash(toolsModule)
+	original, err := RepositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(root, tools), os.DirFS(filepath.Join(original, tools))); err != nil {
+		t.Fatal(err)
+	}
+	paths := func() map[string]string {
+		e, err := newEnsurer(Options{Root: root, CacheDir: "cache"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, _ := e.lookup()
+		return set.paths
+	}
+	before := paths()
+	added := filepath.Join(root, tools, Controllers, "more.go")
+	if err := os.WriteFile(added, []byte("package main\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range paths() {
+		if changed := path != before[name]; changed != (name == Controllers) {
+			t.Errorf("%s: from %s to %s", name, before[name], path)
+		}
 	}
 }

@@ -29,6 +29,8 @@ const (
 	Clusterctl            = "clusterctl"
 	Registry              = "registry"
 	Kwok                  = "kwok"
+	// Controllers runs the controllers of kube-controller-manager that a cluster without nodes needs.
+	Controllers = "controllers"
 )
 
 // toolsModule is the folder whose go.mod pins all programs. `make align` keeps its requirements equal to the product's,
@@ -75,6 +77,8 @@ type program struct {
 	versionPackage string
 	// asset is set for programs that KUBEBUILDER_ASSETS may hold.
 	asset bool
+	// source is the folder of the program in the tools module. It is empty for programs of other modules.
+	source string
 	// released is set for programs that dl.k8s.io publishes for Linux.
 	released bool
 }
@@ -100,6 +104,9 @@ func programs() []program {
 			versionPackage: clusterAPIModule + "/version",
 		}
 	}
+	own := func(name, module string) program {
+		return program{name: name, module: module, pkg: repositoryModule + "/" + toolsModule + "/" + name, source: name}
+	}
 	return []program{
 		{name: Etcd, module: etcdModule, pkg: etcdModule, asset: true},
 		kubernetes(KubeAPIServer, true),
@@ -108,14 +115,15 @@ func programs() []program {
 		kubernetes(Kubectl, true),
 		clusterAPI(CoreManager, "core"),
 		clusterAPI(Clusterctl, "cmd/clusterctl"),
-		{name: Registry, module: registryModule, pkg: repositoryModule + "/" + toolsModule + "/registry"},
+		own(Registry, registryModule),
+		own(Controllers, kubernetesModule),
 		{name: Kwok, module: kwokModule, pkg: kwokModule + "/cmd/kwok"},
 	}
 }
 
 // Basic returns the names of the programs that a management cluster and workload clusters without nodes need.
 func Basic() []string {
-	return []string{Etcd, KubeAPIServer, KubeControllerManager, Kubectl, CoreManager, Clusterctl, Registry}
+	return []string{Etcd, KubeAPIServer, Controllers, Kubectl, CoreManager, Clusterctl, Registry}
 }
 
 // pin is the version of one program in a tools module.
@@ -138,6 +146,24 @@ func pinOf(gomod []byte, module string) (pin, error) {
 		}
 	}
 	return pin{}, fmt.Errorf("the module %s is not required", module)
+}
+
+// hashOf returns a hash of the Go files of a folder.
+func hashOf(dir string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		// The length separates the files.
+		fmt.Fprintf(sum, "%d\n%s", len(data), data)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:12], nil
 }
 
 // cacheName is the file name of a program, or of a folder, in the cache.

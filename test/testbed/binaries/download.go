@@ -38,7 +38,7 @@ func (e *ensurer) download(ctx context.Context, p program, pinned pin) error {
 		return errNotPublished
 	}
 	url := fmt.Sprintf("%s/%s/bin/%s/%s/%s", releasesURL, pinned.version, runtime.GOOS, runtime.GOARCH, p.name)
-	return fetchVerified(ctx, downloadClient(), url, e.cached(p.name, p.module))
+	return fetchVerified(ctx, downloadClient(), url, e.cached(p))
 }
 
 func downloadClient() *http.Client {

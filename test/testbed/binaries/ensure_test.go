@@ -35,12 +35,12 @@ func fill(t *testing.T, opts Options, except ...string) {
 		if strings.Contains(skip, p.name) {
 			continue
 		}
-		if err := os.WriteFile(e.cached(p.name, p.module), nil, 0o700); err != nil {
+		if err := os.WriteFile(e.cached(p), nil, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, f := range e.folders {
-		if err := os.Mkdir(e.cached(f.name, f.module), 0o700); err != nil {
+		if err := os.Mkdir(e.cachedFolder(f), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}

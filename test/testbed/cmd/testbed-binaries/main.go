@@ -26,18 +26,17 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	noDownload := flag.Bool("no-download", false, "build every missing program, even where a download exists")
 	quiet := flag.Bool("quiet", false, "do not print the paths of the programs")
 	command := flag.String("for", "", `"demo" prepares only the programs of the demo`)
-	var compiled []string
+	opts := binaries.Options{Progress: os.Stderr}
+	flag.BoolVar(&opts.NoDownload, "no-download", false, "build every missing program, even where a download exists")
 	flag.Func("compile", "package of this repository to compile beforehand, without linking; may be repeated",
 		func(value string) error {
-			compiled = append(compiled, value)
+			opts.Compile = append(opts.Compile, value)
 			return nil
 		})
 	flag.Parse()
 
-	opts := binaries.Options{NoDownload: *noDownload, Progress: os.Stderr}
 	switch *command {
 	case "":
 	case "demo":
@@ -46,9 +45,6 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("-for %s: the only value is \"demo\"", *command)
 	}
 	set, err := binaries.Ensure(ctx, opts)
-	if err == nil && len(compiled) > 0 {
-		err = binaries.Compile(ctx, opts, compiled...)
-	}
 	if err != nil || *quiet {
 		return err
 	}

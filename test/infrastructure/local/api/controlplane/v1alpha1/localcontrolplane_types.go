@@ -38,7 +38,7 @@ type LocalControlPlaneSpec struct {
 	// +kubebuilder:validation:Maximum=1
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// controllers runs kube-controller-manager and kube-scheduler. Default: false.
+	// controllers runs the controllers of a cluster without nodes. Default: false.
 	// +optional
 	Controllers bool `json:"controllers,omitempty"`
 

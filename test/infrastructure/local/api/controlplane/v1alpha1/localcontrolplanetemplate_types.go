@@ -29,7 +29,7 @@ type LocalControlPlaneTemplateResource struct {
 // LocalControlPlaneTemplateResourceSpec is the part of the spec that all Clusters of a class have in common. The
 // version, for example, is set by each Cluster.
 type LocalControlPlaneTemplateResourceSpec struct {
-	// controllers runs kube-controller-manager and kube-scheduler. Default: false.
+	// controllers runs the controllers of a cluster without nodes. Default: false.
 	// +optional
 	Controllers bool `json:"controllers,omitempty"`
 
