@@ -24,6 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ownwrites"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
@@ -59,6 +60,9 @@ type Reconciler struct {
 
 	// memories hold the state of each release that is not in its status.
 	memories memories
+
+	// gate decides whether the other releases in a Cluster permit an action.
+	gate dependencies.Gate
 
 	// guard decides which Clusters of other namespaces may be accessed.
 	guard *selection.Guard

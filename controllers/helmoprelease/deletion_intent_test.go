@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
@@ -34,7 +36,7 @@ import (
 func intentReconciler(b *controllertest.ReleaseBench) *Reconciler {
 	c := b.Client()
 	return &Reconciler{client: c, live: c, renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)),
-		guard: selection.NewGuard(c)}
+		guard: selection.NewGuard(c), gate: dependencies.Gate{Client: c, Live: c, Now: time.Now}}
 }
 
 // TestDeletionIntentByRevision checks that the assigned HelmOp revision decides whether a release is kept, unless an

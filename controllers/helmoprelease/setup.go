@@ -90,6 +90,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		recordsLeft:  newRecordsLeft(),
 	}
 	r.client = r.writes.Client(mgr.GetClient())
+	r.gate = dependencies.Gate{Client: r.client, Live: r.live, Shard: r.shard, WatchFilter: r.watchFilter, Now: r.now}
 	if err := r.writes.Observe(ctx, mgr.GetCache(), &addonsv1.HelmOpRelease{}); err != nil {
 		return err
 	}
