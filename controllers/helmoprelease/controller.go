@@ -24,6 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ownwrites"
@@ -60,6 +61,9 @@ type Reconciler struct {
 
 	// memories hold the state of each release that is not in its status.
 	memories memories
+
+	// intents finds out why a HelmOpRelease is under deletion.
+	intents deletionintent.Reader
 
 	// gate decides whether the other releases in a Cluster permit an action.
 	gate dependencies.Gate

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -88,8 +89,8 @@ func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (rea
 // mayUninstall reports whether no release in the Cluster depends on a release that is about to be uninstalled.
 // Otherwise it reports the dependent in the condition Ready; events of the dependent start the next pass. A release
 // that its HelmOp replaces by another release does not wait: its dependents stay, so the wait would not end.
-func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope, intent deletionIntent) (bool, error) {
-	if intent == intentReplace {
+func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope, intent deletionintent.Intent) (bool, error) {
+	if intent == deletionintent.Replace {
 		return true, nil
 	}
 	message, err := r.gate.NeededBy(ctx, scope.release, scope.cluster)

@@ -18,6 +18,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -164,15 +165,15 @@ func TestUninstallationWaitsForDependents(t *testing.T) {
 		r.Spec.ClusterRef.Namespace = "m"
 	})
 	tests := map[string]struct {
-		fate         deletionIntent
+		fate         deletionintent.Intent
 		cached, live []client.Object
 		want         bool
 	}{
-		"no dependent":                   {intentUninstall, nil, nil, true},
-		"a dependent":                    {intentUninstall, []client.Object{needing}, []client.Object{needing}, false},
-		"the cache is stale":             {intentUninstall, nil, []client.Object{needing}, false},
-		"a dependent in another Cluster": {intentUninstall, nil, []client.Object{elsewhere}, true},
-		"replaced":                       {intentReplace, []client.Object{needing}, []client.Object{needing}, true},
+		"no dependent":                   {deletionintent.Uninstall, nil, nil, true},
+		"a dependent":                    {deletionintent.Uninstall, []client.Object{needing}, []client.Object{needing}, false},
+		"the cache is stale":             {deletionintent.Uninstall, nil, []client.Object{needing}, false},
+		"a dependent in another Cluster": {deletionintent.Uninstall, nil, []client.Object{elsewhere}, true},
+		"replaced":                       {deletionintent.Replace, []client.Object{needing}, []client.Object{needing}, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

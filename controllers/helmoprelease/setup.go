@@ -18,6 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
@@ -90,6 +91,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		recordsLeft:  newRecordsLeft(),
 	}
 	r.client = r.writes.Client(mgr.GetClient())
+	r.intents = deletionintent.Reader{Live: r.live, Renderer: r.renderer, Shard: r.shard}
 	r.gate = dependencies.Gate{Client: r.client, Live: r.live, Shard: r.shard, WatchFilter: r.watchFilter, Now: r.now}
 	if err := r.writes.Observe(ctx, mgr.GetCache(), &addonsv1.HelmOpRelease{}); err != nil {
 		return err

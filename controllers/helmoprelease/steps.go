@@ -19,6 +19,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -50,7 +51,7 @@ type releasePass struct {
 	decision decide.Decision
 
 	// intent is why a HelmOpRelease is under deletion. Set by checkIntent.
-	intent deletionIntent
+	intent deletionintent.Intent
 
 	// snapshot is the state of the objects of the release; nil if it is not known. Set by followObjects.
 	snapshot *objectwatch.Snapshot

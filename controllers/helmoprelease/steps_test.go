@@ -17,86 +17,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-func intentReconciler(b *controllertest.ReleaseBench) *Reconciler {
+func benchReconciler(b *controllertest.ReleaseBench) *Reconciler {
 	c := b.Client()
-	return &Reconciler{client: c, live: c, renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)),
-		guard: selection.NewGuard(c), gate: dependencies.Gate{Client: c, Live: c, Now: time.Now}}
-}
-
-// TestDeletionIntentByRevision checks that the assigned HelmOp revision decides whether a release is kept, unless an
-// annotation names a revision that replaces it. During and after a rollout, both revisions may differ from the current
-// spec of the HelmOp.
-func TestDeletionIntentByRevision(t *testing.T) {
-	t.Parallel()
-	replaced := func(number string) func(*controllertest.ReleaseBench) {
-		return func(b *controllertest.ReleaseBench) {
-			b.Release.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: number}
-		}
-	}
-	// given returns a release that is replaced by a revision in a phase.
-	given := func(number string, phase addonsv1.RolloutPhase) func(*controllertest.ReleaseBench) {
-		return func(b *controllertest.ReleaseBench) {
-			replaced(number)(b)
-			b.Revisions[1].Status.Phase = phase
-		}
-	}
-	for name, test := range map[string]struct {
-		change func(*controllertest.ReleaseBench)
-		want   deletionIntent
-	}{
-		"an earlier revision": {nil, intentKeep},
-		"a revision that does not exist": {func(b *controllertest.ReleaseBench) { b.Revisions = b.Revisions[1:] },
-			intentKeep},
-		"no known revision": {func(b *controllertest.ReleaseBench) { b.Release.Spec.Rollout = nil },
-			intentReplace},
-		"replaced by another release":                  {replaced("2"), intentReplace},
-		"replaced by a revision with the same release": {replaced("1"), intentKeep},
-		"replaced by a revision that does not exist":   {replaced("9"), intentReplace},
-		"an annotation that is not a number":           {replaced("x"), intentKeep},
-		"replaced by a revision that was rolled back":  {given("2", addonsv1.RolloutPhaseRolledBack), intentKeep},
-		"replaced by a revision that was aborted":      {given("2", addonsv1.RolloutPhaseAborted), intentKeep},
-		"replaced by a revision that is rolled out":    {given("2", addonsv1.RolloutPhaseComplete), intentReplace},
-		"replaced by a revision that was superseded":   {given("2", addonsv1.RolloutPhaseSuperseded), intentReplace},
-		"replaced by a revision that was superseded by the former spec": {func(b *controllertest.ReleaseBench) {
-			given("2", addonsv1.RolloutPhaseSuperseded)(b)
-			b.HelmOp.Spec.Release.Name = b.Release.Spec.Release.Name
-		}, intentKeep},
-		"the namespace is not selected": {func(b *controllertest.ReleaseBench) {
-			b.HelmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "b"}
-		}, intentUninstall},
-		"the namespace is selected": {func(b *controllertest.ReleaseBench) {
-			b.HelmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "a"}
-		}, intentKeep},
-		"clusterNamespaces is not set": {func(b *controllertest.ReleaseBench) { b.HelmOp.Spec.ClusterNamespaces = nil },
-			intentUninstall},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := controllertest.NewReleaseBench(t)
-			if test.change != nil {
-				test.change(b)
-			}
-			if got, err := intentReconciler(b).deletionIntentOf(t.Context(), b.Release); got != test.want || err != nil {
-				t.Errorf("intent %v, %v; want %v", got, err, test.want)
-			}
-		})
-	}
+	renderer := render.New(references.NewReader(c, c), clusterview.NewReader(c))
+	return &Reconciler{client: c, live: c, renderer: renderer, guard: selection.NewGuard(c),
+		intents: deletionintent.Reader{Live: c, Renderer: renderer},
+		gate:    dependencies.Gate{Client: c, Live: c, Now: time.Now}}
 }
 
 // TestNoActionForHelmOpUnderDeletion checks that no action begins for a release whose HelmOp is under deletion,
@@ -191,7 +132,7 @@ func TestReplaceChild(t *testing.T) {
 func TestHelmOpAtRevision(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewReleaseBench(t)
-	r := intentReconciler(b)
+	r := benchReconciler(b)
 	scope := &releaseScope{release: b.Release, helmOp: b.HelmOp}
 	for number, want := range map[int64]string{0: "three", 1: "one", 2: "two"} {
 		b.Release.Spec.Rollout.Revision = number
@@ -227,7 +168,7 @@ func TestStaysAtRevision(t *testing.T) {
 			t.Parallel()
 			b := controllertest.NewReleaseBench(t)
 			b.HelmOp.Generation, b.HelmOp.Status.ObservedGeneration, b.Release.Generation = 3, 3, 1
-			r := intentReconciler(b)
+			r := benchReconciler(b)
 			if test.change != nil {
 				test.change(b)
 			}
@@ -287,7 +228,7 @@ func TestMayAccess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := intentReconciler(b)
+			r := benchReconciler(b)
 			r.recorder, r.watcher = events.NewFakeRecorder(10), forgettingWatcher{forgetting: &forgetting{}}
 			r.guard = selection.NewGuard(interceptor.NewClient(b.Client().(client.WithWatch), interceptor.Funcs{
 				Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
@@ -310,87 +251,6 @@ func TestMayAccess(t *testing.T) {
 				scope.release.Status.Conditions[0].Reason == addonsv1.ClusterAccessDeniedReason
 			if isDenied == test.want {
 				t.Errorf("the conditions: %+v", scope.release.Status.Conditions)
-			}
-		})
-	}
-}
-
-// TestDeletionIntentOf checks why a HelmOpRelease is under deletion according to the API server. An uninstallation must
-// not depend on a stale cache.
-func TestDeletionIntentOf(t *testing.T) {
-	t.Parallel()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, addonsv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one",
-		Labels: map[string]string{"cni": "calico"}}}
-	helmOp := func(change func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
-		h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "calico", UID: "u",
-			Finalizers: []string{addonsv1.HelmOpFinalizer}}}
-		h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"cni": "calico"}}
-		h.Spec.Release = addonsv1.ReleaseTemplate{Name: "calico-{{ .Cluster.metadata.name }}", Namespace: "tigera"}
-		if change != nil {
-			change(h)
-		}
-		return h
-	}
-	now := metav1.Now()
-	tests := map[string]struct {
-		helmOp  *addonsv1.HelmOp
-		cluster *clusterv1.Cluster
-		want    deletionIntent
-		wantErr bool
-	}{
-		"deleted by a user":          {helmOp(nil), cluster, intentKeep, false},
-		"the HelmOp has another UID": {helmOp(func(h *addonsv1.HelmOp) { h.UID = "other" }), cluster, intentKeep, false},
-		"the HelmOp is gone":         {nil, cluster, intentUnknown, false},
-		"the HelmOp is being deleted": {helmOp(func(h *addonsv1.HelmOp) { h.DeletionTimestamp = &now }), cluster,
-			intentUninstall, false},
-		"the Cluster is not selected": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.ClusterSelector.MatchLabels["cni"] = "x" }),
-			cluster, intentUninstall, false},
-		"the Cluster is not selected by a HelmOp with another UID": {helmOp(func(h *addonsv1.HelmOp) {
-			h.UID, h.Spec.ClusterSelector.MatchLabels["cni"] = "other", "x"
-		}), cluster, intentUnknown, false},
-		"another name is desired": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "calico" }), cluster,
-			intentReplace, false},
-		"another namespace is desired": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Namespace = "x" }), cluster,
-			intentReplace, false},
-		"the selector is not valid": {helmOp(func(h *addonsv1.HelmOp) {
-			h.Spec.ClusterSelector.MatchLabels["cni"] = "-"
-		}), cluster, intentUninstall, true},
-		"the name cannot be rendered": {helmOp(func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "{{ .Cluster.none }}" }),
-			cluster, intentUninstall, true},
-		"the Cluster cannot be read": {helmOp(nil), nil, intentUninstall, true},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			builder := fake.NewClientBuilder().WithScheme(scheme)
-			for _, obj := range []client.Object{tc.helmOp, tc.cluster} {
-				switch o := obj.(type) {
-				case *addonsv1.HelmOp:
-					if o != nil {
-						builder.WithObjects(o)
-					}
-				case *clusterv1.Cluster:
-					if o != nil {
-						builder.WithObjects(o.DeepCopy())
-					}
-				}
-			}
-			c := builder.Build()
-			r := &Reconciler{live: c, renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c))}
-			release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "child"}}
-			release.Spec.ClusterRef.Name = "one"
-			release.Spec.Release = addonsv1.ReleaseIdentity{Name: "calico-one", Namespace: "tigera"}
-			release.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(helmOp(nil),
-				addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))}
-			got, err := r.deletionIntentOf(t.Context(), release)
-			if got != tc.want || (err != nil) != tc.wantErr {
-				t.Errorf("deletionIntentOf = %v, %v; want %v, error %v", got, err, tc.want, tc.wantErr)
 			}
 		})
 	}
