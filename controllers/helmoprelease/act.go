@@ -11,14 +11,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/assignedvalues"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
@@ -28,17 +30,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
-
-// errOutdated means that the desired state of the HelmOp is newer than what is assigned to the release.
-var errOutdated = errors.New("the HelmOp is about to update this release")
 
 // releaseInputs are the chart and the values of an installation or an upgrade.
 type releaseInputs struct {
@@ -64,7 +60,7 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 		return ctrl.Result{}, nil
 	}
 	defer done()
-	stop, ended := r.actions.begin(client.ObjectKeyFromObject(p.release))
+	stop, ended := r.actions.Begin(client.ObjectKeyFromObject(p.release))
 	defer ended()
 	if ok, err := r.mayBegin(ctx, p.releaseScope); !ok {
 		return ctrl.Result{}, err
@@ -135,7 +131,7 @@ func (r *Reconciler) gatherInputs(ctx context.Context,
 	}
 	inputs.values, err = r.renderInto(ctx, p)
 	switch {
-	case errors.Is(err, errOutdated):
+	case errors.Is(err, assignedvalues.ErrOutdated):
 		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
 		return inputs, ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil, false
 	case errors.Is(err, kindcache.ErrPending):
@@ -155,7 +151,7 @@ func (r *Reconciler) gatherInputs(ctx context.Context,
 // renderInto returns the rendered values. It sets the rendered spec.postRender and the secret values in the options of
 // the pass.
 func (r *Reconciler) renderInto(ctx context.Context, p *releasePass) (map[string]any, error) {
-	rendered, secretValues, err := r.renderAssigned(ctx, p)
+	rendered, secretValues, err := r.assigned.Values(ctx, p.release, p.helmOp, p.object, p.cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -173,81 +169,6 @@ func (r *Reconciler) renderInto(ctx context.Context, p *releasePass) (map[string
 	}
 	p.options.PostRender = releasespec.PostRender(&spec)
 	return rendered.Values, nil
-}
-
-// renderAssigned returns the rendered values whose digests are in the spec of the release. It renders the current
-// HelmOp. If the digests differ and the release stays at its HelmOp revision, it renders the HelmOp at this revision.
-func (r *Reconciler) renderAssigned(ctx context.Context,
-	p *releasePass,
-) (rendered templating.Result, secretValues []any, err error) {
-	rendered, secretValues, err = r.renderer.Values(ctx, p.helmOp, p.object, p.cluster)
-	if err == nil && hasAssignedDigests(p.release, &rendered) {
-		return rendered, secretValues, nil
-	}
-	stays, liveErr := r.staysAtRevision(ctx, p.releaseScope)
-	switch {
-	case liveErr != nil:
-		return rendered, nil, liveErr
-	case !stays && err != nil:
-		return rendered, nil, err
-	case !stays:
-		return rendered, nil, errOutdated
-	}
-	revision, err := r.helmOpAtRevision(ctx, p.releaseScope)
-	if err != nil {
-		return rendered, nil, err
-	}
-	rendered, secretValues, err = r.renderer.Values(ctx, revision, p.object, p.cluster)
-	if err == nil && !hasAssignedDigests(p.release, &rendered) {
-		err = outdatedError(p.releaseScope, revision)
-	}
-	return rendered, secretValues, err
-}
-
-// hasAssignedDigests reports whether rendered values have the digests in the spec of the release.
-func hasAssignedDigests(release *addonsv1.HelmOpRelease, rendered *templating.Result) bool {
-	return rendered.Digest == release.Spec.ValuesDigest && rendered.PostRenderDigest == release.Spec.PostRenderDigest
-}
-
-// staysAtRevision reports whether a release stays at its HelmOp revision: the HelmOp has been reconciled since its spec
-// changed, and has not assigned another spec to the release. It reads the release from the API server, because the
-// cache may be stale.
-func (r *Reconciler) staysAtRevision(ctx context.Context, scope *releaseScope) (bool, error) {
-	if apiutil.RevisionOf(scope.release) == 0 || scope.helmOp.Status.ObservedGeneration != scope.helmOp.Generation {
-		return false, nil
-	}
-	current := &addonsv1.HelmOpRelease{}
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(scope.release), current); err != nil {
-		return false, fmt.Errorf("reading the release again: %w", err)
-	}
-	return current.Generation == scope.release.Generation, nil
-}
-
-// helmOpAtRevision returns the HelmOp of a release with the spec of the HelmOp revision that is assigned to the
-// release.
-func (r *Reconciler) helmOpAtRevision(ctx context.Context, scope *releaseScope) (*addonsv1.HelmOp, error) {
-	number := apiutil.RevisionOf(scope.release)
-	at, err := revisionstore.HelmOpAt(ctx, r.client, scope.helmOp, number)
-	if apierrors.IsNotFound(err) {
-		// A revision may be assigned to the release before the cache has it.
-		at, err = revisionstore.HelmOpAt(ctx, r.live, scope.helmOp, number)
-	}
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("HelmOp revision %d, which is assigned to the release, does not exist: %w", number,
-			errOutdated)
-	}
-	return at, err
-}
-
-// outdatedError returns why the rendered values of a release do not have the assigned digests. A HelmOp revision does
-// not hold the content of the objects that it refers to, so values from references may have changed.
-func outdatedError(scope *releaseScope, revision *addonsv1.HelmOp) error {
-	number, rollout := apiutil.RevisionOf(scope.release), scope.helmOp.Status.Rollout
-	if number == 0 || rollout == nil || rollout.Revision == number || !references.HasFixedValues(revision) {
-		return errOutdated
-	}
-	return fmt.Errorf("HelmOp revision %d cannot be rendered: an object in spec.valuesFrom may have changed since; the "+
-		"release stays as it is until another revision is assigned, unless %w", number, errOutdated)
 }
 
 // currentUninstallOptions returns the uninstallation options of the current HelmOp, because a user may change them to
@@ -391,4 +312,31 @@ func (r *Reconciler) actionFailed(ctx context.Context, p *releasePass, decision 
 		return outcome, failure
 	}
 	return ctrl.Result{RequeueAfter: requeueAtOnce}, nil
+}
+
+// admitLoss returns the function that permits or refuses an upgrade in the management cluster that would delete
+// objects. The manifest of such a release may have Clusters, which an artifact without one of its folders would delete.
+// It returns nil for workload clusters.
+func admitLoss(scope *releaseScope) (func(model.Loss) error, error) {
+	if apiutil.ClusterKey(scope.release) != clusterlink.Management || scope.helmOp == nil {
+		return nil, nil
+	}
+	content, err := apiutil.ContentDigest(&scope.release.Spec)
+	if err != nil {
+		return nil, err
+	}
+	helmOp := scope.helmOp
+	return func(loss model.Loss) error {
+		lost := brake.ObjectLoss{
+			Objects: loss.Objects, Total: loss.Total, Max: helmOp.Spec.MaxDeletions,
+			Occasion: fmt.Sprintf("%d/%s", loss.Revision, content),
+		}
+		why, confirmation := lost.Why(), lost.Confirmation()
+		if why == "" || helmOp.Annotations[addonsv1.ConfirmDeletionsAnnotation] == confirmation {
+			return nil
+		}
+		return fmt.Errorf("the upgrade of release %s %s. Correct the artifact, or confirm: kubectl -n %s annotate helmop "+
+			"%s --overwrite %s=%s",
+			describe(scope.release), why, helmOp.Namespace, helmOp.Name, addonsv1.ConfirmDeletionsAnnotation, confirmation)
+	}, nil
 }

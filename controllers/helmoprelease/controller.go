@@ -22,6 +22,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/assignedvalues"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
@@ -34,6 +35,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/runningactions"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
@@ -62,6 +64,9 @@ type Reconciler struct {
 	// memories hold the state of each release that is not in its status.
 	memories memories
 
+	// assigned renders the values that are assigned to a release.
+	assigned assignedvalues.Renderer
+
 	// intents finds out why a HelmOpRelease is under deletion.
 	intents deletionintent.Reader
 
@@ -72,7 +77,7 @@ type Reconciler struct {
 	guard *selection.Guard
 
 	// actions are the running actions other than uninstallations.
-	actions runningActions
+	actions runningactions.Actions
 
 	// writes are the writes of this controller that the cache may not have yet. client records them.
 	writes ownwrites.Writes

@@ -10,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -151,7 +149,7 @@ func (r *Reconciler) checkCluster(_ context.Context, p *releasePass) (*ctrl.Resu
 
 // checkPause ends the pass if the release, its HelmOp or its Cluster is paused.
 func (r *Reconciler) checkPause(_ context.Context, p *releasePass) (*ctrl.Result, error) {
-	why := pauseOf(p.releaseScope)
+	why := apiutil.PauseReason(p.cluster, p.helmOp, p.release)
 	report.SetPaused(p.release, why != "", why)
 	if why == "" {
 		return nil, nil
@@ -159,29 +157,6 @@ func (r *Reconciler) checkPause(_ context.Context, p *releasePass) (*ctrl.Result
 	p.release.Status.NextTryAt = metav1.Time{}
 	return after(0), nil
 }
-
-// pauseOf returns why a release is paused; empty if it is not.
-func pauseOf(scope *releaseScope) string {
-	switch {
-	case scope.cluster != nil && apiutil.IsClusterPaused(scope.cluster):
-		return "The Cluster is paused"
-	case scope.helmOp != nil && scope.helmOp.Spec.Paused:
-		return "The HelmOp is paused (spec.paused)"
-	case scope.helmOp != nil && annotations.HasPaused(scope.helmOp):
-		return "The HelmOp has the paused annotation"
-	case apiutil.IsChildPaused(scope.release):
-		why := "This HelmOpRelease has the paused annotation"
-		if value := scope.release.Annotations[clusterv1.PausedAnnotation]; value != "" && value != "true" {
-			why += ": " + apiutil.Truncate(value, maxPauseReason)
-		}
-		return why
-	default:
-		return ""
-	}
-}
-
-// maxPauseReason is the limit, in bytes, of the value of the paused annotation in a message.
-const maxPauseReason = 512
 
 // checkShard ends the pass if the Cluster is of another shard than the HelmOp.
 func (r *Reconciler) checkShard(_ context.Context, p *releasePass) (*ctrl.Result, error) {
