@@ -18,6 +18,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/assignedvalues"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
@@ -46,7 +47,7 @@ type releaseInputs struct {
 // one.
 func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.Decision) (ctrl.Result, error) {
 	var inputs releaseInputs
-	if isRelease(decision.Action) {
+	if attempts.IsRelease(decision.Action) {
 		var result ctrl.Result
 		var err error
 		var ok bool
@@ -79,10 +80,10 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 	p.options.Progress = progress.set
 	result, err := r.engine.Act(ctx, p.target, decision, p.desired, p.options, inputs.chart, inputs.values)
 	progress.stop()
-	monitoring.ObserveAction(verbOf(decision.Action), started, r.now(), err)
+	monitoring.ObserveAction(attempts.VerbOf(decision.Action), started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
-	r.noteRendered(p, decision, result, err)
-	r.recordAttempt(p, decision, result, err)
+	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, result, err)
+	p.subject().Record(decision, &p.policy.Test, result, err, r.now())
 	if err != nil {
 		return r.actionFailed(ctx, p, decision, result, err)
 	}
@@ -96,14 +97,14 @@ func (r *Reconciler) reportActed(ctx context.Context, p *releasePass, decision d
 ) ctrl.Result {
 	switch {
 	case decision.Action == model.ActionUninstall:
-		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, verbUninstall, fmt.Sprintf(
+		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, attempts.VerbUninstall, fmt.Sprintf(
 			"Uninstalled release %s from Cluster %s to install it again: %s", describe(p.release),
 			apiutil.ClusterTitle(p.release), decision.Message))
 		return ctrl.Result{RequeueAfter: requeueAtOnce}
 	case decision.Action == model.ActionTest:
 		r.reportTested(p, result)
 		return ctrl.Result{RequeueAfter: requeueAtOnce}
-	case isRemediation(decision):
+	case attempts.IsRemediation(decision):
 		r.reportRolledBack(p, decision, result)
 		r.followNew(ctx, p, result)
 		return ctrl.Result{RequeueAfter: requeueAtOnce}
@@ -224,11 +225,13 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 		ctrl.LoggerFrom(ctx).Info("Nothing to uninstall", "why", decision.Message)
 		return removeFinalizer(release), nil
 	}
-	attempt, err := apiutil.DigestOf(desired, verbUninstall, options.Uninstall)
+	attempt, err := apiutil.DigestOf(desired, attempts.VerbUninstall, options.Uninstall)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if wait := retryDelay(release, attempt, r.now()); wait > 0 && retryRequest(scope) == release.Status.LastRetryRequest {
+	subject := &attempts.Subject{Release: release, HelmOp: scope.helmOp}
+	if wait := attempts.RetryDelay(release, attempt, r.now()); wait > 0 &&
+		attempts.RetryRequest(release, scope.helmOp) == release.Status.LastRetryRequest {
 		release.Status.NextTryAt = metav1.NewTime(r.now().Add(wait).Round(time.Second))
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
@@ -248,13 +251,13 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	options.Progress = progress.set
 	result, err := r.engine.Act(ctx, target, decision, desired, options, nil, nil)
 	progress.stop()
-	monitoring.ObserveAction(verbUninstall, started, r.now(), err)
+	monitoring.ObserveAction(attempts.VerbUninstall, started, r.now(), err)
 	r.reportRecordsLeft(scope, result)
-	r.recordUninstall(scope, decision, result, attempt, err)
+	subject.RecordUninstall(decision, attempt, result, err, r.now())
 	if err != nil {
 		return r.actionFailed(ctx, &releasePass{releaseScope: scope}, decision, result, err)
 	}
-	r.event(scope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, verbUninstall,
+	r.event(scope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, attempts.VerbUninstall,
 		fmt.Sprintf("Uninstalled release %s from Cluster %s", describe(release), apiutil.ClusterTitle(release)))
 	return removeFinalizer(release), nil
 }
@@ -276,7 +279,7 @@ func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, fallback s
 		report.Unreachable(release, err.Error())
 		return ctrl.Result{RequeueAfter: queue.Spread(unreachableRetry, release)}, nil
 	}
-	noteError(release, err.Error())
+	attempts.NoteError(release, err.Error())
 	if reportNotReleased(release, reason, err.Error()) {
 		r.event(scope, corev1.EventTypeWarning, reason, "Reconcile",
 			fmt.Sprintf("Cluster %s, release %s: %v", apiutil.ClusterTitle(release), describe(release), err))
@@ -339,4 +342,30 @@ func admitLoss(scope *releaseScope) (func(model.Loss) error, error) {
 			"%s --overwrite %s=%s",
 			describe(scope.release), why, helmOp.Namespace, helmOp.Name, addonsv1.ConfirmDeletionsAnnotation, confirmation)
 	}, nil
+}
+
+// countAttempt counts an attempt as failed before it begins, if this process has not rendered the artifact before. If
+// the rendering then crashes the manager, for example because the node has no memory left, the next manager finds a
+// failed attempt and waits. The result of the attempt replaces the count. The write takes place once for each artifact
+// that is new to this process. It does not take place for releases that were made from the same artifact.
+func (r *Reconciler) countAttempt(ctx context.Context, p *releasePass, decision decide.Decision) error {
+	status, digest := &p.before.Status, p.release.Spec.Artifact.Digest
+	if !r.rendered.IsFirst(decision.Action, digest, status) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patchTimeout)
+	defer cancel()
+	counted := p.before.DeepCopy()
+	// One second ago: times in records have whole seconds, and a record of the attempt must be later to replace the count.
+	p.subject().Write(&counted.Status, decision.Failures+1, metav1.NewTime(r.now().Add(-time.Second)))
+	counted.Status.LastError = fmt.Sprintf("the manager stopped while it rendered the chart: artifact %s may need more "+
+		"memory than the manager has", digest)
+	err := r.client.Status().Patch(ctx, counted,
+		client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return fmt.Errorf("counting the attempt before the artifact is rendered for the first time: %w", err)
+	}
+	p.before.ResourceVersion, p.release.ResourceVersion = counted.ResourceVersion, counted.ResourceVersion
+	p.before.Status = *counted.Status.DeepCopy()
+	return nil
 }

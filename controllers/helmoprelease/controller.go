@@ -24,6 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/assignedvalues"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
@@ -83,7 +84,7 @@ type Reconciler struct {
 	writes ownwrites.Writes
 
 	// rendered are the artifacts that this process has rendered without a crash.
-	rendered renderedArtifacts
+	rendered attempts.Rendered
 
 	// resyncPeriod is Options.ResyncPeriod.
 	resyncPeriod time.Duration

@@ -15,6 +15,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -60,7 +61,7 @@ func (r *Reconciler) removeWithCluster(ctx context.Context, p *releasePass) (*ct
 	ctrl.LoggerFrom(ctx).Info("Removing the HelmOpRelease without an uninstallation, because its Cluster is deleted",
 		"Cluster", apiutil.ClusterKey(release))
 	if p.cluster != nil && apiutil.HoldOf(p.cluster).IsOn() && clusterlife.RequiresUninstall(release, p.helmOp) {
-		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.OrphanedEvent, verbUninstall, fmt.Sprintf(
+		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.OrphanedEvent, attempts.VerbUninstall, fmt.Sprintf(
 			"Release %s was not uninstalled in time: the deletion of Cluster %s continues", describe(release),
 			apiutil.ClusterTitle(release)))
 	}

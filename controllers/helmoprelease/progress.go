@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
@@ -57,7 +58,7 @@ func (r *Reconciler) startProgress(ctx context.Context, scope *releaseScope, dec
 			case <-ticker.C:
 			}
 			if what := progress.now(); what != written {
-				message := fmt.Sprintf("%s is running since %s: %s", verbOf(decision.Action), since, what)
+				message := fmt.Sprintf("%s is running since %s: %s", attempts.VerbOf(decision.Action), since, what)
 				if err := progress.write(ctx, r.client, decision.Action, message); err != nil && ctx.Err() == nil {
 					ctrl.LoggerFrom(ctx).V(1).Info("Cannot report the progress of an action", "error", err.Error())
 				}

@@ -14,6 +14,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -22,49 +23,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// The actions on a release, in status, Events and metrics.
-const (
-	verbInstall      = "Install"
-	verbUpgrade      = "Upgrade"
-	verbRollback     = "Rollback"
-	verbTest         = "Test"
-	verbCorrectDrift = "CorrectDrift"
-	verbUninstall    = "Uninstall"
-)
-
 const (
 	metav1Unknown = metav1.ConditionUnknown
 )
-
-// retryDelay returns how long an uninstallation still waits because the same uninstallation failed before; 0 if it is
-// due.
-func retryDelay(release *addonsv1.HelmOpRelease, attempt string, now time.Time) time.Duration {
-	status := &release.Status
-	if status.Failures == 0 || status.LastAttemptedDigest != attempt {
-		return 0
-	}
-	return max(0, status.LastAttemptedAt.Add(model.Backoff(int(status.Failures), apiutil.Jitter(release))).Sub(now))
-}
-
-// recordUninstall counts a failed uninstallation and adds it to the history.
-func (r *Reconciler) recordUninstall(scope *releaseScope, decision decide.Decision, result helmclient.Result,
-	attempt string, err error,
-) {
-	status := &scope.release.Status
-	if err == nil || !result.StorageChanged {
-		return
-	}
-	if status.LastAttemptedDigest != attempt {
-		status.Failures = 0
-	}
-	status.Failures++
-	status.LastAttemptedDigest, status.LastAttemptedAt = attempt, metav1.NewTime(r.now())
-	status.LastRetryRequest = retryRequest(scope)
-	remember(status, addonsv1.ReleaseAction{
-		Action: verbUninstall, Reason: decision.Reason, FromRevision: int64(decision.FromRevision),
-		Time: status.LastAttemptedAt,
-	})
-}
 
 func reportReachable(release *addonsv1.HelmOpRelease) {
 	report.SetCondition(release, addonsv1.ClusterReachableCondition, report.True, addonsv1.ClusterReachableReason, "")
@@ -128,17 +89,8 @@ func noteUnhealthy(release *addonsv1.HelmOpRelease, decision decide.Decision, no
 	if decision.Reason != decide.ReasonUnhealthy || healthy == nil {
 		return
 	}
-	noteError(release, fmt.Sprintf("revision %d was not healthy at %s (%s): %s", decision.FromRevision,
+	attempts.NoteError(release, fmt.Sprintf("revision %d was not healthy at %s (%s): %s", decision.FromRevision,
 		now.UTC().Format(time.RFC3339), healthy.Reason, healthy.Message))
-}
-
-// maxReleaseStatus is the limit, in bytes, of a status of Helm in the status of a release. The statuses that Helm
-// writes are shorter, but other programs may write records, too.
-const maxReleaseStatus = 32
-
-// noteError sets the last error, which messages have until the next success.
-func noteError(release *addonsv1.HelmOpRelease, message string) {
-	release.Status.LastError = apiutil.Truncate(message, report.MaxConditionMessage)
 }
 
 // standingReason returns the reason for a release that is not in the desired state while no action runs: the reason
@@ -168,14 +120,14 @@ func withLastError(release *addonsv1.HelmOpRelease, message string) string {
 
 // failureReason returns the reason for a failed action whose error has no reason of its own.
 func failureReason(decision decide.Decision) string {
-	switch verbOf(decision.Action) {
-	case verbInstall:
+	switch attempts.VerbOf(decision.Action) {
+	case attempts.VerbInstall:
 		return addonsv1.InstallFailedReason
-	case verbUninstall:
+	case attempts.VerbUninstall:
 		return addonsv1.UninstallFailedReason
-	case verbRollback:
+	case attempts.VerbRollback:
 		return addonsv1.RollbackFailedReason
-	case verbTest:
+	case attempts.VerbTest:
 		return addonsv1.TestsFailedReason
 	default:
 		return addonsv1.UpgradeFailedReason
@@ -186,7 +138,7 @@ func failureReason(decision decide.Decision) string {
 func reportInSync(p *releasePass) {
 	if !p.isListing {
 		// A retry request is met if nothing needs to be tried.
-		p.release.Status.LastRetryRequest = retryRequest(p.releaseScope)
+		p.release.Status.LastRetryRequest = attempts.RetryRequest(p.release, p.helmOp)
 	}
 	p.release.Status.Failures, p.release.Status.LastError = 0, ""
 	reportDeployed(p)
@@ -198,11 +150,11 @@ func reportDeployed(p *releasePass) {
 	newest, _ := p.observation.Newest()
 	before := release.Status.Release
 	if before == nil || before.Revision != int64(newest.Revision) ||
-		before.Status != apiutil.Truncate(newest.Status, maxReleaseStatus) ||
+		before.Status != attempts.HelmStatus(newest.Status) ||
 		before.ArtifactDigest != release.Spec.Artifact.Digest || before.ValuesDigest != release.Spec.ValuesDigest {
 		// The status was lost, for example in a move. The labels on Helm's records show that no action is needed.
 		release.Status.Release = &addonsv1.ReleaseObservation{
-			Revision: int64(newest.Revision), Status: apiutil.Truncate(newest.Status, maxReleaseStatus),
+			Revision: int64(newest.Revision), Status: attempts.HelmStatus(newest.Status),
 			Version:        release.Spec.Artifact.Version,
 			ArtifactDigest: release.Spec.Artifact.Digest, ValuesDigest: release.Spec.ValuesDigest,
 			LastDeployed: metav1.NewTime(newest.ChangedAt),
@@ -248,21 +200,6 @@ func isIgnored(release *addonsv1.HelmOpRelease, condition string) bool {
 	return condition == addonsv1.TestedCondition && releasespec.PolicyOf(&release.Spec).Test.IgnoreFailures
 }
 
-func observed(release *addonsv1.HelmOpRelease, decision decide.Decision,
-	result helmclient.Result,
-) *addonsv1.ReleaseObservation {
-	return &addonsv1.ReleaseObservation{
-		Revision:       int64(result.Revision),
-		Status:         apiutil.Truncate(result.Status, maxReleaseStatus),
-		Chart:          apiutil.Truncate(result.ChartName, 253),
-		Version:        apiutil.Truncate(result.ChartVersion, 256),
-		AppVersion:     apiutil.Truncate(result.AppVersion, 256),
-		ArtifactDigest: madeFromDesired(decision, release.Spec.Artifact.Digest),
-		ValuesDigest:   madeFromDesired(decision, release.Spec.ValuesDigest),
-		LastDeployed:   metav1.NewTime(result.LastDeployed),
-	}
-}
-
 // reportReleased reports a successful installation or upgrade, with an Event.
 func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, result helmclient.Result) {
 	release := p.release
@@ -277,16 +214,16 @@ func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, re
 	switch {
 	case decision.Returns:
 		reason = addonsv1.ReturnedEvent
-	case verbOf(decision.Action) == verbInstall:
+	case attempts.VerbOf(decision.Action) == attempts.VerbInstall:
 		reason = addonsv1.InstalledEvent
 		if since, ok := initializedSince(p.cluster, p.helmOp); ok && !wasReleased {
 			monitoring.TimeToDeployed.Observe(r.now().Sub(since).Seconds())
 		}
 	}
 	if decision.Recovery != decide.RecoverNothing {
-		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.RecoveredEvent, verbOf(decision.Action), decision.Message)
+		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.RecoveredEvent, attempts.VerbOf(decision.Action), decision.Message)
 	}
-	r.event(p.releaseScope, corev1.EventTypeNormal, reason, verbOf(decision.Action), fmt.Sprintf(
+	r.event(p.releaseScope, corev1.EventTypeNormal, reason, attempts.VerbOf(decision.Action), fmt.Sprintf(
 		"%s release %s in Cluster %s: chart %s %s, revision %d to %d (%s)", reason, describe(release),
 		apiutil.ClusterTitle(release),
 		result.ChartName, result.ChartVersion, decision.FromRevision, result.Revision, decision.Reason))
@@ -296,21 +233,8 @@ func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, re
 func (r *Reconciler) reportRolledBack(p *releasePass, decision decide.Decision, result helmclient.Result) {
 	release := p.release
 	reportNotReleased(release, addonsv1.RolledBackReason, withLastError(release, decision.Message))
-	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RolledBackEvent, verbRollback, fmt.Sprintf(
+	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RolledBackEvent, attempts.VerbRollback, fmt.Sprintf(
 		"Rolled back release %s in Cluster %s: revision %d has the content of revision %d, chart %s %s (%s): %s",
 		describe(release), apiutil.ClusterTitle(release), result.Revision, decision.RollbackTo, result.ChartName,
 		result.ChartVersion, decision.Reason, release.Status.LastError))
-}
-
-// verbOf returns the name of an action for status, Events and metrics. A recovery has the name of the action that
-// follows it.
-func verbOf(action model.Action) string {
-	switch action {
-	case model.ActionInstall, model.ActionRecoverThenInstall:
-		return verbInstall
-	case model.ActionUpgrade, model.ActionRecoverThenUpgrade:
-		return verbUpgrade
-	default:
-		return string(action)
-	}
 }

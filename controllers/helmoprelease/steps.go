@@ -17,6 +17,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
@@ -86,6 +87,20 @@ func (p *releasePass) due(delay time.Duration) {
 	if delay > 0 && (p.requeueAfter == 0 || p.requeueAfter > delay) {
 		p.requeueAfter = delay
 	}
+}
+
+// subject returns the release of a pass with its desired state, for the count of its attempts.
+func (p *releasePass) subject() *attempts.Subject {
+	return &attempts.Subject{Release: p.release, HelmOp: p.helmOp, Desired: p.desired}
+}
+
+// past returns the results of earlier attempts at the desired state.
+func (p *releasePass) past() model.Past {
+	newest, _ := p.observation.Newest()
+	return p.subject().Past(attempts.Seen{
+		Newest: newest.Revision, IsUnhealthy: p.unhealthy, IsUnwatchable: p.unwatchable, HasDrifted: p.drifted,
+		IsRestoreRequested: isRestoreRequested(p),
+	})
 }
 
 // step is one step of a pass. The pass ends with the result if there is one, or with the error; otherwise it continues
@@ -215,7 +230,7 @@ func (r *Reconciler) connectCluster(ctx context.Context, p *releasePass) (*ctrl.
 func (r *Reconciler) readSpec(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	p.policy = releasespec.PolicyOf(&p.release.Spec)
 	p.desired, p.options = releasespec.DesiredOf(p.release)
-	r.initRetryRequest(p)
+	p.subject().InitRetryRequest()
 	return nil, r.nameManagementCluster(ctx, p.release, &p.desired)
 }
 
@@ -276,7 +291,7 @@ func (r *Reconciler) checkDrift(ctx context.Context, p *releasePass) (*ctrl.Resu
 
 // decide sets the decision of the pass and the state of the release.
 func (r *Reconciler) decide(p *releasePass) {
-	p.decision = decide.Next(p.observation, p.desired, p.policy, pastOf(p), r.now())
+	p.decision = decide.Next(p.observation, p.desired, p.policy, p.past(), r.now())
 	p.release.Status.State = string(p.decision.State)
 }
 

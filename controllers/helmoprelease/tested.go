@@ -14,6 +14,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
@@ -38,11 +39,11 @@ func (r *Reconciler) reportTested(p *releasePass, result helmclient.Result) {
 		status, reason, eventType = report.False, addonsv1.TestsFailedReason, corev1.EventTypeWarning
 		message = fmt.Sprintf("%d of %s failed: %s", len(failed), plural.Count(len(result.Tests), "test", "tests"),
 			strings.Join(failed[:min(len(failed), 3)], ", "))
-		noteError(release, message)
+		attempts.NoteError(release, message)
 	}
 	report.SetCondition(release, addonsv1.TestedCondition, status, reason, message)
 	reportReady(release)
-	r.event(p.releaseScope, eventType, addonsv1.TestedEvent, verbTest, fmt.Sprintf("Tested release %s in Cluster %s: %s",
+	r.event(p.releaseScope, eventType, addonsv1.TestedEvent, attempts.VerbTest, fmt.Sprintf("Tested release %s in Cluster %s: %s",
 		describe(release), apiutil.ClusterTitle(release), message))
 }
 
