@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/actionprogress"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/assignedvalues"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
@@ -32,6 +33,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
@@ -57,7 +59,7 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 	}
 	done, ok := r.slot(p)
 	if !ok {
-		reportWaitingForSlot(p.release)
+		releasestatus.WaitingForSlot(p.release)
 		return ctrl.Result{}, nil
 	}
 	defer done()
@@ -75,11 +77,11 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 		return ctrl.Result{}, err
 	}
 	started := r.now()
-	progress := r.startProgress(ctx, p.releaseScope, decision)
-	defer progress.stop()
-	p.options.Progress = progress.set
+	progress := actionprogress.Start(ctx, r.client, p.release, p.before, decision.Action)
+	defer progress.Stop()
+	p.options.Progress = progress.Set
 	result, err := r.engine.Act(ctx, p.target, decision, p.desired, p.options, inputs.chart, inputs.values)
-	progress.stop()
+	progress.Stop()
 	monitoring.ObserveAction(attempts.VerbOf(decision.Action), started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
 	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, result, err)
@@ -133,10 +135,10 @@ func (r *Reconciler) gatherInputs(ctx context.Context,
 	inputs.values, err = r.renderInto(ctx, p)
 	switch {
 	case errors.Is(err, assignedvalues.ErrOutdated):
-		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
+		releasestatus.NotReleased(release, addonsv1.UpdatingReason, err.Error())
 		return inputs, ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil, false
 	case errors.Is(err, kindcache.ErrPending):
-		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
+		releasestatus.NotReleased(release, addonsv1.UpdatingReason, err.Error())
 		return inputs, ctrl.Result{RequeueAfter: clusterview.KindRetry}, nil, false
 	case err != nil:
 		result, err = r.failed(ctx, p.releaseScope, reasons.ForRendering(err), err)
@@ -212,7 +214,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	if err != nil {
 		return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
 	}
-	reportReachable(release)
+	releasestatus.Reachable(release)
 	decision := decide.Uninstall(observation, desired, model.Policy{PendingTimeout: releasespec.PendingTimeout}, r.now())
 	release.Status.State, release.Status.NextTryAt = string(decision.State), metav1.Time{}
 	switch decision.Action {
@@ -237,7 +239,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	}
 	done, wait := r.uninstallSlot(scope, &options.Uninstall, target.Key, desired.Owner)
 	if done == nil {
-		reportUninstallWaits(release)
+		releasestatus.UninstallWaitsForSlot(release)
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	defer done()
@@ -246,11 +248,11 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	}
 	report.SetNotReady(release, addonsv1.DeletingReason, "The release is being uninstalled")
 	started := r.now()
-	progress := r.startProgress(ctx, scope, decision)
-	defer progress.stop()
-	options.Progress = progress.set
+	progress := actionprogress.Start(ctx, r.client, release, scope.before, decision.Action)
+	defer progress.Stop()
+	options.Progress = progress.Set
 	result, err := r.engine.Act(ctx, target, decision, desired, options, nil, nil)
-	progress.stop()
+	progress.Stop()
 	monitoring.ObserveAction(attempts.VerbUninstall, started, r.now(), err)
 	r.reportRecordsLeft(scope, result)
 	subject.RecordUninstall(decision, attempt, result, err, r.now())
@@ -271,7 +273,7 @@ func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, fallback s
 	}
 	if errors.Is(err, helmerr.ErrStale) {
 		// Another program has changed the release: observe again, with increasing delays.
-		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
+		releasestatus.NotReleased(release, addonsv1.UpdatingReason, err.Error())
 		return r.tryAgain(ctx, release, addonsv1.UpdatingReason, err), nil
 	}
 	reason := reasons.For(err, reasons.EngineErrors, fallback)
@@ -280,7 +282,7 @@ func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, fallback s
 		return ctrl.Result{RequeueAfter: queue.Spread(unreachableRetry, release)}, nil
 	}
 	attempts.NoteError(release, err.Error())
-	if reportNotReleased(release, reason, err.Error()) {
+	if releasestatus.NotReleased(release, reason, err.Error()) {
 		r.event(scope, corev1.EventTypeWarning, reason, "Reconcile",
 			fmt.Sprintf("Cluster %s, release %s: %v", apiutil.ClusterTitle(release), describe(release), err))
 	}
@@ -310,7 +312,7 @@ func (r *Reconciler) actionFailed(ctx context.Context, p *releasePass, decision 
 		r.reportTested(p, result)
 		return ctrl.Result{RequeueAfter: requeueAtOnce}, nil
 	}
-	outcome, failure := r.failed(ctx, p.releaseScope, failureReason(decision), err)
+	outcome, failure := r.failed(ctx, p.releaseScope, releasestatus.FailureReason(decision), err)
 	if !result.StorageChanged && !errors.Is(err, helmerr.ErrRenderLimit) {
 		return outcome, failure
 	}

@@ -5,8 +5,6 @@ package helmoprelease
 
 import (
 	"fmt"
-	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -27,111 +25,32 @@ const (
 	metav1Unknown = metav1.ConditionUnknown
 )
 
-func reportReachable(release *addonsv1.HelmOpRelease) {
-	report.SetCondition(release, addonsv1.ClusterReachableCondition, report.True, addonsv1.ClusterReachableReason, "")
-}
-
-// reportNotReleased sets the conditions Released and Ready to False. It reports whether the status or the reason of one
-// of them changed.
-func reportNotReleased(release *addonsv1.HelmOpRelease, reason, message string) bool {
-	changed := report.SetCondition(release, addonsv1.ReleasedCondition, report.False, reason, message)
-	return report.SetNotReady(release, reason, message) || changed
-}
-
 // reportWaiting reports that the release waits for an action of another program, or for the next try.
 func reportWaiting(p *releasePass, decision decide.Decision) {
 	switch {
 	case decision.Reason != decide.ReasonBackoff:
-		reportNotReleased(p.release, addonsv1.ReleasePendingReason, decision.Message)
+		releasestatus.NotReleased(p.release, addonsv1.ReleasePendingReason, decision.Message)
 	case p.observation.State(p.desired) == model.StateInSync:
-		reportDeployed(p)
+		p.reportDeployed()
 	default:
-		reportNotReleased(p.release, standingReason(p.release, decision), withLastError(p.release, decision.Message))
-	}
-}
-
-// reportWaitingForSlot reports that a release waits for a slot, unless it has a Ready condition already.
-func reportWaitingForSlot(release *addonsv1.HelmOpRelease) {
-	if conditions.Get(release, addonsv1.ReadyCondition) == nil {
-		report.SetNotReady(release, addonsv1.UpdatingReason,
-			"The release waits for a slot: the concurrency limit of the manager is reached")
-	}
-}
-
-// reportUninstallWaits reports that an uninstallation waits for a slot, unless Ready is about the deletion already.
-func reportUninstallWaits(release *addonsv1.HelmOpRelease) {
-	if ready := conditions.Get(release, addonsv1.ReadyCondition); ready == nil ||
-		ready.ObservedGeneration != release.Generation {
-		report.SetNotReady(release, addonsv1.DeletingReason,
-			"The uninstallation waits for a slot: the concurrency limit of the manager is reached")
+		releasestatus.NotReleased(p.release, releasestatus.StandingReason(p.release, decision),
+			releasestatus.WithLastError(p.release, decision.Message))
 	}
 }
 
 // reportStalled reports that the retries are spent.
 func (r *Reconciler) reportStalled(p *releasePass, decision decide.Decision) {
 	release := p.release
-	message := withLastError(release, decision.Message)
+	message := releasestatus.WithLastError(release, decision.Message)
 	if report.SetCondition(release, addonsv1.StalledCondition, report.True, addonsv1.RetriesExhaustedReason, message) {
 		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RetriesExhaustedReason, string(decision.Action),
 			fmt.Sprintf("Cluster %s, release %s: %s", apiutil.ClusterTitle(release), describe(release), message))
 	}
 	if p.observation.State(p.desired) == model.StateInSync {
-		reportDeployed(p)
+		p.reportDeployed()
 		return
 	}
-	reportNotReleased(release, standingReason(release, decision), message)
-}
-
-// noteUnhealthy sets the last error to the objects that are not healthy, when an upgrade is rolled back because of
-// them. Messages have the last error until the next success.
-func noteUnhealthy(release *addonsv1.HelmOpRelease, decision decide.Decision, now time.Time) {
-	healthy := conditions.Get(release, addonsv1.HealthyCondition)
-	if decision.Reason != decide.ReasonUnhealthy || healthy == nil {
-		return
-	}
-	attempts.NoteError(release, fmt.Sprintf("revision %d was not healthy at %s (%s): %s", decision.FromRevision,
-		now.UTC().Format(time.RFC3339), healthy.Reason, healthy.Message))
-}
-
-// standingReason returns the reason for a release that is not in the desired state while no action runs: the reason
-// that is reported already or, without one, that the installation or the upgrade failed.
-func standingReason(release *addonsv1.HelmOpRelease, decision decide.Decision) string {
-	if decision.State == model.StateRolledBack {
-		return addonsv1.RolledBackReason
-	}
-	switch reported := conditions.GetReason(release, addonsv1.ReleasedCondition); reported {
-	case "", addonsv1.ReleasedReason, addonsv1.UpdatingReason, addonsv1.ReleasePendingReason:
-		if decision.FromRevision <= 1 {
-			return addonsv1.InstallFailedReason
-		}
-		return addonsv1.UpgradeFailedReason
-	default:
-		return reported
-	}
-}
-
-// withLastError returns a message with the last error appended.
-func withLastError(release *addonsv1.HelmOpRelease, message string) string {
-	if release.Status.LastError == "" {
-		return message
-	}
-	return strings.TrimRight(message, ". ") + "; the last error: " + release.Status.LastError
-}
-
-// failureReason returns the reason for a failed action whose error has no reason of its own.
-func failureReason(decision decide.Decision) string {
-	switch attempts.VerbOf(decision.Action) {
-	case attempts.VerbInstall:
-		return addonsv1.InstallFailedReason
-	case attempts.VerbUninstall:
-		return addonsv1.UninstallFailedReason
-	case attempts.VerbRollback:
-		return addonsv1.RollbackFailedReason
-	case attempts.VerbTest:
-		return addonsv1.TestsFailedReason
-	default:
-		return addonsv1.UpgradeFailedReason
-	}
+	releasestatus.NotReleased(release, releasestatus.StandingReason(release, decision), message)
 }
 
 // reportInSync reports that the release is in the desired state and needs no action. It resets the failures.
@@ -141,63 +60,13 @@ func reportInSync(p *releasePass) {
 		p.release.Status.LastRetryRequest = attempts.RetryRequest(p.release, p.helmOp)
 	}
 	p.release.Status.Failures, p.release.Status.LastError = 0, ""
-	reportDeployed(p)
+	p.reportDeployed()
 }
 
-// reportDeployed reports that the desired state is deployed. Its tests may have failed.
-func reportDeployed(p *releasePass) {
-	release := p.release
+// reportDeployed reports that the desired state is deployed.
+func (p *releasePass) reportDeployed() {
 	newest, _ := p.observation.Newest()
-	before := release.Status.Release
-	if before == nil || before.Revision != int64(newest.Revision) ||
-		before.Status != attempts.HelmStatus(newest.Status) ||
-		before.ArtifactDigest != release.Spec.Artifact.Digest || before.ValuesDigest != release.Spec.ValuesDigest {
-		// The status was lost, for example in a move. The labels on Helm's records show that no action is needed.
-		release.Status.Release = &addonsv1.ReleaseObservation{
-			Revision: int64(newest.Revision), Status: attempts.HelmStatus(newest.Status),
-			Version:        release.Spec.Artifact.Version,
-			ArtifactDigest: release.Spec.Artifact.Digest, ValuesDigest: release.Spec.ValuesDigest,
-			LastDeployed: metav1.NewTime(newest.ChangedAt),
-		}
-		if before != nil && before.ArtifactDigest == release.Spec.Artifact.Digest {
-			release.Status.Release.Chart, release.Status.Release.AppVersion = before.Chart, before.AppVersion
-		}
-	}
-	reportTests(p, newest)
-	setReleased(release)
-}
-
-func setReleased(release *addonsv1.HelmOpRelease) {
-	message := fmt.Sprintf("Revision %d is %s", release.Status.Release.Revision, release.Status.Release.Status)
-	report.SetCondition(release, addonsv1.ReleasedCondition, report.True, addonsv1.ReleasedReason, message)
-	reportReady(release)
-}
-
-// reportReady sets the condition Ready of a release whose newest revision is the desired state. The release is Ready if
-// it is healthy and its tests succeeded, as far as health checks and tests are enabled.
-func reportReady(release *addonsv1.HelmOpRelease) {
-	released := conditions.Get(release, addonsv1.ReleasedCondition)
-	if released == nil || released.Status != report.True {
-		return
-	}
-	for _, name := range []string{addonsv1.HealthyCondition, addonsv1.TestedCondition} {
-		gate := conditions.Get(release, name)
-		if gate == nil || gate.Status == report.True || isIgnored(release, name) {
-			continue
-		}
-		reason := gate.Reason
-		if reason == addonsv1.TestsPendingReason {
-			reason = addonsv1.ProgressingReason
-		}
-		report.SetNotReady(release, reason, gate.Message)
-		return
-	}
-	report.SetCondition(release, addonsv1.ReadyCondition, report.True, addonsv1.ReadyReason, released.Message)
-}
-
-// isIgnored reports whether a release may be Ready although a condition is not True.
-func isIgnored(release *addonsv1.HelmOpRelease, condition string) bool {
-	return condition == addonsv1.TestedCondition && releasespec.PolicyOf(&release.Spec).Test.IgnoreFailures
+	releasestatus.Deployed(p.release, newest, p.policy.Test.Enabled)
 }
 
 // reportReleased reports a successful installation or upgrade, with an Event.
@@ -209,7 +78,7 @@ func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, re
 			"The tests are about to run")
 	}
 	release.Status.LastError = ""
-	setReleased(release)
+	releasestatus.Released(release)
 	reason := addonsv1.UpgradedEvent
 	switch {
 	case decision.Returns:
@@ -232,9 +101,20 @@ func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, re
 // reportRolledBack reports a rollback to a Helm revision that worked, with an Event.
 func (r *Reconciler) reportRolledBack(p *releasePass, decision decide.Decision, result helmclient.Result) {
 	release := p.release
-	reportNotReleased(release, addonsv1.RolledBackReason, withLastError(release, decision.Message))
+	releasestatus.NotReleased(release, addonsv1.RolledBackReason, releasestatus.WithLastError(release, decision.Message))
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RolledBackEvent, attempts.VerbRollback, fmt.Sprintf(
 		"Rolled back release %s in Cluster %s: revision %d has the content of revision %d, chart %s %s (%s): %s",
 		describe(release), apiutil.ClusterTitle(release), result.Revision, decision.RollbackTo, result.ChartName,
 		result.ChartVersion, decision.Reason, release.Status.LastError))
+}
+
+// reportTested reports the results of the chart's tests, with an Event.
+func (r *Reconciler) reportTested(p *releasePass, result helmclient.Result) {
+	message, hasFailed := releasestatus.Tested(p.release, result)
+	eventType := corev1.EventTypeNormal
+	if hasFailed {
+		eventType = corev1.EventTypeWarning
+	}
+	r.event(p.releaseScope, eventType, addonsv1.TestedEvent, attempts.VerbTest, fmt.Sprintf(
+		"Tested release %s in Cluster %s: %s", describe(p.release), apiutil.ClusterTitle(p.release), message))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -47,7 +48,8 @@ func longReleaseStatus(long string) *addonsv1.HelmOpReleaseStatus {
 		}
 	}
 	status.Inventory = inventoryOf(&release.Spec, refs, 1)
-	status.Tests = testResults(slices.Repeat([]helmclient.TestResult{{Name: long, Phase: long}}, 2*maxTests))
+	releasestatus.Tested(release,
+		helmclient.Result{Tests: slices.Repeat([]helmclient.TestResult{{Name: long, Phase: long}}, 40)})
 	difference := drift.Difference{
 		Ref:     inventory.Ref{Group: long, Version: long, Kind: long, Namespace: long, Name: long},
 		Manager: long, Paths: slices.Repeat([]string{long}, 2*maxDriftPaths),

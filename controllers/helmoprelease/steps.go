@@ -25,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
@@ -246,7 +247,7 @@ func (r *Reconciler) observeRecords(ctx context.Context, p *releasePass) (*ctrl.
 			return end(r.failed(ctx, p.releaseScope, addonsv1.ObservationFailedReason, err))
 		}
 	}
-	reportReachable(p.release)
+	releasestatus.Reachable(p.release)
 	return nil, nil
 }
 
@@ -324,7 +325,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 	case model.ActionStall:
 		r.reportStalled(p, decision)
 	case model.ActionRefuse:
-		if reportNotReleased(release, addonsv1.ReleaseConflictReason, decision.Message) {
+		if releasestatus.NotReleased(release, addonsv1.ReleaseConflictReason, decision.Message) {
 			r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.ReleaseConflictReason, string(decision.Action),
 				decision.Message)
 		}
@@ -333,7 +334,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 		if ok, err := r.mayAct(ctx, p, decision); !ok {
 			return nil, err
 		}
-		noteUnhealthy(release, decision, r.now())
+		releasestatus.NoteUnhealthy(release, decision, r.now())
 		result, err := r.act(ctx, p, decision)
 		p.due(result.RequeueAfter)
 		return nil, err
