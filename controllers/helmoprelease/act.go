@@ -10,14 +10,18 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/actionprogress"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/assignedvalues"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
@@ -27,17 +31,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
-
-// errOutdated means that the desired state of the HelmOp is newer than what is assigned to the release.
-var errOutdated = errors.New("the HelmOp is about to update this release")
 
 // releaseInputs are the chart and the values of an installation or an upgrade.
 type releaseInputs struct {
@@ -49,7 +48,7 @@ type releaseInputs struct {
 // one.
 func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.Decision) (ctrl.Result, error) {
 	var inputs releaseInputs
-	if isRelease(decision.Action) {
+	if attempts.IsRelease(decision.Action) {
 		var result ctrl.Result
 		var err error
 		var ok bool
@@ -59,11 +58,11 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 	}
 	done, ok := r.slot(p)
 	if !ok {
-		reportWaitingForSlot(p.release)
+		releasestatus.WaitingForSlot(p.release)
 		return ctrl.Result{}, nil
 	}
 	defer done()
-	stop, ended := r.actions.begin(client.ObjectKeyFromObject(p.release))
+	stop, ended := r.actions.Begin(client.ObjectKeyFromObject(p.release))
 	defer ended()
 	if ok, err := r.mayBegin(ctx, p.releaseScope); !ok {
 		return ctrl.Result{}, err
@@ -77,15 +76,15 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 		return ctrl.Result{}, err
 	}
 	started := r.now()
-	progress := r.startProgress(ctx, p.releaseScope, decision)
-	defer progress.stop()
-	p.options.Progress = progress.set
+	progress := actionprogress.Start(ctx, r.client, p.release, p.before, decision.Action)
+	defer progress.Stop()
+	p.options.Progress = progress.Set
 	result, err := r.engine.Act(ctx, p.target, decision, p.desired, p.options, inputs.chart, inputs.values)
-	progress.stop()
-	monitoring.ObserveAction(verbOf(decision.Action), started, r.now(), err)
+	progress.Stop()
+	monitoring.ObserveAction(attempts.VerbOf(decision.Action), started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
-	r.noteRendered(p, decision, result, err)
-	r.recordAttempt(p, decision, result, err)
+	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, result, err)
+	p.subject().Record(decision, &p.policy.Test, result, err, r.now())
 	if err != nil {
 		return r.actionFailed(ctx, p, decision, result, err)
 	}
@@ -99,14 +98,14 @@ func (r *Reconciler) reportActed(ctx context.Context, p *releasePass, decision d
 ) ctrl.Result {
 	switch {
 	case decision.Action == model.ActionUninstall:
-		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, verbUninstall, fmt.Sprintf(
+		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, attempts.VerbUninstall, fmt.Sprintf(
 			"Uninstalled release %s from Cluster %s to install it again: %s", describe(p.release),
 			apiutil.ClusterTitle(p.release), decision.Message))
 		return ctrl.Result{RequeueAfter: requeueAtOnce}
 	case decision.Action == model.ActionTest:
 		r.reportTested(p, result)
 		return ctrl.Result{RequeueAfter: requeueAtOnce}
-	case isRemediation(decision):
+	case attempts.IsRemediation(decision):
 		r.reportRolledBack(p, decision, result)
 		r.followNew(ctx, p, result)
 		return ctrl.Result{RequeueAfter: requeueAtOnce}
@@ -134,11 +133,11 @@ func (r *Reconciler) gatherInputs(ctx context.Context,
 	}
 	inputs.values, err = r.renderInto(ctx, p)
 	switch {
-	case errors.Is(err, errOutdated):
-		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
+	case errors.Is(err, assignedvalues.ErrOutdated):
+		releasestatus.NotReleased(release, addonsv1.UpdatingReason, err.Error())
 		return inputs, ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil, false
 	case errors.Is(err, kindcache.ErrPending):
-		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
+		releasestatus.NotReleased(release, addonsv1.UpdatingReason, err.Error())
 		return inputs, ctrl.Result{RequeueAfter: clusterview.KindRetry}, nil, false
 	case err != nil:
 		result, err = r.failed(ctx, p.releaseScope, reasons.ForRendering(err), err)
@@ -154,88 +153,13 @@ func (r *Reconciler) gatherInputs(ctx context.Context,
 // renderInto returns the rendered values. It sets the rendered spec.postRender and the secret values in the options of
 // the pass.
 func (r *Reconciler) renderInto(ctx context.Context, p *releasePass) (map[string]any, error) {
-	rendered, secretValues, err := r.renderAssigned(ctx, p)
+	rendered, secretValues, err := r.assigned.Values(ctx, p.release, p.helmOp, p.object, p.cluster)
 	if err != nil {
 		return nil, err
 	}
 	p.options.SecretValues = secretValues
 	p.options.PostRender, err = releasespec.PostRender(rendered.PostRender)
 	return rendered.Values, err
-}
-
-// renderAssigned returns the rendered values whose digests are in the spec of the release. It renders the current
-// HelmOp. If the digests differ and the release stays at its HelmOp revision, it renders the HelmOp at this revision.
-func (r *Reconciler) renderAssigned(ctx context.Context,
-	p *releasePass,
-) (rendered templating.Result, secretValues []any, err error) {
-	rendered, secretValues, err = r.renderer.Values(ctx, p.helmOp, p.object, p.cluster)
-	if err == nil && hasAssignedDigests(p.release, &rendered) {
-		return rendered, secretValues, nil
-	}
-	stays, liveErr := r.staysAtRevision(ctx, p.releaseScope)
-	switch {
-	case liveErr != nil:
-		return rendered, nil, liveErr
-	case !stays && err != nil:
-		return rendered, nil, err
-	case !stays:
-		return rendered, nil, errOutdated
-	}
-	revision, err := r.helmOpAtRevision(ctx, p.releaseScope)
-	if err != nil {
-		return rendered, nil, err
-	}
-	rendered, secretValues, err = r.renderer.Values(ctx, revision, p.object, p.cluster)
-	if err == nil && !hasAssignedDigests(p.release, &rendered) {
-		err = outdatedError(p.releaseScope, revision)
-	}
-	return rendered, secretValues, err
-}
-
-// hasAssignedDigests reports whether rendered values have the digests in the spec of the release.
-func hasAssignedDigests(release *addonsv1.HelmOpRelease, rendered *templating.Result) bool {
-	return rendered.Digest == release.Spec.ValuesDigest && rendered.PostRenderDigest == release.Spec.PostRenderDigest
-}
-
-// staysAtRevision reports whether a release stays at its HelmOp revision: the HelmOp has been reconciled since its spec
-// changed, and has not assigned another spec to the release. It reads the release from the API server, because the
-// cache may be stale.
-func (r *Reconciler) staysAtRevision(ctx context.Context, scope *releaseScope) (bool, error) {
-	if apiutil.RevisionOf(scope.release) == 0 || scope.helmOp.Status.ObservedGeneration != scope.helmOp.Generation {
-		return false, nil
-	}
-	current := &addonsv1.HelmOpRelease{}
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(scope.release), current); err != nil {
-		return false, fmt.Errorf("reading the release again: %w", err)
-	}
-	return current.Generation == scope.release.Generation, nil
-}
-
-// helmOpAtRevision returns the HelmOp of a release with the spec of the HelmOp revision that is assigned to the
-// release.
-func (r *Reconciler) helmOpAtRevision(ctx context.Context, scope *releaseScope) (*addonsv1.HelmOp, error) {
-	number := apiutil.RevisionOf(scope.release)
-	at, err := revisionstore.HelmOpAt(ctx, r.client, scope.helmOp, number)
-	if apierrors.IsNotFound(err) {
-		// A revision may be assigned to the release before the cache has it.
-		at, err = revisionstore.HelmOpAt(ctx, r.live, scope.helmOp, number)
-	}
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("HelmOp revision %d, which is assigned to the release, does not exist: %w", number,
-			errOutdated)
-	}
-	return at, err
-}
-
-// outdatedError returns why the rendered values of a release do not have the assigned digests. A HelmOp revision does
-// not hold the content of the objects that it refers to, so values from references may have changed.
-func outdatedError(scope *releaseScope, revision *addonsv1.HelmOp) error {
-	number, rollout := apiutil.RevisionOf(scope.release), scope.helmOp.Status.Rollout
-	if number == 0 || rollout == nil || rollout.Revision == number || !references.HasFixedValues(revision) {
-		return errOutdated
-	}
-	return fmt.Errorf("HelmOp revision %d cannot be rendered: an object in spec.valuesFrom may have changed since; the "+
-		"release stays as it is until another revision is assigned, unless %w", number, errOutdated)
 }
 
 // currentUninstallOptions returns the uninstallation options of the current HelmOp, because a user may change them to
@@ -278,7 +202,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	if err != nil {
 		return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
 	}
-	reportReachable(release)
+	releasestatus.Reachable(release)
 	decision := decide.Uninstall(observation, desired, model.Policy{PendingTimeout: releasespec.PendingTimeout}, r.now())
 	release.Status.State, release.Status.NextTryAt = string(decision.State), metav1.Time{}
 	switch decision.Action {
@@ -291,17 +215,19 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 		ctrl.LoggerFrom(ctx).Info("Nothing to uninstall", "why", decision.Message)
 		return removeFinalizer(release), nil
 	}
-	attempt, err := apiutil.DigestOf(desired, verbUninstall, options.Uninstall)
+	attempt, err := apiutil.DigestOf(desired, attempts.VerbUninstall, options.Uninstall)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if wait := retryDelay(release, attempt, r.now()); wait > 0 && retryRequest(scope) == release.Status.LastRetryRequest {
+	subject := &attempts.Subject{Release: release, HelmOp: scope.helmOp}
+	if wait := attempts.RetryDelay(release, attempt, r.now()); wait > 0 &&
+		attempts.RetryRequest(release, scope.helmOp) == release.Status.LastRetryRequest {
 		release.Status.NextTryAt = metav1.NewTime(r.now().Add(wait).Round(time.Second))
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	done, wait := r.uninstallSlot(scope, &options.Uninstall, target.Key, desired.Owner)
 	if done == nil {
-		reportUninstallWaits(release)
+		releasestatus.UninstallWaitsForSlot(release)
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	defer done()
@@ -310,18 +236,18 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	}
 	report.SetNotReady(release, addonsv1.DeletingReason, "The release is being uninstalled")
 	started := r.now()
-	progress := r.startProgress(ctx, scope, decision)
-	defer progress.stop()
-	options.Progress = progress.set
+	progress := actionprogress.Start(ctx, r.client, release, scope.before, decision.Action)
+	defer progress.Stop()
+	options.Progress = progress.Set
 	result, err := r.engine.Act(ctx, target, decision, desired, options, nil, nil)
-	progress.stop()
-	monitoring.ObserveAction(verbUninstall, started, r.now(), err)
+	progress.Stop()
+	monitoring.ObserveAction(attempts.VerbUninstall, started, r.now(), err)
 	r.reportRecordsLeft(scope, result)
-	r.recordUninstall(scope, decision, result, attempt, err)
+	subject.RecordUninstall(decision, attempt, result, err, r.now())
 	if err != nil {
 		return r.actionFailed(ctx, &releasePass{releaseScope: scope}, decision, result, err)
 	}
-	r.event(scope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, verbUninstall,
+	r.event(scope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, attempts.VerbUninstall,
 		fmt.Sprintf("Uninstalled release %s from Cluster %s", describe(release), apiutil.ClusterTitle(release)))
 	return removeFinalizer(release), nil
 }
@@ -335,7 +261,7 @@ func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, fallback s
 	}
 	if errors.Is(err, helmerr.ErrStale) {
 		// Another program has changed the release: observe again, with increasing delays.
-		reportNotReleased(release, addonsv1.UpdatingReason, err.Error())
+		releasestatus.NotReleased(release, addonsv1.UpdatingReason, err.Error())
 		return r.tryAgain(ctx, release, addonsv1.UpdatingReason, err), nil
 	}
 	reason := reasons.For(err, reasons.EngineErrors, fallback)
@@ -343,8 +269,8 @@ func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, fallback s
 		report.Unreachable(release, err.Error())
 		return ctrl.Result{RequeueAfter: queue.Spread(unreachableRetry, release)}, nil
 	}
-	noteError(release, err.Error())
-	if reportNotReleased(release, reason, err.Error()) {
+	attempts.NoteError(release, err.Error())
+	if releasestatus.NotReleased(release, reason, err.Error()) {
 		r.event(scope, corev1.EventTypeWarning, reason, "Reconcile",
 			fmt.Sprintf("Cluster %s, release %s: %v", apiutil.ClusterTitle(release), describe(release), err))
 	}
@@ -374,9 +300,62 @@ func (r *Reconciler) actionFailed(ctx context.Context, p *releasePass, decision 
 		r.reportTested(p, result)
 		return ctrl.Result{RequeueAfter: requeueAtOnce}, nil
 	}
-	outcome, failure := r.failed(ctx, p.releaseScope, failureReason(decision), err)
+	outcome, failure := r.failed(ctx, p.releaseScope, releasestatus.FailureReason(decision), err)
 	if !result.StorageChanged && !errors.Is(err, helmerr.ErrRenderLimit) {
 		return outcome, failure
 	}
 	return ctrl.Result{RequeueAfter: requeueAtOnce}, nil
+}
+
+// admitLoss returns the function that permits or refuses an upgrade in the management cluster that would delete
+// objects. The manifest of such a release may have Clusters, which an artifact without one of its folders would delete.
+// It returns nil for workload clusters.
+func admitLoss(scope *releaseScope) (func(model.Loss) error, error) {
+	if apiutil.ClusterKey(scope.release) != clusterlink.Management || scope.helmOp == nil {
+		return nil, nil
+	}
+	content, err := apiutil.ContentDigest(&scope.release.Spec)
+	if err != nil {
+		return nil, err
+	}
+	helmOp := scope.helmOp
+	return func(loss model.Loss) error {
+		lost := brake.ObjectLoss{
+			Objects: loss.Objects, Total: loss.Total, Max: helmOp.Spec.MaxDeletions,
+			Occasion: fmt.Sprintf("%d/%s", loss.Revision, content),
+		}
+		why, confirmation := lost.Why(), lost.Confirmation()
+		if why == "" || helmOp.Annotations[addonsv1.ConfirmDeletionsAnnotation] == confirmation {
+			return nil
+		}
+		return fmt.Errorf("the upgrade of release %s %s. Correct the artifact, or confirm: kubectl -n %s annotate helmop "+
+			"%s --overwrite %s=%s",
+			describe(scope.release), why, helmOp.Namespace, helmOp.Name, addonsv1.ConfirmDeletionsAnnotation, confirmation)
+	}, nil
+}
+
+// countAttempt counts an attempt as failed before it begins, if this process has not rendered the artifact before. If
+// the rendering then crashes the manager, for example because the node has no memory left, the next manager finds a
+// failed attempt and waits. The result of the attempt replaces the count. The write takes place once for each artifact
+// that is new to this process. It does not take place for releases that were made from the same artifact.
+func (r *Reconciler) countAttempt(ctx context.Context, p *releasePass, decision decide.Decision) error {
+	status, digest := &p.before.Status, p.release.Spec.Artifact.Digest
+	if !r.rendered.IsFirst(decision.Action, digest, status) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patchTimeout)
+	defer cancel()
+	counted := p.before.DeepCopy()
+	// One second ago: times in records have whole seconds, and a record of the attempt must be later to replace the count.
+	p.subject().Write(&counted.Status, decision.Failures+1, metav1.NewTime(r.now().Add(-time.Second)))
+	counted.Status.LastError = fmt.Sprintf("the manager stopped while it rendered the chart: artifact %s may need more "+
+		"memory than the manager has", digest)
+	err := r.client.Status().Patch(ctx, counted,
+		client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return fmt.Errorf("counting the attempt before the artifact is rendered for the first time: %w", err)
+	}
+	p.before.ResourceVersion, p.release.ResourceVersion = counted.ResourceVersion, counted.ResourceVersion
+	p.before.Status = *counted.Status.DeepCopy()
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 )
 
 // chartFailed reports that the chart is not available: it is still being pulled, or the pull or the parsing failed.
@@ -26,7 +27,7 @@ func (r *Reconciler) chartFailed(ctx context.Context, scope *releaseScope, err e
 		// The failure of the last pull stays reported until the pull that is running ends.
 		return ctrl.Result{}, nil
 	case errors.Is(err, artifacts.ErrRefetching), errors.Is(err, artifacts.ErrFetching):
-		reportNotReleased(scope.release, addonsv1.FetchingArtifactReason, err.Error())
+		releasestatus.NotReleased(scope.release, addonsv1.FetchingArtifactReason, err.Error())
 		return ctrl.Result{}, nil
 	case errors.As(err, &failure):
 		result, err := r.failed(ctx, scope, chartReason(err), err)

@@ -6,6 +6,7 @@ package helmoprelease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 const (
@@ -120,4 +122,27 @@ func initializedSince(cluster *clusterv1.Cluster, helmOp *addonsv1.HelmOp) (time
 		return time.Time{}, false
 	}
 	return since.Time, true
+}
+
+// mayAccess reports whether the HelmOp may access the Cluster. If not, it sets the condition Ready of the release to
+// False. It sends no request for a Cluster of the same namespace.
+func (r *Reconciler) mayAccess(ctx context.Context, scope *releaseScope) (bool, error) {
+	release, key := scope.release, apiutil.ClusterKey(scope.release)
+	if key.Namespace == release.Namespace {
+		return true, nil
+	}
+	denied := fmt.Sprintf("Access denied: %s is in another namespace, and the HelmOp with the right to access it "+
+		"does not exist", apiutil.TitleOf(release.Namespace, key))
+	if scope.helmOp != nil {
+		allowed, err := r.guard.Allows(ctx, scope.helmOp, key)
+		if err != nil || allowed {
+			return allowed, err
+		}
+		denied = selection.DeniedError(scope.helmOp, key).Error()
+	}
+	r.dropObjectState(client.ObjectKeyFromObject(release))
+	if report.SetNotReady(release, addonsv1.ClusterAccessDeniedReason, denied) {
+		r.event(scope, corev1.EventTypeWarning, addonsv1.ClusterAccessDeniedReason, "Connect", denied)
+	}
+	return false, nil
 }

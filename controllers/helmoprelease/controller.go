@@ -22,8 +22,12 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/assignedvalues"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ownwrites"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
@@ -32,6 +36,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/runningactions"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
@@ -60,17 +65,26 @@ type Reconciler struct {
 	// memories hold the state of each release that is not in its status.
 	memories memories
 
+	// assigned renders the values that are assigned to a release.
+	assigned assignedvalues.Renderer
+
+	// intents finds out why a HelmOpRelease is under deletion.
+	intents deletionintent.Reader
+
+	// gate decides whether the other releases in a Cluster permit an action.
+	gate dependencies.Gate
+
 	// guard decides which Clusters of other namespaces may be accessed.
 	guard *selection.Guard
 
 	// actions are the running actions other than uninstallations.
-	actions runningActions
+	actions runningactions.Actions
 
 	// writes are the writes of this controller that the cache may not have yet. client records them.
 	writes ownwrites.Writes
 
 	// rendered are the artifacts that this process has rendered without a crash.
-	rendered renderedArtifacts
+	rendered attempts.Rendered
 
 	// resyncPeriod is Options.ResyncPeriod.
 	resyncPeriod time.Duration

@@ -15,7 +15,9 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
@@ -59,7 +61,7 @@ func (r *Reconciler) removeWithCluster(ctx context.Context, p *releasePass) (*ct
 	ctrl.LoggerFrom(ctx).Info("Removing the HelmOpRelease without an uninstallation, because its Cluster is deleted",
 		"Cluster", apiutil.ClusterKey(release))
 	if p.cluster != nil && apiutil.HoldOf(p.cluster).IsOn() && clusterlife.RequiresUninstall(release, p.helmOp) {
-		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.OrphanedEvent, verbUninstall, fmt.Sprintf(
+		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.OrphanedEvent, attempts.VerbUninstall, fmt.Sprintf(
 			"Release %s was not uninstalled in time: the deletion of Cluster %s continues", describe(release),
 			apiutil.ClusterTitle(release)))
 	}
@@ -124,17 +126,17 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 		return nil, nil
 	}
 	var err error
-	p.intent, err = r.deletionIntentOf(ctx, p.release)
+	p.intent, err = r.intents.Of(ctx, p.release)
 	switch {
 	case err != nil:
 		report.SetNotReady(p.release, addonsv1.DeletingReason,
 			"Cannot find out whether the HelmOp still selects the release: "+err.Error())
 		return nil, err
-	case p.intent == intentKeep:
+	case p.intent == deletionintent.Keep:
 		ctrl.LoggerFrom(ctx).Info("Leaving the release installed, because it is in the desired state of its HelmOp",
 			"Cluster", apiutil.ClusterKey(p.release))
 		return end(removeFinalizer(p.release), nil)
-	case p.intent == intentUnknown && isOwnerAwaited(p.release, r.now()):
+	case p.intent == deletionintent.Unknown && isOwnerAwaited(p.release, r.now()):
 		return end(r.awaitOwner(ctx, p.releaseScope), nil)
 	}
 	return nil, nil

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -45,11 +45,11 @@ func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide
 	if len(p.release.Spec.DependsOn) == 0 || !needsDependencies(decision, p.desired.Return) {
 		return true, nil
 	}
-	reason, message, err := r.dependenciesOf(ctx, p.releaseScope)
+	reason, message, err := r.gate.Unmet(ctx, p.release, p.cluster)
 	if err != nil {
 		return false, err
 	}
-	if reason == "" && awaitsInstall(p.release) {
+	if reason == "" && dependencies.AwaitsInstall(p.release) {
 		reason, message, err = r.claimDependencies(ctx, p)
 		if err != nil {
 			return false, err
@@ -75,7 +75,7 @@ func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (rea
 	if err := write(addonsv1.UpdatingReason, claimed); err != nil {
 		return "", "", fmt.Errorf("writing that the release is about to be installed: %w", err)
 	}
-	reason, message, err = r.dependenciesOf(ctx, p.releaseScope)
+	reason, message, err = r.gate.Unmet(ctx, p.release, p.cluster)
 	if err != nil || reason == "" {
 		return "", "", err
 	}
@@ -86,62 +86,16 @@ func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (rea
 	return reason, message, nil
 }
 
-// dependenciesOf returns the reason and the message for dependencies of a release that are not met. Both are empty if
-// all are met.
-func (r *Reconciler) dependenciesOf(ctx context.Context, scope *releaseScope) (reason, message string, err error) {
-	release := scope.release
-	if why := dependencies.InvalidDependency(release.Spec.DependsOn); why != "" {
-		return addonsv1.InvalidDependencyReason, why, nil
+// mayUninstall reports whether no release in the Cluster depends on a release that is about to be uninstalled.
+// Otherwise it reports the dependent in the condition Ready; events of the dependent start the next pass. A release
+// that its HelmOp replaces by another release does not wait: its dependents stay, so the wait would not end.
+func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope, intent deletionintent.Intent) (bool, error) {
+	if intent == deletionintent.Replace {
+		return true, nil
 	}
-	helmOps := &addonsv1.HelmOpList{}
-	if err := r.client.List(ctx, helmOps, client.InNamespace(release.Namespace),
-		client.UnsafeDisableDeepCopy); err != nil {
-		return "", "", fmt.Errorf("listing HelmOps: %w", err)
+	message, err := r.gate.NeededBy(ctx, scope.release, scope.cluster)
+	if message != "" {
+		report.SetNotReady(scope.release, addonsv1.DeletingReason, message)
 	}
-	// The spec of this release counts, too: its HelmOp may have changed since.
-	name, graph := apiutil.HelmOpOf(release), dependencies.GraphOf(helmOps.Items)
-	graph.Add(name, release.Spec.DependsOn)
-	if path := graph.Path(name, name); path != nil {
-		return addonsv1.DependencyCycleReason, dependencies.CycleMessage(path), nil
-	}
-	siblings, err := apiutil.SiblingsOf(ctx, r.client, release)
-	if err != nil {
-		return "", "", err
-	}
-	var waits []string
-	for _, named := range release.Spec.DependsOn {
-		d, err := dependencies.ReadDependency(ctx, r.live, r.shard, release.Namespace, named, helmOps.Items)
-		if err != nil {
-			return "", "", err
-		}
-		why, err := r.unmet(ctx, scope, d, siblings[named.Name])
-		if err != nil {
-			return "", "", err
-		}
-		if why != "" {
-			waits = append(waits, why)
-		}
-	}
-	if len(waits) == 0 {
-		return "", "", nil
-	}
-	return addonsv1.WaitingForDependenciesReason, dependencies.ListUnmet(waits), nil
-}
-
-// unmet returns why a dependency is not met; empty if it is met. Before it returns that a dependency is met, it reads
-// the release of the dependency from the API server: the cache may not have a revision that was just assigned.
-func (r *Reconciler) unmet(ctx context.Context, scope *releaseScope, d dependencies.Dependency,
-	release *addonsv1.HelmOpRelease,
-) (string, error) {
-	if why := d.Unmet(scope.cluster, release); why != "" {
-		return why, nil
-	}
-	current := &addonsv1.HelmOpRelease{}
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(release), current); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			return d.Unmet(scope.cluster, nil), nil
-		}
-		return "", fmt.Errorf("reading the release of HelmOp %s: %w", d.Name, err)
-	}
-	return d.Unmet(scope.cluster, current), nil
+	return message == "" && err == nil, err
 }

@@ -18,14 +18,21 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
+// gateOf returns a Reconciler whose gate reads from a cache and from the API server.
+func gateOf(cached client.Client, live client.Reader) *Reconciler {
+	return &Reconciler{client: cached, gate: dependencies.Gate{Client: cached, Live: live, Now: time.Now}}
+}
+
 // dependingPass returns a pass over the release of HelmOp app, which is Ready for its assigned revision.
-func dependingPass(dependencies ...addonsv1.Dependency) *releasePass {
-	release := controllertest.ReadyRelease("app", func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = dependencies })
+func dependingPass(on ...addonsv1.Dependency) *releasePass {
+	release := controllertest.ReadyRelease("app", func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = on })
 	report.SetCondition(release, addonsv1.ReleasedCondition, metav1.ConditionTrue, addonsv1.ReleasedReason,
 		"revision 1 is deployed")
 	return &releasePass{releaseScope: &releaseScope{release: release, cluster: &clusterv1.Cluster{
@@ -119,7 +126,7 @@ func TestReleaseWaitsForDependencies(t *testing.T) {
 			if tc.live == nil {
 				tc.live = tc.cached
 			}
-			r := &Reconciler{client: controllertest.StoreOf(t, tc.cached...), live: controllertest.StoreOf(t, tc.live...)}
+			r := gateOf(controllertest.StoreOf(t, tc.cached...), controllertest.StoreOf(t, tc.live...))
 			p := dependingPass(tc.dependencies...)
 			ok, err := r.mayAct(t.Context(), p, decide.Decision{Action: model.ActionUpgrade})
 			if err != nil {
@@ -158,20 +165,20 @@ func TestUninstallationWaitsForDependents(t *testing.T) {
 		r.Spec.ClusterRef.Namespace = "m"
 	})
 	tests := map[string]struct {
-		fate         deletionIntent
+		fate         deletionintent.Intent
 		cached, live []client.Object
 		want         bool
 	}{
-		"no dependent":                   {intentUninstall, nil, nil, true},
-		"a dependent":                    {intentUninstall, []client.Object{needing}, []client.Object{needing}, false},
-		"the cache is stale":             {intentUninstall, nil, []client.Object{needing}, false},
-		"a dependent in another Cluster": {intentUninstall, nil, []client.Object{elsewhere}, true},
-		"replaced":                       {intentReplace, []client.Object{needing}, []client.Object{needing}, true},
+		"no dependent":                   {deletionintent.Uninstall, nil, nil, true},
+		"a dependent":                    {deletionintent.Uninstall, []client.Object{needing}, []client.Object{needing}, false},
+		"the cache is stale":             {deletionintent.Uninstall, nil, []client.Object{needing}, false},
+		"a dependent in another Cluster": {deletionintent.Uninstall, nil, []client.Object{elsewhere}, true},
+		"replaced":                       {deletionintent.Replace, []client.Object{needing}, []client.Object{needing}, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &Reconciler{client: controllertest.StoreOf(t, tc.cached...), live: controllertest.StoreOf(t, tc.live...)}
+			r := gateOf(controllertest.StoreOf(t, tc.cached...), controllertest.StoreOf(t, tc.live...))
 			scope := &releaseScope{release: controllertest.ReadyRelease("cni", nil), cluster: dependingPass().cluster}
 			got, err := r.mayUninstall(t.Context(), scope, tc.fate)
 			if err != nil || got != tc.want {
@@ -218,84 +225,19 @@ func TestInstallationClaimsDependencies(t *testing.T) {
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
 					opts ...client.GetOption) error {
 					err := c.Get(ctx, key, obj, opts...)
-					if asked++; tc.isDeleted && !awaitsInstall(stored()) {
+					if asked++; tc.isDeleted && !dependencies.AwaitsInstall(stored()) {
 						obj.SetDeletionTimestamp(&now)
 					}
 					return err
 				},
 			})
-			r := &Reconciler{client: cached, live: live}
+			r := gateOf(cached, live)
 			ok, err := r.mayAct(t.Context(), p, decide.Decision{Action: model.ActionInstall})
 			if err != nil || ok == tc.isDeleted || asked != 2 {
 				t.Errorf("may act: %t, %v; %d requests", ok, err, asked)
 			}
 			if ready := conditions.Get(stored(), addonsv1.ReadyCondition); ready.Reason != tc.want {
 				t.Errorf("Ready is %v, want %s", ready, tc.want)
-			}
-		})
-	}
-}
-
-// TestDependentsInClusterUnderDeletion checks that in a Cluster under deletion a release does not wait for a dependent
-// that is not uninstalled. Otherwise the release would not be uninstalled before the hold of the deletion ends.
-func TestDependentsInClusterUnderDeletion(t *testing.T) {
-	t.Parallel()
-	now := metav1.Now()
-	for name, tc := range map[string]struct {
-		release func(*addonsv1.HelmOpRelease)
-		helmOp  func(*addonsv1.HelmOp)
-		isGone  bool
-		want    bool
-	}{
-		"asked":     {},
-		"not asked": {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete = nil }, want: true},
-		"not asked, under deletion": {release: func(r *addonsv1.HelmOpRelease) {
-			r.Spec.BeforeClusterDelete, r.DeletionTimestamp = nil, &now
-		}},
-		"paused": {release: func(r *addonsv1.HelmOpRelease) {
-			r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
-		}, want: true},
-		"served by another manager": {release: func(r *addonsv1.HelmOpRelease) { r.Labels[clusterv1.WatchLabel] = "other" },
-			want: true},
-		"before the timeout": {release: func(r *addonsv1.HelmOpRelease) {
-			r.Spec.BeforeClusterDelete.Timeout.Duration = time.Hour
-		}},
-		"after the timeout": {release: func(r *addonsv1.HelmOpRelease) {
-			r.Spec.BeforeClusterDelete.Timeout.Duration = time.Second
-		}, want: true},
-		"orphaned": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan },
-			want: true},
-		"the HelmOp is paused": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
-		"the HelmOp is paused, under deletion": {release: func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now },
-			helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
-		"of another HelmOp":         {helmOp: func(h *addonsv1.HelmOp) { h.UID = "other" }, want: true},
-		"the HelmOp does not exist": {isGone: true, want: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			app := controllertest.ReadyRelease("app", func(r *addonsv1.HelmOpRelease) {
-				r.Spec.DependsOn, r.Spec.BeforeClusterDelete = controllertest.DependingOn("cni"), &addonsv1.BeforeClusterDelete{}
-				r.Labels[clusterv1.WatchLabel] = "mine"
-				if tc.release != nil {
-					tc.release(r)
-				}
-			})
-			objects := []client.Object{app}
-			if !tc.isGone {
-				objects = append(objects, controllertest.UpToDateHelmOp(t, "app", tc.helmOp))
-			}
-			r := &Reconciler{client: controllertest.StoreOf(t, objects...), live: controllertest.StoreOf(t, objects...),
-				watchFilter: "mine", now: time.Now}
-			cluster := dependingPass().cluster
-			before := now.Add(-time.Minute).UTC().Format(time.RFC3339)
-			cluster.Annotations = map[string]string{addonsv1.DeletionHoldAnnotation: before}
-			scope := &releaseScope{release: controllertest.ReadyRelease("cni", nil), cluster: cluster}
-			if got, err := r.mayUninstall(t.Context(), scope, intentUninstall); got || err != nil {
-				t.Errorf("it may end while the Cluster stays, error %v", err)
-			}
-			cluster.DeletionTimestamp = &now
-			if got, err := r.mayUninstall(t.Context(), scope, intentUninstall); got != tc.want || err != nil {
-				t.Errorf("it may end: %t, %v; want %t", got, err, tc.want)
 			}
 		})
 	}

@@ -18,6 +18,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
@@ -212,7 +213,7 @@ func (r *Reconciler) announceDrift(p *releasePass, memory *driftmemory.Memory, k
 	if len(memory.Differing) <= known {
 		return
 	}
-	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.DriftDetectedEvent, verbCorrectDrift, fmt.Sprintf(
+	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.DriftDetectedEvent, attempts.VerbCorrectDrift, fmt.Sprintf(
 		"Cluster %s, release %s: %s", apiutil.ClusterTitle(p.release), describe(p.release),
 		listDifferences(memory.Differences())))
 }
@@ -376,7 +377,7 @@ func (r *Reconciler) correctDrift(ctx context.Context, p *releasePass, decision 
 	r.reportDrift(p, memory, left, nil)
 	after := conditions.Get(p.release, addonsv1.DriftedCondition)
 	if failed && after.Reason == addonsv1.DriftCorrectionFailedReason && before != after.Reason {
-		r.event(p.releaseScope, corev1.EventTypeWarning, after.Reason, verbCorrectDrift, fmt.Sprintf(
+		r.event(p.releaseScope, corev1.EventTypeWarning, after.Reason, attempts.VerbCorrectDrift, fmt.Sprintf(
 			"Cluster %s, release %s: %s", apiutil.ClusterTitle(p.release), describe(p.release), after.Message))
 	}
 }
@@ -445,11 +446,11 @@ func (r *Reconciler) reportCorrected(p *releasePass, decision decide.Decision, c
 		return
 	}
 	revision := int64(decision.FromRevision)
-	remember(&p.release.Status, addonsv1.ReleaseAction{
-		Action: verbCorrectDrift, Reason: decision.Reason, FromRevision: revision, Revision: revision,
+	attempts.Remember(&p.release.Status, addonsv1.ReleaseAction{
+		Action: attempts.VerbCorrectDrift, Reason: decision.Reason, FromRevision: revision, Revision: revision,
 		Succeeded: !failed, Time: metav1.NewTime(r.now()),
 	})
-	r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.DriftCorrectedEvent, verbCorrectDrift, fmt.Sprintf(
+	r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.DriftCorrectedEvent, attempts.VerbCorrectDrift, fmt.Sprintf(
 		"Cluster %s, release %s: corrected %s", apiutil.ClusterTitle(p.release), describe(p.release),
 		listDifferences(corrected)))
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
@@ -87,7 +88,10 @@ func newDriftBench(t *testing.T, configMaps, unserved int) *driftBench {
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one", Generation: 1,
 		UID: "u"}}
 	release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect}
-	b.r.client = helmOpClient(t, release)
+	b.r.client = controllertest.StoreOf(t, release)
+	if err := b.r.client.Get(t.Context(), client.ObjectKeyFromObject(release), release); err != nil {
+		t.Fatal(err)
+	}
 	desired := model.Desired{Name: "web", Namespace: "apps", Owner: "fleet.web", UID: "u", ArtifactDigest: "a",
 		ValuesDigest: "v", OptionsDigest: "o"}
 	b.p = &releasePass{

@@ -27,6 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 )
 
 const (
@@ -109,7 +110,7 @@ func (r *Reconciler) followNew(ctx context.Context, p *releasePass, result helmc
 	r.updateSnapshot(ctx, p)
 	// All objects may be in their final state already, without further events. States from before the action do not count.
 	r.assessHealth(p)
-	reportReady(release)
+	releasestatus.Ready(release)
 }
 
 // updateSnapshot watches the objects of the inventory and sets the snapshot of the pass.

@@ -518,7 +518,7 @@ func TestMissingPermissionsDoNotMakeRevisionUnproven(t *testing.T) {
 		p := b.begin()
 		b.r.follow(context.Background(), p)
 		b.r.assessHealth(p)
-		if got := pastOf(p).Unproven; got != tc.want {
+		if got := p.past().Unproven; got != tc.want {
 			t.Errorf("%v: unproven %t", tc.err, got)
 		}
 	}

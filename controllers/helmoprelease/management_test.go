@@ -50,6 +50,12 @@ func TestManagementReleaseNeedsPermittedHelmOp(t *testing.T) {
 		if allowed != tc.want {
 			t.Errorf("%s: allowed %t", name, allowed)
 		}
+		if tc.want {
+			scope := &releaseScope{release: controllertest.ManagementRelease(tc.helmOp), helmOp: tc.helmOp}
+			if may, err := m.mayAccess(t.Context(), scope); !may || err != nil {
+				t.Errorf("%s: may access %t, %v", name, may, err)
+			}
+		}
 	}
 }
 
@@ -66,33 +72,6 @@ func TestManagementReleaseImpersonatesServiceAccount(t *testing.T) {
 	} {
 		if got := releasespec.Impersonated(release); got != user {
 			t.Errorf("%s, want %s", got, user)
-		}
-	}
-}
-
-func TestDeletionIntentOfManagementRelease(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		change func(*addonsv1.HelmOp)
-		want   deletionIntent
-	}{
-		"unchanged": {func(*addonsv1.HelmOp) {}, intentKeep},
-		"the HelmOp now selects Clusters": {func(h *addonsv1.HelmOp) {
-			h.Spec.ManagementCluster, h.Spec.ClusterSelector = nil, &metav1.LabelSelector{}
-		}, intentUninstall},
-		"another name is desired": {func(h *addonsv1.HelmOp) { h.Spec.Release.Name = "other" }, intentReplace},
-	} {
-		helmOp := controllertest.ManagementHelmOp("a")
-		tc.change(helmOp)
-		m := managingReleases(t, helmOp)
-		if fate, err := m.deletionIntentOf(t.Context(), controllertest.ManagementRelease(helmOp)); err != nil ||
-			fate != tc.want {
-			t.Errorf("%s: fate %d, %v", name, fate, err)
-		}
-		// Whatever becomes of it, it may be carried out.
-		if may, err := m.mayAccess(t.Context(),
-			&releaseScope{release: controllertest.ManagementRelease(helmOp), helmOp: helmOp}); !may || err != nil {
-			t.Errorf("%s: may access %t, %v", name, may, err)
 		}
 	}
 }

@@ -61,29 +61,23 @@ func (r *Reconciler) addExistence(p *releasePass, view *objectView) {
 // isRestoreRequested reports whether the missing objects must be created again, because a retry is requested by the
 // annotation. A change of the spec is no such request.
 func isRestoreRequested(p *releasePass) bool {
-	return p.missing > 0 && isRetryAnnotated(p)
+	return p.missing > 0 && p.subject().NewRetryRequest() != ""
 }
 
 func isJob(ref inventory.Ref) bool { return ref.Group == "batch" && ref.Kind == "Job" }
 
-// isRetryAnnotated reports whether the annotation requests a retry that was not made yet.
-func isRetryAnnotated(p *releasePass) bool {
-	request := retryRequest(p.releaseScope)
-	return request != "" && request != p.release.Status.LastRetryRequest
-}
-
 // listForRetry lists the objects that are not watched before a retry request counts as met. The user may request the
 // retry because objects were just deleted.
 func (r *Reconciler) listForRetry(p *releasePass) {
-	memory := r.memoryOf(p.release)
+	memory, request := r.memoryOf(p.release), p.subject().NewRetryRequest()
 	isWatched := releasespec.DriftModeOf(&p.release.Spec) != addonsv1.DriftModeDisabled ||
 		!releasespec.FollowsHealth(&p.release.Spec)
-	if p.snapshot == nil || isWatched || p.missing > 0 || !isRetryAnnotated(p) {
+	if p.snapshot == nil || isWatched || p.missing > 0 || request == "" {
 		memory.listedFor = ""
 		return
 	}
 	p.isListing = p.unlisted
-	if request := retryRequest(p.releaseScope); memory.listedFor != request {
+	if memory.listedFor != request {
 		memory.listedFor = request
 		r.watcher.List(client.ObjectKeyFromObject(p.release))
 		p.isListing = true

@@ -48,7 +48,7 @@ func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
 	}
 	p.release.Annotations[clusterv1.PausedAnnotation] = why
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.ObjectsMovedEvent, verbPause, message)
-	report.SetPaused(p.release, true, pauseOf(p.releaseScope))
+	report.SetPaused(p.release, true, apiutil.PauseReason(p.cluster, p.helmOp, p.release))
 	// Drop the state, so that HelmOp creates the missing objects again if a user removes the annotation.
 	r.dropObjectState(client.ObjectKeyFromObject(p.release))
 	return true

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
@@ -47,7 +48,7 @@ func TestMovedObjectsPauseRelease(t *testing.T) {
 	}
 	paused := conditions.Get(b.p.release, addonsv1.PausedCondition)
 	if paused == nil || paused.Status != metav1.ConditionTrue || !strings.Contains(paused.Message, why) ||
-		pauseOf(b.p.releaseScope) != paused.Message {
+		apiutil.PauseReason(b.p.cluster, b.p.helmOp, b.p.release) != paused.Message {
 		t.Errorf("%+v", paused)
 	}
 	if recorded := len(b.recorder.Events); recorded != 2 {

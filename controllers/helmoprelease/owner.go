@@ -14,6 +14,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -45,7 +46,7 @@ func (r *Reconciler) awaitOwner(ctx context.Context, scope *releaseScope) ctrl.R
 		"it in the cluster, set the annotation %s=true on this HelmOpRelease", name, uid, until.UTC().Format(time.RFC3339),
 		addonsv1.OrphanAnnotation)
 	if report.SetNotReady(release, addonsv1.OwnerNotFoundReason, message) {
-		r.event(scope, corev1.EventTypeWarning, addonsv1.OwnerNotFoundReason, verbUninstall, message)
+		r.event(scope, corev1.EventTypeWarning, addonsv1.OwnerNotFoundReason, attempts.VerbUninstall, message)
 		ctrl.LoggerFrom(ctx).Info("Waiting before the release is uninstalled, because its HelmOp does not exist",
 			"until", until)
 	}

@@ -25,7 +25,7 @@ func TestReleaseWaitsForOwner(t *testing.T) {
 	b := controllertest.NewReleaseBench(t)
 	b.Release.Namespace, b.Release.Finalizers = "platform", []string{addonsv1.HelmOpReleaseFinalizer}
 	b.HelmOp = nil
-	r, recorder := intentReconciler(b), events.NewFakeRecorder(10)
+	r, recorder := benchReconciler(b), events.NewFakeRecorder(10)
 	r.recorder, r.now, r.budgets = recorder, time.Now, report.NewEventBudgets(time.Now)
 	r.watcher = forgettingWatcher{forgetting: &forgetting{}}
 	deleted := metav1.NewTime(time.Now().Add(-time.Minute))
@@ -65,7 +65,7 @@ func TestReleaseWithoutOwnerIsUninstalledAfterWait(t *testing.T) {
 	deleted := metav1.NewTime(controllertest.Noon)
 	b.Release.DeletionTimestamp = &deleted
 	now, connections := controllertest.Noon, &forgetting{}
-	r := intentReconciler(b)
+	r := benchReconciler(b)
 	r.recorder, r.now, r.budgets = events.NewFakeRecorder(10), func() time.Time { return now },
 		report.NewEventBudgets(time.Now)
 	r.watcher, r.kubeconfigs = forgettingWatcher{forgetting: connections}, controllertest.StoreOf(t)

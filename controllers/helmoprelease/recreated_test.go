@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
@@ -23,7 +24,7 @@ func triedFor(name string) *addonsv1.HelmOpRelease {
 	release := controllertest.ReleaseFor("fleet", name, addonsv1.ClusterReference{Name: "one"})
 	release.Status = addonsv1.HelmOpReleaseStatus{
 		State: "Failed", Failures: 7, LastError: "no", LastAttemptedAt: metav1.Now(),
-		Release: &addonsv1.ReleaseObservation{Revision: 9}, History: []addonsv1.ReleaseAction{{Action: verbUpgrade}},
+		Release: &addonsv1.ReleaseObservation{Revision: 9}, History: []addonsv1.ReleaseAction{{Action: attempts.VerbUpgrade}},
 		Inventory: &addonsv1.Inventory{Revision: 9}, Drift: &addonsv1.DriftStatus{Differing: 1},
 		ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{
 			LastAttemptedDigest: "r", LastAttemptedGeneration: 3, Health: &addonsv1.HealthStatus{Revision: 9},

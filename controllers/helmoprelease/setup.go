@@ -16,8 +16,10 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/assignedvalues"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
@@ -90,6 +92,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		recordsLeft:  newRecordsLeft(),
 	}
 	r.client = r.writes.Client(mgr.GetClient())
+	r.assigned = assignedvalues.Renderer{Client: r.client, Live: r.live, Renderer: r.renderer}
+	r.intents = deletionintent.Reader{Live: r.live, Renderer: r.renderer, Shard: r.shard}
+	r.gate = dependencies.Gate{Client: r.client, Live: r.live, Shard: r.shard, WatchFilter: r.watchFilter, Now: r.now}
 	if err := r.writes.Observe(ctx, mgr.GetCache(), &addonsv1.HelmOpRelease{}); err != nil {
 		return err
 	}
@@ -112,7 +117,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unready(watches.RequestForItself)),
 			builder.WithPredicates(watches.SourceChanged())).
 		Watches(&addonsv1.HelmOpRelease{}, dependencies.SiblingsOnChange(r.client)).
-		Watches(&addonsv1.HelmOpRelease{}, conflictingOnChange(r.client, r.reads.Outdate)).
+		Watches(&addonsv1.HelmOpRelease{}, watches.ConflictingOnChange(r.client, r.reads.Outdate)).
 		Watches(&addonsv1.HelmOpRelease{}, r.actions.StopOnDeletion(r.client)).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(unready(dependencies.DependentHelmOps(r.client))),
 			builder.WithPredicates(dependencies.DependencyChanged())).

@@ -55,3 +55,11 @@ func (r *Reconciler) stillServes(ctx context.Context, scope *releaseScope) (*add
 	}
 	return current, nil
 }
+
+// mayBegin reports whether this manager still serves a release and the release was not deleted since the pass began. It
+// is called right before a change in a cluster. If it returns false, the event of the change starts the next pass. An
+// action must be registered before the call, so that no deletion is missed.
+func (r *Reconciler) mayBegin(ctx context.Context, scope *releaseScope) (bool, error) {
+	current, err := r.stillServes(ctx, scope)
+	return current != nil && current.UID == scope.release.UID && current.DeletionTimestamp.IsZero(), err
+}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
@@ -107,5 +108,29 @@ func TestOtherShardIsCheckedAgain(t *testing.T) {
 	release.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	if again := r.reportOtherShard(scope).RequeueAfter; again <= 0 || again > 2*downRetry {
 		t.Errorf("a release under deletion is checked again after %s", again)
+	}
+}
+
+// TestMayBegin checks that no action begins for a release that was deleted or re-created since the pass began.
+func TestMayBegin(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	for name, tc := range map[string]struct {
+		change func(*addonsv1.HelmOpRelease)
+		want   bool
+	}{
+		"unchanged":      {func(*addonsv1.HelmOpRelease) {}, true},
+		"changed":        {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, true},
+		"under deletion": {func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }, false},
+		"re-created":     {func(r *addonsv1.HelmOpRelease) { r.UID = "another" }, false},
+		"deleted":        {func(r *addonsv1.HelmOpRelease) { r.Name = "another" }, false},
+	} {
+		release := controllertest.ReadyRelease("cni", nil)
+		known := release.DeepCopy()
+		tc.change(known)
+		r := &Reconciler{client: controllertest.StoreOf(t, known)}
+		if got, err := r.mayBegin(t.Context(), &releaseScope{release: release}); got != tc.want || err != nil {
+			t.Errorf("%s: %t, %v", name, got, err)
+		}
 	}
 }

@@ -10,12 +10,15 @@ import (
 	"time"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -45,20 +48,22 @@ func longReleaseStatus(long string) *addonsv1.HelmOpReleaseStatus {
 		}
 	}
 	status.Inventory = inventoryOf(&release.Spec, refs, 1)
-	status.Release = observed(release, decide.Decision{},
-		helmclient.Result{Status: long, ChartName: long, ChartVersion: long, AppVersion: long})
-	status.Tests = testResults(slices.Repeat([]helmclient.TestResult{{Name: long, Phase: long}}, 2*maxTests))
+	releasestatus.Tested(release,
+		helmclient.Result{Tests: slices.Repeat([]helmclient.TestResult{{Name: long, Phase: long}}, 40)})
 	difference := drift.Difference{
 		Ref:     inventory.Ref{Group: long, Version: long, Kind: long, Namespace: long, Name: long},
 		Manager: long, Paths: slices.Repeat([]string{long}, 2*maxDriftPaths),
 	}
 	status.Drift = &addonsv1.DriftStatus{Objects: r.driftedObjects(p, &driftmemory.Memory{},
 		slices.Repeat([]drift.Difference{difference}, 2*maxDriftedObjects))}
-	for range 2 * maxHistory {
-		remember(status, addonsv1.ReleaseAction{Action: "install"})
+	p.subject().Record(decide.Decision{Action: model.ActionInstall}, &p.policy.Test,
+		helmclient.Result{Revision: 1, Status: long, ChartName: long, ChartVersion: long, AppVersion: long}, nil, time.Now())
+	status.History = nil
+	for range 20 {
+		attempts.Remember(status, addonsv1.ReleaseAction{Action: "install"})
 	}
 	report.SetCondition(release, addonsv1.ReleasedCondition, report.True, addonsv1.ReleasedReason, long)
-	status.LastRetryRequest = retryRequest(p.releaseScope)
-	noteError(release, long)
+	status.LastRetryRequest = attempts.RetryRequest(p.release, p.helmOp)
+	attempts.NoteError(release, long)
 	return status
 }

@@ -10,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,12 +17,15 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
@@ -50,7 +51,7 @@ type releasePass struct {
 	decision decide.Decision
 
 	// intent is why a HelmOpRelease is under deletion. Set by checkIntent.
-	intent deletionIntent
+	intent deletionintent.Intent
 
 	// snapshot is the state of the objects of the release; nil if it is not known. Set by followObjects.
 	snapshot *objectwatch.Snapshot
@@ -87,6 +88,20 @@ func (p *releasePass) due(delay time.Duration) {
 	if delay > 0 && (p.requeueAfter == 0 || p.requeueAfter > delay) {
 		p.requeueAfter = delay
 	}
+}
+
+// subject returns the release of a pass with its desired state, for the count of its attempts.
+func (p *releasePass) subject() *attempts.Subject {
+	return &attempts.Subject{Release: p.release, HelmOp: p.helmOp, Desired: p.desired}
+}
+
+// past returns the results of earlier attempts at the desired state.
+func (p *releasePass) past() model.Past {
+	newest, _ := p.observation.Newest()
+	return p.subject().Past(attempts.Seen{
+		Newest: newest.Revision, IsUnhealthy: p.unhealthy, IsUnwatchable: p.unwatchable, HasDrifted: p.drifted,
+		IsRestoreRequested: isRestoreRequested(p),
+	})
 }
 
 // step is one step of a pass. The pass ends with the result if there is one, or with the error; otherwise it continues
@@ -150,7 +165,7 @@ func (r *Reconciler) checkCluster(_ context.Context, p *releasePass) (*ctrl.Resu
 
 // checkPause ends the pass if the release, its HelmOp or its Cluster is paused.
 func (r *Reconciler) checkPause(_ context.Context, p *releasePass) (*ctrl.Result, error) {
-	why := pauseOf(p.releaseScope)
+	why := apiutil.PauseReason(p.cluster, p.helmOp, p.release)
 	report.SetPaused(p.release, why != "", why)
 	if why == "" {
 		return nil, nil
@@ -158,29 +173,6 @@ func (r *Reconciler) checkPause(_ context.Context, p *releasePass) (*ctrl.Result
 	p.release.Status.NextTryAt = metav1.Time{}
 	return after(0), nil
 }
-
-// pauseOf returns why a release is paused; empty if it is not.
-func pauseOf(scope *releaseScope) string {
-	switch {
-	case scope.cluster != nil && apiutil.IsClusterPaused(scope.cluster):
-		return "The Cluster is paused"
-	case scope.helmOp != nil && scope.helmOp.Spec.Paused:
-		return "The HelmOp is paused (spec.paused)"
-	case scope.helmOp != nil && annotations.HasPaused(scope.helmOp):
-		return "The HelmOp has the paused annotation"
-	case apiutil.IsChildPaused(scope.release):
-		why := "This HelmOpRelease has the paused annotation"
-		if value := scope.release.Annotations[clusterv1.PausedAnnotation]; value != "" && value != "true" {
-			why += ": " + apiutil.Truncate(value, maxPauseReason)
-		}
-		return why
-	default:
-		return ""
-	}
-}
-
-// maxPauseReason is the limit, in bytes, of the value of the paused annotation in a message.
-const maxPauseReason = 512
 
 // checkShard ends the pass if the Cluster is of another shard than the HelmOp.
 func (r *Reconciler) checkShard(_ context.Context, p *releasePass) (*ctrl.Result, error) {
@@ -239,7 +231,7 @@ func (r *Reconciler) connectCluster(ctx context.Context, p *releasePass) (*ctrl.
 func (r *Reconciler) readSpec(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	p.policy = releasespec.PolicyOf(&p.release.Spec)
 	p.desired, p.options = releasespec.DesiredOf(p.release)
-	r.initRetryRequest(p)
+	p.subject().InitRetryRequest()
 	return nil, r.nameManagementCluster(ctx, p.release, &p.desired)
 }
 
@@ -255,7 +247,7 @@ func (r *Reconciler) observeRecords(ctx context.Context, p *releasePass) (*ctrl.
 			return end(r.failed(ctx, p.releaseScope, addonsv1.ObservationFailedReason, err))
 		}
 	}
-	reportReachable(p.release)
+	releasestatus.Reachable(p.release)
 	return nil, nil
 }
 
@@ -300,7 +292,7 @@ func (r *Reconciler) checkDrift(ctx context.Context, p *releasePass) (*ctrl.Resu
 
 // decide sets the decision of the pass and the state of the release.
 func (r *Reconciler) decide(p *releasePass) {
-	p.decision = decide.Next(p.observation, p.desired, p.policy, pastOf(p), r.now())
+	p.decision = decide.Next(p.observation, p.desired, p.policy, p.past(), r.now())
 	p.release.Status.State = string(p.decision.State)
 }
 
@@ -333,7 +325,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 	case model.ActionStall:
 		r.reportStalled(p, decision)
 	case model.ActionRefuse:
-		if reportNotReleased(release, addonsv1.ReleaseConflictReason, decision.Message) {
+		if releasestatus.NotReleased(release, addonsv1.ReleaseConflictReason, decision.Message) {
 			r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.ReleaseConflictReason, string(decision.Action),
 				decision.Message)
 		}
@@ -342,7 +334,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 		if ok, err := r.mayAct(ctx, p, decision); !ok {
 			return nil, err
 		}
-		noteUnhealthy(release, decision, r.now())
+		releasestatus.NoteUnhealthy(release, decision, r.now())
 		result, err := r.act(ctx, p, decision)
 		p.due(result.RequeueAfter)
 		return nil, err

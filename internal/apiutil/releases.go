@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -34,6 +35,30 @@ var blockedReasons = map[string]bool{
 // IsHelmOpPaused reports whether a HelmOp is paused, by spec.paused or by the annotation.
 func IsHelmOpPaused(helmOp *addonsv1.HelmOp) bool {
 	return helmOp.Spec.Paused || annotations.HasPaused(helmOp)
+}
+
+// maxPauseReason is the limit, in bytes, of the value of the paused annotation in a message.
+const maxPauseReason = 512
+
+// PauseReason returns why a release is paused: by its Cluster, its HelmOp or itself. It is empty if the release is not
+// paused. cluster and helmOp are nil if they do not exist.
+func PauseReason(cluster *clusterv1.Cluster, helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease) string {
+	switch {
+	case cluster != nil && IsClusterPaused(cluster):
+		return "The Cluster is paused"
+	case helmOp != nil && helmOp.Spec.Paused:
+		return "The HelmOp is paused (spec.paused)"
+	case helmOp != nil && annotations.HasPaused(helmOp):
+		return "The HelmOp has the paused annotation"
+	case IsChildPaused(release):
+		why := "This HelmOpRelease has the paused annotation"
+		if value := release.Annotations[clusterv1.PausedAnnotation]; value != "" && value != "true" {
+			why += ": " + Truncate(value, maxPauseReason)
+		}
+		return why
+	default:
+		return ""
+	}
 }
 
 // SiblingsOf returns the other releases in the Cluster of a release, by the names of their HelmOps. It returns only

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package runningactions
 
 import (
 	"context"
@@ -9,11 +9,9 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -63,9 +61,9 @@ func TestDeletionStopsRunningAction(t *testing.T) {
 		before := controllertest.ReadyRelease("cni", nil)
 		after := before.DeepCopy()
 		tc.change(helmOp, after)
-		var actions runningActions
-		stop, over := actions.begin(client.ObjectKeyFromObject(before))
-		handler := actions.StopOnDeletion(helmOpClient(t, helmOp))
+		var actions Actions
+		stop, over := actions.Begin(client.ObjectKeyFromObject(before))
+		handler := actions.StopOnDeletion(controllertest.StoreOf(t, helmOp))
 		handler.Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, nil)
 		if got := stop.Err() != nil; got != tc.want || got && !errors.Is(context.Cause(stop), errReleaseDeleted) {
 			t.Errorf("%s: stopped %t because of %v", name, got, context.Cause(stop))
@@ -75,44 +73,11 @@ func TestDeletionStopsRunningAction(t *testing.T) {
 			t.Errorf("%s: %d actions are remembered", name, len(actions.stops))
 		}
 		// It was deleted before: there is nothing new.
-		again, over := actions.begin(client.ObjectKeyFromObject(before))
+		again, over := actions.Begin(client.ObjectKeyFromObject(before))
 		handler.Update(t.Context(), event.UpdateEvent{ObjectOld: after, ObjectNew: after}, nil)
 		if again.Err() != nil {
 			t.Errorf("%s: an old event stops what is new", name)
 		}
 		over()
-	}
-}
-
-func helmOpClient(t *testing.T, objects ...client.Object) client.Client {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := addonsv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-}
-
-// TestMayBegin checks that no action begins for a release that was deleted or re-created since the pass began.
-func TestMayBegin(t *testing.T) {
-	t.Parallel()
-	now := metav1.Now()
-	for name, tc := range map[string]struct {
-		change func(*addonsv1.HelmOpRelease)
-		want   bool
-	}{
-		"unchanged":      {func(*addonsv1.HelmOpRelease) {}, true},
-		"changed":        {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, true},
-		"under deletion": {func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }, false},
-		"re-created":     {func(r *addonsv1.HelmOpRelease) { r.UID = "another" }, false},
-		"deleted":        {func(r *addonsv1.HelmOpRelease) { r.Name = "another" }, false},
-	} {
-		release := controllertest.ReadyRelease("cni", nil)
-		known := release.DeepCopy()
-		tc.change(known)
-		r := &Reconciler{client: helmOpClient(t, known)}
-		if got, err := r.mayBegin(t.Context(), &releaseScope{release: release}); got != tc.want || err != nil {
-			t.Errorf("%s: %t, %v", name, got, err)
-		}
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package actionprogress
 
 import (
 	"context"
@@ -18,7 +18,6 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
@@ -49,7 +48,6 @@ func testProgress(t *testing.T, isShared bool) {
 				return c.SubResource(name).Patch(ctx, obj, patch, options...)
 			},
 		}).Build()
-	r := &Reconciler{client: c, now: time.Now}
 	read := func() *addonsv1.HelmOpRelease {
 		t.Helper()
 		release := &addonsv1.HelmOpRelease{}
@@ -67,8 +65,8 @@ func testProgress(t *testing.T, isShared bool) {
 		}
 	}
 	release := read()
-	scope := &releaseScope{release: release, before: release.DeepCopy()}
-	progress := r.startProgress(t.Context(), scope, decide.Decision{Action: model.ActionInstall})
+	before := release.DeepCopy()
+	progress := Start(t.Context(), c, release, before, model.ActionInstall)
 	expect("started")
 	if isShared {
 		other := read()
@@ -77,13 +75,14 @@ func testProgress(t *testing.T, isShared bool) {
 			t.Fatal(err)
 		}
 	}
-	progress.set("a hook")
+	progress.Set("a hook")
 	expect("a hook")
-	progress.stop()
-	progress.stop()
+	progress.Stop()
+	progress.Stop()
 	report.SetCondition(release, addonsv1.ReadyCondition, report.True, "Ready", "done")
 	release.Status.Failures = 3
-	if err := report.WriteObject(t.Context(), c, scope.before, release, releaseConditions); err != nil {
+	if err := report.WriteObject(t.Context(), c, before, release,
+		[]string{addonsv1.ReadyCondition, addonsv1.ReleasedCondition}); err != nil {
 		t.Fatal(err)
 	}
 	got := read()

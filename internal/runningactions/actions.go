@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package runningactions
 
 import (
 	"context"
@@ -24,17 +24,17 @@ import (
 // errReleaseDeleted is the cause with which a running action is stopped.
 var errReleaseDeleted = errors.New("the release is being deleted")
 
-// runningActions are the running actions that can be stopped, by release. The zero value is empty. It is safe for
+// Actions are the running actions that can be stopped, by release. The zero value is empty. It is safe for
 // concurrent use.
-type runningActions struct {
+type Actions struct {
 	mu    sync.Mutex
 	stops map[types.NamespacedName]context.CancelCauseFunc
 }
 
-// begin registers an action; the caller must call ended after the action. The context stop is done when the action must
+// Begin registers an action; the caller must call ended after the action. The context stop is done when the action must
 // stop early. It is not derived from the context of the pass: that context is done when the manager stops, but actions
 // then run to their end.
-func (a *runningActions) begin(release types.NamespacedName) (stop context.Context, ended func()) {
+func (a *Actions) Begin(release types.NamespacedName) (stop context.Context, ended func()) {
 	stop, cancel := context.WithCancelCause(context.Background())
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -51,7 +51,7 @@ func (a *runningActions) begin(release types.NamespacedName) (stop context.Conte
 }
 
 // stop stops the running action of a release, if there is one. The error of the action has the cause.
-func (a *runningActions) stop(release types.NamespacedName, cause error) {
+func (a *Actions) stop(release types.NamespacedName, cause error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if cancel, ok := a.stops[release]; ok {
@@ -62,7 +62,7 @@ func (a *runningActions) stop(release types.NamespacedName, cause error) {
 // StopOnDeletion returns a handler that stops the action of a release when the release is deleted: a hook that hangs
 // must not delay the uninstallation for minutes. The handler enqueues no requests; another watch enqueues releases
 // under deletion.
-func (a *runningActions) StopOnDeletion(reader client.Reader) handler.EventHandler {
+func (a *Actions) StopOnDeletion(reader client.Reader) handler.EventHandler {
 	return handler.Funcs{UpdateFunc: func(ctx context.Context, e event.UpdateEvent,
 		_ workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 		before, beforeOK := e.ObjectOld.(*addonsv1.HelmOpRelease)
@@ -89,15 +89,7 @@ func (a *runningActions) StopOnDeletion(reader client.Reader) handler.EventHandl
 // must not leave it half done. It is false for a paused release, which is not uninstalled now. helmOp is nil if the
 // HelmOp does not exist.
 func mayStop(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
-	scope := &releaseScope{release: release, helmOp: helmOp}
 	return !report.IsBeingMoved(release) &&
-		apiutil.DeletionPolicy(scope.release, scope.helmOp) != addonsv1.DeletionPolicyOrphan && pauseOf(scope) == ""
-}
-
-// mayBegin reports whether this manager still serves a release and the release was not deleted since the pass began. It
-// is called right before a change in a cluster. If it returns false, the event of the change starts the next pass. An
-// action must be registered before the call, so that no deletion is missed.
-func (r *Reconciler) mayBegin(ctx context.Context, scope *releaseScope) (bool, error) {
-	current, err := r.stillServes(ctx, scope)
-	return current != nil && current.UID == scope.release.UID && current.DeletionTimestamp.IsZero(), err
+		apiutil.DeletionPolicy(release, helmOp) != addonsv1.DeletionPolicyOrphan &&
+		apiutil.PauseReason(nil, helmOp, release) == ""
 }

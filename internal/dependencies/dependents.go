@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package dependencies
 
 import (
 	"context"
@@ -15,70 +15,65 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// mayUninstall reports whether no release in the Cluster depends on a release that is about to be uninstalled.
-// Otherwise it reports the dependent in the condition Ready; events of the dependent start the next pass. A release
-// that its HelmOp replaces by another release does not wait: its dependents stay, so the wait would not end.
-func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope, intent deletionIntent) (bool, error) {
-	if intent == intentReplace {
-		return true, nil
-	}
-	siblings, err := apiutil.SiblingsOf(ctx, r.client, scope.release)
+// NeededBy returns the message that names a release in the Cluster that depends on a release, which is about to be
+// uninstalled; empty if there is none. cluster is nil if the Cluster does not exist.
+func (g *Gate) NeededBy(ctx context.Context, release *addonsv1.HelmOpRelease,
+	cluster *clusterv1.Cluster,
+) (string, error) {
+	siblings, err := apiutil.SiblingsOf(ctx, g.Client, release)
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	if ok, err := r.hasNoDependents(ctx, r.client, scope, siblings); !ok {
-		return false, err
+	if message, err := g.neededByOne(ctx, g.Client, release, cluster, siblings); message != "" || err != nil {
+		return message, err
 	}
 	// Dependents that the cache does not have yet count, too.
 	list := &addonsv1.HelmOpReleaseList{}
-	err = r.live.List(ctx, list, client.InNamespace(scope.release.Namespace), client.MatchingLabels{
-		clusterv1.ClusterNameLabel: capilabels.MustFormatValue(scope.release.Spec.ClusterRef.Name),
+	err = g.Live.List(ctx, list, client.InNamespace(release.Namespace), client.MatchingLabels{
+		clusterv1.ClusterNameLabel: capilabels.MustFormatValue(release.Spec.ClusterRef.Name),
 	})
 	if err != nil {
-		return false, fmt.Errorf("listing the releases of Cluster %s: %w", apiutil.ClusterKey(scope.release), err)
+		return "", fmt.Errorf("listing the releases of Cluster %s: %w", apiutil.ClusterKey(release), err)
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(other addonsv1.HelmOpRelease) bool {
-		return apiutil.ClusterKey(&other) != apiutil.ClusterKey(scope.release)
+		return apiutil.ClusterKey(&other) != apiutil.ClusterKey(release)
 	})
-	return r.hasNoDependents(ctx, r.live, scope, apiutil.ByHelmOp(list.Items, scope.release))
+	return g.neededByOne(ctx, g.Live, release, cluster, apiutil.ByHelmOp(list.Items, release))
 }
 
-// hasNoDependents reports whether no other release in the Cluster depends on a release. Otherwise it sets the condition
-// Ready of the release to False.
-func (r *Reconciler) hasNoDependents(ctx context.Context, reader client.Reader, scope *releaseScope,
+// neededByOne returns the message that names one of the other releases in the Cluster that depends on a release; empty
+// if there is none.
+func (g *Gate) neededByOne(ctx context.Context, reader client.Reader, release *addonsv1.HelmOpRelease,
+	cluster *clusterv1.Cluster,
 	siblings map[string]*addonsv1.HelmOpRelease,
-) (bool, error) {
-	remaining, err := r.remainingDependents(ctx, reader, scope, siblings)
+) (string, error) {
+	remaining, err := g.remainingDependents(ctx, reader, release, cluster, siblings)
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	message := neededBy(scope.release, siblings, remaining)
-	if message != "" {
-		report.SetNotReady(scope.release, addonsv1.DeletingReason, message)
-	}
-	return message == "", nil
+	return neededBy(release, siblings, remaining), nil
 }
 
 // remainingDependents returns the dependents that are not uninstalled before their Cluster is deleted, by the names of
 // their HelmOps. It returns none if the Cluster is not under deletion: a release then waits for all its dependents,
 // without a limit of time.
-func (r *Reconciler) remainingDependents(ctx context.Context, reader client.Reader, scope *releaseScope,
+func (g *Gate) remainingDependents(ctx context.Context, reader client.Reader, release *addonsv1.HelmOpRelease,
+	cluster *clusterv1.Cluster,
 	siblings map[string]*addonsv1.HelmOpRelease,
 ) (map[string]bool, error) {
-	if scope.cluster == nil || scope.cluster.DeletionTimestamp.IsZero() {
+	if cluster == nil || cluster.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
-	name, remaining := apiutil.HelmOpOf(scope.release), map[string]bool{}
+	name, remaining := apiutil.HelmOpOf(release), map[string]bool{}
 	for other, sibling := range siblings {
-		if !sibling.DeletionTimestamp.IsZero() || !dependencies.DependsOn(sibling.Spec.DependsOn, name) {
+		if !sibling.DeletionTimestamp.IsZero() || !DependsOn(sibling.Spec.DependsOn, name) {
 			continue
 		}
-		if sibling.Spec.BeforeClusterDelete == nil || !apiutil.IsWatched(sibling, r.watchFilter) ||
+		if sibling.Spec.BeforeClusterDelete == nil || !apiutil.IsWatched(sibling, g.WatchFilter) ||
 			report.IsBeingMoved(sibling) {
 			remaining[other] = true
 			continue
@@ -88,7 +83,7 @@ func (r *Reconciler) remainingDependents(ctx context.Context, reader client.Read
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading HelmOp %s: %w", other, err)
 		}
-		remaining[other] = err != nil || !clusterlife.UninstallsBeforeDeletion(scope.cluster, sibling, helmOp, r.now())
+		remaining[other] = err != nil || !clusterlife.UninstallsBeforeDeletion(cluster, sibling, helmOp, g.Now())
 	}
 	return remaining, nil
 }
@@ -102,14 +97,14 @@ func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.Hel
 	if name == "" {
 		return ""
 	}
-	graph := dependencies.DependencyGraph{}
+	graph := DependencyGraph{}
 	graph.Add(name, release.Spec.DependsOn)
 	for other, sibling := range siblings {
 		graph.Add(other, sibling.Spec.DependsOn)
 	}
 	var dependents []string
 	for other, sibling := range siblings {
-		if !dependencies.DependsOn(sibling.Spec.DependsOn, name) || remaining[other] || awaitsInstall(sibling) ||
+		if !DependsOn(sibling.Spec.DependsOn, name) || remaining[other] || AwaitsInstall(sibling) ||
 			graph.Path(name, other) != nil {
 			continue
 		}
@@ -137,9 +132,9 @@ func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.Hel
 		"remove the dependency", dependents[0])
 }
 
-// awaitsInstall reports whether a release is not installed yet and waits for its dependencies, which therefore may be
+// AwaitsInstall reports whether a release is not installed yet and waits for its dependencies, which therefore may be
 // uninstalled.
-func awaitsInstall(release *addonsv1.HelmOpRelease) bool {
+func AwaitsInstall(release *addonsv1.HelmOpRelease) bool {
 	return release.Status.Release == nil && release.Status.State == string(model.StateAbsent) &&
 		apiutil.IsAwaiting(release)
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package watches
 
 import (
 	"testing"
@@ -43,7 +43,7 @@ func TestConflictingReleasesAreEnqueued(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var outdated []ctrl.Request
-			h := conflictingOnChange(store, func(request ctrl.Request) { outdated = append(outdated, request) })
+			h := ConflictingOnChange(store, func(request ctrl.Request) { outdated = append(outdated, request) })
 			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 			defer queue.ShutDown()
 			switch e := tc.event.(type) {

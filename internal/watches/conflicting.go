@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package watches
 
 import (
 	"context"
@@ -16,11 +16,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 )
 
-// conflictingOnChange returns a handler for HelmOpReleases that name the same release in the same Cluster. When one of
+// ConflictingOnChange returns a handler for HelmOpReleases that name the same release in the same Cluster. When one of
 // them has made a Helm revision or was deleted, the handler enqueues the others. Otherwise a HelmOp whose release was
 // taken over would be Ready until the next resync, and a HelmOp that waits for the release would check only from time
 // to time. The handler calls outdate first, because the records that were read before are outdated.
-func conflictingOnChange(reader client.Reader, outdate func(ctrl.Request)) handler.EventHandler {
+func ConflictingOnChange(reader client.Reader, outdate func(ctrl.Request)) handler.EventHandler {
 	enqueue := func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease) {
 		for _, other := range apiutil.ChildrenOfCluster(ctx, reader, apiutil.ClusterKey(release)) {
 			if other.UID == release.UID || other.Spec.Release != release.Spec.Release {

@@ -1,19 +1,19 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package releasestatus
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
@@ -27,23 +27,21 @@ const (
 	testSucceeded = "Succeeded"
 )
 
-// reportTested reports the results of the chart's tests, with an Event.
-func (r *Reconciler) reportTested(p *releasePass, result helmclient.Result) {
-	release := p.release
+// Tested reports the results of the chart's tests. It returns the message for an Event, and whether a test failed.
+func Tested(release *addonsv1.HelmOpRelease, result helmclient.Result) (message string, hasFailed bool) {
 	release.Status.Tests = testResults(result.Tests)
-	status, reason, message := report.True, addonsv1.TestsSucceededReason, fmt.Sprintf("%s of revision %d succeeded",
-		plural.Count(len(result.Tests), "test", "tests"), result.Revision)
-	eventType := corev1.EventTypeNormal
-	if failed := failedTests(result.Tests); len(failed) > 0 {
-		status, reason, eventType = report.False, addonsv1.TestsFailedReason, corev1.EventTypeWarning
-		message = fmt.Sprintf("%d of %s failed: %s", len(failed), plural.Count(len(result.Tests), "test", "tests"),
-			strings.Join(failed[:min(len(failed), 3)], ", "))
-		noteError(release, message)
+	total := plural.Count(len(result.Tests), "test", "tests")
+	status, reason := report.True, addonsv1.TestsSucceededReason
+	message = fmt.Sprintf("%s of revision %d succeeded", total, result.Revision)
+	failed := failedTests(result.Tests)
+	if hasFailed = len(failed) > 0; hasFailed {
+		status, reason = report.False, addonsv1.TestsFailedReason
+		message = fmt.Sprintf("%d of %s failed: %s", len(failed), total, strings.Join(failed[:min(len(failed), 3)], ", "))
+		attempts.NoteError(release, message)
 	}
 	report.SetCondition(release, addonsv1.TestedCondition, status, reason, message)
-	reportReady(release)
-	r.event(p.releaseScope, eventType, addonsv1.TestedEvent, verbTest, fmt.Sprintf("Tested release %s in Cluster %s: %s",
-		describe(release), apiutil.ClusterTitle(release), message))
+	Ready(release)
+	return message, hasFailed
 }
 
 func failedTests(tests []helmclient.TestResult) []string {
@@ -71,28 +69,20 @@ func testResults(tests []helmclient.TestResult) []addonsv1.TestResult {
 	return results[:min(len(results), maxTests)]
 }
 
-func boolToInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// reportTests sets the condition Tested from the labels of the newest record, which work also after the status was
+// tests sets the condition Tested from the labels of the newest record, which work also after the status was
 // lost.
-func reportTests(p *releasePass, newest model.Record) {
-	release := p.release
-	if !p.policy.Test.Enabled {
+func tests(release *addonsv1.HelmOpRelease, newest model.Record, isEnabled bool) {
+	if !isEnabled {
 		conditions.Delete(release, addonsv1.TestedCondition)
 		release.Status.Tests = nil
 		return
 	}
 	switch tested := conditions.Get(release, addonsv1.TestedCondition); {
 	case newest.Tested == "":
-		report.SetCondition(release, addonsv1.TestedCondition, metav1Unknown, addonsv1.TestsPendingReason,
+		report.SetCondition(release, addonsv1.TestedCondition, metav1.ConditionUnknown, addonsv1.TestsPendingReason,
 			"The tests run when the release is healthy")
 	case tested != nil && (tested.Status == report.True) == (newest.Tested == model.TestedPassed) &&
-		tested.Status != metav1Unknown:
+		tested.Status != metav1.ConditionUnknown:
 	case newest.Tested == model.TestedPassed:
 		report.SetCondition(release, addonsv1.TestedCondition, report.True, addonsv1.TestsSucceededReason,
 			fmt.Sprintf("The tests of revision %d succeeded", newest.Revision))
@@ -100,4 +90,11 @@ func reportTests(p *releasePass, newest model.Record) {
 		report.SetCondition(release, addonsv1.TestedCondition, report.False, addonsv1.TestsFailedReason,
 			fmt.Sprintf("The tests of revision %d failed", newest.Revision))
 	}
+}
+
+func boolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

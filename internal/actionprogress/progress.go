@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package actionprogress
 
 import (
 	"context"
@@ -14,22 +14,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
+
+// writeTimeout is the timeout of one report.
+const writeTimeout = 10 * time.Second
 
 // progressInterval is the time between two reports of a running action. Shorter actions do not report progress.
 const progressInterval = 5 * time.Second
 
-// actionProgress writes the current step of a running action into the status of its release.
-type actionProgress struct {
+// Progress writes the current step of a running action into the status of its release.
+type Progress struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	// scope is the scope of the pass. Its release must not change while the action runs, so running, a copy, is written.
-	scope   *releaseScope
-	running *addonsv1.HelmOpRelease
+	// release and before are those of Start. The release must not change while the action runs, so running, a copy, is
+	// written.
+	release, before, running *addonsv1.HelmOpRelease
+
 	// isWritten is true if progress was written. isShared is true if another program has written the object meanwhile.
 	// Read both only after done is closed.
 	isWritten, isShared bool
@@ -39,12 +44,15 @@ type actionProgress struct {
 	what string
 }
 
-// startProgress reports the progress of an action until stop is called.
-func (r *Reconciler) startProgress(ctx context.Context, scope *releaseScope, decision decide.Decision) *actionProgress {
+// Start reports the progress of an action until Stop is called. before is the release as the API server has it, and
+// release is the object that the caller writes after the action. writer is the client that the caller uses, too.
+func Start(ctx context.Context, writer client.Client, release, before *addonsv1.HelmOpRelease,
+	action model.Action,
+) *Progress {
 	ctx, cancel := context.WithCancel(ctx)
-	progress := &actionProgress{cancel: cancel, done: make(chan struct{}), what: "started", scope: scope,
-		running: scope.before.DeepCopy()}
-	since := r.now().UTC().Format(time.RFC3339)
+	progress := &Progress{cancel: cancel, done: make(chan struct{}), what: "started", release: release,
+		before: before, running: before.DeepCopy()}
+	since := time.Now().UTC().Format(time.RFC3339)
 	go func() {
 		defer close(progress.done)
 		ticker := time.NewTicker(progressInterval)
@@ -57,8 +65,8 @@ func (r *Reconciler) startProgress(ctx context.Context, scope *releaseScope, dec
 			case <-ticker.C:
 			}
 			if what := progress.now(); what != written {
-				message := fmt.Sprintf("%s is running since %s: %s", verbOf(decision.Action), since, what)
-				if err := progress.write(ctx, r.client, decision.Action, message); err != nil && ctx.Err() == nil {
+				message := fmt.Sprintf("%s is running since %s: %s", attempts.VerbOf(action), since, what)
+				if err := progress.write(ctx, writer, action, message); err != nil && ctx.Err() == nil {
 					ctrl.LoggerFrom(ctx).V(1).Info("Cannot report the progress of an action", "error", err.Error())
 				}
 				written = what
@@ -68,42 +76,42 @@ func (r *Reconciler) startProgress(ctx context.Context, scope *releaseScope, dec
 	return progress
 }
 
-// set sets the current step of the action. It returns at once.
-func (p *actionProgress) set(what string) {
+// Set sets the current step of the action. It returns at once.
+func (p *Progress) Set(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.what = what
 }
 
-func (p *actionProgress) now() string {
+func (p *Progress) now() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.what
 }
 
-// stop stops the reports, and returns when no write is running any more, so that the result of the action is written
-// last. It updates the objects of the scope to the last write, which therefore does not cause a conflict. It may be
+// Stop stops the reports, and returns when no write is running any more, so that the result of the action is written
+// last. It updates the objects of Start to the last write, which therefore does not cause a conflict. It may be
 // called more than once.
-func (p *actionProgress) stop() {
+func (p *Progress) Stop() {
 	p.cancel()
 	<-p.done
 	if p.isWritten {
 		p.isWritten = false
-		p.scope.before.ResourceVersion, p.scope.release.ResourceVersion = p.running.ResourceVersion, p.running.ResourceVersion
-		p.scope.before.Status = *p.running.Status.DeepCopy()
+		p.before.ResourceVersion, p.release.ResourceVersion = p.running.ResourceVersion, p.running.ResourceVersion
+		p.before.Status = *p.running.Status.DeepCopy()
 	}
 }
 
 // write writes the current step of the action. Changes by another program stay; the result of the action is then
 // written as after any such change.
-func (p *actionProgress) write(ctx context.Context, c client.Client, action model.Action, message string) error {
-	ctx, cancel := context.WithTimeout(ctx, patchTimeout)
+func (p *Progress) write(ctx context.Context, c client.Client, action model.Action, message string) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	written := p.running.DeepCopy()
 	if action == model.ActionUninstall {
 		report.SetNotReady(written, addonsv1.DeletingReason, message)
 	} else {
-		reportNotReleased(written, addonsv1.UpdatingReason, message)
+		releasestatus.NotReleased(written, addonsv1.UpdatingReason, message)
 	}
 	if !p.isShared {
 		err := c.Status().Patch(ctx, written, client.MergeFromWithOptions(p.running, client.MergeFromWithOptimisticLock{}))

@@ -38,10 +38,12 @@ func TestFirstRenderingCountsAsAttempt(t *testing.T) {
 		"the first time":    {decision: install, want: 3},
 		"an uninstallation": {decision: decide.Decision{Action: model.ActionUninstall}},
 		"rendered before": {decision: install, change: func(r *Reconciler, p *releasePass) {
-			r.noteRendered(p, install, helmclient.Result{}, nil)
+			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, helmclient.Result{},
+				nil)
 		}},
 		"an earlier rendering exceeded its limits": {decision: install, want: 3, change: func(r *Reconciler, p *releasePass) {
-			r.noteRendered(p, install, helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrRenderLimit})
+			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, helmclient.Result{},
+				&helmerr.Error{Kind: helmerr.ErrRenderLimit})
 		}},
 		"the release is made from it": {decision: install, change: func(_ *Reconciler, p *releasePass) {
 			p.before.Status.Release = &addonsv1.ReleaseObservation{ArtifactDigest: p.release.Spec.Artifact.Digest}
@@ -84,7 +86,7 @@ func TestFirstRenderingCountsAsAttempt(t *testing.T) {
 				counted.Status.LastError == "" {
 				t.Errorf("status %+v", counted.Status)
 			}
-			past := pastOf(&releasePass{releaseScope: &releaseScope{release: counted}, desired: p.desired})
+			past := (&releasePass{releaseScope: &releaseScope{release: counted}, desired: p.desired}).past()
 			if past.Failures != int(tc.want) || past.RetryRequested {
 				t.Errorf("the next manager finds %+v", past)
 			}
@@ -96,21 +98,5 @@ func TestFirstRenderingCountsAsAttempt(t *testing.T) {
 				t.Errorf("after the result: %+v", after.Status)
 			}
 		})
-	}
-}
-
-// TestLimitedRenderingCountsAsAttempt checks that an attempt whose rendering exceeded its limits counts, although
-// nothing was changed.
-func TestLimitedRenderingCountsAsAttempt(t *testing.T) {
-	t.Parallel()
-	decision := decide.Decision{Action: model.ActionInstall, Failures: 1}
-	for kind, want := range map[error]int32{helmerr.ErrRenderLimit: 2, helmerr.ErrInvalidChart: 7} {
-		p := triedPass()
-		p.release.Status.Failures = 7
-		r := &Reconciler{now: time.Now}
-		r.recordAttempt(p, decision, helmclient.Result{}, &helmerr.Error{Kind: kind})
-		if p.release.Status.Failures != want {
-			t.Errorf("%v: %d failures, want %d", kind, p.release.Status.Failures, want)
-		}
 	}
 }

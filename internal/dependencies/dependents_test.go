@@ -1,13 +1,15 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package dependencies
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -77,6 +79,71 @@ func TestNeededBy(t *testing.T) {
 			}
 			if got := neededBy(tc.of, siblings, map[string]bool{tc.staying: true}); got != tc.want {
 				t.Errorf("neededBy = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestDependentsInClusterUnderDeletion checks that in a Cluster under deletion a release does not wait for a dependent
+// that is not uninstalled. Otherwise the release would not be uninstalled before the hold of the deletion ends.
+func TestDependentsInClusterUnderDeletion(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	for name, tc := range map[string]struct {
+		release func(*addonsv1.HelmOpRelease)
+		helmOp  func(*addonsv1.HelmOp)
+		isGone  bool
+		want    bool
+	}{
+		"asked":     {},
+		"not asked": {release: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete = nil }, want: true},
+		"not asked, under deletion": {release: func(r *addonsv1.HelmOpRelease) {
+			r.Spec.BeforeClusterDelete, r.DeletionTimestamp = nil, &now
+		}},
+		"paused": {release: func(r *addonsv1.HelmOpRelease) {
+			r.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		}, want: true},
+		"served by another manager": {release: func(r *addonsv1.HelmOpRelease) { r.Labels[clusterv1.WatchLabel] = "other" },
+			want: true},
+		"before the timeout": {release: func(r *addonsv1.HelmOpRelease) {
+			r.Spec.BeforeClusterDelete.Timeout.Duration = time.Hour
+		}},
+		"after the timeout": {release: func(r *addonsv1.HelmOpRelease) {
+			r.Spec.BeforeClusterDelete.Timeout.Duration = time.Second
+		}, want: true},
+		"orphaned": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan },
+			want: true},
+		"the HelmOp is paused": {helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, want: true},
+		"the HelmOp is paused, under deletion": {release: func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now },
+			helmOp: func(h *addonsv1.HelmOp) { h.Spec.Paused = true }},
+		"of another HelmOp":         {helmOp: func(h *addonsv1.HelmOp) { h.UID = "other" }, want: true},
+		"the HelmOp does not exist": {isGone: true, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			app := controllertest.ReadyRelease("app", func(r *addonsv1.HelmOpRelease) {
+				r.Spec.DependsOn, r.Spec.BeforeClusterDelete = controllertest.DependingOn("cni"), &addonsv1.BeforeClusterDelete{}
+				r.Labels[clusterv1.WatchLabel] = "mine"
+				if tc.release != nil {
+					tc.release(r)
+				}
+			})
+			objects := []client.Object{app}
+			if !tc.isGone {
+				objects = append(objects, controllertest.UpToDateHelmOp(t, "app", tc.helmOp))
+			}
+			gate := &Gate{Client: controllertest.StoreOf(t, objects...), Live: controllertest.StoreOf(t, objects...),
+				WatchFilter: "mine", Now: time.Now}
+			before := now.Add(-time.Minute).UTC().Format(time.RFC3339)
+			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one",
+				Annotations: map[string]string{addonsv1.DeletionHoldAnnotation: before}}}
+			cni := controllertest.ReadyRelease("cni", nil)
+			if by, err := gate.NeededBy(t.Context(), cni, cluster); by == "" || err != nil {
+				t.Errorf("the release does not wait while the Cluster stays, error %v", err)
+			}
+			cluster.DeletionTimestamp = &now
+			if by, err := gate.NeededBy(t.Context(), cni, cluster); (by == "") != tc.want || err != nil {
+				t.Errorf("the release waits: %q, %v; want %t", by, err, !tc.want)
 			}
 		})
 	}

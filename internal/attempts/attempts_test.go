@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package attempts
 
 import (
 	"strings"
@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
@@ -18,52 +20,51 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
-// triedPass returns a pass over a release whose last two attempts at the desired state failed.
-func triedPass() *releasePass {
+// triedSubject returns a release whose last two attempts at the desired state failed.
+func triedSubject() *Subject {
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: "one", Generation: 2}}
-	p := &releasePass{releaseScope: &releaseScope{release: release, helmOp: &addonsv1.HelmOp{}},
-		desired: model.Desired{ArtifactDigest: "a"}}
+	s := &Subject{Release: release, HelmOp: &addonsv1.HelmOp{}, Desired: model.Desired{ArtifactDigest: "a"}}
 	release.Status = addonsv1.HelmOpReleaseStatus{
 		Failures: 2, LastAttemptedAt: metav1.NewTime(time.Unix(1_800_000_000, 0)),
-		ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{LastAttemptedDigest: attemptDigest(p.desired),
+		ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{LastAttemptedDigest: attemptDigest(s.Desired),
 			LastAttemptedGeneration: 2},
 	}
-	return p
+	return s
 }
 
-func TestPastOf(t *testing.T) {
+func TestPast(t *testing.T) {
 	t.Parallel()
 	annotate := func(obj metav1.Object, value string) {
 		obj.SetAnnotations(map[string]string{addonsv1.RetryRequestedAtAnnotation: value})
 	}
 	for name, tc := range map[string]struct {
-		change    func(p *releasePass)
+		change    func(s *Subject)
 		failures  int
 		requested bool
 	}{
-		"unchanged":              {func(*releasePass) {}, 2, false},
-		"another desired state":  {func(p *releasePass) { p.desired.ArtifactDigest = "b" }, 0, false},
-		"spec changed":           {func(p *releasePass) { p.release.Generation = 3 }, 2, true},
-		"request at the release": {func(p *releasePass) { annotate(p.release, "now") }, 2, true},
-		"request at the HelmOp":  {func(p *releasePass) { annotate(p.helmOp, "now") }, 2, true},
-		"request already met": {func(p *releasePass) {
-			annotate(p.release, "now")
-			p.release.Status.LastRetryRequest = "now"
+		"unchanged":              {func(*Subject) {}, 2, false},
+		"another desired state":  {func(s *Subject) { s.Desired.ArtifactDigest = "b" }, 0, false},
+		"spec changed":           {func(s *Subject) { s.Release.Generation = 3 }, 2, true},
+		"request at the release": {func(s *Subject) { annotate(s.Release, "now") }, 2, true},
+		"request at the HelmOp":  {func(s *Subject) { annotate(s.HelmOp, "now") }, 2, true},
+		"request already met": {func(s *Subject) {
+			annotate(s.Release, "now")
+			s.Release.Status.LastRetryRequest = "now"
 		}, 2, false},
-		"long request": {func(p *releasePass) { annotate(p.release, strings.Repeat("n", 100)) }, 2, true},
-		"generation is not known": {func(p *releasePass) {
-			p.release.Status.LastAttemptedGeneration = 0
-			p.release.Generation = 9
+		"long request": {func(s *Subject) { annotate(s.Release, strings.Repeat("n", 100)) }, 2, true},
+		"generation is not known": {func(s *Subject) {
+			s.Release.Status.LastAttemptedGeneration = 0
+			s.Release.Generation = 9
 		}, 2, false},
 	} {
-		p := triedPass()
-		tc.change(p)
-		past := pastOf(p)
+		s := triedSubject()
+		tc.change(s)
+		past := s.Past(Seen{})
 		if past.Failures != tc.failures || past.RetryRequested != tc.requested ||
 			(past.Failures > 0) != !past.FailedAt.IsZero() {
 			t.Errorf("%s: %+v", name, past)
 		}
-		if request := retryRequest(p.releaseScope); len(request) > requeue.MaxResolveRequest {
+		if request := s.retryRequest(); len(request) > requeue.MaxResolveRequest {
 			t.Errorf("%s: the request takes %d characters", name, len(request))
 		}
 	}
@@ -87,10 +88,9 @@ func TestIsUnproven(t *testing.T) {
 		"of the previous revision":  {&addonsv1.HealthStatus{Revision: 1, Deployed: true}, false},
 		"not watched":               {nil, false},
 	} {
-		p := triedPass()
-		p.observation.Records = []model.Record{{Revision: 2}}
-		p.release.Status.Health = tc.memory
-		if got := pastOf(p).Unproven; got != tc.want {
+		s := triedSubject()
+		s.Release.Status.Health = tc.memory
+		if got := s.Past(Seen{Newest: 2}).Unproven; got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -100,25 +100,24 @@ func TestIsUnproven(t *testing.T) {
 // retry request, and that a later request counts, also if nothing was tried since.
 func TestLostStatusIsNoRetryRequest(t *testing.T) {
 	t.Parallel()
-	p := triedPass()
-	p.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "long ago"}
-	p.release.Status = addonsv1.HelmOpReleaseStatus{}
-	r := &Reconciler{}
+	s := triedSubject()
+	s.Release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "long ago"}
+	s.Release.Status = addonsv1.HelmOpReleaseStatus{}
 	for range 2 {
-		r.initRetryRequest(p)
-		if pastOf(p).RetryRequested {
+		s.InitRetryRequest()
+		if s.Past(Seen{}).RetryRequested {
 			t.Fatal("an old request counts as a new one")
 		}
 	}
-	p.release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "now"
-	r.initRetryRequest(p)
-	if !pastOf(p).RetryRequested {
+	s.Release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "now"
+	s.InitRetryRequest()
+	if !s.Past(Seen{}).RetryRequested {
 		t.Error("a later request does not count")
 	}
-	p.release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "long ago"
-	p.release.Generation++
-	r.initRetryRequest(p)
-	if !pastOf(p).RetryRequested {
+	s.Release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "long ago"
+	s.Release.Generation++
+	s.InitRetryRequest()
+	if !s.Past(Seen{}).RetryRequested {
 		t.Error("a change of the spec does not count")
 	}
 }
@@ -147,9 +146,9 @@ func TestRecordAttempt(t *testing.T) {
 		"uninstall keeps the count": {decide.Decision{Action: model.ActionUninstall, Failures: 1}, changed, nil, 1, 1},
 		"failed test":               {decide.Decision{Action: model.ActionTest, Failures: 1}, changed, failed, 2, 1},
 	} {
-		p := triedPass()
-		(&Reconciler{now: time.Now}).recordAttempt(p, tc.decision, tc.result, tc.err)
-		if got := p.release.Status; got.Failures != tc.failures || len(got.History) != tc.history {
+		s := triedSubject()
+		s.Record(tc.decision, &model.TestPolicy{}, tc.result, tc.err, time.Now())
+		if got := s.Release.Status; got.Failures != tc.failures || len(got.History) != tc.history {
 			t.Errorf("%s: %d failures, %d entries", name, got.Failures, len(got.History))
 		}
 	}
@@ -158,18 +157,18 @@ func TestRecordAttempt(t *testing.T) {
 // lostTries simulates an attempt each time that one is due, without a write of the status: the attempt crashes the
 // manager, or the management cluster is unreachable. It returns the number of attempts and the waiting time until the
 // decision is to stop.
-func lostTries(t *testing.T, p *releasePass, records []model.Record, now time.Time,
+func lostTries(t *testing.T, s *Subject, policy model.Policy, records []model.Record, now time.Time,
 	end string,
 ) ([]model.Record, int, time.Duration) {
 	t.Helper()
 	var waited time.Duration
 	tries := 0
 	for range 200 {
-		decision := decide.Next(model.Observation{Records: records}, p.desired, p.policy, pastOf(p), now.Add(waited))
+		decision := decide.Next(model.Observation{Records: records}, s.Desired, policy, s.Past(Seen{}), now.Add(waited))
 		made := model.Record{
-			Revision: decision.ToRevision, LabelledRevision: decision.ToRevision, Status: end, Owner: p.desired.Owner,
-			UID:            p.desired.UID,
-			ArtifactDigest: p.desired.ArtifactDigest, Failures: decision.Failures, Interruptions: decision.Interruptions,
+			Revision: decision.ToRevision, LabelledRevision: decision.ToRevision, Status: end, Owner: s.Desired.Owner,
+			UID:            s.Desired.UID,
+			ArtifactDigest: s.Desired.ArtifactDigest, Failures: decision.Failures, Interruptions: decision.Interruptions,
 			Request: decision.Request, ChangedAt: now.Add(waited),
 		}
 		switch {
@@ -208,28 +207,28 @@ func TestRetryRequestIsMetByNewestRecord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			now := time.Unix(1_800_000_000, 0)
-			p := triedPass()
-			p.desired = model.Desired{Owner: "fleet.web", UID: "u", ArtifactDigest: "b"}
-			p.policy.Upgrade.Retries = tc.retries
-			p.release.Generation++
+			s := triedSubject()
+			s.Desired = model.Desired{Owner: "fleet.web", UID: "u", ArtifactDigest: "b"}
+			policy := model.Policy{Upgrade: model.FailurePolicy{Retries: tc.retries}}
+			s.Release.Generation++
 			records := []model.Record{{Revision: 2, LabelledRevision: 2, Status: "deployed", Owner: "fleet.web", UID: "u",
 				ArtifactDigest: "a"}}
 			// The first request is a change of the spec. The following requests count once each, although the status never has
 			// a failure.
-			for _, ask := range []func(){func() {}, func() { p.release.Generation++ }, func() {
-				p.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "now"}
+			for _, ask := range []func(){func() {}, func() { s.Release.Generation++ }, func() {
+				s.Release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "now"}
 				// This failure was before the request, so it must not count.
-				p.release.Status.Failures, p.release.Status.LastAttemptedDigest = 99, attemptDigest(p.desired)
+				s.Release.Status.Failures, s.Release.Status.LastAttemptedDigest = 99, attemptDigest(s.Desired)
 			}} {
 				ask()
 				var tries int
 				var waited time.Duration
-				records, tries, waited = lostTries(t, p, records, now, tc.end)
+				records, tries, waited = lostTries(t, s, policy, records, now, tc.end)
 				if tries != tc.tries || waited < tc.least {
 					t.Fatalf("stalled after %d tries and %s, want %d and at least %s", tries, waited, tc.tries, tc.least)
 				}
 				now = now.Add(waited)
-				if _, tries, _ := lostTries(t, p, records, now, tc.end); tries != 0 {
+				if _, tries, _ := lostTries(t, s, policy, records, now, tc.end); tries != 0 {
 					t.Fatalf("%d more tries without a request", tries)
 				}
 			}
@@ -240,28 +239,76 @@ func TestRetryRequestIsMetByNewestRecord(t *testing.T) {
 // TestRequestDigest checks that the digests of different retry requests differ, also if a move resets the generation.
 func TestRequestDigest(t *testing.T) {
 	t.Parallel()
-	p := triedPass()
-	p.release.UID = "u"
-	seen := map[string]string{requestDigest(p): "at first"}
+	s := triedSubject()
+	s.Release.UID = "u"
+	seen := map[string]string{s.requestDigest(): "at first"}
 	for _, change := range []struct {
 		name string
 		do   func()
 	}{
-		{"spec changed", func() { p.release.Generation++ }},
+		{"spec changed", func() { s.Release.Generation++ }},
 		{"asked at the release",
-			func() { p.release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "1"} }},
+			func() { s.Release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "1"} }},
 		{"asked at the HelmOp",
-			func() { p.helmOp.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "2"} }},
-		{"moved", func() { p.release.UID = "v" }},
+			func() { s.HelmOp.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "2"} }},
+		{"moved", func() { s.Release.UID = "v" }},
 	} {
 		change.do()
-		digest := requestDigest(p)
+		digest := s.requestDigest()
 		if before, ok := seen[digest]; ok || len(digest) < 40 {
 			t.Errorf("%s: %q, as %q", change.name, digest, before)
 		}
 		seen[digest] = change.name
 	}
-	if _, ok := seen[requestDigest(p)]; !ok {
+	if _, ok := seen[s.requestDigest()]; !ok {
 		t.Error("the digest of the same request differs each time")
+	}
+}
+
+// TestLimitedRenderingCountsAsAttempt checks that an attempt whose rendering exceeded its limits counts, although
+// nothing was changed.
+func TestLimitedRenderingCountsAsAttempt(t *testing.T) {
+	t.Parallel()
+	decision := decide.Decision{Action: model.ActionInstall, Failures: 1}
+	for kind, want := range map[error]int32{helmerr.ErrRenderLimit: 2, helmerr.ErrInvalidChart: 7} {
+		s := triedSubject()
+		s.Release.Status.Failures = 7
+		s.Record(decision, &model.TestPolicy{}, helmclient.Result{}, &helmerr.Error{Kind: kind}, time.Now())
+		if s.Release.Status.Failures != want {
+			t.Errorf("%v: %d failures, want %d", kind, s.Release.Status.Failures, want)
+		}
+	}
+}
+
+func TestRetryDelay(t *testing.T) {
+	failed := func(failures int32, attempt string) *addonsv1.HelmOpRelease {
+		return &addonsv1.HelmOpRelease{Status: addonsv1.HelmOpReleaseStatus{
+			Failures: failures, ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{LastAttemptedDigest: attempt},
+			LastAttemptedAt: metav1.NewTime(controllertest.Noon),
+		}}
+	}
+	backoff := func(failures int) time.Duration {
+		return model.Backoff(failures, apiutil.Jitter(&addonsv1.HelmOpRelease{}))
+	}
+	tests := map[string]struct {
+		release *addonsv1.HelmOpRelease
+		attempt string
+		after   time.Duration
+		want    time.Duration
+	}{
+		"never failed":             {failed(0, "x"), "x", 0, 0},
+		"another attempt":          {failed(3, "x"), "y", 0, 0},
+		"failed once, just now":    {failed(1, "x"), "x", 0, backoff(1)},
+		"failed once, a while ago": {failed(1, "x"), "x", 4 * time.Second, backoff(1) - 4*time.Second},
+		"failed once, long ago":    {failed(1, "x"), "x", time.Hour, 0},
+		"failed thrice":            {failed(3, "x"), "x", 0, backoff(3)},
+		"failed very often":        {failed(1<<30, "x"), "x", 0, backoff(100)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := RetryDelay(tc.release, tc.attempt, controllertest.Noon.Add(tc.after)); got != tc.want {
+				t.Errorf("wait %s, want %s", got, tc.want)
+			}
+		})
 	}
 }

@@ -1,0 +1,114 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package assignedvalues
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
+)
+
+// ErrOutdated means that the desired state of the HelmOp is newer than what is assigned to the release.
+var ErrOutdated = errors.New("the HelmOp is about to update this release")
+
+// Renderer renders the values that are assigned to releases.
+type Renderer struct {
+	// Client reads from the cache, and Live from the API server.
+	Client, Live client.Reader
+
+	Renderer *render.Renderer
+}
+
+// Values returns the rendered values whose digests are in the spec of a release. It renders the current HelmOp. If the
+// digests differ and the release stays at its HelmOp revision, it renders the HelmOp at this revision. object and
+// cluster are the same Cluster. The error is [ErrOutdated] if the HelmOp is about to update the release.
+func (r *Renderer) Values(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp,
+	object *unstructured.Unstructured,
+	cluster *clusterv1.Cluster,
+) (rendered templating.Result, secretValues []any, err error) {
+	rendered, secretValues, err = r.Renderer.Values(ctx, helmOp, object, cluster)
+	if err == nil && hasAssignedDigests(release, &rendered) {
+		return rendered, secretValues, nil
+	}
+	stays, liveErr := r.staysAtRevision(ctx, release, helmOp)
+	switch {
+	case liveErr != nil:
+		return rendered, nil, liveErr
+	case !stays && err != nil:
+		return rendered, nil, err
+	case !stays:
+		return rendered, nil, ErrOutdated
+	}
+	revision, err := r.helmOpAtRevision(ctx, release, helmOp)
+	if err != nil {
+		return rendered, nil, err
+	}
+	rendered, secretValues, err = r.Renderer.Values(ctx, revision, object, cluster)
+	if err == nil && !hasAssignedDigests(release, &rendered) {
+		err = outdatedError(release, helmOp, revision)
+	}
+	return rendered, secretValues, err
+}
+
+// hasAssignedDigests reports whether rendered values have the digests in the spec of the release.
+func hasAssignedDigests(release *addonsv1.HelmOpRelease, rendered *templating.Result) bool {
+	return rendered.Digest == release.Spec.ValuesDigest && rendered.PostRenderDigest == release.Spec.PostRenderDigest
+}
+
+// staysAtRevision reports whether a release stays at its HelmOp revision: the HelmOp has been reconciled since its spec
+// changed, and has not assigned another spec to the release. It reads the release from the API server, because the
+// cache may be stale.
+func (r *Renderer) staysAtRevision(ctx context.Context, release *addonsv1.HelmOpRelease,
+	helmOp *addonsv1.HelmOp,
+) (bool, error) {
+	if apiutil.RevisionOf(release) == 0 || helmOp.Status.ObservedGeneration != helmOp.Generation {
+		return false, nil
+	}
+	current := &addonsv1.HelmOpRelease{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(release), current); err != nil {
+		return false, fmt.Errorf("reading the release again: %w", err)
+	}
+	return current.Generation == release.Generation, nil
+}
+
+// helmOpAtRevision returns the HelmOp of a release with the spec of the HelmOp revision that is assigned to the
+// release.
+func (r *Renderer) helmOpAtRevision(ctx context.Context, release *addonsv1.HelmOpRelease,
+	helmOp *addonsv1.HelmOp,
+) (*addonsv1.HelmOp, error) {
+	number := apiutil.RevisionOf(release)
+	at, err := revisionstore.HelmOpAt(ctx, r.Client, helmOp, number)
+	if apierrors.IsNotFound(err) {
+		// A revision may be assigned to the release before the cache has it.
+		at, err = revisionstore.HelmOpAt(ctx, r.Live, helmOp, number)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("HelmOp revision %d, which is assigned to the release, does not exist: %w", number,
+			ErrOutdated)
+	}
+	return at, err
+}
+
+// outdatedError returns why the rendered values of a release do not have the assigned digests. A HelmOp revision does
+// not hold the content of the objects that it refers to, so values from references may have changed.
+func outdatedError(release *addonsv1.HelmOpRelease, helmOp, revision *addonsv1.HelmOp) error {
+	number, rollout := apiutil.RevisionOf(release), helmOp.Status.Rollout
+	if number == 0 || rollout == nil || rollout.Revision == number || !references.HasFixedValues(revision) {
+		return ErrOutdated
+	}
+	return fmt.Errorf("HelmOp revision %d cannot be rendered: an object in spec.valuesFrom may have changed since; the "+
+		"release stays as it is until another revision is assigned, unless %w", number, ErrOutdated)
+}

@@ -1,0 +1,94 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attempts
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// The actions on a release, in status, Events and metrics.
+const (
+	VerbInstall      = "Install"
+	VerbUpgrade      = "Upgrade"
+	VerbRollback     = "Rollback"
+	VerbTest         = "Test"
+	VerbCorrectDrift = "CorrectDrift"
+	VerbUninstall    = "Uninstall"
+)
+
+// VerbOf returns the name of an action for status, Events and metrics. A recovery has the name of the action that
+// follows it.
+func VerbOf(action model.Action) string {
+	switch action {
+	case model.ActionInstall, model.ActionRecoverThenInstall:
+		return VerbInstall
+	case model.ActionUpgrade, model.ActionRecoverThenUpgrade:
+		return VerbUpgrade
+	default:
+		return string(action)
+	}
+}
+
+// maxReleaseStatus is the limit, in bytes, of a status of Helm in the status of a release. The statuses that Helm
+// writes are shorter, but other programs may write records, too.
+const maxReleaseStatus = 32
+
+// HelmStatus returns a status of Helm within the limit of the status of a release.
+func HelmStatus(status string) string { return apiutil.Truncate(status, maxReleaseStatus) }
+
+// observed returns the status of a release after an action.
+func observed(release *addonsv1.HelmOpRelease, decision decide.Decision,
+	result helmclient.Result,
+) *addonsv1.ReleaseObservation {
+	return &addonsv1.ReleaseObservation{
+		Revision:       int64(result.Revision),
+		Status:         HelmStatus(result.Status),
+		Chart:          apiutil.Truncate(result.ChartName, 253),
+		Version:        apiutil.Truncate(result.ChartVersion, 256),
+		AppVersion:     apiutil.Truncate(result.AppVersion, 256),
+		ArtifactDigest: madeFromDesired(decision, release.Spec.Artifact.Digest),
+		ValuesDigest:   madeFromDesired(decision, release.Spec.ValuesDigest),
+		LastDeployed:   metav1.NewTime(result.LastDeployed),
+	}
+}
+
+// maxHistory is the number of actions in status.history at most.
+const maxHistory = 5
+
+// IsRelease reports whether an action installs or upgrades from a chart and values.
+func IsRelease(action model.Action) bool {
+	switch VerbOf(action) {
+	case VerbInstall, VerbUpgrade:
+		return true
+	default:
+		return false
+	}
+}
+
+// IsRemediation reports whether a decision is a rollback to another state than the desired state.
+func IsRemediation(decision decide.Decision) bool {
+	return decision.Action == model.ActionRollback && !decision.Returns
+}
+
+// madeFromDesired returns a digest of the desired state, or nothing if the decision is a rollback to another state.
+func madeFromDesired(decision decide.Decision, digest string) string {
+	if IsRemediation(decision) {
+		return ""
+	}
+	return digest
+}
+
+// Remember adds an action at the start of the history.
+func Remember(status *addonsv1.HelmOpReleaseStatus, entry addonsv1.ReleaseAction) {
+	status.History = append([]addonsv1.ReleaseAction{entry}, status.History...)
+	if len(status.History) > maxHistory {
+		status.History = status.History[:maxHistory]
+	}
+}

@@ -1,0 +1,56 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attempts
+
+import (
+	"errors"
+	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// maxRenderedArtifacts is the number of digests in Rendered at most.
+const maxRenderedArtifacts = 10_000
+
+// Rendered are the digests of artifacts that this process has rendered without a crash. The zero value is
+// empty. It is safe for concurrent use.
+type Rendered struct {
+	mu      sync.Mutex
+	digests *lru.LRU[string, struct{}]
+}
+
+func (a *Rendered) add(digest string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.digests == nil {
+		// NewLRU fails only if the size is not positive.
+		a.digests, _ = lru.NewLRU[string, struct{}](maxRenderedArtifacts, nil)
+	}
+	a.digests.Add(digest, struct{}{})
+}
+
+func (a *Rendered) has(digest string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.digests != nil && a.digests.Contains(digest)
+}
+
+// IsFirst reports whether an action renders an artifact that this process has not rendered before. It does not count an
+// artifact from which the release was made, according to its status.
+func (a *Rendered) IsFirst(action model.Action, digest string, status *addonsv1.HelmOpReleaseStatus) bool {
+	return IsRelease(action) && !a.has(digest) &&
+		(status.Release == nil || status.Release.ArtifactDigest != digest)
+}
+
+// Note records an artifact that was rendered: the action succeeded, or failed after the rendering.
+func (a *Rendered) Note(action model.Action, digest string, result helmclient.Result, err error) {
+	if IsRelease(action) && (err == nil || result.StorageChanged) && !errors.Is(err, helmerr.ErrRenderLimit) {
+		a.add(digest)
+	}
+}

@@ -1,0 +1,157 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package releasestatus
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// Reachable sets the condition ClusterReachable to True.
+func Reachable(release *addonsv1.HelmOpRelease) {
+	report.SetCondition(release, addonsv1.ClusterReachableCondition, report.True, addonsv1.ClusterReachableReason, "")
+}
+
+// NotReleased sets the conditions Released and Ready to False. It reports whether the status or the reason of one
+// of them changed.
+func NotReleased(release *addonsv1.HelmOpRelease, reason, message string) bool {
+	changed := report.SetCondition(release, addonsv1.ReleasedCondition, report.False, reason, message)
+	return report.SetNotReady(release, reason, message) || changed
+}
+
+// WaitingForSlot reports that a release waits for a slot, unless it has a Ready condition already.
+func WaitingForSlot(release *addonsv1.HelmOpRelease) {
+	if conditions.Get(release, addonsv1.ReadyCondition) == nil {
+		report.SetNotReady(release, addonsv1.UpdatingReason,
+			"The release waits for a slot: the concurrency limit of the manager is reached")
+	}
+}
+
+// UninstallWaitsForSlot reports that an uninstallation waits for a slot, unless Ready is about the deletion already.
+func UninstallWaitsForSlot(release *addonsv1.HelmOpRelease) {
+	if ready := conditions.Get(release, addonsv1.ReadyCondition); ready == nil ||
+		ready.ObservedGeneration != release.Generation {
+		report.SetNotReady(release, addonsv1.DeletingReason,
+			"The uninstallation waits for a slot: the concurrency limit of the manager is reached")
+	}
+}
+
+// NoteUnhealthy sets the last error to the objects that are not healthy, when an upgrade is rolled back because of
+// them. Messages have the last error until the next success.
+func NoteUnhealthy(release *addonsv1.HelmOpRelease, decision decide.Decision, now time.Time) {
+	healthy := conditions.Get(release, addonsv1.HealthyCondition)
+	if decision.Reason != decide.ReasonUnhealthy || healthy == nil {
+		return
+	}
+	attempts.NoteError(release, fmt.Sprintf("revision %d was not healthy at %s (%s): %s", decision.FromRevision,
+		now.UTC().Format(time.RFC3339), healthy.Reason, healthy.Message))
+}
+
+// StandingReason returns the reason for a release that is not in the desired state while no action runs: the reason
+// that is reported already or, without one, that the installation or the upgrade failed.
+func StandingReason(release *addonsv1.HelmOpRelease, decision decide.Decision) string {
+	if decision.State == model.StateRolledBack {
+		return addonsv1.RolledBackReason
+	}
+	switch reported := conditions.GetReason(release, addonsv1.ReleasedCondition); reported {
+	case "", addonsv1.ReleasedReason, addonsv1.UpdatingReason, addonsv1.ReleasePendingReason:
+		if decision.FromRevision <= 1 {
+			return addonsv1.InstallFailedReason
+		}
+		return addonsv1.UpgradeFailedReason
+	default:
+		return reported
+	}
+}
+
+// WithLastError returns a message with the last error appended.
+func WithLastError(release *addonsv1.HelmOpRelease, message string) string {
+	if release.Status.LastError == "" {
+		return message
+	}
+	return strings.TrimRight(message, ". ") + "; the last error: " + release.Status.LastError
+}
+
+// FailureReason returns the reason for a failed action whose error has no reason of its own.
+func FailureReason(decision decide.Decision) string {
+	switch attempts.VerbOf(decision.Action) {
+	case attempts.VerbInstall:
+		return addonsv1.InstallFailedReason
+	case attempts.VerbUninstall:
+		return addonsv1.UninstallFailedReason
+	case attempts.VerbRollback:
+		return addonsv1.RollbackFailedReason
+	case attempts.VerbTest:
+		return addonsv1.TestsFailedReason
+	default:
+		return addonsv1.UpgradeFailedReason
+	}
+}
+
+// Deployed reports that the newest Helm revision is the desired state. hasTests is true if its tests are enabled; they
+// may have failed.
+func Deployed(release *addonsv1.HelmOpRelease, newest model.Record, hasTests bool) {
+	before := release.Status.Release
+	if before == nil || before.Revision != int64(newest.Revision) ||
+		before.Status != attempts.HelmStatus(newest.Status) ||
+		before.ArtifactDigest != release.Spec.Artifact.Digest || before.ValuesDigest != release.Spec.ValuesDigest {
+		// The status was lost, for example in a move. The labels on Helm's records show that no action is needed.
+		release.Status.Release = &addonsv1.ReleaseObservation{
+			Revision: int64(newest.Revision), Status: attempts.HelmStatus(newest.Status),
+			Version:        release.Spec.Artifact.Version,
+			ArtifactDigest: release.Spec.Artifact.Digest, ValuesDigest: release.Spec.ValuesDigest,
+			LastDeployed: metav1.NewTime(newest.ChangedAt),
+		}
+		if before != nil && before.ArtifactDigest == release.Spec.Artifact.Digest {
+			release.Status.Release.Chart, release.Status.Release.AppVersion = before.Chart, before.AppVersion
+		}
+	}
+	tests(release, newest, hasTests)
+	Released(release)
+}
+
+// Released sets the condition Released to True, for the Helm revision in the status.
+func Released(release *addonsv1.HelmOpRelease) {
+	message := fmt.Sprintf("Revision %d is %s", release.Status.Release.Revision, release.Status.Release.Status)
+	report.SetCondition(release, addonsv1.ReleasedCondition, report.True, addonsv1.ReleasedReason, message)
+	Ready(release)
+}
+
+// Ready sets the condition Ready of a release whose newest revision is the desired state. The release is Ready if
+// it is healthy and its tests succeeded, as far as health checks and tests are enabled.
+func Ready(release *addonsv1.HelmOpRelease) {
+	released := conditions.Get(release, addonsv1.ReleasedCondition)
+	if released == nil || released.Status != report.True {
+		return
+	}
+	for _, name := range []string{addonsv1.HealthyCondition, addonsv1.TestedCondition} {
+		gate := conditions.Get(release, name)
+		if gate == nil || gate.Status == report.True || isIgnored(release, name) {
+			continue
+		}
+		reason := gate.Reason
+		if reason == addonsv1.TestsPendingReason {
+			reason = addonsv1.ProgressingReason
+		}
+		report.SetNotReady(release, reason, gate.Message)
+		return
+	}
+	report.SetCondition(release, addonsv1.ReadyCondition, report.True, addonsv1.ReadyReason, released.Message)
+}
+
+// isIgnored reports whether a release may be Ready although a condition is not True.
+func isIgnored(release *addonsv1.HelmOpRelease, condition string) bool {
+	return condition == addonsv1.TestedCondition && releasespec.PolicyOf(&release.Spec).Test.IgnoreFailures
+}
