@@ -20,16 +20,17 @@ const (
 	// shortCPU is the CPU time of a request after which the child has a lower priority than the manager and the other
 	// children. It is in whole seconds.
 	shortCPU = time.Second
-	// slower is added to the nice value of a child with a long request. The child then gets a tenth of the CPU time of a
-	// process with the usual value, if that process needs it. maxNice is the largest value. The system call returns
-	// values as differences from leastNice.
-	slower, maxNice, leastNice = 10, 19, 20
+	// childNice is added to the nice value of the manager for all its children: the manager gets three times the CPU time
+	// of a child, if it needs it. slower is added for a long request, which then gets a tenth of the CPU time of another
+	// child. maxNice is the largest value. The system call returns values as differences from leastNice.
+	childNice, slower, maxNice, leastNice = 5, 10, 19, 20
 	// heapGrain is the address space by which the runtime grows its heap, in bytes.
 	heapGrain = 64 << 20
 )
 
 // confine sets the limits that apply to the whole lifetime of the child.
 func (c *child) confine() error {
+	addNice(childNice)
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	var size, rest uint64
 	status, err := os.ReadFile("/proc/self/statm")
@@ -73,12 +74,17 @@ func (c *child) allowCPU() error {
 // continueSlowly lowers the priority of the child, and raises the limit of CPU time to that of a request.
 func (c *child) continueSlowly() error {
 	if !c.isSlow.Swap(true) {
-		// The group of the child has all its threads. If the system refuses the priority, the request may still go on.
-		if priority, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil {
-			_ = unix.Setpriority(unix.PRIO_PGRP, 0, min(leastNice-priority+slower, maxNice))
-		}
+		addNice(slower)
 	}
 	return limitCPU(time.Duration(c.allowed.Load()))
+}
+
+// addNice lowers the priority of the child. The group of the child has all its threads. If the system refuses the
+// priority, the work may still go on.
+func addNice(more int) {
+	if priority, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil {
+		_ = unix.Setpriority(unix.PRIO_PGRP, 0, min(leastNice-priority+more, maxNice))
+	}
 }
 
 // cpuTime returns the CPU time of the process.

@@ -14,8 +14,9 @@
 //     parent.
 //   - A child serves many requests, one after the other. It ends after some seconds without a request, or when it keeps
 //     much memory.
-//   - A child whose request has used a second of CPU time gets a lower priority, so that short requests of others are
-//     not slowed. It ends with that request, because a process cannot raise its priority again.
+//   - On Linux, a child has a lower priority than its parent. A child whose request has used a second of CPU time gets
+//     a still lower one, so that short requests of others are not slowed. It ends with that request, because a process
+//     cannot raise its priority again.
 //   - Data that many requests share, for example a chart, is sent to a child once and decoded once, see [Shared].
 //   - If several tenants wait, the tenant with the fewest running requests is next. One child is reserved for tenants
 //     without a running request.

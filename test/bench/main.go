@@ -7,6 +7,7 @@
 //   - clusters: some workload clusters with their own API servers, several large charts in each: the cost of
 //     installations, upgrades, idleness and uninstallations, compared with the plain loop.
 //   - trouble: the same clusters beside others whose API servers hang, or refuse connections.
+//   - neighbours: a tenant's releases beside a tenant with hostile charts, registries and clusters.
 //   - fleet: a thousand Clusters that share few API servers: installations, memory, a restart of the
 //     manager, one more Cluster, upgrades, a tag that is moved.
 //   - arithmetic: the planner of rollouts and the status of a HelmOp with ten thousand Clusters; Go benchmarks.
@@ -47,9 +48,10 @@ type settings struct {
 	scenarios                              string
 	servers, charts, workers               int
 	troubled, troubleCharts, rounds        int
+	releases                               int
 	fleet, fleetCharts, fleetServers, late int
 	idle                                   time.Duration
-	json, profiles, manager                string
+	json, profiles, manager, hostile       string
 	check, keep                            bool
 }
 
@@ -60,7 +62,8 @@ func (s *settings) addFlags(quick bool) {
 		}
 		return full
 	}
-	flag.StringVar(&s.scenarios, "scenario", "clusters,trouble,fleet,arithmetic", "what to measure, in this order")
+	flag.StringVar(&s.scenarios, "scenario", "clusters,trouble,neighbours,fleet,arithmetic",
+		"what to measure, in this order")
 	flag.IntVar(&s.servers, "servers", pick(20, 4),
 		"workload clusters with an API server of their own, for clusters, trouble and engine (BENCH=quick: 4)")
 	flag.IntVar(&s.charts, "charts", pick(5, 3), "large charts in each of them (BENCH=quick: 3)")
@@ -70,6 +73,9 @@ func (s *settings) addFlags(quick bool) {
 	flag.IntVar(&s.troubled, "troubled", pick(12, 4), "clusters that hang, or refuse connections (BENCH=quick: 4)")
 	flag.IntVar(&s.troubleCharts, "trouble-charts", pick(4, 1), "charts in the scenario trouble (BENCH=quick: 1)")
 	flag.IntVar(&s.rounds, "rounds", 1, "rounds of the scenarios trouble and engine; the medians count")
+	flag.IntVar(&s.releases, "releases", pick(11, 5),
+		"releases of the scenario neighbours, alone and beside each hostile tenant; the medians count (BENCH=quick: 5)")
+	flag.StringVar(&s.hostile, "hostile", ".", "kinds of hostile tenants in the scenario neighbours, a regular expression")
 	flag.IntVar(&s.fleet, "fleet", pick(1000, 60), "Clusters of the scenario fleet (BENCH=quick: 60)")
 	flag.IntVar(&s.fleetCharts, "fleet-charts", pick(5, 3), "small charts in each of them (BENCH=quick: 3)")
 	flag.IntVar(&s.fleetServers, "fleet-servers", pick(4, 3),
@@ -91,6 +97,7 @@ var scenarios = map[string]struct {
 }{
 	"clusters":   {run: clusters, world: true},
 	"trouble":    {run: trouble, world: true},
+	"neighbours": {run: neighbour, world: true},
 	"fleet":      {run: fleet, world: true},
 	"engine":     {run: engine, world: true},
 	"arithmetic": {run: arithmetic},

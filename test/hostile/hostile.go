@@ -1,0 +1,69 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hostile has artifacts that need more memory or CPU time than the limits of the renderer. The end-to-end tests
+// and the benchmark share them.
+package hostile
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+// Version is the version, and the tag, of all artifacts.
+const Version = "1.0.0"
+
+// Chart is a hostile chart.
+type Chart struct {
+	Name string
+	// Limit is the part of the error that names the limit and the place.
+	Limit string
+
+	file, text string
+}
+
+// Charts returns charts whose templates or schema exceed the limits.
+func Charts() []Chart {
+	template := func(name, limit, text string) Chart {
+		return Chart{Name: name, Limit: fmt.Sprintf("of %s at template %q", limit, name+"/templates/bad.yaml"),
+			file: "templates/bad.yaml", text: text}
+	}
+	return []Chart{
+		template("memory", "memory", `{{ repeat 68719476736 "x" | len }}`),
+		template("list", "memory", `{{ range until 2000000000 }}{{ end }}`),
+		template("loops", "CPU time", `{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}`),
+		{Name: "schema", Limit: "of CPU time at values.schema.json", file: "values.schema.json", text: schema()},
+	}
+}
+
+// Files returns the chart to push.
+func (c Chart) Files() registry.Chart {
+	return registry.ChartFiles(map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: " + c.Name + "\nversion: " + Version + "\n", c.file: c.text,
+	})
+}
+
+// schema returns a schema that takes 2^40 validations.
+func schema() string {
+	text := `{"$ref":"#/$defs/d0","$defs":{`
+	for i := range 40 {
+		text += fmt.Sprintf(`"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]},`, i, i+1, i+1)
+	}
+	return text + `"d40":true}}`
+}
+
+// Kustomization returns an artifact of Flux. Its kustomization, in the folder deploy, writes a label of 1 MB into 1,000
+// fields.
+func Kustomization() (registry.Raw, error) {
+	text := "configMapGenerator: [{name: a, literals: [a=b]}]\nlabels:\n- pairs: {l: " + strings.Repeat("x", 1_000_000) +
+		"}\n  fields:\n"
+	for i := range 1000 {
+		text += fmt.Sprintf("  - {path: f%d, create: true}\n", i)
+	}
+	archive, err := registry.Archive(registry.TextFile("deploy/kustomization.yaml", text))
+	return registry.Raw{ConfigType: "application/vnd.cncf.flux.config.v1+json", Layers: []registry.Layer{{
+		MediaType: "application/vnd.cncf.flux.content.v1.tar+gzip", Data: archive,
+	}}}, err
+}
