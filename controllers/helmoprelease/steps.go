@@ -223,7 +223,7 @@ func (r *Reconciler) connectCluster(ctx context.Context, p *releasePass) (*ctrl.
 	if p.target, ok = r.connect(ctx, p.release); !ok {
 		return after(reconnectRetry(p.release, r.clusters.State(apiutil.ClusterKey(p.release)))), nil
 	}
-	p.target.Storage = r.storage(p.releaseScope)
+	p.target.Storage = r.records.Of(p.release, p.helmOp, r.references)
 	return nil, nil
 }
 
