@@ -26,6 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
@@ -112,7 +113,7 @@ type Options struct {
 
 // Registry resolves references and pulls artifacts.
 type Registry interface {
-	helmop.Resolver
+	resolution.Registry
 	artifacts.Fetcher
 }
 
