@@ -27,6 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releaseinventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
@@ -69,7 +70,7 @@ func (r *Reconciler) compareObjects(ctx context.Context, p *releasePass) {
 	case isDenied(p.snapshot) || isStuck(p.snapshot, r.now()):
 		reportUnwatched(release, p.snapshot.Err)
 		return
-	case p.snapshot == nil || !p.snapshot.Synced || !isInventoryOf(release, newestDeployed(p)):
+	case p.snapshot == nil || !p.snapshot.Synced || !releaseinventory.IsOf(release, newestDeployed(p)):
 		return
 	}
 	ignored, err := apiutil.DigestOf(release.Spec.DriftDetection.Ignore)
@@ -231,7 +232,7 @@ func (r *Reconciler) reportDrift(p *releasePass, memory *driftmemory.Memory, lef
 	p.due(max(requeueAtOnce, status.LastCheckedAt.Add(driftmemory.Interval(p.release)).Sub(r.now())))
 	p.due(memory.RetryIn(p.snapshot, p.policy.CorrectDrift, r.now()))
 	differences := memory.Differences()
-	status.Differing = int32(len(differences)) //nolint:gosec // bounded by maxInventory
+	status.Differing = int32(len(differences)) //nolint:gosec // bounded by releaseinventory.MaxObjects
 	status.Objects = r.driftedObjects(p, memory, differences)
 	status.Fingerprint = ""
 	if len(differences)+len(memory.Uncompared)+memory.Left(p.snapshot) == 0 {
@@ -311,8 +312,8 @@ func (r *Reconciler) driftedObjects(p *releasePass, memory *driftmemory.Memory,
 	var objects []addonsv1.DriftedObject
 	for _, d := range differences[:min(len(differences), maxDriftedObjects)] {
 		object := addonsv1.DriftedObject{
-			APIVersion: apiutil.Truncate(d.Ref.APIVersion(), maxRefText), Kind: apiutil.Truncate(d.Ref.Kind, maxRefText),
-			Namespace: apiutil.Truncate(d.Ref.Namespace, maxRefText), Name: apiutil.Truncate(d.Ref.Name, maxRefText),
+			APIVersion: apiutil.Truncate(d.Ref.APIVersion(), releaseinventory.MaxText), Kind: apiutil.Truncate(d.Ref.Kind, releaseinventory.MaxText),
+			Namespace: apiutil.Truncate(d.Ref.Namespace, releaseinventory.MaxText), Name: apiutil.Truncate(d.Ref.Name, releaseinventory.MaxText),
 			Missing: d.Missing, Manager: apiutil.Truncate(d.Manager, 256),
 		}
 		for _, path := range d.Paths[:min(len(d.Paths), maxDriftPaths)] {

@@ -32,6 +32,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releaseinventory"
 )
 
 // manifestEngine returns the manifest of a release and the access to its cluster.
@@ -111,7 +112,7 @@ func newDriftBench(t *testing.T, configMaps, unserved int) *driftBench {
 		b.add(inventory.Ref{Group: "example.com", Version: "v1", Kind: "Widget", Namespace: "apps",
 			Name: fmt.Sprintf("w%d", i)}, false)
 	}
-	release.Status.Inventory = inventoryOf(&release.Spec, b.refs, 2)
+	release.Status.Inventory = releaseinventory.Of(&release.Spec, b.refs, 2)
 	return b
 }
 

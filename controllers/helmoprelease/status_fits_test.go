@@ -18,6 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releaseinventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
@@ -36,7 +37,7 @@ func longReleaseStatus(long string) *addonsv1.HelmOpReleaseStatus {
 	status := &release.Status
 
 	var refs []inventory.Ref
-	for i := range 2 * maxInventory {
+	for i := range 2 * releaseinventory.MaxObjects {
 		number := fmt.Sprint(i)
 		refs = append(refs, inventory.Ref{Version: "v1", Kind: "A", Namespace: "x", Name: number},
 			inventory.Ref{Version: "v1", Kind: "A" + number, Name: "x"})
@@ -47,7 +48,7 @@ func longReleaseStatus(long string) *addonsv1.HelmOpReleaseStatus {
 				inventory.Ref{Version: "v1", Kind: "A", Name: number + long})
 		}
 	}
-	status.Inventory = inventoryOf(&release.Spec, refs, 1)
+	status.Inventory = releaseinventory.Of(&release.Spec, refs, 1)
 	releasestatus.Tested(release,
 		helmclient.Result{Tests: slices.Repeat([]helmclient.TestResult{{Name: long, Phase: long}}, 40)})
 	difference := drift.Difference{
