@@ -195,12 +195,12 @@ func (b *driftBench) pass() int {
 	b.mu.Lock()
 	b.gets = 0
 	b.mu.Unlock()
-	b.p.drifted, b.p.differences, b.p.requeueAfter = false, nil, 0
+	b.p.drifted, b.p.requeueAfter = false, 0
 	b.r.decide(b.p)
 	b.r.assessDrift(b.Context(), b.p)
 	b.r.decide(b.p)
-	if decision := b.p.decision; decision.Action == model.ActionCorrectDrift {
-		b.r.correctDrift(b.Context(), b.p, decision)
+	if b.p.decision.Action == model.ActionCorrectDrift {
+		b.r.correctDrift(b.Context(), b.p)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drifttracking"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -93,7 +94,7 @@ func (r *Reconciler) followNew(ctx context.Context, p *releasePass, result helmc
 	}
 	release.Status.Inventory = releaseinventory.Of(&release.Spec, result.Objects, result.Revision)
 	p.unread = nil
-	forgetDrift(release)
+	drifttracking.Forget(release)
 	r.memoryOf(release).health.Begin(release, result, r.now())
 	r.watcher.Installed(client.ObjectKeyFromObject(release))
 	r.updateSnapshot(ctx, p)
@@ -156,7 +157,7 @@ func (r *Reconciler) readInventory(ctx context.Context, p *releasePass, revision
 	if before := p.release.Status.Inventory; before == nil || before.Revision != int64(revision) {
 		// Another program made this revision, so the generations of the last action do not apply.
 		r.memoryOf(p.release).health.ForgetGenerations()
-		forgetDrift(p.release)
+		drifttracking.Forget(p.release)
 	}
 	p.release.Status.Inventory = releaseinventory.Of(&p.release.Spec, inventory.FromObjects(objects), revision)
 	return nil

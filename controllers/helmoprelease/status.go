@@ -90,7 +90,8 @@ func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, re
 		}
 	}
 	if decision.Recovery != decide.RecoverNothing {
-		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.RecoveredEvent, attempts.VerbOf(decision.Action), decision.Message)
+		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.RecoveredEvent, attempts.VerbOf(decision.Action),
+			decision.Message)
 	}
 	r.event(p.releaseScope, corev1.EventTypeNormal, reason, attempts.VerbOf(decision.Action), fmt.Sprintf(
 		"%s release %s in Cluster %s: chart %s %s, revision %d to %d (%s)", reason, describe(release),

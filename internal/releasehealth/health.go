@@ -50,7 +50,8 @@ func (m *Memory) Begin(release *addonsv1.HelmOpRelease, result helmclient.Result
 	// The timeout of the health starts now, after hooks and Helm's own wait.
 	release.Status.Health = &addonsv1.HealthStatus{Revision: int64(result.Revision), Since: wholeSeconds(now),
 		Deployed: true}
-	report.SetCondition(release, addonsv1.HealthyCondition, metav1.ConditionUnknown, addonsv1.HealthProgressingReason, notCheckedYet)
+	report.SetCondition(release, addonsv1.HealthyCondition, metav1.ConditionUnknown, addonsv1.HealthProgressingReason,
+		notCheckedYet)
 }
 
 // Seen is what a pass knows of the objects of a release.
@@ -193,7 +194,8 @@ func (a *assessment) inStatus() (status addonsv1.HealthStatus, isKnown bool) {
 	case last == nil:
 	case last.Revision == status.Revision:
 		status, isKnown = *last, true
-	case last.Revision < status.Revision && status.Revision == int64(newest.Revision) && newest.IsDeployedFor(a.seen.Desired):
+	case last.Revision < status.Revision && status.Revision == int64(newest.Revision) &&
+		newest.IsDeployedFor(a.seen.Desired):
 		// The manager stopped after it deployed the revision, or could not write the status.
 		status.Deployed, status.Since = true, wholeSeconds(now)
 		if newest.ChangedAt.Before(now) {
@@ -219,8 +221,8 @@ func (a *assessment) report(summary health.Summary) {
 	message := summary.Message
 	if a.release.Status.Inventory.Truncated {
 		// At the start, because long messages are truncated at the end.
-		message = strings.TrimSuffix(fmt.Sprintf("The release has too many objects: HelmOp watches only %d; %s", releaseinventory.MaxObjects,
-			message), "; ")
+		message = strings.TrimSuffix(fmt.Sprintf("The release has too many objects: HelmOp watches only %d; %s",
+			releaseinventory.MaxObjects, message), "; ")
 	}
 	switch summary.State {
 	case health.StateHealthy:
@@ -274,7 +276,8 @@ func (a *assessment) reportUnobserved(view objectView, unobserved time.Duration,
 				view.watchError.Err.Error())
 	case unobserved >= objectwatch.StuckAfter:
 		a.setHealthy(metav1.ConditionUnknown, addonsv1.HealthUnknownReason, view.blocker)
-	case !isKnown || before == nil || before.Status == metav1.ConditionUnknown || before.Reason == addonsv1.InvalidHealthCheckReason:
+	case !isKnown || before == nil || before.Status == metav1.ConditionUnknown ||
+		before.Reason == addonsv1.InvalidHealthCheckReason:
 		a.setHealthy(metav1.ConditionUnknown, addonsv1.HealthProgressingReason, view.blocker)
 	}
 }
