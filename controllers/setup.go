@@ -22,9 +22,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
@@ -63,7 +65,7 @@ type Options struct {
 	Engine helmoprelease.Engine
 
 	// Records finds the storage of the records of releases outside of their clusters. Default: no such storage.
-	Records helmoprelease.RecordStorage
+	Records recordstorage.Options
 
 	// Watcher watches the objects of releases in the workload clusters.
 	Watcher helmoprelease.Watcher
@@ -111,7 +113,7 @@ type Options struct {
 
 // Registry resolves references and pulls artifacts.
 type Registry interface {
-	helmop.Resolver
+	resolution.Registry
 	artifacts.Fetcher
 }
 

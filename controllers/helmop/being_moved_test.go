@@ -15,6 +15,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
 )
 
 // TestHelmOpBeingMovedIsPaused checks that a HelmOp with the annotation of clusterctl move is not reconciled, and that
@@ -24,7 +25,7 @@ func TestHelmOpBeingMovedIsPaused(t *testing.T) {
 	h, _, _ := controllertest.ShardedObjects("", "", "")
 	h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
 	_, c := controllertest.ShardStores(t, "", h)
-	r := &Reconciler{client: c, live: c, resolution: newResolutionSchedule()}
+	r := &Reconciler{client: c, live: c, resolver: resolution.New(resolution.Options{Concurrency: 1})}
 	for range 2 {
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)}); err != nil {
 			t.Fatal(err)

@@ -21,7 +21,6 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
@@ -33,27 +32,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 )
-
-// Resolver resolves references to artifacts.
-type Resolver interface {
-	Resolve(ctx context.Context, source oci.Source) (oci.Artifact, error)
-}
 
 // Reconciler reconciles HelmOps: it resolves references, selects Clusters, renders values, plans the rollout, and
 // writes HelmOpReleases.
 type Reconciler struct {
 	client     client.Client
 	live       client.Reader
-	registry   Resolver
-	verifier   verify.Verifier
-	tasks      *async.Tasks[resolved]
 	references *references.Reader
 	renderer   *render.Renderer
-	resolution *resolutionSchedule
+	resolver   *resolution.Resolver
 	guard      *selection.Guard
 	planned    *plannedReleases
 	moved      movedReleases
@@ -67,9 +58,6 @@ type Reconciler struct {
 
 	// resyncPeriod is Options.ResyncPeriod.
 	resyncPeriod time.Duration
-
-	// minInterval is Options.MinInterval.
-	minInterval time.Duration
 
 	// watchFilter is Options.WatchFilter, shard is Options.Shard.
 	watchFilter, shard string
@@ -85,10 +73,8 @@ type helmOpScope struct {
 	// artifact is the artifact of spec.source; nil if the current source is not resolved. Set by resolve.
 	artifact *addonsv1.ResolvedArtifact
 
-	// artifacts are those of all references of the spec, and unresolved says why others have none: see artifactOf.
-	// Set by resolve.
-	artifacts  map[addonsv1.ArtifactReference]*addonsv1.ResolvedArtifact
-	unresolved map[addonsv1.ArtifactReference]metav1.Condition
+	// resolution has the artifacts of all references of the spec. Set by resolve.
+	resolution resolution.Outcome
 
 	// variants are what is different for some of the Clusters; nil if variantsErr is set. Set by resolve.
 	variants    *render.Variants
@@ -149,17 +135,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	helmOp := &addonsv1.HelmOp{}
 	if err := r.client.Get(ctx, req.NamespacedName, helmOp); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.resolution.forget(req.NamespacedName)
+			r.resolver.Forget(req.NamespacedName)
 			r.delays.Forget(req)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !apiutil.IsWatched(helmOp, r.watchFilter) {
-		r.resolution.forget(req.NamespacedName)
+		r.resolver.Forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if report.IsBeingMoved(helmOp) {
-		r.resolution.forget(req.NamespacedName)
+		r.resolver.Forget(req.NamespacedName)
 		return ctrl.Result{}, report.BeingMoved(ctx, r.client, helmOp, "helmop", helmOpConditions)
 	}
 	before := helmOp.DeepCopy()

@@ -6,10 +6,8 @@ package helmop
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,7 +16,6 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
@@ -70,7 +67,7 @@ func (r *Reconciler) compile(ctx context.Context, scope *helmOpScope) error {
 	if err != nil {
 		return scope.takeProgramError(err)
 	}
-	if len(scope.artifacts) == 0 || scope.isResolving() {
+	if !scope.resolution.HasArtifacts() || scope.resolution.IsResolving() {
 		return nil
 	}
 	scope.desired = desired
@@ -81,16 +78,11 @@ func (r *Reconciler) compile(ctx context.Context, scope *helmOpScope) error {
 // that the newest revision has for the same source. After a move or a restore, the status has no artifact, and an
 // unreachable registry must not cause another revision.
 func (s *helmOpScope) knownArtifactOf(ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
-	artifact, err := s.artifactOf(ref)
-	newest := s.newestRevision()
-	if err == nil || newest == nil {
-		return artifact, err
+	artifact, err := s.resolution.ArtifactOf(ref)
+	if err == nil {
+		return artifact, nil
 	}
-	then, now := newest.Spec.HelmOp.Source, s.helmOp.Spec.Source
-	if then.URL != now.URL || apiutil.Selected(&then) != apiutil.Selected(&now) {
-		return nil, err
-	}
-	if recorded, unknown := artifactsOfRevision(newest)(ref); unknown == nil {
+	if recorded := revisionstore.ArtifactOfSource(s.newestRevision(), &s.helmOp.Spec.Source, ref); recorded != nil {
 		return recorded, nil
 	}
 	return nil, err
@@ -103,17 +95,6 @@ func (w *compiledRevision) mainArtifact() *addonsv1.ResolvedArtifact {
 		return nil
 	}
 	return artifact
-}
-
-// isResolving reports whether a reference is being resolved for the first time. If a revision were created before the
-// lookup ends, another revision would follow moments later.
-func (s *helmOpScope) isResolving() bool {
-	for _, missing := range s.unresolved {
-		if missing.Status == metav1.ConditionUnknown {
-			return true
-		}
-	}
-	return false
 }
 
 // takeProgramError stores an error that a user has to correct, and returns all other errors. After a correction, an
@@ -152,7 +133,7 @@ func (r *Reconciler) compiledAt(ctx context.Context, scope *helmOpScope, number 
 	if revision == nil {
 		return nil
 	}
-	w, err := r.compileRevision(ctx, revisionstore.WithRevision(scope.helmOp, revision), artifactsOfRevision(revision))
+	w, err := r.compileRevision(ctx, revisionstore.WithRevision(scope.helmOp, revision), revisionstore.ArtifactsOf(revision))
 	if err != nil || w.digest != revision.Spec.Digest {
 		return nil
 	}
@@ -230,26 +211,6 @@ func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *compi
 		return nil, err
 	}
 	return w.ReleaseSpec(scope.helmOp, c.key, rendered, chosen, artifact), nil
-}
-
-// artifactsOfRevision returns a function that returns the artifacts of the references of a revision.
-func artifactsOfRevision(
-	revision *addonsv1.HelmOpRevision,
-) func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
-	return func(ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
-		if ref == revision.Spec.HelmOp.Source.Ref && revision.Spec.Artifact != nil {
-			return revision.Spec.Artifact, nil
-		}
-		for i := range revision.Spec.Artifacts {
-			if revision.Spec.Artifacts[i].Reference == ref {
-				return &revision.Spec.Artifacts[i].ResolvedArtifact, nil
-			}
-		}
-		return nil, &reasons.UnresolvedError{
-			Reason:  addonsv1.ArtifactNotFoundReason,
-			Message: fmt.Sprintf("the reference was not resolved when revision %d was created", revision.Spec.Number),
-		}
-	}
 }
 
 // retryWithin schedules the next pass no later than after a delay. A delay of 0 has no effect.

@@ -5,321 +5,39 @@ package helmop
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
 )
 
-// errResolving means that the registry has not answered yet.
-var errResolving = errors.New("the registry has not answered yet")
-
-// registryAccess has the credentials of a HelmOp for registries, and the signatures that the HelmOp requires.
-type registryAccess struct {
-	access oci.Access
-
-	// policy has the required signatures; nil if none are required, or if policyErr is set.
-	policy *verification.Policy
-
-	// accessErr and policyErr are why access and policy cannot be read.
-	accessErr, policyErr error
-
-	// digest identifies the content of the other fields.
-	digest string
-}
-
-// lookup is the resolution of one reference of a HelmOp to an artifact: the inputs and the result.
-type lookup struct {
-	lookupKey
-	*registryAccess
-	key resolutionKey
-
-	// field is the field of the spec with the reference; empty for spec.source.
-	field string
-
-	// isRequested is true if an annotation of the HelmOp requests a lookup now.
-	isRequested bool
-
-	// known is the last known artifact of the reference, for the current source; nil if there is none.
-	known *addonsv1.ArtifactStatus
-
-	// lastResult is the result of the last lookup with the same key, and hasFailedBefore is true if that lookup failed.
-	lastResult      lookupResult
-	hasFailedBefore bool
-
-	// result is the result of this lookup.
-	result lookupResult
-}
-
-// resolved is the result of a successful lookup.
-type resolved struct {
-	// artifact is without its annotations and layers, which may be large.
-	artifact oci.Artifact
-
-	// format is the format of the artifact.
-	format bundle.Format
-
-	provenance *addonsv1.Provenance
-
-	// signed has the signers of the artifact; nil if no signatures are required.
-	signed *verification.Result
-}
-
-// resolve looks up the artifact of each distinct reference whose lookup is due. If a registry fails, the last known
-// artifact of the reference stays.
+// resolve sets the artifacts of the references of the HelmOp. While a registry fails, the last known artifacts stay.
 func (r *Reconciler) resolve(ctx context.Context, scope *helmOpScope) error {
-	lookups, err := r.lookups(ctx, scope)
-	if err != nil {
-		return err
-	}
-	var open []*lookup
-	for _, l := range lookups {
-		r.loadCached(scope.helmOp, l)
-		if !r.isUpToDate(scope, l) {
-			open = append(open, l)
-		}
-	}
-	outcomes, err := r.lookUp(ctx, scope.helmOp, open)
-	if err != nil {
-		return err
-	}
-	isPending := false
-	for i, l := range open {
-		outcome := outcomes[i]
-		if !outcome.Done {
-			isPending = true
-			l.result = resolvingResult(scope.helmOp, l)
-			continue
-		}
-		if outcome.Err == nil {
-			r.resolution.share(l.lookupKey, outcome.Value, r.now())
-		}
-		r.storeResult(scope, l, outcome.Value, outcome.Err, r.now())
-	}
-	if len(open) > 0 && !isPending {
-		scope.helmOp.Status.LastResolveRequest = lookups[0].request
-	}
-	r.reportResolution(scope, lookups)
-	return nil
-}
-
-// lookups returns a lookup for spec.source, and then a lookup for each other reference.
-func (r *Reconciler) lookups(ctx context.Context, scope *helmOpScope) ([]*lookup, error) {
 	helmOp := scope.helmOp
-	access, err := r.registryAccess(ctx, helmOp)
-	if err != nil {
-		return nil, err
-	}
-	refs := []render.ReferredArtifact{{ArtifactReference: helmOp.Spec.Source.Ref}}
+	input := resolution.Input{Newest: scope.newestRevision()}
 	if scope.variants, scope.variantsErr = render.NewVariants(&helmOp.Spec); scope.variantsErr == nil {
-		refs = append(refs, scope.variants.References()...)
+		input.Others, input.IsComplete = scope.variants.References(), true
 	}
-	request := resolveRequest(helmOp)
-	current := make(map[addonsv1.ArtifactReference]bool, len(refs))
-	lookups := make([]*lookup, 0, len(refs))
-	for _, ref := range refs {
-		current[ref.ArtifactReference] = true
-		source := helmOp.Spec.Source
-		source.Ref = ref.ArtifactReference
-		digest, err := apiutil.SourceDigest(&source)
-		if err != nil {
-			return nil, err
-		}
-		lookups = append(lookups, &lookup{
-			lookupKey:      lookupKey{source: digest, access: access.digest, request: request},
-			registryAccess: access,
-			key:            resolutionKey{helmOp: client.ObjectKeyFromObject(helmOp), ref: ref.ArtifactReference},
-			field:          ref.Field,
-			isRequested:    request != "" && request != helmOp.Status.LastResolveRequest,
-		})
-	}
-	if scope.variantsErr == nil {
-		r.resolution.retain(client.ObjectKeyFromObject(helmOp), current)
-	}
-	return lookups, nil
-}
-
-// registryAccess reads the Secrets and ServiceAccounts that the HelmOp names. If an object does not exist or may not be
-// read, the error is in the result, because a user has to correct the HelmOp or the object. Any other error ends the
-// pass.
-func (r *Reconciler) registryAccess(ctx context.Context, helmOp *addonsv1.HelmOp) (*registryAccess, error) {
-	a := &registryAccess{}
-	a.access, a.accessErr = r.references.Access(ctx, helmOp)
-	a.policy, a.policyErr = r.references.Policy(ctx, helmOp)
-	for _, err := range []error{a.accessErr, a.policyErr} {
-		if err != nil && !errors.Is(err, references.ErrReferenceNotFound) &&
-			!errors.Is(err, references.ErrReferenceForbidden) {
-			return nil, err
-		}
-	}
-	var err error
-	// The digest contains the interval, so that a changed interval starts now, and not when the former interval ends.
-	a.digest, err = apiutil.DigestOf(a.access, references.PolicyDigest(a.policy), a.accessErr != nil,
-		a.policyErr != nil, helmOp.Spec.Source.Interval)
-	return a, err
-}
-
-// loadCached sets the last known artifact and the last result of a lookup. The artifact in memory has priority over an
-// older artifact in the status, because the last write of the status may have failed. With the older artifact, every
-// Cluster would return to the former artifact.
-func (r *Reconciler) loadCached(helmOp *addonsv1.HelmOp, l *lookup) {
-	l.known = artifactOfSource(&helmOp.Status, l.source)
-	l.lastResult, l.hasFailedBefore, _ = r.resolution.lastResult(l.key, l.lookupKey)
-	cached := r.resolution.lastArtifact(l.key, l.source)
-	// The status may also be newer: another manager resolved the reference.
-	isNewer := cached != nil && (l.known == nil ||
-		l.known.ResolvedArtifact != cached.ResolvedArtifact && !l.known.ResolvedAt.After(cached.ResolvedAt.Time))
-	if isNewer {
-		l.known = cached
-	}
-}
-
-// isUpToDate reports whether no request is due: the interval since the last lookup has not passed, or another HelmOp
-// has a result that can be shared.
-func (r *Reconciler) isUpToDate(scope *helmOpScope, l *lookup) bool {
-	delay, never := r.resolution.due(l.key, l.lookupKey, l.known != nil, r.now())
-	if never || delay > 0 {
-		l.result = l.lastResult
-		if !never {
-			scope.retryWithin(delay)
-		}
-		return true
-	}
-	shared, ok := r.sharedResult(scope.helmOp, l)
-	if ok {
-		r.storeResult(scope, l, shared.resolved, nil, shared.at)
-	}
-	return ok
-}
-
-// sharedResult returns the recent result of another HelmOp, and whether it can be used.
-func (r *Reconciler) sharedResult(helmOp *addonsv1.HelmOp, l *lookup) (sharedResult, bool) {
-	if l.known == nil || l.isRequested {
-		return sharedResult{}, false
-	}
-	shared, ok := r.resolution.shared(l.key, l.lookupKey, r.interval(helmOp), r.now())
-	if ok && l.policy != nil {
-		shared.signed, ok = verify.SignersOf(r.verifier, apiutil.KnownArtifacts(&helmOp.Status), shared.artifact.URL,
-			shared.artifact.Digest, l.policy)
-	}
-	return shared, ok
-}
-
-// lookUp resolves references and checks the signatures of their artifacts in parallel. It fails only if ctx ends.
-func (r *Reconciler) lookUp(ctx context.Context, helmOp *addonsv1.HelmOp,
-	open []*lookup,
-) ([]async.TaskOutcome[resolved], error) {
-	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(helmOp)}
-	tasks := make([]async.Task[resolved], 0, len(open))
-	for _, l := range open {
-		tasks = append(tasks, async.Task[resolved]{
-			Key:  fmt.Sprintf("%s %s %s %s", request, l.source, l.lookupKey.access, l.request),
-			Work: r.task(helmOp, l),
-		})
-	}
-	outcomes, err := r.tasks.RunAll(ctx, request, tasks)
-	if err == nil {
-		err = ctx.Err()
-	}
-	return outcomes, err
-}
-
-// task returns the background task of a lookup. The task uses no object that a pass may change.
-func (r *Reconciler) task(helmOp *addonsv1.HelmOp, l *lookup) func(context.Context) (resolved, error) {
-	a, known := l.registryAccess, apiutil.KnownArtifacts(&helmOp.Status)
-	source, selected := references.OciSource(helmOp, l.key.ref, a.access), apiutil.Selected(&helmOp.Spec.Source)
-	return func(ctx context.Context) (found resolved, err error) {
-		if err := errors.Join(a.accessErr, a.policyErr); err != nil {
-			return found, err
-		}
-		if a.policy != nil {
-			if err := a.policy.Validate(); err != nil {
-				return found, fmt.Errorf("spec.source.verify: %w", err)
-			}
-		}
-		if found.artifact, err = r.registry.Resolve(ctx, source); err != nil {
-			return found, err
-		}
-		found.provenance, found.artifact.Annotations = provenance(found.artifact.Annotations), nil
-		// An artifact that cannot be installed is refused after its manifest was read, before its layers are pulled.
-		manifest := apiutil.BundleManifest(found.artifact.ConfigMediaType, found.artifact.ArtifactType, found.artifact.Layers)
-		found.artifact.Layers = nil
-		if found.format, _, err = bundle.Detect(manifest, apiutil.BundleSelection(&selected)); err != nil {
-			return found, err
-		}
-		if a.policy != nil {
-			found.signed, err = verify.Verify(ctx, r.verifier, known, found.artifact.URL, found.artifact.Digest, a.access,
-				a.policy)
-		}
-		return found, err
-	}
-}
-
-// storeResult stores the result of a lookup that ended at a time, and schedules the next lookup.
-func (r *Reconciler) storeResult(scope *helmOpScope, l *lookup, found resolved, err error, at time.Time) {
-	helmOp := scope.helmOp
-	if err == nil {
-		err = checkDowngrade(l.key.ref, scope.artifactInUse(l), &found.artifact)
-	}
-	l.result.verified, l.result.isFresh = verifiedCondition(helmOp, l, found, err)
-	entry := resolutionEntry{lookupKey: l.lookupKey, fixed: l.key.ref.Digest != ""}
-	next := at.Add(r.resolution.record(l.key, entry, r.interval(helmOp), at, err != nil, requeue.RetryAfter(err)))
-	if next.After(at) {
-		scope.retryWithin(max(next.Sub(r.now()), time.Millisecond))
-	}
+	outcome, err := r.resolver.Resolve(ctx, helmOp, input)
 	if err != nil {
-		l.result.resolved = metav1.Condition{
-			Status: metav1.ConditionFalse, Reason: reasons.For(err, reasons.ArtifactErrors, addonsv1.RegistryErrorReason),
-			Message: err.Error(),
-		}
-	} else {
-		r.updateArtifact(helmOp, l, found)
-		r.resolution.setArtifact(l.key, l.known)
-		l.result.resolved = metav1.Condition{
-			Status: metav1.ConditionTrue, Reason: addonsv1.ResolvedReason,
-			Message: describeArtifact(&l.known.ResolvedArtifact),
-		}
+		return err
 	}
-	r.resolution.setLastResult(l.key, l.result)
-}
-
-// interval returns the time between two lookups of the references of a HelmOp: spec.source.interval, or the minimum of
-// the manager if the minimum is longer.
-func (r *Reconciler) interval(helmOp *addonsv1.HelmOp) time.Duration {
-	return max(helmOp.Spec.Source.Interval.Duration, r.minInterval)
-}
-
-// raisedInterval returns a note that the minimum of the manager replaces the interval of a HelmOp. It is empty if the
-// minimum does not apply, or if the reference is never resolved again.
-func (r *Reconciler) raisedInterval(helmOp *addonsv1.HelmOp) string {
-	own := helmOp.Spec.Source.Interval.Duration
-	if own >= r.minInterval || helmOp.Spec.Source.Ref.Digest != "" {
-		return ""
+	scope.resolution, scope.artifact = *outcome, outcome.Artifact
+	scope.retryWithin(outcome.RequeueAfter)
+	for _, change := range outcome.Changes {
+		r.event(helmOp, corev1.EventTypeNormal, addonsv1.ArtifactResolvedEvent, "Resolve", change)
 	}
-	return fmt.Sprintf("; resolved again every %s, which is the minimum of the manager, instead of every %s, which is "+
-		"spec.source.interval", r.minInterval, own)
-}
-
-// resolveRequest returns the value of the annotation that requests a lookup, in the form that the status keeps.
-func resolveRequest(helmOp *addonsv1.HelmOp) string {
-	value := helmOp.Annotations[addonsv1.ResolveRequestedAtAnnotation]
-	if len(value) > requeue.MaxResolveRequest {
-		value = apiutil.HexDigest(value)
+	isNewlyVerified, hasNewlyFailed := outcome.WriteTo(helmOp)
+	if isNewlyVerified {
+		r.event(helmOp, corev1.EventTypeNormal, addonsv1.VerifiedReason, "Verify",
+			conditions.GetMessage(helmOp, addonsv1.VerifiedCondition))
 	}
-	return value
+	if hasNewlyFailed {
+		r.warn(helmOp, conditions.GetReason(helmOp, addonsv1.ResolvedCondition), "Resolve",
+			conditions.GetMessage(helmOp, addonsv1.ResolvedCondition))
+	}
+	return nil
 }

@@ -4,6 +4,7 @@
 package helmop
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -51,7 +52,9 @@ func (r *reviser) revise() *addonsv1.HelmOpRevision {
 	if err != nil {
 		r.Fatal(err)
 	}
-	unknown := func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) { return nil, errResolving }
+	unknown := func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
+		return nil, errors.New("unknown")
+	}
 	scope.desired = &compiledRevision{
 		digest: fmt.Sprint(len(scope.revisions)), helmOp: r.helmOp, Program: &render.Program{Variants: variants},
 		artifactOf: unknown,

@@ -14,7 +14,6 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
@@ -22,6 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
@@ -30,7 +30,7 @@ import (
 // Options are the dependencies and settings of the controller of HelmOps. All fields except those of the last group are
 // required.
 type Options struct {
-	Registry   Resolver
+	Registry   resolution.Registry
 	Verifier   verify.Verifier
 	References *references.Reader
 	Renderer   *render.Renderer
@@ -51,19 +51,18 @@ type Options struct {
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	r := &Reconciler{
 		live:       mgr.GetAPIReader(),
-		registry:   options.Registry,
-		verifier:   options.Verifier,
-		tasks:      async.NewTasks[resolved](options.Concurrency),
 		references: options.References,
 		renderer:   options.Renderer,
-		resolution: newResolutionSchedule(),
-		guard:      options.Guard,
-		planned:    newPlannedReleases(),
-		recorder:   mgr.GetEventRecorder("helmop-controller"),
-		now:        time.Now,
+		resolver: resolution.New(resolution.Options{
+			Registry: options.Registry, Verifier: options.Verifier, References: options.References,
+			MinInterval: options.MinInterval, Concurrency: options.Concurrency, Now: time.Now,
+		}),
+		guard:    options.Guard,
+		planned:  newPlannedReleases(),
+		recorder: mgr.GetEventRecorder("helmop-controller"),
+		now:      time.Now,
 
 		resyncPeriod: options.ResyncPeriod,
-		minInterval:  options.MinInterval,
 		watchFilter:  options.WatchFilter,
 		shard:        options.Shard,
 		answers:      queue.AnswersOf(options.Clusters),
@@ -98,7 +97,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount),
 			watches.Delayed(watches.RequestsForReference(apiutil.KindServiceAccount, r.client))).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindNamespace), watches.Delayed(watches.RequestsForNamespace(r.client))).
-		WatchesRawSource(r.tasks.Waker.Source()).
+		WatchesRawSource(r.resolver.Source()).
 		WithOptions(concurrency).
 		Build(r)
 	if err != nil {

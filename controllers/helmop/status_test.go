@@ -248,6 +248,12 @@ func TestReadyCondition(t *testing.T) {
 				"down")
 			return s
 		}(), metav1.ConditionTrue, addonsv1.ReadyReason},
+		"the signatures cannot be checked": {func() *helmOpScope {
+			s := &helmOpScope{helmOp: &addonsv1.HelmOp{}, artifact: artifact}
+			report.SetCondition(s.helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.ReferenceNotFoundReason,
+				"no keys")
+			return s
+		}(), metav1.ConditionFalse, addonsv1.ReferenceNotFoundReason},
 		"the selector is malformed": {&helmOpScope{helmOp: &addonsv1.HelmOp{}, artifact: artifact,
 			selectorErr: errors.New("bad")},
 			metav1.ConditionFalse, addonsv1.InvalidSelectorReason},

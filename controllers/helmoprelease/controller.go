@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -32,6 +30,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ownwrites"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
@@ -93,8 +92,8 @@ type Reconciler struct {
 	watchFilter, shard string
 
 	// records is Options.Records. recordsLeft are the HelmOps that have an Event about records that could not be deleted.
-	records     RecordStorage
-	recordsLeft *lru.Cache[types.UID, bool]
+	records     recordstorage.Options
+	recordsLeft recordstorage.Left
 }
 
 // releaseScope has the objects that a pass reads before it connects. Set by gather, except for before.

@@ -169,8 +169,9 @@ func TestUninstallationWaitsForDependents(t *testing.T) {
 		cached, live []client.Object
 		want         bool
 	}{
-		"no dependent":                   {deletionintent.Uninstall, nil, nil, true},
-		"a dependent":                    {deletionintent.Uninstall, []client.Object{needing}, []client.Object{needing}, false},
+		"no dependent": {deletionintent.Uninstall, nil, nil, true},
+		"a dependent": {deletionintent.Uninstall, []client.Object{needing}, []client.Object{needing},
+			false},
 		"the cache is stale":             {deletionintent.Uninstall, nil, []client.Object{needing}, false},
 		"a dependent in another Cluster": {deletionintent.Uninstall, nil, []client.Object{elsewhere}, true},
 		"replaced":                       {deletionintent.Replace, []client.Object{needing}, []client.Object{needing}, true},

@@ -32,6 +32,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releaseinventory"
 )
 
 // manifestEngine returns the manifest of a release and the access to its cluster.
@@ -111,7 +112,7 @@ func newDriftBench(t *testing.T, configMaps, unserved int) *driftBench {
 		b.add(inventory.Ref{Group: "example.com", Version: "v1", Kind: "Widget", Namespace: "apps",
 			Name: fmt.Sprintf("w%d", i)}, false)
 	}
-	release.Status.Inventory = inventoryOf(&release.Spec, b.refs, 2)
+	release.Status.Inventory = releaseinventory.Of(&release.Spec, b.refs, 2)
 	return b
 }
 
@@ -194,12 +195,12 @@ func (b *driftBench) pass() int {
 	b.mu.Lock()
 	b.gets = 0
 	b.mu.Unlock()
-	b.p.drifted, b.p.differences, b.p.requeueAfter = false, nil, 0
+	b.p.drifted, b.p.requeueAfter = false, 0
 	b.r.decide(b.p)
 	b.r.assessDrift(b.Context(), b.p)
 	b.r.decide(b.p)
-	if decision := b.p.decision; decision.Action == model.ActionCorrectDrift {
-		b.r.correctDrift(b.Context(), b.p, decision)
+	if b.p.decision.Action == model.ActionCorrectDrift {
+		b.r.correctDrift(b.Context(), b.p)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

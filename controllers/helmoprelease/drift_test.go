@@ -18,7 +18,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
@@ -137,8 +136,8 @@ func TestComparisonTakesSlot(t *testing.T) {
 	b.edit("c0")
 	b.r.assessDrift(t.Context(), b.p)
 	take()
-	b.p.requeueAfter = 0
-	b.r.correctDrift(t.Context(), b.p, decide.Decision{})
+	b.p.requeueAfter, b.p.drift.RequeueAfter = 0, 0
+	b.r.correctDrift(t.Context(), b.p)
 	if b.patches != 0 || b.p.requeueAfter != 0 {
 		t.Errorf("%d corrected, due in %s", b.patches, b.p.requeueAfter)
 	}
@@ -223,9 +222,9 @@ func TestForeignObjectIsNotContested(t *testing.T) {
 	b := newDriftBench(t, 1, 0)
 	for range 5 {
 		b.r.assessDrift(t.Context(), b.p)
-		b.p.differences = []drift.Difference{{Ref: b.refs[0], Paths: []string{"/metadata"}, Owner: "apps/other"}}
-		b.memory().Differing[b.refs[0]] = b.p.differences[0]
-		b.r.correctDrift(t.Context(), b.p, decide.Decision{})
+		b.p.drift.Differences = []drift.Difference{{Ref: b.refs[0], Paths: []string{"/metadata"}, Owner: "apps/other"}}
+		b.memory().Differing[b.refs[0]] = b.p.drift.Differences[0]
+		b.r.correctDrift(t.Context(), b.p)
 		b.want(report.True, addonsv1.DriftCorrectionFailedReason, "the object now belongs to release apps/other")
 		b.now = b.now.Add(driftmemory.Retry)
 	}
@@ -285,19 +284,6 @@ func TestStateStaysDriftedWithoutComparison(t *testing.T) {
 	b.now = b.now.Add(2 * time.Hour)
 	b.pass()
 	b.wantState(model.StateInSync)
-}
-
-// TestOverdueDriftCheckIsDueAtOnce checks that a check that became due during another pass is due at once.
-func TestOverdueDriftCheckIsDueAtOnce(t *testing.T) {
-	t.Parallel()
-	b := newDriftBench(t, 1, 0)
-	b.pass()
-	b.p.requeueAfter = 0
-	b.now = b.now.Add(driftmemory.Interval(b.p.release))
-	b.r.reportDrift(b.p, b.memory(), 0, nil)
-	if b.p.requeueAfter <= 0 || b.p.requeueAfter > time.Second {
-		t.Errorf("due in %s", b.p.requeueAfter)
-	}
 }
 
 // TestCorrectionClearsFingerprint checks that a restarted manager compares objects that were corrected after the last

@@ -11,9 +11,11 @@ import (
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -31,4 +33,28 @@ func TestEventsOfFleetAreLimited(t *testing.T) {
 			"Installed it")
 	}
 	g.Expect(recorder.Events).To(gomega.HaveLen(releases + report.EventBurst))
+}
+
+// TestRecordsLeftEventIsRecordedOnce checks that a HelmOp has one Event about records that could not be deleted,
+// whatever the number of its releases.
+func TestRecordsLeftEventIsRecordedOnce(t *testing.T) {
+	t.Parallel()
+	recorder := events.NewFakeRecorder(10)
+	r := &Reconciler{recorder: recorder}
+	record := func(uid, release string, left int) {
+		r.reportRecordsLeft(&releaseScope{
+			release: &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: release}},
+			helmOp:  &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid)}},
+		}, helmclient.Result{PayloadsLeft: left, PayloadsLeftReason: "405"})
+	}
+	record("a", "one", 0)
+	if len(recorder.Events) != 0 {
+		t.Error("an Event without records")
+	}
+	record("a", "one", 1)
+	record("a", "two", 3)
+	record("b", "one", 1)
+	if len(recorder.Events) != 2 {
+		t.Errorf("%d Events", len(recorder.Events))
+	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releaseinventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
@@ -251,7 +252,7 @@ func TestUnwatchedRevisionIsNotRolledBack(t *testing.T) {
 			b.release.Spec.Health = nil
 		},
 		"the status is of the previous revision": func(b *healthBench) {
-			b.release.Status.Inventory = inventoryOf(&b.release.Spec, []inventory.Ref{controllertest.Deployment}, 1)
+			b.release.Status.Inventory = releaseinventory.Of(&b.release.Spec, []inventory.Ref{controllertest.Deployment}, 1)
 			b.release.Status.Health = &addonsv1.HealthStatus{Revision: 1, Deployed: true,
 				Since: metav1.NewTime(b.now.Add(-time.Hour)), Failed: true}
 			b.release.Status.Release = &addonsv1.ReleaseObservation{Revision: 1,
@@ -387,7 +388,7 @@ func TestUnobservedStateDoesNotRollBack(t *testing.T) {
 		b.objects[controllertest.Deployment] = objectwatch.State{Exists: true, UID: "e", Generation: 1,
 			Health: health.Current}
 		b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
-		b.want(b.pass(writtenGrace, report.True, addonsv1.HealthyReason), model.ActionNone)
+		b.want(b.pass(time.Minute, report.True, addonsv1.HealthyReason), model.ActionNone)
 	})
 }
 
@@ -398,7 +399,7 @@ func TestHealthIsUnknownWithoutInventory(t *testing.T) {
 	for name, before := range map[string]func(b *healthBench){
 		"lost": func(*healthBench) {},
 		"of the previous revision": func(b *healthBench) {
-			b.release.Status.Inventory = inventoryOf(&b.release.Spec, []inventory.Ref{controllertest.Deployment}, 1)
+			b.release.Status.Inventory = releaseinventory.Of(&b.release.Spec, []inventory.Ref{controllertest.Deployment}, 1)
 			b.release.Status.Health = &addonsv1.HealthStatus{Revision: 1, WasHealthy: true}
 			report.SetCondition(b.release, addonsv1.HealthyCondition, report.True, addonsv1.HealthyReason, "")
 		},
@@ -578,7 +579,28 @@ func TestRecreatedJobDoesNotInheritHealth(t *testing.T) {
 	b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason)
 	b.objects[job] = objectwatch.State{Exists: true, UID: "new", Generation: 1, Health: health.Current}
 	b.pass(time.Second, report.True, addonsv1.HealthyReason)
-	if _, ok := b.r.memoryOf(b.release).written.objects[job]; ok {
-		t.Error("what was seen is remembered for ever")
+}
+
+func TestHealthIgnoresWatchesForDrift(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{"broken": errors.New("watch configmaps: 405"),
+		"forbidden": objectwatch.ErrForbidden} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHealthBench(t)
+			b.release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
+			b.objects[controllertest.ConfigMap] = objectwatch.State{Health: health.Unknown}
+			b.spared = map[inventory.Ref]bool{controllertest.Deployment: true}
+			b.watched = objectwatch.Snapshot{Err: err, ErrSince: b.now}
+			b.deploy(nil)
+			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+			b.is(controllertest.Deployment, health.Current)
+			b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
+			b.want(b.pass(2*objectwatch.StuckAfter, report.True, addonsv1.HealthyReason), model.ActionNone)
+
+			b.is(controllertest.Deployment, health.Failed)
+			b.deploy(nil)
+			b.want(b.pass(time.Second, report.False, addonsv1.HealthFailedReason), model.ActionRollback)
+		})
 	}
 }

@@ -5,23 +5,20 @@ package helmoprelease
 
 import (
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasehealth"
 )
 
 // releaseMemory is the state of the objects of one release that is only in memory and lost with a restart. It needs no
 // lock, because the queue never gives the same release to two workers.
 type releaseMemory struct {
-	// written has the generation of each object after the last action, until a watch shows it.
-	written written
-
-	// unobservedSince is since when the current state of some objects is not known; zero if it is known.
-	unobservedSince time.Time
+	// health is the state of the assessment of the health.
+	health releasehealth.Memory
 
 	// listedFor is the retry request for which the objects were listed.
 	listedFor string

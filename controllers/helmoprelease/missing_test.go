@@ -42,7 +42,8 @@ func TestMissingObjectWithoutHealth(t *testing.T) {
 	b.is(controllertest.ConfigMap, health.NotFound)
 	b.want(b.pass(time.Second, report.False, addonsv1.ObjectsMissingReason), model.ActionNone)
 	message := conditions.GetMessage(b.release, addonsv1.HealthyCondition)
-	if !strings.Contains(message, controllertest.ConfigMap.String()) || !strings.Contains(message, restoreHint) {
+	if !strings.Contains(message, controllertest.ConfigMap.String()) ||
+		!strings.Contains(message, "to create the missing objects") {
 		t.Errorf("the message is %q", message)
 	}
 	b.request("now")

@@ -24,6 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
@@ -55,7 +56,7 @@ type Options struct {
 
 	// Records is the storage for records outside of their clusters. With the zero value, all records are in their
 	// clusters.
-	Records RecordStorage
+	Records recordstorage.Options
 
 	// WatchFilter, Shard and ResyncPeriod are as in the options of all controllers of the manager.
 	WatchFilter, Shard string
@@ -89,7 +90,6 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		watchFilter:  options.WatchFilter,
 		shard:        options.Shard,
 		records:      options.Records,
-		recordsLeft:  newRecordsLeft(),
 	}
 	r.client = r.writes.Client(mgr.GetClient())
 	r.assigned = assignedvalues.Renderer{Client: r.client, Live: r.live, Renderer: r.renderer}

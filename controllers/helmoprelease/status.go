@@ -90,7 +90,8 @@ func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, re
 		}
 	}
 	if decision.Recovery != decide.RecoverNothing {
-		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.RecoveredEvent, attempts.VerbOf(decision.Action), decision.Message)
+		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.RecoveredEvent, attempts.VerbOf(decision.Action),
+			decision.Message)
 	}
 	r.event(p.releaseScope, corev1.EventTypeNormal, reason, attempts.VerbOf(decision.Action), fmt.Sprintf(
 		"%s release %s in Cluster %s: chart %s %s, revision %d to %d (%s)", reason, describe(release),
@@ -117,4 +118,20 @@ func (r *Reconciler) reportTested(p *releasePass, result helmclient.Result) {
 	}
 	r.event(p.releaseScope, eventType, addonsv1.TestedEvent, attempts.VerbTest, fmt.Sprintf(
 		"Tested release %s in Cluster %s: %s", describe(p.release), apiutil.ClusterTitle(p.release), message))
+}
+
+// reportRecordsLeft counts records that could not be deleted, and records an Event once for each HelmOp, because the
+// cause rarely changes.
+func (r *Reconciler) reportRecordsLeft(scope *releaseScope, result helmclient.Result) {
+	if result.PayloadsLeft == 0 {
+		return
+	}
+	monitoring.RecordsLeft.Add(float64(result.PayloadsLeft))
+	if scope.helmOp == nil || !r.recordsLeft.Add(scope.helmOp.UID) {
+		return
+	}
+	r.recorder.Eventf(scope.helmOp, scope.release, corev1.EventTypeWarning, addonsv1.RecordsLeftEvent, "DeleteRecords",
+		"%s", apiutil.Truncate(fmt.Sprintf(
+			"Records that no release needs could not be deleted: %s; delete them by hand, permit the credentials to delete, "+
+				"or configure the retention of the registry", result.PayloadsLeftReason), report.MaxEventMessage))
 }

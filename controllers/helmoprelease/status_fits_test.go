@@ -14,10 +14,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drifttracking"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releaseinventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
@@ -25,18 +28,17 @@ import (
 func TestReleaseStatusFits(t *testing.T) {
 	t.Parallel()
 	controllertest.CheckStatus(t, "../../config/crd/bases/addons.cluster.x-k8s.io_helmopreleases.yaml",
-		longReleaseStatus(controllertest.LongText()))
+		longReleaseStatus(t, controllertest.LongText()))
 }
 
-func longReleaseStatus(long string) *addonsv1.HelmOpReleaseStatus {
-	r := &Reconciler{now: time.Now}
+func longReleaseStatus(t *testing.T, long string) *addonsv1.HelmOpReleaseStatus {
 	release := &addonsv1.HelmOpRelease{}
 	release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: long}
 	p := &releasePass{releaseScope: &releaseScope{release: release}}
 	status := &release.Status
 
 	var refs []inventory.Ref
-	for i := range 2 * maxInventory {
+	for i := range 2 * releaseinventory.MaxObjects {
 		number := fmt.Sprint(i)
 		refs = append(refs, inventory.Ref{Version: "v1", Kind: "A", Namespace: "x", Name: number},
 			inventory.Ref{Version: "v1", Kind: "A" + number, Name: "x"})
@@ -47,15 +49,21 @@ func longReleaseStatus(long string) *addonsv1.HelmOpReleaseStatus {
 				inventory.Ref{Version: "v1", Kind: "A", Name: number + long})
 		}
 	}
-	status.Inventory = inventoryOf(&release.Spec, refs, 1)
+	status.Inventory = releaseinventory.Of(&release.Spec, refs, 1)
 	releasestatus.Tested(release,
 		helmclient.Result{Tests: slices.Repeat([]helmclient.TestResult{{Name: long, Phase: long}}, 40)})
 	difference := drift.Difference{
 		Ref:     inventory.Ref{Group: long, Version: long, Kind: long, Namespace: long, Name: long},
-		Manager: long, Paths: slices.Repeat([]string{long}, 2*maxDriftPaths),
+		Manager: long, Paths: slices.Repeat([]string{long}, 20),
 	}
-	status.Drift = &addonsv1.DriftStatus{Objects: r.driftedObjects(p, &driftmemory.Memory{},
-		slices.Repeat([]drift.Difference{difference}, 2*maxDriftedObjects))}
+	release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
+	tracked := &drifttracking.Pass{Release: release, Memory: &driftmemory.Memory{}, Newest: 1, Now: time.Now,
+		Snapshot: &objectwatch.Snapshot{Synced: true}}
+	tracked.Compare(t.Context())
+	for i := range 20 {
+		tracked.Memory.Differing[inventory.Ref{Name: fmt.Sprint(i)}] = difference
+	}
+	tracked.Compare(t.Context())
 	p.subject().Record(decide.Decision{Action: model.ActionInstall}, &p.policy.Test,
 		helmclient.Result{Revision: 1, Status: long, ChartName: long, ChartVersion: long, AppVersion: long}, nil, time.Now())
 	status.History = nil

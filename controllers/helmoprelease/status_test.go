@@ -36,11 +36,13 @@ func TestRollbackMessageNamesUnhealthyObjects(t *testing.T) {
 	release := &addonsv1.HelmOpRelease{}
 	report.SetCondition(release, addonsv1.HealthyCondition, report.False, addonsv1.HealthTimeoutReason,
 		"Deployment a/agent: not all pods are available")
-	releasestatus.NoteUnhealthy(release, decide.Decision{Reason: decide.ReasonUpgradeFailed, FromRevision: 4}, controllertest.Noon)
+	releasestatus.NoteUnhealthy(release, decide.Decision{Reason: decide.ReasonUpgradeFailed, FromRevision: 4},
+		controllertest.Noon)
 	if release.Status.LastError != "" {
 		t.Fatalf("the last error of a failed upgrade is %q", release.Status.LastError)
 	}
-	releasestatus.NoteUnhealthy(release, decide.Decision{Reason: decide.ReasonUnhealthy, FromRevision: 4}, controllertest.Noon)
+	releasestatus.NoteUnhealthy(release, decide.Decision{Reason: decide.ReasonUnhealthy, FromRevision: 4},
+		controllertest.Noon)
 	p := &releasePass{releaseScope: &releaseScope{release: release}}
 	reportWaiting(p, decide.Decision{
 		Action: model.ActionWait, State: model.StateRolledBack, Reason: decide.ReasonBackoff, FromRevision: 5,

@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drifttracking"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
@@ -74,10 +74,10 @@ type releasePass struct {
 	// assess.
 	isListing bool
 
-	// drifted is true if objects differ from what the release installed; differences are the differences that this pass
-	// found. Set by checkDrift.
-	drifted     bool
-	differences []drift.Difference
+	// drifted is true if objects differ from what the release installed. drift is the comparison of this pass. Set by
+	// checkDrift.
+	drifted bool
+	drift   *drifttracking.Pass
 
 	// requeueAfter is the delay after which the next pass is due without an event; 0 is never.
 	requeueAfter time.Duration
@@ -223,7 +223,7 @@ func (r *Reconciler) connectCluster(ctx context.Context, p *releasePass) (*ctrl.
 	if p.target, ok = r.connect(ctx, p.release); !ok {
 		return after(reconnectRetry(p.release, r.clusters.State(apiutil.ClusterKey(p.release)))), nil
 	}
-	p.target.Storage = r.storage(p.releaseScope)
+	p.target.Storage = r.records.Of(p.release, p.helmOp, r.references)
 	return nil, nil
 }
 
@@ -284,7 +284,7 @@ func (r *Reconciler) checkDrift(ctx context.Context, p *releasePass) (*ctrl.Resu
 	before := p.decision
 	r.assessDrift(ctx, p)
 	if r.decide(p); p.decision.Action == model.ActionCorrectDrift {
-		r.correctDrift(ctx, p, p.decision)
+		r.correctDrift(ctx, p)
 	}
 	p.decision = before
 	return nil, nil

@@ -23,6 +23,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
@@ -202,4 +203,17 @@ func PartialOf(kind string) *metav1.PartialObjectMetadata {
 	partial := &metav1.PartialObjectMetadata{}
 	partial.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	return partial
+}
+
+// ListObjects joins the first MaxNamedObjects items, and adds the number of the others.
+func ListObjects[T fmt.Stringer](all []T, separator string) string {
+	texts := make([]string, 0, MaxNamedObjects)
+	for _, item := range all[:min(len(all), MaxNamedObjects)] {
+		texts = append(texts, item.String())
+	}
+	list := strings.Join(texts, separator)
+	if more := len(all) - MaxNamedObjects; more > 0 {
+		list += separator + "and " + plural.Count(more, "more object", "more objects")
+	}
+	return list
 }

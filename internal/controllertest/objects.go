@@ -325,3 +325,9 @@ func SpecWithOverrides() *addonsv1.HelmOpSpec {
 		},
 	}
 }
+
+// PublicKey is a public key for the verification of signatures.
+const PublicKey = "-----BEGIN PUBLIC KEY-----\n" +
+	"MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE8nXRh950IZbRj8Ra/N9sbqOPZrfM\n" +
+	"5/KAQN0/KjHcorm/J5yctVd7iEcnessRQjU917hmKO6JWVGHpDguIyakZA==\n" +
+	"-----END PUBLIC KEY-----\n"

@@ -34,7 +34,6 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/controllers"
-	"github.com/helmop/cluster-api-addon-provider-helmop/controllers/helmoprelease"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
@@ -47,6 +46,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/cloud"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
@@ -246,8 +246,8 @@ func setupRegistries(
 }
 
 // recordStorage configures where records are stored outside of the workload clusters.
-func recordStorage(options *recordOptions, registry *oci.Client) helmoprelease.RecordStorage {
-	return helmoprelease.RecordStorage{
+func recordStorage(options *recordOptions, registry *oci.Client) recordstorage.Options {
+	return recordstorage.Options{
 		Registries: payloadregistry.New(registry),
 		URL:        options.url,
 		FormerURLs: options.formerURLs,

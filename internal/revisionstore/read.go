@@ -11,6 +11,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 )
 
@@ -73,4 +74,42 @@ func WithRevision(helmOp *addonsv1.HelmOp, revision *addonsv1.HelmOpRevision) *a
 	then.Spec.Storage = now.Storage
 	then.Spec.Source.Ref = revision.Spec.HelmOp.Source.Ref
 	return then
+}
+
+// ArtifactsOf returns a function that returns the artifacts of the references of a revision.
+func ArtifactsOf(
+	revision *addonsv1.HelmOpRevision,
+) func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
+	return func(ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
+		if ref == revision.Spec.HelmOp.Source.Ref && revision.Spec.Artifact != nil {
+			return revision.Spec.Artifact, nil
+		}
+		for i := range revision.Spec.Artifacts {
+			if revision.Spec.Artifacts[i].Reference == ref {
+				return &revision.Spec.Artifacts[i].ResolvedArtifact, nil
+			}
+		}
+		return nil, &reasons.UnresolvedError{
+			Reason:  addonsv1.ArtifactNotFoundReason,
+			Message: fmt.Sprintf("the reference was not resolved when revision %d was created", revision.Spec.Number),
+		}
+	}
+}
+
+// ArtifactOfSource returns the artifact that a revision has for a reference of a source. It returns nil if the revision
+// is nil, if it has no artifact for the reference, or if it is for another source.
+func ArtifactOfSource(revision *addonsv1.HelmOpRevision, source *addonsv1.ArtifactSource,
+	ref addonsv1.ArtifactReference,
+) *addonsv1.ResolvedArtifact {
+	if revision == nil {
+		return nil
+	}
+	then := &revision.Spec.HelmOp.Source
+	if then.URL != source.URL || apiutil.Selected(then) != apiutil.Selected(source) {
+		return nil
+	}
+	if recorded, err := ArtifactsOf(revision)(ref); err == nil {
+		return recorded
+	}
+	return nil
 }

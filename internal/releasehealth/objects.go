@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package releasehealth
 
 import (
 	"cmp"
@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"time"
 
+	"sigs.k8s.io/cluster-api/util/conditions"
+
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releaseinventory"
 )
 
 // writtenGrace is how long a working watch may show a state of an object from before the last action. After that time,
@@ -55,27 +58,26 @@ func (v *objectView) addWatchError(watchError *objectwatch.WatchError) {
 	}
 }
 
-// observeObjects returns the state of objects according to the watches. A state from before the last action does not
-// count.
-func (r *Reconciler) observeObjects(p *releasePass, refs []inventory.Ref) objectView {
+// observe returns the state of objects according to the watches. A state from before the last action does not count.
+func (a *assessment) observe(refs []inventory.Ref) objectView {
 	var result objectView
 	if len(refs) == 0 {
 		return result
 	}
-	if p.snapshot == nil {
+	if a.seen.Snapshot == nil {
 		result.blocker = notCheckedYet
 		return result
 	}
-	written, isKnown := &r.memoryOf(p.release).written, true
+	written, isKnown := &a.memory.written, true
 	var unknown []string
 	for _, ref := range refs {
-		state := p.snapshot.Objects[ref]
+		state := a.seen.Snapshot.Objects[ref]
 		result.addWatchError(state.WatchError)
 		isKnown = isKnown && state.Known
 		switch isWell := state.Known && state.WatchError == nil; {
 		case !state.Exists && state.Health != health.NotFound:
 			unknown = append(unknown, ref.String()+": "+cmp.Or(state.Message, "it is not checked yet"))
-		case !written.isSeen(ref, state, isWell, r.now()):
+		case !written.isSeen(ref, state, isWell, a.seen.Now):
 			unknown = append(unknown, ref.String()+": its last change is not observed yet")
 		default:
 			result.objects = append(result.objects, health.Object{Ref: ref, Status: state.Health, Message: state.Message})
@@ -91,18 +93,6 @@ func (r *Reconciler) observeObjects(p *releasePass, refs []inventory.Ref) object
 			plural.Count(len(refs), "object", "objects"), unknown[0])
 	}
 	return result
-}
-
-// healthRefs returns the objects in the inventory that have a health of their own.
-func healthRefs(release *addonsv1.HelmOpRelease) []inventory.Ref {
-	var refs []inventory.Ref
-	checked := checkedKinds(&release.Spec)
-	for _, ref := range refsOf(release.Status.Inventory) {
-		if hasHealth(checked, ref) {
-			refs = append(refs, ref)
-		}
-	}
-	return refs
 }
 
 // written has the generations of objects after an action, until the watches show them. The health of an older state
@@ -143,4 +133,38 @@ func (w *written) isSeen(ref inventory.Ref, state objectwatch.State, isWell bool
 		w.objects = nil // An empty map does not release its memory.
 	}
 	return true
+}
+
+// addExistence adds the objects without a health of their own, which are healthy if they exist. They are watched for
+// drift detection, or listed from time to time. They count as existing until they are known to be missing.
+func (a *assessment) addExistence(view *objectView) {
+	for _, object := range view.objects {
+		if object.Status == health.NotFound && !isJob(object.Ref) {
+			view.missing++
+		}
+	}
+	if a.seen.Snapshot == nil {
+		return
+	}
+	for _, ref := range releaseinventory.OtherRefs(a.release) {
+		state, isFollowed := a.seen.Snapshot.Objects[ref]
+		view.unlisted = view.unlisted || isFollowed && !state.Known
+		if !state.Exists && state.Health == health.NotFound {
+			view.missing++
+			view.objects = append(view.objects, health.Object{Ref: ref, Status: health.NotFound, Message: state.Message})
+		} else {
+			view.objects = append(view.objects, health.Object{Ref: ref, Status: health.Current})
+		}
+	}
+	if view.unlisted && view.missing == 0 && view.blocker == "" && LacksObjects(a.release) {
+		// After a restart, the objects that are missing according to the status may not be listed yet.
+		view.blocker = notCheckedYet
+	}
+}
+
+func isJob(ref inventory.Ref) bool { return ref.Group == "batch" && ref.Kind == "Job" }
+
+// LacksObjects reports whether objects of a release are known to be missing.
+func LacksObjects(release *addonsv1.HelmOpRelease) bool {
+	return conditions.GetReason(release, addonsv1.HealthyCondition) == addonsv1.ObjectsMissingReason
 }

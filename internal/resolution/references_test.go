@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmop
+package resolution
 
 import (
 	"errors"
@@ -52,9 +52,9 @@ func newVaried(t *testing.T, objects ...client.Object) (*resolver, *addonsv1.Hel
 }
 
 // known returns the digests of the artifacts of a pass, by tag.
-func (s *helmOpScope) known() map[string]string {
+func (o *Outcome) known() map[string]string {
 	known := map[string]string{}
-	for ref, artifact := range s.artifacts {
+	for ref, artifact := range o.artifacts {
 		known[ref.Tag] = artifact.Digest
 	}
 	return known
@@ -95,12 +95,12 @@ func TestResolveLooksUpEachReferenceOncePerInterval(t *testing.T) {
 	r, helmOp := newVaried(t)
 	for interval := 1; interval <= 5; interval++ {
 		for range 20 {
-			scope := r.pass(t, helmOp)
-			expectEqual(t, "known", scope.known(), allKnown)
-			if scope.artifact == nil || scope.artifact.Digest != "sha256:source" {
-				t.Errorf("the source is %v", scope.artifact)
+			outcome := r.pass(t, helmOp)
+			expectEqual(t, "known", outcome.known(), allKnown)
+			if outcome.Artifact == nil || outcome.Artifact.Digest != "sha256:source" {
+				t.Errorf("the source is %v", outcome.Artifact)
 			}
-			if left := scope.requeueAfter; left <= 0 || left > 11*time.Minute {
+			if left := outcome.RequeueAfter; left <= 0 || left > 11*time.Minute {
 				t.Errorf("the next pass is in %s", left)
 			}
 		}
@@ -119,21 +119,21 @@ func TestResolveRetriesFailedReferenceAlone(t *testing.T) {
 	t.Parallel()
 	r, helmOp := newVaried(t)
 	r.registry.set("next", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
-	scope := r.pass(t, helmOp)
-	expectEqual(t, "known", scope.known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
+	outcome := r.pass(t, helmOp)
+	expectEqual(t, "known", outcome.known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
 	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.ArtifactNotFoundReason)
 	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "spec.refsByKubernetesVersion[1].ref: ")
 	var unresolved *reasons.UnresolvedError
-	if _, err := scope.artifactOf(controllertest.Tagged("next")); !errors.As(err, &unresolved) ||
+	if _, err := outcome.ArtifactOf(controllertest.Tagged("next")); !errors.As(err, &unresolved) ||
 		unresolved.Reason != addonsv1.ArtifactNotFoundReason ||
 		!strings.HasPrefix(err.Error(), "spec.refsByKubernetesVersion[1].ref: ") {
 		t.Errorf("a Cluster that needs the failed reference gets %v", err)
 	}
-	if artifact, err := scope.artifactOf(controllertest.Tagged("edge")); err != nil || artifact.Digest != "sha256:edge" {
+	if artifact, err := outcome.ArtifactOf(controllertest.Tagged("edge")); err != nil || artifact.Digest != "sha256:edge" {
 		t.Errorf("a Cluster that needs another reference gets %v, %v", artifact, err)
 	}
-	if scope.requeueAfter > 6*time.Second {
-		t.Errorf("the next pass is in %s, want the time of the retry", scope.requeueAfter)
+	if outcome.RequeueAfter > 6*time.Second {
+		t.Errorf("the next pass is in %s, want the time of the retry", outcome.RequeueAfter)
 	}
 	r.pass(t, helmOp)
 	r.clock = r.clock.Add(6 * time.Second)
@@ -167,11 +167,11 @@ func TestResolveReferencesInParallel(t *testing.T) {
 				addonsv1.Override{Name: tag, Ref: ptr.To(controllertest.Tagged(tag))})
 		}
 		begun := time.Now()
-		scope := r.pass(t, helmOp)
+		outcome := r.pass(t, helmOp)
 		if held := time.Since(begun); held != async.Grace {
 			t.Errorf("held the worker for %s, want %s", held, async.Grace)
 		}
-		expectEqual(t, "known", scope.known(), allKnown)
+		expectEqual(t, "known", outcome.known(), allKnown)
 		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason)
 		expectMessage(t, helmOp, addonsv1.ResolvedCondition, "spec.overrides[2] (slow-0).ref: ")
 		begun = time.Now()
@@ -193,7 +193,7 @@ func TestResolvedUnknownWhileReferenceIsResolving(t *testing.T) {
 		r.registry.set("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
 		r.registry.set("next", tagDouble{hangs: true})
 		report.SetCondition(helmOp, addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.NotRollingOutReason, "")
-		if scope := r.pass(t, helmOp); !scope.isResolving() {
+		if outcome := r.pass(t, helmOp); !outcome.IsResolving() {
 			t.Error("no reference is being resolved")
 		}
 		if why := dependencies.Unsettled(helmOp); why != "is not resolved yet" {
@@ -219,7 +219,7 @@ func TestResolveForgetsRemovedReferences(t *testing.T) {
 	helmOp.Spec.RefsByKubernetesVersion = nil
 	expectEqual(t, "known", r.pass(t, helmOp).known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
 	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge"})
-	if n := len(r.resolution.entries[client.ObjectKeyFromObject(helmOp)]); n != 2 {
+	if n := len(r.schedule.entries[client.ObjectKeyFromObject(helmOp)]); n != 2 {
 		t.Errorf("%d references are stored, want 2", n)
 	}
 
@@ -229,23 +229,23 @@ func TestResolveForgetsRemovedReferences(t *testing.T) {
 	after.registry.set("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}})
 	changed := helmOp.DeepCopy()
 	changed.Spec.Source.Ref = controllertest.Tagged("edge")
-	if scope := after.pass(t, changed); digestKnown(scope) != "sha256:edge" {
-		t.Errorf("the source is %q after a restart", digestKnown(scope))
+	if outcome := after.pass(t, changed); digestKnown(outcome) != "sha256:edge" {
+		t.Errorf("the source is %q after a restart", digestKnown(outcome))
 	}
 	r.registry.hangs.Store(true)
 	helmOp.Spec.Source.Ref, helmOp.Spec.Overrides = controllertest.Tagged("edge"), nil
-	scope := r.pass(t, helmOp)
-	if digestKnown(scope) != "sha256:edge" || helmOp.Status.Artifact.Digest != "sha256:edge" ||
+	outcome := r.pass(t, helmOp)
+	if digestKnown(outcome) != "sha256:edge" || helmOp.Status.Artifact.Digest != "sha256:edge" ||
 		len(helmOp.Status.Artifacts) != 0 {
-		t.Errorf("the source is %q, the status says %v and %v", digestKnown(scope), helmOp.Status.Artifact,
+		t.Errorf("the source is %q, the status says %v and %v", digestKnown(outcome), helmOp.Status.Artifact,
 			helmOp.Status.Artifacts)
 	}
 	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 1, "edge": 1, "next": 1})
 	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
 	expectMessage(t, helmOp, addonsv1.ResolvedCondition, "sha256:edge")
 
-	r.resolution.forget(client.ObjectKeyFromObject(helmOp))
-	if len(r.resolution.entries) != 0 {
+	r.Forget(client.ObjectKeyFromObject(helmOp))
+	if len(r.schedule.entries) != 0 {
 		t.Error("a deleted HelmOp is still stored")
 	}
 }
@@ -260,9 +260,9 @@ func TestResolveAfterChangeOfRepository(t *testing.T) {
 		r.registry.set(tag, tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
 	}
 	helmOp.Spec.Source.URL = "oci://registry.example/charts/other"
-	scope := r.pass(t, helmOp)
-	if len(scope.artifacts) != 0 || scope.artifact != nil {
-		t.Errorf("the artifacts are %v", scope.known())
+	outcome := r.pass(t, helmOp)
+	if len(outcome.artifacts) != 0 || outcome.Artifact != nil {
+		t.Errorf("the artifacts are %v", outcome.known())
 	}
 	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
 	if helmOp.Status.Artifact.Digest != "sha256:source" {
@@ -277,9 +277,8 @@ func TestResolveWithInvalidVariants(t *testing.T) {
 	r.pass(t, helmOp)
 	helmOp.Spec.RefsByKubernetesVersion[0].KubernetesVersion = "new"
 	r.clock = r.clock.Add(time.Hour)
-	scope := r.pass(t, helmOp)
-	if scope.variantsErr == nil || scope.variants != nil || digestKnown(scope) != "sha256:source" {
-		t.Errorf("got %v, %v, %q", scope.variants, scope.variantsErr, digestKnown(scope))
+	if outcome := r.pass(t, helmOp); digestKnown(outcome) != "sha256:source" {
+		t.Errorf("got %q", digestKnown(outcome))
 	}
 	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 1, "next": 1})
 	expectEqual(t, "status", others(helmOp), map[string]string{"edge": "sha256:edge", "next": "sha256:next"})
@@ -329,7 +328,7 @@ func TestResolveRequestIsForAllReferences(t *testing.T) {
 
 func TestResolveVerifiesAllReferences(t *testing.T) {
 	t.Parallel()
-	keys := controllertest.Opaque("keys", map[string]string{"cosign.pub": publicKey})
+	keys := controllertest.Opaque("keys", map[string]string{"cosign.pub": controllertest.PublicKey})
 	signed := func(t *testing.T, digests ...string) (*resolver, *addonsv1.HelmOp) {
 		t.Helper()
 		r, helmOp := newVaried(t, keys)
@@ -347,7 +346,7 @@ func TestResolveVerifiesAllReferences(t *testing.T) {
 		expectEqual(t, "known", r.pass(t, helmOp).known(), allKnown)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionTrue, addonsv1.VerifiedReason)
 		expectMessage(t, helmOp, addonsv1.VerifiedCondition, "sha256:source is signed by", "2 other artifacts are signed")
-		policy, err := r.references.Policy(t.Context(), helmOp)
+		policy, err := r.options.References.Policy(t.Context(), helmOp)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,22 +1,19 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package releasehealth
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
 func TestStateFromBeforeActionDoesNotCount(t *testing.T) {
@@ -62,6 +59,9 @@ func TestStateFromBeforeActionDoesNotCount(t *testing.T) {
 		if got := written.isSeen(controllertest.Deployment, gone, false, now); got != tc.want {
 			t.Errorf("%s, then gone: %t", name, got)
 		}
+		if tc.want && written.objects != nil {
+			t.Errorf("%s: an observed object stays in memory", name)
+		}
 		if !written.isSeen(controllertest.ConfigMap, gone, false, now) {
 			t.Errorf("%s: the generation of an object stays in memory after it was observed", name)
 		}
@@ -70,26 +70,3 @@ func TestStateFromBeforeActionDoesNotCount(t *testing.T) {
 
 // TestHealthIgnoresWatchesForDrift checks that the error of a watch that only drift detection needs does not change the
 // health.
-func TestHealthIgnoresWatchesForDrift(t *testing.T) {
-	t.Parallel()
-	for name, err := range map[string]error{"broken": errors.New("watch configmaps: 405"),
-		"forbidden": objectwatch.ErrForbidden} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newHealthBench(t)
-			b.release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
-			b.objects[controllertest.ConfigMap] = objectwatch.State{Health: health.Unknown}
-			b.spared = map[inventory.Ref]bool{controllertest.Deployment: true}
-			b.watched = objectwatch.Snapshot{Err: err, ErrSince: b.now}
-			b.deploy(nil)
-			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
-			b.is(controllertest.Deployment, health.Current)
-			b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
-			b.want(b.pass(2*objectwatch.StuckAfter, report.True, addonsv1.HealthyReason), model.ActionNone)
-
-			b.is(controllertest.Deployment, health.Failed)
-			b.deploy(nil)
-			b.want(b.pass(time.Second, report.False, addonsv1.HealthFailedReason), model.ActionRollback)
-		})
-	}
-}

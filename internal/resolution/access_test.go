@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmop
+package resolution
 
 import (
 	"context"
@@ -41,7 +41,7 @@ func TestRegistryAccessKeepsErrorsOfReferences(t *testing.T) {
 						return tc.err
 					},
 				})
-			r := &Reconciler{references: references.NewReader(c, c)}
+			r := New(Options{References: references.NewReader(c, c), Concurrency: 1})
 			by, err := r.registryAccess(t.Context(),
 				controllertest.HelmOpWith(addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own")}))
 			if passes := err == nil; passes != tc.passes {

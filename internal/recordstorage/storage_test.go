@@ -1,19 +1,14 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmoprelease
+package recordstorage
 
 import (
 	"context"
 	"slices"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
-
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
 )
@@ -51,12 +46,11 @@ func TestRecordRepositories(t *testing.T) {
 			spec: &addonsv1.RecordStorage{Type: addonsv1.StorageTypeRegistry}, outside: true, newURL: "oci://m/r",
 			known: []string{"oci://m/r"}},
 	} {
-		r := &Reconciler{records: RecordStorage{URL: test.manager,
-			Access: func(context.Context) (oci.Access, error) { return oci.Access{}, nil }}}
+		o := &Options{URL: test.manager, Access: func(context.Context) (oci.Access, error) { return oci.Access{}, nil }}
 		if test.former != "" {
-			r.records.FormerURLs = []string{test.former}
+			o.FormerURLs = []string{test.former}
 		}
-		options, outside := r.recordRepositories(test.spec, "default")
+		options, outside := o.repositories(test.spec, "default", nil)
 		newURL := ""
 		if options.New != nil {
 			newURL = options.New.URL
@@ -75,44 +69,18 @@ func TestRecordRepositories(t *testing.T) {
 // storage of the release.
 func TestStorageOfHelmOp(t *testing.T) {
 	t.Parallel()
-	r := &Reconciler{records: RecordStorage{Registries: payloadregistry.New(nil)}}
+	o := &Options{Registries: payloadregistry.New(nil)}
 	release := &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{
 		ClusterRef: addonsv1.ClusterReference{Name: "one"},
 		Storage:    &addonsv1.RecordStorage{Registry: &addonsv1.RecordRegistry{URL: "oci://assigned/records"}},
 	}}
-	scope := &releaseScope{release: release}
-	if !r.storage(scope).Outside {
+	if !o.Of(release, nil, nil).Outside {
 		t.Error("without a HelmOp, the storage of the release does not count")
 	}
-	scope.helmOp = &addonsv1.HelmOp{}
-	if r.storage(scope).Outside {
+	if o.Of(release, &addonsv1.HelmOp{}, nil).Outside {
 		t.Error("the storage of the release counts, and not that of its HelmOp")
 	}
-	if got := (&Reconciler{}).storage(scope); got.Store != nil || got.Outside {
+	if got := (&Options{}).Of(release, nil, nil); got.Store != nil || got.Outside {
 		t.Errorf("without registries: %+v", got)
-	}
-}
-
-// TestRecordsLeftEventIsRecordedOnce checks that a HelmOp has one Event about records that could not be deleted,
-// whatever the number of its releases.
-func TestRecordsLeftEventIsRecordedOnce(t *testing.T) {
-	t.Parallel()
-	recorder := events.NewFakeRecorder(10)
-	r := &Reconciler{recorder: recorder, recordsLeft: newRecordsLeft()}
-	record := func(uid, release string, left int) {
-		r.reportRecordsLeft(&releaseScope{
-			release: &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: release}},
-			helmOp:  &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid)}},
-		}, helmclient.Result{PayloadsLeft: left, PayloadsLeftReason: "405"})
-	}
-	record("a", "one", 0)
-	if len(recorder.Events) != 0 {
-		t.Error("an Event without records")
-	}
-	record("a", "one", 1)
-	record("a", "two", 3)
-	record("b", "one", 1)
-	if len(recorder.Events) != 2 {
-		t.Errorf("%d Events", len(recorder.Events))
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmop
+package resolution
 
 import (
 	"maps"
@@ -18,18 +18,18 @@ import (
 // maxSharedAge is the longest time for which HelmOps share a result.
 const maxSharedAge = 10 * time.Minute
 
-// resolutionSchedule holds the time of the next lookup, and the last result, of each reference of each HelmOp. It is in
+// schedule holds the time of the next lookup, and the last result, of each reference of each HelmOp. It is in
 // memory and not in the status, so that a fleet without changes writes nothing. After a restart, each reference is
 // looked up once.
-type resolutionSchedule struct {
+type schedule struct {
 	mu      sync.Mutex
-	entries map[types.NamespacedName]map[addonsv1.ArtifactReference]resolutionEntry
+	entries map[types.NamespacedName]map[addonsv1.ArtifactReference]scheduleEntry
 	// shares are the last results that several HelmOps can share.
 	shares map[lookupKey]sharedResult
 }
 
-// resolutionKey is a reference of a HelmOp: the reference of spec.source, or another one.
-type resolutionKey struct {
+// referenceKey is a reference of a HelmOp: the reference of spec.source, or another one.
+type referenceKey struct {
 	helmOp types.NamespacedName
 	ref    addonsv1.ArtifactReference
 }
@@ -48,7 +48,7 @@ type lookupKey struct {
 	request string
 }
 
-type resolutionEntry struct {
+type scheduleEntry struct {
 	lookupKey
 	failures int
 	// last is the time of the last result, and next the time of the next lookup.
@@ -67,30 +67,30 @@ func (q lookupKey) covers(other lookupKey) bool {
 	return q.source == other.source && q.access == other.access && (other.request == "" || q.request == other.request)
 }
 
-func newResolutionSchedule() *resolutionSchedule {
-	return &resolutionSchedule{
-		entries: map[types.NamespacedName]map[addonsv1.ArtifactReference]resolutionEntry{},
+func newSchedule() *schedule {
+	return &schedule{
+		entries: map[types.NamespacedName]map[addonsv1.ArtifactReference]scheduleEntry{},
 		shares:  map[lookupKey]sharedResult{},
 	}
 }
 
 // entry returns the entry of a reference, and whether there is one. The caller holds mu.
-func (s *resolutionSchedule) entry(key resolutionKey) (resolutionEntry, bool) {
+func (s *schedule) entry(key referenceKey) (scheduleEntry, bool) {
 	entry, ok := s.entries[key.helmOp][key.ref]
 	return entry, ok
 }
 
 // set stores the entry of a reference. The caller holds mu.
-func (s *resolutionSchedule) set(key resolutionKey, entry resolutionEntry) {
+func (s *schedule) set(key referenceKey, entry scheduleEntry) {
 	if s.entries[key.helmOp] == nil {
-		s.entries[key.helmOp] = map[addonsv1.ArtifactReference]resolutionEntry{}
+		s.entries[key.helmOp] = map[addonsv1.ArtifactReference]scheduleEntry{}
 	}
 	s.entries[key.helmOp][key.ref] = entry
 }
 
 // due returns the time until the next lookup of a reference; 0 or less is now. The parameter known is true if there is
 // a last known artifact. Without it, a lookup is due even after a success.
-func (s *resolutionSchedule) due(key resolutionKey, current lookupKey, known bool,
+func (s *schedule) due(key referenceKey, current lookupKey, known bool,
 	now time.Time,
 ) (wait time.Duration, never bool) {
 	s.mu.Lock()
@@ -108,7 +108,7 @@ func (s *resolutionSchedule) due(key resolutionKey, current lookupKey, known boo
 
 // record stores that a lookup ended, and returns the time until the next lookup; 0 is never. After a failure, the time
 // is at least retryAfter, which a registry may request.
-func (s *resolutionSchedule) record(key resolutionKey, entry resolutionEntry, interval time.Duration, now time.Time,
+func (s *schedule) record(key referenceKey, entry scheduleEntry, interval time.Duration, now time.Time,
 	failed bool,
 	retryAfter time.Duration,
 ) time.Duration {
@@ -139,7 +139,7 @@ func (s *resolutionSchedule) record(key resolutionKey, entry resolutionEntry, in
 
 // share stores a result for other HelmOps with the same key. The signers are not shared: they may come from the status
 // of one HelmOp, which other HelmOps must not trust.
-func (s *resolutionSchedule) share(key lookupKey, found resolved, now time.Time) {
+func (s *schedule) share(key lookupKey, found resolved, now time.Time) {
 	found.signed = nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *resolutionSchedule) share(key lookupKey, found resolved, now time.Time)
 //
 // Only a HelmOp that has an artifact already, from before a restart or from the last interval, uses a shared result. A
 // HelmOp that looks up for the first time, after a failure, or by request sends its own request.
-func (s *resolutionSchedule) shared(key resolutionKey, current lookupKey, interval time.Duration,
+func (s *schedule) shared(key referenceKey, current lookupKey, interval time.Duration,
 	now time.Time,
 ) (sharedResult, bool) {
 	s.mu.Lock()
@@ -174,7 +174,7 @@ func (s *resolutionSchedule) shared(key resolutionKey, current lookupKey, interv
 }
 
 // setArtifact stores the artifact of the last lookup.
-func (s *resolutionSchedule) setArtifact(key resolutionKey, artifact *addonsv1.ArtifactStatus) {
+func (s *schedule) setArtifact(key referenceKey, artifact *addonsv1.ArtifactStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, _ := s.entry(key)
@@ -183,7 +183,7 @@ func (s *resolutionSchedule) setArtifact(key resolutionKey, artifact *addonsv1.A
 }
 
 // setLastResult stores the result of the last lookup.
-func (s *resolutionSchedule) setLastResult(key resolutionKey, result lookupResult) {
+func (s *schedule) setLastResult(key referenceKey, result lookupResult) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, _ := s.entry(key)
@@ -193,7 +193,7 @@ func (s *resolutionSchedule) setLastResult(key resolutionKey, result lookupResul
 
 // lastResult returns the result of the last lookup with the same key, and whether the lookup failed. ok is false if
 // there was no such lookup.
-func (s *resolutionSchedule) lastResult(key resolutionKey, current lookupKey) (result lookupResult, failed, ok bool) {
+func (s *schedule) lastResult(key referenceKey, current lookupKey) (result lookupResult, failed, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, ok := s.entry(key)
@@ -204,7 +204,7 @@ func (s *resolutionSchedule) lastResult(key resolutionKey, current lookupKey) (r
 }
 
 // lastArtifact returns the last artifact of a source; nil if there is none.
-func (s *resolutionSchedule) lastArtifact(key resolutionKey, source string) *addonsv1.ArtifactStatus {
+func (s *schedule) lastArtifact(key referenceKey, source string) *addonsv1.ArtifactStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry, _ := s.entry(key)
@@ -215,14 +215,14 @@ func (s *resolutionSchedule) lastArtifact(key resolutionKey, source string) *add
 }
 
 // retain drops the entries of references that a HelmOp no longer has.
-func (s *resolutionSchedule) retain(helmOp types.NamespacedName, refs map[addonsv1.ArtifactReference]bool) {
+func (s *schedule) retain(helmOp types.NamespacedName, refs map[addonsv1.ArtifactReference]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.entries[helmOp], func(ref addonsv1.ArtifactReference, _ resolutionEntry) bool { return !refs[ref] })
+	maps.DeleteFunc(s.entries[helmOp], func(ref addonsv1.ArtifactReference, _ scheduleEntry) bool { return !refs[ref] })
 }
 
 // forget drops the entries of a HelmOp.
-func (s *resolutionSchedule) forget(helmOp types.NamespacedName) {
+func (s *schedule) forget(helmOp types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.entries, helmOp)

@@ -1,14 +1,13 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmop
+package resolution
 
 import (
-	"errors"
 	"fmt"
+	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -16,8 +15,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
 // These are the limits of the status, in bytes.
@@ -56,18 +53,17 @@ func resolvingResult(helmOp *addonsv1.HelmOp, l *lookup) lookupResult {
 	return result
 }
 
-// updateArtifact stores the artifact that a reference was resolved to. It records an Event if the artifact changed.
-func (r *Reconciler) updateArtifact(helmOp *addonsv1.HelmOp, l *lookup, found resolved) {
-	status := artifactStatus(helmOp, found, l)
-	status.ResolvedAt = metav1.NewTime(r.now())
+// updateArtifact stores the artifact that a reference was resolved to, and notes whether the artifact changed.
+func (p *pass) updateArtifact(l *lookup, found resolved, now time.Time) {
+	status := artifactStatus(p.helmOp, found, l)
+	status.ResolvedAt = metav1.NewTime(now)
 	isNews := l.known == nil || l.known.ResolvedArtifact != status.ResolvedArtifact
 	if !isNews {
 		status.ResolvedAt = l.known.ResolvedAt
 	}
 	l.known = status
 	if isNews {
-		r.event(helmOp, corev1.EventTypeNormal, addonsv1.ArtifactResolvedEvent, "Resolve",
-			l.named(describeArtifact(&status.ResolvedArtifact)))
+		p.outcome.Changes = append(p.outcome.Changes, l.named(describeArtifact(&status.ResolvedArtifact)))
 	}
 }
 
@@ -79,43 +75,37 @@ func (a *lookup) named(message string) string {
 	return a.field + ": " + message
 }
 
-// reportResolution writes the results of all lookups into the status, the conditions and the scope.
-func (r *Reconciler) reportResolution(scope *helmOpScope, lookups []*lookup) {
-	helmOp := scope.helmOp
-	others := []addonsv1.ReferencedArtifact(nil)
-	scope.artifacts = map[addonsv1.ArtifactReference]*addonsv1.ResolvedArtifact{}
-	scope.unresolved = map[addonsv1.ArtifactReference]metav1.Condition{}
+// conclude sets the outcome from the results of all lookups.
+func (p *pass) conclude(lookups []*lookup, note string) {
+	helmOp, outcome := p.helmOp, &p.outcome
+	outcome.artifacts = map[addonsv1.ArtifactReference]*addonsv1.ResolvedArtifact{}
+	outcome.unresolved = map[addonsv1.ArtifactReference]metav1.Condition{}
 	for i, l := range lookups {
 		if l.known != nil {
-			scope.artifacts[l.key.ref] = &l.known.ResolvedArtifact
+			outcome.artifacts[l.key.ref] = &l.known.ResolvedArtifact
 		} else {
 			missing := l.result.resolved
 			missing.Message = l.named(missing.Message)
-			scope.unresolved[l.key.ref] = missing
+			outcome.unresolved[l.key.ref] = missing
 		}
-		switch shown := l.known; {
-		case i == 0 && shown != nil:
-			helmOp.Status.Artifact = shown
-		case i > 0:
-			if shown == nil {
-				// Keep the artifact that was resolved before spec.source changed.
-				shown = referencedArtifact(&helmOp.Status, l.key.ref)
-			}
-			if shown != nil {
-				others = append(others, addonsv1.ReferencedArtifact{Reference: l.key.ref, ArtifactStatus: *shown})
-			}
+		shown := l.known
+		if i == 0 {
+			outcome.source = shown
+			continue
+		}
+		if shown == nil {
+			// Keep the artifact that was resolved before spec.source changed.
+			shown = referencedArtifact(&helmOp.Status, l.key.ref)
+		}
+		if shown != nil {
+			outcome.others = append(outcome.others,
+				addonsv1.ReferencedArtifact{Reference: l.key.ref, ArtifactStatus: *shown})
 		}
 	}
-	scope.artifact = scope.artifacts[helmOp.Spec.Source.Ref]
-	if scope.variantsErr == nil {
-		helmOp.Status.Artifacts = others
-	}
-	r.reportVerification(helmOp, allVerified(helmOp, lookups))
-	resolved := allResolved(helmOp, lookups, r.raisedInterval(helmOp))
-	changed := report.SetCondition(helmOp, addonsv1.ResolvedCondition, resolved.Status, resolved.Reason, resolved.Message)
-	if changed && resolved.Status == metav1.ConditionFalse {
-		r.warn(helmOp, resolved.Reason, "Resolve", resolved.Message)
-	}
+	outcome.Artifact = outcome.artifacts[helmOp.Spec.Source.Ref]
+	outcome.hasOthers = p.input.IsComplete
+	outcome.verified = allVerified(helmOp, lookups)
+	outcome.resolved = allResolved(helmOp, lookups, note)
 }
 
 // allResolved returns the condition Resolved for all references. A reference that is looked up for the first time has
@@ -270,16 +260,4 @@ func describeArtifact(artifact *addonsv1.ResolvedArtifact) string {
 		return fmt.Sprintf("%s is version %s, %s", subject, artifact.Version, artifact.Digest)
 	}
 	return fmt.Sprintf("%s is %s", subject, artifact.Digest)
-}
-
-// artifactOf returns the artifact of a reference of the spec. The error is a *reasons.UnresolvedError if the reference
-// is not resolved.
-func (s *helmOpScope) artifactOf(ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
-	if artifact := s.artifacts[ref]; artifact != nil {
-		return artifact, nil
-	}
-	if why, ok := s.unresolved[ref]; ok {
-		return nil, &reasons.UnresolvedError{Reason: why.Reason, Message: why.Message}
-	}
-	return nil, errors.New("the reference is not one of the spec")
 }

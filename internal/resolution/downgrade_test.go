@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmop
+package resolution
 
 import (
 	"errors"
@@ -65,9 +65,8 @@ func TestArtifactInUseFromRevision(t *testing.T) {
 	revision := &addonsv1.HelmOpRevision{}
 	revision.Spec.HelmOp.Source = helmOp.Spec.Source
 	revision.Spec.Artifact = &addonsv1.ResolvedArtifact{Tag: "1.2.0", Digest: "sha256:a"}
-	scope := &helmOpScope{helmOp: helmOp, revisions: []*addonsv1.HelmOpRevision{revision}}
-	l := &lookup{key: resolutionKey{ref: helmOp.Spec.Source.Ref}}
-	if before := scope.artifactInUse(l); before == nil || before.Tag != "1.2.0" {
+	l := &lookup{key: referenceKey{ref: helmOp.Spec.Source.Ref}}
+	if before := artifactInUse(helmOp, revision, l); before == nil || before.Tag != "1.2.0" {
 		t.Errorf("the artifact in use is %+v", before)
 	}
 	for name, change := range map[string]func(){
@@ -77,7 +76,7 @@ func TestArtifactInUseFromRevision(t *testing.T) {
 		},
 	} {
 		change()
-		if before := scope.artifactInUse(l); before != nil {
+		if before := artifactInUse(helmOp, revision, l); before != nil {
 			t.Errorf("%s: the artifact in use is %+v", name, before)
 		}
 	}

@@ -1,22 +1,19 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmop
+package resolution
 
 import (
 	"errors"
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 )
 
@@ -27,19 +24,6 @@ const (
 	// maxSigner is the length of the name of a signer in the status, in bytes.
 	maxSigner = 512
 )
-
-// reportVerification sets the condition Verified; it removes the condition if the argument is nil.
-func (r *Reconciler) reportVerification(helmOp *addonsv1.HelmOp, condition *metav1.Condition) {
-	if condition == nil {
-		conditions.Delete(helmOp, addonsv1.VerifiedCondition)
-		return
-	}
-	changed := report.SetCondition(helmOp, addonsv1.VerifiedCondition, condition.Status, condition.Reason,
-		condition.Message)
-	if changed && condition.Status == metav1.ConditionTrue {
-		r.event(helmOp, corev1.EventTypeNormal, addonsv1.VerifiedReason, "Verify", condition.Message)
-	}
-}
 
 // verifiedCondition returns the condition Verified for the result of a lookup; nil if no signatures are required. If
 // the signatures could not be checked, the status is Unknown, unless the artifact in use was verified before by the

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmop
+package resolution
 
 import (
 	"fmt"
@@ -16,18 +16,18 @@ import (
 )
 
 func TestResolutionSchedule(t *testing.T) {
-	key := resolutionKey{helmOp: types.NamespacedName{Namespace: "default", Name: "calico"}}
+	key := referenceKey{helmOp: types.NamespacedName{Namespace: "default", Name: "calico"}}
 	usual := lookupKey{source: "s", access: "a"}
-	tag := resolutionEntry{lookupKey: usual}
-	digest := resolutionEntry{lookupKey: usual, fixed: true}
-	requested := resolutionEntry{lookupKey: lookupKey{source: "s", access: "a", request: "1"}}
-	due := func(s *resolutionSchedule, current lookupKey, known bool, after time.Duration) (bool, bool) {
+	tag := scheduleEntry{lookupKey: usual}
+	digest := scheduleEntry{lookupKey: usual, fixed: true}
+	requested := scheduleEntry{lookupKey: lookupKey{source: "s", access: "a", request: "1"}}
+	due := func(s *schedule, current lookupKey, known bool, after time.Duration) (bool, bool) {
 		wait, never := s.due(key, current, known, controllertest.Noon.Add(after))
 		return wait <= 0 && !never, never
 	}
 
 	tests := map[string]struct {
-		before    func(*resolutionSchedule)
+		before    func(*schedule)
 		current   lookupKey
 		known     bool
 		after     time.Duration
@@ -36,52 +36,52 @@ func TestResolutionSchedule(t *testing.T) {
 	}{
 		"first lookup": {current: usual, wantNow: true},
 		"within the interval": {
-			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
+			before:  func(s *schedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
 			current: usual, known: true, after: 59 * time.Second},
 		"the interval is over": {
-			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
+			before:  func(s *schedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
 			current: usual, known: true, after: 67 * time.Second, wantNow: true},
 		"another source": {
-			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
+			before:  func(s *schedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
 			current: lookupKey{source: "other", access: "a"}, known: true, wantNow: true},
 		"other credentials": {
-			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, true, 0) },
+			before:  func(s *schedule) { s.record(key, tag, time.Minute, controllertest.Noon, true, 0) },
 			current: lookupKey{source: "s", access: "other"}, wantNow: true},
 		"success without a known artifact": {
-			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
+			before:  func(s *schedule) { s.record(key, tag, time.Minute, controllertest.Noon, false, 0) },
 			current: usual, wantNow: true},
 		"just failed": {
-			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, 0) },
+			before:  func(s *schedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, 0) },
 			current: usual, after: 4 * time.Second},
 		"within Retry-After": {
-			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, time.Minute) },
+			before:  func(s *schedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, time.Minute) },
 			current: usual, after: 59 * time.Second},
 		"after Retry-After": {
-			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, time.Minute) },
+			before:  func(s *schedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, time.Minute) },
 			current: usual, after: time.Minute, wantNow: true},
 		"requested": {
-			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, false, 0) },
+			before:  func(s *schedule) { s.record(key, tag, time.Hour, controllertest.Noon, false, 0) },
 			current: lookupKey{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
 		"requested and done": {
-			before:  func(s *resolutionSchedule) { s.record(key, requested, time.Hour, controllertest.Noon, false, 0) },
+			before:  func(s *schedule) { s.record(key, requested, time.Hour, controllertest.Noon, false, 0) },
 			current: lookupKey{source: "s", access: "a", request: "1"}, known: true, after: time.Second},
 		"request removed": {
-			before:  func(s *resolutionSchedule) { s.record(key, requested, time.Hour, controllertest.Noon, false, 0) },
+			before:  func(s *schedule) { s.record(key, requested, time.Hour, controllertest.Noon, false, 0) },
 			current: usual, known: true, after: time.Second},
 		"digest, requested": {
-			before:  func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, false, 0) },
+			before:  func(s *schedule) { s.record(key, digest, time.Minute, controllertest.Noon, false, 0) },
 			current: lookupKey{source: "s", access: "a", request: "1"}, known: true, after: time.Second, wantNow: true},
 		"failed, after the wait": {
-			before:  func(s *resolutionSchedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, 0) },
+			before:  func(s *schedule) { s.record(key, tag, time.Hour, controllertest.Noon, true, 0) },
 			current: usual, after: 6 * time.Second, wantNow: true},
 		"digest is never looked up again": {
-			before:  func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, false, 0) },
+			before:  func(s *schedule) { s.record(key, digest, time.Minute, controllertest.Noon, false, 0) },
 			current: usual, known: true, after: 24 * time.Hour, wantNever: true},
 		"failed digest": {
-			before:  func(s *resolutionSchedule) { s.record(key, digest, time.Minute, controllertest.Noon, true, 0) },
+			before:  func(s *schedule) { s.record(key, digest, time.Minute, controllertest.Noon, true, 0) },
 			current: usual, after: time.Minute, wantNow: true},
 		"forgotten": {
-			before: func(s *resolutionSchedule) {
+			before: func(s *schedule) {
 				s.record(key, tag, time.Minute, controllertest.Noon, false, 0)
 				s.forget(key.helmOp)
 			},
@@ -89,7 +89,7 @@ func TestResolutionSchedule(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := newResolutionSchedule()
+			s := newSchedule()
 			if tc.before != nil {
 				tc.before(s)
 			}
@@ -104,9 +104,9 @@ func TestResolutionSchedule(t *testing.T) {
 // TestResolutionScheduleKeepsLastResult checks that a result is valid until the inputs of the lookup change. A cache
 // that is older than the status must neither cause another request nor restore an older result.
 func TestResolutionScheduleKeepsLastResult(t *testing.T) {
-	s := newResolutionSchedule()
-	key := resolutionKey{helmOp: types.NamespacedName{Name: "calico"}}
-	entry := resolutionEntry{lookupKey: lookupKey{source: "s"}}
+	s := newSchedule()
+	key := referenceKey{helmOp: types.NamespacedName{Name: "calico"}}
+	entry := scheduleEntry{lookupKey: lookupKey{source: "s"}}
 	expect := func(source, wantDigest string, wantFailing bool) {
 		t.Helper()
 		artifact := s.lastArtifact(key, source)
@@ -127,7 +127,7 @@ func TestResolutionScheduleKeepsLastResult(t *testing.T) {
 	expect("other", "", false)
 	s.record(key, entry, time.Hour, controllertest.Noon, true, 0)
 	expect("s", "sha256:1", true)
-	s.record(key, resolutionEntry{lookupKey: lookupKey{source: "other"}}, time.Hour, controllertest.Noon, true, 0)
+	s.record(key, scheduleEntry{lookupKey: lookupKey{source: "other"}}, time.Hour, controllertest.Noon, true, 0)
 	expect("s", "", false)
 	expect("other", "", true)
 	s.forget(key.helmOp)
@@ -135,9 +135,9 @@ func TestResolutionScheduleKeepsLastResult(t *testing.T) {
 }
 
 func TestResolutionScheduleBacksOff(t *testing.T) {
-	s := newResolutionSchedule()
-	key := resolutionKey{helmOp: types.NamespacedName{Name: "calico"}}
-	entry := resolutionEntry{lookupKey: lookupKey{source: "s"}}
+	s := newSchedule()
+	key := referenceKey{helmOp: types.NamespacedName{Name: "calico"}}
+	entry := scheduleEntry{lookupKey: lookupKey{source: "s"}}
 	expect := func(what string, got, want time.Duration) {
 		t.Helper()
 		if most := want + time.Duration(float64(want)*requeue.IntervalJitter); got < want || got > most {

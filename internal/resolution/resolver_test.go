@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmop
+package resolution
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,14 +27,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 )
-
-const publicKey = "-----BEGIN PUBLIC KEY-----\n" +
-	"MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE8nXRh950IZbRj8Ra/N9sbqOPZrfM\n" +
-	"5/KAQN0/KjHcorm/J5yctVd7iEcnessRQjU917hmKO6JWVGHpDguIyakZA==\n" +
-	"-----END PUBLIC KEY-----\n"
 
 // registryDouble is a registry that answers at once or is unresponsive. It counts requests.
 type registryDouble struct {
@@ -115,9 +110,9 @@ func (v *verifierDouble) Cached(_, digest, _ string) (verification.Result, bool)
 	return verification.Result{}, v.remembered[digest]
 }
 
-// resolver is a HelmOp controller that only resolves references.
+// resolver is a Resolver with a registry and a clock of the test.
 type resolver struct {
-	*Reconciler
+	*Resolver
 	registry *registryDouble
 	verifier *verifierDouble
 	queue    workqueue.TypedRateLimitingInterface[ctrl.Request]
@@ -134,12 +129,10 @@ func newResolver(t *testing.T, objects ...client.Object) *resolver {
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]()),
 		clock:    controllertest.Noon,
 	}
-	r.Reconciler = &Reconciler{
-		registry: r.registry, verifier: r.verifier, tasks: async.NewTasks[resolved](4), references: references,
-		resolution: newResolutionSchedule(), recorder: events.NewFakeRecorder(100), now: func() time.Time { return r.clock },
-	}
+	r.Resolver = New(Options{Registry: r.registry, Verifier: r.verifier, References: references, Concurrency: 4,
+		Now: func() time.Time { return r.clock }})
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := r.tasks.Waker.Source().Start(ctx, r.queue); err != nil {
+	if err := r.Source().Start(ctx, r.queue); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cancel(); r.queue.ShutDown() })
@@ -154,13 +147,19 @@ func chartArtifact(digest string) oci.Artifact {
 	}
 }
 
-func (r *resolver) pass(t *testing.T, helmOp *addonsv1.HelmOp) *helmOpScope {
+// pass resolves the references of a HelmOp, and writes the outcome into the HelmOp.
+func (r *resolver) pass(t *testing.T, helmOp *addonsv1.HelmOp) *Outcome {
 	t.Helper()
-	scope := &helmOpScope{helmOp: helmOp}
-	if err := r.resolve(t.Context(), scope); err != nil {
+	var input Input
+	if variants, err := render.NewVariants(&helmOp.Spec); err == nil {
+		input.Others, input.IsComplete = variants.References(), true
+	}
+	outcome, err := r.Resolve(t.Context(), helmOp, input)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return scope
+	outcome.WriteTo(helmOp)
+	return outcome
 }
 
 func expectCondition(t *testing.T, helmOp *addonsv1.HelmOp, conditionType string, status metav1.ConditionStatus,
@@ -173,11 +172,11 @@ func expectCondition(t *testing.T, helmOp *addonsv1.HelmOp, conditionType string
 	}
 }
 
-func digestKnown(scope *helmOpScope) string {
-	if scope.artifact == nil {
+func digestKnown(outcome *Outcome) string {
+	if outcome.Artifact == nil {
 		return ""
 	}
-	return scope.artifact.Digest
+	return outcome.Artifact.Digest
 }
 
 func TestResolveReportsProvenance(t *testing.T) {
@@ -229,7 +228,7 @@ func TestResolveRequest(t *testing.T) {
 func TestResolveIntervalHasMinimum(t *testing.T) {
 	t.Parallel()
 	r := newResolver(t)
-	r.minInterval = 30 * time.Second
+	r.options.MinInterval = 30 * time.Second
 	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Second}})
 	r.pass(t, helmOp)
 	for range 29 {
@@ -283,7 +282,7 @@ func TestResolveSharesResults(t *testing.T) {
 			if r.clock.Before(next[i]) {
 				continue
 			}
-			next[i] = r.clock.Add(r.pass(t, helmOp).requeueAfter)
+			next[i] = r.clock.Add(r.pass(t, helmOp).RequeueAfter)
 		}
 	}
 	if r.registry.requests.Load() < 9 || r.registry.requests.Load() > 11 {
@@ -309,7 +308,7 @@ func TestResolveWithUnresponsiveRegistry(t *testing.T) {
 		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
 		r.registry.hangs.Store(true)
 		begun := time.Now()
-		if scope := r.pass(t, helmOp); scope.artifact != nil {
+		if outcome := r.pass(t, helmOp); outcome.Artifact != nil {
 			t.Error("an artifact is known before the first result")
 		}
 		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionUnknown, addonsv1.ResolvingReason)
@@ -319,12 +318,12 @@ func TestResolveWithUnresponsiveRegistry(t *testing.T) {
 		r.registry.hangs.Store(false)
 		other := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
 		other.Name = "other"
-		if scope := r.pass(t, other); digestKnown(scope) != "sha256:1" {
+		if outcome := r.pass(t, other); digestKnown(outcome) != "sha256:1" {
 			t.Error("another HelmOp is blocked, too")
 		}
 		r.registry.hangs.Store(true)
 		r.clock = controllertest.Noon.Add(time.Hour)
-		if scope := r.pass(t, other); digestKnown(scope) != "sha256:1" {
+		if outcome := r.pass(t, other); digestKnown(outcome) != "sha256:1" {
 			t.Error("the known artifact is dropped while the registry is unresponsive")
 		}
 		expectCondition(t, other, addonsv1.ResolvedCondition, metav1.ConditionTrue, addonsv1.ResolvedReason)
@@ -368,7 +367,7 @@ func (r *resolver) refuseAnother(t *testing.T, helmOp *addonsv1.HelmOp) {
 
 func TestResolveVerifies(t *testing.T) {
 	t.Parallel()
-	keys := controllertest.Opaque("keys", map[string]string{"cosign.pub": publicKey})
+	keys := controllertest.Opaque("keys", map[string]string{"cosign.pub": controllertest.PublicKey})
 	source := addonsv1.ArtifactSource{
 		Interval: metav1.Duration{Duration: time.Minute},
 		Verify:   &addonsv1.Verification{SecretRef: controllertest.SecretRef("keys")},
@@ -382,8 +381,8 @@ func TestResolveVerifies(t *testing.T) {
 		}
 		r.registry.artifact = chartArtifact("sha256:2")
 		r.clock = controllertest.Noon.Add(time.Hour)
-		if scope := r.pass(t, helmOp); digestKnown(scope) != "sha256:1" {
-			t.Errorf("the releases get %q", digestKnown(scope))
+		if outcome := r.pass(t, helmOp); digestKnown(outcome) != "sha256:1" {
+			t.Errorf("the releases get %q", digestKnown(outcome))
 		}
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
@@ -393,7 +392,7 @@ func TestResolveVerifies(t *testing.T) {
 		r := newResolver(t, keys)
 		r.verifier.err = verification.ErrUnsigned
 		helmOp := controllertest.HelmOpWith(source)
-		if scope := r.pass(t, helmOp); scope.artifact != nil || helmOp.Status.Artifact != nil {
+		if outcome := r.pass(t, helmOp); outcome.Artifact != nil || helmOp.Status.Artifact != nil {
 			t.Error("an unsigned artifact is used")
 		}
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureNotFoundReason)
@@ -431,9 +430,9 @@ func TestResolveVerifies(t *testing.T) {
 	t.Run("another key, while the registry is down", func(t *testing.T) {
 		t.Parallel()
 		_, helmOp := resolvedSigned(t, source, keys)
-		after := newResolver(t, controllertest.Opaque("keys", map[string]string{"other.pub": publicKey}))
+		after := newResolver(t, controllertest.Opaque("keys", map[string]string{"other.pub": controllertest.PublicKey}))
 		after.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
-		if scope := after.pass(t, helmOp); digestKnown(scope) != "sha256:1" {
+		if outcome := after.pass(t, helmOp); digestKnown(outcome) != "sha256:1" {
 			t.Error("the artifact of the releases is dropped")
 		}
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionUnknown, addonsv1.RegistryUnreachableReason)
@@ -463,8 +462,8 @@ func TestResolveVerifies(t *testing.T) {
 		r.clock = r.clock.Add(time.Hour)
 		r.pass(t, forger)
 		r.clock = r.clock.Add(time.Second)
-		if scope := r.pass(t, victim); digestKnown(scope) != "sha256:1" {
-			t.Errorf("the other HelmOp gets %s", digestKnown(scope))
+		if outcome := r.pass(t, victim); digestKnown(outcome) != "sha256:1" {
+			t.Errorf("the other HelmOp gets %s", digestKnown(outcome))
 		}
 		expectCondition(t, victim, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 	})
@@ -500,11 +499,8 @@ func TestResolveVerifies(t *testing.T) {
 		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: source.Interval})
 		r.pass(t, helmOp)
 		helmOp.Spec.Source.Verify = source.Verify
-		scope := r.pass(t, helmOp)
+		r.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.ReferenceNotFoundReason)
-		if ready := readyCondition(scope, fleetSummary{}); ready.Status != metav1.ConditionFalse {
-			t.Error("a HelmOp with an unreadable policy is Ready")
-		}
 	})
 	t.Run("no signature is demanded any more", func(t *testing.T) {
 		t.Parallel()
@@ -512,9 +508,9 @@ func TestResolveVerifies(t *testing.T) {
 		helmOp := controllertest.HelmOpWith(source)
 		r.pass(t, helmOp)
 		helmOp.Spec.Source.Verify = nil
-		if scope := r.pass(t, helmOp); digestKnown(scope) != "sha256:1" ||
+		if outcome := r.pass(t, helmOp); digestKnown(outcome) != "sha256:1" ||
 			conditions.Has(helmOp, addonsv1.VerifiedCondition) {
-			t.Errorf("got %q, conditions %v", digestKnown(scope), helmOp.Status.Conditions)
+			t.Errorf("got %q, conditions %v", digestKnown(outcome), helmOp.Status.Conditions)
 		}
 	})
 }

@@ -1,15 +1,15 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmop
+package resolution
 
 import (
 	"fmt"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
 )
 
 // checkDowngrade returns an error if a reference now resolves to an older tag than before, and the source is the same.
@@ -31,20 +31,12 @@ func checkDowngrade(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStat
 
 // artifactInUse returns the artifact that a reference was resolved to before, from the same source; nil if it is not
 // known. It is the artifact in the status or, after a move or a restore, in the newest revision.
-func (s *helmOpScope) artifactInUse(l *lookup) *addonsv1.ArtifactStatus {
+func artifactInUse(helmOp *addonsv1.HelmOp, newest *addonsv1.HelmOpRevision, l *lookup) *addonsv1.ArtifactStatus {
 	if l.known != nil {
 		return l.known
 	}
-	newest := s.newestRevision()
-	if newest == nil {
-		return nil
-	}
-	then, now := newest.Spec.HelmOp.Source, s.helmOp.Spec.Source
-	if then.URL != now.URL || apiutil.Selected(&then) != apiutil.Selected(&now) {
-		return nil
-	}
-	recorded, err := artifactsOfRevision(newest)(l.key.ref)
-	if err != nil {
+	recorded := revisionstore.ArtifactOfSource(newest, &helmOp.Spec.Source, l.key.ref)
+	if recorded == nil {
 		return nil
 	}
 	return &addonsv1.ArtifactStatus{ResolvedArtifact: *recorded}

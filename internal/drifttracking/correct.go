@@ -1,0 +1,85 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package drifttracking
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
+)
+
+// Correct corrects the differences that Compare found. Objects that another program changes again and again, and objects
+// whose correction failed, are not corrected for a while. hasFailed is true if a correction failed.
+func (p *Pass) Correct(ctx context.Context) (corrected []drift.Difference, hasFailed bool) {
+	var due []drift.Difference
+	for _, d := range p.Differences {
+		// A missing object may have been moved. The watch shows whether it was moved when it shows the deletion, which starts
+		// the next pass.
+		isDeletionUnseen := d.Missing && p.Snapshot.Objects[d.Ref].Exists
+		if !isDeletionUnseen && p.Memory.Hold(d.Ref, p.Snapshot, p.Now()) == 0 {
+			due = append(due, d)
+		}
+	}
+	if len(due) == 0 {
+		return nil, false
+	}
+	done, ok := p.Acquire()
+	if !ok {
+		return nil, false
+	}
+	defer done()
+	// Count before the correction: corrected objects were compared, and are about to be compared again.
+	left := p.Memory.Left(p.Snapshot)
+	corrected, hasFailed = p.correct(ctx, due)
+	p.report(left, nil)
+	return corrected, hasFailed
+}
+
+// correct corrects differences and returns the corrected ones. It stops if this manager does not serve the release any
+// more, or if the release is under deletion. failed is true if a correction failed. A conflict or the timeout is not a
+// failure: the correction continues in another pass.
+func (p *Pass) correct(ctx context.Context, due []drift.Difference) (corrected []drift.Difference, failed bool) {
+	access, err := p.Engine.Access(p.Target)
+	if err != nil {
+		for _, d := range due {
+			p.Memory.Uncorrected.Add(d.Ref, driftmemory.FingerprintOf(p.Snapshot.Objects[d.Ref]), err, p.Now())
+		}
+		return nil, true
+	}
+	bounded, cancel := context.WithTimeout(ctx, driftTimeout)
+	defer cancel()
+	cluster := drift.Cluster{Config: access.Config, Mapper: access.Mapper}
+	for _, d := range due {
+		if bounded.Err() != nil {
+			p.due(driftContinues)
+			break
+		}
+		if ok, err := p.MayBegin(ctx); !ok {
+			if err != nil {
+				p.due(driftmemory.Retry)
+			}
+			break
+		}
+		err := drift.Correct(bounded, cluster, d)
+		if ctx.Err() != nil {
+			break
+		}
+		monitoring.ObserveCorrection(err)
+		switch {
+		case err == nil:
+			p.Memory.Corrected(d.Ref, p.Now())
+			corrected = append(corrected, d)
+		case apierrors.IsConflict(err):
+			p.due(driftmemory.Retry)
+		default:
+			p.Memory.Uncorrected.Add(d.Ref, driftmemory.FingerprintOf(p.Snapshot.Objects[d.Ref]), err, p.Now())
+			failed = true
+		}
+	}
+	return corrected, failed
+}

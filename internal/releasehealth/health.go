@@ -1,0 +1,317 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package releasehealth
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releaseinventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// restoreHint is the part of a message that says how to create deleted objects again.
+const restoreHint = "to create the missing objects, set driftDetection.mode to Correct, or request a retry"
+
+// Memory is the state of the objects of one release that is not in its status. It is lost with a restart. The zero value
+// is empty; it is not safe for concurrent use.
+type Memory struct {
+	// written has the generation of each object after the last action, until a watch shows it.
+	written written
+
+	// unobservedSince is since when the current state of some objects is not known; zero if it is known.
+	unobservedSince time.Time
+}
+
+// ForgetGenerations drops the generations of the last action, because another program made the newest revision.
+func (m *Memory) ForgetGenerations() { m.written = written{} }
+
+// Begin resets the memory and status.health for a Helm revision that was just deployed.
+func (m *Memory) Begin(release *addonsv1.HelmOpRelease, result helmclient.Result, now time.Time) {
+	*m = Memory{}
+	release.Status.Health = nil
+	if !releasespec.FollowsHealth(&release.Spec) {
+		return
+	}
+	m.written = writtenBy(releaseinventory.HealthRefs(release), result.Generations, now)
+	// The timeout of the health starts now, after hooks and Helm's own wait.
+	release.Status.Health = &addonsv1.HealthStatus{Revision: int64(result.Revision), Since: wholeSeconds(now),
+		Deployed: true}
+	report.SetCondition(release, addonsv1.HealthyCondition, metav1.ConditionUnknown, addonsv1.HealthProgressingReason,
+		notCheckedYet)
+}
+
+// Seen is what a pass knows of the objects of a release.
+type Seen struct {
+	// Snapshot is the state of the objects according to the watches; nil if it is not known.
+	Snapshot *objectwatch.Snapshot
+
+	// Unread is why the objects of the newest revision are not known; nil if they are. IsReadPending is true if they are
+	// read when a slot is free.
+	Unread        error
+	IsReadPending bool
+
+	// Newest is the newest Helm revision, and Desired is the desired state.
+	Newest  model.Record
+	Desired model.Desired
+
+	Now time.Time
+}
+
+// Change is a change of the condition Healthy that is worth an Event.
+type Change int
+
+const (
+	// NoChange means that Healthy did not change, or that the change is not worth an Event.
+	NoChange Change = iota
+
+	// BecameUnhealthy means that Healthy became False.
+	BecameUnhealthy
+
+	// BecameHealthy means that Healthy became True after False.
+	BecameHealthy
+)
+
+// Outcome is the result of an assessment.
+type Outcome struct {
+	// Missing is the number of deleted objects of the release. IsUnlisted is true if it is not known whether other objects
+	// exist.
+	Missing    int
+	IsUnlisted bool
+
+	// IsUnwatchable is true if permissions to watch objects of the release are missing.
+	IsUnwatchable bool
+
+	// IsUnhealthy is true if a new revision did not become healthy.
+	IsUnhealthy bool
+
+	// RequeueAfter is the delay after which the health may change without an event; 0 is never.
+	RequeueAfter time.Duration
+
+	Change Change
+}
+
+// assessment is the state of one call of Assess.
+type assessment struct {
+	release *addonsv1.HelmOpRelease
+	memory  *Memory
+	seen    Seen
+	outcome Outcome
+}
+
+// Assess sets the condition Healthy and status.health of a release from the snapshot of its objects. It sends no
+// request.
+func Assess(release *addonsv1.HelmOpRelease, memory *Memory, seen Seen) Outcome {
+	a := &assessment{release: release, memory: memory, seen: seen}
+	switch {
+	case !releasespec.FollowsHealth(&release.Spec):
+		conditions.Delete(release, addonsv1.HealthyCondition)
+		release.Status.Health = nil
+	case seen.Unread != nil:
+		reason := addonsv1.HealthUnknownReason
+		if seen.IsReadPending {
+			reason = addonsv1.HealthProgressingReason
+		}
+		a.setHealthy(metav1.ConditionUnknown, reason, "The health of the release is not known: "+seen.Unread.Error())
+	case release.Status.Inventory != nil:
+		a.assessObjects()
+	}
+	return a.outcome
+}
+
+// assessObjects sets the health of a release from the state of its objects.
+func (a *assessment) assessObjects() {
+	if _, err := CheckerOf(a.release.Spec.Health); err != nil {
+		a.setHealthy(report.False, addonsv1.InvalidHealthCheckReason, err.Error())
+		return
+	}
+	view := a.observe(releaseinventory.HealthRefs(a.release))
+	a.addExistence(&view)
+	a.outcome.Missing, a.outcome.IsUnlisted = view.missing, view.unlisted
+	a.summarize(view)
+}
+
+// due schedules the next assessment after a delay at the latest. A delay of 0 or less does nothing.
+func (a *assessment) due(delay time.Duration) {
+	if delay > 0 && (a.outcome.RequeueAfter == 0 || a.outcome.RequeueAfter > delay) {
+		a.outcome.RequeueAfter = delay
+	}
+}
+
+// summarize computes the health of the release from the state of its objects. An object that is known to have
+// failed counts at once, even if the current state of other objects is not known. Only if the current state of all
+// objects is known can the release be healthy, or can the revision fail and be remediated.
+func (a *assessment) summarize(view objectView) {
+	release := a.release
+	status, isKnown := a.inStatus()
+	summary := health.Summarize(view.objects, healthPolicy(&release.Spec), health.Past{
+		Revision: status.Revision, DeployedAt: status.Since.Time,
+		Healthy: status.WasHealthy, Lost: status.Lost, ProgressingSince: status.ProgressingSince.Time,
+	}, a.seen.Now)
+	isBad := summary.State == health.StateFailed || summary.State == health.StateTimedOut
+	a.due(summary.RequeueAfter)
+	if view.blocker == "" {
+		status.WasHealthy, status.Lost = summary.Past.Healthy, summary.Past.Lost
+		status.ProgressingSince = metav1.NewTime(summary.Past.ProgressingSince)
+		status.Failed = status.Failed || status.Deployed && isBad && !status.WasHealthy
+	} else if !summary.Past.ProgressingSince.IsZero() {
+		status.Lost = status.Lost || summary.Past.Lost
+		status.ProgressingSince = metav1.NewTime(summary.Past.ProgressingSince)
+	}
+	a.outcome.IsUnwatchable = view.isDenied()
+	unobserved := a.unobservedFor(view)
+	if view.blocker == "" || isBad {
+		a.report(summary)
+	} else {
+		a.reportUnobserved(view, unobserved, isKnown)
+	}
+	release.Status.Health = &status
+	a.outcome.IsUnhealthy = isBad && view.blocker == "" && status.Failed && !status.WasHealthy &&
+		int64(a.seen.Newest.Revision) == status.Revision
+}
+
+// inStatus returns the health of the current Helm revision from the status; isKnown is false if there is none. A
+// deployed revision may not have been watched for long, for example during a pause. It may have been healthy meanwhile,
+// so its health starts again.
+func (a *assessment) inStatus() (status addonsv1.HealthStatus, isKnown bool) {
+	release, now := a.release, a.seen.Now
+	status.Revision = release.Status.Inventory.Revision
+	newest := a.seen.Newest
+	switch last := release.Status.Health; {
+	case last == nil:
+	case last.Revision == status.Revision:
+		status, isKnown = *last, true
+	case last.Revision < status.Revision && status.Revision == int64(newest.Revision) &&
+		newest.IsDeployedFor(a.seen.Desired):
+		// The manager stopped after it deployed the revision, or could not write the status.
+		status.Deployed, status.Since = true, wholeSeconds(now)
+		if newest.ChangedAt.Before(now) {
+			status.Since = wholeSeconds(newest.ChangedAt)
+		}
+	}
+	timeout := cmp.Or(healthPolicy(&release.Spec).Timeout, health.DefaultTimeout)
+	isLate := now.Sub(status.Since.Time) > timeout+max(timeout, health.DefaultTimeout)
+	isMissed := status.Deployed && !status.WasHealthy && !status.Failed && isLate
+	// A release that is known to be unhealthy stays unhealthy until its objects are observed again.
+	if status.Since.IsZero() || isMissed && !conditions.IsFalse(release, addonsv1.HealthyCondition) {
+		status.Since = wholeSeconds(now)
+	}
+	status.Deployed, status.Missed = status.Deployed && !isMissed, status.Missed || isMissed
+	return status, isKnown
+}
+
+// wholeSeconds returns a time with the precision of the status.
+func wholeSeconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
+
+// report sets the condition Healthy from a summary.
+func (a *assessment) report(summary health.Summary) {
+	message := summary.Message
+	if a.release.Status.Inventory.Truncated {
+		// At the start, because long messages are truncated at the end.
+		message = strings.TrimSuffix(fmt.Sprintf("The release has too many objects: HelmOp watches only %d; %s",
+			releaseinventory.MaxObjects, message), "; ")
+	}
+	switch summary.State {
+	case health.StateHealthy:
+		a.setHealthy(report.True, addonsv1.HealthyReason, message)
+	case health.StateProgressing:
+		a.setHealthy(metav1.ConditionUnknown, addonsv1.HealthProgressingReason, message)
+	case health.StateTimedOut:
+		a.setHealthy(report.False, addonsv1.HealthTimeoutReason, message)
+	default:
+		reason := addonsv1.HealthFailedReason
+		if a.outcome.Missing > 0 {
+			reason = addonsv1.ObjectsMissingReason
+			message += "; " + restoreHint
+		}
+		a.setHealthy(report.False, reason, message)
+	}
+}
+
+// notCheckedYet is the message before the state of all objects is known for the first time.
+const notCheckedYet = "The objects of the release are not checked yet"
+
+// unobservedFor returns for how long the current state of some objects has not been known; 0 if it is known. It
+// schedules the next pass.
+func (a *assessment) unobservedFor(view objectView) time.Duration {
+	memory, now := a.memory, a.seen.Now
+	if view.blocker == "" {
+		memory.unobservedSince = time.Time{}
+		return 0
+	}
+	if memory.unobservedSince.IsZero() {
+		memory.unobservedSince = now
+	}
+	since := memory.unobservedSince
+	if view.watchError != nil && view.watchError.Since.Before(since) {
+		since = view.watchError.Since
+	}
+	if !view.isDenied() {
+		a.due(writtenGrace)
+	}
+	return now.Sub(since)
+}
+
+// reportUnobserved sets the condition Healthy while the current state of some objects is not known. The last known
+// health stays for objectwatch.StuckAfter, because API servers restart.
+func (a *assessment) reportUnobserved(view objectView, unobserved time.Duration, isKnown bool) {
+	before := conditions.Get(a.release, addonsv1.HealthyCondition)
+	switch {
+	case view.isDenied():
+		a.setHealthy(metav1.ConditionUnknown, addonsv1.HealthUnknownReason,
+			"The objects of the release cannot be watched; permit list and watch, or set health.mode to Disabled: "+
+				view.watchError.Err.Error())
+	case unobserved >= objectwatch.StuckAfter:
+		a.setHealthy(metav1.ConditionUnknown, addonsv1.HealthUnknownReason, view.blocker)
+	case !isKnown || before == nil || before.Status == metav1.ConditionUnknown ||
+		before.Reason == addonsv1.InvalidHealthCheckReason:
+		a.setHealthy(metav1.ConditionUnknown, addonsv1.HealthProgressingReason, view.blocker)
+	}
+}
+
+func healthPolicy(spec *addonsv1.HelmOpReleaseSpec) health.Policy {
+	policy := health.Policy{FailFast: true}
+	if spec.Health != nil {
+		policy.Timeout = releasespec.Duration(spec.Health.Timeout)
+		policy.FailFast = ptr.Deref(spec.Health.FailFast, true)
+	}
+	return policy
+}
+
+// setHealthy sets the condition Healthy, and notes a change that is worth an Event.
+func (a *assessment) setHealthy(status metav1.ConditionStatus, reason, message string) {
+	wasFalse := conditions.IsFalse(a.release, addonsv1.HealthyCondition)
+	changed := report.SetCondition(a.release, addonsv1.HealthyCondition, status, reason, message)
+	switch {
+	case changed && status == report.False:
+		a.outcome.Change = BecameUnhealthy
+	case wasFalse && status == report.True:
+		a.outcome.Change = BecameHealthy
+	}
+}
+
+// CheckerOf returns the checker for the health of the objects of a release. The error means that an expression in the
+// health checks is not valid.
+func CheckerOf(spec *addonsv1.HealthOptions) (*health.Checker, error) {
+	if spec == nil {
+		return health.NewChecker(nil)
+	}
+	checks := make([]health.Check, len(spec.Checks))
+	for i, check := range spec.Checks {
+		checks[i] = health.Check(check)
+	}
+	return health.NewChecker(checks)
+}
