@@ -101,8 +101,8 @@ func waitingFor(scope *helmOpScope) string {
 	if progress.Promote == "" || newest == nil {
 		return progress.WaitingFor
 	}
-	return fmt.Sprintf("%s: kubectl -n %s annotate helmop %s --overwrite %s=%d/%s", progress.WaitingFor,
-		scope.helmOp.Namespace,
+	return fmt.Sprintf("%s: kubectl -n %s annotate "+addonsv1.HelmOpResource+" %s --overwrite %s=%d/%s",
+		progress.WaitingFor, scope.helmOp.Namespace,
 		scope.helmOp.Name, addonsv1.RolloutPromoteAnnotation, newest.Spec.Number, progress.Promote)
 }
 

@@ -699,7 +699,7 @@ func TestConfirmInManagementCluster(t *testing.T) {
 		r.Status.Conditions = []metav1.Condition{{Type: addonsv1.ReadyCondition, Status: metav1.ConditionFalse,
 			Reason: "ConfirmationRequired", LastTransitionTime: ago(time.Minute),
 			Message: "the upgrade would delete Cluster prod-1. Correct the artifact, or confirm: kubectl -n ns " +
-				"annotate helmop state --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-abc"}}
+				"annotate helmops.addons.cluster.x-k8s.io state --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-abc"}}
 	})
 	if got := b.ok("confirm", "state", "--yes"); got != "the upgrade would delete Cluster prod-1. Correct the artifact, "+
 		"or confirm\nhelmop.addons.cluster.x-k8s.io/state deletions confirmed\n" {

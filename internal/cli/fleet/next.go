@@ -66,8 +66,8 @@ func (p program) command(helmOp *addonsv1.HelmOp, command string, flags ...strin
 
 // removePause returns a command that removes the annotation that pauses an object.
 func (p program) removePause(resource string, object metav1.Object) string {
-	return fmt.Sprintf("kubectl -n %s annotate %s.%s %s %s-", object.GetNamespace(), resource, addonsv1.GroupVersion.Group,
-		object.GetName(), clusterv1.PausedAnnotation) + p.flags
+	return fmt.Sprintf("kubectl -n %s annotate %s %s %s-", object.GetNamespace(), resource, object.GetName(),
+		clusterv1.PausedAnnotation) + p.flags
 }
 
 // Summary is the state of a HelmOp and of its rollout.
@@ -238,7 +238,7 @@ func nextForHelmOp(helmOp *addonsv1.HelmOp, p program) []Step {
 			add("Resume the paused HelmOp", on("resume"))
 		} else {
 			add("The annotation cluster.x-k8s.io/paused pauses the HelmOp; remove the annotation",
-				p.removePause("helmops", helmOp))
+				p.removePause(addonsv1.HelmOpResource, helmOp))
 		}
 	}
 	if resolved := conditions.Get(helmOp, addonsv1.ResolvedCondition); resolved != nil &&
@@ -323,7 +323,7 @@ func nextForPause(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, p pr
 		return []Step{{Why: "Resume the paused HelmOp", Command: p.command(helmOp, "resume")}}
 	case apiutil.IsChildPaused(release):
 		return []Step{{Why: "The annotation cluster.x-k8s.io/paused pauses the release; remove it",
-			Command: p.removePause("helmopreleases", release)}}
+			Command: p.removePause(addonsv1.HelmOpReleaseResource, release)}}
 	default:
 		return []Step{{Why: "End the pause that the condition Paused names"}}
 	}

@@ -33,8 +33,8 @@ func phase(phase addonsv1.RolloutPhase) func(*addonsv1.HelmOp) {
 }
 
 func awaiting(h *addonsv1.HelmOp) {
-	h.Status.Rollout.WaitingFor = "the promotion of wave one: kubectl -n ns annotate helmop h --overwrite " +
-		"addons.cluster.x-k8s.io/rollout-promote=7/one"
+	h.Status.Rollout.WaitingFor = "the promotion of wave one: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h " +
+		"--overwrite addons.cluster.x-k8s.io/rollout-promote=7/one"
 }
 
 // TestRequests checks the annotations that requests write, and why they are refused.
@@ -192,8 +192,8 @@ func TestAreObjectsConfirmed(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{
 		"the release is upgraded": "reached",
-		"confirm: kubectl -n ns annotate helmop h --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-a": "waits",
-		"confirm: kubectl -n ns annotate helmop h --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-b": "failed",
+		"confirm: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-a": "waits",
+		"confirm: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-b": "failed",
 	} {
 		release := &addonsv1.HelmOpRelease{}
 		ready := condition("Ready=False/ConfirmationRequired")
@@ -215,7 +215,7 @@ func TestIsRolledOut(t *testing.T) {
 			h.Status.Rollout.Phase = phase
 			for _, text := range texts {
 				c := condition(text)
-				c.ObservedGeneration, c.Message = generation, "why: kubectl -n ns annotate helmop h x=y"
+				c.ObservedGeneration, c.Message = generation, "why: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h x=y"
 				h.Status.Conditions = append(h.Status.Conditions, c)
 			}
 		}
@@ -240,7 +240,7 @@ func TestIsRolledOut(t *testing.T) {
 		"old condition": {at(complete, 2, over), false, "the manager to reconcile the HelmOp", ""},
 		"no condition":  {at(complete, 3), false, "the manager to reconcile the HelmOp", ""},
 		"not resolved": {at(complete, 3, "RollingOut=Unknown/Resolving"), false,
-			"the condition RollingOut, which is Unknown (Resolving): why: kubectl -n ns annotate helmop h x=y", ""},
+			"the condition RollingOut, which is Unknown (Resolving): why: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h x=y", ""},
 		"stalled":            {at(complete, 3, over, "Stalled=True/TemplateFailed"), false, "", "TemplateFailed: why"},
 		"stalled before":     {at(complete, 2, "Stalled=True/TemplateFailed"), false, "the manager to reconcile the HelmOp", ""},
 		"failed releases":    {at(addonsv1.RolloutPhaseProgressing, 3, progress, "Stalled=True/ReleasesFailed"), false, "", ""},
