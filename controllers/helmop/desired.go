@@ -247,7 +247,7 @@ func artifactsOfRevision(
 		}
 		return nil, &reasons.UnresolvedError{
 			Reason:  addonsv1.ArtifactNotFoundReason,
-			Message: fmt.Sprintf("the reference was not resolved when revision %d was created", revision.Spec.Number),
+			Message: fmt.Sprintf("the reference was not resolved when HelmOp revision %d was created", revision.Spec.Number),
 		}
 	}
 }

@@ -235,7 +235,7 @@ func outdatedError(scope *releaseScope, revision *addonsv1.HelmOp) error {
 		return errOutdated
 	}
 	return fmt.Errorf("HelmOp revision %d cannot be rendered: an object in spec.valuesFrom may have changed since; the "+
-		"release stays as it is until another revision is assigned, unless %w", number, errOutdated)
+		"release stays as it is until another HelmOp revision is assigned, unless %w", number, errOutdated)
 }
 
 // currentUninstallOptions returns the uninstallation options of the current HelmOp, because a user may change them to

@@ -27,7 +27,7 @@ import (
 func dependingPass(dependencies ...addonsv1.Dependency) *releasePass {
 	release := controllertest.ReadyRelease("app", func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = dependencies })
 	report.SetCondition(release, addonsv1.ReleasedCondition, metav1.ConditionTrue, addonsv1.ReleasedReason,
-		"revision 1 is deployed")
+		"Helm revision 1 is deployed")
 	return &releasePass{releaseScope: &releaseScope{release: release, cluster: &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one", Labels: map[string]string{"cni": "yes", "dns": "yes"}},
 	}}}
@@ -158,7 +158,7 @@ func TestUninstallationWaitsForDependents(t *testing.T) {
 		r.Spec.ClusterRef.Namespace = "m"
 	})
 	tests := map[string]struct {
-		fate         deletionIntent
+		intent       deletionIntent
 		cached, live []client.Object
 		want         bool
 	}{
@@ -173,7 +173,7 @@ func TestUninstallationWaitsForDependents(t *testing.T) {
 			t.Parallel()
 			r := &Reconciler{client: controllertest.StoreOf(t, tc.cached...), live: controllertest.StoreOf(t, tc.live...)}
 			scope := &releaseScope{release: controllertest.ReadyRelease("cni", nil), cluster: dependingPass().cluster}
-			got, err := r.mayUninstall(t.Context(), scope, tc.fate)
+			got, err := r.mayUninstall(t.Context(), scope, tc.intent)
 			if err != nil || got != tc.want {
 				t.Fatalf("may end: %v, %v; want %v", got, err, tc.want)
 			}

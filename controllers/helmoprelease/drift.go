@@ -128,7 +128,7 @@ func forgetDrift(release *addonsv1.HelmOpRelease) {
 	}
 	if conditions.IsTrue(release, addonsv1.DriftedCondition) {
 		report.SetCondition(release, addonsv1.DriftedCondition, metav1Unknown, addonsv1.DriftCheckPendingReason,
-			"The objects of the release are about to be compared with its current revision")
+			"The objects of the release are about to be compared with its current Helm revision")
 	}
 }
 

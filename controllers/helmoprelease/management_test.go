@@ -85,9 +85,9 @@ func TestDeletionIntentOfManagementRelease(t *testing.T) {
 		helmOp := controllertest.ManagementHelmOp("a")
 		tc.change(helmOp)
 		m := managingReleases(t, helmOp)
-		if fate, err := m.deletionIntentOf(t.Context(), controllertest.ManagementRelease(helmOp)); err != nil ||
-			fate != tc.want {
-			t.Errorf("%s: fate %d, %v", name, fate, err)
+		if intent, err := m.deletionIntentOf(t.Context(), controllertest.ManagementRelease(helmOp)); err != nil ||
+			intent != tc.want {
+			t.Errorf("%s: intent %d, %v", name, intent, err)
 		}
 		// Whatever becomes of it, it may be carried out.
 		if may, err := m.mayAccess(t.Context(),

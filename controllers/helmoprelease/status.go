@@ -128,7 +128,7 @@ func noteUnhealthy(release *addonsv1.HelmOpRelease, decision decide.Decision, no
 	if decision.Reason != decide.ReasonUnhealthy || healthy == nil {
 		return
 	}
-	noteError(release, fmt.Sprintf("revision %d was not healthy at %s (%s): %s", decision.FromRevision,
+	noteError(release, fmt.Sprintf("Helm revision %d was not healthy at %s (%s): %s", decision.FromRevision,
 		now.UTC().Format(time.RFC3339), healthy.Reason, healthy.Message))
 }
 
@@ -216,7 +216,7 @@ func reportDeployed(p *releasePass) {
 }
 
 func setReleased(release *addonsv1.HelmOpRelease) {
-	message := fmt.Sprintf("Revision %d is %s", release.Status.Release.Revision, release.Status.Release.Status)
+	message := fmt.Sprintf("Helm revision %d is %s", release.Status.Release.Revision, release.Status.Release.Status)
 	report.SetCondition(release, addonsv1.ReleasedCondition, report.True, addonsv1.ReleasedReason, message)
 	reportReady(release)
 }
@@ -287,7 +287,7 @@ func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, re
 		r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.RecoveredEvent, verbOf(decision.Action), decision.Message)
 	}
 	r.event(p.releaseScope, corev1.EventTypeNormal, reason, verbOf(decision.Action), fmt.Sprintf(
-		"%s release %s in Cluster %s: chart %s %s, revision %d to %d (%s)", reason, describe(release),
+		"%s release %s in Cluster %s: chart %s %s, Helm revision %d to %d (%s)", reason, describe(release),
 		apiutil.ClusterTitle(release),
 		result.ChartName, result.ChartVersion, decision.FromRevision, result.Revision, decision.Reason))
 }
@@ -297,7 +297,7 @@ func (r *Reconciler) reportRolledBack(p *releasePass, decision decide.Decision, 
 	release := p.release
 	reportNotReleased(release, addonsv1.RolledBackReason, withLastError(release, decision.Message))
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RolledBackEvent, verbRollback, fmt.Sprintf(
-		"Rolled back release %s in Cluster %s: revision %d has the content of revision %d, chart %s %s (%s): %s",
+		"Rolled back release %s in Cluster %s: Helm revision %d has the content of Helm revision %d, chart %s %s (%s): %s",
 		describe(release), apiutil.ClusterTitle(release), result.Revision, decision.RollbackTo, result.ChartName,
 		result.ChartVersion, decision.Reason, release.Status.LastError))
 }

@@ -31,7 +31,7 @@ const (
 func (r *Reconciler) reportTested(p *releasePass, result helmclient.Result) {
 	release := p.release
 	release.Status.Tests = testResults(result.Tests)
-	status, reason, message := report.True, addonsv1.TestsSucceededReason, fmt.Sprintf("%s of revision %d succeeded",
+	status, reason, message := report.True, addonsv1.TestsSucceededReason, fmt.Sprintf("%s of Helm revision %d succeeded",
 		plural.Count(len(result.Tests), "test", "tests"), result.Revision)
 	eventType := corev1.EventTypeNormal
 	if failed := failedTests(result.Tests); len(failed) > 0 {
@@ -95,9 +95,9 @@ func reportTests(p *releasePass, newest model.Record) {
 		tested.Status != metav1Unknown:
 	case newest.Tested == model.TestedPassed:
 		report.SetCondition(release, addonsv1.TestedCondition, report.True, addonsv1.TestsSucceededReason,
-			fmt.Sprintf("The tests of revision %d succeeded", newest.Revision))
+			fmt.Sprintf("The tests of Helm revision %d succeeded", newest.Revision))
 	case newest.Tested == model.TestedFailed:
 		report.SetCondition(release, addonsv1.TestedCondition, report.False, addonsv1.TestsFailedReason,
-			fmt.Sprintf("The tests of revision %d failed", newest.Revision))
+			fmt.Sprintf("The tests of Helm revision %d failed", newest.Revision))
 	}
 }

@@ -167,7 +167,7 @@ func (s *Summary) progress(now time.Time) string {
 	if phase == "" {
 		phase = string(addonsv1.RolloutPhaseProgressing)
 	}
-	text := fmt.Sprintf("revision %d %s", r.Revision, phase)
+	text := fmt.Sprintf("HelmOp revision %d %s", r.Revision, phase)
 	if r.Wave != "" {
 		text += " in wave " + r.Wave
 	}
@@ -265,13 +265,13 @@ func nextForRollout(helmOp *addonsv1.HelmOp, r *addonsv1.RolloutStatus, on func(
 	case r.Phase == addonsv1.RolloutPhasePaused:
 		steps := []Step{{Why: "Correct the failures, then continue the rollout", Command: on("rollout continue")}}
 		if r.LastGoodRevision > 0 {
-			steps = append(steps, Step{Why: fmt.Sprintf("Or return to revision %d", r.LastGoodRevision),
+			steps = append(steps, Step{Why: fmt.Sprintf("Or return to HelmOp revision %d", r.LastGoodRevision),
 				Command: on("rollout abort")})
 		}
 		return steps
 	case r.Phase == addonsv1.RolloutPhaseRolledBack, r.Phase == addonsv1.RolloutPhaseAborted:
 		return []Step{{
-			Why:     fmt.Sprintf("Change the spec of the HelmOp, or restore the spec of revision %d", r.LastGoodRevision),
+			Why:     fmt.Sprintf("Change the spec of the HelmOp, or restore the spec of HelmOp revision %d", r.LastGoodRevision),
 			Command: on("rollout undo", fmt.Sprintf("--to-revision=%d", r.LastGoodRevision)),
 		}}
 	case helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Paused && !isEnded(r.Phase):
