@@ -1,8 +1,13 @@
 # HelmOp's build. `make` alone explains the targets.
 #
-# You need only Go, Bash, Git and Make. The other tools are Go modules pinned in hack/tools. The go command builds each
-# into its own cache at the first use. Targets that test never write into the source tree. Targets that generate do, and
-# `verify` checks their output.
+# You need only Go, Bash, Git and GNU Make 4. The other tools are Go modules pinned in hack/tools. The go command builds
+# each into its own cache at the first use. Targets that test never write into the source tree. Targets that generate
+# do, and `verify` checks their output.
+
+# Make 3.81, the version of macOS, ignores .SHELLFLAGS, so failing commands would not stop a recipe.
+ifneq ($(filter 3.%,$(MAKE_VERSION)),)
+$(error this is GNU Make $(MAKE_VERSION), and HelmOp needs GNU Make 4 or later. On macOS: brew install make, then gmake)
+endif
 
 # A misspelt variable or a failing command in the middle of a recipe must stop the build.
 MAKEFLAGS += --warn-undefined-variables --no-builtin-rules
@@ -35,7 +40,8 @@ KUBERNETES ?= 1.34 1.35## Minor versions of `test-versions`, of those in hack/to
 MODULE := github.com/helmop/cluster-api-addon-provider-helmop
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 # The commit's date instead of the clock's, so that a commit always builds the same bytes.
-COMMIT_DATE := $(shell TZ=UTC0 git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo unknown)
+COMMIT_DATE := $(shell TZ=UTC0 git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || \
+	echo unknown)
 LDFLAGS := -s -w -X $(MODULE)/internal/version.Version=$(RELEASE_TAG) \
 	-X $(MODULE)/internal/version.Commit=$(COMMIT) -X $(MODULE)/internal/version.Date=$(COMMIT_DATE)
 
@@ -66,16 +72,16 @@ help: ## Explain the targets and variables (this text)
 ##@ Try it
 
 .PHONY: demo
-demo: ## Three Clusters, an OCI registry and HelmOp on this machine; stop with Ctrl-C (WAIT=0: check the outcome and exit)
+demo: ## Three Clusters, an OCI registry and HelmOp on this machine; stop with Ctrl-C (WAIT)
 	@go run ./test/testbed/cmd/testbed-binaries -quiet -for demo -compile . -compile ./test/demo
 	WAIT=$(WAIT) go run ./test/demo
 
 ##@ Test
 
-# Packages whose own code starts goroutines or guards state run with the race detector, which takes five times the CPU time.
-# All others run without it. Of the first group, long tests without concurrency also run without it: SKIP_RACE, and all but
-# two cases of each table of package sample. Tests that make a process run out of memory run without it, too, because the
-# process would end in another way.
+# Packages whose own code starts goroutines or guards state run with the race detector, which takes five times the CPU
+# time. All others run without it. Of the first group, long tests without concurrency also run without it: SKIP_RACE,
+# and all but two cases of each table of package sample. Tests that make a process run out of memory run without it,
+# too, because the process would end in another way.
 RACE := ./controllers ./controllers/cluster ./controllers/helmop ./controllers/helmoprelease ./internal/actionprogress ./internal/artifacts ./internal/async ./internal/attempts ./internal/bundle ./internal/bytebudget ./internal/bytelru ./internal/celexpr ./internal/cli ./internal/cli/fleet ./internal/clusterlink ./internal/clusterview ./internal/drift ./internal/driftmemory \
 	./internal/fairshare ./internal/helmclient ./internal/helmclient/connections ./internal/helmclient/records ./internal/kindcache ./internal/objectwatch ./internal/oci ./internal/oci/verification ./internal/ownwrites \
 	./internal/queue ./internal/recordreads ./internal/recordstorage ./internal/references ./internal/render ./internal/report ./internal/requeue ./internal/resolution ./internal/runningactions ./internal/selection ./internal/sharding ./internal/sandbox ./internal/slots ./internal/templating ./internal/watches \
@@ -95,7 +101,7 @@ test: testbed-binaries ## All tests: test-unit and test-e2e
 	@go run ./hack/cmd/testrun $(TEST_RACE) $(TEST_PLAIN) $(TEST_E2E)
 
 .PHONY: test-unit
-test-unit: testbed-binaries ## All packages except the end-to-end suite; packages with concurrency with the race detector
+test-unit: testbed-binaries ## All packages except the end-to-end suite; those with concurrency with the race detector
 	@go run ./hack/cmd/testrun $(TEST_RACE) $(TEST_PLAIN)
 
 .PHONY: test-e2e
@@ -103,35 +109,38 @@ test-e2e: testbed-binaries ## The end-to-end suite: HelmOp on real API servers a
 	@go run ./hack/cmd/testrun $(TEST_E2E)
 
 .PHONY: test-cuts
-test-cuts: testbed-binaries ## Actions interrupted at each of their requests, in every way; `test` runs a sample of these tests
+test-cuts: testbed-binaries ## Actions interrupted at each of their requests, in every way; `test` runs a sample
 	@HELMOP_SAMPLE=all go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=30m '-run=$(CUT)' ./internal/helmclient
 
 .PHONY: test-random
-test-random: testbed-binaries ## Two HelmOps, two managers and a person at one release, in random order (ROUNDS); `test` runs a few rounds
-	@HELMOP_ROUNDS=$(ROUNDS) go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=60m '-run=^TestIntegrationRandom$$' ./internal/helmclient
+test-random: testbed-binaries ## Two HelmOps, two managers and a person at one release, in random order (ROUNDS)
+	@HELMOP_ROUNDS=$(ROUNDS) go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=60m \
+		'-run=^TestIntegrationRandom$$' ./internal/helmclient
 
 .PHONY: test-race
 test-race: testbed-binaries ## All packages except the end-to-end suite, with the race detector
 	@go run ./hack/cmd/testrun -- CGO_ENABLED=1 -race -vet=off -timeout=30m $(RACE) $(PLAIN)
 
 .PHONY: test-versions
-test-versions: testbed-binaries ## The engine on API servers of other versions of Kubernetes (KUBERNETES); building each takes minutes
+test-versions: testbed-binaries ## The engine on API servers of other versions of Kubernetes (KUBERNETES); takes minutes
 	@for minor in $(KUBERNETES); do \
 		tools=hack/tools/kubernetes-$$minor; assets=$(CURDIR)/out/kubernetes-$$minor; \
 		version=$$(go -C "$$tools" list -m -f '{{.Version}}' k8s.io/kubernetes); \
 		stamp="-X k8s.io/component-base/version.gitVersion=$$version"; \
-		stamp="$$stamp -X k8s.io/component-base/version.gitMajor=$${minor%.*} -X k8s.io/component-base/version.gitMinor=$${minor#*.}"; \
+		stamp="$$stamp -X k8s.io/component-base/version.gitMajor=$${minor%.*}"; \
+		stamp="$$stamp -X k8s.io/component-base/version.gitMinor=$${minor#*.}"; \
 		echo "kube-apiserver $$version ..."; \
-		go -C "$$tools" build -trimpath -ldflags "-s -w $$stamp" -o "$$assets/kube-apiserver" k8s.io/kubernetes/cmd/kube-apiserver; \
+		go -C "$$tools" build -trimpath -ldflags "-s -w $$stamp" -o "$$assets/kube-apiserver" \
+			k8s.io/kubernetes/cmd/kube-apiserver; \
 		KUBEBUILDER_ASSETS="$$assets" go test ./internal/helmclient/... -run '^TestIntegration' -count=1 -timeout 20m; \
 	done
 
 .PHONY: bench
-bench: testbed-binaries ## Compare HelmOp with a plain loop over the Helm SDK, on real API servers, up to a thousand Clusters (BENCH, BENCH_ARGS)
+bench: testbed-binaries ## Compare HelmOp with a plain loop over the Helm SDK, on real API servers (BENCH, BENCH_ARGS)
 	BENCH=$(BENCH) go run ./test/bench $(BENCH_ARGS)
 
 .PHONY: soak
-soak: testbed-binaries ## Check that the manager does not grow while Clusters and values change and API servers restart (SOAK)
+soak: testbed-binaries ## Check that the manager does not grow while Clusters and values change and servers restart (SOAK)
 	go run ./test/bench/soak -duration $(SOAK)
 
 .PHONY: bench-go

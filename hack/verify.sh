@@ -44,9 +44,10 @@ verify_boilerplate() {
 
 # Helm v3 is near the end of its life. Only these two packages may use it, so that the move to v4 changes only them.
 verify_imports() {
-  local offenders
-  offenders=$(files '*.go' | grep --null-data --extended-regexp --invert-match \
-    '^(internal/helmclient|internal/bundle|test)/|_test\.go$' | xargs --null --no-run-if-empty grep --line-number '"helm\.sh/helm/v3' /dev/null || true)
+  local offenders status=0
+  offenders=$(git grep --untracked --line-number '"helm\.sh/helm/v3' -- '*.go' \
+    ':!internal/helmclient/' ':!internal/bundle/' ':!test/' ':!*_test.go') || status=$?
+  ((status <= 1)) || { echo "git grep failed with the exit code $status"; return 1; } # 1: no match
   [[ -z $offenders ]] || { echo "$offenders"; echo "Only internal/helmclient and internal/bundle may import helm.sh/helm/v3."; return 1; }
 }
 

@@ -32,10 +32,10 @@ type ArtifactSource struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="interval must be at least 1s and at most 720h"
 	Interval metav1.Duration `json:"interval,omitempty,omitzero"`
 
-	// secretRef names a Secret of type kubernetes.io/dockerconfigjson with the credentials of the registry. Only its
-	// "auths" are used: credential helpers would run programs. Credentials are looked for in secretRef, then in the
-	// image pull secrets of imagePullServiceAccountName, then at provider, then in those that the manager was started
-	// with; the first that has some for the repository is used. They never leave the management cluster.
+	// secretRef names a Secret of type kubernetes.io/dockerconfigjson with the credentials of the registry. HelmOp uses
+	// only its "auths" and ignores credential helpers, because these would run programs. HelmOp uses the first of these
+	// that has a credential for the repository: secretRef, imagePullServiceAccountName, provider, the manager's own
+	// file. Credentials never leave the management cluster.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 
@@ -46,15 +46,15 @@ type ArtifactSource struct {
 	// +kubebuilder:validation:MaxLength=253
 	ImagePullServiceAccountName string `json:"imagePullServiceAccountName,omitempty"`
 
-	// provider is the cloud whose registry this is: aws (ECR), azure (ACR) or gcp (Artifact Registry). The manager
-	// logs in there with its own cloud identity, which is not used together with insecure or an own ca.crt. generic does
-	// no such thing. Default: generic.
+	// provider is the cloud of the registry: aws (ECR), azure (ACR) or gcp (Artifact Registry). The manager logs in with
+	// its own cloud identity, except with insecure or with a ca.crt of certSecretRef. With generic, the manager does not
+	// log in to a cloud. Default: generic.
 	// +optional
 	// +kubebuilder:default=generic
 	Provider RegistryProvider `json:"provider,omitempty"`
 
-	// certSecretRef names a Secret whose key ca.crt holds PEM certificates of authorities to trust beside those of
-	// the system, whose keys tls.crt and tls.key hold the certificate to show to the registry, or both.
+	// certSecretRef names a Secret with TLS files. ca.crt: PEM certificates of additional authorities to trust. tls.crt
+	// and tls.key: the client certificate. At least one of the two must be set.
 	// +optional
 	CertSecretRef *SecretReference `json:"certSecretRef,omitempty"`
 
@@ -153,7 +153,7 @@ type Verification struct {
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 
-	// identities are those that may have signed with cosign without a key; any of them will do.
+	// identities are the signers to trust for cosign without a key. One match is enough.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -234,10 +234,9 @@ type ArtifactReference struct {
 	// +kubebuilder:validation:MaxLength=256
 	Semver string `json:"semver,omitempty"`
 
-	// tagFilter is a regular expression (RE2), not anchored, that narrows the tags that are considered. With semver, the
-	// highest version in the range among the tags that match is used. Without it, the highest of the tags that match:
-	// the highest version, or, where they are no versions, the last one by order, in which numbers count as numbers:
-	// main-9 comes before main-10.
+	// tagFilter is a regular expression (RE2), not anchored. HelmOp ignores tags that do not match. With semver: the
+	// highest version in the range among the matching tags. Without semver: the highest version among the matching
+	// tags. If no tag is a version, the last tag in natural order: main-10 comes after main-9.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256

@@ -18,8 +18,8 @@ const (
 	// again now, with a fresh budget, whenever its value changes. Any value will do, a time is customary.
 	RetryRequestedAtAnnotation = "addons.cluster.x-k8s.io/retry-requested-at"
 
-	// RolloutPromoteAnnotation on a HelmOp lets the wave after the one that it names begin: "<revision>/<wave>", for
-	// example "7/canary". It holds for that revision only, and for the waves before the one that it names, too.
+	// RolloutPromoteAnnotation on a HelmOp lets the wave after the one that it names begin: "<HelmOp revision>/<wave>",
+	// for example "7/canary". It holds for this HelmOp revision only, and also for the waves before this wave.
 	RolloutPromoteAnnotation = "addons.cluster.x-k8s.io/rollout-promote"
 
 	// RolloutContinueAnnotation on a HelmOp lets a rollout go on that its failure budget has paused: the number of the
@@ -27,8 +27,8 @@ const (
 	// value that begins with the number and a slash: "7/2".
 	RolloutContinueAnnotation = "addons.cluster.x-k8s.io/rollout-continue"
 
-	// RolloutAbortAnnotation on a HelmOp ends the rollout of the revision whose number it has, for example "7": every
-	// Cluster that took it returns to the last good revision, and stays there until the spec changes.
+	// RolloutAbortAnnotation on a HelmOp ends the rollout of the HelmOp revision whose number it has, for example "7":
+	// every Cluster that took it returns to the last good revision, and stays there until the spec changes.
 	RolloutAbortAnnotation = "addons.cluster.x-k8s.io/rollout-abort"
 
 	// ConfirmDeletionsAnnotation on a HelmOp confirms deletions that wait for it, see spec.maxDeletions. Its value is that

@@ -286,7 +286,7 @@ const (
 	// health.timeout.
 	HealthyReason = "Healthy"
 
-	// HealthProgressingReason is the reason, with status Unknown, while a new revision is not healthy yet.
+	// HealthProgressingReason is the reason, with status Unknown, while a new Helm revision is not healthy yet.
 	HealthProgressingReason = "Progressing"
 
 	// HealthFailedReason: an object has failed permanently.

@@ -217,8 +217,8 @@ var (
 			value: map[string]any{"registry": map[string]any{"url": "oci://r/a:1"}},
 			field: "spec.storage.registry.url", message: "url must name a repository"},
 		{name: "former records without a registry", path: "spec.storage",
-			value: map[string]any{"formerURLs": []any{"oci://r/b"}}, message: "set registry, too"},
-		{name: "former records elsewhere", path: "spec.storage", value: map[string]any{
+			value: map[string]any{"formerURLs": []any{"oci://r/b"}}, message: "formerURLs requires registry"},
+		{name: "former records in another registry", path: "spec.storage", value: map[string]any{
 			"registry": map[string]any{"url": "oci://r/a"}, "formerURLs": []any{"https://r/b"}},
 			field: "spec.storage.formerURLs[0]", message: "must start with oci://"},
 		{name: "records with an identity in plain text", path: "spec.storage.registry",
@@ -369,7 +369,7 @@ var variantCases = []validationCase{
 		}},
 	{name: "two overrides of one name", path: "spec.overrides", value: []any{override("a", nil), override("a", nil)},
 		field: "spec.overrides[1]", message: "Duplicate value"},
-	{name: "an override for nobody", path: "spec.overrides", value: []any{map[string]any{"name": "a"}},
+	{name: "an override without a selector", path: "spec.overrides", value: []any{map[string]any{"name": "a"}},
 		field: "spec.overrides[0].clusterSelector", message: required},
 	{name: "an override with two references", path: "spec.overrides",
 		value: []any{override("a", map[string]any{"ref": map[string]any{"tag": "1", "semver": "1"}})},

@@ -14,6 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// Names of the resources for the commands in messages. Rancher Fleet has a kind HelmOp, too, so "kubectl get helmop" may
+// return either kind. The name with the group is unique.
+const (
+	HelmOpResource        = "helmops.addons.cluster.x-k8s.io"
+	HelmOpReleaseResource = "helmopreleases.addons.cluster.x-k8s.io"
+)
+
 var (
 	// GroupVersion is the group and version of the objects of this package.
 	GroupVersion = schema.GroupVersion{Group: "addons.cluster.x-k8s.io", Version: "v1alpha1"}

@@ -62,7 +62,8 @@ type HelmOpSpec struct {
 	ValuesFrom []ValuesReference `json:"valuesFrom,omitempty"`
 
 	// templateDelimiters are the delimiters of all templates: in release, values, valuesTemplate, the names in valuesFrom,
-	// postRender and overrides. Curly is "{{ }}", Dollar is "$" followed by "{ }". Default: Curly.
+	// postRender and overrides. Curly is "{{ }}". Dollar is a dollar sign and braces, as in shell variables. Default:
+	// Curly.
 	// +optional
 	// +kubebuilder:default=Curly
 	TemplateDelimiters TemplateDelimiters `json:"templateDelimiters,omitempty"`
@@ -73,9 +74,9 @@ type HelmOpSpec struct {
 
 	ReleaseOptions `json:",inline"`
 
-	// storage is where the records of the releases are stored. A change makes no new HelmOp revision and moves nothing:
-	// it applies to new records. Default: the manager's --record-storage-url or, without that flag, Secrets in the
-	// workload clusters.
+	// storage is where the records of the releases are stored. A change does not create a HelmOp revision and does not
+	// move records: it applies to new records. Default: the manager's --record-storage-url or, without that flag,
+	// Secrets in the workload clusters.
 	// +optional
 	Storage *RecordStorage `json:"storage,omitempty"`
 
@@ -94,8 +95,8 @@ type HelmOpSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	RefsByKubernetesVersion []KubernetesVersionReference `json:"refsByKubernetesVersion,omitempty"`
 
-	// rollout is how a new HelmOp revision is assigned to the Clusters. Without it, all Clusters get the revision at
-	// once.
+	// rollout is how a new HelmOp revision is assigned to the Clusters. Without it, all Clusters get the HelmOp revision
+	// at once.
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
 
@@ -198,7 +199,7 @@ type ValuesReference struct {
 	// +kubebuilder:validation:Pattern=`^([^.\[\]\\,=]|\\.)+(\[[0-9]{1,3}\])*(\.([^.\[\]\\,=]|\\.)+(\[[0-9]{1,3}\])*)*$`
 	TargetPath string `json:"targetPath,omitempty"`
 
-	// optional goes on without the values if the object or the key does not exist. Default: false.
+	// optional: if the object or key does not exist, HelmOp renders without it. Default: false.
 	// +optional
 	Optional bool `json:"optional,omitempty"`
 }
@@ -324,7 +325,7 @@ type HelmOpStatus struct {
 // +kubebuilder:printcolumn:name="Rollout",type=string,JSONPath=`.status.rollout.phase`,description="Phase of the rollout"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What is wrong, and what to do"
-// +kubebuilder:printcolumn:name="Revision",type=integer,priority=1,JSONPath=`.status.rollout.revision`,description="Number of the current HelmOp revision"
+// +kubebuilder:printcolumn:name="HelmOp-Revision",type=integer,priority=1,JSONPath=`.status.rollout.revision`,description="Number of the current HelmOp revision"
 // +kubebuilder:printcolumn:name="Wave",type=string,priority=1,JSONPath=`.status.rollout.wave`,description="Current wave"
 // +kubebuilder:printcolumn:name="Waiting-For",type=string,priority=1,JSONPath=`.status.rollout.waitingFor`,description="What the rollout waits for"
 // +kubebuilder:printcolumn:name="Source",type=string,priority=1,JSONPath=`.spec.source.url`

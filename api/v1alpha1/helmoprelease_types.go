@@ -116,7 +116,7 @@ type ReleaseAction struct {
 
 // ReleaseObservation is the observed state of the Helm release in the workload cluster.
 type ReleaseObservation struct {
-	// revision is Helm's number of it.
+	// revision is the number of the Helm revision.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 
@@ -157,7 +157,7 @@ type ReleaseObservation struct {
 
 // Inventory names objects of a release in the workload cluster.
 type Inventory struct {
-	// revision is Helm's number of the revision whose objects these are.
+	// revision is the number of the Helm revision whose objects these are.
 	Revision int64 `json:"revision"`
 
 	// selection is a digest of the rules by which these objects were selected.
@@ -197,38 +197,38 @@ type InventoryKind struct {
 
 // HealthStatus is the health record of a Helm revision. The condition Healthy reports the health.
 type HealthStatus struct {
-	// revision is Helm's number of it.
+	// revision is the number of the Helm revision.
 	Revision int64 `json:"revision"`
 
-	// since is when the health timeout of the revision began: when it was deployed or, if its deployment was not
+	// since is when the health timeout of the Helm revision began: when it was deployed or, if its deployment was not
 	// observed, for example because the status was lost in a move, when it was first observed.
 	// +optional
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 
-	// deployed is true if the revision was observed since its deployment. Only then does an unhealthy revision count as
-	// a failure that remediation handles: another revision may have been healthy before.
+	// deployed is true if the Helm revision was observed since its deployment. Only then does an unhealthy revision count
+	// as a failure that remediation handles: another Helm revision may have been healthy before.
 	// +optional
 	Deployed bool `json:"deployed,omitempty"`
 
-	// failed is true if the revision was observed since its deployment and became unhealthy without having been
+	// failed is true if the Helm revision was observed since its deployment and became unhealthy without having been
 	// healthy.
 	// +optional
 	Failed bool `json:"failed,omitempty"`
 
-	// missed is true if the revision was observed since its deployment, but not for a long time before it was healthy.
-	// It may have been healthy meanwhile, so there is no rollback from it and no rollback to it.
+	// missed is true if the Helm revision was observed since its deployment, but not for a long time before it was
+	// healthy. It may have been healthy meanwhile, so there is no rollback from it and no rollback to it.
 	// +optional
 	Missed bool `json:"missed,omitempty"`
 
-	// wasHealthy is true if the revision has been healthy.
+	// wasHealthy is true if the Helm revision has been healthy.
 	// +optional
 	WasHealthy bool `json:"wasHealthy,omitempty"`
 
-	// lost is true if the revision was healthy and is not any more.
+	// lost is true if the Helm revision was healthy and is not any more.
 	// +optional
 	Lost bool `json:"lost,omitempty"`
 
-	// progressingSince is since when a revision that was healthy is in progress.
+	// progressingSince is since when a Helm revision that was healthy is in progress.
 	// +optional
 	ProgressingSince metav1.Time `json:"progressingSince,omitempty,omitzero"`
 }

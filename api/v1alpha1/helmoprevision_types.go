@@ -6,9 +6,9 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // HelmOpRevisionSpec is the spec of a HelmOp at a time. It is immutable.
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a revision is immutable"
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a HelmOp revision is immutable"
 type HelmOpRevisionSpec struct {
-	// number of the revision, counted from 1.
+	// number of the HelmOp revision, counted from 1.
 	// +kubebuilder:validation:Minimum=1
 	Number int64 `json:"number"`
 
@@ -37,31 +37,31 @@ type HelmOpRevisionSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	HelmOp HelmOpSpec `json:"helmOp"`
 
-	// contentFrom names the earlier revisions of the HelmOp that hold large fields of helmOp. A field that did not change
+	// contentFrom names the earlier HelmOp revisions that hold large fields of helmOp. A field that did not change
 	// is not stored again.
 	// +optional
 	ContentFrom RevisionContent `json:"contentFrom,omitempty,omitzero"`
 }
 
 // RevisionContent names, for each large field of the spec of a HelmOp, the earlier HelmOp revision that has its
-// content. A field without a number is stored in the revision itself.
+// content. A field without a number is stored in the HelmOp revision itself.
 type RevisionContent struct {
-	// values is the number of the revision that holds helmOp.values.
+	// values is the number of the HelmOp revision that holds helmOp.values.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Values int64 `json:"values,omitempty"`
 
-	// valuesTemplate is the number of the revision that holds helmOp.valuesTemplate.
+	// valuesTemplate is the number of the HelmOp revision that holds helmOp.valuesTemplate.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ValuesTemplate int64 `json:"valuesTemplate,omitempty"`
 
-	// postRender is the number of the revision that holds helmOp.postRender.
+	// postRender is the number of the HelmOp revision that holds helmOp.postRender.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	PostRender int64 `json:"postRender,omitempty"`
 
-	// overrides is the number of the revision that holds helmOp.overrides.
+	// overrides is the number of the HelmOp revision that holds helmOp.overrides.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Overrides int64 `json:"overrides,omitempty"`
@@ -96,7 +96,7 @@ type HelmOpRevisionStatus struct {
 	// +optional
 	EndedAt metav1.Time `json:"endedAt,omitempty,omitzero"`
 
-	// good is true if the rollout of the revision was complete once: Clusters may return to it.
+	// good is true if the rollout of the HelmOp revision was complete once: Clusters may return to it.
 	// +optional
 	Good bool `json:"good,omitempty"`
 
@@ -120,8 +120,8 @@ type HelmOpRevisionStatus struct {
 // it.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=helmoprevisions,shortName=hoprv,scope=Namespaced,categories=cluster-api
-// +kubebuilder:printcolumn:name="HelmOp",type=string,JSONPath=`.metadata.ownerReferences[0].name`,description="HelmOp of the revision"
-// +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.spec.number`,description="Number of the revision"
+// +kubebuilder:printcolumn:name="HelmOp",type=string,JSONPath=`.metadata.ownerReferences[0].name`,description="HelmOp of the HelmOp revision"
+// +kubebuilder:printcolumn:name="HelmOp-Revision",type=integer,JSONPath=`.spec.number`,description="Number of the HelmOp revision"
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="Phase of its rollout"
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.artifact.version`,description="Version of the chart"
 // +kubebuilder:printcolumn:name="Started",type=date,JSONPath=`.status.startedAt`,description="When its rollout began"

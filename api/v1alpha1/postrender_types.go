@@ -12,8 +12,8 @@ type PostRender struct {
 	// +kubebuilder:validation:MaxItems=64
 	Patches []Patch `json:"patches,omitempty"`
 
-	// images replace names, tags and digests of the images of containers and initContainers, as those of kustomize. One
-	// that no object has is no error.
+	// images replace names, tags and digests of the images of containers and initContainers, like images of kustomize.
+	// An entry that matches no image is ignored.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64

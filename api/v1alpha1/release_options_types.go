@@ -16,12 +16,12 @@ type ReleaseOptions struct {
 	Upgrade *UpgradeOptions `json:"upgrade,omitempty"`
 
 	// rollback are the options of a rollback, see upgrade.remediation. Without it, the defaults of its fields apply. A
-	// change of them alone makes no new HelmOp revision.
+	// change of rollback alone does not upgrade releases.
 	// +optional
 	Rollback *RollbackOptions `json:"rollback,omitempty"`
 
 	// uninstall are the options of an uninstallation. Without it, the defaults of its fields apply. They are read when
-	// a release is uninstalled: a change of them alone makes no new HelmOp revision.
+	// a release is uninstalled: a change of uninstall alone does not upgrade releases.
 	// +optional
 	Uninstall *UninstallOptions `json:"uninstall,omitempty"`
 
@@ -79,7 +79,7 @@ type ObjectMetadata struct {
 // InstallOptions are the options of an installation.
 type InstallOptions struct {
 	// timeout bounds the installation, its hooks included. It does not wait for pods to become ready. Default: 5m.
-	// A change of it alone makes no new revision.
+	// A change of timeout alone does not upgrade releases.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h"
@@ -123,7 +123,7 @@ type InstallOptions struct {
 	DisableSchemaValidation *bool `json:"disableSchemaValidation,omitempty"`
 
 	// remediation is what happens after a failed installation. Without it, the defaults of its fields apply. A change
-	// of it alone makes no new HelmOp revision.
+	// of remediation alone does not upgrade releases.
 	// +optional
 	Remediation *InstallRemediation `json:"remediation,omitempty"`
 }
@@ -203,7 +203,7 @@ const (
 // UpgradeOptions are the options of an upgrade.
 type UpgradeOptions struct {
 	// timeout bounds the upgrade, its hooks included. It does not wait for pods to become ready. Default: 5m.
-	// A change of it alone makes no new revision.
+	// A change of timeout alone does not upgrade releases.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h"
@@ -254,8 +254,8 @@ type UpgradeOptions struct {
 	// +optional
 	DisableSchemaValidation *bool `json:"disableSchemaValidation,omitempty"`
 
-	// remediation is what happens after a failed upgrade. Without it, the defaults of its fields apply. A change of it
-	// alone makes no new HelmOp revision.
+	// remediation is what happens after a failed upgrade. Without it, the defaults of its fields apply. A change of
+	// remediation alone does not upgrade releases.
 	// +optional
 	Remediation *UpgradeRemediation `json:"remediation,omitempty"`
 }

@@ -30,7 +30,7 @@ type TestOptions struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// ignoreFailures lets a release whose tests fail be Ready, and remediates nothing. Default: false.
+	// ignoreFailures: failed tests neither make the release not Ready nor start remediation. Default: false.
 	// +optional
 	IgnoreFailures *bool `json:"ignoreFailures,omitempty"`
 
@@ -189,27 +189,27 @@ type ObjectSelector struct {
 	// +kubebuilder:validation:MaxLength=253
 	Version string `json:"version,omitempty"`
 
-	// kind is a regular expression for the whole kind.
+	// kind is a regular expression that must match the whole kind of the object.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Kind string `json:"kind,omitempty"`
 
-	// name is a regular expression for the whole name.
+	// name is a regular expression that must match the whole name of the object.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
-	// namespace is a regular expression for the whole namespace.
+	// namespace is a regular expression that must match the whole namespace of the object.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Namespace string `json:"namespace,omitempty"`
 
-	// labelSelector is a label selector, as of kubectl.
+	// labelSelector selects objects by labels, in the syntax of kubectl, for example "app=web,tier!=cache".
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	LabelSelector string `json:"labelSelector,omitempty"`
 
-	// annotationSelector is the same for annotations.
+	// annotationSelector selects objects by annotations, in the syntax of labelSelector.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	AnnotationSelector string `json:"annotationSelector,omitempty"`

@@ -9,26 +9,28 @@ import (
 )
 
 // Rollout is how a new HelmOp revision is assigned to the Clusters. New Clusters are installed at once: with the new
-// revision if their wave has begun, and with the last known good revision if not. Unreachable Clusters do not hold the
-// rollout; they are updated when they are reachable again. A change of this field makes no new HelmOp revision.
+// HelmOp revision if their wave has begun, and with the last known good revision if not. Unreachable Clusters do not
+// hold the rollout; they are updated when they are reachable again. A change of this field does not create a HelmOp
+// revision.
 type Rollout struct {
-	// paused stops the rollout where it is: no further Cluster is assigned the new revision, and no release is deleted
-	// because its Cluster is no longer selected. Default: false.
+	// paused stops the rollout where it is: no further Cluster is assigned the new HelmOp revision, and no release is
+	// deleted because its Cluster is no longer selected. Default: false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// maxUnavailable is how many Clusters may be updating to the new revision at the same time: a number, or a
-	// percentage of the selected Clusters, rounded down and at least 1. A Cluster is updating from when the revision is
-	// assigned until its release has been healthy for minReadySeconds. Failed Clusters count for maxFailures instead.
-	// The same limit applies to releases that are deleted because their Clusters are no longer selected or because the
-	// HelmOp is deleted. Default: all.
+	// maxUnavailable is how many Clusters may be updating to the new HelmOp revision at the same time: a number, or a
+	// percentage of the selected Clusters, rounded down and at least 1. A Cluster is updating from when the HelmOp
+	// revision is assigned until its release has been healthy for minReadySeconds. Failed Clusters count for maxFailures
+	// instead. The same limit applies to releases that are deleted because their Clusters are no longer selected or
+	// because the HelmOp is deleted. Default: all.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self.matches('^(100|[1-9][0-9]?)%$')",message="must be a number of at least 1 or a percentage from 1% to 100%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// minReadySeconds is the soak time of the wave's Clusters, in seconds. Default: the minReadySeconds of the rollout.
+	// minReadySeconds is how long, in seconds, a release must be Ready with the new HelmOp revision before its Cluster
+	// counts as done (soak time). A wave can override it. Default: 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
@@ -54,7 +56,7 @@ type Rollout struct {
 
 	// onFailure is what happens when maxFailures is reached. Pause keeps all Clusters as they are until the spec
 	// changes or the annotation addons.cluster.x-k8s.io/rollout-continue continues the rollout. Rollback returns every
-	// Cluster with the new revision to the last known good revision until the spec changes. Default: Pause.
+	// Cluster with the new HelmOp revision to the last known good revision until the spec changes. Default: Pause.
 	// +optional
 	// +kubebuilder:default=Pause
 	OnFailure RolloutFailureAction `json:"onFailure,omitempty"`
@@ -68,7 +70,7 @@ const (
 	// RolloutFailureActionPause keeps all Clusters as they are.
 	RolloutFailureActionPause RolloutFailureAction = "Pause"
 
-	// RolloutFailureActionRollback returns every Cluster with the new revision to the last known good revision.
+	// RolloutFailureActionRollback returns every Cluster with the new HelmOp revision to the last known good revision.
 	RolloutFailureActionRollback RolloutFailureAction = "Rollback"
 )
 
@@ -124,10 +126,11 @@ const (
 type RolloutPhase string
 
 const (
-	// RolloutPhaseProgressing means: the revision is being assigned to Clusters.
+	// RolloutPhaseProgressing means: the HelmOp revision is being assigned to Clusters.
 	RolloutPhaseProgressing RolloutPhase = "Progressing"
 
-	// RolloutPhaseComplete means: all Clusters that can be updated are done. The revision is the last known good revision.
+	// RolloutPhaseComplete means: all Clusters that can be updated are done. The HelmOp revision is the last known good
+	// revision.
 	RolloutPhaseComplete RolloutPhase = "Complete"
 
 	// RolloutPhasePaused means: the failure budget is spent, and all Clusters stay as they are.
@@ -139,7 +142,7 @@ const (
 	// RolloutPhaseAborted means: a user aborted the rollout, and the Clusters return to the last known good revision.
 	RolloutPhaseAborted RolloutPhase = "Aborted"
 
-	// RolloutPhaseSuperseded means: a newer revision replaced it before it was complete.
+	// RolloutPhaseSuperseded means: a newer HelmOp revision replaced it before it was complete.
 	RolloutPhaseSuperseded RolloutPhase = "Superseded"
 )
 
@@ -166,7 +169,7 @@ type RolloutStatus struct {
 	// +optional
 	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
 
-	// updated is the number of selected Clusters to which the revision is assigned.
+	// updated is the number of selected Clusters to which the HelmOp revision is assigned.
 	Updated int32 `json:"updated"`
 
 	// done is the number of updated Clusters that have been healthy for their soak time.
@@ -189,8 +192,8 @@ type ReleaseRollout struct {
 	// revision is the number of the HelmOp revision.
 	Revision int64 `json:"revision"`
 
-	// reason is how the release got the revision: Joined with a new Cluster, Updated from another revision, or Returned
-	// to it.
+	// reason is how the release got the HelmOp revision: Joined with a new Cluster, Updated from another HelmOp revision,
+	// or Returned to it.
 	// +required
 	Reason ReleaseRolloutReason `json:"reason"`
 
@@ -217,10 +220,10 @@ const (
 	// ReleaseRolloutJoined means: the Cluster is new.
 	ReleaseRolloutJoined ReleaseRolloutReason = "Joined"
 
-	// ReleaseRolloutUpdated means: the release had another revision.
+	// ReleaseRolloutUpdated means: the release had another HelmOp revision.
 	ReleaseRolloutUpdated ReleaseRolloutReason = "Updated"
 
-	// ReleaseRolloutReturned means: the rollout of a newer revision was rolled back or aborted.
+	// ReleaseRolloutReturned means: the rollout of a newer HelmOp revision was rolled back or aborted.
 	ReleaseRolloutReturned ReleaseRolloutReason = "Returned"
 )
 

@@ -17,7 +17,7 @@ const (
 
 // RecordStorage is where Helm's records of releases are stored: chart, values and manifest of each Helm revision. It
 // applies to new records. Existing records name their own place and are not moved.
-// +kubebuilder:validation:XValidation:rule="!has(self.formerURLs) || has(self.registry)",message="formerURLs are read with what registry says of credentials: set registry, too"
+// +kubebuilder:validation:XValidation:rule="!has(self.formerURLs) || has(self.registry)",message="formerURLs requires registry: HelmOp reads the former repositories with its credentials"
 type RecordStorage struct {
 	// type is Cluster, for Secrets of the workload cluster, or Registry. With Cluster, registry is only read from, for
 	// records that are there. Default: Registry if registry is set or the manager has a registry for records, and Cluster

@@ -68,7 +68,7 @@ func TestClusterSharedWithOtherShard(t *testing.T) {
 		cluster *clusterv1.Cluster
 		own     *addonsv1.HelmOpRelease
 		foreign []client.Object
-		// want are the annotations, and conditions are the types of the conditions that HelmOps published.
+		// want holds the expected annotations; conditions holds the expected types of conditions.
 		want       map[string]string
 		conditions string
 		// again is true if the Cluster is reconciled again because of the other shard.

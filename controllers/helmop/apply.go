@@ -206,7 +206,8 @@ func stepSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, 
 		spec = c.target
 	}
 	if spec == nil {
-		return addonsv1.HelmOpReleaseSpec{}, fmt.Errorf("the release of revision %d cannot be rendered", c.step.Revision)
+		return addonsv1.HelmOpReleaseSpec{}, fmt.Errorf("the release of HelmOp revision %d cannot be "+
+			"rendered", c.step.Revision)
 	}
 	return *spec.DeepCopy(), nil
 }
@@ -217,7 +218,7 @@ func previousSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSp
 	previous, revision := previousOf(c.child, c.step.Revision).DeepCopy(), scope.revision(c.step.Revision)
 	if previous == nil || revision == nil {
 		return addonsv1.HelmOpReleaseSpec{},
-			fmt.Errorf("the spec that the release had under revision %d is no longer known", c.step.Revision)
+			fmt.Errorf("the spec that the release had under HelmOp revision %d is no longer known", c.step.Revision)
 	}
 	spec := *c.child.Spec.DeepCopy()
 	spec.Artifact, spec.ValuesDigest, spec.PostRenderDigest = previous.Artifact, previous.ValuesDigest,

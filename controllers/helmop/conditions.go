@@ -136,6 +136,18 @@ func ofClusters(n, all int32) string {
 	return fmt.Sprintf("%d of %s %s", n, plural.Count(all, "Cluster", "Clusters"), plural.Word(n, "is", "are"))
 }
 
+// waitingClusters names, for the end of a message, why Clusters cannot be updated.
+func waitingClusters(c *addonsv1.ClusterCounts) string {
+	message := ""
+	if n := c.Waiting; n > 0 {
+		message += fmt.Sprintf("; %s no initialized control plane", plural.Count(n, "Cluster has", "Clusters have"))
+	}
+	if n := c.Unreachable; n > 0 {
+		message += fmt.Sprintf("; %s unreachable", plural.Count(n, "Cluster is", "Clusters are"))
+	}
+	return message
+}
+
 // readyCondition is the condition Ready of a HelmOp. A problem that a user can solve comes before one that passes by
 // itself.
 func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
@@ -173,8 +185,7 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 				plural.Count(s.otherShard, "release is in a Cluster", "releases are in Clusters"), s.whyOtherShard))
 	case c.Waiting+c.Unreachable > 0 && c.UpToDate+c.Waiting+c.Unreachable+c.Paused == c.Selected:
 		return no(addonsv1.WaitingForClustersReason, fmt.Sprintf(
-			"%s up to date; the control plane is not initialized in %d, and the API server does not answer in %d",
-			ofClusters(c.UpToDate, c.Selected), c.Waiting, c.Unreachable))
+			"%s up to date%s", ofClusters(c.UpToDate, c.Selected), waitingClusters(&c)))
 	case c.Blocked > 0:
 		return no(addonsv1.WaitingForDependenciesReason,
 			fmt.Sprintf("%d of %s %s for dependencies; %s", c.Blocked, plural.Count(c.Selected, "Cluster", "Clusters"),
@@ -185,7 +196,7 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return no(addonsv1.ProgressingReason, endingMessage(scope, s))
 	case c.Selected == 0:
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.NoClustersSelectedReason,
-			Message: "spec.clusterSelector selects no Cluster"}
+			Message: "spec.clusterSelector selects no Cluster: check the labels of the Clusters"}
 	default:
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.ReadyReason,
 			Message: plural.Count(c.UpToDate, "Cluster is", "Clusters are") + " up to date"}

@@ -146,7 +146,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	}
 	if report.IsBeingMoved(helmOp) {
 		r.resolver.Forget(req.NamespacedName)
-		return ctrl.Result{}, report.BeingMoved(ctx, r.client, helmOp, "helmop", helmOpConditions)
+		return ctrl.Result{}, report.BeingMoved(ctx, r.client, helmOp, addonsv1.HelmOpResource, helmOpConditions)
 	}
 	before := helmOp.DeepCopy()
 	defer func() { result, reterr = requeue.OrError(result, reterr) }()

@@ -181,7 +181,7 @@ func (r *Reconciler) removeFinalizerIfDone(ctx context.Context, helmOp *addonsv1
 	for _, revision := range revisions {
 		if apiutil.IsOrphaning(helmOp) || metav1.GetControllerOfNoCopy(revision) == nil {
 			if err := r.client.Delete(ctx, revision); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("deleting revision %d: %w", revision.Spec.Number, err)
+				return fmt.Errorf("deleting HelmOp revision %d: %w", revision.Spec.Number, err)
 			}
 		}
 	}

@@ -144,7 +144,8 @@ func heldDeletions(scope *helmOpScope) string {
 	}
 	return fmt.Sprintf("%d of %s would be uninstalled at once%s, and spec.maxDeletions allows %d: the %s no longer "+
 		"selected: %s. "+
-		"Correct the selector or the labels of the Clusters, or confirm: kubectl -n %s annotate helmop %s --overwrite %s=%s",
+		"Correct the selector or the labels of the Clusters, or confirm: kubectl -n %s annotate "+
+		addonsv1.HelmOpResource+" %s --overwrite %s=%s",
 		len(pending), plural.Count(decision.Total, "release", "releases"), before, decision.Limit,
 		plural.Word(len(pending), "Cluster is", "Clusters are"), plural.Few(pending, maxNamedClusters),
 		scope.helmOp.Namespace, scope.helmOp.Name, addonsv1.ConfirmDeletionsAnnotation, decision.Confirmation)

@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// clustersWithUnselected returns forty Clusters with releases, of which the first ones are no longer selected.
+// clustersWithUnselected returns forty Clusters with releases. The first ones are no longer selected.
 func clustersWithUnselected(leaving int) []rollout.Cluster {
 	var clusters []rollout.Cluster
 	for i := range 40 {

@@ -30,7 +30,7 @@ func (r *Reconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]
 	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace),
 		client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return nil, fmt.Errorf("listing the revisions of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
+		return nil, fmt.Errorf("listing the HelmOp revisions of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
 	}
 	found := make([]*addonsv1.HelmOpRevision, 0, len(list.Items))
 	for i := range list.Items {
@@ -97,7 +97,7 @@ func (r *Reconciler) readUncached(ctx context.Context, scope *helmOpScope) error
 		// The revision was deleted, or clusterctl move has not created it yet.
 		return nil
 	case err != nil:
-		return fmt.Errorf("reading revision %d: %w", number, err)
+		return fmt.Errorf("reading HelmOp revision %d: %w", number, err)
 	}
 	scope.revisions = append(scope.revisions, completed(scope, revision))
 	return nil
@@ -150,17 +150,17 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
 	err := r.client.Create(ctx, revision)
 	if !apierrors.IsAlreadyExists(err) {
 		if err != nil {
-			return nil, fmt.Errorf("writing revision %d: %w", number, err)
+			return nil, fmt.Errorf("writing HelmOp revision %d: %w", number, err)
 		}
 		return completed(scope, revision), nil
 	}
 	existing := &addonsv1.HelmOpRevision{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(revision), existing); err != nil {
-		return nil, fmt.Errorf("reading revision %d: %w", number, err)
+		return nil, fmt.Errorf("reading HelmOp revision %d: %w", number, err)
 	}
 	if existing.Spec.Digest != scope.desired.digest {
 		// The cache does not have the revision yet, or the revision lost the label by which revisions are found.
-		err := fmt.Errorf("revision %d exists, but the cache does not have it yet", number)
+		err := fmt.Errorf("HelmOp revision %d exists, but the cache does not have it yet", number)
 		return nil, kerrors.NewAggregate([]error{err, r.repairRevision(ctx, helmOp, existing)})
 	}
 	return completed(scope, existing), nil
@@ -196,7 +196,7 @@ func (r *Reconciler) supersede(ctx context.Context, scope *helmOpScope) error {
 			continue
 		}
 		status.Phase, status.EndedAt = addonsv1.RolloutPhaseSuperseded, metav1.NewTime(r.now())
-		status.Reason = fmt.Sprintf("superseded by revision %d", newest.Spec.Number)
+		status.Reason = fmt.Sprintf("superseded by HelmOp revision %d", newest.Spec.Number)
 		errs = append(errs, r.writeRevision(ctx, revision, status))
 	}
 	return kerrors.NewAggregate(errs)
@@ -212,7 +212,7 @@ func (r *Reconciler) writeRevision(ctx context.Context, revision *addonsv1.HelmO
 	before := revision.DeepCopy()
 	revision.Status = status
 	if err := r.client.Patch(ctx, revision, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("writing the status of revision %d: %w", revision.Spec.Number, err)
+		return fmt.Errorf("writing the status of HelmOp revision %d: %w", revision.Spec.Number, err)
 	}
 	// The response lacks the fields that are stored in other revisions.
 	revision.Spec = before.Spec

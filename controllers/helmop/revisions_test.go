@@ -75,7 +75,7 @@ func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 	for i := range 5 {
 		r.helmOp.Spec.Source.Ref.Tag = fmt.Sprint("1.0.", i)
 		if made := r.revise(); made.Spec.HelmOp.ValuesTemplate != r.helmOp.Spec.ValuesTemplate {
-			t.Fatalf("revision %d was made without its values", made.Spec.Number)
+			t.Fatalf("HelmOp revision %d was made without its values", made.Spec.Number)
 		}
 	}
 	stored := &addonsv1.HelmOpRevisionList{}
@@ -96,7 +96,7 @@ func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 		}
 		for _, spec := range []*addonsv1.HelmOpSpec{&revision.Spec.HelmOp, &at.Spec} {
 			if spec.ValuesTemplate != r.helmOp.Spec.ValuesTemplate || spec.Source.Ref.Tag != fmt.Sprint("1.0.", i) {
-				t.Errorf("revision %d is not what it was", i+1)
+				t.Errorf("HelmOp revision %d is not what it was", i+1)
 			}
 		}
 	}

@@ -33,12 +33,12 @@ func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.Rol
 	record := func(eventType, reason, message string) { r.event(helmOp, eventType, reason, "Rollout", message) }
 	known := helmOp.Status.Rollout
 	if known == nil || known.Revision != number {
-		record(corev1.EventTypeNormal, addonsv1.RolloutStartedEvent, fmt.Sprintf("Revision %d is rolled out", number))
+		record(corev1.EventTypeNormal, addonsv1.RolloutStartedEvent, fmt.Sprintf("HelmOp revision %d is rolled out", number))
 	}
 	if wave := waveName(scope); wave != "" && status.Phase == addonsv1.RolloutPhaseProgressing &&
 		(known == nil || known.Revision != number || known.Wave != wave) {
 		record(corev1.EventTypeNormal, addonsv1.WaveStartedEvent,
-			fmt.Sprintf("Revision %d: wave %s begins", number, wave))
+			fmt.Sprintf("HelmOp revision %d: wave %s begins", number, wave))
 	}
 	if status.Phase == before {
 		return
@@ -46,7 +46,7 @@ func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.Rol
 	switch status.Phase {
 	case addonsv1.RolloutPhaseComplete:
 		record(corev1.EventTypeNormal, addonsv1.RolloutCompletedEvent,
-			fmt.Sprintf("Revision %d is rolled out completely", number))
+			fmt.Sprintf("HelmOp revision %d is rolled out completely", number))
 	case addonsv1.RolloutPhasePaused:
 		record(corev1.EventTypeWarning, addonsv1.RolloutPausedEvent, status.Reason)
 	case addonsv1.RolloutPhaseRolledBack, addonsv1.RolloutPhaseAborted:
@@ -54,7 +54,7 @@ func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.Rol
 	case addonsv1.RolloutPhaseProgressing:
 		if before != "" {
 			record(corev1.EventTypeNormal, addonsv1.RolloutContinuedEvent,
-				fmt.Sprintf("The rollout of revision %d continues", number))
+				fmt.Sprintf("The rollout of HelmOp revision %d continues", number))
 		}
 	}
 }
@@ -101,8 +101,8 @@ func waitingFor(scope *helmOpScope) string {
 	if progress.Promote == "" || newest == nil {
 		return progress.WaitingFor
 	}
-	return fmt.Sprintf("%s: kubectl -n %s annotate helmop %s --overwrite %s=%d/%s", progress.WaitingFor,
-		scope.helmOp.Namespace,
+	return fmt.Sprintf("%s: kubectl -n %s annotate "+addonsv1.HelmOpResource+" %s --overwrite %s=%d/%s",
+		progress.WaitingFor, scope.helmOp.Namespace,
 		scope.helmOp.Name, addonsv1.RolloutPromoteAnnotation, newest.Spec.Number, progress.Promote)
 }
 

@@ -205,7 +205,8 @@ func TestWaitingForPromotion(t *testing.T) {
 	}
 	scope.revisions = []*addonsv1.HelmOpRevision{{Spec: addonsv1.HelmOpRevisionSpec{Number: 7}}}
 	if got := waitingFor(scope); !strings.HasSuffix(got,
-		"kubectl -n ns annotate helmop a --overwrite addons.cluster.x-k8s.io/rollout-promote=7/canary") {
+		"kubectl -n ns annotate helmops.addons.cluster.x-k8s.io a --overwrite "+
+			"addons.cluster.x-k8s.io/rollout-promote=7/canary") {
 		t.Errorf("it waits for %q", got)
 	}
 }

@@ -195,7 +195,7 @@ func TestReleasesOfClustersInOtherShardsAreHeld(t *testing.T) {
 				t.Errorf("missing %v", planned.Gone)
 			}
 			summary := summarize(scope)
-			if ready := readyCondition(scope, summary); tc.held && !strings.Contains(whyElsewhere(summary), `"b"`) {
+			if ready := readyCondition(scope, summary); tc.held && !strings.Contains(whyOtherShard(summary), `"b"`) {
 				t.Errorf("Ready is %+v", ready)
 			}
 		})
@@ -263,7 +263,7 @@ func TestUnlistedClustersNeedFewRequests(t *testing.T) {
 	}
 }
 
-func whyElsewhere(s fleetSummary) string { return s.whyOtherShard }
+func whyOtherShard(s fleetSummary) string { return s.whyOtherShard }
 
 // selectorOf returns a selector of all Clusters of the namespace n, or of none.
 func selectorOf(t *testing.T, all bool) *selection.Selector {

@@ -71,7 +71,7 @@ func TestPhaseOf(t *testing.T) {
 		"paused":                      {fleetCluster("a", paused), phasePaused, ""},
 		"paused and failed":           {fleetCluster("a", notReady(addonsv1.UpgradeFailedReason), paused), phasePaused, ""},
 		"just created":                {fleetCluster("a", created), phaseProgressing, ""},
-		"just told of something new":  {fleetCluster("a", updated), phaseProgressing, ""},
+		"a new revision is assigned":  {fleetCluster("a", updated), phaseProgressing, ""},
 		"has not looked yet":          {fleetCluster("a", unobserved), phaseProgressing, ""},
 		"about to be updated":         {fleetCluster("a", notReady(addonsv1.UpdatingReason)), phaseProgressing, ""},
 		"does not answer":             {fleetCluster("a", unreachable), phaseUnreachable, ""},
@@ -87,7 +87,7 @@ func TestPhaseOf(t *testing.T) {
 		"gone": {fleetCluster("a", gone), phaseProgressing, ""},
 		"has another revision": {fleetCluster("a", func(c *clusterScope) { c.child.Spec.Rollout.Revision = 3 }),
 			phaseProgressing, ""},
-		"kept from what is new":     {fleetCluster("a", blocked, untold), phaseBlocked, ""},
+		"a dependency blocks it":    {fleetCluster("a", blocked, untold), phaseBlocked, ""},
 		"as wanted, others are not": {fleetCluster("a", blocked), phaseUpToDate, ""},
 		"waits for a dependency":    {fleetCluster("a", notReady(addonsv1.WaitingForDependenciesReason)), phaseBlocked, ""},
 		"is part of a cycle":        {fleetCluster("a", notReady(addonsv1.DependencyCycleReason)), phaseBlocked, ""},
@@ -112,7 +112,7 @@ func TestPhaseOf(t *testing.T) {
 	}
 }
 
-// scopeOf is a pass over Clusters of which revision 1 is wanted.
+// scopeOf is a pass over Clusters with the desired HelmOp revision 1.
 func scopeOf(clusters ...*clusterScope) *helmOpScope {
 	return &helmOpScope{
 		helmOp: &addonsv1.HelmOp{}, artifact: &addonsv1.ResolvedArtifact{}, clusters: clusters,
@@ -162,9 +162,9 @@ func TestSummarizeIsBounded(t *testing.T) {
 	}
 }
 
-// TestARolloutThatCannotBeRenderedSaysSo holds that a rollout does not say that it waits for a Cluster to be ready
-// where it waits for the HelmOp to be corrected.
-func TestARolloutThatCannotBeRenderedSaysSo(t *testing.T) {
+// TestUnrenderableRolloutWaitsForCorrection checks that a rollout whose release cannot be rendered waits for a
+// correction of the HelmOp, and not for a Cluster.
+func TestUnrenderableRolloutWaitsForCorrection(t *testing.T) {
 	for name, tc := range map[string]struct {
 		clusters []*clusterScope
 		inFlight int
@@ -271,6 +271,24 @@ func TestReadyCondition(t *testing.T) {
 				t.Error("the condition says nothing")
 			}
 		})
+	}
+}
+
+// TestWaitingForClustersMessage checks that the message of Ready has only the causes that exist.
+func TestWaitingForClustersMessage(t *testing.T) {
+	for want, clusters := range map[string][]*clusterScope{
+		"1 of 2 Clusters is up to date; 1 Cluster has no initialized control plane": {
+			fleetCluster("a"), fleetCluster("b", waiting)},
+		"0 of 2 Clusters are up to date; 2 Clusters are unreachable": {
+			fleetCluster("a", unreachable), fleetCluster("b", unreachable)},
+		"1 of 3 Clusters is up to date; 1 Cluster has no initialized control plane; 1 Cluster is unreachable": {
+			fleetCluster("a"), fleetCluster("b", waiting), fleetCluster("c", unreachable)},
+		"spec.clusterSelector selects no Cluster: check the labels of the Clusters": {},
+	} {
+		s := scopeOf(clusters...)
+		if got := readyCondition(s, summarize(s)); got.Message != want {
+			t.Errorf("the message of Ready is %q, want %q", got.Message, want)
+		}
 	}
 }
 

@@ -354,7 +354,7 @@ func TestRolloutStaysWithinMaxUnavailable(t *testing.T) {
 				}
 			}
 			if revision > 1 && onTheirWay > limit {
-				f.Fatalf("revision %d: %d Clusters are on their way", revision, onTheirWay)
+				f.Fatalf("HelmOp revision %d: %d Clusters are on their way", revision, onTheirWay)
 			}
 			g.Expect(done).To(gomega.Equal(clusters))
 		}).WithTimeout(2 * time.Minute).Should(gomega.Succeed())

@@ -328,8 +328,8 @@ func admitLoss(scope *releaseScope) (func(model.Loss) error, error) {
 		if why == "" || helmOp.Annotations[addonsv1.ConfirmDeletionsAnnotation] == confirmation {
 			return nil
 		}
-		return fmt.Errorf("the upgrade of release %s %s. Correct the artifact, or confirm: kubectl -n %s annotate helmop "+
-			"%s --overwrite %s=%s",
+		return fmt.Errorf("the upgrade of release %s %s. Correct the artifact, or confirm: kubectl -n %s annotate "+
+			addonsv1.HelmOpResource+" %s --overwrite %s=%s",
 			describe(scope.release), why, helmOp.Namespace, helmOp.Name, addonsv1.ConfirmDeletionsAnnotation, confirmation)
 	}, nil
 }

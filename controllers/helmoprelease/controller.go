@@ -145,7 +145,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	}
 	if report.IsBeingMoved(release) {
 		r.dropRelease(req)
-		return ctrl.Result{}, report.BeingMoved(ctx, r.client, release, "helmoprelease", releaseConditions)
+		return ctrl.Result{}, report.BeingMoved(ctx, r.client, release, addonsv1.HelmOpReleaseResource, releaseConditions)
 	}
 	result, err = r.reconcile(ctx, req, release)
 	result.Priority = new(queue.PriorityOf(release, queue.AnswersOf(r.clusters)(apiutil.ClusterKey(release)), r.now()))

@@ -34,7 +34,7 @@ func gateOf(cached client.Client, live client.Reader) *Reconciler {
 func dependingPass(on ...addonsv1.Dependency) *releasePass {
 	release := controllertest.ReadyRelease("app", func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = on })
 	report.SetCondition(release, addonsv1.ReleasedCondition, metav1.ConditionTrue, addonsv1.ReleasedReason,
-		"revision 1 is deployed")
+		"Helm revision 1 is deployed")
 	return &releasePass{releaseScope: &releaseScope{release: release, cluster: &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one", Labels: map[string]string{"cni": "yes", "dns": "yes"}},
 	}}}
@@ -165,7 +165,7 @@ func TestUninstallationWaitsForDependents(t *testing.T) {
 		r.Spec.ClusterRef.Namespace = "m"
 	})
 	tests := map[string]struct {
-		fate         deletionintent.Intent
+		intent       deletionintent.Intent
 		cached, live []client.Object
 		want         bool
 	}{
@@ -181,7 +181,7 @@ func TestUninstallationWaitsForDependents(t *testing.T) {
 			t.Parallel()
 			r := gateOf(controllertest.StoreOf(t, tc.cached...), controllertest.StoreOf(t, tc.live...))
 			scope := &releaseScope{release: controllertest.ReadyRelease("cni", nil), cluster: dependingPass().cluster}
-			got, err := r.mayUninstall(t.Context(), scope, tc.fate)
+			got, err := r.mayUninstall(t.Context(), scope, tc.intent)
 			if err != nil || got != tc.want {
 				t.Fatalf("may end: %v, %v; want %v", got, err, tc.want)
 			}

@@ -94,7 +94,7 @@ func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, re
 			decision.Message)
 	}
 	r.event(p.releaseScope, corev1.EventTypeNormal, reason, attempts.VerbOf(decision.Action), fmt.Sprintf(
-		"%s release %s in Cluster %s: chart %s %s, revision %d to %d (%s)", reason, describe(release),
+		"%s release %s in Cluster %s: chart %s %s, Helm revision %d to %d (%s)", reason, describe(release),
 		apiutil.ClusterTitle(release),
 		result.ChartName, result.ChartVersion, decision.FromRevision, result.Revision, decision.Reason))
 }
@@ -104,7 +104,7 @@ func (r *Reconciler) reportRolledBack(p *releasePass, decision decide.Decision, 
 	release := p.release
 	releasestatus.NotReleased(release, addonsv1.RolledBackReason, releasestatus.WithLastError(release, decision.Message))
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.RolledBackEvent, attempts.VerbRollback, fmt.Sprintf(
-		"Rolled back release %s in Cluster %s: revision %d has the content of revision %d, chart %s %s (%s): %s",
+		"Rolled back release %s in Cluster %s: Helm revision %d has the content of Helm revision %d, chart %s %s (%s): %s",
 		describe(release), apiutil.ClusterTitle(release), result.Revision, decision.RollbackTo, result.ChartName,
 		result.ChartVersion, decision.Reason, release.Status.LastError))
 }

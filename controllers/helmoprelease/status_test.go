@@ -46,13 +46,13 @@ func TestRollbackMessageNamesUnhealthyObjects(t *testing.T) {
 	p := &releasePass{releaseScope: &releaseScope{release: release}}
 	reportWaiting(p, decide.Decision{
 		Action: model.ActionWait, State: model.StateRolledBack, Reason: decide.ReasonBackoff, FromRevision: 5,
-		Message: "The upgrade failed, and revision 5 rolled it back.",
+		Message: "The upgrade failed, and Helm revision 5 rolled it back.",
 	})
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	if ready.Reason != addonsv1.RolledBackReason {
 		t.Errorf("the reason is %s", ready.Reason)
 	}
-	for _, part := range []string{"revision 4", "Deployment a/agent: not all pods are available",
+	for _, part := range []string{"Helm revision 4", "Deployment a/agent: not all pods are available",
 		addonsv1.HealthTimeoutReason, controllertest.Noon.UTC().Format(time.RFC3339)} {
 		if !strings.Contains(ready.Message, part) {
 			t.Errorf("%q does not contain %q", ready.Message, part)

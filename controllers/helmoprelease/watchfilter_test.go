@@ -85,7 +85,7 @@ func TestReleaseOfOtherManagerIsDropped(t *testing.T) {
 		}
 		isTold := conditions.GetReason(release, addonsv1.PausedCondition) == addonsv1.BeingMovedReason
 		if why := conditions.GetMessage(release, addonsv1.PausedCondition); isTold != tc.isMoved ||
-			tc.isMoved && !strings.Contains(why, "annotate helmoprelease it ") {
+			tc.isMoved && !strings.Contains(why, "annotate helmopreleases.addons.cluster.x-k8s.io it ") {
 			t.Errorf("%s: the message of Paused is %q", name, why)
 		}
 	}

@@ -49,7 +49,7 @@ func TestInvalidStoredChartIsLoadedOnce(t *testing.T) {
 		_, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release)
 		var failure *Failure
 		if !errors.As(err, &failure) || !errors.Is(err, bundle.ErrInvalidChart) || failure.Wait <= 0 {
-			t.Fatalf("error = %v, want one that tells when to try again", err)
+			t.Fatalf("error = %v, want an error with the time of the next try", err)
 		}
 	}
 	if charts.loads != 1 {

@@ -43,6 +43,6 @@ func TestFailures(t *testing.T) {
 	f.record("forsaken", down, now)
 	f.record("k", nil, now.Add(3*time.Hour))
 	if f.isFailing("forsaken") {
-		t.Error("what nobody wants is kept for ever")
+		t.Error("an unused failure is kept for ever")
 	}
 }

@@ -29,12 +29,12 @@ func TestHelmOpAtRevision(t *testing.T) {
 		b.Release.Spec.Rollout.Revision = number
 		helmOp, err := r.helmOpAtRevision(t.Context(), b.Release, b.HelmOp)
 		if err != nil || helmOp.Spec.Release.Name != want {
-			t.Errorf("revision %d: %v, %v", number, helmOp, err)
+			t.Errorf("HelmOp revision %d: %v, %v", number, helmOp, err)
 		}
 	}
 	b.Release.Spec.Rollout.Revision = 9
 	if _, err := r.helmOpAtRevision(t.Context(), b.Release, b.HelmOp); !errors.Is(err, ErrOutdated) ||
-		!strings.Contains(err.Error(), "revision 9") || apierrors.IsNotFound(err) {
+		!strings.Contains(err.Error(), "HelmOp revision 9") || apierrors.IsNotFound(err) {
 		t.Errorf("a revision that does not exist: %v", err)
 	}
 }

@@ -282,8 +282,8 @@ func TestPanicInTaskIsAnError(t *testing.T) {
 	})
 }
 
-// TestOutdatedResultIsNotUsed holds that whoever asks whether there is something to join learns that it is too old: it
-// would be begun anew by join, and nobody had counted that.
+// TestOutdatedResultIsNotUsed checks that a caller does not join a task whose result is too old. join would start the
+// task again without counting it.
 func TestOutdatedResultIsNotUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := startedTasks(t)

@@ -141,7 +141,7 @@ func TestUsersKustomization(t *testing.T) {
 			"resources: [./helmop-components.yaml]\n"}},
 		"with an object": {files: map[string]string{"kustomization.yaml": replicas + "resources: [a.yaml]\n",
 			"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"}},
-		"from elsewhere": {files: map[string]string{"kustomization.yaml": "resources: [https://example.com/a]\n"},
+		"from another host": {files: map[string]string{"kustomization.yaml": "resources: [https://example.com/a]\n"},
 			want: "HelmOp fetches no other files"},
 		"another namespace": {files: map[string]string{"kustomization.yaml": "namespace: other\n"},
 			want: "must neither remove nor rename it"},

@@ -74,7 +74,7 @@ func TestStatePath(t *testing.T) {
 	}
 }
 
-// TestKeep holds that a run takes nothing away of which it says nothing, and that what it says is done.
+// TestKeep checks that a run keeps the fields that its flags do not set, and writes the fields that they set.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	known := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: ProviderHelmOp}}

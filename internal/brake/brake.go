@@ -146,8 +146,7 @@ func (s State) Begin(count int, now time.Time) State {
 	return s
 }
 
-// Return returns the state after a number of objects returned, for example because a label was restored. They no longer
-// count as lost.
+// Return returns the state after count objects were restored, for example by a label. They no longer count as lost.
 func (s State) Return(count int) State {
 	s.Recent = max(0, s.Recent-count)
 	if s.Recent == 0 {

@@ -47,7 +47,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// fleet is 40 objects, of which some are to be deleted.
+// fleet has 40 objects. Some of them will be deleted.
 type fleet struct {
 	state   State
 	total   int

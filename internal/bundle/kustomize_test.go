@@ -116,7 +116,7 @@ func TestKustomizeFetchesNothing(t *testing.T) {
 					kustomization += "resources: [cm.yaml]\n"
 				}
 				entries := []entry{{name: "kustomization.yaml", data: kustomization}, {name: "cm.yaml", data: configMap("a")}}
-				// What has such a name in the artifact is no reason to ask for it elsewhere.
+				// A file of the artifact with such a name does not cause a request to another host.
 				for _, decoy := range []string{name, name + "/kustomization.yaml"} {
 					with := append(slices.Clone(entries), entry{name: decoy, data: "resources: []\n"})
 					for _, all := range [][]entry{entries, with} {

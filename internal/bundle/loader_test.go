@@ -187,8 +187,7 @@ func TestChartIsShared(t *testing.T) {
 	}
 }
 
-// One artifact may hold several packed charts; which one is wanted is told by
-// the media type of its layer.
+// TestSelectedLayer checks that the media type of the layer selects one of several packed charts.
 func TestSelectedLayer(t *testing.T) {
 	t.Parallel()
 	l := newLoader(t, Limits{})

@@ -178,7 +178,7 @@ func TestFormats(t *testing.T) {
 		"fleet, options of an overlay": {fleet(t, fleetResource{Name: "a.yaml", Content: configMap("a")},
 			fleetResource{Name: "overlays/dev/fleet.yaml", Content: "helm: {}"},
 			fleetResource{Name: "fleet.yml", Content: configMap("b")}), []string{"templates/ConfigMap_a.yaml"}},
-		"Fleet's options elsewhere": {flux(t,
+		"Fleet's options in another file": {flux(t,
 			map[string]string{"a.yaml": configMap("a"), "fleet.yaml": fleetOptions, "b/fleet.yml": "# none\n"}),
 			[]string{"templates/ConfigMap_a.yaml"}},
 		"Fleet's options among files": {artifact(Manifest{Layers: []Layer{{Title: "fleet.yaml"}, {Title: "a.yaml"}}},
@@ -536,7 +536,7 @@ func FuzzLiteral(f *testing.F) {
 	})
 }
 
-// FuzzManifests reads any files in any format: it must not panic, and tell what is wrong.
+// FuzzManifests reads any files in any format: it must not panic, and its errors must name the cause.
 func FuzzManifests(f *testing.F) {
 	f.Add(configMap("a"), uint8(0))
 	f.Add("apiVersion: v1\nkind: List\nitems: [{}]\n---\n...\n%YAML 1.1\n", uint8(1))

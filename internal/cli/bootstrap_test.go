@@ -96,7 +96,7 @@ func TestBootstrapExport(t *testing.T) {
 		t.Error("it has the credential for pushing")
 	}
 	if open := b.ok(b.bootstrapArgs("--export")...); strings.Contains(open, "helmop-pull") {
-		t.Error("there is a credential that nobody gave")
+		t.Error("there is a credential without a flag for it")
 	}
 	// The export does not read the cluster, which may require signatures, so it prints a warning.
 	const dropped = "warning: without --verify-key"

@@ -158,8 +158,8 @@ func TestPushChart(t *testing.T) {
 	b.fails(exitUsage, "must be its version, 1.2.3_b.4", "push", b.path("cni"), b.at("charts/cni:latest"))
 }
 
-// TestPushTellsNoCredential holds that the token with which a pipeline clones is not pushed.
-func TestPushTellsNoCredential(t *testing.T) {
+// TestPushRemovesCredentials checks that push removes the token from the URL with which a pipeline clones.
+func TestPushRemovesCredentials(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.write("dir/one.yaml", configMap)

@@ -149,9 +149,9 @@ func (f *fleet) write(token string) {
 	}
 }
 
-// look has the Cluster looked at and wants the link to be up with a token, or down if that is empty; whether that is
-// told; and about when it is looked at next.
-func (f *fleet) look(what, token string, told bool, next time.Duration) {
+// look reconciles the Cluster. It checks that the link is up with the token, or down if token is empty, whether
+// listeners are notified, and the approximate time of the next reconciliation.
+func (f *fleet) look(what, token string, notified bool, next time.Duration) {
 	f.Helper()
 	result, err := f.links.Reconcile(f.Context(), ctrl.Request{NamespacedName: one})
 	if err != nil {
@@ -170,8 +170,8 @@ func (f *fleet) look(what, token string, told bool, next time.Duration) {
 	if got != token {
 		f.Errorf("%s: the link is up with %q, want %q", what, got, token)
 	}
-	if added := f.added.Len() > 0; added != told {
-		f.Errorf("%s: it is told: %t, want %t", what, added, told)
+	if added := f.added.Len() > 0; added != notified {
+		f.Errorf("%s: listeners are notified: %t, want %t", what, added, notified)
 	}
 	for f.added.Len() > 0 {
 		request, _ := f.added.Get()
@@ -249,8 +249,8 @@ func TestLinkIsReplacedWithKubeconfig(t *testing.T) {
 	f.look("what it replaces is used no longer", "", true, firstRetry)
 }
 
-// TestListenersAreNotifiedWhenClusterRespondsAgain holds that it is told when a Cluster answers again whose link never
-// went down.
+// TestListenersAreNotifiedWhenClusterRespondsAgain checks that listeners are notified when a Cluster
+// responds again whose link never went down.
 func TestListenersAreNotifiedWhenClusterRespondsAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

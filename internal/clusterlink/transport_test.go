@@ -137,7 +137,7 @@ func TestLargeResponsesUseSeparateConnection(t *testing.T) {
 	}
 	if again := ask(t, way, request(t, http.MethodPatch, server.URL+"/api/v1/secrets",
 		"application/json")); again == steady {
-		t.Error("a write goes by the first connection")
+		t.Error("a write uses the first connection")
 	}
 }
 

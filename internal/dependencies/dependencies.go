@@ -95,7 +95,7 @@ func (d *Dependency) Unmet(cluster metav1.Object, release *addonsv1.HelmOpReleas
 	case d.unsettled != "":
 		return fmt.Sprintf("HelmOp %s %s", d.Name, d.unsettled)
 	case d.isOutdated(release):
-		return fmt.Sprintf("HelmOp %s has not assigned revision %d to %s yet",
+		return fmt.Sprintf("HelmOp %s has not assigned HelmOp revision %d to %s yet",
 			d.Name, d.HelmOp.Status.Rollout.Revision, apiutil.PlaceOf(cluster))
 	}
 	ready := conditions.Get(release, addonsv1.ReadyCondition)

@@ -76,16 +76,16 @@ func TestUnmet(t *testing.T) {
 		"the registry does not answer any more": {helmOp: func(h *addonsv1.HelmOp) {
 			report.SetCondition(h, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryErrorReason, "")
 		}, release: none},
-		"elsewhere untold": {helmOp: func(h *addonsv1.HelmOp) {
+		"not assigned in another Cluster": {helmOp: func(h *addonsv1.HelmOp) {
 			report.SetCondition(h, addonsv1.RollingOutCondition, metav1.ConditionTrue, addonsv1.RollingOutReason, "")
 		}, release: none},
 		"HelmOp paused": {helmOp: func(h *addonsv1.HelmOp) { h.Generation++; h.Spec.Paused = true }, release: none},
-		"told another revision": {helmOp: rollout(addonsv1.RolloutPhaseProgressing, false), release: none,
-			want: "HelmOp cni has not assigned revision 8 to Cluster one yet"},
+		"another revision is assigned": {helmOp: rollout(addonsv1.RolloutPhaseProgressing, false), release: none,
+			want: "HelmOp cni has not assigned HelmOp revision 8 to Cluster one yet"},
 		"phase not known": {helmOp: rollout("", false), release: none,
-			want: "HelmOp cni has not assigned revision 8 to Cluster one yet"},
+			want: "HelmOp cni has not assigned HelmOp revision 8 to Cluster one yet"},
 		"late for a rollout": {helmOp: rollout(addonsv1.RolloutPhaseComplete, true), release: none,
-			want: "HelmOp cni has not assigned revision 8 to Cluster one yet"},
+			want: "HelmOp cni has not assigned HelmOp revision 8 to Cluster one yet"},
 		"rollout not there yet": {helmOp: rollout(addonsv1.RolloutPhaseProgressing, true), release: none},
 		"rollout paused":        {helmOp: rollout(addonsv1.RolloutPhasePaused, false), release: none},
 		"rollout given up":      {helmOp: rollout(addonsv1.RolloutPhaseRolledBack, false), release: none},
@@ -182,8 +182,8 @@ func TestCycleMessageIsBounded(t *testing.T) {
 	}
 }
 
-// An answer stands only for the release as it was when it was given.
-func TestReadinessIsAskedAnewOfWhatChanged(t *testing.T) {
+// TestChangedDependencyIsReadAgain checks that a result is used only for the resourceVersion that was read.
+func TestChangedDependencyIsReadAgain(t *testing.T) {
 	t.Parallel()
 	release := controllertest.ReadyRelease("remembered", func(r *addonsv1.HelmOpRelease) { r.UID = "remembered" })
 	for version, want := range map[string]bool{"1": true, "2": false, "3": true} {

@@ -71,7 +71,7 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 		"became ready": {controllertest.ReadyRelease("cni", failing("a")), changedRelease("cni", nil), all},
 		"looked at again": {controllertest.ReadyRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Generation++ }),
 			changedRelease("cni", nil), all},
-		"told another": {controllertest.ReadyRelease("cni", nil),
+		"another revision is assigned": {controllertest.ReadyRelease("cni", nil),
 			changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Spec.Rollout.Revision++ }), all},
 		"status changed": {controllertest.ReadyRelease("cni", nil),
 			changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.Status.Release.Version = "2" }), []string{"expr-one"}},
@@ -87,7 +87,7 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 		"depends no more": {controllertest.ReadyRelease("x",
 			func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = controllertest.DependingOn("ends") }), changedRelease("x", nil),
 			[]string{"ends-one"}},
-		"nobody's": {controllertest.ReadyRelease("cni", failing("a")),
+		"without dependents": {controllertest.ReadyRelease("cni", failing("a")),
 			changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.OwnerReferences = nil }), nil},
 	}
 	for name, tc := range tests {
@@ -224,6 +224,6 @@ func TestChoicesWakeWhatEnds(t *testing.T) {
 		passes(event.UpdateEvent{ObjectOld: cluster("one"), ObjectNew: cluster("one")}) ||
 		!passes(event.UpdateEvent{ObjectOld: controllertest.UpToDateHelmOp(t, "a", nil), ObjectNew: other}) ||
 		passes(event.UpdateEvent{ObjectOld: other, ObjectNew: other}) {
-		t.Error("only changes of labels and selectors choose anew")
+		t.Error("only changes of labels and selectors change the selection")
 	}
 }

@@ -80,7 +80,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// parse reads objects; NAMESPACE stands for the test's namespace, which those without one are put into.
+// parse reads objects. It replaces NAMESPACE by the namespace of the test, and sets it in objects without a namespace.
 func (b *bench) parse(text string) []*unstructured.Unstructured {
 	b.Helper()
 	var objects []*unstructured.Unstructured
@@ -199,7 +199,7 @@ func (b *bench) waitServed(gvk schema.GroupVersionKind) {
 	}
 }
 
-// requests records methods; dry runs are told apart.
+// requests records methods; dry runs are recorded with a mark.
 type requests struct {
 	mu   sync.Mutex
 	made []string

@@ -125,8 +125,8 @@ func TestCompareUnreachableCluster(t *testing.T) {
 	}
 }
 
-// TestCompareStopsAtDeadline holds that what was compared is told when the time is up, that what was begun with is
-// not cut off, and that objects which hang do not look like those that were not come to.
+// TestCompareStopsAtDeadline checks that Compare returns the objects that it compared before the deadline. It completes
+// requests that it started. Its result has different errors for unresponsive objects and for objects without a request.
 func TestCompareStopsAtDeadline(t *testing.T) {
 	b := newBench(t)
 	manifest := b.parse(`

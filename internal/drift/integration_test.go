@@ -94,9 +94,9 @@ func TestCompareFindsManualEdits(t *testing.T) {
 		{name: "variable", kind: "Deployment",
 			edit: `[{"op":"replace","path":"/spec/template/spec/containers/0/env/0/value","value":"2"}]`,
 			want: []string{"/spec/template/spec/containers/0/env/0/value"}, manager: true},
-		{name: "variable of somebody else", kind: "Deployment", asked: true,
+		{name: "variable of another owner", kind: "Deployment", asked: true,
 			edit: `[{"op":"add","path":"/spec/template/spec/containers/0/env/-","value":{"name":"Z","value":"1"}}]`},
-		{name: "container of somebody else", kind: "Deployment", asked: true,
+		{name: "container of another owner", kind: "Deployment", asked: true,
 			edit: `[{"op":"add","path":"/spec/template/spec/containers/0","value":{"name":"sidecar","image":"example.invalid/s:1"}}]`},
 		{name: "container removed", kind: "Deployment", edit: `[{"op":"remove","path":"/spec/template/spec/containers/2"}]`,
 			want: []string{"/spec/template/spec/containers"}, manager: true},
@@ -108,7 +108,7 @@ func TestCompareFindsManualEdits(t *testing.T) {
 			want: []string{"/spec/template/spec/containers/1/resources/limits/cpu"}, manager: true},
 		{name: "quantity in other words", kind: "Deployment", asked: true,
 			edit: `[{"op":"replace","path":"/spec/template/spec/containers/1/resources/limits/cpu","value":"2000m"}]`},
-		{name: "label of somebody else", kind: "ConfigMap",
+		{name: "label of another owner", kind: "ConfigMap",
 			edit: `[{"op":"add","path":"/metadata/labels/theirs","value":"x"}]`},
 		{name: "mark removed", kind: "ConfigMap",
 			edit: `[{"op":"remove","path":"/metadata/labels/app.kubernetes.io~1managed-by"}]`,
@@ -117,7 +117,7 @@ func TestCompareFindsManualEdits(t *testing.T) {
 			want: []string{"/metadata/annotations"}},
 		{name: "data", kind: "ConfigMap", edit: `[{"op":"replace","path":"/data/key","value":"other"}]`,
 			want: []string{"/data/key"}, manager: true},
-		{name: "data of somebody else", kind: "ConfigMap", edit: `[{"op":"add","path":"/data/theirs","value":"other"}]`},
+		{name: "data of another owner", kind: "ConfigMap", edit: `[{"op":"add","path":"/data/theirs","value":"other"}]`},
 		{name: "secret", kind: "Secret",
 			edit: `[{"op":"replace","path":"/data/password","value":"c3RvbGVu"},{"op":"remove","path":"/data/token"}]`,
 			want: []string{"/data/password", "/data/token"}, manager: true},
@@ -128,7 +128,7 @@ func TestCompareFindsManualEdits(t *testing.T) {
 		{name: "port of one protocol renamed", kind: "Service",
 			edit: `[{"op":"replace","path":"/spec/ports/1/name","value":"x"}]`,
 			want: []string{"/spec/ports/1/name"}, manager: true},
-		{name: "port of somebody else", kind: "Service",
+		{name: "port of another owner", kind: "Service",
 			edit: `[{"op":"add","path":"/spec/ports/0","value":{"name":"theirs","port":1}}]`},
 		{name: "target port", kind: "Service", edit: `[{"op":"replace","path":"/spec/ports/3/targetPort","value":1}]`,
 			want: []string{"/spec/ports/3/targetPort"}, manager: true},
@@ -137,7 +137,7 @@ func TestCompareFindsManualEdits(t *testing.T) {
 		{name: "restriction", kind: "NetworkPolicy",
 			edit: `[{"op":"replace","path":"/spec/ingress/0/from/0/podSelector","value":{"matchLabels":{"a":"b"}}}]`,
 			want: []string{"/spec/ingress/0/from/0/podSelector/matchLabels"}, manager: true},
-		{name: "CA of somebody else", kind: "ValidatingWebhookConfiguration", object: b.namespace,
+		{name: "CA of another owner", kind: "ValidatingWebhookConfiguration", object: b.namespace,
 			edit: `[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":"` + caBundle + `"}]`, asked: true},
 		{name: "webhook", kind: "ValidatingWebhookConfiguration", object: b.namespace,
 			edit: `[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}]`,
@@ -373,11 +373,11 @@ func TestCompareObjectChangedBetweenRequests(t *testing.T) {
 	if len(got) != 1 {
 		t.Fatalf("differences %v", got)
 	}
-	recreate("anew again")
+	recreate("created twice")
 	if err := Correct(t.Context(), b.cluster, got[0]); !apierrors.IsConflict(err) {
 		t.Errorf("error %v, want a conflict", err)
 	}
-	if data, _, _ := unstructured.NestedString(b.get(manifest[0]).Object, "data", "key"); data != "anew again" {
+	if data, _, _ := unstructured.NestedString(b.get(manifest[0]).Object, "data", "key"); data != "created twice" {
 		t.Errorf("data %q", data)
 	}
 	b.correct(manifest...)

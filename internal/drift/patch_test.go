@@ -35,7 +35,7 @@ func TestMakePatch(t *testing.T) {
 	for _, test := range []struct{ name, apiVersion, kind, desired, live, want string }{
 		{"equal", "apps/v1", "Deployment", inPod(`"image":"a"`), inPod(`"image":"a"`), `{}`},
 		{"what others add", "apps/v1", "Deployment", inPod(`"image":"a"`), inPod(`"image":"a","env":[{"name":"X"}]`), `{}`},
-		{"variable of others: the API server tells whether the order matters", "apps/v1", "Deployment",
+		{"variable of others: the API server decides whether the order matters", "apps/v1", "Deployment",
 			inPod(`"env":[{"name":"A","value":"1"}]`),
 			inPod(`"env":[{"name":"X","value":"2"},{"name":"A","value":"1"}]`),
 			`{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"main"}],"containers":[{"$setElementOrder/env":[{"name":"A"}],` +
@@ -219,7 +219,7 @@ func TestDifferingPaths(t *testing.T) {
 	corrected := parse(`{"metadata":{"generation":2,"resourceVersion":"2","annotations":{"touched":"2","ours":"1"}},"spec":{"l":[{"a":1,"b":1}]},"status":{"a":2}}`)
 	desired := parseJSON(t, `{"metadata":{"annotations":{"ours":"1"}},"spec":{"l":[{"a":1}]}}`)
 	if got := differingPaths(live, corrected, desired); len(got) > 0 {
-		t.Errorf("differs at %s, which nobody wants", formatAll(got))
+		t.Errorf("differs at %s, which the manifest does not set", formatAll(got))
 	}
 	corrected = parse(`{"metadata":{"annotations":{"touched":"2","ours":"2"}},"spec":{"l":[{"a":1,"b":2}]}}`)
 	if got := len(differingPaths(live, corrected, desired)); got != 2 {

@@ -32,7 +32,7 @@ func snapshotOf(fingerprint string, objects map[inventory.Ref]uint64) *objectwat
 	return snapshot
 }
 
-// update records a comparison of objects, of which some failed and some differ.
+// update records a comparison of objects. Some of them failed and some differ.
 func update(m *Memory, snapshot *objectwatch.Snapshot, now time.Time, compared, failed []inventory.Ref,
 	differ ...drift.Difference,
 ) {

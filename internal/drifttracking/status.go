@@ -62,7 +62,7 @@ func Forget(release *addonsv1.HelmOpRelease) {
 	}
 	if conditions.IsTrue(release, addonsv1.DriftedCondition) {
 		report.SetCondition(release, addonsv1.DriftedCondition, metav1.ConditionUnknown, addonsv1.DriftCheckPendingReason,
-			"The objects of the release are about to be compared with its current revision")
+			"The objects of the release are about to be compared with its current Helm revision")
 	}
 }
 

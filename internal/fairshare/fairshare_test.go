@@ -146,7 +146,7 @@ func TestQueueServesAllHolders(t *testing.T) {
 			holder, item, ok := queue.Pop()
 			if !ok {
 				if queue.Len() > 0 && len(running) == 0 {
-					t.Fatalf("seed %d: nobody has a place and %d wait", seed, queue.Len())
+					t.Fatalf("seed %d: no request has a slot and %d wait", seed, queue.Len())
 				}
 				continue
 			}

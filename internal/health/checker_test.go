@@ -51,7 +51,7 @@ func TestBuiltInKinds(t *testing.T) {
 		want         Status
 		message      string
 	}{
-		{"a Deployment that nobody works on", deployment, InProgress, "not all pods exist"},
+		{"a Deployment without a controller", deployment, InProgress, "not all pods exist"},
 		{"a Deployment whose change was not seen",
 			deployment +
 				"status: {observedGeneration: 1, replicas: 3, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3}",
@@ -71,7 +71,7 @@ func TestBuiltInKinds(t *testing.T) {
 		{"a Deployment of none",
 			"apiVersion: apps/v1\nkind: Deployment\nmetadata: {generation: 1}\nspec: {replicas: 0}\nstatus: " +
 				"{observedGeneration: 1, conditions: [{type: Available, status: 'True'}]}", Current, ""},
-		{"a DaemonSet that nobody works on", daemonset, InProgress, "its controller has not observed it yet"},
+		{"a DaemonSet without a controller", daemonset, InProgress, "its controller has not observed it yet"},
 		{"a DaemonSet without nodes", daemonset +
 			"status: {observedGeneration: 2, desiredNumberScheduled: 0, currentNumberScheduled: 0, numberReady: 0}", Current,
 			""},
@@ -279,7 +279,7 @@ func TestCheckersAreShared(t *testing.T) {
 	check := Check{APIVersion: "v1", Kind: "Pod", Current: "self.metadata.name == 'shared'"}
 	one, two, other := mustChecker(t, check), mustChecker(t, check), mustChecker(t)
 	if one != two || one == other || !one.Equal(two) || one.Equal(other) || one.Equal(nil) {
-		t.Error("checkers are told apart by their checks")
+		t.Error("the checks do not decide whether checkers are equal")
 	}
 	if (*Checker)(nil).Equal(other) || !(*Checker)(nil).Equal(nil) {
 		t.Error("nil equals nil only")
@@ -289,7 +289,7 @@ func TestCheckersAreShared(t *testing.T) {
 	}
 	gvk := parse(t, podText).GroupVersionKind()
 	if !one.Has(gvk) || other.Has(gvk) {
-		t.Error("Has tells of checks only")
+		t.Error("Has reports only checks")
 	}
 }
 

@@ -88,7 +88,7 @@ func TestSummarize(t *testing.T) {
 					tt.after)
 			}
 			if waits := got.State == StateProgressing; waits && got.RequeueAfter <= 0 {
-				t.Error("nobody looks when time is up")
+				t.Error("there is no check at the deadline")
 			}
 		})
 	}

@@ -210,13 +210,14 @@ func (s *session) checkNewest(decision decide.Decision, desired model.Desired) e
 	}
 	last, err := s.config.Releases.Last(desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "revision %d no longer exists", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d no longer exists", decision.FromRevision)
 	}
 	if err != nil {
-		return fmt.Errorf("reading revision %d: %w", decision.FromRevision, err)
+		return fmt.Errorf("reading Helm revision %d: %w", decision.FromRevision, err)
 	}
 	if last.Version != decision.FromRevision {
-		return helmerr.New(helmerr.ErrStale, "revision %d was created after revision %d", last.Version, decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d was created after Helm revision "+
+			"%d", last.Version, decision.FromRevision)
 	}
 	if err := s.checkSameRecord(decision, desired); err != nil {
 		return err
@@ -232,7 +233,7 @@ func (s *session) checkSameRecord(decision decide.Decision, desired model.Desire
 	}
 	id := s.records.SeenUID(records.NameOf(desired.Name, decision.FromRevision))
 	if id != "" && decision.FromID != "" && id != decision.FromID {
-		return helmerr.New(helmerr.ErrStale, "revision %d was re-created after it was observed", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d was re-created after it was observed", decision.FromRevision)
 	}
 	return nil
 }
@@ -240,7 +241,7 @@ func (s *session) checkSameRecord(decision decide.Decision, desired model.Desire
 // checkNotUninstalled returns an error if an uninstallation of the release has begun, according to its newest record.
 func checkNotUninstalled(last *release.Release) error {
 	if records.IsUninstalling(last) {
-		return helmerr.New(helmerr.ErrStale, "revision %d is being uninstalled", last.Version)
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d is being uninstalled", last.Version)
 	}
 	return nil
 }
@@ -258,14 +259,14 @@ func (s *session) checkNeverWorked(decision decide.Decision, desired model.Desir
 	}
 	last, err := s.config.Releases.Last(desired.Name)
 	if err != nil {
-		return fmt.Errorf("reading revision %d: %w", decision.FromRevision, err)
+		return fmt.Errorf("reading Helm revision %d: %w", decision.FromRevision, err)
 	}
 	switch {
 	case last.Info == nil || last.Info.Status != release.StatusFailed:
-		return helmerr.New(helmerr.ErrStale, "revision %d is no longer marked as failed", last.Version)
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d is no longer marked as failed", last.Version)
 	case last.Labels[model.LabelRevision] != strconv.Itoa(last.Version), desired.UID == "",
 		last.Labels[model.LabelReleaseUID] != desired.UID:
-		return helmerr.New(helmerr.ErrStale, "revision %d was not made by HelmOp", last.Version)
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d was not made by HelmOp", last.Version)
 	}
 	return nil
 }

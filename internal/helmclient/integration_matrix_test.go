@@ -334,7 +334,7 @@ func matrixPending() map[string]matrixCase {
 			model.ActionRecoverThenUpgrade,
 			"3 deployed", "2 failed", "1 superseded"),
 		"pending-upgrade of another and young": {build: pending(2, release.StatusPendingUpgrade, moved),
-			state: model.StatePending, reason: decide.ReasonPendingElsewhere,
+			state: model.StatePending, reason: decide.ReasonPendingOtherOwner,
 			actions: []model.Action{model.ActionWait}, history: []string{"2 pending-upgrade", "1 deployed"}, value: "1"},
 		"pending-upgrade of another and old": recovered(pending(2, release.StatusPendingUpgrade, moved),
 			decide.ReasonPendingTimeout, late, model.ActionRecoverThenUpgrade,
@@ -382,7 +382,7 @@ func matrixOthers() map[string]matrixCase {
 				installed(t, b, run)
 				b.humanUpgrade("demo", run.chart)
 			},
-			state: model.StateUnmanaged, reason: decide.ReasonChangedByAnotherHand,
+			state: model.StateUnmanaged, reason: decide.ReasonChangedOutsideHelmOp,
 			actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"3 deployed", "2 superseded", "1 superseded"}, value: "1",
 		},

@@ -64,7 +64,7 @@ func TestIntegrationOvertakenActionWritesNoRecord(t *testing.T) {
 			if taken != nil {
 				t.Fatal(taken)
 			}
-			helmtest.WantError(t, err, helmerr.ErrStale, true, "another manager", "revision 2")
+			helmtest.WantError(t, err, helmerr.ErrStale, true, "another manager", "Helm revision 2")
 			// Helm writes the previous revision first.
 			b.wantRecords(run.desired, "2 pending-upgrade", "1 superseded")
 			read, err := b.newRecords().Get(records.NameOf("demo", 2))

@@ -126,8 +126,8 @@ func (p *randomParty) setVersion(version int) {
 	p.desired.ValuesDigest = fmt.Sprintf("v%d", version)
 }
 
-// randomRound is a round with two HelmOps, one of which desires the release at a time, and a person with the helm
-// command.
+// randomRound is a round with two HelmOps and a person with the helm command. Only one of the HelmOps desires the
+// release at a time.
 type randomRound struct {
 	t       *testing.T
 	parties [2]*randomParty
@@ -184,7 +184,8 @@ func (r *randomRound) carryOut(p *randomParty, decision decide.Decision) {
 	}
 	_, err := p.act(decision, p.desired, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()),
 		map[string]any{"cidr": p.value()})
-	r.note("  %s: %s of revision %d (%s): %v", p.desired.Owner, decision.Action, decision.FromRevision, decision.Reason,
+	r.note("  %s: %s of Helm revision %d (%s): %v", p.desired.Owner, decision.Action, decision.FromRevision,
+		decision.Reason,
 		err)
 }
 
@@ -381,7 +382,7 @@ func (r *randomRound) check() error {
 			deployed = append(deployed, record)
 		}
 		if i > 0 && isRepeated(obs.Records[i-1], record) {
-			return fmt.Errorf("revision %d was made from what revision %d had deployed", obs.Records[i-1].Revision,
+			return fmt.Errorf("Helm revision %d was made from what Helm revision %d had deployed", obs.Records[i-1].Revision,
 				record.Revision)
 		}
 	}

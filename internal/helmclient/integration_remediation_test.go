@@ -37,7 +37,7 @@ func (r *releaseRun) record(t *testing.T, revision int) model.Record {
 	}
 	i := slices.IndexFunc(obs.Records, func(record model.Record) bool { return record.Revision == revision })
 	if i < 0 {
-		t.Fatalf("there is no revision %d: %+v", revision, obs.Records)
+		t.Fatalf("there is no Helm revision %d: %+v", revision, obs.Records)
 	}
 	return obs.Records[i]
 }
@@ -203,8 +203,8 @@ func TestIntegrationUnhealthyRollbackSkipsFailedRevisions(t *testing.T) {
 	}
 }
 
-// TestIntegrationRemediateUninstall checks an installation that fails and is uninstalled, until the last failure, which
-// stays.
+// TestIntegrationRemediateUninstall checks that each failed installation is uninstalled before a retry, and that the
+// last one is kept.
 func TestIntegrationRemediateUninstall(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(brokenChart("1.0.0"), map[string]any{"cidr": "1"})

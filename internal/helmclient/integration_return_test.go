@@ -29,7 +29,7 @@ func (r *releaseRun) mustReturn(t *testing.T, target int) Result {
 	t.Helper()
 	decision := r.later(t, time.Minute)
 	if !decision.Returns || decision.RollbackTo != target {
-		t.Fatalf("decided %+v, want the return to revision %d", decision, target)
+		t.Fatalf("decided %+v, want the return to Helm revision %d", decision, target)
 	}
 	result := r.mustAct(t, decision, model.ActionRollback)
 	record := r.record(t, result.Revision)
@@ -113,7 +113,7 @@ func TestIntegrationReturnAfterHelmCommand(t *testing.T) {
 
 	run.returnTo(had, model.Options{})
 	if decision := run.later(t, 0); decision.State != model.StateUnmanaged ||
-		decision.Reason != decide.ReasonChangedByAnotherHand {
+		decision.Reason != decide.ReasonChangedOutsideHelmOp {
 		t.Errorf("after a rollback by hand: %+v", decision)
 	}
 	run.mustReturn(t, 1)

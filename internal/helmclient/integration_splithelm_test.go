@@ -116,11 +116,11 @@ func TestIntegrationHelmRollbackKeepsPayload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if store.count() != 2 {
-		t.Errorf("%d payloads: that of revision 1 is revision 3's, too", store.count())
+		t.Errorf("%d payloads: that of Helm revision 1 is Helm revision 3's, too", store.count())
 	}
 	read, err := b.newRecords().Get(records.NameOf("demo", 3))
 	if err != nil || !strings.Contains(read.Manifest, "first") {
-		t.Fatalf("revision 3: %v", err)
+		t.Fatalf("Helm revision 3: %v", err)
 	}
 	if _, err := held.Delete(records.NameOf("demo", 3)); err != nil {
 		t.Fatal(err)

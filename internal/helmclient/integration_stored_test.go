@@ -64,12 +64,12 @@ func (b *bench) wantReadable(values map[int]string) {
 	for revision, value := range values {
 		rls, err := held.Get(records.NameOf("demo", revision))
 		if err != nil {
-			b.t.Errorf("revision %d: %v", revision, err)
+			b.t.Errorf("Helm revision %d: %v", revision, err)
 			continue
 		}
 		if rls.Version != revision || rls.Config["cidr"] != value || !strings.Contains(rls.Manifest, "name: first") ||
 			len(rls.Chart.Templates) == 0 {
-			b.t.Errorf("revision %d: version %d, values %v, manifest %q", revision, rls.Version, rls.Config, rls.Manifest)
+			b.t.Errorf("Helm revision %d: version %d, values %v, manifest %q", revision, rls.Version, rls.Config, rls.Manifest)
 		}
 	}
 }

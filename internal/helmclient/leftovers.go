@@ -72,7 +72,7 @@ func (s *session) manifestOf(record *release.Release) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading revision %d: %w", record.Version, err)
+		return "", fmt.Errorf("reading Helm revision %d: %w", record.Version, err)
 	}
 	return whole.Manifest, nil
 }

@@ -51,10 +51,10 @@ func (c *Client) manifest(ctx context.Context, target model.Target, namespace, n
 	if !ok {
 		record, err := s.config.Releases.Get(name, revision)
 		if errors.Is(err, driver.ErrReleaseNotFound) {
-			return nil, helmerr.New(helmerr.ErrStale, "revision %d does not exist", revision)
+			return nil, helmerr.New(helmerr.ErrStale, "Helm revision %d does not exist", revision)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading revision %d: %w", revision, err)
+			return nil, fmt.Errorf("reading Helm revision %d: %w", revision, err)
 		}
 		text = record.Manifest
 		c.manifests.put(key, revision, text)
@@ -67,11 +67,11 @@ func (c *Client) manifest(ctx context.Context, target model.Target, namespace, n
 	for _, object := range objects {
 		// The mapper has no deadline. It runs discovery at most once.
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("reading revision %d: %w", revision, err)
+			return nil, fmt.Errorf("reading Helm revision %d: %w", revision, err)
 		}
 		object.SetNamespace(namespaces.of(object.GroupVersionKind(), object.GetNamespace()))
 		if namespaces.err != nil {
-			return nil, fmt.Errorf("reading revision %d: %w", revision, namespaces.err)
+			return nil, fmt.Errorf("reading Helm revision %d: %w", revision, namespaces.err)
 		}
 	}
 	return objects, nil

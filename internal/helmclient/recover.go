@@ -24,20 +24,20 @@ import (
 func (s *session) recoverPending(decision decide.Decision, desired model.Desired) error {
 	record, err := s.config.Releases.Last(desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "the pending revision %d no longer exists", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "the pending Helm revision %d no longer exists", decision.FromRevision)
 	}
 	if err != nil {
-		return fmt.Errorf("reading the pending revision %d: %w", decision.FromRevision, err)
+		return fmt.Errorf("reading the pending Helm revision %d: %w", decision.FromRevision, err)
 	}
 	if record.Version != decision.FromRevision {
-		return helmerr.New(helmerr.ErrStale, "the newest revision is %d and no longer the pending revision %d",
+		return helmerr.New(helmerr.ErrStale, "the newest Helm revision is %d and no longer the pending Helm revision %d",
 			record.Version, decision.FromRevision)
 	}
 	if err := s.checkSameRecord(decision, desired); err != nil {
 		return err
 	}
 	if record.Info == nil || !record.Info.Status.IsPending() && record.Info.Status != release.StatusUninstalling {
-		return helmerr.New(helmerr.ErrStale, "revision %d is no longer pending", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d is no longer pending", decision.FromRevision)
 	}
 	if decision.Recovery == decide.RecoverReplace {
 		s.storage.Hide(records.NameOf(desired.Name, record.Version), record.Version)
@@ -48,7 +48,7 @@ func (s *session) recoverPending(decision decide.Decision, desired model.Desired
 		record.Labels[model.LabelInterrupted] = "true"
 	}
 	if err := s.config.Releases.Update(record); err != nil {
-		return fmt.Errorf("recovering the pending revision %d: %w", decision.FromRevision, err)
+		return fmt.Errorf("recovering the pending Helm revision %d: %w", decision.FromRevision, err)
 	}
 	// A recovery does not count as an attempt at the desired state.
 	s.storage.Restart()

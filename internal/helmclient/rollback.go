@@ -24,10 +24,11 @@ func (s *session) rollback(j job) error {
 	decision, desired, options := j.decision, j.desired, j.options
 	target, err := s.config.Releases.Get(desired.Name, decision.RollbackTo)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "revision %d, the target of the rollback, no longer exists", decision.RollbackTo)
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d, the target of the rollback, no longer "+
+			"exists", decision.RollbackTo)
 	}
 	if err != nil {
-		return fmt.Errorf("reading revision %d, the target of the rollback: %w", decision.RollbackTo, err)
+		return fmt.Errorf("reading Helm revision %d, the target of the rollback: %w", decision.RollbackTo, err)
 	}
 	if err := s.checkNewest(decision, desired); err != nil {
 		return err
@@ -61,7 +62,8 @@ func (s *session) rollback(j job) error {
 func checkReturn(target *release.Release, desired model.Desired) error {
 	if target.Labels[model.LabelRevision] != strconv.Itoa(target.Version) ||
 		apply.DigestsIn(target.Labels) != apply.DigestsIn(model.DesiredLabels(desired)) {
-		return helmerr.New(helmerr.ErrStale, "revision %d, the target of the rollback, was not made from the desired release",
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d, the target of the rollback, was not made from the "+
+			"desired release",
 			target.Version)
 	}
 	return nil

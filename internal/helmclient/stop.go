@@ -25,7 +25,7 @@ func (s *session) checkRecordExists(name string) error {
 	_, err := s.records.Metadata.Get(ctx, records.NameOf(name, newest.Version), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return helmerr.New(helmerr.ErrStale,
-			"the record of revision %d no longer exists: another process uninstalled the release", newest.Version)
+			"the record of Helm revision %d no longer exists: another process uninstalled the release", newest.Version)
 	}
 	// Other errors appear when the wait ends.
 	return nil

@@ -44,7 +44,7 @@ func (c *Client) TakeOver(ctx context.Context, target model.Target, desired mode
 			metav1.PatchOptions{FieldManager: model.FieldManager})
 		// If the test of the JSON patch fails, the API server returns the error Invalid.
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
-			return helmerr.Observing(fmt.Errorf("taking over revision %d after a move: %w", record.Revision, err))
+			return helmerr.Observing(fmt.Errorf("taking over Helm revision %d after a move: %w", record.Revision, err))
 		}
 	}
 	return nil

@@ -28,10 +28,10 @@ func (s *session) test(decision decide.Decision, desired model.Desired, options 
 	}
 	last, err := s.config.Releases.Last(desired.Name)
 	if err != nil {
-		return fmt.Errorf("reading revision %d: %w", decision.FromRevision, err)
+		return fmt.Errorf("reading Helm revision %d: %w", decision.FromRevision, err)
 	}
 	if last.Info == nil || last.Info.Status != release.StatusDeployed {
-		return helmerr.New(helmerr.ErrStale, "revision %d is no longer deployed", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d is no longer deployed", decision.FromRevision)
 	}
 	s.logs.Hide(last.Config)
 	// Helm saves the record before and after each test. It would overwrite changes of other processes and drop all hooks
@@ -73,14 +73,15 @@ func (s *session) saveTested(tested *release.Release) error {
 	s.storage.Refresh()
 	newest, err := s.config.Releases.Last(tested.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "revision %d no longer exists, so the result of its tests is discarded",
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d no longer exists, so the result of its tests is discarded",
 			tested.Version)
 	}
 	if err != nil {
 		return err
 	}
 	if newest.Version != tested.Version || newest.Info.Status != release.StatusDeployed {
-		return helmerr.New(helmerr.ErrStale, "revision %d is %s, so the result of the tests of revision %d is discarded",
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d is %s, so the result of the tests of Helm revision %d is "+
+			"discarded",
 			newest.Version, newest.Info.Status, tested.Version)
 	}
 	return s.storage.Replace(records.NameOf(tested.Name, tested.Version), tested)

@@ -74,7 +74,7 @@ func (s *session) markUninstalling(decision decide.Decision, desired model.Desir
 		s.storage.Mark(false)
 		last.Info = &info
 		if err := s.config.Releases.Update(last); err != nil {
-			return fmt.Errorf("removing the mark that revision %d is being uninstalled: %w", last.Version, err)
+			return fmt.Errorf("removing the mark that Helm revision %d is being uninstalled: %w", last.Version, err)
 		}
 		// The release has not changed, so this does not count as an attempt.
 		s.storage.Restart()
@@ -85,7 +85,7 @@ func (s *session) markUninstalling(decision decide.Decision, desired model.Desir
 		"Deletion in progress (or silently failed)"
 	last.Info = &marked
 	if err := s.config.Releases.Update(last); err != nil {
-		return nil, fmt.Errorf("marking revision %d as uninstalling: %w", last.Version, err)
+		return nil, fmt.Errorf("marking Helm revision %d as uninstalling: %w", last.Version, err)
 	}
 	s.storage.Mark(true)
 	newest, err := s.config.Releases.Last(desired.Name)
@@ -93,7 +93,7 @@ func (s *session) markUninstalling(decision decide.Decision, desired model.Desir
 		return nil, errors.Join(fmt.Errorf("reading the history again: %w", err), unmark())
 	}
 	if newest.Version != last.Version {
-		return nil, errors.Join(helmerr.New(helmerr.ErrStale, "revision %d was created in the meantime", newest.Version),
+		return nil, errors.Join(helmerr.New(helmerr.ErrStale, "Helm revision %d was created in the meantime", newest.Version),
 			unmark())
 	}
 	return unmark, nil
@@ -105,16 +105,17 @@ func checkUninstallable(last *release.Release, decision decide.Decision, desired
 	owner := last.Labels[model.LabelOwner]
 	switch {
 	case decision.FromRevision > 0 && last.Version != decision.FromRevision:
-		return helmerr.New(helmerr.ErrStale, "revision %d was created after revision %d", last.Version, decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d was created after Helm revision "+
+			"%d", last.Version, decision.FromRevision)
 	case owner != "" && owner != model.OwnerLabel(desired.Owner) && decision.State != model.StateForeign:
-		return helmerr.New(helmerr.ErrStale, "revision %d belongs to HelmOp %q", last.Version, owner)
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d belongs to HelmOp %q", last.Version, owner)
 	case !model.IsManagedBy(last.Labels[model.LabelManagementCluster], desired) && decision.State != model.StateForeign:
-		return helmerr.New(helmerr.ErrStale, "revision %d belongs to the management cluster %q", last.Version,
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d belongs to the management cluster %q", last.Version,
 			last.Labels[model.LabelManagementCluster])
 	case last.Info == nil:
-		return helmerr.New(helmerr.ErrStale, "the record of revision %d is incomplete", last.Version)
+		return helmerr.New(helmerr.ErrStale, "the record of Helm revision %d is incomplete", last.Version)
 	case last.Info.Status.IsPending() && decision.State != model.StatePending:
-		return helmerr.New(helmerr.ErrStale, "revision %d is %s", last.Version, last.Info.Status)
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d is %s", last.Version, last.Info.Status)
 	}
 	return nil
 }
@@ -125,10 +126,10 @@ func (s *session) checkNotUninstalledMeanwhile(decision decide.Decision, desired
 	s.storage.Refresh()
 	adopted, err := s.config.Releases.Get(desired.Name, decision.FromRevision)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "revision %d was uninstalled in the meantime", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d was uninstalled in the meantime", decision.FromRevision)
 	}
 	if err != nil {
-		return fmt.Errorf("reading revision %d again: %w", decision.FromRevision, err)
+		return fmt.Errorf("reading Helm revision %d again: %w", decision.FromRevision, err)
 	}
 	return checkNotUninstalled(adopted)
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// upgradeValues returns the values of an upgrade: the desired values, merged over the values of the previous revision
-// according to the policy. A null in the desired values removes a value, including a default of the chart. Helm's own
-// merge drops the null and restores the default.
+// upgradeValues returns the values of an upgrade: the desired values, merged over the values of the previous Helm
+// revision according to the policy. A null in the desired values removes a value, including a default of the chart.
+// Helm's own merge drops the null and restores the default.
 func (s *session) upgradeValues(desired model.Desired, policy model.ValuesPolicy,
 	desiredValues map[string]any,
 ) (map[string]any, error) {
@@ -28,13 +28,13 @@ func (s *session) upgradeValues(desired model.Desired, policy model.ValuesPolicy
 	}
 	before, err := s.previous(desired.Name)
 	if err != nil {
-		return nil, fmt.Errorf("reading the values of the previous revision: %w", err)
+		return nil, fmt.Errorf("reading the values of the previous Helm revision: %w", err)
 	}
 	given := rendering.CopyValues(before.Config)
 	if policy == model.ValuesReuse && before.Chart != nil {
 		given, err = chartutil.CoalesceValues(rendering.CopyChart(before.Chart), given)
 		if err != nil {
-			return nil, helmerr.New(helmerr.ErrInvalidChart, "the values of revision %d cannot be computed", before.Version)
+			return nil, helmerr.New(helmerr.ErrInvalidChart, "the values of Helm revision %d cannot be computed", before.Version)
 		}
 	}
 	s.logs.Hide(given)

@@ -71,7 +71,7 @@ func (w *world) review(_ context.Context, gvk schema.GroupVersionKind) (string, 
 	if reason, ok := w.refused[gvk.Kind]; ok {
 		return reason, nil
 	}
-	return "", errors.New("the API server cannot tell")
+	return "", errors.New("the API server has no result")
 }
 
 func newWorld() (*world, *Kinds) {
@@ -92,7 +92,7 @@ func read(t *testing.T, kinds *Kinds, namespace, name string) error {
 	return kinds.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "one"}, u)
 }
 
-// wantReason says that an object could not be read, and that the error tells why.
+// wantReason checks that an object could not be read, and that the error has the reason.
 func wantReason(t *testing.T, err error, reason string) {
 	t.Helper()
 	var unreadable *UnreadableError

@@ -24,7 +24,7 @@ func TestFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var first, second failure
 		if first.isStuck(time.Minute) || first.older(second).err != nil {
-			t.Error("no trouble, but some is told")
+			t.Error("a failure is reported without a failure")
 		}
 		began := time.Now()
 		if !first.set(errors.New("a")) || first.set(errors.New("a")) {
@@ -36,7 +36,7 @@ func TestFailure(t *testing.T) {
 			t.Errorf("another error is news, but the trouble began before: %+v", first)
 		}
 		if !first.isStuck(time.Minute) || second.isStuck(time.Minute) {
-			t.Error("trouble is to be told after a minute")
+			t.Error("a failure is not reported after a minute")
 		}
 		if first.older(second).err.Error() != "b" || second.older(first).err.Error() != "b" ||
 			second.older(failure{}).err.Error() != "c" {
@@ -81,7 +81,7 @@ func TestFailureRequestsReleaseOnce(t *testing.T) {
 	}
 }
 
-// refusingMapper does not tell how Widgets are served; it knows nothing else.
+// refusingMapper returns an error for Widgets and implements nothing else.
 type refusingMapper struct{ meta.RESTMapper }
 
 // RESTMapping implements meta.RESTMapper.
@@ -160,8 +160,8 @@ func TestForbiddenKindDoesNotHideHealthOfOthers(t *testing.T) {
 	}
 }
 
-// TestFailureOfHealthIsReportedAfterEarlierFailure holds that trouble that has long been told does not hide what health
-// gets into.
+// TestFailureOfHealthIsReportedAfterEarlierFailure checks that an earlier failure, which was reported long ago,
+// does not hide a failure of health.
 func TestFailureOfHealthIsReportedAfterEarlierFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestFailureOfHealthIsReportedAfterEarlierFailure(t *testing.T) {
 				r.objects[i].stream = health
 			}
 		}
-		told := func(what string, s *stream, want bool) {
+		reported := func(what string, s *stream, want bool) {
 			t.Helper()
 			w.notifier.beforeStart = nil
 			s.failure.set(errors.New("503"))
@@ -191,12 +191,12 @@ func TestFailureOfHealthIsReportedAfterEarlierFailure(t *testing.T) {
 		}
 		other.failure.set(errors.New("503"))
 		<-time.After(StuckAfter)
-		told("what lasts", other, true)
-		told("what went on", other, false)
-		told("what health has just got into", health, false)
+		reported("what lasts", other, true)
+		reported("what went on", other, false)
+		reported("what health has just got into", health, false)
 		<-time.After(StuckAfter)
-		told("what health has long been in", health, true)
-		told("what went on there", health, false)
+		reported("what health has long been in", health, true)
+		reported("what went on there", health, false)
 	})
 }
 

@@ -93,7 +93,7 @@ func TestFingerprint(t *testing.T) {
 		{"fields of managers", services, entry(1, "fieldsV1", map[string]any{"f:spec": map[string]any{}}), withoutGeneration,
 			true},
 		{"a status, without generation", services, entry(2, "time", "2026-01-01T00:00:11Z"), withoutGeneration, false},
-		{"whoever holds a lock", configMaps, func(m map[string]any) {
+		{"the holder of a lock", configMaps, func(m map[string]any) {
 			m["resourceVersion"] = "8"
 			locked("another")(m)
 		}, locked("one"), false},
@@ -106,7 +106,7 @@ func TestFingerprint(t *testing.T) {
 			if differs := fingerprintOf(before, tt.kind) != fingerprintOf(after, tt.kind); differs != tt.differs {
 				t.Errorf("differs: %t", differs)
 			}
-			// Both ways to read an object tell the same.
+			// Both ways to read an object have the same result.
 			data, err := after.MarshalJSON()
 			if err != nil {
 				t.Fatal(err)

@@ -253,7 +253,7 @@ func (b *bench) configMapRef(name string) inventory.Ref {
 	return inventory.Ref{Version: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: name}
 }
 
-// createDeployment creates one that nobody works on.
+// createDeployment creates a Deployment. No controller acts on it.
 func (b *bench) createDeployment(name string, labels map[string]string) inventory.Ref {
 	b.t.Helper()
 	selector := map[string]string{"app": name}

@@ -111,7 +111,7 @@ func TestFingerprintChangesWithDrift(t *testing.T) {
 	}
 }
 
-// TestMoved tells objects that clusterctl took away from those that were merely deleted.
+// TestMoved checks that objects which clusterctl moved differ from objects that were only deleted.
 func TestMoved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -111,7 +111,7 @@ func (b *bench) createWorkloads(ctx context.Context) {
 	}
 }
 
-// createVolumeClaims creates one that waits for its first consumer, and one that waits for somebody who never comes.
+// createVolumeClaims creates a claim that waits for its first consumer, and a claim whose volume is never provided.
 func (b *bench) createVolumeClaims(ctx context.Context) {
 	b.t.Helper()
 	for name, binding := range map[string]storagev1.VolumeBindingMode{

@@ -82,7 +82,7 @@ func TestListFindsDeletedObjects(t *testing.T) {
 	}
 }
 
-// TestListsOnRequest holds that a release is listed at once if somebody asks, and asked for when all is known.
+// TestListsOnRequest checks that a release is listed at once on request, and reconciled when all its objects are listed.
 func TestListsOnRequest(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -53,7 +53,7 @@ func newWidgets(b *bench) *widgets {
 
 func (w *widgets) name() string { return "widgets." + w.group }
 
-// define defines the kind in some versions, of which the last is stored.
+// define defines the kind in some versions. The last one is stored.
 func (w *widgets) define(scope apiextensionsv1.ResourceScope, versions ...string) {
 	w.b.t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{
@@ -272,8 +272,8 @@ func (stubbornMapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RES
 	}, nil
 }
 
-// TestUnservedKindThatDiscoveryNames holds that nobody is told that an object is gone, and that the requests become
-// few, if a cluster names a kind that it does not serve.
+// TestUnservedKindThatDiscoveryNames checks a cluster that names a kind and does not serve it: no object is reported
+// as deleted, and the requests become few.
 func TestUnservedKindThatDiscoveryNames(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -281,7 +281,7 @@ func TestUnservedKindThatDiscoveryNames(t *testing.T) {
 	b.conn.Mapper = stubbornMapper{}
 	release, ref := key("r"), inventory.Ref{Group: "example.com", Version: "v1", Kind: "Nothing", Name: "n"}
 	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{ref}, Checker: checker(t)})
-	eventually(t, "to be told that it lasts", func() bool { return b.asked(release) > 0 })
+	eventually(t, "a report that the failure lasts", func() bool { return b.asked(release) > 0 })
 	first := b.look(release)
 	if first.Err == nil || first.Synced || time.Since(first.ErrSince) < time.Second ||
 		first.Objects[ref].Health != health.Unknown {

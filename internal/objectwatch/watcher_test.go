@@ -73,7 +73,7 @@ func TestApplyReportsChanges(t *testing.T) {
 		Checker: checker(t)})
 	current := finding{exists: true, fingerprint: 1, uid: "u", status: health.Current}
 	if r.apply(0, current) {
-		t.Error("half of what is to be known is no news")
+		t.Error("half of the objects cause a report")
 	}
 	if !r.apply(1, current) {
 		t.Error("that all is known is news")
@@ -199,7 +199,7 @@ func TestRequestsOfChangingReleasesAreLimited(t *testing.T) {
 	})
 }
 
-// mapper stands for a cluster that does not answer.
+// mapper behaves like a cluster that does not answer.
 type mapper struct {
 	meta.RESTMapper
 	mu    sync.Mutex
@@ -210,7 +210,7 @@ func (m *mapper) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, er
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked++
-	return nil, errors.New("nobody answers")
+	return nil, errors.New("no server answers")
 }
 
 func TestFollowUnreachableCluster(t *testing.T) {
@@ -236,7 +236,7 @@ func TestFollowUnreachableCluster(t *testing.T) {
 		asked := m.asked
 		<-time.After(10 * time.Minute)
 		if m.asked != asked {
-			t.Error("asked for nobody")
+			t.Error("a reconciliation is requested for no release")
 		}
 		cancel()
 		if err := <-ended; err != nil {

@@ -39,7 +39,7 @@ func (r *fakeRegistry) serveReferrers(n, pageSize int, answer http.HandlerFunc) 
 	})
 }
 
-// keepReferrers adds a list of three under the tag that stands for it.
+// keepReferrers adds a list of three referrers under the referrers tag of the subject.
 func (r *fakeRegistry) keepReferrers(subject string, answer http.HandlerFunc) {
 	list, err := json.Marshal(referrersIndex(0, 3))
 	if err != nil {
@@ -148,8 +148,8 @@ func TestReferrersByTag(t *testing.T) {
 	}
 }
 
-// A list that breaks off is not one that is under a tag, of which it would have
-// the beginning twice.
+// TestReferrersBreakOff checks that an incomplete list of the referrers API is not completed with the list of the
+// referrers tag: the result would have the first referrers twice.
 func TestReferrersBreakOff(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)

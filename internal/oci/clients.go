@@ -102,8 +102,8 @@ func parseAuthorities(data []byte) (authorities, error) {
 type endpoint struct {
 	url string
 	ref registry.Reference
-	// key differs for endpoints that may answer differently: other repository, credentials,
-	// certificates, proxy, protocol or mirrors. It contains hashes only.
+	// key identifies an endpoint by repository, credentials, certificates, proxy, protocol and mirrors. It contains only
+	// hashes.
 	key      string
 	insecure bool
 	hops     []*hop

@@ -95,7 +95,7 @@ func TestResolveOfUnresponsiveRegistryEndsAtTimeout(t *testing.T) {
 }
 
 // closedAddress returns an address at which connections are refused. It is held
-// by a socket that does not listen, so that nobody else gets it meanwhile.
+// by a socket that does not listen, so that no other program gets it meanwhile.
 func closedAddress(t *testing.T) string {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)

@@ -132,8 +132,8 @@ func TestFullDiskDoesNotBlockMirror(t *testing.T) {
 	}
 }
 
-// blockedAgain checks that a mirror which is distrusted for one content is
-// asked for others.
+// blockedAgain checks that a mirror which is blocked for one content still
+// serves others.
 func (c *clients) blockedAgain(t *testing.T, r *fakeRegistry, other string) error {
 	e, err := c.endpoint(r.url(), r.access())
 	if err != nil {

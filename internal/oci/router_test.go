@@ -192,7 +192,7 @@ func TestErrorWhenNoHostHasContent(t *testing.T) {
 		{"the mirror's counts behind an air gap", []int{404}, 0, ErrNotFound},
 		{"and its refusal", []int{401}, 0, ErrUnauthorized},
 		{"the last mirror's of several", []int{500, 403}, 0, ErrUnauthorized},
-		{"nobody answers", []int{0}, 0, ErrUnreachable},
+		{"no host answers", []int{0}, 0, ErrUnreachable},
 		{"a mirror answers, another does not", []int{404, 0}, 0, ErrNotFound},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

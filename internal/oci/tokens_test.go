@@ -100,7 +100,7 @@ func TestTrustedTokenHost(t *testing.T) {
 	scope := "scope=" + url.QueryEscape("repository:"+testRepo+":pull")
 	for _, tc := range []struct {
 		name string
-		// trusted is what is trusted; "%s" stands for the service's host:port.
+		// trusted is the setting; "%s" is replaced by the host:port of the service.
 		trusted, path string
 		identity      bool
 		want          string // the request without the host; empty if none

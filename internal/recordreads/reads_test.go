@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// fixture is reads of clusters, some of which do not answer.
+// fixture reads records of clusters. Some of them do not answer.
 type fixture struct {
 	*testing.T
 	*Reads

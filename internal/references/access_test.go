@@ -142,7 +142,7 @@ func TestReferencesOf(t *testing.T) {
 	slices.Sort(got)
 	want := []string{"ConfigMap/g", "Secret/a", "Secret/b", "Secret/c", "Secret/e", "Secret/f", "ServiceAccount/d"}
 	if !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v: a change of what is left out reaches nobody", got, want)
+		t.Errorf("got %v, want %v: a change of a Cluster that is left out enqueues no HelmOp", got, want)
 	}
 	if got := Of(controllertest.HelmOpWith(addonsv1.ArtifactSource{Verify: &addonsv1.Verification{}})); len(got) != 0 {
 		t.Errorf("got %v of a HelmOp that names nothing", got)
@@ -164,7 +164,7 @@ func TestPatterns(t *testing.T) {
 	if !HasFixedValues(helmOp) || HasFixedValues(&addonsv1.HelmOp{Spec: addonsv1.HelmOpSpec{
 		ValuesFrom: []addonsv1.ValuesReference{{Name: "{{ .Cluster.metadata.name }}"}},
 	}}) {
-		t.Error("fixed names are not told from templates")
+		t.Error("fixed names do not differ from templates")
 	}
 	mayYield := func(kind, name string) bool {
 		return slices.ContainsFunc(Patterns(helmOp), func(p Pattern) bool { return p.MayYield(kind, name) })

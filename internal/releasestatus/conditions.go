@@ -55,7 +55,7 @@ func NoteUnhealthy(release *addonsv1.HelmOpRelease, decision decide.Decision, no
 	if decision.Reason != decide.ReasonUnhealthy || healthy == nil {
 		return
 	}
-	attempts.NoteError(release, fmt.Sprintf("revision %d was not healthy at %s (%s): %s", decision.FromRevision,
+	attempts.NoteError(release, fmt.Sprintf("Helm revision %d was not healthy at %s (%s): %s", decision.FromRevision,
 		now.UTC().Format(time.RFC3339), healthy.Reason, healthy.Message))
 }
 
@@ -124,7 +124,7 @@ func Deployed(release *addonsv1.HelmOpRelease, newest model.Record, hasTests boo
 
 // Released sets the condition Released to True, for the Helm revision in the status.
 func Released(release *addonsv1.HelmOpRelease) {
-	message := fmt.Sprintf("Revision %d is %s", release.Status.Release.Revision, release.Status.Release.Status)
+	message := fmt.Sprintf("Helm revision %d is %s", release.Status.Release.Revision, release.Status.Release.Status)
 	report.SetCondition(release, addonsv1.ReleasedCondition, report.True, addonsv1.ReleasedReason, message)
 	Ready(release)
 }

@@ -32,7 +32,7 @@ func Tested(release *addonsv1.HelmOpRelease, result helmclient.Result) (message 
 	release.Status.Tests = testResults(result.Tests)
 	total := plural.Count(len(result.Tests), "test", "tests")
 	status, reason := report.True, addonsv1.TestsSucceededReason
-	message = fmt.Sprintf("%s of revision %d succeeded", total, result.Revision)
+	message = fmt.Sprintf("%s of Helm revision %d succeeded", total, result.Revision)
 	failed := failedTests(result.Tests)
 	if hasFailed = len(failed) > 0; hasFailed {
 		status, reason = report.False, addonsv1.TestsFailedReason
@@ -85,10 +85,10 @@ func tests(release *addonsv1.HelmOpRelease, newest model.Record, isEnabled bool)
 		tested.Status != metav1.ConditionUnknown:
 	case newest.Tested == model.TestedPassed:
 		report.SetCondition(release, addonsv1.TestedCondition, report.True, addonsv1.TestsSucceededReason,
-			fmt.Sprintf("The tests of revision %d succeeded", newest.Revision))
+			fmt.Sprintf("The tests of Helm revision %d succeeded", newest.Revision))
 	case newest.Tested == model.TestedFailed:
 		report.SetCondition(release, addonsv1.TestedCondition, report.False, addonsv1.TestsFailedReason,
-			fmt.Sprintf("The tests of revision %d failed", newest.Revision))
+			fmt.Sprintf("The tests of Helm revision %d failed", newest.Revision))
 	}
 }
 

@@ -5,6 +5,7 @@ package report
 
 import (
 	"regexp"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -26,14 +27,34 @@ const (
 // SetCondition removes the address: otherwise each try would have a new message and cause a write.
 var localAddress = regexp.MustCompile(`(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|\[[0-9a-fA-F:%.a-z]+\]):[0-9]+->`)
 
-// SetCondition sets a condition and reports whether its status or its reason changed. It truncates the message to
-// MaxConditionMessage.
+// plainWord matches the first word of a message if it is an ordinary word. Names of objects and fields have other
+// characters, or a colon after them.
+var plainWord = regexp.MustCompile(`^[a-z]+(?:[-'][a-z]+)*,? `)
+
+// programName matches the name of a program at the beginning of a message.
+var programName = regexp.MustCompile(`^(?:clusterctl|helm|kubectl) `)
+
+// styled returns a message in the style of all conditions: it begins with a capital letter, unless it begins with a
+// name, and it has a full stop at the end only if it has several sentences. The text of an error thus becomes a message.
+func styled(message string) string {
+	if plainWord.MatchString(message) && !programName.MatchString(message) {
+		message = strings.ToUpper(message[:1]) + message[1:]
+	}
+	if one, hasStop := strings.CutSuffix(message, "."); hasStop && !strings.HasSuffix(one, ".") &&
+		!strings.Contains(one, ". ") {
+		return one
+	}
+	return message
+}
+
+// SetCondition sets a condition and reports whether its status or its reason changed. It writes the message in the style
+// of all conditions and truncates it to MaxConditionMessage.
 func SetCondition(obj conditions.Setter, conditionType string, status metav1.ConditionStatus,
 	reason, message string,
 ) bool {
 	// Get returns a pointer into the list that Set changes, so compare before Set.
 	before := conditions.Get(obj, conditionType)
-	message = localAddress.ReplaceAllString(message, "")
+	message = styled(localAddress.ReplaceAllString(message, ""))
 	changed := before == nil || before.Status != status || before.Reason != reason
 	conditions.Set(obj, metav1.Condition{
 		Type: conditionType, Status: status, Reason: reason, Message: apiutil.Truncate(message, MaxConditionMessage),

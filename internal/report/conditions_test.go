@@ -37,6 +37,37 @@ func TestSetConditionReportsChanges(t *testing.T) {
 	}
 }
 
+// TestStyleOfMessages checks the style of the messages of conditions.
+func TestStyleOfMessages(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		"":                                  "",
+		"no Cluster is selected":            "No Cluster is selected",
+		"no":                                "no",
+		"The release is up to date.":        "The release is up to date",
+		"the tests failed. Correct them.":   "The tests failed. Correct them.",
+		"unhealthy: a. Confirm: kubectl x":  "unhealthy: a. Confirm: kubectl x",
+		"still updating ...":                "Still updating ...",
+		"prod-1: Unreachable":               "prod-1: Unreachable",
+		"north: Unreachable":                "north: Unreachable",
+		"spec.values is not valid":          "spec.values is not valid",
+		"helmops.addons is not served":      "helmops.addons is not served",
+		"clusterctl move took Cluster one":  "clusterctl move took Cluster one",
+		"1 of 3 Clusters is up to date":     "1 of 3 Clusters is up to date",
+		"network-policy objects are absent": "Network-policy objects are absent",
+	} {
+		release := &addonsv1.HelmOpRelease{}
+		for range 2 {
+			SetCondition(release, addonsv1.ReadyCondition, True, addonsv1.ReadyReason, message)
+			got := conditions.GetMessage(release, addonsv1.ReadyCondition)
+			if got != want {
+				t.Errorf("the message of %q is %q, want %q", message, got, want)
+			}
+			message = got
+		}
+	}
+}
+
 func TestDeletingHasTheCauseOfReady(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
@@ -51,14 +82,14 @@ func TestDeletingHasTheCauseOfReady(t *testing.T) {
 		},
 		"waits": {
 			change: func(r *addonsv1.HelmOpRelease) { SetNotReady(r, addonsv1.UninstallFailedReason, "no hook") },
-			reason: addonsv1.UninstallFailedReason, message: "no hook",
+			reason: addonsv1.UninstallFailedReason, message: "No hook",
 		},
 		"paused": {
 			change: func(r *addonsv1.HelmOpRelease) {
 				SetNotReady(r, addonsv1.DeletingReason, "before")
 				SetPaused(r, true, "the Cluster is paused")
 			},
-			reason: addonsv1.PausedReason, message: "the Cluster is paused",
+			reason: addonsv1.PausedReason, message: "The Cluster is paused",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

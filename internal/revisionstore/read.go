@@ -39,7 +39,7 @@ func ReadRevision(ctx context.Context, reader client.Reader, helmOp *addonsv1.He
 		revision := &addonsv1.HelmOpRevision{}
 		if err := reader.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace,
 			Name: apiutil.RevisionName(helmOp.Name, number)}, revision); err != nil {
-			return nil, fmt.Errorf("reading revision %d of the HelmOp: %w", number, err)
+			return nil, fmt.Errorf("reading HelmOp revision %d of the HelmOp: %w", number, err)
 		}
 		return revision, nil
 	}
@@ -51,7 +51,8 @@ func ReadRevision(ctx context.Context, reader client.Reader, helmOp *addonsv1.He
 	for _, holder := range revisions.Holders(&revision.Spec) {
 		held, err := get(holder)
 		if err != nil {
-			return nil, fmt.Errorf("completing revision %d, which shares fields with an earlier revision: %w", number, err)
+			return nil, fmt.Errorf("completing HelmOp revision %d, which shares fields with an earlier HelmOp revision: "+
+				"%w", number, err)
 		}
 		parts = append(parts, held)
 	}
@@ -91,7 +92,7 @@ func ArtifactsOf(
 		}
 		return nil, &reasons.UnresolvedError{
 			Reason:  addonsv1.ArtifactNotFoundReason,
-			Message: fmt.Sprintf("the reference was not resolved when revision %d was created", revision.Spec.Number),
+			Message: fmt.Sprintf("the reference was not resolved when HelmOp revision %d was created", revision.Spec.Number),
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestPlanLost(t *testing.T) {
 		"no slot is taken after the revision was given up": {
 			strategy: one, state: State{Phase: PhaseRolledBack, Reason: "it failed"},
 			clusters: []Cluster{fleetMember("a", 0, 6, unreachable), fleetMember("b", 0, 5, ready)},
-			want:     "b: Update Good 6", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with revision 6",
+			want:     "b: Update Good 6", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with HelmOp revision 6",
 		},
 		"unreachable after done takes no slot while another Cluster is done": {
 			strategy: one,
@@ -215,7 +215,7 @@ func TestPlanLate(t *testing.T) {
 	t.Parallel()
 	now8 := func(c *Cluster) { c.Target = releaseOf(8) }
 	one, state := Strategy{MaxUnavailable: Limit{Count: 1}}, State{Revision: 8, Good: 6}
-	const suffix = "; 1 Cluster is still being updated to an earlier revision"
+	const suffix = "; 1 Cluster is still being updated to an earlier HelmOp revision"
 	for name, tc := range map[string]planTest{
 		"a late Cluster is updated first": {
 			strategy: one, state: state,

@@ -147,7 +147,8 @@ func TestPlanBudget(t *testing.T) {
 		"a pause becomes a rollback if the strategy changes": {
 			strategy: rollback(1), state: paused,
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 6, ready)},
-			want:     "a: Update Good 6 returned", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with revision 6",
+			want:     "a: Update Good 6 returned", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with HelmOp " +
+				"revision 6",
 		},
 		"no rollback once the failures are repaired": {
 			strategy: rollback(1), state: paused, clusters: []Cluster{fleetMember("a", 0, 7, ready)},
@@ -157,7 +158,7 @@ func TestPlanBudget(t *testing.T) {
 			strategy: rollback(1), state: State{Revision: 7, Good: -1},
 			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 5, ready)},
 			phase:    PhasePaused, waitingFor: toContinue,
-			check: wantState(0, "maxFailures is 1; there is no good revision to return to"),
+			check: wantState(0, "maxFailures is 1; there is no last known good revision to return to"),
 		},
 	} {
 		t.Run(name, tc.run)
@@ -180,19 +181,21 @@ func TestPlanReturns(t *testing.T) {
 				"c: Update Good 6 returned, d: Update Good 6 returned, " +
 				"e: Update Good 6 returned, g: Update Good 6 failedBefore returned",
 			state: State{Phase: PhaseRolledBack, Reason: "it failed"},
-			phase: PhaseRolledBack, waitingFor: "4 Clusters to be ready with revision 6",
+			phase: PhaseRolledBack, waitingFor: "4 Clusters to be ready with HelmOp revision 6",
 			check: wantProgress(0, 1, 4, 0),
 		},
 		"a request to abort": {
 			requests: Requests{Abort: true, Continue: true},
 			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, 6, ready)},
-			want:     "a: Update Good 6 returned", phase: PhaseAborted, waitingFor: "1 Cluster to be ready with revision 6",
+			want:     "a: Update Good 6 returned", phase: PhaseAborted, waitingFor: "1 Cluster to be ready with HelmOp " +
+				"revision 6",
 			check: wantState(0, "rollout-abort is set"),
 		},
 		"a request to abort while paused": {
 			state: State{Phase: PhasePaused}, requests: Requests{Abort: true},
 			clusters: []Cluster{fleetMember("a", 0, 7, ready)},
-			want:     "a: Update Good 6 returned", phase: PhaseAborted, waitingFor: "1 Cluster to be ready with revision 6",
+			want:     "a: Update Good 6 returned", phase: PhaseAborted, waitingFor: "1 Cluster to be ready with HelmOp " +
+				"revision 6",
 		},
 		"a request to abort without a revision to return to": {
 			state: State{Revision: 7, Good: -1}, requests: Requests{Abort: true},
@@ -200,7 +203,7 @@ func TestPlanReturns(t *testing.T) {
 			phase:    PhasePaused,
 			waitingFor: "the annotation rollout-abort to be removed and then rollout-continue to be set, or for a change of " +
 				"the spec",
-			check: wantState(0, "no good revision to return to; remove it, and then set rollout-continue"),
+			check: wantState(0, "no last known good revision to return to; remove it, and then set rollout-continue"),
 		},
 		"complete and rolled back rollouts cannot be aborted": {
 			state: State{Phase: PhaseComplete}, requests: Requests{Abort: true, Continue: true},
@@ -213,11 +216,12 @@ func TestPlanReturns(t *testing.T) {
 		},
 		"a changed Cluster is updated under the good revision": {
 			state: back, clusters: []Cluster{fleetMember("a", 0, 6, ready, moved)},
-			want: "a: Update Good 6", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with revision 6",
+			want: "a: Update Good 6", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with HelmOp revision 6",
 		},
 		"a Cluster that cannot be rendered returns to the release stored in its child": {
 			state: back, clusters: []Cluster{fleetMember("a", 0, 7, failed, previous)},
-			want: "a: Update Previous 6 returned", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with revision 6",
+			want: "a: Update Previous 6 returned", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with HelmOp " +
+				"revision 6",
 		},
 		"after that it has returned": {
 			state: back, clusters: []Cluster{fleetMember("a", 0, 6, ready, noGood)}, phase: PhaseRolledBack,
@@ -234,7 +238,8 @@ func TestPlanReturns(t *testing.T) {
 				fleetMember("b", 0, 7, onItsWay),
 			},
 			want: "b: Update Good 6 returned", phase: PhaseRolledBack,
-			waitingFor: "1 Cluster to be ready with revision 6; a change of the spec: revision 6 can no longer be rendered " +
+			waitingFor: "1 Cluster to be ready with HelmOp revision 6; a change of the spec: HelmOp revision 6 can no " +
+				"longer be rendered " +
 				"for 1 Cluster",
 			check: func(t *testing.T, result Result) {
 				if result.Steps[0].Assigned {
@@ -246,7 +251,7 @@ func TestPlanReturns(t *testing.T) {
 		"a different release name is a different release": {
 			state: back, clusters: []Cluster{fleetMember("a", 0, 7, failed,
 				func(c *Cluster) { c.Good = &Release{Identity: "ns/b", Content: "6"} })},
-			want: "a: Replace", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with revision 6",
+			want: "a: Replace", phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with HelmOp revision 6",
 		},
 		"Clusters with older revisions move to the good one within the limits": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 2}, Waves: []Wave{{Name: "canary"}}}, state: back,
@@ -254,11 +259,11 @@ func TestPlanReturns(t *testing.T) {
 				fleetMember("a", 1, 5, ready), fleetMember("b", 0, 6, onItsWay), fleetMember("c", 1, 5, ready),
 				fleetMember("d", 1, 5, unreachable),
 			},
-			want: "a: Update Good 6", phase: PhaseRolledBack, waitingFor: "3 Clusters to be ready with revision 6",
+			want: "a: Update Good 6", phase: PhaseRolledBack, waitingFor: "3 Clusters to be ready with HelmOp revision 6",
 		},
 		"they do not move while paused": {
 			strategy: Strategy{Paused: true}, state: back, clusters: []Cluster{fleetMember("a", 0, 5, ready)},
-			phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with revision 6",
+			phase: PhaseRolledBack, waitingFor: "1 Cluster to be ready with HelmOp revision 6",
 		},
 		"a new Cluster gets the good revision or nothing": {
 			state: back,

@@ -100,7 +100,8 @@ func (p *plan) advance() Phase {
 		)
 		return s.Phase
 	case p.in.Requests.Abort:
-		s.Phase, s.Reason = PhasePaused, "the annotation rollout-abort is set, but there is no good revision to return to; "+
+		s.Phase, s.Reason = PhasePaused, "the annotation rollout-abort is set, but there is no last known "+
+			"good revision to return to; "+
 			"remove it, and then set rollout-continue to continue"
 		return s.Phase
 	case p.in.Requests.Continue:
@@ -113,7 +114,7 @@ func (p *plan) advance() Phase {
 	case s.Phase == PhasePaused:
 		// Only a request to continue resumes a paused rollout, even if the failures were repaired.
 	case spent && p.in.Strategy.Rollback:
-		s.Phase, s.Reason = PhasePaused, p.budgetSpent()+"; there is no good revision to return to"
+		s.Phase, s.Reason = PhasePaused, p.budgetSpent()+"; there is no last known good revision to return to"
 	case spent:
 		s.Phase, s.Reason = PhasePaused, p.budgetSpent()
 	case p.isComplete():

@@ -234,11 +234,11 @@ func (j *judge) checkPhase() {
 			before.Acknowledged)
 	}
 	if reached && !ended && !j.in.Requests.Continue && j.in.Strategy.Rollback && before.Good != 0 && !j.isGivenUp() {
-		j.Errorf("phase %s instead of a return to revision %d", after.Phase, before.Good)
+		j.Errorf("phase %s instead of a return to HelmOp revision %d", after.Phase, before.Good)
 	}
 	if before.Phase == PhasePaused && (after.Phase == PhaseProgressing || after.Phase == PhaseComplete) &&
 		!j.in.Requests.Continue {
-		j.Error("the rollout goes on though nobody asked for it")
+		j.Error("the rollout continues without a request")
 	}
 	if !ended && after.Phase == PhaseComplete && (done == 0 || unfinished > 0) {
 		j.Errorf("complete although %d Clusters are done and %d on their way", done, unfinished)
@@ -429,7 +429,7 @@ func (j *judge) checkPassed(wave int, assigned string) {
 		j.Errorf("%s is assigned before wave %d is promoted", assigned, wave)
 	}
 	if counting > 0 && done == 0 && !promoted && j.result.State.Acknowledged == 0 {
-		j.Errorf("%s is assigned though nobody of wave %d is done", assigned, wave)
+		j.Errorf("%s is assigned, and no Cluster of wave %d is done", assigned, wave)
 	}
 }
 
@@ -492,7 +492,7 @@ func (w *world) converge(t *testing.T) {
 			want, revision = c.Good, w.state.Good
 		}
 		if c.Child == nil || c.Child.Release != *want || c.Child.Revision != revision {
-			t.Errorf("%s does not come to revision %d: %s", c.Name, revision, describe(w.clusters[i]))
+			t.Errorf("%s does not reach HelmOp revision %d: %s", c.Name, revision, describe(w.clusters[i]))
 		}
 	}
 	if servable > 0 && w.state.Phase != PhaseComplete && w.state.Phase != PhaseRolledBack &&

@@ -73,7 +73,7 @@ func (p *plan) create(i int, c *Cluster) Step {
 	switch {
 	case hasGood && (p.givenUp || !mayTakeCurrent || c.Target == nil):
 		s.Source, s.Revision, s.Assigned = SourceGood, p.state.Good, p.givenUp
-		s.Why = "the Cluster has no release yet, and must not get the current revision now"
+		s.Why = "the Cluster has no release yet, and must not get the current HelmOp revision now"
 		if p.givenUp {
 			p.start(i, s.Joined)
 		}
@@ -137,7 +137,7 @@ func (p *plan) keep(c *Cluster) Step {
 	case release == nil:
 		return p.leave(c, "the desired release is unknown")
 	case c.Child.Revision != p.goal:
-		return p.assign(c, "the current revision is identical for this Cluster")
+		return p.assign(c, "the current HelmOp revision is identical for this Cluster")
 	case c.Child.Release != *release:
 		return p.assign(c, "the desired release changed")
 	default:
@@ -155,7 +155,7 @@ func (p *plan) rollBack(c *Cluster) Step {
 	if c.Good != nil && c.Child.Identity != c.Good.Identity {
 		return replace(c, c.Good, p.goal)
 	}
-	s := step(c, ActionUpdate, "the revision was given up")
+	s := step(c, ActionUpdate, "the HelmOp revision was given up")
 	s.Source, s.Revision, s.Assigned, s.Returned = SourceGood, p.state.Good, true, true
 	if c.Good == nil {
 		s.Source = SourcePrevious

@@ -89,7 +89,7 @@ func (p *plan) slotHolders() string {
 		text = fmt.Sprintf("; %d Clusters became unreachable after their update", n)
 	}
 	if p.total.late > 0 {
-		text += fmt.Sprintf("; %s still being updated to an earlier revision",
+		text += fmt.Sprintf("; %s still being updated to an earlier HelmOp revision",
 			plural.Count(p.total.late, "Cluster is", "Clusters are"))
 	}
 	return text
@@ -99,7 +99,7 @@ func (p *plan) waitingForReturn() string {
 	by := &p.total.by
 	back := ""
 	if n := by[standingInFlight] + by[standingPending]; n > 0 {
-		back = fmt.Sprintf("%s to be ready with revision %d", clusters(n), p.goal)
+		back = fmt.Sprintf("%s to be ready with HelmOp revision %d", clusters(n), p.goal)
 	}
 	if p.stuck == 0 {
 		return back
@@ -108,7 +108,7 @@ func (p *plan) waitingForReturn() string {
 		back += "; "
 	}
 	return back + fmt.Sprintf(
-		"a change of the spec: revision %d can no longer be rendered for %s",
+		"a change of the spec: HelmOp revision %d can no longer be rendered for %s",
 		p.goal,
 		clusters(p.stuck),
 	)

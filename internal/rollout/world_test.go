@@ -206,12 +206,12 @@ func (w *world) carryOut(result Result, crash bool) {
 			c.Child.Deleting, c.Child.UnreachableAtDeletion = true, !c.reachable
 			c.health = HealthProgressing
 		case ActionCreate, ActionUpdate:
-			w.tell(c, step)
+			w.apply(c, step)
 		}
 	}
 }
 
-func (w *world) tell(c *member, step Step) {
+func (w *world) apply(c *member, step Step) {
 	before := c.Child
 	next := &Child{Revision: step.Revision, Joined: step.Joined, FailedBefore: step.FailedBefore}
 	switch step.Source {
@@ -299,7 +299,7 @@ func (w *world) happen() {
 	case n < 92:
 		w.now = w.now.Add(time.Duration(w.rng.Intn(90)) * time.Second)
 	default:
-		w.somebodyActs()
+		w.userActs()
 	}
 }
 
@@ -310,7 +310,7 @@ func (w *world) loseSelection() {
 	}
 }
 
-func (w *world) somebodyActs() {
+func (w *world) userActs() {
 	switch n := w.rng.Intn(20); {
 	case n < 3:
 		w.wantRevision()

@@ -88,7 +88,8 @@ func TestShardOverview(t *testing.T) {
 	}
 }
 
-// TestShardOverviewErrorOfOneShardDoesNotAffectOthers holds that a HelmOp which cannot be told hides no shard.
+// TestShardOverviewErrorOfOneShardDoesNotAffectOthers checks that a HelmOp which cannot be
+// reported hides no shard.
 func TestShardOverviewErrorOfOneShardDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
@@ -119,13 +120,13 @@ func TestShardOverviewErrorOfOneShardDoesNotAffectOthers(t *testing.T) {
 		}
 		reported := conditions.GetReason(current, addonsv1.ReadyCondition) == addonsv1.ShardNotServedReason
 		if o.shards[h.GetName()] == nil || reported != (h.GetName() != "refused") {
-			t.Errorf("shard %s is looked at: %t, told: %t", h.GetName(), o.shards[h.GetName()] != nil, reported)
+			t.Errorf("shard %s is checked: %t, reported: %t", h.GetName(), o.shards[h.GetName()] != nil, reported)
 		}
 	}
 }
 
-// TestShardOverviewCountsBeforeItReports has a HelmOp of one shard take all the time that there is to tell of it, and
-// the lease of another one not be read: what is known of the shards is counted.
+// TestShardOverviewCountsBeforeItReports reports a HelmOp of one shard until the time ends, and cannot read the
+// lease of another shard. The overview counts the known shards.
 func TestShardOverviewCountsBeforeItReports(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
@@ -227,7 +228,7 @@ func TestShardOverviewReadsPausedHelmOpOnce(t *testing.T) {
 		}
 	}
 	if reads != 2 || !o.shards["asleep"].reported[h.UID] {
-		t.Errorf("%d reads, told: %v", reads, o.shards["asleep"].reported)
+		t.Errorf("%d reads, reported: %v", reads, o.shards["asleep"].reported)
 	}
 }
 

@@ -171,7 +171,7 @@ func TestEveryReleaseGetsASlot(t *testing.T) {
 			}
 			for len(w.open) > 0 {
 				if len(w.running) == 0 {
-					t.Fatalf("%d releases wait for nobody", len(w.open))
+					t.Fatalf("%d releases wait without a holder", len(w.open))
 				}
 				w.endOne()
 				w.check()

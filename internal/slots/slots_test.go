@@ -43,7 +43,7 @@ func claimOf(namespace, release, cluster, helmOp string) Claim {
 	return Claim{Release: types.NamespacedName{Namespace: namespace, Name: release}, Cluster: cluster, HelmOp: helmOp}
 }
 
-// pass is a pass over a release that needs a slot. It tells whether the release got one, which it holds until end.
+// pass is a pass over a release that needs a slot. It reports whether the release got a slot, which it holds until end.
 func (b *bench) pass(claim Claim) bool {
 	b.Helper()
 	done, ok := b.slots.Acquire(claim)

@@ -31,8 +31,8 @@ func TestEventsOfReleasesAreCollected(t *testing.T) {
 		"nothing is known of it":           {unknown: true, want: SettleDelay},
 		"few Clusters":                     {selected: 4, updated: 4, want: SettleDelay},
 		"some wait for their turn":         {selected: 1000, updated: 999, want: 2 * time.Second},
-		"all were told":                    {selected: 400, updated: 400, want: 2 * time.Second},
-		"all of very many were told":       {selected: 10000, updated: 10000, want: maxSettleDelay},
+		"all are assigned":                 {selected: 400, updated: 400, want: 2 * time.Second},
+		"all of very many are assigned":    {selected: 10000, updated: 10000, want: maxSettleDelay},
 		"very many, some wait their turn":  {selected: 10000, updated: 1, want: maxSettleDelay},
 		"some are not selected any longer": {selected: 200, updated: 201, want: time.Second},
 	} {

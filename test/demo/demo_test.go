@@ -108,7 +108,7 @@ const goodRelease = `{"name":"hello","namespace":"hello-system","version":%d,"in
 
 func TestDecodeRelease(t *testing.T) {
 	release, err := decodeRelease(encodeRelease(t, fmt.Sprintf(goodRelease, 1)))
-	if want := "hello-system/hello, revision 1, deployed, chart hello-1.1.0"; err != nil || release.String() != want {
+	if want := "hello-system/hello, Helm revision 1, deployed, chart hello-1.1.0"; err != nil || release.String() != want {
 		t.Fatalf("want %q, got %q, %v", want, release, err)
 	}
 	for name, data := range map[string][]byte{
@@ -141,7 +141,7 @@ func TestVerifyWorkload(t *testing.T) {
 	}{
 		"good":            {matching, good(func(*workload) {}), ""},
 		"nothing":         {matching, &workload{}, "want one revision of one release"},
-		"second revision": {matching, good(func(w *workload) { w.releases[0].Version = 2 }), "revision 2"},
+		"second revision": {matching, good(func(w *workload) { w.releases[0].Version = 2 }), "Helm revision 2"},
 		"pending": {matching, good(func(w *workload) { w.releases[0].Info.Status = "pending-install" }),
 			"pending-install"},
 		"another CIDR":     {matching, good(func(w *workload) { w.configMap["podCIDR"] = "10.2.0.0/16" }), "podCIDR"},

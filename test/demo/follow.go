@@ -114,6 +114,6 @@ func describeRelease(release *addonsv1.HelmOpRelease) string {
 		return fmt.Sprintf("%s: %s", ready.Reason, ready.Message)
 	}
 	observed := release.Status.Release
-	return fmt.Sprintf("%s, revision %d, chart %s %s", observed.Status, observed.Revision, observed.Chart,
+	return fmt.Sprintf("%s, Helm revision %d, chart %s %s", observed.Status, observed.Revision, observed.Chart,
 		observed.Version)
 }

@@ -77,7 +77,8 @@ func verifyWorkload(cluster demoCluster, found *workload, version string) error 
 		wrong("want one revision of one release, got %v", found.releases)
 	} else {
 		release := found.releases[0]
-		want := fmt.Sprintf("%s/%s, revision 1, deployed, chart %s-%s", releaseNamespace, releaseName, chartName, version)
+		want := fmt.Sprintf("%s/%s, Helm revision 1, deployed, chart %s-%s", releaseNamespace, releaseName, chartName,
+			version)
 		if release.String() != want {
 			wrong("want release %s, got %s", want, release)
 		}

@@ -50,7 +50,7 @@ type helmRelease struct {
 }
 
 func (r helmRelease) String() string {
-	return fmt.Sprintf("%s/%s, revision %d, %s, chart %s", r.Namespace, r.Name, r.Version, r.Info.Status, r.chart())
+	return fmt.Sprintf("%s/%s, Helm revision %d, %s, chart %s", r.Namespace, r.Name, r.Version, r.Info.Status, r.chart())
 }
 
 func (r helmRelease) chart() string { return r.Chart.Metadata.Name + "-" + r.Chart.Metadata.Version }

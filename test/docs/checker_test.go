@@ -42,7 +42,7 @@ var otherResources = strings.Fields(`
 // otherPrograms are accepted without checks of their arguments.
 var otherPrograms = strings.Fields(`
 	awk base64 cat cd chmod clusterawsadm cmp cosign cp curl cut date diff docker echo etcdctl exit false find git
-	grep head helm jq kind kustomize ls mkdir mv openssl oras printf read rm sed set sleep sort ssh tail tar tee
+	grep head helm jq kill kind kustomize ls mkdir mv openssl oras printf read rm sed set sleep sort ssh tail tar tee
 	test trap true umask velero wait wc xargs :`)
 
 // checker checks commands. Its methods may be called concurrently.
@@ -279,6 +279,9 @@ func helmopCommand(args []string, complete bool) error {
 	return command.ValidateArgs(command.Flags().Args())
 }
 
+// needUniqueNames are the verbs that change objects, or that wait for them.
+var needUniqueNames = []string{"annotate", "delete", "edit", "label", "patch", "scale", "wait"}
+
 // kubectl checks a command line with kubectl's own parser, and checks the names in it.
 func (c *checker) kubectl(t *testing.T, args []string) error {
 	if strings.Contains(strings.Join(args, " "), "…") {
@@ -294,15 +297,14 @@ func (c *checker) kubectl(t *testing.T, args []string) error {
 		return err
 	}
 	ours := slices.ContainsFunc(resources, func(name string) bool { return c.resources[name] })
-	switch {
-	case !ours:
-	case (verb == "delete" || verb == "wait") && !isMention(args, positional):
+	if slices.Contains(needUniqueNames, verb) && !isMention(args, positional) {
 		for _, name := range resources {
 			if name == "helmop" || name == "helmops" {
 				return fmt.Errorf("write hop or helmops.%s: Fleet has a kind HelmOp, too", group)
 			}
 		}
-	case verb == "patch":
+	}
+	if ours && verb == "patch" {
 		return patchedFields(resources[0], args)
 	}
 	if ours && verb == "wait" {

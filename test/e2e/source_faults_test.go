@@ -105,9 +105,9 @@ func status(code int, header ...string) registry.Fault {
 	return fault
 }
 
-// TestSourceFaults has one HelmOp for each fault of a registry, whose first request fails. The status has a reason, and
-// the number of requests to the registry is bounded. Other HelmOps are not delayed, and HelmOp recovers by itself. The
-// manager's memory stays bounded.
+// TestSourceFaults creates one HelmOp for each kind of registry fault. The first request of each HelmOp fails. The test
+// checks that the status reports the reason and that the number of requests is bounded. Other HelmOps are not delayed,
+// and HelmOp recovers by itself. The manager's memory stays bounded.
 func TestSourceFaults(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{

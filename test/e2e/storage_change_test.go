@@ -113,8 +113,8 @@ func (s *scenario) pushRefused(repository string, files int, version string) {
 	s.must(err)
 }
 
-// testRecordsRolledBack has records of several megabytes in a registry. The release returns to an earlier version by
-// its HelmOp and after a failed upgrade. Later upgrades work, and the uninstallation leaves no records.
+// testRecordsRolledBack checks two rollbacks with large records in a registry: one by a change of the HelmOp, one after
+// a failed upgrade. Later upgrades work, and the uninstallation leaves no records.
 func testRecordsRolledBack(w *workload) {
 	s := w.scenario
 	r, storage := s.recordsIn("back")

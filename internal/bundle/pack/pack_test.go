@@ -90,7 +90,7 @@ func unpacked(t *testing.T, layer Blob) map[string]string {
 			t.Fatal(err)
 		}
 		if header.Uid != 0 || header.Uname != "" || header.ModTime.Unix() != 0 && !header.ModTime.IsZero() {
-			t.Errorf("%s tells who packed it, or when: %+v", header.Name, header)
+			t.Errorf("%s has the owner or the time of the packing: %+v", header.Name, header)
 		}
 		content, err := io.ReadAll(entries)
 		if err != nil {

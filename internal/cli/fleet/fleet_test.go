@@ -166,7 +166,8 @@ func (b *fleetBed) load() {
 	b.revision(calico, 5, "3.29.4", addonsv1.RolloutPhaseRolledBack, "the failure budget is spent")
 	b.revision(calico, 6, "3.30.1", addonsv1.RolloutPhaseComplete, "")
 	b.revision(calico, 7, "3.30.2", addonsv1.RolloutPhaseProgressing, "")
-	b.event("one", calico, apiutil.HelmOpKind, corev1.EventTypeNormal, "RolloutStarted", "Revision 7 is rolled out", 4)
+	b.event("one", calico, apiutil.HelmOpKind, corev1.EventTypeNormal, "RolloutStarted", "HelmOp revision 7 is rolled "+
+		"out", 4)
 	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: apiutil.ChildName("calico", "prod-4")}}
 	b.event("two", release, "HelmOpRelease", corev1.EventTypeWarning, "UpgradeFailed", "the hook timed out", 3)
 }
@@ -444,7 +445,7 @@ func TestRefusals(t *testing.T) {
 	b.fails("no waves", "rollout", "promote", "ingress")
 	b.fails(`no wave "kanary"; the waves are canary, europe`, "rollout", "promote", "calico", "--wave", "kanary")
 	b.fails("no spec.rollout", "rollout", "pause", "ingress")
-	b.fails("there is no revision 9; the revisions are 5, 6, 7", "rollout", "undo", "calico", "--to-revision", "9")
+	b.fails("there is no HelmOp revision 9; the existing ones are 5, 6, 7", "rollout", "undo", "calico", "--to-revision", "9")
 	b.fails("timed out after 1ms", "rollout", "status", "calico", "--timeout", "1ms")
 	if got := b.run("status", "--exit-code"); got.err == nil || got.err.Error() != ErrUnhealthy.Error() {
 		t.Errorf("got %v", got.err)
@@ -602,7 +603,7 @@ func TestUndo(t *testing.T) {
 	if err := b.Update(t.Context(), helmOp); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.ok("rollout", "undo", "calico", "--dry-run=server"); !strings.Contains(got, "revision 6 restored") {
+	if got := b.ok("rollout", "undo", "calico", "--dry-run=server"); !strings.Contains(got, "HelmOp revision 6 restored") {
 		t.Errorf("%s", got)
 	}
 	if got := b.helmOp("calico"); string(got.Spec.Values.Raw) != string(helmOp.Spec.Values.Raw) {
@@ -711,7 +712,7 @@ func TestConfirmInManagementCluster(t *testing.T) {
 		r.Status.Conditions = []metav1.Condition{{Type: addonsv1.ReadyCondition, Status: metav1.ConditionFalse,
 			Reason: "ConfirmationRequired", LastTransitionTime: ago(time.Minute),
 			Message: "the upgrade would delete Cluster prod-1. Correct the artifact, or confirm: kubectl -n ns " +
-				"annotate helmop state --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-abc"}}
+				"annotate helmops.addons.cluster.x-k8s.io state --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-abc"}}
 	})
 	if got := b.ok("confirm", "state", "--yes"); got != "the upgrade would delete Cluster prod-1. Correct the artifact, "+
 		"or confirm\nhelmop.addons.cluster.x-k8s.io/state deletions confirmed\n" {
@@ -748,7 +749,7 @@ func TestWait(t *testing.T) {
 	eventually(t, &errOut, "waiting for the promotion of wave canary\n")
 	b.observe("calico", func(s *addonsv1.HelmOpStatus) { s.Rollout.Wave, s.Rollout.WaitingFor = "europe", "" })
 	if err := <-ended; err != nil || out.String() !=
-		"helmop.addons.cluster.x-k8s.io/calico wave canary of revision 7 promoted\n" {
+		"helmop.addons.cluster.x-k8s.io/calico wave canary of HelmOp revision 7 promoted\n" {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }

@@ -30,8 +30,8 @@ func newHistory(o Options) *cobra.Command {
 		Short: "List the HelmOp revisions of a HelmOp, or the last actions on its release in one Cluster",
 		Long: `List the HelmOp revisions of a HelmOp, or the last actions on its release in one Cluster.
 
-A HelmOp revision is what the HelmOp wanted at a time. With --cluster, the list has the actions in status.history with
-the Helm revisions that they created, at most 5.`,
+A HelmOp revision is the desired state of a HelmOp at one time. With --cluster, the list has the actions in
+status.history with the Helm revisions that they created, at most 5.`,
 		Example: `  kubectl helmop history calico
   kubectl helmop history calico -o wide
   kubectl helmop history calico --cluster prod-1`,
@@ -79,7 +79,7 @@ func (h *history) run(ctx context.Context, name string) error {
 		h.note("No HelmOp revisions are recorded: no Cluster could get the release yet.")
 		return nil
 	}
-	t := newTable(wide, false, "REVISION", "PHASE", "GOOD", "VERSION", "STARTED", "ENDED", "+DIGEST", "WHY")
+	t := newTable(wide, false, "HELMOP-REVISION", "PHASE", "GOOD", "VERSION", "STARTED", "ENDED", "+DIGEST", "WHY")
 	for _, revision := range revisions {
 		spec, status := &revision.Spec, &revision.Status
 		var chart addonsv1.ResolvedArtifact

@@ -66,8 +66,8 @@ func (p program) command(helmOp *addonsv1.HelmOp, command string, flags ...strin
 
 // removePause returns a command that removes the annotation that pauses an object.
 func (p program) removePause(resource string, object metav1.Object) string {
-	return fmt.Sprintf("kubectl -n %s annotate %s.%s %s %s-", object.GetNamespace(), resource, addonsv1.GroupVersion.Group,
-		object.GetName(), clusterv1.PausedAnnotation) + p.flags
+	return fmt.Sprintf("kubectl -n %s annotate %s %s %s-", object.GetNamespace(), resource, object.GetName(),
+		clusterv1.PausedAnnotation) + p.flags
 }
 
 // Summary is the state of a HelmOp and of its rollout.
@@ -167,7 +167,7 @@ func (s *Summary) progress(now time.Time) string {
 	if phase == "" {
 		phase = string(addonsv1.RolloutPhaseProgressing)
 	}
-	text := fmt.Sprintf("revision %d %s", r.Revision, phase)
+	text := fmt.Sprintf("HelmOp revision %d %s", r.Revision, phase)
 	if r.Wave != "" {
 		text += " in wave " + r.Wave
 	}
@@ -238,7 +238,7 @@ func nextForHelmOp(helmOp *addonsv1.HelmOp, p program) []Step {
 			add("Resume the paused HelmOp", on("resume"))
 		} else {
 			add("The annotation cluster.x-k8s.io/paused pauses the HelmOp; remove the annotation",
-				p.removePause("helmops", helmOp))
+				p.removePause(addonsv1.HelmOpResource, helmOp))
 		}
 	}
 	if resolved := conditions.Get(helmOp, addonsv1.ResolvedCondition); resolved != nil &&
@@ -265,13 +265,13 @@ func nextForRollout(helmOp *addonsv1.HelmOp, r *addonsv1.RolloutStatus, on func(
 	case r.Phase == addonsv1.RolloutPhasePaused:
 		steps := []Step{{Why: "Correct the failures, then continue the rollout", Command: on("rollout continue")}}
 		if r.LastGoodRevision > 0 {
-			steps = append(steps, Step{Why: fmt.Sprintf("Or return to revision %d", r.LastGoodRevision),
+			steps = append(steps, Step{Why: fmt.Sprintf("Or return to HelmOp revision %d", r.LastGoodRevision),
 				Command: on("rollout abort")})
 		}
 		return steps
 	case r.Phase == addonsv1.RolloutPhaseRolledBack, r.Phase == addonsv1.RolloutPhaseAborted:
 		return []Step{{
-			Why:     fmt.Sprintf("Change the spec of the HelmOp, or restore the spec of revision %d", r.LastGoodRevision),
+			Why:     fmt.Sprintf("Change the spec of the HelmOp, or restore the spec of HelmOp revision %d", r.LastGoodRevision),
 			Command: on("rollout undo", fmt.Sprintf("--to-revision=%d", r.LastGoodRevision)),
 		}}
 	case helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Paused && !isEnded(r.Phase):
@@ -323,7 +323,7 @@ func nextForPause(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, p pr
 		return []Step{{Why: "Resume the paused HelmOp", Command: p.command(helmOp, "resume")}}
 	case apiutil.IsChildPaused(release):
 		return []Step{{Why: "The annotation cluster.x-k8s.io/paused pauses the release; remove it",
-			Command: p.removePause("helmopreleases", release)}}
+			Command: p.removePause(addonsv1.HelmOpReleaseResource, release)}}
 	default:
 		return []Step{{Why: "End the pause that the condition Paused names"}}
 	}

@@ -157,17 +157,20 @@ func promote(wave string) request {
 		case helmOp.Spec.Rollout == nil || len(helmOp.Spec.Rollout.Waves) == 0:
 			return "", refuse(helmOp, "spec.rollout has no waves, so there is nothing to promote")
 		case isEnded(r.Phase):
-			return "", refuse(helmOp, "the rollout of revision %d is %s, so there is nothing to promote", r.Revision, r.Phase)
+			return "", refuse(helmOp, "the rollout of HelmOp revision %d is %s, so there is nothing to "+
+				"promote", r.Revision, r.Phase)
 		case r.Phase == addonsv1.RolloutPhasePaused:
-			return "", refuse(helmOp, "the rollout of revision %d is Paused and waits for %s; a promotion has no effect",
+			return "", refuse(helmOp, "the rollout of HelmOp revision %d is Paused and waits for %s; a promotion has no effect",
 				r.Revision, waitingFor(r))
 		case r.Wave == "":
-			return "", refuse(helmOp, "all waves of revision %d are done; the rollout waits for %s", r.Revision, waitingFor(r))
+			return "", refuse(helmOp, "all waves of HelmOp revision %d are done; the rollout waits for "+
+				"%s", r.Revision, waitingFor(r))
 		}
 		if name == "" {
 			var waits bool
 			if name, waits = awaitsPromotion(helmOp); !waits {
-				return "", refuse(helmOp, "wave %s of revision %d waits for %s, not for a promotion; to promote it in advance, "+
+				return "", refuse(helmOp, "wave %s of HelmOp revision %d waits for %s, not for a promotion; to promote it in "+
+					"advance, "+
 					"use --wave=%s", r.Wave, r.Revision, waitingFor(r), r.Wave)
 			}
 		}
@@ -176,12 +179,12 @@ func promote(wave string) request {
 		case index < 0:
 			return "", refuse(helmOp, "spec.rollout has no wave %q; the waves are %s", name, waveNames(helmOp))
 		case index < waveIndex(helmOp, r.Wave):
-			return "", refuse(helmOp, "wave %s of revision %d is done; the current wave is %s", name, r.Revision, r.Wave)
+			return "", refuse(helmOp, "wave %s of HelmOp revision %d is done; the current wave is %s", name, r.Revision, r.Wave)
 		case given != nil && waveIndex(helmOp, *given) >= index:
-			return fmt.Sprintf("wave %s of revision %d was promoted before", name, r.Revision), nil
+			return fmt.Sprintf("wave %s of HelmOp revision %d was promoted before", name, r.Revision), nil
 		}
 		annotate(helmOp, addonsv1.RolloutPromoteAnnotation, fmt.Sprintf("%d/%s", r.Revision, name))
-		return fmt.Sprintf("wave %s of revision %d promoted", name, r.Revision), nil
+		return fmt.Sprintf("wave %s of HelmOp revision %d promoted", name, r.Revision), nil
 	}
 }
 
@@ -204,7 +207,7 @@ func rolloutOf(helmOp *addonsv1.HelmOp, revision int64) (*addonsv1.RolloutStatus
 }
 
 func superseded(helmOp *addonsv1.HelmOp, revision int64) error {
-	return refuse(helmOp, "revision %d was superseded by another revision", revision)
+	return refuse(helmOp, "HelmOp revision %d was superseded by another HelmOp revision", revision)
 }
 
 // isPromoted is reached when the rollout left the wave that was promoted, or is complete.
@@ -219,9 +222,10 @@ func isPromoted(changed *addonsv1.HelmOp) goal {
 		case r.Phase == addonsv1.RolloutPhaseComplete:
 			return true, "", nil
 		case isEnded(r.Phase):
-			return false, "", refuse(helmOp, "the rollout of revision %d is %s", revision, r.Phase)
+			return false, "", refuse(helmOp, "the rollout of HelmOp revision %d is %s", revision, r.Phase)
 		case r.Phase == addonsv1.RolloutPhasePaused:
-			return false, "", refuse(helmOp, "the rollout of revision %d is Paused: it waits for %s", revision, waitingFor(r))
+			return false, "", refuse(helmOp, "the rollout of HelmOp revision %d is Paused: it waits for "+
+				"%s", revision, waitingFor(r))
 		case r.Wave == "" || waveIndex(helmOp, r.Wave) > waveIndex(helmOp, wave):
 			return true, "", nil
 		default:
@@ -243,7 +247,7 @@ func continueRollout(last string) request {
 			if helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Paused {
 				why = "but spec.rollout.paused is set; use rollout resume"
 			}
-			return "", refuse(helmOp, "the rollout of revision %d is %s, %s", r.Revision, phaseOf(r), why)
+			return "", refuse(helmOp, "the rollout of HelmOp revision %d is %s, %s", r.Revision, phaseOf(r), why)
 		}
 		// The annotation to abort would pause the rollout again.
 		if annotationFor(helmOp, addonsv1.RolloutAbortAnnotation, r.Revision) != nil {
@@ -251,7 +255,7 @@ func continueRollout(last string) request {
 		}
 		annotate(helmOp, addonsv1.RolloutContinueAnnotation,
 			nextContinue(r.Revision, helmOp.Annotations[addonsv1.RolloutContinueAnnotation], last))
-		return fmt.Sprintf("rollout of revision %d continued; %s no longer count", r.Revision,
+		return fmt.Sprintf("rollout of HelmOp revision %d continued; %s no longer count", r.Revision,
 			plural.Count(r.Failed, "failure", "failures")), nil
 	}
 }
@@ -278,7 +282,7 @@ func isContinued(revision *addonsv1.HelmOpRevision, value string) (bool, string,
 	case revision.Status.LastContinueRequest == value:
 		return true, "", nil
 	case isEnded(revision.Status.Phase):
-		return false, "", fmt.Errorf("revision %d is %s; the rollout was not continued", revision.Spec.Number,
+		return false, "", fmt.Errorf("HelmOp revision %d is %s; the rollout was not continued", revision.Spec.Number,
 			revision.Status.Phase)
 	default:
 		return false, "the manager to continue the rollout", nil
@@ -292,13 +296,14 @@ func abortRollout(helmOp *addonsv1.HelmOp) (string, error) {
 	case err != nil:
 		return "", err
 	case isEnded(r.Phase):
-		return "", refuse(helmOp, "the rollout of revision %d is %s, so there is nothing to abort; to return to an earlier "+
-			"revision, use rollout undo", r.Revision, r.Phase)
+		return "", refuse(helmOp, "the rollout of HelmOp revision %d is %s, so there is nothing to abort; to return to "+
+			"an earlier "+
+			"HelmOp revision, use rollout undo", r.Revision, r.Phase)
 	case r.LastGoodRevision == 0:
-		return "", refuse(helmOp, "there is no good revision to return to; to stop changes, use rollout pause")
+		return "", refuse(helmOp, "there is no last known good revision to return to; to stop changes, use rollout pause")
 	}
 	annotate(helmOp, addonsv1.RolloutAbortAnnotation, strconv.FormatInt(r.Revision, 10))
-	return fmt.Sprintf("rollout of revision %d aborted; the Clusters return to revision %d", r.Revision,
+	return fmt.Sprintf("rollout of HelmOp revision %d aborted; the Clusters return to HelmOp revision %d", r.Revision,
 		r.LastGoodRevision), nil
 }
 
@@ -311,7 +316,7 @@ func isReturned(changed *addonsv1.HelmOp) goal {
 		case err != nil:
 			return false, "", err
 		case r.Phase == addonsv1.RolloutPhaseComplete:
-			return false, "", refuse(helmOp, "the rollout of revision %d completed before it was aborted", revision)
+			return false, "", refuse(helmOp, "the rollout of HelmOp revision %d completed before it was aborted", revision)
 		case !isEnded(r.Phase):
 			return false, "the manager to abort the rollout", nil
 		case r.WaitingFor != "":

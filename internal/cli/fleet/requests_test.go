@@ -34,8 +34,8 @@ func phase(phase addonsv1.RolloutPhase) func(*addonsv1.HelmOp) {
 }
 
 func awaiting(h *addonsv1.HelmOp) {
-	h.Status.Rollout.WaitingFor = "the promotion of wave one: kubectl -n ns annotate helmop h --overwrite " +
-		"addons.cluster.x-k8s.io/rollout-promote=7/one"
+	h.Status.Rollout.WaitingFor = "the promotion of wave one: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h " +
+		"--overwrite addons.cluster.x-k8s.io/rollout-promote=7/one"
 }
 
 // TestRequests checks the annotations that requests write, and why they are refused.
@@ -66,10 +66,10 @@ func TestRequests(t *testing.T) {
 		"promote nothing":        {promote(""), nil, promoteKey, "", "not for a promotion; to promote it in advance, use --wave=one"},
 		"promote again":          {promote("one"), set(promoteKey, "7/two", nil), promoteKey, "7/two", ""},
 		"promote after another":  {promote(""), set(promoteKey, "6/two", awaiting), promoteKey, "7/one", ""},
-		"promote the past":       {promote("one"), func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" }, promoteKey, "", "wave one of revision 7 is done"},
+		"promote the past":       {promote("one"), func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" }, promoteKey, "", "wave one of HelmOp revision 7 is done"},
 		"promote an ended one":   {promote("one"), phase(addonsv1.RolloutPhaseComplete), promoteKey, "", "is Complete"},
 		"promote a paused one":   {promote("one"), phase(addonsv1.RolloutPhasePaused), promoteKey, "", "a promotion has no effect"},
-		"promote the last":       {promote(""), func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "" }, promoteKey, "", "all waves of revision 7 are done"},
+		"promote the last":       {promote(""), func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "" }, promoteKey, "", "all waves of HelmOp revision 7 are done"},
 		"promote without status": {promote(""), func(h *addonsv1.HelmOp) { h.Status.Rollout = nil }, promoteKey, "", "no rollout yet"},
 		"promote a changed one":  {promote(""), func(h *addonsv1.HelmOp) { h.Generation = 4 }, promoteKey, "", "repeat the command"},
 		"continue":               {continueRollout(""), phase(addonsv1.RolloutPhasePaused), continueKey, "7", ""},
@@ -81,7 +81,7 @@ func TestRequests(t *testing.T) {
 		"continue nothing":       {continueRollout(""), nil, continueKey, "", "nothing to continue"},
 		"continue spec.paused":   {continueRollout(""), func(h *addonsv1.HelmOp) { h.Spec.Rollout.Paused = true }, continueKey, "", "use rollout resume"},
 		"abort":                  {abortRollout, nil, abortKey, "7", ""},
-		"abort without good":     {abortRollout, func(h *addonsv1.HelmOp) { h.Status.Rollout.LastGoodRevision = 0 }, abortKey, "", "no good revision"},
+		"abort without good":     {abortRollout, func(h *addonsv1.HelmOp) { h.Status.Rollout.LastGoodRevision = 0 }, abortKey, "", "no last known good revision"},
 		"abort an aborted one":   {abortRollout, phase(addonsv1.RolloutPhaseAborted), abortKey, "", "is Aborted"},
 		"reconcile a paused one": {reconcileNow("x"), func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, addonsv1.ResolveRequestedAtAnnotation, "", "paused"},
 		"confirm": {confirmDeletions("2-a"), func(h *addonsv1.HelmOp) {
@@ -133,9 +133,9 @@ func TestGoals(t *testing.T) {
 		"the next wave":  {promoted, func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" }, true, "", ""},
 		"the last group": {promoted, func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "" }, true, "", ""},
 		"complete":       {promoted, phase(addonsv1.RolloutPhaseComplete), true, "", ""},
-		"rolled back":    {promoted, phase(addonsv1.RolloutPhaseRolledBack), false, "", "revision 7 is RolledBack"},
-		"superseded":     {promoted, next, false, "", "revision 7 was superseded"},
-		"no rollout":     {promoted, func(h *addonsv1.HelmOp) { h.Status.Rollout = nil }, false, "", "revision 7 was superseded"},
+		"rolled back":    {promoted, phase(addonsv1.RolloutPhaseRolledBack), false, "", "HelmOp revision 7 is RolledBack"},
+		"superseded":     {promoted, next, false, "", "HelmOp revision 7 was superseded"},
+		"no rollout":     {promoted, func(h *addonsv1.HelmOp) { h.Status.Rollout = nil }, false, "", "HelmOp revision 7 was superseded"},
 		"budget spent":   {promoted, phase(addonsv1.RolloutPhasePaused), false, "", "is Paused"},
 		"not aborted":    {returned, nil, false, "the manager to abort the rollout", ""},
 		"returning":      {returned, phase(addonsv1.RolloutPhaseAborted), false, "1 of 2 Clusters of wave one to be ready", ""},
@@ -143,7 +143,7 @@ func TestGoals(t *testing.T) {
 			h.Status.Rollout.Phase, h.Status.Rollout.WaitingFor = addonsv1.RolloutPhaseAborted, ""
 		}, true, "", ""},
 		"aborted too late":      {returned, phase(addonsv1.RolloutPhaseComplete), false, "", "completed before it was aborted"},
-		"superseded, not abort": {returned, next, false, "", "revision 7 was superseded"},
+		"superseded, not abort": {returned, next, false, "", "HelmOp revision 7 was superseded"},
 		"observed":              {isObserved(requested), func(h *addonsv1.HelmOp) { h.Generation = 4 }, true, "", ""},
 		"not observed":          {isObserved(requested), func(h *addonsv1.HelmOp) { h.Status.ObservedGeneration = 2 }, false, "the manager to reconcile the HelmOp", ""},
 		"paused":                {isPausedAs(true), conditions("Paused=True/Paused"), true, "", ""},
@@ -222,8 +222,8 @@ func TestAreObjectsConfirmed(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{
 		"the release is upgraded": "reached",
-		"confirm: kubectl -n ns annotate helmop h --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-a": "waits",
-		"confirm: kubectl -n ns annotate helmop h --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-b": "failed",
+		"confirm: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-a": "waits",
+		"confirm: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-b": "failed",
 	} {
 		release := &addonsv1.HelmOpRelease{}
 		ready := condition("Ready=False/ConfirmationRequired")
@@ -246,7 +246,7 @@ func TestIsRolledOut(t *testing.T) {
 			h.Status.Rollout.Phase = phase
 			for _, text := range texts {
 				c := condition(text)
-				c.ObservedGeneration, c.Message = generation, "why: kubectl -n ns annotate helmop h x=y"
+				c.ObservedGeneration, c.Message = generation, "why: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h x=y"
 				h.Status.Conditions = append(h.Status.Conditions, c)
 			}
 		}
@@ -271,14 +271,14 @@ func TestIsRolledOut(t *testing.T) {
 		"old condition": {at(complete, 2, over), false, "the manager to reconcile the HelmOp", ""},
 		"no condition":  {at(complete, 3), false, "the manager to reconcile the HelmOp", ""},
 		"not resolved": {at(complete, 3, "RollingOut=Unknown/Resolving"), false,
-			"the condition RollingOut, which is Unknown (Resolving): why: kubectl -n ns annotate helmop h x=y", ""},
+			"the condition RollingOut, which is Unknown (Resolving): why: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h x=y", ""},
 		"stalled":            {at(complete, 3, over, "Stalled=True/TemplateFailed"), false, "", "TemplateFailed: why"},
 		"stalled before":     {at(complete, 2, "Stalled=True/TemplateFailed"), false, "the manager to reconcile the HelmOp", ""},
 		"failed releases":    {at(addonsv1.RolloutPhaseProgressing, 3, progress, "Stalled=True/ReleasesFailed"), false, "", ""},
 		"held deletions":     {at(complete, 3, over, "Stalled=True/ConfirmationRequired"), true, "", ""},
-		"budget spent":       {at(addonsv1.RolloutPhasePaused, 3, progress), false, "", "revision 7 is Paused"},
-		"rolled back":        {at(addonsv1.RolloutPhaseRolledBack, 3, over), false, "", "revision 7 is RolledBack"},
-		"aborted":            {at(addonsv1.RolloutPhaseAborted, 3, over), false, "", "revision 7 is Aborted"},
+		"budget spent":       {at(addonsv1.RolloutPhasePaused, 3, progress), false, "", "HelmOp revision 7 is Paused"},
+		"rolled back":        {at(addonsv1.RolloutPhaseRolledBack, 3, over), false, "", "HelmOp revision 7 is RolledBack"},
+		"aborted":            {at(addonsv1.RolloutPhaseAborted, 3, over), false, "", "HelmOp revision 7 is Aborted"},
 		"no Cluster":         {func(h *addonsv1.HelmOp) { at("", 3, over)(h); h.Status.Rollout = nil }, true, "", ""},
 		"no revision so far": {func(h *addonsv1.HelmOp) { at("", 3, progress)(h); h.Status.Rollout = nil }, false, "", ""},
 	} {

@@ -126,7 +126,7 @@ func isRolledOut(helmOp *addonsv1.HelmOp) (bool, string, error) {
 	case addonsv1.RolloutPhaseComplete:
 		return isOver, "", nil
 	case addonsv1.RolloutPhasePaused, addonsv1.RolloutPhaseRolledBack, addonsv1.RolloutPhaseAborted:
-		return false, "", refuse(helmOp, "the rollout of revision %d is %s", r.Revision, r.Phase)
+		return false, "", refuse(helmOp, "the rollout of HelmOp revision %d is %s", r.Revision, r.Phase)
 	default:
 		return false, "", nil
 	}
@@ -181,7 +181,7 @@ func (s *steer) continueWaiter(c *fleetClient, changed *addonsv1.HelmOp) waiter 
 	check := func(revisions map[client.ObjectKey]*addonsv1.HelmOpRevision) (bool, string, error) {
 		revision := revisions[key]
 		if revision == nil {
-			return false, "", refuse(changed, "revision %d was deleted", number)
+			return false, "", refuse(changed, "HelmOp revision %d was deleted", number)
 		}
 		return isContinued(revision, value)
 	}
@@ -216,9 +216,9 @@ command sets the annotation addons.cluster.x-k8s.io/rollout-abort for the curren
 
 func newRolloutPause(o Options) *cobra.Command {
 	s := newSteer(o)
-	return s.command("pause HELMOP", "Pause a rollout: no other Cluster gets the revision",
-		`Pause a rollout: no other Cluster gets the revision, and no release is deleted because its Cluster is no longer
-selected. Installed releases are still repaired. The command sets spec.rollout.paused to true.`,
+	return s.command("pause HELMOP", "Pause a rollout: no other Cluster gets the HelmOp revision",
+		`Pause a rollout: no other Cluster gets the HelmOp revision, and no release is deleted because its Cluster is no
+longer selected. Installed releases are still repaired. The command sets spec.rollout.paused to true.`,
 		`  kubectl helmop rollout pause calico`, 1,
 		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
 			return s.changeTo(ctx, c, name, setRolloutPaused(true), isObserved)

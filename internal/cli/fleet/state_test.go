@@ -275,7 +275,7 @@ func TestStatusWatchUpdates(t *testing.T) {
 		"nothing": {filter{}, func(*world) {}, ""},
 		"a HelmOp": {filter{}, func(w *world) {
 			w.helmOps[client.ObjectKey{Namespace: "ns", Name: "h"}].Spec.Paused = true
-		}, "h: not reconciled yet; revision 7 Progressing: 0 up to date; resume the paused HelmOp:  resume h -n ns\n"},
+		}, "h: not reconciled yet; HelmOp revision 7 Progressing: 0 up to date; resume the paused HelmOp:  resume h -n ns\n"},
 		"a filtered HelmOp": {filter{clusters: []string{"x"}}, func(w *world) {
 			w.helmOps[client.ObjectKey{Namespace: "ns", Name: "h"}].Spec.Paused = true
 		}, ""},

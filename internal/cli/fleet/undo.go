@@ -80,10 +80,11 @@ func (s *steer) undo(ctx context.Context, c *fleetClient, name string, number in
 			return err
 		}
 		for _, field := range moving {
-			s.note("warning: revision %d has no artifact for spec.%s, so the reference is restored without a digest and may "+
+			s.note("warning: HelmOp revision %d has no artifact for spec.%s, so the reference is restored without a digest "+
+				"and may "+
 				"refer to another artifact now", to.Spec.Number, field)
 		}
-		s.done(helmOp, "helmop", fmt.Sprintf("spec of revision %d restored", to.Spec.Number))
+		s.done(helmOp, "helmop", fmt.Sprintf("spec of HelmOp revision %d restored", to.Spec.Number))
 		changed.Generation = object.GetGeneration()
 		return nil
 	})
@@ -99,7 +100,7 @@ func undoTo(helmOp *addonsv1.HelmOp, revisions []*addonsv1.HelmOpRevision, wante
 	*addonsv1.HelmOpRevision, error,
 ) {
 	if len(revisions) == 0 {
-		return nil, refuse(helmOp, "there are no revisions yet")
+		return nil, refuse(helmOp, "there are no HelmOp revisions yet")
 	}
 	current, err := currentRevision(helmOp, revisions)
 	if err != nil {
@@ -116,16 +117,20 @@ func undoTo(helmOp *addonsv1.HelmOp, revisions []*addonsv1.HelmOpRevision, wante
 	}
 	switch {
 	case found == nil && wanted == 0 && current == 0:
-		return nil, refuse(helmOp, "there is no good revision; choose one of %s with --to-revision", strings.Join(have, ", "))
+		return nil, refuse(helmOp, "there is no last known good revision; choose one of %s with --to-revision",
+			strings.Join(have, ", "))
 	case found == nil && wanted == 0:
-		return nil, refuse(helmOp, "there is no good revision before revision %d; choose one of %s with --to-revision",
+		return nil, refuse(helmOp, "there is no last known good revision before HelmOp revision %d; choose one of %s with "+
+			"--to-revision",
 			current, strings.Join(have, ", "))
 	case found == nil:
-		return nil, refuse(helmOp, "there is no revision %d; the revisions are %s", wanted, strings.Join(have, ", "))
+		return nil, refuse(helmOp, "there is no HelmOp revision %d; the existing ones are %s", wanted,
+			strings.Join(have, ", "))
 	case found.Spec.Number == current:
-		return nil, refuse(helmOp, "revision %d is the current one", current)
+		return nil, refuse(helmOp, "HelmOp revision %d is the current one", current)
 	case !isComplete(found, revisions):
-		return nil, refuse(helmOp, "revision %d cannot be restored: the revision that stores its large fields was deleted; "+
+		return nil, refuse(helmOp, "HelmOp revision %d cannot be restored: the HelmOp revision that stores its large fields "+
+			"was deleted; "+
 			"choose one of %s with --to-revision", found.Spec.Number, strings.Join(have, ", "))
 	}
 	return found, nil

@@ -81,7 +81,7 @@ func (k *Client) leftBehind(known kube.ResourceList) (kube.ResourceList, error) 
 	for _, manifest := range behind.Manifests {
 		resources, err := k.Build(strings.NewReader(manifest), false)
 		if err != nil {
-			return nil, fmt.Errorf("reading the objects that failed revisions left behind: %w", err)
+			return nil, fmt.Errorf("reading the objects that failed Helm revisions left behind: %w", err)
 		}
 		for _, info := range resources.Difference(known) {
 			known.Append(info)

@@ -37,13 +37,13 @@ const (
 	ReasonPostRenderChanged    = "PostRenderChanged"
 	ReasonNotDeployed          = "NotDeployed"
 	ReasonRetryFailed          = "RetryFailed"
-	ReasonChangedByAnotherHand = "ChangedByAnotherHand"
+	ReasonChangedOutsideHelmOp = "ChangedOutsideHelmOp"
 	// ReasonObjectsMissing is the reason of an upgrade without changes, which re-creates objects that were deleted.
 	ReasonObjectsMissing     = "ObjectsMissing"
 	ReasonAdopt              = "Adopt"
 	ReasonInterrupted        = "Interrupted"
 	ReasonPendingTimeout     = "PendingTimeout"
-	ReasonPendingElsewhere   = "PendingElsewhere"
+	ReasonPendingOtherOwner  = "PendingOtherOwner"
 	ReasonFinishUninstall    = "FinishUninstall"
 	ReasonConflict           = "Conflict"
 	ReasonUninstall          = "Uninstall"
@@ -174,19 +174,20 @@ func (s situation) decide(d Decision) Decision {
 		return s.decideFailed(d)
 	case model.StateRolledBack:
 		return s.retry(d, s.policy.Upgrade, model.ActionUpgrade, ReasonRetryFailed,
-			fmt.Sprintf("The upgrade failed, and revision %d rolled it back.", revision))
+			fmt.Sprintf("The upgrade failed, and Helm revision %d rolled it back.", revision))
 	case model.StateUnmanaged:
-		return s.reach(d, ReasonChangedByAnotherHand, fmt.Sprintf("Revision %d was not made by HelmOp.", revision))
+		return s.reach(d, ReasonChangedOutsideHelmOp, fmt.Sprintf("Helm revision %d was not made by HelmOp.", revision))
 	case model.StateUninstalling:
 		if s.newest.IsPointerUninstalledByHand() {
-			return d.recoverFailed(ReasonChangedByAnotherHand, fmt.Sprintf("Revision %d was uninstalled with the helm command, "+
+			return d.recoverFailed(ReasonChangedOutsideHelmOp, fmt.Sprintf("Helm revision %d was uninstalled with the helm "+
+				"command, "+
 				"which deleted nothing because it cannot read split records: HelmOp upgrades the release.", revision))
 		}
 		if wait := remainingUninstall(s.newest, s.desired, s.policy, s.now); wait > 0 {
 			return d.waitFor(s.newest, s.desired, wait)
 		}
 		if wait := s.remainingBackoff(d.Failures); wait > 0 {
-			return s.backOff(d, wait, fmt.Sprintf("The uninstallation of revision %d did not complete.", revision))
+			return s.backOff(d, wait, fmt.Sprintf("The uninstallation of Helm revision %d did not complete.", revision))
 		}
 		return d.finishUninstall()
 	default:
@@ -226,7 +227,7 @@ func Uninstall(obs model.Observation, desired model.Desired, policy model.Policy
 			return d.waitFor(newest, desired, wait)
 		}
 	}
-	return d.stay(model.ActionUninstall, ReasonUninstall, fmt.Sprintf("Uninstalling revision %d.", newest.Revision))
+	return d.stay(model.ActionUninstall, ReasonUninstall, fmt.Sprintf("Uninstalling Helm revision %d.", newest.Revision))
 }
 
 // decideOutOfSync decides if HelmOp created the newest revision from another state, or if it is not deployed any more.
@@ -235,7 +236,7 @@ func (s situation) decideOutOfSync(d Decision) Decision {
 	differ := newest.Differences(s.desired)
 	if len(differ) == 0 {
 		return s.reach(d, ReasonNotDeployed,
-			fmt.Sprintf("Revision %d is the newest, but its status is %q.", newest.Revision, newest.Status))
+			fmt.Sprintf("Helm revision %d is the newest, but its status is %q.", newest.Revision, newest.Status))
 	}
 	reasons := map[model.Difference]string{
 		model.DifferenceArtifact:   ReasonArtifactChanged,
@@ -244,7 +245,7 @@ func (s situation) decideOutOfSync(d Decision) Decision {
 		model.DifferencePostRender: ReasonPostRenderChanged,
 	}
 	reason, message := reasons[differ[0]],
-		fmt.Sprintf("Revision %d was made with different %s.", newest.Revision, joinDifferences(differ))
+		fmt.Sprintf("Helm revision %d was made with different %s.", newest.Revision, joinDifferences(differ))
 	decided := s.reach(d, reason, message)
 	if decided.Action == model.ActionUpgrade && d.Failures > 0 {
 		// The failed attempts have no record, because rendering the chart exceeded a limit.
@@ -282,7 +283,7 @@ func (d Decision) stay(action model.Action, reason, message string) Decision {
 // finishUninstall returns the decision to complete an uninstallation that has begun.
 func (d Decision) finishUninstall() Decision {
 	return d.stay(model.ActionUninstall, ReasonFinishUninstall,
-		fmt.Sprintf("The uninstallation of revision %d did not complete.", d.FromRevision))
+		fmt.Sprintf("The uninstallation of Helm revision %d did not complete.", d.FromRevision))
 }
 
 // refuseLost returns the decision to leave a release to the HelmOp that has taken it over. Otherwise, the two HelmOps

@@ -16,12 +16,12 @@ func (s situation) decideInSync(d Decision) Decision {
 	if s.past.Unhealthy && s.policy.Upgrade.Remediate == model.RemediateRollback {
 		if target, ok := s.provenTarget(); ok {
 			d.Failures = max(d.Failures, s.unhealthyFailures())
-			return d.rollback(target, ReasonUnhealthy, fmt.Sprintf("Revision %d did not become healthy.", d.FromRevision))
+			return d.rollback(target, ReasonUnhealthy, fmt.Sprintf("Helm revision %d did not become healthy.", d.FromRevision))
 		}
 	}
 	if s.past.Restore {
 		return s.reach(d, ReasonObjectsMissing,
-			fmt.Sprintf("Objects of revision %d were deleted, and a retry was requested.", d.FromRevision))
+			fmt.Sprintf("Objects of Helm revision %d were deleted, and a retry was requested.", d.FromRevision))
 	}
 	if s.policy.Test.Enabled {
 		switch {
@@ -29,15 +29,15 @@ func (s situation) decideInSync(d Decision) Decision {
 			d.State = model.StateUntested
 			if s.past.Progressing {
 				return d.stay(model.ActionNone, ReasonUntested,
-					fmt.Sprintf("Revision %d will be tested when it is healthy.", d.FromRevision))
+					fmt.Sprintf("Helm revision %d will be tested when it is healthy.", d.FromRevision))
 			}
-			return d.stay(model.ActionTest, ReasonUntested, fmt.Sprintf("Revision %d is not tested yet.", d.FromRevision))
+			return d.stay(model.ActionTest, ReasonUntested, fmt.Sprintf("Helm revision %d is not tested yet.", d.FromRevision))
 		case s.newest.TestsFailed() && !s.policy.Test.IgnoreFailures:
 			return s.decideFailedTests(d)
 		}
 	}
 	d.Failures = 0
-	return d.stay(model.ActionNone, ReasonInSync, fmt.Sprintf("Revision %d is up to date.", d.FromRevision))
+	return d.stay(model.ActionNone, ReasonInSync, fmt.Sprintf("Helm revision %d is up to date.", d.FromRevision))
 }
 
 // unhealthyFailures returns the number of failures with the newest revision, which did not become healthy.
@@ -51,7 +51,7 @@ func (s situation) unhealthyFailures() int {
 // decideFailedTests decides if the newest revision is deployed, was made from the desired state and failed its tests.
 func (s situation) decideFailedTests(d Decision) Decision {
 	d.State = model.StateFailed
-	message := fmt.Sprintf("The tests of revision %d failed.", d.FromRevision)
+	message := fmt.Sprintf("The tests of Helm revision %d failed.", d.FromRevision)
 	if s.workedBefore() && s.policy.Upgrade.Remediate == model.RemediateRollback && d.Failures > 0 {
 		if target, ok := s.provenTarget(); ok {
 			return d.rollback(target, ReasonTestsFailed, message)
@@ -70,7 +70,7 @@ func (s situation) decideDrift(d Decision) Decision {
 		return d
 	}
 	d.State, d.RequeueAfter = model.StateDrifted, 0
-	message := fmt.Sprintf("Objects in the cluster differ from the manifest of revision %d.", d.FromRevision)
+	message := fmt.Sprintf("Objects in the cluster differ from the manifest of Helm revision %d.", d.FromRevision)
 	if correct {
 		return d.stay(model.ActionCorrectDrift, ReasonDrifted, message)
 	}

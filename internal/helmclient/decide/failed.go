@@ -33,10 +33,10 @@ func (s situation) decideFailed(d Decision) Decision {
 		return s.decideFailedRollback(d)
 	}
 	first, policy := !s.workedBefore(), s.policyNow()
-	reason, message := ReasonRetryFailed, fmt.Sprintf("Revision %d failed.", s.newest.Revision)
+	reason, message := ReasonRetryFailed, fmt.Sprintf("Helm revision %d failed.", s.newest.Revision)
 	if s.newest.Interrupted {
 		// An interruption does not show that the desired state is faulty.
-		again := s.reach(d, ReasonInterrupted, fmt.Sprintf("Revision %d was interrupted.", s.newest.Revision))
+		again := s.reach(d, ReasonInterrupted, fmt.Sprintf("Helm revision %d was interrupted.", s.newest.Revision))
 		return s.resume(d, again, policy, d.Failures)
 	}
 	switch {
@@ -46,7 +46,7 @@ func (s situation) decideFailed(d Decision) Decision {
 		kept := s.whyNotUninstalled()
 		if kept == "" {
 			return d.stay(model.ActionUninstall, ReasonRemediateUninstall,
-				message+" No revision of the release ever worked, so it is uninstalled before the next attempt.")
+				message+" No Helm revision of the release ever worked, so it is uninstalled before the next attempt.")
 		}
 		message += " The release is not uninstalled: " + kept
 	case !first && policy.Remediate == model.RemediateRollback:
@@ -54,7 +54,7 @@ func (s situation) decideFailed(d Decision) Decision {
 		if ok {
 			return d.rollback(target, ReasonUpgradeFailed, message)
 		}
-		reason, message = ReasonNoRollbackTarget, message+" There is no revision to roll back to."
+		reason, message = ReasonNoRollbackTarget, message+" There is no Helm revision to roll back to."
 	}
 	return s.retry(d, policy, model.ActionUpgrade, reason, message)
 }
@@ -62,9 +62,9 @@ func (s situation) decideFailed(d Decision) Decision {
 // decideFailedRollback decides if the newest revision is a failed rollback from the desired state.
 func (s situation) decideFailedRollback(d Decision) Decision {
 	policy := s.policy.Upgrade
-	message := fmt.Sprintf("The upgrade failed, and its rollback, revision %d, failed, too.", s.newest.Revision)
+	message := fmt.Sprintf("The upgrade failed, and its rollback, Helm revision %d, failed, too.", s.newest.Revision)
 	if s.newest.Interrupted {
-		message = fmt.Sprintf("The upgrade failed, and its rollback, revision %d, was interrupted.", s.newest.Revision)
+		message = fmt.Sprintf("The upgrade failed, and its rollback, Helm revision %d, was interrupted.", s.newest.Revision)
 	}
 	if policy.Remediate != model.RemediateRollback {
 		return s.retry(d, policy, model.ActionUpgrade, ReasonRetryFailed, message)
@@ -174,7 +174,7 @@ func (s situation) whyNotUninstalled() string {
 	case s.desired.UID == "" || s.newest.UID != s.desired.UID:
 		return "another HelmOpRelease object installed it."
 	case !s.neverWorked():
-		return "a revision may have worked before, according to its history."
+		return "a Helm revision may have worked before, according to its history."
 	default:
 		return ""
 	}
@@ -202,7 +202,7 @@ func (s situation) neverWorked() bool {
 // rollback returns the decision to roll back to a revision.
 func (d Decision) rollback(target int, reason, message string) Decision {
 	d.RollbackTo = target
-	return d.act(model.ActionRollback, reason, fmt.Sprintf("%s Rolling back to revision %d.", message, target))
+	return d.act(model.ActionRollback, reason, fmt.Sprintf("%s Rolling back to Helm revision %d.", message, target))
 }
 
 // backOff returns the decision to wait until the next attempt is due.

@@ -16,7 +16,8 @@ import (
 func decideAdoption(d Decision, newest model.Record, policy model.Policy, now time.Time) Decision {
 	status := release.Status(newest.Status)
 	if !status.IsPending() && status != release.StatusUninstalling {
-		return d.act(model.ActionUpgrade, ReasonAdopt, fmt.Sprintf("Adopting the release at revision %d.", newest.Revision))
+		return d.act(model.ActionUpgrade, ReasonAdopt, fmt.Sprintf("Adopting the release at Helm revision "+
+			"%d.", newest.Revision))
 	}
 	// The pending record belongs to another owner, so only its age counts.
 	if wait := remainingPending(newest, model.Desired{}, policy, now); wait > 0 {
@@ -37,7 +38,7 @@ func (s situation) decidePending(d Decision) Decision {
 	reason, message := ReasonPendingTimeout, abandonedMessage(newest, s.policy)
 	if isOwnPending(newest, s.desired) {
 		reason = ReasonInterrupted
-		message = fmt.Sprintf("Revision %d was interrupted while it was %s.", newest.Revision, newest.Status)
+		message = fmt.Sprintf("Helm revision %d was interrupted while it was %s.", newest.Revision, newest.Status)
 	}
 	status := release.Status(newest.Status)
 	if status == release.StatusPendingRollback && newest.IsRolledBackFrom(s.desired) {
@@ -171,10 +172,10 @@ func remainingUninstall(newest model.Record, desired model.Desired, policy model
 // abandonedMessage returns the message for a pending record whose action must have ended by now.
 func abandonedMessage(newest model.Record, policy model.Policy) string {
 	if newest.HasDeadline() {
-		return fmt.Sprintf("Revision %d is still %s, although its action had to end by %s: HelmOp takes over.",
+		return fmt.Sprintf("Helm revision %d is still %s, although its action had to end by %s: HelmOp takes over.",
 			newest.Revision, newest.Status, newest.Deadline.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("Revision %d has been %s for more than %s: HelmOp takes over.",
+	return fmt.Sprintf("Helm revision %d has been %s for more than %s: HelmOp takes over.",
 		newest.Revision, newest.Status, policy.PendingLimit())
 }
 
@@ -194,8 +195,8 @@ func (d Decision) recoverFailed(reason, message string) Decision {
 // the other process may end at any time.
 func (d Decision) wait(newest model.Record, after time.Duration) Decision {
 	d.RequeueAfter = min(after, OtherProcessRetry)
-	return d.stay(model.ActionWait, ReasonPendingElsewhere,
-		fmt.Sprintf("Revision %d is %s, and another process may be working on it.", newest.Revision, newest.Status))
+	return d.stay(model.ActionWait, ReasonPendingOtherOwner,
+		fmt.Sprintf("Helm revision %d is %s, and another process may be working on it.", newest.Revision, newest.Status))
 }
 
 // waitFor returns the decision to wait as wait does, with a message that names the other process. There is no event
@@ -204,7 +205,8 @@ func (d Decision) waitFor(newest model.Record, desired model.Desired, after time
 	if !isOfOtherShard(newest, desired) {
 		d = d.wait(newest, after)
 		if release.Status(newest.Status) == release.StatusUninstalling {
-			d.Message = fmt.Sprintf("Revision %d is being uninstalled with the helm command: HelmOp waits until the command "+
+			d.Message = fmt.Sprintf("Helm revision %d is being uninstalled with the helm command: HelmOp waits until the "+
+				"command "+
 				"has ended.", newest.Revision)
 		}
 		return d
@@ -214,7 +216,8 @@ func (d Decision) waitFor(newest model.Record, desired model.Desired, after time
 	if newest.Shard != "" {
 		holder = fmt.Sprintf("of shard %q", newest.Shard)
 	}
-	d.Message = fmt.Sprintf("Revision %d is %s, and the manager %s, which managed the release before, may be working "+
+	d.Message = fmt.Sprintf("Helm revision %d is %s, and the manager %s, which managed the release before, may be "+
+		"working "+
 		"on it.", newest.Revision, newest.Status, holder)
 	return d
 }

@@ -199,7 +199,7 @@ func TestDecideRollback(t *testing.T) {
 				ToRevision: 8, Failures: 1}},
 		"rolled back again with helm": {records: []model.Record{helmtest.Record("deployed", 7, rolledBack, otherHand,
 			failures(2))}, policy: helmtest.WithRollback,
-			want: Decision{State: model.StateUnmanaged, Action: model.ActionUpgrade, Reason: ReasonChangedByAnotherHand,
+			want: Decision{State: model.StateUnmanaged, Action: model.ActionUpgrade, Reason: ReasonChangedOutsideHelmOp,
 				FromRevision: 7, ToRevision: 8}},
 		"rolled back to the desired state": {records: []model.Record{helmtest.Record("deployed", 7, rolledBackFromOther,
 			failures(2))}, policy: helmtest.WithRollback,
@@ -453,7 +453,7 @@ func TestDecideDeployed(t *testing.T) {
 				ToRevision: 5}},
 		"drifted, pending of another UID": {records: []model.Record{helmtest.Record("pending-upgrade", 4, otherUID), before},
 			policy: correcting, past: model.Past{Drifted: true},
-			want: Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonPendingElsewhere, FromRevision: 4,
+			want: Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonPendingOtherOwner, FromRevision: 4,
 				ToRevision: 4, RequeueAfter: OtherProcessRetry, Interruptions: 1}},
 	})
 }

@@ -50,7 +50,7 @@ func TestDecideReturn(t *testing.T) {
 			helmtest.Record("superseded", 3, rolledBackFromOther), helmtest.Record("failed", 2, otherArtifact)},
 			want: back(model.StateOutOfSync, ReasonReturn, 3, 4)},
 		"changed with helm": {records: []model.Record{helmtest.Record("deployed", 3, otherHand), bad, had},
-			want: back(model.StateUnmanaged, ReasonChangedByAnotherHand, 1, 3)},
+			want: back(model.StateUnmanaged, ReasonChangedOutsideHelmOp, 1, 3)},
 		"nothing is deployed": {records: []model.Record{helmtest.Record("superseded", 3), bad, had},
 			want: back(model.StateOutOfSync, ReasonNotDeployed, 1, 3)},
 		"already in sync": {records: []model.Record{helmtest.Record("deployed", 3), bad, had},
@@ -69,7 +69,7 @@ func TestDecideReturn(t *testing.T) {
 			want: Decision{State: model.StateForeign, Action: model.ActionRefuse, Reason: ReasonConflict, FromRevision: 3,
 				ToRevision: 3}},
 		"pending of another UID": {records: []model.Record{helmtest.Record("pending-upgrade", 3, otherUID), bad, had},
-			want: Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonPendingElsewhere, FromRevision: 3,
+			want: Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonPendingOtherOwner, FromRevision: 3,
 				ToRevision: 3, Interruptions: 1, RequeueAfter: OtherProcessRetry}},
 	})
 }
@@ -153,7 +153,7 @@ func TestDecideInterruptedReturn(t *testing.T) {
 		"of the same UID": {records: []model.Record{helmtest.Record("pending-rollback", 3, changed(0)), bad, had},
 			policy: helmtest.NeverRetry, want: pending(ReasonInterrupted, RecoverReplace, 1, 3, 3, 1)},
 		"after a move, young": {records: []model.Record{helmtest.Record("pending-rollback", 3, otherUID), bad, had},
-			want: Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonPendingElsewhere, FromRevision: 3,
+			want: Decision{State: model.StatePending, Action: model.ActionWait, Reason: ReasonPendingOtherOwner, FromRevision: 3,
 				ToRevision: 3, Interruptions: 1, RequeueAfter: OtherProcessRetry}},
 		"after a move, old": {records: []model.Record{helmtest.Record("pending-rollback", 3, otherUID, old), bad, had},
 			want: pending(ReasonPendingTimeout, RecoverReplace, 1, 3, 3, 1)},

@@ -121,14 +121,15 @@ func (s *Store) readChunks(record *splitRecord) ([]byte, error) {
 func (s *Store) readChunk(record *splitRecord, i int) ([]byte, error) {
 	response, err := s.readResponse(record.chunkKey(i))
 	damaged := func(how string) error {
-		return helmerr.New(helmerr.ErrRecordDamaged, "the Secret %q with part %d of %d of the record of revision %d %s: "+
+		return helmerr.New(helmerr.ErrRecordDamaged, "the Secret %q with part %d of %d of the record of Helm revision %d "+
+			"%s: "+
 			"restore it from a backup of the cluster", record.chunkKey(i), i+1, record.Chunks, record.Revision, how)
 	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, damaged("does not exist")
 	case err != nil:
-		return nil, fmt.Errorf("reading part %d of %d of the record of revision %d: %w",
+		return nil, fmt.Errorf("reading part %d of %d of the record of Helm revision %d: %w",
 			i+1, record.Chunks, record.Revision, err)
 	}
 	secret := &corev1.Secret{}

@@ -95,7 +95,7 @@ func (d *RecordingDriver) Create(key string, rls *release.Release) error {
 	d.setDeadline(rls)
 	if d.Rendered != nil {
 		if d.Rendered.Revision != 0 && d.Rendered.Revision != rls.Version {
-			return helmerr.New(helmerr.ErrStale, "revision %d was rendered, but revision %d is the next one",
+			return helmerr.New(helmerr.ErrStale, "Helm revision %d was rendered, but Helm revision %d is the next one",
 				d.Rendered.Revision, rls.Version)
 		}
 		// Helm received the rendered chart. It continues to use this record, so later updates also have this chart.

@@ -93,7 +93,7 @@ func (s *Store) overtake(secret *corev1.Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.overtaken = helmerr.New(helmerr.ErrStale,
-		"another manager, or Helm, wrote the record of revision %s during this action: "+
+		"another manager, or Helm, wrote the record of Helm revision %s during this action: "+
 			"the outcome of the action is not recorded, and the release is checked again",
 		secret.Labels[model.HelmLabelVersion])
 	return s.overtaken

@@ -153,7 +153,7 @@ func (s *Store) putPayload(record *splitRecord, packed []byte) error {
 	place, err := s.storage.Store.Put(s.ctx, s.payloadName(record), sealed)
 	if err != nil {
 		return helmerr.New(helmerr.ErrRecordStorage,
-			"nothing was changed, because the record of revision %d cannot be stored: %s",
+			"nothing was changed, because the record of Helm revision %d cannot be stored: %s",
 			record.Revision, err)
 	}
 	record.Place, record.Key = &place, key
@@ -230,13 +230,14 @@ func (s *Store) content(record *splitRecord) (*release.Release, error) {
 	}
 	if len(packed) != record.Size || digestOf(packed) != record.Digest {
 		return nil, helmerr.New(helmerr.ErrRecordDamaged,
-			"the stored part of the record of revision %d was changed: restore it from a backup",
+			"the stored part of the record of Helm revision %d was changed: restore it from a backup",
 			record.Revision)
 	}
 	content, err = s.codec.unpackRecord(packed, s.holdText)
 	switch {
 	case errors.Is(err, errUnreadableRecord):
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the stored part of the record of revision %d cannot be decoded",
+		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the stored part of the record of Helm revision %d cannot be "+
+			"decoded",
 			record.Revision)
 	case err != nil:
 		return nil, err
@@ -251,7 +252,7 @@ func (s *Store) readPayload(record *splitRecord) ([]byte, error) {
 	if record.Place == nil {
 		return s.readChunks(record)
 	}
-	where := fmt.Sprintf("the record of revision %d is stored at %s", record.Revision, record.Place.URL)
+	where := fmt.Sprintf("the record of Helm revision %d is stored at %s", record.Revision, record.Place.URL)
 	if s.storage.Store == nil {
 		return nil, helmerr.New(helmerr.ErrRecordStorage, "%s, but no registry is configured for release records: set "+
 			"spec.storage.registry, or the manager's --record-storage-url", where)

@@ -122,7 +122,8 @@ metadata: {name: %s, namespace: %s}
 // pointerOf returns the pointer in a record; nil if the record is not split.
 func pointerOf(rls *release.Release) (*pointer, error) {
 	damaged := func(what string) (*pointer, error) {
-		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the record of revision %d is split, and %s", rls.Version, what)
+		return nil, helmerr.New(helmerr.ErrRecordDamaged, "the record of Helm revision %d is split, and "+
+			"%s", rls.Version, what)
 	}
 	var file *chart.File
 	if rls.Chart != nil && len(rls.Chart.Files) == 1 && rls.Chart.Files[0] != nil &&

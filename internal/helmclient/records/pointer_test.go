@@ -154,11 +154,11 @@ func TestPointerDamaged(t *testing.T) {
 		"huge in store": {change: func(p *pointer) {
 			p.Chunks, p.Size, p.Place = 0, model.MaxStoredPayload+1, place(model.MaxStoredPayload+1+sealOverhead)
 		}},
-		"not JSON":        {file: func(f *chart.File) { f.Data = []byte("{key: planted") }},
-		"another file":    {file: func(f *chart.File) { f.Name = "README.md" }},
-		"endless":         {file: func(f *chart.File) { f.Data = bytes.Repeat([]byte(" "), maxPointerFile+1) }},
-		"other types":     {file: func(f *chart.File) { f.Data = []byte(`{"version":"1"}`) }},
-		"hooks elsewhere": {change: func(p *pointer) { p.Hooks = []hookRun{{Index: -1}, {Index: 99}} }, good: true},
+		"not JSON":                 {file: func(f *chart.File) { f.Data = []byte("{key: planted") }},
+		"another file":             {file: func(f *chart.File) { f.Name = "README.md" }},
+		"endless":                  {file: func(f *chart.File) { f.Data = bytes.Repeat([]byte(" "), maxPointerFile+1) }},
+		"other types":              {file: func(f *chart.File) { f.Data = []byte(`{"version":"1"}`) }},
+		"hooks of unknown indexes": {change: func(p *pointer) { p.Hooks = []hookRun{{Index: -1}, {Index: 99}} }, good: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

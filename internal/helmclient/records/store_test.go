@@ -171,7 +171,7 @@ func TestIntegrationRecordsMemoryIsBounded(t *testing.T) {
 			}
 			for _, rls := range list {
 				if whole := rls.Manifest != "" || rls.Chart != nil; whole != (rls.Version == count) {
-					t.Errorf("revision %d is whole: %t", rls.Version, whole)
+					t.Errorf("Helm revision %d is whole: %t", rls.Version, whole)
 				}
 			}
 			for _, rls := range list {

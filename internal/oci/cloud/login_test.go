@@ -159,7 +159,7 @@ func awsCredentials(accessKey string) string {
 }
 
 // workloadIdentity is the environment that AKS gives to a Pod, and Microsoft's
-// identity platform, which answers as it is told.
+// identity platform with the answers of the handler.
 func (f *fakeCloud) workloadIdentity(token http.HandlerFunc) map[string]string {
 	f.on(azureLogin, func(w http.ResponseWriter, r *http.Request) {
 		base := "https://" + azureLogin + "/" + tenant

@@ -17,8 +17,8 @@ import (
 // fuzzTarget is what fuzzed signatures are of. There is no registry to ask.
 const fuzzTarget = "sha256:" + emptyDigest
 
-// fuzzCheck trusts a key and an identity, none of whose signatures is of the
-// target: whatever comes, nobody may vouch.
+// fuzzCheck trusts a key and an identity. They did not sign the target, so no
+// input may be accepted.
 func fuzzCheck(f *testing.F) (*cosignCheck, *signing.Sigstore) {
 	f.Helper()
 	sigstore := signing.NewSigstore()

@@ -228,8 +228,8 @@ func TestKeyedRefusals(t *testing.T) {
 	}
 }
 
-// pushAttestations pushes two good statements that are not cosign's signatures,
-// one of which says so only in what it states.
+// pushAttestations pushes two valid statements that are not signatures of cosign. In one of them, only the predicate
+// shows it.
 func pushAttestations(t *testing.T, a signing.Artifact, key *ecdsa.PrivateKey) error {
 	for i, predicate := range []string{"https://slsa.dev/provenance/v1",
 		"https://cosign.sigstore.dev/attestation/vuln/v1"} {

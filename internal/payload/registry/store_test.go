@@ -156,10 +156,10 @@ func TestStoreRefusesForeignPlaces(t *testing.T) {
 	elsewhere.URL = "oci://" + b.registry.Host() + "/records/c"
 	b.registry.ResetCounts()
 	if _, err := own.Get(t.Context(), elsewhere); !errors.Is(err, payload.ErrNotAllowed) {
-		t.Errorf("reading elsewhere: %v", err)
+		t.Errorf("reading in another repository: %v", err)
 	}
 	if err := own.Delete(t.Context(), elsewhere, demo); !errors.Is(err, payload.ErrNotAllowed) {
-		t.Errorf("deleting elsewhere: %v", err)
+		t.Errorf("deleting in another repository: %v", err)
 	}
 	if counts := b.registry.Counts(); counts.Total() != 0 {
 		t.Errorf("the registry was asked: %+v", counts)
@@ -336,7 +336,7 @@ func TestStoreWithoutRepository(t *testing.T) {
 	}
 }
 
-// TestTags holds that tags are valid and tell payloads apart.
+// TestTags checks that tags are valid, and differ for different payloads.
 func TestTags(t *testing.T) {
 	t.Parallel()
 	long := payload.Name{Release: strings.Repeat("r", 53), Revision: 1 << 31, ID: demo.ID}
