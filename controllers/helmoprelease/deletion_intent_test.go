@@ -195,12 +195,12 @@ func TestHelmOpAtRevision(t *testing.T) {
 		b.Release.Spec.Rollout.Revision = number
 		helmOp, err := r.helmOpAtRevision(t.Context(), scope)
 		if err != nil || helmOp.Spec.Release.Name != want {
-			t.Errorf("Helm revision %d: %v, %v", number, helmOp, err)
+			t.Errorf("HelmOp revision %d: %v, %v", number, helmOp, err)
 		}
 	}
 	b.Release.Spec.Rollout.Revision = 9
 	if _, err := r.helmOpAtRevision(t.Context(), scope); !errors.Is(err, errOutdated) ||
-		!strings.Contains(err.Error(), "Helm revision 9") || apierrors.IsNotFound(err) {
+		!strings.Contains(err.Error(), "HelmOp revision 9") || apierrors.IsNotFound(err) {
 		t.Errorf("a revision that does not exist: %v", err)
 	}
 }
