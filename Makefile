@@ -193,6 +193,10 @@ api-docs: ## Write the API reference, docs/reference/api.md, from the types in a
 	$(CRD_REF_DOCS) --log-level=WARN --source-path=api/v1alpha1 --config=hack/apidocs/config.yaml --max-depth=20 \
 		--renderer=markdown --templates-dir=hack/apidocs/templates --output-path=docs/reference/api.md
 
+.PHONY: cli-docs
+cli-docs: ## Write the reference of the command line, docs/reference/cli.md, from the commands in internal/cli
+	go run ./hack/cmd/clidocs -output docs/reference/cli.md
+
 .PHONY: align
 align: ## Raise dependencies so that the product, the test bed and the generators use the same version of each
 	go run ./hack/cmd/align $(ALIGNED)

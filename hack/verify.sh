@@ -19,14 +19,14 @@ verify_generated() {
   local copy status=0
   copy=$(mktemp -d)
   files . | tar --null --files-from=- --create --file=- | tar --extract --directory="$copy" --file=-
-  make --no-print-directory -C "$copy" generate manifests api-docs || status=$?
+  make --no-print-directory -C "$copy" generate manifests api-docs cli-docs || status=$?
   if ((status == 0)); then
     for path in api config docs/reference; do
       diff --recursive --unified --new-file "$path" "$copy/$path" || status=1
     done
   fi
   rm -rf "$copy"
-  ((status == 0)) || { echo "Generated files are not current: run \`make generate manifests api-docs\` and commit the result."; return 1; }
+  ((status == 0)) || { echo "Generated files are not current: run \`make generate manifests api-docs cli-docs\` and commit the result."; return 1; }
 }
 
 verify_boilerplate() {

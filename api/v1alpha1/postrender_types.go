@@ -6,7 +6,7 @@ package v1alpha1
 // PostRender changes what the chart rendered before it is installed; hooks and the folder crds are not changed. Every
 // string in it is a template over the Cluster, as in values.
 type PostRender struct {
-	// patches are applied in their order, as those of kustomize. One that matches no object is an error.
+	// patches are applied in their order, like patches of kustomize. A patch that matches no object is an error.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64

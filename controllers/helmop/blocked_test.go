@@ -57,7 +57,7 @@ func TestCheckDependencies(t *testing.T) {
 			objects: []client.Object{controllertest.UpToDateHelmOp(t, "cni", nil), controllertest.UpToDateHelmOp(t, "dns", nil),
 				in("one", "cni", nil), in("one", "dns", nil),
 				in("two", "cni", failed), in("two", "dns", nil), in("three", "cni", nil)},
-			blocked: [3]string{"", "the release of HelmOp cni is not Ready: InstallFailed: no room",
+			blocked: [3]string{"", "the release of HelmOp cni is not Ready: InstallFailed: No room",
 				"HelmOp dns does not select Cluster three"},
 		},
 		"cycle": {

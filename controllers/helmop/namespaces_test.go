@@ -28,8 +28,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// crossNamespace has a HelmOp that selects the Clusters one and two of several namespaces, and has a release for each
-// Cluster one. In the namespaces of broken, reviews of the access fail; reviews counts them by namespace.
+// crossNamespace has a HelmOp that selects the Clusters one and two of several namespaces. The HelmOp has a release for
+// each Cluster one. broken has the namespaces in which reviews of the access fail. reviews counts the reviews by
+// namespace.
 type crossNamespace struct {
 	*Reconciler
 	helmOp  *addonsv1.HelmOp

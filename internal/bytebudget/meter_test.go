@@ -71,7 +71,7 @@ func repeated(open, value, end string, size int) []byte {
 	return []byte(open + strings.TrimSuffix(strings.Repeat(value+",", size/(len(value)+1)), ",") + end)
 }
 
-// binary is an object in binary form with what is hidden in it.
+// binary encodes an object in the binary form of Kubernetes.
 func binary(t *testing.T, obj kruntime.Object) []byte {
 	t.Helper()
 	info, _ := kruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), asBinary)

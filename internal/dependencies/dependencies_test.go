@@ -61,7 +61,7 @@ func TestUnmet(t *testing.T) {
 		"new": {release: func(r *addonsv1.HelmOpRelease) { r.Status = addonsv1.HelmOpReleaseStatus{} },
 			want: "the release of HelmOp cni has not been checked yet"},
 		"not ready": {release: func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, "InstallFailed", "no room") },
-			want: "the release of HelmOp cni is not Ready: InstallFailed: no room"},
+			want: "the release of HelmOp cni is not Ready: InstallFailed: No room"},
 		"HelmOp changed": {helmOp: func(h *addonsv1.HelmOp) { h.Generation++ }, release: none,
 			want: "HelmOp cni has changed and has not been reconciled yet"},
 		"HelmOp never seen": {helmOp: func(h *addonsv1.HelmOp) { h.Status = addonsv1.HelmOpStatus{} }, release: none,

@@ -96,7 +96,7 @@ func (b *bench) parse(text string) []*unstructured.Unstructured {
 	}
 }
 
-// resource returns where an object is in the API, for the human.
+// resource returns a client for the resource of an object, with the identity of the human.
 func (b *bench) resource(obj *unstructured.Unstructured) dynamic.ResourceInterface {
 	b.Helper()
 	gvk := obj.GroupVersionKind()

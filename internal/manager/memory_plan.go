@@ -36,7 +36,8 @@ type memoryPlan struct {
 	renderers int
 }
 
-// memoryLimit returns the flag's value or else that of the environment, in bytes; 0 if neither is set.
+// memoryLimit returns the value of the flag in bytes. Without the flag, it returns the value of the environment, and 0
+// without both.
 func memoryLimit(flag int64, environment string) (int64, error) {
 	if flag != 0 || environment == "" {
 		return flag, nil

@@ -83,25 +83,25 @@ func TestUnreachableClusterKeepsFirstMessage(t *testing.T) {
 			}
 			return ready.Message
 		}
-		if got := reported("connection lost"); got != "connection lost" {
+		if got := reported("connection lost"); got != "Connection lost" {
 			t.Errorf("the first message is %q", got)
 		}
 		<-time.After(report.UnreachableMessagePeriod / 2)
-		if got := reported("connection refused"); got != "connection lost" {
+		if got := reported("connection refused"); got != "Connection lost" {
 			t.Errorf("the message within the period is %q", got)
 		}
 		<-time.After(report.UnreachableMessagePeriod)
-		if got := reported("connection refused"); got != "connection refused" {
+		if got := reported("connection refused"); got != "Connection refused" {
 			t.Errorf("the message after the period is %q", got)
 		}
 		Reachable(release)
-		if got := reported("unknown host"); got != "unknown host" {
+		if got := reported("unknown host"); got != "Unknown host" {
 			t.Errorf("the message after the cluster answered is %q", got)
 		}
 		now := metav1.Now()
 		release.DeletionTimestamp = &now
 		for range 2 {
-			if got := reported("unknown host"); got != "unknown host"+report.OrphanHint {
+			if got := reported("unknown host"); got != "Unknown host"+report.OrphanHint {
 				t.Errorf("the message under deletion is %q", got)
 			}
 		}

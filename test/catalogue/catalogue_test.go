@@ -183,34 +183,6 @@ func commands(t *testing.T, parents ...string) []string {
 	return all
 }
 
-// TestTemplateRoots reads the roots from the map that the method root of templating.Objects returns.
-func TestTemplateRoots(t *testing.T) {
-	t.Parallel()
-	var names []string
-	for _, file := range sources(t, "internal/templating") {
-		for _, decl := range file.Decls {
-			function, ok := decl.(*ast.FuncDecl)
-			if !ok || function.Recv == nil || function.Name.Name != "root" {
-				continue
-			}
-			ast.Inspect(function, func(node ast.Node) bool {
-				if pair, ok := node.(*ast.KeyValueExpr); ok {
-					names = append(names, "."+literal(pair.Key))
-				}
-				return true
-			})
-		}
-	}
-	documented := entries{}
-	for _, page := range pages(t) {
-		for _, code := range inlineCode.FindAllStringSubmatch(codeBlock.ReplaceAllString(read(t, page), ""), -1) {
-			documented[code[1]] = true
-		}
-	}
-	slices.Sort(names)
-	documented.check(t, "the documentation", "template root", slices.Compact(names))
-}
-
 // constants returns the values of the exported string constants of the API whose names end with a suffix.
 func constants(t *testing.T, suffix string) []string {
 	t.Helper()

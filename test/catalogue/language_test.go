@@ -36,8 +36,6 @@ func TestPlainEnglish(t *testing.T) {
 	}
 }
 
-var codeBlock = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
-
 // pages returns the Markdown files for users.
 func pages(t *testing.T) []string {
 	t.Helper()

@@ -27,11 +27,11 @@ type block struct {
 	inline bool
 }
 
-// pages returns the pages for users: the README and the pages below docs, without the generated reference.
+// pages returns the pages for users: the README, the pages below docs, and the examples.
 func pages(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/reference/*.md", "examples/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("there is no %s (%v)", pattern, err)

@@ -174,7 +174,7 @@ func (s stack) holdsForBroken() {
 	s.createAll(base, app, other)
 	for _, cluster := range stackClusters {
 		s.waits(app, cluster, addonsv1.WaitingForDependenciesReason,
-			"the release of HelmOp broken-base is not Ready: Progressing")
+			"release of HelmOp broken-base is not Ready: Progressing")
 	}
 	s.setText(base, "one", "hi")
 	s.setText(base, "two", "bad")

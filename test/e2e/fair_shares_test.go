@@ -69,7 +69,7 @@ func TestFairShares(t *testing.T) {
 		s.create(helmOp)
 		s.createUnreadableCluster("unreadable")
 		s.eventually(helmOp, failure("unreadable", addonsv1.ObjectReadFailedReason,
-			"the manager may not list widgets.fair.example",
+			"manager may not list widgets.fair.example",
 			"allow the manager to list and watch"))
 	})
 	for range 3 {

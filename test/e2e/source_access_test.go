@@ -277,7 +277,7 @@ func testProxy(s *scenario, one *workload, secrets *plantedSecrets) {
 	helmOp.Spec.Source.SecretRef = s.pullSecret("proxy-registry", host, r.Username(), r.Password())
 	helmOp.Spec.Source.ProxySecretRef = s.opaque("proxy-proxy", map[string][]byte{"address": []byte(proxy.URL())})
 	s.create(helmOp)
-	s.eventually(helmOp, unresolved(addonsv1.RegistryAuthenticationFailedReason, "the proxy"))
+	s.eventually(helmOp, unresolved(addonsv1.RegistryAuthenticationFailedReason, "proxy requires credentials"))
 	s.Expect(r.Requests()).To(gomega.BeEmpty(), "requests that the proxy let through")
 	update(s, s.secret("proxy-proxy"), func(secret *corev1.Secret) {
 		secret.Data["username"], secret.Data["password"] = []byte("proxied"), []byte(password)
