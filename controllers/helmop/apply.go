@@ -70,7 +70,7 @@ func (r *Reconciler) waitsForMove(scope *helmOpScope, c *clusterScope) bool {
 	if c.step.Action != rollout.ActionCreate {
 		return false
 	}
-	rest := r.moved.rest(client.ObjectKey{Namespace: scope.helmOp.Namespace,
+	rest := r.moved.Rest(client.ObjectKey{Namespace: scope.helmOp.Namespace,
 		Name: apiutil.ChildName(scope.helmOp.Name, c.name)}, r.now())
 	if rest > 0 && (scope.requeueAfter == 0 || scope.requeueAfter > rest) {
 		scope.requeueAfter = rest

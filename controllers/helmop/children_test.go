@@ -25,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 )
 
 // TestNeedsNoRepair checks that needsNoRepair is true exactly if a repair would not change the child.
@@ -89,12 +90,12 @@ func TestNeedsNoRepair(t *testing.T) {
 // TestPlannedReleasesCacheByGeneration checks that the result for a child is cached until its generation changes.
 func TestPlannedReleasesCacheByGeneration(t *testing.T) {
 	t.Parallel()
-	memory := newPlannedReleases()
+	memory := rolloutstate.NewCache()
 	child := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
 	child.UID, child.Generation, child.Spec.ValuesDigest = "u", 1, "a"
 	of := func() string {
 		t.Helper()
-		release, err := memory.of(child)
+		release, err := memory.Of(child)
 		if err != nil {
 			t.Fatal(err)
 		}

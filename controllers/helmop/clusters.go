@@ -16,10 +16,13 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sharding"
 )
 
 // clusterScope holds the state of one Cluster during a pass over a HelmOp.
@@ -176,7 +179,7 @@ func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, ke
 	err := r.client.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
 		// A Cluster that exists has just entered the shard: the cache does not have the Cluster yet.
-		exists, err := dependencies.Exists(ctx, r.live, key, partialCluster())
+		exists, err := dependencies.Exists(ctx, r.live, key, sharding.PartialCluster())
 		scope.stale = scope.stale || exists
 		return c, err
 	}
@@ -204,4 +207,35 @@ func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, ke
 		c.selected, c.err = true, selection.DeniedError(helmOp, key)
 	}
 	return c, nil
+}
+
+// addManagement adds the management cluster to the scope, if the HelmOp installs there or has a release there.
+func (r *Reconciler) addManagement(ctx context.Context, scope *helmOpScope,
+	children map[client.ObjectKey]*addonsv1.HelmOpRelease,
+) error {
+	helmOp, child := scope.helmOp, children[clusterlink.Management]
+	delete(children, clusterlink.Management)
+	isWanted := helmOp.Spec.ManagementCluster != nil
+	if !isWanted && child == nil {
+		return nil
+	}
+	object, err := clusterview.ManagementCluster(ctx, r.client, r.shard)
+	if err != nil {
+		return err
+	}
+	c := &clusterScope{name: apiutil.ManagementTitle, key: clusterlink.Management, object: object, selected: isWanted,
+		child: child}
+	if c.cluster, err = apiutil.TypedCluster(object); err != nil {
+		return err
+	}
+	allowed, err := r.guard.Allows(ctx, helmOp, clusterlink.Management)
+	if err != nil {
+		return err
+	}
+	if isWanted && !allowed {
+		c.err = selection.DeniedError(helmOp, clusterlink.Management)
+		scope.programErr = c.err
+	}
+	scope.clusters = append(scope.clusters, c)
+	return nil
 }

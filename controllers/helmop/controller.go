@@ -22,6 +22,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clustermove"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
@@ -34,6 +35,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
@@ -46,8 +48,8 @@ type Reconciler struct {
 	renderer   *render.Renderer
 	resolver   *resolution.Resolver
 	guard      *selection.Guard
-	planned    *plannedReleases
-	moved      movedReleases
+	planned    *rolloutstate.Cache
+	moved      clustermove.Releases
 	recorder   events.EventRecorder
 	delays     requeue.Delays
 	kinds      *kindcache.Watcher

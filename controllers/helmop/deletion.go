@@ -21,6 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 )
 
 // reconcileDelete deletes the releases, each by the deletion policy and within the limits of the rollout, and then
@@ -86,10 +87,10 @@ func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp,
 			c.Deleting, c.Paused = !cluster.DeletionTimestamp.IsZero(), c.Paused || apiutil.IsClusterPaused(cluster)
 			c.Wave = firstWave(object, waves)
 		}
-		c.Health, _ = plannedHealth(child)
+		c.Health, _ = rolloutstate.Health(child)
 		c.Child = &rollout.Child{
 			Deleting:              apiutil.IsDeletionAdmitted(helmOp, child),
-			UnreachableAtDeletion: wasUnreachableAtDeletion(child),
+			UnreachableAtDeletion: rolloutstate.WasUnreachableAtDeletion(child),
 		}
 		clusters = append(clusters, c)
 	}
@@ -171,7 +172,7 @@ func isOrphaned(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 // HelmOp stays until they are deleted. The HelmOp may have been restored from a backup without its status, for example.
 // Garbage collection deletes the revisions of a HelmOp, except if it was deleted with the propagation policy Orphan.
 func (r *Reconciler) removeFinalizerIfDone(ctx context.Context, helmOp *addonsv1.HelmOp) error {
-	if relabelled, err := r.relabelReleases(ctx, helmOp); err != nil || relabelled > 0 {
+	if relabelled, err := r.relabeler().Releases(ctx, helmOp); err != nil || relabelled > 0 {
 		return err
 	}
 	revisions, err := r.revisions(ctx, helmOp)

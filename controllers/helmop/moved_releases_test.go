@@ -28,7 +28,7 @@ func TestMovedReleaseIsNotCreatedAgain(t *testing.T) {
 		created                bool
 	}{
 		"moved":                                  {marked: true, gone: true},
-		"moved long ago":                         {marked: true, gone: true, later: movedKept, created: true},
+		"moved long ago":                         {marked: true, gone: true, later: 10 * time.Minute, created: true},
 		"deleted without a move":                 {gone: true, created: true},
 		"annotation removed before the deletion": {marked: true, unmarked: true, gone: true, created: true},
 	} {
@@ -41,7 +41,7 @@ func TestMovedReleaseIsNotCreatedAgain(t *testing.T) {
 			plain := controllertest.ReleaseFor("n", apiutil.ChildName("h", cluster), addonsv1.ClusterReference{Name: cluster})
 			marked := plain.DeepCopy()
 			marked.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
-			last, events := plain, r.moved.handler(r.now)
+			last, events := plain, r.moved.Handler(r.now)
 			if tc.marked {
 				last = marked
 				events.Update(t.Context(), event.UpdateEvent{ObjectOld: plain, ObjectNew: marked}, nil)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -26,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
@@ -234,7 +234,7 @@ func waveOf(c *clusterScope, waves []labels.Selector) int {
 }
 
 func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
-	cache *plannedReleases,
+	cache *rolloutstate.Cache,
 ) (rollout.Cluster, error) {
 	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil, Blocked: c.blocked != "",
 		TargetInvalid: isInvalid(c.err)}
@@ -247,7 +247,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	var err error
 	var assigned *rollout.Release
 	if c.child != nil {
-		if assigned, err = cache.of(c.child); err != nil {
+		if assigned, err = cache.Of(c.child); err != nil {
 			return rollout.Cluster{}, err
 		}
 	}
@@ -255,11 +255,11 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		spec    *addonsv1.HelmOpReleaseSpec
 		release **rollout.Release
 	}{{c.target, &planned.Target}, {c.good, &planned.Good}, {c.own, &planned.Own}} {
-		if assigned != nil && hasSpec(c.child, desired.spec) {
+		if assigned != nil && rolloutstate.HasSpec(c.child, desired.spec) {
 			*desired.release = assigned
 			continue
 		}
-		if *desired.release, err = plannedRelease(desired.spec); err != nil {
+		if *desired.release, err = rolloutstate.Release(desired.spec); err != nil {
 			return rollout.Cluster{}, err
 		}
 	}
@@ -268,7 +268,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	}
 	planned.Child = &rollout.Child{
 		Release: *assigned, Revision: apiutil.RevisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero(),
-		UnreachableAtDeletion: wasUnreachableAtDeletion(c.child),
+		UnreachableAtDeletion: rolloutstate.WasUnreachableAtDeletion(c.child),
 		Foreign:               c.child.Status.State == string(model.StateForeign),
 	}
 	if r := c.child.Spec.Rollout; r != nil {
@@ -278,20 +278,9 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		planned.Child.Previous = previous.Revision
 	}
 	planned.Paused = planned.Paused || apiutil.IsChildPaused(c.child)
-	planned.Health, planned.ReadySince = plannedHealth(c.child)
-	planned.ReadyFor, planned.WasReady = readyBefore(c.child)
+	planned.Health, planned.ReadySince = rolloutstate.Health(c.child)
+	planned.ReadyFor, planned.WasReady = rolloutstate.ReadyBefore(c.child)
 	return planned, nil
-}
-
-// hasSpec reports whether a child has exactly a spec, except for spec.rollout. Most children do, and to compare the
-// specs takes a fraction of the time that their digests take.
-func hasSpec(child *addonsv1.HelmOpRelease, spec *addonsv1.HelmOpReleaseSpec) bool {
-	if spec == nil {
-		return false
-	}
-	assigned := child.Spec
-	assigned.Rollout = spec.Rollout
-	return equality.Semantic.DeepEqual(spec, &assigned)
 }
 
 // isAccessDenied reports whether the HelmOp may no longer access a Cluster. Its release is left alone, and counts
@@ -309,67 +298,4 @@ func isInvalid(err error) bool {
 	var unresolved *reasons.UnresolvedError
 	return err != nil && !errors.Is(err, render.ErrObjectRead) && !errors.Is(err, selection.ErrAccessUnknown) &&
 		!errors.As(err, &unresolved) && !errors.As(err, &denied)
-}
-
-// plannedRelease returns the spec of a child in the type of the plan.
-func plannedRelease(spec *addonsv1.HelmOpReleaseSpec) (*rollout.Release, error) {
-	if spec == nil {
-		return nil, nil
-	}
-	content, err := apiutil.ContentDigest(spec)
-	if err != nil {
-		return nil, err
-	}
-	rest, err := apiutil.DigestOf(spec.Artifact, spec.ClusterOptions, spec.KubernetesVersion, spec.Storage,
-		spec.DeletionPolicy)
-	return &rollout.Release{Identity: spec.Release.Namespace + "/" + spec.Release.Name, Content: content, Rest: rest}, err
-}
-
-// plannedHealth returns the health of a release with its current spec, and since when it is Ready.
-func plannedHealth(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
-	ready := conditions.Get(child, addonsv1.ReadyCondition)
-	switch {
-	case isUnreachable(child):
-		return rollout.HealthUnreachable, time.Time{}
-	case ready == nil || ready.ObservedGeneration != child.Generation:
-		return rollout.HealthProgressing, time.Time{}
-	case ready.Status == metav1.ConditionTrue:
-		since := ready.LastTransitionTime.Time
-		if assigned := child.Spec.Rollout; assigned != nil && assigned.At.After(since) {
-			since = assigned.At.Time
-		}
-		return rollout.HealthReady, since
-	case ready.Status == metav1.ConditionFalse && !apiutil.ProgressReasons[ready.Reason]:
-		return rollout.HealthFailed, time.Time{}
-	default:
-		return rollout.HealthProgressing, time.Time{}
-	}
-}
-
-// readyBefore returns for how long a release was Ready with its current spec before its Cluster became unreachable, and
-// whether it was Ready.
-func readyBefore(child *addonsv1.HelmOpRelease) (time.Duration, bool) {
-	was, assigned := child.Status.WasReady, child.Spec.Rollout
-	if was == nil || assigned == nil || was.Revision != assigned.Revision || was.Until.Before(&assigned.At) {
-		return 0, false
-	}
-	since := was.Since
-	if since.Before(&assigned.At) {
-		since = assigned.At
-	}
-	return was.Until.Sub(since.Time), true
-}
-
-// wasUnreachableAtDeletion reports whether the Cluster of a release under deletion is unreachable, and was unreachable
-// when the deletion began.
-func wasUnreachableAtDeletion(child *addonsv1.HelmOpRelease) bool {
-	since := conditions.GetLastTransitionTime(child, addonsv1.ClusterReachableCondition)
-	return isUnreachable(child) && since != nil && since.Before(child.DeletionTimestamp)
-}
-
-// isUnreachable reports whether the API server of the Cluster of a release does not answer.
-func isUnreachable(child *addonsv1.HelmOpRelease) bool {
-	reachable := conditions.Get(child, addonsv1.ClusterReachableCondition)
-	return reachable != nil && reachable.Status == metav1.ConditionFalse &&
-		reachable.Reason == addonsv1.ClusterUnreachableReason
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
@@ -296,7 +297,7 @@ func TestReadyBeforeClusterUnreachable(t *testing.T) {
 		for _, step := range tc.steps {
 			step(release)
 		}
-		got, was := readyBefore(release)
+		got, was := rolloutstate.ReadyBefore(release)
 		if was != tc.was || (got-tc.want).Abs() > 10*time.Second {
 			t.Errorf("%s: %s, %t; want %s, %t", name, got, was, tc.want, tc.was)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
@@ -58,7 +59,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			MinInterval: options.MinInterval, Concurrency: options.Concurrency, Now: time.Now,
 		}),
 		guard:    options.Guard,
-		planned:  newPlannedReleases(),
+		planned:  rolloutstate.NewCache(),
 		recorder: mgr.GetEventRecorder("helmop-controller"),
 		now:      time.Now,
 
@@ -86,7 +87,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Watches(&addonsv1.HelmOpRelease{}, watches.DelayedBy(watches.RequestForOwner(r.client), watches.Settled(r.client)),
 			ofWatchFilter).
 		Watches(&addonsv1.HelmOpRelease{}, dependencies.HelmOpsOnChange(r.client)).
-		Watches(&addonsv1.HelmOpRelease{}, r.moved.handler(r.now)).
+		Watches(&addonsv1.HelmOpRelease{}, r.moved.Handler(r.now)).
 		Watches(&addonsv1.HelmOp{}, watches.Delayed(dependencies.DependentHelmOps(r.client)),
 			builder.WithPredicates(dependencies.DependencyChanged())).
 		Watches(&addonsv1.HelmOp{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watches.ReportedNotServed())).

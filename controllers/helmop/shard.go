@@ -8,17 +8,20 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sharding"
 )
 
 // enterShard records the shard of a HelmOp, and reports whether the HelmOp may be reconciled in this shard. If not, the
@@ -44,8 +47,8 @@ func (r *Reconciler) enterShard(ctx context.Context,
 		helmOp.Status.Shard = nil
 		return ctrl.Result{RequeueAfter: requeue.StaleRetry}, false, nil
 	}
-	revisions, revisionsErr := r.relabelRevisions(ctx, helmOp)
-	releases, releasesErr := r.relabelReleases(ctx, helmOp)
+	revisions, revisionsErr := r.relabeler().Revisions(ctx, helmOp)
+	releases, releasesErr := r.relabeler().Releases(ctx, helmOp)
 	switch err := kerrors.NewAggregate([]error{revisionsErr, releasesErr}); {
 	case err != nil:
 		report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ShardChangedReason, err.Error())
@@ -58,70 +61,77 @@ func (r *Reconciler) enterShard(ctx context.Context,
 	return ctrl.Result{}, true, nil
 }
 
-// relabel sets the shard label of the HelmOp on its objects of one kind in other shards, and returns the number of
-// these objects. If an object cannot be changed, the others are relabelled nevertheless. typed returns an object of the
-// kind with some metadata.
-func (r *Reconciler) relabel(ctx context.Context, helmOp *addonsv1.HelmOp, kind string,
-	typed func(metav1.ObjectMeta) client.Object,
-) (int, error) {
-	selector := apiutil.OtherShards(r.shard)
-	if requirements, selectable := labels.SelectorFromSet(apiutil.ChildSelector(helmOp)).Requirements(); selectable {
-		selector = selector.Add(requirements...)
-	}
-	var foreign []client.Object
-	err := listMetadata(ctx, r.live, addonsv1.GroupVersion.WithKind(kind), func(object *metav1.PartialObjectMetadata) {
-		// Two long names may share a label value.
-		if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == apiutil.HelmOpKind &&
-			owner.Name == helmOp.Name {
-			foreign = append(foreign, typed(*object.ObjectMeta.DeepCopy()))
-		}
-	}, client.InNamespace(helmOp.Namespace), client.MatchingLabelsSelector{Selector: selector})
-	if err != nil {
-		return 0, fmt.Errorf("listing each %s of the HelmOp in other shards: %w", kind, err)
-	}
-	var errs []error
-	for _, object := range foreign {
-		before := object.DeepCopyObject().(client.Object)
-		apiutil.InheritLabels(object.GetLabels(), helmOp)
-		if err := r.client.Patch(ctx, object, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("changing the shard label of %s %s: %w", kind, object.GetName(), err))
-		}
-	}
-	if len(foreign) > 0 {
-		ctrl.LoggerFrom(ctx).Info("Changed the shard label of objects of the HelmOp", "kind", kind, "objects",
-			len(foreign)-len(errs))
-	}
-	return len(foreign), kerrors.NewAggregate(errs)
+func (r *Reconciler) relabeler() *sharding.Relabeler {
+	return &sharding.Relabeler{Client: r.client, Live: r.live, Shard: r.shard}
 }
 
-func (r *Reconciler) relabelReleases(ctx context.Context, helmOp *addonsv1.HelmOp) (int, error) {
-	return r.relabel(ctx, helmOp, "HelmOpRelease",
-		func(m metav1.ObjectMeta) client.Object { return &addonsv1.HelmOpRelease{ObjectMeta: m} })
-}
-
-func (r *Reconciler) relabelRevisions(ctx context.Context, helmOp *addonsv1.HelmOp) (int, error) {
-	return r.relabel(ctx, helmOp, "HelmOpRevision",
-		func(m metav1.ObjectMeta) client.Object { return &addonsv1.HelmOpRevision{ObjectMeta: m} })
-}
-
-// listMetadata calls a function with the metadata of each object of a kind that the options select. It lists the
-// objects page by page.
-func listMetadata(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind,
-	visit func(*metav1.PartialObjectMetadata),
-	options ...client.ListOption,
+// addUnlisted adds the Clusters of children that are not eligible to the scope: they do not exist, or are of another
+// shard or of a namespace that is no longer selected. A Cluster that is not in the cache may exist, because the cache
+// has only the Clusters of the own shard.
+func (r *Reconciler) addUnlisted(ctx context.Context, scope *helmOpScope, selector *selection.Selector,
+	children map[client.ObjectKey]*addonsv1.HelmOpRelease,
 ) error {
-	next := ""
-	options = append(options, client.Limit(apiutil.MetadataPage))
-	for {
-		page := apiutil.MetadataList(kind)
-		if err := reader.List(ctx, page, append(options[:len(options):len(options)], client.Continue(next))...); err != nil {
+	if len(children) == 0 {
+		return nil
+	}
+	absent, err := r.absentClusters(ctx, children)
+	if err != nil {
+		return err
+	}
+	foreign, err := sharding.ClustersOfOtherShards(ctx, r.live, r.shard, absent)
+	if err != nil {
+		return err
+	}
+	for key, child := range children {
+		if object, ok := foreign[key]; ok {
+			scope.clusters = append(scope.clusters, otherShardScope(scope.helmOp, key, object, selector, child))
+			continue
+		}
+		c, err := r.unlistedCluster(ctx, scope, key, child)
+		if err != nil {
 			return err
 		}
-		for i := range page.Items {
-			visit(&page.Items[i])
+		scope.clusters = append(scope.clusters, c)
+	}
+	return nil
+}
+
+// absentClusters returns the Clusters of children that the cache does not have.
+func (r *Reconciler) absentClusters(ctx context.Context,
+	children map[client.ObjectKey]*addonsv1.HelmOpRelease,
+) (sets.Set[client.ObjectKey], error) {
+	absent := sets.Set[client.ObjectKey]{}
+	for key := range children {
+		exists, err := dependencies.Exists(ctx, r.client, key, apiutil.NewCluster())
+		if err != nil {
+			return nil, err
 		}
-		if next = page.Continue; next == "" {
-			return nil
+		if !exists {
+			absent.Insert(key)
 		}
 	}
+	return absent, nil
+}
+
+// otherShardScope returns the scope of a Cluster of another shard. It has the labels of the Cluster, so that the
+// Cluster stays in its wave.
+func otherShardScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *metav1.PartialObjectMetadata,
+	selector *selection.Selector,
+	child *addonsv1.HelmOpRelease,
+) *clusterScope {
+	cluster := &clusterv1.Cluster{ObjectMeta: object.ObjectMeta}
+	known := apiutil.NewCluster()
+	known.SetNamespace(key.Namespace)
+	known.SetName(key.Name)
+	known.SetLabels(object.Labels)
+	return &clusterScope{
+		name: apiutil.TitleOf(helmOp.Namespace, key), key: key, cluster: cluster, object: known, child: child,
+		selected: selector.Matches(object), otherShard: apiutil.OtherShardMessage(object, helmOp),
+	}
+}
+
+// isHeldByOtherShard reports whether a release is left alone because its Cluster is of another shard. If the Cluster is
+// no longer selected and the deletion policy is Orphan, the release is not left alone, but orphaned.
+func isHeldByOtherShard(c *clusterScope, policy addonsv1.DeletionPolicy) bool {
+	return c.otherShard != "" && (c.selected || policy != addonsv1.DeletionPolicyOrphan)
 }

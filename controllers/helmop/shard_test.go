@@ -205,6 +205,7 @@ func TestReleasesOfClustersInOtherShardsAreHeld(t *testing.T) {
 // TestUnlistedClustersNeedFewRequests counts the requests for Clusters that are not in the cache. A missing Cluster
 // must not cause a list of all Clusters of other shards.
 func TestUnlistedClustersNeedFewRequests(t *testing.T) {
+	const maxReads = 50 // More Clusters are listed.
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		missing, otherShard, others int
@@ -212,9 +213,9 @@ func TestUnlistedClustersNeedFewRequests(t *testing.T) {
 	}{
 		"one missing":                          {missing: 1, others: 20, maxGets: 2},
 		"few in other shards":                  {otherShard: 5, others: 20, maxGets: 5},
-		"more than the limit in other shards":  {otherShard: maxReadsOneByOne + 1, lists: 1},
-		"as many as the limit in other shards": {otherShard: maxReadsOneByOne, maxGets: maxReadsOneByOne},
-		"few of many not cached":               {otherShard: 1, others: 2 * maxReadsOneByOne, maxGets: 1},
+		"more than the limit in other shards":  {otherShard: maxReads + 1, lists: 1},
+		"as many as the limit in other shards": {otherShard: maxReads, maxGets: maxReads},
+		"few of many not cached":               {otherShard: 1, others: 2 * maxReads, maxGets: 1},
 	} {
 		h, _, _ := controllertest.ShardedObjects("a", "a", "a")
 		var objects []client.Object

@@ -4,8 +4,10 @@
 package helmop
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,11 +15,14 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clustermove"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
@@ -197,7 +202,7 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 	switch {
 	case ready == nil || ready.ObservedGeneration != c.child.Generation:
 		return phaseProgressing, nil
-	case isUnreachable(c.child):
+	case rolloutstate.IsUnreachable(c.child):
 		return phaseUnreachable, nil
 	case isBlocked(c):
 		return phaseBlocked, nil
@@ -272,4 +277,46 @@ func whyEnding(child *addonsv1.HelmOpRelease) string {
 	default:
 		return ""
 	}
+}
+
+// reportMovable sets the condition Movable: whether clusterctl move takes along everything that the HelmOp refers to.
+// The manager has no right to write Secrets and ConfigMaps, which belong to users who may share them. So the condition
+// has the command that labels them.
+func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) error {
+	helmOp := scope.helmOp
+	referenced := referencesOf(scope)
+	if len(referenced) == 0 {
+		conditions.Delete(helmOp, addonsv1.MovableCondition)
+		return nil
+	}
+	why, err := clustermove.WhyNotMovable(ctx, r.references.Metadata, helmOp.Namespace, referenced)
+	switch {
+	case err != nil:
+		return err
+	case why != "":
+		report.SetCondition(helmOp, addonsv1.MovableCondition, metav1.ConditionFalse, addonsv1.ReferencesNotMovedReason, why)
+	default:
+		report.SetCondition(helmOp, addonsv1.MovableCondition, metav1.ConditionTrue, addonsv1.MovableReason,
+			"clusterctl move takes along everything that the HelmOp refers to")
+	}
+	return nil
+}
+
+// referencesOf returns the objects that a HelmOp refers to, as "<kind>/<name>", including objects for single Clusters.
+func referencesOf(scope *helmOpScope) []string {
+	helmOp := scope.helmOp
+	referenced := references.Of(helmOp)
+	if namespaces := helmOp.Spec.ClusterNamespaces; namespaces != nil {
+		referenced = append(referenced, apiutil.KindServiceAccount+"/"+namespaces.AuthorizationServiceAccountName)
+	}
+	if management := helmOp.Spec.ManagementCluster; management != nil {
+		referenced = append(referenced, apiutil.KindServiceAccount+"/"+management.ImpersonateServiceAccountName)
+	}
+	for _, c := range scope.clusters {
+		for _, reference := range c.references {
+			referenced = append(referenced, reference.Kind+"/"+reference.Name)
+		}
+	}
+	slices.Sort(referenced)
+	return slices.Compact(referenced)
 }

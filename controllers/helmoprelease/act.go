@@ -36,6 +36,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
 // releaseInputs are the chart and the values of an installation or an upgrade.
@@ -358,4 +359,12 @@ func (r *Reconciler) countAttempt(ctx context.Context, p *releasePass, decision 
 	p.before.ResourceVersion, p.release.ResourceVersion = counted.ResourceVersion, counted.ResourceVersion
 	p.before.Status = *counted.Status.DeepCopy()
 	return nil
+}
+
+// slot acquires a slot for the action of a pass. If ok is false, the release is enqueued when it is granted a slot.
+func (r *Reconciler) slot(p *releasePass) (done func(), ok bool) {
+	return r.slots.Acquire(slots.Claim{
+		Release: client.ObjectKeyFromObject(p.release), Cluster: p.target.Key, HelmOp: p.desired.Owner,
+		First: queue.IsFirst(p.release),
+	})
 }

@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/secret"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -25,6 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
@@ -145,4 +147,28 @@ func (r *Reconciler) mayAccess(ctx context.Context, scope *releaseScope) (bool, 
 		r.event(scope, corev1.EventTypeWarning, addonsv1.ClusterAccessDeniedReason, "Connect", denied)
 	}
 	return false, nil
+}
+
+// remembered returns the result of the first read of a release's records, for the second pass. ok is false if there is
+// none.
+func (r *Reconciler) remembered(p *releasePass) (model.Observation, bool) {
+	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
+	return r.reads.TakeFirst(request, recordreads.KeyOf(p.release, p.target, p.desired))
+}
+
+// observe reads Helm's records of a release. If ok is false, the read is still running: the release is enqueued when it
+// ends, and keeps its position in the queue for slots.
+func (r *Reconciler) observe(ctx context.Context, release *addonsv1.HelmOpRelease, target model.Target,
+	desired model.Desired) (
+	observation model.Observation, err error, ok bool,
+) {
+	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
+	observation, err, ok = r.reads.Observe(ctx, request, target.Key, recordreads.KeyOf(release, target, desired),
+		func(ctx context.Context) (model.Observation, error) {
+			return r.engine.Observe(ctx, target, desired.Namespace, desired.Name)
+		})
+	if !ok {
+		r.slots.Keep(request.NamespacedName)
+	}
+	return observation, err, ok
 }

@@ -4,12 +4,16 @@
 package helmoprelease
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -76,5 +80,74 @@ func TestWaitingUninstallationsAreLimited(t *testing.T) {
 	first()
 	if _, ok, waits := take("e", controllertest.HeldSince); !ok || !waits {
 		t.Error("the slot is not released")
+	}
+}
+
+// TestReleaseWaitsForOwner checks that a release whose HelmOp does not exist is not uninstalled at once: a restore from
+// a backup may be running.
+func TestReleaseWaitsForOwner(t *testing.T) {
+	t.Parallel()
+	b := controllertest.NewReleaseBench(t)
+	b.Release.Namespace, b.Release.Finalizers = "platform", []string{addonsv1.HelmOpReleaseFinalizer}
+	b.HelmOp = nil
+	r, recorder := benchReconciler(b), events.NewFakeRecorder(10)
+	r.recorder, r.now, r.budgets = recorder, time.Now, report.NewEventBudgets(time.Now)
+	r.watcher = forgettingWatcher{forgetting: &forgetting{}}
+	deleted := metav1.NewTime(time.Now().Add(-time.Minute))
+	b.Release.DeletionTimestamp = &deleted
+	scope := &releaseScope{release: b.Release, cluster: b.Cluster}
+	result, err := r.reconcileDelete(t.Context(), scope)
+	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > ownerRetry || len(b.Release.Finalizers) == 0 {
+		t.Errorf("%+v, %v, %v", result, err, b.Release.Finalizers)
+	}
+	ready := conditions.Get(b.Release, addonsv1.ReadyCondition)
+	if ready == nil || ready.Reason != addonsv1.OwnerNotFoundReason ||
+		!strings.Contains(ready.Message, deleted.Add(ownerWait).UTC().Format(time.RFC3339)) {
+		t.Errorf("Ready is %+v", ready)
+	}
+	if event := <-recorder.Events; !strings.Contains(event, addonsv1.OwnerNotFoundReason) {
+		t.Error(event)
+	}
+	if isOwnerAwaited(b.Release, deleted.Add(ownerWait)) {
+		t.Error("it waits for ever")
+	}
+
+	// The annotation keeps the release in its cluster.
+	b.Release.Annotations = map[string]string{addonsv1.OrphanAnnotation: "true"}
+	if _, err := r.reconcileDelete(t.Context(), scope); err != nil || len(b.Release.Finalizers) > 0 {
+		t.Errorf("it stays: %v, %v", err, b.Release.Finalizers)
+	}
+}
+
+// TestReleaseWithoutOwnerIsUninstalledAfterWait checks that a release whose HelmOp was not restored is uninstalled
+// after the wait.
+func TestReleaseWithoutOwnerIsUninstalledAfterWait(t *testing.T) {
+	t.Parallel()
+	b := controllertest.NewReleaseBench(t)
+	b.HelmOp = nil
+	b.Release.Namespace, b.Release.Finalizers = "platform", []string{addonsv1.HelmOpReleaseFinalizer}
+	b.Release.Spec.ClusterRef.Namespace, b.Cluster.Namespace = "", "platform"
+	deleted := metav1.NewTime(controllertest.Noon)
+	b.Release.DeletionTimestamp = &deleted
+	now, connections := controllertest.Noon, &forgetting{}
+	r := benchReconciler(b)
+	r.recorder, r.now, r.budgets = events.NewFakeRecorder(10), func() time.Time { return now },
+		report.NewEventBudgets(time.Now)
+	r.watcher, r.kubeconfigs = forgettingWatcher{forgetting: connections}, controllertest.StoreOf(t)
+	r.clusters = linkMadeMeanwhile{err: errors.New("no connection"), failures: 1}
+	for after, want := range map[time.Duration]string{
+		ownerWait - time.Second: addonsv1.OwnerNotFoundReason, ownerWait: addonsv1.ClusterUnreachableReason,
+	} {
+		now, connections.disconnected = controllertest.Noon.Add(after), nil
+		_, err := r.reconcileDelete(t.Context(), &releaseScope{release: b.Release, cluster: b.Cluster})
+		if got := conditions.GetReason(b.Release, addonsv1.ReadyCondition); err != nil || got != want {
+			t.Errorf("after %s: Ready has the reason %q, error %v; want %q", after, got, err, want)
+		}
+		if tried := len(connections.disconnected) > 0; tried != (after >= ownerWait) {
+			t.Errorf("after %s: a connection was tried: %t", after, tried)
+		}
+		if len(b.Release.Finalizers) == 0 {
+			t.Errorf("after %s: the HelmOpRelease is gone before the release", after)
+		}
 	}
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
@@ -133,4 +134,17 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		WatchesRawSource(options.Clusters.Source(ofCluster)).
 		WithOptions(concurrency).
 		Complete(r)
+}
+
+// newActionSlots returns the slots for the actions of a number of workers, with a limit for each Cluster. A release is
+// enqueued with the highest priority when it is granted a slot.
+func newActionSlots(workers, perCluster int, wake *async.Waker) *slots.Slots {
+	return slots.New(slots.Options{
+		Workers: workers, PerCluster: perCluster,
+		Wake: func(release client.ObjectKey) { wake.WakeFirst(ctrl.Request{NamespacedName: release}) },
+		Report: func(inUse, waiting int) {
+			monitoring.SlotsInUse.Set(float64(inUse))
+			monitoring.SlotsWaiting.Set(float64(waiting))
+		},
+	})
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmop
+package clustermove
 
 import (
 	"context"
@@ -21,17 +21,17 @@ import (
 // deletes while it has the annotation of a move is created again after this time.
 const movedKept = 10 * time.Minute
 
-// movedReleases holds the HelmOpReleases that clusterctl move has moved to another management cluster. A HelmOp that is
+// Releases holds the HelmOpReleases that clusterctl move has moved to another management cluster. A HelmOp that is
 // not deleted yet would create them again, and after the deletion of the HelmOp they would be uninstalled. The releases
 // of paused Clusters are protected by the pause, but a release of the management cluster is not. The zero value is
 // empty. It is safe for concurrent use.
-type movedReleases struct {
+type Releases struct {
 	mu    sync.Mutex
 	until map[types.NamespacedName]time.Time
 }
 
 // add records that a release is being moved.
-func (m *movedReleases) add(release types.NamespacedName, now time.Time) {
+func (m *Releases) add(release types.NamespacedName, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.until == nil {
@@ -46,21 +46,21 @@ func (m *movedReleases) add(release types.NamespacedName, now time.Time) {
 }
 
 // forget removes a release. The release lost the annotation of a move, so it stays.
-func (m *movedReleases) forget(release types.NamespacedName) {
+func (m *Releases) forget(release types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.until, release)
 }
 
-// rest returns the time after which a release may be created; 0 if it may be created now.
-func (m *movedReleases) rest(release types.NamespacedName, now time.Time) time.Duration {
+// Rest returns the time after which a release may be created; 0 if it may be created now.
+func (m *Releases) Rest(release types.NamespacedName, now time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return max(0, m.until[release].Sub(now))
 }
 
-// handler returns a handler of events that records releases that are being moved. The handler enqueues nothing.
-func (m *movedReleases) handler(now func() time.Time) handler.EventHandler {
+// Handler returns a handler of events that records releases that are being moved. The handler enqueues nothing.
+func (m *Releases) Handler(now func() time.Time) handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ async.RequestQueue) {
 			key := types.NamespacedName{Namespace: e.ObjectNew.GetNamespace(), Name: e.ObjectNew.GetName()}

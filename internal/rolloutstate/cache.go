@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmop
+package rolloutstate
 
 import (
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -14,9 +14,9 @@ import (
 // maxPlannedReleases is the number of children in the cache, which takes some 300 bytes for each.
 const maxPlannedReleases = 1 << 15
 
-// plannedReleases is a cache of the specs of children in the form of the plan, by UID and generation. Without the
+// Cache is a cache of the specs of children in the form of the plan, by UID and generation. Without the
 // cache, every pass would compute digests of most of the specs. Nil caches nothing. It is safe for concurrent use.
-type plannedReleases struct {
+type Cache struct {
 	byUID *lru.Cache[types.UID, assignedRelease]
 }
 
@@ -25,21 +25,21 @@ type assignedRelease struct {
 	release    *rollout.Release
 }
 
-// newPlannedReleases returns an empty cache.
-func newPlannedReleases() *plannedReleases {
+// NewCache returns an empty cache.
+func NewCache() *Cache {
 	byUID, _ := lru.New[types.UID, assignedRelease](maxPlannedReleases) // It fails only if the size is not positive.
-	return &plannedReleases{byUID: byUID}
+	return &Cache{byUID: byUID}
 }
 
-// of returns the plannedRelease of a child. The caller must not change it.
-func (m *plannedReleases) of(child *addonsv1.HelmOpRelease) (*rollout.Release, error) {
+// Of returns the spec of a child in the type of the plan. The caller must not change it.
+func (m *Cache) Of(child *addonsv1.HelmOpRelease) (*rollout.Release, error) {
 	if m == nil || child.UID == "" {
-		return plannedRelease(&child.Spec)
+		return Release(&child.Spec)
 	}
 	if known, ok := m.byUID.Get(child.UID); ok && known.generation == child.Generation {
 		return known.release, nil
 	}
-	release, err := plannedRelease(&child.Spec)
+	release, err := Release(&child.Spec)
 	if err == nil {
 		m.byUID.Add(child.UID, assignedRelease{generation: child.Generation, release: release})
 	}

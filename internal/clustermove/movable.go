@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmop
+package clustermove
 
 import (
 	"context"
@@ -12,30 +12,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
 // maxShownUnlabelled is the number of objects that the condition Movable names. There may be an object for each
 // Cluster.
 const maxShownUnlabelled = 10
 
-// reportMovable sets the condition Movable: whether clusterctl move takes along everything that the HelmOp refers to.
-// The manager has no right to write Secrets and ConfigMaps, which belong to users who may share them. So the condition
-// has the command that labels them.
-func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) error {
-	helmOp := scope.helmOp
-	referenced := referencesOf(scope)
-	if len(referenced) == 0 {
-		conditions.Delete(helmOp, addonsv1.MovableCondition)
-		return nil
-	}
+// WhyNotMovable returns which of the referenced objects of a namespace clusterctl move leaves behind, and what to do;
+// empty if it moves all. The references have the form "<kind>/<name>". Objects that do not exist do not count.
+func WhyNotMovable(ctx context.Context, metadata client.Reader, namespace string, referenced []string) (string, error) {
 	var unlabelled, accounts []string
 	for _, reference := range referenced {
 		kind, name, _ := strings.Cut(reference, "/")
@@ -44,44 +33,20 @@ func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) erro
 			continue
 		}
 		partial := apiutil.PartialOf(kind)
-		err := r.references.Metadata.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace, Name: name}, partial)
+		err := metadata.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, partial)
 		switch {
 		case apierrors.IsNotFound(err):
 			// Another condition reports a missing object, where the object is needed.
 		case err != nil:
-			return fmt.Errorf("reading %s %s/%s: %w", kind, helmOp.Namespace, name, err)
+			return "", fmt.Errorf("reading %s %s/%s: %w", kind, namespace, name, err)
 		case !isMoved(partial):
 			unlabelled = append(unlabelled, strings.ToLower(kind)+"/"+name)
 		}
 	}
-	if why := whyNotMovable(helmOp.Namespace, unlabelled, accounts); why != "" {
-		report.SetCondition(helmOp, addonsv1.MovableCondition, metav1.ConditionFalse, addonsv1.ReferencesNotMovedReason, why)
-		return nil
-	}
-	report.SetCondition(helmOp, addonsv1.MovableCondition, metav1.ConditionTrue, addonsv1.MovableReason,
-		"clusterctl move takes along everything that the HelmOp refers to")
-	return nil
+	return whyNotMovable(namespace, unlabelled, accounts), nil
 }
 
-// referencesOf returns the objects that a HelmOp refers to, as "<kind>/<name>", including objects for single Clusters.
-func referencesOf(scope *helmOpScope) []string {
-	helmOp := scope.helmOp
-	referenced := references.Of(helmOp)
-	if namespaces := helmOp.Spec.ClusterNamespaces; namespaces != nil {
-		referenced = append(referenced, apiutil.KindServiceAccount+"/"+namespaces.AuthorizationServiceAccountName)
-	}
-	if management := helmOp.Spec.ManagementCluster; management != nil {
-		referenced = append(referenced, apiutil.KindServiceAccount+"/"+management.ImpersonateServiceAccountName)
-	}
-	for _, c := range scope.clusters {
-		for _, reference := range c.references {
-			referenced = append(referenced, reference.Kind+"/"+reference.Name)
-		}
-	}
-	slices.Sort(referenced)
-	return slices.Compact(referenced)
-}
-
+// whyNotMovable returns the message for objects and ServiceAccounts that are not moved; empty if there are none.
 func whyNotMovable(namespace string, unlabelled, accounts []string) string {
 	var why []string
 	if len(unlabelled) > 0 {
