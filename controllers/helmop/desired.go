@@ -133,7 +133,8 @@ func (r *Reconciler) compiledAt(ctx context.Context, scope *helmOpScope, number 
 	if revision == nil {
 		return nil
 	}
-	w, err := r.compileRevision(ctx, revisionstore.WithRevision(scope.helmOp, revision), revisionstore.ArtifactsOf(revision))
+	w, err := r.compileRevision(ctx, revisionstore.WithRevision(scope.helmOp, revision),
+		revisionstore.ArtifactsOf(revision))
 	if err != nil || w.digest != revision.Spec.Digest {
 		return nil
 	}

@@ -75,8 +75,8 @@ type Pass struct {
 	RequeueAfter time.Duration
 }
 
-// Compare compares objects that changed since their last comparison, and updates status.drift and the condition Drifted.
-// It sets Differences. hasMore is true if there are more differences than before.
+// Compare compares objects that changed since their last comparison, and updates status.drift and the condition
+// Drifted. It sets Differences. hasMore is true if there are more differences than before.
 func (p *Pass) Compare(ctx context.Context) (hasMore bool) {
 	release := p.Release
 	switch {

@@ -26,8 +26,8 @@ import (
 // restoreHint is the part of a message that says how to create deleted objects again.
 const restoreHint = "to create the missing objects, set driftDetection.mode to Correct, or request a retry"
 
-// Memory is the state of the objects of one release that is not in its status. It is lost with a restart. The zero value
-// is empty; it is not safe for concurrent use.
+// Memory is the state of the objects of one release that is not in its status. It is lost with a restart. The zero
+// value is empty; it is not safe for concurrent use.
 type Memory struct {
 	// written has the generation of each object after the last action, until a watch shows it.
 	written written
