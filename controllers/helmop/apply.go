@@ -72,9 +72,7 @@ func (r *Reconciler) waitsForMove(scope *helmOpScope, c *clusterScope) bool {
 	}
 	rest := r.moved.Rest(client.ObjectKey{Namespace: scope.helmOp.Namespace,
 		Name: apiutil.ChildName(scope.helmOp.Name, c.name)}, r.now())
-	if rest > 0 && (scope.requeueAfter == 0 || scope.requeueAfter > rest) {
-		scope.requeueAfter = rest
-	}
+	scope.retryWithin(rest)
 	return rest > 0
 }
 

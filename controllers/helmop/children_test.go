@@ -25,7 +25,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 )
 
 // TestNeedsNoRepair checks that needsNoRepair is true exactly if a repair would not change the child.
@@ -84,36 +83,6 @@ func TestNeedsNoRepair(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// TestPlannedReleasesCacheByGeneration checks that the result for a child is cached until its generation changes.
-func TestPlannedReleasesCacheByGeneration(t *testing.T) {
-	t.Parallel()
-	memory := rolloutstate.NewCache()
-	child := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
-	child.UID, child.Generation, child.Spec.ValuesDigest = "u", 1, "a"
-	of := func() string {
-		t.Helper()
-		release, err := memory.Of(child)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return release.Content
-	}
-	first := of()
-	child.Spec.ValuesDigest = "b"
-	if of() != first {
-		t.Error("the spec of a generation is not cached")
-	}
-	child.Generation = 2
-	second := of()
-	if second == first {
-		t.Error("the cached spec of another generation is used")
-	}
-	child.UID, child.Spec.ValuesDigest = "v", "c"
-	if of() == second {
-		t.Error("the cached spec of another child is used")
 	}
 }
 

@@ -133,7 +133,8 @@ func (r *Reconciler) compiledAt(ctx context.Context, scope *helmOpScope, number 
 	if revision == nil {
 		return nil
 	}
-	w, err := r.compileRevision(ctx, revisionstore.WithRevision(scope.helmOp, revision), revisionstore.ArtifactsOf(revision))
+	w, err := r.compileRevision(ctx, revisionstore.WithRevision(scope.helmOp, revision),
+		revisionstore.ArtifactsOf(revision))
 	if err != nil || w.digest != revision.Spec.Digest {
 		return nil
 	}
@@ -215,9 +216,7 @@ func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *compi
 
 // retryWithin schedules the next pass no later than after a delay. A delay of 0 has no effect.
 func (s *helmOpScope) retryWithin(delay time.Duration) {
-	if delay > 0 && (s.requeueAfter == 0 || s.requeueAfter > delay) {
-		s.requeueAfter = delay
-	}
+	s.requeueAfter = requeue.Sooner(s.requeueAfter, delay)
 }
 
 // watchKinds watches the kinds of objects, so that changes of the objects enqueue the HelmOps of their Clusters.

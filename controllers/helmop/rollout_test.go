@@ -15,16 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
@@ -243,63 +240,6 @@ func TestIsKnown(t *testing.T) {
 	} {
 		if got := isKnown(tc.cluster, began); got != tc.want {
 			t.Errorf("%s: known %t", name, got)
-		}
-	}
-}
-
-// TestReadyBeforeClusterUnreachable checks for how long a release was Ready before its Cluster became unreachable. The
-// time counts only for the revision that the release was Ready with, even if the Cluster was reachable for a moment.
-func TestReadyBeforeClusterUnreachable(t *testing.T) {
-	t.Parallel()
-	ready := func(r *addonsv1.HelmOpRelease) {
-		report.SetCondition(r, addonsv1.ReadyCondition, report.True, addonsv1.ReadyReason, "")
-		conditions.Get(r, addonsv1.ReadyCondition).LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Hour))
-	}
-	notReady := func(reason string) func(*addonsv1.HelmOpRelease) {
-		return func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, reason, "") }
-	}
-	unreachable := func(r *addonsv1.HelmOpRelease) { report.Unreachable(r, "no answer") }
-	assigned := func(revision int64, ago time.Duration) func(*addonsv1.HelmOpRelease) {
-		return func(r *addonsv1.HelmOpRelease) {
-			r.Generation++
-			r.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: revision, At: metav1.NewTime(time.Now().Add(-ago))}
-		}
-	}
-	for name, tc := range map[string]struct {
-		steps []func(*addonsv1.HelmOpRelease)
-		was   bool
-		want  time.Duration
-	}{
-		"never ready": {steps: []func(*addonsv1.HelmOpRelease){assigned(7, time.Hour),
-			notReady(addonsv1.ProgressingReason), unreachable}},
-		"ready": {steps: []func(*addonsv1.HelmOpRelease){assigned(7, 2*time.Hour), ready, unreachable,
-			unreachable}, was: true, want: time.Hour},
-		"Ready before the revision was assigned": {steps: []func(*addonsv1.HelmOpRelease){
-			assigned(7, time.Minute), ready, unreachable},
-			was: true, want: time.Minute},
-		"Ready with the former revision": {steps: []func(*addonsv1.HelmOpRelease){assigned(6, 2*time.Hour), ready,
-			assigned(7, time.Minute), unreachable}},
-		"another revision assigned since": {steps: []func(*addonsv1.HelmOpRelease){
-			assigned(6, 2*time.Hour), ready, unreachable,
-			assigned(7, 0)}},
-		"same revision assigned again since": {steps: []func(*addonsv1.HelmOpRelease){
-			assigned(7, 2*time.Hour), ready, unreachable,
-			assigned(7, -time.Minute)}},
-		"unreachable again before a check": {steps: []func(*addonsv1.HelmOpRelease){
-			assigned(7, 2*time.Hour), ready, unreachable,
-			notReady(addonsv1.ProgressingReason), unreachable}, was: true, want: time.Hour},
-		"failed, then unreachable again": {steps: []func(*addonsv1.HelmOpRelease){
-			assigned(7, 2*time.Hour), ready, unreachable,
-			notReady(addonsv1.UpgradeFailedReason), unreachable}},
-		"without a rollout": {steps: []func(*addonsv1.HelmOpRelease){ready, unreachable}},
-	} {
-		release := &addonsv1.HelmOpRelease{}
-		for _, step := range tc.steps {
-			step(release)
-		}
-		got, was := rolloutstate.ReadyBefore(release)
-		if was != tc.was || (got-tc.want).Abs() > 10*time.Second {
-			t.Errorf("%s: %s, %t; want %s, %t", name, got, was, tc.want, tc.was)
 		}
 	}
 }

@@ -39,8 +39,9 @@ type (
 func (l longRegistry) Resolve(context.Context, oci.Source) (oci.Artifact, error) {
 	long := string(l)
 	return oci.Artifact{
-		URL: "oci://registry.example/chart", Digest: "sha256:1", MediaType: long, ConfigMediaType: bundle.ChartConfigMediaType,
-		Layers: []oci.Layer{{MediaType: bundle.ChartLayerMediaType}},
+		URL: "oci://registry.example/chart", Digest: "sha256:1", MediaType: long,
+		ConfigMediaType: bundle.ChartConfigMediaType,
+		Layers:          []oci.Layer{{MediaType: bundle.ChartLayerMediaType}},
 		Annotations: map[string]string{
 			ocispec.AnnotationSource: long, ocispec.AnnotationRevision: long, ocispec.AnnotationCreated: long,
 		},
@@ -60,7 +61,8 @@ func (longVerifier) Cached(string, string, string) (verification.Result, bool) {
 // reportLongResolution reports an artifact with texts that are too long.
 func reportLongResolution(t *testing.T, helmOp *addonsv1.HelmOp, long string) {
 	t.Helper()
-	keys := controllertest.ClientOf(controllertest.Opaque("keys", map[string]string{"cosign.pub": controllertest.PublicKey}))
+	keys := controllertest.ClientOf(controllertest.Opaque("keys",
+		map[string]string{"cosign.pub": controllertest.PublicKey}))
 	helmOp.Namespace = "n"
 	helmOp.Spec.Source.Verify = &addonsv1.Verification{SecretRef: controllertest.SecretRef("keys")}
 	resolver := resolution.New(resolution.Options{Registry: longRegistry(long), Verifier: longVerifier(long),

@@ -89,7 +89,9 @@ func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (rea
 // mayUninstall reports whether no release in the Cluster depends on a release that is about to be uninstalled.
 // Otherwise it reports the dependent in the condition Ready; events of the dependent start the next pass. A release
 // that its HelmOp replaces by another release does not wait: its dependents stay, so the wait would not end.
-func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope, intent deletionintent.Intent) (bool, error) {
+func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope,
+	intent deletionintent.Intent,
+) (bool, error) {
 	if intent == deletionintent.Replace {
 		return true, nil
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
@@ -85,9 +86,7 @@ type releasePass struct {
 
 // due schedules the next pass after a delay at the latest. A delay of 0 or less does nothing.
 func (p *releasePass) due(delay time.Duration) {
-	if delay > 0 && (p.requeueAfter == 0 || p.requeueAfter > delay) {
-		p.requeueAfter = delay
-	}
+	p.requeueAfter = requeue.Sooner(p.requeueAfter, delay)
 }
 
 // subject returns the release of a pass with its desired state, for the count of its attempts.

@@ -74,21 +74,22 @@ func TestStaysAtRevision(t *testing.T) {
 func TestOutdatedError(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewReleaseBench(t)
+	outdated := func(revision *addonsv1.HelmOp) error { return outdatedError(b.Release, b.HelmOp, revision) }
 	refers := b.HelmOp.DeepCopy()
 	refers.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: apiutil.KindSecret, Name: "s"}}
 	current := func(number int64) { b.HelmOp.Status.Rollout = &addonsv1.RolloutStatus{Revision: number} }
-	if err := outdatedError(b.Release, b.HelmOp, refers); err != ErrOutdated { //nolint:errorlint // It must be this very error.
+	if err := outdated(refers); err != ErrOutdated { //nolint:errorlint // It must be this error.
 		t.Errorf("the rollout is not known: %v", err)
 	}
 	current(1)
-	if err := outdatedError(b.Release, b.HelmOp, refers); err != ErrOutdated { //nolint:errorlint // It must be this very error.
+	if err := outdated(refers); err != ErrOutdated { //nolint:errorlint // It must be this error.
 		t.Errorf("its revision is the current one: %v", err)
 	}
 	current(2)
-	if err := outdatedError(b.Release, b.HelmOp, b.HelmOp); err != ErrOutdated { //nolint:errorlint // It must be this very error.
+	if err := outdated(b.HelmOp); err != ErrOutdated { //nolint:errorlint // It must be this error.
 		t.Errorf("it has no references: %v", err)
 	}
-	err := outdatedError(b.Release, b.HelmOp, refers)
+	err := outdated(refers)
 	if !errors.Is(err, ErrOutdated) || !strings.Contains(err.Error(), "HelmOp revision 1 cannot be rendered") {
 		t.Errorf("another revision is current: %v", err)
 	}

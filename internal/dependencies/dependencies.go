@@ -135,8 +135,8 @@ func (d *Dependency) isOutdated(release *addonsv1.HelmOpRelease) bool {
 	}
 }
 
-// readinessCache has the values of expressions for releases: a pass over a fleet evaluates them for a thousand that have
-// not changed.
+// readinessCache has the values of expressions for releases: a pass over a fleet evaluates them for a thousand that
+// have not changed.
 var readinessCache = func() *lru.Cache[readinessKey, readinessResult] {
 	cache, err := lru.New[readinessKey, readinessResult](maxCachedResults)
 	if err != nil {

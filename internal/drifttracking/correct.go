@@ -13,8 +13,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 )
 
-// Correct corrects the differences that Compare found. Objects that another program changes again and again, and objects
-// whose correction failed, are not corrected for a while. hasFailed is true if a correction failed.
+// Correct corrects the differences that Compare found. Objects that another program changes again and again, and
+// objects whose correction failed, are not corrected for a while. hasFailed is true if a correction failed.
 func (p *Pass) Correct(ctx context.Context) (corrected []drift.Difference, hasFailed bool) {
 	var due []drift.Difference
 	for _, d := range p.Differences {

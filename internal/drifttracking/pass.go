@@ -24,6 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releaseinventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 const (
@@ -75,8 +76,8 @@ type Pass struct {
 	RequeueAfter time.Duration
 }
 
-// Compare compares objects that changed since their last comparison, and updates status.drift and the condition Drifted.
-// It sets Differences. hasMore is true if there are more differences than before.
+// Compare compares objects that changed since their last comparison, and updates status.drift and the condition
+// Drifted. It sets Differences. hasMore is true if there are more differences than before.
 func (p *Pass) Compare(ctx context.Context) (hasMore bool) {
 	release := p.Release
 	switch {
@@ -186,7 +187,5 @@ func driftRules(spec *addonsv1.DriftDetectionOptions) (*drift.Rules, error) {
 
 // due schedules the next pass after a delay at the latest. A delay of 0 or less does nothing.
 func (p *Pass) due(delay time.Duration) {
-	if delay > 0 && (p.RequeueAfter == 0 || p.RequeueAfter > delay) {
-		p.RequeueAfter = delay
-	}
+	p.RequeueAfter = requeue.Sooner(p.RequeueAfter, delay)
 }

@@ -21,13 +21,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releaseinventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 // restoreHint is the part of a message that says how to create deleted objects again.
 const restoreHint = "to create the missing objects, set driftDetection.mode to Correct, or request a retry"
 
-// Memory is the state of the objects of one release that is not in its status. It is lost with a restart. The zero value
-// is empty; it is not safe for concurrent use.
+// Memory is the state of the objects of one release that is not in its status. It is lost with a restart. The zero
+// value is empty; it is not safe for concurrent use.
 type Memory struct {
 	// written has the generation of each object after the last action, until a watch shows it.
 	written written
@@ -146,9 +147,7 @@ func (a *assessment) assessObjects() {
 
 // due schedules the next assessment after a delay at the latest. A delay of 0 or less does nothing.
 func (a *assessment) due(delay time.Duration) {
-	if delay > 0 && (a.outcome.RequeueAfter == 0 || a.outcome.RequeueAfter > delay) {
-		a.outcome.RequeueAfter = delay
-	}
+	a.outcome.RequeueAfter = requeue.Sooner(a.outcome.RequeueAfter, delay)
 }
 
 // summarize computes the health of the release from the state of its objects. An object that is known to have

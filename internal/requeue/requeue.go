@@ -17,6 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
+// Sooner returns the shorter of two delays until the next pass. A delay of 0 or less is none.
+func Sooner(a, b time.Duration) time.Duration {
+	if b > 0 && (a <= 0 || b < a) {
+		return b
+	}
+	return a
+}
+
 // Cause identifies a failure. The delays start again with another cause.
 type Cause struct {
 	// Generation is the generation of the spec that could not be applied.

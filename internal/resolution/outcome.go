@@ -13,6 +13,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 // Outcome is the result of the resolution of all references of a HelmOp.
@@ -95,7 +96,5 @@ func (o *Outcome) WriteTo(helmOp *addonsv1.HelmOp) (isNewlyVerified, hasNewlyFai
 
 // retryWithin schedules the next lookup no later than after a delay. A delay of 0 has no effect.
 func (o *Outcome) retryWithin(delay time.Duration) {
-	if delay > 0 && (o.RequeueAfter == 0 || o.RequeueAfter > delay) {
-		o.RequeueAfter = delay
-	}
+	o.RequeueAfter = requeue.Sooner(o.RequeueAfter, delay)
 }

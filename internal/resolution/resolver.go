@@ -319,8 +319,8 @@ func (r *Resolver) task(helmOp *addonsv1.HelmOp, l *lookup) func(context.Context
 			return found, err
 		}
 		if a.policy != nil {
-			found.signed, err = verify.Verify(ctx, r.options.Verifier, known, found.artifact.URL, found.artifact.Digest, a.access,
-				a.policy)
+			found.signed, err = verify.Verify(ctx, r.options.Verifier, known, found.artifact.URL, found.artifact.Digest,
+				a.access, a.policy)
 		}
 		return found, err
 	}

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package sharding does what concerns objects of other shards, which the cache of a manager does not have. It reports
-// on all shards of a management cluster: which shards exist, and which HelmOps no manager serves. It relabels the objects
-// of a HelmOp whose shard changed, and finds the Clusters of other shards. It knows labels and owners, and no specs.
-// Callers must relabel only while a HelmOp is paused or under deletion, so that no other manager acts on the objects.
+// on all shards of a management cluster: which shards exist, and which HelmOps no manager serves. It relabels the
+// objects of a HelmOp whose shard changed, and finds the Clusters of other shards. It knows labels and owners, and no
+// specs. Callers must relabel only while a HelmOp is paused or under deletion, so that no other manager acts on the
+// objects.
 package sharding
