@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Names of the resources for the commands in messages. Rancher Fleet has a kind HelmOp, too, so "kubectl get helmop" may
-// return either kind. The name with the group is unique.
+// Names of the resources for the commands in messages. Rancher Fleet has a kind HelmOp, too, so "kubectl get helmop"
+// may return either kind. The name with the group is unique.
 const (
 	HelmOpResource        = "helmops.addons.cluster.x-k8s.io"
 	HelmOpReleaseResource = "helmopreleases.addons.cluster.x-k8s.io"

@@ -36,7 +36,8 @@ func TestHelmOpBeingMovedIsPaused(t *testing.T) {
 	}
 	paused := conditions.Get(h, addonsv1.PausedCondition)
 	if paused == nil || paused.Status != report.True || paused.Reason != addonsv1.BeingMovedReason ||
-		!strings.Contains(paused.Message, "annotate "+addonsv1.HelmOpResource+" "+h.Name+" "+clusterctlv1.DeleteForMoveAnnotation+"-") {
+		!strings.Contains(paused.Message,
+			"annotate "+addonsv1.HelmOpResource+" "+h.Name+" "+clusterctlv1.DeleteForMoveAnnotation+"-") {
 		t.Errorf("the condition Paused is %+v", paused)
 	}
 	if len(h.Finalizers) != 0 {

@@ -195,8 +195,8 @@ func (c *Charts) fetch(ctx context.Context, artifact *addonsv1.ResolvedArtifact,
 	return content, err
 }
 
-// Load pulls an artifact and returns its chart, without a background task. It does not verify signatures. The caller must
-// not change the chart.
+// Load pulls an artifact and returns its chart, without a background task. It does not verify signatures. The caller
+// must not change the chart.
 func Load(ctx context.Context, registry Fetcher, loader ChartLoader, artifact *addonsv1.ResolvedArtifact,
 	tenant string, access oci.Access,
 ) (*bundle.Chart, error) {

@@ -10,8 +10,8 @@
 // other holder needs them.
 //
 // [Queue] is the queue of items that wait for a slot. Holders are served alternately, regardless of how many items they
-// have. A holder without items for a while gets no extra service later. The items of one holder have priorities. It implements start-time fair queuing with
-// items of equal size.
+// have. A holder without items for a while gets no extra service later. The items of one holder have priorities. It
+// implements start-time fair queuing with items of equal size.
 //
 // Both types use no clock. They are not safe for concurrent use: the caller must lock.
 package fairshare

@@ -45,8 +45,8 @@ func (q *Queue[H, T]) Len() int { return q.length }
 // many waiting items are before it.
 func (q *Queue[H, T]) Push(holder H, item T) (ahead int) { return q.PushWithPriority(holder, item, 0) }
 
-// PushWithPriority does the same as Push, with another priority. The higher number is served first. Priorities order the
-// items of one holder, and do not change the turns of the holders.
+// PushWithPriority does the same as Push, with another priority. The higher number is served first. Priorities order
+// the items of one holder, and do not change the turns of the holders.
 func (q *Queue[H, T]) PushWithPriority(holder H, item T, priority int) (ahead int) {
 	q.pushed++
 	added := entry[T]{item: item, priority: priority, start: max(q.now, q.next[holder]), number: q.pushed}
@@ -57,7 +57,8 @@ func (q *Queue[H, T]) PushWithPriority(holder H, item T, priority int) (ahead in
 	return q.countBefore(q.waiting[holder][at])
 }
 
-// Raise raises the priority of a waiting item. It does nothing if the priority is not higher, or the item does not wait.
+// Raise raises the priority of a waiting item. It does nothing if the priority is not higher, or the item does not
+// wait.
 func (q *Queue[H, T]) Raise(holder H, item T, priority int) {
 	entries := q.waiting[holder]
 	at := slices.IndexFunc(entries, func(e entry[T]) bool { return e.item == item })

@@ -82,7 +82,8 @@ func TestListFindsDeletedObjects(t *testing.T) {
 	}
 }
 
-// TestListsOnRequest checks that a release is listed at once on request, and reconciled when all its objects are listed.
+// TestListsOnRequest checks that a release is listed at once on request, and reconciled when all its objects are
+// listed.
 func TestListsOnRequest(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

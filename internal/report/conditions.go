@@ -35,7 +35,8 @@ var plainWord = regexp.MustCompile(`^[a-z]+(?:[-'][a-z]+)*,? `)
 var programName = regexp.MustCompile(`^(?:clusterctl|helm|kubectl) `)
 
 // styled returns a message in the style of all conditions: it begins with a capital letter, unless it begins with a
-// name, and it has a full stop at the end only if it has several sentences. The text of an error thus becomes a message.
+// name, and it has a full stop at the end only if it has several sentences. The text of an error thus becomes a
+// message.
 func styled(message string) string {
 	if plainWord.MatchString(message) && !programName.MatchString(message) {
 		message = strings.ToUpper(message[:1]) + message[1:]
@@ -47,8 +48,8 @@ func styled(message string) string {
 	return message
 }
 
-// SetCondition sets a condition and reports whether its status or its reason changed. It writes the message in the style
-// of all conditions and truncates it to MaxConditionMessage.
+// SetCondition sets a condition and reports whether its status or its reason changed. It writes the message in the
+// style of all conditions and truncates it to MaxConditionMessage.
 func SetCondition(obj conditions.Setter, conditionType string, status metav1.ConditionStatus,
 	reason, message string,
 ) bool {

@@ -39,8 +39,8 @@ installation:
 	}
 }
 
-// TestDeterministic checks that the same input has the same digest, for any order of maps and with renderings at the same
-// time. Rendering does not change its input.
+// TestDeterministic checks that the same input has the same digest, for any order of maps and with renderings at the
+// same time. Rendering does not change its input.
 func TestDeterministic(t *testing.T) {
 	t.Parallel()
 	p, err := Compile(cni())

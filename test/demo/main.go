@@ -19,9 +19,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli"
 )
 
 const usage = `Runs HelmOp with three Clusters of Cluster API on this machine, an OCI registry, and a HelmOp that

@@ -38,7 +38,8 @@ func TestColumns(t *testing.T) {
 	if tables < 4 {
 		t.Errorf("%d tables in the documentation, expected 4 or more: does the test still find them?", tables)
 	}
-	if checked, errs := checkColumns("$ kubectl get hop -A\nNAMESPACE  NAME  READY", columns); checked != 1 || len(errs) != 1 {
+	if checked, errs := checkColumns("$ kubectl get hop -A\nNAMESPACE  NAME  READY", columns); checked != 1 ||
+		len(errs) != 1 {
 		t.Errorf("a wrong header: %d checked, %v", checked, errs)
 	}
 }
@@ -97,7 +98,8 @@ func printerColumns(t *testing.T) map[string][]string {
 			}
 		}
 		plural := crd.Spec.Names.Plural
-		names := append([]string{plural, plural + "." + crd.Spec.Group, crd.Spec.Names.Singular}, crd.Spec.Names.ShortNames...)
+		names := append([]string{plural, plural + "." + crd.Spec.Group, crd.Spec.Names.Singular},
+			crd.Spec.Names.ShortNames...)
 		for _, name := range names {
 			columns[name], columns[name+" -o wide"] = usual, wide
 		}

@@ -71,7 +71,8 @@ func (s *scenario) eventuallyEventText(kind, name, eventType, reason string) str
 	return note
 }
 
-// TestClusterDeletionWaitsForUninstallation deletes a Cluster with two releases. One must be uninstalled first. The deletion waits until the objects of this release are deleted, and HelmOp does not touch the other release.
+// TestClusterDeletionWaitsForUninstallation deletes a Cluster with two releases. One must be uninstalled first. The
+// deletion waits until the objects of this release are deleted, and HelmOp does not touch the other release.
 func TestClusterDeletionWaitsForUninstallation(t *testing.T) {
 	s := newScenario(t)
 	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]

@@ -445,7 +445,8 @@ func TestRefusals(t *testing.T) {
 	b.fails("no waves", "rollout", "promote", "ingress")
 	b.fails(`no wave "kanary"; the waves are canary, europe`, "rollout", "promote", "calico", "--wave", "kanary")
 	b.fails("no spec.rollout", "rollout", "pause", "ingress")
-	b.fails("there is no HelmOp revision 9; the existing ones are 5, 6, 7", "rollout", "undo", "calico", "--to-revision", "9")
+	b.fails("there is no HelmOp revision 9; the existing ones are 5, 6, 7", "rollout", "undo", "calico", "--to-revision",
+		"9")
 	b.fails("timed out after 1ms", "rollout", "status", "calico", "--timeout", "1ms")
 	if got := b.run("status", "--exit-code"); got.err == nil || got.err.Error() != ErrUnhealthy.Error() {
 		t.Errorf("got %v", got.err)
@@ -817,8 +818,9 @@ func TestWaitForRetry(t *testing.T) {
 	eventually(t, &errOut, "calico: not waiting for 1 Cluster: prod-5 (Unreachable)\n")
 	eventually(t, &errOut, "calico: waiting for 1 Cluster: prod-4 (UpgradeFailed)\n")
 	b.setStatus("prod-4", func(r *addonsv1.HelmOpRelease) { r.Status.LastRetryRequest = "2026-11-25T12:00:00.000Z" })
-	if err := <-ended; err == nil || err.Error() != `HelmOp "calico": the retry failed in 1 Cluster: prod-4; see "kubectl helmop `+
-		`describe calico -n `+b.namespace+` --cluster prod-4 --kubeconfig=`+b.kubeconfig+`"` {
+	if err := <-ended; err == nil ||
+		err.Error() != `HelmOp "calico": the retry failed in 1 Cluster: prod-4; see "kubectl helmop `+
+			`describe calico -n `+b.namespace+` --cluster prod-4 --kubeconfig=`+b.kubeconfig+`"` {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }

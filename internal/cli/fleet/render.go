@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -184,9 +185,9 @@ pulls the chart with the credentials of the HelmOp, or with those of your Docker
 	cmd.Flags().BoolVar(&r.noCRDs, "no-crds", false, "Leave the folder crds out.")
 	cmd.Flags().StringVar(&r.caFile, "ca-file", "",
 		"File with PEM certificates of CAs to trust for the registry, in addition to the system's CAs.")
-	cmd.Flags().StringVar(&r.registryConfig, "registry-config", dockerConfig(),
-		"File with the Docker configuration, for registries without credentials in the HelmOp. Credential helpers are not "+
-			"run.")
+	cmd.Flags().StringVar(&r.registryConfig, "registry-config", "",
+		"File with the Docker configuration, for registries without credentials in the HelmOp (default: Docker's own). "+
+			"Credential helpers are not run.")
 	return cmd
 }
 
@@ -252,7 +253,7 @@ func (r *chartRendering) run(ctx context.Context, name string) (err error) {
 // engine returns the parts that pull and render charts. Charts are kept in a folder until the command ends.
 func (r *chartRendering) engine(folder string) (preview.Options, error) {
 	registry, err := oci.New(oci.Options{Dir: folder, UserAgent: "kubectl-helmop/" + version.Version,
-		CredentialsFile: r.registryConfig, CAFile: r.caFile})
+		CredentialsFile: cmp.Or(r.registryConfig, dockerConfig()), CAFile: r.caFile})
 	if err != nil {
 		return preview.Options{}, err
 	}

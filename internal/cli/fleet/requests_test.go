@@ -220,10 +220,10 @@ func TestIsContinued(t *testing.T) {
 // TestAreObjectsConfirmed checks when "confirm" ends for the management cluster.
 func TestAreObjectsConfirmed(t *testing.T) {
 	t.Parallel()
+	const confirm = "confirm: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h --overwrite " +
+		"addons.cluster.x-k8s.io/confirm-deletions="
 	for message, want := range map[string]string{
-		"the release is upgraded": "reached",
-		"confirm: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-a": "waits",
-		"confirm: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h --overwrite addons.cluster.x-k8s.io/confirm-deletions=1-b": "failed",
+		"the release is upgraded": "reached", confirm + "1-a": "waits", confirm + "1-b": "failed",
 	} {
 		release := &addonsv1.HelmOpRelease{}
 		ready := condition("Ready=False/ConfirmationRequired")
@@ -271,7 +271,8 @@ func TestIsRolledOut(t *testing.T) {
 		"old condition": {at(complete, 2, over), false, "the manager to reconcile the HelmOp", ""},
 		"no condition":  {at(complete, 3), false, "the manager to reconcile the HelmOp", ""},
 		"not resolved": {at(complete, 3, "RollingOut=Unknown/Resolving"), false,
-			"the condition RollingOut, which is Unknown (Resolving): why: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h x=y", ""},
+			"the condition RollingOut, which is Unknown (Resolving): why: kubectl -n ns annotate " +
+				"helmops.addons.cluster.x-k8s.io h x=y", ""},
 		"stalled":            {at(complete, 3, over, "Stalled=True/TemplateFailed"), false, "", "TemplateFailed: why"},
 		"stalled before":     {at(complete, 2, "Stalled=True/TemplateFailed"), false, "the manager to reconcile the HelmOp", ""},
 		"failed releases":    {at(addonsv1.RolloutPhaseProgressing, 3, progress, "Stalled=True/ReleasesFailed"), false, "", ""},

@@ -32,8 +32,8 @@ const outputLimit = 4096
 
 // build builds programs and compiles Options.Compile. One run of the go command compiles what the programs import,
 // because two runs at once would compile shared packages twice. Meanwhile, the modules of Options.Compile are
-// downloaded. Links use few cores, so Options.Compile is compiled beside them. The programs are renamed into place at the
-// end, so that a killed build leaves no half-written program.
+// downloaded. Links use few cores, so Options.Compile is compiled beside them. The programs are renamed into place at
+// the end, so that a killed build leaves no half-written program.
 func (e *ensurer) build(ctx context.Context, programs []program) error {
 	temp, err := os.MkdirTemp(e.CacheDir, ".build-")
 	if err != nil {
