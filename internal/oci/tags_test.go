@@ -260,7 +260,7 @@ func TestTagListFaults(t *testing.T) {
 // A registry may take its time for each page of a long list, but must go on.
 func TestSlowPagesOfTags(t *testing.T) {
 	t.Parallel()
-	const limit = 400 * time.Millisecond
+	const limit = 1500 * time.Millisecond // A busy machine takes a second for a page.
 	r := newRegistry(t)
 	r.pageSize = 1
 	for i := range 8 {
