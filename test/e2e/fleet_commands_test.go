@@ -99,7 +99,7 @@ func (s *scenario) rendersAsTheManager() {
 	s.mustCommand("pause", "rendered", "--wait", "--timeout", patience.String())
 	s.greet(helmOp, "later")
 	s.Expect(s.mustCommand("render", "rendered", "--cluster", "two")).To(gomega.And(
-		gomega.ContainSubstring("greeting: later"), gomega.ContainSubstring("kind: ConfigMap")))
+		gomega.ContainSubstring(`greeting: "later"`), gomega.ContainSubstring("kind: ConfigMap")))
 }
 
 // pausesAndResumes waits for what the commands request.
@@ -129,7 +129,7 @@ func (s *scenario) promotesWaves() {
 	first := string(helmOp.Spec.Values.Raw)
 	s.greet(helmOp, "two")
 	s.promotesCanary(helmOp, 2)
-	s.eventuallyPrints("Revision 2 is rolled out", "events", "waves")
+	s.eventuallyPrints("HelmOp revision 2 is rolled out", "events", "waves")
 
 	s.mustCommand("rollout", "undo", "waves", "--wait", "--timeout", patience.String())
 	s.promotesCanary(helmOp, 3)
