@@ -100,6 +100,8 @@ func (s *scenario) rendersAsTheManager() {
 	s.greet(helmOp, "later")
 	s.Expect(s.mustCommand("render", "rendered", "--cluster", "two")).To(gomega.And(
 		gomega.ContainSubstring(`greeting: "later"`), gomega.ContainSubstring("kind: ConfigMap")))
+	// A paused HelmOp cannot be deleted.
+	s.mustCommand("resume", "rendered", "--wait", "--timeout", patience.String())
 }
 
 // pausesAndResumes waits for what the commands request.
