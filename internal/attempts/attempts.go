@@ -34,14 +34,19 @@ type Subject struct {
 // RetryRequest returns the values of the annotation retry-requested-at of the release and its HelmOp, or their digest
 // if they are long. It is empty if no retry is requested.
 func RetryRequest(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) string {
-	request := release.Annotations[addonsv1.RetryRequestedAtAnnotation]
-	if helmOp != nil {
-		ofHelmOp := helmOp.Annotations[addonsv1.RetryRequestedAtAnnotation]
-		if request != "" && ofHelmOp != "" {
-			request += "/"
-		}
-		request += ofHelmOp
+	if helmOp == nil {
+		return RetryRequestWith(release, "")
 	}
+	return RetryRequestWith(release, helmOp.Annotations[addonsv1.RetryRequestedAtAnnotation])
+}
+
+// RetryRequestWith is RetryRequest for a value of the annotation of the HelmOp.
+func RetryRequestWith(release *addonsv1.HelmOpRelease, ofHelmOp string) string {
+	request := release.Annotations[addonsv1.RetryRequestedAtAnnotation]
+	if request != "" && ofHelmOp != "" {
+		request += "/"
+	}
+	request += ofHelmOp
 	if len(request) > requeue.MaxResolveRequest {
 		request = apiutil.HexDigest(request)
 	}

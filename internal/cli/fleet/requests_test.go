@@ -13,6 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 )
 
 // rolling is a HelmOp whose revision 7 is rolled out in the waves one and two.
@@ -61,15 +62,17 @@ func TestRequests(t *testing.T) {
 		want    string
 		refused string
 	}{
-		"promote":                {promote(""), awaiting, promoteKey, "7/one", ""},
-		"promote in advance":     {promote("two"), nil, promoteKey, "7/two", ""},
-		"promote nothing":        {promote(""), nil, promoteKey, "", "not for a promotion; to promote it in advance, use --wave=one"},
-		"promote again":          {promote("one"), set(promoteKey, "7/two", nil), promoteKey, "7/two", ""},
-		"promote after another":  {promote(""), set(promoteKey, "6/two", awaiting), promoteKey, "7/one", ""},
-		"promote the past":       {promote("one"), func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" }, promoteKey, "", "wave one of HelmOp revision 7 is done"},
-		"promote an ended one":   {promote("one"), phase(addonsv1.RolloutPhaseComplete), promoteKey, "", "is Complete"},
-		"promote a paused one":   {promote("one"), phase(addonsv1.RolloutPhasePaused), promoteKey, "", "a promotion has no effect"},
-		"promote the last":       {promote(""), func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "" }, promoteKey, "", "all waves of HelmOp revision 7 are done"},
+		"promote":               {promote(""), awaiting, promoteKey, "7/one", ""},
+		"promote in advance":    {promote("two"), nil, promoteKey, "7/two", ""},
+		"promote nothing":       {promote(""), nil, promoteKey, "", "not for a promotion; to promote it in advance, use --wave=one"},
+		"promote again":         {promote("one"), set(promoteKey, "7/two", nil), promoteKey, "7/two", ""},
+		"promote after another": {promote(""), set(promoteKey, "6/two", awaiting), promoteKey, "7/one", ""},
+		"promote the past": {promote("one"), func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" },
+			promoteKey, "", "wave one of HelmOp revision 7 is done"},
+		"promote an ended one": {promote("one"), phase(addonsv1.RolloutPhaseComplete), promoteKey, "", "is Complete"},
+		"promote a paused one": {promote("one"), phase(addonsv1.RolloutPhasePaused), promoteKey, "", "a promotion has no effect"},
+		"promote the last": {promote(""), func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "" },
+			promoteKey, "", "all waves of HelmOp revision 7 are done"},
 		"promote without status": {promote(""), func(h *addonsv1.HelmOp) { h.Status.Rollout = nil }, promoteKey, "", "no rollout yet"},
 		"promote a changed one":  {promote(""), func(h *addonsv1.HelmOp) { h.Generation = 4 }, promoteKey, "", "repeat the command"},
 		"continue":               {continueRollout(""), phase(addonsv1.RolloutPhasePaused), continueKey, "7", ""},
@@ -83,7 +86,8 @@ func TestRequests(t *testing.T) {
 		"abort":                  {abortRollout, nil, abortKey, "7", ""},
 		"abort without good":     {abortRollout, func(h *addonsv1.HelmOp) { h.Status.Rollout.LastGoodRevision = 0 }, abortKey, "", "no last known good revision"},
 		"abort an aborted one":   {abortRollout, phase(addonsv1.RolloutPhaseAborted), abortKey, "", "is Aborted"},
-		"reconcile a paused one": {reconcileNow("x"), func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, addonsv1.ResolveRequestedAtAnnotation, "", "paused"},
+		"reconcile a paused one": {reconcileNow("x"), func(h *addonsv1.HelmOp) { h.Spec.Paused = true },
+			addonsv1.ResolveRequestedAtAnnotation, "", "paused"},
 		"confirm": {confirmDeletions("2-a"), func(h *addonsv1.HelmOp) {
 			h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 2, Confirmation: "2-a"}
 		}, addonsv1.ConfirmDeletionsAnnotation, "2-a", ""},
@@ -145,8 +149,9 @@ func TestGoals(t *testing.T) {
 		"aborted too late":      {returned, phase(addonsv1.RolloutPhaseComplete), false, "", "completed before it was aborted"},
 		"superseded, not abort": {returned, next, false, "", "HelmOp revision 7 was superseded"},
 		"observed":              {isObserved(requested), func(h *addonsv1.HelmOp) { h.Generation = 4 }, true, "", ""},
-		"not observed":          {isObserved(requested), func(h *addonsv1.HelmOp) { h.Status.ObservedGeneration = 2 }, false, "the manager to reconcile the HelmOp", ""},
-		"paused":                {isPausedAs(true), conditions("Paused=True/Paused"), true, "", ""},
+		"not observed": {isObserved(requested), func(h *addonsv1.HelmOp) { h.Status.ObservedGeneration = 2 },
+			false, "the manager to reconcile the HelmOp", ""},
+		"paused": {isPausedAs(true), conditions("Paused=True/Paused"), true, "", ""},
 		"paused by an annotation": {isPausedAs(false), func(h *addonsv1.HelmOp) {
 			h.Annotations[clusterv1.PausedAnnotation] = ""
 		}, false, "", "remove the annotation"},
@@ -407,7 +412,7 @@ func TestRetryAttempt(t *testing.T) {
 	if attempt.lastError != "not yet: no space" {
 		t.Errorf("got %q", attempt.lastError)
 	}
-	if long := handledRetry(retriedRelease("x", ""), strings.Repeat("x", 64)); len(long) != 64 {
+	if long := attempts.RetryRequestWith(retriedRelease("x", ""), strings.Repeat("x", 64)); len(long) != 64 {
 		t.Errorf("%s", long)
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 func newRetry(o Options) *cobra.Command {
@@ -214,7 +214,7 @@ func (a *retryAttempt) add(title string, release *addonsv1.HelmOpRelease) {
 	case StateReady, StateDrifted, StateDeleting:
 		return
 	case StateFailed, StateStalled:
-		if release.Status.LastRetryRequest == handledRetry(release, a.ofHelmOp) && hasActed(release) {
+		if release.Status.LastRetryRequest == attempts.RetryRequestWith(release, a.ofHelmOp) && hasActed(release) {
 			a.failed = append(a.failed, title)
 			return
 		}
@@ -237,18 +237,4 @@ func hasActed(release *addonsv1.HelmOpRelease) bool {
 	attempted := release.Status.LastAttemptedAt
 	return attempted.IsZero() ||
 		len(release.Status.History) > 0 && !release.Status.History[0].Time.Before(&attempted)
-}
-
-// handledRetry is what status.lastRetryRequest of a release has after the release handled the requests in the
-// annotations of the release and of the HelmOp.
-func handledRetry(release *addonsv1.HelmOpRelease, ofHelmOp string) string {
-	request := release.Annotations[addonsv1.RetryRequestedAtAnnotation]
-	if request != "" && ofHelmOp != "" {
-		request += "/"
-	}
-	request += ofHelmOp
-	if len(request) > requeue.MaxResolveRequest {
-		request = apiutil.HexDigest(request)
-	}
-	return request
 }
