@@ -19,6 +19,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
+
 	"github.com/onsi/gomega"
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -41,6 +45,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview/fleettest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	helmrendering "github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
@@ -97,9 +102,9 @@ func newFleetBed(t *testing.T, name string) *fleetBed {
 	}
 	b := &fleetBed{T: t, namespace: fmt.Sprintf("%s-%d-x", name, beds.Add(1)), name: name,
 		kubeconfig: writeFile(t, kubeconfig)}
-	connection := newBase(Options{})
-	connection.kube.KubeConfig = &b.kubeconfig
-	c, err := connection.connect()
+	connection := kube.NewBase(kube.Options{})
+	connection.ConfigFlags.KubeConfig = &b.kubeconfig
+	c, err := connection.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +317,7 @@ func (b *fleetBed) execute(ctx context.Context, kubeconfig string, streams gener
 	args ...string,
 ) error {
 	root := &cobra.Command{Use: "kubectl-helmop", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(Commands(Options{Streams: streams, Program: "kubectl helmop",
+	root.AddCommand(Commands(kube.Options{Streams: streams, Program: "kubectl helmop",
 		Now: func() time.Time { return testNow }})...)
 	root.SetArgs(append(args, "--kubeconfig", kubeconfig, "-n", b.namespace))
 	root.SetOut(streams.Out)
@@ -448,7 +453,7 @@ func TestRefusals(t *testing.T) {
 	b.fails("there is no HelmOp revision 9; the existing ones are 5, 6, 7", "rollout", "undo", "calico", "--to-revision",
 		"9")
 	b.fails("timed out after 1ms", "rollout", "status", "calico", "--timeout", "1ms")
-	if got := b.run("status", "--exit-code"); got.err == nil || got.err.Error() != ErrUnhealthy.Error() {
+	if got := b.run("status", "--exit-code"); got.err == nil || got.err.Error() != kube.ErrUnhealthy.Error() {
 		t.Errorf("got %v", got.err)
 	}
 }
@@ -528,7 +533,7 @@ func TestExplain(t *testing.T) {
 		"another":      {errors.New("another"), "another"},
 		"no context":   {clientcmd.ErrEmptyConfig, "no management cluster is configured"},
 	} {
-		got := explain(tc.err)
+		got := kube.Explain(tc.err)
 		if !strings.Contains(got.Error(), tc.want) || !errors.Is(got, tc.err) {
 			t.Errorf("%s: got %v", name, got)
 		}
@@ -760,7 +765,7 @@ func TestWaitForSeveral(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "several")
 	b.observe("ingress", func(s *addonsv1.HelmOpStatus) {
-		paused := condition("Paused=True/Paused")
+		paused := fleettest.Condition("Paused=True/Paused")
 		paused.LastTransitionTime = ago(0)
 		s.Conditions = append(s.Conditions, paused)
 	})
@@ -915,7 +920,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"rollout", "promote", ""}, "calico\ningress\n:4\n"},
 		{[]string{"describe", "calico", "--cluster", "ca"}, "canary-1\n:4\n"},
 		{[]string{"describe", "-n", b.namespace[:len(b.namespace)-1]}, b.namespace + "\n:4\n"},
-		{[]string{"status", "--state", "St"}, strings.ReplaceAll(stateNames(), ", ", "\n") + "\n:4\n"},
+		{[]string{"status", "--state", "St"}, strings.ReplaceAll(fleetview.StateNames(), ", ", "\n") + "\n:4\n"},
 	} {
 		last := len(tc.args) - 1
 		args := append([]string{"__complete"}, tc.args[:last]...)
@@ -926,7 +931,7 @@ func TestCompletion(t *testing.T) {
 		}
 		var out bytes.Buffer
 		root := &cobra.Command{Use: "kubectl-helmop"}
-		root.AddCommand(Commands(Options{Program: "kubectl helmop"})...)
+		root.AddCommand(Commands(kube.Options{Program: "kubectl helmop"})...)
 		root.SetArgs(append(args, tc.args[last]))
 		root.SetOut(&out)
 		root.SetErr(&bytes.Buffer{})
