@@ -32,6 +32,10 @@ func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.Rol
 	}
 	record := func(eventType, reason, message string) { r.event(helmOp, eventType, reason, "Rollout", message) }
 	known := helmOp.Status.Rollout
+	if scope.approval.Unapproved {
+		// The Events about the approval replace those about the start.
+		known = &addonsv1.RolloutStatus{Revision: number, Wave: waveName(scope)}
+	}
 	if known == nil || known.Revision != number {
 		record(corev1.EventTypeNormal, addonsv1.RolloutStartedEvent, fmt.Sprintf("HelmOp revision %d is rolled out", number))
 	}
@@ -84,14 +88,20 @@ func rolloutStatus(scope *helmOpScope) *addonsv1.RolloutStatus {
 	if newest.Status.Good {
 		status.LastGoodRevision = newest.Spec.Number
 	}
-	if status.Phase == addonsv1.RolloutPhaseProgressing {
+	if status.Phase == addonsv1.RolloutPhaseProgressing && !scope.approval.Unapproved {
 		status.Wave = waveName(scope)
 	}
+	status.Approval = approvalStatus(scope)
 	return status
 }
 
 // waitingFor says what a rollout waits for and, if that is a user, how to continue.
 func waitingFor(scope *helmOpScope) string {
+	return withApproval(scope, waitingForOthers(scope))
+}
+
+// waitingForOthers says what a rollout waits for besides an approval of changed releases.
+func waitingForOthers(scope *helmOpScope) string {
 	progress, newest := scope.plan.Progress, scope.newestRevision()
 	if n := unrenderable(scope); n > 0 && progress.InFlight == 0 {
 		return fmt.Sprintf("a correction of the HelmOp or the Clusters: "+
