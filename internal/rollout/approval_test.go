@@ -122,6 +122,13 @@ func TestPlanUnapprovedChanges(t *testing.T) {
 			want:     "a: Update Target 7",
 			phase:    PhaseComplete,
 		},
+		"an outdated Cluster whose own change waits takes no slot either": {
+			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Waves: canary(Wave{}).Waves}, state: State{Good: -1},
+			clusters: []Cluster{fleetMember("a", 0, 6, ready),
+				fleetMember("b", 1, 6, ready, func(c *Cluster) { c.Own = releaseOf(5) }, ownUnapproved)},
+			want:       "a: Update Target 7",
+			waitingFor: "1 of 1 Cluster of wave canary to be ready",
+		},
 		"a wave in which another Cluster is done passes": {
 			strategy: canary(Wave{}),
 			clusters: []Cluster{fleetMember("a", 0, 6, ready, goalUnapproved), fleetMember("b", 0, 7, ready),

@@ -13,6 +13,8 @@
 //   - Write State before carrying out the steps.
 //   - Plan with the newest specs of the children. With older ones, a plan can update more Clusters than the limits
 //     allow.
+//   - If approvals are required, do not carry out a plan that changes the goal of the rollout, but plan again:
+//     approvals are decided for the goal before it.
 //   - Health must refer to the child's current spec, not to an earlier one.
 //
 // # Which Clusters count

@@ -86,6 +86,12 @@ func (p *plan) isUnapproved() bool {
 	return p.in.Unapproved && !p.givenUp
 }
 
+// isGoalUnapproved is true if the release of a Cluster under the goal is not approved. If this plan changes the goal,
+// nothing is known about the new one.
+func (p *plan) isGoalUnapproved(c *Cluster) bool {
+	return c.GoalUnapproved && p.goal == p.in.State.Goal()
+}
+
 // advance sets the phase of the rollout and returns it. Final phases do not change.
 func (p *plan) advance() Phase {
 	s := &p.state
@@ -142,7 +148,8 @@ func (p *plan) budgetSpent() string {
 func (p *plan) isComplete() bool {
 	by := &p.total.by
 	done := by[standingDone] + by[standingJoined]
-	isDone := !p.in.Unapproved && p.total.unfinished() == 0 && done > 0 && done >= p.total.outdated()+p.total.unreachable() &&
+	isDone := !p.in.Unapproved && p.total.unfinished() == 0 && done > 0 &&
+		done >= p.total.outdated()+p.total.unreachable() &&
 		(by[standingDone] > 0 || by[standingJoining] == 0) && (p.isKnown || by[standingUnknown] == 0)
 	return isDone && !p.isBehindPromotion()
 }

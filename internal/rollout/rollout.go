@@ -106,7 +106,7 @@ type Cluster struct {
 	// Child is the assigned release; nil for none.
 	Child *Child
 
-	// GoalUnapproved is true if the release under the goal of the rollout needs an approval that it does not have, and
+	// GoalUnapproved is true if the release under the goal of Input.State needs an approval that it does not have, and
 	// OwnUnapproved if Own does. They must be false if the release has the content of the child.
 	GoalUnapproved, OwnUnapproved bool
 

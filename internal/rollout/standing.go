@@ -208,7 +208,7 @@ func (p *plan) standOutdated(c *Cluster) standing {
 		return standingUnreachable
 	case p.release(c) == nil:
 		return standingUnknown
-	case c.GoalUnapproved:
+	case p.isGoalUnapproved(c):
 		return standingUnapproved
 	case c.Blocked:
 		return standingBlocked
@@ -219,7 +219,7 @@ func (p *plan) standOutdated(c *Cluster) standing {
 
 func (p *plan) standUpdated(c *Cluster, failedBefore bool) standing {
 	release := p.release(c)
-	changes := release != nil && !sameContent(c.Child.Release, *release) && !c.GoalUnapproved
+	changes := release != nil && !sameContent(c.Child.Release, *release) && !p.isGoalUnapproved(c)
 	switch {
 	case c.Health == HealthUnreachable && p.mayHaveBroken(c) && c.WasReady && c.ReadyFor >= p.soak(p.group(c)):
 		return standingUnreachableAfterReady
@@ -264,7 +264,7 @@ func (p *plan) isLate(c *Cluster) bool {
 	if c.Child == nil || c.Child.Joined || c.Child.Revision <= p.state.Good {
 		return false
 	}
-	return c.Health == HealthProgressing || c.Own != nil && !sameContent(c.Child.Release, *c.Own)
+	return c.Health == HealthProgressing || c.Own != nil && !sameContent(c.Child.Release, *c.Own) && !c.OwnUnapproved
 }
 
 // pacing is the order in which the Clusters of a wave are updated.
@@ -361,7 +361,8 @@ func (p *plan) release(c *Cluster) *Release {
 // approved is assigned to no Cluster, even if it changes nothing there.
 func (p *plan) hasGoalAlready(c *Cluster) bool {
 	release := p.release(c)
-	return !p.isUnapproved() && release != nil && (sameContent(c.Child.Release, *release) || c.Own != nil && sameContent(*c.Own, *release))
+	return !p.isUnapproved() && release != nil &&
+		(sameContent(c.Child.Release, *release) || c.Own != nil && sameContent(*c.Own, *release))
 }
 
 // failedBefore is true if a failure of the Cluster is not a failure of the revision that it gets now: the Cluster

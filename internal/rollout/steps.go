@@ -145,7 +145,7 @@ func (p *plan) keep(c *Cluster) Step {
 	switch {
 	case release == nil:
 		return p.leave(c, "the desired release is unknown")
-	case c.GoalUnapproved:
+	case p.isGoalUnapproved(c):
 		return waitForApproval(c)
 	case c.Child.Revision != p.goal:
 		return p.assign(c, "the current HelmOp revision is identical for this Cluster")
@@ -180,7 +180,7 @@ func (p *plan) repair(c *Cluster, why string) Step {
 	switch {
 	case c.Own == nil || c.Child.Release == *c.Own:
 		s := step(c, ActionNone, why)
-		s.Unapproved = p.isUnapproved() || c.GoalUnapproved
+		s.Unapproved = p.isUnapproved() || p.isGoalUnapproved(c)
 		return s
 	case c.OwnUnapproved:
 		return waitForApproval(c)
@@ -202,7 +202,7 @@ func (p *plan) whyNot(c *Cluster, s standing) string {
 		return "the Cluster is outdated, and a dependency is not ready in it"
 	case p.release(c) == nil:
 		return "the desired release is unknown"
-	case p.isUnapproved() || c.GoalUnapproved:
+	case p.isUnapproved() || p.isGoalUnapproved(c):
 		return "the Cluster is outdated, and the HelmOp revision, or its change, waits for an approval"
 	case p.isHeld():
 		return "the Cluster is outdated, and the rollout is paused"
