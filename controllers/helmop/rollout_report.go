@@ -31,16 +31,14 @@ func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.Rol
 		return
 	}
 	record := func(eventType, reason, message string) { r.event(helmOp, eventType, reason, "Rollout", message) }
+	// A HelmOp revision that needs an approval begins with the approval.
 	known := helmOp.Status.Rollout
-	if scope.approval.Unapproved {
-		// The Events about the approval replace those about the start.
-		known = &addonsv1.RolloutStatus{Revision: number, Wave: waveName(scope)}
-	}
-	if known == nil || known.Revision != number {
+	isNew := known == nil || known.Revision != number || scope.approval.Begins
+	if isNew && !scope.approval.Unapproved {
 		record(corev1.EventTypeNormal, addonsv1.RolloutStartedEvent, fmt.Sprintf("HelmOp revision %d is rolled out", number))
 	}
 	if wave := waveName(scope); wave != "" && status.Phase == addonsv1.RolloutPhaseProgressing &&
-		(known == nil || known.Revision != number || known.Wave != wave) {
+		!scope.approval.Unapproved && (isNew || known.Wave != wave) {
 		record(corev1.EventTypeNormal, addonsv1.WaveStartedEvent,
 			fmt.Sprintf("HelmOp revision %d: wave %s begins", number, wave))
 	}
@@ -88,7 +86,7 @@ func rolloutStatus(scope *helmOpScope) *addonsv1.RolloutStatus {
 	if newest.Status.Good {
 		status.LastGoodRevision = newest.Spec.Number
 	}
-	if status.Phase == addonsv1.RolloutPhaseProgressing && !scope.approval.Unapproved {
+	if status.Phase == addonsv1.RolloutPhaseProgressing {
 		status.Wave = waveName(scope)
 	}
 	status.Approval = approvalStatus(scope)

@@ -112,6 +112,9 @@ type Decision struct {
 	// approved them. They are nil if it has not.
 	Hashes []string
 
+	// Begins is true if Hashes approve the HelmOp revision as a whole, so that its rollout begins.
+	Begins bool
+
 	// goal and own are the flags of the Clusters in the plan.
 	goal, own []bool
 }
@@ -161,7 +164,7 @@ func Decide(in Input) Decision {
 	switch digest, ok := requested(in.Request, goal); {
 	case d.Digest == "":
 	case ok && digest == d.Digest:
-		d.Hashes = hashes
+		d.Hashes, d.Begins = hashes, d.Unapproved
 		records[goal] = sets.New(hashes...)
 		d.findWaiting(in, records)
 	case ok && !isApproved(in.Revisions[goal], digest):

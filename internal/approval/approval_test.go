@@ -83,6 +83,7 @@ func TestDecide(t *testing.T) {
 		own        []string
 		refused    string
 		recorded   bool
+		begins     bool
 	}{
 		"no approval is required": {notRequired: true, clusters: []rollout.Cluster{member("a", 6)}},
 		"a new revision waits": {
@@ -108,7 +109,7 @@ func TestDecide(t *testing.T) {
 		"the digest of the moment approves it": {
 			request:  "7/" + digestOf("a 7", "b 7"),
 			clusters: []rollout.Cluster{member("a", 6), member("b", 6)},
-			digest:   digestOf("a 7", "b 7"), recorded: true,
+			digest:   digestOf("a 7", "b 7"), recorded: true, begins: true,
 		},
 		"another digest is refused": {
 			request:  "7/" + digestOf("a 7"),
@@ -222,6 +223,9 @@ func TestDecide(t *testing.T) {
 			}
 			if isRecorded := d.Hashes != nil; isRecorded != tc.recorded || isRecorded && Digest(d.Hashes) != d.Digest {
 				t.Errorf("recorded %q", d.Hashes)
+			}
+			if d.Begins != tc.begins {
+				t.Errorf("the rollout begins: %t", d.Begins)
 			}
 			plan := rollout.Input{Clusters: slices.Clone(tc.clusters)}
 			d.Apply(&plan)

@@ -63,7 +63,7 @@ func (t *rolloutClusters) killedWithApproval(s *scenario) {
 	s.label("prod-5", greetingLabel, "again")
 	digest = q.awaitsApproval(2, 1)
 	q.untouched(since, q.in())
-	q.approve(2, digest)
+	s.mustCommand("approve", "approval", "--digest", digest, "--yes", "--wait", "--timeout", patience.String())
 	q.eventuallyText("two again", []string{"prod-5"}, "1 superseded", "2 superseded", "3 deployed")
 	q.eventually(ready(q.count))
 
