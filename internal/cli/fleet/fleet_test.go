@@ -665,8 +665,7 @@ func TestApprove(t *testing.T) {
 	if got := approval(); got != "7/"+digest {
 		t.Errorf("approved with %q", got)
 	}
-	b.fails("timed out after 10ms waiting for the manager to accept the approval", "approve", "calico", "--yes", "--wait",
-		"--timeout=10ms", "--digest", digest)
+	b.fails("timed out after 10ms", "approve", "calico", "--yes", "--wait", "--timeout=10ms", "--digest", digest)
 }
 
 // heldSince is since when the deletions of the fixture wait.
