@@ -51,8 +51,14 @@ func TestRevisionWaitsForApproval(t *testing.T) {
 	f.Expect(f.releases()).To(gomega.BeEmpty())
 	f.approve(helmOp, 1, first)
 	f.completes(helmOp, 1, "one", "two")
-	f.Expect(f.revision(helmOp, 1).Status.Approval).To(gomega.And(
-		gomega.HaveField("Digest", first), gomega.HaveField("Releases", gomega.HaveLen(2))))
+	var hashes []string
+	for cluster, release := range f.releases() {
+		hash, err := approval.HashOfSpec(cluster, &release.Spec)
+		f.must(err)
+		hashes = append(hashes, hash)
+	}
+	f.Expect(f.revision(helmOp, 1).Status.Approval).To(gomega.And(gomega.HaveField("Digest", first),
+		gomega.HaveField("Digest", approval.Digest(hashes)), gomega.HaveField("Releases", gomega.ConsistOf(hashes))))
 
 	// The second HelmOp revision is assigned to no Cluster. A Cluster changes before the approval, so the digest changes.
 	before := f.generations()

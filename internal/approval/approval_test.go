@@ -98,6 +98,12 @@ func TestDecide(t *testing.T) {
 			clusters: []rollout.Cluster{member("a", 7), member("b", 6)},
 			digest:   digestOf("a 7", "b 7"), unapproved: true, waiting: []string{"b"},
 		},
+		"the management cluster, and Clusters that are paused or of another shard, wait, too": {
+			clusters: []rollout.Cluster{member("management cluster", 6),
+				member("paused", 6, func(c *rollout.Cluster) { c.Paused = true })},
+			digest: Digest([]string{Hash("paused", release("7")), Hash("management cluster", release("7"))}), unapproved: true,
+			waiting: []string{"management cluster", "paused"},
+		},
 		"the first revision waits": {
 			state: rollout.State{Revision: 1}, revisions: map[int64]Revision{1: {}},
 			clusters: []rollout.Cluster{member("a", 0)},
