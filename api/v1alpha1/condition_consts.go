@@ -152,7 +152,8 @@ const (
 	InvalidSelectorReason = "InvalidSelector"
 )
 
-// Approved of a HelmOp is true when nothing waits for an approval. It is absent unless spec.rollout.approval is Required.
+// Approved of a HelmOp is true when nothing waits for an approval. Unless spec.rollout.approval is Required, it is
+// absent.
 const (
 	// ApprovedCondition is the condition.
 	ApprovedCondition = "Approved"

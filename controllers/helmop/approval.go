@@ -142,8 +142,8 @@ func approveCommand(helmOp *addonsv1.HelmOp) string {
 	return fmt.Sprintf(" (kubectl helmop approve %s -n %s)", helmOp.Name, helmOp.Namespace)
 }
 
-// withApproval returns what a rollout waits for, with the approval that it waits for. Only one command for kubectl is in
-// the text, because the status is short.
+// withApproval returns what a rollout waits for, with the approval that it waits for. The text has only one command for
+// kubectl, because the status is short.
 func withApproval(scope *helmOpScope, waitingFor string) string {
 	decision := &scope.approval
 	if decision.Digest == "" || !decision.Waits() {

@@ -141,7 +141,8 @@ func Decide(in Input) Decision {
 	if !in.Required || goal == 0 {
 		return Decision{}
 	}
-	d := Decision{Required: true, Revision: goal, goal: make([]bool, len(in.Clusters)), own: make([]bool, len(in.Clusters))}
+	d := Decision{Required: true, Revision: goal}
+	d.goal, d.own = make([]bool, len(in.Clusters)), make([]bool, len(in.Clusters))
 	records := recordsOf(in.Revisions)
 	hashes := make([]string, 0, len(in.Clusters))
 	for i := range in.Clusters {
