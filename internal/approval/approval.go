@@ -143,7 +143,7 @@ func Decide(in Input) Decision {
 	}
 	d := Decision{Required: true, Revision: goal}
 	d.goal, d.own = make([]bool, len(in.Clusters)), make([]bool, len(in.Clusters))
-	records := recordsOf(in.Revisions)
+	approved := &records{revisions: in.Revisions, hashes: map[int64]sets.Set[string]{}}
 	hashes := make([]string, 0, len(in.Clusters))
 	for i := range in.Clusters {
 		c := &in.Clusters[i]
@@ -155,7 +155,7 @@ func Decide(in Input) Decision {
 	if d.Total = len(hashes); d.Total > 0 {
 		d.Digest = Digest(hashes)
 	}
-	d.findWaiting(in, records)
+	d.findWaiting(in, approved)
 	if !d.Waits() {
 		if known := in.Revisions[goal].Approval; known != nil {
 			d.Digest = known.Digest
@@ -166,8 +166,8 @@ func Decide(in Input) Decision {
 	case d.Digest == "":
 	case ok && digest == d.Digest:
 		d.Hashes, d.Begins = hashes, d.Unapproved
-		records[goal] = sets.New(hashes...)
-		d.findWaiting(in, records)
+		approved.hashes[goal] = sets.New(hashes...)
+		d.findWaiting(in, approved)
 	case ok && !isApproved(in.Revisions[goal], digest):
 		d.Refused = digest
 	}
@@ -175,8 +175,8 @@ func Decide(in Input) Decision {
 }
 
 // findWaiting sets what waits, by what is approved.
-func (d *Decision) findWaiting(in Input, approved records) {
-	_, isRecorded := approved[d.Revision]
+func (d *Decision) findWaiting(in Input, approved *records) {
+	_, isRecorded := approved.of(d.Revision)
 	d.Unapproved, d.Waiting = !isRecorded && !in.Revisions[d.Revision].Good, nil
 	for i := range in.Clusters {
 		c := &in.Clusters[i]
@@ -190,7 +190,7 @@ func (d *Decision) findWaiting(in Input, approved records) {
 }
 
 // waits reports whether a Cluster waits for an approval of its release under the goal.
-func (d *Decision) waits(in Input, approved records, c *rollout.Cluster, release *rollout.Release) bool {
+func (d *Decision) waits(in Input, approved *records, c *rollout.Cluster, release *rollout.Release) bool {
 	isReturn := d.Revision != in.State.Revision && c.Child != nil && c.Child.Revision != d.Revision
 	switch {
 	case isReturn || !changes(c, release):
@@ -217,21 +217,28 @@ func changes(c *rollout.Cluster, release *rollout.Release) bool {
 	return c.Child == nil || c.Child.Identity != release.Identity || c.Child.Content != release.Content
 }
 
-// records are the approved hashes, by the number of their HelmOp revision.
-type records map[int64]sets.Set[string]
-
-func recordsOf(revisions map[int64]Revision) records {
-	r := records{}
-	for number, revision := range revisions {
-		if revision.Approval != nil {
-			r[number] = sets.New(revision.Approval.Releases...)
-		}
-	}
-	return r
+// records finds approved hashes by the number of their HelmOp revision. Most revisions are not asked for.
+type records struct {
+	revisions map[int64]Revision
+	hashes    map[int64]sets.Set[string]
 }
 
-func (r records) has(revision int64, c *rollout.Cluster, release *rollout.Release) bool {
-	return r[revision].Has(Hash(c.Name, release))
+// of returns the approved hashes of a HelmOp revision, and whether anything of it was approved.
+func (r *records) of(revision int64) (hashes sets.Set[string], ok bool) {
+	if hashes, ok = r.hashes[revision]; ok {
+		return hashes, true
+	}
+	approval := r.revisions[revision].Approval
+	if approval == nil {
+		return nil, false
+	}
+	r.hashes[revision] = sets.New(approval.Releases...)
+	return r.hashes[revision], true
+}
+
+func (r *records) has(revision int64, c *rollout.Cluster, release *rollout.Release) bool {
+	hashes, _ := r.of(revision)
+	return hashes.Has(Hash(c.Name, release))
 }
 
 // requested returns the digest that a request for a HelmOp revision has.
