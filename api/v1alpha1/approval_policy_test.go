@@ -4,6 +4,7 @@
 package v1alpha1_test
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,10 +26,22 @@ func TestApprovalPolicy(t *testing.T) {
 	g := gomega.NewWithT(t)
 	g.SetDefaultEventuallyTimeout(time.Minute)
 	c := newClient(t)
+	create := func(obj *unstructured.Unstructured) {
+		g.Expect(c.Create(t.Context(), obj)).To(gomega.Succeed())
+		t.Cleanup(func() { _ = c.Delete(context.WithoutCancel(t.Context()), obj) })
+	}
 	for _, document := range yamlOf(t, filepath.Join("..", "..", "docs", "rollouts.md")) {
-		if obj := documentedObject(t, document); obj != nil && strings.HasPrefix(obj.GetKind(), "ValidatingAdmissionPolicy") {
-			g.Expect(c.Create(t.Context(), obj)).To(gomega.Succeed())
+		obj := documentedObject(t, document)
+		if obj == nil || !strings.HasPrefix(obj.GetKind(), "ValidatingAdmissionPolicy") {
+			continue
 		}
+		// TestDocumentation uses the documented name on the same API server.
+		const name = "approvals-under-test"
+		obj.SetName(name)
+		if obj.GetKind() == "ValidatingAdmissionPolicyBinding" {
+			change(t, obj, "spec.policyName", name)
+		}
+		create(obj)
 	}
 	const user = "author"
 	for _, text := range []string{`
@@ -46,7 +59,7 @@ metadata: {namespace: default, name: author}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: author}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: author}]
 `} {
-		g.Expect(c.Create(t.Context(), decode(t, text))).To(gomega.Succeed())
+		create(decode(t, text))
 	}
 	config := rest.CopyConfig(sharedServer.Server(t).RESTConfig())
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
@@ -55,7 +68,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: author}]
 
 	helmOp := decode(t, validHelmOp)
 	change(t, helmOp, "spec.rollout", map[string]any{"approval": "Required"})
-	g.Expect(c.Create(t.Context(), helmOp)).To(gomega.Succeed())
+	create(helmOp)
 	patch := func(as client.Client, change func(*unstructured.Unstructured)) error {
 		changed := helmOp.DeepCopy()
 		change(changed)
