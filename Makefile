@@ -56,7 +56,7 @@ override export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 # the same.
 CONTROLLER_GEN := go tool -modfile=hack/tools/codegen/go.mod controller-gen
 KUSTOMIZE := go tool -modfile=hack/tools/codegen/go.mod kustomize
-ALIGNED := . hack/tools/codegen hack/tools/testbed
+ALIGNED := . hack/tools/codegen hack/tools/prometheus hack/tools/testbed
 CRD_REF_DOCS := go tool -modfile=hack/tools/apidocs/go.mod crd-ref-docs
 HUGO := go tool -modfile=hack/tools/site/go.mod hugo
 GOLANGCI_LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
@@ -93,7 +93,8 @@ PLAIN = $(shell go list ./... | grep -v -x -F -f <(go list $(RACE) ./test/e2e))
 
 # The groups of hack/cmd/testrun. Tests need no vetting: `make lint` vets more than `go test` does.
 TEST_RACE = -- CGO_ENABLED=1 HELMOP_SAMPLE=2 -race -vet=off -timeout=15m '-skip=$(SKIP_RACE)' $(RACE)
-TEST_PLAIN = -- -vet=off -timeout=15m $(PLAIN) -- -vet=off -timeout=15m '-run=$(SKIP_RACE)|$(CUT)' $(SPLIT)
+TEST_PLAIN = -- -vet=off -timeout=15m $(PLAIN) -- -vet=off -timeout=15m '-run=$(SKIP_RACE)|$(CUT)' $(SPLIT) \
+	-- -C=hack/tools/prometheus -vet=off -timeout=15m .
 TEST_E2E = -- -vet=off -count=1 -timeout=$(E2E_TIMEOUT) '-run=$(E2E_RUN)' ./test/e2e
 
 .PHONY: test
