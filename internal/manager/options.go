@@ -129,11 +129,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.registry.addFlags(fs)
 	o.records.addFlags(fs)
 	o.rendering.addFlags(fs)
-	fs.StringVar(&o.tracing.Endpoint, "tracing-endpoint", "",
-		"URL of a collector that serves OTLP by gRPC, http://HOST:PORT or, with TLS, https://HOST:PORT "+
-			"(default: no traces are exported).")
-	fs.Float64Var(&o.tracing.Ratio, "tracing-sample-ratio", 1,
-		"Part of the traces that is exported, from 0 to 1. A trace is exported completely or not at all.")
+	addTracingFlags(fs, &o.tracing)
 	flags.AddManagerOptions(fs, &o.diagnostics)
 	fs.IntVar(&o.gcPercent, "gc-percent", 25,
 		"Growth of the heap since the last garbage collection, in percent, that starts the next one (GOGC). "+
@@ -160,6 +156,14 @@ func addKubeconfigFlag(fs *pflag.FlagSet) {
 	kubeconfig.Usage = "Path of a kubeconfig of the management cluster (default: the file that the environment variable " +
 		"KUBECONFIG names, the ServiceAccount of the pod, or $HOME/.kube/config)."
 	fs.AddFlag(kubeconfig)
+}
+
+func addTracingFlags(fs *pflag.FlagSet, o *tracing.Options) {
+	fs.StringVar(&o.Endpoint, "tracing-endpoint", "",
+		"URL of a collector that serves OTLP by gRPC, http://HOST:PORT or, with TLS, https://HOST:PORT "+
+			"(default: no traces are exported).")
+	fs.Float64Var(&o.Ratio, "tracing-sample-ratio", 1,
+		"Part of the traces that is exported, from 0 to 1. A trace is exported completely or not at all.")
 }
 
 func (o *recordOptions) addFlags(fs *pflag.FlagSet) {

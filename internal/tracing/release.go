@@ -102,7 +102,7 @@ func healthSpan(before, after *addonsv1.HelmOpRelease, now time.Time) (Span, boo
 	}
 }
 
-// rootSpan returns the root of the trace of a HelmOp revision, if the release became Ready with this revision in a pass.
+// rootSpan returns the root of the trace of a HelmOp revision, if the release became Ready with the revision in a pass.
 // traced is the last revision that has its root. The trace of a release that becomes Ready again later is complete.
 func rootSpan(before, after *addonsv1.HelmOpRelease, traced int64, began, ended time.Time) (Span, bool) {
 	isNew := before.Status.ObservedGeneration != after.Generation

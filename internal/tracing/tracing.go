@@ -165,8 +165,8 @@ func (t *Trace) Add(spans ...Span) {
 	}
 }
 
-// End adds the root span, which has all others as children: from the assignment of the HelmOp revision until the release
-// is Ready.
+// End adds the root span, which has all others as children: from the assignment of the HelmOp revision until the
+// release is Ready.
 func (t *Trace) End(span Span) {
 	if t != nil {
 		t.export(context.WithValue(context.Background(), rootKey{}, t.root), span)

@@ -29,8 +29,8 @@ func built(t *testing.T, folder string) []unstructured.Unstructured {
 	return parse(t, variable.ReplaceAllString(text, "$2"))
 }
 
-// TestPrometheusMatchesInstallation checks that config/prometheus finds the managers of config/default and config/shard,
-// and that the token of the PodMonitor may read the metrics and nothing else.
+// TestPrometheusMatchesInstallation checks that config/prometheus finds the managers of config/default and
+// config/shard, and that the token of the PodMonitor may read the metrics and nothing else.
 func TestPrometheusMatchesInstallation(t *testing.T) {
 	t.Parallel()
 	objs := built(t, "config/prometheus")
@@ -61,9 +61,9 @@ func TestPrometheusMatchesInstallation(t *testing.T) {
 	account := convert[corev1.ServiceAccount](t, ofKind(objs, "ServiceAccount")[0])
 	secret := convert[corev1.Secret](t, ofKind(objs, "Secret")[0])
 	credentials, _, _ := unstructured.NestedStringMap(endpoint, "authorization", "credentials")
-	if want := map[string]string{"name": secret.Name, "key": corev1.ServiceAccountTokenKey}; !reflect.DeepEqual(credentials,
-		want) {
-		t.Errorf("the PodMonitor uses the token %v, not %v", credentials, want)
+	wantCredentials := map[string]string{"name": secret.Name, "key": corev1.ServiceAccountTokenKey}
+	if !reflect.DeepEqual(credentials, wantCredentials) {
+		t.Errorf("the PodMonitor uses the token %v, not %v", credentials, wantCredentials)
 	}
 	if secret.Type != corev1.SecretTypeServiceAccountToken ||
 		secret.Annotations[corev1.ServiceAccountNameKey] != account.Name || secret.Namespace != account.Namespace {

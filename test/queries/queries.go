@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package queries checks that the metrics and labels that the alerts and the dashboard use exist. The file
-// selectors.txt lists them. A test in hack/tools/prometheus, which has the parser of Prometheus, keeps the file current.
+// selectors.txt lists them. A test in hack/tools/prometheus, which has the parser of Prometheus, keeps it current.
 package queries
 
 import (
