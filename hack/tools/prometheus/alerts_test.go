@@ -248,7 +248,8 @@ func series(name, values string) string { return "\n" + name + " " + values + "\
 
 // condition returns the series of a condition and one of its statuses.
 func condition(name, status, values string) string {
-	return series(`helmop_status_condition{namespace="n",helmop="calico",condition="`+name+`",status="`+status+`"}`, values)
+	labels := `{namespace="n",helmop="calico",condition="` + name + `",status="` + status + `"}`
+	return series("helmop_status_condition"+labels, values)
 }
 
 // counts returns the series of the number of Clusters in a state.

@@ -128,7 +128,8 @@ func (e *evaluator) query(t *testing.T, query string, at time.Duration) promql.V
 	return slices.Clone(result)
 }
 
-// active returns, for each alert of a rule that is active at some time, the samples in the minutes in which it is active.
+// active returns, for each alert of a rule that is active at some time, the samples in the minutes in which it is
+// active.
 func (e *evaluator) active(t *testing.T, rule rulefmt.Rule, until time.Duration) promql.Matrix {
 	t.Helper()
 	begin := time.Unix(0, 0)
@@ -144,8 +145,8 @@ func (e *evaluator) active(t *testing.T, rule rulefmt.Rule, until time.Duration)
 	return result
 }
 
-// firing returns the alerts of a rule that fire in a minute, with their summaries: those that were active in each minute
-// for the time of the rule.
+// firing returns the alerts of a rule that fire in a minute, with their summaries: those that were active in each
+// minute for the time of the rule.
 func firing(t *testing.T, rule rulefmt.Rule, active promql.Matrix, minute int) []string {
 	t.Helper()
 	var firing []string

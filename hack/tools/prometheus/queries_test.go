@@ -55,7 +55,8 @@ func TestSelectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s is not current: run `go -C hack/tools/prometheus test . -update`, and look at the difference", selectorsFile)
+		t.Errorf("%s is not current: run `go -C hack/tools/prometheus test . -update`, and look at the difference",
+			selectorsFile)
 	}
 }
 
