@@ -41,8 +41,8 @@ func (r *Reconciler) traceStep(p *releasePass, step string, began time.Time) {
 	p.spans = append(p.spans, tracing.Span{Name: step, Began: began, Ended: r.now()})
 }
 
-// traceFailedInputs adds the steps of a pass that ended because its last step failed to the trace. It adds nothing while
-// a step waits.
+// traceFailedInputs adds the steps of a pass to the trace, if the pass ended because its last step failed. It adds
+// nothing while a step waits.
 func (r *Reconciler) traceFailedInputs(p *releasePass) {
 	reason := conditions.GetReason(p.release, addonsv1.ReleasedCondition)
 	switch reason {
