@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"bytes"
 	"errors"
 	"slices"
@@ -13,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 )
 
 func TestCompletion(t *testing.T) {
@@ -79,7 +79,7 @@ func TestExitCodesOfFleet(t *testing.T) {
 		err  error
 		want int
 	}{
-		{fleet.ErrUnhealthy, exitFailed},
+		{kube.ErrUnhealthy, exitFailed},
 		{apierrors.NewNotFound(resource, "calico"), exitNotFound},
 		{apierrors.NewForbidden(resource, "calico", nil), exitDenied},
 		{apierrors.NewUnauthorized("no"), exitDenied},
@@ -87,7 +87,7 @@ func TestExitCodesOfFleet(t *testing.T) {
 		{apierrors.NewTimeoutError("slow", 1), exitUnreachable},
 		{apierrors.NewTooManyRequests("many", 1), exitUnreachable},
 		{apierrors.NewConflict(resource, "calico", errors.New("changed")), exitFailed},
-		{errors.Join(fleet.ErrStatusFailed), exitUsage},
+		{errors.Join(kube.ErrStatusFailed), exitUsage},
 	} {
 		if got := exitCode(tc.err); got != tc.want {
 			t.Errorf("%v: got %d, want %d", tc.err, got, tc.want)

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"context"
 	"errors"
 	"net/http"
@@ -14,7 +15,6 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 )
 
 // Exit codes.
@@ -43,7 +43,7 @@ type diffError struct{ error }
 func (e diffError) Unwrap() error { return e.error }
 
 // isQuiet is true for errors without a message.
-func isQuiet(err error) bool { return errors.Is(err, errDiffers) || errors.Is(err, fleet.ErrUnhealthy) }
+func isQuiet(err error) bool { return errors.Is(err, errDiffers) || errors.Is(err, kube.ErrUnhealthy) }
 
 // exitCode returns the exit code of an error.
 func exitCode(err error) int {
@@ -57,9 +57,9 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &usage), errors.Is(err, fleet.ErrUsage):
+	case errors.As(err, &usage), errors.Is(err, kube.ErrUsage):
 		return exitUsage
-	case errors.Is(err, errDiffers), errors.Is(err, fleet.ErrUnhealthy):
+	case errors.Is(err, errDiffers), errors.Is(err, kube.ErrUnhealthy):
 		return exitFailed
 	case errors.Is(err, errdef.ErrNotFound):
 		return exitNotFound
@@ -76,7 +76,7 @@ func exitCode(err error) int {
 	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
 		return exitUnreachable
 	}
-	if errors.As(err, &diff) || errors.Is(err, fleet.ErrStatusFailed) {
+	if errors.As(err, &diff) || errors.Is(err, kube.ErrStatusFailed) {
 		return exitUsage
 	}
 	return exitFailed

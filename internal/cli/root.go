@@ -10,6 +10,7 @@
 package cli
 
 import (
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -125,7 +126,7 @@ Exit codes:
 		newLogout(streams),
 		newBootstrap(streams),
 	)
-	root.AddCommand(fleet.Commands(fleet.Options{Streams: streams, Program: title})...)
+	root.AddCommand(fleet.Commands(kube.Options{Streams: streams, Program: title})...)
 	addCompletion(root, streams)
 	return root
 }

@@ -31,7 +31,7 @@ func TestQueries(t *testing.T) {
 	helmOp := controllertest.UpToDateHelmOp(t, "calico", func(h *addonsv1.HelmOp) {
 		for _, condition := range []string{
 			addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.VerifiedCondition, addonsv1.StalledCondition,
-			addonsv1.DeletionsHeldCondition, addonsv1.PausedCondition,
+			addonsv1.DeletionsHeldCondition, addonsv1.PausedCondition, addonsv1.ApprovedCondition,
 		} {
 			report.SetCondition(h, condition, report.True, "Reason", "")
 		}

@@ -88,6 +88,15 @@ var alertCases = []struct {
 		fires:  []string{"HelmOpNotVerified: The artifact of HelmOp n/calico is not signed as required"},
 	},
 	{
+		name: "an approval",
+		series: condition("Approved", "false", "1x400") + condition("Ready", "true", "0x400") +
+			condition("RollingOut", "true", "1x400") +
+			series(`helmop_status_rollout_clusters_updated{namespace="n",helmop="calico"}`, "0x400") +
+			series(`helmop_status_rollout_clusters_done{namespace="n",helmop="calico"}`, "0x400") + up,
+		first: 15,
+		fires: []string{"HelmOpApprovalWaiting: HelmOp n/calico waits for an approval"},
+	},
+	{
 		name: "a spent failure budget",
 		series: condition("Stalled", "true", "1x400") +
 			series(`helmop_status_rollout_phase{namespace="n",helmop="calico",phase="Paused"}`, "1x400") +

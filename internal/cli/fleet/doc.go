@@ -1,9 +1,26 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet has the commands of "kubectl helmop" that look at a fleet and steer it.
+// Package fleet has the commands of "kubectl helmop" that look at a fleet and render releases. With those of package
+// steer, they are all commands that use a management cluster.
 //
-// The commands read the objects of the management cluster and write only fields and annotations of HelmOps and
-// HelmOpReleases that the API documents. The rights of the user decide what they can read and write. What they show and
-// decide is computed by pure functions: see stateOf, fold, nextForHelmOp and the functions in requests.go.
+// # Contract
+//
+//   - The commands read the management cluster with the rights of the user, and write nothing.
+//   - What they show is computed by pure functions, most of them in internal/fleetview.
 package fleet
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/steer"
+)
+
+// Commands returns the commands that use a management cluster.
+func Commands(o kube.Options) []*cobra.Command {
+	return append([]*cobra.Command{
+		newStatus(o), newDescribe(o), newTree(o), newEvents(o), newHistory(o), newVersions(o),
+		newValues(o), newRender(o),
+	}, steer.Commands(o, newHistory(o))...)
+}

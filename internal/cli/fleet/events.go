@@ -10,6 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
+
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -40,7 +44,7 @@ func isOurs(e *corev1.Event) bool {
 
 // lastSeen returns when an Event happened last and how often.
 func (e event) lastSeen(now time.Time) string {
-	seen := age(now, eventTime(e.Event))
+	seen := fleetview.Age(now, eventTime(e.Event))
 	if count := eventCount(e.Event); count > 1 {
 		seen += fmt.Sprintf(" (x%d)", count)
 	}
@@ -48,8 +52,8 @@ func (e event) lastSeen(now time.Time) string {
 }
 
 // eventsOf lists the Events about a subject, the oldest first.
-func (c *fleetClient) eventsOf(ctx context.Context, about subject) ([]event, error) {
-	items, _, err := listAll[*corev1.Event](ctx, c, &corev1.EventList{}, about.options()...)
+func eventsOf(ctx context.Context, c *kube.Client, about subject) ([]event, error) {
+	items, _, err := kube.ListAll[*corev1.Event](ctx, c, &corev1.EventList{}, about.options()...)
 	if err != nil {
 		return nil, err
 	}
@@ -75,15 +79,15 @@ func sorted(items []*corev1.Event) []event {
 
 // events is the command "events".
 type events struct {
-	base
+	kube.Base
 	cluster   string
 	types     []string
 	watch     bool
 	noHeaders bool
 }
 
-func newEvents(o Options) *cobra.Command {
-	e := &events{base: newBase(o)}
+func newEvents(o kube.Options) *cobra.Command {
+	e := &events{Base: kube.NewBase(o)}
 	cmd := &cobra.Command{
 		Use:   "events HELMOP",
 		Short: "List the Events of a HelmOp, of its releases and of its HelmOp revisions",
@@ -96,12 +100,12 @@ func newEvents(o Options) *cobra.Command {
 
   # Print new Events as they happen
   kubectl helmop events calico -w`,
-		Args:              names(1, 1),
-		ValidArgsFunction: e.completeHelmOps(1),
+		Args:              kube.Args(1, 1),
+		ValidArgsFunction: e.CompleteHelmOps(1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return e.run(cmd.Context(), args[0]) },
 	}
-	e.add(cmd)
-	addClusterFlag(cmd, &e.base, &e.cluster, "List the Events of the release in this Cluster only.")
+	e.Add(cmd)
+	e.AddClusterFlag(cmd, &e.cluster, "List the Events of the release in this Cluster only.")
 	cmd.Flags().StringSliceVar(&e.types, "types", nil, "List Events of these types only: Normal, Warning.")
 	cmd.Flags().BoolVarP(&e.watch, "watch", "w", false, "After the list, print new Events.")
 	_ = cmd.RegisterFlagCompletionFunc("types", cobra.FixedCompletions(eventTypes, cobra.ShellCompDirectiveNoFileComp))
@@ -115,14 +119,14 @@ var eventTypes = []string{corev1.EventTypeNormal, corev1.EventTypeWarning}
 func (e *events) run(ctx context.Context, name string) error {
 	for _, name := range e.types {
 		if !slices.Contains(eventTypes, name) {
-			return usagef("--types %q is unknown; use some of %s", name, strings.Join(eventTypes, ", "))
+			return kube.Usagef("--types %q is unknown; use some of %s", name, strings.Join(eventTypes, ", "))
 		}
 	}
-	c, err := e.connect()
+	c, err := e.Connect()
 	if err != nil {
 		return err
 	}
-	helmOp, err := c.helmOp(ctx, name)
+	helmOp, err := c.HelmOp(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -136,40 +140,40 @@ func (e *events) run(ctx context.Context, name string) error {
 		items = slices.DeleteFunc(items, func(item *corev1.Event) bool {
 			return shown[string(item.UID)] == eventCount(item) || !isWanted(item)
 		})
-		t := newTable(true, !header, "LAST-SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
+		t := kube.NewTable(true, !header, "LAST-SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 		for _, event := range sorted(items) {
 			shown[string(event.UID)] = eventCount(event.Event)
-			t.add(event.lastSeen(e.Now()), event.Type, event.Reason,
-				strings.ToLower(event.InvolvedObject.Kind)+"/"+event.InvolvedObject.Name, clip(event.Message, true))
+			t.Add(event.lastSeen(e.Now()), event.Type, event.Reason,
+				strings.ToLower(event.InvolvedObject.Kind)+"/"+event.InvolvedObject.Name, kube.Clip(event.Message, true))
 		}
 		if len(t.Rows) == 0 {
 			return nil
 		}
 		header = false
-		if err := t.write(columns); err != nil {
+		if err := t.Write(columns); err != nil {
 			return err
 		}
 		return columns.Flush()
 	}
 	if !e.watch {
-		items, _, err := listAll[*corev1.Event](ctx, c, &corev1.EventList{}, options...)
+		items, _, err := kube.ListAll[*corev1.Event](ctx, c, &corev1.EventList{}, options...)
 		if err != nil {
 			return err
 		}
 		if err := show(items); err != nil || len(shown) > 0 {
 			return err
 		}
-		e.note("No Events found. An API server keeps Events for an hour by default.")
+		e.Note("No Events found. An API server keeps Events for an hour by default.")
 		return nil
 	}
-	err = follow(ctx, c, &corev1.EventList{}, func(change change[*corev1.Event]) (bool, error) {
-		if change.event == watch.Deleted {
+	err = kube.Follow(ctx, c, &corev1.EventList{}, func(change kube.Change[*corev1.Event]) (bool, error) {
+		if change.Event == watch.Deleted {
 			return false, nil
 		}
-		if !change.isList {
-			change.items = []*corev1.Event{change.object}
+		if !change.IsList {
+			change.Items = []*corev1.Event{change.Object}
 		}
-		return false, show(change.items)
+		return false, show(change.Items)
 	}, options...)
 	if err != nil && ctx.Err() == nil {
 		return err
@@ -178,12 +182,12 @@ func (e *events) run(ctx context.Context, name string) error {
 }
 
 // filter returns whether the command shows an Event, and what it lists.
-func (e *events) filter(ctx context.Context, c *fleetClient, helmOp *addonsv1.HelmOp) (
+func (e *events) filter(ctx context.Context, c *kube.Client, helmOp *addonsv1.HelmOp) (
 	isWanted func(*corev1.Event) bool, options []client.ListOption, err error,
 ) {
 	isOfType := func(item *corev1.Event) bool { return len(e.types) == 0 || slices.Contains(e.types, item.Type) }
 	if e.cluster != "" {
-		release, err := c.release(ctx, helmOp, e.cluster)
+		release, err := c.Release(ctx, helmOp, e.cluster)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -203,8 +207,8 @@ func (e *events) filter(ctx context.Context, c *fleetClient, helmOp *addonsv1.He
 }
 
 // otherHelmOps returns the names of the other HelmOps of the namespace.
-func (e *events) otherHelmOps(ctx context.Context, c *fleetClient, helmOp *addonsv1.HelmOp) ([]string, error) {
-	items, _, err := listAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(helmOp.Namespace))
+func (e *events) otherHelmOps(ctx context.Context, c *kube.Client, helmOp *addonsv1.HelmOp) ([]string, error) {
+	items, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(helmOp.Namespace))
 	var names []string
 	for _, item := range items {
 		if item.Name != helmOp.Name {
@@ -220,4 +224,26 @@ func belongsTo(name, helmOp string, others []string) bool {
 	return strings.HasPrefix(name, helmOp+"-") && !slices.ContainsFunc(others, func(other string) bool {
 		return len(other) > len(helmOp) && strings.HasPrefix(name, other+"-")
 	})
+}
+
+// eventTime returns when an Event happened last.
+func eventTime(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	default:
+		return e.CreationTimestamp.Time
+	}
+}
+
+// eventCount returns how often an Event happened.
+func eventCount(e *corev1.Event) int32 {
+	if e.Series != nil {
+		return e.Series.Count
+	}
+	return max(e.Count, 1)
 }

@@ -19,6 +19,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
+
 	"github.com/onsi/gomega"
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -41,6 +45,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview/fleettest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	helmrendering "github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
@@ -97,9 +102,9 @@ func newFleetBed(t *testing.T, name string) *fleetBed {
 	}
 	b := &fleetBed{T: t, namespace: fmt.Sprintf("%s-%d-x", name, beds.Add(1)), name: name,
 		kubeconfig: writeFile(t, kubeconfig)}
-	connection := newBase(Options{})
-	connection.kube.KubeConfig = &b.kubeconfig
-	c, err := connection.connect()
+	connection := kube.NewBase(kube.Options{})
+	connection.ConfigFlags.KubeConfig = &b.kubeconfig
+	c, err := connection.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +317,7 @@ func (b *fleetBed) execute(ctx context.Context, kubeconfig string, streams gener
 	args ...string,
 ) error {
 	root := &cobra.Command{Use: "kubectl-helmop", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(Commands(Options{Streams: streams, Program: "kubectl helmop",
+	root.AddCommand(Commands(kube.Options{Streams: streams, Program: "kubectl helmop",
 		Now: func() time.Time { return testNow }})...)
 	root.SetArgs(append(args, "--kubeconfig", kubeconfig, "-n", b.namespace))
 	root.SetOut(streams.Out)
@@ -448,7 +453,7 @@ func TestRefusals(t *testing.T) {
 	b.fails("there is no HelmOp revision 9; the existing ones are 5, 6, 7", "rollout", "undo", "calico", "--to-revision",
 		"9")
 	b.fails("timed out after 1ms", "rollout", "status", "calico", "--timeout", "1ms")
-	if got := b.run("status", "--exit-code"); got.err == nil || got.err.Error() != ErrUnhealthy.Error() {
+	if got := b.run("status", "--exit-code"); got.err == nil || got.err.Error() != kube.ErrUnhealthy.Error() {
 		t.Errorf("got %v", got.err)
 	}
 }
@@ -528,7 +533,7 @@ func TestExplain(t *testing.T) {
 		"another":      {errors.New("another"), "another"},
 		"no context":   {clientcmd.ErrEmptyConfig, "no management cluster is configured"},
 	} {
-		got := explain(tc.err)
+		got := kube.Explain(tc.err)
 		if !strings.Contains(got.Error(), tc.want) || !errors.Is(got, tc.err) {
 			t.Errorf("%s: got %v", name, got)
 		}
@@ -617,6 +622,50 @@ func TestUndo(t *testing.T) {
 		got.Rollout.MinReadySeconds != 9 {
 		t.Errorf("%s, %+v, %+v", got.Values.Raw, got.Source.Ref, got.Rollout)
 	}
+}
+
+// awaitApproval lets the rollout of the HelmOp calico wait for the approval of a digest.
+func (b *fleetBed) awaitApproval(digest string) {
+	b.Helper()
+	b.observe("calico", func(s *addonsv1.HelmOpStatus) {
+		r := s.Rollout
+		r.Updated, r.Done, s.Clusters.UpToDate, s.Failures = 0, 0, 0, nil
+		r.WaitingFor = "the approval of HelmOp revision 7 (kubectl helmop approve calico -n fleet): kubectl -n fleet " +
+			"annotate helmops.addons.cluster.x-k8s.io calico --overwrite addons.cluster.x-k8s.io/rollout-approve=7/" + digest
+		r.Approval = &addonsv1.RolloutApproval{Revision: 7, Digest: digest, Waiting: 6}
+		for i := range s.Conditions {
+			if s.Conditions[i].Type == addonsv1.ReadyCondition {
+				s.Conditions[i].Reason = addonsv1.WaitingForApprovalReason
+				s.Conditions[i].Message = "HelmOp revision 7 waits for an approval: it changes the releases in 6 of 7 Clusters"
+			}
+		}
+	})
+}
+
+// TestApprove expects the digest that waits, a summary and a question.
+func TestApprove(t *testing.T) {
+	t.Parallel()
+	const digest = "5e8d1f0a9b3c4d2e8f7061a2b3c4d5e6"
+	b := newFleetBed(t, "approve")
+	b.fails("spec.rollout.approval is not Required", "approve", "calico")
+	b.awaitApproval(digest)
+	b.compare("approve-status", b.ok("status", "calico")+"\n"+b.ok("rollout", "status", "calico", "--watch=false"))
+	b.compare("approve-describe", b.ok("describe", "calico"))
+	no := b.runAs(t.Context(), b.kubeconfig, "n\n", "approve", "calico")
+	dry := b.run("approve", "calico", "--dry-run=server")
+	approval := func() string { return b.helmOp("calico").Annotations[addonsv1.RolloutApproveAnnotation] }
+	if no.err == nil || dry.err != nil || approval() != "" {
+		t.Errorf("approved %q: %+v, %+v", approval(), no, dry)
+	}
+	b.compare("approve", no.out+no.errOut+dry.out+dry.errOut)
+	b.fails("the present digest of HelmOp revision 7 is "+digest, "approve", "calico", "--yes", "--digest=5e8d")
+	if yes := b.runAs(t.Context(), b.kubeconfig, "y\n", "approve", "calico"); yes.err != nil {
+		t.Error(yes.err)
+	}
+	if got := approval(); got != "7/"+digest {
+		t.Errorf("approved with %q", got)
+	}
+	b.fails("timed out after 10ms", "approve", "calico", "--yes", "--wait", "--timeout=10ms", "--digest", digest)
 }
 
 // heldSince is since when the deletions of the fixture wait.
@@ -760,7 +809,7 @@ func TestWaitForSeveral(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "several")
 	b.observe("ingress", func(s *addonsv1.HelmOpStatus) {
-		paused := condition("Paused=True/Paused")
+		paused := fleettest.Condition("Paused=True/Paused")
 		paused.LastTransitionTime = ago(0)
 		s.Conditions = append(s.Conditions, paused)
 	})
@@ -915,7 +964,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"rollout", "promote", ""}, "calico\ningress\n:4\n"},
 		{[]string{"describe", "calico", "--cluster", "ca"}, "canary-1\n:4\n"},
 		{[]string{"describe", "-n", b.namespace[:len(b.namespace)-1]}, b.namespace + "\n:4\n"},
-		{[]string{"status", "--state", "St"}, strings.ReplaceAll(stateNames(), ", ", "\n") + "\n:4\n"},
+		{[]string{"status", "--state", "St"}, strings.ReplaceAll(fleetview.StateNames(), ", ", "\n") + "\n:4\n"},
 	} {
 		last := len(tc.args) - 1
 		args := append([]string{"__complete"}, tc.args[:last]...)
@@ -926,7 +975,7 @@ func TestCompletion(t *testing.T) {
 		}
 		var out bytes.Buffer
 		root := &cobra.Command{Use: "kubectl-helmop"}
-		root.AddCommand(Commands(Options{Program: "kubectl helmop"})...)
+		root.AddCommand(Commands(kube.Options{Program: "kubectl helmop"})...)
 		root.SetArgs(append(args, tc.args[last]))
 		root.SetOut(&out)
 		root.SetErr(&bytes.Buffer{})

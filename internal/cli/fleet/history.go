@@ -8,6 +8,10 @@ import (
 	"context"
 	"slices"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
+
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,13 +22,13 @@ import (
 
 // history is the command "history".
 type history struct {
-	base
+	kube.Base
 	cluster string
 	output  string
 }
 
-func newHistory(o Options) *cobra.Command {
-	h := &history{base: newBase(o)}
+func newHistory(o kube.Options) *cobra.Command {
+	h := &history{Base: kube.NewBase(o)}
 	cmd := &cobra.Command{
 		Use:   "history HELMOP",
 		Short: "List the HelmOp revisions of a HelmOp, or the last actions on its release in one Cluster",
@@ -35,12 +39,12 @@ status.history with the Helm revisions that they created, at most 5.`,
 		Example: `  kubectl helmop history calico
   kubectl helmop history calico -o wide
   kubectl helmop history calico --cluster prod-1`,
-		Args:              names(1, 1),
-		ValidArgsFunction: h.completeHelmOps(1),
+		Args:              kube.Args(1, 1),
+		ValidArgsFunction: h.CompleteHelmOps(1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return h.run(cmd.Context(), args[0]) },
 	}
-	h.add(cmd)
-	addClusterFlag(cmd, &h.base, &h.cluster, "List the actions on the release in this Cluster.")
+	h.Add(cmd)
+	h.AddClusterFlag(cmd, &h.cluster, "List the actions on the release in this Cluster.")
 	cmd.Flags().StringVarP(&h.output, "output", "o", "", "Output format: wide, with the digests (default: a table).")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"wide"},
 		cobra.ShellCompDirectiveNoFileComp))
@@ -50,36 +54,36 @@ status.history with the Helm revisions that they created, at most 5.`,
 func (h *history) run(ctx context.Context, name string) error {
 	wide := h.output == "wide"
 	if h.output != "" && !wide {
-		return usagef("--output %q is unknown; use wide", h.output)
+		return kube.Usagef("--output %q is unknown; use wide", h.output)
 	}
-	c, err := h.connect()
+	c, err := h.Connect()
 	if err != nil {
 		return err
 	}
-	helmOp, err := c.helmOp(ctx, name)
+	helmOp, err := c.HelmOp(ctx, name)
 	if err != nil {
 		return err
 	}
 	if h.cluster != "" {
-		release, err := c.release(ctx, helmOp, h.cluster)
+		release, err := c.Release(ctx, helmOp, h.cluster)
 		if err != nil {
 			return err
 		}
 		if len(release.Status.History) == 0 {
-			h.note("No actions are recorded.")
+			h.Note("No actions are recorded.")
 			return nil
 		}
-		return actionsTable(release, h.Now()).write(h.Streams.Out)
+		return actionsTable(release, h.Now()).Write(h.Streams.Out)
 	}
-	revisions, err := c.revisions(ctx, helmOp)
+	revisions, err := c.Revisions(ctx, helmOp)
 	if err != nil {
 		return err
 	}
 	if len(revisions) == 0 {
-		h.note("No HelmOp revisions are recorded: no Cluster could get the release yet.")
+		h.Note("No HelmOp revisions are recorded: no Cluster could get the release yet.")
 		return nil
 	}
-	t := newTable(wide, false, "HELMOP-REVISION", "PHASE", "GOOD", "VERSION", "STARTED", "ENDED", "+DIGEST", "WHY")
+	t := kube.NewTable(wide, false, "HELMOP-REVISION", "PHASE", "GOOD", "VERSION", "STARTED", "ENDED", "+DIGEST", "WHY")
 	for _, revision := range revisions {
 		spec, status := &revision.Spec, &revision.Status
 		var chart addonsv1.ResolvedArtifact
@@ -90,15 +94,16 @@ func (h *history) run(ctx context.Context, name string) error {
 		if status.Good {
 			good = "yes"
 		}
-		t.add(number(spec.Number), string(status.Phase), good, chart.Version, age(h.Now(), status.StartedAt.Time),
-			age(h.Now(), status.EndedAt.Time), chart.Digest, clip(status.Reason, wide))
+		t.Add(kube.Number(spec.Number), string(status.Phase), good, chart.Version,
+			fleetview.Age(h.Now(), status.StartedAt.Time),
+			fleetview.Age(h.Now(), status.EndedAt.Time), chart.Digest, kube.Clip(status.Reason, wide))
 	}
-	return t.write(h.Streams.Out)
+	return t.Write(h.Streams.Out)
 }
 
 // versions is the command "versions".
 type versions struct {
-	base
+	kube.Base
 	allNamespaces bool
 	output        string
 }
@@ -115,8 +120,8 @@ type VersionCount struct {
 	Clusters []string `json:"clusters"`
 }
 
-func newVersions(o Options) *cobra.Command {
-	v := &versions{base: newBase(o)}
+func newVersions(o kube.Options) *cobra.Command {
+	v := &versions{Base: kube.NewBase(o)}
 	cmd := &cobra.Command{
 		Use:   "versions [HELMOP...]",
 		Short: "Count which chart versions run in which Clusters",
@@ -124,11 +129,11 @@ func newVersions(o Options) *cobra.Command {
 "yes" for the version that the source of the HelmOp was resolved to.`,
 		Example: `  kubectl helmop versions -A
   kubectl helmop versions calico -o json`,
-		Args:              names(0, -1),
-		ValidArgsFunction: v.completeHelmOps(-1),
+		Args:              kube.Args(0, -1),
+		ValidArgsFunction: v.CompleteHelmOps(-1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), args) },
 	}
-	v.add(cmd)
+	v.Add(cmd)
 	cmd.Flags().BoolVarP(&v.allNamespaces, "all-namespaces", "A", false, "Count in all namespaces.")
 	cmd.Flags().StringVarP(&v.output, "output", "o", "", "Output format: json or yaml (default: a table).")
 	return cmd
@@ -136,53 +141,53 @@ func newVersions(o Options) *cobra.Command {
 
 func (v *versions) run(ctx context.Context, wanted []string) error {
 	if !slices.Contains([]string{"", "json", "yaml"}, v.output) {
-		return usagef("--output %q is unknown; use json or yaml", v.output)
+		return kube.Usagef("--output %q is unknown; use json or yaml", v.output)
 	}
-	c, err := v.connect()
+	c, err := v.Connect()
 	if err != nil {
 		return err
 	}
 	if v.allNamespaces {
-		c.namespace = ""
+		c.Namespace = ""
 	}
-	in := client.InNamespace(c.namespace)
-	helmOps, _, err := listAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, in)
+	in := client.InNamespace(c.Namespace)
+	helmOps, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, in)
 	if err != nil {
 		return err
 	}
-	releases, _, err := listAll[*addonsv1.HelmOpRelease](ctx, c, &addonsv1.HelmOpReleaseList{}, in)
+	releases, _, err := kube.ListAll[*addonsv1.HelmOpRelease](ctx, c, &addonsv1.HelmOpReleaseList{}, in)
 	if err != nil {
 		return err
 	}
-	counts := countVersions(byKey(helmOps), releases, wanted)
+	counts := countVersions(fleetview.ByKey(helmOps), releases, wanted)
 	if v.output != "" {
 		return writeData(v.Streams.Out, v.output, nonNil(counts))
 	}
 	if len(counts) == 0 {
-		v.note("No releases found.")
+		v.Note("No releases found.")
 		return nil
 	}
 	columns := []string{"HELMOP", "CHART", "VERSION", "DESIRED", "COUNT", "CLUSTERS"}
 	if v.allNamespaces {
 		columns = append([]string{"NAMESPACE"}, columns...)
 	}
-	t := newTable(false, false, columns...)
+	t := kube.NewTable(false, false, columns...)
 	for _, count := range counts {
 		version, desired := count.Version, ""
 		if version == "" {
-			version = none
+			version = kube.None
 		}
 		if count.Desired {
 			desired = "yes"
 		}
-		cells := []string{count.HelmOp, count.Chart, version, desired, number(int64(len(count.Clusters))),
-			plural.Few(slices.Compact(count.Clusters), maxNamedClusters)}
+		cells := []string{count.HelmOp, count.Chart, version, desired, kube.Number(int64(len(count.Clusters))),
+			plural.Few(slices.Compact(count.Clusters), fleetview.MaxNamedClusters)}
 		if v.allNamespaces {
 			cells = append([]string{count.Namespace}, cells...)
 		}
-		t.add(cells...)
+		t.Add(cells...)
 	}
-	return t.write(v.Streams.Out)
+	return t.Write(v.Streams.Out)
 }
 
 // countVersions counts releases by HelmOp and observed version. wanted are the names of HelmOps; none for all.

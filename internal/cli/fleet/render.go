@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+
 	"github.com/spf13/cobra"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,15 +34,15 @@ import (
 
 // rendering is what "values" and "render" share: the release of one HelmOp in one Cluster.
 type rendering struct {
-	base
+	kube.Base
 	cluster     string
 	showSecrets bool
 	timeout     time.Duration
 }
 
 func (r *rendering) addFlags(cmd *cobra.Command) {
-	r.add(cmd)
-	addClusterFlag(cmd, &r.base, &r.cluster, "The Cluster to render for (required unless the HelmOp has "+
+	r.Add(cmd)
+	r.AddClusterFlag(cmd, &r.cluster, "The Cluster to render for (required unless the HelmOp has "+
 		"spec.managementCluster).")
 	cmd.Flags().BoolVar(&r.showSecrets, "show-secrets", false,
 		"Show values that come from Secrets, and the data of Secrets.")
@@ -53,7 +55,7 @@ func (r *rendering) key(helmOp *addonsv1.HelmOp) (client.ObjectKey, error) {
 	case helmOp.Spec.ManagementCluster != nil && (r.cluster == "" || r.cluster == clusterlink.Management.Name):
 		return clusterlink.Management, nil
 	case r.cluster == "":
-		return client.ObjectKey{}, usagef("the Cluster is missing: set --cluster")
+		return client.ObjectKey{}, kube.Usagef("the Cluster is missing: set --cluster")
 	case ok:
 		return client.ObjectKey{Namespace: namespace, Name: name}, nil
 	default:
@@ -65,11 +67,11 @@ func (r *rendering) key(helmOp *addonsv1.HelmOp) (client.ObjectKey, error) {
 func (r *rendering) release(ctx context.Context, name string, options preview.Options) (*preview.Previewer,
 	*preview.Release, error,
 ) {
-	c, err := r.connect()
+	c, err := r.Connect()
 	if err != nil {
 		return nil, nil, err
 	}
-	helmOp, err := c.helmOp(ctx, name)
+	helmOp, err := c.HelmOp(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,23 +80,23 @@ func (r *rendering) release(ctx context.Context, name string, options preview.Op
 		return nil, nil, err
 	}
 	// Templates read objects of any kind, so this client discovers kinds.
-	if options.Config, err = r.restConfig(); err != nil {
+	if options.Config, err = r.RestConfig(); err != nil {
 		return nil, nil, err
 	}
 	options.Client, err = client.New(options.Config, client.Options{Scheme: c.Scheme()})
 	if err != nil {
-		return nil, nil, explain(err)
+		return nil, nil, kube.Explain(err)
 	}
 	previewer := preview.New(options)
 	release, err := previewer.Release(ctx, helmOp, key)
 	if client.IgnoreNotFound(err) == nil && err != nil {
-		return nil, nil, &textError{fmt.Sprintf("the release cannot be rendered: %v", err), err}
+		return nil, nil, kube.WithText(fmt.Sprintf("the release cannot be rendered: %v", err), err)
 	}
 	if err != nil {
-		return nil, nil, explain(err)
+		return nil, nil, kube.Explain(err)
 	}
 	if !release.IsSelected {
-		r.note("warning: HelmOp %q does not select Cluster %q; this is what it would install there", name, r.cluster)
+		r.Note("warning: HelmOp %q does not select Cluster %q; this is what it would install there", name, r.cluster)
 	}
 	return previewer, release, nil
 }
@@ -107,8 +109,8 @@ func (r *rendering) masker(release *preview.Release) *preview.Masker {
 	return preview.NewMasker(release.SecretValues)
 }
 
-func newValues(o Options) *cobra.Command {
-	r := &rendering{base: newBase(o)}
+func newValues(o kube.Options) *cobra.Command {
+	r := &rendering{Base: kube.NewBase(o)}
 	cmd := &cobra.Command{
 		Use:   "values HELMOP",
 		Short: "Print the values of a HelmOp for one Cluster",
@@ -119,8 +121,8 @@ valuesTemplate and overrides. The values.yaml of the chart is not included. Valu
 The command reads the objects that the HelmOp refers to with your rights, Secrets included.`,
 		Example: `  kubectl helmop values calico --cluster prod-1
   kubectl helmop values calico --cluster prod-1 --show-secrets > values.yaml`,
-		Args:              names(1, 1),
-		ValidArgsFunction: r.completeHelmOps(1),
+		Args:              kube.Args(1, 1),
+		ValidArgsFunction: r.CompleteHelmOps(1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.values(cmd.Context(), args[0]) },
 	}
 	r.addFlags(cmd)
@@ -128,7 +130,7 @@ The command reads the objects that the HelmOp refers to with your rights, Secret
 }
 
 func (r *rendering) values(ctx context.Context, name string) error {
-	ctx, cancel := bounded(ctx, r.timeout)
+	ctx, cancel := kube.Bounded(ctx, r.timeout)
 	defer cancel()
 	_, release, err := r.release(ctx, name, preview.Options{})
 	if err != nil {
@@ -159,8 +161,8 @@ type chartRendering struct {
 	caFile, registryConfig string
 }
 
-func newRender(o Options) *cobra.Command {
-	r := &chartRendering{rendering: rendering{base: newBase(o)}}
+func newRender(o kube.Options) *cobra.Command {
+	r := &chartRendering{rendering: rendering{Base: kube.NewBase(o)}}
 	cmd := &cobra.Command{
 		Use:   "render HELMOP",
 		Short: "Print the objects that a HelmOp would install in one Cluster",
@@ -176,8 +178,8 @@ The command reads the objects that the HelmOp refers to, and the kubeconfig Secr
 pulls the chart with the credentials of the HelmOp, or with those of your Docker configuration.`,
 		Example: `  kubectl helmop render calico --cluster prod-1
   kubectl helmop render calico --cluster prod-1 --no-hooks | kubectl diff --kubeconfig prod-1.kubeconfig -f -`,
-		Args:              names(1, 1),
-		ValidArgsFunction: r.completeHelmOps(1),
+		Args:              kube.Args(1, 1),
+		ValidArgsFunction: r.CompleteHelmOps(1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args[0]) },
 	}
 	r.addFlags(cmd)
@@ -209,7 +211,7 @@ func dockerConfig() string {
 }
 
 func (r *chartRendering) run(ctx context.Context, name string) (err error) {
-	ctx, cancel := bounded(ctx, r.timeout)
+	ctx, cancel := kube.Bounded(ctx, r.timeout)
 	defer cancel()
 	folder, err := os.MkdirTemp("", "kubectl-helmop-")
 	if err != nil {
@@ -226,7 +228,7 @@ func (r *chartRendering) run(ctx context.Context, name string) (err error) {
 	}
 	rendered, err := previewer.Render(ctx, release)
 	if err != nil {
-		return explain(err)
+		return kube.Explain(err)
 	}
 	var texts []string
 	if !r.noCRDs {
@@ -245,7 +247,7 @@ func (r *chartRendering) run(ctx context.Context, name string) (err error) {
 		if masker != nil {
 			notes = masker.Text(notes)
 		}
-		r.note("NOTES:\n%s", notes)
+		r.Note("NOTES:\n%s", notes)
 	}
 	return nil
 }

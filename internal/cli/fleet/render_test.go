@@ -33,7 +33,8 @@ var renderedChart = registry.ChartFiles(map[string]string{
 		"  url: https://user:{{ .Values.password }}@example.com\n",
 	"templates/secret.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: credential}\nstringData:\n" +
 		"  password: {{ .Values.password }}\n  plain: in-the-chart\n",
-	"templates/hook.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: hook\n  annotations: {helm.sh/hook: pre-install}\n",
+	"templates/hook.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: hook\n  annotations: {helm.sh/hook: " +
+		"pre-install}\n",
 	"templates/NOTES.txt": "The password is {{ .Values.password }}.\n",
 })
 

@@ -12,6 +12,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,8 +32,8 @@ import (
 
 // status is the command "status".
 type status struct {
-	base
-	filter
+	kube.Base
+	fleetview.Filter
 	labelSelector string
 	allNamespaces bool
 	noFold        bool
@@ -40,12 +45,12 @@ type status struct {
 
 // Status is what "status -o json" prints.
 type Status struct {
-	HelmOps []Summary `json:"helmOps"`
-	Rows    []Row     `json:"clusters"`
+	HelmOps []fleetview.Summary `json:"helmOps"`
+	Rows    []fleetview.Row     `json:"clusters"`
 }
 
-func newStatus(o Options) *cobra.Command {
-	s := &status{base: newBase(o)}
+func newStatus(o kube.Options) *cobra.Command {
+	s := &status{Base: kube.NewBase(o)}
 	cmd := &cobra.Command{
 		Use:   "status [HELMOP...]",
 		Short: "Show the state of HelmOps in their Clusters, unhealthy first",
@@ -55,7 +60,7 @@ The first lines summarize each HelmOp: the phase of its rollout, its progress, w
 that. The table has a row for each HelmOp and Cluster. Rows with the same state, version and message are put together;
 --no-fold shows each of them.
 
-States, the most urgent first: ` + stateNames() + `.
+States, the most urgent first: ` + fleetview.StateNames() + `.
 Stalled, Failed, Unreachable and Drifted are unhealthy.`,
 		Example: `  # What is broken in this namespace, and what to do?
   kubectl helmop status
@@ -74,26 +79,26 @@ Stalled, Failed, Unreachable and Drifted are unhealthy.`,
 
   # Print a line for each change
   kubectl helmop status -w`,
-		Args:              names(0, -1),
-		ValidArgsFunction: s.completeHelmOps(-1),
+		Args:              kube.Args(0, -1),
+		ValidArgsFunction: s.CompleteHelmOps(-1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s.helmOps = args
+			s.HelmOps = args
 			err := s.run(cmd.Context())
-			if err != nil && s.exitCode && !errors.Is(err, ErrUnhealthy) {
-				return &textError{err.Error(), errors.Join(ErrStatusFailed, err)}
+			if err != nil && s.exitCode && !errors.Is(err, kube.ErrUnhealthy) {
+				return kube.WithText(err.Error(), errors.Join(kube.ErrStatusFailed, err))
 			}
 			return err
 		},
 	}
-	s.add(cmd)
+	s.Add(cmd)
 	flags := cmd.Flags()
 	flags.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "Show the HelmOps of all namespaces.")
-	flags.StringSliceVar(&s.clusters, "cluster", nil,
+	flags.StringSliceVar(&s.Clusters, "cluster", nil,
 		"Show these Clusters only: NAME, or NAMESPACE/NAME for a Cluster of another namespace.")
 	// Not a string slice: that drops the empty name.
-	flags.StringArrayVar(&s.waves, "wave", nil,
+	flags.StringArrayVar(&s.Waves, "wave", nil,
 		`Show the Clusters of these waves of spec.rollout only; --wave="" is for the Clusters in no wave.`)
-	flags.StringSliceVar(&s.states, "state", nil, "Show these states only.")
+	flags.StringSliceVar(&s.States, "state", nil, "Show these states only.")
 	flags.StringVarP(&s.labelSelector, "selector", "l", "", "Show Clusters with these labels only.")
 	flags.BoolVar(&s.noFold, "no-fold", false, "Show a row for each Cluster, also if rows are alike.")
 	flags.BoolVar(&s.noHeaders, "no-headers", false, "Print neither the header of the table nor the summaries.")
@@ -102,46 +107,39 @@ Stalled, Failed, Unreachable and Drifted are unhealthy.`,
 		"Exit with 1 if something is unhealthy, and with a greater code for errors. "+
 			"With filters, only the shown Clusters count.")
 	flags.StringVarP(&s.output, "output", "o", "", "Output format: wide, json, yaml or name (default: a table).")
-	_ = cmd.RegisterFlagCompletionFunc("cluster", s.completeClusters)
-	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(strings.Split(stateNames(), ", "),
+	_ = cmd.RegisterFlagCompletionFunc("cluster", s.CompleteClusters)
+	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(strings.Split(fleetview.StateNames(), ", "),
 		cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"wide", "json", "yaml", "name"},
 		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-func stateNames() string {
-	var all []string
-	for _, state := range states {
-		all = append(all, string(state))
-	}
-	return strings.Join(all, ", ")
-}
-
 // validate checks the flags.
 func (s *status) validate() (err error) {
-	if s.selector, err = labels.Parse(s.labelSelector); err != nil {
-		return usagef("--selector %q: %v", s.labelSelector, err)
+	if s.Selector, err = labels.Parse(s.labelSelector); err != nil {
+		return kube.Usagef("--selector %q: %v", s.labelSelector, err)
 	}
-	if len(s.waves) > 0 {
-		s.waves = strings.Split(strings.Join(s.waves, ","), ",")
+	if len(s.Waves) > 0 {
+		s.Waves = strings.Split(strings.Join(s.Waves, ","), ",")
 	}
-	for _, state := range s.states {
-		if !slices.ContainsFunc(states, func(known State) bool { return strings.EqualFold(string(known), state) }) {
-			return usagef("--state %q is unknown; use some of %s", state, stateNames())
+	for _, state := range s.States {
+		if !slices.ContainsFunc(fleetview.States,
+			func(known fleetview.State) bool { return strings.EqualFold(string(known), state) }) {
+			return kube.Usagef("--state %q is unknown; use some of %s", state, fleetview.StateNames())
 		}
 	}
 	switch s.output {
 	case "", "wide":
 	case "json", "yaml", "name":
 		if s.watch {
-			return usagef("--watch prints lines of a table and cannot be used with -o %s", s.output)
+			return kube.Usagef("--watch prints lines of a table and cannot be used with -o %s", s.output)
 		}
 	default:
-		return usagef("--output %q is unknown; use wide, json, yaml or name", s.output)
+		return kube.Usagef("--output %q is unknown; use wide, json, yaml or name", s.output)
 	}
 	if s.watch && s.exitCode {
-		return usagef("--watch and --exit-code cannot be used together")
+		return kube.Usagef("--watch and --exit-code cannot be used together")
 	}
 	return nil
 }
@@ -150,12 +148,12 @@ func (s *status) run(ctx context.Context) error {
 	if err := s.validate(); err != nil {
 		return err
 	}
-	c, err := s.connect()
+	c, err := s.Connect()
 	if err != nil {
 		return err
 	}
 	if s.allNamespaces {
-		c.namespace = ""
+		c.Namespace = ""
 	}
 	if s.watch {
 		return s.runWatch(ctx, c)
@@ -168,20 +166,18 @@ func (s *status) run(ctx context.Context) error {
 }
 
 // read lists the HelmOps, releases and Clusters.
-func (s *status) read(ctx context.Context, c *fleetClient) (*world, error) {
-	w := &world{}
-	in := client.InNamespace(c.namespace)
-	helmOps, _, err := listAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, in)
+func (s *status) read(ctx context.Context, c *kube.Client) (*fleetview.World, error) {
+	in := client.InNamespace(c.Namespace)
+	helmOps, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, in)
 	if err != nil {
 		return nil, err
 	}
-	w.helmOps = byKey(helmOps)
-	releases, _, err := listAll[*addonsv1.HelmOpRelease](ctx, c, &addonsv1.HelmOpReleaseList{}, in)
+	releases, _, err := kube.ListAll[*addonsv1.HelmOpRelease](ctx, c, &addonsv1.HelmOpReleaseList{}, in)
 	if err != nil {
 		return nil, err
 	}
-	w.releases = byKey(releases)
-	if err := s.checkNames(w, c.namespace); err != nil {
+	w := fleetview.NewWorld(helmOps, releases, nil)
+	if err := s.checkNames(w, c.Namespace); err != nil {
 		return nil, err
 	}
 	return w, s.readClusters(ctx, c, w)
@@ -189,106 +185,59 @@ func (s *status) read(ctx context.Context, c *fleetClient) (*world, error) {
 
 // readClusters lists the Clusters: in all namespaces if a HelmOp selects Clusters of other namespaces and the user may
 // list these.
-func (s *status) readClusters(ctx context.Context, c *fleetClient, w *world) error {
-	namespaces := []string{c.namespace}
-	for _, helmOp := range w.helmOps {
-		if helmOp.Spec.ClusterNamespaces != nil && c.namespace != "" {
-			namespaces = []string{"", c.namespace}
+func (s *status) readClusters(ctx context.Context, c *kube.Client, w *fleetview.World) error {
+	namespaces := []string{c.Namespace}
+	for _, helmOp := range w.HelmOps {
+		if helmOp.Spec.ClusterNamespaces != nil && c.Namespace != "" {
+			namespaces = []string{"", c.Namespace}
 		}
 	}
 	var err error
 	for _, namespace := range namespaces {
 		var clusters []*unstructured.Unstructured
-		clusters, _, err = listAll[*unstructured.Unstructured](ctx, c, apiutil.NewClusterList(),
+		clusters, _, err = kube.ListAll[*unstructured.Unstructured](ctx, c, apiutil.NewClusterList(),
 			client.InNamespace(namespace))
 		if err == nil {
-			w.clusters = byKey(clusters)
+			w.Clusters = fleetview.ByKey(clusters)
 			return nil
 		}
 		if !apierrors.IsForbidden(err) {
 			return err
 		}
 	}
-	if len(s.waves) > 0 || !s.selector.Empty() {
+	if len(s.Waves) > 0 || !s.Selector.Empty() {
 		return err
 	}
-	s.note("warning: %v. Clusters without a release are not shown", err)
+	s.Note("warning: %v. Clusters without a release are not shown", err)
 	return nil
 }
 
 // checkNames fails if a HelmOp that the arguments name does not exist.
-func (s *status) checkNames(w *world, namespace string) error {
-	for _, name := range s.helmOps {
+func (s *status) checkNames(w *fleetview.World, namespace string) error {
+	for _, name := range s.HelmOps {
 		found := false
-		for key := range w.helmOps {
+		for key := range w.HelmOps {
 			found = found || key.Name == name
 		}
 		if !found {
-			return noHelmOp(namespace, name)
+			return kube.NoHelmOp(namespace, name)
 		}
 	}
 	return nil
 }
 
-// view returns the summaries and rows that the filter chooses. A summary is left out if none of its rows is chosen, but
-// only with a filter for rows.
-func (s *status) view(w *world) ([]Summary, []Row) {
-	rows := slices.DeleteFunc(w.rows(), func(row Row) bool { return !s.matches(w, &row) })
-	var summaries []Summary
-	for _, helmOp := range w.helmOps {
-		if len(s.helmOps) > 0 && !slices.Contains(s.helmOps, helmOp.Name) || s.filtersRows() &&
-			!slices.ContainsFunc(rows, func(row Row) bool {
-				return row.HelmOp == helmOp.Name && row.Namespace == helmOp.Namespace
-			}) {
-			continue
-		}
-		summaries = append(summaries, summaryOf(helmOp, s.program()))
-	}
-	slices.SortFunc(summaries, compareSummaries)
-	return summaries, rows
-}
-
-// filtersRows is true if the command does not show all rows of a HelmOp.
-func (s *status) filtersRows() bool {
-	return len(s.clusters)+len(s.states)+len(s.waves) > 0 || s.labelSelector != ""
-}
-
-func compareSummaries(a, b Summary) int {
-	rank := func(s *Summary) int {
-		switch {
-		case s.Unhealthy:
-			return 0
-		case s.Ready != "True":
-			return 1
-		default:
-			return 2
-		}
-	}
-	if d := rank(&a) - rank(&b); d != 0 {
-		return d
-	}
-	return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
-}
-
-func (s *status) print(w *world, write rowWriter) error {
-	summaries, rows := s.view(w)
+func (s *status) print(w *fleetview.World, write rowWriter) error {
+	summaries, rows := s.View(w, s.Invocation())
 	if err := s.printTo(s.Streams.Out, summaries, rows, write); err != nil {
 		return err
 	}
-	if s.exitCode && s.isUnhealthy(summaries, rows) {
-		return ErrUnhealthy
+	if s.exitCode && s.IsUnhealthy(summaries, rows) {
+		return kube.ErrUnhealthy
 	}
 	return nil
 }
 
-// isUnhealthy is true if something that the command shows is unhealthy. With a filter for rows, only the rows count:
-// the summary of a HelmOp is about all its Clusters.
-func (s *status) isUnhealthy(summaries []Summary, rows []Row) bool {
-	return slices.ContainsFunc(rows, func(row Row) bool { return row.State.isUnhealthy() }) ||
-		!s.filtersRows() && slices.ContainsFunc(summaries, func(summary Summary) bool { return summary.Unhealthy })
-}
-
-func (s *status) printTo(out io.Writer, summaries []Summary, rows []Row, write rowWriter) error {
+func (s *status) printTo(out io.Writer, summaries []fleetview.Summary, rows []fleetview.Row, write rowWriter) error {
 	switch s.output {
 	case "json", "yaml":
 		return writeData(out, s.output, Status{HelmOps: nonNil(summaries), Rows: nonNil(rows)})
@@ -301,32 +250,52 @@ func (s *status) printTo(out io.Writer, summaries []Summary, rows []Row, write r
 		return nil
 	}
 	if len(summaries) == 0 && len(rows) == 0 {
-		s.note("No HelmOps found.")
+		s.Note("No HelmOps found.")
 		return nil
 	}
 	now := s.Now()
 	if !s.noHeaders {
 		for i := range summaries {
-			_, _ = fmt.Fprintln(out, summaries[i].line(now, s.allNamespaces))
+			_, _ = fmt.Fprintln(out, summaries[i].Line(now, s.allNamespaces))
 		}
 		_, _ = fmt.Fprintln(out)
 	}
 	if len(rows) == 0 {
-		s.note("No Clusters found.")
+		s.Note("No Clusters found.")
 		return nil
 	}
 	return write(rows, s.noFold, s.noHeaders)
 }
 
 // rowWriter prints rows. Later rows have columns of the same widths.
-type rowWriter func(rows []Row, noFold, noHeaders bool) error
+type rowWriter func(rows []fleetview.Row, noFold, noHeaders bool) error
 
 func (s *status) rowWriter() rowWriter {
 	columns := printers.GetNewTabWriter(s.Streams.Out)
-	return func(rows []Row, noFold, noHeaders bool) error {
-		err := writeGroups(columns, fold(rows, noFold), s.Now(), s.allNamespaces, s.output == "wide", noHeaders)
+	return func(rows []fleetview.Row, noFold, noHeaders bool) error {
+		err := writeGroups(columns, fleetview.Fold(rows, noFold), s.Now(), s.allNamespaces, s.output == "wide", noHeaders)
 		return errors.Join(err, columns.Flush())
 	}
+}
+
+// writeGroups prints groups as a table.
+func writeGroups(out io.Writer, groups []fleetview.Group, now time.Time, namespaces, wide, noHeaders bool) error {
+	columns := []string{"HELMOP", "CLUSTER", "STATE", "VERSION", "HELM-REVISION", "SINCE", "+HELMOP-REVISION", "+WAVE",
+		"+REASON", "MESSAGE"}
+	if namespaces {
+		columns = append([]string{"NAMESPACE"}, columns...)
+	}
+	t := kube.NewTable(wide, noHeaders, columns...)
+	for i := range groups {
+		g := &groups[i]
+		cells := []string{g.HelmOp, g.ClustersOf(), string(g.State), g.Version, g.HelmRevision(), g.Since(now),
+			kube.Number(g.HelmOpRevision), g.Wave, g.Reason, kube.Clip(g.Message, wide)}
+		if namespaces {
+			cells = append([]string{g.Namespace}, cells...)
+		}
+		t.Add(cells...)
+	}
+	return t.Write(out)
 }
 
 // nonNil makes an empty list "[]" and not "null" in JSON.
@@ -351,7 +320,7 @@ func writeData(out io.Writer, format string, value any) error {
 }
 
 // runWatch prints the status, and then a line for each change of a HelmOp or a row.
-func (s *status) runWatch(ctx context.Context, c *fleetClient) error {
+func (s *status) runWatch(ctx context.Context, c *kube.Client) error {
 	w, err := s.read(ctx, c)
 	if err != nil {
 		return err
@@ -361,10 +330,10 @@ func (s *status) runWatch(ctx context.Context, c *fleetClient) error {
 		return err
 	}
 	watcher := newStatusWatch(s, w, write)
-	in := client.InNamespace(c.namespace)
+	in := client.InNamespace(c.Namespace)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	helmOps, releases := make(chan change[*addonsv1.HelmOp]), make(chan change[*addonsv1.HelmOpRelease])
+	helmOps, releases := make(chan kube.Change[*addonsv1.HelmOp]), make(chan kube.Change[*addonsv1.HelmOpRelease])
 	go func() { cancel(followTo(ctx, c, &addonsv1.HelmOpList{}, helmOps, in)) }()
 	go func() { cancel(followTo(ctx, c, &addonsv1.HelmOpReleaseList{}, releases, in)) }()
 	for {
@@ -375,10 +344,10 @@ func (s *status) runWatch(ctx context.Context, c *fleetClient) error {
 			}
 			return nil
 		case change := <-helmOps:
-			change.apply(&w.helmOps)
+			change.Apply(&w.HelmOps)
 			err = watcher.update()
 		case change := <-releases:
-			change.apply(&w.releases)
+			change.Apply(&w.Releases)
 			err = watcher.update()
 		}
 		if err != nil {
@@ -388,10 +357,10 @@ func (s *status) runWatch(ctx context.Context, c *fleetClient) error {
 }
 
 // followTo sends each change to a channel until the context ends.
-func followTo[T client.Object](ctx context.Context, c *fleetClient, list client.ObjectList, to chan<- change[T],
+func followTo[T client.Object](ctx context.Context, c *kube.Client, list client.ObjectList, to chan<- kube.Change[T],
 	opts ...client.ListOption,
 ) error {
-	return follow(ctx, c, list, func(change change[T]) (bool, error) {
+	return kube.Follow(ctx, c, list, func(change kube.Change[T]) (bool, error) {
 		select {
 		case to <- change:
 			return false, nil
@@ -404,7 +373,7 @@ func followTo[T client.Object](ctx context.Context, c *fleetClient, list client.
 // statusWatch prints a line where what the table shows changes.
 type statusWatch struct {
 	*status
-	world *world
+	world *fleetview.World
 	write rowWriter
 	shown map[string]shownLine
 }
@@ -417,7 +386,7 @@ type shownLine struct {
 	cluster, release string
 }
 
-func newStatusWatch(s *status, w *world, write rowWriter) *statusWatch {
+func newStatusWatch(s *status, w *fleetview.World, write rowWriter) *statusWatch {
 	v := &statusWatch{status: s, world: w, write: write}
 	v.shown, _ = v.lines()
 	return v
@@ -427,22 +396,22 @@ func newStatusWatch(s *status, w *world, write rowWriter) *statusWatch {
 func (v *statusWatch) lines() (lines map[string]shownLine, order []string) {
 	lines = map[string]shownLine{}
 	add := func(id string, line shownLine) { lines[id], order = line, append(order, id) }
-	summaries, rows := v.view(v.world)
+	summaries, rows := v.View(v.world, v.Invocation())
 	for i := range summaries {
 		key := client.ObjectKey{Namespace: summaries[i].Namespace, Name: summaries[i].Name}
-		add("HelmOp "+key.String(), shownLine{text: summaries[i].timelessLine(v.allNamespaces), helmOp: key})
+		add("HelmOp "+key.String(), shownLine{text: summaries[i].TimelessLine(v.allNamespaces), helmOp: key})
 	}
 	for i := range rows {
 		row := &rows[i]
-		add(row.key(), shownLine{text: visible(row), helmOp: client.ObjectKey{Namespace: row.Namespace, Name: row.HelmOp},
+		add(row.Key(), shownLine{text: visible(row), helmOp: client.ObjectKey{Namespace: row.Namespace, Name: row.HelmOp},
 			cluster: row.Cluster, release: row.Release})
 	}
 	return lines, order
 }
 
 // visible is what a line shows of a row, but for the time.
-func visible(r *Row) string {
-	return strings.Join([]string{string(r.State), r.Version, number(r.HelmRevision), r.Message}, "\x00")
+func visible(r *fleetview.Row) string {
+	return strings.Join([]string{string(r.State), r.Version, kube.Number(r.HelmRevision), r.Message}, "\x00")
 }
 
 // update prints what changed.
@@ -466,8 +435,8 @@ func (v *statusWatch) update() error {
 			changed[id] = true
 		}
 	}
-	_, rows := v.view(v.world)
-	rows = slices.DeleteFunc(rows, func(row Row) bool { return !changed[row.key()] })
+	_, rows := v.View(v.world, v.Invocation())
+	rows = slices.DeleteFunc(rows, func(row fleetview.Row) bool { return !changed[row.Key()] })
 	if len(rows) == 0 {
 		return nil
 	}
@@ -476,8 +445,8 @@ func (v *statusWatch) update() error {
 
 // gone returns what happened to a HelmOp or a release that was shown; empty if the table still shows it.
 func (v *statusWatch) gone(before, now shownLine) string {
-	_, hasHelmOp := v.world.helmOps[before.helmOp]
-	_, hasRelease := v.world.releases[client.ObjectKey{Namespace: before.helmOp.Namespace, Name: before.release}]
+	_, hasHelmOp := v.world.HelmOps[before.helmOp]
+	_, hasRelease := v.world.Releases[client.ObjectKey{Namespace: before.helmOp.Namespace, Name: before.release}]
 	switch {
 	case before.cluster == "" && !hasHelmOp:
 		return "deleted"

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package kube
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,13 +49,14 @@ type Options struct {
 	Now func() time.Time
 }
 
-// base is what all commands share: the flags of kubectl that choose the cluster, the identity and the namespace.
-type base struct {
+// Base is what all commands share: the flags of kubectl that choose the cluster, the identity and the namespace.
+type Base struct {
 	Options
-	kube *genericclioptions.ConfigFlags
+	ConfigFlags *genericclioptions.ConfigFlags
 }
 
-func newBase(o Options) base {
+// NewBase returns what a command shares with all others.
+func NewBase(o Options) Base {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -60,52 +64,73 @@ func newBase(o Options) base {
 	kube := genericclioptions.NewConfigFlags(true)
 	// Nothing is cached. --cluster names a Cluster of Cluster API, and not an entry of the kubeconfig.
 	kube.CacheDir, kube.ClusterName = nil, nil
-	return base{Options: o, kube: kube}
+	return Base{Options: o, ConfigFlags: kube}
 }
 
-// add adds the flags, with completion of namespaces.
-func (b *base) add(cmd *cobra.Command) {
-	b.kube.AddFlags(cmd.Flags())
+// Add adds the flags, with completion of namespaces.
+func (b *Base) Add(cmd *cobra.Command) {
+	b.ConfigFlags.AddFlags(cmd.Flags())
 	// An error would mean that there is no such flag.
 	_ = cmd.RegisterFlagCompletionFunc("namespace", b.completeNamespaces)
 }
 
-// note prints progress or a warning.
-func (b *base) note(format string, args ...any) {
+// AddClusterFlag adds --cluster for one Cluster.
+func (b *Base) AddClusterFlag(cmd *cobra.Command, value *string, usage string) {
+	cmd.Flags().StringVar(value, "cluster", "",
+		usage+" NAME, or NAMESPACE/NAME for a Cluster of another namespace than the HelmOp's.")
+	_ = cmd.RegisterFlagCompletionFunc("cluster", b.CompleteClusters)
+}
+
+// Note prints progress or a warning.
+func (b *Base) Note(format string, args ...any) {
 	_, _ = fmt.Fprintf(b.Streams.ErrOut, format+"\n", args...)
 }
 
-// fleetClient is a client of the management cluster.
-type fleetClient struct {
+// Client is a client of the management cluster.
+type Client struct {
 	client.WithWatch
 
-	// namespace is that of the flags or of the context.
-	namespace string
+	// Namespace is that of the flags or of the context.
+	Namespace string
 
-	// note prints a warning.
-	note func(format string, args ...any)
+	// Note prints a warning.
+	Note func(format string, args ...any)
 }
 
-// restConfig returns the configuration of clients of the management cluster.
-func (b *base) restConfig() (*rest.Config, error) {
-	config, err := b.kube.ToRESTConfig()
+// RestConfig returns the configuration of clients of the management cluster.
+func (b *Base) RestConfig() (*rest.Config, error) {
+	config, err := b.ConfigFlags.ToRESTConfig()
 	if err != nil {
-		return nil, explain(err)
+		return nil, Explain(err)
 	}
 	config.UserAgent = "kubectl-helmop/" + version.Version
 	config.QPS, config.Burst = 50, 100
 	return config, nil
 }
 
-// connect returns a client. It sends no request.
-func (b *base) connect() (*fleetClient, error) {
-	config, err := b.restConfig()
+// Invocation returns the program with those flags of the user that choose the management cluster.
+func (b *Base) Invocation() fleetview.Program {
+	p := fleetview.Program{Name: b.Program}
+	for _, flag := range []struct {
+		name  string
+		value *string
+	}{{"context", b.ConfigFlags.Context}, {"kubeconfig", b.ConfigFlags.KubeConfig}} {
+		if value := ptr.Deref(flag.value, ""); value != "" {
+			p.Flags += " --" + flag.name + "=" + fleetview.Quoted(value)
+		}
+	}
+	return p
+}
+
+// Connect returns a client. It sends no request.
+func (b *Base) Connect() (*Client, error) {
+	config, err := b.RestConfig()
 	if err != nil {
 		return nil, err
 	}
-	namespace, _, err := b.kube.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := b.ConfigFlags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return nil, explain(err)
+		return nil, Explain(err)
 	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(addonsv1.AddToScheme(scheme), clusterv1.AddToScheme(scheme),
@@ -122,13 +147,13 @@ func (b *base) connect() (*fleetClient, error) {
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
-		return nil, explain(err)
+		return nil, Explain(err)
 	}
-	return &fleetClient{WithWatch: c, namespace: namespace, note: b.note}, nil
+	return &Client{WithWatch: c, Namespace: namespace, Note: b.Note}, nil
 }
 
-// listAll lists objects in chunks, and returns them with the resource version from which a watch continues.
-func listAll[T client.Object](ctx context.Context, c client.Client, list client.ObjectList,
+// ListAll lists objects in chunks, and returns them with the resource version from which a watch continues.
+func ListAll[T client.Object](ctx context.Context, c client.Client, list client.ObjectList,
 	opts ...client.ListOption,
 ) (items []T, resourceVersion string, err error) {
 	page := func(raw metav1.ListOptions) (runtime.Object, error) {
@@ -140,7 +165,7 @@ func listAll[T client.Object](ctx context.Context, c client.Client, list client.
 	}
 	all, _, err := pager.New(pager.SimplePageFunc(page)).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, "", explain(err)
+		return nil, "", Explain(err)
 	}
 	objects, err := meta.ExtractList(all)
 	if err != nil {
@@ -157,25 +182,25 @@ func listAll[T client.Object](ctx context.Context, c client.Client, list client.
 	return items, accessor.GetResourceVersion(), nil
 }
 
-// change is a step of what follow observes: a whole list, or an event about one object.
-type change[T client.Object] struct {
-	// isList is true for a list: the first one, or one after the watch ended. items has all objects.
-	isList bool
-	items  []T
+// Change is a step of what follow observes: a whole list, or an event about one object.
+type Change[T client.Object] struct {
+	// IsList is true for a list: the first one, or one after the watch ended. items has all objects.
+	IsList bool
+	Items  []T
 
-	event  watch.EventType
-	object T
+	Event  watch.EventType
+	Object T
 }
 
-// apply makes a change to known objects.
-func (c *change[T]) apply(objects *map[client.ObjectKey]T) {
+// Apply makes a change to known objects.
+func (c *Change[T]) Apply(objects *map[client.ObjectKey]T) {
 	switch {
-	case c.isList:
-		*objects = byKey(c.items)
-	case c.event == watch.Deleted:
-		delete(*objects, client.ObjectKeyFromObject(c.object))
+	case c.IsList:
+		*objects = fleetview.ByKey(c.Items)
+	case c.Event == watch.Deleted:
+		delete(*objects, client.ObjectKeyFromObject(c.Object))
 	default:
-		(*objects)[client.ObjectKeyFromObject(c.object)] = c.object
+		(*objects)[client.ObjectKeyFromObject(c.Object)] = c.Object
 	}
 }
 
@@ -186,17 +211,17 @@ func rewatchDelays() wait.DelayFunc {
 		DelayWithReset(clock.RealClock{}, reset)
 }
 
-// follow lists objects and then watches them. It calls fn for each change until fn returns true or an error. An API
+// Follow lists objects and then watches them. It calls fn for each change until fn returns true or an error. An API
 // server ends each watch after a while; follow then lists again. After the first list, an API server that does not
 // answer does not end follow either.
-func follow[T client.Object](ctx context.Context, c *fleetClient, list client.ObjectList,
-	fn func(change[T]) (done bool, err error), opts ...client.ListOption,
+func Follow[T client.Object](ctx context.Context, c *Client, list client.ObjectList,
+	fn func(Change[T]) (done bool, err error), opts ...client.ListOption,
 ) error {
 	delay, hasListed, noted := rewatchDelays(), false, ""
 	for {
 		var done bool
 		var failed error
-		err := observe(ctx, c, list, func(change change[T]) bool {
+		err := observe(ctx, c, list, func(change Change[T]) bool {
 			hasListed, noted = true, ""
 			done, failed = fn(change)
 			return done || failed != nil
@@ -207,10 +232,10 @@ func follow[T client.Object](ctx context.Context, c *fleetClient, list client.Ob
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil && (!hasListed || !isTransient(err)):
-			return explain(err)
+			return Explain(err)
 		case err != nil && noted != err.Error():
 			noted = err.Error()
-			c.note("warning: %v; the command tries again", err)
+			c.Note("warning: %v; the command tries again", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -228,13 +253,13 @@ func isTransient(err error) bool {
 
 // observe lists objects and then watches them until fn returns true, or until the watch ends.
 func observe[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList,
-	fn func(change[T]) (done bool), opts ...client.ListOption,
+	fn func(Change[T]) (done bool), opts ...client.ListOption,
 ) error {
-	items, resourceVersion, err := listAll[T](ctx, c, list, opts...)
+	items, resourceVersion, err := ListAll[T](ctx, c, list, opts...)
 	if err != nil {
 		return err
 	}
-	if fn(change[T]{isList: true, items: items}) {
+	if fn(Change[T]{IsList: true, Items: items}) {
 		return nil
 	}
 	options := (&client.ListOptions{}).ApplyOptions(opts)
@@ -249,7 +274,7 @@ func observe[T client.Object](ctx context.Context, c client.WithWatch, list clie
 }
 
 // drain passes on the events of a watch until the watch ends or fn returns true.
-func drain[T client.Object](ctx context.Context, watcher watch.Interface, fn func(change[T]) (done bool)) {
+func drain[T client.Object](ctx context.Context, watcher watch.Interface, fn func(Change[T]) (done bool)) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -259,36 +284,36 @@ func drain[T client.Object](ctx context.Context, watcher watch.Interface, fn fun
 				return
 			}
 			object, ok := event.Object.(T)
-			if ok && event.Type != watch.Bookmark && fn(change[T]{event: event.Type, object: object}) {
+			if ok && event.Type != watch.Bookmark && fn(Change[T]{Event: event.Type, Object: object}) {
 				return
 			}
 		}
 	}
 }
 
-// named selects one object by its name.
-func named(namespace, name string) []client.ListOption {
+// Named selects one object by its name.
+func Named(namespace, name string) []client.ListOption {
 	return []client.ListOption{client.InNamespace(namespace),
 		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", name)}}
 }
 
-// helmOp reads a HelmOp.
-func (c *fleetClient) helmOp(ctx context.Context, name string) (*addonsv1.HelmOp, error) {
+// HelmOp reads a HelmOp.
+func (c *Client) HelmOp(ctx context.Context, name string) (*addonsv1.HelmOp, error) {
 	helmOp := &addonsv1.HelmOp{}
-	return helmOp, c.readHelmOp(ctx, name, helmOp)
+	return helmOp, c.ReadHelmOp(ctx, name, helmOp)
 }
 
-// readHelmOp reads a HelmOp into an object.
-func (c *fleetClient) readHelmOp(ctx context.Context, name string, object client.Object) error {
-	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, object)
+// ReadHelmOp reads a HelmOp into an object.
+func (c *Client) ReadHelmOp(ctx context.Context, name string, object client.Object) error {
+	err := c.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, object)
 	if apierrors.IsNotFound(err) && !isKindMissing(err) {
-		return noHelmOp(c.namespace, name)
+		return NoHelmOp(c.Namespace, name)
 	}
-	return explain(err)
+	return Explain(err)
 }
 
-// noHelmOp is the error for a HelmOp that does not exist. The namespace is empty for all namespaces.
-func noHelmOp(namespace, name string) error {
+// NoHelmOp is the error for a HelmOp that does not exist. The namespace is empty for all namespaces.
+func NoHelmOp(namespace, name string) error {
 	where := fmt.Sprintf("in namespace %q", namespace)
 	if namespace == "" {
 		where = "in any namespace"
@@ -297,8 +322,8 @@ func noHelmOp(namespace, name string) error {
 		apierrors.NewNotFound(addonsv1.GroupVersion.WithResource("helmops").GroupResource(), name)}
 }
 
-// release reads the release of a HelmOp in a Cluster. cluster is the name of the Cluster, or namespace/name.
-func (c *fleetClient) release(ctx context.Context, helmOp *addonsv1.HelmOp, cluster string) (
+// Release reads the release of a HelmOp in a Cluster. cluster is the name of the Cluster, or namespace/name.
+func (c *Client) Release(ctx context.Context, helmOp *addonsv1.HelmOp, cluster string) (
 	*addonsv1.HelmOpRelease, error,
 ) {
 	release := &addonsv1.HelmOpRelease{}
@@ -309,7 +334,7 @@ func (c *fleetClient) release(ctx context.Context, helmOp *addonsv1.HelmOp, clus
 		return nil, &textError{fmt.Sprintf("HelmOp %q has no release in Cluster %q%s", helmOp.Name, title,
 			whyNoRelease(helmOp, title)), err}
 	}
-	return release, explain(err)
+	return release, Explain(err)
 }
 
 // clusterTitle returns the name by which messages and HelmOpReleases name a Cluster that a user names.
@@ -330,9 +355,9 @@ func whyNoRelease(helmOp *addonsv1.HelmOp, title string) string {
 	return fmt.Sprintf(": %s: %s", failure.Reason, failure.Message)
 }
 
-// releases lists the releases of a HelmOp.
-func (c *fleetClient) releases(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
-	items, _, err := listAll[*addonsv1.HelmOpRelease](ctx, c, &addonsv1.HelmOpReleaseList{},
+// Releases lists the releases of a HelmOp.
+func (c *Client) Releases(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
+	items, _, err := ListAll[*addonsv1.HelmOpRelease](ctx, c, &addonsv1.HelmOpReleaseList{},
 		client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)))
 	// Two long names may share a label value.
 	return slices.DeleteFunc(items, func(r *addonsv1.HelmOpRelease) bool {
@@ -340,13 +365,21 @@ func (c *fleetClient) releases(ctx context.Context, helmOp *addonsv1.HelmOp) ([]
 	}), err
 }
 
-// revisions lists the HelmOp revisions of a HelmOp, the newest last. The manager does not use revisions under deletion.
-func (c *fleetClient) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error) {
-	items, _, err := listAll[*addonsv1.HelmOpRevision](ctx, c, &addonsv1.HelmOpRevisionList{},
+// Revisions lists the HelmOp revisions of a HelmOp, the newest last. The manager does not use revisions under deletion.
+func (c *Client) Revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error) {
+	items, _, err := ListAll[*addonsv1.HelmOpRevision](ctx, c, &addonsv1.HelmOpRevisionList{},
 		client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)))
 	items = slices.DeleteFunc(items, func(r *addonsv1.HelmOpRevision) bool {
 		return r.Name != apiutil.RevisionName(helmOp.Name, r.Spec.Number) || !r.DeletionTimestamp.IsZero()
 	})
 	slices.SortFunc(items, func(a, b *addonsv1.HelmOpRevision) int { return int(a.Spec.Number - b.Spec.Number) })
 	return items, err
+}
+
+// Bounded returns a context that ends after a timeout; 0 is without a limit.
+func Bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, timeout)
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package kube
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 // completionTimeout bounds the requests of a completion: a shell waits for it.
 const completionTimeout = 3 * time.Second
 
-// completeHelmOps completes the names of HelmOps as arguments, at most so many; most is negative for no limit.
-func (b *base) completeHelmOps(most int) cobra.CompletionFunc {
+// CompleteHelmOps completes the names of HelmOps as arguments, at most so many; most is negative for no limit.
+func (b *Base) CompleteHelmOps(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if most >= 0 && len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -30,20 +30,20 @@ func (b *base) completeHelmOps(most int) cobra.CompletionFunc {
 	}
 }
 
-// completeClusters completes the names of Clusters.
-func (b *base) completeClusters(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+// CompleteClusters completes the names of Clusters.
+func (b *Base) CompleteClusters(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return b.completeNames(cmd, clusterv1.GroupVersion.String(), "ClusterList", false, prefix)
 }
 
 // completeNamespaces completes the names of namespaces.
-func (b *base) completeNamespaces(cmd *cobra.Command, _ []string, prefix string) (
+func (b *Base) completeNamespaces(cmd *cobra.Command, _ []string, prefix string) (
 	[]string, cobra.ShellCompDirective,
 ) {
 	return b.completeNames(cmd, corev1.SchemeGroupVersion.String(), "NamespaceList", true, prefix)
 }
 
 // completeNames returns the names of the objects of a kind. Without an answer it returns nothing.
-func (b *base) completeNames(cmd *cobra.Command, apiVersion, kind string, cluster bool, prefix string) (
+func (b *Base) completeNames(cmd *cobra.Command, apiVersion, kind string, cluster bool, prefix string) (
 	[]string, cobra.ShellCompDirective,
 ) {
 	ctx := cmd.Context()
@@ -52,16 +52,16 @@ func (b *base) completeNames(cmd *cobra.Command, apiVersion, kind string, cluste
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	c, err := b.connect()
+	c, err := b.Connect()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}}
 	var opts []client.ListOption
 	if !cluster {
-		opts = append(opts, client.InNamespace(c.namespace))
+		opts = append(opts, client.InNamespace(c.Namespace))
 	}
-	items, _, err := listAll[*metav1.PartialObjectMetadata](ctx, c, list, opts...)
+	items, _, err := ListAll[*metav1.PartialObjectMetadata](ctx, c, list, opts...)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -1,12 +1,16 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package steer
 
 import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,16 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// Commands returns the commands of the package.
-func Commands(o Options) []*cobra.Command {
-	return []*cobra.Command{
-		newStatus(o), newDescribe(o), newTree(o), newEvents(o), newHistory(o), newVersions(o),
-		newValues(o), newRender(o),
-		newReconcile(o), newRetry(o), newPause(o), newResume(o), newRollout(o), newConfirm(o),
-	}
-}
-
-func newRollout(o Options) *cobra.Command {
+func newRollout(o kube.Options, more []*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout",
 		Short: "Follow and steer the rollout of a HelmOp",
@@ -34,19 +29,20 @@ func newRollout(o Options) *cobra.Command {
   kubectl helmop rollout promote calico`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q; see %q", args[0], cmd.CommandPath()+" --help")
+				return kube.Usagef("unknown command %q; see %q", args[0], cmd.CommandPath()+" --help")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newRolloutStatus(o), newPromote(o), newContinue(o), newAbort(o), newUndo(o), newHistory(o),
-		newRolloutPause(o), newRolloutResume(o))
+	cmd.AddCommand(newRolloutStatus(o), newPromote(o), newContinue(o), newAbort(o), newUndo(o), newRolloutPause(o),
+		newRolloutResume(o))
+	cmd.AddCommand(more...)
 	return cmd
 }
 
-func newRolloutStatus(o Options) *cobra.Command {
-	b := newBase(o)
+func newRolloutStatus(o kube.Options) *cobra.Command {
+	b := kube.NewBase(o)
 	var follow bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -57,39 +53,39 @@ for. It fails if the HelmOp is paused or stalled, and if the rollout is paused b
 aborted.`,
 		Example: `  kubectl helmop rollout status calico --timeout 2h
   kubectl helmop rollout status calico --watch=false`,
-		Args:              names(1, 1),
-		ValidArgsFunction: b.completeHelmOps(1),
+		Args:              kube.Args(1, 1),
+		ValidArgsFunction: b.CompleteHelmOps(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return b.rolloutStatus(cmd.Context(), args[0], follow, timeout)
+			return awaitRollout(cmd.Context(), &b, args[0], follow, timeout)
 		},
 	}
-	b.add(cmd)
+	b.Add(cmd)
 	cmd.Flags().BoolVarP(&follow, "watch", "w", true, "Follow the rollout until it is complete.")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "How long to follow the rollout; 0 is without a limit.")
 	return cmd
 }
 
-func (b *base) rolloutStatus(ctx context.Context, name string, follow bool, timeout time.Duration) error {
-	c, err := b.connect()
+func awaitRollout(ctx context.Context, b *kube.Base, name string, follow bool, timeout time.Duration) error {
+	c, err := b.Connect()
 	if err != nil {
 		return err
 	}
 	shown := ""
 	show := func(helmOp *addonsv1.HelmOp) {
-		summary := summaryOf(helmOp, b.program())
-		if line := summary.timelessLine(false); line != shown {
+		summary := fleetview.SummaryOf(helmOp, b.Invocation())
+		if line := summary.TimelessLine(false); line != shown {
 			shown = line
 			_, _ = fmt.Fprintln(b.Streams.Out, line)
 		}
 	}
 	if !follow {
-		helmOp, err := c.helmOp(ctx, name)
+		helmOp, err := c.HelmOp(ctx, name)
 		if err == nil {
 			show(helmOp)
 		}
 		return err
 	}
-	ctx, cancel := bounded(ctx, timeout)
+	ctx, cancel := kube.Bounded(ctx, timeout)
 	defer cancel()
 	o := &observer{client: c, helmOp: name, timeout: timeout}
 	return o.waiter(func(helmOp *addonsv1.HelmOp) (bool, string, error) {
@@ -110,7 +106,8 @@ func isRolledOut(helmOp *addonsv1.HelmOp) (bool, string, error) {
 	case helmOp.Status.ObservedGeneration != helmOp.Generation:
 		return false, "the manager to reconcile the HelmOp", nil
 	case isCurrent(stalled) && stalled.Status == metav1.ConditionTrue && !stalledBesideRollout[stalled.Reason]:
-		return false, "", refuse(helmOp, "%s: %s", stalled.Reason, inlineCommand.ReplaceAllString(stalled.Message, ""))
+		return false, "", refuse(helmOp, "%s: %s", stalled.Reason,
+			fleetview.InlineCommand.ReplaceAllString(stalled.Message, ""))
 	case !isCurrent(rollingOut):
 		return false, "the manager to reconcile the HelmOp", nil
 	case rollingOut.Status == metav1.ConditionUnknown:
@@ -139,7 +136,7 @@ var stalledBesideRollout = map[string]bool{
 	addonsv1.ConfirmationRequiredReason: true,
 }
 
-func newPromote(o Options) *cobra.Command {
+func newPromote(o kube.Options) *cobra.Command {
 	s := newSteer(o)
 	var wave string
 	cmd := s.command("promote HELMOP", "Promote a wave: the next wave begins",
@@ -147,21 +144,21 @@ func newPromote(o Options) *cobra.Command {
 for. The command sets the annotation addons.cluster.x-k8s.io/rollout-promote for the current revision.`,
 		`  kubectl helmop rollout promote calico
   kubectl helmop rollout promote calico --wave canary --wait`, 1,
-		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
 			return s.changeTo(ctx, c, name, promote(wave), isPromoted)
 		})
 	cmd.Flags().StringVar(&wave, "wave", "", "The wave to promote, also before it is done.")
 	return cmd
 }
 
-func newContinue(o Options) *cobra.Command {
+func newContinue(o kube.Options) *cobra.Command {
 	s := newSteer(o)
 	return s.command("continue HELMOP", "Continue a rollout whose failure budget is spent",
 		`Continue a rollout whose failure budget is spent. The failures so far no longer count. The command sets the
 annotation addons.cluster.x-k8s.io/rollout-continue for the current revision, and removes rollout-abort of the same
 revision.`,
 		`  kubectl helmop rollout continue calico`, 1,
-		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
 			last, err := lastContinue(ctx, c, name)
 			if err != nil {
 				return nil, err
@@ -175,7 +172,7 @@ revision.`,
 }
 
 // continueWaiter waits until the manager has handled the request to continue a rollout.
-func (s *steer) continueWaiter(c *fleetClient, changed *addonsv1.HelmOp) waiter {
+func (s *steer) continueWaiter(c *kube.Client, changed *addonsv1.HelmOp) waiter {
 	number, value := changed.Status.Rollout.Revision, changed.Annotations[addonsv1.RolloutContinueAnnotation]
 	key := client.ObjectKey{Namespace: changed.Namespace, Name: apiutil.RevisionName(changed.Name, number)}
 	check := func(revisions map[client.ObjectKey]*addonsv1.HelmOpRevision) (bool, string, error) {
@@ -187,51 +184,51 @@ func (s *steer) continueWaiter(c *fleetClient, changed *addonsv1.HelmOp) waiter 
 	}
 	return func(ctx context.Context) error {
 		return waitUntil(ctx, s.observer(c, changed.Name), &addonsv1.HelmOpRevisionList{}, check,
-			named(key.Namespace, key.Name)...)
+			kube.Named(key.Namespace, key.Name)...)
 	}
 }
 
 // lastContinue returns the last handled request to continue the current rollout.
-func lastContinue(ctx context.Context, c *fleetClient, name string) (string, error) {
-	helmOp, err := c.helmOp(ctx, name)
+func lastContinue(ctx context.Context, c *kube.Client, name string) (string, error) {
+	helmOp, err := c.HelmOp(ctx, name)
 	if err != nil || helmOp.Status.Rollout == nil {
 		return "", err
 	}
 	revision := &addonsv1.HelmOpRevision{}
 	err = c.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace,
 		Name: apiutil.RevisionName(name, helmOp.Status.Rollout.Revision)}, revision)
-	return revision.Status.LastContinueRequest, explain(client.IgnoreNotFound(err))
+	return revision.Status.LastContinueRequest, kube.Explain(client.IgnoreNotFound(err))
 }
 
-func newAbort(o Options) *cobra.Command {
+func newAbort(o kube.Options) *cobra.Command {
 	s := newSteer(o)
 	return s.command("abort HELMOP", "Abort a rollout: all Clusters return to the last known good revision",
 		`Abort a rollout: all Clusters return to the last known good revision, and stay there until the spec changes. The
 command sets the annotation addons.cluster.x-k8s.io/rollout-abort for the current revision.`,
 		`  kubectl helmop rollout abort calico --wait`, 1,
-		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
 			return s.changeTo(ctx, c, name, abortRollout, isReturned)
 		})
 }
 
-func newRolloutPause(o Options) *cobra.Command {
+func newRolloutPause(o kube.Options) *cobra.Command {
 	s := newSteer(o)
 	return s.command("pause HELMOP", "Pause a rollout: no other Cluster gets the HelmOp revision",
 		`Pause a rollout: no other Cluster gets the HelmOp revision, and no release is deleted because its Cluster is no
 longer selected. Installed releases are still repaired. The command sets spec.rollout.paused to true.`,
 		`  kubectl helmop rollout pause calico`, 1,
-		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
 			return s.changeTo(ctx, c, name, setRolloutPaused(true), isObserved)
 		})
 }
 
-func newRolloutResume(o Options) *cobra.Command {
+func newRolloutResume(o kube.Options) *cobra.Command {
 	s := newSteer(o)
 	return s.command("resume HELMOP", "Resume a rollout that spec.rollout.paused stopped",
 		`Resume a rollout that spec.rollout.paused stopped. The command sets spec.rollout.paused to false. For a rollout whose
 failure budget is spent, use "rollout continue".`,
 		`  kubectl helmop rollout resume calico`, 1,
-		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
 			return s.changeTo(ctx, c, name, setRolloutPaused(false), isObserved)
 		})
 }

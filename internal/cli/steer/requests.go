@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package steer
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -156,22 +158,22 @@ func promote(wave string) request {
 		switch {
 		case helmOp.Spec.Rollout == nil || len(helmOp.Spec.Rollout.Waves) == 0:
 			return "", refuse(helmOp, "spec.rollout has no waves, so there is nothing to promote")
-		case isEnded(r.Phase):
+		case fleetview.IsEnded(r.Phase):
 			return "", refuse(helmOp, "the rollout of HelmOp revision %d is %s, so there is nothing to "+
 				"promote", r.Revision, r.Phase)
 		case r.Phase == addonsv1.RolloutPhasePaused:
 			return "", refuse(helmOp, "the rollout of HelmOp revision %d is Paused and waits for %s; a promotion has no effect",
-				r.Revision, waitingFor(r))
+				r.Revision, fleetview.WaitingFor(r))
 		case r.Wave == "":
 			return "", refuse(helmOp, "all waves of HelmOp revision %d are done; the rollout waits for "+
-				"%s", r.Revision, waitingFor(r))
+				"%s", r.Revision, fleetview.WaitingFor(r))
 		}
 		if name == "" {
 			var waits bool
-			if name, waits = awaitsPromotion(helmOp); !waits {
+			if name, waits = fleetview.AwaitsPromotion(helmOp); !waits {
 				return "", refuse(helmOp, "wave %s of HelmOp revision %d waits for %s, not for a promotion; to promote it in "+
 					"advance, "+
-					"use --wave=%s", r.Wave, r.Revision, waitingFor(r), r.Wave)
+					"use --wave=%s", r.Wave, r.Revision, fleetview.WaitingFor(r), r.Wave)
 			}
 		}
 		index, given := waveIndex(helmOp, name), annotationFor(helmOp, addonsv1.RolloutPromoteAnnotation, r.Revision)
@@ -221,15 +223,15 @@ func isPromoted(changed *addonsv1.HelmOp) goal {
 			return false, "", err
 		case r.Phase == addonsv1.RolloutPhaseComplete:
 			return true, "", nil
-		case isEnded(r.Phase):
+		case fleetview.IsEnded(r.Phase):
 			return false, "", refuse(helmOp, "the rollout of HelmOp revision %d is %s", revision, r.Phase)
 		case r.Phase == addonsv1.RolloutPhasePaused:
 			return false, "", refuse(helmOp, "the rollout of HelmOp revision %d is Paused: it waits for "+
-				"%s", revision, waitingFor(r))
+				"%s", revision, fleetview.WaitingFor(r))
 		case r.Wave == "" || waveIndex(helmOp, r.Wave) > waveIndex(helmOp, wave):
 			return true, "", nil
 		default:
-			return false, waitingFor(r), nil
+			return false, fleetview.WaitingFor(r), nil
 		}
 	}
 }
@@ -281,7 +283,7 @@ func isContinued(revision *addonsv1.HelmOpRevision, value string) (bool, string,
 	switch {
 	case revision.Status.LastContinueRequest == value:
 		return true, "", nil
-	case isEnded(revision.Status.Phase):
+	case fleetview.IsEnded(revision.Status.Phase):
 		return false, "", fmt.Errorf("HelmOp revision %d is %s; the rollout was not continued", revision.Spec.Number,
 			revision.Status.Phase)
 	default:
@@ -295,7 +297,7 @@ func abortRollout(helmOp *addonsv1.HelmOp) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case isEnded(r.Phase):
+	case fleetview.IsEnded(r.Phase):
 		return "", refuse(helmOp, "the rollout of HelmOp revision %d is %s, so there is nothing to abort; to return to "+
 			"an earlier "+
 			"HelmOp revision, use rollout undo", r.Revision, r.Phase)
@@ -317,10 +319,10 @@ func isReturned(changed *addonsv1.HelmOp) goal {
 			return false, "", err
 		case r.Phase == addonsv1.RolloutPhaseComplete:
 			return false, "", refuse(helmOp, "the rollout of HelmOp revision %d completed before it was aborted", revision)
-		case !isEnded(r.Phase):
+		case !fleetview.IsEnded(r.Phase):
 			return false, "the manager to abort the rollout", nil
 		case r.WaitingFor != "":
-			return false, waitingFor(r), nil
+			return false, fleetview.WaitingFor(r), nil
 		default:
 			return true, "", nil
 		}

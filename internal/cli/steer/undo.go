@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package steer
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,7 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 )
 
-func newUndo(o Options) *cobra.Command {
+func newUndo(o kube.Options) *cobra.Command {
 	s := newSteer(o)
 	var number int64
 	cmd := s.command("undo HELMOP", "Restore the spec of an earlier HelmOp revision",
@@ -37,7 +39,7 @@ deletionPolicy and pauses. References are pinned to the digests of the revision,
 another artifact now. If a GitOps tool manages the HelmOp, change its repository instead.`,
 		`  kubectl helmop history calico
   kubectl helmop rollout undo calico --to-revision 6`, 1,
-		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
 			return s.undo(ctx, c, name, number)
 		})
 	cmd.Flags().Int64Var(&number, "to-revision", 0,
@@ -45,20 +47,20 @@ another artifact now. If a GitOps tool manages the HelmOp, change its repository
 	return cmd
 }
 
-func (s *steer) undo(ctx context.Context, c *fleetClient, name string, number int64) (waiter, error) {
+func (s *steer) undo(ctx context.Context, c *kube.Client, name string, number int64) (waiter, error) {
 	changed := &addonsv1.HelmOp{}
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		// Unstructured: fields that this program does not know stay.
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))
-		if err := c.readHelmOp(ctx, name, object); err != nil {
+		if err := c.ReadHelmOp(ctx, name, object); err != nil {
 			return err
 		}
 		helmOp := &addonsv1.HelmOp{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, helmOp); err != nil {
 			return err
 		}
-		all, err := c.revisions(ctx, helmOp)
+		all, err := c.Revisions(ctx, helmOp)
 		if err != nil {
 			return err
 		}
@@ -73,14 +75,14 @@ func (s *steer) undo(ctx context.Context, c *fleetClient, name string, number in
 		}
 		// An update and not a merge patch: null is a value in spec.values, and a merge patch cannot write it.
 		options := []client.UpdateOption{client.FieldOwner(fieldManager)}
-		if s.dryRun == dryRunServer {
+		if s.dryRun == kube.DryRunServer {
 			options = append(options, client.DryRunAll)
 		}
 		if err := c.Update(ctx, object, options...); err != nil {
 			return err
 		}
 		for _, field := range moving {
-			s.note("warning: HelmOp revision %d has no artifact for spec.%s, so the reference is restored without a digest "+
+			s.Note("warning: HelmOp revision %d has no artifact for spec.%s, so the reference is restored without a digest "+
 				"and may "+
 				"refer to another artifact now", to.Spec.Number, field)
 		}
@@ -89,7 +91,7 @@ func (s *steer) undo(ctx context.Context, c *fleetClient, name string, number in
 		return nil
 	})
 	if err != nil {
-		return nil, explain(err)
+		return nil, kube.Explain(err)
 	}
 	return s.observer(c, name).waiter(isObserved(changed)), nil
 }

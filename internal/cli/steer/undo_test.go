@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package steer
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview/fleettest"
 )
 
 // revisionOf returns a revision with a tag.
@@ -34,20 +35,24 @@ func TestUndoTo(t *testing.T) {
 		want      int64
 		refused   string
 	}{
-		"the one before":      {"seven", three, 0, 6, ""},
-		"the last good one":   {"seven", []*addonsv1.HelmOpRevision{three[0], revisionOf(6, "six", false), three[2]}, 0, 5, ""},
-		"another one":         {"seven", three, 5, 5, ""},
-		"the current one":     {"seven", three, 7, 0, "HelmOp revision 7 is the current one"},
-		"no revision made":    {"typo", three, 0, 7, ""},
-		"back to the last":    {"typo", three, 7, 7, ""},
-		"missing":             {"seven", three, 4, 0, "there is no HelmOp revision 4; the existing ones are 5, 6, 7"},
-		"none":                {"seven", nil, 0, 0, "there are no HelmOp revisions yet"},
-		"none is good":        {"typo", []*addonsv1.HelmOpRevision{revisionOf(1, "one", false)}, 0, 0, "there is no last known good revision; choose one of 1"},
-		"none before is good": {"one", []*addonsv1.HelmOpRevision{revisionOf(1, "one", true)}, 0, 0, "no last known good revision before HelmOp revision 1"},
-		"incomplete":          {"seven", []*addonsv1.HelmOpRevision{three[0], incomplete, three[2]}, 0, 0, "HelmOp revision 6 cannot be restored"},
-		"incomplete current":  {"x", []*addonsv1.HelmOpRevision{three[0], incomplete}, 0, 5, ""},
+		"the one before": {"seven", three, 0, 6, ""},
+		"the last good one": {"seven", []*addonsv1.HelmOpRevision{three[0], revisionOf(6, "six", false), three[2]}, 0, 5,
+			""},
+		"another one":      {"seven", three, 5, 5, ""},
+		"the current one":  {"seven", three, 7, 0, "HelmOp revision 7 is the current one"},
+		"no revision made": {"typo", three, 0, 7, ""},
+		"back to the last": {"typo", three, 7, 7, ""},
+		"missing":          {"seven", three, 4, 0, "there is no HelmOp revision 4; the existing ones are 5, 6, 7"},
+		"none":             {"seven", nil, 0, 0, "there are no HelmOp revisions yet"},
+		"none is good": {"typo", []*addonsv1.HelmOpRevision{revisionOf(1, "one", false)}, 0, 0,
+			"there is no last known good revision; choose one of 1"},
+		"none before is good": {"one", []*addonsv1.HelmOpRevision{revisionOf(1, "one", true)}, 0, 0,
+			"no last known good revision before HelmOp revision 1"},
+		"incomplete": {"seven", []*addonsv1.HelmOpRevision{three[0], incomplete, three[2]}, 0, 0,
+			"HelmOp revision 6 cannot be restored"},
+		"incomplete current": {"x", []*addonsv1.HelmOpRevision{three[0], incomplete}, 0, 5, ""},
 	} {
-		helmOp := rolling(func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = tc.tag })
+		helmOp := fleettest.Rolling(func(h *addonsv1.HelmOp) { h.Spec.Source.Ref.Tag = tc.tag })
 		found, err := undoTo(helmOp, tc.revisions, tc.wanted)
 		var number int64
 		if found != nil {

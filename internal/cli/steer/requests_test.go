@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package steer
 
 import (
 	"slices"
@@ -14,30 +14,10 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview/fleettest"
 )
 
-// rolling is a HelmOp whose revision 7 is rolled out in the waves one and two.
-func rolling(change func(*addonsv1.HelmOp)) *addonsv1.HelmOp {
-	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h", Generation: 3,
-		Annotations: map[string]string{}}}
-	helmOp.Spec.Rollout = &addonsv1.Rollout{Waves: []addonsv1.Wave{{Name: "one"}, {Name: "two"}}}
-	helmOp.Status.ObservedGeneration = 3
-	helmOp.Status.Rollout = &addonsv1.RolloutStatus{Revision: 7, LastGoodRevision: 6, Wave: "one",
-		Phase: addonsv1.RolloutPhaseProgressing, WaitingFor: "1 of 2 Clusters of wave one to be ready"}
-	if change != nil {
-		change(helmOp)
-	}
-	return helmOp
-}
-
-func phase(phase addonsv1.RolloutPhase) func(*addonsv1.HelmOp) {
-	return func(h *addonsv1.HelmOp) { h.Status.Rollout.Phase = phase }
-}
-
-func awaiting(h *addonsv1.HelmOp) {
-	h.Status.Rollout.WaitingFor = "the promotion of wave one: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h " +
-		"--overwrite addons.cluster.x-k8s.io/rollout-promote=7/one"
-}
+var noon = metav1.NewTime(time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC))
 
 // TestRequests checks the annotations that requests write, and why they are refused.
 func TestRequests(t *testing.T) {
@@ -46,6 +26,7 @@ func TestRequests(t *testing.T) {
 		promoteKey  = addonsv1.RolloutPromoteAnnotation
 		continueKey = addonsv1.RolloutContinueAnnotation
 		abortKey    = addonsv1.RolloutAbortAnnotation
+		approveKey  = addonsv1.RolloutApproveAnnotation
 	)
 	set := func(key, value string, also func(*addonsv1.HelmOp)) func(*addonsv1.HelmOp) {
 		return func(h *addonsv1.HelmOp) {
@@ -62,30 +43,53 @@ func TestRequests(t *testing.T) {
 		want    string
 		refused string
 	}{
-		"promote":               {promote(""), awaiting, promoteKey, "7/one", ""},
-		"promote in advance":    {promote("two"), nil, promoteKey, "7/two", ""},
-		"promote nothing":       {promote(""), nil, promoteKey, "", "not for a promotion; to promote it in advance, use --wave=one"},
+		"promote":            {promote(""), fleettest.Awaiting, promoteKey, "7/one", ""},
+		"promote in advance": {promote("two"), nil, promoteKey, "7/two", ""},
+		"promote nothing": {promote(""), nil, promoteKey, "",
+			"not for a promotion; to promote it in advance, use --wave=one"},
 		"promote again":         {promote("one"), set(promoteKey, "7/two", nil), promoteKey, "7/two", ""},
-		"promote after another": {promote(""), set(promoteKey, "6/two", awaiting), promoteKey, "7/one", ""},
+		"promote after another": {promote(""), set(promoteKey, "6/two", fleettest.Awaiting), promoteKey, "7/one", ""},
 		"promote the past": {promote("one"), func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" },
 			promoteKey, "", "wave one of HelmOp revision 7 is done"},
-		"promote an ended one": {promote("one"), phase(addonsv1.RolloutPhaseComplete), promoteKey, "", "is Complete"},
-		"promote a paused one": {promote("one"), phase(addonsv1.RolloutPhasePaused), promoteKey, "", "a promotion has no effect"},
+		"promote an ended one": {promote("one"), fleettest.Phase(addonsv1.RolloutPhaseComplete), promoteKey, "",
+			"is Complete"},
+		"promote a paused one": {promote("one"), fleettest.Phase(addonsv1.RolloutPhasePaused), promoteKey, "",
+			"a promotion has no effect"},
 		"promote the last": {promote(""), func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "" },
 			promoteKey, "", "all waves of HelmOp revision 7 are done"},
-		"promote without status": {promote(""), func(h *addonsv1.HelmOp) { h.Status.Rollout = nil }, promoteKey, "", "no rollout yet"},
-		"promote a changed one":  {promote(""), func(h *addonsv1.HelmOp) { h.Generation = 4 }, promoteKey, "", "repeat the command"},
-		"continue":               {continueRollout(""), phase(addonsv1.RolloutPhasePaused), continueKey, "7", ""},
-		"continue once more":     {continueRollout("7"), set(continueKey, "7", phase(addonsv1.RolloutPhasePaused)), continueKey, "7/2", ""},
-		"continue after removal": {continueRollout("7"), phase(addonsv1.RolloutPhasePaused), continueKey, "7/2", ""},
-		"continue the third":     {continueRollout("7"), set(continueKey, "7/2", phase(addonsv1.RolloutPhasePaused)), continueKey, "7/3", ""},
-		"continue after abort":   {continueRollout(""), set(abortKey, "7", phase(addonsv1.RolloutPhasePaused)), abortKey, "", ""},
-		"continue, old abort":    {continueRollout(""), set(abortKey, "6", phase(addonsv1.RolloutPhasePaused)), abortKey, "6", ""},
-		"continue nothing":       {continueRollout(""), nil, continueKey, "", "nothing to continue"},
-		"continue spec.paused":   {continueRollout(""), func(h *addonsv1.HelmOp) { h.Spec.Rollout.Paused = true }, continueKey, "", "use rollout resume"},
-		"abort":                  {abortRollout, nil, abortKey, "7", ""},
-		"abort without good":     {abortRollout, func(h *addonsv1.HelmOp) { h.Status.Rollout.LastGoodRevision = 0 }, abortKey, "", "no last known good revision"},
-		"abort an aborted one":   {abortRollout, phase(addonsv1.RolloutPhaseAborted), abortKey, "", "is Aborted"},
+		"promote without status": {promote(""), func(h *addonsv1.HelmOp) { h.Status.Rollout = nil }, promoteKey, "",
+			"no rollout yet"},
+		"promote a changed one": {promote(""), func(h *addonsv1.HelmOp) { h.Generation = 4 }, promoteKey, "",
+			"repeat the command"},
+		"continue": {continueRollout(""), fleettest.Phase(addonsv1.RolloutPhasePaused), continueKey, "7", ""},
+		"continue once more": {continueRollout("7"), set(continueKey, "7", fleettest.Phase(addonsv1.RolloutPhasePaused)),
+			continueKey, "7/2", ""},
+		"continue after removal": {continueRollout("7"), fleettest.Phase(addonsv1.RolloutPhasePaused), continueKey, "7/2",
+			""},
+		"continue the third": {continueRollout("7"),
+			set(continueKey, "7/2", fleettest.Phase(addonsv1.RolloutPhasePaused)), continueKey, "7/3", ""},
+		"continue after abort": {continueRollout(""), set(abortKey, "7", fleettest.Phase(addonsv1.RolloutPhasePaused)),
+			abortKey, "", ""},
+		"continue, old abort": {continueRollout(""), set(abortKey, "6", fleettest.Phase(addonsv1.RolloutPhasePaused)),
+			abortKey, "6", ""},
+		"continue nothing": {continueRollout(""), nil, continueKey, "", "nothing to continue"},
+		"continue spec.paused": {continueRollout(""), func(h *addonsv1.HelmOp) { h.Spec.Rollout.Paused = true },
+			continueKey, "", "use rollout resume"},
+		"abort": {abortRollout, nil, abortKey, "7", ""},
+		"abort without good": {abortRollout, func(h *addonsv1.HelmOp) { h.Status.Rollout.LastGoodRevision = 0 }, abortKey,
+			"", "no last known good revision"},
+		"abort an aborted one": {abortRollout, fleettest.Phase(addonsv1.RolloutPhaseAborted), abortKey, "", "is Aborted"},
+		"approve":              {approve(7, "abc"), fleettest.AwaitingApproval("abc"), approveKey, "7/abc", ""},
+		"approve another digest": {approve(7, "abc"), fleettest.AwaitingApproval("def"), approveKey, "",
+			"changed at the same time"},
+		"approve another revision": {approve(6, "abc"), fleettest.AwaitingApproval("abc"), approveKey, "",
+			"changed at the same time"},
+		"approve nothing": {approve(7, "abc"), nil, approveKey, "", "spec.rollout.approval is not Required"},
+		"approve again":   {approve(7, "abc"), fleettest.Approved, approveKey, "", "HelmOp revision 7 is approved"},
+		"approve without digest": {approve(7, ""), fleettest.AwaitingApproval(""), approveKey, "",
+			"no digest to approve yet"},
+		"approve a changed one": {approve(7, "abc"), func(h *addonsv1.HelmOp) { h.Generation = 4 }, approveKey, "",
+			"repeat the command"},
 		"reconcile a paused one": {reconcileNow("x"), func(h *addonsv1.HelmOp) { h.Spec.Paused = true },
 			addonsv1.ResolveRequestedAtAnnotation, "", "paused"},
 		"confirm": {confirmDeletions("2-a"), func(h *addonsv1.HelmOp) {
@@ -95,7 +99,7 @@ func TestRequests(t *testing.T) {
 			h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 3, Confirmation: "3-b"}
 		}, addonsv1.ConfirmDeletionsAnnotation, "", "changed at the same time"},
 	} {
-		helmOp := rolling(tc.change)
+		helmOp := fleettest.Rolling(tc.change)
 		_, err := tc.request(helmOp)
 		if tc.refused != "" && (err == nil || !strings.Contains(err.Error(), tc.refused)) ||
 			tc.refused == "" && err != nil {
@@ -110,7 +114,7 @@ func TestRequests(t *testing.T) {
 // TestGoals checks what --wait waits for.
 func TestGoals(t *testing.T) {
 	t.Parallel()
-	requested := rolling(func(h *addonsv1.HelmOp) { h.Annotations[addonsv1.RolloutPromoteAnnotation] = "7/one" })
+	requested := fleettest.Rolling(func(h *addonsv1.HelmOp) { h.Annotations[addonsv1.RolloutPromoteAnnotation] = "7/one" })
 	promoted, returned := isPromoted(requested), isReturned(requested)
 	next := func(h *addonsv1.HelmOp) { h.Status.Rollout.Revision = 8 }
 	waiting := func(confirmation string) func(*addonsv1.HelmOp) {
@@ -122,7 +126,7 @@ func TestGoals(t *testing.T) {
 		return func(h *addonsv1.HelmOp) {
 			h.Status.LastResolveRequest = "x"
 			for _, text := range texts {
-				h.Status.Conditions = append(h.Status.Conditions, condition(text))
+				h.Status.Conditions = append(h.Status.Conditions, fleettest.Condition(text))
 			}
 		}
 	}
@@ -136,17 +140,21 @@ func TestGoals(t *testing.T) {
 		"promoted":       {promoted, nil, false, "1 of 2 Clusters of wave one to be ready", ""},
 		"the next wave":  {promoted, func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "two" }, true, "", ""},
 		"the last group": {promoted, func(h *addonsv1.HelmOp) { h.Status.Rollout.Wave = "" }, true, "", ""},
-		"complete":       {promoted, phase(addonsv1.RolloutPhaseComplete), true, "", ""},
-		"rolled back":    {promoted, phase(addonsv1.RolloutPhaseRolledBack), false, "", "HelmOp revision 7 is RolledBack"},
-		"superseded":     {promoted, next, false, "", "HelmOp revision 7 was superseded"},
-		"no rollout":     {promoted, func(h *addonsv1.HelmOp) { h.Status.Rollout = nil }, false, "", "HelmOp revision 7 was superseded"},
-		"budget spent":   {promoted, phase(addonsv1.RolloutPhasePaused), false, "", "is Paused"},
-		"not aborted":    {returned, nil, false, "the manager to abort the rollout", ""},
-		"returning":      {returned, phase(addonsv1.RolloutPhaseAborted), false, "1 of 2 Clusters of wave one to be ready", ""},
+		"complete":       {promoted, fleettest.Phase(addonsv1.RolloutPhaseComplete), true, "", ""},
+		"rolled back": {promoted, fleettest.Phase(addonsv1.RolloutPhaseRolledBack), false, "",
+			"HelmOp revision 7 is RolledBack"},
+		"superseded": {promoted, next, false, "", "HelmOp revision 7 was superseded"},
+		"no rollout": {promoted, func(h *addonsv1.HelmOp) { h.Status.Rollout = nil }, false, "",
+			"HelmOp revision 7 was superseded"},
+		"budget spent": {promoted, fleettest.Phase(addonsv1.RolloutPhasePaused), false, "", "is Paused"},
+		"not aborted":  {returned, nil, false, "the manager to abort the rollout", ""},
+		"returning": {returned, fleettest.Phase(addonsv1.RolloutPhaseAborted), false,
+			"1 of 2 Clusters of wave one to be ready", ""},
 		"returned": {returned, func(h *addonsv1.HelmOp) {
 			h.Status.Rollout.Phase, h.Status.Rollout.WaitingFor = addonsv1.RolloutPhaseAborted, ""
 		}, true, "", ""},
-		"aborted too late":      {returned, phase(addonsv1.RolloutPhaseComplete), false, "", "completed before it was aborted"},
+		"aborted too late": {returned, fleettest.Phase(addonsv1.RolloutPhaseComplete), false, "",
+			"completed before it was aborted"},
 		"superseded, not abort": {returned, next, false, "", "HelmOp revision 7 was superseded"},
 		"observed":              {isObserved(requested), func(h *addonsv1.HelmOp) { h.Generation = 4 }, true, "", ""},
 		"not observed": {isObserved(requested), func(h *addonsv1.HelmOp) { h.Status.ObservedGeneration = 2 },
@@ -155,17 +163,28 @@ func TestGoals(t *testing.T) {
 		"paused by an annotation": {isPausedAs(false), func(h *addonsv1.HelmOp) {
 			h.Annotations[clusterv1.PausedAnnotation] = ""
 		}, false, "", "remove the annotation"},
-		"not resumed":       {isPausedAs(false), conditions("Paused=True/Paused"), false, "the condition Paused, which is True: ", ""},
-		"resumed":           {isPausedAs(false), conditions("Paused=False/NotPaused"), true, "", ""},
-		"resolved":          {isReconciled("x"), conditions("Resolved=True/Resolved"), true, "", ""},
-		"resolving":         {isReconciled("x"), conditions("Resolved=Unknown/Resolving"), false, "the registry to answer", ""},
-		"another request":   {isReconciled("y"), conditions("Resolved=True/Resolved"), false, "the manager to resolve the source", ""},
-		"not resolved":      {isReconciled("x"), conditions("Resolved=False/NoMatchingTag"), false, "", "NoMatchingTag"},
-		"not confirmed yet": {isConfirmed("1-a"), waiting("1-a"), false, "the manager to begin the deletion of 1 release", ""},
-		"confirmed":         {isConfirmed("1-a"), nil, true, "", ""},
-		"others wait":       {isConfirmed("1-a"), waiting("1-b"), false, "", "the confirmation has no effect"},
+		"not resumed": {isPausedAs(false), conditions("Paused=True/Paused"), false,
+			"the condition Paused, which is True: ", ""},
+		"resumed":  {isPausedAs(false), conditions("Paused=False/NotPaused"), true, "", ""},
+		"resolved": {isReconciled("x"), conditions("Resolved=True/Resolved"), true, "", ""},
+		"resolving": {isReconciled("x"), conditions("Resolved=Unknown/Resolving"), false, "the registry to answer",
+			""},
+		"another request": {isReconciled("y"), conditions("Resolved=True/Resolved"), false,
+			"the manager to resolve the source", ""},
+		"not resolved": {isReconciled("x"), conditions("Resolved=False/NoMatchingTag"), false, "", "NoMatchingTag"},
+		"not confirmed yet": {isConfirmed("1-a"), waiting("1-a"), false, "the manager to begin the deletion of 1 release",
+			""},
+		"confirmed": {isConfirmed("1-a"), nil, true, "", ""},
+		"not approved yet": {isApproved(7, "abc"), fleettest.AwaitingApproval("abc"), false,
+			"the manager to accept the approval", ""},
+		"approved":           {isApproved(7, "abc"), fleettest.Approved, true, "", ""},
+		"no longer required": {isApproved(7, "abc"), nil, true, "", ""},
+		"another digest":     {isApproved(7, "abc"), fleettest.AwaitingApproval("def"), false, "", "the digest changed to def"},
+		"approved too late": {isApproved(6, "abc"), fleettest.AwaitingApproval("abc"), false, "",
+			"HelmOp revision 6 was superseded"},
+		"others wait": {isConfirmed("1-a"), waiting("1-b"), false, "", "the confirmation has no effect"},
 	} {
-		reached, waits, err := tc.goal(rolling(tc.change))
+		reached, waits, err := tc.goal(fleettest.Rolling(tc.change))
 		if reached != tc.reached || waits != tc.waits || (err != nil) != (tc.failed != "") ||
 			err != nil && !strings.Contains(err.Error(), tc.failed) {
 			t.Errorf("%s: got %v, %q, %v", name, reached, waits, err)
@@ -193,7 +212,7 @@ func TestPauses(t *testing.T) {
 		"resume, annotated": {setPaused(false), func(h *addonsv1.HelmOp) { h.Annotations[clusterv1.PausedAnnotation] = "" },
 			"is still paused by the annotation cluster.x-k8s.io/paused; remove the annotation"},
 	} {
-		if got, err := tc.request(rolling(tc.change)); err != nil || got != tc.want {
+		if got, err := tc.request(fleettest.Rolling(tc.change)); err != nil || got != tc.want {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
@@ -231,7 +250,7 @@ func TestAreObjectsConfirmed(t *testing.T) {
 		"the release is upgraded": "reached", confirm + "1-a": "waits", confirm + "1-b": "failed",
 	} {
 		release := &addonsv1.HelmOpRelease{}
-		ready := condition("Ready=False/ConfirmationRequired")
+		ready := fleettest.Condition("Ready=False/ConfirmationRequired")
 		ready.Message = message
 		release.Status.Conditions = []metav1.Condition{ready}
 		reached, waits, err := areObjectsConfirmed(release, "1-a")
@@ -250,7 +269,7 @@ func TestIsRolledOut(t *testing.T) {
 		return func(h *addonsv1.HelmOp) {
 			h.Status.Rollout.Phase = phase
 			for _, text := range texts {
-				c := condition(text)
+				c := fleettest.Condition(text)
 				c.ObservedGeneration, c.Message = generation, "why: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h x=y"
 				h.Status.Conditions = append(h.Status.Conditions, c)
 			}
@@ -278,9 +297,11 @@ func TestIsRolledOut(t *testing.T) {
 		"not resolved": {at(complete, 3, "RollingOut=Unknown/Resolving"), false,
 			"the condition RollingOut, which is Unknown (Resolving): why: kubectl -n ns annotate " +
 				"helmops.addons.cluster.x-k8s.io h x=y", ""},
-		"stalled":            {at(complete, 3, over, "Stalled=True/TemplateFailed"), false, "", "TemplateFailed: why"},
-		"stalled before":     {at(complete, 2, "Stalled=True/TemplateFailed"), false, "the manager to reconcile the HelmOp", ""},
-		"failed releases":    {at(addonsv1.RolloutPhaseProgressing, 3, progress, "Stalled=True/ReleasesFailed"), false, "", ""},
+		"stalled": {at(complete, 3, over, "Stalled=True/TemplateFailed"), false, "", "TemplateFailed: why"},
+		"stalled before": {at(complete, 2, "Stalled=True/TemplateFailed"), false, "the manager to reconcile the HelmOp",
+			""},
+		"failed releases": {at(addonsv1.RolloutPhaseProgressing, 3, progress, "Stalled=True/ReleasesFailed"), false, "",
+			""},
 		"held deletions":     {at(complete, 3, over, "Stalled=True/ConfirmationRequired"), true, "", ""},
 		"budget spent":       {at(addonsv1.RolloutPhasePaused, 3, progress), false, "", "HelmOp revision 7 is Paused"},
 		"rolled back":        {at(addonsv1.RolloutPhaseRolledBack, 3, over), false, "", "HelmOp revision 7 is RolledBack"},
@@ -288,50 +309,10 @@ func TestIsRolledOut(t *testing.T) {
 		"no Cluster":         {func(h *addonsv1.HelmOp) { at("", 3, over)(h); h.Status.Rollout = nil }, true, "", ""},
 		"no revision so far": {func(h *addonsv1.HelmOp) { at("", 3, progress)(h); h.Status.Rollout = nil }, false, "", ""},
 	} {
-		reached, waits, err := isRolledOut(rolling(tc.change))
+		reached, waits, err := isRolledOut(fleettest.Rolling(tc.change))
 		if reached != tc.reached || waits != tc.waits || (err != nil) != (tc.failed != "") ||
 			err != nil && !strings.Contains(err.Error(), tc.failed) {
 			t.Errorf("%s: got %v, %q, %v", name, reached, waits, err)
-		}
-	}
-}
-
-// TestNext checks what the commands recommend.
-func TestNext(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		change func(*addonsv1.HelmOp)
-		want   []string
-	}{
-		"nothing": {nil, nil},
-		"promote": {awaiting, []string{"x rollout promote h -n ns --wave=one"}},
-		"paused":  {phase(addonsv1.RolloutPhasePaused), []string{"x rollout continue h -n ns", "x rollout abort h -n ns"}},
-		"paused without a good revision": {func(h *addonsv1.HelmOp) {
-			h.Status.Rollout.Phase, h.Status.Rollout.LastGoodRevision = addonsv1.RolloutPhasePaused, 0
-		}, []string{"x rollout continue h -n ns"}},
-		"rolled back": {phase(addonsv1.RolloutPhaseRolledBack), []string{"x rollout undo h -n ns --to-revision=6"}},
-		"spec.rollout.paused": {func(h *addonsv1.HelmOp) { h.Spec.Rollout.Paused = true },
-			[]string{"x rollout resume h -n ns"}},
-		"spec.paused": {func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, []string{"x resume h -n ns"}},
-		"paused by annotation": {func(h *addonsv1.HelmOp) { h.Annotations["cluster.x-k8s.io/paused"] = "" },
-			[]string{"kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h cluster.x-k8s.io/paused-"}},
-		"not resolved": {func(h *addonsv1.HelmOp) {
-			h.Status.Conditions = []metav1.Condition{condition("Resolved=False/NoMatchingTag")}
-		}, []string{"x reconcile h -n ns"}},
-		"not ready for another reason": {func(h *addonsv1.HelmOp) {
-			h.Status.Conditions = []metav1.Condition{condition("Ready=False/TemplateFailed")}
-		}, []string{"x describe h -n ns"}},
-		"held, and failed in the management cluster": {func(h *addonsv1.HelmOp) {
-			h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 2}
-			h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "management cluster"}}
-		}, []string{"x confirm h -n ns", "x describe h -n ns --cluster 'management cluster'", "x retry h -n ns"}},
-	} {
-		var got []string
-		for _, step := range nextForHelmOp(rolling(tc.change), program{name: "x"}) {
-			got = append(got, step.Command)
-		}
-		if !slices.Equal(got, tc.want) {
-			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
 	}
 }
@@ -342,33 +323,14 @@ func retriedRelease(cluster, handled string, texts ...string) *addonsv1.HelmOpRe
 	r.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "own"}
 	r.Spec.ClusterRef.Name, r.Status.LastRetryRequest = cluster, handled
 	for _, text := range texts {
-		r.Status.Conditions = append(r.Status.Conditions, condition(text))
+		r.Status.Conditions = append(r.Status.Conditions, fleettest.Condition(text))
 	}
 	return r
 }
 
-// TestProgram expects the flags that choose the management cluster.
-func TestProgram(t *testing.T) {
-	t.Parallel()
-	b := newBase(Options{Program: "kubectl helmop"})
-	helmOp := rolling(func(h *addonsv1.HelmOp) { h.Annotations["cluster.x-k8s.io/paused"] = "" })
-	if got := b.program().command(helmOp, "retry"); got != "kubectl helmop retry h -n ns" {
-		t.Errorf("got %q", got)
-	}
-	*b.kube.Context, *b.kube.KubeConfig = "my context", "/k"
-	if got, want := b.program().command(helmOp, "retry", "--cluster", "c"),
-		"kubectl helmop retry h -n ns --cluster c --context='my context' --kubeconfig=/k"; got != want {
-		t.Errorf("got %q", got)
-	}
-	step := nextForHelmOp(helmOp, b.program())[0]
-	if !strings.HasSuffix(step.Command, "/paused- --context='my context' --kubeconfig=/k") {
-		t.Errorf("got %q", step.Command)
-	}
-}
-
 func TestRetryTargets(t *testing.T) {
 	t.Parallel()
-	helmOp := rolling(func(h *addonsv1.HelmOp) {
+	helmOp := fleettest.Rolling(func(h *addonsv1.HelmOp) {
 		h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "failed"}, {Cluster: "no release"}}
 	})
 	targets, others := retryTargets(helmOp, []*addonsv1.HelmOpRelease{
@@ -387,11 +349,11 @@ func TestRetryTargets(t *testing.T) {
 func TestRetryAttempt(t *testing.T) {
 	t.Parallel()
 	counted := retriedRelease("begun", "own/all", "Ready=False/InstallFailed")
-	counted.Status.LastAttemptedAt = ago(0)
-	counted.Status.History = []addonsv1.ReleaseAction{{Time: ago(time.Minute)}}
+	counted.Status.LastAttemptedAt = noon
+	counted.Status.History = []addonsv1.ReleaseAction{{Time: metav1.NewTime(noon.Add(-time.Minute))}}
 	acted := retriedRelease("failed", "own/all", "Ready=False/InstallFailed")
-	acted.Status.LastAttemptedAt = ago(0)
-	acted.Status.History = []addonsv1.ReleaseAction{{Time: ago(0)}}
+	acted.Status.LastAttemptedAt = noon
+	acted.Status.History = []addonsv1.ReleaseAction{{Time: noon}}
 	pending := retriedRelease("not yet", "all", "Ready=False/InstallFailed")
 	pending.Status.LastError = "no space"
 	attempt := newRetryAttempt(

@@ -1,15 +1,13 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package fleetview
 
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,8 +46,8 @@ const (
 	StateReady State = "Ready"
 )
 
-// states are all states, the most urgent first.
-var states = []State{
+// States are all states, the most urgent first.
+var States = []State{
 	StateStalled, StateFailed, StateUnreachable, StateDrifted, StateDeleting, StateWaiting, StateProgressing, StatePaused,
 	StateOutdated, StateReady,
 }
@@ -65,7 +63,7 @@ func (s State) isUnhealthy() bool {
 }
 
 // urgency orders states.
-func (s State) urgency() int { return slices.Index(states, s) }
+func (s State) urgency() int { return slices.Index(States, s) }
 
 // waitingReasons are the reasons of a release that waits for its Cluster or for another HelmOp.
 var waitingReasons = map[string]bool{
@@ -96,12 +94,12 @@ type Row struct {
 	Release string `json:"helmOpRelease,omitempty"`
 }
 
-// key identifies a row.
-func (r *Row) key() string { return r.Namespace + "/" + r.HelmOp + "/" + r.Cluster }
+// Key identifies a row.
+func (r *Row) Key() string { return r.Namespace + "/" + r.HelmOp + "/" + r.Cluster }
 
-// stateOf returns the state of a release, and the condition that explains the state; the condition may be nil.
+// StateOf returns the state of a release, and the condition that explains the state; the condition may be nil.
 // revision is the newest HelmOp revision; 0 if it is not known.
-func stateOf(release *addonsv1.HelmOpRelease, revision int64) (State, *metav1.Condition) {
+func StateOf(release *addonsv1.HelmOpRelease, revision int64) (State, *metav1.Condition) {
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	isTrue := func(condition string) bool { return conditions.IsTrue(release, condition) }
 	switch {
@@ -133,15 +131,23 @@ func stateOf(release *addonsv1.HelmOpRelease, revision int64) (State, *metav1.Co
 	}
 }
 
-// world is what is known of the management cluster.
-type world struct {
-	helmOps  map[client.ObjectKey]*addonsv1.HelmOp
-	releases map[client.ObjectKey]*addonsv1.HelmOpRelease
-	// clusters are the Clusters. It is nil if the user may not list them.
-	clusters map[client.ObjectKey]*unstructured.Unstructured
+// World is what is known of the management cluster.
+type World struct {
+	HelmOps  map[client.ObjectKey]*addonsv1.HelmOp
+	Releases map[client.ObjectKey]*addonsv1.HelmOpRelease
+	// Clusters are the Clusters. There are none if the user may not list them.
+	Clusters map[client.ObjectKey]*unstructured.Unstructured
 }
 
-func byKey[T client.Object](items []T) map[client.ObjectKey]T {
+// NewWorld returns the world with these objects.
+func NewWorld(helmOps []*addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease,
+	clusters []*unstructured.Unstructured,
+) *World {
+	return &World{HelmOps: ByKey(helmOps), Releases: ByKey(releases), Clusters: ByKey(clusters)}
+}
+
+// ByKey returns objects by their namespaces and names.
+func ByKey[T client.Object](items []T) map[client.ObjectKey]T {
 	keyed := make(map[client.ObjectKey]T, len(items))
 	for _, item := range items {
 		keyed[client.ObjectKeyFromObject(item)] = item
@@ -150,25 +156,26 @@ func byKey[T client.Object](items []T) map[client.ObjectKey]T {
 }
 
 // rows returns a row for each release, and for each selected Cluster without a release; the most urgent first.
-func (w *world) rows() []Row {
+func (w *World) rows() []Row {
 	var rows []Row
 	served := map[string]bool{}
-	for _, release := range w.releases {
-		row := w.rowOf(release)
-		rows, served[row.key()] = append(rows, row), true
+	for _, release := range w.Releases {
+		row := w.RowOf(release)
+		rows, served[row.Key()] = append(rows, row), true
 	}
-	for _, helmOp := range w.helmOps {
+	for _, helmOp := range w.HelmOps {
 		for _, row := range w.missing(helmOp) {
-			if !served[row.key()] {
-				rows, served[row.key()] = append(rows, row), true
+			if !served[row.Key()] {
+				rows, served[row.Key()] = append(rows, row), true
 			}
 		}
 	}
-	slices.SortFunc(rows, compareRows)
+	slices.SortFunc(rows, CompareRows)
 	return rows
 }
 
-func compareRows(a, b Row) int {
+// CompareRows orders rows: the most urgent first, then by namespace, HelmOp and Cluster.
+func CompareRows(a, b Row) int {
 	return cmp.Or(
 		cmp.Compare(a.State.urgency(), b.State.urgency()),
 		cmp.Compare(a.Namespace, b.Namespace),
@@ -178,25 +185,25 @@ func compareRows(a, b Row) int {
 	)
 }
 
-// rowOf returns the row of a release.
-func (w *world) rowOf(release *addonsv1.HelmOpRelease) Row {
+// RowOf returns the row of a release.
+func (w *World) RowOf(release *addonsv1.HelmOpRelease) Row {
 	row := Row{
 		Namespace: release.Namespace, HelmOp: apiutil.HelmOpOf(release), Cluster: apiutil.ClusterTitle(release),
 		Release: release.Name, HelmOpRevision: apiutil.RevisionOf(release),
 	}
 	revision := int64(0)
-	helmOp := w.helmOps[client.ObjectKey{Namespace: row.Namespace, Name: row.HelmOp}]
+	helmOp := w.HelmOps[client.ObjectKey{Namespace: row.Namespace, Name: row.HelmOp}]
 	if helmOp != nil && helmOp.Status.Rollout != nil {
 		revision = helmOp.Status.Rollout.Revision
 	}
-	if cluster := w.clusters[apiutil.ClusterKey(release)]; helmOp != nil && cluster != nil {
+	if cluster := w.Clusters[apiutil.ClusterKey(release)]; helmOp != nil && cluster != nil {
 		row.Wave = waveOf(helmOp, cluster.GetLabels())
 	}
 	if observed := release.Status.Release; observed != nil {
 		row.Version, row.HelmRevision = observed.Version, observed.Revision
 	}
 	var why *metav1.Condition
-	row.State, why = stateOf(release, revision)
+	row.State, why = StateOf(release, revision)
 	if why != nil {
 		row.Reason, row.Message, row.Since = why.Reason, why.Message, why.LastTransitionTime
 	}
@@ -219,7 +226,7 @@ func (w *world) rowOf(release *addonsv1.HelmOpRelease) Row {
 
 // missing returns rows for the Clusters that a HelmOp selects and, as far as the caller knows, have no release. It
 // looks at the Clusters of the namespace and the shard of the HelmOp, and at the failures in the status of the HelmOp.
-func (w *world) missing(helmOp *addonsv1.HelmOp) []Row {
+func (w *World) missing(helmOp *addonsv1.HelmOp) []Row {
 	var rows []Row
 	row := func(cluster string, state State, reason, message string) {
 		rows = append(rows, Row{Namespace: helmOp.Namespace, HelmOp: helmOp.Name, Cluster: cluster, State: state,
@@ -232,7 +239,7 @@ func (w *world) missing(helmOp *addonsv1.HelmOp) []Row {
 	if err != nil {
 		return rows
 	}
-	for key, cluster := range w.clusters {
+	for key, cluster := range w.Clusters {
 		if key.Namespace != helmOp.Namespace || !selector.Matches(labels.Set(cluster.GetLabels())) ||
 			cluster.GetDeletionTimestamp() != nil || !helmOp.DeletionTimestamp.IsZero() ||
 			apiutil.ShardTitle(cluster) != apiutil.ShardTitle(helmOp) {
@@ -248,7 +255,7 @@ func (w *world) missing(helmOp *addonsv1.HelmOp) []Row {
 		}
 	}
 	for i := range rows {
-		if cluster := w.clusters[clusterKey(helmOp, rows[i].Cluster)]; cluster != nil {
+		if cluster := w.Clusters[clusterKey(helmOp, rows[i].Cluster)]; cluster != nil {
 			rows[i].Wave = waveOf(helmOp, cluster.GetLabels())
 		}
 	}
@@ -278,18 +285,18 @@ func waveOf(helmOp *addonsv1.HelmOp, clusterLabels map[string]string) string {
 	return ""
 }
 
-// filter chooses rows. An empty field chooses all.
-type filter struct {
-	helmOps  []string
-	clusters []string
-	states   []string
-	// waves choose Clusters by their wave; the empty name is for Clusters in no wave.
-	waves    []string
-	selector labels.Selector
+// Filter chooses rows. An empty field chooses all.
+type Filter struct {
+	HelmOps  []string
+	Clusters []string
+	States   []string
+	// Waves choose Clusters by their wave; the empty name is for Clusters in no wave.
+	Waves    []string
+	Selector labels.Selector
 }
 
 // matches is true if a filter chooses a row.
-func (f *filter) matches(w *world, row *Row) bool {
+func (f *Filter) matches(w *World, row *Row) bool {
 	anyOf := func(wanted []string, values ...string) bool {
 		return len(wanted) == 0 || slices.ContainsFunc(values, func(value string) bool {
 			return slices.ContainsFunc(wanted, func(w string) bool { return strings.EqualFold(w, value) })
@@ -299,74 +306,66 @@ func (f *filter) matches(w *world, row *Row) bool {
 	if namespace, name, ok := strings.Cut(row.Cluster, "/"); ok {
 		key = client.ObjectKey{Namespace: namespace, Name: name}
 	}
-	cluster := w.clusters[key]
-	return anyOf(f.helmOps, row.HelmOp) &&
-		anyOf(f.clusters, row.Cluster, key.String(), strings.ReplaceAll(row.Cluster, " ", "-")) &&
-		anyOf(f.states, string(row.State)) &&
-		(len(f.waves) == 0 || cluster != nil && slices.Contains(f.waves, row.Wave)) &&
-		(f.selector == nil || f.selector.Empty() || cluster != nil && f.selector.Matches(labels.Set(cluster.GetLabels())))
+	cluster := w.Clusters[key]
+	return anyOf(f.HelmOps, row.HelmOp) &&
+		anyOf(f.Clusters, row.Cluster, key.String(), strings.ReplaceAll(row.Cluster, " ", "-")) &&
+		anyOf(f.States, string(row.State)) &&
+		(len(f.Waves) == 0 || cluster != nil && slices.Contains(f.Waves, row.Wave)) &&
+		(f.Selector == nil || f.Selector.Empty() || cluster != nil && f.Selector.Matches(labels.Set(cluster.GetLabels())))
 }
 
-// Group is a row for one Cluster, or for several Clusters whose rows are alike.
-type Group struct {
-	Row
-
-	// Clusters are the Clusters of the group.
-	Clusters []string
-
-	// the least and the greatest values in the group
-	oldest, newest           time.Time
-	minRevision, maxRevision int64
-}
-
-// fold puts rows together that have the same HelmOp, state, version and message, not considering names of the Cluster
-// and of the HelmOpRelease in the message. The order is that of the first rows. With all it puts nothing together.
-func fold(rows []Row, all bool) []Group {
-	var groups []Group
-	index := map[string]int{}
-	for _, row := range rows {
-		message := generalize(&row)
-		key := strings.Join([]string{row.Namespace, row.HelmOp, string(row.State), row.Version, row.Reason, message}, "\x00")
-		at, ok := index[key]
-		if !ok || all {
-			index[key] = len(groups)
-			groups = append(groups, Group{Row: row, Clusters: []string{row.Cluster}, oldest: row.Since.Time,
-				newest: row.Since.Time, minRevision: row.HelmRevision, maxRevision: row.HelmRevision})
+// View returns the summaries and rows that the filter chooses. A summary is left out if none of its rows is chosen, but
+// only with a filter for rows.
+func (f *Filter) View(w *World, p Program) ([]Summary, []Row) {
+	rows := slices.DeleteFunc(w.rows(), func(row Row) bool { return !f.matches(w, &row) })
+	var summaries []Summary
+	for _, helmOp := range w.HelmOps {
+		if len(f.HelmOps) > 0 && !slices.Contains(f.HelmOps, helmOp.Name) || f.filtersRows() &&
+			!slices.ContainsFunc(rows, func(row Row) bool {
+				return row.HelmOp == helmOp.Name && row.Namespace == helmOp.Namespace
+			}) {
 			continue
 		}
-		g := &groups[at]
-		g.Message = message
-		g.Clusters = append(g.Clusters, row.Cluster)
-		g.minRevision, g.maxRevision = min(g.minRevision, row.HelmRevision), max(g.maxRevision, row.HelmRevision)
-		if row.Since.Time.Before(g.oldest) {
-			g.oldest = row.Since.Time
-		}
-		if row.Since.After(g.newest) {
-			g.newest = row.Since.Time
-		}
+		summaries = append(summaries, SummaryOf(helmOp, p))
 	}
-	return groups
+	slices.SortFunc(summaries, compareSummaries)
+	return summaries, rows
 }
 
-// generalize replaces the names of the Cluster and of the HelmOpRelease in the message of a row.
-func generalize(row *Row) string {
-	message := replaceName(row.Message, row.Release, "<release>")
-	message = replaceName(message, row.Cluster, "<cluster>")
-	if _, name, ok := strings.Cut(row.Cluster, "/"); ok {
-		message = replaceName(message, name, "<cluster>")
-	}
-	return message
+// filtersRows is true if the filter leaves out rows of a HelmOp.
+func (f *Filter) filtersRows() bool {
+	return len(f.Clusters)+len(f.States)+len(f.Waves) > 0 || f.Selector != nil && !f.Selector.Empty()
 }
 
-// replaceName replaces a name where it is not a part of a longer name.
-func replaceName(text, name, placeholder string) string {
-	if name == "" || !strings.Contains(text, name) {
-		return text
+func compareSummaries(a, b Summary) int {
+	rank := func(s *Summary) int {
+		switch {
+		case s.Unhealthy:
+			return 0
+		case s.Ready != "True":
+			return 1
+		default:
+			return 2
+		}
 	}
-	// Two names may share the character between them, so the second pass finds what the first one could not.
-	whole := regexp.MustCompile(`(^|[^A-Za-z0-9.-])` + regexp.QuoteMeta(name) + `($|[^A-Za-z0-9-.]|\.($|\s))`)
-	for range 2 {
-		text = whole.ReplaceAllString(text, "${1}"+placeholder+"${2}")
+	if d := rank(&a) - rank(&b); d != 0 {
+		return d
 	}
-	return text
+	return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+}
+
+// IsUnhealthy is true if something that a view shows is unhealthy. With a filter for rows, only the rows count:
+// the summary of a HelmOp is about all its Clusters.
+func (f *Filter) IsUnhealthy(summaries []Summary, rows []Row) bool {
+	return slices.ContainsFunc(rows, func(row Row) bool { return row.State.isUnhealthy() }) ||
+		!f.filtersRows() && slices.ContainsFunc(summaries, func(summary Summary) bool { return summary.Unhealthy })
+}
+
+// StateNames returns all states for a text.
+func StateNames() string {
+	var all []string
+	for _, state := range States {
+		all = append(all, string(state))
+	}
+	return strings.Join(all, ", ")
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package kube
 
 import (
 	"errors"
@@ -36,23 +36,27 @@ func (e *textError) Error() string { return e.text }
 
 func (e *textError) Unwrap() error { return e.err }
 
-func usagef(format string, args ...any) error {
+// WithText returns an error with a text of its own that wraps err.
+func WithText(text string, err error) error { return &textError{text, err} }
+
+// Usagef returns an error in the arguments.
+func Usagef(format string, args ...any) error {
 	return &textError{fmt.Sprintf(format, args...), ErrUsage}
 }
 
-// names requires at least and at most so many arguments; most is negative for no limit.
-func names(least, most int) cobra.PositionalArgs {
+// Args requires at least and at most so many arguments; most is negative for no limit.
+func Args(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= least && (most < 0 || len(args) <= most) {
 			return nil
 		}
-		return usagef("wrong number of arguments: got %d; usage: %s; see %q",
+		return Usagef("wrong number of arguments: got %d; usage: %s; see %q",
 			len(args), cmd.UseLine(), cmd.CommandPath()+" --help")
 	}
 }
 
-// explain gives errors of the API server a text in plain words, and keeps the error in the chain.
-func explain(err error) error {
+// Explain gives errors of the API server a text in plain words, and keeps the error in the chain.
+func Explain(err error) error {
 	var status apierrors.APIStatus
 	switch {
 	case err == nil:
@@ -83,22 +87,24 @@ func isKindMissing(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// dryRun is the value of --dry-run.
-type dryRun string
+// DryRun is the value of --dry-run.
+type DryRun string
 
 const (
-	dryRunNone   dryRun = "none"
-	dryRunServer dryRun = "server"
+	dryRunNone   DryRun = "none"
+	DryRunServer DryRun = "server"
 )
 
-func (d *dryRun) add(flags *pflag.FlagSet) {
+// Add adds the flag.
+func (d *DryRun) Add(flags *pflag.FlagSet) {
 	flags.StringVar((*string)(d), "dry-run", string(dryRunNone),
 		"server: the API server checks the request and stores nothing. none: the request is stored.")
 }
 
-func (d *dryRun) validate() error {
-	if *d != dryRunNone && *d != dryRunServer {
-		return usagef("--dry-run %q is unknown; use server or none", string(*d))
+// Validate checks the value.
+func (d *DryRun) Validate() error {
+	if *d != dryRunNone && *d != DryRunServer {
+		return Usagef("--dry-run %q is unknown; use server or none", string(*d))
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package fleetview
 
 import (
 	"fmt"
@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
+	"k8s.io/apimachinery/pkg/util/duration"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -38,36 +37,22 @@ func (s Step) String() string {
 	return s.Why + ":\n  " + s.Command
 }
 
-// program is the program in the commands that the output recommends.
-type program struct {
-	name string
-	// flags choose the management cluster. Each begins with a space.
-	flags string
+// Program is the program in the commands that the output recommends.
+type Program struct {
+	Name string
+	// Flags choose the management cluster. Each begins with a space.
+	Flags string
 }
 
-// program returns the program with those flags of the user that choose the management cluster.
-func (b *base) program() program {
-	p := program{name: b.Program}
-	for _, flag := range []struct {
-		name  string
-		value *string
-	}{{"context", b.kube.Context}, {"kubeconfig", b.kube.KubeConfig}} {
-		if value := ptr.Deref(flag.value, ""); value != "" {
-			p.flags += " --" + flag.name + "=" + quoted(value)
-		}
-	}
-	return p
-}
-
-// command returns a command for a HelmOp.
-func (p program) command(helmOp *addonsv1.HelmOp, command string, flags ...string) string {
-	return strings.Join(append([]string{p.name, command, helmOp.Name, "-n", helmOp.Namespace}, flags...), " ") + p.flags
+// Command returns a command for a HelmOp.
+func (p Program) Command(helmOp *addonsv1.HelmOp, command string, flags ...string) string {
+	return strings.Join(append([]string{p.Name, command, helmOp.Name, "-n", helmOp.Namespace}, flags...), " ") + p.Flags
 }
 
 // removePause returns a command that removes the annotation that pauses an object.
-func (p program) removePause(resource string, object metav1.Object) string {
+func (p Program) removePause(resource string, object metav1.Object) string {
 	return fmt.Sprintf("kubectl -n %s annotate %s %s %s-", object.GetNamespace(), resource, object.GetName(),
-		clusterv1.PausedAnnotation) + p.flags
+		clusterv1.PausedAnnotation) + p.Flags
 }
 
 // Summary is the state of a HelmOp and of its rollout.
@@ -101,12 +86,13 @@ func needsUser(ready *metav1.Condition) bool {
 		!restingReasons[ready.Reason]
 }
 
-func summaryOf(helmOp *addonsv1.HelmOp, p program) Summary {
+// SummaryOf returns the summary of a HelmOp. The commands that it recommends are those of a program.
+func SummaryOf(helmOp *addonsv1.HelmOp, p Program) Summary {
 	s := Summary{
 		Namespace: helmOp.Namespace, Name: helmOp.Name, Ready: metav1.ConditionUnknown,
 		Clusters: helmOp.Status.Clusters, Rollout: helmOp.Status.Rollout,
 		RolloutPaused: helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Paused,
-		Next:          nextForHelmOp(helmOp, p),
+		Next:          NextForHelmOp(helmOp, p),
 	}
 	ready := conditions.Get(helmOp, addonsv1.ReadyCondition)
 	if ready != nil {
@@ -118,18 +104,18 @@ func summaryOf(helmOp *addonsv1.HelmOp, p program) Summary {
 	return s
 }
 
-// timelessLine returns the line without times, which change although nothing happens.
-func (s *Summary) timelessLine(namespaces bool) string {
+// TimelessLine returns the line without times, which change although nothing happens.
+func (s *Summary) TimelessLine(namespaces bool) string {
 	timeless := *s
 	if s.Rollout != nil {
 		timeless.Rollout = s.Rollout.DeepCopy()
 		timeless.Rollout.StartedAt = metav1.Time{}
 	}
-	return timeless.line(time.Time{}, namespaces)
+	return timeless.Line(time.Time{}, namespaces)
 }
 
-// line returns a summary in one line, with the namespace if the table has namespaces.
-func (s *Summary) line(now time.Time, namespaces bool) string {
+// Line returns a summary in one line, with the namespace if the table has namespaces.
+func (s *Summary) Line(now time.Time, namespaces bool) string {
 	var b strings.Builder
 	if namespaces {
 		b.WriteString(s.Namespace + "/")
@@ -146,7 +132,7 @@ func (s *Summary) line(now time.Time, namespaces bool) string {
 		b.WriteString("not Ready")
 	}
 	if r := s.Rollout; r != nil {
-		b.WriteString("; " + s.progress(now))
+		b.WriteString("; " + s.Progress(now))
 	}
 	if len(s.Next) > 0 {
 		// "waits for the promotion of wave canary" needs no other words.
@@ -160,8 +146,8 @@ func (s *Summary) line(now time.Time, namespaces bool) string {
 	return b.String()
 }
 
-// progress describes the rollout.
-func (s *Summary) progress(now time.Time) string {
+// Progress describes the rollout.
+func (s *Summary) Progress(now time.Time) string {
 	r := s.Rollout
 	phase := string(r.Phase)
 	if phase == "" {
@@ -172,7 +158,7 @@ func (s *Summary) progress(now time.Time) string {
 		text += " in wave " + r.Wave
 	}
 	if phase == string(addonsv1.RolloutPhaseProgressing) && !r.StartedAt.IsZero() {
-		text += " since " + age(now, r.StartedAt.Time)
+		text += " since " + Age(now, r.StartedAt.Time)
 	}
 	var counts []string
 	if s.Clusters != nil {
@@ -190,31 +176,34 @@ func (s *Summary) progress(now time.Time) string {
 		}
 	}
 	text += ": " + strings.Join(counts, ", ")
-	if waits := waitingFor(r); waits != "" {
+	if waits := WaitingFor(r); waits != "" {
 		text += "; waits for " + waits
 	}
 	return text
 }
 
-// inlineCommand is a command at the end of a message, by which a user continues.
-var inlineCommand = regexp.MustCompile(`:\s+kubectl -n \S+ annotate .*$`)
+// InlineCommand is a command at the end of a message, by which a user continues.
+var InlineCommand = regexp.MustCompile(`:\s+kubectl -n \S+ annotate .*$`)
 
-// waitingFor returns what a rollout waits for, without the command for kubectl.
-func waitingFor(r *addonsv1.RolloutStatus) string {
-	return inlineCommand.ReplaceAllString(r.WaitingFor, "")
+// approveCommand is the command in a message by which a user approves, see nextForRollout.
+var approveCommand = regexp.MustCompile(` \(kubectl helmop approve [^)]*\)`)
+
+// WaitingFor returns what a rollout waits for, without the commands.
+func WaitingFor(r *addonsv1.RolloutStatus) string {
+	return approveCommand.ReplaceAllString(InlineCommand.ReplaceAllString(r.WaitingFor, ""), "")
 }
 
-// awaitsPromotion returns the wave whose promotion the rollout waits for.
-func awaitsPromotion(helmOp *addonsv1.HelmOp) (wave string, ok bool) {
+// AwaitsPromotion returns the wave whose promotion the rollout waits for.
+func AwaitsPromotion(helmOp *addonsv1.HelmOp) (wave string, ok bool) {
 	r := helmOp.Status.Rollout
-	if r == nil || r.Wave == "" || isEnded(r.Phase) || r.Phase == addonsv1.RolloutPhasePaused {
+	if r == nil || r.Wave == "" || IsEnded(r.Phase) || r.Phase == addonsv1.RolloutPhasePaused {
 		return "", false
 	}
 	return r.Wave, strings.Contains(r.WaitingFor, addonsv1.RolloutPromoteAnnotation+"=")
 }
 
-// isEnded is true for the phases of a rollout that has ended.
-func isEnded(phase addonsv1.RolloutPhase) bool {
+// IsEnded is true for the phases of a rollout that has ended.
+func IsEnded(phase addonsv1.RolloutPhase) bool {
 	switch phase {
 	case addonsv1.RolloutPhaseComplete, addonsv1.RolloutPhaseRolledBack, addonsv1.RolloutPhaseAborted,
 		addonsv1.RolloutPhaseSuperseded:
@@ -224,9 +213,9 @@ func isEnded(phase addonsv1.RolloutPhase) bool {
 	}
 }
 
-// nextForHelmOp returns what a user can do for a HelmOp, the most urgent first. It is empty if there is nothing to do.
-func nextForHelmOp(helmOp *addonsv1.HelmOp, p program) []Step {
-	on := func(command string, flags ...string) string { return p.command(helmOp, command, flags...) }
+// NextForHelmOp returns what a user can do for a HelmOp, the most urgent first. It is empty if there is nothing to do.
+func NextForHelmOp(helmOp *addonsv1.HelmOp, p Program) []Step {
+	on := func(command string, flags ...string) string { return p.Command(helmOp, command, flags...) }
 	var steps []Step
 	add := func(why, command string) { steps = append(steps, Step{Why: why, Command: command}) }
 	if d := helmOp.Status.Deletions; d != nil && d.Waiting > 0 {
@@ -250,7 +239,7 @@ func nextForHelmOp(helmOp *addonsv1.HelmOp, p program) []Step {
 	}
 	if failures := helmOp.Status.Failures; len(failures) > 0 {
 		add(fmt.Sprintf("See why the release in Cluster %s failed", failures[0].Cluster),
-			on("describe", "--cluster", quoted(failures[0].Cluster)))
+			on("describe", "--cluster", Quoted(failures[0].Cluster)))
 		add("Correct the cause, then retry the failed releases", on("retry"))
 	}
 	if ready := conditions.Get(helmOp, addonsv1.ReadyCondition); len(steps) == 0 && needsUser(ready) {
@@ -261,6 +250,16 @@ func nextForHelmOp(helmOp *addonsv1.HelmOp, p program) []Step {
 
 // nextForRollout returns what a user can do for a rollout.
 func nextForRollout(helmOp *addonsv1.HelmOp, r *addonsv1.RolloutStatus, on func(string, ...string) string) []Step {
+	var approval []Step
+	if a := r.Approval; a != nil && !a.Approved && a.Digest != "" {
+		approval = []Step{{Why: fmt.Sprintf("Look at the changes, then approve digest %s of HelmOp revision %d", a.Digest,
+			a.Revision), Command: on("approve")}}
+	}
+	return append(approval, nextForPhase(helmOp, r, on)...)
+}
+
+// nextForPhase returns what a user can do for a rollout besides an approval.
+func nextForPhase(helmOp *addonsv1.HelmOp, r *addonsv1.RolloutStatus, on func(string, ...string) string) []Step {
 	switch {
 	case r.Phase == addonsv1.RolloutPhasePaused:
 		steps := []Step{{Why: "Correct the failures, then continue the rollout", Command: on("rollout continue")}}
@@ -274,19 +273,19 @@ func nextForRollout(helmOp *addonsv1.HelmOp, r *addonsv1.RolloutStatus, on func(
 			Why:     fmt.Sprintf("Change the spec of the HelmOp, or restore the spec of HelmOp revision %d", r.LastGoodRevision),
 			Command: on("rollout undo", fmt.Sprintf("--to-revision=%d", r.LastGoodRevision)),
 		}}
-	case helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Paused && !isEnded(r.Phase):
+	case helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Paused && !IsEnded(r.Phase):
 		return []Step{{Why: "Resume the paused rollout", Command: on("rollout resume")}}
 	}
-	if wave, ok := awaitsPromotion(helmOp); ok {
+	if wave, ok := AwaitsPromotion(helmOp); ok {
 		return []Step{{Why: "Promote wave " + wave, Command: on("rollout promote", "--wave="+wave), promotes: true}}
 	}
 	return nil
 }
 
-// nextForRelease returns what a user can do for the release of a row.
-func nextForRelease(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, row *Row, p program) []Step {
-	on := func(command string, flags ...string) string { return p.command(helmOp, command, flags...) }
-	retry := on("retry", "--cluster", quoted(row.Cluster))
+// NextForRelease returns what a user can do for the release of a row.
+func NextForRelease(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, row *Row, p Program) []Step {
+	on := func(command string, flags ...string) string { return p.Command(helmOp, command, flags...) }
+	retry := on("retry", "--cluster", Quoted(row.Cluster))
 	var steps []Step
 	add := func(why, command string) { steps = append(steps, Step{Why: why, Command: command}) }
 	switch row.State {
@@ -312,15 +311,15 @@ func nextForRelease(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, ro
 	case StateOutdated:
 		add("See what the rollout waits for", on("rollout status", "--watch=false"))
 	case StateProgressing, StateDeleting:
-		add("Wait. To follow the release", on("status", "--cluster", quoted(row.Cluster), "--watch"))
+		add("Wait. To follow the release", on("status", "--cluster", Quoted(row.Cluster), "--watch"))
 	}
 	return steps
 }
 
-func nextForPause(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, p program) []Step {
+func nextForPause(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, p Program) []Step {
 	switch {
 	case helmOp.Spec.Paused:
-		return []Step{{Why: "Resume the paused HelmOp", Command: p.command(helmOp, "resume")}}
+		return []Step{{Why: "Resume the paused HelmOp", Command: p.Command(helmOp, "resume")}}
 	case apiutil.IsChildPaused(release):
 		return []Step{{Why: "The annotation cluster.x-k8s.io/paused pauses the release; remove it",
 			Command: p.removePause(addonsv1.HelmOpReleaseResource, release)}}
@@ -329,8 +328,8 @@ func nextForPause(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, p pr
 	}
 }
 
-// quoted quotes a word for a shell if it needs quotes.
-func quoted(word string) string {
+// Quoted quotes a word for a shell if it needs quotes.
+func Quoted(word string) string {
 	if strings.ContainsAny(word, " '\"") {
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
@@ -344,24 +343,10 @@ func lowerFirst(text string) string {
 	return strings.ToLower(text[:1]) + text[1:]
 }
 
-// eventTime returns when an Event happened last.
-func eventTime(e *corev1.Event) time.Time {
-	switch {
-	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
-		return e.Series.LastObservedTime.Time
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp.Time
-	case !e.EventTime.IsZero():
-		return e.EventTime.Time
-	default:
-		return e.CreationTimestamp.Time
+// Age returns how long ago a time is.
+func Age(now, at time.Time) string {
+	if at.IsZero() {
+		return ""
 	}
-}
-
-// eventCount returns how often an Event happened.
-func eventCount(e *corev1.Event) int32 {
-	if e.Series != nil {
-		return e.Series.Count
-	}
-	return max(e.Count, 1)
+	return duration.HumanDuration(now.Sub(at))
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package kube
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -19,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview/fleettest"
 )
 
 // TestFollow has an API server that fails in between.
@@ -51,7 +54,7 @@ func TestFollow(t *testing.T) {
 				return err
 			}
 			var notes []string
-			c := &fleetClient{note: func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }}
+			c := &Client{Note: func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }}
 			c.WithWatch = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
 				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 					return errors.Join(next(&tc.lists), c.List(ctx, list, opts...))
@@ -65,7 +68,7 @@ func TestFollow(t *testing.T) {
 				},
 			})
 			lists := 0
-			err := follow(t.Context(), c, &addonsv1.HelmOpList{}, func(change[*addonsv1.HelmOp]) (bool, error) {
+			err := Follow(t.Context(), c, &addonsv1.HelmOpList{}, func(Change[*addonsv1.HelmOp]) (bool, error) {
 				if lists++; lists == 2 {
 					return false, ended
 				}
@@ -78,5 +81,24 @@ func TestFollow(t *testing.T) {
 				t.Errorf("got %q, want %q", notes, tc.notes)
 			}
 		})
+	}
+}
+
+// TestProgram expects the flags that choose the management cluster.
+func TestProgram(t *testing.T) {
+	t.Parallel()
+	b := NewBase(Options{Program: "kubectl helmop"})
+	helmOp := fleettest.Rolling(func(h *addonsv1.HelmOp) { h.Annotations["cluster.x-k8s.io/paused"] = "" })
+	if got := b.Invocation().Command(helmOp, "retry"); got != "kubectl helmop retry h -n ns" {
+		t.Errorf("got %q", got)
+	}
+	*b.ConfigFlags.Context, *b.ConfigFlags.KubeConfig = "my context", "/k"
+	if got, want := b.Invocation().Command(helmOp, "retry", "--cluster", "c"),
+		"kubectl helmop retry h -n ns --cluster c --context='my context' --kubeconfig=/k"; got != want {
+		t.Errorf("got %q", got)
+	}
+	step := fleetview.NextForHelmOp(helmOp, b.Invocation())[0]
+	if !strings.HasSuffix(step.Command, "/paused- --context='my context' --kubeconfig=/k") {
+		t.Errorf("got %q", step.Command)
 	}
 }

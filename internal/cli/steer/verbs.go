@@ -1,14 +1,18 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package steer
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,20 +27,20 @@ const fieldManager = "kubectl-helmop"
 
 // steer is what all commands share that write.
 type steer struct {
-	base
-	dryRun  dryRun
+	kube.Base
+	dryRun  kube.DryRun
 	wait    bool
 	timeout time.Duration
 }
 
-func newSteer(o Options) *steer { return &steer{base: newBase(o)} }
+func newSteer(o kube.Options) *steer { return &steer{Base: kube.NewBase(o)} }
 
 // defaultTimeout is how long --wait waits at most.
 const defaultTimeout = 5 * time.Minute
 
 func (s *steer) add(cmd *cobra.Command) {
-	s.base.add(cmd)
-	s.dryRun.add(cmd.Flags())
+	s.Base.Add(cmd)
+	s.dryRun.Add(cmd.Flags())
 	cmd.Flags().BoolVar(&s.wait, "wait", false, "Wait until the result is observed, and print what the command waits for.")
 	cmd.Flags().DurationVar(&s.timeout, "timeout", defaultTimeout, "How long --wait waits; 0 is without a limit.")
 	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions([]string{"none", "server"},
@@ -49,16 +53,16 @@ type waiter func(ctx context.Context) error
 // command returns a command that makes a request for each HelmOp that the arguments name, at most so many. With --wait,
 // it then waits for all of them.
 func (s *steer) command(use, short, long, example string, most int,
-	run func(ctx context.Context, c *fleetClient, name string) (waiter, error),
+	run func(ctx context.Context, c *kube.Client, name string) (waiter, error),
 ) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example,
-		Args: names(1, most), ValidArgsFunction: s.completeHelmOps(most),
+		Args: kube.Args(1, most), ValidArgsFunction: s.CompleteHelmOps(most),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := s.dryRun.validate(); err != nil {
+			if err := s.dryRun.Validate(); err != nil {
 				return err
 			}
-			c, err := s.connect()
+			c, err := s.Connect()
 			if err != nil {
 				return err
 			}
@@ -80,12 +84,12 @@ func (s *steer) command(use, short, long, example string, most int,
 }
 
 // waits is true if the command waits for the results of its requests.
-func (s *steer) waits() bool { return s.wait && s.dryRun != dryRunServer }
+func (s *steer) waits() bool { return s.wait && s.dryRun != kube.DryRunServer }
 
 // awaitAll waits for several results at the same time. They share the deadline. An error of one does not end the wait
 // for the others.
 func (s *steer) awaitAll(ctx context.Context, waiters []waiter) error {
-	ctx, cancel := bounded(ctx, s.timeout)
+	ctx, cancel := kube.Bounded(ctx, s.timeout)
 	defer cancel()
 	errs := make([]error, len(waiters))
 	var group sync.WaitGroup
@@ -96,18 +100,10 @@ func (s *steer) awaitAll(ctx context.Context, waiters []waiter) error {
 	return errors.Join(errs...)
 }
 
-// bounded returns a context that ends after a timeout; 0 is without a limit.
-func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	if timeout <= 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, timeout)
-}
-
 // patchOptions are the options of a patch.
 func (s *steer) patchOptions() []client.PatchOption {
 	options := []client.PatchOption{client.FieldOwner(fieldManager)}
-	if s.dryRun == dryRunServer {
+	if s.dryRun == kube.DryRunServer {
 		options = append(options, client.DryRunAll)
 	}
 	return options
@@ -115,19 +111,33 @@ func (s *steer) patchOptions() []client.PatchOption {
 
 // done prints the result of a request.
 func (s *steer) done(object client.Object, kind, what string) {
-	if s.dryRun == dryRunServer {
+	if s.dryRun == kube.DryRunServer {
 		what += " (server dry run)"
 	}
 	_, _ = fmt.Fprintf(s.Streams.Out, "%s.%s/%s %s\n", kind, addonsv1.GroupVersion.Group, object.GetName(), what)
 }
 
+// ask shows what a request is about, and asks a question. The error is refused if the answer is not yes.
+func (s *steer) ask(what, question, refused string, yes bool) error {
+	_, _ = fmt.Fprint(s.Streams.Out, what)
+	if yes || s.dryRun == kube.DryRunServer {
+		return nil
+	}
+	s.Note("%s", question)
+	answer, _ := bufio.NewReader(s.Streams.In).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New(refused)
+	}
+	return nil
+}
+
 // change makes a request, and returns the changed HelmOp. If the HelmOp changes at the same time, it decides again with
 // the new state.
-func (s *steer) change(ctx context.Context, c *fleetClient, name string, request request) (
+func (s *steer) change(ctx context.Context, c *kube.Client, name string, request request) (
 	changed *addonsv1.HelmOp, err error,
 ) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		helmOp, err := c.helmOp(ctx, name)
+		helmOp, err := c.HelmOp(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -146,11 +156,11 @@ func (s *steer) change(ctx context.Context, c *fleetClient, name string, request
 		changed = helmOp
 		return nil
 	})
-	return changed, explain(err)
+	return changed, kube.Explain(err)
 }
 
 // changeTo makes a request. The waiter waits for the goal of the changed HelmOp.
-func (s *steer) changeTo(ctx context.Context, c *fleetClient, name string, request request,
+func (s *steer) changeTo(ctx context.Context, c *kube.Client, name string, request request,
 	goalOf func(changed *addonsv1.HelmOp) goal,
 ) (waiter, error) {
 	changed, err := s.change(ctx, c, name, request)
@@ -162,20 +172,20 @@ func (s *steer) changeTo(ctx context.Context, c *fleetClient, name string, reque
 
 // observer waits for a HelmOp, or for objects that belong to it.
 type observer struct {
-	client *fleetClient
+	client *kube.Client
 	helmOp string
 
 	// timeout is how long the command waits, for messages. The context has the deadline.
 	timeout time.Duration
 }
 
-func (s *steer) observer(c *fleetClient, helmOp string) *observer {
+func (s *steer) observer(c *kube.Client, helmOp string) *observer {
 	return &observer{c, helmOp, s.timeout}
 }
 
 // waiter waits until the HelmOp reaches a goal.
 func (o *observer) waiter(goal goal) waiter {
-	key, existed := client.ObjectKey{Namespace: o.client.namespace, Name: o.helmOp}, false
+	key, existed := client.ObjectKey{Namespace: o.client.Namespace, Name: o.helmOp}, false
 	check := func(helmOps map[client.ObjectKey]*addonsv1.HelmOp) (bool, string, error) {
 		helmOp := helmOps[key]
 		switch {
@@ -185,11 +195,11 @@ func (o *observer) waiter(goal goal) waiter {
 		case existed:
 			return false, "", fmt.Errorf("HelmOp %q was deleted", o.helmOp)
 		default:
-			return false, "", noHelmOp(key.Namespace, key.Name)
+			return false, "", kube.NoHelmOp(key.Namespace, key.Name)
 		}
 	}
 	return func(ctx context.Context) error {
-		return waitUntil(ctx, o, &addonsv1.HelmOpList{}, check, named(key.Namespace, key.Name)...)
+		return waitUntil(ctx, o, &addonsv1.HelmOpList{}, check, kube.Named(key.Namespace, key.Name)...)
 	}
 }
 
@@ -201,13 +211,13 @@ func waitUntil[T client.Object](ctx context.Context, o *observer, list client.Ob
 	check func(map[client.ObjectKey]T) (bool, string, error), opts ...client.ListOption,
 ) error {
 	shown, objects := "", map[client.ObjectKey]T{}
-	err := follow(ctx, o.client, list, func(change change[T]) (bool, error) {
-		change.apply(&objects)
+	err := kube.Follow(ctx, o.client, list, func(change kube.Change[T]) (bool, error) {
+		change.Apply(&objects)
 		reached, waitsFor, err := check(objects)
 		if !reached && err == nil && waitsFor != shown {
 			shown = waitsFor
 			if waitsFor != "" {
-				o.client.note("%s: waiting for %s", o.helmOp, waitsFor)
+				o.client.Note("%s: waiting for %s", o.helmOp, waitsFor)
 			}
 		}
 		return reached, err
@@ -222,43 +232,43 @@ func waitUntil[T client.Object](ctx context.Context, o *observer, list client.Ob
 	if shown != "" {
 		text += " waiting for " + shown
 	}
-	return &textError{text, errTimedOut}
+	return kube.WithText(text, errTimedOut)
 }
 
 // requestTime returns the value of an annotation that requests something at a time.
 func (s *steer) requestTime() string { return s.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-func newReconcile(o Options) *cobra.Command {
+func newReconcile(o kube.Options) *cobra.Command {
 	s := newSteer(o)
 	return s.command("reconcile HELMOP...", "Resolve the source of HelmOps now",
 		`Resolve the source of HelmOps now, without waiting for spec.source.interval. If the source refers to another artifact
 than before, a rollout begins. The command sets the annotation addons.cluster.x-k8s.io/resolve-requested-at.`,
 		`  # A new version was pushed: do not wait for the interval
   kubectl helmop reconcile calico --wait`, -1,
-		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
 			value := s.requestTime()
 			return s.changeTo(ctx, c, name, reconcileNow(value),
 				func(*addonsv1.HelmOp) goal { return isReconciled(value) })
 		})
 }
 
-func newPause(o Options) *cobra.Command {
+func newPause(o kube.Options) *cobra.Command {
 	s := newSteer(o)
 	return s.command("pause HELMOP...", "Pause HelmOps: nothing is resolved, installed, upgraded or uninstalled",
 		`Pause HelmOps: nothing is resolved, installed, upgraded, repaired or uninstalled. The command sets spec.paused to
 true. To stop only the rollout of a change, use "rollout pause".`,
 		`  kubectl helmop pause calico`, -1,
-		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
 			return s.changeTo(ctx, c, name, setPaused(true), func(*addonsv1.HelmOp) goal { return isPausedAs(true) })
 		})
 }
 
-func newResume(o Options) *cobra.Command {
+func newResume(o kube.Options) *cobra.Command {
 	s := newSteer(o)
 	return s.command("resume HELMOP...", "End the pause of HelmOps",
 		`End the pause of HelmOps. The command sets spec.paused to false.`,
 		`  kubectl helmop resume calico --wait`, -1,
-		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
 			return s.changeTo(ctx, c, name, setPaused(false), func(*addonsv1.HelmOp) goal { return isPausedAs(false) })
 		})
 }

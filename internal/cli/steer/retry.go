@@ -1,13 +1,17 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package steer
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
-func newRetry(o Options) *cobra.Command {
+func newRetry(o kube.Options) *cobra.Command {
 	s := newSteer(o)
 	var cluster string
 	cmd := s.command("retry HELMOP...", "Retry failed and stalled releases now",
@@ -33,22 +37,22 @@ only at --timeout: the status does not say that such a release was tried again.`
 
   # The release in one Cluster, and wait for the result
   kubectl helmop retry calico --cluster prod-1 --wait`, -1,
-		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
 			if cluster != "" {
 				return s.retryRelease(ctx, c, name, cluster)
 			}
 			return s.retryHelmOp(ctx, c, name)
 		})
-	addClusterFlag(cmd, &s.base, &cluster, "Retry the release in this Cluster only.")
+	s.AddClusterFlag(cmd, &cluster, "Retry the release in this Cluster only.")
 	return cmd
 }
 
-func (s *steer) retryHelmOp(ctx context.Context, c *fleetClient, name string) (waiter, error) {
-	helmOp, err := c.helmOp(ctx, name)
+func (s *steer) retryHelmOp(ctx context.Context, c *kube.Client, name string) (waiter, error) {
+	helmOp, err := c.HelmOp(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	releases, err := c.releases(ctx, helmOp)
+	releases, err := c.Releases(ctx, helmOp)
 	if err != nil {
 		return nil, err
 	}
@@ -60,39 +64,39 @@ func (s *steer) retryHelmOp(ctx context.Context, c *fleetClient, name string) (w
 	switch {
 	case !s.waits():
 	case len(targets) == 0:
-		s.note("%s: no release is Failed or Stalled, so there is nothing to wait for", name)
+		s.Note("%s: no release is Failed or Stalled, so there is nothing to wait for", name)
 	case len(others) > 0:
-		s.note("%s: not waiting for %s: %s", name, plural.Count(len(others), "Cluster", "Clusters"),
-			plural.Few(others, maxNamedClusters))
+		s.Note("%s: not waiting for %s: %s", name, plural.Count(len(others), "Cluster", "Clusters"),
+			plural.Few(others, fleetview.MaxNamedClusters))
 	}
-	return s.retryWaiter(c, changed, targets, client.InNamespace(c.namespace),
+	return s.retryWaiter(c, changed, targets, client.InNamespace(c.Namespace),
 		client.MatchingLabels(apiutil.ChildSelector(changed))), nil
 }
 
-func (s *steer) retryRelease(ctx context.Context, c *fleetClient, name, cluster string) (waiter, error) {
-	helmOp, err := c.helmOp(ctx, name)
+func (s *steer) retryRelease(ctx context.Context, c *kube.Client, name, cluster string) (waiter, error) {
+	helmOp, err := c.HelmOp(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	if err := refusePaused(helmOp); err != nil {
 		return nil, err
 	}
-	release, err := c.release(ctx, helmOp, cluster)
+	release, err := c.Release(ctx, helmOp, cluster)
 	if err != nil {
 		return nil, err
 	}
 	before := release.DeepCopy()
 	annotate(release, addonsv1.RetryRequestedAtAnnotation, s.requestTime())
 	if err := c.Patch(ctx, release, client.MergeFrom(before), s.patchOptions()...); err != nil {
-		return nil, explain(err)
+		return nil, kube.Explain(err)
 	}
 	s.done(release, "helmoprelease", "retry requested")
 	return s.retryWaiter(c, helmOp, []string{apiutil.ClusterTitle(release)},
-		named(release.Namespace, release.Name)...), nil
+		kube.Named(release.Namespace, release.Name)...), nil
 }
 
 // retryWaiter waits until the releases in some Clusters were retried. targets are the titles of the Clusters.
-func (s *steer) retryWaiter(c *fleetClient, helmOp *addonsv1.HelmOp, targets []string,
+func (s *steer) retryWaiter(c *kube.Client, helmOp *addonsv1.HelmOp, targets []string,
 	opts ...client.ListOption,
 ) waiter {
 	attempt := newRetryAttempt(targets, helmOp.Annotations[addonsv1.RetryRequestedAtAnnotation])
@@ -109,7 +113,7 @@ func (s *steer) retryWaiter(c *fleetClient, helmOp *addonsv1.HelmOp, targets []s
 			return false, ofClusters(attempt.waiting), nil
 		case len(attempt.failed) > 0:
 			return false, "", refuse(helmOp, "the retry failed in %s; see %q", ofClusters(attempt.failed),
-				s.program().command(helmOp, "describe", "--cluster", quoted(attempt.failed[0])))
+				s.Invocation().Command(helmOp, "describe", "--cluster", fleetview.Quoted(attempt.failed[0])))
 		default:
 			return true, "", nil
 		}
@@ -120,7 +124,7 @@ func (s *steer) retryWaiter(c *fleetClient, helmOp *addonsv1.HelmOp, targets []s
 		}
 		err := waitUntil(ctx, s.observer(c, helmOp.Name), &addonsv1.HelmOpReleaseList{}, check, opts...)
 		if errors.Is(err, errTimedOut) && attempt.lastError != "" {
-			return &textError{fmt.Sprintf("%v; the last error is of Cluster %s", err, attempt.lastError), err}
+			return kube.WithText(fmt.Sprintf("%v; the last error is of Cluster %s", err, attempt.lastError), err)
 		}
 		return err
 	}
@@ -129,7 +133,7 @@ func (s *steer) retryWaiter(c *fleetClient, helmOp *addonsv1.HelmOp, targets []s
 // ofClusters counts Clusters and names the first of them.
 func ofClusters(clusters []string) string {
 	return fmt.Sprintf("%s: %s", plural.Count(len(clusters), "Cluster", "Clusters"),
-		plural.Few(clusters, maxNamedClusters))
+		plural.Few(clusters, fleetview.MaxNamedClusters))
 }
 
 // retryAll requests a retry of the releases of a HelmOp that failed.
@@ -150,10 +154,10 @@ func retryTargets(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease) (
 	for _, release := range releases {
 		title := apiutil.ClusterTitle(release)
 		known[title] = true
-		switch state, _ := stateOf(release, 0); state {
-		case StateFailed, StateStalled:
+		switch state, _ := fleetview.StateOf(release, 0); state {
+		case fleetview.StateFailed, fleetview.StateStalled:
 			targets = append(targets, title)
-		case StateReady, StateDrifted:
+		case fleetview.StateReady, fleetview.StateDrifted:
 		default:
 			others = append(others, fmt.Sprintf("%s (%s)", title, state))
 		}
@@ -209,11 +213,11 @@ func (a *retryAttempt) observe(releases []*addonsv1.HelmOpRelease) {
 
 // add adds the state of a release.
 func (a *retryAttempt) add(title string, release *addonsv1.HelmOpRelease) {
-	state, why := stateOf(release, 0)
+	state, why := fleetview.StateOf(release, 0)
 	switch state {
-	case StateReady, StateDrifted, StateDeleting:
+	case fleetview.StateReady, fleetview.StateDrifted, fleetview.StateDeleting:
 		return
-	case StateFailed, StateStalled:
+	case fleetview.StateFailed, fleetview.StateStalled:
 		if release.Status.LastRetryRequest == attempts.RetryRequestWith(release, a.ofHelmOp) && hasActed(release) {
 			a.failed = append(a.failed, title)
 			return

@@ -1,16 +1,18 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package steer
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,7 +30,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-func newConfirm(o Options) *cobra.Command {
+func newConfirm(o kube.Options) *cobra.Command {
 	s := newSteer(o)
 	var yes bool
 	cmd := s.command("confirm HELMOP", "Confirm deletions that wait for a confirmation",
@@ -41,22 +43,22 @@ deleted.`,
 
   # Only show what would be deleted
   kubectl helmop confirm calico --dry-run=server`, 1,
-		func(ctx context.Context, c *fleetClient, name string) (waiter, error) {
+		func(ctx context.Context, c *kube.Client, name string) (waiter, error) {
 			return s.confirm(ctx, c, name, yes)
 		})
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask.")
 	return cmd
 }
 
-func (s *steer) confirm(ctx context.Context, c *fleetClient, name string, yes bool) (waiter, error) {
-	helmOp, err := c.helmOp(ctx, name)
+func (s *steer) confirm(ctx context.Context, c *kube.Client, name string, yes bool) (waiter, error) {
+	helmOp, err := c.HelmOp(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	if waiting := helmOp.Status.Deletions; waiting != nil && waiting.Waiting > 0 {
 		what, err := s.deletions(ctx, c, helmOp)
 		if err == nil {
-			err = s.ask(what, yes)
+			err = s.askDeletions(what, yes)
 		}
 		if err != nil {
 			return nil, err
@@ -75,10 +77,10 @@ func nothingWaits(helmOp *addonsv1.HelmOp) error {
 }
 
 // confirmObjects confirms the deletion of objects in the management cluster.
-func (s *steer) confirmObjects(ctx context.Context, c *fleetClient, helmOp *addonsv1.HelmOp, yes bool) (
+func (s *steer) confirmObjects(ctx context.Context, c *kube.Client, helmOp *addonsv1.HelmOp, yes bool) (
 	waiter, error,
 ) {
-	release, err := c.release(ctx, helmOp, clusterlink.Management.Name)
+	release, err := c.Release(ctx, helmOp, clusterlink.Management.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +88,7 @@ func (s *steer) confirmObjects(ctx context.Context, c *fleetClient, helmOp *addo
 	if confirmation == "" {
 		return nil, nothingWaits(helmOp)
 	}
-	if err := s.ask(what+"\n", yes); err != nil {
+	if err := s.askDeletions(what+"\n", yes); err != nil {
 		return nil, err
 	}
 	if _, err := s.change(ctx, c, helmOp.Name, confirmObjects(confirmation)); err != nil {
@@ -101,22 +103,13 @@ func (s *steer) confirmObjects(ctx context.Context, c *fleetClient, helmOp *addo
 	}
 	return func(ctx context.Context) error {
 		return waitUntil(ctx, s.observer(c, helmOp.Name), &addonsv1.HelmOpReleaseList{}, check,
-			named(key.Namespace, key.Name)...)
+			kube.Named(key.Namespace, key.Name)...)
 	}, nil
 }
 
-// ask shows what is deleted, and asks for a confirmation.
-func (s *steer) ask(what string, yes bool) error {
-	_, _ = fmt.Fprint(s.Streams.Out, what)
-	if yes || s.dryRun == dryRunServer {
-		return nil
-	}
-	s.note("Confirm these deletions? They cannot be undone. [y/N]")
-	answer, _ := bufio.NewReader(s.Streams.In).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return errors.New("nothing was confirmed")
-	}
-	return nil
+// askDeletions shows what is deleted, and asks for a confirmation.
+func (s *steer) askDeletions(what string, yes bool) error {
+	return s.ask(what, "Confirm these deletions? They cannot be undone. [y/N]", "nothing was confirmed", yes)
 }
 
 // confirmationValue finds the value that confirms in the message of a release in the management cluster.
@@ -130,25 +123,25 @@ func heldObjects(release *addonsv1.HelmOpRelease) (confirmation, what string) {
 	if match == nil {
 		return "", ""
 	}
-	return match[1], inlineCommand.ReplaceAllString(message, "")
+	return match[1], fleetview.InlineCommand.ReplaceAllString(message, "")
 }
 
 // deletions returns a text that names the releases whose deletion waits.
-func (s *steer) deletions(ctx context.Context, c *fleetClient, helmOp *addonsv1.HelmOp) (string, error) {
-	leaving, err := c.leaving(ctx, helmOp)
+func (s *steer) deletions(ctx context.Context, c *kube.Client, helmOp *addonsv1.HelmOp) (string, error) {
+	leaving, err := leavingReleases(ctx, c, helmOp)
 	switch {
 	case apierrors.IsForbidden(err):
-		s.note("warning: %v. The message of the HelmOp names only some of the Clusters", err)
+		s.Note("warning: %v. The message of the HelmOp names only some of the Clusters", err)
 	case err != nil:
 		return "", err
 	case !isWaitingFor(helmOp.Status.Deletions, leaving):
-		s.note("warning: the command cannot list the releases that wait: the fleet changed, or the manager has other " +
+		s.Note("warning: the command cannot list the releases that wait: the fleet changed, or the manager has other " +
 			"rights. The message of the HelmOp names only some of the Clusters")
 	default:
 		return leavingText(leaving)
 	}
 	message := conditions.GetMessage(helmOp, addonsv1.DeletionsHeldCondition)
-	return inlineCommand.ReplaceAllString(message, "") + "\n", nil
+	return fleetview.InlineCommand.ReplaceAllString(message, "") + "\n", nil
 }
 
 // isWaitingFor is true if the status of a HelmOp asks to confirm the deletion of exactly these releases.
@@ -165,25 +158,25 @@ func leavingText(releases []*addonsv1.HelmOpRelease) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The deletion of %s waits, because these Clusters are no longer selected:\n",
 		plural.Count(len(releases), "release", "releases"))
-	t := newTable(false, false, "CLUSTER", "RELEASE", "RELEASE-NAMESPACE", "VERSION")
+	t := kube.NewTable(false, false, "CLUSTER", "RELEASE", "RELEASE-NAMESPACE", "VERSION")
 	for _, release := range releases {
 		version := ""
 		if release.Status.Release != nil {
 			version = release.Status.Release.Version
 		}
-		t.add(apiutil.ClusterTitle(release), release.Spec.Release.Name, release.Spec.Release.Namespace, version)
+		t.Add(apiutil.ClusterTitle(release), release.Spec.Release.Name, release.Spec.Release.Namespace, version)
 	}
-	err := t.write(&b)
+	err := t.Write(&b)
 	return b.String(), err
 }
 
-// leaving lists the releases that a HelmOp deletes because it no longer selects their Clusters.
-func (c *fleetClient) leaving(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
+// leavingReleases lists the releases that a HelmOp deletes because it no longer selects their Clusters.
+func leavingReleases(ctx context.Context, c *kube.Client, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
 	selector, err := selection.SelectorOf(helmOp)
 	if err != nil {
 		return nil, err
 	}
-	releases, err := c.releases(ctx, helmOp)
+	releases, err := c.Releases(ctx, helmOp)
 	if err != nil {
 		return nil, err
 	}
@@ -193,12 +186,12 @@ func (c *fleetClient) leaving(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*
 	}) {
 		namespace = metav1.NamespaceAll
 	}
-	clusters, _, err := listAll[*unstructured.Unstructured](ctx, c, apiutil.NewClusterList(),
+	clusters, _, err := kube.ListAll[*unstructured.Unstructured](ctx, c, apiutil.NewClusterList(),
 		client.InNamespace(namespace))
 	if err != nil {
 		return nil, err
 	}
-	known := byKey(clusters)
+	known := fleetview.ByKey(clusters)
 	releases = slices.DeleteFunc(releases, func(r *addonsv1.HelmOpRelease) bool {
 		return !mayLeave(helmOp, r, known[apiutil.ClusterKey(r)])
 	})
@@ -206,7 +199,7 @@ func (c *fleetClient) leaving(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*
 	for _, release := range releases {
 		selected, err := selector.Selects(ctx, c, known[apiutil.ClusterKey(release)])
 		if client.IgnoreNotFound(err) != nil {
-			return nil, explain(err)
+			return nil, kube.Explain(err)
 		}
 		if !selected {
 			leaving = append(leaving, release)

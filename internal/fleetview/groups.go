@@ -1,0 +1,111 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleetview
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// MaxNamedClusters is how many Clusters of a group are named.
+const MaxNamedClusters = 3
+
+// Group is a row for one Cluster, or for several Clusters whose rows are alike.
+type Group struct {
+	Row
+
+	// Clusters are the Clusters of the group.
+	Clusters []string
+
+	// the least and the greatest values in the group
+	oldest, newest           time.Time
+	minRevision, maxRevision int64
+}
+
+// Fold puts rows together that have the same HelmOp, state, version and message, not considering names of the Cluster
+// and of the HelmOpRelease in the message. The order is that of the first rows. With all it puts nothing together.
+func Fold(rows []Row, all bool) []Group {
+	var groups []Group
+	index := map[string]int{}
+	for _, row := range rows {
+		message := generalize(&row)
+		key := strings.Join([]string{row.Namespace, row.HelmOp, string(row.State), row.Version, row.Reason, message}, "\x00")
+		at, ok := index[key]
+		if !ok || all {
+			index[key] = len(groups)
+			groups = append(groups, Group{Row: row, Clusters: []string{row.Cluster}, oldest: row.Since.Time,
+				newest: row.Since.Time, minRevision: row.HelmRevision, maxRevision: row.HelmRevision})
+			continue
+		}
+		g := &groups[at]
+		g.Message = message
+		g.Clusters = append(g.Clusters, row.Cluster)
+		g.minRevision, g.maxRevision = min(g.minRevision, row.HelmRevision), max(g.maxRevision, row.HelmRevision)
+		if row.Since.Time.Before(g.oldest) {
+			g.oldest = row.Since.Time
+		}
+		if row.Since.After(g.newest) {
+			g.newest = row.Since.Time
+		}
+	}
+	return groups
+}
+
+// generalize replaces the names of the Cluster and of the HelmOpRelease in the message of a row.
+func generalize(row *Row) string {
+	message := replaceName(row.Message, row.Release, "<release>")
+	message = replaceName(message, row.Cluster, "<cluster>")
+	if _, name, ok := strings.Cut(row.Cluster, "/"); ok {
+		message = replaceName(message, name, "<cluster>")
+	}
+	return message
+}
+
+// replaceName replaces a name where it is not a part of a longer name.
+func replaceName(text, name, placeholder string) string {
+	if name == "" || !strings.Contains(text, name) {
+		return text
+	}
+	// Two names may share the character between them, so the second pass finds what the first one could not.
+	whole := regexp.MustCompile(`(^|[^A-Za-z0-9.-])` + regexp.QuoteMeta(name) + `($|[^A-Za-z0-9-.]|\.($|\s))`)
+	for range 2 {
+		text = whole.ReplaceAllString(text, "${1}"+placeholder+"${2}")
+	}
+	return text
+}
+
+// ClustersOf names the Clusters of a group.
+func (g *Group) ClustersOf() string {
+	n := len(g.Clusters)
+	switch {
+	case n == 1:
+		return g.Clusters[0]
+	case n <= MaxNamedClusters:
+		return fmt.Sprintf("%d alike: %s", n, strings.Join(g.Clusters, ", "))
+	default:
+		return fmt.Sprintf("%d alike: %s, ...", n, strings.Join(g.Clusters[:MaxNamedClusters], ", "))
+	}
+}
+
+// Since returns how long the state of a group lasts: the shortest and the longest time.
+func (g *Group) Since(now time.Time) string {
+	return span(Age(now, g.newest), Age(now, g.oldest))
+}
+
+// HelmRevision returns the Helm revision of the group: the least and the greatest number; empty if none is known.
+func (g *Group) HelmRevision() string {
+	if g.maxRevision == 0 {
+		return ""
+	}
+	return span(fmt.Sprint(g.minRevision), fmt.Sprint(g.maxRevision))
+}
+
+func span(from, to string) string {
+	if from == to {
+		return from
+	}
+	return from + " to " + to
+}

@@ -1,0 +1,62 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleetview
+
+import (
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview/fleettest"
+)
+
+// TestNext checks what the commands recommend.
+func TestNext(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*addonsv1.HelmOp)
+		want   []string
+	}{
+		"nothing":                {nil, nil},
+		"promote":                {fleettest.Awaiting, []string{"x rollout promote h -n ns --wave=one"}},
+		"approve":                {fleettest.AwaitingApproval("abc"), []string{"x approve h -n ns"}},
+		"approved":               {fleettest.Approved, nil},
+		"nothing to approve yet": {fleettest.AwaitingApproval(""), nil},
+		"approve and resume": {func(h *addonsv1.HelmOp) {
+			fleettest.AwaitingApproval("abc")(h)
+			h.Spec.Rollout.Paused = true
+		}, []string{"x approve h -n ns", "x rollout resume h -n ns"}},
+		"paused": {fleettest.Phase(addonsv1.RolloutPhasePaused),
+			[]string{"x rollout continue h -n ns", "x rollout abort h -n ns"}},
+		"paused without a good revision": {func(h *addonsv1.HelmOp) {
+			h.Status.Rollout.Phase, h.Status.Rollout.LastGoodRevision = addonsv1.RolloutPhasePaused, 0
+		}, []string{"x rollout continue h -n ns"}},
+		"rolled back": {fleettest.Phase(addonsv1.RolloutPhaseRolledBack), []string{"x rollout undo h -n ns --to-revision=6"}},
+		"spec.rollout.paused": {func(h *addonsv1.HelmOp) { h.Spec.Rollout.Paused = true },
+			[]string{"x rollout resume h -n ns"}},
+		"spec.paused": {func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, []string{"x resume h -n ns"}},
+		"paused by annotation": {func(h *addonsv1.HelmOp) { h.Annotations["cluster.x-k8s.io/paused"] = "" },
+			[]string{"kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h cluster.x-k8s.io/paused-"}},
+		"not resolved": {func(h *addonsv1.HelmOp) {
+			h.Status.Conditions = []metav1.Condition{fleettest.Condition("Resolved=False/NoMatchingTag")}
+		}, []string{"x reconcile h -n ns"}},
+		"not ready for another reason": {func(h *addonsv1.HelmOp) {
+			h.Status.Conditions = []metav1.Condition{fleettest.Condition("Ready=False/TemplateFailed")}
+		}, []string{"x describe h -n ns"}},
+		"held, and failed in the management cluster": {func(h *addonsv1.HelmOp) {
+			h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 2}
+			h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "management cluster"}}
+		}, []string{"x confirm h -n ns", "x describe h -n ns --cluster 'management cluster'", "x retry h -n ns"}},
+	} {
+		var got []string
+		for _, step := range NextForHelmOp(fleettest.Rolling(tc.change), Program{Name: "x"}) {
+			got = append(got, step.Command)
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
