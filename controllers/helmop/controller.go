@@ -38,6 +38,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 )
 
 // Reconciler reconciles HelmOps: it resolves references, selects Clusters, renders values, plans the rollout, and
@@ -54,6 +55,7 @@ type Reconciler struct {
 	recorder   events.EventRecorder
 	delays     requeue.Delays
 	kinds      *kindcache.Watcher
+	tracer     *tracing.Tracer
 	now        func() time.Time
 
 	// writes are those of this controller that the cache may not show yet. client notes them.
