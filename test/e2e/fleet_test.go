@@ -49,7 +49,8 @@ type fleet struct {
 // environment.
 func TestFleet(t *testing.T) {
 	begin(t)
-	env := ownEnvironment(t, environment.Options{SyncPeriod: fleetResync})
+	env := ownEnvironment(t, environment.Options{SyncPeriod: fleetResync,
+		ManagerArgs: []string{"--enable-page"}})
 	s := newScenarioIn(t, env)
 	f := &fleet{env: env}
 
@@ -57,6 +58,7 @@ func TestFleet(t *testing.T) {
 	s.step("pulls a chart once for all Clusters", func(s *scenario) { f.install(s) })
 	s.step("checks unchanged releases with one small read for each resync", func(s *scenario) { f.idle(s) })
 	s.step("serves metrics to authorized users only", func(s *scenario) { testMetrics(s) })
+	s.step("serves the page to authorized users only", func(s *scenario) { testPage(s, f.helmOp) })
 	s.step("a restarted manager writes nothing", func(s *scenario) { f.restart(s) })
 	s.step("another manager takes over from a killed leader", func(s *scenario) { f.failover(s) })
 	s.step("a watch filter excludes other HelmOps", func(s *scenario) { f.watchFilter(s) })
