@@ -84,7 +84,7 @@ demo: ## Three Clusters, an OCI registry and HelmOp on this machine; stop with C
 # too, because the process would end in another way.
 RACE := ./controllers ./controllers/cluster ./controllers/helmop ./controllers/helmoprelease ./internal/actionprogress ./internal/artifacts ./internal/async ./internal/attempts ./internal/bundle ./internal/bytebudget ./internal/bytelru ./internal/celexpr ./internal/cli ./internal/cli/fleet ./internal/cli/kube ./internal/cli/steer ./internal/clusterlink ./internal/clustermove ./internal/clusterview ./internal/drift ./internal/driftmemory \
 	./internal/fairshare ./internal/helmclient ./internal/helmclient/connections ./internal/helmclient/records ./internal/kindcache ./internal/objectwatch ./internal/oci ./internal/oci/verification ./internal/ownwrites \
-	./internal/queue ./internal/recordreads ./internal/recordstorage ./internal/references ./internal/render ./internal/report ./internal/requeue ./internal/resolution ./internal/rolloutstate ./internal/runningactions ./internal/selection ./internal/sharding ./internal/sandbox ./internal/slots ./internal/templating ./internal/watches \
+	./internal/queue ./internal/recordreads ./internal/recordstorage ./internal/references ./internal/render ./internal/report ./internal/requeue ./internal/resolution ./internal/rolloutstate ./internal/runningactions ./internal/selection ./internal/sharding ./internal/sandbox ./internal/slots ./internal/templating ./internal/ui ./internal/watches \
 	./hack/cmd/testrun ./test/testbed/apiserver ./test/testbed/cutproxy ./test/testbed/otlp ./test/testbed/process ./test/testbed/registry
 SKIP_RACE := ^Test(Bootstrap|CRDCacheIsBounded|CodecIsBounded|PackValues|RecordSizes|DecideNeverUninstallsWhatWorked|IntegrationBig|IntegrationFaultManyObjects|KustomizationLimits|Limits)
 CUT := ^Test(Integration)?(Store)?(Cut|HandOver)
@@ -177,6 +177,10 @@ release-manifests: ## The files that clusterctl installs, in out/addon-helmop/RE
 docs-site: ## The documentation as a web site, in out/site; the first run builds Hugo, which takes a minute or two
 	@echo "hugo, built first if it is not in the build cache ..."
 	$(HUGO) --source hack/site --destination '$(CURDIR)/out/site' --cleanDestinationDir
+
+.PHONY: screenshots
+screenshots: ## The pictures in docs/images; needs Chromium in the PATH, or its path in CHROMIUM
+	go run ./test/screenshots
 
 ##@ Change
 

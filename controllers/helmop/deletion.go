@@ -65,7 +65,7 @@ func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp,
 ) ([]rollout.Step, error) {
 	limits, waves, err := strategy(helmOp.Spec.Rollout)
 	if err != nil {
-		limits = rollout.Strategy{MaxUnavailable: limitOf(helmOp.Spec.Rollout.MaxUnavailable)}
+		limits = rollout.Strategy{MaxUnavailable: rolloutstate.Limit(helmOp.Spec.Rollout.MaxUnavailable)}
 	}
 	if !apiutil.LimitsDeletions(helmOp) {
 		limits = rollout.Strategy{}

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -42,14 +41,11 @@ func strategy(spec *addonsv1.Rollout) (rollout.Strategy, []labels.Selector, erro
 	}
 	s := rollout.Strategy{
 		Paused:         spec.Paused,
-		MaxUnavailable: limitOf(spec.MaxUnavailable),
+		MaxUnavailable: rolloutstate.Limit(spec.MaxUnavailable),
 		Soak:           time.Duration(spec.MinReadySeconds) * time.Second,
 		Budgeted:       true,
-		MaxFailures:    rollout.Limit{Count: 1},
+		MaxFailures:    rolloutstate.MaxFailures(spec),
 		Rollback:       spec.OnFailure == addonsv1.RolloutFailureActionRollback,
-	}
-	if spec.MaxFailures != nil {
-		s.MaxFailures = limitOf(spec.MaxFailures)
 	}
 	selectors := make([]labels.Selector, 0, len(spec.Waves))
 	for i := range spec.Waves {
@@ -60,27 +56,12 @@ func strategy(spec *addonsv1.Rollout) (rollout.Strategy, []labels.Selector, erro
 		}
 		selectors = append(selectors, selector)
 		s.Waves = append(s.Waves, rollout.Wave{
-			Name: wave.Name, MaxUnavailable: limitOf(wave.MaxUnavailable),
+			Name: wave.Name, MaxUnavailable: rolloutstate.Limit(wave.MaxUnavailable),
 			Manual: wave.Promotion == addonsv1.WavePromotionManual,
 			Soak:   time.Duration(ptr.Deref(wave.MinReadySeconds, spec.MinReadySeconds)) * time.Second,
 		})
 	}
 	return s, selectors, nil
-}
-
-// limitOf returns a number or a percentage in the type of the plan. The API server has validated the form of the value.
-func limitOf(value *intstr.IntOrString) rollout.Limit {
-	if value == nil {
-		return rollout.Limit{}
-	}
-	if value.Type == intstr.Int {
-		return rollout.Limit{Count: value.IntValue()}
-	}
-	percent, err := strconv.Atoi(strings.TrimSuffix(value.StrVal, "%"))
-	if err != nil {
-		return rollout.Limit{Count: 1}
-	}
-	return rollout.Limit{Percent: percent}
 }
 
 // rolloutState returns the state of the rollout of the newest revision, in the type of the plan.

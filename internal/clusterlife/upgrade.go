@@ -85,6 +85,13 @@ func IsUpgradeHold(name, value string) bool {
 	return render.ParseExactVersion(hold.version) != nil && (hold.version == value || !hold.since.IsZero())
 }
 
+// HeldUpgrade returns the version whose upgrade a HelmOp holds, and since when, from the value of the annotation. The
+// time is zero as long as no upgrade is held.
+func HeldUpgrade(value string) (version string, since time.Time) {
+	hold := parseUpgradeHold(value)
+	return hold.version, hold.since
+}
+
 func (h upgradeHold) String() string {
 	if h.since.IsZero() {
 		return h.version

@@ -31,8 +31,7 @@ func Fold(rows []Row, all bool) []Group {
 	var groups []Group
 	index := map[string]int{}
 	for _, row := range rows {
-		message := generalize(&row)
-		key := strings.Join([]string{row.Namespace, row.HelmOp, string(row.State), row.Version, row.Reason, message}, "\x00")
+		key := row.Alike()
 		at, ok := index[key]
 		if !ok || all {
 			index[key] = len(groups)
@@ -41,7 +40,7 @@ func Fold(rows []Row, all bool) []Group {
 			continue
 		}
 		g := &groups[at]
-		g.Message = message
+		g.Message = row.General()
 		g.Clusters = append(g.Clusters, row.Cluster)
 		g.minRevision, g.maxRevision = min(g.minRevision, row.HelmRevision), max(g.maxRevision, row.HelmRevision)
 		if row.Since.Time.Before(g.oldest) {
@@ -54,11 +53,11 @@ func Fold(rows []Row, all bool) []Group {
 	return groups
 }
 
-// generalize replaces the names of the Cluster and of the HelmOpRelease in the message of a row.
-func generalize(row *Row) string {
-	message := replaceName(row.Message, row.Release, "<release>")
-	message = replaceName(message, row.Cluster, "<cluster>")
-	if _, name, ok := strings.Cut(row.Cluster, "/"); ok {
+// General returns the message without the names of the Cluster and of the HelmOpRelease.
+func (r *Row) General() string {
+	message := replaceName(r.Message, r.Release, "<release>")
+	message = replaceName(message, r.Cluster, "<cluster>")
+	if _, name, ok := strings.Cut(r.Cluster, "/"); ok {
 		message = replaceName(message, name, "<cluster>")
 	}
 	return message

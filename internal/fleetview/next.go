@@ -120,17 +120,7 @@ func (s *Summary) Line(now time.Time, namespaces bool) string {
 	if namespaces {
 		b.WriteString(s.Namespace + "/")
 	}
-	b.WriteString(s.Name + ": ")
-	switch {
-	case s.Ready == metav1.ConditionTrue:
-		b.WriteString("Ready")
-	case s.Ready == metav1.ConditionUnknown && s.Reason == "":
-		b.WriteString("not reconciled yet")
-	case s.Reason != "":
-		b.WriteString("not Ready (" + s.Reason + ")")
-	default:
-		b.WriteString("not Ready")
-	}
+	b.WriteString(s.Name + ": " + s.ReadyText())
 	if r := s.Rollout; r != nil {
 		b.WriteString("; " + s.Progress(now))
 	}
@@ -144,6 +134,20 @@ func (s *Summary) Line(now time.Time, namespaces bool) string {
 		}
 	}
 	return b.String()
+}
+
+// ReadyText returns the condition Ready in words.
+func (s *Summary) ReadyText() string {
+	switch {
+	case s.Ready == metav1.ConditionTrue:
+		return "Ready"
+	case s.Ready == metav1.ConditionUnknown && s.Reason == "":
+		return "not reconciled yet"
+	case s.Reason != "":
+		return "not Ready (" + s.Reason + ")"
+	default:
+		return "not Ready"
+	}
 }
 
 // Progress describes the rollout.

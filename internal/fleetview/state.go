@@ -52,8 +52,8 @@ var States = []State{
 	StateOutdated, StateReady,
 }
 
-// isUnhealthy is true for the states that need the attention of a user.
-func (s State) isUnhealthy() bool {
+// IsUnhealthy is true for the states that need the attention of a user.
+func (s State) IsUnhealthy() bool {
 	switch s {
 	case StateStalled, StateFailed, StateUnreachable, StateDrifted:
 		return true
@@ -62,8 +62,8 @@ func (s State) isUnhealthy() bool {
 	}
 }
 
-// urgency orders states.
-func (s State) urgency() int { return slices.Index(States, s) }
+// Urgency orders states.
+func (s State) Urgency() int { return slices.Index(States, s) }
 
 // waitingReasons are the reasons of a release that waits for its Cluster or for another HelmOp.
 var waitingReasons = map[string]bool{
@@ -96,6 +96,19 @@ type Row struct {
 
 // Key identifies a row.
 func (r *Row) Key() string { return r.Namespace + "/" + r.HelmOp + "/" + r.Cluster }
+
+// ClusterKey returns the namespace and the name of the Cluster.
+func (r *Row) ClusterKey() client.ObjectKey {
+	if namespace, name, ok := strings.Cut(r.Cluster, "/"); ok {
+		return client.ObjectKey{Namespace: namespace, Name: name}
+	}
+	return client.ObjectKey{Namespace: r.Namespace, Name: r.Cluster}
+}
+
+// Alike returns a text that is the same for the rows that Fold puts together.
+func (r *Row) Alike() string {
+	return strings.Join([]string{r.Namespace, r.HelmOp, string(r.State), r.Version, r.Reason, r.General()}, "\x00")
+}
 
 // StateOf returns the state of a release, and the condition that explains the state; the condition may be nil.
 // revision is the newest HelmOp revision; 0 if it is not known.
@@ -177,7 +190,7 @@ func (w *World) rows() []Row {
 // CompareRows orders rows: the most urgent first, then by namespace, HelmOp and Cluster.
 func CompareRows(a, b Row) int {
 	return cmp.Or(
-		cmp.Compare(a.State.urgency(), b.State.urgency()),
+		cmp.Compare(a.State.Urgency(), b.State.Urgency()),
 		cmp.Compare(a.Namespace, b.Namespace),
 		cmp.Compare(a.HelmOp, b.HelmOp),
 		cmp.Compare(a.Cluster, b.Cluster),
@@ -255,19 +268,11 @@ func (w *World) missing(helmOp *addonsv1.HelmOp) []Row {
 		}
 	}
 	for i := range rows {
-		if cluster := w.Clusters[clusterKey(helmOp, rows[i].Cluster)]; cluster != nil {
+		if cluster := w.Clusters[rows[i].ClusterKey()]; cluster != nil {
 			rows[i].Wave = waveOf(helmOp, cluster.GetLabels())
 		}
 	}
 	return rows
-}
-
-// clusterKey is the key of a Cluster that the status of a HelmOp names.
-func clusterKey(helmOp *addonsv1.HelmOp, title string) client.ObjectKey {
-	if namespace, name, ok := strings.Cut(title, "/"); ok {
-		return client.ObjectKey{Namespace: namespace, Name: name}
-	}
-	return client.ObjectKey{Namespace: helmOp.Namespace, Name: title}
 }
 
 // waveOf returns the name of the wave of a Cluster; empty if the Cluster is in no wave.
@@ -295,17 +300,14 @@ type Filter struct {
 	Selector labels.Selector
 }
 
-// matches is true if a filter chooses a row.
-func (f *Filter) matches(w *World, row *Row) bool {
+// Matches is true if a filter chooses a row.
+func (f *Filter) Matches(w *World, row *Row) bool {
 	anyOf := func(wanted []string, values ...string) bool {
 		return len(wanted) == 0 || slices.ContainsFunc(values, func(value string) bool {
 			return slices.ContainsFunc(wanted, func(w string) bool { return strings.EqualFold(w, value) })
 		})
 	}
-	key := client.ObjectKey{Namespace: row.Namespace, Name: row.Cluster}
-	if namespace, name, ok := strings.Cut(row.Cluster, "/"); ok {
-		key = client.ObjectKey{Namespace: namespace, Name: name}
-	}
+	key := row.ClusterKey()
 	cluster := w.Clusters[key]
 	return anyOf(f.HelmOps, row.HelmOp) &&
 		anyOf(f.Clusters, row.Cluster, key.String(), strings.ReplaceAll(row.Cluster, " ", "-")) &&
@@ -317,7 +319,7 @@ func (f *Filter) matches(w *World, row *Row) bool {
 // View returns the summaries and rows that the filter chooses. A summary is left out if none of its rows is chosen, but
 // only with a filter for rows.
 func (f *Filter) View(w *World, p Program) ([]Summary, []Row) {
-	rows := slices.DeleteFunc(w.rows(), func(row Row) bool { return !f.matches(w, &row) })
+	rows := slices.DeleteFunc(w.rows(), func(row Row) bool { return !f.Matches(w, &row) })
 	var summaries []Summary
 	for _, helmOp := range w.HelmOps {
 		if len(f.HelmOps) > 0 && !slices.Contains(f.HelmOps, helmOp.Name) || f.filtersRows() &&
@@ -357,7 +359,7 @@ func compareSummaries(a, b Summary) int {
 // IsUnhealthy is true if something that a view shows is unhealthy. With a filter for rows, only the rows count:
 // the summary of a HelmOp is about all its Clusters.
 func (f *Filter) IsUnhealthy(summaries []Summary, rows []Row) bool {
-	return slices.ContainsFunc(rows, func(row Row) bool { return row.State.isUnhealthy() }) ||
+	return slices.ContainsFunc(rows, func(row Row) bool { return row.State.IsUnhealthy() }) ||
 		!f.filtersRows() && slices.ContainsFunc(summaries, func(summary Summary) bool { return summary.Unhealthy })
 }
 

@@ -171,7 +171,7 @@ func TestFilter(t *testing.T) {
 		w := testWorld()
 		var got []string
 		for _, row := range w.rows() {
-			if tc.filter.matches(w, &row) {
+			if tc.filter.Matches(w, &row) {
 				got = append(got, row.Cluster)
 			}
 		}

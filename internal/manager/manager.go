@@ -75,6 +75,9 @@ func Run(ctx context.Context, options *Options) error {
 	if err := setupShards(mgr, options); err != nil {
 		return fmt.Errorf("setting up the shards: %w", err)
 	}
+	if err := setupPage(mgr, options); err != nil {
+		return fmt.Errorf("setting up the page: %w", err)
+	}
 	if err := setupMemory(mgr); err != nil {
 		return fmt.Errorf("setting up the return of memory: %w", err)
 	}

@@ -47,6 +47,7 @@ type Options struct {
 	gcPercent            int
 	memoryLimit          int64
 	allowLocal           bool
+	page                 bool
 
 	artifactDir      string
 	artifactMaxBytes int64
@@ -130,7 +131,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.records.addFlags(fs)
 	o.rendering.addFlags(fs)
 	addTracingFlags(fs, &o.tracing)
-	flags.AddManagerOptions(fs, &o.diagnostics)
+	o.addDiagnosticFlags(fs)
 	fs.IntVar(&o.gcPercent, "gc-percent", 25,
 		"Growth of the heap since the last garbage collection, in percent, that starts the next one (GOGC). "+
 			"Lower values save memory and cost CPU time.")
@@ -146,6 +147,14 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"rendering charts. The environment variable GOMEMLIMIT takes precedence for the heap. "+
 			"Without a limit, data that is read concurrently may use 512 MiB.",
 	)
+}
+
+// addDiagnosticFlags adds the flags for what the manager serves at --diagnostics-address.
+func (o *Options) addDiagnosticFlags(fs *pflag.FlagSet) {
+	flags.AddManagerOptions(fs, &o.diagnostics)
+	fs.BoolVar(&o.page, "enable-page", false,
+		"Serve a page that shows the fleet at --diagnostics-address, under /ui/. Users need the right to get /ui/*, and "+
+			"then see all HelmOps and Clusters that the manager sees.")
 	fs.IntVar(&o.mutexProfileFraction, "mutex-profile-fraction", 0,
 		"Record one of this many mutex contentions for the profile at --diagnostics-address. 0 records none.")
 }
@@ -221,6 +230,8 @@ func (o *Options) Validate() error {
 		return errors.New("--artifact-max-bytes must be at least 1048576 (1 MiB)")
 	case o.gcPercent < 1:
 		return errors.New("--gc-percent must be at least 1")
+	case o.page && o.diagnostics.InsecureDiagnostics:
+		return errors.New("--enable-page needs the authentication that --insecure-diagnostics turns off")
 	case o.mutexProfileFraction < 0:
 		return errors.New("--mutex-profile-fraction must not be negative")
 	case o.registry.timeout <= 0:

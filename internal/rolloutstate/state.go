@@ -4,10 +4,13 @@
 package rolloutstate
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -87,4 +90,28 @@ func IsUnreachable(child *addonsv1.HelmOpRelease) bool {
 	reachable := conditions.Get(child, addonsv1.ClusterReachableCondition)
 	return reachable != nil && reachable.Status == metav1.ConditionFalse &&
 		reachable.Reason == addonsv1.ClusterUnreachableReason
+}
+
+// MaxFailures returns the failure budget of a rollout.
+func MaxFailures(spec *addonsv1.Rollout) rollout.Limit {
+	if spec.MaxFailures == nil {
+		return rollout.Limit{Count: 1}
+	}
+	return Limit(spec.MaxFailures)
+}
+
+// Limit returns a number or a percentage in the type of the plan; no limit for nil. The API server has validated the
+// form of the value.
+func Limit(value *intstr.IntOrString) rollout.Limit {
+	if value == nil {
+		return rollout.Limit{}
+	}
+	if value.Type == intstr.Int {
+		return rollout.Limit{Count: value.IntValue()}
+	}
+	percent, err := strconv.Atoi(strings.TrimSuffix(value.StrVal, "%"))
+	if err != nil {
+		return rollout.Limit{Count: 1}
+	}
+	return rollout.Limit{Percent: percent}
 }

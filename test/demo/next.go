@@ -85,6 +85,9 @@ Try, in another terminal:
     kubectl get hopr -o wide
     kubectl helmop events hello
 
+    # See the Clusters on a page that renews itself. Run the next commands in another terminal meanwhile.
+    kubectl helmop ui --open
+
     # Break the values of one Cluster. See what is wrong, in which Cluster, and what to do. Then correct the values.
     kubectl patch hop hello --type=merge -p '{"spec":{"values":{"greeting":"{{ if eq .Cluster.metadata.name \"north\" }}{{ fail \"no\" }}{{ end }}"}}}'
     kubectl helmop status

@@ -4,8 +4,13 @@
 package e2e
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
 	"strings"
 	"testing"
 
@@ -25,6 +30,7 @@ func TestFleetCommands(t *testing.T) {
 		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}},
 	)
 	s.part("broken values", (*scenario).findsBrokenValues)
+	s.part("page", (*scenario).showsPage)
 	s.part("rendering", (*scenario).rendersAsTheManager)
 	s.part("pause", (*scenario).pausesAndResumes)
 	s.part("promotion", (*scenario).promotesWaves)
@@ -81,6 +87,52 @@ func (s *scenario) findsBrokenValues() {
 func (s *scenario) eventuallyPrints(text string, args ...string) {
 	s.Helper()
 	s.Eventually(func() string { return s.mustCommand(args...) }, patience).Should(gomega.ContainSubstring(text))
+}
+
+// showsPage opens the page of the fleet, and finds a release.
+func (s *scenario) showsPage() {
+	helmOp := s.newHelmOp("shown", forAll)
+	s.create(helmOp)
+	s.eventually(helmOp, ready(2))
+	ctx, cancel := context.WithCancel(s.Context())
+	reader, writer := io.Pipe()
+	ended := make(chan int)
+	go func() {
+		code := cli.Run(ctx, []string{"ui", "--kubeconfig", s.env.Management.KubeconfigFile(), "-n", s.namespace},
+			cli.Streams{In: strings.NewReader(""), Out: writer, ErrOut: io.Discard})
+		_ = writer.Close()
+		ended <- code
+	}()
+	link := ""
+	for lines := bufio.NewScanner(reader); !strings.HasPrefix(link, "http://") && lines.Scan(); {
+		link = strings.TrimSpace(lines.Text())
+	}
+	go func() { _, _ = io.Copy(io.Discard, reader) }()
+	jar, err := cookiejar.New(nil)
+	s.must(err)
+	browser := &http.Client{Jar: jar, Timeout: patience}
+	base, _, _ := strings.Cut(link, "/open")
+	status, _ := s.page(browser, base+"/")
+	s.Expect(status).To(gomega.Equal(http.StatusUnauthorized))
+	status, _ = s.page(browser, link)
+	s.Expect(status).To(gomega.Equal(http.StatusOK))
+	_, matrix := s.page(browser, base+"/?helmop=shown")
+	s.Expect(matrix).To(gomega.MatchRegexp(`2 alike</a><span class="names">one, two`))
+	_, rollout := s.page(browser, base+"/helmop/"+s.namespace+"/shown")
+	s.Expect(rollout).To(gomega.ContainSubstring("2 of 2 done"))
+	cancel()
+	s.Expect(<-ended).To(gomega.BeZero())
+}
+
+// page gets an address of the page.
+func (s *scenario) page(browser *http.Client, address string) (status int, text string) {
+	s.Helper()
+	response, err := browser.Get(address)
+	s.must(err)
+	defer func() { _ = response.Body.Close() }()
+	data, err := io.ReadAll(response.Body)
+	s.must(err)
+	return response.StatusCode, string(data)
 }
 
 // rendersAsTheManager compares what the commands print with the objects that the manager then installs.

@@ -54,7 +54,7 @@ func TestFleet(t *testing.T) {
 	begin(t)
 	collector := otlp.Start(t)
 	env := ownEnvironment(t, environment.Options{
-		SyncPeriod: fleetResync, ManagerArgs: []string{"--tracing-endpoint=" + collector.URL},
+		SyncPeriod: fleetResync, ManagerArgs: []string{"--tracing-endpoint=" + collector.URL, "--enable-page"},
 	})
 	s := newScenarioIn(t, env)
 	f := &fleet{env: env}
@@ -64,6 +64,7 @@ func TestFleet(t *testing.T) {
 	s.step("checks unchanged releases with one small read for each resync", func(s *scenario) { f.idle(s) })
 	s.step("serves metrics to authorized users only", func(s *scenario) { testMetrics(s) })
 	s.step("exports a trace for each Cluster", func(s *scenario) { f.traces(s, collector) })
+	s.step("serves the page to authorized users only", func(s *scenario) { testPage(s, f.helmOp) })
 	s.step("a restarted manager writes nothing", func(s *scenario) { f.restart(s) })
 	s.step("another manager takes over from a killed leader", func(s *scenario) { f.failover(s) })
 	s.step("a watch filter excludes other HelmOps", func(s *scenario) { f.watchFilter(s) })

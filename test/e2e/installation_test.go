@@ -24,6 +24,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/queries"
 )
@@ -75,7 +76,7 @@ func testMetrics(s *scenario) {
 	status, _ = s.get(url, s.serviceAccount("no-rights"))
 	s.Expect(status).To(gomega.Equal(http.StatusForbidden))
 
-	s.allowMetrics("reader")
+	s.allowURL("reader", "/metrics")
 	token := s.serviceAccount("reader")
 	s.Eventually(func(g gomega.Gomega) {
 		status, body := s.get(url, token)
@@ -134,13 +135,36 @@ func (s *scenario) token(account *corev1.ServiceAccount) string {
 	return request.Status.Token
 }
 
-// allowMetrics permits a ServiceAccount to read metrics, as an administrator would.
-func (s *scenario) allowMetrics(account string) {
+// testPage requests the page of the manager as testMetrics requests the metrics.
+func testPage(s *scenario, helmOp *addonsv1.HelmOp) {
+	managers := s.env.Managers()
+	url := "https://" + managers[len(managers)-1].DiagnosticsAddress + "/ui/"
+	status, _ := s.get(url, "")
+	s.Expect(status).To(gomega.BeElementOf(http.StatusUnauthorized, http.StatusForbidden))
+	status, _ = s.get(url, s.serviceAccount("no-page"))
+	s.Expect(status).To(gomega.Equal(http.StatusForbidden))
+
+	s.allowURL("viewer", "/ui/*")
+	token := s.serviceAccount("viewer")
+	view := url + "helmop/" + helmOp.Namespace + "/" + helmOp.Name
+	s.Eventually(func(g gomega.Gomega) {
+		status, body := s.get(view, token)
+		g.Expect(status).To(gomega.Equal(http.StatusOK))
+		g.Expect(body).To(gomega.And(gomega.ContainSubstring("alike"), gomega.ContainSubstring(`href="/ui/versions"`),
+			gomega.ContainSubstring("the Events cannot be read")))
+	}).Should(gomega.Succeed())
+	status, body := s.get(url, token)
+	s.Expect(status).To(gomega.Equal(http.StatusOK))
+	s.Expect(body).To(gomega.ContainSubstring(helmOp.Name))
+}
+
+// allowURL permits a ServiceAccount to get a path of the manager, as an administrator would.
+func (s *scenario) allowURL(account, path string) {
 	s.Helper()
-	name := s.namespace + "-metrics"
+	name := s.namespace + "-" + account
 	s.create(&rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
+		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{path}, Verbs: []string{"get"}}},
 	})
 	s.create(&rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

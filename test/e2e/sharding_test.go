@@ -86,7 +86,7 @@ func (f *sharding) served(s *scenario) {
 	s.Expect(child.Labels).To(gomega.HaveKeyWithValue(addonsv1.ShardLabel, shardB))
 	s.eventually(f.b.helmOp, ready(1))
 	s.eventually(f.plain.helmOp, ready(1))
-	s.allowMetrics("reader")
+	s.allowURL("reader", "/metrics")
 	token := s.serviceAccount("reader")
 	s.Eventually(func(g gomega.Gomega) {
 		g.Expect(releasesKnownTo(s, f.managers[0], token)).To(gomega.Equal([]string{shardB}))

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -202,20 +201,7 @@ func countsText(c *addonsv1.ClusterCounts) string {
 // conditionsTable returns the conditions, Ready first.
 func conditionsTable(conditions []metav1.Condition, now time.Time) *kube.Table {
 	t := kube.NewTable(true, false, "TYPE", "STATUS", "REASON", "SINCE", "MESSAGE")
-	sorted := slices.Clone(conditions)
-	slices.SortStableFunc(sorted, func(a, b metav1.Condition) int {
-		switch {
-		case a.Type == b.Type:
-			return 0
-		case a.Type == addonsv1.ReadyCondition:
-			return -1
-		case b.Type == addonsv1.ReadyCondition:
-			return 1
-		default:
-			return strings.Compare(a.Type, b.Type)
-		}
-	})
-	for _, c := range sorted {
+	for _, c := range fleetview.SortedConditions(conditions) {
 		t.Add(c.Type, string(c.Status), c.Reason, fleetview.Age(now, c.LastTransitionTime.Time), kube.Clip(c.Message, true))
 	}
 	return t
@@ -237,26 +223,14 @@ func describeRollout(p *kube.Page, helmOp *addonsv1.HelmOp, now time.Time) error
 		return nil
 	}
 	t := kube.NewTable(true, false, "WAVE", "STATE", "CLUSTERS", "PROMOTION")
-	reached := false
+	states := fleetview.WaveStates(helmOp)
 	for i := range helmOp.Spec.Rollout.Waves {
 		wave := &helmOp.Spec.Rollout.Waves[i]
-		state := "Done"
-		switch {
-		case fleetview.IsEnded(r.Phase) && r.Phase != addonsv1.RolloutPhaseComplete:
-			state = ""
-		case wave.Name == r.Wave:
-			state, reached = "Current", true
-		case reached:
-			state = "Not begun"
-		case r.Phase == addonsv1.RolloutPhasePaused:
-			// The status names no wave then.
-			state = ""
-		}
 		promotion := wave.Promotion
 		if promotion == "" {
 			promotion = addonsv1.WavePromotionAutomatic
 		}
-		t.Add(wave.Name, state, selectorText(&wave.ClusterSelector), string(promotion))
+		t.Add(wave.Name, states[i], selectorText(&wave.ClusterSelector), string(promotion))
 	}
 	return p.Section("Waves", t)
 }

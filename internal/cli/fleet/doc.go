@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet has the commands of "kubectl helmop" that look at a fleet and render releases. With those of package
-// steer, they are all commands that use a management cluster.
+// Package fleet has the commands of "kubectl helmop" that look at a fleet, show it on a page and render
+// releases. With those of package steer, they are all commands that use a management cluster.
 //
 // # Contract
 //
@@ -21,6 +21,6 @@ import (
 func Commands(o kube.Options) []*cobra.Command {
 	return append([]*cobra.Command{
 		newStatus(o), newDescribe(o), newTree(o), newEvents(o), newHistory(o), newVersions(o),
-		newValues(o), newRender(o),
+		newValues(o), newRender(o), newUI(o),
 	}, steer.Commands(o, newHistory(o))...)
 }

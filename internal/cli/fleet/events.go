@@ -37,15 +37,10 @@ func (s subject) options() []client.ListOption {
 // event is an Event about an object of HelmOp.
 type event struct{ *corev1.Event }
 
-// isOurs is true for Events about objects of HelmOp. Fleet has a kind HelmOp, too.
-func isOurs(e *corev1.Event) bool {
-	return strings.HasPrefix(e.InvolvedObject.APIVersion, addonsv1.GroupVersion.Group+"/")
-}
-
 // lastSeen returns when an Event happened last and how often.
 func (e event) lastSeen(now time.Time) string {
-	seen := fleetview.Age(now, eventTime(e.Event))
-	if count := eventCount(e.Event); count > 1 {
+	seen := fleetview.Age(now, fleetview.EventTime(e.Event))
+	if count := fleetview.EventCount(e.Event); count > 1 {
 		seen += fmt.Sprintf(" (x%d)", count)
 	}
 	return seen
@@ -63,17 +58,9 @@ func eventsOf(ctx context.Context, c *kube.Client, about subject) ([]event, erro
 // sorted returns the Events about objects of HelmOp in order of time.
 func sorted(items []*corev1.Event) []event {
 	var events []event
-	for _, item := range items {
-		if isOurs(item) {
-			events = append(events, event{item})
-		}
+	for _, item := range fleetview.SortedEvents(items) {
+		events = append(events, event{item})
 	}
-	slices.SortStableFunc(events, func(a, b event) int {
-		if d := eventTime(a.Event).Compare(eventTime(b.Event)); d != 0 {
-			return d
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
 	return events
 }
 
@@ -138,11 +125,11 @@ func (e *events) run(ctx context.Context, name string) error {
 	shown, header := map[string]int32{}, !e.noHeaders
 	show := func(items []*corev1.Event) error {
 		items = slices.DeleteFunc(items, func(item *corev1.Event) bool {
-			return shown[string(item.UID)] == eventCount(item) || !isWanted(item)
+			return shown[string(item.UID)] == fleetview.EventCount(item) || !isWanted(item)
 		})
 		t := kube.NewTable(true, !header, "LAST-SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 		for _, event := range sorted(items) {
-			shown[string(event.UID)] = eventCount(event.Event)
+			shown[string(event.UID)] = fleetview.EventCount(event.Event)
 			t.Add(event.lastSeen(e.Now()), event.Type, event.Reason,
 				strings.ToLower(event.InvolvedObject.Kind)+"/"+event.InvolvedObject.Name, kube.Clip(event.Message, true))
 		}
@@ -199,9 +186,9 @@ func (e *events) filter(ctx context.Context, c *kube.Client, helmOp *addonsv1.He
 	isWanted = func(item *corev1.Event) bool {
 		about := item.InvolvedObject
 		if about.Kind == apiutil.HelmOpKind {
-			return isOfType(item) && isOurs(item) && about.Name == helmOp.Name
+			return isOfType(item) && fleetview.IsOurs(item) && about.Name == helmOp.Name
 		}
-		return isOfType(item) && isOurs(item) && belongsTo(about.Name, helmOp.Name, others)
+		return isOfType(item) && fleetview.IsOurs(item) && belongsTo(about.Name, helmOp.Name, others)
 	}
 	return isWanted, []client.ListOption{client.InNamespace(helmOp.Namespace)}, err
 }
@@ -224,26 +211,4 @@ func belongsTo(name, helmOp string, others []string) bool {
 	return strings.HasPrefix(name, helmOp+"-") && !slices.ContainsFunc(others, func(other string) bool {
 		return len(other) > len(helmOp) && strings.HasPrefix(name, other+"-")
 	})
-}
-
-// eventTime returns when an Event happened last.
-func eventTime(e *corev1.Event) time.Time {
-	switch {
-	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
-		return e.Series.LastObservedTime.Time
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp.Time
-	case !e.EventTime.IsZero():
-		return e.EventTime.Time
-	default:
-		return e.CreationTimestamp.Time
-	}
-}
-
-// eventCount returns how often an Event happened.
-func eventCount(e *corev1.Event) int32 {
-	if e.Series != nil {
-		return e.Series.Count
-	}
-	return max(e.Count, 1)
 }

@@ -79,11 +79,11 @@ func TestCountVersions(t *testing.T) {
 	}
 	w.Releases[client.ObjectKey{Namespace: "ns", Name: "r0"}].Status.Release =
 		&addonsv1.ReleaseObservation{Chart: "c", Version: "1"}
-	counts := countVersions(w.HelmOps, releases, []string{"h"})
+	counts := fleetview.CountVersions(w.HelmOps, releases, []string{"h"})
 	if len(counts) != 2 || len(counts[0].Clusters) != 2 || counts[1].Version != "1" || counts[1].Desired {
 		t.Errorf("%+v", counts)
 	}
-	if counts := countVersions(w.HelmOps, releases, []string{"other"}); len(counts) != 0 {
+	if counts := fleetview.CountVersions(w.HelmOps, releases, []string{"other"}); len(counts) != 0 {
 		t.Errorf("%+v", counts)
 	}
 }

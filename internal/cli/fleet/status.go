@@ -186,14 +186,8 @@ func (s *status) read(ctx context.Context, c *kube.Client) (*fleetview.World, er
 // readClusters lists the Clusters: in all namespaces if a HelmOp selects Clusters of other namespaces and the user may
 // list these.
 func (s *status) readClusters(ctx context.Context, c *kube.Client, w *fleetview.World) error {
-	namespaces := []string{c.Namespace}
-	for _, helmOp := range w.HelmOps {
-		if helmOp.Spec.ClusterNamespaces != nil && c.Namespace != "" {
-			namespaces = []string{"", c.Namespace}
-		}
-	}
 	var err error
-	for _, namespace := range namespaces {
+	for _, namespace := range clusterNamespaces(w, c.Namespace) {
 		var clusters []*unstructured.Unstructured
 		clusters, _, err = kube.ListAll[*unstructured.Unstructured](ctx, c, apiutil.NewClusterList(),
 			client.InNamespace(namespace))
@@ -210,6 +204,16 @@ func (s *status) readClusters(ctx context.Context, c *kube.Client, w *fleetview.
 	}
 	s.Note("warning: %v. Clusters without a release are not shown", err)
 	return nil
+}
+
+// clusterNamespaces returns the namespaces in which to list Clusters, until the user may do so; empty for all.
+func clusterNamespaces(w *fleetview.World, namespace string) []string {
+	for _, helmOp := range w.HelmOps {
+		if helmOp.Spec.ClusterNamespaces != nil && namespace != "" {
+			return []string{"", namespace}
+		}
+	}
+	return []string{namespace}
 }
 
 // checkNames fails if a HelmOp that the arguments name does not exist.

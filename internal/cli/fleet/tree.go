@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/xlab/treeprint"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
@@ -111,7 +109,7 @@ func addRelease(root treeprint.Tree, row *fleetview.Row, release *addonsv1.HelmO
 	for _, kind := range inventory.Kinds {
 		for _, object := range kind.Objects {
 			name := kind.Kind + " " + object
-			if mark := markOf(release, kind.Kind, object); mark != "" {
+			if mark := fleetview.MarkOf(release, kind.Kind, object); mark != "" {
 				name += ": " + mark
 			}
 			branch.AddNode(name)
@@ -120,29 +118,4 @@ func addRelease(root treeprint.Tree, row *fleetview.Row, release *addonsv1.HelmO
 	if inventory.Truncated {
 		branch.AddNode("... and more objects, which are not watched")
 	}
-}
-
-// markOf returns what the status of a release says about one of its objects; empty if the status does not name it.
-func markOf(release *addonsv1.HelmOpRelease, kind, object string) string {
-	if healthy := conditions.Get(release, addonsv1.HealthyCondition); healthy != nil &&
-		healthy.Status != metav1.ConditionTrue {
-		if _, rest, ok := strings.Cut(" "+healthy.Message, " "+kind+" "+object+": "); ok {
-			mark, _, _ := strings.Cut(rest, ";")
-			return strings.TrimSpace(mark)
-		}
-	}
-	if release.Status.Drift == nil {
-		return ""
-	}
-	for _, drifted := range release.Status.Drift.Objects {
-		name := strings.TrimPrefix(drifted.Namespace+"/"+drifted.Name, "/")
-		switch {
-		case drifted.Kind != kind || name != object:
-		case drifted.Missing:
-			return "missing"
-		default:
-			return "differs in " + strings.Join(drifted.Paths, ", ")
-		}
-	}
-	return ""
 }

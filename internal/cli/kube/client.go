@@ -365,15 +365,11 @@ func (c *Client) Releases(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addo
 	}), err
 }
 
-// Revisions lists the HelmOp revisions of a HelmOp, the newest last. The manager does not use revisions under deletion.
+// Revisions lists the HelmOp revisions of a HelmOp, the newest last.
 func (c *Client) Revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error) {
 	items, _, err := ListAll[*addonsv1.HelmOpRevision](ctx, c, &addonsv1.HelmOpRevisionList{},
 		client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)))
-	items = slices.DeleteFunc(items, func(r *addonsv1.HelmOpRevision) bool {
-		return r.Name != apiutil.RevisionName(helmOp.Name, r.Spec.Number) || !r.DeletionTimestamp.IsZero()
-	})
-	slices.SortFunc(items, func(a, b *addonsv1.HelmOpRevision) int { return int(a.Spec.Number - b.Spec.Number) })
-	return items, err
+	return fleetview.RevisionsOf(helmOp, items), err
 }
 
 // Bounded returns a context that ends after a timeout; 0 is without a limit.

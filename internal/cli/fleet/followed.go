@@ -1,0 +1,147 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ui"
+)
+
+// followed is a fleet that watches keep current.
+type followed struct {
+	*kube.Client
+	changes *ui.Changes
+
+	// mutex guards the fields below.
+	mutex sync.Mutex
+	world fleetview.World
+	// warnings say by their kind which objects may not be current.
+	warnings map[string]string
+}
+
+func newFollowed(c *kube.Client) *followed {
+	return &followed{Client: c, changes: ui.NewChanges(), warnings: map[string]string{}}
+}
+
+// start follows the objects in the background until the context ends, and returns when all are listed. It calls fail if
+// the objects cannot be followed any more.
+func (f *followed) start(ctx context.Context, fail context.CancelCauseFunc) error {
+	in := client.InNamespace(f.Namespace)
+	helmOps := followIn(ctx, f, "HelmOps", &addonsv1.HelmOpList{}, &f.world.HelmOps, fail, in)
+	releases := followIn(ctx, f, "HelmOpReleases", &addonsv1.HelmOpReleaseList{}, &f.world.Releases, fail, in)
+	if err := await(ctx, helmOps, releases); err != nil {
+		return err
+	}
+	namespace, err := f.clusterNamespace(ctx)
+	if apierrors.IsForbidden(err) {
+		f.warn("Clusters", err.Error()+". Clusters without a release are not shown.")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return await(ctx, followIn(ctx, f, "Clusters", apiutil.NewClusterList(), &f.world.Clusters, fail,
+		client.InNamespace(namespace)))
+}
+
+// await waits until all channels are closed.
+func await(ctx context.Context, listed ...<-chan struct{}) error {
+	for _, done := range listed {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-done:
+		}
+	}
+	return nil
+}
+
+// clusterNamespace returns the namespace of the Clusters to follow; empty for all.
+func (f *followed) clusterNamespace(ctx context.Context) (string, error) {
+	world, _, err := f.World(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, namespace := range clusterNamespaces(world, f.Namespace) {
+		if err = f.List(ctx, apiutil.NewClusterList(), client.InNamespace(namespace), client.Limit(1)); err == nil {
+			return namespace, nil
+		}
+		if !apierrors.IsForbidden(err) {
+			break
+		}
+	}
+	return "", kube.Explain(err)
+}
+
+// followIn follows objects in the background. The channel is closed when they are listed.
+func followIn[T client.Object](ctx context.Context, f *followed, kind string, list client.ObjectList,
+	objects *map[client.ObjectKey]T, fail context.CancelCauseFunc, opts ...client.ListOption,
+) <-chan struct{} {
+	listed := make(chan struct{})
+	c := *f.Client
+	c.Note = func(format string, args ...any) {
+		f.Client.Note(format, args...)
+		f.warn(kind, kind+" may not be current: the API server of the management cluster does not answer.")
+	}
+	go func() {
+		isListed := false
+		fail(kube.Follow(ctx, &c, list, func(change kube.Change[T]) (bool, error) {
+			f.mutex.Lock()
+			change.Apply(objects)
+			delete(f.warnings, kind)
+			f.mutex.Unlock()
+			if !isListed {
+				isListed = true
+				close(listed)
+			}
+			f.changes.Add()
+			return false, nil
+		}, opts...))
+	}()
+	return listed
+}
+
+func (f *followed) warn(kind, warning string) {
+	f.mutex.Lock()
+	f.warnings[kind] = warning
+	f.mutex.Unlock()
+	f.changes.Add()
+}
+
+// World implements ui.Source.
+func (f *followed) World(context.Context) (*fleetview.World, string, error) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	world := &fleetview.World{HelmOps: maps.Clone(f.world.HelmOps), Releases: maps.Clone(f.world.Releases),
+		Clusters: maps.Clone(f.world.Clusters)}
+	return world, strings.Join(slices.Sorted(maps.Values(f.warnings)), " "), nil
+}
+
+// Revisions implements ui.Source.
+func (f *followed) Revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error) {
+	return f.Client.Revisions(ctx, helmOp)
+}
+
+// Events implements ui.Source.
+func (f *followed) Events(ctx context.Context, about client.ObjectKey, kind string) ([]*corev1.Event, error) {
+	items, _, err := kube.ListAll[*corev1.Event](ctx, f, &corev1.EventList{},
+		subject{about.Namespace, kind, about.Name}.options()...)
+	return fleetview.SortedEvents(items), err
+}
+
+// Changes implements ui.Source.
+func (f *followed) Changes() *ui.Changes { return f.changes }

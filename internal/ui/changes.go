@@ -1,0 +1,34 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ui
+
+import "sync"
+
+// Changes counts the changes of a fleet, and wakes goroutines that wait for one. The zero value is not valid; use
+// NewChanges.
+type Changes struct {
+	// mutex guards the other fields.
+	mutex sync.Mutex
+	count uint64
+	next  chan struct{}
+}
+
+// NewChanges returns Changes without a change.
+func NewChanges() *Changes { return &Changes{next: make(chan struct{})} }
+
+// Add counts a change.
+func (c *Changes) Add() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.count++
+	close(c.next)
+	c.next = make(chan struct{})
+}
+
+// Last returns the number of changes, and a channel that is closed at the next change.
+func (c *Changes) Last() (count uint64, next <-chan struct{}) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.count, c.next
+}

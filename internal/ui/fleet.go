@@ -1,0 +1,118 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ui
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
+)
+
+// fleet is what all pages show between two changes. It is computed once for each change, and not changed.
+type fleet struct {
+	*fleetview.World
+	warning string
+	change  uint64
+
+	// rows are those of all HelmOps, the most urgent first.
+	rows []fleetview.Row
+	// summaries are those of all HelmOps, the unhealthy ones first.
+	summaries []fleetview.Summary
+}
+
+// fleet returns the fleet after the last change.
+func (s *server) fleet(ctx context.Context) (*fleet, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	change, _ := s.Source.Changes().Last()
+	if s.cached != nil && s.cached.change == change {
+		return s.cached, nil
+	}
+	world, warning, err := s.Source.World(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &fleet{World: world, warning: warning, change: change}
+	f.summaries, f.rows = (&fleetview.Filter{}).View(world, s.Program)
+	s.cached = f
+	return f, nil
+}
+
+// helmOp returns a HelmOp; nil if it does not exist.
+func (f *fleet) helmOp(key client.ObjectKey) *addonsv1.HelmOp { return f.HelmOps[key] }
+
+// rowsOf returns the rows of a HelmOp.
+func (f *fleet) rowsOf(helmOp client.ObjectKey) []fleetview.Row {
+	return where(f.rows, func(row *fleetview.Row) bool {
+		return row.HelmOp == helmOp.Name && row.Namespace == helmOp.Namespace
+	})
+}
+
+// where returns the rows for which a condition is true.
+func where(rows []fleetview.Row, isWanted func(*fleetview.Row) bool) []fleetview.Row {
+	var wanted []fleetview.Row
+	for i := range rows {
+		if isWanted(&rows[i]) {
+			wanted = append(wanted, rows[i])
+		}
+	}
+	return wanted
+}
+
+// say returns the state of the fleet in a few words, for a screen reader.
+func (f *fleet) say() string {
+	unhealthy := 0
+	for i := range f.rows {
+		if f.rows[i].State.IsUnhealthy() {
+			unhealthy++
+		}
+	}
+	parts := []string{plural.Count(len(f.rows), "release", "releases"), fmt.Sprintf("%d unhealthy", unhealthy)}
+	waiting := 0
+	for i := range f.summaries {
+		if len(f.summaries[i].Next) > 0 {
+			waiting++
+		}
+	}
+	if waiting > 0 {
+		parts = append(parts, plural.Count(waiting, "HelmOp needs", "HelmOps need")+" you")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// tally is the number of rows in a state.
+type tally struct {
+	State fleetview.State
+	Count int
+}
+
+// talliesOf counts rows by their state, the most urgent state first. It leaves out states without a row.
+func talliesOf(rows []fleetview.Row) []tally {
+	counts := map[fleetview.State]int{}
+	for i := range rows {
+		counts[rows[i].State]++
+	}
+	var tallies []tally
+	for _, state := range fleetview.States {
+		if counts[state] > 0 {
+			tallies = append(tallies, tally{state, counts[state]})
+		}
+	}
+	return tallies
+}
+
+// barOf draws tallies.
+func barOf(tallies []tally) bar {
+	parts := make([]part, 0, len(tallies))
+	for _, t := range tallies {
+		parts = append(parts, part{Name: string(t.State), Class: classOf(t.State), Count: t.Count})
+	}
+	return newBar(parts...)
+}

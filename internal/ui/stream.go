@@ -1,0 +1,82 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ui
+
+import (
+	"fmt"
+	"html/template"
+	"net/http"
+	"time"
+)
+
+const (
+	// streamInterval is the least time between two renewals of a page: while a rollout proceeds, the fleet changes many
+	// times a second.
+	streamInterval = time.Second
+
+	// streamBeat is how often a stream without changes sends a comment, by which a closed connection is noticed. The
+	// times on the page are renewed as often.
+	streamBeat = 30 * time.Second
+
+	// streamWait is how long a stream waits for its turn: a browser closes the stream of a page after it opens the next.
+	streamWait = 2 * time.Second
+
+	// streamWrite bounds the time to send an event.
+	streamWrite = 10 * time.Second
+)
+
+// stream sends an event "change" after each change of the fleet, and "say" with the words for a screen reader when they
+// differ from those before.
+func (s *server) stream(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
+	case <-r.Context().Done():
+		return
+	case <-time.After(streamWait):
+		w.Header().Set("Retry-After", "30")
+		http.Error(w, "Too many pages with live updates are open.", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	control := http.NewResponseController(w)
+	send := func(text string) error {
+		// Not each server has deadlines; a stream then ends with its connection.
+		_ = control.SetWriteDeadline(time.Now().Add(streamWrite))
+		if _, err := fmt.Fprint(w, text); err != nil {
+			return err
+		}
+		return control.Flush()
+	}
+	_, next := s.Source.Changes().Last()
+	said := ""
+	if f, err := s.fleet(r.Context()); err == nil {
+		said = f.say()
+	}
+	if send("retry: 2000\n: the fleet is followed\n\n") != nil {
+		return
+	}
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-time.After(streamBeat):
+		case <-next:
+		}
+		_, next = s.Source.Changes().Last()
+		text := "event: change\ndata: \n\n"
+		if f, err := s.fleet(r.Context()); err == nil && f.say() != said {
+			said = f.say()
+			text += "event: say\ndata: " + template.HTMLEscapeString(said) + "\n\n"
+		}
+		if send(text) != nil {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-time.After(streamInterval):
+		}
+	}
+}

@@ -1,0 +1,234 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ui serves a page that shows a fleet: which HelmOps are in which Clusters and in what state, how their
+// rollouts proceed, who holds a Cluster, and what to do next.
+//
+// The page only reads: New returns a handler that answers GET requests and nothing else. It shows HelmOps, their
+// releases and revisions, Clusters and Events. It never reads values or Secrets. All texts may be from workload
+// clusters and registries, so html/template escapes them, and the Content-Security-Policy allows no script or style but
+// those of this package. Authentication is the duty of the caller: Local has it for a page on this machine, and the
+// manager serves the page behind the authentication of its metrics.
+//
+// The page works without scripts. With scripts, it renews itself when the fleet changes.
+package ui
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
+)
+
+//go:embed static templates
+var files embed.FS
+
+// ErrNoEvents is the error of a Source that may not read Events.
+var ErrNoEvents = errors.New("the Events cannot be read")
+
+// Source has the objects of a fleet.
+type Source interface {
+	// World returns the HelmOps, releases and Clusters. The page does not change them. A warning says why they may not be
+	// current or complete; it is empty otherwise.
+	World(ctx context.Context) (world *fleetview.World, warning string, err error)
+
+	// Revisions lists the HelmOp revisions of a HelmOp, the newest last.
+	Revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error)
+
+	// Events lists the Events about an object of HelmOp, the newest last. The error is ErrNoEvents if the source never
+	// reads Events.
+	Events(ctx context.Context, about client.ObjectKey, kind string) ([]*corev1.Event, error)
+
+	// Changes reports changes of the World.
+	Changes() *Changes
+}
+
+// Options configure a page.
+type Options struct {
+	// Source has the objects.
+	Source Source
+
+	// Base is the path under which the page is served. It begins and ends with a slash.
+	Base string
+
+	// Scope says in words what the page shows, "namespace default" for example.
+	Scope string
+
+	// Namespaces is true if the page shows several namespaces.
+	Namespaces bool
+
+	// Program is the program in the commands that the page recommends.
+	Program fleetview.Program
+
+	// MaxStreams is how many browser tabs get live updates at the same time. A browser opens at most 6 connections to
+	// one server, so a page for one user needs a lower limit.
+	MaxStreams int
+
+	// Now is the clock; time.Now if it is nil.
+	Now func() time.Time
+}
+
+// server is the handler of the page.
+type server struct {
+	Options
+	streams chan struct{}
+
+	// mutex guards the fleet of the last change.
+	mutex  sync.Mutex
+	cached *fleet
+}
+
+// New returns the handler of a page.
+func New(options Options) http.Handler {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	s := &server{Options: options, streams: make(chan struct{}, options.MaxStreams)}
+	mux := http.NewServeMux()
+	mux.Handle("/static/", s.static())
+	mux.HandleFunc("/stream", s.stream)
+	for pattern, view := range map[string]view{
+		"/{$}":                        s.fleetView,
+		"/versions":                   versionsView,
+		"/helmop/{namespace}/{name}":  s.helmOpView,
+		"/release/{namespace}/{name}": s.releaseView,
+		"/cluster/{namespace}/{name}": s.clusterView,
+		"/":                           notFoundView,
+	} {
+		mux.Handle(pattern, s.page(view))
+	}
+	return Guard(http.StripPrefix(strings.TrimSuffix(options.Base, "/"), mux))
+}
+
+// policy allows only the scripts, the style sheet and the requests of the page itself.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// Guard sets the headers that protect a page in the browser, and refuses all methods but GET.
+func Guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range map[string]string{
+			"Content-Security-Policy":      policy,
+			"X-Content-Type-Options":       "nosniff",
+			"X-Frame-Options":              "DENY",
+			"Referrer-Policy":              "no-referrer",
+			"Cache-Control":                "no-store",
+			"Cross-Origin-Opener-Policy":   "same-origin",
+			"Cross-Origin-Resource-Policy": "same-origin",
+		} {
+			w.Header().Set(name, value)
+		}
+		if r.Method != http.MethodGet {
+			w.Header().Set("Allow", http.MethodGet)
+			http.Error(w, "The page only answers GET requests.", http.StatusMethodNotAllowed)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// static serves the style sheet and the scripts.
+func (s *server) static() http.Handler {
+	static, err := fs.Sub(files, ".")
+	if err != nil {
+		panic(err) // The folder is embedded.
+	}
+	return http.FileServerFS(static)
+}
+
+// content is what a view shows.
+type content struct {
+	// Title is the title of the window, and Template the name of the template.
+	Title, Template string
+	// Status is the HTTP status; 0 is 200.
+	Status int
+	Data   any
+}
+
+// view computes a page from the fleet.
+type view func(r *http.Request, f *fleet) (content, error)
+
+// layout is the data of all templates.
+type layout struct {
+	content
+	*server
+	// Self is the address of the page, for its renewal.
+	Self string
+	// Now is the time of the page.
+	Now     time.Time
+	Warning string
+	// Say is what a screen reader announces after a change.
+	Say string
+}
+
+// page serves a view: the whole page or, for a renewal by the script, its content only.
+func (s *server) page(show view) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l := layout{server: s, Now: s.Now(), Self: s.self(r)}
+		f, err := s.fleet(r.Context())
+		if err == nil {
+			l.Warning, l.Say = f.warning, f.say()
+			l.content, err = show(r, f)
+		}
+		if err != nil {
+			l.content = content{Title: "Error", Template: "error", Status: http.StatusBadGateway, Data: err.Error()}
+		}
+		name := "layout"
+		if r.Header.Get("HX-Request") == "true" {
+			name = "live"
+		}
+		var out bytes.Buffer
+		if err := templates.ExecuteTemplate(&out, name, &l); err != nil {
+			http.Error(w, "The page cannot be shown: "+err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(max(l.Status, http.StatusOK))
+		_, _ = out.WriteTo(w)
+	})
+}
+
+// self returns the path and query of a request. The path begins with one slash, so that it is no address of a host.
+func (s *server) self(r *http.Request) string {
+	self := s.Base + strings.TrimLeft(r.URL.EscapedPath(), "/")
+	if query := r.URL.Query().Encode(); query != "" {
+		self += "?" + query
+	}
+	return self
+}
+
+// Path returns the path of a view with its escaped parts.
+func (s *server) Path(parts ...string) string {
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
+	}
+	return s.Base + strings.Join(parts, "/")
+}
+
+// keyOf returns the object that the path of a request names.
+func keyOf(r *http.Request) client.ObjectKey {
+	return client.ObjectKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+}
+
+// notFound is the content for an object that does not exist.
+func notFound(what string) content {
+	return content{Title: "Not found", Template: "error", Status: http.StatusNotFound,
+		Data: fmt.Sprintf("There is no %s. It may have been deleted.", what)}
+}
+
+func notFoundView(r *http.Request, _ *fleet) (content, error) {
+	return notFound(fmt.Sprintf("page %q", r.URL.Path)), nil
+}
