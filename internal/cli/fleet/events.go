@@ -44,7 +44,7 @@ func isOurs(e *corev1.Event) bool {
 
 // lastSeen returns when an Event happened last and how often.
 func (e event) lastSeen(now time.Time) string {
-	seen := fleetview.Age(now, eventTime(e.Event))
+	seen := fleetview.Age(now, fleetview.EventTime(e.Event))
 	if count := eventCount(e.Event); count > 1 {
 		seen += fmt.Sprintf(" (x%d)", count)
 	}
@@ -69,7 +69,7 @@ func sorted(items []*corev1.Event) []event {
 		}
 	}
 	slices.SortStableFunc(events, func(a, b event) int {
-		if d := eventTime(a.Event).Compare(eventTime(b.Event)); d != 0 {
+		if d := fleetview.EventTime(a.Event).Compare(fleetview.EventTime(b.Event)); d != 0 {
 			return d
 		}
 		return strings.Compare(a.Name, b.Name)
@@ -216,20 +216,6 @@ func (e *events) otherHelmOps(ctx context.Context, c *kube.Client, helmOp *addon
 		}
 	}
 	return names, err
-}
-
-// eventTime returns when an Event happened last.
-func eventTime(e *corev1.Event) time.Time {
-	switch {
-	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
-		return e.Series.LastObservedTime.Time
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp.Time
-	case !e.EventTime.IsZero():
-		return e.EventTime.Time
-	default:
-		return e.CreationTimestamp.Time
-	}
 }
 
 // eventCount returns how often an Event happened.

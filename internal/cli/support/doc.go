@@ -20,5 +20,5 @@ import (
 
 // Commands returns the commands.
 func Commands(o kube.Options) []*cobra.Command {
-	return []*cobra.Command{newLogs(o)}
+	return []*cobra.Command{newLogs(o), newDebug(o)}
 }

@@ -56,14 +56,15 @@ func newLogs(o kube.Options) *cobra.Command {
 		Long: `Print what the manager logs about a HelmOp and its releases: the entries of all Pods of the manager, in order of
 time. With --cluster, print the entries about the release in one Cluster, and about the Cluster itself.
 
-At its default verbosity, the manager logs actions and errors only. docs/operations.md says how to raise it.`,
+At its default verbosity, the manager logs actions and errors only. With HELMOP_LOG_LEVEL=5 at its installation (--v=5
+of the manager), it logs each reconciliation.`,
 		Example: `  # What did the manager do with calico in the last hour?
   kubectl helmop logs calico --since=1h
 
   # Follow the errors about one Cluster
   kubectl helmop logs calico --cluster prod-1 --level=error -f
 
-  # Read a log that was stored elsewhere
+  # Read the log of a container before its restart
   kubectl logs -n helmop-system helmop-controller-manager-0 --previous | kubectl helmop logs calico --from-file=-`,
 		Args:              kube.Args(1, 1),
 		ValidArgsFunction: l.CompleteHelmOps(1),
