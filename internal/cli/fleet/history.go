@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 
@@ -106,6 +108,11 @@ type versions struct {
 	kube.Base
 	allNamespaces bool
 	output        string
+
+	// checkRegistry, registry and timeout are for the newer versions in the registries.
+	checkRegistry bool
+	registry      registryFlags
+	timeout       time.Duration
 }
 
 // VersionCount is how many Clusters have a version of a chart.
@@ -116,7 +123,9 @@ type VersionCount struct {
 	// Version is the observed version; empty for releases that are not installed.
 	Version string `json:"version"`
 	// Desired is true if the HelmOp resolved its source to the version.
-	Desired  bool     `json:"desired"`
+	Desired bool `json:"desired"`
+	// Newer are the newest version that the HelmOp accepts and the newest version in the registry, if they are newer.
+	Newer    []string `json:"newer,omitempty"`
 	Clusters []string `json:"clusters"`
 }
 
@@ -126,9 +135,16 @@ func newVersions(o kube.Options) *cobra.Command {
 		Use:   "versions [HELMOP...]",
 		Short: "Count which chart versions run in which Clusters",
 		Long: `Count which chart versions run in which Clusters. The versions are those that HelmOp observed last. DESIRED is
-"yes" for the version that the source of the HelmOp was resolved to.`,
+"yes" for the version that the source of the HelmOp was resolved to.
+
+With --check-registry, NEWER has the newest version that spec.source.ref accepts and the newest release in the registry,
+if they are newer than the version of the row. The command lists the tags with the credentials of the HelmOp, which it
+reads with your rights, or with those of your Docker configuration.`,
 		Example: `  kubectl helmop versions -A
-  kubectl helmop versions calico -o json`,
+  kubectl helmop versions calico -o json
+
+  # Which HelmOps could be upgraded?
+  kubectl helmop versions -A --check-registry`,
 		Args:              kube.Args(0, -1),
 		ValidArgsFunction: v.CompleteHelmOps(-1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), args) },
@@ -136,6 +152,12 @@ func newVersions(o kube.Options) *cobra.Command {
 	v.Add(cmd)
 	cmd.Flags().BoolVarP(&v.allNamespaces, "all-namespaces", "A", false, "Count in all namespaces.")
 	cmd.Flags().StringVarP(&v.output, "output", "o", "", "Output format: json or yaml (default: a table).")
+	cmd.Flags().BoolVar(&v.checkRegistry, "check-registry", false, "Look for newer versions in the registries.")
+	v.registry.add(cmd)
+	cmd.Flags().DurationVar(&v.timeout, "timeout", 2*time.Minute,
+		"How long the requests to the registries may take; 0 is without a limit.")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"},
+		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -159,7 +181,13 @@ func (v *versions) run(ctx context.Context, wanted []string) error {
 	if err != nil {
 		return err
 	}
-	counts := countVersions(fleetview.ByKey(helmOps), releases, wanted)
+	byKey := fleetview.ByKey(helmOps)
+	counts := countVersions(byKey, releases, wanted)
+	if v.checkRegistry {
+		if err := v.addNewer(ctx, c, byKey, counts); err != nil {
+			return err
+		}
+	}
 	if v.output != "" {
 		return writeData(v.Streams.Out, v.output, nonNil(counts))
 	}
@@ -167,12 +195,21 @@ func (v *versions) run(ctx context.Context, wanted []string) error {
 		v.Note("No releases found.")
 		return nil
 	}
+	return v.write(counts)
+}
+
+// write prints the counts as a table.
+func (v *versions) write(counts []VersionCount) error {
 	columns := []string{"HELMOP", "CHART", "VERSION", "DESIRED", "COUNT", "CLUSTERS"}
+	if v.checkRegistry {
+		columns = slices.Insert(columns, 4, "NEWER")
+	}
 	if v.allNamespaces {
 		columns = append([]string{"NAMESPACE"}, columns...)
 	}
 	t := kube.NewTable(false, false, columns...)
-	for _, count := range counts {
+	for i := range counts {
+		count := &counts[i]
 		version, desired := count.Version, ""
 		if version == "" {
 			version = kube.None
@@ -182,6 +219,9 @@ func (v *versions) run(ctx context.Context, wanted []string) error {
 		}
 		cells := []string{count.HelmOp, count.Chart, version, desired, kube.Number(int64(len(count.Clusters))),
 			plural.Few(slices.Compact(count.Clusters), fleetview.MaxNamedClusters)}
+		if v.checkRegistry {
+			cells = slices.Insert(cells, 4, strings.Join(count.Newer, ", "))
+		}
 		if v.allNamespaces {
 			cells = append([]string{count.Namespace}, cells...)
 		}

@@ -37,14 +37,15 @@ func newDebug(o kube.Options) *cobra.Command {
 		Short: "Write an archive for a bug report, without secrets",
 		Long: `Write an archive for a bug report, without secrets.
 
-The archive has the HelmOps of the namespace, their HelmOpReleases, HelmOpRevisions, Clusters and Events, the Deployments,
-Pods and logs of the manager, and the versions of everything. With HELMOP, it has the objects of this HelmOp only. What
-cannot be read is noted in the archive, and the command goes on.
+The archive has the HelmOps of the namespace, their HelmOpReleases, HelmOpRevisions, Clusters and Events, the
+Deployments, Pods and logs of the manager, and the versions of everything. With HELMOP, it has the objects of this
+HelmOp only. What cannot be read is noted in the archive, and the command goes on.
 
-The archive has neither Secrets nor the data of ConfigMaps. Values, templates of values and patches in specs, annotations
-of other programs, variables of Clusters and most environment variables are replaced by [redacted]. With your rights, the
-command reads the Secrets to which the HelmOps refer, and hides their values wherever they appear. The file README.md in
-the archive lists what the archive has, and what was left out. Look through the archive before you share it.`,
+The archive has neither Secrets nor the data of ConfigMaps. Values, templates of values and patches in specs,
+annotations of other programs, variables of Clusters and most environment variables are replaced by [redacted]. With
+your rights, the command reads the Secrets to which the HelmOps refer, and hides their values wherever they appear. The
+file README.md in the archive lists what the archive has, and what was left out. Look through the archive before you
+share it.`,
 		Example: `  # Everything in the namespace
   kubectl helmop debug -n fleet
 
