@@ -139,10 +139,11 @@ overrides:
 - {name: one, clusterSelector: {matchExpressions: [{key: region, operator: In, values: [eu-kept]}]},
    values: {a: ` + yamlString(p.new("override")) + `}, valuesTemplate: ` + yamlString("b: "+p.new("override-template")) + `}
 `
-	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "web", Annotations: map[string]string{
+	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "web"}}
+	h.Annotations = map[string]string{
 		"example.com/note": p.new("annotation"),
 		"kubectl.kubernetes.io/last-applied-configuration": `{"a":` + strconv.Quote(p.new("applied")) + `}`,
-		addonsv1.GroupVersion.Group + "/retry":             "kept-request"}}}
+		addonsv1.GroupVersion.Group + "/retry":             "kept-request"}
 	if err := yaml.UnmarshalStrict([]byte(text), &h.Spec); err != nil {
 		b.Fatal(err)
 	}

@@ -30,7 +30,8 @@ func filesOf(c *collection, now time.Time) ([]archiveFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := []archiveFile{{"versions.yaml", m.text(string(versions)), "versions of HelmOp, Kubernetes, providers and CRDs"}}
+	files := []archiveFile{{"versions.yaml", m.text(string(versions)),
+		"versions of HelmOp, Kubernetes, providers and CRDs"}}
 	var conditions, times []archiveRow
 	for _, kind := range []struct {
 		file, about string
@@ -160,8 +161,8 @@ func readmeOf(c *collection, files []archiveFile, scope string, now time.Time) s
   specs whose keys look secret.
 - Logs before the time or the lines that the command was asked for; Events that the API server no longer has.
 
-The archive has names of objects, labels, addresses of registries and API servers, and messages of charts. Check that you
-may share them.
+The archive has names of objects, labels, addresses of registries and API servers, and messages of charts. Check that
+you may share them.
 
 ## Not read
 

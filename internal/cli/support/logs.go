@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -53,8 +52,8 @@ func newLogs(o kube.Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs HELMOP",
 		Short: "Print what the manager logs about a HelmOp and its releases",
-		Long: `Print what the manager logs about a HelmOp and its releases: the entries of all Pods of the manager, in order of
-time. With --cluster, print the entries about the release in one Cluster, and about the Cluster itself.
+		Long: `Print what the manager logs about a HelmOp and its releases: the entries of all Pods of the manager, in order
+of time. With --cluster, print the entries about the release in one Cluster, and about the Cluster itself.
 
 At its default verbosity, the manager logs actions and errors only. With HELMOP_LOG_LEVEL=5 at its installation (--v=5
 of the manager), it logs each reconciliation.`,
@@ -170,7 +169,7 @@ func (l *logs) choose(ctx context.Context, c *kube.Client, name string) error {
 func (l *logs) shows(e *entry) bool { return e.severity >= l.severity && l.subject.concerns(e) }
 
 func (l *logs) printFile() (err error) {
-	var file io.Reader = l.Streams.In
+	file := l.Streams.In
 	if l.fromFile != "-" {
 		opened, err := os.Open(l.fromFile)
 		if err != nil {

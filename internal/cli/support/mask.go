@@ -36,8 +36,8 @@ var (
 	userInfo = regexp.MustCompile(`://[^/@\s"']+@`)
 
 	// shownAnnotations are the prefixes of the annotations whose values are kept.
-	shownAnnotations = []string{addonsv1.GroupVersion.Group + "/", "cluster.x-k8s.io/paused", "cluster.x-k8s.io/managed-by",
-		"deployment.kubernetes.io/revision", "kubectl.kubernetes.io/default-container"}
+	shownAnnotations = []string{addonsv1.GroupVersion.Group + "/", "cluster.x-k8s.io/paused",
+		"cluster.x-k8s.io/managed-by", "deployment.kubernetes.io/revision", "kubectl.kubernetes.io/default-container"}
 
 	// shownVariables are the environment variables whose values are kept.
 	shownVariables = []string{"EMPTY", "HOME", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "GOGC", "GODEBUG", "GOMEMLIMIT"}

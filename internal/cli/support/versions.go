@@ -73,7 +73,8 @@ func (c *collector) collectVersions(ctx context.Context) {
 			Name: text("providerName"), Type: text("type"), Version: text("version")})
 	}
 	for _, crd := range c.list(ctx, crds, "") {
-		if group, _, _ := unstructured.NestedString(crd.Object, "spec", "group"); strings.HasSuffix(group, "cluster.x-k8s.io") {
+		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+		if strings.HasSuffix(group, "cluster.x-k8s.io") {
 			c.versions.CRDs = append(c.versions.CRDs, crdVersionsOf(crd.Object))
 		}
 	}
