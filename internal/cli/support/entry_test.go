@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"go.uber.org/zap/zapcore"
 	logsjson "k8s.io/component-base/logs/json"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
@@ -22,7 +21,7 @@ import (
 
 // loggers are the formats of the manager.
 func loggers(out *bytes.Buffer) map[string]logr.Logger {
-	json, _ := logsjson.NewJSONLogger(0, zapcore.AddSync(out), nil, nil)
+	json, _ := logsjson.NewJSONLogger(0, logsjson.AddNopSync(out), nil, nil)
 	return map[string]logr.Logger{"text": textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(out))), "json": json}
 }
 
