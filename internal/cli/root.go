@@ -23,6 +23,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/support"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
@@ -127,7 +128,9 @@ Exit codes:
 		newLogout(streams),
 		newBootstrap(streams),
 	)
-	root.AddCommand(fleet.Commands(kube.Options{Streams: streams, Program: title})...)
+	options := kube.Options{Streams: streams, Program: title}
+	root.AddCommand(fleet.Commands(options)...)
+	root.AddCommand(support.Commands(options)...)
 	addCompletion(root, streams)
 	return root
 }

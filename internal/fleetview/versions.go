@@ -21,7 +21,9 @@ type VersionCount struct {
 	// Version is the observed version; empty for releases that are not installed.
 	Version string `json:"version"`
 	// Desired is true if the HelmOp resolved its source to the version.
-	Desired  bool     `json:"desired"`
+	Desired bool `json:"desired"`
+	// Newer are the newest version that the HelmOp accepts and the newest version in the registry, if they are newer.
+	Newer    []string `json:"newer,omitempty"`
 	Clusters []string `json:"clusters"`
 }
 

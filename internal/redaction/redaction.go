@@ -6,6 +6,7 @@ package redaction
 import (
 	"encoding/base64"
 	"encoding/json"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,6 +138,12 @@ func (x *index) add(secret, plain string) {
 	// The secret itself may look like an escaped text.
 	if other := string(bare(unescape(unitsOf(secret))).bytes()); other != plain && len(other) >= minLength {
 		x.plain.add(needle{text: other})
+	}
+	// The views of URLs keep "+", which is a space in a query.
+	if strings.Contains(secret, " ") {
+		if query := url.QueryEscape(secret); len(query) >= minLength {
+			x.plain.add(needle{text: query})
+		}
 	}
 	quoted := strconv.Quote(secret)
 	forms := []string{secret, quoted[1 : len(quoted)-1]}

@@ -31,6 +31,7 @@ var encodings = map[string]func(*rand.Rand, string) string{
 	"Go":         func(_ *rand.Rand, s string) string { return strconv.Quote(s) },
 	"Go, ASCII":  func(_ *rand.Rand, s string) string { return strconv.QuoteToASCII(s) },
 	"URL":        func(_ *rand.Rand, s string) string { return "https://u:" + url.PathEscape(s) + "@host/" },
+	"URL query":  func(_ *rand.Rand, s string) string { return "https://host/?a=" + url.QueryEscape(s) + "&b=1" },
 	"base64":     func(_ *rand.Rand, s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
 	"URL base64": func(_ *rand.Rand, s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) },
 	"base64 of more": func(r *rand.Rand, s string) string {

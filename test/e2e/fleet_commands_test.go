@@ -11,6 +11,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -31,6 +33,7 @@ func TestFleetCommands(t *testing.T) {
 	)
 	s.part("broken values", (*scenario).findsBrokenValues)
 	s.part("page", (*scenario).showsPage)
+	s.part("logs and an archive", (*scenario).findsLogsAndDebugs)
 	s.part("rendering", (*scenario).rendersAsTheManager)
 	s.part("pause", (*scenario).pausesAndResumes)
 	s.part("promotion", (*scenario).promotesWaves)
@@ -81,6 +84,33 @@ func (s *scenario) findsBrokenValues() {
 	s.Expect(s.mustCommand("history", "broken")).To(gomega.ContainSubstring("Complete"))
 	s.Expect(s.mustCommand("versions")).To(gomega.MatchRegexp(`hello +1\.0\.0`))
 	s.eventuallyPrints("ReleasesFailed", "events", "broken", "--types=Warning")
+}
+
+// findsLogsAndDebugs reads the log of the manager, and writes an archive. The manager is a process and no Pod here.
+func (s *scenario) findsLogsAndDebugs() {
+	helmOp := s.newHelmOp("logged", forAll)
+	s.create(helmOp)
+	s.eventually(helmOp, ready(2))
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = helloValues(map[string]any{"greeting": "planted-value"}) })
+	s.eventually(helmOp, inPhase(2, addonsv1.RolloutPhaseComplete))
+	output, code := s.helmopCommand("logs", "logged")
+	s.Expect(code).To(gomega.Equal(3), output)
+	s.Expect(output).To(gomega.ContainSubstring("no manager found in namespace \"helmop-system\""))
+
+	log := s.env.Managers()[0].LogFile()
+	s.Expect(s.mustCommand("logs", "logged", "--from-file", log)).To(gomega.And(
+		gomega.ContainSubstring(`HelmOp="`+s.namespace+`/logged"`), gomega.ContainSubstring("Updating a release"),
+		gomega.Not(gomega.ContainSubstring("/broken"))))
+	s.Expect(s.mustCommand("logs", "logged", "--cluster", "two", "--from-file", log)).To(gomega.And(
+		gomega.ContainSubstring(`Cluster="two"`), gomega.Not(gomega.ContainSubstring(`Cluster="one"`))))
+
+	archive := filepath.Join(s.TempDir(), "helmop.tar.gz")
+	s.Expect(s.mustCommand("debug", "logged", "-o", archive)).To(gomega.ContainSubstring("README.md"))
+	listed, err := exec.CommandContext(s.Context(), "tar", "-xzOf", archive).Output()
+	s.must(err)
+	s.Expect(string(listed)).To(gomega.And(gomega.ContainSubstring("the Pods of the manager: no manager found"),
+		gomega.ContainSubstring("kind: HelmOpRelease\n"), gomega.ContainSubstring("storage: v1alpha1"),
+		gomega.Not(gomega.ContainSubstring("planted-value"))))
 }
 
 // eventuallyPrints waits until the output of a command has a text. A manager writes Events in the background.

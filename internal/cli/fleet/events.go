@@ -188,7 +188,7 @@ func (e *events) filter(ctx context.Context, c *kube.Client, helmOp *addonsv1.He
 		if about.Kind == apiutil.HelmOpKind {
 			return isOfType(item) && fleetview.IsOurs(item) && about.Name == helmOp.Name
 		}
-		return isOfType(item) && fleetview.IsOurs(item) && belongsTo(about.Name, helmOp.Name, others)
+		return isOfType(item) && fleetview.IsOurs(item) && fleetview.BelongsTo(about.Name, helmOp.Name, others)
 	}
 	return isWanted, []client.ListOption{client.InNamespace(helmOp.Namespace)}, err
 }
@@ -203,12 +203,4 @@ func (e *events) otherHelmOps(ctx context.Context, c *kube.Client, helmOp *addon
 		}
 	}
 	return names, err
-}
-
-// belongsTo is true if the name of a HelmOpRelease or HelmOpRevision begins with the name of a HelmOp and a hyphen, and
-// not with the longer name of another HelmOp.
-func belongsTo(name, helmOp string, others []string) bool {
-	return strings.HasPrefix(name, helmOp+"-") && !slices.ContainsFunc(others, func(other string) bool {
-		return len(other) > len(helmOp) && strings.HasPrefix(name, other+"-")
-	})
 }

@@ -6,6 +6,8 @@ package fleet
 import (
 	"context"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 
@@ -104,6 +106,11 @@ type versions struct {
 	kube.Base
 	allNamespaces bool
 	output        string
+
+	// checkRegistry, registry and timeout are for the newer versions in the registries.
+	checkRegistry bool
+	registry      registryFlags
+	timeout       time.Duration
 }
 
 func newVersions(o kube.Options) *cobra.Command {
@@ -112,9 +119,16 @@ func newVersions(o kube.Options) *cobra.Command {
 		Use:   "versions [HELMOP...]",
 		Short: "Count which chart versions run in which Clusters",
 		Long: `Count which chart versions run in which Clusters. The versions are those that HelmOp observed last. DESIRED is
-"yes" for the version that the source of the HelmOp was resolved to.`,
+"yes" for the version that the source of the HelmOp was resolved to.
+
+With --check-registry, NEWER has the newest version that spec.source.ref accepts and the newest release in the registry,
+if they are newer than the version of the row. The command lists the tags with the credentials of the HelmOp, which it
+reads with your rights, or with those of your Docker configuration.`,
 		Example: `  kubectl helmop versions -A
-  kubectl helmop versions calico -o json`,
+  kubectl helmop versions calico -o json
+
+  # Which HelmOps could be upgraded?
+  kubectl helmop versions -A --check-registry`,
 		Args:              kube.Args(0, -1),
 		ValidArgsFunction: v.CompleteHelmOps(-1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), args) },
@@ -122,6 +136,12 @@ func newVersions(o kube.Options) *cobra.Command {
 	v.Add(cmd)
 	cmd.Flags().BoolVarP(&v.allNamespaces, "all-namespaces", "A", false, "Count in all namespaces.")
 	cmd.Flags().StringVarP(&v.output, "output", "o", "", "Output format: json or yaml (default: a table).")
+	cmd.Flags().BoolVar(&v.checkRegistry, "check-registry", false, "Look for newer versions in the registries.")
+	v.registry.add(cmd)
+	cmd.Flags().DurationVar(&v.timeout, "timeout", 2*time.Minute,
+		"How long the requests to the registries may take; 0 is without a limit.")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"},
+		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -145,7 +165,13 @@ func (v *versions) run(ctx context.Context, wanted []string) error {
 	if err != nil {
 		return err
 	}
-	counts := fleetview.CountVersions(fleetview.ByKey(helmOps), releases, wanted)
+	byKey := fleetview.ByKey(helmOps)
+	counts := fleetview.CountVersions(byKey, releases, wanted)
+	if v.checkRegistry {
+		if err := v.addNewer(ctx, c, byKey, counts); err != nil {
+			return err
+		}
+	}
 	if v.output != "" {
 		return writeData(v.Streams.Out, v.output, nonNil(counts))
 	}
@@ -153,12 +179,21 @@ func (v *versions) run(ctx context.Context, wanted []string) error {
 		v.Note("No releases found.")
 		return nil
 	}
+	return v.write(counts)
+}
+
+// write prints the counts as a table.
+func (v *versions) write(counts []fleetview.VersionCount) error {
 	columns := []string{"HELMOP", "CHART", "VERSION", "DESIRED", "COUNT", "CLUSTERS"}
+	if v.checkRegistry {
+		columns = slices.Insert(columns, 4, "NEWER")
+	}
 	if v.allNamespaces {
 		columns = append([]string{"NAMESPACE"}, columns...)
 	}
 	t := kube.NewTable(false, false, columns...)
-	for _, count := range counts {
+	for i := range counts {
+		count := &counts[i]
 		version, desired := count.Version, ""
 		if version == "" {
 			version = kube.None
@@ -168,6 +203,9 @@ func (v *versions) run(ctx context.Context, wanted []string) error {
 		}
 		cells := []string{count.HelmOp, count.Chart, version, desired, kube.Number(int64(len(count.Clusters))),
 			plural.Few(slices.Compact(count.Clusters), fleetview.MaxNamedClusters)}
+		if v.checkRegistry {
+			cells = slices.Insert(cells, 4, strings.Join(count.Newer, ", "))
+		}
 		if v.allNamespaces {
 			cells = append([]string{count.Namespace}, cells...)
 		}

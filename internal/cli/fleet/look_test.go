@@ -88,18 +88,6 @@ func TestCountVersions(t *testing.T) {
 	}
 }
 
-func TestBelongsTo(t *testing.T) {
-	t.Parallel()
-	others := []string{"calico-extra", "cal"}
-	for name, want := range map[string]bool{
-		"calico-prod-1-aaaa": true, "calico-7": true, "calico-extra-prod-1-aaaa": false, "cal-prod-1": false,
-	} {
-		if got := belongsTo(name, "calico", others); got != want {
-			t.Errorf("%s: got %v", name, got)
-		}
-	}
-}
-
 // TestAllNamespaces compares the whole output with namespaces.
 func TestAllNamespaces(t *testing.T) {
 	t.Parallel()

@@ -5,13 +5,11 @@ package fleet
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -26,10 +24,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
 // rendering is what "values" and "render" share: the release of one HelmOp in one Cluster.
@@ -156,9 +152,7 @@ func (r *rendering) values(ctx context.Context, name string) error {
 type chartRendering struct {
 	rendering
 	noHooks, noCRDs bool
-
-	// caFile and registryConfig are for the registry.
-	caFile, registryConfig string
+	registry        registryFlags
 }
 
 func newRender(o kube.Options) *cobra.Command {
@@ -185,29 +179,8 @@ pulls the chart with the credentials of the HelmOp, or with those of your Docker
 	r.addFlags(cmd)
 	cmd.Flags().BoolVar(&r.noHooks, "no-hooks", false, "Leave hooks out.")
 	cmd.Flags().BoolVar(&r.noCRDs, "no-crds", false, "Leave the folder crds out.")
-	cmd.Flags().StringVar(&r.caFile, "ca-file", "",
-		"File with PEM certificates of CAs to trust for the registry, in addition to the system's CAs.")
-	cmd.Flags().StringVar(&r.registryConfig, "registry-config", "",
-		"File with the Docker configuration, for registries without credentials in the HelmOp (default: Docker's own). "+
-			"Credential helpers are not run.")
+	r.registry.add(cmd)
 	return cmd
-}
-
-// dockerConfig returns the file with the Docker configuration of the user; empty if there is none.
-func dockerConfig() string {
-	folder := os.Getenv("DOCKER_CONFIG")
-	if folder == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return ""
-		}
-		folder = filepath.Join(home, ".docker")
-	}
-	file := filepath.Join(folder, "config.json")
-	if _, err := os.Stat(file); err != nil {
-		return ""
-	}
-	return file
 }
 
 func (r *chartRendering) run(ctx context.Context, name string) (err error) {
@@ -254,8 +227,7 @@ func (r *chartRendering) run(ctx context.Context, name string) (err error) {
 
 // engine returns the parts that pull and render charts. Charts are kept in a folder until the command ends.
 func (r *chartRendering) engine(folder string) (preview.Options, error) {
-	registry, err := oci.New(oci.Options{Dir: folder, UserAgent: "kubectl-helmop/" + version.Version,
-		CredentialsFile: cmp.Or(r.registryConfig, dockerConfig()), CAFile: r.caFile})
+	registry, err := r.registry.client(folder)
 	if err != nil {
 		return preview.Options{}, err
 	}

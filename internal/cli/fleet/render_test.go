@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -171,4 +172,43 @@ func TestRenderRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.fails("absent: not found; create it", "values", "web", "--cluster", "prod-1")
+}
+
+// TestNewerVersions looks for newer versions in the registry.
+func TestNewerVersions(t *testing.T) {
+	t.Parallel()
+	b := newRenderBed(t, "newer")
+	for _, version := range []string{"1.3.0", "2.0.0", "3.0.0-rc.1"} {
+		if _, err := b.registry.PushChart(t.Context(), "web", version, renderedChart); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := b.helmOp("web")
+	h.Spec.Source.Ref = addonsv1.ArtifactReference{Semver: "1.x"}
+	if err := b.Update(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	b.release(h, "prod-1", 1, ready("1.2.3", time.Hour))
+	b.release(h, "prod-2", 1, ready("1.3.0", time.Hour))
+	args := []string{"versions", "web", "--check-registry", "--ca-file", b.authority}
+	b.compare("versions-newer", b.ok(args...))
+	if out := b.ok(append(args, "-o", "json")...); !strings.Contains(out, `"newer"`) {
+		t.Errorf("got\n%s", out)
+	}
+	// Without the authority, the registry cannot be read: the command warns and prints the rest.
+	got := b.run("versions", "web", "--check-registry")
+	if got.err != nil || !strings.Contains(got.out, "1.2.3") ||
+		!strings.Contains(got.errOut, "warning: the versions of HelmOp web cannot be read: ") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestNewerThan(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{"": "", "1.0.0": "1.2.0 2.0.0", "1.2.0": "2.0.0", "v1.1.0": "1.2.0 2.0.0",
+		"2.0.0": "", "2.0.0-rc.1": "2.0.0"} {
+		if got := strings.Join(newerThan(version, []string{"1.2.0", "2.0.0", "2.0.0", ""}), " "); got != want {
+			t.Errorf("%q: got %q", version, got)
+		}
+	}
 }

@@ -1,0 +1,344 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package support
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/yaml"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+)
+
+// plants are the secrets of a test.
+type plants struct{ all []string }
+
+// new returns a new secret. It has characters that JSON, YAML and URLs escape.
+func (p *plants) new(where string) string {
+	secret := `p"a&n/t ` + where + `=@` + strconv.Itoa(len(p.all)+1000)
+	p.all = append(p.all, secret)
+	return secret
+}
+
+// find returns the secrets in a text, in any notation.
+func (p *plants) find(text string) []string {
+	var found []string
+	for _, secret := range p.all {
+		quoted := strconv.Quote(secret)
+		forms := []string{secret, quoted[1 : len(quoted)-1], url.QueryEscape(secret), url.PathEscape(secret),
+			strings.ReplaceAll(secret, " ", "")}
+		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+			for shift := range 3 {
+				// The characters that have bits of the secret only.
+				encoded := encoding.EncodeToString(append(make([]byte, shift), secret...))
+				forms = append(forms, encoded[(8*shift+5)/6:8*(shift+len(secret))/6])
+			}
+		}
+		if slices.ContainsFunc(forms, func(form string) bool { return strings.Contains(text, form) }) {
+			found = append(found, secret)
+		}
+	}
+	return found
+}
+
+// unpack returns the contents of an archive by the names of its files, without the folder.
+func unpack(t *testing.T, path string) map[string]string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	compressed, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, archive := map[string]string{}, tar.NewReader(compressed)
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, ok := strings.CutPrefix(header.Name, strings.TrimSuffix(filepath.Base(path), ".tar.gz")+"/")
+		if !ok {
+			t.Errorf("the archive has %q", header.Name)
+		}
+		files[name] = string(data)
+	}
+}
+
+func (b *bed) secret(namespace, name, key, value string) {
+	b.Helper()
+	b.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Data: map[string][]byte{key: []byte(value)}})
+}
+
+// withStatus creates an object and its status.
+func (b *bed) withStatus(object client.Object) {
+	b.Helper()
+	status := object.DeepCopyObject().(client.Object)
+	b.create(object)
+	status.SetResourceVersion(object.GetResourceVersion())
+	status.SetUID(object.GetUID())
+	if err := b.Status().Update(b.Context(), status); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// yamlString returns a text as a YAML string.
+func yamlString(text string) string { return strconv.Quote(text) }
+
+// plantFleet creates a HelmOp, its release, its revision, an Event and a Cluster with a secret in every place.
+func (b *bed) plantFleet(p *plants) {
+	b.Helper()
+	fixed, templated, previous := p.new("fixed"), p.new("templated"), p.new("previous")
+	b.secret(b.namespace, "fixed", "values.yaml", "deep: [{password: "+yamlString(fixed)+"}]")
+	b.secret(b.namespace, "prod-1-cloud", "token", templated)
+	b.secret(b.namespace, "previous", "values.yaml", "a: "+yamlString(previous))
+	b.secret(b.namespace, "registry", "other", p.new("registry"))
+	b.secret(b.namespace, "prod-1-kubeconfig", "value", p.new("kubeconfig"))
+	b.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "config"},
+		Data: map[string]string{"values.yaml": "a: " + p.new("configmap")}})
+	inline := p.new("inline")
+	text := `
+clusterSelector: {}
+source: {url: "oci://example.com/chart", ref: {tag: "1"}, secretRef: {name: registry}}
+values: {password: ` + yamlString(inline) + `, plain: ` + yamlString(p.new("plain")) + `}
+valuesTemplate: ` + yamlString("a: "+p.new("template")) + `
+valuesFrom: [{kind: Secret, name: fixed}, {kind: Secret, name: "{{ .ClusterName }}-cloud", key: token, targetPath: t},
+  {kind: ConfigMap, name: config}]
+postRender:
+  patches: [{patch: ` + yamlString("a: "+p.new("patch")) + `}]
+  commonMetadata: {annotations: {a: ` + yamlString(p.new("metadata")) + `}}
+overrides:
+- {name: one, clusterSelector: {matchExpressions: [{key: region, operator: In, values: [eu-kept]}]},
+   values: {a: ` + yamlString(p.new("override")) + `}, valuesTemplate: ` + yamlString("b: "+p.new("override-template")) + `}
+`
+	h := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "web"}}
+	h.Annotations = map[string]string{
+		"example.com/note": p.new("annotation"),
+		"kubectl.kubernetes.io/last-applied-configuration": `{"a":` + strconv.Quote(p.new("applied")) + `}`,
+		addonsv1.GroupVersion.Group + "/retry":             "kept-request"}
+	if err := yaml.UnmarshalStrict([]byte(text), &h.Spec); err != nil {
+		b.Fatal(err)
+	}
+	messages := "the chart says " + fixed + ", " + base64.StdEncoding.EncodeToString([]byte("x"+templated)) + " and " +
+		url.QueryEscape(inline) + " " + previous + " \x1b]0;x\a"
+	h.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "ReleasesFailed",
+		Message: messages, LastTransitionTime: metav1.NewTime(testNow)}}
+	revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "web-1"},
+		Spec:   addonsv1.HelmOpRevisionSpec{Number: 1, Digest: "d", HelmOp: *h.Spec.DeepCopy()},
+		Status: addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhaseComplete}}
+	revision.Spec.ContentFrom.PostRender = 1
+	revision.Spec.HelmOp.ValuesFrom[0].Name = "previous"
+	b.withStatus(h)
+	b.create(revision)
+	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace,
+		Name: apiutil.ChildName("web", "prod-1"), Labels: apiutil.ChildSelector(h)},
+		Spec: addonsv1.HelmOpReleaseSpec{ClusterRef: addonsv1.ClusterReference{Name: "prod-1"},
+			Release:      addonsv1.ReleaseIdentity{Name: "web", Namespace: "web"},
+			Artifact:     addonsv1.ResolvedArtifact{URL: "oci://example.com/chart", Digest: "sha256:1"},
+			ValuesDigest: "d", DeletionPolicy: addonsv1.DeletionPolicyOrphan}}
+	if err := controllerutil.SetControllerReference(h, release, b.Scheme()); err != nil {
+		b.Fatal(err)
+	}
+	release.Status.LastError = messages
+	b.withStatus(release)
+	b.create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "e"}, Type: "Warning",
+		Reason: "UpgradeFailed", Message: messages, LastTimestamp: metav1.NewTime(testNow),
+		InvolvedObject: corev1.ObjectReference{APIVersion: addonsv1.GroupVersion.String(), Kind: "HelmOpRelease",
+			Namespace: b.namespace, Name: release.Name}})
+	b.create(helmOpOf(b.namespace, "other"))
+	b.plantCluster(p)
+}
+
+func (b *bed) plantCluster(p *plants) {
+	b.Helper()
+	cluster := apiutil.NewCluster()
+	cluster.SetNamespace(b.namespace)
+	cluster.SetName("prod-1")
+	cluster.SetAnnotations(map[string]string{"cluster.x-k8s.io/conversion-data": p.new("conversion")})
+	topology := map[string]any{"classRef": map[string]any{"name": "class"}, "version": "v1.34.0",
+		"variables": []any{map[string]any{"name": "kept-variable", "value": map[string]any{"x": p.new("variable")}}}}
+	cluster.Object["spec"] = map[string]any{"topology": topology}
+	b.create(cluster)
+}
+
+// plantManager creates a Deployment and a Pod of the manager with a secret in every place.
+func (b *bed) plantManager(p *plants) {
+	b.Helper()
+	referenced := p.new("referenced")
+	b.secret(b.managers, "environment", "key", referenced)
+	labels := map[string]string{"control-plane": "controller-manager", "cluster.x-k8s.io/provider": "addon-helmop"}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels,
+		Annotations: map[string]string{"example.com/a": p.new("pod-annotation")}}}
+	template.Spec.Containers = []corev1.Container{
+		{Name: "manager", Image: "example.com/helmop:v1-kept",
+			Args: []string{"--v=5", "--api-token=" + p.new("argument"), "--registry-token-hosts=kept.example.com"},
+			Env: []corev1.EnvVar{{Name: "DB_PASSWORD", Value: p.new("variable-password")},
+				{Name: "HARMLESS", Value: p.new("variable-harmless")},
+				{Name: "HTTPS_PROXY", Value: "http://user:" + url.PathEscape(p.new("proxy")) + "@proxy-kept.example.com:3128"},
+				{Name: "FROM", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "key",
+					LocalObjectReference: corev1.LocalObjectReference{Name: "environment"}}}}}},
+		{Name: "sidecar", Image: "example.com/sidecar:v2-kept", Command: []string{"sh", "-c", "echo " + p.new("sidecar")}},
+	}
+	b.create(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: b.managers, Name: "helmop", Labels: labels,
+		Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": p.new("deployment")}},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template}})
+	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+	pod.Namespace, pod.Name = b.managers, "manager-0"
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "manager", RestartCount: 2, Image: "example.com/helmop:v1-kept"}}
+	b.withStatus(pod)
+	b.setLog("manager-0", 0, line("E", "failed-kept", `err=<`+"\n\t"+p.all[0]+" and "+referenced+"\n\t"+
+		base64.StdEncoding.EncodeToString([]byte(referenced))+"\x1b]0;x\a\n >"))
+}
+
+// TestDebug plants secrets everywhere, and looks for them in the archive.
+func TestDebug(t *testing.T) {
+	t.Parallel()
+	b, p := newBed(t), &plants{}
+	b.plantFleet(p)
+	b.plantManager(p)
+	for name, args := range map[string][]string{"all": nil, "one": {"web"}} {
+		path := filepath.Join(t.TempDir(), name+".tar.gz")
+		out, errOut, err := b.run(t.Context(), "", append([]string{"debug", "-o", path}, args...)...)
+		if err != nil || out != path+"\n" || !strings.Contains(errOut, "Look through the archive before you share it") {
+			t.Fatalf("%s: got %v\n%s%s", name, err, out, errOut)
+		}
+		files := unpack(t, path)
+		for file, content := range files {
+			if found := p.find(content); len(found) > 0 {
+				t.Errorf("%s: %s has %q:\n%s", name, file, found, content)
+			}
+			if strings.Contains(content, "\x1b") {
+				t.Errorf("%s: %s has an escape sequence", name, file)
+			}
+		}
+		for file, texts := range map[string][]string{
+			"README.md":                    {"objects/helmops.yaml", "the log manager-0.previous.log: ", "the list of providers.clusterctl"},
+			"versions.yaml":                {"example.com/helmop:v1-kept", "restarts: 2", "kubernetes: v1.", "helmops.addons.cluster.x-k8s.io", "storage: v1alpha1"},
+			"conditions.txt":               {"ReleasesFailed", "web"},
+			"events.txt":                   {"UpgradeFailed", "helmoprelease/web-prod-1-"},
+			"objects/helmops.yaml":         {"name: web", "oci://example.com/chart", "name: fixed", "kept-request", "eu-kept", "values: '[redacted]'"},
+			"objects/helmopreleases.yaml":  {"the chart says [redacted]", "name: prod-1"},
+			"objects/helmoprevisions.yaml": {"phase: Complete", "postRender: 1", "values: '[redacted]'"},
+			"objects/clusters.yaml":        {"name: prod-1", "kept-variable", "version: v1.34.0"},
+			"objects/events.yaml":          {"UpgradeFailed"},
+			"objects/deployments.yaml": {"example.com/helmop:v1-kept", "v2-kept", "proxy-kept.example.com:3128", "DB_PASSWORD",
+				"--api-token=[redacted]", "--registry-token-hosts=kept.example.com", "--v=5"},
+			"objects/pods.yaml":  {"restartCount: 2"},
+			"logs/manager-0.log": {"failed-kept", "[redacted]"},
+		} {
+			for _, text := range texts {
+				if !strings.Contains(files[file], text) {
+					t.Errorf("%s: %s does not have %q:\n%s", name, file, text, files[file])
+				}
+			}
+		}
+		if hasOther := strings.Contains(files["objects/helmops.yaml"], "name: other"); hasOther != (name == "all") {
+			t.Errorf("%s: the other HelmOp is in the archive: %v", name, hasOther)
+		}
+	}
+}
+
+// TestDebugFaults expects that a failed read is noted and stops nothing.
+func TestDebugFaults(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.create(helmOpOf(b.namespace, "web"))
+	path := filepath.Join(t.TempDir(), "a.tar.gz")
+	b.deny("/deployments", "/pods", "/version", "/events", "/secrets")
+	_, errOut, err := b.run(t.Context(), "", "debug", "-o", path)
+	if err != nil || !strings.Contains(errOut, "could not be read; README.md in the archive has the reasons") {
+		t.Fatalf("got %v\n%s", err, errOut)
+	}
+	files := unpack(t, path)
+	for _, text := range []string{"- the list of deployments.apps: ", "- the Pods of the manager: ",
+		"- the version of Kubernetes: ", "- the list of events: "} {
+		if !strings.Contains(files["README.md"], text) {
+			t.Errorf("README.md does not have %q:\n%s", text, files["README.md"])
+		}
+	}
+	if !strings.Contains(files["objects/helmops.yaml"], "name: web") {
+		t.Errorf("got %q", files["objects/helmops.yaml"])
+	}
+	for text, args := range map[string][]string{
+		"exists; remove it, or set --output": {"-o", path},
+		"must end with .tar.gz":              {"-o", "a.zip"},
+		`there is no HelmOp "no"`:            {"no", "-o", path + ".tar.gz"},
+		"cannot be used with the name":       {"web", "-A", "-o", path + ".tar.gz"},
+		"no such file or directory":          {"-o", filepath.Join(path+"-no", "a.tar.gz")},
+	} {
+		if _, _, err := b.run(t.Context(), "", append([]string{"debug"}, args...)...); err == nil ||
+			!strings.Contains(err.Error(), text) {
+			t.Errorf("%q: got %v", args, err)
+		}
+	}
+	b.deny("/")
+	path = filepath.Join(t.TempDir(), "b.tar.gz")
+	if _, _, err := b.run(t.Context(), "", "debug", "-o", path); err == nil ||
+		!strings.Contains(err.Error(), "nothing could be read") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSecretNames(t *testing.T) {
+	t.Parallel()
+	names := &secretNames{}
+	for _, name := range []string{"fixed", "{{ .ClusterName }}-cloud", "a.b-${ .x }"} {
+		names.add(name)
+	}
+	for name, want := range map[string]bool{"prod-1-cloud": true, "prod-1-cloud-2": false, "a.b-c": true, "axb-c": false,
+		"fixed": false} {
+		if got := names.matches(name); got != want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+	if !slices.Equal(names.fixed, []string{"fixed"}) {
+		t.Errorf("got %q", names.fixed)
+	}
+}
+
+func TestCRDVersions(t *testing.T) {
+	t.Parallel()
+	condition := func(kind, status string) map[string]any {
+		return map[string]any{"type": kind, "status": status, "message": "m"}
+	}
+	got := crdVersionsOf(map[string]any{"metadata": map[string]any{"name": "n"},
+		"spec": map[string]any{"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true},
+			map[string]any{"name": "v0", "served": false}}},
+		"status": map[string]any{"storedVersions": []any{"v0", "v1"}, "conditions": []any{condition("Established", "False"),
+			condition("NamesAccepted", "True"), condition("NonStructuralSchema", "True")}}})
+	if got.Name != "n" || got.Storage != "v1" || !slices.Equal(got.Served, []string{"v1"}) || len(got.Stored) != 2 ||
+		!slices.Equal(got.Problems, []string{"Established: m", "NonStructuralSchema: m"}) {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -1,0 +1,320 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package support
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+)
+
+// logs is the command "logs".
+type logs struct {
+	kube.Base
+	cluster, managerNamespace string
+	follow                    bool
+	since                     time.Duration
+	tail                      int
+	level                     string
+	fromFile                  string
+
+	subject  subject
+	severity severity
+
+	// relistDelay is how long the command waits before it looks for new Pods, and before it reads a log again that ended.
+	relistDelay time.Duration
+}
+
+// logged is an entry of the log of a Pod.
+type logged struct {
+	entry
+	pod string
+}
+
+func newLogs(o kube.Options) *cobra.Command {
+	l := &logs{Base: kube.NewBase(o), relistDelay: 5 * time.Second}
+	cmd := &cobra.Command{
+		Use:   "logs HELMOP",
+		Short: "Print what the manager logs about a HelmOp and its releases",
+		Long: `Print what the manager logs about a HelmOp and its releases: the entries of all Pods of the manager, in order
+of time. With --cluster, print the entries about the release in one Cluster, and about the Cluster itself.
+
+At its default verbosity, the manager logs actions and errors only. With HELMOP_LOG_LEVEL=5 at its installation (--v=5
+of the manager), it logs each reconciliation.`,
+		Example: `  # What did the manager do with calico in the last hour?
+  kubectl helmop logs calico --since=1h
+
+  # Follow the errors about one Cluster
+  kubectl helmop logs calico --cluster prod-1 --level=error -f
+
+  # Read the log of a container before its restart
+  kubectl logs -n helmop-system helmop-controller-manager-0 --previous | kubectl helmop logs calico --from-file=-`,
+		Args:              kube.Args(1, 1),
+		ValidArgsFunction: l.CompleteHelmOps(1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args[0]) },
+	}
+	l.Add(cmd)
+	l.AddClusterFlag(cmd, &l.cluster, "Print the entries about the release in this Cluster only.")
+	addManagerFlag(cmd, &l.managerNamespace)
+	flags := cmd.Flags()
+	flags.BoolVarP(&l.follow, "follow", "f", false, "Print new entries until you stop the command.")
+	flags.DurationVar(&l.since, "since", 0,
+		"Print entries of the last time only, for example 10m (default: all that are kept).")
+	flags.IntVar(&l.tail, "tail", -1, "Print this many of the last entries about the HelmOp; -1 prints all.")
+	flags.StringVar(&l.level, "level", severityNames[0], "Print entries of at least this level: info, warning or error. "+
+		"Logs in the format JSON have no warnings.")
+	flags.StringVar(&l.fromFile, "from-file", "",
+		"Read a log of the manager from this file instead of the Pods; - is the standard input.")
+	_ = cmd.RegisterFlagCompletionFunc("level", cobra.FixedCompletions(severityNames, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.MarkFlagFilename("from-file")
+	return cmd
+}
+
+// validate checks the flags.
+func (l *logs) validate() error {
+	var err error
+	if l.severity, err = parseSeverity(l.level); err != nil {
+		return kube.Usagef("%v", err)
+	}
+	if l.tail < -1 {
+		return kube.Usagef("--tail must be -1 or more, not %d", l.tail)
+	}
+	if l.fromFile != "" && (l.follow || l.since != 0) {
+		return kube.Usagef("--from-file cannot be used with --follow or --since")
+	}
+	return nil
+}
+
+func (l *logs) run(ctx context.Context, name string) error {
+	if err := l.validate(); err != nil {
+		return err
+	}
+	c, err := l.Connect()
+	if err != nil {
+		return err
+	}
+	if err := l.choose(ctx, c, name); err != nil {
+		return err
+	}
+	if l.fromFile != "" {
+		return l.printFile()
+	}
+	m, err := newManagers(&l.Base, l.managerNamespace)
+	if err != nil {
+		return err
+	}
+	pods, err := m.pods(ctx)
+	if err != nil {
+		return err
+	}
+	found, seen, err := l.read(ctx, m, pods)
+	if err != nil {
+		return err
+	}
+	l.print(found, len(pods) > 1)
+	if !l.follow {
+		return l.noteIfNone(found)
+	}
+	return l.runFollow(ctx, m, pods, seen)
+}
+
+// choose sets the subject. A HelmOp that is gone may have entries, too.
+func (l *logs) choose(ctx context.Context, c *kube.Client, name string) error {
+	l.subject = subject{helmOp: client.ObjectKey{Namespace: c.Namespace, Name: name}}
+	helmOps, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(c.Namespace))
+	if err != nil {
+		return err
+	}
+	helmOp := &addonsv1.HelmOp{}
+	for _, other := range helmOps {
+		if other.Name == name {
+			helmOp = other
+			continue
+		}
+		l.subject.others = append(l.subject.others, other.Name)
+	}
+	if helmOp.Name == "" {
+		l.Note("warning: there is no HelmOp %q in namespace %q now", name, c.Namespace)
+	}
+	if l.cluster == "" {
+		return nil
+	}
+	key := client.ObjectKey{Namespace: c.Namespace, Name: l.cluster}
+	if namespace, name, ok := strings.Cut(l.cluster, "/"); ok {
+		key = client.ObjectKey{Namespace: namespace, Name: name}
+	} else if helmOp.Spec.ManagementCluster != nil && l.cluster == clusterlink.Management.Name {
+		key = clusterlink.Management
+	}
+	l.subject.cluster = &key
+	return nil
+}
+
+// shows reports whether the command prints an entry.
+func (l *logs) shows(e *entry) bool { return e.severity >= l.severity && l.subject.concerns(e) }
+
+func (l *logs) printFile() (err error) {
+	file := l.Streams.In
+	if l.fromFile != "-" {
+		opened, err := os.Open(l.fromFile)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = opened.Close() }()
+		file = opened
+	}
+	var found []logged
+	err = readEntries(file, false, func(e entry) {
+		if l.shows(&e) {
+			found = append(found, logged{entry: e})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	found = last(found, l.tail)
+	l.print(found, false)
+	return l.noteIfNone(found)
+}
+
+// last returns the last n entries; all if n is negative.
+func last(found []logged, n int) []logged {
+	if n < 0 || n >= len(found) {
+		return found
+	}
+	return found[len(found)-n:]
+}
+
+// read returns the entries of all Pods in order of time, and when the last entry of each Pod was written. A Pod whose
+// log cannot be read is noted; it is an error if no log can be read.
+func (l *logs) read(ctx context.Context, m *managers, pods []corev1.Pod) (
+	found []logged, seen map[string]time.Time, err error,
+) {
+	var errs []error
+	seen = map[string]time.Time{}
+	for i := range pods {
+		err := m.log(ctx, &pods[i], corev1.PodLogOptions{SinceSeconds: sinceOption(l.since)}, func(e entry) {
+			seen[pods[i].Name] = e.at
+			if l.shows(&e) {
+				found = append(found, logged{e, pods[i].Name})
+			}
+		})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("the log of Pod %s/%s cannot be read: %w", pods[i].Namespace, pods[i].Name, err))
+		}
+	}
+	if len(errs) == len(pods) {
+		return nil, nil, errors.Join(errs...)
+	}
+	for _, err := range errs {
+		l.Note("warning: %v", err)
+	}
+	slices.SortStableFunc(found, func(a, b logged) int { return a.at.Compare(b.at) })
+	return last(found, l.tail), seen, nil
+}
+
+// print prints entries, with the names of the Pods if there are several.
+func (l *logs) print(found []logged, withPods bool) {
+	for i := range found {
+		prefix := ""
+		if withPods {
+			prefix = "[pod/" + found[i].pod + "] "
+		}
+		_, _ = fmt.Fprintln(l.Streams.Out, prefix+found[i].text)
+	}
+}
+
+func (l *logs) noteIfNone(found []logged) error {
+	if len(found) == 0 {
+		l.Note("No entries found. The manager logs actions and errors; --v=5 of the manager logs each reconciliation.")
+	}
+	return nil
+}
+
+// follower follows the logs of all Pods.
+type follower struct {
+	*logs
+	*managers
+
+	mutex sync.Mutex
+	// seen is when the last entry that was read of a Pod was written. running are the Pods whose log is being read.
+	seen    map[string]time.Time
+	running map[string]bool
+}
+
+// runFollow prints new entries. Pods that are created later are followed, too.
+func (l *logs) runFollow(ctx context.Context, m *managers, pods []corev1.Pod, seen map[string]time.Time) error {
+	f := &follower{logs: l, managers: m, seen: seen, running: map[string]bool{}}
+	ctx, cancel := context.WithCancel(ctx)
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	noted := ""
+	for {
+		for i := range pods {
+			f.start(ctx, &tasks, &pods[i])
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(l.relistDelay):
+		}
+		var err error
+		if pods, err = m.pods(ctx); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && noted != err.Error() {
+			noted = err.Error()
+			l.Note("warning: %v; the command tries again", err)
+		}
+	}
+}
+
+// start reads the log of a Pod in the background unless it is being read. A log that ends or cannot be read is read
+// again later: the container restarts, or the Pod is not ready yet.
+func (f *follower) start(ctx context.Context, tasks *sync.WaitGroup, pod *corev1.Pod) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.running[pod.Name] {
+		return
+	}
+	f.running[pod.Name] = true
+	options := corev1.PodLogOptions{Follow: true}
+	if seen := f.seen[pod.Name]; !seen.IsZero() {
+		at := metav1.NewTime(seen)
+		options.SinceTime = &at
+	} else {
+		options.SinceSeconds = sinceOption(f.since)
+	}
+	tasks.Go(func() {
+		_ = f.log(ctx, pod, options, func(e entry) { f.add(pod.Name, e) })
+		f.mutex.Lock()
+		defer f.mutex.Unlock()
+		delete(f.running, pod.Name)
+	})
+}
+
+// add prints an entry. The API server reads from a whole second on: entries that were read before come again.
+func (f *follower) add(pod string, e entry) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if !e.at.After(f.seen[pod]) {
+		return
+	}
+	f.seen[pod] = e.at
+	if f.shows(&e) {
+		f.print([]logged{{e, pod}}, len(f.seen) > 1)
+	}
+}

@@ -1,0 +1,189 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package support
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/redaction"
+)
+
+var (
+	// contentFields are the fields with values, templates of values, patches and contents.
+	contentFields = []string{"values", "valuesTemplate", "patch", "data", "stringData", "binaryData"}
+
+	// identityFields are the fields without texts of users. Their texts are kept, also if a Secret has the same text.
+	identityFields = []string{"apiVersion", "kind", "name", "namespace", "uid", "resourceVersion", "type",
+		"creationTimestamp", "lastTransitionTime"}
+
+	// sensitiveField matches the names of fields with credentials.
+	sensitiveField = regexp.MustCompile(`(?i)passw|token|credential|api_?key|private_?key`)
+
+	// sensitiveArgument matches arguments with credentials. Flags for files and hosts have none.
+	sensitiveArgument = regexp.MustCompile(`(?i)^--?[^=]*(?:pass|secret|token|key|cred)[^=]*=`)
+	harmlessArgument  = regexp.MustCompile(`^[^=]*-(?:file|dir|hosts|name)=`)
+
+	// userInfo is the part of a URL with user and password.
+	userInfo = regexp.MustCompile(`://[^/@\s"']+@`)
+
+	// shownAnnotations are the prefixes of the annotations whose values are kept.
+	shownAnnotations = []string{addonsv1.GroupVersion.Group + "/", "cluster.x-k8s.io/paused",
+		"cluster.x-k8s.io/managed-by", "deployment.kubernetes.io/revision", "kubectl.kubernetes.io/default-container"}
+
+	// shownVariables are the environment variables whose values are kept.
+	shownVariables = []string{"EMPTY", "HOME", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "GOGC", "GODEBUG", "GOMEMLIMIT"}
+)
+
+// masker removes what an archive must not have: values in specs, annotations, environment variables, and the values of
+// Secrets wherever they are.
+type masker struct{ hide func(string) string }
+
+// newMasker returns a masker. inline are values in specs: those with sensitive keys are hidden. secrets are the values
+// of Secrets.
+func newMasker(inline map[string]any, secrets []any) *masker {
+	return &masker{helmerr.NewRedactor(inline, secrets).Hide}
+}
+
+// text returns a text without secrets and without escape sequences of terminals.
+func (m *masker) text(text string) string {
+	return printers.EscapeTerminal(m.hide(userInfo.ReplaceAllString(text, "://"+redaction.Mark+"@")))
+}
+
+// object returns a copy of an object without secrets.
+func (m *masker) object(object map[string]any) map[string]any {
+	kind, _ := object["kind"].(string)
+	masked, _ := m.value("", object, kind).(map[string]any)
+	if metadata, ok := masked["metadata"].(map[string]any); ok {
+		delete(metadata, "managedFields")
+	}
+	return masked
+}
+
+// value returns a copy of the value of a field.
+func (m *masker) value(field string, value any, kind string) any {
+	switch typed := value.(type) {
+	case map[string]any:
+		return m.fields(field, typed, kind)
+	case []any:
+		items := make([]any, len(typed))
+		for i := range typed {
+			items[i] = m.item(field, typed[i], kind)
+		}
+		return items
+	case string:
+		switch {
+		case slices.Contains(identityFields, field):
+			return userInfo.ReplaceAllString(typed, "://"+redaction.Mark+"@")
+		case sensitiveField.MatchString(field) && !strings.HasSuffix(field, "Name"):
+			return redaction.Mark
+		}
+		return m.text(typed)
+	default:
+		return value
+	}
+}
+
+// fields returns a copy of a map.
+func (m *masker) fields(parent string, from map[string]any, kind string) map[string]any {
+	_, isRequirement := from["operator"]
+	to := make(map[string]any, len(from))
+	for field, value := range from {
+		_, isText := value.(string)
+		switch {
+		case parent == "annotations" && !isShown(field, shownAnnotations) && isText:
+			to[field] = redaction.Mark
+		case slices.Contains(contentFields, field) && !isRequirement && isContent(value),
+			// Variables of the topology of a Cluster may be credentials.
+			field == "value" && kind == "Cluster":
+			to[field] = redaction.Mark
+		default:
+			to[field] = m.value(field, value, kind)
+		}
+	}
+	return to
+}
+
+// isShown reports whether a name begins with one of the prefixes.
+func isShown(name string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// isContent is false for numbers: contentFrom of a HelmOpRevision has numbers in the fields with these names.
+func isContent(value any) bool {
+	switch value.(type) {
+	case map[string]any, []any, string:
+		return true
+	default:
+		return false
+	}
+}
+
+// item returns a copy of an item of the list in a field.
+func (m *masker) item(field string, value any, kind string) any {
+	fields, isMap := value.(map[string]any)
+	switch text, isText := value.(string); {
+	case isMap && field == "env":
+		return m.variable(fields, kind)
+	case isMap && (field == "containers" || field == "initContainers" || field == "ephemeralContainers") &&
+		fields["name"] != managerContainer:
+		// The commands of other containers are unknown to HelmOp.
+		return map[string]any{"name": fields["name"], "image": m.value("image", fields["image"], kind)}
+	case isText && (field == "args" || field == "command") && !harmlessArgument.MatchString(text):
+		return m.text(maskArgument(text))
+	default:
+		return m.value(field, value, kind)
+	}
+}
+
+// maskArgument returns an argument without a credential.
+func maskArgument(text string) string {
+	if found := sensitiveArgument.FindString(text); found != "" {
+		return found + redaction.Mark
+	}
+	return text
+}
+
+// variable returns a copy of an environment variable of a container.
+func (m *masker) variable(fields map[string]any, kind string) map[string]any {
+	masked := m.fields("env", fields, kind)
+	name, _ := fields["name"].(string)
+	if value, ok := fields["value"].(string); ok && value != "" && !slices.Contains(shownVariables, name) {
+		masked["value"] = redaction.Mark
+	}
+	return masked
+}
+
+// valuesIn returns the values in the spec of a HelmOp, for the search for those with sensitive keys.
+func valuesIn(spec *addonsv1.HelmOpSpec) []any {
+	found := []any{jsonOf(spec.Values), yamlOf(spec.ValuesTemplate)}
+	for i := range spec.Overrides {
+		found = append(found, jsonOf(spec.Overrides[i].Values), yamlOf(spec.Overrides[i].ValuesTemplate))
+	}
+	return found
+}
+
+// jsonOf returns values; nil if there are none.
+func jsonOf(values *apiextensionsv1.JSON) any {
+	if values == nil {
+		return nil
+	}
+	return yamlOf(string(values.Raw))
+}
+
+// yamlOf returns what a text is as YAML; nil if it is not YAML.
+func yamlOf(text string) any {
+	var value any
+	if yaml.Unmarshal([]byte(text), &value) != nil {
+		return nil
+	}
+	return value
+}
