@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chart"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -239,6 +240,10 @@ func TestIntegrationPlanImpersonates(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.target.Impersonate = "system:serviceaccount:" + b.namespace + ":default"
+	if err := sharedServer.Server(t).WaitAllowed(t.Context(), b.target.Impersonate, authorizationv1.ResourceAttributes{
+		Namespace: b.namespace, Verb: "list", Resource: "secrets"}); err != nil {
+		t.Fatal(err)
+	}
 	chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
 	b.want(b.plan(chrt, map[string]any{"cidr": "1"}), 0, "Create ConfigMap demo-value Forbidden")
 }
