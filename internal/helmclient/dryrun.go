@@ -5,12 +5,14 @@ package helmclient
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
@@ -68,6 +70,39 @@ func (c *Client) Render(ctx context.Context, target model.Target, desired model.
 	rendered, err := s.dryRun(ctx, job{desired: desired, options: options, chart: chrt, values: values}, next)
 	if err != nil {
 		return DryRun{}, newActError(verb, err, s, logs)
+	}
+	return rendered, nil
+}
+
+// Offline describes a cluster that is not asked.
+type Offline struct {
+	// KubeVersion is the version of Kubernetes; empty is the version of the Helm SDK.
+	KubeVersion string
+	// APIVersions are served beside the kinds of Kubernetes, as GROUP/VERSION or GROUP/VERSION/KIND.
+	APIVersions []string
+}
+
+// RenderOffline renders a release as an installation, without a connection to its cluster. Lookups of the chart find
+// nothing. The error is an [*helmerr.Error].
+func (c *Client) RenderOffline(ctx context.Context, desired model.Desired, options model.Options, chrt *chart.Chart,
+	values map[string]any, cluster Offline,
+) (DryRun, error) {
+	logs := &helmerr.LogBuffer{Redactor: helmerr.NewRedactor(values, options.SecretValues)}
+	s := newSession(driver.NewMemory(), nil, desired, logs)
+	s.renderer = c.renderer
+	s.config.Capabilities = chartutil.DefaultCapabilities.Copy()
+	s.config.Capabilities.APIVersions = slices.Concat(s.config.Capabilities.APIVersions, cluster.APIVersions)
+	if cluster.KubeVersion != "" {
+		version, err := chartutil.ParseKubeVersion(cluster.KubeVersion)
+		if err != nil {
+			return DryRun{}, newActError(model.ActionInstall, fmt.Errorf("the version of Kubernetes: %w", err), nil, logs)
+		}
+		s.config.Capabilities.KubeVersion = *version
+	}
+	rendered, err := s.dryRun(ctx, job{desired: desired, options: options, chart: chrt, values: values},
+		nextRelease(desired, model.Observation{}))
+	if err != nil {
+		return DryRun{}, newActError(model.ActionInstall, err, s, logs)
 	}
 	return rendered, nil
 }

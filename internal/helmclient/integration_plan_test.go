@@ -159,12 +159,12 @@ func TestIntegrationPlanRefusals(t *testing.T) {
 		"missing.yaml": "apiVersion: missing.example.com/v1\nkind: Widget\nmetadata: {name: widget}\n",
 		"invalid.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: invalid}\nspec: {clusterIP: 300.0.0.1, ports: " +
 			"[{port: 80}]}\n",
-		"elsewhere.yaml": strings.Replace(helmtest.ConfigMap("elsewhere", "1"), "metadata:",
+		"misplaced.yaml": strings.Replace(helmtest.ConfigMap("misplaced", "1"), "metadata:",
 			"metadata:\n  namespace: no-such-namespace", 1),
 	}
 	chrt := helmtest.NewChart("2.0.0", templates)
 	plan := b.plan(chrt, nil)
-	want := []string{"Create Widget widget KindNotServed", "Create ConfigMap no-such-namespace/elsewhere Rejected",
+	want := []string{"Create Widget widget KindNotServed", "Create ConfigMap no-such-namespace/misplaced Rejected",
 		"Update ConfigMap fixed Immutable", "Update ConfigMap shared-0 OwnedByOther", "Create Service invalid Rejected"}
 	b.want(plan, 0, want...)
 	for i, text := range []string{"does not serve Widget of missing.example.com/v1", `"no-such-namespace" does not exist`,
@@ -234,9 +234,10 @@ func TestIntegrationPlanImpersonates(t *testing.T) {
 		t.Fatal(err)
 	}
 	binding := &rbacv1.RoleBinding{ObjectMeta: role.ObjectMeta,
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.namespace, Name: "default"}}}
-	if _, err := b.kube.RbacV1().RoleBindings(b.namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+	bindings := b.kube.RbacV1().RoleBindings(b.namespace)
+	if _, err := bindings.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	b.target.Impersonate = "system:serviceaccount:" + b.namespace + ":default"

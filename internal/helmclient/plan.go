@@ -65,8 +65,8 @@ func (c *Client) Plan(ctx context.Context, target model.Target, desired model.De
 	return plan, nil
 }
 
-// plannedDecision returns the decision to install or upgrade a release. Unlike decide.Next, it ignores earlier failures,
-// because a plan shows a single attempt.
+// plannedDecision returns the decision to install or upgrade a release. Unlike decide.Next, it ignores earlier
+// failures, because a plan shows a single attempt.
 func plannedDecision(obs model.Observation, desired model.Desired, policy model.Policy) decide.Decision {
 	newest, _ := obs.Newest()
 	d := decide.Decision{State: obs.State(desired), Action: model.ActionUpgrade, FromRevision: newest.Revision,

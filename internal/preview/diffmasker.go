@@ -20,9 +20,9 @@ type DiffMasker struct {
 	key []byte
 }
 
-// NewDiffMasker returns a DiffMasker. The values are those of the release; secretValues are those of them that came from
-// Secrets. previous are the values of the previous Helm revision: its objects contain the previous secrets. Of these, the
-// DiffMasker hides those at the places of the present secrets, and those with keys such as "password".
+// NewDiffMasker returns a DiffMasker. The values are those of the release; secretValues are those of them that came
+// from Secrets. previous are the values of the previous Helm revision: its objects contain the previous secrets. Of
+// these, the DiffMasker hides those at the places of the present secrets, and those with keys such as "password".
 func NewDiffMasker(key []byte, values map[string]any, secretValues []any, previous map[string]any) *DiffMasker {
 	secrets := map[string]bool{}
 	collectTexts(secretValues, secrets)

@@ -22,20 +22,24 @@ func TestDiffMaskerPair(t *testing.T) {
 	}{
 		"nothing secret": {before: "{kind: X, a: [1, true, null], b: {}, c: []}",
 			after:      "{kind: X, a: [1, false], b: {}, c: []}",
-			wantBefore: "a:\n- 1\n- true\n- null\nb: {}\nc: []\nkind: X\n", wantAfter: "a:\n- 1\n- false\nb: {}\nc: []\nkind: X\n"},
-		"rotated":         {before: "{a: 'x://planted-old@y'}", after: "{a: 'x://planted-new@y'}", wantBefore: "x://[redacted]@y [digest "},
-		"unknown former":  {before: "{a: older-one}", after: "{a: planted-new}", wantBefore: "[redacted] [digest "},
-		"no secret now":   {before: "{a: planted-old}", after: "{a: none}", wantAfter: "[redacted] [digest "},
-		"sensitive":       {before: "{a: planted-token}", after: "{b: c}", wantAfter: "b: c\n"},
-		"unchanged":       {before: "{a: planted-new}", after: "{a: planted-new}", isSame: true},
-		"key":             {before: "{planted-old: 1}", after: "{planted-new: 1}", wantBefore: "[redacted] [digest "},
-		"other form":      {before: "{a: {b: planted-new}}", after: "{a: [planted-new]}", wantBefore: "b: '[redacted]"},
-		"base64":          {before: "{a: cGxhbnRlZC1uZXc=}", after: "{a: b}", wantBefore: "[redacted]"},
-		"new":             {after: "{kind: Secret, stringData: {a: planted}}", wantAfter: "a: '[redacted] [digest "},
-		"deleted":         {before: "{kind: Secret, data: {a: cGxhbnRlZA==}}", wantBefore: "a: '[redacted] [digest "},
-		"data":            {before: "{kind: Secret, data: {a: cGxhbnRlZA==}}", after: "{kind: Secret, data: {a: cGxhbnRlZA==}}", isSame: true},
-		"malformed":       {after: "{kind: Secret, data: planted}", wantAfter: "data: '[redacted] [digest "},
-		"annotation":      {before: "{kind: Secret, metadata: {annotations: {" + lastApplied + ": planted}}}", wantBefore: "[redacted] [digest "},
+			wantBefore: "a:\n- 1\n- true\n- null\nb: {}\nc: []\nkind: X\n",
+			wantAfter:  "a:\n- 1\n- false\nb: {}\nc: []\nkind: X\n"},
+		"rotated": {before: "{a: 'x://planted-old@y'}", after: "{a: 'x://planted-new@y'}",
+			wantBefore: "x://[redacted]@y [digest "},
+		"unknown former": {before: "{a: older-one}", after: "{a: planted-new}", wantBefore: "[redacted] [digest "},
+		"no secret now":  {before: "{a: planted-old}", after: "{a: none}", wantAfter: "[redacted] [digest "},
+		"sensitive":      {before: "{a: planted-token}", after: "{b: c}", wantAfter: "b: c\n"},
+		"unchanged":      {before: "{a: planted-new}", after: "{a: planted-new}", isSame: true},
+		"key":            {before: "{planted-old: 1}", after: "{planted-new: 1}", wantBefore: "[redacted] [digest "},
+		"other form":     {before: "{a: {b: planted-new}}", after: "{a: [planted-new]}", wantBefore: "b: '[redacted]"},
+		"base64":         {before: "{a: cGxhbnRlZC1uZXc=}", after: "{a: b}", wantBefore: "[redacted]"},
+		"new":            {after: "{kind: Secret, stringData: {a: planted}}", wantAfter: "a: '[redacted] [digest "},
+		"deleted":        {before: "{kind: Secret, data: {a: cGxhbnRlZA==}}", wantBefore: "a: '[redacted] [digest "},
+		"data": {before: "{kind: Secret, data: {a: cGxhbnRlZA==}}",
+			after: "{kind: Secret, data: {a: cGxhbnRlZA==}}", isSame: true},
+		"malformed": {after: "{kind: Secret, data: planted}", wantAfter: "data: '[redacted] [digest "},
+		"annotation": {before: "{kind: Secret, metadata: {annotations: {" + lastApplied + ": planted}}}",
+			wantBefore: "[redacted] [digest "},
 		"list with holes": {before: "{a: [planted-old, b]}", after: "{a: [planted-new]}", wantBefore: "- b\n"},
 	} {
 		before, after := masker.Pair(parsed(t, tc.before), parsed(t, tc.after))
@@ -81,7 +85,8 @@ func TestDiffMaskerDigests(t *testing.T) {
 	if a != b {
 		t.Errorf("got %v and %v", a, b)
 	}
-	other, _ := NewDiffMasker([]byte("other"), nil, nil, nil).Pair(parsed(t, "{kind: Secret, data: {a: cGxhbnRlZA==}}"), nil)
+	other, _ := NewDiffMasker([]byte("other"), nil, nil, nil).
+		Pair(parsed(t, "{kind: Secret, data: {a: cGxhbnRlZA==}}"), nil)
 	if other["data"].(map[string]any)["a"] == a {
 		t.Error("the digest does not depend on the key")
 	}

@@ -54,6 +54,7 @@ func (p *Previewer) Selected(ctx context.Context, helmOp *addonsv1.HelmOp,
 			return nil, err
 		}
 		if isSelected {
+			p.reads.add(cluster)
 			keys = append(keys, client.ObjectKeyFromObject(cluster))
 		}
 	}

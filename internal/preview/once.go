@@ -41,14 +41,25 @@ type readOnce struct {
 	objects once[string, runtime.Object]
 }
 
-func newReadOnce(reader client.Reader) client.Reader { return &readOnce{Reader: reader} }
+func newReadOnce(reader client.Reader) *readOnce { return &readOnce{Reader: reader} }
+
+// idOf identifies an object in the form of a Go type.
+func idOf(object client.Object, key client.ObjectKey) string {
+	return fmt.Sprintf("%T %s %s", object, object.GetObjectKind().GroupVersionKind(), key)
+}
+
+// add adds an object that was listed.
+func (r *readOnce) add(object client.Object) {
+	// The function returns no error.
+	_, _ = r.objects.get(idOf(object, client.ObjectKeyFromObject(object)),
+		func() (runtime.Object, error) { return object, nil })
+}
 
 // Get implements client.Reader.
 func (r *readOnce) Get(ctx context.Context, key client.ObjectKey, object client.Object,
 	options ...client.GetOption,
 ) error {
-	id := fmt.Sprintf("%T %s %s", object, object.GetObjectKind().GroupVersionKind(), key)
-	known, err := r.objects.get(id, func() (runtime.Object, error) {
+	known, err := r.objects.get(idOf(object, key), func() (runtime.Object, error) {
 		read := object.DeepCopyObject().(client.Object)
 		return read, r.Reader.Get(ctx, key, read, options...)
 	})

@@ -1,17 +1,17 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package preview renders the release of a HelmOp in a Cluster, and plans what its installation or upgrade would change,
-// with the code of the controllers and of the engine. Nothing is written.
+// Package preview renders the release of a HelmOp in a Cluster, and plans what its installation or upgrade would
+// change, with the code of the controllers and of the engine. Nothing is written.
 //
 // # Contract
 //
 //   - It reads the management cluster and the workload cluster with the rights of its caller. In the workload cluster,
 //     the release may have an identity of its own. Dry runs, which API servers do not store, are the only writes.
-//   - It pulls charts by the digests in the status of the HelmOp. If Options.Resolves is set, it resolves references that
-//     the status has no artifact for. It checks the signatures that the HelmOp requires.
+//   - It pulls charts by the digests in the status of the HelmOp. If Options.Resolves is set, it resolves references
+//     that the status has no artifact for. It checks the signatures that the HelmOp requires.
 //   - Values come from the same layers as in the manager, Secrets included. Callers must hide Release.SecretValues and
-//     the data of Secrets before they show anything to a user: see Masker. Report.Groups are without secrets.
+//     the data of Secrets before they show anything to a user: see Masker. Previewer.Clusters hides them.
 //   - The chart is rendered for the version and the API groups of the Cluster, with the lookups of the chart, as an
 //     upgrade if the Cluster has the release.
 //   - It does not check whether the HelmOp may access the Cluster: the rights of the caller bound everything.
@@ -81,6 +81,7 @@ type Options struct {
 // Previewer renders releases. It is safe for concurrent use.
 type Previewer struct {
 	Options
+	reads      *readOnce
 	references *references.Reader
 	renderer   *render.Renderer
 
@@ -91,9 +92,10 @@ type Previewer struct {
 
 // New returns a Previewer.
 func New(options Options) *Previewer {
-	options.Client = newReadOnce(options.Client)
-	refs := references.NewReader(options.Client, options.Client)
-	return &Previewer{Options: options, references: refs,
+	reads := newReadOnce(options.Client)
+	options.Client = reads
+	refs := references.NewReader(reads, reads)
+	return &Previewer{Options: options, reads: reads, references: refs,
 		renderer: render.New(refs, clusterview.NewReader(options.Client))}
 }
 
@@ -114,6 +116,8 @@ type Release struct {
 
 	postRender *model.PostRender
 	unresolved error
+	// kubernetesVersion is the version that the Cluster object has; empty if it has none.
+	kubernetesVersion string
 }
 
 // Release renders the values and the options of a HelmOp for a Cluster. clusterlink.Management is the management
@@ -144,7 +148,7 @@ func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 		return nil, err
 	}
 	release := &Release{HelmOp: helmOp, IsSelected: isSelected, IsReady: apiutil.IsInitialized(cluster),
-		Values: values.Values, SecretValues: secretValues}
+		Values: values.Values, SecretValues: secretValues, kubernetesVersion: chosen.Version}
 	if release.postRender, err = releasespec.PostRender(values.PostRender); err != nil {
 		return nil, err
 	}
@@ -212,11 +216,11 @@ func (p *Previewer) artifactOf(ctx context.Context, helmOp *addonsv1.HelmOp,
 
 // Render renders the chart of a release for its Cluster.
 func (p *Previewer) Render(ctx context.Context, release *Release) (helmclient.DryRun, error) {
-	chart, err := p.chart(ctx, release)
+	target, err := p.target(ctx, release)
 	if err != nil {
 		return helmclient.DryRun{}, err
 	}
-	target, err := p.target(ctx, release)
+	chart, err := p.chart(ctx, release)
 	if err != nil {
 		return helmclient.DryRun{}, err
 	}
@@ -230,11 +234,11 @@ const planTimeout = time.Minute
 
 // Plan returns what the next action on a release would change in its Cluster.
 func (p *Previewer) Plan(ctx context.Context, release *Release) (model.Plan, error) {
-	chart, err := p.chart(ctx, release)
+	target, err := p.target(ctx, release)
 	if err != nil {
 		return model.Plan{}, err
 	}
-	target, err := p.target(ctx, release)
+	chart, err := p.chart(ctx, release)
 	if err != nil {
 		return model.Plan{}, err
 	}
@@ -282,7 +286,7 @@ func (p *Previewer) chart(ctx context.Context, release *Release) (*bundle.Chart,
 }
 
 // ErrNoKubeconfig means that a Cluster has no kubeconfig yet.
-var ErrNoKubeconfig = errors.New("the Cluster has no kubeconfig yet")
+var ErrNoKubeconfig = errors.New("has no kubeconfig yet")
 
 // target returns the connection to the cluster of a release, with the kubeconfig that Cluster API generated.
 func (p *Previewer) target(ctx context.Context, release *Release) (model.Target, error) {
@@ -297,7 +301,7 @@ func (p *Previewer) target(ctx context.Context, release *Release) (model.Target,
 	}
 	data, err := kubeconfig.FromSecret(ctx, clusterview.SafeKubeconfigs(p.Client), key)
 	if apierrors.IsNotFound(err) {
-		return target, fmt.Errorf("%w: %s: %w", ErrNoKubeconfig, key, err)
+		return target, fmt.Errorf("the Cluster %s %w: %w", key, ErrNoKubeconfig, err)
 	}
 	if err != nil {
 		return target, err

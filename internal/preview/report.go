@@ -16,6 +16,7 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 	"sigs.k8s.io/yaml"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
@@ -97,8 +98,8 @@ type Result struct {
 	Outcome
 }
 
-// Group is the preview of Clusters with the same outcome. If there are several, names of the Clusters in the outcome are
-// replaced by "<cluster>", and digests of secrets by their order.
+// Group is the preview of Clusters with the same outcome. If there are several, names of the Clusters in the outcome
+// are replaced by "<cluster>", and digests of secrets by their order.
 type Group struct {
 	// Clusters are the Clusters of the group, in their order.
 	Clusters []string `json:"clusters"`
@@ -219,9 +220,9 @@ type grouping struct {
 	isGeneral      bool
 }
 
-// minGeneralized is the length from which the name of a Cluster is replaced. A shorter name may be a word or a number
+// minGeneralized is the length from which the name of a Cluster is replaced. A shorter name may be a version or a number
 // with another meaning.
-const minGeneralized = 4
+const minGeneralized = 3
 
 // digestMark matches the digests that a DiffMasker sets.
 var digestMark = regexp.MustCompile(`\[digest [0-9a-f]+\]`)
@@ -229,15 +230,7 @@ var digestMark = regexp.MustCompile(`\[digest [0-9a-f]+\]`)
 // generalize replaces the names of a Cluster and of its HelmOpRelease in an outcome as JSON, and numbers the digests of
 // secrets in the order of their first occurrence.
 func generalize(text, cluster, release string) string {
-	names := []struct{ name, placeholder string }{{release, "<release>"}, {cluster, "<cluster>"}}
-	if _, name, ok := strings.Cut(cluster, "/"); ok {
-		names = append(names, struct{ name, placeholder string }{name, "<cluster>"})
-	}
-	for _, one := range names {
-		if len(one.name) >= minGeneralized {
-			text = replaceName(text, one.name, one.placeholder)
-		}
-	}
+	text = fleetview.WithoutNames(text, cluster, release, minGeneralized)
 	order := map[string]string{}
 	return digestMark.ReplaceAllStringFunc(text, func(mark string) string {
 		if order[mark] == "" {
@@ -273,6 +266,10 @@ func (o *Outcome) Summary() string {
 		}
 		count(signs[change.Change], change.Kind)
 	}
+	// Failures come first.
+	slices.SortStableFunc(order, func(a, b string) int {
+		return cmp.Compare(strings.IndexByte("!", b[0]), strings.IndexByte("!", a[0]))
+	})
 	parts := make([]string, 0, len(order)+1)
 	for _, key := range order {
 		sign, what, _ := strings.Cut(key, "\x00")
@@ -292,17 +289,4 @@ func (o *Outcome) Summary() string {
 var signs = map[string]string{
 	string(model.ChangeCreate): "+", string(model.ChangeUpdate): "~", string(model.ChangeRecreate): "±",
 	string(model.ChangeDelete): "-",
-}
-
-// replaceName replaces a name where it is not a part of a longer name.
-func replaceName(text, name, placeholder string) string {
-	if name == "" || !strings.Contains(text, name) {
-		return text
-	}
-	// Two names may share the character between them, so the second pass finds what the first one could not.
-	whole := regexp.MustCompile(`(^|[^A-Za-z0-9.-])` + regexp.QuoteMeta(name) + `($|[^A-Za-z0-9-.]|\.($|\s))`)
-	for range 2 {
-		text = whole.ReplaceAllString(text, "${1}"+placeholder+"${2}")
-	}
-	return text
 }

@@ -15,7 +15,8 @@ import (
 // TestContent checks that neither bookkeeping nor the UID of a dry run is compared.
 func TestContent(t *testing.T) {
 	t.Parallel()
-	object := parsed(t, `{kind: Job, metadata: {name: j, uid: u-1, resourceVersion: "7", managedFields: [], labels: {controller-uid: u-1}},
+	object := parsed(t, `{kind: Job, metadata: {name: j, uid: u-1, resourceVersion: "7", managedFields: [],
+		labels: {controller-uid: u-1}},
 		spec: {list: [u-1, other]}, status: {a: 1}}`)
 	want := parsed(t, `{kind: Job, metadata: {name: j, labels: {controller-uid: <uid>}}, spec: {list: [<uid>, other]}}`)
 	if got := content(object); !reflect.DeepEqual(got, want) {
@@ -59,12 +60,13 @@ func configMap(name string) inventory.Ref {
 func planOf(t *testing.T, cluster, value, secret string) model.Plan {
 	t.Helper()
 	object := func(value string) map[string]any {
-		return parsed(t, "{kind: ConfigMap, metadata: {name: config}, data: {cluster: "+cluster+", value: '"+value+"', url: 'x://"+
-			secret+"@y'}}")
+		return parsed(t, "{kind: ConfigMap, metadata: {name: config}, data: {cluster: "+cluster+", value: '"+value+
+			"', url: 'x://"+secret+"@y'}}")
 	}
 	return model.Plan{Action: model.ActionUpgrade, Unchanged: 2,
-		Changes: []model.Change{{Ref: configMap("config"), Kind: model.ChangeUpdate, Before: object("1"), After: object(value)}},
-		Hooks:   []model.PlannedHook{{Ref: inventory.Ref{Kind: "Job", Name: "migrate"}, Event: "pre-upgrade"}}}
+		Changes: []model.Change{{Ref: configMap("config"), Kind: model.ChangeUpdate, Before: object("1"),
+			After: object(value)}},
+		Hooks: []model.PlannedHook{{Ref: inventory.Ref{Kind: "Job", Name: "migrate"}, Event: "pre-upgrade"}}}
 }
 
 func resultOf(t *testing.T, cluster, value, secret string) Result {
@@ -82,8 +84,8 @@ func TestOutcome(t *testing.T) {
 	t.Parallel()
 	outcome := resultOf(t, "prod-1", "2", "planted").Outcome
 	const want = "--- live/ConfigMap apps/config\n+++ planned/ConfigMap apps/config\n@@ -1,7 +1,7 @@\n data:\n" +
-		"   cluster: prod-1\n   url: x://[redacted]@y [digest a8e0a4b3]\n-  value: \"1\"\n+  value: \"2\"\n kind: ConfigMap\n" +
-		" metadata:\n   name: config\n"
+		"   cluster: prod-1\n   url: x://[redacted]@y [digest a8e0a4b3]\n-  value: \"1\"\n+  value: \"2\"\n" +
+		" kind: ConfigMap\n metadata:\n   name: config\n"
 	if got := digestMark.ReplaceAllString(outcome.Changes[0].Diff, "[digest a8e0a4b3]"); got != want {
 		t.Errorf("got %s", got)
 	}
@@ -93,7 +95,7 @@ func TestOutcome(t *testing.T) {
 	all := Outcome{State: StateDiffers, Changes: []Change{
 		{Kind: "Service", Change: "Create"}, {Kind: "Service", Change: "Create"}, {Kind: "Secret", Change: "Delete"},
 		{Kind: "Job", Change: "Recreate"}, {Kind: "Job", Change: "Update", Reason: "Immutable", Fails: true}}}
-	if got := all.Summary(); got != "+2 Service, -1 Secret, ±1 Job, !1 Job (Immutable)" {
+	if got := all.Summary(); got != "!1 Job (Immutable), +2 Service, -1 Secret, ±1 Job" {
 		t.Errorf("got %q", got)
 	}
 	for want, outcome := range map[string]Outcome{"no changes": {State: StateSame},

@@ -27,8 +27,8 @@ func Plan(planner *apply.Planner, policy model.CRDPolicy, objects []*Object) err
 	return nil
 }
 
-// Announced returns the kinds that the cluster serves only after CRDs were applied. known are the kinds that the cluster
-// serves now. A CRD that exists keeps its versions unless the policy replaces it.
+// Announced returns the kinds that the cluster serves only after CRDs were applied. known are the kinds that the
+// cluster serves now. A CRD that exists keeps its versions unless the policy replaces it.
 func Announced(objects []*Object, policy model.CRDPolicy, known chartutil.VersionSet) []schema.GroupVersionKind {
 	isServed := func(kind schema.GroupVersionKind) bool {
 		return known.Has(kind.GroupVersion().String() + "/" + kind.Kind)
