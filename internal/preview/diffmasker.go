@@ -9,6 +9,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"reflect"
+	"regexp"
+	"slices"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
@@ -24,11 +26,38 @@ type DiffMasker struct {
 // from Secrets. previous are the values of the previous Helm revision: its objects contain the previous secrets. Of
 // these, the DiffMasker hides those at the places of the present secrets, and those with keys such as "password".
 func NewDiffMasker(key []byte, values map[string]any, secretValues []any, previous map[string]any) *DiffMasker {
-	secrets := map[string]bool{}
+	secrets, present := map[string]bool{}, map[string]bool{}
 	collectTexts(secretValues, secrets)
-	all := append([]any{}, secretValues...)
-	all = appendFormer(all, values, previous, secrets)
-	return &DiffMasker{Masker: &Masker{hide: helmerr.NewRedactor(previous, all).Hide}, key: key}
+	collectTexts(values, present)
+	all := appendFormer(slices.Clone(secretValues), values, previous, secrets)
+	all = appendNamed(all, previous, func(text string) bool { return secrets[text] || !present[text] })
+	return &DiffMasker{Masker: &Masker{hide: helmerr.NewRedactor(nil, all).Hide}, key: key}
+}
+
+// secretKey matches the keys of values that are secret wherever they came from.
+var secretKey = regexp.MustCompile(`(?i)(password|passwd|passphrase|secret|token|api-?key|private-?key|credentials?)$`)
+
+// minNamed is the length from which a previous value with a secret key is hidden. Shorter texts are words or numbers.
+const minNamed = 6
+
+// appendNamed appends the previous texts with secret keys that pass a test: a text that the present values have, and
+// not as a secret, is none.
+func appendNamed(former []any, previous any, isHidden func(string) bool) []any {
+	switch typed := previous.(type) {
+	case map[string]any:
+		for key, inner := range typed {
+			if text, ok := inner.(string); ok && len(text) >= minNamed && secretKey.MatchString(key) && isHidden(text) {
+				former = append(former, text)
+				continue
+			}
+			former = appendNamed(former, inner, isHidden)
+		}
+	case []any:
+		for _, inner := range typed {
+			former = appendNamed(former, inner, isHidden)
+		}
+	}
+	return former
 }
 
 // collectTexts adds the texts and numbers in a value to found.

@@ -14,12 +14,14 @@ import (
 func TestDiffMaskerPair(t *testing.T) {
 	t.Parallel()
 	masker := NewDiffMasker([]byte("key"), map[string]any{"db": map[string]any{"password": "planted-new"}, "port": 1},
-		[]any{"planted-new"}, map[string]any{"db": map[string]any{"password": "planted-old"}, "apiToken": "planted-token"})
+		[]any{"planted-new"}, map[string]any{"db": map[string]any{"password": "planted-old"},
+			"list": []any{map[string]any{"apiToken": "planted-token"}}, "cert-manager": map[string]any{"tag": "v1.18.2"}})
 	for name, tc := range map[string]struct {
 		before, after         string
 		wantBefore, wantAfter string
 		isSame                bool
 	}{
+		"a name of a chart is no secret": {before: "{a: v1.18.2}", after: "{a: v1.18.3}", wantBefore: "a: v1.18.2\n"},
 		"nothing secret": {before: "{kind: X, a: [1, true, null], b: {}, c: []}",
 			after:      "{kind: X, a: [1, false], b: {}, c: []}",
 			wantBefore: "a:\n- 1\n- true\n- null\nb: {}\nc: []\nkind: X\n",

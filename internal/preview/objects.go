@@ -62,6 +62,20 @@ func replaceText(value any, from, to string) any {
 	return value
 }
 
+// overlay returns a copy of an object with the fields of another object set. Lists are replaced as a whole. It stands
+// for the result of an update that the API server did not compute: fields that only the cluster has are no difference.
+func overlay(object, fields map[string]any) map[string]any {
+	merged := maps.Clone(object)
+	for key, value := range fields {
+		inner, isMap := value.(map[string]any)
+		if below, both := merged[key].(map[string]any); isMap && both {
+			value = overlay(below, inner)
+		}
+		merged[key] = value
+	}
+	return merged
+}
+
 // Operation is a difference of two versions of an object.
 type Operation struct {
 	// Op is "add", "remove" or "replace", and Path is a JSON pointer (RFC 6901).

@@ -75,7 +75,8 @@ type Change struct {
 	// Operations are the differences. A created or deleted object is one operation on the whole object.
 	Operations []Operation `json:"operations,omitempty"`
 
-	// Diff is a unified diff of the YAML of the object.
+	// Diff is a unified diff of the YAML of the object. In a group of Clusters, the unchanged lines around a difference are
+	// those of the first Cluster.
 	Diff string `json:"diff,omitempty"`
 }
 
@@ -135,6 +136,9 @@ func outcomeOf(plan model.Plan, masker *DiffMasker) (Outcome, error) {
 
 func changeOf(planned *model.Change, masker *DiffMasker) (Change, error) {
 	before, after := content(planned.Before), content(planned.After)
+	if planned.Kind == model.ChangeUpdate && planned.Reason.IsAsRendered() && before != nil {
+		after = overlay(before, after)
+	}
 	message := planned.Message
 	if masker != nil {
 		before, after = masker.Pair(before, after)
@@ -178,27 +182,29 @@ func GroupResults(results []Result) ([]Group, error) {
 	index := map[string]*grouping{}
 	for i := range results {
 		result := &results[i]
-		data, err := json.Marshal(&result.Outcome)
+		data, err := json.Marshal(withoutDiffs(&result.Outcome))
 		if err != nil {
 			return nil, err
 		}
-		text := generalize(string(data), result.Cluster, result.Release)
-		sum := sha256.Sum256([]byte(text))
+		exact, err := json.Marshal(&result.Outcome)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256([]byte(generalize(string(data), result.Cluster, result.Release)))
 		hash := hex.EncodeToString(sum[:])
 		group := index[hash]
 		if group == nil {
-			group = &grouping{Group: Group{Hash: hash, Outcome: result.Outcome}, exact: string(data), general: text}
+			group = &grouping{Group: Group{Hash: hash, Outcome: result.Outcome}, first: result, exact: string(exact)}
 			index[hash] = group
 			groups = append(groups, group)
 		}
 		group.Clusters = append(group.Clusters, result.Cluster)
-		group.isGeneral = group.isGeneral || group.exact != string(data)
+		group.isGeneral = group.isGeneral || group.exact != string(exact)
 	}
 	all := make([]Group, 0, len(groups))
 	for _, group := range groups {
 		if group.isGeneral {
-			group.Outcome = Outcome{}
-			if err := json.Unmarshal([]byte(group.general), &group.Outcome); err != nil {
+			if err := group.generalize(); err != nil {
 				return nil, err
 			}
 		}
@@ -212,12 +218,30 @@ func GroupResults(results []Result) ([]Group, error) {
 	return all, nil
 }
 
-// grouping is a Group in the making. exact is the outcome of its first Cluster as JSON, and general the same without
-// names. isGeneral means that the outcomes of the Clusters differ in names.
+// grouping is a Group in the making. first is the result of its first Cluster, and exact its outcome as JSON. isGeneral
+// means that the outcomes of the Clusters differ in names, or in lines of context.
 type grouping struct {
 	Group
-	exact, general string
-	isGeneral      bool
+	first     *Result
+	exact     string
+	isGeneral bool
+}
+
+// generalize sets the outcome of the group to that of the first Cluster without names.
+func (g *grouping) generalize() error {
+	g.Outcome = Outcome{}
+	return json.Unmarshal([]byte(generalize(g.exact, g.first.Cluster, g.first.Release)), &g.Outcome)
+}
+
+// withoutDiffs returns a copy of an outcome without the texts of the differences. Their lines of context are fields that
+// do not change, and may differ between Clusters.
+func withoutDiffs(outcome *Outcome) *Outcome {
+	copied := *outcome
+	copied.Changes = slices.Clone(outcome.Changes)
+	for i := range copied.Changes {
+		copied.Changes[i].Diff = ""
+	}
+	return &copied
 }
 
 // minGeneralized is the length from which the name of a Cluster is replaced. A shorter name may be a version or a number

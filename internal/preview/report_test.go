@@ -4,6 +4,7 @@
 package preview
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -24,6 +25,19 @@ func TestContent(t *testing.T) {
 	}
 	if content(nil) != nil || object["status"] == nil {
 		t.Error("the object was changed")
+	}
+}
+
+// TestOverlay checks that fields of the cluster stay where an update was refused.
+func TestOverlay(t *testing.T) {
+	t.Parallel()
+	plan := model.Change{Kind: model.ChangeUpdate, Reason: model.ReasonImmutable, Ref: configMap("config"),
+		Before: parsed(t, "{spec: {default: 1, a: 1, list: [1]}}"), After: parsed(t, "{spec: {a: 2, list: [2]}}")}
+	change, err := changeOf(&plan, nil)
+	want := []Operation{{Op: "replace", Path: "/spec/a", From: float64(1), To: float64(2)},
+		{Op: "replace", Path: "/spec/list/0", From: float64(1), To: float64(2)}}
+	if err != nil || !reflect.DeepEqual(change.Operations, want) || !change.Fails {
+		t.Errorf("got %+v, %v", change, err)
 	}
 }
 
@@ -60,8 +74,8 @@ func configMap(name string) inventory.Ref {
 func planOf(t *testing.T, cluster, value, secret string) model.Plan {
 	t.Helper()
 	object := func(value string) map[string]any {
-		return parsed(t, "{kind: ConfigMap, metadata: {name: config}, data: {cluster: "+cluster+", value: '"+value+
-			"', url: 'x://"+secret+"@y'}}")
+		return parsed(t, "{kind: ConfigMap, metadata: {name: config}, data: {cluster: "+cluster+", id: '"+
+			fmt.Sprintf("%x", cluster)+"', value: '"+value+"', url: 'x://"+secret+"@y'}}")
 	}
 	return model.Plan{Action: model.ActionUpgrade, Unchanged: 2,
 		Changes: []model.Change{{Ref: configMap("config"), Kind: model.ChangeUpdate, Before: object("1"),
@@ -83,8 +97,8 @@ func resultOf(t *testing.T, cluster, value, secret string) Result {
 func TestOutcome(t *testing.T) {
 	t.Parallel()
 	outcome := resultOf(t, "prod-1", "2", "planted").Outcome
-	const want = "--- live/ConfigMap apps/config\n+++ planned/ConfigMap apps/config\n@@ -1,7 +1,7 @@\n data:\n" +
-		"   cluster: prod-1\n   url: x://[redacted]@y [digest a8e0a4b3]\n-  value: \"1\"\n+  value: \"2\"\n" +
+	const want = "--- live/ConfigMap apps/config\n+++ planned/ConfigMap apps/config\n@@ -2,7 +2,7 @@\n" +
+		"   cluster: prod-1\n   id: 70726f642d31\n   url: x://[redacted]@y [digest a8e0a4b3]\n-  value: \"1\"\n+  value: \"2\"\n" +
 		" kind: ConfigMap\n metadata:\n   name: config\n"
 	if got := digestMark.ReplaceAllString(outcome.Changes[0].Diff, "[digest a8e0a4b3]"); got != want {
 		t.Errorf("got %s", got)
@@ -126,7 +140,7 @@ func TestGroupResults(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	alike := groups[1].Changes[0].Diff
-	for _, text := range []string{"cluster: <cluster>", "[secret 1]", `+  value: "2"`} {
+	for _, text := range []string{"cluster: <cluster>", "id: 70726f642d32", "[secret 1]", `+  value: "2"`} {
 		if !strings.Contains(alike, text) {
 			t.Errorf("got %s", alike)
 		}

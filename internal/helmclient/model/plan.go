@@ -70,6 +70,9 @@ func (r ChangeReason) Fails() bool {
 	}
 }
 
+// IsAsRendered reports whether the cluster did not compute the result of the change: After is then as rendered.
+func (r ChangeReason) IsAsRendered() bool { return r.Fails() || r == ReasonUnchecked }
+
 // Change is what an action would do to an object.
 type Change struct {
 	Ref  inventory.Ref
@@ -77,8 +80,8 @@ type Change struct {
 	// Reason and Message are a remark; empty if there is none. Message contains no values of the release.
 	Reason  ChangeReason
 	Message string
-	// Before is the object in the cluster; nil if it does not exist. After is the object as the cluster would store it;
-	// nil if it would be deleted.
+	// Before is the object in the cluster; nil if it does not exist. After is the object as the cluster would store it, or
+	// as rendered, see [ChangeReason.IsAsRendered]; nil if it would be deleted.
 	Before, After map[string]any
 }
 
