@@ -159,12 +159,12 @@ func TestIntegrationPlanRefusals(t *testing.T) {
 		"missing.yaml": "apiVersion: missing.example.com/v1\nkind: Widget\nmetadata: {name: widget}\n",
 		"invalid.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: invalid}\nspec: {clusterIP: 300.0.0.1, ports: " +
 			"[{port: 80}]}\n",
-		"misplaced.yaml": strings.Replace(helmtest.ConfigMap("misplaced", "1"), "metadata:",
+		"another.yaml": strings.Replace(helmtest.ConfigMap("another", "1"), "metadata:",
 			"metadata:\n  namespace: no-such-namespace", 1),
 	}
 	chrt := helmtest.NewChart("2.0.0", templates)
 	plan := b.plan(chrt, nil)
-	want := []string{"Create Widget widget KindNotServed", "Create ConfigMap no-such-namespace/misplaced Rejected",
+	want := []string{"Create Widget widget KindNotServed", "Create ConfigMap no-such-namespace/another Rejected",
 		"Update ConfigMap fixed Immutable", "Update ConfigMap shared-0 OwnedByOther", "Create Service invalid Rejected"}
 	b.want(plan, 0, want...)
 	for i, text := range []string{"does not serve Widget of missing.example.com/v1", `"no-such-namespace" does not exist`,
