@@ -62,8 +62,8 @@ func replaceText(value any, from, to string) any {
 	return value
 }
 
-// overlay returns a copy of an object with the fields of another object set. Lists are replaced as a whole. It stands
-// for the result of an update that the API server did not compute: fields that only the cluster has are no difference.
+// overlay returns a copy of an object with the fields of another object set. Lists are replaced as a whole. The result
+// replaces that of an update that the API server did not compute: fields that only the cluster has are no difference.
 func overlay(object, fields map[string]any) map[string]any {
 	merged := maps.Clone(object)
 	for key, value := range fields {
