@@ -75,8 +75,8 @@ type Change struct {
 	// Operations are the differences. A created or deleted object is one operation on the whole object.
 	Operations []Operation `json:"operations,omitempty"`
 
-	// Diff is a unified diff of the YAML of the object. In a group of Clusters, the unchanged lines around a difference are
-	// those of the first Cluster.
+	// Diff is a unified diff of the YAML of the object. In a group of Clusters, the unchanged lines around a difference
+	// are those of the first Cluster.
 	Diff string `json:"diff,omitempty"`
 }
 
@@ -233,8 +233,8 @@ func (g *grouping) generalize() error {
 	return json.Unmarshal([]byte(generalize(g.exact, g.first.Cluster, g.first.Release)), &g.Outcome)
 }
 
-// withoutDiffs returns a copy of an outcome without the texts of the differences. Their lines of context are fields that
-// do not change, and may differ between Clusters.
+// withoutDiffs returns a copy of an outcome without the texts of the differences. Their lines of context are fields
+// that do not change, and may differ between Clusters.
 func withoutDiffs(outcome *Outcome) *Outcome {
 	copied := *outcome
 	copied.Changes = slices.Clone(outcome.Changes)
@@ -244,8 +244,8 @@ func withoutDiffs(outcome *Outcome) *Outcome {
 	return &copied
 }
 
-// minGeneralized is the length from which the name of a Cluster is replaced. A shorter name may be a version or a number
-// with another meaning.
+// minGeneralized is the length from which the name of a Cluster is replaced. A shorter name may be a version or a
+// number with another meaning.
 const minGeneralized = 3
 
 // digestMark matches the digests that a DiffMasker sets.

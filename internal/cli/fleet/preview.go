@@ -120,6 +120,11 @@ previewed.`,
 			return err
 		},
 	}
+	p.addFlags(cmd)
+	return cmd
+}
+
+func (p *previewing) addFlags(cmd *cobra.Command) {
 	p.Add(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&p.file, "filename", "f", "", "File with the HelmOp; - is the standard input.")
@@ -143,7 +148,6 @@ previewed.`,
 	_ = cmd.RegisterFlagCompletionFunc("cluster", p.CompleteClusters)
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"},
 		cobra.ShellCompDirectiveNoFileComp))
-	return cmd
 }
 
 // validate checks the flags and returns the label selector.
@@ -162,7 +166,8 @@ func (p *previewing) validate(args []string) (labels.Selector, error) {
 	}
 	if p.clusterFile != "" {
 		if p.file == "" || p.output != "" || p.summary || len(p.clusters) > 0 || p.labelSelector != "" {
-			return nil, kube.Usagef("--cluster-file needs -f, and cannot be used with --cluster, --selector, --output and --summary")
+			return nil, kube.Usagef("--cluster-file needs -f, and cannot be used with --cluster, --selector, --output " +
+				"and --summary")
 		}
 	} else if p.kubeVersion != "" || len(p.apiVersions) > 0 {
 		return nil, kube.Usagef("--kube-version and --api-versions need --cluster-file")

@@ -227,10 +227,10 @@ func newRender(o kube.Options) *cobra.Command {
 		Long: `Print the objects that a HelmOp would install in one Cluster now, with its chart, its values and its
 postRender. Nothing is changed in any cluster.
 
-The chart is the artifact that the manager resolved last, with the signatures that the HelmOp requires. It is rendered for the Kubernetes version and the API groups
-of the Cluster, with the lookups of the chart, and as an upgrade if the Cluster has the release. CRDs come first, hooks
-last, and the notes of the chart are printed on standard error. Data of Secrets, and values that come from Secrets, are
-shown as [redacted].
+The chart is the artifact that the manager resolved last, with the signatures that the HelmOp requires. It is rendered
+for the Kubernetes version and the API groups of the Cluster, with the lookups of the chart, and as an upgrade if the
+Cluster has the release. CRDs come first, hooks last, and the notes of the chart are printed on standard error. Data of
+Secrets, and values that come from Secrets, are shown as [redacted].
 
 The command reads the objects that the HelmOp refers to, and the kubeconfig Secret of the Cluster, with your rights. It
 pulls the chart with the credentials of the HelmOp, or with those of your Docker configuration.`,

@@ -294,9 +294,9 @@ func (p *Planner) checkOwner(change *model.Change, isNew bool) {
 	live := unstructured.Unstructured{Object: change.Before}
 	annotations := live.GetAnnotations()
 	other := p.Owner.other(annotations)
+	isOwned := p.Owner.owns(annotations) && live.GetLabels()[helmManagedBy] == "Helm"
 	switch {
-	case isNew && !p.TakeOwnership &&
-		!(p.Owner.owns(annotations) && live.GetLabels()[helmManagedBy] == "Helm"):
+	case isNew && !p.TakeOwnership && !isOwned:
 		change.Reason, change.Message = model.ReasonOwnedByOther, "the object exists and does not belong to the release"
 		if other != "" {
 			change.Message = "the object exists and belongs to release " + other
@@ -399,15 +399,17 @@ func (p *Planner) Namespace(n *Namespacer) error {
 		return err
 	}
 	_, err = namespaces.Get(n.Ctx, n.Name, metav1.GetOptions{})
-	switch {
-	case err != nil && !apierrors.IsNotFound(err):
+	isMissing := apierrors.IsNotFound(err)
+	if err != nil && !isMissing {
 		// Without the permission to read namespaces, the objects show whether the namespace exists.
 		return p.unlessAnswered(err)
-	case err == nil && !hasMetadata:
+	}
+	switch {
+	case !isMissing && !hasMetadata:
 		return nil
-	case err != nil && n.Create:
+	case isMissing && n.Create:
 		p.NewNamespaces[n.Name] = true
-	case err != nil:
+	case isMissing:
 		p.add(&model.Change{Kind: model.ChangeCreate, Reason: model.ReasonRejected, Message: n.missing().Error(),
 			Ref: inventory.Ref{Version: "v1", Kind: "Namespace", Name: n.Name}})
 		return nil
