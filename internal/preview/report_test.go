@@ -98,8 +98,8 @@ func TestOutcome(t *testing.T) {
 	t.Parallel()
 	outcome := resultOf(t, "prod-1", "2", "planted").Outcome
 	const want = "--- live/ConfigMap apps/config\n+++ planned/ConfigMap apps/config\n@@ -2,7 +2,7 @@\n" +
-		"   cluster: prod-1\n   id: 70726f642d31\n   url: x://[redacted]@y [digest a8e0a4b3]\n-  value: \"1\"\n+  value: \"2\"\n" +
-		" kind: ConfigMap\n metadata:\n   name: config\n"
+		"   cluster: prod-1\n   id: 70726f642d31\n   url: x://[redacted]@y [digest a8e0a4b3]\n" +
+		"-  value: \"1\"\n+  value: \"2\"\n kind: ConfigMap\n metadata:\n   name: config\n"
 	if got := digestMark.ReplaceAllString(outcome.Changes[0].Diff, "[digest a8e0a4b3]"); got != want {
 		t.Errorf("got %s", got)
 	}
