@@ -56,7 +56,7 @@ override export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 # the same.
 CONTROLLER_GEN := go tool -modfile=hack/tools/codegen/go.mod controller-gen
 KUSTOMIZE := go tool -modfile=hack/tools/codegen/go.mod kustomize
-ALIGNED := . hack/tools/codegen hack/tools/testbed
+ALIGNED := . hack/tools/codegen hack/tools/prometheus hack/tools/testbed
 CRD_REF_DOCS := go tool -modfile=hack/tools/apidocs/go.mod crd-ref-docs
 HUGO := go tool -modfile=hack/tools/site/go.mod hugo
 GOLANGCI_LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
@@ -85,7 +85,7 @@ demo: ## Three Clusters, an OCI registry and HelmOp on this machine; stop with C
 RACE := ./controllers ./controllers/cluster ./controllers/helmop ./controllers/helmoprelease ./internal/actionprogress ./internal/artifacts ./internal/async ./internal/attempts ./internal/bundle ./internal/bytebudget ./internal/bytelru ./internal/celexpr ./internal/cli ./internal/cli/fleet ./internal/cli/kube ./internal/cli/steer ./internal/clusterlink ./internal/clustermove ./internal/clusterview ./internal/drift ./internal/driftmemory \
 	./internal/fairshare ./internal/helmclient ./internal/helmclient/connections ./internal/helmclient/records ./internal/kindcache ./internal/objectwatch ./internal/oci ./internal/oci/verification ./internal/ownwrites ./internal/preview \
 	./internal/queue ./internal/recordreads ./internal/recordstorage ./internal/references ./internal/render ./internal/report ./internal/requeue ./internal/resolution ./internal/rolloutstate ./internal/runningactions ./internal/selection ./internal/sharding ./internal/sandbox ./internal/slots ./internal/templating ./internal/watches \
-	./hack/cmd/testrun ./test/testbed/apiserver ./test/testbed/cutproxy ./test/testbed/process ./test/testbed/registry
+	./hack/cmd/testrun ./test/testbed/apiserver ./test/testbed/cutproxy ./test/testbed/otlp ./test/testbed/process ./test/testbed/registry
 SKIP_RACE := ^Test(Bootstrap|CRDCacheIsBounded|CodecIsBounded|PackValues|RecordSizes|DecideNeverUninstallsWhatWorked|IntegrationBig|IntegrationFaultManyObjects|KustomizationLimits|Limits|PreviewOfManyClusters)
 CUT := ^Test(Integration)?(Store)?(Cut|HandOver)
 SPLIT = $(shell grep -rlE '^func $(SKIP_RACE:^%=%)' --include='*_test.go' $(RACE) | xargs -n 1 dirname | sort -u)
@@ -93,7 +93,8 @@ PLAIN = $(shell go list ./... | grep -v -x -F -f <(go list $(RACE) ./test/e2e))
 
 # The groups of hack/cmd/testrun. Tests need no vetting: `make lint` vets more than `go test` does.
 TEST_RACE = -- CGO_ENABLED=1 HELMOP_SAMPLE=2 -race -vet=off -timeout=15m '-skip=$(SKIP_RACE)' $(RACE)
-TEST_PLAIN = -- -vet=off -timeout=15m $(PLAIN) -- -vet=off -timeout=15m '-run=$(SKIP_RACE)|$(CUT)' $(SPLIT)
+TEST_PLAIN = -- -vet=off -timeout=15m $(PLAIN) -- -vet=off -timeout=15m '-run=$(SKIP_RACE)|$(CUT)' $(SPLIT) \
+	-- -C=hack/tools/prometheus -vet=off -timeout=15m .
 TEST_E2E = -- -vet=off -count=1 -timeout=$(E2E_TIMEOUT) '-run=$(E2E_RUN)' ./test/e2e
 
 .PHONY: test

@@ -28,6 +28,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
@@ -109,6 +110,9 @@ type Options struct {
 	// ResyncPeriod is the time after which a HelmOp and a release are reconciled without an event. The period of each
 	// object differs from it by up to a tenth, so that the passes spread over time. Default: 0, which is never.
 	ResyncPeriod time.Duration
+
+	// Tracer exports traces. Default: none are exported.
+	Tracer *tracing.Tracer
 }
 
 // Registry resolves references and pulls artifacts.
@@ -144,7 +148,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Registry: options.Registry, Verifier: options.Verifier, References: references, Renderer: renderer, Guard: guard,
 		Kinds: kinds, Clusters: options.Clusters, Concurrency: options.HelmOpConcurrency,
 		WatchFilter: options.WatchFilterValue, Shard: options.Shard, ResyncPeriod: options.ResyncPeriod,
-		MinInterval: options.MinSourceInterval,
+		MinInterval: options.MinSourceInterval, Tracer: options.Tracer,
 	})
 	if err != nil {
 		return fmt.Errorf("setting up the HelmOp controller: %w", err)
@@ -157,7 +161,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Reads: reads, Budgets: budgets, Concurrency: options.ReleaseConcurrency,
 		ClusterConcurrency: options.ClusterConcurrency,
 		Records:            options.Records, WatchFilter: options.WatchFilterValue, Shard: options.Shard,
-		ResyncPeriod: options.ResyncPeriod,
+		ResyncPeriod: options.ResyncPeriod, Tracer: options.Tracer,
 	})
 	if err != nil {
 		return fmt.Errorf("setting up the HelmOpRelease controller: %w", err)

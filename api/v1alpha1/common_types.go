@@ -31,6 +31,11 @@ const (
 	// every Cluster that took it returns to the last good revision, and stays there until the spec changes.
 	RolloutAbortAnnotation = "addons.cluster.x-k8s.io/rollout-abort"
 
+	// RolloutApproveAnnotation on a HelmOp approves what waits for an approval, see spec.rollout.approval:
+	// "<HelmOp revision>/<digest>", for example "7/5e8d1f0a9b3c4d2e8f7061a2b3c4d5e6". Both are in
+	// status.rollout.approval. If the digest is not the present one, nothing is approved.
+	RolloutApproveAnnotation = "addons.cluster.x-k8s.io/rollout-approve"
+
 	// ConfirmDeletionsAnnotation on a HelmOp confirms deletions that wait for it, see spec.maxDeletions. Its value is that
 	// of status.deletions.confirmation and, for the objects of a release in the management cluster, the value that the
 	// condition Ready of its HelmOpRelease names. A value that is not, or no longer, the expected one confirms nothing.

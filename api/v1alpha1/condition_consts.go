@@ -144,8 +144,26 @@ const (
 	// RolloutAbortedReason: a user aborted the rollout, and the Clusters return to the last known good revision.
 	RolloutAbortedReason = "RolloutAborted"
 
+	// WaitingForApprovalReason: spec.rollout.approval is Required, and something waits for an approval. Also a reason of
+	// Ready and of Approved.
+	WaitingForApprovalReason = "WaitingForApproval"
+
 	// InvalidSelectorReason: a selector of Clusters, Namespaces or waves is malformed.
 	InvalidSelectorReason = "InvalidSelector"
+)
+
+// Approved of a HelmOp is true when nothing waits for an approval. Unless spec.rollout.approval is Required, it is
+// absent.
+const (
+	// ApprovedCondition is the condition.
+	ApprovedCondition = "Approved"
+
+	// ApprovedReason is the reason when it is true.
+	ApprovedReason = "Approved"
+
+	// ApprovalRefusedReason: the annotation rollout-approve has another digest than the present one, so something waits
+	// for an approval. Also a reason of Ready and of RollingOut.
+	ApprovalRefusedReason = "ApprovalRefused"
 )
 
 // Paused of a HelmOp or a HelmOpRelease is true when it is not reconciled.
@@ -426,6 +444,15 @@ const (
 
 	// RolloutRolledBackEvent: the Clusters return to the last known good revision.
 	RolloutRolledBackEvent = "RolloutRolledBack"
+
+	// WaitingForApprovalEvent: a HelmOp revision, or changed releases, wait for an approval.
+	WaitingForApprovalEvent = "WaitingForApproval"
+
+	// RolloutApprovedEvent: what waited was approved.
+	RolloutApprovedEvent = "RolloutApproved"
+
+	// ApprovalRefusedEvent: the annotation rollout-approve has another digest than the present one.
+	ApprovalRefusedEvent = "ApprovalRefused"
 
 	// DeletionsHeldEvent: more deletions are due at once than spec.maxDeletions allows, so none begins.
 	DeletionsHeldEvent = "DeletionsHeld"

@@ -114,6 +114,31 @@ type HelmOpRevisionStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	LastContinueRequest string `json:"lastContinueRequest,omitempty"`
+
+	// approval is what was last approved of the HelmOp revision, see spec.rollout.approval of the HelmOp.
+	// +optional
+	Approval *RevisionApproval `json:"approval,omitempty"`
+}
+
+// RevisionApproval is an approval of a HelmOp revision.
+type RevisionApproval struct {
+	// digest is the approved digest.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest"`
+
+	// approvedAt is when it was approved.
+	// +optional
+	ApprovedAt metav1.Time `json:"approvedAt,omitempty,omitzero"`
+
+	// releases are short digests of the approved releases, each of a Cluster and the inputs of its release. They contain
+	// no names and no values.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=30000
+	// +kubebuilder:validation:items:MaxLength=32
+	Releases []string `json:"releases,omitempty"`
 }
 
 // HelmOpRevision is the spec of a HelmOp at a time, and the result of its rollout. Only the HelmOp creates and deletes

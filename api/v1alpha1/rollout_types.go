@@ -60,7 +60,31 @@ type Rollout struct {
 	// +optional
 	// +kubebuilder:default=Pause
 	OnFailure RolloutFailureAction `json:"onFailure,omitempty"`
+
+	// approval is whether a HelmOp revision must be approved before it is rolled out. With Required, no Cluster is
+	// assigned a new HelmOp revision until a user approves the digest in status.rollout.approval, with
+	// kubectl helmop approve or with the annotation addons.cluster.x-k8s.io/rollout-approve. The digest covers the inputs
+	// of the release of every selected Cluster: the chart, the rendered values and postRender, the options, the name and
+	// the namespace. A release whose inputs change later waits for an approval of the new digest; the other releases do
+	// not. A Cluster without a release gets the approved HelmOp revision without another approval. A return to the last
+	// known good revision, a retry, the correction of drift and a deletion need no approval. None releases what waits.
+	// Default: None.
+	// +optional
+	Approval ApprovalPolicy `json:"approval,omitempty"`
 }
+
+// ApprovalPolicy is whether a HelmOp revision must be approved before it is rolled out. The zero value is the same as
+// None.
+// +kubebuilder:validation:Enum=None;Required
+type ApprovalPolicy string
+
+const (
+	// ApprovalPolicyNone needs no approval.
+	ApprovalPolicyNone ApprovalPolicy = "None"
+
+	// ApprovalPolicyRequired waits for an approval.
+	ApprovalPolicyRequired ApprovalPolicy = "Required"
+)
 
 // RolloutFailureAction is what happens when the failure budget of a rollout is spent.
 // +kubebuilder:validation:Enum=Pause;Rollback
@@ -185,6 +209,35 @@ type RolloutStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	WaitingFor string `json:"waitingFor,omitempty"`
+
+	// approval is what is approved, and what waits for an approval. It is absent unless spec.rollout.approval is
+	// Required.
+	// +optional
+	Approval *RolloutApproval `json:"approval,omitempty"`
+}
+
+// RolloutApproval is what of a HelmOp revision is approved. Its size does not depend on the number of Clusters.
+type RolloutApproval struct {
+	// revision is the number of the HelmOp revision that the digest is of: the current one or, after a rollback or an
+	// abort, the last known good one.
+	Revision int64 `json:"revision"`
+
+	// digest of the inputs of the releases of all selected Clusters: the digest to approve, or the approved one if nothing
+	// waits. The progress of the rollout does not change it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest,omitempty"`
+
+	// approved is true if nothing waits for an approval.
+	Approved bool `json:"approved"`
+
+	// waiting is the number of Clusters in which the approval of the digest changes the release.
+	// +optional
+	Waiting int32 `json:"waiting,omitempty"`
+
+	// approvedAt is when the HelmOp revision was last approved.
+	// +optional
+	ApprovedAt metav1.Time `json:"approvedAt,omitempty,omitzero"`
 }
 
 // ReleaseRollout is the HelmOp revision of a release.

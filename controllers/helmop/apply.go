@@ -6,6 +6,7 @@ package helmop
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 )
 
 // concurrentWrites is the number of releases that a pass writes at the same time. If a pass wrote releases one after
@@ -96,12 +98,18 @@ func (r *Reconciler) applyStep(ctx context.Context, scope *helmOpScope, c *clust
 		if err != nil {
 			return err
 		}
+		known, began := apiutil.RevisionOf(c.child), r.now()
 		if c.step.Action == rollout.ActionCreate {
 			log.Info("Creating a release", "revision", c.step.Revision)
-			return r.createChild(ctx, scope.helmOp, c, spec)
+			err = r.createChild(ctx, scope.helmOp, c, spec)
+		} else {
+			log.Info("Updating a release", "revision", c.step.Revision)
+			err = r.updateChild(ctx, scope.helmOp, c, spec)
 		}
-		log.Info("Updating a release", "revision", c.step.Revision)
-		return r.updateChild(ctx, scope.helmOp, c, spec)
+		if err == nil && apiutil.RevisionOf(c.child) != known {
+			r.traceAssignment(scope, c, began)
+		}
+		return err
 	case rollout.ActionReplace:
 		log.Info("Deleting a release, to create another release in its place", "revision", c.step.Revision)
 		return apiutil.ReplaceChild(ctx, r.client, c.child, c.step.Revision)
@@ -111,6 +119,21 @@ func (r *Reconciler) applyStep(ctx context.Context, scope *helmOpScope, c *clust
 	default:
 		return r.repairChild(ctx, scope.helmOp, c.child)
 	}
+}
+
+// foundRecently is the time for which a lookup belongs to the traces of the releases that are assigned a revision.
+const foundRecently = time.Minute
+
+// traceAssignment adds to the trace of a HelmOp revision in a Cluster what this controller did for it.
+func (r *Reconciler) traceAssignment(scope *helmOpScope, c *clusterScope, began time.Time) {
+	assigned := r.tracer.Of(c.child)
+	if found := &scope.resolution; began.Sub(found.FoundEnded) < foundRecently {
+		assigned.Add(tracing.Span{Name: tracing.SpanResolve, Began: found.FoundBegan, Ended: found.FoundEnded})
+	}
+	if c.step.Source == rollout.SourceTarget {
+		assigned.Add(c.rendered)
+	}
+	assigned.Add(tracing.Span{Name: tracing.SpanAssign, Began: began, Ended: r.now()})
 }
 
 // isAsPlanned reports whether there is nothing to do for a Cluster. In most passes, it is true for most Clusters.

@@ -23,6 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sharding"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 )
 
 // clusterScope holds the state of one Cluster during a pass over a HelmOp.
@@ -48,6 +49,9 @@ type clusterScope struct {
 	// target is the spec of the release under the newest revision, good its spec under the last known good revision, and
 	// own its spec under the revision of the child. A spec is nil if it is not known or not needed. Set by render.
 	target, good, own *addonsv1.HelmOpReleaseSpec
+
+	// rendered is when target was rendered. Set by render.
+	rendered tracing.Span
 
 	// err is why target is not known. Set by render.
 	err error

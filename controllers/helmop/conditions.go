@@ -47,6 +47,9 @@ func rollingOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		if scope.strategy.Paused || scope.plan.Progress.Promote != "" {
 			condition.Reason = addonsv1.RolloutPausedReason
 		}
+		if reason, _, waits := waitsForApproval(scope); waits {
+			condition.Reason = reason
+		}
 	}
 	if held {
 		condition.Reason, condition.Message = heldReason, heldMessage
@@ -108,14 +111,16 @@ var passingReasons = map[string]bool{
 }
 
 // isStalled reports whether nothing changes any more until a user does something. Releases that failed and are retried
-// are not stalled, nor are Clusters that are being updated. A rollout that waits because its author said so, by a pause
-// or a promotion, is not stalled either.
+// are not stalled, nor are Clusters that are being updated. A rollout that waits because its author said so, by a
+// pause, a promotion or an approval, is not stalled either.
 func isStalled(scope *helmOpScope, ready metav1.Condition, s fleetSummary) bool {
 	if ready.Status != metav1.ConditionFalse || apiutil.ProgressReasons[ready.Reason] || passingReasons[ready.Reason] ||
 		scope.plan.Progress.InFlight > 0 {
 		return false
 	}
 	switch ready.Reason {
+	case addonsv1.WaitingForApprovalReason, addonsv1.ApprovalRefusedReason:
+		return false
 	case addonsv1.ReleasesFailedReason:
 		return s.final == s.failed && s.counts.Waiting+s.counts.Unreachable+s.counts.Blocked == 0
 	case addonsv1.RolloutRolledBackReason, addonsv1.RolloutAbortedReason:
@@ -128,7 +133,8 @@ func isStalled(scope *helmOpScope, ready metav1.Condition, s fleetSummary) bool 
 // isFailure reports whether a change to this Ready condition is worth a Warning Event.
 func isFailure(ready metav1.Condition) bool {
 	return ready.Status == metav1.ConditionFalse && !apiutil.ProgressReasons[ready.Reason] &&
-		ready.Reason != addonsv1.WaitingForClustersReason && ready.Reason != addonsv1.RolloutAbortedReason
+		ready.Reason != addonsv1.WaitingForClustersReason && ready.Reason != addonsv1.RolloutAbortedReason &&
+		ready.Reason != addonsv1.WaitingForApprovalReason && ready.Reason != addonsv1.ApprovalRefusedReason
 }
 
 // ofClusters begins a message: "1 of 3 Clusters is".
@@ -156,6 +162,7 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	}
 	c := s.counts
 	heldReason, heldMessage, held := isHeld(scope)
+	approvalReason, approvalMessage, waits := waitsForApproval(scope)
 	verified := conditions.Get(scope.helmOp, addonsv1.VerifiedCondition)
 	switch resolved := conditions.Get(scope.helmOp, addonsv1.ResolvedCondition); {
 	case scope.selectorErr != nil:
@@ -174,6 +181,8 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return no(heldReason, heldMessage)
 	case scope.deletions.Held:
 		return no(addonsv1.ConfirmationRequiredReason, heldDeletions(scope))
+	case waits:
+		return no(approvalReason, approvalMessage)
 	case len(s.failures) > 0:
 		first := s.failures[0]
 		return no(addonsv1.ReleasesFailedReason, fmt.Sprintf("%d of %s failed, see status.failures; %s: %s: %s",

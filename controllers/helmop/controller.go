@@ -21,6 +21,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/approval"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clustermove"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
@@ -37,6 +38,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 )
 
 // Reconciler reconciles HelmOps: it resolves references, selects Clusters, renders values, plans the rollout, and
@@ -53,6 +55,7 @@ type Reconciler struct {
 	recorder   events.EventRecorder
 	delays     requeue.Delays
 	kinds      *kindcache.Watcher
+	tracer     *tracing.Tracer
 	now        func() time.Time
 
 	// writes are those of this controller that the cache may not show yet. client notes them.
@@ -108,6 +111,9 @@ type helmOpScope struct {
 
 	// plan is the step for each of clusters. Set by record.
 	plan rollout.Result
+
+	// approval is what waits for an approval. Set by record.
+	approval approval.Decision
 
 	// deletions decides whether the releases of Clusters that are no longer selected may be deleted, and
 	// pendingDeletions are the titles of these Clusters. Set by record.
@@ -247,7 +253,7 @@ func (r *Reconciler) tryAgain(ctx context.Context, scope *helmOpScope, err error
 // helmOpConditions are the conditions of a HelmOp that this controller owns.
 var helmOpConditions = []string{
 	addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.VerifiedCondition, addonsv1.RollingOutCondition,
-	addonsv1.PausedCondition, addonsv1.MovableCondition, addonsv1.DeletionsHeldCondition,
+	addonsv1.PausedCondition, addonsv1.MovableCondition, addonsv1.DeletionsHeldCondition, addonsv1.ApprovedCondition,
 	addonsv1.StalledCondition, addonsv1.DeletingCondition,
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
@@ -151,7 +152,9 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 			continue
 		}
 		if scope.desired != nil {
+			c.rendered = tracing.Span{Name: tracing.SpanRender, Began: r.now()}
 			c.target, c.err = r.renderFor(ctx, scope, scope.desired, c)
+			c.rendered.Ended = r.now()
 			switch {
 			case errors.Is(c.err, kindcache.ErrPending):
 				scope.pending = true

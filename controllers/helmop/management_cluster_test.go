@@ -4,6 +4,7 @@
 package helmop
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,12 +14,14 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/approval"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
@@ -110,5 +113,36 @@ func TestManagementClusterHasShardOfManager(t *testing.T) {
 	near.Name = "near"
 	if why := near.Unmet(object, nil); why != "HelmOp near does not select the management cluster" {
 		t.Errorf("a dependency on a HelmOp for Clusters is unmet: %q", why)
+	}
+}
+
+// TestManagementClusterWaitsForApproval has a first HelmOp revision for the management cluster.
+func TestManagementClusterWaitsForApproval(t *testing.T) {
+	t.Parallel()
+	helmOp := controllertest.ManagementHelmOp("a")
+	helmOp.Spec.Rollout = &addonsv1.Rollout{Approval: addonsv1.ApprovalPolicyRequired}
+	r := managingHelmOps(t)
+	decide := func() (approval.Decision, rollout.Step) {
+		t.Helper()
+		scope := &helmOpScope{helmOp: helmOp,
+			revisions: []*addonsv1.HelmOpRevision{{Spec: addonsv1.HelmOpRevisionSpec{Number: 1}}}}
+		if err := r.selectClusters(t.Context(), scope); err != nil || len(scope.clusters) != 1 {
+			t.Fatalf("%d Clusters, %v", len(scope.clusters), err)
+		}
+		scope.clusters[0].target = &addonsv1.HelmOpReleaseSpec{ValuesDigest: "v"}
+		input, err := r.planInput(scope)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decideApproval(scope, &input)
+		return scope.approval, rollout.Plan(input).Steps[0]
+	}
+	waiting, step := decide()
+	if !waiting.Unapproved || !slices.Equal(waiting.Waiting, []string{apiutil.ManagementTitle}) || !step.Unapproved {
+		t.Errorf("decided %+v, planned %+v", waiting, step)
+	}
+	helmOp.Annotations = map[string]string{addonsv1.RolloutApproveAnnotation: approval.Request(1, waiting.Digest)}
+	if approved, step := decide(); approved.Waits() || step.Action != rollout.ActionCreate {
+		t.Errorf("decided %+v, planned %+v", approved, step)
 	}
 }

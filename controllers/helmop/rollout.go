@@ -136,6 +136,10 @@ func (r *Reconciler) record(ctx context.Context, scope *helmOpScope) error {
 	if err != nil {
 		return err
 	}
+	decideApproval(scope, &input)
+	if err := r.recordApproval(ctx, scope); err != nil {
+		return err
+	}
 	scope.deletions = r.decideDeletions(scope, input.Clusters)
 	input.DeletionsHeld = scope.deletions.Held
 	scope.plan = rollout.Plan(input)
@@ -152,6 +156,7 @@ func (r *Reconciler) record(ctx context.Context, scope *helmOpScope) error {
 		return err
 	}
 	r.reportDeletions(scope)
+	r.reportApproval(scope)
 	return kerrors.NewAggregate(append(r.applyPlan(ctx, scope), r.repairRevisions(ctx, scope),
 		r.pruneRevisions(ctx, scope)))
 }

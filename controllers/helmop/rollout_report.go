@@ -31,12 +31,14 @@ func (r *Reconciler) recordRolloutEvents(scope *helmOpScope, before addonsv1.Rol
 		return
 	}
 	record := func(eventType, reason, message string) { r.event(helmOp, eventType, reason, "Rollout", message) }
+	// A HelmOp revision that needs an approval begins with the approval.
 	known := helmOp.Status.Rollout
-	if known == nil || known.Revision != number {
+	isNew := known == nil || known.Revision != number || scope.approval.Begins
+	if isNew && !scope.approval.Unapproved {
 		record(corev1.EventTypeNormal, addonsv1.RolloutStartedEvent, fmt.Sprintf("HelmOp revision %d is rolled out", number))
 	}
 	if wave := waveName(scope); wave != "" && status.Phase == addonsv1.RolloutPhaseProgressing &&
-		(known == nil || known.Revision != number || known.Wave != wave) {
+		!scope.approval.Unapproved && (isNew || known.Wave != wave) {
 		record(corev1.EventTypeNormal, addonsv1.WaveStartedEvent,
 			fmt.Sprintf("HelmOp revision %d: wave %s begins", number, wave))
 	}
@@ -87,11 +89,17 @@ func rolloutStatus(scope *helmOpScope) *addonsv1.RolloutStatus {
 	if status.Phase == addonsv1.RolloutPhaseProgressing {
 		status.Wave = waveName(scope)
 	}
+	status.Approval = approvalStatus(scope)
 	return status
 }
 
 // waitingFor says what a rollout waits for and, if that is a user, how to continue.
 func waitingFor(scope *helmOpScope) string {
+	return withApproval(scope, waitingForOthers(scope))
+}
+
+// waitingForOthers says what a rollout waits for besides an approval of changed releases.
+func waitingForOthers(scope *helmOpScope) string {
 	progress, newest := scope.plan.Progress, scope.newestRevision()
 	if n := unrenderable(scope); n > 0 && progress.InFlight == 0 {
 		return fmt.Sprintf("a correction of the HelmOp or the Clusters: "+

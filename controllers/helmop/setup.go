@@ -24,6 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
@@ -46,6 +47,9 @@ type Options struct {
 	// controllers.Options.
 	WatchFilter, Shard        string
 	ResyncPeriod, MinInterval time.Duration
+
+	// Tracer exports traces; nil exports none.
+	Tracer *tracing.Tracer
 }
 
 // SetupWithManager adds the controller to a manager.
@@ -61,6 +65,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		guard:    options.Guard,
 		planned:  rolloutstate.NewCache(),
 		recorder: mgr.GetEventRecorder("helmop-controller"),
+		tracer:   options.Tracer,
 		now:      time.Now,
 
 		resyncPeriod: options.ResyncPeriod,

@@ -206,6 +206,8 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 		return phaseUnreachable, nil
 	case isBlocked(c):
 		return phaseBlocked, nil
+	case c.step.Unapproved && ready.Status == metav1.ConditionTrue:
+		return phaseProgressing, nil
 	case c.selected && ready.Status == metav1.ConditionTrue && c.step.Action == rollout.ActionNone && wanted != 0 &&
 		apiutil.RevisionOf(c.child) == wanted:
 		return phaseUpToDate, nil
@@ -255,7 +257,7 @@ func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease,
 	report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.DeletingReason, message)
 	// The deletion of the HelmOp confirms the deletions that waited.
 	for _, condition := range []string{
-		addonsv1.DeletionsHeldCondition, addonsv1.RollingOutCondition, addonsv1.StalledCondition,
+		addonsv1.DeletionsHeldCondition, addonsv1.RollingOutCondition, addonsv1.StalledCondition, addonsv1.ApprovedCondition,
 	} {
 		conditions.Delete(helmOp, condition)
 	}

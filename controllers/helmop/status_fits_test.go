@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/approval"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
@@ -82,8 +83,11 @@ func longHelmOpStatus(t *testing.T, long string) *addonsv1.HelmOpStatus {
 	_, failure := phaseOf(&clusterScope{err: errors.New(long)}, 1)
 	status.Failures = []addonsv1.ClusterFailure{*failure}
 	status.Rollout = rolloutStatus(&helmOpScope{
-		helmOp: helmOp, revisions: []*addonsv1.HelmOpRevision{{}},
-		plan: rollout.Result{Progress: rollout.Progress{WaitingFor: long}},
+		helmOp: helmOp, revisions: []*addonsv1.HelmOpRevision{{
+			Status: addonsv1.HelmOpRevisionStatus{Approval: &addonsv1.RevisionApproval{ApprovedAt: metav1.Now()}},
+		}},
+		approval: approval.Decision{Required: true, Digest: approval.Digest(nil)},
+		plan:     rollout.Result{Progress: rollout.Progress{WaitingFor: long}},
 	})
 	report.SetCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.ResolvingReason, long)
 	return status

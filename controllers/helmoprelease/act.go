@@ -17,6 +17,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/actionprogress"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/assignedvalues"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
@@ -37,6 +38,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 )
 
 // releaseInputs are the chart and the values of an installation or an upgrade.
@@ -54,12 +56,14 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 		var err error
 		var ok bool
 		if inputs, result, err, ok = r.gatherInputs(ctx, p); !ok {
+			r.traceFailedInputs(p)
 			return result, err
 		}
 	}
 	done, ok := r.slot(p)
 	if !ok {
 		releasestatus.WaitingForSlot(p.release)
+		r.traceWait(p, tracing.SpanWaitForSlot, r.traceNow())
 		return ctrl.Result{}, nil
 	}
 	defer done()
@@ -83,6 +87,7 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 	result, err := r.engine.Act(ctx, p.target, decision, p.desired, p.options, inputs.chart, inputs.values)
 	progress.Stop()
 	monitoring.ObserveAction(attempts.VerbOf(decision.Action), started, r.now(), err)
+	defer r.traceAction(p, decision, started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
 	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, result, err)
 	p.subject().Record(decision, &p.policy.Test, result, err, r.now())
@@ -132,7 +137,9 @@ func (r *Reconciler) gatherInputs(ctx context.Context,
 			"The HelmOp of this release does not exist: the values cannot be rendered without it")
 		return inputs, ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil, false
 	}
+	began := r.traceNow()
 	inputs.values, err = r.renderInto(ctx, p)
+	r.traceStep(p, tracing.SpanRender, began)
 	switch {
 	case errors.Is(err, assignedvalues.ErrOutdated):
 		releasestatus.NotReleased(release, addonsv1.UpdatingReason, err.Error())
@@ -144,7 +151,14 @@ func (r *Reconciler) gatherInputs(ctx context.Context,
 		result, err = r.failed(ctx, p.releaseScope, reasons.ForRendering(err), err)
 		return inputs, result, err, false
 	}
-	if inputs.chart, err = r.charts.Get(ctx, release, p.helmOp); err != nil {
+	began = r.traceNow()
+	inputs.chart, err = r.charts.Get(ctx, release, p.helmOp)
+	if errors.Is(err, artifacts.ErrFetching) || errors.Is(err, artifacts.ErrRefetching) {
+		r.traceWait(p, tracing.SpanPull, began)
+	} else {
+		r.traceStep(p, tracing.SpanPull, began)
+	}
+	if err != nil {
 		result, err = r.chartFailed(ctx, p.releaseScope, err)
 		return inputs, result, err, false
 	}

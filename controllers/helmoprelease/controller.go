@@ -38,6 +38,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/runningactions"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 )
 
 // Reconciler reconciles HelmOpReleases: it connects to the workload cluster, observes the release, decides, acts and
@@ -55,6 +56,7 @@ type Reconciler struct {
 	reads      *recordreads.Reads
 	recorder   events.EventRecorder
 	budgets    *report.EventBudgets
+	tracer     *tracing.Tracer
 	delays     requeue.Delays
 	now        func() time.Time
 
@@ -173,12 +175,14 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 		return ctrl.Result{}, nil
 	}
 	scope.before = release.DeepCopy()
+	began := r.traceNow()
 	defer func() {
 		if scope.isOfOtherShard {
 			return
 		}
 		report.Outdated(release)
 		report.Deleting(release)
+		r.traceProgress(scope, began)
 		// Write the result of an action also if the manager is stopping.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
 		defer cancel()

@@ -12,6 +12,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasehealth"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 )
 
 // releaseMemory is the state of the objects of one release that is only in memory and lost with a restart. It needs no
@@ -25,6 +26,9 @@ type releaseMemory struct {
 
 	// drift is the state of drift detection.
 	drift driftmemory.Memory
+
+	// trace is the memory of the trace.
+	trace tracing.Memory
 }
 
 // memoryOf returns the memory of a release.

@@ -31,6 +31,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
@@ -62,6 +63,9 @@ type Options struct {
 	// WatchFilter, Shard and ResyncPeriod are as in the options of all controllers of the manager.
 	WatchFilter, Shard string
 	ResyncPeriod       time.Duration
+
+	// Tracer exports traces; nil exports none.
+	Tracer *tracing.Tracer
 }
 
 // SetupWithManager adds the controller to a manager.
@@ -84,6 +88,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		guard:       options.Guard,
 		recorder:    mgr.GetEventRecorder("helmop-controller"),
 		budgets:     options.Budgets,
+		tracer:      options.Tracer,
 		now:         time.Now,
 		kubeconfigs: options.Kubeconfigs,
 

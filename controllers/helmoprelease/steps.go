@@ -29,6 +29,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 )
 
 // releasePass is the state of one pass over a release, beyond its scope. Each field names the step that sets it.
@@ -79,6 +80,10 @@ type releasePass struct {
 	// checkDrift.
 	drifted bool
 	drift   *drifttracking.Pass
+
+	// spans are the steps of this pass that belong to the trace if an action follows. Set by observeRecords and
+	// gatherInputs.
+	spans []tracing.Span
 
 	// requeueAfter is the delay after which the next pass is due without an event; 0 is never.
 	requeueAfter time.Duration
@@ -239,9 +244,12 @@ func (r *Reconciler) observeRecords(ctx context.Context, p *releasePass) (*ctrl.
 	if p.observation, p.remembered = r.remembered(p); !p.remembered {
 		var ok bool
 		var err error
+		began := r.traceNow()
 		if p.observation, err, ok = r.observe(ctx, p.release, p.target, p.desired); !ok {
+			r.traceWait(p, tracing.SpanObserve, began)
 			return after(0), nil
 		}
+		r.traceStep(p, tracing.SpanObserve, began)
 		if err != nil {
 			return end(r.failed(ctx, p.releaseScope, addonsv1.ObservationFailedReason, err))
 		}

@@ -4,16 +4,16 @@
 package cli
 
 import (
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"bytes"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
 )
 
 func TestCompletion(t *testing.T) {

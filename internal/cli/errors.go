@@ -4,17 +4,17 @@
 package cli
 
 import (
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"context"
 	"errors"
 	"net/http"
 	"net/url"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
-
 )
 
 // Exit codes.

@@ -10,11 +10,12 @@
 package cli
 
 import (
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"

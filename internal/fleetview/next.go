@@ -185,9 +185,12 @@ func (s *Summary) Progress(now time.Time) string {
 // InlineCommand is a command at the end of a message, by which a user continues.
 var InlineCommand = regexp.MustCompile(`:\s+kubectl -n \S+ annotate .*$`)
 
-// WaitingFor returns what a rollout waits for, without the command for kubectl.
+// approveCommand is the command in a message by which a user approves, see nextForRollout.
+var approveCommand = regexp.MustCompile(` \(kubectl helmop approve [^)]*\)`)
+
+// WaitingFor returns what a rollout waits for, without the commands.
 func WaitingFor(r *addonsv1.RolloutStatus) string {
-	return InlineCommand.ReplaceAllString(r.WaitingFor, "")
+	return approveCommand.ReplaceAllString(InlineCommand.ReplaceAllString(r.WaitingFor, ""), "")
 }
 
 // AwaitsPromotion returns the wave whose promotion the rollout waits for.
@@ -247,6 +250,16 @@ func NextForHelmOp(helmOp *addonsv1.HelmOp, p Program) []Step {
 
 // nextForRollout returns what a user can do for a rollout.
 func nextForRollout(helmOp *addonsv1.HelmOp, r *addonsv1.RolloutStatus, on func(string, ...string) string) []Step {
+	var approval []Step
+	if a := r.Approval; a != nil && !a.Approved && a.Digest != "" {
+		approval = []Step{{Why: fmt.Sprintf("Look at the changes, then approve digest %s of HelmOp revision %d", a.Digest,
+			a.Revision), Command: on("approve")}}
+	}
+	return append(approval, nextForPhase(helmOp, r, on)...)
+}
+
+// nextForPhase returns what a user can do for a rollout besides an approval.
+func nextForPhase(helmOp *addonsv1.HelmOp, r *addonsv1.RolloutStatus, on func(string, ...string) string) []Step {
 	switch {
 	case r.Phase == addonsv1.RolloutPhasePaused:
 		steps := []Step{{Why: "Correct the failures, then continue the rollout", Command: on("rollout continue")}}

@@ -20,8 +20,15 @@ func TestNext(t *testing.T) {
 		change func(*addonsv1.HelmOp)
 		want   []string
 	}{
-		"nothing": {nil, nil},
-		"promote": {fleettest.Awaiting, []string{"x rollout promote h -n ns --wave=one"}},
+		"nothing":                {nil, nil},
+		"promote":                {fleettest.Awaiting, []string{"x rollout promote h -n ns --wave=one"}},
+		"approve":                {fleettest.AwaitingApproval("abc"), []string{"x approve h -n ns"}},
+		"approved":               {fleettest.Approved, nil},
+		"nothing to approve yet": {fleettest.AwaitingApproval(""), nil},
+		"approve and resume": {func(h *addonsv1.HelmOp) {
+			fleettest.AwaitingApproval("abc")(h)
+			h.Spec.Rollout.Paused = true
+		}, []string{"x approve h -n ns", "x rollout resume h -n ns"}},
 		"paused": {fleettest.Phase(addonsv1.RolloutPhasePaused),
 			[]string{"x rollout continue h -n ns", "x rollout abort h -n ns"}},
 		"paused without a good revision": {func(h *addonsv1.HelmOp) {

@@ -47,6 +47,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
@@ -186,6 +187,10 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 	if err := mgr.Add(watcher); err != nil {
 		return fmt.Errorf("setting up the watches of objects: %w", err)
 	}
+	tracer, err := setupTracing(ctx, mgr, options)
+	if err != nil {
+		return err
+	}
 	return controllers.SetupWithManager(ctx, mgr, controllers.Options{
 		Registry:         registry,
 		Verifier:         verifier,
@@ -206,7 +211,19 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 		ClusterConcurrency: options.clusterConcurrency,
 		ResyncPeriod:       options.syncPeriod,
 		MinSourceInterval:  options.registry.minInterval,
+		Tracer:             tracer,
 	})
+}
+
+// setupTracing returns what exports traces; nil if they are not exported.
+func setupTracing(ctx context.Context, mgr ctrl.Manager, options *Options) (*tracing.Tracer, error) {
+	tracingOptions := options.tracing
+	tracingOptions.Version, tracingOptions.Log = version.Version, mgr.GetLogger().WithName("tracing")
+	tracer, err := tracing.New(ctx, tracingOptions)
+	if err != nil || tracer == nil {
+		return nil, err
+	}
+	return tracer, mgr.Add(tracer)
 }
 
 // setupRegistries opens the artifact store, and creates the client for registries and the verifier of signatures.

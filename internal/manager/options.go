@@ -17,6 +17,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 )
 
 // Options are the flags of the manager.
@@ -52,6 +53,7 @@ type Options struct {
 	registry         registryOptions
 	records          recordOptions
 	rendering        renderingOptions
+	tracing          tracing.Options
 }
 
 // recordOptions are the flags for the storage of records.
@@ -127,6 +129,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.registry.addFlags(fs)
 	o.records.addFlags(fs)
 	o.rendering.addFlags(fs)
+	addTracingFlags(fs, &o.tracing)
 	flags.AddManagerOptions(fs, &o.diagnostics)
 	fs.IntVar(&o.gcPercent, "gc-percent", 25,
 		"Growth of the heap since the last garbage collection, in percent, that starts the next one (GOGC). "+
@@ -153,6 +156,14 @@ func addKubeconfigFlag(fs *pflag.FlagSet) {
 	kubeconfig.Usage = "Path of a kubeconfig of the management cluster (default: the file that the environment variable " +
 		"KUBECONFIG names, the ServiceAccount of the pod, or $HOME/.kube/config)."
 	fs.AddFlag(kubeconfig)
+}
+
+func addTracingFlags(fs *pflag.FlagSet, o *tracing.Options) {
+	fs.StringVar(&o.Endpoint, "tracing-endpoint", "",
+		"URL of a collector that serves OTLP by gRPC, http://HOST:PORT or, with TLS, https://HOST:PORT "+
+			"(default: no traces are exported).")
+	fs.Float64Var(&o.Ratio, "tracing-sample-ratio", 1,
+		"Part of the traces that is exported, from 0 to 1. A trace is exported completely or not at all.")
 }
 
 func (o *recordOptions) addFlags(fs *pflag.FlagSet) {
@@ -226,8 +237,15 @@ func (o *Options) Validate() error {
 		return errors.New(
 			"--shard must consist of at most 63 lower-case letters, digits and '-', and start and end with a letter or a digit")
 	default:
-		return errors.Join(o.validateManagementCluster(), o.records.validate(), o.rendering.validate())
+		return errors.Join(o.validateManagementCluster(), o.records.validate(), o.rendering.validate(), o.validateTracing())
 	}
+}
+
+func (o *Options) validateTracing() error {
+	if err := o.tracing.Validate(); err != nil {
+		return fmt.Errorf("--tracing-endpoint and --tracing-sample-ratio: %w", err)
+	}
+	return nil
 }
 
 func (o *recordOptions) validate() error {

@@ -4,19 +4,14 @@
 package monitoring
 
 import (
-	"context"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
-
-// scrapeTimeout limits the listing of releases during a scrape. The list comes from a cache.
-const scrapeTimeout = 10 * time.Second
 
 // Metrics that are set when something happens. The Help of each says what it counts.
 var (
@@ -52,7 +47,7 @@ var (
 	})
 
 	ClustersUnresponsive = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "helmop_clusters_in_doubt",
+		Name: "helmop_clusters_unresponsive",
 		Help: "Number of Clusters whose API server was unresponsive at the last check of a release. Workers do not wait " +
 			"for them.",
 	})
@@ -72,18 +67,6 @@ var (
 		Name: "helmop_records_left_total",
 		Help: "Number of unused release records, in registries or in parts, whose deletion failed.",
 	})
-
-	releasesDesc = prometheus.NewDesc("helmop_releases",
-		"Number of releases by HelmOp, and status (True, False, Unknown) and reason of their Ready condition.",
-		[]string{"namespace", "helmop", "ready", "reason"}, nil)
-
-	deletionsWaitingDesc = prometheus.NewDesc("helmop_deletions_waiting",
-		"Number of releases of a HelmOp whose deletion waits for confirmation, see spec.maxDeletions.",
-		[]string{"namespace", "helmop"}, nil)
-
-	conditionsDesc = prometheus.NewDesc("helmop_condition",
-		"1 for each condition of a HelmOp, with its status and reason.",
-		[]string{"namespace", "helmop", "type", "status", "reason"}, nil)
 )
 
 func init() {
@@ -96,7 +79,21 @@ func init() {
 		ClustersUnresponsive,
 		registrySeries,
 		RecordsLeft,
+		newBuildInfo(),
 	)
+}
+
+// newBuildInfo returns the metric with the version of this build. Its value is always 1.
+func newBuildInfo() prometheus.Collector {
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "helmop_build_info",
+		Help: "1, with the version, the Git commit and the Go version of the manager.",
+		ConstLabels: prometheus.Labels{
+			"version": version.Version, "commit": version.Commit, "goversion": runtime.Version(),
+		},
+	})
+	info.Set(1)
+	return info
 }
 
 // NewReadsGauge returns a gauge of the status reads in workload clusters that are running.
@@ -105,73 +102,6 @@ func NewReadsGauge(count func() float64) prometheus.Collector {
 		Name: "helmop_cluster_reads",
 		Help: "Number of status reads of releases in workload clusters that are running.",
 	}, count)
-}
-
-// stateCollector reads the state of HelmOps and releases during a scrape. It keeps no state, so metrics of deleted
-// HelmOps disappear.
-type stateCollector struct {
-	reader client.Reader
-}
-
-// NewStateCollector returns the collector of the metrics that are read from the cache.
-func NewStateCollector(reader client.Reader) prometheus.Collector {
-	return &stateCollector{reader: reader}
-}
-
-// Describe implements prometheus.Collector.
-func (c *stateCollector) Describe(descs chan<- *prometheus.Desc) {
-	descs <- releasesDesc
-	descs <- conditionsDesc
-	descs <- deletionsWaitingDesc
-}
-
-// Collect implements prometheus.Collector.
-func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
-	c.collectReleases(ctx, out)
-	c.collectConditions(ctx, out)
-}
-
-func (c *stateCollector) collectConditions(ctx context.Context, out chan<- prometheus.Metric) {
-	list := &addonsv1.HelmOpList{}
-	if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		out <- prometheus.NewInvalidMetric(conditionsDesc, err)
-		return
-	}
-	for i := range list.Items {
-		helmOp := &list.Items[i]
-		if deletions := helmOp.Status.Deletions; deletions != nil && deletions.Waiting > 0 {
-			out <- prometheus.MustNewConstMetric(deletionsWaitingDesc, prometheus.GaugeValue,
-				float64(deletions.Waiting), helmOp.Namespace, helmOp.Name)
-		}
-		for _, condition := range helmOp.Status.Conditions {
-			out <- prometheus.MustNewConstMetric(conditionsDesc, prometheus.GaugeValue, 1,
-				helmOp.Namespace, helmOp.Name, condition.Type, string(condition.Status), condition.Reason)
-		}
-	}
-}
-
-func (c *stateCollector) collectReleases(ctx context.Context, out chan<- prometheus.Metric) {
-	list := &addonsv1.HelmOpReleaseList{}
-	if err := c.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		out <- prometheus.NewInvalidMetric(releasesDesc, err)
-		return
-	}
-	type key struct{ namespace, helmOp, ready, reason string }
-	counts := map[key]int{}
-	for i := range list.Items {
-		release := &list.Items[i]
-		k := key{namespace: release.Namespace, helmOp: release.Labels[addonsv1.HelmOpNameLabel], ready: "Unknown"}
-		if ready := conditions.Get(release, addonsv1.ReadyCondition); ready != nil {
-			k.ready, k.reason = string(ready.Status), ready.Reason
-		}
-		counts[k]++
-	}
-	for k, n := range counts {
-		out <- prometheus.MustNewConstMetric(releasesDesc, prometheus.GaugeValue,
-			float64(n), k.namespace, k.helmOp, k.ready, k.reason)
-	}
 }
 
 // ObserveAction counts an action and its time.

@@ -34,6 +34,9 @@ type lookupResult struct {
 	// checked in this pass, and false if the result of an earlier check was used.
 	verified *metav1.Condition
 	isFresh  bool
+
+	// began and ended are the times of a lookup that found another artifact than before; zero for other lookups.
+	began, ended time.Time
 }
 
 // resolvingResult returns the result while the registry has not answered. The last known artifact and the error of the
@@ -91,6 +94,7 @@ func (p *pass) conclude(lookups []*lookup, note string) {
 		shown := l.known
 		if i == 0 {
 			outcome.source = shown
+			outcome.FoundBegan, outcome.FoundEnded = l.result.began, l.result.ended
 			continue
 		}
 		if shown == nil {

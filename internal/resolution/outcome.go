@@ -24,6 +24,10 @@ type Outcome struct {
 	// Changes are texts about references that are resolved to another artifact than before.
 	Changes []string
 
+	// FoundBegan and FoundEnded are when the last lookup of spec.source began and ended, if it found another artifact than
+	// before; otherwise they are zero.
+	FoundBegan, FoundEnded time.Time
+
 	// RequeueAfter is the time until the next lookup is due; 0 is never.
 	RequeueAfter time.Duration
 

@@ -135,6 +135,9 @@ type resolved struct {
 
 	// signed has the signers of the artifact; nil if no signatures are required.
 	signed *verification.Result
+
+	// began and ended are the times of the lookup.
+	began, ended time.Time
 }
 
 // Resolve looks up the artifact of each distinct reference whose lookup is due. If a registry fails, the last known
@@ -300,8 +303,11 @@ func (r *Resolver) task(helmOp *addonsv1.HelmOp, l *lookup) func(context.Context
 	registry, verifier, a := r.options.Registry, r.options.Verifier, l.registryAccess
 	known := apiutil.KnownArtifacts(&helmOp.Status)
 	source, selected := references.OciSource(helmOp, l.key.ref, a.access), apiutil.Selected(&helmOp.Spec.Source)
-	return func(ctx context.Context) (resolved, error) {
-		return resolve(ctx, registry, verifier, a, source, selected, known)
+	return func(ctx context.Context) (found resolved, err error) {
+		began := r.options.Now()
+		found, err = resolve(ctx, registry, verifier, a, source, selected, known)
+		found.began, found.ended = began, r.options.Now()
+		return found, err
 	}
 }
 
@@ -352,6 +358,9 @@ func (r *Resolver) storeResult(p *pass, l *lookup, found resolved, err error, at
 			Message: err.Error(),
 		}
 	} else {
+		if l.known == nil || l.known.Digest != found.artifact.Digest {
+			l.result.began, l.result.ended = found.began, found.ended
+		}
 		p.updateArtifact(l, found, r.options.Now())
 		r.schedule.setArtifact(l.key, l.known)
 		l.result.resolved = metav1.Condition{

@@ -13,6 +13,8 @@
 //   - Write State before carrying out the steps.
 //   - Plan with the newest specs of the children. With older ones, a plan can update more Clusters than the limits
 //     allow.
+//   - If approvals are required, do not carry out a plan that changes the goal of the rollout, but plan again:
+//     approvals are decided for the goal before it.
 //   - Health must refer to the child's current spec, not to an earlier one.
 //
 // # Which Clusters count
@@ -53,6 +55,16 @@
 //     because nothing changes in it.
 //   - After a revision was given up, all Clusters return at once, because repairs come first. Unreachable Clusters are
 //     assigned the good revision, too. Otherwise they would install the broken revision when they respond again.
+//
+// # Approval
+//
+// While the current revision is not approved, no Cluster is assigned it, even if it changes nothing there, and the
+// rollout does not complete. New Clusters get the last known good revision; without one they get nothing. Replacing the
+// current revision by an abort needs no approval.
+//
+// A change of a Cluster itself waits for its approval, too. The Cluster keeps its release meanwhile. If it is outdated,
+// it holds neither a wave nor a slot, like a Cluster that waits for a dependency. If it has the revision already, it
+// counts with its present release. [Cluster] and [Input] say what is not approved; internal/approval decides that.
 //
 // # Deletions
 //

@@ -78,6 +78,9 @@ type planTest struct {
 	requests Requests
 	clusters []Cluster
 
+	// unapproved is Input.Unapproved.
+	unapproved bool
+
 	// want are the steps that change something, for example "a: Update Target 7".
 	want string
 
@@ -105,7 +108,7 @@ func (tc planTest) run(t *testing.T) {
 		tc.phase = PhaseProgressing
 	}
 	result := Plan(Input{Strategy: tc.strategy, State: tc.state, Requests: tc.requests, Clusters: tc.clusters,
-		Now: testNow})
+		Unapproved: tc.unapproved, Now: testNow})
 	if got := stepsOf(result); got != tc.want {
 		t.Errorf("steps:\n%s\nwant:\n%s", got, tc.want)
 	}

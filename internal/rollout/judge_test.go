@@ -19,8 +19,7 @@ func (j *judge) isDone(c *Cluster) bool {
 		c.Child.Revision == revision && c.Child.Joined {
 		return false
 	}
-	same := release != nil && sameContent(*release, c.Child.Release)
-	return same || c.Child.Revision == revision && release == nil
+	return j.has(release, c) || c.Child.Revision == revision && release == nil
 }
 
 // wasDone is true for a Cluster that became unreachable after it was done.

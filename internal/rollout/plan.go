@@ -75,13 +75,21 @@ func Plan(in Input) Result {
 	return Result{Steps: steps, State: p.state, Progress: p.progress(steps), RequeueAfter: p.requeueAfter}
 }
 
-// setGoal sets the goal. A revision that was given up stays the goal if there is no good one.
+// setGoal sets the goal.
 func (p *plan) setGoal() {
-	p.goal = p.state.Revision
-	p.givenUp = (p.state.Phase == PhaseRolledBack || p.state.Phase == PhaseAborted) && p.state.Good != 0
-	if p.givenUp {
-		p.goal = p.state.Good
-	}
+	p.goal = p.state.Goal()
+	p.givenUp = p.goal != p.state.Revision
+}
+
+// isUnapproved is true while no Cluster may be assigned the goal. The last known good revision needs no approval.
+func (p *plan) isUnapproved() bool {
+	return p.in.Unapproved && !p.givenUp
+}
+
+// isGoalUnapproved is true if the release of a Cluster under the goal is not approved. If this plan changes the goal,
+// nothing is known about the new one.
+func (p *plan) isGoalUnapproved(c *Cluster) bool {
+	return c.GoalUnapproved && p.goal == p.in.State.Goal()
 }
 
 // advance sets the phase of the rollout and returns it. Final phases do not change.
@@ -136,11 +144,12 @@ func (p *plan) budgetSpent() string {
 // least as many as could not be updated or became unreachable after their update. Otherwise a short network outage
 // would complete the rollout, and disable waves and budget for most Clusters. clusterctl move, which unpauses Clusters
 // one by one, would have the same effect. The rollout is not complete while Clusters that could not be updated are
-// behind a wave that needs a promotion, or while no desired release is known.
+// behind a wave that needs a promotion, while no desired release is known, or while the revision is not approved.
 func (p *plan) isComplete() bool {
 	by := &p.total.by
 	done := by[standingDone] + by[standingJoined]
-	isDone := p.total.unfinished() == 0 && done > 0 && done >= p.total.outdated()+p.total.unreachable() &&
+	isDone := !p.in.Unapproved && p.total.unfinished() == 0 && done > 0 &&
+		done >= p.total.outdated()+p.total.unreachable() &&
 		(by[standingDone] > 0 || by[standingJoining] == 0) && (p.isKnown || by[standingUnknown] == 0)
 	return isDone && !p.isBehindPromotion()
 }
@@ -176,11 +185,13 @@ func (p *plan) isPassed(wave int) bool {
 // allows it. A wave in which all Clusters failed allows it only if the failures were acknowledged. A wave without a
 // done Cluster that waits for dependencies does not: if several dependent HelmOps change at once, later waves would
 // overtake that wave. A wave whose Clusters became unreachable after their update does not allow it either, because a
-// broken CNI has this effect.
+// broken CNI has this effect. A wave without a done Cluster in which Clusters wait for an approval does not allow it
+// either.
 func (p *plan) isSuccessful(wave int) bool {
 	by, allReachable := &p.groups[wave].by, p.groups[wave].unreachable() == 0
 	acknowledged := by[standingFailed] > 0 && p.total.by[standingFailed] <= p.state.Acknowledged && allReachable
-	isEmpty := by[standingFailed]+by[standingExcused]+by[standingBlocked]+by[standingUnknown] == 0 && allReachable
+	isEmpty := by[standingFailed]+by[standingExcused]+by[standingBlocked]+by[standingUnknown]+by[standingUnapproved] ==
+		0 && allReachable
 	return by[standingDone] > 0 || acknowledged || isEmpty
 }
 
@@ -196,7 +207,7 @@ func waveNamed(waves []Wave, name string) int {
 
 // isHeld is true if no Cluster may change its revision.
 func (p *plan) isHeld() bool {
-	return p.in.Strategy.Paused || p.state.Phase == PhasePaused ||
+	return p.in.Strategy.Paused || p.isUnapproved() || p.state.Phase == PhasePaused ||
 		!p.givenUp && (p.state.Phase == PhaseRolledBack || p.state.Phase == PhaseAborted)
 }
 

@@ -26,7 +26,8 @@ func TestPlanInvariants(t *testing.T) {
 		w := newWorld(seed)
 		for event := range 120 {
 			result := w.checkedPlan(t)
-			crash := w.chance(10)
+			// The controller does not carry out a plan that changes the goal.
+			crash := w.chance(10) || w.approvalRequired && result.State.Goal() != w.state.Goal()
 			w.carryOut(result, crash)
 			if !crash {
 				w.checkQuiet(t)
@@ -111,6 +112,12 @@ func (j *judge) goal(c *Cluster) (*Release, int64) {
 	return c.Target, j.in.State.Revision
 }
 
+// has is true if a Cluster has the content of the desired release already, so that its revision changes nothing there.
+// A revision that is not approved counts for no Cluster.
+func (j *judge) has(release *Release, c *Cluster) bool {
+	return release != nil && sameContent(*release, c.Child.Release) && (!j.in.Unapproved || j.isGivenUp())
+}
+
 // carryOut applies the steps to the Clusters.
 func (j *judge) carryOut() {
 	for i, step := range j.result.Steps {
@@ -147,8 +154,7 @@ func (j *judge) isOnItsWay(c *Cluster) bool {
 		return true
 	}
 	release, revision := j.goal(c)
-	same := release != nil && sameContent(*release, c.Child.Release)
-	if c.Child.Revision != revision && !same || c.Child.Revision == revision && c.Child.Joined {
+	if c.Child.Revision != revision && !j.has(release, c) || c.Child.Revision == revision && c.Child.Joined {
 		return false
 	}
 	if c.Health == HealthProgressing {
@@ -166,7 +172,7 @@ func (j *judge) isLost(c *Cluster) bool {
 	}
 	wanted, isGoal := &c.Child.Release, c.Child.Revision == j.in.State.Revision
 	if c.Target != nil {
-		wanted, isGoal = c.Target, isGoal || sameContent(*c.Target, c.Child.Release)
+		wanted, isGoal = c.Target, isGoal || j.has(c.Target, c)
 	}
 	isNew := c.Child.Joined && c.Child.Revision == j.in.State.Revision
 	return c.Child.Deleting || isGoal && !isNew && (c.Good == nil || !sameContent(*c.Good, *wanted))
@@ -175,10 +181,12 @@ func (j *judge) isLost(c *Cluster) bool {
 // isLate is true for a Cluster that is in flight to a superseded revision that never completed.
 func (j *judge) isLate(c *Cluster) bool {
 	release, revision := j.goal(c)
-	if c.Child == nil || c.Health != HealthProgressing && (c.Own == nil || sameContent(*c.Own, c.Child.Release)) {
+	if c.Child == nil || c.Health != HealthProgressing &&
+		(c.Own == nil || sameContent(*c.Own, c.Child.Release) || c.OwnUnapproved) {
 		return false
 	}
-	return isServable(c) && !c.Child.Deleting && c.Health != HealthUnreachable && !c.Child.Joined && !c.Blocked &&
+	return isServable(c) && !c.Child.Deleting && c.Health != HealthUnreachable && !c.Child.Joined &&
+		!c.Blocked && !c.GoalUnapproved &&
 		c.Child.Revision > j.in.State.Good && c.Child.Revision != revision && c.Child.Revision != j.in.State.Revision &&
 		release != nil && !j.isOnItsWay(c)
 }
@@ -257,10 +265,10 @@ func (j *judge) isFailed(c *Cluster) bool {
 		return false
 	case c.Child != nil && c.Child.Revision == j.in.State.Revision:
 		return c.Health == HealthFailed && !c.Child.Joined && !c.Child.FailedBefore &&
-			(c.Target == nil || sameContent(*c.Target, c.Child.Release))
+			(c.Target == nil || sameContent(*c.Target, c.Child.Release) || c.GoalUnapproved)
 	case c.Target == nil:
 		return c.TargetInvalid && !before && c.Known
-	case c.Child != nil && sameContent(*c.Target, c.Child.Release):
+	case c.Child != nil && j.has(c.Target, c):
 		return c.Health == HealthFailed && !before
 	default:
 		return false
@@ -299,6 +307,7 @@ func (j *judge) checkSteps() {
 		if j.isPaced(i) && (j.in.Strategy.Paused || j.result.State.Phase == PhasePaused) {
 			j.Errorf("%s is assigned though the rollout is held: %v", c.Name, step)
 		}
+		j.checkApproved(i)
 		isWanted := step.Source == SourceTarget && (step.Action == ActionCreate || step.Action == ActionUpdate)
 		if isWanted && j.isGivenUp() {
 			j.Errorf("%s is assigned a revision that was given up: %v", c.Name, step)
@@ -306,12 +315,44 @@ func (j *judge) checkSteps() {
 	}
 }
 
+// checkApproved checks that a step changes nothing that is not approved.
+func (j *judge) checkApproved(i int) {
+	c, step := &j.in.Clusters[i], j.result.Steps[i]
+	if step.Action == ActionNone || step.Action == ActionDelete || step.Returned || j.changesGoal() {
+		return
+	}
+	before := int64(-1)
+	if c.Child != nil {
+		before = c.Child.Revision
+	}
+	_, goal := j.goal(c)
+	changes := step.Action == ActionReplace || c.Child == nil || !sameContent(c.Child.Release, j.after[i].Child.Release)
+	switch {
+	case j.in.Unapproved && step.Revision == j.in.State.Revision && before != step.Revision:
+		j.Errorf("%s is assigned a revision that is not approved: %v", c.Name, step)
+	case changes && step.Source == SourceOwn && c.OwnUnapproved,
+		changes && step.Source == SourceTarget && c.GoalUnapproved,
+		changes && step.Revision == goal && before == goal && c.GoalUnapproved:
+		j.Errorf("%s is assigned a release that is not approved: %v", c.Name, step)
+	}
+}
+
+// changesGoal is true for a plan that changes the goal. It is not carried out if approvals are required.
+func (j *judge) changesGoal() bool { return j.result.State.Goal() != j.in.State.Goal() }
+
 // checkNone checks that steps that must not wait do not wait.
 func (j *judge) checkNone(c *Cluster, step Step) {
 	if !isServable(c) || c.Child != nil && c.Child.Deleting {
 		return
 	}
 	release, revision := j.goal(c)
+	if step.Unapproved {
+		if isHeld := j.in.Unapproved && !j.isGivenUp(); !isHeld && !c.GoalUnapproved && !c.OwnUnapproved &&
+			!j.changesGoal() {
+			j.Errorf("%s waits for an approval that it does not need: %s", c.Name, step.Why)
+		}
+		return
+	}
 	switch {
 	case c.Child == nil && release != nil && !j.mayWait(c):
 		j.Errorf("%s is new and waits: %s", c.Name, step.Why)
@@ -331,6 +372,9 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 // release is unknown and the Cluster is not new, or the current revision has spent its budget.
 func (j *judge) mayWait(c *Cluster) bool {
 	state, isNew := j.result.State, !c.Known || j.in.State.Revision == 1
+	if j.in.Unapproved && !j.isGivenUp() && (state.Good == 0 || c.Good == nil) {
+		return true
+	}
 	mayTakeCurrent := state.Phase == PhaseProgressing && !j.in.Strategy.Paused && c.Wave <= j.result.Progress.Wave
 	return state.Good != 0 && c.Good == nil && state.Phase != PhaseComplete && !mayTakeCurrent &&
 		(!isNew || state.Phase == PhasePaused)
@@ -410,14 +454,14 @@ func (j *judge) checkPassed(wave int, assigned string) {
 			c.Child == nil && (!c.Known || j.in.State.Revision == 1) {
 			continue
 		}
-		isGoal := c.Child != nil && (c.Child.Revision == j.in.State.Revision || c.Target != nil &&
-			sameContent(*c.Target, c.Child.Release))
+		isGoal := c.Child != nil && (c.Child.Revision == j.in.State.Revision || j.has(c.Target, c))
 		isJoined := c.Child != nil && c.Child.Joined && c.Child.Revision == j.in.State.Revision
 		if isJoined || !isGoal && c.TargetInvalid && !c.Known {
 			continue
 		}
 		counting++
-		if j.isOnItsWay(c) || !isGoal && !c.Blocked && c.Target != nil && (c.Child == nil || !c.Child.Deleting) {
+		if j.isOnItsWay(c) || !isGoal && !c.Blocked && !c.GoalUnapproved && c.Target != nil &&
+			(c.Child == nil || !c.Child.Deleting) {
 			j.Errorf("%s is assigned before %s of wave %d is done", assigned, c.Name, wave)
 		}
 		if isGoal && c.Health == HealthReady {
@@ -468,7 +512,7 @@ func (w *world) converge(t *testing.T) {
 		w.calm()
 		w.requests.Continue = w.state.Phase == PhasePaused
 		result := w.checkedPlan(t)
-		w.carryOut(result, false)
+		w.carryOut(result, w.approvalRequired && result.State.Goal() != w.state.Goal())
 		w.now = w.now.Add(max(result.RequeueAfter, time.Second))
 		quiet++
 		if result.RequeueAfter > 0 || slices.ContainsFunc(result.Steps, func(s Step) bool { return s.Action != ActionNone }) {

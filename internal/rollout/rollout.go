@@ -106,6 +106,10 @@ type Cluster struct {
 	// Child is the assigned release; nil for none.
 	Child *Child
 
+	// GoalUnapproved is true if the release under the goal of Input.State needs an approval that it does not have, and
+	// OwnUnapproved if Own does. They must be false if the release has the content of the child.
+	GoalUnapproved, OwnUnapproved bool
+
 	// Health is the state of the Cluster with the assigned release.
 	Health Health
 
@@ -222,6 +226,15 @@ type State struct {
 	Reason string
 }
 
+// Goal returns the number of the desired revision of the Clusters: the current one, or the last known good one if the
+// current one was given up. A revision that was given up stays the goal if there is no good one.
+func (s *State) Goal() int64 {
+	if (s.Phase == PhaseRolledBack || s.Phase == PhaseAborted) && s.Good != 0 {
+		return s.Good
+	}
+	return s.Revision
+}
+
 // Requests are the users' requests for the rollout of the current revision.
 type Requests struct {
 	// Continue continues a rollout whose failure budget is spent. It is set once for each request.
@@ -294,6 +307,9 @@ type Step struct {
 
 	// Assigned is true if the Cluster has its final desired release, or gets it with this step.
 	Assigned bool
+
+	// Unapproved is true if ActionNone is the step because an approval is missing.
+	Unapproved bool
 }
 
 // Progress is the progress of a rollout.
@@ -324,6 +340,9 @@ type Input struct {
 	Requests Requests
 	Clusters []Cluster
 	Now      time.Time
+
+	// Unapproved is true while the current revision must not be assigned to any Cluster, because it is not approved.
+	Unapproved bool
 
 	// DeletionsHeld is true while deletions of releases of unselected Clusters wait for confirmation.
 	DeletionsHeld bool

@@ -31,6 +31,9 @@ const (
 	// standingUnknown is outdated, and its desired release is unknown.
 	standingUnknown
 
+	// standingUnapproved is outdated, and its desired release waits for an approval.
+	standingUnapproved
+
 	// standingUnreachableAfterUpdate was updated and has been unreachable since.
 	standingUnreachableAfterUpdate
 
@@ -71,7 +74,8 @@ func (t *tally) unfinished() int {
 
 // outdated returns the number of outdated Clusters that cannot be updated now.
 func (t *tally) outdated() int {
-	return t.by[standingUnreachable] + t.by[standingBlocked] + t.by[standingPaused] + t.by[standingUnknown]
+	return t.by[standingUnreachable] + t.by[standingBlocked] + t.by[standingPaused] + t.by[standingUnknown] +
+		t.by[standingUnapproved]
 }
 
 // unreachable returns the number of Clusters that became unreachable after their update.
@@ -204,6 +208,8 @@ func (p *plan) standOutdated(c *Cluster) standing {
 		return standingUnreachable
 	case p.release(c) == nil:
 		return standingUnknown
+	case p.isGoalUnapproved(c):
+		return standingUnapproved
 	case c.Blocked:
 		return standingBlocked
 	default:
@@ -213,7 +219,7 @@ func (p *plan) standOutdated(c *Cluster) standing {
 
 func (p *plan) standUpdated(c *Cluster, failedBefore bool) standing {
 	release := p.release(c)
-	changes := release != nil && !sameContent(c.Child.Release, *release)
+	changes := release != nil && !sameContent(c.Child.Release, *release) && !p.isGoalUnapproved(c)
 	switch {
 	case c.Health == HealthUnreachable && p.mayHaveBroken(c) && c.WasReady && c.ReadyFor >= p.soak(p.group(c)):
 		return standingUnreachableAfterReady
@@ -258,7 +264,7 @@ func (p *plan) isLate(c *Cluster) bool {
 	if c.Child == nil || c.Child.Joined || c.Child.Revision <= p.state.Good {
 		return false
 	}
-	return c.Health == HealthProgressing || c.Own != nil && !sameContent(c.Child.Release, *c.Own)
+	return c.Health == HealthProgressing || c.Own != nil && !sameContent(c.Child.Release, *c.Own) && !c.OwnUnapproved
 }
 
 // pacing is the order in which the Clusters of a wave are updated.
@@ -351,10 +357,12 @@ func (p *plan) release(c *Cluster) *Release {
 	return c.Target
 }
 
-// hasGoalAlready is true if the desired release is identical to the Cluster's present release.
+// hasGoalAlready is true if the desired release is identical to the Cluster's present release. A revision that is not
+// approved is assigned to no Cluster, even if it changes nothing there.
 func (p *plan) hasGoalAlready(c *Cluster) bool {
 	release := p.release(c)
-	return release != nil && (sameContent(c.Child.Release, *release) || c.Own != nil && sameContent(*c.Own, *release))
+	return !p.isUnapproved() && release != nil &&
+		(sameContent(c.Child.Release, *release) || c.Own != nil && sameContent(*c.Own, *release))
 }
 
 // failedBefore is true if a failure of the Cluster is not a failure of the revision that it gets now: the Cluster

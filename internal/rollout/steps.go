@@ -65,9 +65,9 @@ func (p *plan) isAssigned(c *Cluster) bool {
 // a revision whose budget is spent.
 func (p *plan) create(i int, c *Cluster) Step {
 	hasGood := p.state.Good != 0 && c.Good != nil
-	mayTakeCurrent := p.state.Phase == PhaseComplete ||
+	mayTakeCurrent := !p.in.Unapproved && (p.state.Phase == PhaseComplete ||
 		p.state.Phase == PhaseProgressing && !p.in.Strategy.Paused && p.group(c) <= p.wave ||
-		hasGood && c.Target != nil && sameContent(*c.Good, *c.Target)
+		hasGood && c.Target != nil && sameContent(*c.Good, *c.Target))
 	s := step(c, ActionCreate, "the Cluster has no release yet")
 	s.Joined = p.isNew(c)
 	switch {
@@ -80,6 +80,8 @@ func (p *plan) create(i int, c *Cluster) Step {
 		return s
 	case p.givenUp || c.Target == nil:
 		return step(c, ActionNone, "the desired release is unknown")
+	case p.in.Unapproved:
+		return waitForApproval(c)
 	case !mayTakeCurrent && p.state.Good != 0 && (!s.Joined || p.state.Phase != PhaseProgressing):
 		return step(c, ActionNone,
 			"the release under the last known good revision is unknown, and the Cluster's wave has not begun")
@@ -88,6 +90,13 @@ func (p *plan) create(i int, c *Cluster) Step {
 		p.start(i, s.Joined)
 		return s
 	}
+}
+
+// waitForApproval returns the step for a Cluster whose next step needs an approval.
+func waitForApproval(c *Cluster) Step {
+	s := step(c, ActionNone, "the change of the release waits for an approval")
+	s.Unapproved = true
+	return s
 }
 
 // start counts a Cluster as in flight that gets its first release in this rollout.
@@ -136,6 +145,8 @@ func (p *plan) keep(c *Cluster) Step {
 	switch {
 	case release == nil:
 		return p.leave(c, "the desired release is unknown")
+	case p.isGoalUnapproved(c):
+		return waitForApproval(c)
 	case c.Child.Revision != p.goal:
 		return p.assign(c, "the current HelmOp revision is identical for this Cluster")
 	case c.Child.Release != *release:
@@ -168,7 +179,11 @@ func (p *plan) rollBack(c *Cluster) Step {
 func (p *plan) repair(c *Cluster, why string) Step {
 	switch {
 	case c.Own == nil || c.Child.Release == *c.Own:
-		return step(c, ActionNone, why)
+		s := step(c, ActionNone, why)
+		s.Unapproved = p.isUnapproved() || p.isGoalUnapproved(c)
+		return s
+	case c.OwnUnapproved:
+		return waitForApproval(c)
 	case c.Child.Identity != c.Own.Identity:
 		return replace(c, c.Own, c.Child.Revision)
 	}
@@ -187,6 +202,8 @@ func (p *plan) whyNot(c *Cluster, s standing) string {
 		return "the Cluster is outdated, and a dependency is not ready in it"
 	case p.release(c) == nil:
 		return "the desired release is unknown"
+	case p.isUnapproved() || p.isGoalUnapproved(c):
+		return "the Cluster is outdated, and the HelmOp revision, or its change, waits for an approval"
 	case p.isHeld():
 		return "the Cluster is outdated, and the rollout is paused"
 	case p.state.Phase == PhaseProgressing && p.group(c) > p.wave:

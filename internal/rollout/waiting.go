@@ -56,6 +56,8 @@ func (p *plan) waitingFor() (waitingFor, promote string) {
 	switch {
 	case p.givenUp:
 		return p.waitingForReturn(), ""
+	case p.in.Unapproved:
+		return fmt.Sprintf("the approval of HelmOp revision %d", p.state.Revision), ""
 	case p.state.Phase == PhaseComplete && by[standingPending] == 0,
 		p.state.Phase == PhaseRolledBack,
 		p.state.Phase == PhaseAborted:
@@ -125,6 +127,8 @@ func (p *plan) waitingForWave() (waitingFor, promote string) {
 		return "the promotion of wave " + wave.Name, wave.Name
 	case tally.by[standingBlocked] > 0:
 		return fmt.Sprintf("the dependencies in %s%s", clusters(tally.by[standingBlocked]), of), wave.Name
+	case tally.by[standingUnapproved] > 0:
+		return fmt.Sprintf("the approval of changes in %s%s", clusters(tally.by[standingUnapproved]), of), wave.Name
 	case tally.by[standingUnknown] > 0 && !p.isKnown:
 		return unknownIn(tally, of), ""
 	case tally.by[standingUnknown] > 0:
@@ -176,6 +180,9 @@ func (p *plan) waitingForOutdated() string {
 		by[standingUnreachable], by[standingBlocked], by[standingPaused])
 	if n := by[standingUnknown]; n > 0 {
 		text += fmt.Sprintf(", %d with an unknown desired release", n)
+	}
+	if n := by[standingUnapproved]; n > 0 {
+		text += fmt.Sprintf(", %d waiting for an approval", n)
 	}
 	return text
 }

@@ -23,6 +23,10 @@ type world struct {
 	nextName  int
 
 	deletionsHeld bool
+
+	// approvalRequired is true if approvals are required, and approved has the approved releases by revision and Cluster.
+	approvalRequired bool
+	approved         map[int64]map[string]Release
 }
 
 // revision is a HelmOp revision.
@@ -62,7 +66,9 @@ type member struct {
 var worldStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func newWorld(seed int64) *world {
-	w := &world{rng: rand.New(rand.NewSource(seed)), now: worldStart, revisions: map[int64]*revision{}}
+	w := &world{rng: rand.New(rand.NewSource(seed)), now: worldStart, revisions: map[int64]*revision{},
+		approved: map[int64]map[string]Release{}}
+	w.approvalRequired = w.chance(30)
 	w.changeStrategy()
 	for range 1 + w.rng.Intn(60) {
 		w.addCluster()
@@ -189,7 +195,42 @@ func (w *world) input() Input {
 		}
 		in.Clusters = append(in.Clusters, seen)
 	}
+	w.findUnapproved(&in)
 	return in
+}
+
+// findUnapproved sets what is not approved, like internal/approval.
+func (w *world) findUnapproved(in *Input) {
+	if !w.approvalRequired {
+		return
+	}
+	goal := w.state.Goal()
+	in.Unapproved = goal == w.state.Revision && w.approved[goal] == nil && w.state.Phase != PhaseComplete
+	for i := range in.Clusters {
+		c := &in.Clusters[i]
+		isApproved := func(number int64, release *Release) bool {
+			approved, ok := w.approved[number][c.Name]
+			return release == nil || c.Child != nil && sameContent(c.Child.Release, *release) ||
+				ok && sameContent(approved, *release)
+		}
+		release, isReturn := c.Target, false
+		if goal != w.state.Revision {
+			release, isReturn = c.Good, c.Child != nil && c.Child.Revision != goal
+		}
+		c.GoalUnapproved = !isApproved(goal, release) && !isReturn && (in.Unapproved || c.Child != nil)
+		c.OwnUnapproved = c.Child != nil && !isApproved(c.Child.Revision, c.Own)
+	}
+}
+
+// approve approves all releases under the goal.
+func (w *world) approve() {
+	goal := w.state.Goal()
+	w.approved[goal] = map[string]Release{}
+	for _, c := range w.clusters {
+		if release := w.under(c, goal); release != nil {
+			w.approved[goal][c.Name] = *release
+		}
+	}
 }
 
 // carryOut acts like the controller: it stores the state first, then carries out the steps, except those that a crash
@@ -197,7 +238,7 @@ func (w *world) input() Input {
 func (w *world) carryOut(result Result, crash bool) {
 	w.state, w.requests.Continue = result.State, false
 	for i, step := range result.Steps {
-		if crash && w.chance(50) {
+		if crash && (w.approvalRequired || w.chance(50)) {
 			continue
 		}
 		c := w.clusters[i]
@@ -324,6 +365,10 @@ func (w *world) userActs() {
 		w.requests.Abort = true
 	case n < 14:
 		w.deletionsHeld = !w.deletionsHeld
+	case n < 17:
+		w.approve()
+	case n < 18:
+		w.approvalRequired = !w.approvalRequired
 	case len(w.strategy.Waves) > 0:
 		w.requests.Promoted = w.strategy.Waves[w.rng.Intn(len(w.strategy.Waves))].Name
 	}
@@ -343,4 +388,5 @@ func (w *world) calm() {
 		c.reachable, c.Blocked, c.Paused, c.Initialized, c.Deleting, c.unresolved = true, false, false, true, false, false
 		w.settle(c, false)
 	}
+	w.approve()
 }

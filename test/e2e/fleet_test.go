@@ -6,6 +6,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/otlp"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
@@ -49,7 +52,10 @@ type fleet struct {
 // environment.
 func TestFleet(t *testing.T) {
 	begin(t)
-	env := ownEnvironment(t, environment.Options{SyncPeriod: fleetResync})
+	collector := otlp.Start(t)
+	env := ownEnvironment(t, environment.Options{
+		SyncPeriod: fleetResync, ManagerArgs: []string{"--tracing-endpoint=" + collector.URL},
+	})
 	s := newScenarioIn(t, env)
 	f := &fleet{env: env}
 
@@ -57,10 +63,42 @@ func TestFleet(t *testing.T) {
 	s.step("pulls a chart once for all Clusters", func(s *scenario) { f.install(s) })
 	s.step("checks unchanged releases with one small read for each resync", func(s *scenario) { f.idle(s) })
 	s.step("serves metrics to authorized users only", func(s *scenario) { testMetrics(s) })
+	s.step("exports a trace for each Cluster", func(s *scenario) { f.traces(s, collector) })
 	s.step("a restarted manager writes nothing", func(s *scenario) { f.restart(s) })
 	s.step("another manager takes over from a killed leader", func(s *scenario) { f.failover(s) })
 	s.step("a watch filter excludes other HelmOps", func(s *scenario) { f.watchFilter(s) })
 	s.step("a manager of one namespace serves only this namespace", func(s *scenario) { f.oneNamespace(s) })
+}
+
+// traces checks the traces of the first installation: each Cluster has one, whose root has all other spans as children.
+func (f *fleet) traces(s *scenario, collector *otlp.Collector) {
+	// The HelmOp has no health.
+	steps := []string{"assign", "install", "observe", "pull", "render", "resolve", "revision"}
+	s.Eventually(func(g gomega.Gomega) {
+		traces, names, roots := map[string]string{}, map[string]map[string]bool{}, map[string]string{}
+		for _, span := range collector.Spans() {
+			cluster := span.Attributes["helmop.cluster"]
+			if names[cluster] == nil {
+				names[cluster], traces[cluster] = map[string]bool{}, span.Trace
+			}
+			names[cluster][span.Name] = true
+			g.Expect(span.Trace).To(gomega.Equal(traces[cluster]), "a Cluster has two traces")
+			g.Expect(span.Failure).To(gomega.BeEmpty())
+			g.Expect(span.Ended).NotTo(gomega.BeTemporally("<", span.Began), span.Name)
+			if span.Parent == "" {
+				roots[cluster] = span.ID
+				g.Expect(span.Name).To(gomega.Equal("revision"))
+			}
+		}
+		g.Expect(names).To(gomega.HaveLen(fleetSize))
+		for _, span := range collector.Spans() {
+			root := roots[span.Attributes["helmop.cluster"]]
+			g.Expect(root).To(gomega.BeElementOf(span.ID, span.Parent), span.Name)
+		}
+		for cluster := range names {
+			g.Expect(slices.Sorted(maps.Keys(names[cluster]))).To(gomega.ContainElements(steps), cluster)
+		}
+	}).Should(gomega.Succeed())
 }
 
 func (f *fleet) install(s *scenario) {

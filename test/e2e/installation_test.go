@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/onsi/gomega"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/queries"
 )
 
 // provider is clusterctl's name for HelmOp.
@@ -34,20 +36,13 @@ const provider = "addon-helmop"
 func testInstalledByClusterctl(s *scenario) {
 	data, err := os.ReadFile(s.env.Components)
 	s.must(err)
-	objects := 0
-	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
-		obj := &unstructured.Unstructured{}
-		err := decoder.Decode(&obj.Object)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		s.must(err)
+	objects := s.decode(data)
+	for _, obj := range objects {
 		s.must(s.client.Get(s.Context(), client.ObjectKeyFromObject(obj), obj))
 		s.Expect(obj.GetLabels()).To(gomega.HaveKeyWithValue(clusterv1.ProviderNameLabel, provider), "%s %s", obj.GetKind(),
 			obj.GetName())
-		objects++
 	}
-	s.Expect(objects).To(gomega.BeNumerically(">", 5))
+	s.Expect(len(objects)).To(gomega.BeNumerically(">", 5))
 
 	inventory := &unstructured.Unstructured{}
 	inventory.SetAPIVersion("clusterctl.cluster.x-k8s.io/v1alpha3")
@@ -55,6 +50,20 @@ func testInstalledByClusterctl(s *scenario) {
 	s.must(s.client.Get(s.Context(), client.ObjectKey{Namespace: environment.Namespace, Name: provider}, inventory))
 	s.Expect(inventory.Object).To(gomega.HaveKeyWithValue("version", environment.Version))
 	s.Expect(inventory.Object).To(gomega.HaveKeyWithValue("type", "AddonProvider"))
+}
+
+// decode returns the objects of a file with YAML documents.
+func (s *scenario) decode(data []byte) (objects []*unstructured.Unstructured) {
+	s.Helper()
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
+		obj := &unstructured.Unstructured{}
+		err := decoder.Decode(&obj.Object)
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		s.must(err)
+		objects = append(objects, obj)
+	}
 }
 
 // testMetrics requests the metrics without a token, with a token that may not read them, and with one that may.
@@ -79,6 +88,34 @@ func testMetrics(s *scenario) {
 			g.Expect(body).To(gomega.ContainSubstring(metric))
 		}
 	}).Should(gomega.Succeed())
+	testMonitoring(s, url)
+}
+
+// testMonitoring requests the metrics as Prometheus does after `kubectl apply -k config/prometheus`, and compares them
+// with the queries of the alerts and the dashboard.
+func testMonitoring(s *scenario, url string) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "config", "prometheus", "rbac.yaml"))
+	s.must(err)
+	reader := &corev1.ServiceAccount{}
+	for _, obj := range s.decode(data) {
+		s.create(obj)
+		if obj.GetKind() == rbacv1.ServiceAccountKind {
+			reader.Namespace, reader.Name = obj.GetNamespace(), obj.GetName()
+		}
+	}
+	// No controller of this test bed writes tokens into Secrets.
+	token := s.token(reader)
+	s.Eventually(func(g gomega.Gomega) {
+		status, body := s.get(url, token)
+		g.Expect(status).To(gomega.Equal(http.StatusOK))
+		have := queries.Parse(body)
+		// These metrics have no series before something happens.
+		have.Add("helmop_deletions_waiting", "namespace", "")
+		have.Add("helmop_deletions_waiting", "helmop", "")
+		have.Add("helmop_drift_corrections_total", "result", "success")
+		have.Add("helmop_renderers_ended_total", "limit", "memory")
+		g.Expect(queries.Check(have, "controller", "phase")).To(gomega.BeEmpty())
+	}).Should(gomega.Succeed())
 }
 
 // serviceAccount creates a ServiceAccount and returns a token for it.
@@ -86,6 +123,12 @@ func (s *scenario) serviceAccount(name string) string {
 	s.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 	s.create(account)
+	return s.token(account)
+}
+
+// token returns a token for a ServiceAccount.
+func (s *scenario) token(account *corev1.ServiceAccount) string {
+	s.Helper()
 	request := &authenticationv1.TokenRequest{}
 	s.must(s.client.SubResource("token").Create(s.Context(), account, request))
 	return request.Status.Token

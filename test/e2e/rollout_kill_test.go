@@ -21,6 +21,7 @@ func TestRolloutContinuesAfterManagerIsKilled(t *testing.T) {
 	s, fleet := ownRollouts(t)
 	s.step("in waves", func(s *scenario) { fleet.killedInWaves(s) })
 	s.step("with failures", func(s *scenario) { fleet.killedWithFailures(s) })
+	s.step("with an approval", func(s *scenario) { fleet.killedWithApproval(s) })
 }
 
 // killed kills the running manager and starts another one, which becomes the leader at once.

@@ -30,6 +30,7 @@ func (r *report) expect(ctx context.Context, g group) error {
 	selected, packages := selection(g.args)
 	cmd := exec.CommandContext(ctx, "go",
 		append([]string{"list", "-json=Dir,ImportPath,TestGoFiles,XTestGoFiles"}, packages...)...)
+	cmd.Dir = g.dir
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	output, err := cmd.Output()

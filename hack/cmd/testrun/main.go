@@ -8,7 +8,8 @@
 //	testrun [-jobs N] [-logs DIR] -- -race ./internal/... -- -count=1 -v ./test/e2e
 //
 // Each group of arguments after a "--" is one `go test`. If a group begins with NAME=VALUE words, they are added to its
-// environment. The groups run in order, -jobs of them at the same time.
+// environment. If -C=FOLDER follows, the group runs in this folder, which may be another module. The groups run in
+// order, -jobs of them at the same time.
 package main
 
 import (
@@ -95,6 +96,8 @@ func logDir(given string) (string, error) {
 // group is one run of go test.
 type group struct {
 	env, args []string
+	// dir is the folder; empty is the current one.
+	dir string
 }
 
 // split returns the flags of testrun itself and the groups.
@@ -112,6 +115,10 @@ func split(args []string) (own []string, groups []group) {
 		g := &groups[len(groups)-1]
 		if name, _, ok := strings.Cut(arg, "="); ok && len(g.args) == 0 && !strings.HasPrefix(name, "-") {
 			g.env = append(g.env, arg)
+			continue
+		}
+		if dir, ok := strings.CutPrefix(arg, "-C="); ok && len(g.args) == 0 {
+			g.dir = dir
 			continue
 		}
 		g.args = append(g.args, arg)
@@ -163,7 +170,7 @@ func runGroup(ctx context.Context, number int, g group, file string, report *rep
 	}
 	defer func() { _ = log.Close() }()
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, g.args...)...)
-	cmd.Env = append(os.Environ(), g.env...)
+	cmd.Env, cmd.Dir = append(os.Environ(), g.env...), g.dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = killDelay
 	var stderr strings.Builder

@@ -97,9 +97,10 @@ func TestBeat(t *testing.T) {
 
 func TestSplit(t *testing.T) {
 	t.Parallel()
-	own, groups := split([]string{"-jobs", "2", "--", "A=1", "-run=X=Y", "./a", "--", "./b"})
+	own, groups := split([]string{"-jobs", "2", "--", "A=1", "-run=X=Y", "./a", "--", "-C=m", "./b"})
 	if strings.Join(own, " ") != "-jobs 2" || len(groups) != 2 || strings.Join(groups[0].env, " ") != "A=1" ||
-		strings.Join(groups[0].args, " ") != "-run=X=Y ./a" || strings.Join(groups[1].args, " ") != "./b" {
+		strings.Join(groups[0].args, " ") != "-run=X=Y ./a" || strings.Join(groups[1].args, " ") != "./b" ||
+		groups[0].dir != "" || groups[1].dir != "m" {
 		t.Errorf("got %v, %+v", own, groups)
 	}
 	if err := run(t.Context(), []string{"./a"}, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "usage") {
@@ -128,7 +129,7 @@ func TestRun(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	var out bytes.Buffer
 	logs := t.TempDir()
-	err := run(t.Context(), []string{"-logs", logs, "--", "./a", "--", "./..."}, &out)
+	err := run(t.Context(), []string{"-logs", logs, "--", "-C=a", ".", "--", "./..."}, &out)
 	if !errors.Is(err, errFailed) {
 		t.Errorf("got %v", err)
 	}

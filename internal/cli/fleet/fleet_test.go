@@ -624,6 +624,50 @@ func TestUndo(t *testing.T) {
 	}
 }
 
+// awaitApproval lets the rollout of the HelmOp calico wait for the approval of a digest.
+func (b *fleetBed) awaitApproval(digest string) {
+	b.Helper()
+	b.observe("calico", func(s *addonsv1.HelmOpStatus) {
+		r := s.Rollout
+		r.Updated, r.Done, s.Clusters.UpToDate, s.Failures = 0, 0, 0, nil
+		r.WaitingFor = "the approval of HelmOp revision 7 (kubectl helmop approve calico -n fleet): kubectl -n fleet " +
+			"annotate helmops.addons.cluster.x-k8s.io calico --overwrite addons.cluster.x-k8s.io/rollout-approve=7/" + digest
+		r.Approval = &addonsv1.RolloutApproval{Revision: 7, Digest: digest, Waiting: 6}
+		for i := range s.Conditions {
+			if s.Conditions[i].Type == addonsv1.ReadyCondition {
+				s.Conditions[i].Reason = addonsv1.WaitingForApprovalReason
+				s.Conditions[i].Message = "HelmOp revision 7 waits for an approval: it changes the releases in 6 of 7 Clusters"
+			}
+		}
+	})
+}
+
+// TestApprove expects the digest that waits, a summary and a question.
+func TestApprove(t *testing.T) {
+	t.Parallel()
+	const digest = "5e8d1f0a9b3c4d2e8f7061a2b3c4d5e6"
+	b := newFleetBed(t, "approve")
+	b.fails("spec.rollout.approval is not Required", "approve", "calico")
+	b.awaitApproval(digest)
+	b.compare("approve-status", b.ok("status", "calico")+"\n"+b.ok("rollout", "status", "calico", "--watch=false"))
+	b.compare("approve-describe", b.ok("describe", "calico"))
+	no := b.runAs(t.Context(), b.kubeconfig, "n\n", "approve", "calico")
+	dry := b.run("approve", "calico", "--dry-run=server")
+	approval := func() string { return b.helmOp("calico").Annotations[addonsv1.RolloutApproveAnnotation] }
+	if no.err == nil || dry.err != nil || approval() != "" {
+		t.Errorf("approved %q: %+v, %+v", approval(), no, dry)
+	}
+	b.compare("approve", no.out+no.errOut+dry.out+dry.errOut)
+	b.fails("the present digest of HelmOp revision 7 is "+digest, "approve", "calico", "--yes", "--digest=5e8d")
+	if yes := b.runAs(t.Context(), b.kubeconfig, "y\n", "approve", "calico"); yes.err != nil {
+		t.Error(yes.err)
+	}
+	if got := approval(); got != "7/"+digest {
+		t.Errorf("approved with %q", got)
+	}
+	b.fails("timed out after 10ms", "approve", "calico", "--yes", "--wait", "--timeout=10ms", "--digest", digest)
+}
+
 // heldSince is since when the deletions of the fixture wait.
 var heldSince = time.Date(2026, 11, 25, 11, 0, 0, 0, time.UTC)
 

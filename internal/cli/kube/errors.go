@@ -95,7 +95,9 @@ func IsKindMissing(err error) bool {
 type DryRun string
 
 const (
-	dryRunNone   DryRun = "none"
+	dryRunNone DryRun = "none"
+
+	// DryRunServer lets the API server check a request without storing it.
 	DryRunServer DryRun = "server"
 )
 

@@ -4,9 +4,7 @@
 package steer
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -60,7 +58,7 @@ func (s *steer) confirm(ctx context.Context, c *kube.Client, name string, yes bo
 	if waiting := helmOp.Status.Deletions; waiting != nil && waiting.Waiting > 0 {
 		what, err := s.deletions(ctx, c, helmOp)
 		if err == nil {
-			err = s.ask(what, yes)
+			err = s.askDeletions(what, yes)
 		}
 		if err != nil {
 			return nil, err
@@ -90,7 +88,7 @@ func (s *steer) confirmObjects(ctx context.Context, c *kube.Client, helmOp *addo
 	if confirmation == "" {
 		return nil, nothingWaits(helmOp)
 	}
-	if err := s.ask(what+"\n", yes); err != nil {
+	if err := s.askDeletions(what+"\n", yes); err != nil {
 		return nil, err
 	}
 	if _, err := s.change(ctx, c, helmOp.Name, confirmObjects(confirmation)); err != nil {
@@ -109,18 +107,9 @@ func (s *steer) confirmObjects(ctx context.Context, c *kube.Client, helmOp *addo
 	}, nil
 }
 
-// ask shows what is deleted, and asks for a confirmation.
-func (s *steer) ask(what string, yes bool) error {
-	_, _ = fmt.Fprint(s.Streams.Out, what)
-	if yes || s.dryRun == kube.DryRunServer {
-		return nil
-	}
-	s.Note("Confirm these deletions? They cannot be undone. [y/N]")
-	answer, _ := bufio.NewReader(s.Streams.In).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return errors.New("nothing was confirmed")
-	}
-	return nil
+// askDeletions shows what is deleted, and asks for a confirmation.
+func (s *steer) askDeletions(what string, yes bool) error {
+	return s.ask(what, "Confirm these deletions? They cannot be undone. [y/N]", "nothing was confirmed", yes)
 }
 
 // confirmationValue finds the value that confirms in the message of a release in the management cluster.

@@ -26,6 +26,7 @@ func TestRequests(t *testing.T) {
 		promoteKey  = addonsv1.RolloutPromoteAnnotation
 		continueKey = addonsv1.RolloutContinueAnnotation
 		abortKey    = addonsv1.RolloutAbortAnnotation
+		approveKey  = addonsv1.RolloutApproveAnnotation
 	)
 	set := func(key, value string, also func(*addonsv1.HelmOp)) func(*addonsv1.HelmOp) {
 		return func(h *addonsv1.HelmOp) {
@@ -78,6 +79,17 @@ func TestRequests(t *testing.T) {
 		"abort without good": {abortRollout, func(h *addonsv1.HelmOp) { h.Status.Rollout.LastGoodRevision = 0 }, abortKey,
 			"", "no last known good revision"},
 		"abort an aborted one": {abortRollout, fleettest.Phase(addonsv1.RolloutPhaseAborted), abortKey, "", "is Aborted"},
+		"approve":              {approve(7, "abc"), fleettest.AwaitingApproval("abc"), approveKey, "7/abc", ""},
+		"approve another digest": {approve(7, "abc"), fleettest.AwaitingApproval("def"), approveKey, "",
+			"changed at the same time"},
+		"approve another revision": {approve(6, "abc"), fleettest.AwaitingApproval("abc"), approveKey, "",
+			"changed at the same time"},
+		"approve nothing": {approve(7, "abc"), nil, approveKey, "", "spec.rollout.approval is not Required"},
+		"approve again":   {approve(7, "abc"), fleettest.Approved, approveKey, "", "HelmOp revision 7 is approved"},
+		"approve without digest": {approve(7, ""), fleettest.AwaitingApproval(""), approveKey, "",
+			"no digest to approve yet"},
+		"approve a changed one": {approve(7, "abc"), func(h *addonsv1.HelmOp) { h.Generation = 4 }, approveKey, "",
+			"repeat the command"},
 		"reconcile a paused one": {reconcileNow("x"), func(h *addonsv1.HelmOp) { h.Spec.Paused = true },
 			addonsv1.ResolveRequestedAtAnnotation, "", "paused"},
 		"confirm": {confirmDeletions("2-a"), func(h *addonsv1.HelmOp) {
@@ -162,7 +174,14 @@ func TestGoals(t *testing.T) {
 		"not resolved": {isReconciled("x"), conditions("Resolved=False/NoMatchingTag"), false, "", "NoMatchingTag"},
 		"not confirmed yet": {isConfirmed("1-a"), waiting("1-a"), false, "the manager to begin the deletion of 1 release",
 			""},
-		"confirmed":   {isConfirmed("1-a"), nil, true, "", ""},
+		"confirmed": {isConfirmed("1-a"), nil, true, "", ""},
+		"not approved yet": {isApproved(7, "abc"), fleettest.AwaitingApproval("abc"), false,
+			"the manager to accept the approval", ""},
+		"approved":           {isApproved(7, "abc"), fleettest.Approved, true, "", ""},
+		"no longer required": {isApproved(7, "abc"), nil, true, "", ""},
+		"another digest":     {isApproved(7, "abc"), fleettest.AwaitingApproval("def"), false, "", "the digest changed to def"},
+		"approved too late": {isApproved(6, "abc"), fleettest.AwaitingApproval("abc"), false, "",
+			"HelmOp revision 6 was superseded"},
 		"others wait": {isConfirmed("1-a"), waiting("1-b"), false, "", "the confirmation has no effect"},
 	} {
 		reached, waits, err := tc.goal(fleettest.Rolling(tc.change))

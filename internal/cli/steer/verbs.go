@@ -4,9 +4,11 @@
 package steer
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -113,6 +115,20 @@ func (s *steer) done(object client.Object, kind, what string) {
 		what += " (server dry run)"
 	}
 	_, _ = fmt.Fprintf(s.Streams.Out, "%s.%s/%s %s\n", kind, addonsv1.GroupVersion.Group, object.GetName(), what)
+}
+
+// ask shows what a request is about, and asks a question. The error is refused if the answer is not yes.
+func (s *steer) ask(what, question, refused string, yes bool) error {
+	_, _ = fmt.Fprint(s.Streams.Out, what)
+	if yes || s.dryRun == kube.DryRunServer {
+		return nil
+	}
+	s.Note("%s", question)
+	answer, _ := bufio.NewReader(s.Streams.In).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New(refused)
+	}
+	return nil
 }
 
 // change makes a request, and returns the changed HelmOp. If the HelmOp changes at the same time, it decides again with

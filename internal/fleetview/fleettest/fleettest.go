@@ -51,6 +51,18 @@ func Awaiting(h *addonsv1.HelmOp) {
 		"--overwrite addons.cluster.x-k8s.io/rollout-promote=7/one"
 }
 
+// AwaitingApproval makes the rollout wait for the approval of a digest.
+func AwaitingApproval(digest string) func(*addonsv1.HelmOp) {
+	return func(h *addonsv1.HelmOp) {
+		h.Status.Rollout.Approval = &addonsv1.RolloutApproval{Revision: 7, Digest: digest, Waiting: 2}
+	}
+}
+
+// Approved is a rollout that was approved.
+func Approved(h *addonsv1.HelmOp) {
+	h.Status.Rollout.Approval = &addonsv1.RolloutApproval{Revision: 7, Digest: "abc", Approved: true}
+}
+
 // Objects returns a HelmOp with releases in the Clusters a, ns2/b and the management cluster, and no release in c and
 // d.
 func Objects() (*addonsv1.HelmOp, []*addonsv1.HelmOpRelease, []*unstructured.Unstructured) {

@@ -1,0 +1,130 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmoprelease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/otlp"
+)
+
+// traced calls a function with a tracer, and returns the exported spans, also as texts: the name, the beginning since a
+// time, the duration and the failure.
+func traced(t *testing.T, since time.Time, do func(*tracing.Tracer)) (texts []string, spans []otlp.Span) {
+	t.Helper()
+	collector := otlp.Start(t)
+	tracer, err := tracing.New(t.Context(), tracing.Options{Endpoint: collector.URL, Ratio: 1, Log: logr.Discard()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(tracer)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := tracer.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	spans = collector.Spans()
+	for _, span := range spans {
+		texts = append(texts, fmt.Sprintf("%s %s+%s %s", span.Name, span.Began.Sub(since), span.Ended.Sub(span.Began),
+			span.Failure))
+	}
+	return texts, spans
+}
+
+// TestTraceOfSeveralPasses checks which spans passes export: one that waits for its chart, one whose chart cannot be
+// pulled, one that waits for a slot, and one whose upgrade fails.
+func TestTraceOfSeveralPasses(t *testing.T) {
+	const secret = "the error has a password"
+	now := controllertest.Noon
+	r := &Reconciler{now: func() time.Time { return now }}
+	release := controllertest.ReadyRelease("calico", func(release *addonsv1.HelmOpRelease) { release.UID = "u" })
+	pass := func(do func(p *releasePass)) {
+		do(&releasePass{releaseScope: &releaseScope{release: release}})
+		now = now.Add(time.Minute)
+	}
+	got, spans := traced(t, now, func(tracer *tracing.Tracer) {
+		r.tracer = tracer
+		pass(func(p *releasePass) {
+			r.traceStep(p, tracing.SpanRender, now)
+			r.traceWait(p, tracing.SpanPull, now)
+			releasestatus.NotReleased(release, addonsv1.FetchingArtifactReason, "")
+			r.traceFailedInputs(p)
+		})
+		pass(func(p *releasePass) {
+			r.traceStep(p, tracing.SpanRender, now)
+			r.traceStep(p, tracing.SpanPull, now)
+			releasestatus.NotReleased(release, addonsv1.ArtifactFetchFailedReason, secret)
+			r.traceFailedInputs(p)
+		})
+		pass(func(p *releasePass) {
+			r.traceStep(p, tracing.SpanPull, now)
+			r.traceWait(p, tracing.SpanWaitForSlot, now)
+		})
+		pass(func(p *releasePass) {
+			r.traceStep(p, tracing.SpanObserve, now)
+			releasestatus.NotReleased(release, addonsv1.UpgradeFailedReason, secret)
+			r.traceAction(p, decide.Decision{Action: model.ActionUpgrade}, now, now.Add(time.Second), errors.New(secret))
+		})
+	})
+	for _, span := range spans {
+		for key, value := range span.Attributes {
+			if value == secret {
+				t.Errorf("the attribute %s has a message", key)
+			}
+		}
+	}
+	want := []string{
+		"render 1m0s+0s ",
+		"pull 0s+1m0s ArtifactFetchFailed",
+		"observe 3m0s+0s ",
+		"wait-for-slot 2m0s+1m0s ",
+		"upgrade 3m0s+1s UpgradeFailed",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestTraceOfHealth checks that the wait for the health of a new Helm revision is exported once, and then the root.
+func TestTraceOfHealth(t *testing.T) {
+	b := newHealthBench(t)
+	b.release.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 7, At: metav1.NewTime(b.now.Add(-time.Minute))}
+	b.release.Status.ObservedGeneration = b.release.Generation
+	pass := func(after time.Duration, status metav1.ConditionStatus, reason string) {
+		scope := &releaseScope{release: b.release, before: b.release.DeepCopy()}
+		b.pass(after, status, reason)
+		b.r.traceProgress(scope, b.now)
+	}
+	got, _ := traced(t, b.now, func(tracer *tracing.Tracer) {
+		b.r.tracer = tracer
+		b.deploy(nil)
+		pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason)
+		b.is(controllertest.Deployment, health.Current)
+		pass(30*time.Second, report.True, addonsv1.HealthyReason)
+		pass(time.Hour, report.True, addonsv1.HealthyReason)
+		b.is(controllertest.Deployment, health.Failed)
+		pass(time.Hour, report.False, addonsv1.HealthFailedReason)
+		b.is(controllertest.Deployment, health.Current)
+		pass(time.Hour, report.True, addonsv1.HealthyReason)
+	})
+	if want := []string{"wait-for-health 0s+31s ", "revision -1m0s+1m31s "}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
