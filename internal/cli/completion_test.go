@@ -87,7 +87,7 @@ func TestExitCodesOfFleet(t *testing.T) {
 		{apierrors.NewTimeoutError("slow", 1), exitUnreachable},
 		{apierrors.NewTooManyRequests("many", 1), exitUnreachable},
 		{apierrors.NewConflict(resource, "calico", errors.New("changed")), exitFailed},
-		{errors.Join(kube.ErrStatusFailed), exitUsage},
+		{errors.Join(kube.ErrResultFailed), exitUsage},
 	} {
 		if got := exitCode(tc.err); got != tc.want {
 			t.Errorf("%v: got %d, want %d", tc.err, got, tc.want)

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/pmezard/go-difflib/difflib"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
@@ -146,7 +146,7 @@ func (d *diff) objects(ctx context.Context, a *remoteArtifact) (map[string]strin
 	if err != nil {
 		return nil, err
 	}
-	values, err := readValues(d.valueFiles)
+	values, err := fleet.ReadValues(d.valueFiles)
 	if err != nil {
 		return nil, err
 	}
@@ -193,23 +193,6 @@ func (d *diff) textOf(object *unstructured.Unstructured) (string, error) {
 	}
 	data, err := yaml.Marshal(object.Object)
 	return string(data), err
-}
-
-// readValues merges the values of files; later files take precedence.
-func readValues(files []string) (map[string]any, error) {
-	merged := map[string]any{}
-	for _, name := range files {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return nil, usageError{fmt.Errorf("--values: %w", err)}
-		}
-		values := map[string]any{}
-		if err := yaml.Unmarshal(data, &values); err != nil {
-			return nil, usageError{fmt.Errorf("--values: %s: %w", name, err)}
-		}
-		merged = bundle.MergeValues(merged, values)
-	}
-	return merged, nil
 }
 
 func union(a, b map[string]string) map[string]string {

@@ -43,7 +43,9 @@ type diffError struct{ error }
 func (e diffError) Unwrap() error { return e.error }
 
 // isQuiet is true for errors without a message.
-func isQuiet(err error) bool { return errors.Is(err, errDiffers) || errors.Is(err, kube.ErrUnhealthy) }
+func isQuiet(err error) bool {
+	return errors.Is(err, errDiffers) || errors.Is(err, kube.ErrUnhealthy) || errors.Is(err, kube.ErrDiffers)
+}
 
 // exitCode returns the exit code of an error.
 func exitCode(err error) int {
@@ -59,7 +61,7 @@ func exitCode(err error) int {
 		return exitDone
 	case errors.As(err, &usage), errors.Is(err, kube.ErrUsage):
 		return exitUsage
-	case errors.Is(err, errDiffers), errors.Is(err, kube.ErrUnhealthy):
+	case isQuiet(err):
 		return exitFailed
 	case errors.Is(err, errdef.ErrNotFound):
 		return exitNotFound
@@ -76,7 +78,7 @@ func exitCode(err error) int {
 	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
 		return exitUnreachable
 	}
-	if errors.As(err, &diff) || errors.Is(err, kube.ErrStatusFailed) {
+	if errors.As(err, &diff) || errors.Is(err, kube.ErrResultFailed) {
 		return exitUsage
 	}
 	return exitFailed

@@ -55,12 +55,22 @@ func Fold(rows []Row, all bool) []Group {
 
 // General returns the message without the names of the Cluster and of the HelmOpRelease.
 func (r *Row) General() string {
-	message := replaceName(r.Message, r.Release, "<release>")
-	message = replaceName(message, r.Cluster, "<cluster>")
-	if _, name, ok := strings.Cut(r.Cluster, "/"); ok {
-		message = replaceName(message, name, "<cluster>")
+	return WithoutNames(r.Message, r.Cluster, r.Release, 1)
+}
+
+// WithoutNames replaces the names of a Cluster and of its HelmOpRelease in a text, except names of fewer than least
+// characters. The name of the Cluster may have its namespace before it.
+func WithoutNames(text, cluster, release string, least int) string {
+	names := [][2]string{{release, "<release>"}, {cluster, "<cluster>"}}
+	if _, name, ok := strings.Cut(cluster, "/"); ok {
+		names = append(names, [2]string{name, "<cluster>"})
 	}
-	return message
+	for _, name := range names {
+		if len(name[0]) >= least {
+			text = replaceName(text, name[0], name[1])
+		}
+	}
+	return text
 }
 
 // replaceName replaces a name where it is not a part of a longer name.

@@ -52,5 +52,6 @@
 //   - Act does not wait until workloads are ready. Act waits only for hooks, and [model.Options] bound these waits.
 //   - Act does not return while Helm still writes. A cancelled context does not interrupt an action: every request and
 //     the whole action have a deadline.
+//   - Plan and Render write nothing. The transport of a plan makes each write a dry run.
 //   - No configured value of a release appears in an error, a log line or a result.
 package helmclient

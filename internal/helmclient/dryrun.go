@@ -5,12 +5,17 @@ package helmclient
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
@@ -30,6 +35,12 @@ type DryRun struct {
 
 	// Notes is the rendered NOTES.txt of the chart.
 	Notes string
+
+	// hooks are the hooks in the types of Helm, and crds the objects in the folders crds.
+	hooks []*release.Hook
+	crds  []*crds.Object
+	// announced are the kinds that the cluster serves only after the CRDs were applied.
+	announced []schema.GroupVersionKind
 }
 
 // Render renders a release for a cluster as Act would: with the version and the API groups of the cluster, with the
@@ -63,6 +74,39 @@ func (c *Client) Render(ctx context.Context, target model.Target, desired model.
 	return rendered, nil
 }
 
+// Offline describes a cluster that is not asked.
+type Offline struct {
+	// KubeVersion is the version of Kubernetes; empty is the version of the Helm SDK.
+	KubeVersion string
+	// APIVersions are served beside the kinds of Kubernetes, as GROUP/VERSION or GROUP/VERSION/KIND.
+	APIVersions []string
+}
+
+// RenderOffline renders a release as an installation, without a connection to its cluster. Lookups of the chart find
+// nothing. The error is an [*helmerr.Error].
+func (c *Client) RenderOffline(ctx context.Context, desired model.Desired, options model.Options, chrt *chart.Chart,
+	values map[string]any, cluster Offline,
+) (DryRun, error) {
+	logs := &helmerr.LogBuffer{Redactor: helmerr.NewRedactor(values, options.SecretValues)}
+	s := newSession(driver.NewMemory(), nil, desired, logs)
+	s.renderer = c.renderer
+	s.config.Capabilities = chartutil.DefaultCapabilities.Copy()
+	s.config.Capabilities.APIVersions = slices.Concat(s.config.Capabilities.APIVersions, cluster.APIVersions)
+	if cluster.KubeVersion != "" {
+		version, err := chartutil.ParseKubeVersion(cluster.KubeVersion)
+		if err != nil {
+			return DryRun{}, newActError(model.ActionInstall, fmt.Errorf("the version of Kubernetes: %w", err), nil, logs)
+		}
+		s.config.Capabilities.KubeVersion = *version
+	}
+	rendered, err := s.dryRun(ctx, job{desired: desired, options: options, chart: chrt, values: values},
+		nextRelease(desired, model.Observation{}))
+	if err != nil {
+		return DryRun{}, newActError(model.ActionInstall, err, s, logs)
+	}
+	return rendered, nil
+}
+
 // dryRun renders a release. next is what templates see of it.
 func (s *session) dryRun(ctx context.Context, j job, next chartutil.ReleaseOptions) (rendered DryRun, err error) {
 	rendered.Revision = next.Revision
@@ -90,9 +134,28 @@ func (s *session) dryRun(ctx context.Context, j job, next chartutil.ReleaseOptio
 		for _, file := range files {
 			rendered.CRDs = append(rendered.CRDs, string(file.File.Data))
 		}
+		if rendered.crds, err = crds.Read(files); err != nil {
+			return rendered, err
+		}
+		s.announce(&rendered, policy)
 	}
 	err = s.renderManifest(ctx, j, source, next, &rendered)
 	return rendered, err
+}
+
+// announce makes templates see the kinds of CRDs that would be applied before the chart is rendered.
+func (s *session) announce(rendered *DryRun, policy model.CRDPolicy) {
+	capabilities := s.config.Capabilities
+	rendered.announced = crds.Announced(rendered.crds, policy, capabilities.APIVersions)
+	// The list is shared with other actions.
+	capabilities.APIVersions = slices.Clip(capabilities.APIVersions)
+	for _, kind := range rendered.announced {
+		groupVersion := kind.GroupVersion().String()
+		if !capabilities.APIVersions.Has(groupVersion) {
+			capabilities.APIVersions = append(capabilities.APIVersions, groupVersion)
+		}
+		capabilities.APIVersions = append(capabilities.APIVersions, groupVersion+"/"+kind.Kind)
+	}
 }
 
 // nextRelease returns what templates see of the release: an installation if the cluster does not have the release.
@@ -125,6 +188,7 @@ func (s *session) renderManifest(ctx context.Context, j job, source rendering.So
 		return err
 	}
 	rendered.Manifest, rendered.Notes = rls.Manifest, rls.Info.Notes
+	rendered.hooks = rls.Hooks
 	for _, hook := range rls.Hooks {
 		rendered.Hooks = append(rendered.Hooks, hook.Manifest)
 	}

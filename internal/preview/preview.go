@@ -1,25 +1,28 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package preview renders the release of a HelmOp in a Cluster without installing it, with the code of the controllers
-// and of the engine.
+// Package preview renders the release of a HelmOp in a Cluster, and plans what its installation or upgrade would
+// change, with the code of the controllers and of the engine. Nothing is written.
 //
 // # Contract
 //
-//   - It reads the management cluster and the workload cluster with the rights of its caller, and writes to neither. It
-//     pulls charts, but only by the digests in the status of the HelmOp: it resolves no reference.
+//   - It reads the management cluster and the workload cluster with the rights of its caller. In the workload cluster,
+//     the release may have an identity of its own. Dry runs, which API servers do not store, are the only writes.
+//   - It pulls charts by the digests in the status of the HelmOp. If Options.Resolves is set, it resolves references
+//     that the status has no artifact for. It checks the signatures that the HelmOp requires.
 //   - Values come from the same layers as in the manager, Secrets included. Callers must hide Release.SecretValues and
-//     the data of Secrets before they show anything to a user: see Masker.
+//     the data of Secrets before they show anything to a user: see Masker. Previewer.Clusters hides them.
 //   - The chart is rendered for the version and the API groups of the Cluster, with the lookups of the chart, as an
 //     upgrade if the Cluster has the release.
-//   - It checks neither signatures, nor whether the HelmOp may access the Cluster: the manager has checked the artifact
-//     in the status, and the rights of the caller bound everything else.
+//   - It does not check whether the HelmOp may access the Cluster: the rights of the caller bound everything.
+//   - A Previewer reads each object of the management cluster once. It is for one command.
 package preview
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,18 +35,28 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 )
 
 // ErrNotResolved means that the HelmOp has no artifact for its present source.
 var ErrNotResolved = errors.New("the source of the HelmOp is not resolved")
+
+// Registry resolves references and pulls artifacts.
+type Registry interface {
+	artifacts.Fetcher
+	resolution.Registry
+}
 
 // Options are the parts of a Previewer.
 type Options struct {
@@ -51,23 +64,38 @@ type Options struct {
 	Client client.Reader
 	Config *rest.Config
 
-	// Registry and Charts provide charts, and Engine renders them. They are not needed for values.
-	Registry artifacts.Fetcher
+	// Registry and Charts provide charts, Verifier checks their signatures, and Engine renders them. They are not needed
+	// for values.
+	Registry Registry
 	Charts   artifacts.ChartLoader
+	Verifier verify.Verifier
 	Engine   *helmclient.Client
+
+	// Records are the registries with the records of releases.
+	Records recordstorage.Options
+
+	// Resolves permits to resolve a reference that the status of the HelmOp has no artifact for.
+	Resolves bool
 }
 
 // Previewer renders releases. It is safe for concurrent use.
 type Previewer struct {
 	Options
+	reads      *readOnce
 	references *references.Reader
 	renderer   *render.Renderer
+
+	// resolved are the artifacts of references that the Previewer resolved, and charts are the charts that it pulled.
+	resolved once[addonsv1.ArtifactReference, *addonsv1.ArtifactStatus]
+	charts   once[string, *bundle.Chart]
 }
 
 // New returns a Previewer.
 func New(options Options) *Previewer {
-	refs := references.NewReader(options.Client, options.Client)
-	return &Previewer{Options: options, references: refs,
+	reads := newReadOnce(options.Client)
+	options.Client = reads
+	refs := references.NewReader(reads, reads)
+	return &Previewer{Options: options, reads: reads, references: refs,
 		renderer: render.New(refs, clusterview.NewReader(options.Client))}
 }
 
@@ -78,8 +106,9 @@ type Release struct {
 	HelmOp        *addonsv1.HelmOp
 	HelmOpRelease *addonsv1.HelmOpRelease
 
-	// IsSelected is false if the HelmOp does not select the Cluster.
-	IsSelected bool
+	// IsSelected is false if the HelmOp does not select the Cluster. IsReady is false if the Cluster has no control plane
+	// yet.
+	IsSelected, IsReady bool
 
 	// Values are the values for the chart, and SecretValues are those of them that came from Secrets.
 	Values       map[string]any
@@ -87,6 +116,8 @@ type Release struct {
 
 	postRender *model.PostRender
 	unresolved error
+	// kubernetesVersion is the version that the Cluster object has; empty if it has none.
+	kubernetesVersion string
 }
 
 // Release renders the values and the options of a HelmOp for a Cluster. clusterlink.Management is the management
@@ -116,11 +147,12 @@ func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 	if err != nil {
 		return nil, err
 	}
-	release := &Release{HelmOp: helmOp, IsSelected: isSelected, Values: values.Values, SecretValues: secretValues}
+	release := &Release{HelmOp: helmOp, IsSelected: isSelected, IsReady: apiutil.IsInitialized(cluster),
+		Values: values.Values, SecretValues: secretValues, kubernetesVersion: chosen.Version}
 	if release.postRender, err = releasespec.PostRender(values.PostRender); err != nil {
 		return nil, err
 	}
-	artifact, unresolved := artifactOf(helmOp, chosen.Ref)
+	artifact, unresolved := p.artifactOf(ctx, helmOp, chosen.Ref)
 	release.unresolved = unresolved
 	spec := program.ReleaseSpec(helmOp, key, rendered, chosen, artifact)
 	release.HelmOpRelease = childOf(helmOp, key, spec)
@@ -152,8 +184,10 @@ func childOf(helmOp *addonsv1.HelmOp, key client.ObjectKey,
 	}
 }
 
-// artifactOf returns the artifact of a reference in the status of a HelmOp. It is empty with an error.
-func artifactOf(helmOp *addonsv1.HelmOp, ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
+// artifactOf returns the artifact of a reference. It is empty with an error.
+func (p *Previewer) artifactOf(ctx context.Context, helmOp *addonsv1.HelmOp,
+	ref addonsv1.ArtifactReference,
+) (*addonsv1.ResolvedArtifact, error) {
 	source := helmOp.Spec.Source
 	source.Ref = ref
 	digest, err := apiutil.SourceDigest(&source)
@@ -165,6 +199,15 @@ func artifactOf(helmOp *addonsv1.HelmOp, ref addonsv1.ArtifactReference) (*addon
 			return &known.ResolvedArtifact, nil
 		}
 	}
+	if p.Resolves {
+		found, err := p.resolved.get(ref, func() (*addonsv1.ArtifactStatus, error) {
+			return resolution.Lookup(ctx, p.Registry, p.Verifier, p.references, helmOp, ref)
+		})
+		if err != nil {
+			return &addonsv1.ResolvedArtifact{}, err
+		}
+		return &found.ResolvedArtifact, nil
+	}
 	if message := conditions.GetMessage(helmOp, addonsv1.ResolvedCondition); message != "" {
 		return &addonsv1.ResolvedArtifact{}, fmt.Errorf("%w: %s", ErrNotResolved, message)
 	}
@@ -173,41 +216,110 @@ func artifactOf(helmOp *addonsv1.HelmOp, ref addonsv1.ArtifactReference) (*addon
 
 // Render renders the chart of a release for its Cluster.
 func (p *Previewer) Render(ctx context.Context, release *Release) (helmclient.DryRun, error) {
-	if release.unresolved != nil {
-		return helmclient.DryRun{}, release.unresolved
-	}
-	target, err := p.target(ctx, release.HelmOpRelease)
+	target, err := p.target(ctx, release)
 	if err != nil {
 		return helmclient.DryRun{}, err
 	}
-	access, err := p.references.Access(ctx, release.HelmOp)
+	chart, err := p.chart(ctx, release)
 	if err != nil {
 		return helmclient.DryRun{}, err
 	}
-	chart, err := artifacts.Load(ctx, p.Registry, p.Charts, &release.HelmOpRelease.Spec.Artifact,
-		release.HelmOp.Namespace, access)
-	if err != nil {
-		return helmclient.DryRun{}, err
-	}
-	desired, options := releasespec.DesiredOf(release.HelmOpRelease)
-	options.PostRender, options.SecretValues = release.postRender, release.SecretValues
+	desired, options := p.desired(ctx, release)
 	return p.Engine.Render(ctx, target, desired, options, chart, release.Values)
 }
 
+// planTimeout bounds the plan of one release, so that a Cluster that does not answer does not use up the time of the
+// command.
+const planTimeout = time.Minute
+
+// Plan returns what the next action on a release would change in its Cluster.
+func (p *Previewer) Plan(ctx context.Context, release *Release) (model.Plan, error) {
+	target, err := p.target(ctx, release)
+	if err != nil {
+		return model.Plan{}, err
+	}
+	chart, err := p.chart(ctx, release)
+	if err != nil {
+		return model.Plan{}, err
+	}
+	desired, options := p.desired(ctx, release)
+	policy := releasespec.PolicyOf(&release.HelmOpRelease.Spec)
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	return p.Engine.Plan(ctx, target, desired, policy, options, chart, release.Values)
+}
+
+// desired returns the desired state of a release, and its options.
+func (p *Previewer) desired(ctx context.Context, release *Release) (model.Desired, model.Options) {
+	desired, options := releasespec.DesiredOf(release.HelmOpRelease)
+	options.PostRender, options.SecretValues = release.postRender, release.SecretValues
+	// Users need not have the right to read the namespace. Without it, the owner counts, whatever the management cluster.
+	if system, err := apiutil.SystemNamespace(ctx, p.Client); err == nil {
+		desired.ManagementCluster = string(system.UID)
+	}
+	return desired, options
+}
+
+// chart pulls the chart of a release, and checks its signatures. The chart is shared: read only.
+func (p *Previewer) chart(ctx context.Context, release *Release) (*bundle.Chart, error) {
+	if release.unresolved != nil {
+		return nil, release.unresolved
+	}
+	artifact, helmOp := &release.HelmOpRelease.Spec.Artifact, release.HelmOp
+	return p.charts.get(apiutil.ArtifactIdentity(artifact), func() (*bundle.Chart, error) {
+		access, err := p.references.Access(ctx, helmOp)
+		if err != nil {
+			return nil, err
+		}
+		policy, err := p.references.Policy(ctx, helmOp)
+		if err != nil {
+			return nil, err
+		}
+		if policy != nil {
+			if _, err := verify.Verify(ctx, p.Verifier, apiutil.KnownArtifacts(&helmOp.Status), artifact.URL,
+				artifact.Digest, access, policy); err != nil {
+				return nil, err
+			}
+		}
+		return artifacts.Load(ctx, p.Registry, p.Charts, artifact, helmOp.Namespace, access)
+	})
+}
+
+// ErrNoKubeconfig means that a Cluster has no kubeconfig yet.
+var ErrNoKubeconfig = errors.New("has no kubeconfig yet")
+
 // target returns the connection to the cluster of a release, with the kubeconfig that Cluster API generated.
-func (p *Previewer) target(ctx context.Context, release *addonsv1.HelmOpRelease) (model.Target, error) {
-	key := apiutil.ClusterKey(release)
-	target := model.Target{Key: key.String(), Config: p.Config, Impersonate: releasespec.Impersonated(release)}
+func (p *Previewer) target(ctx context.Context, release *Release) (model.Target, error) {
+	child := release.HelmOpRelease
+	key := apiutil.ClusterKey(child)
+	target := model.Target{Key: key.String(), Impersonate: releasespec.Impersonated(child),
+		Storage: p.Records.Of(child, release.HelmOp, p.references)}
 	if key == clusterlink.Management {
-		return target, nil
+		var err error
+		target.Config, err = ownConfig(p.Config)
+		return target, err
 	}
 	data, err := kubeconfig.FromSecret(ctx, clusterview.SafeKubeconfigs(p.Client), key)
 	if apierrors.IsNotFound(err) {
-		return target, fmt.Errorf("the Cluster %s has no kubeconfig yet: %w", key, err)
+		return target, fmt.Errorf("the Cluster %s %w: %w", key, ErrNoKubeconfig, err)
 	}
 	if err != nil {
 		return target, err
 	}
 	target.Config, err = clientcmd.RESTConfigFromKubeConfig(data)
 	return target, err
+}
+
+// ownConfig returns a config with the connection of the command's own config. The engine does not accept configs that
+// run programs or read files, because they may be from tenants; the config of the command is from its user.
+func ownConfig(config *rest.Config) (*rest.Config, error) {
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	address, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{Host: address.String(), APIPath: config.APIPath, Transport: transport}, nil
 }

@@ -42,7 +42,7 @@ func TestRegistryAccessKeepsErrorsOfReferences(t *testing.T) {
 					},
 				})
 			r := New(Options{References: references.NewReader(c, c), Concurrency: 1})
-			by, err := r.registryAccess(t.Context(),
+			by, err := readAccess(t.Context(), r.options.References,
 				controllertest.HelmOpWith(addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own")}))
 			if passes := err == nil; passes != tc.passes {
 				t.Fatalf("error = %v", err)

@@ -182,7 +182,7 @@ func (r *Resolver) Resolve(ctx context.Context, helmOp *addonsv1.HelmOp, input I
 // lookups returns a lookup for spec.source, and then a lookup for each other reference.
 func (r *Resolver) lookups(ctx context.Context, p *pass) ([]*lookup, error) {
 	helmOp := p.helmOp
-	access, err := r.registryAccess(ctx, helmOp)
+	access, err := readAccess(ctx, r.options.References, helmOp)
 	if err != nil {
 		return nil, err
 	}
@@ -213,13 +213,13 @@ func (r *Resolver) lookups(ctx context.Context, p *pass) ([]*lookup, error) {
 	return lookups, nil
 }
 
-// registryAccess reads the Secrets and ServiceAccounts that the HelmOp names. If an object does not exist or may not be
+// readAccess reads the Secrets and ServiceAccounts that the HelmOp names. If an object does not exist or may not be
 // read, the error is in the result, because a user has to correct the HelmOp or the object. Any other error ends the
 // pass.
-func (r *Resolver) registryAccess(ctx context.Context, helmOp *addonsv1.HelmOp) (*registryAccess, error) {
+func readAccess(ctx context.Context, reader *references.Reader, helmOp *addonsv1.HelmOp) (*registryAccess, error) {
 	a := &registryAccess{}
-	a.access, a.accessErr = r.options.References.Access(ctx, helmOp)
-	a.policy, a.policyErr = r.options.References.Policy(ctx, helmOp)
+	a.access, a.accessErr = reader.Access(ctx, helmOp)
+	a.policy, a.policyErr = reader.Policy(ctx, helmOp)
 	for _, err := range []error{a.accessErr, a.policyErr} {
 		if err != nil && !errors.Is(err, references.ErrReferenceNotFound) &&
 			!errors.Is(err, references.ErrReferenceForbidden) {
@@ -300,35 +300,44 @@ func (r *Resolver) lookUp(ctx context.Context, helmOp *addonsv1.HelmOp,
 
 // task returns the background task of a lookup. The task uses no object that a pass may change.
 func (r *Resolver) task(helmOp *addonsv1.HelmOp, l *lookup) func(context.Context) (resolved, error) {
-	a, known := l.registryAccess, apiutil.KnownArtifacts(&helmOp.Status)
+	registry, verifier, a := r.options.Registry, r.options.Verifier, l.registryAccess
+	known := apiutil.KnownArtifacts(&helmOp.Status)
 	source, selected := references.OciSource(helmOp, l.key.ref, a.access), apiutil.Selected(&helmOp.Spec.Source)
 	return func(ctx context.Context) (found resolved, err error) {
-		found.began = r.options.Now()
-		defer func() { found.ended = r.options.Now() }()
-		if err := errors.Join(a.accessErr, a.policyErr); err != nil {
-			return found, err
-		}
-		if a.policy != nil {
-			if err := a.policy.Validate(); err != nil {
-				return found, fmt.Errorf("spec.source.verify: %w", err)
-			}
-		}
-		if found.artifact, err = r.options.Registry.Resolve(ctx, source); err != nil {
-			return found, err
-		}
-		found.provenance, found.artifact.Annotations = provenance(found.artifact.Annotations), nil
-		// An artifact that cannot be installed is refused after its manifest was read, before its layers are pulled.
-		manifest := apiutil.BundleManifest(found.artifact.ConfigMediaType, found.artifact.ArtifactType, found.artifact.Layers)
-		found.artifact.Layers = nil
-		if found.format, _, err = bundle.Detect(manifest, apiutil.BundleSelection(&selected)); err != nil {
-			return found, err
-		}
-		if a.policy != nil {
-			found.signed, err = verify.Verify(ctx, r.options.Verifier, known, found.artifact.URL, found.artifact.Digest,
-				a.access, a.policy)
-		}
+		began := r.options.Now()
+		found, err = resolve(ctx, registry, verifier, a, source, selected, known)
+		found.began, found.ended = began, r.options.Now()
 		return found, err
 	}
+}
+
+// resolve looks up a reference and checks the required signatures. known are the artifacts in the status of the HelmOp.
+func resolve(ctx context.Context, registry Registry, verifier verify.Verifier, a *registryAccess, source oci.Source,
+	selected addonsv1.ResolvedArtifact, known []*addonsv1.ArtifactStatus,
+) (found resolved, err error) {
+	if err := errors.Join(a.accessErr, a.policyErr); err != nil {
+		return found, err
+	}
+	if a.policy != nil {
+		if err := a.policy.Validate(); err != nil {
+			return found, fmt.Errorf("spec.source.verify: %w", err)
+		}
+	}
+	if found.artifact, err = registry.Resolve(ctx, source); err != nil {
+		return found, err
+	}
+	found.provenance, found.artifact.Annotations = provenance(found.artifact.Annotations), nil
+	// An artifact that cannot be installed is refused after its manifest was read, before its layers are pulled.
+	manifest := apiutil.BundleManifest(found.artifact.ConfigMediaType, found.artifact.ArtifactType, found.artifact.Layers)
+	found.artifact.Layers = nil
+	if found.format, _, err = bundle.Detect(manifest, apiutil.BundleSelection(&selected)); err != nil {
+		return found, err
+	}
+	if a.policy != nil {
+		found.signed, err = verify.Verify(ctx, verifier, known, found.artifact.URL, found.artifact.Digest, a.access,
+			a.policy)
+	}
+	return found, err
 }
 
 // storeResult stores the result of a lookup that ended at a time, and schedules the next lookup.

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,7 @@ func TestFleetCommands(t *testing.T) {
 	s.part("page", (*scenario).showsPage)
 	s.part("logs and an archive", (*scenario).findsLogsAndDebugs)
 	s.part("rendering", (*scenario).rendersAsTheManager)
+	s.part("preview", (*scenario).previewsAsTheManager)
 	s.part("pause", (*scenario).pausesAndResumes)
 	s.part("promotion", (*scenario).promotesWaves)
 }
@@ -184,6 +186,26 @@ func (s *scenario) rendersAsTheManager() {
 		gomega.ContainSubstring(`greeting: "later"`), gomega.ContainSubstring("kind: ConfigMap")))
 	// A paused HelmOp cannot be deleted.
 	s.mustCommand("resume", "rendered", "--wait", "--timeout", patience.String())
+}
+
+// previewsAsTheManager previews other values, and compares the preview with what the manager then does.
+func (s *scenario) previewsAsTheManager() {
+	helmOp := s.newHelmOp("previewed", forAll)
+	s.create(helmOp)
+	s.eventually(helmOp, ready(2))
+	s.Expect(s.mustCommand("preview", "previewed")).To(gomega.ContainSubstring("2 of 2 alike: one, two: no changes"))
+
+	values := filepath.Join(s.TempDir(), "values.yaml")
+	s.Expect(os.WriteFile(values, []byte("greeting: later\n"), 0o600)).To(gomega.Succeed())
+	output, code := s.helmopCommand("preview", "previewed", "--values", values)
+	s.Expect(code).To(gomega.Equal(1), output)
+	s.Expect(output).To(gomega.SatisfyAll(gomega.ContainSubstring("2 of 2 alike: one, two: ~1 ConfigMap"),
+		gomega.ContainSubstring("\n+  greeting: later\n")))
+	s.Expect(s.mustCommand("preview", "previewed")).To(gomega.ContainSubstring("no changes"))
+
+	s.greet(helmOp, "later")
+	s.eventually(helmOp, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
+	s.Expect(s.mustCommand("preview", "previewed")).To(gomega.ContainSubstring("no changes"))
 }
 
 // pausesAndResumes waits for what the commands request.

@@ -10,10 +10,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 
 	"github.com/spf13/cobra"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -22,9 +21,13 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
@@ -47,15 +50,22 @@ func (r *rendering) addFlags(cmd *cobra.Command) {
 
 // key returns the Cluster that the user named.
 func (r *rendering) key(helmOp *addonsv1.HelmOp) (client.ObjectKey, error) {
-	switch namespace, name, ok := strings.Cut(r.cluster, "/"); {
-	case helmOp.Spec.ManagementCluster != nil && (r.cluster == "" || r.cluster == clusterlink.Management.Name):
-		return clusterlink.Management, nil
-	case r.cluster == "":
+	if r.cluster == "" && helmOp.Spec.ManagementCluster == nil {
 		return client.ObjectKey{}, kube.Usagef("the Cluster is missing: set --cluster")
+	}
+	return clusterNamed(helmOp, r.cluster), nil
+}
+
+// clusterNamed returns the Cluster that a user names: NAME or NAMESPACE/NAME. Without a name it is the management
+// cluster.
+func clusterNamed(helmOp *addonsv1.HelmOp, title string) client.ObjectKey {
+	switch namespace, name, ok := strings.Cut(title, "/"); {
+	case helmOp.Spec.ManagementCluster != nil && (title == "" || title == clusterlink.Management.Name):
+		return clusterlink.Management
 	case ok:
-		return client.ObjectKey{Namespace: namespace, Name: name}, nil
+		return client.ObjectKey{Namespace: namespace, Name: name}
 	default:
-		return client.ObjectKey{Namespace: helmOp.Namespace, Name: r.cluster}, nil
+		return client.ObjectKey{Namespace: helmOp.Namespace, Name: title}
 	}
 }
 
@@ -75,15 +85,10 @@ func (r *rendering) release(ctx context.Context, name string, options preview.Op
 	if err != nil {
 		return nil, nil, err
 	}
-	// Templates read objects of any kind, so this client discovers kinds.
-	if options.Config, err = r.RestConfig(); err != nil {
+	previewer, err := newPreviewer(c, options, &r.Base)
+	if err != nil {
 		return nil, nil, err
 	}
-	options.Client, err = client.New(options.Config, client.Options{Scheme: c.Scheme()})
-	if err != nil {
-		return nil, nil, kube.Explain(err)
-	}
-	previewer := preview.New(options)
 	release, err := previewer.Release(ctx, helmOp, key)
 	if client.IgnoreNotFound(err) == nil && err != nil {
 		return nil, nil, kube.WithText(fmt.Sprintf("the release cannot be rendered: %v", err), err)
@@ -95,6 +100,21 @@ func (r *rendering) release(ctx context.Context, name string, options preview.Op
 		r.Note("warning: HelmOp %q does not select Cluster %q; this is what it would install there", name, r.cluster)
 	}
 	return previewer, release, nil
+}
+
+// newPreviewer returns a Previewer with the rights of the user.
+func newPreviewer(c *kube.Client, options preview.Options, b *kube.Base) (*preview.Previewer, error) {
+	var err error
+	if options.Config, err = b.RestConfig(); err != nil {
+		return nil, err
+	}
+	// A preview of many Clusters reads several objects of each.
+	options.Config.QPS, options.Config.Burst = 200, 400
+	// Templates read objects of any kind, so this client discovers kinds.
+	if options.Client, err = client.New(options.Config, client.Options{Scheme: c.Scheme()}); err != nil {
+		return nil, kube.Explain(err)
+	}
+	return preview.New(options), nil
 }
 
 // masker returns the Masker of a release; nil if secrets are shown.
@@ -151,8 +171,38 @@ func (r *rendering) values(ctx context.Context, name string) error {
 // chartRendering is the command "render".
 type chartRendering struct {
 	rendering
+	chartSource
 	noHooks, noCRDs bool
-	registry        registryFlags
+}
+
+// chartSource is where the commands "render" and "preview" pull charts from.
+type chartSource struct{ registryFlags }
+
+// options returns the parts that pull, verify and render charts. Charts are kept in a folder until end is called.
+func (s *chartSource) options() (options preview.Options, end func() error, err error) {
+	folder, err := os.MkdirTemp("", "kubectl-helmop-")
+	if err != nil {
+		return options, nil, err
+	}
+	end = func() error { return os.RemoveAll(folder) }
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, end())
+		}
+	}()
+	registry, err := s.client(filepath.Join(folder, "artifacts"))
+	if err != nil {
+		return options, nil, err
+	}
+	verifier, err := verification.New(verification.Options{Registry: registry, Dir: filepath.Join(folder, "sigstore")})
+	if err != nil {
+		return options, nil, err
+	}
+	// A chart is untrusted code: a child process of this program renders it.
+	renderers := sandbox.NewPool(sandbox.Options{})
+	return preview.Options{Registry: registry, Charts: bundle.NewLoader(bundle.Limits{}, renderers), Verifier: verifier,
+		Engine: helmclient.New(renderers), Records: recordstorage.Options{Registries: payloadregistry.New(registry)},
+	}, end, nil
 }
 
 func newRender(o kube.Options) *cobra.Command {
@@ -163,10 +213,10 @@ func newRender(o kube.Options) *cobra.Command {
 		Long: `Print the objects that a HelmOp would install in one Cluster now, with its chart, its values and its
 postRender. Nothing is changed in any cluster.
 
-The chart is the artifact that the manager resolved last. It is rendered for the Kubernetes version and the API groups
-of the Cluster, with the lookups of the chart, and as an upgrade if the Cluster has the release. CRDs come first, hooks
-last, and the notes of the chart are printed on standard error. Data of Secrets, and values that come from Secrets, are
-shown as [redacted].
+The chart is the artifact that the manager resolved last, with the signatures that the HelmOp requires. It is rendered
+for the Kubernetes version and the API groups of the Cluster, with the lookups of the chart, and as an upgrade if the
+Cluster has the release. CRDs come first, hooks last, and the notes of the chart are printed on standard error. Data of
+Secrets, and values that come from Secrets, are shown as [redacted].
 
 The command reads the objects that the HelmOp refers to, and the kubeconfig Secret of the Cluster, with your rights. It
 pulls the chart with the credentials of the HelmOp, or with those of your Docker configuration.`,
@@ -179,22 +229,18 @@ pulls the chart with the credentials of the HelmOp, or with those of your Docker
 	r.addFlags(cmd)
 	cmd.Flags().BoolVar(&r.noHooks, "no-hooks", false, "Leave hooks out.")
 	cmd.Flags().BoolVar(&r.noCRDs, "no-crds", false, "Leave the folder crds out.")
-	r.registry.add(cmd)
+	r.registryFlags.add(cmd)
 	return cmd
 }
 
 func (r *chartRendering) run(ctx context.Context, name string) (err error) {
 	ctx, cancel := kube.Bounded(ctx, r.timeout)
 	defer cancel()
-	folder, err := os.MkdirTemp("", "kubectl-helmop-")
+	options, end, err := r.chartSource.options()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	options, err := r.engine(folder)
-	if err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, end()) }()
 	previewer, release, err := r.release(ctx, name, options)
 	if err != nil {
 		return err
@@ -223,18 +269,6 @@ func (r *chartRendering) run(ctx context.Context, name string) (err error) {
 		r.Note("NOTES:\n%s", notes)
 	}
 	return nil
-}
-
-// engine returns the parts that pull and render charts. Charts are kept in a folder until the command ends.
-func (r *chartRendering) engine(folder string) (preview.Options, error) {
-	registry, err := r.registry.client(folder)
-	if err != nil {
-		return preview.Options{}, err
-	}
-	// A chart is untrusted code: a child process of this program renders it.
-	renderers := sandbox.NewPool(sandbox.Options{})
-	return preview.Options{Registry: registry, Charts: bundle.NewLoader(bundle.Limits{}, renderers),
-		Engine: helmclient.New(renderers)}, nil
 }
 
 // writeDocuments prints the YAML documents of texts, without secrets if there is a Masker.

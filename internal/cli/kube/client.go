@@ -306,7 +306,7 @@ func (c *Client) HelmOp(ctx context.Context, name string) (*addonsv1.HelmOp, err
 // ReadHelmOp reads a HelmOp into an object.
 func (c *Client) ReadHelmOp(ctx context.Context, name string, object client.Object) error {
 	err := c.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, object)
-	if apierrors.IsNotFound(err) && !isKindMissing(err) {
+	if apierrors.IsNotFound(err) && !IsKindMissing(err) {
 		return NoHelmOp(c.Namespace, name)
 	}
 	return Explain(err)
@@ -330,7 +330,7 @@ func (c *Client) Release(ctx context.Context, helmOp *addonsv1.HelmOp, cluster s
 	title := clusterTitle(helmOp, cluster)
 	err := c.Get(ctx, client.ObjectKey{Namespace: helmOp.Namespace,
 		Name: apiutil.ChildName(helmOp.Name, title)}, release)
-	if apierrors.IsNotFound(err) && !isKindMissing(err) {
+	if apierrors.IsNotFound(err) && !IsKindMissing(err) {
 		return nil, &textError{fmt.Sprintf("HelmOp %q has no release in Cluster %q%s", helmOp.Name, title,
 			whyNoRelease(helmOp, title)), err}
 	}

@@ -22,8 +22,12 @@ var (
 	// ErrUsage is in the chain of errors in the arguments.
 	ErrUsage = errors.New("invalid arguments")
 
-	// ErrStatusFailed is in the chain of errors of "status --exit-code" that are not ErrUnhealthy.
-	ErrStatusFailed = errors.New("the status cannot be read")
+	// ErrDiffers is the result of "preview" if something would change. It has no message for users.
+	ErrDiffers = errors.New("something would change")
+
+	// ErrResultFailed is in the chain of errors of commands whose exit code 1 is a result, if there is no result:
+	// "status --exit-code" and "preview".
+	ErrResultFailed = errors.New("there is no result")
 )
 
 // textError is an error with a text of its own. The error that it wraps says what kind of error it is.
@@ -63,7 +67,7 @@ func Explain(err error) error {
 		return nil
 	case clientcmd.IsEmptyConfig(err):
 		return &textError{"no management cluster is configured: set --kubeconfig, --context or KUBECONFIG", err}
-	case isKindMissing(err):
+	case IsKindMissing(err):
 		return &textError{"HelmOp is not installed in this cluster: the API server does not serve all kinds of " +
 			"addons.cluster.x-k8s.io/v1alpha1; check --context", err}
 	case apierrors.IsForbidden(err) && errors.As(err, &status):
@@ -82,8 +86,8 @@ func Explain(err error) error {
 	}
 }
 
-// isKindMissing is true for the answer of an API server to a kind that it does not serve.
-func isKindMissing(err error) bool {
+// IsKindMissing is true for the answer of an API server to a kind that it does not serve.
+func IsKindMissing(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 

@@ -129,17 +129,36 @@ func (n *Namespacer) setMetadata() error {
 	return nil
 }
 
-// make creates the namespace, with the label "name" as Helm does.
+// make creates the namespace.
 func (n *Namespacer) make() error {
-	labels := map[string]string{"name": n.Name}
-	maps.Copy(labels, n.Labels)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: labels, Annotations: n.Annotations}}
 	namespaces, err := n.namespaces()
 	if err != nil {
 		return err
 	}
-	_, err = namespaces.Create(n.Ctx, namespace, metav1.CreateOptions{FieldManager: model.FieldManager})
+	_, err = namespaces.Create(n.Ctx, n.namespace(), metav1.CreateOptions{FieldManager: model.FieldManager})
 	return err
+}
+
+// namespace returns the namespace to create, with the label "name" as Helm does.
+func (n *Namespacer) namespace() *corev1.Namespace {
+	labels := map[string]string{"name": n.Name}
+	maps.Copy(labels, n.Labels)
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: labels, Annotations: n.Annotations}}
+}
+
+// withMetadata returns a live namespace with the labels and annotations, as JSON.
+func (n *Namespacer) withMetadata(live []byte) ([]byte, error) {
+	namespace := &corev1.Namespace{}
+	if err := json.Unmarshal(live, namespace); err != nil {
+		return nil, err
+	}
+	for key, value := range n.Labels {
+		metav1.SetMetaDataLabel(&namespace.ObjectMeta, key, value)
+	}
+	for key, value := range n.Annotations {
+		metav1.SetMetaDataAnnotation(&namespace.ObjectMeta, key, value)
+	}
+	return json.Marshal(namespace)
 }
 
 // namespaces returns a client that uses the read cache of the action.

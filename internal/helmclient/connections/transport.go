@@ -103,7 +103,7 @@ func isWatch(req *http.Request) bool {
 
 // changesKinds reports whether a request may change the kinds that the cluster serves.
 func changesKinds(req *http.Request) bool {
-	return req.Method != http.MethodGet &&
+	return req.Method != http.MethodGet && !req.URL.Query().Has("dryRun") &&
 		(strings.Contains(req.URL.Path, "/apis/apiextensions.k8s.io/") ||
 			strings.Contains(req.URL.Path, "/apis/apiregistration.k8s.io/"))
 }

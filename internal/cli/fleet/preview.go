@@ -1,0 +1,490 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
+)
+
+// previewing is the command "preview".
+type previewing struct {
+	kube.Base
+	chartSource
+	file, version string
+	valueFiles    []string
+	clusters      []string
+	labelSelector string
+	output        string
+	summary       bool
+	showSecrets   bool
+	timeout       time.Duration
+
+	// clusterFile, kubeVersion and apiVersions describe a Cluster that is not asked.
+	clusterFile, kubeVersion string
+	apiVersions              []string
+}
+
+// Preview is what "preview -o json" prints.
+type Preview struct {
+	HelmOp    string `json:"helmOp"`
+	Namespace string `json:"namespace"`
+
+	// Clusters is the number of all Clusters, and the others are the numbers of those with a state.
+	Clusters int `json:"clusters"`
+	Differ   int `json:"differ"`
+	Same     int `json:"same"`
+	NotReady int `json:"notReady"`
+	Failed   int `json:"failed"`
+
+	Groups []preview.Group `json:"groups"`
+}
+
+func newPreview(o kube.Options) *cobra.Command {
+	p := &previewing{Base: kube.NewBase(o)}
+	cmd := &cobra.Command{
+		Use:   "preview [HELMOP]",
+		Short: "Show what a HelmOp would change in its Clusters, before it changes anything",
+		Long: `Show what a HelmOp would change in its Clusters, before it changes anything.
+
+The HelmOp is the one in the management cluster, with another version or values if you set them, or the one in a file,
+which need not exist. In each Cluster the chart is rendered with the code of the manager: with the values for the
+Cluster, its Kubernetes version and its API groups. Each object that is new or changes is then sent to the API server
+of the Cluster as a dry run, with the identity of the release. The API server checks the object, runs its admission
+webhooks, and stores nothing. The difference between the object in the Cluster and the result is shown.
+
+Clusters with the same result are shown once. Names of the Cluster are then shown as <cluster>. Changes that the Cluster
+would refuse are marked with "!": immutable fields, kinds that the Cluster does not serve, objects of other releases,
+missing rights. Data of Secrets, and values that come from Secrets, are shown as digests: equal digests are equal
+secrets.
+
+The preview is what the next action would do now in all Clusters. It ignores waves, pauses and dependencies. A release
+that already has the desired chart, values and options is the same.
+
+The command needs the right to read the HelmOp, the objects that it refers to, and the kubeconfig Secrets of the
+Clusters. With -f, --set-version or --values it also needs the right to create or update the HelmOp: the management
+cluster checks it as a dry run.
+
+With --cluster-file nothing is compared: the command prints the objects that an installation would create in the Cluster
+of the file, like "render", and connects to no cluster. The file has the Cluster and the objects that the Cluster and
+the HelmOp refer to, Secrets with values for example. The HelmOp is used as in its file, without defaults of its API.
+
+The exit codes are those of "kubectl diff": 0 without differences, 1 with differences, higher if a Cluster could not be
+previewed.`,
+		Example: `  # What would a new version change?
+  kubectl helmop preview calico --set-version 3.30.3
+
+  # The same, in one line for each group of Clusters
+  kubectl helmop preview calico --set-version 3.30.3 --summary
+
+  # What would a HelmOp in a pull request change in the Clusters of a wave?
+  kubectl helmop preview -f helmop.yaml -l tier=canary
+
+  # What would be installed in a Cluster that does not exist yet?
+  kubectl helmop preview -f helmop.yaml --cluster-file cluster.yaml --kube-version 1.34
+
+  # For a script
+  kubectl helmop preview -f helmop.yaml -o json`,
+		Args:              kube.Args(0, 1),
+		ValidArgsFunction: p.CompleteHelmOps(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := p.run(cmd.Context(), args)
+			if err != nil && !errors.Is(err, kube.ErrDiffers) {
+				return kube.WithText(err.Error(), errors.Join(kube.ErrResultFailed, err))
+			}
+			return err
+		},
+	}
+	p.addFlags(cmd)
+	return cmd
+}
+
+func (p *previewing) addFlags(cmd *cobra.Command) {
+	p.Add(cmd)
+	flags := cmd.Flags()
+	flags.StringVarP(&p.file, "filename", "f", "", "File with the HelmOp; - is the standard input.")
+	flags.StringVar(&p.version, "set-version", "", "Tag or digest to preview instead of spec.source.ref.")
+	flags.StringSliceVar(&p.valueFiles, "values", nil,
+		"Files with values to merge over spec.values. Later files take precedence.")
+	flags.StringSliceVar(&p.clusters, "cluster", nil, "Preview these Clusters only: NAME, or NAMESPACE/NAME for a "+
+		"Cluster of another namespace.")
+	flags.StringVarP(&p.labelSelector, "selector", "l", "", "Preview the selected Clusters with these labels only.")
+	flags.BoolVar(&p.summary, "summary", false, "Print a line for each group of Clusters, and no differences.")
+	flags.BoolVar(&p.showSecrets, "show-secrets", false,
+		"Show values that come from Secrets, and the data of Secrets.")
+	flags.StringVarP(&p.output, "output", "o", "", "Output format: json or yaml (default: text).")
+	flags.DurationVar(&p.timeout, "timeout", 5*time.Minute, "How long the command may take; 0 is without a limit.")
+	flags.StringVar(&p.clusterFile, "cluster-file", "", "Render for the Cluster in this file, and connect to no cluster.")
+	flags.StringVar(&p.kubeVersion, "kube-version", "",
+		"With --cluster-file, the version of Kubernetes (default: that of the Cluster).")
+	flags.StringSliceVar(&p.apiVersions, "api-versions", nil,
+		"With --cluster-file, further APIs that the Cluster serves: GROUP/VERSION or GROUP/VERSION/KIND.")
+	p.registryFlags.add(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("cluster", p.CompleteClusters)
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"},
+		cobra.ShellCompDirectiveNoFileComp))
+}
+
+// validate checks the flags and returns the label selector.
+func (p *previewing) validate(args []string) (labels.Selector, error) {
+	switch {
+	case len(args) == 0 && p.file == "":
+		return nil, kube.Usagef("the HelmOp is missing: name it, or set -f")
+	case len(args) > 0 && p.file != "":
+		return nil, kube.Usagef("a name and -f cannot be used together")
+	case p.output != "" && p.output != "json" && p.output != "yaml":
+		return nil, kube.Usagef("--output %q is unknown; use json or yaml", p.output)
+	case p.output != "" && p.summary:
+		return nil, kube.Usagef("--summary cannot be used with -o %s", p.output)
+	case len(p.clusters) > 0 && p.labelSelector != "":
+		return nil, kube.Usagef("--cluster and --selector cannot be used together")
+	}
+	if p.clusterFile != "" {
+		if p.file == "" || p.output != "" || p.summary || len(p.clusters) > 0 || p.labelSelector != "" {
+			return nil, kube.Usagef("--cluster-file needs -f, and cannot be used with --cluster, --selector, --output " +
+				"and --summary")
+		}
+	} else if p.kubeVersion != "" || len(p.apiVersions) > 0 {
+		return nil, kube.Usagef("--kube-version and --api-versions need --cluster-file")
+	}
+	selector, err := labels.Parse(p.labelSelector)
+	if err != nil {
+		return nil, kube.Usagef("--selector %q: %v", p.labelSelector, err)
+	}
+	return selector, nil
+}
+
+func (p *previewing) run(ctx context.Context, args []string) (err error) {
+	selector, err := p.validate(args)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := kube.Bounded(ctx, p.timeout)
+	defer cancel()
+	if p.clusterFile != "" {
+		return p.offline(ctx)
+	}
+	c, err := p.Connect()
+	if err != nil {
+		return err
+	}
+	helmOp, err := p.helmOp(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	options, end, err := p.chartSource.options()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	options.Resolves = true
+	previewer, err := newPreviewer(c, options, &p.Base)
+	if err != nil {
+		return err
+	}
+	clusters, err := p.keys(ctx, previewer, helmOp, selector)
+	if err != nil {
+		return kube.Explain(err)
+	}
+	key := []byte(rand.Text())
+	if p.showSecrets {
+		key = nil
+	}
+	groups, err := preview.GroupResults(previewer.Clusters(ctx, helmOp, clusters, key))
+	if err != nil {
+		return err
+	}
+	return p.print(newReport(helmOp, groups))
+}
+
+// newReport counts the Clusters of groups.
+func newReport(helmOp *addonsv1.HelmOp, groups []preview.Group) *Preview {
+	report := &Preview{HelmOp: helmOp.Name, Namespace: helmOp.Namespace, Groups: groups}
+	for i := range groups {
+		n := len(groups[i].Clusters)
+		report.Clusters += n
+		switch groups[i].State {
+		case preview.StateDiffers:
+			report.Differ += n
+		case preview.StateSame:
+			report.Same += n
+		case preview.StateNotReady:
+			report.NotReady += n
+		case preview.StateFailed:
+			report.Failed += n
+		}
+	}
+	return report
+}
+
+// keys returns the Clusters to preview.
+func (p *previewing) keys(ctx context.Context, previewer *preview.Previewer, helmOp *addonsv1.HelmOp,
+	selector labels.Selector,
+) ([]client.ObjectKey, error) {
+	if len(p.clusters) == 0 {
+		return previewer.Selected(ctx, helmOp, func(cluster *unstructured.Unstructured) bool {
+			return selector.Matches(labels.Set(cluster.GetLabels()))
+		})
+	}
+	keys := make([]client.ObjectKey, 0, len(p.clusters))
+	for _, name := range p.clusters {
+		keys = append(keys, clusterNamed(helmOp, name))
+	}
+	return keys, nil
+}
+
+// helmOp returns the HelmOp to preview, as the management cluster would store it.
+func (p *previewing) helmOp(ctx context.Context, c *kube.Client, args []string) (*addonsv1.HelmOp, error) {
+	helmOp := &addonsv1.HelmOp{}
+	isChanged := p.file != "" || p.version != "" || len(p.valueFiles) > 0
+	if p.file == "" {
+		if err := c.ReadHelmOp(ctx, args[0], helmOp); err != nil {
+			return nil, err
+		}
+	} else if err := p.decode(helmOp, c.Namespace); err != nil {
+		return nil, err
+	}
+	if !isChanged {
+		return helmOp, nil
+	}
+	if err := p.change(helmOp); err != nil {
+		return nil, err
+	}
+	return helmOp, kube.Explain(storeDry(ctx, c, helmOp))
+}
+
+// change makes the changes of the flags to a HelmOp.
+func (p *previewing) change(helmOp *addonsv1.HelmOp) error {
+	values, err := ReadValues(p.valueFiles)
+	if err != nil {
+		return err
+	}
+	if p.version != "" && len(helmOp.Spec.RefsByKubernetesVersion) > 0 {
+		p.Note("warning: --set-version does not change spec.refsByKubernetesVersion")
+	}
+	return changeHelmOp(helmOp, p.version, values)
+}
+
+// decode reads the HelmOp from the file. A HelmOp without a namespace is in that of the command.
+func (p *previewing) decode(helmOp *addonsv1.HelmOp, namespace string) error {
+	data, err := readFile(p.file, p.Streams.In)
+	if err != nil {
+		return kube.Usagef("-f: %v", err)
+	}
+	if err := yaml.UnmarshalStrict(data, helmOp); err != nil {
+		return kube.Usagef("-f %s: not a HelmOp: %v", p.file, err)
+	}
+	if helmOp.Kind != "HelmOp" || helmOp.APIVersion != addonsv1.GroupVersion.String() || helmOp.Name == "" {
+		return kube.Usagef("-f %s: not a HelmOp: want apiVersion %s, kind HelmOp and a name", p.file, addonsv1.GroupVersion)
+	}
+	if helmOp.Namespace == "" {
+		helmOp.Namespace = cmp.Or(namespace, "default")
+	}
+	return nil
+}
+
+func readFile(name string, in io.Reader) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(in)
+	}
+	return os.ReadFile(name)
+}
+
+// ReadValues merges the values of files; later files take precedence.
+func ReadValues(files []string) (map[string]any, error) {
+	merged := map[string]any{}
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, kube.Usagef("--values: %v", err)
+		}
+		values := map[string]any{}
+		if err := yaml.Unmarshal(data, &values); err != nil {
+			return nil, kube.Usagef("--values: %s: %v", name, err)
+		}
+		merged = bundle.MergeValues(merged, values)
+	}
+	return merged, nil
+}
+
+// changeHelmOp sets the version of a HelmOp unless it is empty, and merges values over spec.values.
+func changeHelmOp(helmOp *addonsv1.HelmOp, version string, values map[string]any) error {
+	switch {
+	case strings.HasPrefix(version, "sha256:"):
+		helmOp.Spec.Source.Ref = addonsv1.ArtifactReference{Digest: version}
+	case version != "":
+		helmOp.Spec.Source.Ref = addonsv1.ArtifactReference{Tag: version}
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	merged := map[string]any{}
+	if helmOp.Spec.Values != nil {
+		if err := json.Unmarshal(helmOp.Spec.Values.Raw, &merged); err != nil {
+			return fmt.Errorf("spec.values: %w", err)
+		}
+	}
+	data, err := json.Marshal(bundle.MergeValues(merged, values))
+	helmOp.Spec.Values = &apiextensionsv1.JSON{Raw: data}
+	return err
+}
+
+// storeDry makes the HelmOp what the API server would store: with defaults, checked, and with the status of the HelmOp
+// if it exists.
+func storeDry(ctx context.Context, c client.Client, helmOp *addonsv1.HelmOp) error {
+	live := &addonsv1.HelmOp{}
+	err := c.Get(ctx, client.ObjectKeyFromObject(helmOp), live)
+	if apierrors.IsNotFound(err) && !kube.IsKindMissing(err) {
+		return c.Create(ctx, helmOp, client.DryRunAll)
+	}
+	if err != nil {
+		return err
+	}
+	live.Spec = helmOp.Spec
+	live.Labels, live.Annotations = union(live.Labels, helmOp.Labels), union(live.Annotations, helmOp.Annotations)
+	if err := c.Update(ctx, live, client.DryRunAll); err != nil {
+		return err
+	}
+	*helmOp = *live
+	return nil
+}
+
+// union returns both maps in one; the second takes precedence.
+func union(a, b map[string]string) map[string]string {
+	both := maps.Clone(a)
+	if both == nil {
+		return b
+	}
+	maps.Copy(both, b)
+	return both
+}
+
+// print prints a report, and returns the error for the exit code.
+func (p *previewing) print(report *Preview) error {
+	var data []byte
+	var err error
+	switch p.output {
+	case "json":
+		data, err = json.MarshalIndent(report, "", "  ")
+		data = append(data, '\n')
+	case "yaml":
+		data, err = yaml.Marshal(report)
+	default:
+		data = []byte(report.text(p.summary))
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := p.Streams.Out.Write(data); err != nil {
+		return err
+	}
+	switch {
+	case report.Failed > 0:
+		return fmt.Errorf("%s could not be previewed; see above",
+			plural.Count(report.Failed, "Cluster", "Clusters"))
+	case report.Differ > 0:
+		return kube.ErrDiffers
+	default:
+		return nil
+	}
+}
+
+// text returns the report for people: a summary, and the differences of each group unless they are left out.
+func (r *Preview) text(summary bool) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "HelmOp %q in %s: %s\n", r.HelmOp, plural.Count(r.Clusters, "Cluster", "Clusters"), r.counts())
+	for i := range r.Groups {
+		group := &r.Groups[i]
+		fmt.Fprintf(&out, "  %s: %s\n", r.title(group), group.Summary())
+	}
+	if summary {
+		return out.String()
+	}
+	for i := range r.Groups {
+		group := &r.Groups[i]
+		if group.State != preview.StateDiffers {
+			continue
+		}
+		fmt.Fprintf(&out, "\n# %s (%s)\n", r.title(group), strings.ToLower(group.Action))
+		writeOutcome(&out, &group.Outcome)
+	}
+	return out.String()
+}
+
+// counts returns the numbers of Clusters.
+func (r *Preview) counts() string {
+	var parts []string
+	for _, one := range []struct {
+		n    int
+		what string
+	}{{r.Differ, "differ"}, {r.Same, "same"}, {r.NotReady, "not ready"}, {r.Failed, "failed"}} {
+		if one.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", one.n, one.what))
+		}
+	}
+	if len(parts) == 0 {
+		return "the HelmOp selects none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// title names the Clusters of a group.
+func (r *Preview) title(group *preview.Group) string {
+	n := len(group.Clusters)
+	if n == 1 {
+		return group.Clusters[0]
+	}
+	named := strings.Join(group.Clusters[:min(n, fleetview.MaxNamedClusters)], ", ")
+	if n > fleetview.MaxNamedClusters {
+		named += ", ..."
+	}
+	return fmt.Sprintf("%d of %d alike: %s", n, r.Clusters, named)
+}
+
+// writeOutcome writes the message, the hooks and the changes of an outcome.
+func writeOutcome(out io.Writer, outcome *preview.Outcome) {
+	line := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
+	if outcome.Message != "" {
+		line("# %s", outcome.Message)
+	}
+	for _, hook := range outcome.Hooks {
+		line("# the hook %s would run (%s)", hook.Kind+" "+strings.TrimPrefix(hook.Namespace+"/"+hook.Name, "/"), hook.Event)
+	}
+	for i := range outcome.Changes {
+		change := &outcome.Changes[i]
+		if change.Reason != "" {
+			sign := "#"
+			if change.Fails {
+				sign = "!"
+			}
+			line("%s %s %s: %s: %s", sign, change.Kind, strings.TrimPrefix(change.Namespace+"/"+change.Name, "/"),
+				change.Reason, change.Message)
+		}
+		_, _ = io.WriteString(out, change.Diff)
+	}
+}

@@ -1,0 +1,557 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	"helm.sh/helm/v3/pkg/kube"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kblabels "k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+const (
+	// manyPlanned is the number of objects of one kind in one namespace from which a plan lists them.
+	manyPlanned = 3
+	// plannedAtOnce is the number of objects that a plan checks at the same time.
+	plannedAtOnce = 4
+)
+
+// noDryRun matches the response of an API server to a dry run that a webhook does not support.
+var noDryRun = regexp.MustCompile(`does not support dry run|BadRequest.*dry.?run`)
+
+// Planner plans how a manifest would be applied. It runs Helm's own update of each object in a [Client] whose requests
+// change nothing, see connections.Connection.PlanConfig.
+type Planner struct {
+	*Client
+	// Force and TakeOwnership are the options of the action. IsInstall means an installation.
+	Force, TakeOwnership, IsInstall bool
+	// NewNamespaces are the namespaces that do not exist and would be created.
+	NewNamespaces map[string]bool
+	// NewKinds are the kinds of CRDs that would be created: the cluster does not serve them yet.
+	NewKinds map[schema.GroupKind]bool
+
+	// Changes and Unchanged are the result, see [model.Plan].
+	Changes   []model.Change
+	Unchanged int
+}
+
+// Manifest plans the change from the manifest original, which is empty for an installation, to target. An error means
+// that the cluster did not respond; an object whose change would fail is in the result.
+func (p *Planner) Manifest(original, target string) error {
+	before, err := p.buildServed([]byte(original))
+	if err != nil {
+		return err
+	}
+	after, err := p.buildTarget([]byte(target))
+	if err != nil {
+		return err
+	}
+	if !p.IsInstall {
+		if err := p.list(append(slices.Clone(after), before...)); err != nil {
+			return err
+		}
+	}
+	planned := make([]*model.Change, len(after))
+	var group errgroup.Group
+	group.SetLimit(plannedAtOnce)
+	for i, info := range after {
+		group.Go(func() (err error) {
+			planned[i], err = p.object(info, before.Get(info))
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, change := range planned {
+		p.add(change)
+	}
+	behind, err := p.leftBehind(append(slices.Clone(after), before...))
+	if err != nil {
+		return err
+	}
+	for _, info := range append(before.Difference(after), behind...) {
+		change, err := p.deletion(info)
+		if err != nil {
+			return err
+		}
+		if change != nil {
+			p.add(change)
+		}
+	}
+	return nil
+}
+
+// add adds a change, or counts an object that would not change.
+func (p *Planner) add(change *model.Change) {
+	if change.Kind == "" {
+		p.Unchanged++
+		return
+	}
+	p.Changes = append(p.Changes, *change)
+}
+
+// buildTarget builds the objects that the cluster serves. Objects of other kinds become changes.
+func (p *Planner) buildTarget(manifest []byte) (kube.ResourceList, error) {
+	objects, err := DecodeManifest(manifest)
+	if err != nil {
+		return nil, err
+	}
+	mapper, err := p.Clients.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
+	var served bytes.Buffer
+	unserved := map[schema.GroupVersionKind]model.Change{}
+	for _, object := range objects {
+		if object.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Namespace") {
+			p.NewNamespaces[object.GetName()] = true
+		}
+		kind := object.GroupVersionKind()
+		if _, known := unserved[kind]; !known {
+			_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+			if err == nil {
+				data, err := object.MarshalJSON()
+				if err != nil {
+					return nil, err
+				}
+				served.WriteString("---\n")
+				served.Write(data)
+				served.WriteByte('\n')
+				continue
+			}
+			if !meta.IsNoMatchError(err) {
+				return nil, err
+			}
+			unserved[kind] = p.unserved(kind)
+		}
+		change := unserved[kind]
+		change.Ref, change.After = inventory.Of(object), object.Object
+		p.add(&change)
+	}
+	infos, err := p.Client.Client.Build(&served, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range infos {
+		if err := p.mark(info); err != nil {
+			return nil, err
+		}
+	}
+	return infos, nil
+}
+
+// unserved returns the change of objects of a kind that the cluster does not serve.
+func (p *Planner) unserved(kind schema.GroupVersionKind) model.Change {
+	change := model.Change{Kind: model.ChangeCreate, Reason: model.ReasonKindNotServed}
+	if p.NewKinds[kind.GroupKind()] {
+		change.Reason = model.ReasonUnchecked
+		change.Message = "the CustomResourceDefinition of the kind would be created first"
+		return change
+	}
+	change.Message = p.UnservedError([]schema.GroupVersionKind{kind}).Error()
+	return change
+}
+
+// mark sets the labels and annotations with which Helm marks the objects of a release.
+func (p *Planner) mark(info *resource.Info) error {
+	object, err := meta.Accessor(info.Object)
+	if err != nil {
+		return err
+	}
+	object.SetLabels(kblabels.Merge(object.GetLabels(), kblabels.Set{helmManagedBy: "Helm"}))
+	object.SetAnnotations(kblabels.Merge(object.GetAnnotations(),
+		kblabels.Set{HelmReleaseName: p.Owner.Name, helmReleaseNamespace: p.Owner.Namespace}))
+	return nil
+}
+
+// list lists the kinds with several objects in a namespace, so that these objects need no further request. Without the
+// permission to list, the objects are read one by one.
+func (p *Planner) list(infos kube.ResourceList) error {
+	type place struct {
+		kind      schema.GroupVersionKind
+		namespace string
+	}
+	members := map[place]map[string]bool{}
+	var lists kube.ResourceList
+	for _, info := range infos {
+		at := place{info.Mapping.GroupVersionKind, info.Namespace}
+		if members[at] == nil {
+			members[at] = map[string]bool{}
+		}
+		members[at][info.Name] = true
+		if len(members[at]) == manyPlanned {
+			lists = append(lists, info)
+			// A further object does not add the list again.
+			members[at][""] = true
+		}
+	}
+	var group errgroup.Group
+	group.SetLimit(plannedAtOnce)
+	for _, info := range lists {
+		group.Go(func() error {
+			options := metav1.ListOptions{LabelSelector: kblabels.Set{helmManagedBy: "Helm"}.String(), Limit: readsPerPage}
+			request := p.readRequest(info).VersionedParams(&options, scheme.ParameterCodec)
+			path := request.URL().Path
+			response, err := request.Do(p.Ctx).Raw()
+			if err != nil {
+				return p.unlessAnswered(err)
+			}
+			kind := info.Mapping.GroupVersionKind
+			return p.Clients.Prime(path, kind.GroupVersion().String(), kind.Kind, response)
+		})
+	}
+	return group.Wait()
+}
+
+// unlessAnswered returns an error if the cluster did not respond or refuses the credentials; nil for other errors.
+func (p *Planner) unlessAnswered(err error) error {
+	switch kind := helmerr.Classify(err); {
+	case errors.Is(kind, helmerr.ErrUnreachable), errors.Is(kind, helmerr.ErrUnauthorized),
+		errors.Is(kind, helmerr.ErrTimeout), p.Ctx.Err() != nil:
+		return err
+	default:
+		return nil
+	}
+}
+
+// object plans one object of the manifest; original is the object in the previous manifest, nil if there is none.
+func (p *Planner) object(info, original *resource.Info) (*model.Change, error) {
+	change := &model.Change{Ref: refOf(info), Kind: model.ChangeUpdate}
+	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
+	isMissing := apierrors.IsNotFound(err)
+	if err != nil && !isMissing {
+		return p.refused(change, info, err)
+	}
+	desired, err := contentOf(info)
+	if err != nil {
+		return nil, err
+	}
+	if isMissing {
+		change.Kind = model.ChangeCreate
+	} else {
+		if change.Before, err = runtime.DefaultUnstructuredConverter.ToUnstructured(live); err != nil {
+			return nil, err
+		}
+		if p.checkOwner(change, original == nil); change.Reason.Fails() {
+			change.After = desired
+			return change, nil
+		}
+		if original == nil {
+			// Helm adopts the object: the manifest is also the baseline of the merge.
+			copied := *info
+			original = &copied
+			original.Object = info.Object.DeepCopyObject()
+		}
+	}
+	var baseline kube.ResourceList
+	if original != nil {
+		baseline = kube.ResourceList{original}
+	}
+	update := p.Client.Client.Update
+	if p.IsInstall && p.TakeOwnership {
+		update = p.Client.Client.UpdateThreeWayMerge
+	}
+	if _, err := update(baseline, kube.ResourceList{info}, p.Force); err != nil {
+		return p.refused(change, info, err)
+	}
+	if change.After, err = contentOf(info); err != nil {
+		return nil, err
+	}
+	if change.Kind == model.ChangeCreate {
+		dropAllocated(desired, change.After)
+	}
+	if change.Reason == "" && reflect.DeepEqual(withoutBookkeeping(change.Before), withoutBookkeeping(change.After)) {
+		change.Kind = ""
+	}
+	return change, nil
+}
+
+// checkOwner checks the owner of an object that exists. isNew means that the previous revision did not have the object:
+// Helm then requires that it belongs to the release.
+func (p *Planner) checkOwner(change *model.Change, isNew bool) {
+	live := unstructured.Unstructured{Object: change.Before}
+	annotations := live.GetAnnotations()
+	other := p.Owner.other(annotations)
+	isOwned := p.Owner.owns(annotations) && live.GetLabels()[helmManagedBy] == "Helm"
+	switch {
+	case isNew && !p.TakeOwnership && !isOwned:
+		change.Reason, change.Message = model.ReasonOwnedByOther, "the object exists and does not belong to the release"
+		if other != "" {
+			change.Message = "the object exists and belongs to release " + other
+		}
+		change.Message += ": set install.takeOwnership to take ownership of the object, or delete the object"
+	case other != "":
+		change.Reason, change.Message = model.ReasonTakeover, "the object belongs to release "+other+
+			" and would belong to this release"
+	}
+}
+
+// refused completes the change of an object that the cluster refuses. It returns an error if the cluster did not
+// respond.
+func (p *Planner) refused(change *model.Change, info *resource.Info, err error) (*model.Change, error) {
+	if err := p.unlessAnswered(err); err != nil {
+		return nil, err
+	}
+	content, convertErr := contentOf(info)
+	if convertErr != nil {
+		return nil, convertErr
+	}
+	change.After = content
+	var status apierrors.APIStatus
+	isNamespace := apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil &&
+		status.Status().Details.Kind == "namespaces"
+	change.Reason, change.Message = model.ReasonRejected, helmerr.Explain(err).Error()
+	switch {
+	case isNamespace && p.NewNamespaces[info.Namespace]:
+		change.Reason, change.Message = model.ReasonUnchecked, fmt.Sprintf("the namespace %q would be created first",
+			info.Namespace)
+	case isNamespace:
+		change.Message = fmt.Sprintf("the namespace %q does not exist", info.Namespace)
+	case noDryRun.MatchString(err.Error()):
+		change.Reason, change.Message = model.ReasonUnchecked, err.Error()
+	case errors.Is(helmerr.Classify(err), helmerr.ErrForbidden):
+		change.Reason = model.ReasonForbidden
+	case helmerr.Immutable.MatchString(err.Error()):
+		change.Reason = model.ReasonImmutable
+		return change, p.recreation(change, info)
+	}
+	return change, nil
+}
+
+// recreation turns a change that the cluster refuses into a re-creation if the option force permits it.
+func (p *Planner) recreation(change *model.Change, info *resource.Info) error {
+	if !p.Force {
+		return nil
+	}
+	reason, err := p.reasonToKeep(info)
+	if err != nil {
+		return p.unlessAnswered(err)
+	}
+	if reason != "" {
+		change.Message = "the object cannot be changed in place, and upgrade.force does not delete it: " + reason
+		return nil
+	}
+	change.Kind, change.Reason = model.ChangeRecreate, model.ReasonUnchecked
+	change.Message = "a field is immutable: upgrade.force deletes the object and creates it again"
+	return nil
+}
+
+// deletion plans the deletion of an object that is no longer desired; nil if the object stays or does not exist.
+func (p *Planner) deletion(info *resource.Info) (*model.Change, error) {
+	change := &model.Change{Ref: refOf(info), Kind: model.ChangeDelete}
+	helper := resource.NewHelper(info.Client, info.Mapping)
+	live, err := helper.Get(info.Namespace, info.Name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err == nil {
+		if change.Before, err = runtime.DefaultUnstructuredConverter.ToUnstructured(live); err != nil {
+			return nil, err
+		}
+		annotations := (&unstructured.Unstructured{Object: change.Before}).GetAnnotations()
+		if p.Owner.other(annotations) != "" || annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+			return nil, nil
+		}
+		// A deletion without a body, so that the transport can make it a dry run.
+		err = info.Client.Delete().NamespaceIfScoped(info.Namespace, helper.NamespaceScoped).Resource(helper.Resource).
+			Name(info.Name).Param("propagationPolicy", string(metav1.DeletePropagationBackground)).Do(p.Ctx).Error()
+	}
+	if err == nil || apierrors.IsNotFound(err) {
+		return change, nil
+	}
+	if change, err = p.refused(change, info, err); err != nil {
+		return nil, err
+	}
+	change.After = nil
+	return change, nil
+}
+
+// Namespace plans the creation of the release's namespace, and its labels and annotations.
+func (p *Planner) Namespace(n *Namespacer) error {
+	hasMetadata := len(n.Labels)+len(n.Annotations) > 0
+	if !n.Create && !hasMetadata {
+		return nil
+	}
+	namespaces, err := n.namespaces()
+	if err != nil {
+		return err
+	}
+	_, err = namespaces.Get(n.Ctx, n.Name, metav1.GetOptions{})
+	isMissing := apierrors.IsNotFound(err)
+	if err != nil && !isMissing {
+		// Without the permission to read namespaces, the objects show whether the namespace exists.
+		return p.unlessAnswered(err)
+	}
+	switch {
+	case !isMissing && !hasMetadata:
+		return nil
+	case isMissing && n.Create:
+		p.NewNamespaces[n.Name] = true
+	case isMissing:
+		p.add(&model.Change{Kind: model.ChangeCreate, Reason: model.ReasonRejected, Message: n.missing().Error(),
+			Ref: inventory.Ref{Version: "v1", Kind: "Namespace", Name: n.Name}})
+		return nil
+	}
+	namespace := n.namespace()
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	data, err := json.Marshal(namespace)
+	if err != nil {
+		return err
+	}
+	return p.Missing(data, n.withMetadata)
+}
+
+// Missing plans an object of the folder crds, given as JSON. The object is created if it does not exist. If it exists,
+// it stays, or is replaced by the result of replace if that is set.
+func (p *Planner) Missing(data []byte, replace func(live []byte) ([]byte, error)) error {
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(data); err != nil {
+		return err
+	}
+	kind := object.GroupVersionKind()
+	mapper, err := p.Clients.ToRESTMapper()
+	if err != nil {
+		return err
+	}
+	_, err = mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		change := p.unserved(kind)
+		change.Ref, change.After = inventory.Of(object), object.Object
+		p.add(&change)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	infos, err := p.Client.Client.Build(bytes.NewReader(data), false)
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		change, err := p.missing(info, replace)
+		if err != nil {
+			return err
+		}
+		p.add(change)
+	}
+	return nil
+}
+
+func (p *Planner) missing(info *resource.Info, replace func(live []byte) ([]byte, error)) (*model.Change, error) {
+	change := &model.Change{Ref: refOf(info), Kind: model.ChangeCreate}
+	helper := resource.NewHelper(info.Client, info.Mapping).WithFieldManager(model.FieldManager)
+	live, err := helper.Get(info.Namespace, info.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		live, err = helper.Create(info.Namespace, true, info.Object)
+	case err != nil:
+	case replace == nil:
+		change.Kind = ""
+		return change, nil
+	default:
+		change.Kind = model.ChangeUpdate
+		live, err = p.replacement(change, helper, live, replace)
+	}
+	if err != nil {
+		return p.refused(change, info, err)
+	}
+	if change.After, err = runtime.DefaultUnstructuredConverter.ToUnstructured(live); err != nil {
+		return nil, err
+	}
+	if reflect.DeepEqual(withoutBookkeeping(change.Before), withoutBookkeeping(change.After)) {
+		change.Kind = ""
+	}
+	return change, nil
+}
+
+// replacement returns the object after the replacement of a live object.
+func (p *Planner) replacement(change *model.Change, helper *resource.Helper, live runtime.Object,
+	replace func(live []byte) ([]byte, error),
+) (runtime.Object, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return nil, err
+	}
+	change.Before = content
+	before := &unstructured.Unstructured{Object: content}
+	data, err := before.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	if data, err = replace(data); err != nil {
+		return nil, err
+	}
+	after := &unstructured.Unstructured{}
+	if err := after.UnmarshalJSON(data); err != nil {
+		return nil, err
+	}
+	return helper.Replace(before.GetNamespace(), before.GetName(), false, after)
+}
+
+func contentOf(info *resource.Info) (map[string]any, error) {
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(info.Object)
+}
+
+// withoutBookkeeping returns an object without what the API server writes about each write.
+func withoutBookkeeping(object map[string]any) map[string]any {
+	if object == nil {
+		return nil
+	}
+	copied := (&unstructured.Unstructured{Object: object}).DeepCopy()
+	copied.SetManagedFields(nil)
+	copied.SetResourceVersion("")
+	copied.SetGeneration(0)
+	unstructured.RemoveNestedField(copied.Object, "status")
+	return copied.Object
+}
+
+// dropAllocated removes from a new Service what the cluster allocated: a dry run allocates other addresses each time.
+func dropAllocated(desired, created map[string]any) {
+	service := unstructured.Unstructured{Object: created}
+	if service.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("Service") {
+		return
+	}
+	for _, field := range []string{"clusterIP", "clusterIPs", "healthCheckNodePort"} {
+		if _, is, _ := unstructured.NestedFieldNoCopy(desired, "spec", field); !is {
+			unstructured.RemoveNestedField(created, "spec", field)
+		}
+	}
+	desiredPorts, _, _ := unstructured.NestedSlice(desired, "spec", "ports")
+	ports, _, _ := unstructured.NestedSlice(created, "spec", "ports")
+	for i, port := range ports {
+		fields, _ := port.(map[string]any)
+		var rendered map[string]any
+		if i < len(desiredPorts) {
+			rendered, _ = desiredPorts[i].(map[string]any)
+		}
+		if _, is := rendered["nodePort"]; !is {
+			delete(fields, "nodePort")
+		}
+	}
+	if len(ports) > 0 {
+		// It fails only if spec is no map.
+		_ = unstructured.SetNestedSlice(created, ports, "spec", "ports")
+	}
+}

@@ -1,0 +1,48 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package crds
+
+import (
+	"slices"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// Plan adds to a plan what [Apply] would do with the objects of a chart's crds folders. It changes nothing.
+func Plan(planner *apply.Planner, policy model.CRDPolicy, objects []*Object) error {
+	for _, object := range objects {
+		var replace func([]byte) ([]byte, error)
+		if object.IsCRD() && policy == model.CRDsCreateReplace {
+			replace = func(live []byte) ([]byte, error) { return mergeCRD(object.data, live) }
+		}
+		if err := planner.Missing(object.data, replace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Announced returns the kinds that the cluster serves only after CRDs were applied. known are the kinds that the
+// cluster serves now. A CRD that exists keeps its versions unless the policy replaces it.
+func Announced(objects []*Object, policy model.CRDPolicy, known chartutil.VersionSet) []schema.GroupVersionKind {
+	isServed := func(kind schema.GroupVersionKind) bool {
+		return known.Has(kind.GroupVersion().String() + "/" + kind.Kind)
+	}
+	var announced []schema.GroupVersionKind
+	for _, object := range objects {
+		if policy != model.CRDsCreateReplace && slices.ContainsFunc(object.Serves, isServed) {
+			continue
+		}
+		for _, kind := range object.Serves {
+			if !isServed(kind) {
+				announced = append(announced, kind)
+			}
+		}
+	}
+	return announced
+}

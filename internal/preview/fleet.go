@@ -1,0 +1,121 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preview
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+)
+
+// clustersAtOnce is the number of Clusters that are previewed at the same time.
+const clustersAtOnce = 16
+
+// Selected returns the Clusters that a HelmOp selects, in the order of their names. matches chooses among them; nil
+// chooses all. Clusters of another shard and Clusters under deletion are left out, as in the manager.
+func (p *Previewer) Selected(ctx context.Context, helmOp *addonsv1.HelmOp,
+	matches func(*unstructured.Unstructured) bool,
+) ([]client.ObjectKey, error) {
+	selector, err := selection.SelectorOf(helmOp)
+	if err != nil {
+		return nil, err
+	}
+	if helmOp.Spec.ManagementCluster != nil {
+		return []client.ObjectKey{clusterlink.Management}, nil
+	}
+	var options []client.ListOption
+	if helmOp.Spec.ClusterNamespaces == nil {
+		options = append(options, client.InNamespace(helmOp.Namespace))
+	}
+	list := apiutil.NewClusterList()
+	if err := p.Client.List(ctx, list, options...); err != nil {
+		return nil, err
+	}
+	var keys []client.ObjectKey
+	for i := range list.Items {
+		cluster := &list.Items[i]
+		if !selector.Matches(cluster) || cluster.GetDeletionTimestamp() != nil ||
+			apiutil.ShardTitle(cluster) != apiutil.ShardTitle(helmOp) || matches != nil && !matches(cluster) {
+			continue
+		}
+		isSelected, err := selector.Selects(ctx, p.Client, cluster)
+		if err != nil {
+			return nil, err
+		}
+		if isSelected {
+			p.reads.add(cluster)
+			keys = append(keys, client.ObjectKeyFromObject(cluster))
+		}
+	}
+	slices.SortFunc(keys, func(a, b client.ObjectKey) int { return strings.Compare(a.String(), b.String()) })
+	return keys, nil
+}
+
+// Clusters previews a HelmOp in Clusters, some at the same time. A Cluster that cannot be previewed does not stop the
+// others: its result says why. key is the key of the digests that replace secrets; nil shows secrets.
+func (p *Previewer) Clusters(ctx context.Context, helmOp *addonsv1.HelmOp, clusters []client.ObjectKey,
+	key []byte,
+) []Result {
+	results := make([]Result, len(clusters))
+	var group errgroup.Group
+	group.SetLimit(clustersAtOnce)
+	for i, cluster := range clusters {
+		group.Go(func() error {
+			results[i] = p.result(ctx, helmOp, cluster, key)
+			return nil
+		})
+	}
+	// The functions return no errors.
+	_ = group.Wait()
+	return results
+}
+
+// result previews a HelmOp in one Cluster.
+func (p *Previewer) result(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey, key []byte) Result {
+	title := apiutil.TitleOf(helmOp.Namespace, cluster)
+	result := Result{Cluster: title, Release: apiutil.ChildName(helmOp.Name, title)}
+	outcome, err := p.outcome(ctx, helmOp, cluster, key)
+	switch {
+	case errors.Is(err, ErrNoKubeconfig), errors.Is(err, errNotReady):
+		outcome = Outcome{State: StateNotReady, Message: err.Error()}
+	case err != nil:
+		outcome = Outcome{State: StateFailed, Message: err.Error()}
+	}
+	result.Outcome = outcome
+	return result
+}
+
+// errNotReady means that a Cluster cannot have releases yet.
+var errNotReady = errors.New("the control plane of the Cluster is not initialized")
+
+func (p *Previewer) outcome(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey,
+	key []byte,
+) (Outcome, error) {
+	release, err := p.Release(ctx, helmOp, cluster)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if !release.IsReady {
+		return Outcome{}, errNotReady
+	}
+	plan, err := p.Plan(ctx, release)
+	if err != nil {
+		return Outcome{}, err
+	}
+	var masker *DiffMasker
+	if key != nil {
+		masker = NewDiffMasker(key, release.Values, release.SecretValues, plan.PreviousValues)
+	}
+	return outcomeOf(plan, masker)
+}

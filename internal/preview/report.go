@@ -1,0 +1,316 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preview
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// State is what a preview found in a Cluster.
+type State string
+
+// The states.
+const (
+	// StateDiffers means that the release would change the Cluster, or that its action would fail.
+	StateDiffers State = "Differs"
+	// StateSame means that nothing would change.
+	StateSame State = "Same"
+	// StateNotReady means that the Cluster cannot have releases yet.
+	StateNotReady State = "NotReady"
+	// StateFailed means that there is no preview of the Cluster. The message says why.
+	StateFailed State = "Failed"
+)
+
+// states are all states, the most important first.
+var states = []State{StateFailed, StateDiffers, StateNotReady, StateSame}
+
+// Outcome is the preview of a release in a Cluster, without secrets unless they were asked for.
+type Outcome struct {
+	State State `json:"state"`
+
+	// Action is "Install", "Upgrade", "Refuse", or "None" for a release in sync; empty if there is no preview.
+	Action string `json:"action,omitempty"`
+
+	// Message is why there is no preview, why the action is refused, or a remark.
+	Message string `json:"message,omitempty"`
+
+	// Changes are the objects that would change. Unchanged is the number of the others.
+	Changes   []Change `json:"changes,omitempty"`
+	Unchanged int      `json:"unchanged"`
+
+	// Hooks are the hooks that would run, in their order.
+	Hooks []Hook `json:"hooks,omitempty"`
+}
+
+// Change is an object that would change.
+type Change struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+
+	// Change is "Create", "Update", "Recreate" or "Delete".
+	Change string `json:"change"`
+
+	// Reason and Message are a remark. Fails is true if the change, and with it the action, would fail.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	Fails   bool   `json:"fails,omitempty"`
+
+	// Operations are the differences. A created or deleted object is one operation on the whole object.
+	Operations []Operation `json:"operations,omitempty"`
+
+	// Diff is a unified diff of the YAML of the object. In a group of Clusters, the unchanged lines around a difference
+	// are those of the first Cluster.
+	Diff string `json:"diff,omitempty"`
+}
+
+// Hook is a hook that would run.
+type Hook struct {
+	Event     string `json:"event"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// Result is the preview of a Cluster.
+type Result struct {
+	// Cluster is the name of the Cluster, with its namespace if that is not the namespace of the HelmOp.
+	Cluster string
+
+	// Release is the name of the HelmOpRelease; empty if it is not known.
+	Release string
+
+	Outcome
+}
+
+// Group is the preview of Clusters with the same outcome. If there are several, names of the Clusters in the outcome
+// are replaced by "<cluster>", and digests of secrets by their order.
+type Group struct {
+	// Clusters are the Clusters of the group, in their order.
+	Clusters []string `json:"clusters"`
+
+	// Hash identifies the outcome, without names of Clusters and without secrets. It is the same in each run.
+	Hash string `json:"hash"`
+
+	Outcome
+}
+
+// contextLines is the number of lines that a diff shows before and after a difference.
+const contextLines = 3
+
+// outcomeOf returns the outcome of a plan. It hides secrets unless the masker is nil.
+func outcomeOf(plan model.Plan, masker *DiffMasker) (Outcome, error) {
+	outcome := Outcome{State: StateSame, Action: string(plan.Action), Message: plan.Message, Unchanged: plan.Unchanged}
+	if len(plan.Changes) > 0 || len(plan.Hooks) > 0 || plan.Action == model.ActionRefuse {
+		outcome.State = StateDiffers
+	}
+	for i := range plan.Changes {
+		change, err := changeOf(&plan.Changes[i], masker)
+		if err != nil {
+			return Outcome{}, err
+		}
+		outcome.Changes = append(outcome.Changes, change)
+	}
+	for _, hook := range plan.Hooks {
+		outcome.Hooks = append(outcome.Hooks,
+			Hook{Event: hook.Event, Kind: hook.Ref.Kind, Namespace: hook.Ref.Namespace, Name: hook.Ref.Name})
+	}
+	return outcome, nil
+}
+
+func changeOf(planned *model.Change, masker *DiffMasker) (Change, error) {
+	before, after := content(planned.Before), content(planned.After)
+	if planned.Kind == model.ChangeUpdate && planned.Reason.IsAsRendered() && before != nil {
+		after = overlay(before, after)
+	}
+	message := planned.Message
+	if masker != nil {
+		before, after = masker.Pair(before, after)
+		message = masker.Text(message)
+	}
+	change := Change{
+		APIVersion: planned.Ref.APIVersion(), Kind: planned.Ref.Kind, Namespace: planned.Ref.Namespace,
+		Name: planned.Ref.Name, Change: string(planned.Kind), Reason: string(planned.Reason), Message: message,
+		Fails:      planned.Reason.Fails(),
+		Operations: operations(nil, nil, mapOrNil(before), mapOrNil(after)),
+	}
+	var err error
+	change.Diff, err = diffOf(planned.Ref, before, after)
+	return change, err
+}
+
+// diffOf returns a unified diff of the YAML of an object.
+func diffOf(ref inventory.Ref, before, after map[string]any) (string, error) {
+	texts, names := [2][]string{}, [2]string{"/dev/null", "/dev/null"}
+	for i, side := range []struct {
+		prefix string
+		object map[string]any
+	}{{"live/", before}, {"planned/", after}} {
+		if side.object == nil {
+			continue
+		}
+		text, err := yaml.Marshal(side.object)
+		if err != nil {
+			return "", err
+		}
+		texts[i], names[i] = difflib.SplitLines(strings.TrimSuffix(string(text), "\n")), side.prefix+ref.String()
+	}
+	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: texts[0], B: texts[1], FromFile: names[0],
+		ToFile: names[1], Context: contextLines})
+}
+
+// GroupResults puts Clusters with the same outcome together, the largest group of the most important state first. The
+// names of a Cluster and of its HelmOpRelease, and the digests of secrets, do not count.
+func GroupResults(results []Result) ([]Group, error) {
+	var groups []*grouping
+	index := map[string]*grouping{}
+	for i := range results {
+		result := &results[i]
+		data, err := json.Marshal(withoutDiffs(&result.Outcome))
+		if err != nil {
+			return nil, err
+		}
+		exact, err := json.Marshal(&result.Outcome)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256([]byte(generalize(string(data), result.Cluster, result.Release)))
+		hash := hex.EncodeToString(sum[:])
+		group := index[hash]
+		if group == nil {
+			group = &grouping{Group: Group{Hash: hash, Outcome: result.Outcome}, first: result, exact: string(exact)}
+			index[hash] = group
+			groups = append(groups, group)
+		}
+		group.Clusters = append(group.Clusters, result.Cluster)
+		group.isGeneral = group.isGeneral || group.exact != string(exact)
+	}
+	all := make([]Group, 0, len(groups))
+	for _, group := range groups {
+		if group.isGeneral {
+			if err := group.generalize(); err != nil {
+				return nil, err
+			}
+		}
+		slices.Sort(group.Clusters)
+		all = append(all, group.Group)
+	}
+	slices.SortStableFunc(all, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(slices.Index(states, a.State), slices.Index(states, b.State)),
+			cmp.Compare(len(b.Clusters), len(a.Clusters)), cmp.Compare(a.Clusters[0], b.Clusters[0]))
+	})
+	return all, nil
+}
+
+// grouping is a Group in the making. first is the result of its first Cluster, and exact its outcome as JSON. isGeneral
+// means that the outcomes of the Clusters differ in names, or in lines of context.
+type grouping struct {
+	Group
+	first     *Result
+	exact     string
+	isGeneral bool
+}
+
+// generalize sets the outcome of the group to that of the first Cluster without names.
+func (g *grouping) generalize() error {
+	g.Outcome = Outcome{}
+	return json.Unmarshal([]byte(generalize(g.exact, g.first.Cluster, g.first.Release)), &g.Outcome)
+}
+
+// withoutDiffs returns a copy of an outcome without the texts of the differences. Their lines of context are fields
+// that do not change, and may differ between Clusters.
+func withoutDiffs(outcome *Outcome) *Outcome {
+	copied := *outcome
+	copied.Changes = slices.Clone(outcome.Changes)
+	for i := range copied.Changes {
+		copied.Changes[i].Diff = ""
+	}
+	return &copied
+}
+
+// minGeneralized is the length from which the name of a Cluster is replaced. A shorter name may be a version or a
+// number with another meaning.
+const minGeneralized = 3
+
+// digestMark matches the digests that a DiffMasker sets.
+var digestMark = regexp.MustCompile(`\[digest [0-9a-f]+\]`)
+
+// generalize replaces the names of a Cluster and of its HelmOpRelease in an outcome as JSON, and numbers the digests of
+// secrets in the order of their first occurrence.
+func generalize(text, cluster, release string) string {
+	text = fleetview.WithoutNames(text, cluster, release, minGeneralized)
+	order := map[string]string{}
+	return digestMark.ReplaceAllStringFunc(text, func(mark string) string {
+		if order[mark] == "" {
+			order[mark] = fmt.Sprintf("[secret %d]", len(order)+1)
+		}
+		return order[mark]
+	})
+}
+
+// Summary describes an outcome in a few words: the numbers of objects of each kind that would be created (+), updated
+// (~), re-created (±) and deleted (-), and the changes that would fail (!).
+func (o *Outcome) Summary() string {
+	switch {
+	case o.State == StateSame:
+		return "no changes"
+	case o.State != StateDiffers, o.Action == string(model.ActionRefuse):
+		return strings.Join(strings.Fields(o.Message), " ")
+	}
+	counts := map[string]int{}
+	var order []string
+	count := func(sign, what string) {
+		key := sign + "\x00" + what
+		if counts[key] == 0 {
+			order = append(order, key)
+		}
+		counts[key]++
+	}
+	for i := range o.Changes {
+		change := &o.Changes[i]
+		if change.Fails {
+			count("!", fmt.Sprintf("%s (%s)", change.Kind, change.Reason))
+			continue
+		}
+		count(signs[change.Change], change.Kind)
+	}
+	// Failures come first.
+	slices.SortStableFunc(order, func(a, b string) int {
+		return cmp.Compare(strings.IndexByte("!", b[0]), strings.IndexByte("!", a[0]))
+	})
+	parts := make([]string, 0, len(order)+1)
+	for _, key := range order {
+		sign, what, _ := strings.Cut(key, "\x00")
+		parts = append(parts, fmt.Sprintf("%s%d %s", sign, counts[key], what))
+	}
+	if len(o.Hooks) > 0 {
+		names := make([]string, 0, len(o.Hooks))
+		for _, hook := range o.Hooks {
+			names = append(names, fmt.Sprintf("%s %s (%s)", hook.Kind, hook.Name, hook.Event))
+		}
+		parts = append(parts, "runs "+strings.Join(names, ", "))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// signs are the signs of changes in a summary.
+var signs = map[string]string{
+	string(model.ChangeCreate): "+", string(model.ChangeUpdate): "~", string(model.ChangeRecreate): "±",
+	string(model.ChangeDelete): "-",
+}
