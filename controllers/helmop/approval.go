@@ -106,12 +106,12 @@ func waitsForApproval(scope *helmOpScope) (reason, message string, waits bool) {
 	case decision.Refused != "":
 		return addonsv1.ApprovalRefusedReason, fmt.Sprintf("the annotation %s approves the digest %q, but the present "+
 			"digest of HelmOp revision %d is %s: the Clusters or the inputs of releases have changed, or the digest was "+
-			"mistyped; %s; check the changes, and approve the present digest%s",
+			"mistyped; %s; check the changes with kubectl helmop preview, and approve the present digest%s",
 			addonsv1.RolloutApproveAnnotation, apiutil.Truncate(decision.Refused, maxQuotedDigest), decision.Revision,
 			decision.Digest, waitingApprovals(scope), approveCommands(scope)), true
 	default:
-		return addonsv1.WaitingForApprovalReason, fmt.Sprintf("%s; check the changes, and approve the digest %s%s",
-			waitingApprovals(scope), decision.Digest, approveCommands(scope)), true
+		return addonsv1.WaitingForApprovalReason, fmt.Sprintf("%s; check the changes with kubectl helmop preview, and "+
+			"approve the digest %s%s", waitingApprovals(scope), decision.Digest, approveCommands(scope)), true
 	}
 }
 

@@ -256,8 +256,11 @@ func NextForHelmOp(helmOp *addonsv1.HelmOp, p Program) []Step {
 func nextForRollout(helmOp *addonsv1.HelmOp, r *addonsv1.RolloutStatus, on func(string, ...string) string) []Step {
 	var approval []Step
 	if a := r.Approval; a != nil && !a.Approved && a.Digest != "" {
-		approval = []Step{{Why: fmt.Sprintf("Look at the changes, then approve digest %s of HelmOp revision %d", a.Digest,
-			a.Revision), Command: on("approve")}}
+		approval = []Step{{
+			Why:     fmt.Sprintf("Check the changes with preview, then approve digest %s of HelmOp revision %d",
+				a.Digest, a.Revision),
+			Command: on("approve"),
+		}}
 	}
 	return append(approval, nextForPhase(helmOp, r, on)...)
 }

@@ -106,8 +106,8 @@ var rolloutValues = []struct {
 // that the number of series has a limit.
 var observedConditions = []string{
 	addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.VerifiedCondition, addonsv1.RollingOutCondition,
-	addonsv1.ApprovedCondition, addonsv1.StalledCondition, addonsv1.DeletingCondition, addonsv1.DeletionsHeldCondition, addonsv1.MovableCondition,
-	addonsv1.PausedCondition,
+	addonsv1.ApprovedCondition, addonsv1.StalledCondition, addonsv1.DeletingCondition, addonsv1.DeletionsHeldCondition,
+	addonsv1.MovableCondition, addonsv1.PausedCondition,
 }
 
 var (

@@ -244,7 +244,8 @@ func TestContent(t *testing.T) {
 		"/cluster/fleet/prod-005": {"Upgrade to v1.36.0", "HelmOp cloud-controller", "in 28m", "change-board", "ticket 4711",
 			"v1.35.2"},
 		"/release/fleet/" + apiutil.ChildName("ingress", "prod-004"): {
-			"kubectl helmop retry ingress -n fleet --cluster prod-004", "/data/proxy-body-size", "kubectl-edit", "ingress-smoke", "UpgradeFailed", "3 to 4", "Deployment"},
+			"kubectl helmop retry ingress -n fleet --cluster prod-004", "/data/proxy-body-size",
+			"kubectl-edit", "ingress-smoke", "UpgradeFailed", "3 to 4", "Deployment"},
 		"/versions": {"3.30.1", "3.30.2", "canary-1, canary-2", "not installed"},
 	} {
 		if path == "/versions" {

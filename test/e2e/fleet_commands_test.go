@@ -93,7 +93,9 @@ func (s *scenario) findsLogsAndDebugs() {
 	helmOp := s.newHelmOp("logged", forAll)
 	s.create(helmOp)
 	s.eventually(helmOp, ready(2))
-	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = helloValues(map[string]any{"greeting": "planted-value"}) })
+	update(s, helmOp, func(h *addonsv1.HelmOp) {
+		h.Spec.Values = helloValues(map[string]any{"greeting": "planted-value"})
+	})
 	s.eventually(helmOp, inPhase(2, addonsv1.RolloutPhaseComplete))
 	output, code := s.helmopCommand("logs", "logged")
 	s.Expect(code).To(gomega.Equal(3), output)
