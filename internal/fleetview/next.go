@@ -257,7 +257,7 @@ func nextForRollout(helmOp *addonsv1.HelmOp, r *addonsv1.RolloutStatus, on func(
 	var approval []Step
 	if a := r.Approval; a != nil && !a.Approved && a.Digest != "" {
 		approval = []Step{{
-			Why:     fmt.Sprintf("Check the changes with preview, then approve digest %s of HelmOp revision %d",
+			Why: fmt.Sprintf("Check the changes with preview, then approve digest %s of HelmOp revision %d",
 				a.Digest, a.Revision),
 			Command: on("approve"),
 		}}

@@ -17,7 +17,7 @@ const (
 	// maxMessage is how many characters of a message a table shows without -o wide.
 	maxMessage = 100
 
-	// None stands for an empty value.
+	// None is what tables show for an empty value.
 	None = "<none>"
 )
 
