@@ -441,6 +441,8 @@ func TestRefusals(t *testing.T) {
 	b.fails(`--state "Sad" is unknown; use some of Stalled, Failed`, "status", "--state", "Sad")
 	b.fails(`--selector`, "status", "-l", "==")
 	b.fails(`--output "xml" is unknown`, "status", "-o", "xml")
+	b.fails("cannot be used with -o json", "status", "-o", "json", "--live")
+	b.fails("cannot be used together", "status", "--exit-code", "--live")
 	b.fails(`--output "json" is unknown; use wide`, "history", "calico", "-o", "json")
 	b.fails(`--types "Bad" is unknown; use some of Normal, Warning`, "events", "calico", "--types", "Bad")
 	b.fails(`--dry-run "client" is unknown`, "pause", "calico", "--dry-run", "client")
@@ -903,16 +905,26 @@ func (b *fleetBed) setStatus(cluster string, change func(*addonsv1.HelmOpRelease
 	}
 }
 
-// TestStatusWatch expects a line for each change, and no other lines.
+// TestStatusWatch expects a line for each change, and no other lines. --live without a terminal does the same.
 func TestStatusWatch(t *testing.T) {
 	t.Parallel()
+	for _, flag := range []string{"-w", "--live"} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			watchStatus(t, flag)
+		})
+	}
+}
+
+func watchStatus(t *testing.T, flag string) {
+	t.Helper()
 	b := newFleetBed(t, "watched")
 	ctx, cancel := context.WithCancel(t.Context())
 	var out, errOut lockedBuffer
 	ended := make(chan error)
 	go func() {
 		ended <- b.execute(ctx, b.kubeconfig, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out,
-			ErrOut: &errOut}, "status", "calico", "-w")
+			ErrOut: &errOut}, "status", "calico", flag)
 	}()
 	eventually(t, &out, "CLUSTER")
 	before := out.String()

@@ -39,6 +39,7 @@ type status struct {
 	noFold        bool
 	noHeaders     bool
 	watch         bool
+	live          bool
 	exitCode      bool
 	output        string
 }
@@ -77,6 +78,9 @@ Stalled, Failed, Unreachable and Drifted are unhealthy.`,
   # Fail in a pipeline if something is unhealthy
   kubectl helmop status calico --exit-code
 
+  # Follow a rollout on the terminal
+  kubectl helmop status calico --live
+
   # Print a line for each change
   kubectl helmop status -w`,
 		Args:              kube.Args(0, -1),
@@ -103,11 +107,14 @@ Stalled, Failed, Unreachable and Drifted are unhealthy.`,
 	flags.BoolVar(&s.noFold, "no-fold", false, "Show a row for each Cluster, also if rows are alike.")
 	flags.BoolVar(&s.noHeaders, "no-headers", false, "Print neither the header of the table nor the summaries.")
 	flags.BoolVarP(&s.watch, "watch", "w", false, "After the table, print a line for each change.")
+	flags.BoolVar(&s.live, "live", false, "Draw the status again after each change, with a bar for each rollout, until "+
+		"Ctrl-C. If the output is not a terminal, this is the same as --watch.")
 	flags.BoolVar(&s.exitCode, "exit-code", false,
 		"Exit with 1 if something is unhealthy, and with a greater code for errors. "+
 			"With filters, only the shown Clusters count.")
 	flags.StringVarP(&s.output, "output", "o", "", "Output format: wide, json, yaml or name (default: a table).")
 	_ = cmd.RegisterFlagCompletionFunc("cluster", s.CompleteClusters)
+	_ = cmd.RegisterFlagCompletionFunc("wave", s.CompleteWaves)
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(strings.Split(fleetview.StateNames(), ", "),
 		cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"wide", "json", "yaml", "name"},
@@ -132,14 +139,14 @@ func (s *status) validate() (err error) {
 	switch s.output {
 	case "", "wide":
 	case "json", "yaml", "name":
-		if s.watch {
-			return kube.Usagef("--watch prints lines of a table and cannot be used with -o %s", s.output)
+		if s.watch || s.live {
+			return kube.Usagef("--watch and --live print a table and cannot be used with -o %s", s.output)
 		}
 	default:
 		return kube.Usagef("--output %q is unknown; use wide, json, yaml or name", s.output)
 	}
-	if s.watch && s.exitCode {
-		return kube.Usagef("--watch and --exit-code cannot be used together")
+	if (s.watch || s.live) && s.exitCode {
+		return kube.Usagef("--watch or --live, and --exit-code, cannot be used together")
 	}
 	return nil
 }
@@ -155,7 +162,10 @@ func (s *status) run(ctx context.Context) error {
 	if s.allNamespaces {
 		c.Namespace = ""
 	}
-	if s.watch {
+	if terminal := s.Terminal(); s.live && terminal != nil {
+		return s.runLive(ctx, c, terminal)
+	}
+	if s.watch || s.live {
 		return s.runWatch(ctx, c)
 	}
 	w, err := s.read(ctx, c)

@@ -5,6 +5,7 @@ package kube
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,42 @@ func (b *Base) CompleteHelmOps(most int) cobra.CompletionFunc {
 	}
 }
 
+// CompleteWaves completes the names of the waves of HelmOps: of those that the arguments name, or of all.
+func (b *Base) CompleteWaves(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := completionContext(cmd)
+	defer cancel()
+	c, err := b.Connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	helmOps, _, err := ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(c.Namespace))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var found []string
+	for _, helmOp := range helmOps {
+		if helmOp.Spec.Rollout == nil || len(args) > 0 && !slices.Contains(args, helmOp.Name) {
+			continue
+		}
+		for i := range helmOp.Spec.Rollout.Waves {
+			name := helmOp.Spec.Rollout.Waves[i].Name
+			if strings.HasPrefix(name, prefix) && !slices.Contains(found, name) {
+				found = append(found, name)
+			}
+		}
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completionContext bounds the requests of a completion.
+func completionContext(cmd *cobra.Command) (context.Context, context.CancelFunc) {
+	ctx := cmd.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return context.WithTimeout(ctx, completionTimeout)
+}
+
 // CompleteClusters completes the names of Clusters.
 func (b *Base) CompleteClusters(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return b.completeNames(cmd, clusterv1.GroupVersion.String(), "ClusterList", false, prefix)
@@ -46,11 +83,7 @@ func (b *Base) completeNamespaces(cmd *cobra.Command, _ []string, prefix string)
 func (b *Base) completeNames(cmd *cobra.Command, apiVersion, kind string, cluster bool, prefix string) (
 	[]string, cobra.ShellCompDirective,
 ) {
-	ctx := cmd.Context()
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	ctx, cancel := completionContext(cmd)
 	defer cancel()
 	c, err := b.Connect()
 	if err != nil {
