@@ -22,7 +22,8 @@ import (
 )
 
 // otherFragments are top-level keys of YAML in the documentation that is neither an object nor part of a HelmOp's spec.
-var otherFragments = map[string]bool{"status": true, "metadata": true, "provider_repos": true, "patches": true}
+var otherFragments = map[string]bool{"status": true, "metadata": true, "provider_repos": true, "patches": true,
+	"resources": true}
 
 // yamlBlock is a fenced block of YAML in Markdown. In a list, it is indented.
 var yamlBlock = regexp.MustCompile("(?ms)^( *)```yaml\n(.*?)^ *```$")

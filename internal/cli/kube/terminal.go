@@ -45,7 +45,7 @@ func (b *Base) Terminal() *Terminal {
 	return NewTerminal(file, func() (int, int, error) { return term.GetSize(int(file.Fd())) })
 }
 
-// Size returns the columns and lines of the terminal now; 80 and 24 if it does not tell them.
+// Size returns the columns and lines of the terminal now; 80 and 24 if they are not known.
 func (t *Terminal) Size() (width, height int) {
 	width, height, err := t.size()
 	if err != nil || width < 1 || height < 1 {
