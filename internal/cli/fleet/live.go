@@ -96,19 +96,22 @@ func (s *status) screen(world *fleetview.World, warning string, width, height in
 	}
 	lines = append(lines, "")
 	summaries, rows := s.View(world, s.Invocation())
+	if len(summaries)+len(rows) == 0 {
+		lines = append(lines, "No HelmOps found.")
+	}
+	if s.noHeaders {
+		summaries = nil
+	}
 	for i := range summaries {
 		lines = append(lines, summaries[i].Line(now, s.allNamespaces))
 		if bar := rolloutBar(&summaries[i]); bar != "" {
 			lines = append(lines, "  "+bar)
 		}
 	}
-	if len(summaries) == 0 {
-		lines = append(lines, "No HelmOps found.")
-	}
 	var table strings.Builder
 	if len(rows) > 0 {
 		groups := fleetview.Fold(rows, s.noFold)
-		if err := writeGroups(&table, groups, now, s.allNamespaces, s.output == "wide", false); err != nil {
+		if err := writeGroups(&table, groups, now, s.allNamespaces, s.output == "wide", s.noHeaders); err != nil {
 			return nil, err
 		}
 		lines = append(append(lines, ""), strings.Split(strings.TrimRight(table.String(), "\n"), "\n")...)

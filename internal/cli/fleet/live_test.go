@@ -39,6 +39,11 @@ func TestScreen(t *testing.T) {
 	if !slices.Equal(small, want) {
 		t.Errorf("got %q, want %q", small, want)
 	}
+	s.noHeaders = true
+	rows, err := s.screen(world, "", 200, 50)
+	if err != nil || len(rows) != 7 || !strings.HasPrefix(rows[3], "h ") {
+		t.Errorf("got %q (%v), want 4 rows after 3 lines", rows, err)
+	}
 }
 
 func TestRolloutBar(t *testing.T) {
