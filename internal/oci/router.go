@@ -239,6 +239,11 @@ func (h *hop) do(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		resp, err := h.clients.client(h, credential).Do(req)
+		if ended := req.Context().Err(); err == nil && ended != nil {
+			// HTTP/2 may return what a server sends to end a request that was cancelled. It need not be an answer.
+			_ = resp.Body.Close()
+			return nil, ended
+		}
 		if !h.source.renewable(resp, err, began) {
 			return resp, err
 		}

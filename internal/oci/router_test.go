@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -427,6 +428,31 @@ func TestCancelDuringUnresponsiveMirror(t *testing.T) {
 		t.Errorf("error = %v, want context.Canceled", failure)
 	}
 	r.wantRequests(map[string]int{})
+}
+
+// TestCancelBeforeAnswer cancels requests just before their answer arrives. HTTP/2 then returns either of the two.
+func TestCancelBeforeAnswer(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	c := newClient(t, trusting(t, r))
+	e, err := c.clients.endpoint(r.url(), r.access())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cancel atomic.Pointer[context.CancelFunc]
+	r.setIntercept(func(http.ResponseWriter, *http.Request) bool {
+		(*cancel.Load())()
+		return true
+	})
+	for range 200 {
+		ctx, end := context.WithTimeout(t.Context(), time.Minute)
+		cancel.Store(&end)
+		ctx, x := withExchange(ctx, r.host())
+		_, err := e.repository().Resolve(ctx, "1.0.0")
+		if failure := classify("", "", err, x); !errors.Is(failure, context.Canceled) {
+			t.Fatalf("error = %v, want context.Canceled", failure)
+		}
+	}
 }
 
 func TestMirrorBodyMayTakeWholeTimeout(t *testing.T) {
