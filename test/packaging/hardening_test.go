@@ -4,6 +4,7 @@
 package packaging
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,17 +19,24 @@ import (
 // TestHardeningComponents checks that the optional components match the objects of config/default.
 func TestHardeningComponents(t *testing.T) {
 	t.Parallel()
-	overlay, err := os.MkdirTemp(filepath.Join(root, "config"), "test-")
+	overlay, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(overlay) })
-	text := "resources: [../default]\ncomponents: [../network-policy, ../high-availability]\n"
+	folder, err := filepath.Abs(filepath.Join(root, "config"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// kustomize accepts no absolute paths.
+	config, err := filepath.Rel(overlay, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("resources: [%[1]s/default]\ncomponents: [%[1]s/network-policy, %[1]s/high-availability]\n", config)
 	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	built, err := command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build",
-		filepath.Join("config", filepath.Base(overlay)))
+	built, err := command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build", overlay)
 	if err != nil {
 		t.Fatal(err)
 	}
