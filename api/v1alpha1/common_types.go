@@ -36,6 +36,13 @@ const (
 	// status.rollout.approval. If the digest is not the present one, nothing is approved.
 	RolloutApproveAnnotation = "addons.cluster.x-k8s.io/rollout-approve"
 
+	// PinnedRevisionAnnotation on a HelmOpRelease pins the release to the HelmOp revision whose number it has, for example
+	// "6". The Cluster leaves the rollouts of the HelmOp and stays with this HelmOp revision until the annotation is
+	// removed. The HelmOp revision must still exist, and must have the same release name and namespace in the Cluster. If
+	// spec.rollout.approval is Required, it must have been rolled out completely before or be approved for this release.
+	// Otherwise, the release keeps the HelmOp revision that it has, and status.failures of the HelmOp has the cause.
+	PinnedRevisionAnnotation = "addons.cluster.x-k8s.io/pinned-revision"
+
 	// ConfirmDeletionsAnnotation on a HelmOp confirms deletions that wait for it, see spec.maxDeletions. Its value is that
 	// of status.deletions.confirmation and, for the objects of a release in the management cluster, the value that the
 	// condition Ready of its HelmOpRelease names. A value that is not, or no longer, the expected one confirms nothing.

@@ -21,6 +21,10 @@ const (
 	// ReleasesFailedReason is the reason when the release of a Cluster failed, see status.failures.
 	ReleasesFailedReason = "ReleasesFailed"
 
+	// PinRefusedReason is the reason in status.failures of a HelmOp when the annotation
+	// addons.cluster.x-k8s.io/pinned-revision of a HelmOpRelease cannot be followed.
+	PinRefusedReason = "PinRefused"
+
 	// WaitingForClustersReason is the reason while Clusters are not available: their control plane is not initialized
 	// or their API server does not answer.
 	WaitingForClustersReason = "WaitingForClusters"

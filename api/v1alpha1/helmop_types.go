@@ -235,6 +235,11 @@ type ClusterCounts struct {
 
 	// blocked is the number of selected Clusters whose release waits for a HelmOp in dependsOn.
 	Blocked int32 `json:"blocked"`
+
+	// pinned is the number of selected Clusters whose release is Ready with another HelmOp revision than the current one,
+	// because the annotation addons.cluster.x-k8s.io/pinned-revision pins it.
+	// +optional
+	Pinned int32 `json:"pinned,omitempty"`
 }
 
 // ClusterFailure is a failure in one Cluster.

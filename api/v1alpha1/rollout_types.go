@@ -246,7 +246,7 @@ type ReleaseRollout struct {
 	Revision int64 `json:"revision"`
 
 	// reason is how the release got the HelmOp revision: Joined with a new Cluster, Updated from another HelmOp revision,
-	// or Returned to it.
+	// Returned to it after a rollback or an abort, or Pinned to it by a user.
 	// +required
 	Reason ReleaseRolloutReason `json:"reason"`
 
@@ -266,7 +266,7 @@ type ReleaseRollout struct {
 }
 
 // ReleaseRolloutReason is how a release got a HelmOp revision.
-// +kubebuilder:validation:Enum=Joined;Updated;Returned
+// +kubebuilder:validation:Enum=Joined;Updated;Returned;Pinned
 type ReleaseRolloutReason string
 
 const (
@@ -278,6 +278,9 @@ const (
 
 	// ReleaseRolloutReturned means: the rollout of a newer HelmOp revision was rolled back or aborted.
 	ReleaseRolloutReturned ReleaseRolloutReason = "Returned"
+
+	// ReleaseRolloutPinned means: the annotation addons.cluster.x-k8s.io/pinned-revision has the HelmOp revision.
+	ReleaseRolloutPinned ReleaseRolloutReason = "Pinned"
 )
 
 // PreviousRevision is the desired state of a release in another HelmOp revision. With the HelmOpRevision it is

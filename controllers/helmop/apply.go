@@ -161,6 +161,8 @@ func (r *Reconciler) releaseSpecFor(scope *helmOpScope, c *clusterScope) (addons
 		assigned.Reason = addonsv1.ReleaseRolloutJoined
 	case c.step.Returned:
 		assigned.Reason = addonsv1.ReleaseRolloutReturned
+	case c.step.Pinned:
+		assigned.Reason = addonsv1.ReleaseRolloutPinned
 	}
 	assigned.At = metav1.NewTime(r.now())
 	spec.Rollout = assigned
@@ -221,6 +223,8 @@ func stepSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, 
 		spec = c.good
 	case rollout.SourceOwn:
 		spec = c.own
+	case rollout.SourcePin:
+		spec = c.pinned
 	case rollout.SourcePrevious:
 		return previousSpec(scope, c)
 	default:

@@ -27,18 +27,26 @@ const (
 	maxQuotedDigest = 64
 )
 
+// requiresApproval reports whether what a HelmOp rolls out must be approved.
+func requiresApproval(helmOp *addonsv1.HelmOp) bool {
+	return helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Approval == addonsv1.ApprovalPolicyRequired
+}
+
+// approvalOf returns what an approval needs to know about a HelmOp revision.
+func approvalOf(revision *addonsv1.HelmOpRevision) approval.Revision {
+	return approval.Revision{Good: revision.Status.Good, Approval: revision.Status.Approval}
+}
+
 // decideApproval decides what of the rollout waits for an approval, and sets it in the input of the plan.
 func decideApproval(scope *helmOpScope, input *rollout.Input) {
-	spec := scope.helmOp.Spec.Rollout
 	in := approval.Input{
-		Required: spec != nil && spec.Approval == addonsv1.ApprovalPolicyRequired,
+		Required: requiresApproval(scope.helmOp),
 		Request:  scope.helmOp.Annotations[addonsv1.RolloutApproveAnnotation],
 		State:    input.State, Clusters: input.Clusters,
 		Revisions: make(map[int64]approval.Revision, len(scope.revisions)),
 	}
 	for _, revision := range scope.revisions {
-		in.Revisions[revision.Spec.Number] = approval.Revision{Good: revision.Status.Good,
-			Approval: revision.Status.Approval}
+		in.Revisions[revision.Spec.Number] = approvalOf(revision)
 	}
 	scope.approval = approval.Decide(in)
 	scope.approval.Apply(input)

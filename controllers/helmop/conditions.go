@@ -59,6 +59,7 @@ func rollingOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		if needed := waitingFor(scope); needed != "" {
 			condition.Message += "; waiting for " + needed
 		}
+		condition.Message += pinnedClusters(s.pinned)
 	}
 	condition.Message += leftOut(scope)
 	return condition
@@ -142,6 +143,14 @@ func ofClusters(n, all int32) string {
 	return fmt.Sprintf("%d of %s %s", n, plural.Count(all, "Cluster", "Clusters"), plural.Word(n, "is", "are"))
 }
 
+// pinnedClusters says, for the end of a message, how many Clusters a user has pinned to a HelmOp revision.
+func pinnedClusters(n int32) string {
+	if n == 0 {
+		return ""
+	}
+	return "; " + plural.Count(n, "Cluster is", "Clusters are") + " pinned to a HelmOp revision"
+}
+
 // waitingClusters names, for the end of a message, why Clusters cannot be updated.
 func waitingClusters(c *addonsv1.ClusterCounts) string {
 	message := ""
@@ -192,14 +201,14 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return no(addonsv1.OtherShardReason,
 			fmt.Sprintf("%s of another shard; %s",
 				plural.Count(s.otherShard, "release is in a Cluster", "releases are in Clusters"), s.whyOtherShard))
-	case c.Waiting+c.Unreachable > 0 && c.UpToDate+c.Waiting+c.Unreachable+c.Paused == c.Selected:
+	case c.Waiting+c.Unreachable > 0 && c.UpToDate+c.Waiting+c.Unreachable+c.Paused+c.Pinned == c.Selected:
 		return no(addonsv1.WaitingForClustersReason, fmt.Sprintf(
 			"%s up to date%s", ofClusters(c.UpToDate, c.Selected), waitingClusters(&c)))
 	case c.Blocked > 0:
 		return no(addonsv1.WaitingForDependenciesReason,
 			fmt.Sprintf("%d of %s %s for dependencies; %s", c.Blocked, plural.Count(c.Selected, "Cluster", "Clusters"),
 				plural.Word(c.Blocked, "waits", "wait"), firstBlocked(scope)))
-	case c.UpToDate+c.Paused < c.Selected:
+	case c.UpToDate+c.Paused+c.Pinned < c.Selected:
 		return no(addonsv1.ProgressingReason, ofClusters(c.UpToDate, c.Selected)+" up to date")
 	case s.ending > 0:
 		return no(addonsv1.ProgressingReason, endingMessage(scope, s))
@@ -208,6 +217,6 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 			Message: "spec.clusterSelector selects no Cluster: check the labels of the Clusters"}
 	default:
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: addonsv1.ReadyReason,
-			Message: plural.Count(c.UpToDate, "Cluster is", "Clusters are") + " up to date"}
+			Message: plural.Count(c.UpToDate, "Cluster is", "Clusters are") + " up to date" + pinnedClusters(c.Pinned)}
 	}
 }

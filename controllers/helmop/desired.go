@@ -144,11 +144,18 @@ func (r *Reconciler) compiledAt(ctx context.Context, scope *helmOpScope, number 
 	return w
 }
 
-// render sets the desired spec of each Cluster. An error for one Cluster does not affect the others.
+// render sets the desired spec of each Cluster. A pinned Cluster needs no spec under the current revision, which may not
+// be renderable for it. An error for one Cluster does not affect the others.
 func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 	state := scope.rolloutState()
 	for _, c := range scope.clusters {
 		if !c.selected || c.err != nil || !c.cluster.DeletionTimestamp.IsZero() || !apiutil.IsInitialized(c.cluster) {
+			continue
+		}
+		if _, pinned := pinOf(c.child); pinned {
+			if err := r.renderPinned(ctx, scope, c); err != nil {
+				return err
+			}
 			continue
 		}
 		if scope.desired != nil {

@@ -230,6 +230,9 @@ func (r *Reconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) err
 		if c.child != nil && c.child.Spec.Rollout != nil {
 			inUse[c.child.Spec.Rollout.Revision] = true
 		}
+		if number, pinned := pinOf(c.child); pinned {
+			inUse[number] = true
+		}
 	}
 	keep := int(ptr.Deref(scope.helmOp.Spec.RevisionHistoryLimit, defaultRevisionHistoryLimit))
 	var errs []error

@@ -231,7 +231,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		planned.Initialized = apiutil.IsInitialized(c.cluster)
 	}
 	var err error
-	var assigned *rollout.Release
+	var assigned, pinned *rollout.Release
 	if c.child != nil {
 		if assigned, err = cache.Of(c.child); err != nil {
 			return rollout.Cluster{}, err
@@ -240,7 +240,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	for _, desired := range []struct {
 		spec    *addonsv1.HelmOpReleaseSpec
 		release **rollout.Release
-	}{{c.target, &planned.Target}, {c.good, &planned.Good}, {c.own, &planned.Own}} {
+	}{{c.target, &planned.Target}, {c.good, &planned.Good}, {c.own, &planned.Own}, {c.pinned, &pinned}} {
 		if assigned != nil && rolloutstate.HasSpec(c.child, desired.spec) {
 			*desired.release = assigned
 			continue
@@ -251,6 +251,9 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	}
 	if c.child == nil {
 		return planned, nil
+	}
+	if number, ok := pinOf(c.child); ok {
+		planned.Pin = &rollout.Pin{Revision: number, Release: pinned}
 	}
 	planned.Child = &rollout.Child{
 		Release: *assigned, Revision: apiutil.RevisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero(),

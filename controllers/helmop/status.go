@@ -40,6 +40,7 @@ const (
 	phaseUnreachable clusterPhase = "unreachable"
 	phaseProgressing clusterPhase = "progressing"
 	phaseUpToDate    clusterPhase = "up to date"
+	phasePinned      clusterPhase = "pinned"
 )
 
 // report writes the results of the pass into the conditions and the status of the HelmOp.
@@ -73,6 +74,8 @@ type fleetSummary struct {
 	failures []addonsv1.ClusterFailure
 	// assigned is the number of selected Clusters whose release has the desired spec.
 	assigned int32
+	// pinned is the number of selected Clusters that can be served and that a user has pinned to a HelmOp revision.
+	pinned int32
 	// failed is the number of failures, and final is the number of those that are not retried.
 	failed, final int32
 	// otherShard is the number of releases whose Clusters have another shard, and whyOtherShard is the message of the
@@ -116,7 +119,11 @@ func summarize(scope *helmOpScope) fleetSummary {
 		if c.otherShard != "" {
 			s.heldByOtherShard++
 		}
-		if c.step.Assigned && phase != phasePaused && phase != phaseWaiting && c.otherShard == "" {
+		_, isPinned := pinOf(c.child)
+		switch isServed := phase != phasePaused && phase != phaseWaiting && c.otherShard == ""; {
+		case isServed && isPinned:
+			s.pinned++
+		case isServed && c.step.Assigned:
 			s.assigned++
 		}
 		s.countChild(c.child)
@@ -133,6 +140,8 @@ func summarize(scope *helmOpScope) fleetSummary {
 			s.counts.Blocked++
 		case phaseUpToDate:
 			s.counts.UpToDate++
+		case phasePinned:
+			s.counts.Pinned++
 		case phaseProgressing:
 		}
 	}
@@ -143,14 +152,17 @@ func summarize(scope *helmOpScope) fleetSummary {
 	return s
 }
 
-// servable is the number of selected Clusters that can be served now.
+// servable is the number of selected Clusters that can be served now, and are not pinned to a HelmOp revision.
 func (s *fleetSummary) servable() int32 {
-	return s.counts.Selected - s.counts.Waiting - s.counts.Paused - s.heldByOtherShard
+	return s.counts.Selected - s.counts.Waiting - s.counts.Paused - s.heldByOtherShard - s.pinned
 }
 
 // isFinal reports whether the failure of a Cluster stays until a user does something.
 func isFinal(c *clusterScope) bool {
-	if c.err == nil {
+	switch {
+	case c.pinErr != nil:
+		return true
+	case c.err == nil:
 		stalled := conditions.Get(c.child, addonsv1.StalledCondition)
 		return stalled != nil && stalled.Status == metav1.ConditionTrue &&
 			stalled.ObservedGeneration == c.child.Generation
@@ -190,6 +202,8 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 		return phaseProgressing, nil
 	case c.err != nil:
 		return fail(reasons.ForRendering(c.err), c.err.Error())
+	case c.pinErr != nil:
+		return fail(addonsv1.PinRefusedReason, c.pinErr.Error())
 	case c.cluster != nil && apiutil.IsClusterPaused(c.cluster), c.child != nil &&
 		(apiutil.IsChildPaused(c.child) || report.IsBeingMoved(c.child)):
 		return phasePaused, nil
@@ -199,6 +213,7 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 		return phaseProgressing, nil
 	}
 	ready := conditions.Get(c.child, addonsv1.ReadyCondition)
+	_, isPinned := pinOf(c.child)
 	switch {
 	case ready == nil || ready.ObservedGeneration != c.child.Generation:
 		return phaseProgressing, nil
@@ -211,6 +226,8 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 	case c.selected && ready.Status == metav1.ConditionTrue && c.step.Action == rollout.ActionNone && wanted != 0 &&
 		apiutil.RevisionOf(c.child) == wanted:
 		return phaseUpToDate, nil
+	case c.selected && ready.Status == metav1.ConditionTrue && c.step.Action == rollout.ActionNone && isPinned:
+		return phasePinned, nil
 	case ready.Status == metav1.ConditionFalse && !apiutil.ProgressReasons[ready.Reason]:
 		return fail(ready.Reason, ready.Message)
 	default:

@@ -204,8 +204,18 @@ func (d *Decision) waits(in Input, approved *records, c *rollout.Cluster, releas
 	}
 }
 
-// releaseAt returns the release of a Cluster under the goal of the rollout; nil if it is not known.
+// MayPin reports whether a user may pin a Cluster to a HelmOp revision, if approvals are required: if the revision was
+// rolled out completely once, or the release was approved.
+func MayPin(revision Revision, cluster string, release *rollout.Release) bool {
+	return revision.Good || revision.Approval != nil && slices.Contains(revision.Approval.Releases, Hash(cluster, release))
+}
+
+// releaseAt returns the release of a Cluster under the goal of the rollout; nil if it is not known, or if the Cluster is
+// pinned to a revision.
 func releaseAt(c *rollout.Cluster, state rollout.State) *rollout.Release {
+	if c.Pin != nil {
+		return nil
+	}
 	if state.Goal() == state.Revision {
 		return c.Target
 	}

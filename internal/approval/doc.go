@@ -8,7 +8,7 @@
 // A user approves a digest over the inputs of the releases of all selected Clusters, as the goal of the rollout has
 // them: [Digest] of the [Hash] of each release. Neither depends on what the Clusters have already, so the progress of
 // the rollout changes no digest. Only the digest of the moment can be approved, so what is approved is what the user
-// could look at. A preview computes the same digest with [HashOfSpec] and [Digest].
+// could look at. Clusters that are pinned to a revision are not in the digest. A preview computes the same digest with [HashOfSpec] and [Digest].
 //
 // # What needs an approval
 //
@@ -20,5 +20,6 @@
 //
 //   - The first release of a Cluster, under an approved revision.
 //   - A return to the last known good revision after a rollback or an abort.
+//   - A pin of one Cluster to a revision that was rolled out completely, or in which its release was approved.
 //   - A step that changes no input: retries, the correction of drift, deletions, changes of the deletion policy.
 package approval

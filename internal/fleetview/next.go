@@ -315,6 +315,9 @@ func NextForRelease(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, ro
 		add("Wait. HelmOp continues by itself when the condition that the message names is met", "")
 	case StatePaused:
 		steps = append(steps, nextForPause(helmOp, release, p)...)
+	case StatePinned:
+		add(fmt.Sprintf("The release is pinned to HelmOp revision %d. To let it follow the rollouts again",
+			apiutil.RevisionOf(release)), on("unpin", "--cluster", Quoted(row.Cluster)))
 	case StateOutdated:
 		add("See what the rollout waits for", on("rollout status", "--watch=false"))
 	case StateProgressing, StateDeleting:

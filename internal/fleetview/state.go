@@ -40,6 +40,8 @@ const (
 	StateProgressing State = "Progressing"
 	// StatePaused means: the HelmOp, the Cluster or the release is paused.
 	StatePaused State = "Paused"
+	// StatePinned means: the release is Ready, and a user has pinned it to another HelmOp revision than the newest.
+	StatePinned State = "Pinned"
 	// StateOutdated means: the release is Ready and does not have the newest HelmOp revision.
 	StateOutdated State = "Outdated"
 	// StateReady means: the release is Ready and has the newest HelmOp revision.
@@ -49,7 +51,7 @@ const (
 // States are all states, the most urgent first.
 var States = []State{
 	StateStalled, StateFailed, StateUnreachable, StateDrifted, StateDeleting, StateWaiting, StateProgressing, StatePaused,
-	StateOutdated, StateReady,
+	StatePinned, StateOutdated, StateReady,
 }
 
 // IsUnhealthy is true for the states that need the attention of a user.
@@ -132,6 +134,9 @@ func StateOf(release *addonsv1.HelmOpRelease, revision int64) (State, *metav1.Co
 		return StateDrifted, conditions.Get(release, addonsv1.DriftedCondition)
 	case ready.Status == metav1.ConditionTrue && revision > apiutil.RevisionOf(release) &&
 		apiutil.RevisionOf(release) > 0:
+		if _, pinned := release.Annotations[addonsv1.PinnedRevisionAnnotation]; pinned {
+			return StatePinned, ready
+		}
 		return StateOutdated, ready
 	case ready.Status == metav1.ConditionTrue:
 		return StateReady, ready

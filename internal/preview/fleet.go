@@ -6,6 +6,7 @@ package preview
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -66,34 +67,58 @@ func (p *Previewer) Selected(ctx context.Context, helmOp *addonsv1.HelmOp,
 // others: its result says why. key is the key of the digests that replace secrets; nil shows secrets.
 func (p *Previewer) Clusters(ctx context.Context, helmOp *addonsv1.HelmOp, clusters []client.ObjectKey,
 	key []byte,
-) []Result {
+) ([]Result, error) {
+	pins, err := p.pins(ctx, helmOp)
+	if err != nil {
+		return nil, err
+	}
 	results := make([]Result, len(clusters))
 	var group errgroup.Group
 	group.SetLimit(clustersAtOnce)
 	for i, cluster := range clusters {
 		group.Go(func() error {
-			results[i] = p.result(ctx, helmOp, cluster, key)
+			title := apiutil.TitleOf(helmOp.Namespace, cluster)
+			results[i] = Result{Cluster: title, Release: apiutil.ChildName(helmOp.Name, title)}
+			if pin, ok := pins[results[i].Release]; ok {
+				results[i].Outcome = Outcome{State: StatePinned, Message: pin}
+			} else {
+				results[i].Outcome = p.result(ctx, helmOp, cluster, key)
+			}
 			return nil
 		})
 	}
 	// The functions return no errors.
 	_ = group.Wait()
-	return results
+	return results, nil
+}
+
+// pins returns the pinned releases of a HelmOp, with a message for each.
+func (p *Previewer) pins(ctx context.Context, helmOp *addonsv1.HelmOp) (map[string]string, error) {
+	list := &addonsv1.HelmOpReleaseList{}
+	if err := p.Client.List(ctx, list, client.InNamespace(helmOp.Namespace),
+		client.MatchingLabels(apiutil.ChildSelector(helmOp))); err != nil {
+		return nil, fmt.Errorf("listing the releases of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
+	}
+	pins := map[string]string{}
+	for i := range list.Items {
+		if pin, ok := list.Items[i].Annotations[addonsv1.PinnedRevisionAnnotation]; ok {
+			pins[list.Items[i].Name] = "pinned to HelmOp revision " + pin + ", so the change does not reach it"
+		}
+	}
+	return pins, nil
 }
 
 // result previews a HelmOp in one Cluster.
-func (p *Previewer) result(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey, key []byte) Result {
-	title := apiutil.TitleOf(helmOp.Namespace, cluster)
-	result := Result{Cluster: title, Release: apiutil.ChildName(helmOp.Name, title)}
+func (p *Previewer) result(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey, key []byte) Outcome {
 	outcome, err := p.outcome(ctx, helmOp, cluster, key)
 	switch {
 	case errors.Is(err, ErrNoKubeconfig), errors.Is(err, errNotReady):
-		outcome = Outcome{State: StateNotReady, Message: err.Error()}
+		return Outcome{State: StateNotReady, Message: err.Error()}
 	case err != nil:
-		outcome = Outcome{State: StateFailed, Message: err.Error()}
+		return Outcome{State: StateFailed, Message: err.Error()}
+	default:
+		return outcome
 	}
-	result.Outcome = outcome
-	return result
 }
 
 // errNotReady means that a Cluster cannot have releases yet.

@@ -32,12 +32,14 @@ const (
 	StateSame State = "Same"
 	// StateNotReady means that the Cluster cannot have releases yet.
 	StateNotReady State = "NotReady"
+	// StatePinned means that a user has pinned the Cluster to a HelmOp revision, so that no change of the HelmOp reaches it.
+	StatePinned State = "Pinned"
 	// StateFailed means that there is no preview of the Cluster. The message says why.
 	StateFailed State = "Failed"
 )
 
 // states are all states, the most important first.
-var states = []State{StateFailed, StateDiffers, StateNotReady, StateSame}
+var states = []State{StateFailed, StateDiffers, StateNotReady, StatePinned, StateSame}
 
 // Outcome is the preview of a release in a Cluster, without secrets unless they were asked for.
 type Outcome struct {

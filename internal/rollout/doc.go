@@ -66,6 +66,13 @@
 // it holds neither a wave nor a slot, like a Cluster that waits for a dependency. If it has the revision already, it
 // counts with its present release. [Cluster] and [Input] say what is not approved; internal/approval decides that.
 //
+// # Pins
+//
+// A user may pin a Cluster to another revision. The Cluster then does not count, and takes neither a slot nor a place in
+// a wave. It is assigned the revision at once, even if the rollout is paused, and keeps it whatever becomes of the
+// rollout. A change of the Cluster itself is applied under that revision. A pin that cannot be carried out keeps the
+// Cluster where it is. When the pin ends, the Cluster is outdated like any other.
+//
 // # Deletions
 //
 // Releases of Clusters that are no longer selected are deleted within MaxUnavailable, wave by wave. They are counted

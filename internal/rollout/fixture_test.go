@@ -148,6 +148,9 @@ func stepsOf(result Result) string {
 		if s.Returned {
 			text += " returned"
 		}
+		if s.Pinned {
+			text += " pinned"
+		}
 		out = append(out, text)
 	}
 	return strings.Join(out, ", ")

@@ -97,7 +97,31 @@ type judge struct {
 }
 
 func isServable(c *Cluster) bool {
-	return c.Selected && !c.Gone && !c.Deleting && !c.Paused && c.Initialized
+	return c.Selected && !c.Gone && !c.Deleting && !c.Paused && c.Initialized && c.Pin == nil
+}
+
+// checkPinned checks the step of a Cluster that a user has pinned to a revision.
+func (j *judge) checkPinned(i int) {
+	c, step := &j.in.Clusters[i], j.result.Steps[i]
+	switch step.Action {
+	case ActionNone:
+		isDue := c.Pin.Release != nil && c.Child.Revision != c.Pin.Revision && c.Pin.Release.Identity == c.Child.Identity
+		if isDue && c.Selected && !c.Gone && !c.Deleting && !c.Paused && c.Initialized && !c.Child.Deleting {
+			j.Errorf("%s does not get the revision to which it is pinned", c.Name)
+		}
+	case ActionUpdate:
+		isPin := step.Source == SourcePin && step.Revision == c.Pin.Revision && step.Pinned
+		isOwn := step.Source == SourceOwn && step.Revision == c.Child.Revision && !c.OwnUnapproved
+		if !isPin && !isOwn || c.Child.Identity != j.after[i].Child.Identity {
+			j.Errorf("%s is pinned: %v", c.Name, step)
+		}
+	case ActionDelete:
+		if c.Selected && !c.Gone {
+			j.Errorf("the release of %s is deleted", c.Name)
+		}
+	default:
+		j.Errorf("%s is pinned: %v", c.Name, step)
+	}
 }
 
 func (j *judge) isGivenUp() bool {
@@ -133,6 +157,9 @@ func (j *judge) carryOut() {
 		case ActionCreate, ActionUpdate:
 			release := map[Source]*Release{SourceTarget: c.Target, SourceGood: c.Good, SourceOwn: c.Own,
 				SourcePrevious: {}}[step.Source]
+			if step.Source == SourcePin {
+				release = c.Pin.Release
+			}
 			if release == nil {
 				j.Fatalf("%s is assigned %s, which is not known", c.Name, step.Source)
 			}
@@ -278,6 +305,10 @@ func (j *judge) isFailed(c *Cluster) bool {
 func (j *judge) checkSteps() {
 	for i, step := range j.result.Steps {
 		c := &j.in.Clusters[i]
+		if c.Pin != nil {
+			j.checkPinned(i)
+			continue
+		}
 		switch {
 		case step.Cluster != c.Name || step.Why == "":
 			j.Errorf("step %v for %s", step, c.Name)

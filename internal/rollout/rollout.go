@@ -43,6 +43,15 @@ type Child struct {
 	UnreachableAtDeletion bool
 }
 
+// Pin is a revision that a user has chosen for one Cluster.
+type Pin struct {
+	// Revision is the number of the revision.
+	Revision int64
+
+	// Release is the desired release under the revision; nil if the Cluster cannot or must not have it.
+	Release *Release
+}
+
 // Health is the state of a Cluster with the assigned release.
 type Health string
 
@@ -109,6 +118,10 @@ type Cluster struct {
 	// GoalUnapproved is true if the release under the goal of Input.State needs an approval that it does not have, and
 	// OwnUnapproved if Own does. They must be false if the release has the content of the child.
 	GoalUnapproved, OwnUnapproved bool
+
+	// Pin is the revision that a user has chosen for the Cluster instead of the goal of the rollout; nil for none. A
+	// Cluster with a pin needs Own, also if its child has the current revision.
+	Pin *Pin
 
 	// Health is the state of the Cluster with the assigned release.
 	Health Health
@@ -280,6 +293,9 @@ const (
 	// SourceOwn is Cluster.Own.
 	SourceOwn Source = "Own"
 
+	// SourcePin is Cluster.Pin.Release.
+	SourcePin Source = "Pin"
+
 	// SourcePrevious is the release stored in the child. It is used if Cluster.Good is unknown.
 	SourcePrevious Source = "Previous"
 )
@@ -299,8 +315,8 @@ type Step struct {
 	// the revision already keeps its Joined and FailedBefore.
 	Revision int64
 
-	// Joined, FailedBefore and Returned must be stored in the child.
-	Joined, FailedBefore, Returned bool
+	// Joined, FailedBefore, Returned and Pinned must be stored in the child.
+	Joined, FailedBefore, Returned, Pinned bool
 
 	// Why is the reason, for logs.
 	Why string

@@ -25,6 +25,9 @@ const (
 	// standingPaused is outdated and paused.
 	standingPaused
 
+	// standingPinned has a revision that a user has chosen.
+	standingPinned
+
 	// standingBlocked waits for dependencies, whether it was updated or not.
 	standingBlocked
 
@@ -154,6 +157,8 @@ func (p *plan) standingOf(c *Cluster) standing {
 		return p.standOutdated(c)
 	case c.Child.Deleting:
 		return p.standDeleting(c)
+	case c.Pin != nil:
+		return standingPinned
 	case p.isReturning(c):
 		return p.standReturning(c)
 	case c.Child.Revision == p.goal && c.Child.Joined:

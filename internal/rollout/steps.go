@@ -29,6 +29,8 @@ func (p *plan) decide(i int) Step {
 		return p.leave(c, "the control plane of the Cluster is not initialized")
 	case c.Child == nil:
 		return p.create(i, c)
+	case c.Pin != nil:
+		return p.pinned(c)
 	case p.isReturning(c):
 		return p.rollBack(c)
 	case c.Child.Revision == p.goal || p.hasGoalAlready(c):
@@ -190,6 +192,23 @@ func (p *plan) repair(c *Cluster, why string) Step {
 	s := step(c, ActionUpdate, "the Cluster itself changed")
 	s.Source, s.Revision = SourceOwn, c.Child.Revision
 	s.Joined, s.FailedBefore = c.Child.Joined, c.Child.FailedBefore
+	return s
+}
+
+// pinned returns the step for a Cluster whose revision a user has chosen. A replacement would delete the child, which
+// has the pin.
+func (p *plan) pinned(c *Cluster) Step {
+	if pin := c.Pin; c.Child.Revision != pin.Revision && pin.Release != nil &&
+		c.Child.Identity == pin.Release.Identity {
+		s := step(c, ActionUpdate, "a user has pinned the Cluster to another HelmOp revision")
+		s.Source, s.Revision, s.Pinned = SourcePin, pin.Revision, true
+		return s
+	}
+	s := p.repair(c, "the Cluster is pinned")
+	if s.Action == ActionReplace {
+		return step(c, ActionNone, "the Cluster is pinned, but its release has another name now")
+	}
+	s.Unapproved = false
 	return s
 }
 

@@ -167,6 +167,8 @@ func (p *plan) waitingForLast() string {
 			done,
 			p.total.unreachable(),
 		)
+	case p.total.selected > 0 && by[standingPinned] == p.total.selected:
+		return "a Cluster that is not pinned"
 	case p.total.selected > 0:
 		return fmt.Sprintf("a Cluster to be ready: %d selected, 0 ready", p.total.selected)
 	default:

@@ -55,6 +55,9 @@ type member struct {
 	reachable bool
 	darkAt    time.Time
 
+	// pin is the revision to which a user has pinned the Cluster; 0 for none.
+	pin int64
+
 	// unresolved is true while the desired release of the Cluster is unknown, although it can be rendered.
 	unresolved bool
 
@@ -187,6 +190,11 @@ func (w *world) input() Input {
 				seen.Own = seen.Target
 			}
 		}
+		if c.pin != 0 {
+			seen.Pin = &Pin{Revision: c.pin, Release: w.under(c, c.pin)}
+			seen.Target, seen.TargetInvalid, seen.Good = nil, false, nil
+			seen.Own = w.under(c, c.Child.Revision)
+		}
 		if seen.Health == HealthReady {
 			seen.ReadySince = c.since
 		}
@@ -262,6 +270,8 @@ func (w *world) apply(c *member, step Step) {
 		next.Release = *w.under(c, w.state.Good)
 	case SourceOwn:
 		next.Release = *w.under(c, before.Revision)
+	case SourcePin:
+		next.Release = *w.under(c, c.pin)
 	case SourcePrevious:
 		next.Release = Release{Identity: before.Identity, Content: fmt.Sprintf("previous/%d", step.Revision)}
 	}
@@ -285,7 +295,7 @@ func (w *world) settle(c *member, faults bool) {
 	switch {
 	case c.Child == nil || !c.reachable && faults:
 	case c.Child.Deleting:
-		c.Child = nil
+		c.Child, c.pin = nil, 0
 	case c.health == HealthProgressing && !c.Blocked && faults && w.revisions[c.Child.Revision].bad[c.Name]:
 		c.health = HealthFailed
 	case c.health != HealthReady && !c.Blocked:
@@ -337,6 +347,10 @@ func (w *world) happen() {
 		c.unresolved = !c.unresolved
 	case n < 85:
 		c.Wave = w.rng.Intn(len(w.strategy.Waves) + 1)
+	case n < 87 && c.pin == 0 && c.Child != nil:
+		c.pin = 1 + w.rng.Int63n(w.state.Revision)
+	case n < 87:
+		c.pin = 0
 	case n < 92:
 		w.now = w.now.Add(time.Duration(w.rng.Intn(90)) * time.Second)
 	default:
@@ -386,6 +400,7 @@ func (w *world) calm() {
 	}
 	for _, c := range w.clusters {
 		c.reachable, c.Blocked, c.Paused, c.Initialized, c.Deleting, c.unresolved = true, false, false, true, false, false
+		c.pin = 0
 		w.settle(c, false)
 	}
 	w.approve()

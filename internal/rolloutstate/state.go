@@ -40,7 +40,12 @@ func Release(spec *addonsv1.HelmOpReleaseSpec) (*rollout.Release, error) {
 	}
 	rest, err := apiutil.DigestOf(spec.Artifact, spec.ClusterOptions, spec.KubernetesVersion, spec.Storage,
 		spec.DeletionPolicy)
-	return &rollout.Release{Identity: spec.Release.Namespace + "/" + spec.Release.Name, Content: content, Rest: rest}, err
+	return &rollout.Release{Identity: Identity(spec), Content: content, Rest: rest}, err
+}
+
+// Identity returns the namespace and the name of a release, as "<namespace>/<name>".
+func Identity(spec *addonsv1.HelmOpReleaseSpec) string {
+	return spec.Release.Namespace + "/" + spec.Release.Name
 }
 
 // Health returns the health of a release with its current spec, and since when it is Ready.

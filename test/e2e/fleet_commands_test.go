@@ -39,6 +39,7 @@ func TestFleetCommands(t *testing.T) {
 	s.part("preview", (*scenario).previewsAsTheManager)
 	s.part("pause", (*scenario).pausesAndResumes)
 	s.part("promotion", (*scenario).promotesWaves)
+	s.part("rollback of one Cluster", (*scenario).rollsBackOneCluster)
 }
 
 // helmopCommand runs kubectl helmop, and returns its output and its exit code.
@@ -257,4 +258,36 @@ func (s *scenario) promotesCanary(helmOp *addonsv1.HelmOp, revision int64) {
 	s.mustCommand("rollout", "promote", "waves", "--wave", "canary", "--wait", "--timeout", patience.String())
 	s.mustCommand("rollout", "status", "waves", "--timeout", patience.String())
 	s.eventually(helmOp, ready(2), inPhase(revision, addonsv1.RolloutPhaseComplete))
+}
+
+// rollsBackOneCluster returns one Cluster to an earlier HelmOp revision. It stays there when the HelmOp changes, and
+// follows again at the end of the pin.
+func (s *scenario) rollsBackOneCluster() {
+	helmOp := s.newHelmOp("pinned", forAll)
+	s.create(helmOp)
+	s.eventually(helmOp, ready(2), inPhase(1, addonsv1.RolloutPhaseComplete))
+	s.greet(helmOp, "two")
+	s.eventually(helmOp, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
+	s.mustCommand("rollback", "pinned", "--cluster", "two", "--wait", "--timeout", patience.String())
+	s.greet(helmOp, "three")
+	s.eventually(helmOp, inPhase(3, addonsv1.RolloutPhaseComplete),
+		condition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
+	s.Expect(s.mustCommand("status", "pinned")).To(gomega.And(
+		gomega.MatchRegexp(`(?m)^pinned +two +Pinned +1\.0\.0 +3 `), gomega.MatchRegexp(`(?m)^pinned +one +Ready +1\.0\.0 +3 `)))
+	s.Expect(s.mustCommand("describe", "pinned", "--cluster", "two")).To(
+		gomega.ContainSubstring("helmop unpin pinned"))
+	values := filepath.Join(s.TempDir(), "values.yaml")
+	s.Expect(os.WriteFile(values, []byte("greeting: four\n"), 0o600)).To(gomega.Succeed())
+	output, code := s.helmopCommand("preview", "pinned", "--values", values)
+	s.Expect(code).To(gomega.Equal(1), output)
+	s.Expect(output).To(gomega.And(gomega.ContainSubstring("1 differ, 1 pinned"),
+		gomega.ContainSubstring("two: pinned to HelmOp revision 1")))
+	output, code = s.helmopCommand("rollback", "pinned", "--cluster", "two", "--to", "77")
+	s.Expect(code).NotTo(gomega.BeZero())
+	s.Expect(output).To(gomega.ContainSubstring("there is no HelmOp revision 77"))
+
+	s.mustCommand("unpin", "pinned", "--cluster", "two", "--wait", "--timeout", patience.String())
+	s.eventually(helmOp, ready(2), func(g gomega.Gomega, h *addonsv1.HelmOp) {
+		g.Expect(h.Status.Clusters.UpToDate).To(gomega.BeEquivalentTo(2))
+	})
 }

@@ -31,7 +31,10 @@ import (
 const maxBytes = 150_000
 
 // commands are the commands whose outputs have pictures, by the names of the files with the outputs.
-var commands = map[string]string{"status": "kubectl helmop status"}
+var commands = map[string]string{
+	"status":       "kubectl helmop status",
+	"preview-many": "kubectl helmop preview many --set-version 1.1.0",
+}
 
 // picture is a view of the page, or the output of a command.
 type picture struct {
@@ -44,6 +47,7 @@ type picture struct {
 func pictures() []picture {
 	return []picture{
 		{name: "status", path: "/command/status", width: 1160, height: 290, dark: true},
+		{name: "preview-many", path: "/command/preview-many", width: 900, height: 620, dark: true},
 		{name: "ui-fleet", path: "/", width: 1160, height: 940},
 		{name: "ui-rollout", path: "/helmop/fleet/calico", width: 1100, height: 700, dark: true},
 	}

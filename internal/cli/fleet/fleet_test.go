@@ -578,6 +578,27 @@ func TestWrites(t *testing.T) {
 		t.Errorf("%v, %v", release.Annotations, err)
 	}
 
+	pinned := func() string {
+		if err := b.Get(t.Context(), client.ObjectKeyFromObject(release), release); err != nil {
+			t.Fatal(err)
+		}
+		return release.Annotations[addonsv1.PinnedRevisionAnnotation]
+	}
+	b.fails(`required flag(s) "cluster" not set`, "rollback", "calico", "--to", "6")
+	b.fails("there is no HelmOp revision 99; the existing ones are", "rollback", "calico", "--cluster", "prod-4", "--to",
+		"99")
+	b.ok("unpin", "calico", "--cluster", "prod-4")
+	b.ok("rollback", "calico", "--cluster", "prod-4", "--to", "6", "--dry-run=server")
+	if got := pinned(); got != "" {
+		t.Errorf("a dry run pinned to %q", got)
+	}
+	if b.ok("rollback", "calico", "--cluster", "prod-4", "--to", "6"); pinned() != "6" {
+		t.Errorf("pinned to %q", pinned())
+	}
+	if b.ok("unpin", "calico", "--cluster", "prod-4"); pinned() != "" {
+		t.Errorf("still pinned to %q", pinned())
+	}
+
 	b.ok("rollout", "promote", "calico")
 	if got := annotation(addonsv1.RolloutPromoteAnnotation); got != "7/canary" {
 		t.Errorf("promoted %q", got)

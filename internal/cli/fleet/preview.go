@@ -60,6 +60,7 @@ type Preview struct {
 	Differ   int `json:"differ"`
 	Same     int `json:"same"`
 	NotReady int `json:"notReady"`
+	Pinned   int `json:"pinned"`
 	Failed   int `json:"failed"`
 
 	Groups []preview.Group `json:"groups"`
@@ -215,7 +216,11 @@ func (p *previewing) run(ctx context.Context, args []string) (err error) {
 	if p.showSecrets {
 		key = nil
 	}
-	groups, err := preview.GroupResults(previewer.Clusters(ctx, helmOp, clusters, key))
+	results, err := previewer.Clusters(ctx, helmOp, clusters, key)
+	if err != nil {
+		return kube.Explain(err)
+	}
+	groups, err := preview.GroupResults(results)
 	if err != nil {
 		return err
 	}
@@ -235,6 +240,8 @@ func newReport(helmOp *addonsv1.HelmOp, groups []preview.Group) *Preview {
 			report.Same += n
 		case preview.StateNotReady:
 			report.NotReady += n
+		case preview.StatePinned:
+			report.Pinned += n
 		case preview.StateFailed:
 			report.Failed += n
 		}
@@ -442,7 +449,7 @@ func (r *Preview) counts() string {
 	for _, one := range []struct {
 		n    int
 		what string
-	}{{r.Differ, "differ"}, {r.Same, "same"}, {r.NotReady, "not ready"}, {r.Failed, "failed"}} {
+	}{{r.Differ, "differ"}, {r.Same, "same"}, {r.NotReady, "not ready"}, {r.Pinned, "pinned"}, {r.Failed, "failed"}} {
 		if one.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", one.n, one.what))
 		}

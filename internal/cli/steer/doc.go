@@ -21,5 +21,5 @@ import (
 // Commands returns the commands of the package. The commands of rollout are added to "rollout".
 func Commands(o kube.Options, rollout ...*cobra.Command) []*cobra.Command {
 	return []*cobra.Command{newReconcile(o), newRetry(o), newPause(o), newResume(o), newRollout(o, rollout),
-		newApprove(o), newConfirm(o)}
+		newRollback(o), newUnpin(o), newApprove(o), newConfirm(o)}
 }

@@ -1,0 +1,87 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmop
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/approval"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
+)
+
+// maxQuotedPin bounds how much of an annotation a message quotes, in bytes.
+const maxQuotedPin = 32
+
+// pinOf returns the number of the HelmOp revision to which a user has pinned a release, and whether there is a pin. The
+// number is 0 if the annotation is no number.
+func pinOf(child *addonsv1.HelmOpRelease) (number int64, pinned bool) {
+	if child == nil {
+		return 0, false
+	}
+	value, pinned := child.Annotations[addonsv1.PinnedRevisionAnnotation]
+	number, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || number < 0 {
+		number = 0
+	}
+	return number, pinned
+}
+
+// renderPinned renders a Cluster that a user has pinned to a HelmOp revision: under that revision, and under the
+// revision that it has.
+func (r *Reconciler) renderPinned(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
+	number, _ := pinOf(c.child)
+	c.own = r.renderPast(ctx, scope, apiutil.RevisionOf(c.child), c)
+	pinned := r.renderPast(ctx, scope, number, c)
+	release, err := rolloutstate.Release(pinned)
+	if err != nil {
+		return err
+	}
+	if c.pinErr = whyNotPinned(scope, c, number, release); c.pinErr == nil {
+		c.pinned = pinned
+	}
+	return nil
+}
+
+// whyNotPinned returns why a release cannot have the HelmOp revision to which it is pinned; nil if it can, or has it.
+// release is the release under that revision, which has a number; nil if the revision cannot be rendered.
+func whyNotPinned(scope *helmOpScope, c *clusterScope, number int64, release *rollout.Release) error {
+	revision := scope.revision(number)
+	refused := func(format string, args ...any) error {
+		return fmt.Errorf("the annotation %s of HelmOpRelease %s has no effect: %s; the release stays at "+
+			"HelmOp revision %d until you correct or remove the annotation", addonsv1.PinnedRevisionAnnotation,
+			c.child.Name, fmt.Sprintf(format, args...), apiutil.RevisionOf(c.child))
+	}
+	switch {
+	case number == apiutil.RevisionOf(c.child) && number != 0:
+		return nil
+	case number == 0:
+		return refused("its value %q is not the number of a HelmOp revision",
+			apiutil.Truncate(c.child.Annotations[addonsv1.PinnedRevisionAnnotation], maxQuotedPin))
+	case revision == nil:
+		return refused("there is no HelmOp revision %d; there are %s", number, numbersOf(scope.revisions))
+	case release == nil:
+		return refused("HelmOp revision %d cannot be rendered for this Cluster any more", number)
+	case rolloutstate.Identity(&c.child.Spec) != release.Identity:
+		return refused("the release has another name or namespace in HelmOp revision %d: %s", number, release.Identity)
+	case requiresApproval(scope.helmOp) && !approval.MayPin(approvalOf(revision), c.name, release):
+		return refused("HelmOp revision %d was not rolled out completely and is not approved for this release", number)
+	default:
+		return nil
+	}
+}
+
+// numbersOf returns the numbers of some HelmOp revisions as a list.
+func numbersOf(revisions []*addonsv1.HelmOpRevision) string {
+	numbers := make([]string, 0, len(revisions))
+	for _, revision := range revisions {
+		numbers = append(numbers, strconv.FormatInt(revision.Spec.Number, 10))
+	}
+	return strings.Join(numbers, ", ")
+}
