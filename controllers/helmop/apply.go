@@ -121,13 +121,14 @@ func (r *Reconciler) applyStep(ctx context.Context, scope *helmOpScope, c *clust
 	}
 }
 
-// foundRecently is the time for which a lookup belongs to the traces of the releases that are assigned a revision.
+// foundRecently is how long before a revision a lookup may have ended that belongs to the traces of the revision.
 const foundRecently = time.Minute
 
 // traceAssignment adds to the trace of a HelmOp revision in a Cluster what this controller did for it.
 func (r *Reconciler) traceAssignment(scope *helmOpScope, c *clusterScope, began time.Time) {
 	assigned := r.tracer.Of(c.child)
-	if found := &scope.resolution; began.Sub(found.FoundEnded) < foundRecently {
+	revision, found := scope.revision(c.step.Revision), &scope.resolution
+	if revision != nil && revision.Status.StartedAt.Sub(found.FoundEnded) < foundRecently {
 		assigned.Add(tracing.Span{Name: tracing.SpanResolve, Began: found.FoundBegan, Ended: found.FoundEnded})
 	}
 	if c.step.Source == rollout.SourceTarget {
