@@ -54,7 +54,7 @@ var (
 
 	registryRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "helmop_registry_requests_total",
-		Help: "Number of requests to registries, by host, kind (manifest, blob, tags, referrers, token, redirect) " +
+		Help: "Number of requests to registries, by host, kind (manifest, blob, tags, referrers, token, redirect, index) " +
 			"and HTTP status (0 without a response).",
 	}, []string{"registry", "kind", "status"})
 

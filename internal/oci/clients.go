@@ -203,6 +203,7 @@ func (c *clients) newClient(h *hop, credential auth.Credential, user string) *au
 	watched := &watchedTransport{
 		base:    &hostTransport{transports: h.transports, registry: host, trusted: c.opts.TokenHosts},
 		timeout: c.opts.Timeout, observer: c.opts.Observer, registry: h.ref.Registry, bytes: c.opts.Bytes,
+		kindOf: requestKind,
 	}
 	limited := &limitedTransport{base: watched, limits: c.limits, way: h.way, user: user}
 	client := &auth.Client{

@@ -35,6 +35,8 @@
 //     either. None of them puts content into the store.
 //   - Errors are *Error values; errors.Is matches their kind (ErrUnauthorized, ErrNotFound, …). Their
 //     text contains neither credentials, nor tokens, nor text that a registry wrote in a body.
+//   - A Site requests files of a web server with the same connections, limits, retries and errors. Its credential is
+//     sent with the first request, to its own host and port only.
 //
 // # Mirrors
 //

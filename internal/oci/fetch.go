@@ -43,7 +43,8 @@ type Content struct {
 	Layers []Layer
 
 	client *Client
-	access Access
+	// pull pulls a layer into the store.
+	pull func(ctx context.Context, layer ocispec.Descriptor) error
 }
 
 // Layer describes a layer of a Content.
@@ -95,11 +96,7 @@ func (c *Content) ReadLayer(ctx context.Context, layer Layer) ([]byte, error) {
 	if !errors.Is(err, errNotStored) {
 		return data, err
 	}
-	e, err := c.client.clients.endpoint(c.URL, c.access)
-	if err != nil {
-		return nil, err
-	}
-	return c.client.pulledBlob(ctx, e, desc, limit)
+	return c.client.pulledBlob(ctx, c.URL, desc, limit, c.pull)
 }
 
 // PullLayer pulls a layer into the store, once for all concurrent callers, without reading it into
@@ -116,11 +113,7 @@ func (c *Content) PullLayer(ctx context.Context, layer Layer) error {
 	if c.client.store.has(desc.Digest) {
 		return nil
 	}
-	e, err := c.client.clients.endpoint(c.URL, c.access)
-	if err != nil {
-		return err
-	}
-	return c.client.pull(ctx, e, desc)
+	return c.pull(ctx, desc)
 }
 
 // blob returns a blob of at most limit bytes from the store, or pulls it.
@@ -132,7 +125,9 @@ func (c *Client) blob(ctx context.Context, e *endpoint, desc ocispec.Descriptor,
 	if !errors.Is(err, errNotStored) {
 		return data, err
 	}
-	return c.pulledBlob(ctx, e, desc, limit)
+	return c.pulledBlob(ctx, e.url, desc, limit, func(ctx context.Context, desc ocispec.Descriptor) error {
+		return c.pull(ctx, e, desc)
+	})
 }
 
 // storedBlob reads a blob from the store, or returns errNotStored.
@@ -143,9 +138,11 @@ func (c *Client) storedBlob(desc ocispec.Descriptor, limit int64) ([]byte, error
 }
 
 // pulledBlob pulls a blob that is not in the store, and reads it from the store.
-func (c *Client) pulledBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, limit int64) ([]byte, error) {
+func (c *Client) pulledBlob(ctx context.Context, url string, desc ocispec.Descriptor, limit int64,
+	pull func(context.Context, ocispec.Descriptor) error,
+) ([]byte, error) {
 	for range blobAttempts {
-		if err := c.pull(ctx, e, desc); err != nil {
+		if err := pull(ctx, desc); err != nil {
 			return nil, err
 		}
 		data, err := c.store.read(desc.Digest, limit)
@@ -154,7 +151,7 @@ func (c *Client) pulledBlob(ctx context.Context, e *endpoint, desc ocispec.Descr
 		}
 		// The store has dropped a corrupt copy: pull again.
 	}
-	return nil, &Error{Op: opBlob, Subject: e.url + "@" + desc.Digest.String(), Kind: ErrStore,
+	return nil, &Error{Op: opBlob, Subject: url + "@" + desc.Digest.String(), Kind: ErrStore,
 		Detail: "stored content cannot be read back"}
 }
 

@@ -334,7 +334,7 @@ func TestPullsAreLimitedByStoreShare(t *testing.T) {
 	if err := pull(content(other, 50)); err != nil {
 		t.Errorf("of another registry: %v", err)
 	}
-	if err := pull(&Content{URL: slow.url(), client: c, access: slow.access(),
+	if err := pull(&Content{URL: slow.url(), client: c,
 		Layers: []Layer{{Digest: trickled[0].Digest, Size: maxBytes + 1}}}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("what never fits: %v", err)
 	}

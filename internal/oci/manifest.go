@@ -207,7 +207,14 @@ func (m *manifest) content(c *Client, url string, access Access) *Content {
 		URL: url, Digest: m.digest.String(), MediaType: m.MediaType,
 		ConfigMediaType: m.Config.MediaType, ArtifactType: m.ArtifactType, Layers: m.layers(),
 		Annotations: maps.Clone(m.Annotations),
-		client:      c, access: access,
+		client:      c,
+		pull: func(ctx context.Context, layer ocispec.Descriptor) error {
+			e, err := c.clients.endpoint(url, access)
+			if err != nil {
+				return err
+			}
+			return c.pull(ctx, e, layer)
+		},
 	}
 }
 

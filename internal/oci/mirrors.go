@@ -251,6 +251,16 @@ func (c *registriesConfig) routes(ref registry.Reference, insecure bool) ([]rout
 	return append(out, own), nil
 }
 
+// admits reports whether the file names the host of a site, or its replacement. A blocked host is errBlocked. Mirrors
+// and replacements do not apply to sites.
+func (c *registriesConfig) admits(site registry.Reference, insecure bool) (isNamed bool, err error) {
+	routes, err := c.routes(site, insecure)
+	if errors.Is(err, errBlocked) {
+		return false, err
+	}
+	return err == nil && routes[len(routes)-1].named && !routes[len(routes)-1].otherHost, nil
+}
+
 // before reports whether r takes precedence over another matching entry: the longer prefix, and of
 // two equally long prefixes the one without a wildcard.
 func (r *registryConfig) before(other *registryConfig) bool {

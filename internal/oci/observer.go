@@ -8,11 +8,14 @@ import "time"
 // The kinds of request in RequestEvent.
 const (
 	RequestManifest = "manifest"
-	RequestBlob     = "blob"
-	RequestTags     = "tags"
+	// RequestBlob is a request for a blob of a registry, or for a file of a chart repository other than the index.
+	RequestBlob = "blob"
+	RequestTags = "tags"
 	// RequestReferrers is a request for the referrers of a manifest, for example its signatures.
 	RequestReferrers = "referrers"
 	RequestToken     = "token"
+	// RequestIndex is a request for the index of a chart repository.
+	RequestIndex = "index"
 	// RequestRedirect is a request to the target of a redirect, for example the storage of a registry.
 	RequestRedirect = "redirect"
 )

@@ -91,7 +91,7 @@ func (s Source) Validate() error {
 	if _, err := parseURL(s.URL); err != nil {
 		return err
 	}
-	return s.Ref.validate(s.URL)
+	return s.Ref.Validate(s.URL)
 }
 
 // ValidateRepository returns an ErrInvalidReference if a URL does not name a repository. It makes
@@ -135,7 +135,8 @@ func parseURL(url string) (registry.Reference, error) {
 	return ref, nil
 }
 
-func (r Reference) validate(url string) error {
+// Validate returns an ErrInvalidReference if the reference is malformed. url is for the message.
+func (r Reference) Validate(url string) error {
 	invalid := func(format string, args ...any) error {
 		return &Error{Op: "parse reference of", Subject: url, Kind: ErrInvalidReference, Detail: fmt.Sprintf(format, args...)}
 	}

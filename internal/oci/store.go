@@ -215,21 +215,53 @@ func (s *store) read(dgst digest.Digest, limit int64) ([]byte, error) {
 // errors are ErrStore, with errTryAgain if a second attempt may succeed.
 func (s *store) write(desc ocispec.Descriptor, from io.Reader) (release func(), err error) {
 	source := &sourceReader{from: from}
-	s.reserve(desc.Size)
-	if err := s.ingest(desc, source); err != nil {
-		s.reserve(-desc.Size)
-		if source.err != nil || isMismatch(err) {
+	checked := content.NewVerifyReader(source, desc)
+	return s.put(desc, source, checked, func() (ocispec.Descriptor, error) { return desc, checked.Verify() })
+}
+
+// writeFile is write for a file whose digest and size may be unknown. The file has at most limit bytes. If want is
+// not empty, the file must have this digest. It returns the digest and the size of the file.
+func (s *store) writeFile(want digest.Digest, limit int64, from io.Reader) (ocispec.Descriptor, func(), error) {
+	source := &sourceReader{from: from}
+	digester := digest.Canonical.Digester()
+	size := &countingReader{from: io.TeeReader(io.LimitReader(source, limit+1), digester.Hash())}
+	found := ocispec.Descriptor{Digest: want}
+	release, err := s.put(ocispec.Descriptor{Digest: want, Size: limit}, source, size,
+		func() (ocispec.Descriptor, error) {
+			found.Digest, found.Size = digester.Digest(), size.bytes
+			switch {
+			case found.Size > limit:
+				return found, &Error{Kind: ErrTooLarge, Detail: fmt.Sprintf("over %d bytes", limit)}
+			case want != "" && found.Digest != want:
+				return found, content.ErrMismatchedDigest
+			}
+			return found, nil
+		})
+	return found, release, err
+}
+
+// put stores the content of a reader under the digest that verify returns at its end, and pins it. room has the
+// expected digest, and the size to make room for. source is the innermost reader.
+func (s *store) put(room ocispec.Descriptor, source *sourceReader, from io.Reader,
+	verify func() (ocispec.Descriptor, error),
+) (release func(), err error) {
+	s.reserve(room.Size)
+	desc, err := s.ingest(room.Digest, from, verify)
+	if err != nil {
+		s.reserve(-room.Size)
+		var own *Error
+		if source.err != nil || isMismatch(err) || errors.As(err, &own) {
 			return nil, err
 		}
-		failure := storeError(desc.Digest, err)
-		if s.repair(desc.Size, err) {
+		failure := storeError(room.Digest, err)
+		if s.repair(room.Size, err) {
 			return nil, fmt.Errorf("%w: %w", errTryAgain, failure)
 		}
 		return nil, failure
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reserved -= desc.Size
+	s.reserved -= room.Size
 	blob, ok := s.blobs.Get(desc.Digest)
 	if !ok {
 		blob = &stored{size: desc.Size, touched: time.Now()}
@@ -247,6 +279,17 @@ func (s *store) reserve(size int64) {
 	defer s.mu.Unlock()
 	s.reserved += size
 	s.evict()
+}
+
+// size returns the size of the content in the store, and whether the store has it.
+func (s *store) size(dgst digest.Digest) (int64, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	blob, ok := s.blobs.Peek(dgst)
+	if !ok {
+		return 0, false
+	}
+	return blob.size, true
 }
 
 // has reports whether the store has the content. Only read verifies that the content is intact.
@@ -306,14 +349,16 @@ func (s *store) writeBytes(desc ocispec.Descriptor, data []byte) error {
 
 // ingest writes to a temporary file and renames it after the content is verified. It replaces an
 // existing file, which is missing in the index, corrupt, or the same.
-func (s *store) ingest(desc ocispec.Descriptor, from io.Reader) (err error) {
-	target := s.path(desc.Digest)
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return err
+func (s *store) ingest(want digest.Digest, from io.Reader,
+	verify func() (ocispec.Descriptor, error),
+) (desc ocispec.Descriptor, err error) {
+	pattern := "file_*"
+	if want != "" {
+		pattern = want.Encoded() + "_*"
 	}
-	file, err := s.create(filepath.Join(s.root, ingestDir), desc.Digest.Encoded()+"_*")
+	file, err := s.create(filepath.Join(s.root, ingestDir), pattern)
 	if err != nil {
-		return err
+		return desc, err
 	}
 	defer func() {
 		if err != nil {
@@ -321,17 +366,20 @@ func (s *store) ingest(desc ocispec.Descriptor, from io.Reader) (err error) {
 			_ = os.Remove(file.Name()) // the first error says more
 		}
 	}()
-	checked := content.NewVerifyReader(from, desc)
-	if _, err := io.Copy(file, checked); err != nil {
-		return err
+	if _, err := io.Copy(file, from); err != nil {
+		return desc, err
 	}
-	if err := checked.Verify(); err != nil {
-		return err
+	if desc, err = verify(); err != nil {
+		return desc, err
 	}
 	if err := file.Close(); err != nil {
-		return err
+		return desc, err
 	}
-	return os.Rename(file.Name(), target)
+	target := s.path(desc.Digest)
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return desc, err
+	}
+	return desc, os.Rename(file.Name(), target)
 }
 
 // isMismatch reports whether content does not have the expected size or digest.
@@ -416,5 +464,18 @@ func (r *sourceReader) Read(p []byte) (int, error) {
 	if err != nil && err != io.EOF {
 		r.err = err
 	}
+	return n, err
+}
+
+// countingReader counts the bytes of a reader.
+type countingReader struct {
+	from  io.Reader
+	bytes int64
+}
+
+// Read implements io.Reader.
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	r.bytes += int64(n)
 	return n, err
 }

@@ -6,6 +6,7 @@ package oci
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"regexp"
 	"strings"
 
@@ -114,6 +115,29 @@ type tagChoice struct {
 	rank    int
 	// seen counts all tags, matched the tags that the filter matches.
 	seen, matched int
+	// isVersions is set if the tags are the versions of a chart repository, for messages.
+	isVersions bool
+}
+
+// ChooseVersion returns the version of a list that the reference selects, as Resolve selects a tag. The error is
+// ErrInvalidReference, or ErrNoMatchingTag for the subject.
+func (r Reference) ChooseVersion(subject string, versions iter.Seq[string]) (string, error) {
+	choice, err := newTagChoice(r)
+	if err != nil {
+		return "", &Error{Op: opResolve, Subject: subject, Kind: ErrInvalidReference, Detail: err.Error()}
+	}
+	choice.isVersions = true
+	chosen := ""
+	for version := range versions {
+		before := choice.tag
+		if choice.consider(tagName(version)); choice.tag != before {
+			chosen = version
+		}
+	}
+	if choice.tag == "" {
+		return "", choice.none(subject)
+	}
+	return chosen, nil
 }
 
 // newTagChoice returns an error only for references that Validate refuses.
@@ -191,15 +215,18 @@ func (r Reference) IsOlder(tag, other string) bool {
 // none returns the error for a list without a matching tag.
 func (c *tagChoice) none(subject string) *Error {
 	out := &Error{Op: opResolve, Subject: subject, Kind: ErrNoMatchingTag}
+	count := plural.Count(c.seen, "tag", "tags")
+	if c.isVersions {
+		count = plural.Count(c.seen, "version", "versions")
+	}
 	switch {
 	case c.filter != nil && c.matched == 0:
-		out.Detail = fmt.Sprintf("the tag filter matches none of %s", plural.Count(c.seen, "tag", "tags"))
+		out.Detail = fmt.Sprintf("the tag filter matches none of %s", count)
 		out.Hint = "check the filter; tags of signatures, attestations and SBOMs are ignored"
 	case c.filter != nil:
-		out.Detail = fmt.Sprintf("the tag filter matches %d of %s, and none of these is a version in the range", c.matched,
-			plural.Count(c.seen, "tag", "tags"))
+		out.Detail = fmt.Sprintf("the tag filter matches %d of %s, and none of these is a version in the range", c.matched, count)
 	default:
-		out.Detail = fmt.Sprintf("none of %s is a version in the range", plural.Count(c.seen, "tag", "tags"))
+		out.Detail = fmt.Sprintf("none of %s is a version in the range", count)
 	}
 	if out.Hint == "" {
 		out.Hint = "check the range; pre-releases match only if it names one, as in \">=1.0.0-0\""

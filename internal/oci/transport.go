@@ -214,14 +214,16 @@ type watchedTransport struct {
 	observer Observer
 	// registry is the host under which requests are reported.
 	registry string
-	// bytes is the memory budget of all answers. Blobs are not included, because they are written to
-	// the store.
+	// bytes is the memory budget of all answers. Blobs and indexes are not included, because they are
+	// not read into memory as a whole.
 	bytes *bytebudget.Budget
+	// kindOf returns the kind of a request for RequestEvent.
+	kindOf func(*http.Request) string
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t *watchedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	event := RequestEvent{Registry: t.registry, Kind: requestKind(req), Method: req.Method}
+	event := RequestEvent{Registry: t.registry, Kind: t.kindOf(req), Method: req.Method}
 	start := time.Now()
 
 	ctx, cancel := context.WithCancel(req.Context())
@@ -244,7 +246,9 @@ func (t *watchedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		event.Bytes, event.Duration = n, time.Since(start)
 		t.observer.request(event)
 	}}
-	if event.Kind != RequestBlob && event.Kind != RequestRedirect {
+	switch event.Kind {
+	case RequestBlob, RequestIndex, RequestRedirect:
+	default:
 		resp.Body = newSharedBody(req.Context(), resp, t.bytes,
 			bytebudget.Owner{Tenant: tenantOf(req.Context()), Host: t.registry})
 	}
@@ -276,7 +280,7 @@ func (b *sharedBody) Close() error {
 	return b.body.Close()
 }
 
-// requestKind returns the kind of a request for RequestEvent.
+// requestKind returns the kind of a request to a registry for RequestEvent.
 func requestKind(req *http.Request) string {
 	path := req.URL.Path
 	switch {
