@@ -5,22 +5,40 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ArtifactSource is a chart, or manifests, in an OCI registry.
+// ArtifactSource is a chart, or manifests, in an OCI registry, or a chart in a Helm chart repository.
+// +kubebuilder:validation:XValidation:rule="self.url.startsWith('oci://') || has(self.chart)",message="a chart repository (https://) needs chart, the name of the chart"
+// +kubebuilder:validation:XValidation:rule="!self.url.startsWith('oci://') || !has(self.chart)",message="chart is for chart repositories (https://): with oci://, the name of the chart is the end of url"
+// +kubebuilder:validation:XValidation:rule="!self.url.startsWith('http://') || has(self.insecure) && self.insecure",message="http:// needs insecure: true"
+// +kubebuilder:validation:XValidation:rule="self.url.startsWith('oci://') || !has(self.layerSelector) && !has(self.path) && !has(self.templating) && (!has(self.format) || self.format == 'HelmChart')",message="layerSelector, path, templating and other formats than HelmChart are for OCI registries: a chart repository has Helm charts only"
+// +kubebuilder:validation:XValidation:rule="self.url.startsWith('oci://') || !has(self.provider) || self.provider == 'generic'",message="provider is for OCI registries: give the credentials of a chart repository in secretRef"
+// +kubebuilder:validation:XValidation:rule="self.url.startsWith('oci://') || !has(self.verify) || self.verify.provider == 'HelmProvenance'",message="a chart repository has no signatures of cosign and notation: use the provider HelmProvenance, or a registry"
+// +kubebuilder:validation:XValidation:rule="!self.url.startsWith('oci://') || !has(self.verify) || self.verify.provider != 'HelmProvenance'",message="HelmProvenance is for chart repositories: use cosign or notation with a registry"
+// +kubebuilder:validation:XValidation:rule="!self.url.startsWith('oci://') || !has(self.ref.allowMovedVersion) || !self.ref.allowMovedVersion",message="allowMovedVersion is for chart repositories: a tag of a registry may always move"
 // +kubebuilder:validation:XValidation:rule="!has(self.format) || self.format != 'HelmChart' || !has(self.path) && !has(self.templating)",message="path and templating are not for Helm charts"
 // +kubebuilder:validation:XValidation:rule="!has(self.format) || self.format != 'Plain' || !has(self.path)",message="path is not for the format Plain, whose manifests are all in one folder"
 // +kubebuilder:validation:XValidation:rule="!has(self.layerSelector) || !has(self.format) || self.format != 'Plain' && self.format != 'Files'",message="layerSelector is not for the formats Plain and Files, which have many layers"
 // +kubebuilder:validation:XValidation:rule="!has(self.layerSelector) || has(self.format) || !has(self.path) && !has(self.templating)",message="a selected layer is a Helm chart, without path and templating, unless format says otherwise"
 // +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider == 'generic' || !has(self.insecure) || !self.insecure",message="provider and insecure exclude each other: the manager's identity is not sent in plain text"
 type ArtifactSource struct {
-	// url of the repository, without a tag or digest: oci://<host>[:<port>]/<path>.
+	// url of the repository, without a tag or digest: oci://<host>[:<port>]/<path>. Or the URL of a Helm chart
+	// repository, the one that "helm repo add" takes: https://<host>[:<port>]/<path>; http:// only with insecure.
 	// +required
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="self.startsWith('oci://')",message="url must start with oci://"
-	// +kubebuilder:validation:XValidation:rule="self.substring(6).matches('^[A-Za-z0-9.:_\\\\[\\\\]-]+/[a-z0-9]+([._/-]+[a-z0-9]+)*$')",message="url must name a repository, oci://<host>[:<port>]/<path>, without tag, digest or trailing slash"
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('oci://') || self.startsWith('https://') || self.startsWith('http://')",message="url must start with oci://, or with https:// for a chart repository"
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('oci://') || self.matches('^https?://[A-Za-z0-9.:_\\\\[\\\\]-]+(/[A-Za-z0-9._~%:,=+/-]*)?$')",message="url must be https://<host>[:<port>]/<path>, without credentials, query or fragment"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.substring(6).matches('^[A-Za-z0-9.:_\\\\[\\\\]-]+/[a-z0-9]+([._/-]+[a-z0-9]+)*$')",message="url must name a repository, oci://<host>[:<port>]/<path>, without tag, digest or trailing slash"
 	URL string `json:"url"`
 
-	// ref selects the artifact in the repository: by tag, digest, version range or tag filter.
+	// chart is the name of the chart in a chart repository. Required with https://, and not allowed with oci://.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9][A-Za-z0-9._-]*$')",message="chart must consist of letters, digits, '.', '_' and '-'"
+	Chart string `json:"chart,omitempty"`
+
+	// ref selects the artifact in the repository: by tag, digest, version range or tag filter. In a chart repository, the
+	// tags are the versions of the chart, and the digest is the SHA-256 of its archive.
 	// +required
 	Ref ArtifactReference `json:"ref"`
 
@@ -35,7 +53,8 @@ type ArtifactSource struct {
 	// secretRef names a Secret of type kubernetes.io/dockerconfigjson with the credentials of the registry. HelmOp uses
 	// only its "auths" and ignores credential helpers, because these would run programs. HelmOp uses the first of these
 	// that has a credential for the repository: secretRef, imagePullServiceAccountName, provider, the manager's own
-	// file. Credentials never leave the management cluster.
+	// file. For a chart repository, the Secret may have the keys username and password instead. Credentials never leave
+	// the management cluster.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 
@@ -64,7 +83,7 @@ type ArtifactSource struct {
 	// +optional
 	ProxySecretRef *SecretReference `json:"proxySecretRef,omitempty"`
 
-	// insecure speaks plain HTTP to the registry. Default: false.
+	// insecure speaks plain HTTP to the registry, and permits http:// for a chart repository. Default: false.
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
 
@@ -137,19 +156,22 @@ type LayerSelector struct {
 }
 
 // Verification is which signatures an artifact must have.
+// +kubebuilder:validation:XValidation:rule="self.provider != 'HelmProvenance' || has(self.secretRef) && !has(self.identities) && !has(self.trustedRootSecretRef)",message="HelmProvenance needs secretRef, with a keyring, and neither identities nor trustedRootSecretRef"
 // +kubebuilder:validation:XValidation:rule="self.provider != 'notation' || has(self.secretRef)",message="notation needs secretRef, with the trust policy and the certificates"
 // +kubebuilder:validation:XValidation:rule="self.provider != 'notation' || !has(self.identities) && !has(self.trustedRootSecretRef)",message="identities and trustedRootSecretRef are for cosign only"
 // +kubebuilder:validation:XValidation:rule="self.provider != 'cosign' || has(self.secretRef) != has(self.identities)",message="cosign needs either secretRef, with public keys, or identities, for signatures without keys"
 // +kubebuilder:validation:XValidation:rule="!has(self.trustedRootSecretRef) || has(self.identities)",message="trustedRootSecretRef is for signatures without keys: set identities"
 type Verification struct {
-	// provider of the signatures: cosign or notation. Default: cosign.
+	// provider of the signatures: cosign or notation for OCI registries; HelmProvenance, the provenance file (.prov)
+	// beside the archive, for chart repositories. Default: cosign.
 	// +optional
 	// +kubebuilder:default=cosign
 	Provider VerificationProvider `json:"provider,omitempty"`
 
 	// secretRef names a Secret with what to trust. For cosign: public keys (PEM) in keys that end with .pub; the
 	// artifact must be signed with any of them. For notation: the trust policy in trustpolicy.json and certificates
-	// (PEM) in keys that end with .crt or .pem.
+	// (PEM) in keys that end with .crt or .pem. For HelmProvenance: public keys of OpenPGP, binary or armored, in keys
+	// that end with .gpg, .pgp or .asc.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 
@@ -167,7 +189,7 @@ type Verification struct {
 }
 
 // VerificationProvider is a way of signing artifacts.
-// +kubebuilder:validation:Enum=cosign;notation
+// +kubebuilder:validation:Enum=cosign;notation;HelmProvenance
 type VerificationProvider string
 
 const (
@@ -176,6 +198,9 @@ const (
 
 	// VerificationProviderNotation is the Notary Project's notation.
 	VerificationProviderNotation VerificationProvider = "notation"
+
+	// VerificationProviderHelmProvenance is Helm's provenance file, signed with OpenPGP.
+	VerificationProviderHelmProvenance VerificationProvider = "HelmProvenance"
 )
 
 // SignerIdentity is who must have signed: an identity, and who vouches for it.
@@ -248,17 +273,22 @@ type ArtifactReference struct {
 	// the source is edited. Default: false.
 	// +optional
 	AllowDowngrade bool `json:"allowDowngrade,omitempty"`
+
+	// allowMovedVersion permits that a chart repository replaces the archive of a version that is in use. Without it, the
+	// current archive stays until another version is selected or the source is edited. Default: false.
+	// +optional
+	AllowMovedVersion bool `json:"allowMovedVersion,omitempty"`
 }
 
 // ResolvedArtifact is the artifact that a reference was resolved to.
 type ResolvedArtifact struct {
-	// url of the repository.
+	// url of the repository. For a chart repository, a slash and the name of the chart follow.
 	// +required
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:MaxLength=768
 	URL string `json:"url"`
 
-	// digest of the manifest.
+	// digest of the manifest, or of the archive from a chart repository.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=71

@@ -96,6 +96,10 @@ const (
 	// spec.source.ref.allowDowngrade.
 	DowngradeRefusedReason = "DowngradeRefused"
 
+	// VersionMovedReason: the chart repository replaced the archive of the version that is in use, see
+	// spec.source.ref.allowMovedVersion.
+	VersionMovedReason = "VersionMoved"
+
 	// RegistryErrorReason: the registry failed in another way.
 	RegistryErrorReason = "RegistryError"
 )

@@ -153,7 +153,46 @@ var (
 		{name: "a port", path: "spec.source.url", value: "oci://127.0.0.1:5000/charts/hello"},
 		{name: "an IPv6 address", path: "spec.source.url", value: "oci://[::1]:5000/hello"},
 		{name: "separators in the path", path: "spec.source.url", value: "oci://registry.example/a__b/c-d.e"},
-		{name: "HTTPS", path: "spec.source.url", value: "https://registry.example/charts/hello", message: urlScheme},
+		{name: "HTTPS", path: "spec.source.url", value: "https://registry.example/charts/hello", field: "spec.source",
+			message: "needs chart"},
+		{name: "FTP", path: "spec.source.url", value: "ftp://registry.example/charts/hello", message: urlScheme},
+		{name: "a chart repository", path: "spec.source", value: chartSource()},
+		{name: "a chart repository at the root of a host", path: "spec.source",
+			value: chartSource("url", "https://charts.example:8443")},
+		{name: "a chart repository with a slash at the end", path: "spec.source",
+			value: chartSource("url", "https://charts.example/Stable/")},
+		{name: "credentials in the URL of a chart repository", path: "spec.source",
+			value: chartSource("url", "https://user:secret@charts.example/stable"), field: "spec.source.url",
+			message: "without credentials"},
+		{name: "a query in the URL of a chart repository", path: "spec.source",
+			value: chartSource("url", "https://charts.example/stable?a=b"), field: "spec.source.url", message: "query"},
+		{name: "a chart repository without TLS", path: "spec.source",
+			value: chartSource("url", "http://charts.example/stable"), message: "http:// needs insecure"},
+		{name: "an insecure chart repository", path: "spec.source",
+			value: chartSource("url", "http://charts.example/stable", "insecure", true)},
+		{name: "the path of a chart", path: "spec.source", value: chartSource("chart", "a/b"),
+			field: "spec.source.chart", message: "chart must consist of"},
+		{name: "a chart in a registry", path: "spec.source.chart", value: "hello", field: "spec.source",
+			message: "chart is for chart repositories"},
+		{name: "a layer in a chart repository", path: "spec.source",
+			value: chartSource("layerSelector", map[string]any{"mediaType": "a/b"}), message: "are for OCI registries"},
+		{name: "another format in a chart repository", path: "spec.source", value: chartSource("format", "Flux"),
+			message: "are for OCI registries"},
+		{name: "the format of a chart repository", path: "spec.source", value: chartSource("format", "HelmChart")},
+		{name: "a cloud with a chart repository", path: "spec.source", value: chartSource("provider", "aws"),
+			message: "provider is for OCI registries"},
+		{name: "cosign with a chart repository", path: "spec.source",
+			value:   chartSource("verify", map[string]any{"secretRef": referenceTo("keys")}),
+			message: "use the provider HelmProvenance"},
+		{name: "provenance files", path: "spec.source",
+			value: chartSource("verify", map[string]any{"provider": "HelmProvenance", "secretRef": referenceTo("keys")})},
+		{name: "provenance files without keys", path: "spec.source",
+			value: chartSource("verify", map[string]any{"provider": "HelmProvenance"}), field: "spec.source.verify",
+			message: "HelmProvenance needs secretRef"},
+		{name: "a replaced version", path: "spec.source",
+			value: chartSource("ref", map[string]any{"semver": "1", "allowMovedVersion": true})},
+		{name: "a replaced tag", path: "spec.source.ref", value: map[string]any{"tag": "1", "allowMovedVersion": true},
+			field: "spec.source", message: "allowMovedVersion is for chart repositories"},
 		{name: "no path", path: "spec.source.url", value: "oci://registry.example", message: urlForm},
 		{name: "a tag in the URL", path: "spec.source.url", value: "oci://registry.example/charts/hello:1.0.0",
 			message: urlForm},
@@ -290,6 +329,9 @@ var (
 			value: map[string]any{"provider": "notation", "secretRef": referenceTo("policy"),
 				"identities": []any{map[string]any{"issuer": "i", "subject": "s"}}},
 			message: "identities and trustedRootSecretRef are for cosign only"},
+		{name: "provenance files in a registry", path: "spec.source.verify",
+			value: map[string]any{"provider": "HelmProvenance", "secretRef": referenceTo("keys")}, field: "spec.source",
+			message: "HelmProvenance is for chart repositories"},
 		{name: "an unknown provider", path: "spec.source.verify",
 			value: map[string]any{"provider": "gpg", "secretRef": referenceTo("keys")},
 			field: "spec.source.verify.provider", message: unsupported},
@@ -469,4 +511,13 @@ func repeated(item map[string]any, n int) []any {
 		items[i] = item
 	}
 	return items
+}
+
+// chartSource returns a source in a chart repository with more fields, given as names and values.
+func chartSource(fields ...any) map[string]any {
+	source := map[string]any{"url": "https://charts.example/stable", "chart": "hello", "ref": map[string]any{"tag": "1.0.0"}}
+	for i := 0; i < len(fields); i += 2 {
+		source[fmt.Sprint(fields[i])] = fields[i+1]
+	}
+	return source
 }

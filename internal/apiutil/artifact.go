@@ -8,6 +8,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
@@ -22,6 +23,15 @@ func Selected(source *addonsv1.ArtifactSource) addonsv1.ResolvedArtifact {
 		artifact.LayerMediaType = source.LayerSelector.MediaType
 	}
 	return artifact
+}
+
+// ArtifactURL returns the URL of the artifact that a source names: the repository in a registry, or the chart in a
+// chart repository.
+func ArtifactURL(source *addonsv1.ArtifactSource) string {
+	if source.Chart == "" {
+		return source.URL
+	}
+	return chartrepo.URL(source.URL, source.Chart)
 }
 
 // BundleSelection converts the selected part of an artifact for the loader in package bundle.

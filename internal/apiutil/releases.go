@@ -134,6 +134,9 @@ func SourceDigest(source *addonsv1.ArtifactSource) (string, error) {
 	if other := Selected(source); other.Format != "" || other.Path != "" || other.Templating != "" {
 		parts = append(parts, other.Format, other.Path, other.Templating)
 	}
+	if source.Chart != "" {
+		parts = append(parts, source.Chart)
+	}
 	return DigestOf(parts...)
 }
 

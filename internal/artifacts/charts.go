@@ -226,6 +226,7 @@ func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, ten
 // registryOf returns the host in the URL of an artifact, in the form in which package oci names
 // hosts.
 func registryOf(url string) string {
-	host, _, _ := strings.Cut(strings.TrimPrefix(url, "oci://"), "/")
+	_, rest, _ := strings.Cut(url, "://")
+	host, _, _ := strings.Cut(rest, "/")
 	return host
 }

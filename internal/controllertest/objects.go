@@ -60,7 +60,9 @@ func PullSecret(name, config string) *corev1.Secret {
 
 // HelmOpWith returns a HelmOp with a source.
 func HelmOpWith(source addonsv1.ArtifactSource) *addonsv1.HelmOp {
-	source.URL = "oci://registry.example/charts/hello"
+	if source.URL == "" {
+		source.URL = "oci://registry.example/charts/hello"
+	}
 	return &addonsv1.HelmOp{ObjectMeta: Meta("hello"), Spec: addonsv1.HelmOpSpec{Source: source}}
 }
 

@@ -47,6 +47,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sources"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
@@ -176,7 +177,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 	if err := observeBudget(budget); err != nil {
 		return fmt.Errorf("setting up the metrics of memory: %w", err)
 	}
-	registry, verifier, err := setupRegistries(options, budget, mgr.GetLogger())
+	sources, verifier, err := setupSources(options, budget, mgr.GetLogger())
 	if err != nil {
 		return err
 	}
@@ -195,11 +196,11 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 		return err
 	}
 	return controllers.SetupWithManager(ctx, mgr, controllers.Options{
-		Registry:         registry,
+		Registry:         sources,
 		Verifier:         verifier,
 		Charts:           charts,
 		Engine:           helmclient.NewBounded(renderers, budget),
-		Records:          recordStorage(&options.records, registry),
+		Records:          recordStorage(&options.records, sources.Registries()),
 		Watcher:          watcher,
 		Clusters:         clusters,
 		Kubeconfigs:      kubeconfigs,
@@ -229,12 +230,13 @@ func setupTracing(ctx context.Context, mgr ctrl.Manager, options *Options) (*tra
 	return tracer, mgr.Add(tracer)
 }
 
-// setupRegistries opens the artifact store, and creates the client for registries and the verifier of signatures.
-func setupRegistries(
+// setupSources opens the artifact store, and creates the client for registries and chart repositories and the verifier
+// of signatures.
+func setupSources(
 	options *Options,
 	budget *bytebudget.Budget,
 	log logr.Logger,
-) (*oci.Client, *verification.Verifier, error) {
+) (*sources.Client, *verification.Verifier, error) {
 	flags := &options.registry
 	registry, err := oci.New(oci.Options{
 		Dir:               filepath.Join(options.artifactDir, "artifacts"),
@@ -255,14 +257,16 @@ func setupRegistries(
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting up the registry client and the artifact store: %w", err)
 	}
+	client := sources.New(registry)
 	verifier, err := verification.New(verification.Options{
-		Registry: registry,
-		Dir:      filepath.Join(options.artifactDir, "sigstore"),
+		Registry:   registry,
+		Provenance: client,
+		Dir:        filepath.Join(options.artifactDir, "sigstore"),
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting up the verification of signatures: %w", err)
 	}
-	return registry, verifier, nil
+	return client, verifier, nil
 }
 
 // recordStorage configures where records are stored outside of the workload clusters.

@@ -10,6 +10,9 @@ import (
 // ErrDowngrade means that a reference with a range or a filter of tags now selects an older tag than before.
 var ErrDowngrade = errors.New("downgrades are not allowed")
 
+// ErrVersionMoved means that a chart repository replaced the archive of the version that is in use.
+var ErrVersionMoved = errors.New("a version must not change")
+
 // ErrRecord wraps an error of a write of a HelmOpRelease.
 var ErrRecord = errors.New("cannot write the HelmOpRelease")
 

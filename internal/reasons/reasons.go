@@ -29,6 +29,7 @@ var registryErrors = []namedError{
 	{references.ErrReferenceNotFound, addonsv1.ReferenceNotFoundReason},
 	{references.ErrReferenceForbidden, addonsv1.ReferenceNotFoundReason},
 	{ErrDowngrade, addonsv1.DowngradeRefusedReason},
+	{ErrVersionMoved, addonsv1.VersionMovedReason},
 	{oci.ErrInvalidReference, addonsv1.InvalidReferenceReason},
 	{oci.ErrInvalidAccess, addonsv1.RegistryAuthenticationFailedReason},
 	{oci.ErrUnauthorized, addonsv1.RegistryAuthenticationFailedReason},

@@ -5,13 +5,16 @@ package references
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 
 	corev1 "k8s.io/api/core/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
@@ -30,7 +33,9 @@ const (
 type RegistryRefs struct {
 	// Field is the path of the references for messages: "spec.source", or another field of the same
 	// form.
-	Field, Namespace     string
+	Field, Namespace string
+	// ChartRepository is the URL of the chart repository; empty for a registry.
+	ChartRepository      string
 	Secret, Certs, Proxy *addonsv1.SecretReference
 	serviceAccount       string
 	Provider             addonsv1.RegistryProvider
@@ -40,8 +45,12 @@ type RegistryRefs struct {
 // Access reads the settings for the access to the registry of a HelmOp.
 func (r *Reader) Access(ctx context.Context, helmOp *addonsv1.HelmOp) (oci.Access, error) {
 	source := &helmOp.Spec.Source
+	repository := ""
+	if chartrepo.IsURL(source.URL) {
+		repository = source.URL
+	}
 	return r.AccessBy(ctx, &RegistryRefs{
-		Field: "spec.source", Namespace: helmOp.Namespace, Secret: source.SecretRef, Certs: source.CertSecretRef,
+		ChartRepository: repository, Field: "spec.source", Namespace: helmOp.Namespace, Secret: source.SecretRef, Certs: source.CertSecretRef,
 		Proxy:          source.ProxySecretRef,
 		serviceAccount: source.ImagePullServiceAccountName, Provider: source.Provider, Insecure: source.Insecure,
 	})
@@ -77,6 +86,13 @@ func (r *Reader) addSecret(ctx context.Context, refs *RegistryRefs, access *oci.
 		return fmt.Errorf("%s.secretRef: %w", refs.Field, err)
 	}
 	config, ok := dockerConfig(secret)
+	if !ok && refs.ChartRepository != "" {
+		if config, ok = basicAuth(secret, refs.ChartRepository); !ok {
+			return fmt.Errorf("%s.secretRef: Secret %s/%s must have the keys %s and %s, or the type %s: %w; add the keys",
+				refs.Field, refs.Namespace, refs.Secret.Name, corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey,
+				corev1.SecretTypeDockerConfigJson, ErrReferenceNotFound)
+		}
+	}
 	if !ok {
 		return fmt.Errorf("%s.secretRef: Secret %s/%s must have type %s and key %s: %w; delete the Secret and create it "+
 			"with this type, or correct the reference", refs.Field, refs.Namespace, refs.Secret.Name,
@@ -114,6 +130,20 @@ func (r *Reader) addPullSecrets(ctx context.Context, refs *RegistryRefs, access 
 func dockerConfig(secret *reference) ([]byte, bool) {
 	config, ok := secret.data[corev1.DockerConfigJsonKey]
 	return config, ok && secret.secretType == corev1.SecretTypeDockerConfigJson
+}
+
+// basicAuth returns the username and the password in a Secret as a Docker config for the host of a chart repository.
+func basicAuth(secret *reference, repository string) ([]byte, bool) {
+	username, hasName := secret.data[corev1.BasicAuthUsernameKey]
+	password, hasPassword := secret.data[corev1.BasicAuthPasswordKey]
+	site, err := url.Parse(repository)
+	if !hasName || !hasPassword || err != nil {
+		return nil, false
+	}
+	config, err := json.Marshal(map[string]any{"auths": map[string]any{
+		site.Host: map[string]string{"username": string(username), "password": string(password)},
+	}})
+	return config, err == nil
 }
 
 // addCertificates adds the authorities and the client certificate of certSecretRef.
@@ -165,10 +195,10 @@ func (r *Reader) addProxy(ctx context.Context, refs *RegistryRefs, access *oci.A
 	return nil
 }
 
-// OciSource returns a reference into the source of a HelmOp for the registry client.
+// OciSource returns a reference into the source of a HelmOp for the clients of registries and chart repositories.
 func OciSource(helmOp *addonsv1.HelmOp, ref addonsv1.ArtifactReference, access oci.Access) oci.Source {
 	return oci.Source{
-		URL:    helmOp.Spec.Source.URL,
+		URL:    apiutil.ArtifactURL(&helmOp.Spec.Source),
 		Ref:    oci.Reference{Tag: ref.Tag, Digest: ref.Digest, Semver: ref.Semver, TagFilter: ref.TagFilter},
 		Access: access,
 	}

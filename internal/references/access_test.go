@@ -43,6 +43,7 @@ func TestAccess(t *testing.T) {
 		controllertest.Opaque("pair", map[string]string{"tls.crt": "CERT", "tls.key": "KEY"}),
 		controllertest.Opaque("half", map[string]string{"tls.crt": "CERT"}),
 		controllertest.Opaque("other-half", map[string]string{"tls.key": "KEY"}),
+		controllertest.Opaque("login", map[string]string{"username": "u", "password": "p"}),
 		controllertest.Opaque("proxy", map[string]string{"address": "http://proxy:3128", "username": "u", "password": "p"}),
 	}
 	tests := map[string]struct {
@@ -56,6 +57,15 @@ func TestAccess(t *testing.T) {
 		"a cloud":    {addonsv1.ArtifactSource{Provider: "aws"}, oci.Access{CloudProvider: "aws"}, false},
 		"a secret": {addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("own")},
 			oci.Access{DockerConfigs: [][]byte{[]byte("1")}}, false},
+		"a chart repository": {addonsv1.ArtifactSource{URL: "https://charts.example:8443/stable", Chart: "a",
+			SecretRef: controllertest.SecretRef("login")}, oci.Access{DockerConfigs: [][]byte{
+			[]byte(`{"auths":{"charts.example:8443":{"password":"p","username":"u"}}}`)}}, false},
+		"a chart repository with a Docker config": {addonsv1.ArtifactSource{URL: "https://charts.example/stable", Chart: "a",
+			SecretRef: controllertest.SecretRef("own")}, oci.Access{DockerConfigs: [][]byte{[]byte("1")}}, false},
+		"a chart repository without a login": {addonsv1.ArtifactSource{URL: "https://charts.example/stable", Chart: "a",
+			SecretRef: controllertest.SecretRef("plain")}, oci.Access{}, true},
+		"a login for a registry": {addonsv1.ArtifactSource{URL: "oci://r.example/a",
+			SecretRef: controllertest.SecretRef("login")}, oci.Access{}, true},
 		"no secret":     {addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("missing")}, oci.Access{}, true},
 		"no credential": {addonsv1.ArtifactSource{SecretRef: controllertest.SecretRef("plain")}, oci.Access{}, true},
 		"a service account": {addonsv1.ArtifactSource{ImagePullServiceAccountName: "puller"},
@@ -189,6 +199,7 @@ func TestPolicy(t *testing.T) {
 	t.Parallel()
 	objects := []client.Object{
 		controllertest.Opaque("keys", map[string]string{"a.pub": "A", "b.pub": "B", "cosign.key": "PRIVATE"}),
+		controllertest.Opaque("pgp", map[string]string{"a.gpg": "A", "b.asc": "B", "c.pub": "C"}),
 		controllertest.Opaque("root", map[string]string{"trusted_root.json": "ROOT"}),
 		controllertest.Opaque("notation",
 			map[string]string{"trustpolicy.json": "POLICY", "ca.crt": "C", "ca.pem": "P", "note.txt": "T"}),
@@ -213,6 +224,9 @@ func TestPolicy(t *testing.T) {
 		"notation": {&addonsv1.Verification{Provider: "notation", SecretRef: controllertest.SecretRef("notation")},
 			&verification.Policy{Provider: verification.Notation, TrustPolicy: []byte("POLICY"),
 				Certificates: map[string][]byte{"ca.crt": []byte("C"), "ca.pem": []byte("P")}}, false},
+		"provenance files": {&addonsv1.Verification{Provider: "HelmProvenance", SecretRef: controllertest.SecretRef("pgp")},
+			&verification.Policy{Provider: verification.HelmProvenance,
+				Keyrings: map[string][]byte{"a.gpg": []byte("A"), "b.asc": []byte("B")}}, false},
 		"no secret": {&addonsv1.Verification{SecretRef: controllertest.SecretRef("missing")}, nil, true},
 		"no root": {&addonsv1.Verification{Identities: identities,
 			TrustedRootSecretRef: controllertest.SecretRef("missing")}, nil, true},

@@ -254,11 +254,14 @@ func addTrust(policy *verification.Policy, data map[string][]byte) {
 		}
 		return found
 	}
-	if policy.Provider == verification.Notation {
+	switch policy.Provider {
+	case verification.Notation:
 		policy.TrustPolicy, policy.Certificates = data[trustPolicyKey], withSuffix(".crt", ".pem")
-		return
+	case verification.HelmProvenance:
+		policy.Keyrings = withSuffix(".gpg", ".pgp", ".asc")
+	default:
+		policy.Keys = withSuffix(".pub")
 	}
-	policy.Keys = withSuffix(".pub")
 }
 
 // PolicyDigest returns the digest of a policy; empty without a policy.

@@ -50,7 +50,7 @@ func resolvingResult(helmOp *addonsv1.HelmOp, l *lookup) lookupResult {
 	if l.known == nil {
 		result.resolved = metav1.Condition{
 			Status: metav1.ConditionUnknown, Reason: addonsv1.ResolvingReason,
-			Message: fmt.Sprintf("Resolving %s: %s", helmOp.Spec.Source.URL, errResolving),
+			Message: fmt.Sprintf("Resolving %s: %s", apiutil.ArtifactURL(&helmOp.Spec.Source), errResolving),
 		}
 	}
 	return result

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
@@ -27,6 +28,19 @@ func checkDowngrade(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStat
 	return fmt.Errorf("%w: the registry no longer lists tag %q, and the newest tag that matches the reference is %q. Tag "+
 		"%[2]q stays in use. Find out why the tag is missing; to downgrade, name the version in the reference or set "+
 		"allowDowngrade there", reasons.ErrDowngrade, known.Tag, found.Tag)
+}
+
+// checkMoved returns an error if a chart repository replaced the archive of the version that is in use. Versions of a
+// chart repository are immutable by convention: unlike a tag of a registry, they never name a moving content. A changed
+// archive is a mistake or an attack.
+func checkMoved(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStatus, found *oci.Artifact) error {
+	if known == nil || ref.AllowMovedVersion || !chartrepo.IsURL(found.URL) || known.URL != found.URL ||
+		known.Version != found.Version || known.Digest == found.Digest {
+		return nil
+	}
+	return fmt.Errorf("%w: the chart repository replaced version %s, which was %s, by %s. The former archive stays in use. "+
+		"Find out why the version was replaced; to use the new archive, set allowMovedVersion in the reference, or name "+
+		"its digest there", reasons.ErrVersionMoved, known.Version, known.Digest, found.Digest)
 }
 
 // artifactInUse returns the artifact that a reference was resolved to before, from the same source; nil if it is not

@@ -55,6 +55,40 @@ func TestCheckDowngrade(t *testing.T) {
 	}
 }
 
+func TestCheckMoved(t *testing.T) {
+	t.Parallel()
+	const chart = "https://charts.example/stable/demo"
+	used := addonsv1.ResolvedArtifact{URL: chart, Tag: "1.0.0", Version: "1.0.0", Digest: "sha256:a"}
+	for name, tc := range map[string]struct {
+		ref        addonsv1.ArtifactReference
+		known      *addonsv1.ResolvedArtifact
+		found      oci.Artifact
+		wantRefuse bool
+	}{
+		"the same":        {known: &used, found: oci.Artifact{URL: chart, Version: "1.0.0", Digest: "sha256:a"}},
+		"another version": {known: &used, found: oci.Artifact{URL: chart, Version: "1.1.0", Digest: "sha256:b"}},
+		"another archive": {known: &used, found: oci.Artifact{URL: chart, Version: "1.0.0", Digest: "sha256:b"},
+			wantRefuse: true},
+		"allowed": {ref: addonsv1.ArtifactReference{AllowMovedVersion: true}, known: &used,
+			found: oci.Artifact{URL: chart, Version: "1.0.0", Digest: "sha256:b"}},
+		"another chart": {known: &used, found: oci.Artifact{URL: chart + "s", Version: "1.0.0", Digest: "sha256:b"}},
+		"a registry": {known: &addonsv1.ResolvedArtifact{URL: "oci://r.example/demo", Version: "1.0.0", Digest: "sha256:a"},
+			found: oci.Artifact{URL: "oci://r.example/demo", Version: "1.0.0", Digest: "sha256:b"}},
+		"nothing in use": {found: oci.Artifact{URL: chart, Version: "1.0.0", Digest: "sha256:b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var known *addonsv1.ArtifactStatus
+			if tc.known != nil {
+				known = &addonsv1.ArtifactStatus{ResolvedArtifact: *tc.known}
+			}
+			if err := checkMoved(tc.ref, known, &tc.found); errors.Is(err, reasons.ErrVersionMoved) != tc.wantRefuse {
+				t.Errorf("refused: %v, want %v", err, tc.wantRefuse)
+			}
+		})
+	}
+}
+
 // TestArtifactInUseFromRevision checks that the newest revision has the artifact of a reference if the status has none:
 // a restore or clusterctl move does not preserve the status.
 func TestArtifactInUseFromRevision(t *testing.T) {

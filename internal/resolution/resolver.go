@@ -344,7 +344,8 @@ func resolve(ctx context.Context, registry Registry, verifier verify.Verifier, a
 func (r *Resolver) storeResult(p *pass, l *lookup, found resolved, err error, at time.Time) {
 	helmOp := p.helmOp
 	if err == nil {
-		err = checkDowngrade(l.key.ref, artifactInUse(helmOp, p.input.Newest, l), &found.artifact)
+		inUse := artifactInUse(helmOp, p.input.Newest, l)
+		err = errors.Join(checkDowngrade(l.key.ref, inUse, &found.artifact), checkMoved(l.key.ref, inUse, &found.artifact))
 	}
 	l.result.verified, l.result.isFresh = verifiedCondition(helmOp, l, found, err)
 	entry := scheduleEntry{lookupKey: l.lookupKey, fixed: l.key.ref.Digest != ""}

@@ -106,7 +106,7 @@ func ArtifactOfSource(revision *addonsv1.HelmOpRevision, source *addonsv1.Artifa
 		return nil
 	}
 	then := &revision.Spec.HelmOp.Source
-	if then.URL != source.URL || apiutil.Selected(then) != apiutil.Selected(source) {
+	if then.URL != source.URL || then.Chart != source.Chart || apiutil.Selected(then) != apiutil.Selected(source) {
 		return nil
 	}
 	if recorded, err := ArtifactsOf(revision)(ref); err == nil {

@@ -124,7 +124,7 @@ func describeSpec(p *kube.Page, helmOp *addonsv1.HelmOp) {
 	if !helmOp.DeletionTimestamp.IsZero() {
 		p.Field("Deleting", "since "+helmOp.DeletionTimestamp.UTC().Format(time.RFC3339))
 	}
-	p.Field("Source", spec.Source.URL+" "+referenceOf(&spec.Source.Ref))
+	p.Field("Source", apiutil.ArtifactURL(&spec.Source)+" "+referenceOf(&spec.Source.Ref))
 	if artifact := helmOp.Status.Artifact; artifact != nil {
 		p.Field("Resolved to", strings.TrimSpace(artifact.Version+" "+artifact.Digest))
 		if from := artifact.Provenance; from != nil {

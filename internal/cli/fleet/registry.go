@@ -16,10 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sources"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
@@ -35,14 +37,18 @@ func (r *registryFlags) add(cmd *cobra.Command) {
 			"Credential helpers are not run.")
 }
 
-// client returns a client of registries. It keeps what it pulls in a folder.
-func (r *registryFlags) client(folder string) (*oci.Client, error) {
-	return oci.New(oci.Options{Dir: folder, UserAgent: "kubectl-helmop/" + version.Version,
-		CredentialsFile: cmp.Or(r.registryConfig, dockerConfig()), CAFile: r.caFile})
+// client returns a client of registries and chart repositories. It keeps what it pulls in a folder.
+func (r *registryFlags) client(folder string) (*sources.Client, error) {
+	registries, err := oci.New(oci.Options{Dir: folder, UserAgent: "kubectl-helmop/" + version.Version,
+		CredentialsFile: cmp.Or(r.registryConfig, DockerConfig()), CAFile: r.caFile})
+	if err != nil {
+		return nil, err
+	}
+	return sources.New(registries), nil
 }
 
-// dockerConfig returns the file with the Docker configuration of the user; empty if there is none.
-func dockerConfig() string {
+// DockerConfig returns the file with the Docker configuration of the user; empty if there is none.
+func DockerConfig() string {
 	folder := os.Getenv("DOCKER_CONFIG")
 	if folder == "" {
 		home, err := os.UserHomeDir()
@@ -63,12 +69,12 @@ var anyVersion = oci.Reference{Semver: ">=0.0.0"}
 
 // newest finds the newest versions in registries.
 type newest struct {
-	registry   *oci.Client
+	registry   *sources.Client
 	references *references.Reader
 }
 
 // newNewest returns a newest for the management cluster. It uses the credentials of the HelmOps.
-func newNewest(b *kube.Base, c *kube.Client, registry *oci.Client) (*newest, error) {
+func newNewest(b *kube.Base, c *kube.Client, registry *sources.Client) (*newest, error) {
 	config, err := b.RestConfig()
 	if err != nil {
 		return nil, err
@@ -93,7 +99,7 @@ func (n *newest) versions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]strin
 	}
 	var found []string
 	for _, ref := range refs {
-		artifact, err := n.registry.Resolve(ctx, oci.Source{URL: helmOp.Spec.Source.URL, Ref: ref, Access: access})
+		artifact, err := n.registry.Resolve(ctx, oci.Source{URL: apiutil.ArtifactURL(&helmOp.Spec.Source), Ref: ref, Access: access})
 		switch {
 		case errors.Is(err, oci.ErrNoMatchingTag):
 		case err != nil:

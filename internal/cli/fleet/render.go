@@ -194,14 +194,15 @@ func (s *chartSource) options() (options preview.Options, end func() error, err 
 	if err != nil {
 		return options, nil, err
 	}
-	verifier, err := verification.New(verification.Options{Registry: registry, Dir: filepath.Join(folder, "sigstore")})
+	verifier, err := verification.New(verification.Options{Registry: registry.Registries(), Provenance: registry,
+		Dir: filepath.Join(folder, "sigstore")})
 	if err != nil {
 		return options, nil, err
 	}
 	// A chart is untrusted code: a child process of this program renders it.
 	renderers := sandbox.NewPool(sandbox.Options{})
 	return preview.Options{Registry: registry, Charts: bundle.NewLoader(bundle.Limits{}, renderers), Verifier: verifier,
-		Engine: helmclient.New(renderers), Records: recordstorage.Options{Registries: payloadregistry.New(registry)},
+		Engine: helmclient.New(renderers), Records: recordstorage.Options{Registries: payloadregistry.New(registry.Registries())},
 	}, end, nil
 }
 

@@ -177,7 +177,7 @@ var restoredFields = []string{
 
 // restoredSourceFields are the fields of the source that say what is installed. The others are about the access to the
 // registry. They stay, and so does the policy for signatures.
-var restoredSourceFields = []string{"url", "ref", "insecure", "format", "path", "templating", "layerSelector"}
+var restoredSourceFields = []string{"url", "chart", "ref", "insecure", "format", "path", "templating", "layerSelector"}
 
 // shapeOf returns the fields of a spec that shape releases.
 func shapeOf(spec *addonsv1.HelmOpSpec) (map[string]any, error) {

@@ -22,6 +22,8 @@ const (
 	Cosign Provider = "cosign"
 	// Notation means signatures by the Notary Project's notation.
 	Notation Provider = "notation"
+	// HelmProvenance means Helm's provenance files in chart repositories, signed with OpenPGP.
+	HelmProvenance Provider = "HelmProvenance"
 )
 
 // The limits of a policy. A Secret holds 1 MiB.
@@ -36,7 +38,7 @@ const (
 // Policy defines whose signatures make an artifact trusted. The fields of the other provider must
 // be empty.
 type Policy struct {
-	// Provider is Cosign or Notation.
+	// Provider is Cosign, Notation or HelmProvenance.
 	Provider Provider
 
 	// Keys are cosign's public keys as PEM, by display name. A signature by any key is sufficient.
@@ -56,6 +58,10 @@ type Policy struct {
 	// name is used for every store in the trust policy, except timestamp authorities, which are not
 	// signers. Names that almost have this form, "tsa-acme.pem" or "TSA.acme.pem", are refused.
 	Certificates map[string][]byte
+
+	// Keyrings are public keys of OpenPGP for HelmProvenance, binary or armored, by file name. A signature by any key is
+	// sufficient.
+	Keyrings map[string][]byte
 }
 
 // Identity is a keyless signer. Set one field of each pair. Patterns are RE2 expressions for the
@@ -87,6 +93,10 @@ func (p Policy) Digest() string {
 	}
 	h.text(string(p.TrustedRoot), string(p.TrustPolicy))
 	h.files(p.Certificates)
+	// Later fields count only if they are set: digests without them are stored in statuses.
+	if len(p.Keyrings) > 0 {
+		h.files(p.Keyrings)
+	}
 	return "sha256:" + h.sum()
 }
 
@@ -122,12 +132,13 @@ func (h policyHash) files(files map[string][]byte) {
 type rules struct {
 	cosign   *cosignRules
 	notation *notationRules
+	keyrings map[string][]byte
 }
 
 // compile parses the policy. Errors are ErrInvalidPolicy.
 func (p Policy) compile() (*rules, error) {
 	size := len(p.TrustedRoot) + len(p.TrustPolicy)
-	for _, files := range []map[string][]byte{p.Keys, p.Certificates} {
+	for _, files := range []map[string][]byte{p.Keys, p.Certificates, p.Keyrings} {
 		for name, data := range files {
 			size += len(name) + len(data)
 		}
@@ -148,7 +159,14 @@ func (p Policy) compile() (*rules, error) {
 		}
 		compiled, err := p.compileNotation()
 		return &rules{notation: compiled}, err
+	case HelmProvenance:
+		if len(p.Keyrings) == 0 {
+			return nil, invalidPolicy("there are no public keys of OpenPGP",
+				"put them into keys of the Secret that end with .gpg, .pgp or .asc")
+		}
+		return &rules{keyrings: p.Keyrings}, nil
 	default:
-		return nil, invalidPolicy(fmt.Sprintf("unknown provider %q", clip(string(p.Provider))), `use "cosign" or "notation"`)
+		return nil, invalidPolicy(fmt.Sprintf("unknown provider %q", clip(string(p.Provider))),
+			`use "cosign", "notation" or "HelmProvenance"`)
 	}
 }

@@ -31,6 +31,8 @@ const (
 type Options struct {
 	// Registry reads the signatures, within its own limits.
 	Registry *oci.Client
+	// Provenance checks the provenance files of chart repositories. Nil refuses policies that require them.
+	Provenance Provenance
 	// Dir stores the public Sigstore's trusted root across restarts. It must not be the Registry's
 	// directory. It is created when it is needed. Empty stores nothing.
 	Dir string
@@ -42,6 +44,13 @@ type Options struct {
 	HTTPClient *http.Client
 	// CacheSize is the number of successful verifications in the cache. Default 10 000.
 	CacheSize int
+}
+
+// Provenance checks provenance files.
+type Provenance interface {
+	// Signers returns the display names of who signed the provenance file of a chart in a chart repository, with a key of
+	// a keyring. Errors are ErrUnsigned, ErrUntrusted, ErrInvalidPolicy, and those of package oci.
+	Signers(ctx context.Context, url, digest string, access oci.Access, keyrings map[string][]byte) ([]string, error)
 }
 
 // Result describes a successful verification.
@@ -85,17 +94,23 @@ func New(opts Options) (*Verifier, error) {
 	return &Verifier{opts: opts, publicRoot: newPublicRoot(opts), results: results}, nil
 }
 
-// Verify returns who signed the artifact with a digest in a repository, "oci://host/path". It takes
+// Verify returns who signed the artifact with a digest in a repository, "oci://host/path", or the URL of a chart in a
+// chart repository for HelmProvenance. It takes
 // at most Options.Timeout. A cached result is returned without a request, for every access.
 func (v *Verifier) Verify(ctx context.Context, url, digest string, access oci.Access, policy Policy) (Result, error) {
 	key := resultKey{url: url, digest: digest, policy: policy.Digest()}
 	if result, ok := v.cached(key); ok {
 		return result, nil
 	}
-	if err := (oci.Source{URL: url, Ref: oci.Reference{Digest: digest}}).Validate(); err != nil {
+	rules, err := policy.compile()
+	if err != nil {
 		return Result{}, err
 	}
-	rules, err := policy.compile()
+	if rules.keyrings == nil {
+		err = (oci.Source{URL: url, Ref: oci.Reference{Digest: digest}}).Validate()
+	} else if v.opts.Provenance == nil {
+		err = invalidPolicy("provenance files are not checked here", "use cosign or notation")
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -132,6 +147,8 @@ func (v *Verifier) verify(ctx context.Context, target *target, rules *rules, key
 	var signers []string
 	var found findings
 	switch {
+	case rules.keyrings != nil:
+		signers, err = v.opts.Provenance.Signers(ctx, target.url, target.digest, target.access, rules.keyrings)
 	case rules.cosign != nil:
 		check := &cosignCheck{target: target, rules: rules.cosign, root: v.publicRoot.get, found: &found,
 			remaining: maxSignatures}

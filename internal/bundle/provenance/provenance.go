@@ -1,0 +1,85 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package provenance verifies Helm's provenance files: text with the digest of a chart archive, signed with OpenPGP.
+package provenance
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"helm.sh/helm/v3/pkg/provenance"
+)
+
+// ErrKeyring means that a keyring cannot be read.
+var ErrKeyring = errors.New("the keyring cannot be read")
+
+// Verify returns the display name of the signer of a provenance file, if a key of the keyrings signed it, and if it
+// has the digest of an archive under the name of its file. Keyrings are binary or armored, by the name for messages.
+func Verify(file string, archive, text []byte, keyrings map[string][]byte) (signer string, err error) {
+	if file != filepath.Base(file) || file == "." || file == ".." {
+		return "", fmt.Errorf("%q is not the name of a file", file)
+	}
+	keys, err := read(keyrings)
+	if err != nil {
+		return "", err
+	}
+	// Helm's verification reads files.
+	folder, err := os.MkdirTemp("", "helmop-provenance-")
+	if err != nil {
+		return "", fmt.Errorf("cannot write the archive: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	chart := filepath.Join(folder, file)
+	for path, data := range map[string][]byte{chart: archive, chart + ".prov": text} {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			return "", fmt.Errorf("cannot write the archive: %w", err)
+		}
+	}
+	signatory := &provenance.Signatory{KeyRing: keys}
+	verified, err := signatory.Verify(chart, chart+".prov")
+	if err != nil {
+		return "", fmt.Errorf("the provenance file of %s is not valid: %s", file, oneLine(err))
+	}
+	return nameOf(verified.SignedBy), nil
+}
+
+// read returns the keys of all keyrings.
+func read(keyrings map[string][]byte) (openpgp.EntityList, error) {
+	var all openpgp.EntityList
+	for _, name := range slices.Sorted(maps.Keys(keyrings)) {
+		data := keyrings[name]
+		parse := openpgp.ReadKeyRing
+		if bytes.HasPrefix(bytes.TrimSpace(data), []byte("-----BEGIN")) {
+			parse = openpgp.ReadArmoredKeyRing
+		}
+		keys, err := parse(bytes.NewReader(data))
+		if err != nil || len(keys) == 0 {
+			return nil, fmt.Errorf("%w: key %q of the Secret has no public key of OpenPGP", ErrKeyring, name)
+		}
+		all = append(all, keys...)
+	}
+	return all, nil
+}
+
+// nameOf returns the name of a key: its fingerprint, and its first identity.
+func nameOf(key *openpgp.Entity) string {
+	name := fmt.Sprintf("OpenPGP key %X", key.PrimaryKey.Fingerprint)
+	if identities := slices.Sorted(maps.Keys(key.Identities)); len(identities) > 0 {
+		name += " (" + identities[0] + ")"
+	}
+	return name
+}
+
+// oneLine returns the text of an error, which may contain text of the file, in one short line.
+func oneLine(err error) string {
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(err.Error(), "?")), " ")
+	return strings.ToValidUTF8(text[:min(len(text), 200)], "")
+}

@@ -1,0 +1,91 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package provenance
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/provenance"
+)
+
+// key returns a new key, and its public part in binary and armored form.
+func key(t *testing.T, name string) (entity *openpgp.Entity, binary, armored []byte) {
+	t.Helper()
+	entity, err := openpgp.NewEntity(name, "", name+"@example.com", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var public, text bytes.Buffer
+	if err := entity.Serialize(&public); err != nil {
+		t.Fatal(err)
+	}
+	w, err := armor.Encode(&text, openpgp.PublicKeyType, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(entity.Serialize(w), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return entity, public.Bytes(), text.Bytes()
+}
+
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	signer, binary, armored := key(t, "signer")
+	_, other, _ := key(t, "other")
+	path, err := chartutil.Save(&chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: "demo", Version: "1.0.0"}},
+		t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := (&provenance.Signatory{Entity: signer}).ClearSign(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Base(path)
+	for name, tc := range map[string]struct {
+		file          string
+		archive, text []byte
+		keyrings      map[string][]byte
+		want          string
+	}{
+		"binary keys":          {file, archive, []byte(text), map[string][]byte{"a.gpg": binary}, ""},
+		"armored keys":         {file, archive, []byte(text), map[string][]byte{"a.asc": armored, "b.gpg": other}, ""},
+		"another signer":       {file, archive, []byte(text), map[string][]byte{"b.gpg": other}, "unknown entity"},
+		"another archive":      {file, []byte("x"), []byte(text), map[string][]byte{"a.gpg": binary}, "sum does not match"},
+		"another version":      {"demo-2.0.0.tgz", archive, []byte(text), map[string][]byte{"a.gpg": binary}, "demo-2.0.0.tgz"},
+		"no signature":         {file, archive, []byte("x"), map[string][]byte{"a.gpg": binary}, "signature block not found"},
+		"a changed text":       {file, archive, []byte(strings.Replace(text, "1.0.0", "6.6.6", 1)), map[string][]byte{"a.gpg": binary}, "invalid"},
+		"no keys":              {file, archive, []byte(text), map[string][]byte{"a.gpg": []byte("x")}, `key "a.gpg"`},
+		"a file in a folder":   {"../" + file, archive, []byte(text), map[string][]byte{"a.gpg": binary}, "not the name of a file"},
+		"a folder as the file": {"..", archive, []byte(text), map[string][]byte{"a.gpg": binary}, "not the name of a file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Verify(tc.file, tc.archive, tc.text, tc.keyrings)
+			if tc.want == "" {
+				if err != nil || !strings.Contains(got, "signer@example.com") {
+					t.Errorf("%q, %v, want the signer", got, err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%q, %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,324 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package chartrepo_test
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/repo"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/chartrepository"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+func start(t *testing.T) *chartrepository.Repository {
+	t.Helper()
+	r := chartrepository.Start()
+	t.Cleanup(r.Close)
+	return r
+}
+
+func newClient(t *testing.T, change ...func(*oci.Options)) *chartrepo.Client {
+	t.Helper()
+	opts := oci.Options{Dir: t.TempDir()}
+	for _, fn := range change {
+		fn(&opts)
+	}
+	registries, err := oci.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(registries.Close)
+	return chartrepo.New(registries)
+}
+
+// add adds a version of the chart demo.
+func add(t *testing.T, r *chartrepository.Repository, version, note string) string {
+	t.Helper()
+	digest, err := r.Add(registry.ChartFiles(map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: demo\nversion: " + version + "\ndescription: \"- urls: [x]\\n  digest: y\"\n",
+		"note.txt":   note,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest
+}
+
+func source(r *chartrepository.Repository, ref oci.Reference) oci.Source {
+	return oci.Source{URL: chartrepo.URL(r.URL(), "demo"), Ref: ref, Access: oci.Access{CA: r.CA()}}
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	digests := map[string]string{}
+	for _, version := range []string{"1.0.0", "1.2.0", "1.10.0", "2.0.0-rc.1", "v0.9.0", "1.2.0+build.5"} {
+		digests[version] = add(t, r, version, version)
+	}
+	c := newClient(t)
+	for name, tc := range map[string]struct {
+		ref     oci.Reference
+		want    string
+		wantErr error
+	}{
+		"a range":           {oci.Reference{Semver: "^1.0"}, "1.10.0", nil},
+		"a pre-release":     {oci.Reference{Semver: ">=2.0.0-0"}, "2.0.0-rc.1", nil},
+		"a version":         {oci.Reference{Tag: "1.2.0"}, "1.2.0", nil},
+		"with v":            {oci.Reference{Tag: "v0.9.0"}, "v0.9.0", nil},
+		"build metadata":    {oci.Reference{Tag: "1.2.0+build.5"}, "1.2.0+build.5", nil},
+		"as a tag":          {oci.Reference{Tag: "1.2.0_build.5"}, "1.2.0+build.5", nil},
+		"a filter":          {oci.Reference{TagFilter: `^1\.2`}, "1.2.0+build.5", nil},
+		"a digest":          {oci.Reference{Digest: digests["1.0.0"]}, "1.0.0", nil},
+		"no such version":   {oci.Reference{Tag: "3.0.0"}, "", oci.ErrNotFound},
+		"nothing in range":  {oci.Reference{Semver: "^7"}, "", oci.ErrNoMatchingTag},
+		"no such digest":    {oci.Reference{Digest: "sha256:" + strings.Repeat("0", 64)}, "", oci.ErrNotFound},
+		"a malformed range": {oci.Reference{Semver: ">>1"}, "", oci.ErrInvalidReference},
+		"nothing":           {oci.Reference{}, "", oci.ErrInvalidReference},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := c.Resolve(t.Context(), source(r, tc.ref))
+			if !errors.Is(err, tc.wantErr) {
+				t.Fatalf("error %v, want %v", err, tc.wantErr)
+			}
+			if got.Version != tc.want || got.Digest != digests[tc.want] {
+				t.Errorf("got %s, %s, want %s, %s", got.Version, got.Digest, tc.want, digests[tc.want])
+			}
+		})
+	}
+}
+
+// TestFetch holds that the index and the archive are requested once for all callers, and that the archive is read from
+// the store afterwards.
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	digest := add(t, r, "1.0.0", "x")
+	c := newClient(t)
+	src := source(r, oci.Reference{Tag: "1.0.0"})
+	if _, ok := c.Stored(src.URL, digest); ok {
+		t.Fatal("the store has the archive before it is pulled")
+	}
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			content, err := c.Fetch(t.Context(), src.URL, digest, src.Access)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if data, err := content.ReadLayer(t.Context(), content.Layers[0]); err != nil || len(data) == 0 {
+				t.Errorf("%d bytes, %v", len(data), err)
+			}
+		})
+	}
+	wg.Wait()
+	requests, _ := r.Requests()
+	if requests["index.yaml"] != 1 || requests["demo-1.0.0.tgz"] != 1 {
+		t.Errorf("requests %v, want one for each file", requests)
+	}
+	r.Close()
+	content, ok := c.Stored(src.URL, digest)
+	if !ok {
+		t.Fatal("the store does not have the archive")
+	}
+	if _, err := content.ReadStored(t.Context(), content.Layers[0]); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConditionalRequests(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	add(t, r, "1.0.0", "x")
+	c := newClient(t)
+	clock := chartrepo.UseClock(c)
+	resolve := func(want string) {
+		t.Helper()
+		got, err := c.Resolve(t.Context(), source(r, oci.Reference{Semver: "*"}))
+		if err != nil || got.Version != want {
+			t.Fatalf("%s, %v, want %s", got.Version, err, want)
+		}
+		clock.Step()
+	}
+	for range 3 {
+		resolve("1.0.0")
+	}
+	if requests, same := r.Requests(); requests["index.yaml"] != 3 || same != 2 {
+		t.Errorf("%v, %d times not modified, want two of three", requests, same)
+	}
+	add(t, r, "1.1.0", "x")
+	resolve("1.1.0")
+}
+
+// TestLogin holds that the credential and the client's headers reach the repository only, not the host of an archive.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	var leaked []string
+	var mu sync.Mutex
+	r := start(t)
+	digest := add(t, r, "1.0.0", "x")
+	archive := func() []byte {
+		data, err := registry.ChartFiles(map[string]string{
+			"Chart.yaml": "apiVersion: v2\nname: demo\nversion: 1.0.0\ndescription: \"- urls: [x]\\n  digest: y\"\n",
+			"note.txt":   "x",
+		})()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}()
+	other := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		leaked = append(leaked, req.Header.Get("Authorization"))
+		if req.URL.Path == "/moved" {
+			_, _ = w.Write(archive) // chunked or not, the client reads it
+			return
+		}
+		http.Redirect(w, req, "/moved", http.StatusFound)
+	}))
+	t.Cleanup(other.Close)
+	r.RequireLogin("user", "secret")
+	r.Edit(func(index *repo.IndexFile) { index.Entries["demo"][0].URLs = []string{other.URL + "/demo.tgz"} })
+	c := newClient(t)
+	src := source(r, oci.Reference{Tag: "1.0.0"})
+	if _, err := c.Resolve(t.Context(), src); !errors.Is(err, oci.ErrUnauthorized) {
+		t.Fatalf("without a credential: %v", err)
+	}
+	host := strings.TrimPrefix(other.URL, "https://")
+	repository := strings.TrimSuffix(strings.TrimPrefix(r.URL(), "https://"), "/stable")
+	src.Access.DockerConfigs = [][]byte{fmt.Appendf(nil,
+		`{"auths": {%q: {"username": "user", "password": "secret"}, %q: {"username": "user", "password": "secret"}}}`,
+		repository, host)}
+	if _, err := c.Resolve(t.Context(), src); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Fetch(t.Context(), src.URL, digest, src.Access); err != nil {
+		t.Fatal(err)
+	}
+	if mu.Lock(); len(leaked) != 2 || leaked[0]+leaked[1] != "" {
+		t.Errorf("the other host got %q", leaked)
+	}
+	mu.Unlock()
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	local := func(o *oci.Options) { o.RefuseLocal = true }
+	for name, tc := range map[string]struct {
+		change  func(r *chartrepository.Repository)
+		source  func(*oci.Source)
+		options []func(*oci.Options)
+		want    error
+		message string
+	}{
+		"an unknown authority": {source: func(s *oci.Source) { s.Access.CA = nil }, want: oci.ErrTLS},
+		"a local address":      {options: []func(*oci.Options){local}, want: oci.ErrInvalidAccess},
+		"plain HTTP":           {source: func(s *oci.Source) { s.URL = "http://charts.example.com/demo" }, want: oci.ErrInvalidReference},
+		"no such chart": {source: func(s *oci.Source) { s.URL += "s" }, want: oci.ErrNotFound,
+			message: `has no chart "demos"`},
+		"no repository": {source: func(s *oci.Source) { s.URL = strings.Replace(s.URL, "stable", "other", 1) },
+			want: oci.ErrNotFound, message: "helm repo add"},
+		"a page": {change: func(r *chartrepository.Repository) {
+			r.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+				_, _ = io.WriteString(w, "<html>\n<body>Log in</body>\n</html>\n")
+				return true
+			})
+		}, want: oci.ErrUnsupported, message: `no "entries"`},
+		"a chart in a registry": {change: func(r *chartrepository.Repository) {
+			r.Edit(func(i *repo.IndexFile) {
+				i.Entries["demo"][0].URLs = []string{"oci://registry.example.com/charts/demo"}
+			})
+		}, want: oci.ErrUnsupported, message: "oci://registry.example.com/charts/demo"},
+		"another archive": {change: func(r *chartrepository.Repository) { r.SetFile("demo-1.0.0.tgz", []byte("other")) },
+			want: oci.ErrIntegrity, message: "digest that the index names"},
+		"no archive": {change: func(r *chartrepository.Repository) { r.SetFile("demo-1.0.0.tgz", nil) },
+			want: oci.ErrNotFound, message: "does not have the archive"},
+		"a large archive": {options: []func(*oci.Options){func(o *oci.Options) { o.MaxBlobBytes = 10 }},
+			want: oci.ErrTooLarge},
+		"an archive without TLS": {change: func(r *chartrepository.Repository) {
+			r.Edit(func(i *repo.IndexFile) { i.Entries["demo"][0].URLs = []string{"http://charts.example.com/demo.tgz"} })
+		}, want: oci.ErrUnsupported, message: `"http"`},
+		"a file": {change: func(r *chartrepository.Repository) {
+			r.Edit(func(i *repo.IndexFile) { i.Entries["demo"][0].URLs = []string{"file:///etc/passwd"} })
+		}, want: oci.ErrUnsupported, message: `"file"`},
+		"metadata of a cloud": {change: func(r *chartrepository.Repository) {
+			r.Edit(func(i *repo.IndexFile) { i.Entries["demo"][0].URLs = []string{"https://169.254.169.254/latest"} })
+		}, want: oci.ErrUnexpected, message: "link-local"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t)
+			digest := add(t, r, "1.0.0", "x")
+			src := source(r, oci.Reference{Tag: "1.0.0"})
+			if tc.change != nil {
+				tc.change(r)
+			}
+			if tc.source != nil {
+				tc.source(&src)
+			}
+			c := newClient(t, tc.options...)
+			_, err := c.Resolve(t.Context(), src)
+			if err == nil {
+				_, err = c.Fetch(t.Context(), src.URL, digest, src.Access)
+			}
+			if !errors.Is(err, tc.want) || !strings.Contains(fmt.Sprint(err), tc.message) {
+				t.Errorf("%v, want %v with %q", err, tc.want, tc.message)
+			}
+		})
+	}
+}
+
+// TestNoDigest holds that an archive without a digest in the index is pulled once, also if it is sent in chunks.
+func TestNoDigest(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	digest := add(t, r, "1.0.0", "x")
+	r.Edit(func(i *repo.IndexFile) { i.Entries["demo"][0].Digest = "" })
+	c := newClient(t)
+	for range 2 {
+		got, err := c.Resolve(t.Context(), source(r, oci.Reference{Semver: "*"}))
+		if err != nil || got.Digest != digest {
+			t.Fatalf("%s, %v, want %s", got.Digest, err, digest)
+		}
+	}
+	if _, err := c.Fetch(t.Context(), chartrepo.URL(r.URL(), "demo"), digest, oci.Access{CA: r.CA()}); err != nil {
+		t.Error(err)
+	}
+	if requests, _ := r.Requests(); requests["demo-1.0.0.tgz"] != 1 {
+		t.Errorf("requests %v, want one for the archive", requests)
+	}
+}
+
+func TestCompressedIndex(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	r.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
+		if req.Header.Get("Accept-Encoding") != "gzip" {
+			return false
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		zipped := gzip.NewWriter(w)
+		_, _ = io.WriteString(zipped, "entries:\n  demo:\n  - version: 1.0.0\n    urls: [a.tgz]\n    digest: "+
+			strings.Repeat("a", 64)+"\n")
+		_ = zipped.Close()
+		return true
+	})
+	got, err := newClient(t).Resolve(t.Context(), source(r, oci.Reference{Semver: "*"}))
+	if err != nil || got.Digest != "sha256:"+strings.Repeat("a", 64) {
+		t.Errorf("%s, %v", got.Digest, err)
+	}
+}

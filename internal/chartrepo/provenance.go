@@ -1,0 +1,69 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package chartrepo
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+// maxProvenance bounds a provenance file, in bytes. It has the metadata of a chart and a signature.
+const maxProvenance = 1 << 20
+
+// Signed is an archive with its provenance file.
+type Signed struct {
+	// File is the name of the archive, NAME-VERSION.tgz, by the chart and the version in the index. The provenance file
+	// must name it: otherwise a repository could offer an old signed archive as a new version.
+	File string
+	// Archive and Provenance are the bytes of both files. The archive may be shared with other callers: do not change it.
+	Archive, Provenance []byte
+}
+
+// ErrNoProvenance means that the repository has no provenance file for an archive.
+var ErrNoProvenance = errors.New("no provenance file")
+
+// Provenance returns the archive with a digest and its provenance file.
+func (c *Client) Provenance(ctx context.Context, chartURL, digest string, access oci.Access) (*Signed, error) {
+	l, err := c.lookup(chartURL, access)
+	if err != nil {
+		return nil, err
+	}
+	found, err := l.entryOf(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	targets, err := l.archiveURLs(found)
+	if err != nil {
+		return nil, err
+	}
+	target := *targets[0]
+	target.Path, target.RawPath = target.Path+".prov", ""
+	resp, err := l.site.Get(ctx, oci.RequestBlob, &target, nil)
+	if errors.Is(err, oci.ErrNotFound) {
+		return nil, ErrNoProvenance
+	} else if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // the needed part has been read
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxProvenance+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxProvenance {
+		return nil, &oci.Error{Op: opFetch, Subject: target.Redacted(), Kind: oci.ErrTooLarge,
+			Detail: "the provenance file has more than 1 MiB"}
+	}
+	content, err := c.Fetch(ctx, chartURL, digest, access)
+	if err != nil {
+		return nil, err
+	}
+	archive, err := content.ReadLayer(ctx, content.Layers[0])
+	if err != nil {
+		return nil, err
+	}
+	return &Signed{File: l.chart + "-" + found.version + ".tgz", Archive: archive, Provenance: text}, nil
+}
