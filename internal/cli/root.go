@@ -124,6 +124,7 @@ Exit codes:
 		newList(streams),
 		newTag(streams),
 		newDiff(streams),
+		newMirror(streams),
 		newLogin(streams),
 		newLogout(streams),
 		newBootstrap(streams),

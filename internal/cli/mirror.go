@@ -1,0 +1,382 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"oras.land/oras-go/v2/registry"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/pack"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
+)
+
+// mirroring is the command "mirror".
+type mirroring struct {
+	registryFlags
+	output
+	streams             Streams
+	to, lock, manifests string
+	valueFiles          []string
+	images, update      bool
+
+	prefix registry.Reference
+	values map[string]any
+	// folder has the archives of charts while the command runs.
+	folder string
+	// charts reads chart repositories; nil until it is needed.
+	charts *chartrepo.Client
+}
+
+func newMirror(streams Streams) *cobra.Command {
+	m := &mirroring{streams: streams}
+	cmd := &cobra.Command{
+		Use:   "mirror [SOURCE...] --to oci://HOST/PREFIX",
+		Short: "Copy charts, other artifacts and images to a registry",
+		Long: `Copy charts, other artifacts and images to a registry, with their signatures. A SOURCE is one of:
+
+  oci://HOST/REPOSITORY:TAG|@DIGEST   an artifact or an image in a registry
+  https://HOST/PATH/CHART:VERSION     a chart in a Helm chart repository, which is at https://HOST/PATH
+
+Each copy is at PREFIX/HOST/REPOSITORY, and the command prints the source for a HelmOp. An artifact of a registry keeps
+its digest. Everything that refers to it is copied, too: signatures, attestations and bills of material.
+
+With --images, the command also copies the images of the containers that the artifacts install, with their own values
+and those of --values. With --manifests, it copies the images in rendered manifests, as "kubectl helmop render" prints
+them with the values of a fleet. It does not find images that programs get by arguments, variables or custom resources:
+name these as sources.
+
+The lock file has the digest of each copy. Each source in it is copied by the recorded digest again, even if its tag has
+moved; --update records the current digest. Without sources, everything in the lock file is copied. An interrupted copy
+continues where it was: content that the target has is not sent again.`,
+		Example: `  kubectl helmop mirror oci://registry.example.com/charts/cilium:1.17.4 --to oci://mirror.example.com/platform
+  kubectl helmop mirror https://charts.example.com/stable/metrics-server:3.12.2 --images \
+    --to oci://mirror.example.com/platform
+  kubectl helmop render cilium --cluster prod-1 | kubectl helmop mirror --manifests - --to oci://mirror.example.com/platform`,
+		Args: func(*cobra.Command, []string) error { return nil },
+		RunE: func(cmd *cobra.Command, args []string) error { return m.run(cmd, args) },
+	}
+	m.registryFlags.add(cmd.Flags())
+	m.output.add(cmd.Flags())
+	cmd.Flags().StringVar(&m.to, "to", "", "Registry, and the start of the repositories, to copy to: oci://HOST/PREFIX.")
+	cmd.Flags().StringVar(&m.lock, "lock", "mirror.lock.yaml", "Lock file. It is created if it does not exist.")
+	cmd.Flags().BoolVar(&m.images, "images", false, "Also copy the images that the artifacts install.")
+	cmd.Flags().StringSliceVarP(&m.valueFiles, "values", "f", nil,
+		"Files with values to find the images with. Later files take precedence.")
+	cmd.Flags().StringVar(&m.manifests, "manifests", "",
+		"File with rendered manifests whose images are copied, too; - reads the standard input.")
+	cmd.Flags().BoolVar(&m.update, "update", false, "Copy what the sources are now, and record it in the lock file.")
+	return cmd
+}
+
+// mirrorSource is something to copy.
+type mirrorSource struct {
+	text    string
+	isImage bool
+}
+
+func (m *mirroring) run(cmd *cobra.Command, args []string) (err error) {
+	if err := m.output.validate(); err != nil {
+		return err
+	}
+	to, err := parseLocation(m.to)
+	if err == nil && to.Reference.Reference != "" {
+		err = usageError{fmt.Errorf("%q must not have a tag or a digest", m.to)}
+	}
+	if err != nil {
+		return usageError{fmt.Errorf("--to: %w", err)}
+	}
+	m.prefix = to.Reference
+	if m.values, err = fleet.ReadValues(m.valueFiles); err != nil {
+		return err
+	}
+	lock, err := mirror.ReadLock(m.lock)
+	if err != nil {
+		return usageError{fmt.Errorf("--lock: %w", err)}
+	}
+	sources, err := m.sources(args, lock)
+	if err != nil {
+		return err
+	}
+	if m.folder, err = os.MkdirTemp("", "kubectl-helmop-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(m.folder)) }()
+	ctx, cancel := m.bounded(cmd)
+	defer cancel()
+	copied, err := m.copyAll(ctx, sources, lock)
+	if err != nil {
+		return err
+	}
+	return m.write(m.streams.Out, copied, func(out io.Writer) error { return printCopied(out, copied) })
+}
+
+// copyAll copies sources, and the images that they install if there is a flag for it. It writes the lock file after each
+// copy.
+func (m *mirroring) copyAll(ctx context.Context, sources []mirrorSource, lock *mirror.Lock) ([]mirror.Entry, error) {
+	var copied []mirror.Entry
+	known := map[mirrorSource]bool{}
+	for len(sources) > 0 {
+		source := sources[0]
+		sources = sources[1:]
+		if known[source] {
+			continue
+		}
+		known[source] = true
+		entry, err := m.copy(ctx, source, lock)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", source.text, err)
+		}
+		lock.Put(entry)
+		if err := lock.Write(m.lock); err != nil {
+			return nil, fmt.Errorf("write the lock file: %w", err)
+		}
+		copied = append(copied, entry)
+		if !m.images || source.isImage {
+			continue
+		}
+		images, err := m.imagesOf(ctx, entry)
+		if err != nil {
+			return nil, fmt.Errorf("%s: find its images: %w", source.text, err)
+		}
+		sources = append(sources, images...)
+	}
+	return copied, nil
+}
+
+// imagesOf returns the images that a copied artifact installs.
+func (m *mirroring) imagesOf(ctx context.Context, entry mirror.Entry) ([]mirrorSource, error) {
+	at, err := parseArtifact(entry.Target + "@" + entry.Digest)
+	if err != nil {
+		return nil, err
+	}
+	artifact, err := m.open(ctx, m.streams, at)
+	if err != nil {
+		return nil, err
+	}
+	defer artifact.progress.end()
+	loader := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks()))
+	chart, err := loader.Chart(ctx, artifact.source())
+	if err != nil {
+		return nil, err
+	}
+	objects, err := bundle.Render(chart, bundle.RenderOptions{Name: "release", Namespace: "default", Values: m.values})
+	if err != nil {
+		return nil, err
+	}
+	return imageSources(mirror.ImagesOf(objects)), nil
+}
+
+func imageSources(images []string) []mirrorSource {
+	sources := make([]mirrorSource, 0, len(images))
+	for _, image := range images {
+		sources = append(sources, mirrorSource{text: image, isImage: true})
+	}
+	return sources
+}
+
+// sources returns what to copy: the arguments and the images in manifests, or else everything in the lock file.
+func (m *mirroring) sources(args []string, lock *mirror.Lock) ([]mirrorSource, error) {
+	var sources []mirrorSource
+	for _, arg := range args {
+		sources = append(sources, mirrorSource{text: arg})
+	}
+	if m.manifests != "" {
+		images, err := m.imagesIn()
+		if err != nil {
+			return nil, fmt.Errorf("--manifests: %w", err)
+		}
+		return append(sources, imageSources(images)...), nil
+	}
+	if len(sources) == 0 {
+		for _, entry := range lock.Entries {
+			sources = append(sources, mirrorSource{text: entry.Source, isImage: entry.IsImage})
+		}
+	}
+	if len(sources) == 0 {
+		return nil, usageError{fmt.Errorf("nothing to copy: name a source, or a lock file with entries; %s has none", m.lock)}
+	}
+	return sources, nil
+}
+
+// imagesIn returns the images in the file of --manifests.
+func (m *mirroring) imagesIn() ([]string, error) {
+	if m.manifests == "-" {
+		return mirror.Images(m.streams.In)
+	}
+	file, err := os.Open(m.manifests)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return mirror.Images(file)
+}
+
+// copy copies a source. A source in the lock file is copied as the file has it, unless --update is set.
+func (m *mirroring) copy(ctx context.Context, source mirrorSource, lock *mirror.Lock) (mirror.Entry, error) {
+	locked, isLocked := lock.Find(source.text)
+	if m.update || !isLocked {
+		locked = mirror.Entry{}
+	}
+	if chartrepo.IsURL(source.text) && !source.isImage {
+		return m.copyChart(ctx, source.text, locked)
+	}
+	if source.isImage {
+		ref, err := mirror.ParseImage(source.text)
+		if err != nil {
+			return mirror.Entry{}, err
+		}
+		return m.copyArtifact(ctx, source, ref, locked)
+	}
+	at, err := parseArtifact(source.text)
+	if err != nil {
+		return mirror.Entry{}, err
+	}
+	return m.copyArtifact(ctx, source, at.Reference, locked)
+}
+
+// copyArtifact copies an artifact or an image from a registry.
+func (m *mirroring) copyArtifact(ctx context.Context, source mirrorSource, ref registry.Reference,
+	locked mirror.Entry,
+) (mirror.Entry, error) {
+	entry := mirror.Entry{Source: source.text, IsImage: source.isImage}
+	target, err := mirror.Target(m.prefix, ref.Registry, ref.Repository)
+	if err != nil {
+		return entry, err
+	}
+	from, err := m.repository(location{ref})
+	if err != nil {
+		return entry, err
+	}
+	to, err := m.repository(location{target})
+	if err != nil {
+		return entry, err
+	}
+	if ref.ValidateReferenceAsDigest() != nil {
+		entry.Tag = ref.Reference
+	}
+	desc, err := mirror.Copy(ctx, from, cmp.Or(locked.Digest, ref.Reference), to, entry.Tag)
+	entry.Target, entry.Digest = location{target}.name(), desc.Digest.String()
+	return entry, err
+}
+
+// copyChart copies a chart from a chart repository. The archive stays the same, and gets a manifest as "helm push"
+// writes it.
+func (m *mirroring) copyChart(ctx context.Context, source string, locked mirror.Entry) (mirror.Entry, error) {
+	entry := mirror.Entry{Source: source}
+	chart, wanted, err := splitChart(source)
+	if err != nil {
+		return entry, err
+	}
+	site, err := url.Parse(chart)
+	if err != nil {
+		return entry, usageError{fmt.Errorf("%q is not a URL", source)}
+	}
+	target, err := mirror.Target(m.prefix, site.Host, site.Path)
+	if err != nil {
+		return entry, err
+	}
+	packed, found, err := m.pullChart(ctx, chart, wanted, locked)
+	if err != nil {
+		return entry, err
+	}
+	to, err := m.repository(location{target})
+	if err != nil {
+		return entry, err
+	}
+	if err := transfer(ctx, m.streams, to, packed); err != nil {
+		return entry, err
+	}
+	entry.Version, entry.ArchiveDigest = found.Version, found.Digest
+	entry.Target, entry.Tag = location{target}.name(), strings.ReplaceAll(found.Version, "+", "_")
+	entry.Digest = packed.Manifest.Digest.String()
+	return entry, to.PushReference(ctx, packed.Manifest.Descriptor, bytes.NewReader(packed.Manifest.Content), entry.Tag)
+}
+
+// splitChart splits https://host/path/chart:version.
+func splitChart(source string) (chart, wanted string, err error) {
+	end := strings.LastIndex(source, ":")
+	if end < strings.LastIndex(source, "/") || end == len(source)-1 {
+		return "", "", usageError{fmt.Errorf("%q has no version; add :VERSION", source)}
+	}
+	return source[:end], source[end+1:], nil
+}
+
+// pullChart pulls a version of a chart and packs it as an artifact. If the lock file has the chart, its archive must be
+// the same.
+func (m *mirroring) pullChart(ctx context.Context, chart, wanted string,
+	locked mirror.Entry,
+) (*pack.Artifact, oci.Artifact, error) {
+	access := oci.Access{Insecure: m.plainHTTP}
+	charts, err := m.chartClient()
+	if err != nil {
+		return nil, oci.Artifact{}, err
+	}
+	found, err := charts.Resolve(ctx, oci.Source{URL: chart, Ref: oci.Reference{Tag: wanted}, Access: access})
+	if err != nil {
+		return nil, found, err
+	}
+	if locked.ArchiveDigest != "" && locked.ArchiveDigest != found.Digest {
+		return nil, found, fmt.Errorf("the chart repository replaced this version: the archive was %s and is %s; find out "+
+			"why, and use --update to copy the new archive", locked.ArchiveDigest, found.Digest)
+	}
+	content, err := charts.Fetch(ctx, chart, found.Digest, access)
+	if err != nil {
+		return nil, found, err
+	}
+	archive, err := content.ReadLayer(ctx, content.Layers[0])
+	if err != nil {
+		return nil, found, err
+	}
+	file := filepath.Join(m.folder, "chart.tgz")
+	if err := os.WriteFile(file, archive, 0o600); err != nil {
+		return nil, found, err
+	}
+	packed, err := pack.Pack(file, pack.Options{Format: bundle.FormatHelmChart})
+	return packed, found, err
+}
+
+// chartClient returns the client for chart repositories.
+func (m *mirroring) chartClient() (*chartrepo.Client, error) {
+	if m.charts != nil {
+		return m.charts, nil
+	}
+	registries, err := oci.New(oci.Options{Dir: filepath.Join(m.folder, "artifacts"), CAFile: m.caFile,
+		UserAgent: "kubectl-helmop/" + version.Version, CredentialsFile: cmp.Or(m.config, fleet.DockerConfig())})
+	if err != nil {
+		return nil, err
+	}
+	m.charts = chartrepo.New(registries)
+	return m.charts, nil
+}
+
+// printCopied prints the copies: of artifacts, the source for a HelmOp.
+func printCopied(out io.Writer, copied []mirror.Entry) error {
+	var text strings.Builder
+	for _, entry := range copied {
+		if entry.IsImage {
+			fmt.Fprintf(&text, "# image %s: %s@%s\n", entry.Source, strings.TrimPrefix(entry.Target, scheme), entry.Digest)
+			continue
+		}
+		fmt.Fprintf(&text, "# %s\nsource:\n  url: %s\n  ref:\n    digest: %s\n", entry.Source, entry.Target, entry.Digest)
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}

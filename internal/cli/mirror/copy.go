@@ -1,0 +1,57 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/errdef"
+)
+
+// maxReferrerDepth bounds chains of referrers: a signature of an attestation of an artifact.
+const maxReferrerDepth = 3
+
+// signatureSuffixes are the ends of the tags under which cosign stores signatures, attestations and bills of material in
+// registries without referrers.
+var signatureSuffixes = []string{".sig", ".att", ".sbom"}
+
+// Copy copies an artifact or an image with everything that refers to it, for example its signatures, and sets a tag at
+// the target unless tag is empty. ref is a tag or a digest at the source. Content that the target has is not sent again,
+// so that an interrupted copy continues. The digest does not change.
+func Copy(ctx context.Context, from oras.ReadOnlyGraphTarget, ref string, to oras.Target, tag string,
+) (ocispec.Descriptor, error) {
+	desc, err := from.Resolve(ctx, ref)
+	if err != nil {
+		return desc, err
+	}
+	digest := desc.Digest.String()
+	if tag == "" {
+		tag = digest
+	}
+	options := oras.DefaultExtendedCopyOptions
+	options.Depth = maxReferrerDepth
+	if err := oras.ExtendedCopyGraph(ctx, from, to, desc, options.ExtendedCopyGraphOptions); err != nil {
+		return desc, fmt.Errorf("copy %s: %w", digest, err)
+	}
+	for _, suffix := range signatureSuffixes {
+		attached := strings.Replace(digest, ":", "-", 1) + suffix
+		_, err := oras.Copy(ctx, from, attached, to, attached, oras.DefaultCopyOptions)
+		if err != nil && !errors.Is(err, errdef.ErrNotFound) {
+			return desc, fmt.Errorf("copy %s: %w", attached, err)
+		}
+	}
+	// The tag is set last, so that clients which follow it find the artifact complete and signed.
+	if tag == digest {
+		return desc, nil
+	}
+	if err := to.Tag(ctx, desc, tag); err != nil {
+		return desc, fmt.Errorf("tag %s: %w", tag, err)
+	}
+	return desc, nil
+}

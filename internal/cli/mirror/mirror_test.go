@@ -1,0 +1,193 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content/memory"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry"
+)
+
+// push stores an artifact, or a referrer of subject, and returns its descriptor.
+func push(t *testing.T, to *memory.Store, content string, subject *ocispec.Descriptor) ocispec.Descriptor {
+	t.Helper()
+	layer := ocispec.Descriptor{MediaType: "text/plain", Digest: digest.FromString(content), Size: int64(len(content))}
+	if err := to.Push(t.Context(), layer, strings.NewReader(content)); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
+		t.Fatal(err)
+	}
+	desc, err := oras.PackManifest(t.Context(), to, oras.PackManifestVersion1_1, "example/"+content,
+		oras.PackManifestOptions{Subject: subject, Layers: []ocispec.Descriptor{layer}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return desc
+}
+
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	from, to := memory.New(), memory.New()
+	chart := push(t, from, "chart", nil)
+	signature := push(t, from, "signature", &chart)
+	attestation := push(t, from, "attestation", &signature)
+	legacy := push(t, from, "legacy", nil)
+	attached := strings.Replace(chart.Digest.String(), ":", "-", 1) + ".sig"
+	for tag, desc := range map[string]ocispec.Descriptor{"1.0.0": chart, attached: legacy} {
+		if err := from.Tag(t.Context(), desc, tag); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := Copy(t.Context(), from, "1.0.0", to, "1.0.0")
+	if err != nil || got.Digest != chart.Digest {
+		t.Fatalf("%v, %v, want %v", got, err, chart.Digest)
+	}
+	for _, want := range []ocispec.Descriptor{chart, signature, attestation, legacy} {
+		if ok, err := to.Exists(t.Context(), want); !ok || err != nil {
+			t.Errorf("%s is not copied: %v", want.ArtifactType, err)
+		}
+	}
+	for tag, want := range map[string]digest.Digest{"1.0.0": chart.Digest, attached: legacy.Digest} {
+		if found, err := to.Resolve(t.Context(), tag); err != nil || found.Digest != want {
+			t.Errorf("tag %s is %v, %v", tag, found.Digest, err)
+		}
+	}
+	if _, err := Copy(t.Context(), from, "2.0.0", to, "2.0.0"); !errors.Is(err, errdef.ErrNotFound) {
+		t.Errorf("%v, want that the source does not exist", err)
+	}
+}
+
+// failing fails the first pushes of manifests.
+type failing struct {
+	*memory.Store
+	left int
+}
+
+func (f *failing) Tag(ctx context.Context, desc ocispec.Descriptor, reference string) error {
+	if f.left--; f.left >= 0 {
+		return errors.New("broken")
+	}
+	return f.Store.Tag(ctx, desc, reference)
+}
+
+// TestCopyContinues holds that the tag is set last, and that a second attempt completes the copy.
+func TestCopyContinues(t *testing.T) {
+	t.Parallel()
+	from, to := memory.New(), &failing{Store: memory.New(), left: 1}
+	chart := push(t, from, "chart", nil)
+	if err := from.Tag(t.Context(), chart, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Copy(t.Context(), from, "1", to, "1"); err == nil {
+		t.Fatal("a copy without its tag is reported as complete")
+	}
+	if _, err := to.Resolve(t.Context(), "1"); !errors.Is(err, errdef.ErrNotFound) {
+		t.Errorf("the tag of an incomplete copy: %v", err)
+	}
+	if _, err := Copy(t.Context(), from, "1", to, "1"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseImage(t *testing.T) {
+	t.Parallel()
+	hash := "sha256:" + strings.Repeat("a", 64)
+	for name, want := range map[string]string{
+		"nginx":                        "docker.io/library/nginx:latest",
+		"nginx:1.25":                   "docker.io/library/nginx:1.25",
+		"bitnami/redis:7":              "docker.io/bitnami/redis:7",
+		"quay.io/cilium/cilium:v1":     "quay.io/cilium/cilium:v1",
+		"localhost/a:1":                "localhost/a:1",
+		"r.example:5000/a/b@" + hash:   "r.example:5000/a/b@" + hash,
+		"r.example/a/b:1@" + hash:      "r.example/a/b@" + hash,
+		"Not An Image":                 "",
+		"r.example/a/b@sha256:too-few": "",
+	} {
+		got, err := ParseImage(name)
+		if (err != nil) != (want == "") || err == nil && got.String() != want {
+			t.Errorf("%q: %s, %v, want %s", name, got, err, want)
+		}
+	}
+}
+
+func TestTarget(t *testing.T) {
+	t.Parallel()
+	prefix := registry.Reference{Registry: "mirror.example", Repository: "platform"}
+	for source, want := range map[[2]string]string{
+		{"docker.io", "library/nginx"}:               "platform/docker.io/library/nginx",
+		{"r.example:5000", "/Stable/metrics-server"}: "platform/r.example-5000/stable/metrics-server",
+	} {
+		if got, err := Target(prefix, source[0], source[1]); err != nil || got.Repository != want {
+			t.Errorf("%v: %s, %v, want %s", source, got.Repository, err, want)
+		}
+	}
+	if _, err := Target(prefix, "r.example", "a b"); err == nil {
+		t.Error("a path with a space is accepted")
+	}
+}
+
+func TestImages(t *testing.T) {
+	t.Parallel()
+	got, err := Images(strings.NewReader(`
+kind: Deployment
+spec: {template: {spec: {initContainers: [{image: a:1}], containers: [{image: b:1}, {image: a:1}]}}}
+---
+# a comment
+---
+kind: CronJob
+spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: x, image: c:1}]}}}}}
+---
+kind: List
+items: [{kind: Pod, spec: {containers: [{image: d:1}], ephemeralContainers: [{image: e:1}]}}]
+---
+kind: ConfigMap
+data: {image: not-an-image, containers: text}
+`))
+	if err != nil || !slices.Equal(got, []string{"a:1", "b:1", "c:1", "d:1", "e:1"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := Images(strings.NewReader("a: [")); err == nil {
+		t.Error("text that is not YAML is accepted")
+	}
+}
+
+func TestLock(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock.yaml")
+	lock, err := ReadLock(path)
+	if err != nil || len(lock.Entries) != 0 {
+		t.Fatalf("%v, %v, want an empty lock", lock, err)
+	}
+	lock.Put(Entry{Source: "b", Digest: "1"})
+	lock.Put(Entry{Source: "a", Digest: "2", IsImage: true})
+	lock.Put(Entry{Source: "b", Digest: "3"})
+	if err := lock.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	again, err := ReadLock(path)
+	if err != nil || !slices.Equal(again.Entries, []Entry{{Source: "a", Digest: "2", IsImage: true}, {Source: "b", Digest: "3"}}) {
+		t.Errorf("%+v, %v", again, err)
+	}
+	if data, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(data, []byte("# Written by")) {
+		t.Errorf("%s, %v", data, err)
+	}
+	for name, text := range map[string]string{"another version": "version: x\n", "another file": "kind: Pod\n", "no YAML": "a: ["} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadLock(path); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}

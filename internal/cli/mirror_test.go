@@ -1,0 +1,138 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"encoding/pem"
+	"os"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/chartrepository"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+// copied runs mirror and returns what it copied.
+func (b *bed) copied(args ...string) []mirror.Entry {
+	b.Helper()
+	var entries []mirror.Entry
+	text := b.ok(append([]string{"mirror", "--to", b.at("mirrored"), "--lock", b.path("lock.yaml"), "-o", "json"}, args...)...)
+	if err := yaml.Unmarshal([]byte(text), &entries); err != nil {
+		b.Fatal(err)
+	}
+	return entries
+}
+
+// TestMirrorArtifact copies a signed artifact, and then by the lock file after its tag has moved.
+func TestMirrorArtifact(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	der, public := newKey(t)
+	key := b.write("plain.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	b.write("one/object.yaml", configMap)
+	b.ok("push", b.path("one"), b.at("team/one:v1"), "--sign", "--key", key)
+	source := b.at("team/one:v1")
+	first := b.copied(source)
+	if len(first) != 1 || first[0].Tag != "v1" || !strings.HasSuffix(first[0].Target, "/team/one") {
+		t.Fatalf("%+v", first)
+	}
+	b.expectSigned(first[0].Target, first[0].Digest, public)
+
+	b.write("one/object.yaml", configMap+"data: {a: b}\n")
+	b.ok("push", b.path("one"), source)
+	if again := b.copied(); len(again) != 1 || again[0] != first[0] {
+		t.Errorf("by the lock file: %+v, want %+v", again, first)
+	}
+	updated := b.copied("--update")
+	if len(updated) != 1 || updated[0].Digest == first[0].Digest {
+		t.Errorf("with --update: %+v", updated)
+	}
+	text := b.ok("mirror", source, "--to", b.at("mirrored"), "--lock", b.path("lock.yaml"))
+	if want := "source:\n  url: " + first[0].Target + "\n  ref:\n    digest: " + updated[0].Digest + "\n"; !strings.Contains(text, want) {
+		t.Errorf("prints %q, want %q", text, want)
+	}
+}
+
+// TestMirrorChart copies a chart from a chart repository, and refuses a version that the repository replaced.
+func TestMirrorChart(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := chartrepository.Start()
+	t.Cleanup(r.Close)
+	b.write("ca.crt", string(b.CA())+string(r.CA()))
+	add := func(note string) string {
+		digest, err := r.Add(registry.ChartFiles(map[string]string{
+			"Chart.yaml": "apiVersion: v2\nname: demo\nversion: 1.0.0+b1\n", "note.txt": note}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return digest
+	}
+	archive := add("first")
+	source := r.URL() + "/demo:1.0.0+b1"
+	first := b.copied(source)
+	if len(first) != 1 || first[0].ArchiveDigest != archive || first[0].Tag != "1.0.0_b1" || first[0].Version != "1.0.0+b1" {
+		t.Fatalf("%+v, want the archive %s", first, archive)
+	}
+	b.ok("pull", first[0].Target+"@"+first[0].Digest, "--dir", b.path("pulled"))
+	if _, err := os.Stat(b.path("pulled/demo-1.0.0+b1.tgz")); err != nil {
+		t.Error(err)
+	}
+	if again := b.copied(source); again[0] != first[0] {
+		t.Errorf("%+v, want %+v", again, first)
+	}
+	replaced := add("second")
+	args := []string{"mirror", "--to", b.at("mirrored"), "--lock", b.path("lock.yaml"), source}
+	b.fails(exitFailed, "the chart repository replaced this version", args...)
+	if updated := b.copied(source, "--update"); updated[0].ArchiveDigest != replaced {
+		t.Errorf("with --update: %+v, want the archive %s", updated, replaced)
+	}
+}
+
+// TestMirrorImages copies the images that a chart installs, and those in rendered manifests.
+func TestMirrorImages(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("image/object.yaml", configMap)
+	for _, tag := range []string{"v1", "v2"} {
+		b.ok("push", b.path("image"), b.at("team/image:"+tag))
+	}
+	image := b.Host() + "/team/image:"
+	b.write("chart/Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n")
+	b.write("chart/values.yaml", "tag: none\n")
+	b.write("chart/templates/pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: demo}\nspec:\n  containers:\n"+
+		"  - {name: demo, image: \""+image+"{{ .Values.tag }}\"}\n")
+	b.ok("push", b.path("chart"), b.at("charts/demo"))
+	copied := b.copied(b.at("charts/demo:1.0.0"), "--images", "--values", b.write("values.yaml", "tag: v1\n"))
+	if len(copied) != 2 || copied[0].IsImage || !copied[1].IsImage || copied[1].Source != image+"v1" {
+		t.Errorf("%+v, want the chart and the image %sv1", copied, image)
+	}
+	manifests := b.write("rendered.yaml", "kind: Pod\nspec: {containers: [{image: \""+image+"v2\"}]}\n")
+	copied = b.copied("--manifests", manifests)
+	if len(copied) != 1 || !copied[0].IsImage || copied[0].Source != image+"v2" {
+		t.Errorf("%+v, want the image %sv2", copied, image)
+	}
+}
+
+func TestMirrorArguments(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	lock := b.path("lock.yaml")
+	for text, args := range map[string][]string{
+		"--to":                  {"oci://r.example/a:1"},
+		"must not have a tag":   {"oci://r.example/a:1", "--to", "oci://r.example/b:1"},
+		"nothing to copy":       {"--to", b.at("x"), "--lock", lock},
+		"neither a tag nor":     {"oci://r.example/a", "--to", b.at("x"), "--lock", lock},
+		"has no version":        {"https://r.example/a", "--to", b.at("x"), "--lock", lock},
+		"does not start with":   {"r.example/a:1", "--to", b.at("x"), "--lock", lock},
+		"no such file":          {"--manifests", b.path("none"), "--to", b.at("x"), "--lock", lock},
+		"is not a lock file":    {"--to", b.at("x"), "--lock", b.write("bad.yaml", "a: b\n")},
+		"--output \"x\" is unk": {"oci://r.example/a:1", "--to", b.at("x"), "-o", "x"},
+	} {
+		b.fails(exitUsage, text, append([]string{"mirror"}, args...)...)
+	}
+}
