@@ -163,8 +163,8 @@ func TestConditionalRequests(t *testing.T) {
 	resolve("1.1.0")
 }
 
-// TestLogin holds that the credential and the client's headers reach the repository only, not the host of an archive.
-func TestLogin(t *testing.T) {
+// TestLoginStaysAtTheRepository holds that the credential and the client's headers reach the repository only, not the host of an archive.
+func TestLoginStaysAtTheRepository(t *testing.T) {
 	t.Parallel()
 	var leaked []string
 	var mu sync.Mutex

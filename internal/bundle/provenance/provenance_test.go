@@ -39,7 +39,7 @@ func key(t *testing.T, name string) (entity *openpgp.Entity, binary, armored []b
 	return entity, public.Bytes(), text.Bytes()
 }
 
-func TestVerify(t *testing.T) {
+func TestProvenanceFile(t *testing.T) {
 	t.Parallel()
 	signer, binary, armored := key(t, "signer")
 	_, other, _ := key(t, "other")
