@@ -515,7 +515,8 @@ func repeated(item map[string]any, n int) []any {
 
 // chartSource returns a source in a chart repository with more fields, given as names and values.
 func chartSource(fields ...any) map[string]any {
-	source := map[string]any{"url": "https://charts.example/stable", "chart": "hello", "ref": map[string]any{"tag": "1.0.0"}}
+	source := map[string]any{"url": "https://charts.example/stable", "chart": "hello",
+		"ref": map[string]any{"tag": "1.0.0"}}
 	for i := 0; i < len(fields); i += 2 {
 		source[fmt.Sprint(fields[i])] = fields[i+1]
 	}

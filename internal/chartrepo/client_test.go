@@ -163,7 +163,7 @@ func TestConditionalRequests(t *testing.T) {
 	resolve("1.1.0")
 }
 
-// TestLoginStaysAtTheRepository holds that the credential and the client's headers reach the repository only, not the host of an archive.
+// TestLoginStaysAtTheRepository holds that the credential reaches the repository only, not the host of an archive.
 func TestLoginStaysAtTheRepository(t *testing.T) {
 	t.Parallel()
 	var leaked []string
@@ -227,7 +227,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		"an unknown authority": {source: func(s *oci.Source) { s.Access.CA = nil }, want: oci.ErrTLS},
 		"a local address":      {options: []func(*oci.Options){local}, want: oci.ErrInvalidAccess},
-		"plain HTTP":           {source: func(s *oci.Source) { s.URL = "http://charts.example.com/demo" }, want: oci.ErrInvalidReference},
+		"plain HTTP": {source: func(s *oci.Source) { s.URL = "http://charts.example.com/demo" },
+			want: oci.ErrInvalidReference},
 		"no such chart": {source: func(s *oci.Source) { s.URL += "s" }, want: oci.ErrNotFound,
 			message: `has no chart "demos"`},
 		"no repository": {source: func(s *oci.Source) { s.URL = strings.Replace(s.URL, "stable", "other", 1) },

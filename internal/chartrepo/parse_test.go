@@ -39,19 +39,24 @@ func TestParseIndex(t *testing.T) {
 			"1.0.0 [a.tgz]", 0},
 		"a dash alone": {"entries:\n  a:\n  -\n      version: \"1.0.0\"\n      urls: [a.tgz]\n", "1.0.0 [a.tgz]", 0},
 		"flow entries": {"entries:\n  'a':\n  - {version: 1.0.0, urls: [a.tgz],\n     icon: x}\n", "1.0.0 [a.tgz]", 0},
-		"comments":     {"# c\n---\nentries: # d\n  # e\n  \"a\": # f\n  # g\n  - version: 1.0.0 # h\n    # i\n    urls: [a.tgz]\n...\nentries: x\n", "1.0.0 [a.tgz]", 0},
-		"Windows":      {"entries:\r\n  a:\r\n  - version: 1.0.0\r\n    urls:\r\n    - a.tgz\r\n", "1.0.0 [a.tgz]", 0},
-		"text that looks like entries": {"entries:\n  a:\n  - description: |\n      urls:\n      - evil\n      version: 6.6.6\n" +
+		"comments": {"# c\n---\nentries: # d\n  # e\n  \"a\": # f\n  # g\n  - version: 1.0.0 # h\n    # i\n" +
+			"    urls: [a.tgz]\n...\nentries: x\n", "1.0.0 [a.tgz]", 0},
+		"Windows": {"entries:\r\n  a:\r\n  - version: 1.0.0\r\n    urls:\r\n    - a.tgz\r\n", "1.0.0 [a.tgz]", 0},
+		"text that looks like entries": {"entries:\n  a:\n  - description: |\n      urls:\n      - evil\n" +
+			"      version: 6.6.6\n" +
 			"    annotations:\n      version: 7.7.7\n    " + entries, "1.0.0 [a.tgz]", 0},
 		"a numeric version": {"entries:\n  a:\n  - version: 1.10\n    urls: [a.tgz]\n", "1.1 [a.tgz]", 0},
-		"entries cannot be read": {"entries:\n  a:\n  - version: [x]\n    urls: [a.tgz]\n  - version: 1.0.0\n  - version: 1.1.0\n" +
+		"entries cannot be read": {"entries:\n  a:\n  - version: [x]\n    urls: [a.tgz]\n  - version: 1.0.0\n" +
+			"  - version: 1.1.0\n" +
 			"    urls: [a.tgz]\n    digest: md5\n  - version: 2.0.0\n    urls: [b.tgz]\n", "2.0.0 [b.tgz]", 3},
 		"other charts": {"entries:\n  b:\n  - version: 9.9.9\n    urls: [b.tgz]\n  a:\n  - " + entries +
 			"  c:\n  - version: 8.8.8\n    urls: [c.tgz]\n", "1.0.0 [a.tgz]", 0},
-		"other keys":   {"x:\n  entries:\n    a: 1\nentries:\n  a:\n  - " + entries + "y:\n  a:\n  - version: 5.0.0\n", "1.0.0 [a.tgz]", 0},
-		"no charts":    {"entries: {}\n", "", 0},
-		"nothing":      {"entries:\ngenerated: x\n", "", 0},
-		"JSON":         {`{"generated": {"x": [1]}, "entries": {"b": null, "a": [{"version": "1.0.0", "urls": ["a.tgz"]}, {"version": 1}]}}`, "1.0.0 [a.tgz]", 1},
+		"other keys": {"x:\n  entries:\n    a: 1\nentries:\n  a:\n  - " + entries + "y:\n  a:\n  - version: 5.0.0\n",
+			"1.0.0 [a.tgz]", 0},
+		"no charts": {"entries: {}\n", "", 0},
+		"nothing":   {"entries:\ngenerated: x\n", "", 0},
+		"JSON": {`{"generated": {"x": [1]}, "entries": {"b": null, ` +
+			`"a": [{"version": "1.0.0", "urls": ["a.tgz"]}, {"version": 1}]}}`, "1.0.0 [a.tgz]", 1},
 		"a byte order": {"\ufeffentries:\n  a:\n  - " + entries, "1.0.0 [a.tgz]", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +115,8 @@ func TestParseIndexAsHelm(t *testing.T) {
 				Description: "first: line\n\n- urls:\n  - x\n\n\ttabs # and \"quotes\"", Icon: "data:" + strings.Repeat("x", 2000),
 				Annotations: map[string]string{"version": "- version: 3.0.0\n  urls: [y]\n"},
 				Keywords:    []string{"- a", "b: c"}}
-			if err := index.MustAdd(meta, fmt.Sprintf("%s-%s.tgz", meta.Name, meta.Version), "https://example.com", hash); err != nil {
+			file := fmt.Sprintf("%s-%s.tgz", meta.Name, meta.Version)
+			if err := index.MustAdd(meta, file, "https://example.com", hash); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -144,7 +150,8 @@ func largeIndex(w io.Writer, items int) {
 		if i%100 == 0 {
 			fmt.Fprintf(out, "  chart-%d:\n", i/100)
 		}
-		fmt.Fprintf(out, "  - annotations:\n      category: Database\n      images: |\n%s    apiVersion: v2\n    appVersion: 1.2.%d\n"+
+		fmt.Fprintf(out, "  - annotations:\n      category: Database\n      images: |\n%s    apiVersion: v2\n"+
+			"    appVersion: 1.2.%d\n"+
 			"    created: \"2026-01-01T00:00:00Z\"\n    description: %s\n    digest: %064x\n    name: chart-%d\n    urls:\n"+
 			"    - https://charts.example.com/files/chart-%d-1.0.%d.tgz\n    version: 1.0.%d\n",
 			strings.Repeat("        - name: image\n          image: docker.io/example/image:1\n", 15), i,

@@ -66,10 +66,10 @@ name these as sources.
 The lock file has the digest of each copy. Each source in it is copied by the recorded digest again, even if its tag has
 moved; --update records the current digest. Without sources, everything in the lock file is copied. An interrupted copy
 continues where it was: content that the target has is not sent again.`,
-		Example: `  kubectl helmop mirror oci://registry.example.com/charts/cilium:1.17.4 --to oci://mirror.example.com/platform
+		Example: `  kubectl helmop mirror oci://registry.example.com/charts/cilium:1.17.4 --to oci://mirror.example.com/base
   kubectl helmop mirror https://charts.example.com/stable/metrics-server:3.12.2 --images \
-    --to oci://mirror.example.com/platform
-  kubectl helmop render cilium --cluster prod-1 | kubectl helmop mirror --manifests - --to oci://mirror.example.com/platform`,
+    --to oci://mirror.example.com/base
+  kubectl helmop render cilium --cluster prod | kubectl helmop mirror --manifests - --to oci://mirror.example.com/base`,
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error { return m.run(cmd, args) },
 	}
@@ -128,8 +128,8 @@ func (m *mirroring) run(cmd *cobra.Command, args []string) (err error) {
 	return m.write(m.streams.Out, copied, func(out io.Writer) error { return printCopied(out, copied) })
 }
 
-// copyAll copies sources, and the images that they install if there is a flag for it. It writes the lock file after each
-// copy.
+// copyAll copies sources, and the images that they install if there is a flag for it. It writes the lock file after
+// each copy.
 func (m *mirroring) copyAll(ctx context.Context, sources []mirrorSource, lock *mirror.Lock) ([]mirror.Entry, error) {
 	var copied []mirror.Entry
 	known := map[mirrorSource]bool{}

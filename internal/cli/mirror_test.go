@@ -20,7 +20,8 @@ import (
 func (b *bed) copied(args ...string) []mirror.Entry {
 	b.Helper()
 	var entries []mirror.Entry
-	text := b.ok(append([]string{"mirror", "--to", b.at("mirrored"), "--lock", b.path("lock.yaml"), "-o", "json"}, args...)...)
+	command := []string{"mirror", "--to", b.at("mirrored"), "--lock", b.path("lock.yaml"), "-o", "json"}
+	text := b.ok(append(command, args...)...)
 	if err := yaml.Unmarshal([]byte(text), &entries); err != nil {
 		b.Fatal(err)
 	}
@@ -52,7 +53,8 @@ func TestMirrorArtifact(t *testing.T) {
 		t.Errorf("with --update: %+v", updated)
 	}
 	text := b.ok("mirror", source, "--to", b.at("mirrored"), "--lock", b.path("lock.yaml"))
-	if want := "source:\n  url: " + first[0].Target + "\n  ref:\n    digest: " + updated[0].Digest + "\n"; !strings.Contains(text, want) {
+	want := "source:\n  url: " + first[0].Target + "\n  ref:\n    digest: " + updated[0].Digest + "\n"
+	if !strings.Contains(text, want) {
 		t.Errorf("prints %q, want %q", text, want)
 	}
 }
@@ -75,7 +77,8 @@ func TestMirrorChart(t *testing.T) {
 	archive := add("first")
 	source := r.URL() + "/demo:1.0.0+b1"
 	first := b.copied(source)
-	if len(first) != 1 || first[0].ArchiveDigest != archive || first[0].Tag != "1.0.0_b1" || first[0].Version != "1.0.0+b1" {
+	if len(first) != 1 || first[0].ArchiveDigest != archive || first[0].Tag != "1.0.0_b1" ||
+		first[0].Version != "1.0.0+b1" {
 		t.Fatalf("%+v, want the archive %s", first, archive)
 	}
 	b.ok("pull", first[0].Target+"@"+first[0].Digest, "--dir", b.path("pulled"))

@@ -50,7 +50,8 @@ func (r *Reader) Access(ctx context.Context, helmOp *addonsv1.HelmOp) (oci.Acces
 		repository = source.URL
 	}
 	return r.AccessBy(ctx, &RegistryRefs{
-		ChartRepository: repository, Field: "spec.source", Namespace: helmOp.Namespace, Secret: source.SecretRef, Certs: source.CertSecretRef,
+		ChartRepository: repository, Field: "spec.source", Namespace: helmOp.Namespace, Secret: source.SecretRef,
+		Certs:          source.CertSecretRef,
 		Proxy:          source.ProxySecretRef,
 		serviceAccount: source.ImagePullServiceAccountName, Provider: source.Provider, Insecure: source.Insecure,
 	})

@@ -38,8 +38,8 @@ func checkMoved(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStatus, 
 		known.Version != found.Version || known.Digest == found.Digest {
 		return nil
 	}
-	return fmt.Errorf("%w: the chart repository replaced version %s, which was %s, by %s. The former archive stays in use. "+
-		"Find out why the version was replaced; to use the new archive, set allowMovedVersion in the reference, or name "+
+	return fmt.Errorf("%w: the chart repository replaced version %s, which was %s, by %s. The former archive stays in "+
+		"use. Find out why the version was replaced; to use the new archive, set allowMovedVersion in the reference, or name "+
 		"its digest there", reasons.ErrVersionMoved, known.Version, known.Digest, found.Digest)
 }
 

@@ -21,8 +21,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// TestChartRepository installs a chart from a private chart repository, follows new versions, refuses replaced ones, and
-// requires provenance files.
+// TestChartRepository installs a chart from a private chart repository, follows new versions, refuses replaced ones,
+// and requires provenance files.
 func TestChartRepository(t *testing.T) {
 	s := newScenario(t)
 	s.clusters(testbed.ClusterOptions{Name: "one"}, testbed.ClusterOptions{Name: "two"})
@@ -35,7 +35,8 @@ func TestChartRepository(t *testing.T) {
 		s.create(helmOp)
 		s.eventually(helmOp, condition(addonsv1.ResolvedCondition, metav1.ConditionFalse,
 			addonsv1.RegistryAuthenticationFailedReason))
-		login := s.opaque("charts-login", map[string][]byte{"username": []byte("reader"), "password": []byte("planted-password")})
+		login := s.opaque("charts-login",
+			map[string][]byte{"username": []byte("reader"), "password": []byte("planted-password")})
 		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.SecretRef = login })
 		s.eventually(helmOp, ready(2), hasVersion("1.0.0"))
 

@@ -56,23 +56,24 @@ func TestProvenanceFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Base(path)
+	file, signed := filepath.Base(path), []byte(text)
 	for name, tc := range map[string]struct {
 		file          string
 		archive, text []byte
 		keyrings      map[string][]byte
 		want          string
 	}{
-		"binary keys":          {file, archive, []byte(text), map[string][]byte{"a.gpg": binary}, ""},
-		"armored keys":         {file, archive, []byte(text), map[string][]byte{"a.asc": armored, "b.gpg": other}, ""},
-		"another signer":       {file, archive, []byte(text), map[string][]byte{"b.gpg": other}, "unknown entity"},
-		"another archive":      {file, []byte("x"), []byte(text), map[string][]byte{"a.gpg": binary}, "sum does not match"},
-		"another version":      {"demo-2.0.0.tgz", archive, []byte(text), map[string][]byte{"a.gpg": binary}, "demo-2.0.0.tgz"},
-		"no signature":         {file, archive, []byte("x"), map[string][]byte{"a.gpg": binary}, "signature block not found"},
-		"a changed text":       {file, archive, []byte(strings.Replace(text, "1.0.0", "6.6.6", 1)), map[string][]byte{"a.gpg": binary}, "invalid"},
-		"no keys":              {file, archive, []byte(text), map[string][]byte{"a.gpg": []byte("x")}, `key "a.gpg"`},
-		"a file in a folder":   {"../" + file, archive, []byte(text), map[string][]byte{"a.gpg": binary}, "not the name of a file"},
-		"a folder as the file": {"..", archive, []byte(text), map[string][]byte{"a.gpg": binary}, "not the name of a file"},
+		"binary keys":     {file, archive, signed, map[string][]byte{"a.gpg": binary}, ""},
+		"armored keys":    {file, archive, signed, map[string][]byte{"a.asc": armored, "b.gpg": other}, ""},
+		"another signer":  {file, archive, signed, map[string][]byte{"b.gpg": other}, "unknown entity"},
+		"another archive": {file, []byte("x"), signed, map[string][]byte{"a.gpg": binary}, "sum does not match"},
+		"another version": {"demo-2.0.0.tgz", archive, signed, map[string][]byte{"a.gpg": binary}, "demo-2.0.0.tgz"},
+		"no signature":    {file, archive, []byte("x"), map[string][]byte{"a.gpg": binary}, "signature block not found"},
+		"a changed text": {file, archive, []byte(strings.Replace(text, "1.0.0", "6.6.6", 1)),
+			map[string][]byte{"a.gpg": binary}, "invalid"},
+		"no keys":              {file, archive, signed, map[string][]byte{"a.gpg": []byte("x")}, `key "a.gpg"`},
+		"a file in a folder":   {"../" + file, archive, signed, map[string][]byte{"a.gpg": binary}, "not the name of a file"},
+		"a folder as the file": {"..", archive, signed, map[string][]byte{"a.gpg": binary}, "not the name of a file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -202,7 +202,8 @@ func (s *chartSource) options() (options preview.Options, end func() error, err 
 	// A chart is untrusted code: a child process of this program renders it.
 	renderers := sandbox.NewPool(sandbox.Options{})
 	return preview.Options{Registry: registry, Charts: bundle.NewLoader(bundle.Limits{}, renderers), Verifier: verifier,
-		Engine: helmclient.New(renderers), Records: recordstorage.Options{Registries: payloadregistry.New(registry.Registries())},
+		Engine:  helmclient.New(renderers),
+		Records: recordstorage.Options{Registries: payloadregistry.New(registry.Registries())},
 	}, end, nil
 }
 

@@ -17,13 +17,13 @@ import (
 // maxReferrerDepth bounds chains of referrers: a signature of an attestation of an artifact.
 const maxReferrerDepth = 3
 
-// signatureSuffixes are the ends of the tags under which cosign stores signatures, attestations and bills of material in
-// registries without referrers.
+// signatureSuffixes are the ends of the tags under which cosign stores signatures, attestations and bills of material
+// in registries without referrers.
 var signatureSuffixes = []string{".sig", ".att", ".sbom"}
 
 // Copy copies an artifact or an image with everything that refers to it, for example its signatures, and sets a tag at
-// the target unless tag is empty. ref is a tag or a digest at the source. Content that the target has is not sent again,
-// so that an interrupted copy continues. The digest does not change.
+// the target unless tag is empty. ref is a tag or a digest at the source. Content that the target has is not sent
+// again, so that an interrupted copy continues. The digest does not change.
 func Copy(ctx context.Context, from oras.ReadOnlyGraphTarget, ref string, to oras.Target, tag string,
 ) (ocispec.Descriptor, error) {
 	desc, err := from.Resolve(ctx, ref)

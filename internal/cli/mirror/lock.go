@@ -76,12 +76,13 @@ func (l *Lock) Find(source string) (Entry, bool) {
 
 // Put adds an entry, or replaces that of the same source.
 func (l *Lock) Put(entry Entry) {
-	i, found := slices.BinarySearchFunc(l.Entries, entry, func(a, b Entry) int { return strings.Compare(a.Source, b.Source) })
-	if found {
-		l.Entries[i] = entry
-		return
+	for i := range l.Entries {
+		if l.Entries[i].Source == entry.Source {
+			l.Entries[i] = entry
+			return
+		}
 	}
-	l.Entries = slices.Insert(l.Entries, i, entry)
+	l.Entries = append(l.Entries, entry)
 }
 
 // Write writes the lock file. A program that is stopped meanwhile leaves the former file.

@@ -25,7 +25,8 @@ import (
 func push(t *testing.T, to *memory.Store, content string, subject *ocispec.Descriptor) ocispec.Descriptor {
 	t.Helper()
 	layer := ocispec.Descriptor{MediaType: "text/plain", Digest: digest.FromString(content), Size: int64(len(content))}
-	if err := to.Push(t.Context(), layer, strings.NewReader(content)); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
+	err := to.Push(t.Context(), layer, strings.NewReader(content))
+	if err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
 		t.Fatal(err)
 	}
 	desc, err := oras.PackManifest(t.Context(), to, oras.PackManifestVersion1_1, "example/"+content,
@@ -176,13 +177,16 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := ReadLock(path)
-	if err != nil || !slices.Equal(again.Entries, []Entry{{Source: "a", Digest: "2", IsImage: true}, {Source: "b", Digest: "3"}}) {
+	want := []Entry{{Source: "a", Digest: "2", IsImage: true}, {Source: "b", Digest: "3"}}
+	if err != nil || !slices.Equal(again.Entries, want) {
 		t.Errorf("%+v, %v", again, err)
 	}
 	if data, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(data, []byte("# Written by")) {
 		t.Errorf("%s, %v", data, err)
 	}
-	for name, text := range map[string]string{"another version": "version: x\n", "another file": "kind: Pod\n", "no YAML": "a: ["} {
+	for name, text := range map[string]string{
+		"another version": "version: x\n", "another file": "kind: Pod\n", "no YAML": "a: [",
+	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
