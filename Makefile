@@ -116,6 +116,11 @@ test-unit: testbed-binaries ## All packages except the end-to-end suite; those w
 test-e2e: testbed-binaries ## The end-to-end suite: HelmOp on real API servers and a real registry
 	@go run ./hack/cmd/testrun $(TEST_E2E)
 
+.PHONY: test-charts
+test-charts: testbed-binaries ## The examples with public charts: names of values, and an installation; says which ran
+	@HELMOP_CHART_MODULES=1 go test -count=1 -v -vet=off -run='^TestValueNames$$' ./examples
+	@HELMOP_CHART_MODULES=1 go test -count=1 -v -vet=off -timeout=$(E2E_TIMEOUT) -run='^TestPublicCharts$$' ./test/e2e
+
 .PHONY: test-cuts
 test-cuts: testbed-binaries ## Actions interrupted at each of their requests, in every way; `test` runs a sample
 	@HELMOP_SAMPLE=all go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=30m '-run=$(CUT)' ./internal/helmclient

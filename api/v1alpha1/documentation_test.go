@@ -52,7 +52,8 @@ func TestDocumentation(t *testing.T) {
 func documented(t *testing.T, root string) []string {
 	t.Helper()
 	files := []string{filepath.Join(root, "README.md")}
-	for _, pattern := range []string{"docs/*.md", "docs/reference/*.md", "examples/*.yaml"} {
+	for _, pattern := range []string{"docs/*.md", "docs/reference/*.md", "examples/*.yaml",
+		"examples/features/*.yaml"} {
 		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("there is no %s (%v)", pattern, err)

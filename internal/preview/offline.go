@@ -20,6 +20,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 )
 
+// inMemory is the resourceVersion of objects that have none because they were never in an API server.
+const inMemory = "0"
+
 // Objects is a reader of objects in memory, instead of a management cluster. It can get objects, and cannot list them.
 type Objects struct {
 	scheme  *runtime.Scheme
@@ -46,6 +49,9 @@ func (o *Objects) Get(_ context.Context, key client.ObjectKey, object client.Obj
 				return err
 			}
 			storeStrings(object)
+			if object.GetResourceVersion() == "" {
+				object.SetResourceVersion(inMemory) // An object without one counts as missing.
+			}
 			return nil
 		}
 	}

@@ -35,7 +35,8 @@ var otherResources = strings.Fields(`
 	lease leases limitrange namespace namespaces networkpolicy networkpolicies no node nodes ns pod pods po resourcequota
 	secret secrets service services sa serviceaccount serviceaccounts statefulset statefulsets
 	clusterrole clusterroles clusterrolebinding clusterrolebindings role roles rolebinding rolebindings
-	crd customresourcedefinition customresourcedefinitions
+	crd customresourcedefinition customresourcedefinitions csinodes storageclasses
+	gatewayclasses fluxinstances ocirepositories kustomizations
 	kubeadmcontrolplane kubeadmcontrolplanes dockercluster dockerclusters dockermachine dockermachines
 	providers.clusterctl.cluster.x-k8s.io`)
 

@@ -30,8 +30,19 @@ type block struct {
 // pages returns the pages for users: the README, the pages below docs, and the examples.
 func pages(t *testing.T) []string {
 	t.Helper()
+	return matches(t, "*.md", "docs/*.md", "docs/reference/*.md", "examples/*.md")
+}
+
+// exampleFiles returns the examples, which have commands in their comments.
+func exampleFiles(t *testing.T) []string {
+	t.Helper()
+	return matches(t, "examples/*.yaml", "examples/features/*.yaml")
+}
+
+func matches(t *testing.T, patterns ...string) []string {
+	t.Helper()
 	var all []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/reference/*.md", "examples/*.md"} {
+	for _, pattern := range patterns {
 		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("there is no %s (%v)", pattern, err)
@@ -68,6 +79,31 @@ func blocks(page, text string) []block {
 	return all
 }
 
+// commented returns the blocks of commands in the comments of an example. A block is indented, after an empty line.
+// Its first line begins with the name of a program.
+func commented(page, text string) []block {
+	var all []block
+	var body []string
+	before := ""
+	for i, line := range strings.Split(text+"\n", "\n") {
+		command, ok := strings.CutPrefix(line, "#   ")
+		switch {
+		case ok && (len(body) > 0 || before == "#"):
+			body = append(body, command)
+		case len(body) > 0 && program.MatchString(body[0]):
+			all = append(all, block{page: page, line: i + 1 - len(body), text: strings.Join(body, "\n")})
+			body = nil
+		default:
+			body = nil
+		}
+		before = line
+	}
+	return all
+}
+
+// program matches a line that begins with the name of a program.
+var program = regexp.MustCompile(`^ *[a-z]+ `)
+
 // inlineCommand matches a command in a sentence or a table.
 var inlineCommand = regexp.MustCompile("`((?:kubectl|clusterctl|make) [^`]+)`")
 
@@ -98,13 +134,17 @@ func TestCommands(t *testing.T) {
 	t.Parallel()
 	c := newChecker(t)
 	checked := 0
-	for _, page := range pages(t) {
+	for _, page := range append(pages(t), exampleFiles(t)...) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		name, _ := filepath.Rel(root, page)
-		for _, b := range blocks(filepath.ToSlash(name), string(text)) {
+		find := blocks
+		if filepath.Ext(page) == ".yaml" {
+			find = commented
+		}
+		for _, b := range find(filepath.ToSlash(name), string(text)) {
 			commands, errs := c.block(t, b)
 			checked += commands
 			for _, err := range errs {

@@ -26,6 +26,11 @@ apiVersion: v1
 kind: Secret
 metadata: {name: web}
 stringData: {values.yaml: "password: ` + planted + `"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: planned-1-web}
+stringData: {zone: eu-1}
 `
 
 // TestPreviewOffline renders for the Cluster in a file.
@@ -52,7 +57,9 @@ spec:
   source: {url: "oci://%s/web", ref: {tag: 1.2.3}}
   release: {name: web, namespace: apps}
   values: {cluster: "{{ .ClusterName }}", replicas: "{{ .ControlPlane.spec.version }}"}
-  valuesFrom: [{kind: Secret, name: web, key: values.yaml}]
+  valuesFrom:
+  - {kind: Secret, name: web, key: values.yaml}
+  - {kind: Secret, name: "{{ .ClusterName }}-web", key: zone, targetPath: zone}
 `, b.registry.Host()))
 	args := []string{"preview", "-f", helmOp, "--cluster-file", write("cluster.yaml", offlineCluster), "--ca-file",
 		b.authority, "--registry-config", write("config.json", string(config))}
