@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -151,7 +152,7 @@ func (e *example) render(t *testing.T, helmOp *addonsv1.HelmOp, name string) map
 	must(err)
 	rendered := map[string]any{
 		"helmOp": helmOp.Name,
-		"chart":  helmOp.Spec.Source.URL, "ref": ref,
+		"chart":  strings.TrimSuffix(helmOp.Spec.Source.URL+"/"+helmOp.Spec.Source.Chart, "/"), "ref": ref,
 		"release": result.Name, "namespace": result.Namespace, "values": result.Values,
 	}
 	if len(result.PostRender) > 0 {
