@@ -258,6 +258,12 @@ const (
 	// ReleaseConflictReason: the release, or an object of it, has another owner.
 	ReleaseConflictReason = "ReleaseConflict"
 
+	// AdoptionPendingReason: the release has another owner, and is adopted when the rollout reaches the Cluster.
+	AdoptionPendingReason = "AdoptionPending"
+
+	// AdoptionWouldChangeReason: install.adoption is WhenUnchanged, and the adoption of the release would change it.
+	AdoptionWouldChangeReason = "AdoptionWouldChange"
+
 	// ReleasePendingReason: another client may be changing the release.
 	ReleasePendingReason = "ReleasePending"
 

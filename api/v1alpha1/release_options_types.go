@@ -63,6 +63,18 @@ const (
 	CRDPolicyCreateReplace CRDPolicy = "CreateReplace"
 )
 
+// AdoptionPolicy is how a release of another owner is adopted.
+// +kubebuilder:validation:Enum=Upgrade;WhenUnchanged
+type AdoptionPolicy string
+
+const (
+	// AdoptionPolicyUpgrade upgrades a release that differs from the desired state.
+	AdoptionPolicyUpgrade AdoptionPolicy = "Upgrade"
+
+	// AdoptionPolicyWhenUnchanged leaves a release alone as long as it differs from the desired state.
+	AdoptionPolicyWhenUnchanged AdoptionPolicy = "WhenUnchanged"
+)
+
 // ObjectMetadata are labels and annotations.
 type ObjectMetadata struct {
 	// labels to set.
@@ -107,11 +119,18 @@ type InstallOptions struct {
 	CRDs CRDPolicy `json:"crds,omitempty"`
 
 	// takeOwnership adopts an existing release of the same name, and existing objects of the chart, that have no owner
-	// or another owner. Without it, they are not changed, and the release fails with the reason ReleaseConflict. An
-	// adoption upgrades the release; the waves and limits of rollout do not apply to the first HelmOp revision.
-	// Default: false.
+	// or another owner. Without it, they are not changed, and the release fails with the reason ReleaseConflict. The
+	// waves and limits of rollout apply to the adoption of releases. Default: false.
 	// +optional
 	TakeOwnership *bool `json:"takeOwnership,omitempty"`
+
+	// adoption is how takeOwnership adopts a release of another owner. If the chart, its values and the other options
+	// would change nothing, the release is always adopted without a new Helm revision. If something would change,
+	// Upgrade upgrades the release, and WhenUnchanged leaves it alone: the reason AdoptionWouldChange names what would
+	// change, and the release is adopted when nothing differs any more. A change of adoption alone does not upgrade
+	// releases. Default: Upgrade.
+	// +optional
+	Adoption AdoptionPolicy `json:"adoption,omitempty"`
 
 	// disableOpenAPIValidation leaves out the validation of the rendered objects by Helm. Clusters since Kubernetes
 	// 1.25 validate by themselves: there it changes nothing. Default: false.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -332,12 +331,13 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 	case model.ActionStall:
 		r.reportStalled(p, decision)
 	case model.ActionRefuse:
-		if releasestatus.NotReleased(release, addonsv1.ReleaseConflictReason, decision.Message) {
-			r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.ReleaseConflictReason, string(decision.Action),
-				decision.Message)
-		}
+		r.reportRefused(p, decision)
 		p.due(conflictRetry)
 	default:
+		if awaitsRollout(release, decision) {
+			releasestatus.NotReleased(release, addonsv1.AdoptionPendingReason, adoptionPending)
+			return nil, nil
+		}
 		if ok, err := r.mayAct(ctx, p, decision); !ok {
 			return nil, err
 		}

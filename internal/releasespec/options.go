@@ -156,6 +156,7 @@ func PolicyOf(spec *addonsv1.HelmOpReleaseSpec) model.Policy {
 	}
 	if spec.Install != nil {
 		policy.TakeOwnership = ptr.Deref(spec.Install.TakeOwnership, false)
+		policy.AdoptUnchangedOnly = spec.Install.Adoption == addonsv1.AdoptionPolicyWhenUnchanged
 		if remediation := spec.Install.Remediation; remediation != nil {
 			policy.Install.Retries = toInt(remediation.Retries)
 			if remediation.Strategy == addonsv1.InstallRemediationUninstall {

@@ -128,9 +128,16 @@ func (p *plan) assign(c *Cluster, why string) Step {
 	if c.Child.Revision == p.goal {
 		s.Joined, s.FailedBefore = c.Child.Joined, c.Child.FailedBefore
 	} else {
+		s.Joined = mayAdoptLater(c)
 		s.FailedBefore = p.failedBefore(c)
 	}
 	return s
+}
+
+// mayAdoptLater is true if the child of a Cluster must not adopt a release of another owner before its turn. Its release
+// is marked as that of a new Cluster until then.
+func mayAdoptLater(c *Cluster) bool {
+	return c.Child.Joined && (c.Child.Unobserved || c.Child.AwaitsAdoption)
 }
 
 func replace(c *Cluster, release *Release, revision int64) Step {
@@ -169,7 +176,9 @@ func (p *plan) rollBack(c *Cluster) Step {
 		return replace(c, c.Good, p.goal)
 	}
 	s := step(c, ActionUpdate, "the HelmOp revision was given up")
-	s.Source, s.Revision, s.Assigned, s.Returned = SourceGood, p.state.Good, true, true
+	s.Source, s.Revision, s.Assigned = SourceGood, p.state.Good, true
+	s.Joined = mayAdoptLater(c)
+	s.Returned = !s.Joined
 	if c.Good == nil {
 		s.Source = SourcePrevious
 	}

@@ -16,7 +16,7 @@ func (p *plan) progress(steps []Step) Progress {
 	progress := Progress{
 		Wave:     p.wave,
 		Done:     by[standingDone] + by[standingJoined],
-		InFlight: by[standingInFlight] + by[standingJoining],
+		InFlight: by[standingInFlight] + by[standingJoining] + by[standingUnobserved],
 	}
 	for i := range steps {
 		c := &p.in.Clusters[i]
@@ -129,6 +129,9 @@ func (p *plan) waitingForWave() (waitingFor, promote string) {
 		return fmt.Sprintf("the dependencies in %s%s", clusters(tally.by[standingBlocked]), of), wave.Name
 	case tally.by[standingUnapproved] > 0:
 		return fmt.Sprintf("the approval of changes in %s%s", clusters(tally.by[standingUnapproved]), of), wave.Name
+	case tally.by[standingAdoptionHeld] > 0:
+		return fmt.Sprintf("%s%s, whose adoption would change releases", clusters(tally.by[standingAdoptionHeld]), of),
+			wave.Name
 	case tally.by[standingUnknown] > 0 && !p.isKnown:
 		return unknownIn(tally, of), ""
 	case tally.by[standingUnknown] > 0:
@@ -185,6 +188,9 @@ func (p *plan) waitingForOutdated() string {
 	}
 	if n := by[standingUnapproved]; n > 0 {
 		text += fmt.Sprintf(", %d waiting for an approval", n)
+	}
+	if n := by[standingAdoptionHeld]; n > 0 {
+		text += fmt.Sprintf(", %d whose adoption would change the release", n)
 	}
 	return text
 }

@@ -39,8 +39,10 @@ const (
 	ReasonRetryFailed          = "RetryFailed"
 	ReasonChangedOutsideHelmOp = "ChangedOutsideHelmOp"
 	// ReasonObjectsMissing is the reason of an upgrade without changes, which re-creates objects that were deleted.
-	ReasonObjectsMissing     = "ObjectsMissing"
-	ReasonAdopt              = "Adopt"
+	ReasonObjectsMissing = "ObjectsMissing"
+	ReasonAdopt          = "Adopt"
+	// ReasonWouldChange is the reason to leave a release to its owner, because the adoption would change the release.
+	ReasonWouldChange        = "WouldChange"
 	ReasonInterrupted        = "Interrupted"
 	ReasonPendingTimeout     = "PendingTimeout"
 	ReasonPendingOtherOwner  = "PendingOtherOwner"
@@ -109,6 +111,9 @@ type Decision struct {
 	// Keep is a revision that must stay in the history, even above the history limit, because a rollback may need it; zero
 	// if there is none.
 	Keep int
+	// UnchangedOnly means, with ActionAdopt, that an adoption that would change the release is an error. Otherwise, such an
+	// adoption upgrades the release.
+	UnchangedOnly bool
 	// Request is the last retry request, as a label value. Act saves it in the new record.
 	Request string
 	// RequeueAfter is the time until the next decision, set with ActionWait only.
@@ -263,6 +268,15 @@ func joinDifferences(differ []model.Difference) string {
 		words[i] = string(difference)
 	}
 	return strings.Join(words, ", ")
+}
+
+// Performed returns the decision that was carried out, given the newest revision that the action saved: an adoption that
+// created a revision was an upgrade.
+func (d Decision) Performed(revision int) Decision {
+	if d.Action == model.ActionAdopt && revision > d.FromRevision {
+		d.Action, d.ToRevision = model.ActionUpgrade, revision
+	}
+	return d
 }
 
 // MakesDesired reports whether the release has its desired state after a success of the action.
