@@ -213,6 +213,10 @@ const (
 	// ReleasedReason is the reason when it is.
 	ReleasedReason = "Released"
 
+	// InstalledOnceReason: reconcileStrategy is InstallOnce, and the release was installed. It is left alone from then
+	// on. Also a reason of Ready.
+	InstalledOnceReason = "InstalledOnce"
+
 	// TemplateFailedReason: a template or values reference cannot be rendered for this Cluster.
 	TemplateFailedReason = "TemplateFailed"
 

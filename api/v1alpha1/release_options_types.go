@@ -7,6 +7,13 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // ReleaseOptions are how a release is installed, upgraded, rolled back, tested, watched and uninstalled.
 type ReleaseOptions struct {
+	// reconcileStrategy is for how long HelmOp reconciles a release. Continuous keeps the release in its desired state.
+	// InstallOnce installs the release in each Cluster once, until it is Ready, and then leaves it alone: no upgrade, no
+	// drift detection, no health, no rollback. A Cluster that is re-created gets the release again. What a deletion does
+	// is up to deletionPolicy. Default: Continuous.
+	// +optional
+	ReconcileStrategy ReconcileStrategy `json:"reconcileStrategy,omitempty"`
+
 	// install are the options of the first installation in a cluster. Without it, the defaults of its fields apply.
 	// +optional
 	Install *InstallOptions `json:"install,omitempty"`
@@ -47,6 +54,18 @@ type ReleaseOptions struct {
 	// +kubebuilder:validation:MaxLength=253
 	ImpersonateServiceAccountName string `json:"impersonateServiceAccountName,omitempty"`
 }
+
+// ReconcileStrategy is for how long a release is reconciled.
+// +kubebuilder:validation:Enum=Continuous;InstallOnce
+type ReconcileStrategy string
+
+const (
+	// ReconcileStrategyContinuous keeps a release in its desired state.
+	ReconcileStrategyContinuous ReconcileStrategy = "Continuous"
+
+	// ReconcileStrategyInstallOnce installs a release once and then leaves it alone.
+	ReconcileStrategyInstallOnce ReconcileStrategy = "InstallOnce"
+)
 
 // CRDPolicy is what happens to the CustomResourceDefinitions in the crds folder of a chart.
 // +kubebuilder:validation:Enum=Skip;Create;CreateReplace

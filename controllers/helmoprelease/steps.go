@@ -80,6 +80,9 @@ type releasePass struct {
 	drifted bool
 	drift   *drifttracking.Pass
 
+	// installedOnce is true if the release is done according to its reconcileStrategy. Set by carryOut.
+	installedOnce bool
+
 	// spans are the steps of this pass that belong to the trace if an action follows. Set by observeRecords and
 	// gatherInputs.
 	spans []tracing.Span
@@ -136,6 +139,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (
 		r.checkPause,
 		r.checkShard,
 		r.checkOwner,
+		r.checkInstalledOnce,
 		r.checkControlPlane,
 		r.checkAccess,
 		r.addFinalizer,
@@ -147,6 +151,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (
 		r.assess,
 		r.checkDrift,
 		r.carryOut,
+		r.finishOnce,
 	)
 }
 
@@ -324,6 +329,10 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 	}
 	switch decision.Action {
 	case model.ActionNone:
+		if decision.Reason == decide.ReasonInstalledOnce {
+			p.installedOnce = true
+			return nil, nil
+		}
 		reportInSync(p)
 	case model.ActionWait:
 		reportWaiting(p, decision)

@@ -38,7 +38,12 @@ func TestPlanAdoptions(t *testing.T) {
 			strategy:   one,
 			clusters:   []Cluster{adopting("a", 0, onItsWay, awaits), adopting("b", 0, onItsWay, awaits)},
 			want:       "a: Update Target 7",
-			waitingFor: "2 of 2 Clusters to be ready", check: wantAdopts("a"),
+			waitingFor: "2 of 2 Clusters to be ready",
+			check: func(t *testing.T, result Result) {
+				t.Helper()
+				wantAdopts("a")(t, result)
+				wantProgress(1, 0, 1, 0)(t, result)
+			},
 		},
 		"an adoption in flight takes a slot": {
 			strategy:   one,

@@ -167,11 +167,11 @@ func (p *plan) standingOf(c *Cluster) standing {
 		return standingPinned
 	case p.isReturning(c):
 		return p.standReturning(c)
-	case c.Child.Joined && c.Child.AwaitsAdoption:
+	case c.Child.Joined && c.Child.AwaitsAdoption && (c.Child.Revision != p.goal || p.release(c) != nil):
 		return p.standOutdated(c)
 	case p.isUnobserved(c):
 		return standingUnobserved
-	case c.Child.Revision == p.goal && c.Child.Joined:
+	case c.Child.Revision == p.goal && c.Child.Joined, mayAdoptLater(c) && p.hasGoalAlready(c):
 		return asNew(p.standUpdated(c, c.Child.FailedBefore))
 	case c.Child.Revision == p.goal:
 		return p.standUpdated(c, c.Child.FailedBefore)
@@ -359,7 +359,8 @@ func (p *plan) isNew(c *Cluster) bool {
 // isUnobserved is true if a new Cluster with the goal may turn out to have a release of another owner. A Cluster that
 // waits for something else does not count: it may wait for long.
 func (p *plan) isUnobserved(c *Cluster) bool {
-	return c.Child.Joined && c.Child.Unobserved && c.Child.Revision == p.goal && c.Health == HealthProgressing && !c.Blocked
+	return c.Child.Joined && c.Child.Unobserved && c.Health == HealthProgressing && !c.Blocked &&
+		(c.Child.Revision == p.goal || p.hasGoalAlready(c))
 }
 
 // isReturning is true if a Cluster has the revision that was given up.

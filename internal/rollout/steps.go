@@ -128,7 +128,6 @@ func (p *plan) assign(c *Cluster, why string) Step {
 	if c.Child.Revision == p.goal {
 		s.Joined, s.FailedBefore = c.Child.Joined, c.Child.FailedBefore
 	} else {
-		s.Joined = mayAdoptLater(c)
 		s.FailedBefore = p.failedBefore(c)
 	}
 	return s
@@ -157,7 +156,9 @@ func (p *plan) keep(c *Cluster) Step {
 	case p.isGoalUnapproved(c):
 		return waitForApproval(c)
 	case c.Child.Revision != p.goal:
-		return p.assign(c, "the current HelmOp revision is identical for this Cluster")
+		s := p.assign(c, "the current HelmOp revision is identical for this Cluster")
+		s.Joined = s.Action == ActionUpdate && mayAdoptLater(c)
+		return s
 	case c.Child.Release != *release:
 		return p.assign(c, "the desired release changed")
 	default:

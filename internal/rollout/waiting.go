@@ -37,8 +37,12 @@ func (p *plan) progress(steps []Step) Progress {
 	return progress
 }
 
-// hasRevision is true if a Cluster has the current revision after its step.
+// hasRevision is true if a Cluster has the current revision after its step. A Cluster whose release waits for its
+// adoption does not have it yet.
 func (p *plan) hasRevision(c *Cluster, s *Step) bool {
+	if c.Child != nil && c.Child.Joined && c.Child.AwaitsAdoption && !s.Adopts {
+		return false
+	}
 	switch s.Action {
 	case ActionCreate, ActionUpdate:
 		return s.Revision == p.state.Revision

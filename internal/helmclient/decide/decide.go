@@ -5,6 +5,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,9 @@ const (
 	ReasonNotDeployed          = "NotDeployed"
 	ReasonRetryFailed          = "RetryFailed"
 	ReasonChangedOutsideHelmOp = "ChangedOutsideHelmOp"
+	// ReasonInstalledOnce is the reason to leave a release alone that differs from the desired state, because a revision of
+	// it worked and the policy is to install it once.
+	ReasonInstalledOnce = "InstalledOnce"
 	// ReasonObjectsMissing is the reason of an upgrade without changes, which re-creates objects that were deleted.
 	ReasonObjectsMissing = "ObjectsMissing"
 	ReasonAdopt          = "Adopt"
@@ -158,6 +162,10 @@ func Next(obs model.Observation, desired model.Desired, policy model.Policy, pas
 // decide decides by the observed state, without drift.
 func (s situation) decide(d Decision) Decision {
 	revision := s.newest.Revision
+	if s.isInstalledOnce(d.State) {
+		return d.stay(model.ActionNone, ReasonInstalledOnce, fmt.Sprintf("The release was installed once. It stays at Helm"+
+			" revision %d, whatever is desired.", revision))
+	}
 	switch d.State {
 	case model.StateForeign:
 		if !s.policy.TakeOwnership {
@@ -197,6 +205,20 @@ func (s situation) decide(d Decision) Decision {
 		return d.finishUninstall()
 	default:
 		return s.decidePending(d)
+	}
+}
+
+// isInstalledOnce reports whether a release must be left alone although it differs from the desired state. A failed or
+// interrupted first installation is continued, and a release in sync is tested.
+func (s situation) isInstalledOnce(state model.State) bool {
+	if !s.policy.InstallOnce || s.past.RetryRequested {
+		return false
+	}
+	switch state {
+	case model.StateOutOfSync, model.StateUnmanaged, model.StateRolledBack:
+		return slices.ContainsFunc(s.obs.Records, model.Record.Worked)
+	default:
+		return false
 	}
 }
 

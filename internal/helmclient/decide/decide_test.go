@@ -32,6 +32,7 @@ func fromFuture(r *model.Record) { r.ChangedAt = helmtest.Now.Add(time.Hour) }
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	adopt := model.Policy{TakeOwnership: true}
+	once := model.Policy{InstallOnce: true}
 	unchangedOnly := model.Policy{TakeOwnership: true, AdoptUnchangedOnly: true}
 	one := func(r model.Record) []model.Record { return []model.Record{r} }
 	before := helmtest.Record("deployed", 3, otherArtifact)
@@ -108,6 +109,18 @@ func TestDecide(t *testing.T) {
 			state: model.StateForeign, action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3},
 		"foreign pending": {records: one(helmtest.Record("pending-upgrade", 3, unlabelled, old)),
 			state: model.StateForeign, action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3},
+		"install once, other values": {records: one(helmtest.Record("deployed", 3, otherValues)), policy: once,
+			state: model.StateOutOfSync, action: model.ActionNone, reason: ReasonInstalledOnce, from: 3, to: 3},
+		"install once, upgraded with the helm command": {records: one(helmtest.Record("deployed", 3, otherHand)),
+			policy: once, state: model.StateUnmanaged, action: model.ActionNone, reason: ReasonInstalledOnce, from: 3, to: 3},
+		"install once, in sync": {records: one(helmtest.Record("deployed", 3)), policy: once,
+			state: model.StateInSync, action: model.ActionNone, reason: ReasonInSync, from: 3, to: 3},
+		"install once, never worked": {records: one(helmtest.Record("failed", 1, otherValues)), policy: once,
+			state: model.StateOutOfSync, action: model.ActionUpgrade, reason: ReasonValuesChanged, from: 1, to: 2},
+		"install once, uninstalled": {records: one(helmtest.Record("uninstalled", 3)), policy: once,
+			state: model.StateUninstalled, action: model.ActionInstall, reason: ReasonNotInstalled, from: 3, to: 4},
+		"install once, absent": {policy: once, state: model.StateAbsent, action: model.ActionInstall,
+			reason: ReasonNotInstalled, to: 1},
 		"adopt": {records: one(helmtest.Record("deployed", 3, otherOwner)), policy: adopt,
 			state: model.StateForeign, action: model.ActionAdopt, reason: ReasonAdopt, from: 3, to: 3},
 		"adopt failed": {records: one(helmtest.Record("failed", 3, otherOwner)), policy: adopt,
