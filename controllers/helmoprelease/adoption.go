@@ -18,9 +18,13 @@ const adoptionPending = "The release has another owner. It is adopted when the r
 
 // awaitsRollout reports whether a decision changes a release of another owner, and the rollout has not reached the
 // Cluster yet. A Cluster counts as new until it reports a release of another owner: then its HelmOp assigns the
-// HelmOp revision again when the limits of the rollout permit it, with another reason.
+// HelmOp revision again when the limits of the rollout permit it, with another reason. A Cluster that a user has pinned
+// takes no part in the rollout, so its release does not wait.
 func awaitsRollout(release *addonsv1.HelmOpRelease, decision decide.Decision) bool {
 	assigned := release.Spec.Rollout
+	if _, pinned := release.Annotations[addonsv1.PinnedRevisionAnnotation]; pinned {
+		return false
+	}
 	return decision.State == model.StateForeign && assigned != nil && assigned.Reason == addonsv1.ReleaseRolloutJoined
 }
 

@@ -44,6 +44,13 @@ func TestAdoptionAwaitsRollout(t *testing.T) {
 		}
 	}
 
+	pinned := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
+	pinned.Spec.Rollout = assigned(addonsv1.ReleaseRolloutJoined)
+	pinned.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: "1"}
+	if awaitsRollout(pinned, decide.Decision{State: model.StateForeign, Action: model.ActionAdopt}) {
+		t.Error("a pinned Cluster waits for the rollout")
+	}
+
 	// The Reconciler has no engine, so an action would fail.
 	release := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
 	release.Spec.Rollout = assigned(addonsv1.ReleaseRolloutJoined)

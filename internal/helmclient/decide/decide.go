@@ -163,8 +163,8 @@ func Next(obs model.Observation, desired model.Desired, policy model.Policy, pas
 func (s situation) decide(d Decision) Decision {
 	revision := s.newest.Revision
 	if s.isInstalledOnce(d.State) {
-		return d.stay(model.ActionNone, ReasonInstalledOnce, fmt.Sprintf("The release was installed once. It stays at Helm"+
-			" revision %d, whatever is desired.", revision))
+		return d.stay(model.ActionNone, ReasonInstalledOnce, fmt.Sprintf(
+			"The release was installed once, and stays at Helm revision %d.", revision))
 	}
 	switch d.State {
 	case model.StateForeign:
