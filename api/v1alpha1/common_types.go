@@ -79,6 +79,10 @@ const (
 	// over the records of the release in the workload cluster that name that one, and then writes its own.
 	ManagementClusterAnnotation = "addons.cluster.x-k8s.io/management-cluster"
 
+	// InstalledOnceAnnotation with the value "true", on a HelmOpRelease with the reconcileStrategy InstallOnce, means that
+	// the release was installed and Ready once. The manager writes it, and then does nothing for the release any more.
+	InstalledOnceAnnotation = "addons.cluster.x-k8s.io/installed-once"
+
 	// DriftDetectionAnnotation with the value "Disabled", on an object in a workload cluster or on the object in its
 	// chart, leaves that object out of drift detection.
 	DriftDetectionAnnotation = "addons.cluster.x-k8s.io/drift-detection"

@@ -217,6 +217,10 @@ const (
 	// ReleasedReason is the reason when it is.
 	ReleasedReason = "Released"
 
+	// InstalledOnceReason: reconcileStrategy is InstallOnce, and the release was installed. It is left alone from then
+	// on. Also a reason of Ready.
+	InstalledOnceReason = "InstalledOnce"
+
 	// TemplateFailedReason: a template or values reference cannot be rendered for this Cluster.
 	TemplateFailedReason = "TemplateFailed"
 
@@ -261,6 +265,12 @@ const (
 
 	// ReleaseConflictReason: the release, or an object of it, has another owner.
 	ReleaseConflictReason = "ReleaseConflict"
+
+	// AdoptionPendingReason: the release has another owner, and is adopted when the rollout reaches the Cluster.
+	AdoptionPendingReason = "AdoptionPending"
+
+	// AdoptionWouldChangeReason: install.adoption is WhenUnchanged, and the adoption of the release would change it.
+	AdoptionWouldChangeReason = "AdoptionWouldChange"
 
 	// ReleasePendingReason: another client may be changing the release.
 	ReleasePendingReason = "ReleasePending"

@@ -53,6 +53,9 @@ const (
 	// InstalledEvent: a release was installed.
 	InstalledEvent = "Installed"
 
+	// AdoptedEvent: a release of another owner was adopted without a new Helm revision.
+	AdoptedEvent = "Adopted"
+
 	// UpgradedEvent: a release was upgraded.
 	UpgradedEvent = "Upgraded"
 

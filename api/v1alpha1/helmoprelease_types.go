@@ -73,7 +73,7 @@ type ReleaseIdentity struct {
 
 // ReleaseAction is an action that was performed on a release.
 type ReleaseAction struct {
-	// action is Install, Upgrade, Rollback, Test, CorrectDrift or Uninstall.
+	// action is Install, Upgrade, Adopt, Rollback, Test, CorrectDrift or Uninstall.
 	// +required
 	// +kubebuilder:validation:MaxLength=32
 	Action string `json:"action"`

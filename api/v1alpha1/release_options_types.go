@@ -7,6 +7,13 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // ReleaseOptions are how a release is installed, upgraded, rolled back, tested, watched and uninstalled.
 type ReleaseOptions struct {
+	// reconcileStrategy is for how long HelmOp reconciles a release. Continuous keeps the release in its desired state.
+	// InstallOnce installs the release in each Cluster once, until it is Ready, and then leaves it alone: no upgrade, no
+	// drift detection, no health, no rollback. A Cluster that is re-created gets the release again. What a deletion does
+	// is up to deletionPolicy. Default: Continuous.
+	// +optional
+	ReconcileStrategy ReconcileStrategy `json:"reconcileStrategy,omitempty"`
+
 	// install are the options of the first installation in a cluster. Without it, the defaults of its fields apply.
 	// +optional
 	Install *InstallOptions `json:"install,omitempty"`
@@ -48,6 +55,18 @@ type ReleaseOptions struct {
 	ImpersonateServiceAccountName string `json:"impersonateServiceAccountName,omitempty"`
 }
 
+// ReconcileStrategy is for how long a release is reconciled.
+// +kubebuilder:validation:Enum=Continuous;InstallOnce
+type ReconcileStrategy string
+
+const (
+	// ReconcileStrategyContinuous keeps a release in its desired state.
+	ReconcileStrategyContinuous ReconcileStrategy = "Continuous"
+
+	// ReconcileStrategyInstallOnce installs a release once and then leaves it alone.
+	ReconcileStrategyInstallOnce ReconcileStrategy = "InstallOnce"
+)
+
 // CRDPolicy is what happens to the CustomResourceDefinitions in the crds folder of a chart.
 // +kubebuilder:validation:Enum=Skip;Create;CreateReplace
 type CRDPolicy string
@@ -61,6 +80,18 @@ const (
 
 	// CRDPolicyCreateReplace creates those that do not exist and replaces the others. None is ever deleted.
 	CRDPolicyCreateReplace CRDPolicy = "CreateReplace"
+)
+
+// AdoptionPolicy is how a release of another owner is adopted.
+// +kubebuilder:validation:Enum=Upgrade;WhenUnchanged
+type AdoptionPolicy string
+
+const (
+	// AdoptionPolicyUpgrade upgrades a release that differs from the desired state.
+	AdoptionPolicyUpgrade AdoptionPolicy = "Upgrade"
+
+	// AdoptionPolicyWhenUnchanged leaves a release alone as long as it differs from the desired state.
+	AdoptionPolicyWhenUnchanged AdoptionPolicy = "WhenUnchanged"
 )
 
 // ObjectMetadata are labels and annotations.
@@ -107,11 +138,18 @@ type InstallOptions struct {
 	CRDs CRDPolicy `json:"crds,omitempty"`
 
 	// takeOwnership adopts an existing release of the same name, and existing objects of the chart, that have no owner
-	// or another owner. Without it, they are not changed, and the release fails with the reason ReleaseConflict. An
-	// adoption upgrades the release; the waves and limits of rollout do not apply to the first HelmOp revision.
-	// Default: false.
+	// or another owner. Without it, they are not changed, and the release fails with the reason ReleaseConflict. The
+	// waves and limits of rollout apply to the adoption of releases. Default: false.
 	// +optional
 	TakeOwnership *bool `json:"takeOwnership,omitempty"`
+
+	// adoption is how takeOwnership adopts a release of another owner. If the chart, its values and the other options
+	// would change nothing, the release is always adopted without a new Helm revision. If something would change,
+	// Upgrade upgrades the release, and WhenUnchanged leaves it alone: the reason AdoptionWouldChange names what would
+	// change, and the release is adopted when nothing differs any more. A change of adoption alone does not upgrade
+	// releases. Default: Upgrade.
+	// +optional
+	Adoption AdoptionPolicy `json:"adoption,omitempty"`
 
 	// disableOpenAPIValidation leaves out the validation of the rendered objects by Helm. Clusters since Kubernetes
 	// 1.25 validate by themselves: there it changes nothing. Default: false.

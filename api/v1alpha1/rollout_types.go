@@ -245,8 +245,8 @@ type ReleaseRollout struct {
 	// revision is the number of the HelmOp revision.
 	Revision int64 `json:"revision"`
 
-	// reason is how the release got the HelmOp revision: Joined with a new Cluster, Updated from another HelmOp revision,
-	// Returned to it after a rollback or an abort, or Pinned to it by a user.
+	// reason is how the release got the HelmOp revision: Joined with a new Cluster, Updated from another HelmOp revision
+	// or adopted from another owner, Returned to it after a rollback or an abort, or Pinned to it by a user.
 	// +required
 	Reason ReleaseRolloutReason `json:"reason"`
 

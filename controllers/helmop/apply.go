@@ -176,7 +176,7 @@ func (r *Reconciler) releaseSpecFor(scope *helmOpScope, c *clusterScope) (addons
 	if known == nil {
 		return spec, nil
 	}
-	if known.Revision == assigned.Revision {
+	if known.Revision == assigned.Revision && !c.step.Adopts {
 		// The spec changed because the Cluster changed, not the revision: the reason stays.
 		assigned.Reason, assigned.FailedBefore = known.Reason, known.FailedBefore
 	}

@@ -260,6 +260,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		UnreachableAtDeletion: rolloutstate.WasUnreachableAtDeletion(c.child),
 		Foreign:               c.child.Status.State == string(model.StateForeign),
 	}
+	setAdoption(planned.Child, c.child)
 	if r := c.child.Spec.Rollout; r != nil {
 		planned.Child.Joined, planned.Child.FailedBefore = r.Reason == addonsv1.ReleaseRolloutJoined, r.FailedBefore
 	}

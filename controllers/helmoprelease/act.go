@@ -51,7 +51,7 @@ type releaseInputs struct {
 // one.
 func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.Decision) (ctrl.Result, error) {
 	var inputs releaseInputs
-	if attempts.IsRelease(decision.Action) {
+	if decision.Action.RendersChart() {
 		var result ctrl.Result
 		var err error
 		var ok bool
@@ -86,6 +86,7 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 	p.options.Progress = progress.Set
 	result, err := r.engine.Act(ctx, p.target, decision, p.desired, p.options, inputs.chart, inputs.values)
 	progress.Stop()
+	decision = decision.Performed(result.Revision)
 	monitoring.ObserveAction(attempts.VerbOf(decision.Action), started, r.now(), err)
 	defer r.traceAction(p, decision, started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
@@ -110,6 +111,9 @@ func (r *Reconciler) reportActed(ctx context.Context, p *releasePass, decision d
 		return ctrl.Result{RequeueAfter: requeueAtOnce}
 	case decision.Action == model.ActionTest:
 		r.reportTested(p, result)
+		return ctrl.Result{RequeueAfter: requeueAtOnce}
+	case decision.Action == model.ActionAdopt:
+		r.reportAdopted(p, decision, result)
 		return ctrl.Result{RequeueAfter: requeueAtOnce}
 	case attempts.IsRemediation(decision):
 		r.reportRolledBack(p, decision, result)

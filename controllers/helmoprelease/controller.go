@@ -292,6 +292,7 @@ func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) 
 	ctrl.LoggerFrom(ctx).Info("Resetting the status of the release, because its Cluster was re-created", "Cluster",
 		apiutil.ClusterKey(release))
 	r.dropObjectState(client.ObjectKeyFromObject(release))
+	delete(release.Annotations, addonsv1.InstalledOnceAnnotation)
 	release.Status = addonsv1.HelmOpReleaseStatus{ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{ClusterUID: uid}}
 	report.SetNotReady(release, addonsv1.ProgressingReason,
 		"The Cluster was re-created under the same name: the chart is installed again")

@@ -53,7 +53,11 @@ func TestRecreatedClusterResetsStatus(t *testing.T) {
 			t.Fatalf("the status with the same Cluster: %+v", release.Status)
 		}
 	}
+	release.Annotations = map[string]string{addonsv1.InstalledOnceAnnotation: "true"}
 	settle("second")
+	if len(release.Annotations) != 0 {
+		t.Errorf("annotations: %v", release.Annotations)
+	}
 	status, ready := release.Status, conditions.Get(release, addonsv1.ReadyCondition)
 	if len(status.Conditions) != 1 || ready == nil || ready.Status != report.False ||
 		ready.Reason != addonsv1.ProgressingReason {

@@ -28,7 +28,7 @@ func needsDependencies(decision decide.Decision, isReturn bool) bool {
 	switch decision.Action {
 	case model.ActionInstall:
 		return true
-	case model.ActionUpgrade:
+	case model.ActionUpgrade, model.ActionAdopt:
 		return !isReturn
 	case model.ActionRecoverThenInstall:
 		return decision.Recovery != decide.RecoverReplace

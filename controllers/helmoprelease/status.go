@@ -99,6 +99,16 @@ func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, re
 		result.ChartName, result.ChartVersion, decision.FromRevision, result.Revision, decision.Reason))
 }
 
+// reportAdopted reports the adoption of a release without a new Helm revision, with an Event. The next pass reads the
+// objects of the release.
+func (r *Reconciler) reportAdopted(p *releasePass, decision decide.Decision, result helmclient.Result) {
+	p.release.Status.LastError = ""
+	r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.AdoptedEvent, attempts.VerbAdopt, fmt.Sprintf(
+		"Adopted release %s in Cluster %s without a change: chart %s %s, Helm revision %d stays (%s)",
+		describe(p.release), apiutil.ClusterTitle(p.release), result.ChartName, result.ChartVersion, result.Revision,
+		decision.Reason))
+}
+
 // reportRolledBack reports a rollback to a Helm revision that worked, with an Event.
 func (r *Reconciler) reportRolledBack(p *releasePass, decision decide.Decision, result helmclient.Result) {
 	release := p.release

@@ -7,7 +7,6 @@ import (
 	"context"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -81,6 +80,9 @@ type releasePass struct {
 	drifted bool
 	drift   *drifttracking.Pass
 
+	// installedOnce is true if the release is done according to its reconcileStrategy. Set by carryOut.
+	installedOnce bool
+
 	// spans are the steps of this pass that belong to the trace if an action follows. Set by observeRecords and
 	// gatherInputs.
 	spans []tracing.Span
@@ -137,6 +139,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (
 		r.checkPause,
 		r.checkShard,
 		r.checkOwner,
+		r.checkInstalledOnce,
 		r.checkControlPlane,
 		r.checkAccess,
 		r.addFinalizer,
@@ -148,6 +151,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (
 		r.assess,
 		r.checkDrift,
 		r.carryOut,
+		r.finishOnce,
 	)
 }
 
@@ -325,6 +329,10 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 	}
 	switch decision.Action {
 	case model.ActionNone:
+		if decision.Reason == decide.ReasonInstalledOnce {
+			p.installedOnce = true
+			return nil, nil
+		}
 		reportInSync(p)
 	case model.ActionWait:
 		reportWaiting(p, decision)
@@ -332,12 +340,13 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 	case model.ActionStall:
 		r.reportStalled(p, decision)
 	case model.ActionRefuse:
-		if releasestatus.NotReleased(release, addonsv1.ReleaseConflictReason, decision.Message) {
-			r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.ReleaseConflictReason, string(decision.Action),
-				decision.Message)
-		}
+		r.reportRefused(p, decision)
 		p.due(conflictRetry)
 	default:
+		if awaitsRollout(release, decision) {
+			releasestatus.NotReleased(release, addonsv1.AdoptionPendingReason, adoptionPending)
+			return nil, nil
+		}
 		if ok, err := r.mayAct(ctx, p, decision); !ok {
 			return nil, err
 		}

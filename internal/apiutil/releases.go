@@ -152,6 +152,7 @@ var ProgressReasons = map[string]bool{
 	addonsv1.ClusterNotFoundReason:            true,
 	addonsv1.ControlPlaneNotInitializedReason: true,
 	addonsv1.WaitingForDependenciesReason:     true,
+	addonsv1.AdoptionPendingReason:            true,
 	addonsv1.OtherShardReason:                 true,
 }
 

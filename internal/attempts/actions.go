@@ -17,6 +17,7 @@ import (
 const (
 	VerbInstall      = "Install"
 	VerbUpgrade      = "Upgrade"
+	VerbAdopt        = "Adopt"
 	VerbRollback     = "Rollback"
 	VerbTest         = "Test"
 	VerbCorrectDrift = "CorrectDrift"
@@ -61,16 +62,6 @@ func observed(release *addonsv1.HelmOpRelease, decision decide.Decision,
 
 // maxHistory is the number of actions in status.history at most.
 const maxHistory = 5
-
-// IsRelease reports whether an action installs or upgrades from a chart and values.
-func IsRelease(action model.Action) bool {
-	switch VerbOf(action) {
-	case VerbInstall, VerbUpgrade:
-		return true
-	default:
-		return false
-	}
-}
 
 // IsRemediation reports whether a decision is a rollback to another state than the desired state.
 func IsRemediation(decision decide.Decision) bool {

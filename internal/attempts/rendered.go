@@ -44,13 +44,13 @@ func (a *Rendered) has(digest string) bool {
 // IsFirst reports whether an action renders an artifact that this process has not rendered before. It does not count an
 // artifact from which the release was made, according to its status.
 func (a *Rendered) IsFirst(action model.Action, digest string, status *addonsv1.HelmOpReleaseStatus) bool {
-	return IsRelease(action) && !a.has(digest) &&
+	return action.RendersChart() && !a.has(digest) &&
 		(status.Release == nil || status.Release.ArtifactDigest != digest)
 }
 
 // Note records an artifact that was rendered: the action succeeded, or failed after the rendering.
 func (a *Rendered) Note(action model.Action, digest string, result helmclient.Result, err error) {
-	if IsRelease(action) && (err == nil || result.StorageChanged) && !errors.Is(err, helmerr.ErrRenderLimit) {
+	if action.RendersChart() && (err == nil || result.StorageChanged) && !errors.Is(err, helmerr.ErrRenderLimit) {
 		a.add(digest)
 	}
 }

@@ -34,7 +34,7 @@ const (
 	StateDrifted State = "Drifted"
 	// StateDeleting means: the release is being deleted.
 	StateDeleting State = "Deleting"
-	// StateWaiting means: the release waits for its Cluster or for another HelmOp.
+	// StateWaiting means: the release waits for its Cluster, for another HelmOp or for its rollout.
 	StateWaiting State = "Waiting"
 	// StateProgressing means: the release is being changed.
 	StateProgressing State = "Progressing"
@@ -71,6 +71,7 @@ func (s State) Urgency() int { return slices.Index(States, s) }
 var waitingReasons = map[string]bool{
 	addonsv1.ControlPlaneNotInitializedReason: true,
 	addonsv1.WaitingForDependenciesReason:     true,
+	addonsv1.AdoptionPendingReason:            true,
 	addonsv1.OtherShardReason:                 true,
 	addonsv1.ClusterNotFoundReason:            true,
 }

@@ -158,7 +158,7 @@ func actionTimeout(action model.Action, options model.Options) (timeout time.Dur
 	switch action {
 	case model.ActionInstall, model.ActionRecoverThenInstall:
 		return options.Install.ActionTimeout(), true
-	case model.ActionUpgrade, model.ActionRecoverThenUpgrade:
+	case model.ActionUpgrade, model.ActionRecoverThenUpgrade, model.ActionAdopt:
 		return options.Upgrade.ActionTimeout(), true
 	case model.ActionRollback:
 		return options.Rollback.ActionTimeout(), true
@@ -188,6 +188,8 @@ func (s *session) perform(j job) error {
 		return s.uninstall(j.decision, j.desired, j.options.Uninstall)
 	case model.ActionInstall, model.ActionRecoverThenInstall:
 		err = s.install(j)
+	case model.ActionAdopt:
+		err = s.adopt(j)
 	case model.ActionRollback:
 		err = s.rollback(j)
 	case model.ActionTest:

@@ -25,6 +25,7 @@
 //   - connections: connections to clusters, and the kinds that clusters serve
 //   - apply: objects of a manifest
 //   - crds: the folder crds of a chart
+//   - adoption: the comparison of a record with what HelmOp would render in its place
 //
 // The package helmtest has fixtures for the tests.
 //

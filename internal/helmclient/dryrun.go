@@ -107,11 +107,12 @@ func (c *Client) RenderOffline(ctx context.Context, desired model.Desired, optio
 	return rendered, nil
 }
 
-// dryRun renders a release. next is what templates see of it.
+// dryRun renders a release. next is what templates see of it. For an adoption, the options of an upgrade apply, also if
+// the templates see an installation.
 func (s *session) dryRun(ctx context.Context, j job, next chartutil.ReleaseOptions) (rendered DryRun, err error) {
 	rendered.Revision = next.Revision
 	policy, skipsSchema, values := j.options.Install.CRDs, j.options.Install.DisableSchemaValidation, j.values
-	if next.IsUpgrade {
+	if next.IsUpgrade || j.decision.Action == model.ActionAdopt {
 		policy, skipsSchema = j.options.Upgrade.CRDs, j.options.Upgrade.DisableSchemaValidation
 		if values, err = s.upgradeValues(j.desired, j.options.Upgrade.Values, values); err != nil {
 			return rendered, err

@@ -25,6 +25,8 @@ type party struct {
 	desired model.Desired
 	// adopts means that the party adopts the release; the other party uninstalls it.
 	adopts bool
+	// value is the value of the release that the party desires.
+	value string
 }
 
 // decide decides by the current state of the cluster, with a clock that is slightly ahead.
@@ -39,7 +41,7 @@ func (p *party) decide() decide.Decision {
 // carryOut carries out a decision. The decision may be stale.
 func (p *party) carryOut(decision decide.Decision) error {
 	_, err := p.act(decision, p.desired, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()),
-		map[string]any{"cidr": p.desired.Owner})
+		map[string]any{"cidr": p.value})
 	if errors.Is(err, helmerr.ErrStale) {
 		return nil
 	}
@@ -49,6 +51,8 @@ func (p *party) carryOut(decision decide.Decision) error {
 // handOver is a combination of the actions of two parties.
 type handOver struct {
 	adopterFirst bool
+	// unchanged means that the adoption changes nothing, so it only labels the record.
+	unchanged bool
 	// at is the request of the first party's action before which the second party acts; the first request is 0.
 	at int
 	// stale means that the second party decided before the first party began.
@@ -58,7 +62,8 @@ type handOver struct {
 }
 
 func (h handOver) String() string {
-	return fmt.Sprintf("adopter first %t, at request %d, stale %t, killed %t", h.adopterFirst, h.at, h.stale, h.killed)
+	return fmt.Sprintf("adopter first %t, unchanged %t, at request %d, stale %t, killed %t", h.adopterFirst, h.unchanged,
+		h.at, h.stale, h.killed)
 }
 
 // run hands over a release and returns the number of requests of the first party.
@@ -68,8 +73,11 @@ func (h handOver) run(t *testing.T) int {
 	one.reconnect(-1)
 	other := &bench{t: t, kube: one.kube, namespace: one.namespace}
 	other.reconnect(-1)
-	former := &party{bench: one, desired: helmtest.DesiredFor(one.namespace, "demo", "a1", "v1")}
-	next := &party{bench: other, desired: former.desired, adopts: true}
+	former := &party{bench: one, desired: helmtest.DesiredFor(one.namespace, "demo", "a1", "v1"), value: "former"}
+	next := &party{bench: other, desired: former.desired, adopts: true, value: "next"}
+	if h.unchanged {
+		next.value = former.value
+	}
 	next.desired.Owner, next.desired.UID = "default.next", "uid-next"
 	one.converge(former.desired, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "former"})
 
@@ -126,7 +134,7 @@ func (h handOver) run(t *testing.T) int {
 	}
 	value, _ := one.configMapValue("demo-value")
 	kept, _ := one.configMapValue("first")
-	if deployed != 1 || value != next.desired.Owner || kept != "1" {
+	if deployed != 1 || value != next.value || kept != "1" {
 		t.Errorf("%s: %d revisions are deployed, the objects hold %q and %q: %+v", h, deployed, value, kept, obs.Records)
 	}
 	return int(requests.Load())
@@ -137,12 +145,15 @@ func (h handOver) run(t *testing.T) int {
 // release with all its objects.
 func TestIntegrationHandOver(t *testing.T) {
 	t.Parallel()
-	for _, adopterFirst := range []bool{false, true} {
+	for _, base := range []handOver{{}, {adopterFirst: true}, {unchanged: true}, {adopterFirst: true, unchanged: true}} {
+		base.at = -1
 		var all []handOver
-		for at := range (handOver{adopterFirst: adopterFirst, at: -1}).run(t) {
+		for at := range base.run(t) {
 			for _, stale := range []bool{false, true} {
 				for _, killed := range []bool{false, true} {
-					all = append(all, handOver{adopterFirst: adopterFirst, at: at, stale: stale, killed: killed})
+					h := base
+					h.at, h.stale, h.killed = at, stale, killed
+					all = append(all, h)
 				}
 			}
 		}

@@ -391,7 +391,7 @@ func matrixOthers() map[string]matrixCase {
 		"installed with helm and adopted": {build: byHand, policy: model.Policy{TakeOwnership: true},
 			state:   model.StateForeign,
 			reason:  decide.ReasonAdopt,
-			actions: []model.Action{model.ActionUpgrade, model.ActionNone}, history: []string{"2 deployed", "1 superseded"},
+			actions: []model.Action{model.ActionAdopt, model.ActionNone}, history: []string{"2 deployed", "1 superseded"},
 			value: "1"},
 		"of another HelmOp": {
 			build: func(t *testing.T, b *bench, run *releaseRun) {

@@ -45,7 +45,7 @@ func TestManagementCluster(t *testing.T) {
 		"other management cluster, moved from a third": {record: otherUID2, own: hereUID, former: formerUID,
 			want:      model.ActionRefuse,
 			uninstall: model.ActionRefuse},
-		"adopted": {record: otherUID2, own: hereUID, takeOwnership: true, want: model.ActionUpgrade,
+		"adopted": {record: otherUID2, own: hereUID, takeOwnership: true, want: model.ActionAdopt,
 			uninstall: model.ActionRefuse},
 		"not taken back": {record: otherUID2, own: hereUID, takeOwnership: true, wasOurs: true,
 			want: model.ActionRefuse, uninstall: model.ActionRefuse},

@@ -74,6 +74,8 @@ func plannedDecision(obs model.Observation, desired model.Desired, policy model.
 	switch {
 	case d.State == model.StateForeign && !policy.TakeOwnership:
 		return decide.Next(obs, desired, policy, model.Past{}, time.Time{})
+	case d.State == model.StateForeign && release.Status(newest.Status) == release.StatusDeployed:
+		d.Action = model.ActionAdopt
 	case d.State == model.StateInSync:
 		d.Action = model.ActionNone
 	case d.State == model.StateAbsent, d.State == model.StateUninstalled:
@@ -90,18 +92,35 @@ func (c *Client) openPlan(ctx context.Context, target model.Target, desired mode
 	if err != nil {
 		return nil, err
 	}
-	conn := s.cluster.Clients.Conn
-	clients := &connections.Getter{Conn: conn, Config: conn.PlanConfig(ctx)}
-	owner := s.cluster.Owner
-	s.cluster = apply.NewClient(ctx, clients, desired.Namespace, logs.Printf)
-	s.cluster.Owner = owner
+	s.cluster = s.dryRunCluster(ctx, desired)
+	clients := s.cluster.Clients
 	s.config.KubeClient, s.config.RESTClientGetter, s.namespace.Clients = s.cluster, clients, clients
 	s.renderer = c.renderer
 	return s, nil
 }
 
+// dryRunCluster returns a client of the cluster that only reads and sends dry runs.
+func (s *session) dryRunCluster(ctx context.Context, desired model.Desired) *apply.Client {
+	conn := s.cluster.Clients.Conn
+	clients := &connections.Getter{Conn: conn, Config: conn.PlanConfig(ctx)}
+	cluster := apply.NewClient(ctx, clients, desired.Namespace, s.logs.Printf)
+	cluster.Owner = s.cluster.Owner
+	return cluster
+}
+
 // plan completes a plan.
 func (s *session) plan(ctx context.Context, j job, observation model.Observation, plan *model.Plan) error {
+	if j.decision.Action == model.ActionAdopt {
+		recorded, differences, err := s.adoptionDifferences(j)
+		if err != nil {
+			return err
+		}
+		if len(differences) == 0 {
+			plan.Message = fmt.Sprintf("The release is adopted without a change: Helm revision %d stays.", recorded.Version)
+			return nil
+		}
+		plan.Action = model.ActionUpgrade
+	}
 	isInstall := j.decision.Action == model.ActionInstall
 	rendered, err := s.dryRun(ctx, j, nextRelease(j.desired, observation))
 	if err != nil {

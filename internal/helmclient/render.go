@@ -38,7 +38,7 @@ func (j job) check(ctx context.Context, renderer *rendering.Renderer) error {
 		return err
 	}
 	// Values that the upgrade merges with previous values cannot be validated yet.
-	upgrades := j.decision.Action == model.ActionUpgrade || j.decision.Action == model.ActionRecoverThenUpgrade
+	upgrades := !j.decision.Action.Installs()
 	merges := upgrades && j.options.Upgrade.Values != model.ValuesReset
 	if merges || j.options.SkipsSchema(j.decision.Action) {
 		return nil

@@ -45,7 +45,8 @@ var states = []State{StateFailed, StateDiffers, StateNotReady, StatePinned, Stat
 type Outcome struct {
 	State State `json:"state"`
 
-	// Action is "Install", "Upgrade", "Refuse", or "None" for a release in sync; empty if there is no preview.
+	// Action is "Install", "Upgrade", "Adopt" for a release of another owner that is adopted without a change, "Refuse", or
+	// "None" for a release in sync; empty if there is no preview.
 	Action string `json:"action,omitempty"`
 
 	// Message is why there is no preview, why the action is refused, or a remark.

@@ -72,6 +72,7 @@ var EngineErrors = []namedError{
 	{helmerr.ErrUnauthorized, addonsv1.ClusterUnreachableReason},
 	{helmerr.ErrRefused, addonsv1.ConfirmationRequiredReason},
 	{helmerr.ErrForbidden, addonsv1.ClusterForbiddenReason},
+	{helmerr.ErrWouldChange, addonsv1.AdoptionWouldChangeReason},
 	{helmerr.ErrConflict, addonsv1.ReleaseConflictReason},
 	{helmerr.ErrTooLarge, addonsv1.ReleaseTooLargeReason},
 	{helmerr.ErrRecordStorage, addonsv1.RecordStorageFailedReason},

@@ -153,9 +153,11 @@ func PolicyOf(spec *addonsv1.HelmOpReleaseSpec) model.Policy {
 	policy := model.Policy{
 		PendingTimeout: PendingTimeout,
 		CorrectDrift:   DriftModeOf(spec) == addonsv1.DriftModeCorrect,
+		InstallOnce:    IsInstalledOnce(spec),
 	}
 	if spec.Install != nil {
 		policy.TakeOwnership = ptr.Deref(spec.Install.TakeOwnership, false)
+		policy.AdoptUnchangedOnly = spec.Install.Adoption == addonsv1.AdoptionPolicyWhenUnchanged
 		if remediation := spec.Install.Remediation; remediation != nil {
 			policy.Install.Retries = toInt(remediation.Retries)
 			if remediation.Strategy == addonsv1.InstallRemediationUninstall {
@@ -244,9 +246,15 @@ func Impersonated(release *addonsv1.HelmOpRelease) string {
 	}
 }
 
-// DriftModeOf returns the mode of drift detection of a release. Default: Disabled.
+// IsInstalledOnce reports whether HelmOp leaves a release alone after its installation. Default: false.
+func IsInstalledOnce(spec *addonsv1.HelmOpReleaseSpec) bool {
+	return spec.ReconcileStrategy == addonsv1.ReconcileStrategyInstallOnce
+}
+
+// DriftModeOf returns the mode of drift detection of a release. Default: Disabled. It is Disabled for a release that is
+// installed once.
 func DriftModeOf(spec *addonsv1.HelmOpReleaseSpec) addonsv1.DriftMode {
-	if spec.DriftDetection == nil || spec.DriftDetection.Mode == "" {
+	if IsInstalledOnce(spec) || spec.DriftDetection == nil || spec.DriftDetection.Mode == "" {
 		return addonsv1.DriftModeDisabled
 	}
 	return spec.DriftDetection.Mode

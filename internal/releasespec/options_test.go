@@ -159,7 +159,7 @@ func TestPolicyOf(t *testing.T) {
 	}
 	spec := addonsv1.HelmOpReleaseSpec{ReleaseOptions: addonsv1.ReleaseOptions{
 		Install: &addonsv1.InstallOptions{
-			TakeOwnership: ptr.To(true),
+			TakeOwnership: ptr.To(true), Adoption: addonsv1.AdoptionPolicyWhenUnchanged,
 			Remediation: &addonsv1.InstallRemediation{Retries: ptr.To(int32(0)),
 				Strategy: addonsv1.InstallRemediationUninstall},
 		},
@@ -170,7 +170,7 @@ func TestPolicyOf(t *testing.T) {
 		DriftDetection: &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect},
 	}}
 	want := model.Policy{
-		TakeOwnership: true, PendingTimeout: PendingTimeout, CorrectDrift: true,
+		TakeOwnership: true, AdoptUnchangedOnly: true, PendingTimeout: PendingTimeout, CorrectDrift: true,
 		Install: model.FailurePolicy{Retries: ptr.To(0), Remediate: model.RemediateUninstall},
 		Upgrade: model.FailurePolicy{Retries: ptr.To(-1), Remediate: model.RemediateRollback},
 		Test:    model.TestPolicy{Enabled: true, IgnoreFailures: true},

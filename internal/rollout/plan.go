@@ -185,13 +185,13 @@ func (p *plan) isPassed(wave int) bool {
 // allows it. A wave in which all Clusters failed allows it only if the failures were acknowledged. A wave without a
 // done Cluster that waits for dependencies does not: if several dependent HelmOps change at once, later waves would
 // overtake that wave. A wave whose Clusters became unreachable after their update does not allow it either, because a
-// broken CNI has this effect. A wave without a done Cluster in which Clusters wait for an approval does not allow it
-// either.
+// broken CNI has this effect. A wave without a done Cluster in which Clusters wait for an approval, or whose adoption
+// would change a release, does not allow it either.
 func (p *plan) isSuccessful(wave int) bool {
 	by, allReachable := &p.groups[wave].by, p.groups[wave].unreachable() == 0
 	acknowledged := by[standingFailed] > 0 && p.total.by[standingFailed] <= p.state.Acknowledged && allReachable
-	isEmpty := by[standingFailed]+by[standingExcused]+by[standingBlocked]+by[standingUnknown]+by[standingUnapproved] ==
-		0 && allReachable
+	isEmpty := by[standingFailed]+by[standingExcused]+by[standingBlocked]+by[standingUnknown]+by[standingUnapproved]+
+		by[standingAdoptionHeld] == 0 && allReachable
 	return by[standingDone] > 0 || acknowledged || isEmpty
 }
 
@@ -245,6 +245,9 @@ func (p *plan) paceGroup(group int, order pacing, steps []Step) int {
 			continue
 		}
 		next := p.assign(c, "the Cluster is outdated")
+		if c.Child.Joined && c.Child.AwaitsAdoption {
+			next.Joined, next.Adopts, next.Why = false, true, "the release has another owner and is adopted"
+		}
 		if next.Action == ActionReplace {
 			if !p.deletions.hasRoom(c) {
 				continue

@@ -227,6 +227,8 @@ func (j *judge) isPaced(i int) bool {
 	}
 	release, revision := j.goal(c)
 	switch {
+	case step.Adopts:
+		return true
 	case c.Child.Revision == revision, step.Source == SourceOwn, step.Returned:
 		return false
 	case j.isGivenUp() && c.Child.Revision == j.in.State.Revision:
@@ -320,6 +322,11 @@ func (j *judge) checkSteps() {
 			}
 		case !isServable(c) || c.Child != nil && c.Child.Deleting:
 			j.Errorf("%s is served: %v", c.Name, step)
+		case step.Adopts && (!c.Child.Joined || !c.Child.AwaitsAdoption || step.Joined):
+			j.Errorf("%s adopts although it does not wait for that: %v", c.Name, step)
+		case c.Child != nil && c.Child.AwaitsAdoption && step.Action == ActionUpdate && !step.Adopts && !step.Joined:
+			j.Errorf("%s adopts out of turn: %v", c.Name, step)
+		case step.Adopts:
 		case step.Action == ActionUpdate && c.Child.Release == j.after[i].Child.Release && c.Child.Revision == step.Revision:
 			j.Errorf("%s is assigned what it was assigned: %v", c.Name, step)
 		case step.Action == ActionUpdate && c.Child.Identity != j.after[i].Child.Identity && step.Source != SourcePrevious:
@@ -487,6 +494,10 @@ func (j *judge) checkPassed(wave int, assigned string) {
 		}
 		isGoal := c.Child != nil && (c.Child.Revision == j.in.State.Revision || j.has(c.Target, c))
 		isJoined := c.Child != nil && c.Child.Joined && c.Child.Revision == j.in.State.Revision
+		if isJoined && !c.Blocked && !c.GoalUnapproved && c.Target != nil && !c.Child.Deleting &&
+			(c.Child.AwaitsAdoption || c.Child.Unobserved && c.Health == HealthProgressing) {
+			j.Errorf("%s is assigned before the release of %s of wave %d is adopted", assigned, c.Name, wave)
+		}
 		if isJoined || !isGoal && c.TargetInvalid && !c.Known {
 			continue
 		}
@@ -517,13 +528,19 @@ func (j *judge) checkWaiting() {
 	updated := 0
 	for i := range j.after {
 		if c := &j.after[i]; c.Selected && !c.Gone && c.Child != nil && !c.Child.Deleting &&
-			c.Child.Revision == state.Revision {
+			c.Child.Revision == state.Revision && !j.awaitsAdoption(i) {
 			updated++
 		}
 	}
 	if progress.Updated != updated {
 		j.Errorf("%d are updated, not %d", updated, progress.Updated)
 	}
+}
+
+// awaitsAdoption is true for a Cluster whose release waits for its adoption after the plan, too.
+func (j *judge) awaitsAdoption(i int) bool {
+	child := j.in.Clusters[i].Child
+	return child != nil && child.Joined && child.AwaitsAdoption && !j.result.Steps[i].Adopts
 }
 
 // checkQuiet checks that a plan after carrying out a plan has no more steps.

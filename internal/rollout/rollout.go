@@ -39,6 +39,14 @@ type Child struct {
 	// Foreign is true if the release has another owner. The deletion of the child then uninstalls nothing.
 	Foreign bool
 
+	// Unobserved is true if it is not known yet whether the release has another owner, and the child may adopt it.
+	Unobserved bool
+
+	// AwaitsAdoption is true if the release has another owner and is adopted when the plan assigns the revision as an
+	// update. AdoptionHeld is true if the plan has done so, and the child leaves the release alone because its adoption
+	// would change it.
+	AwaitsAdoption, AdoptionHeld bool
+
 	// UnreachableAtDeletion is true if Deleting and the Cluster was unreachable when the deletion began.
 	UnreachableAtDeletion bool
 }
@@ -317,6 +325,9 @@ type Step struct {
 
 	// Joined, FailedBefore, Returned and Pinned must be stored in the child.
 	Joined, FailedBefore, Returned, Pinned bool
+
+	// Adopts is true if the child may adopt a release of another owner from this step on. Joined is false then.
+	Adopts bool
 
 	// Why is the reason, for logs.
 	Why string

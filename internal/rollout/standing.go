@@ -16,6 +16,9 @@ const (
 	// standingJoining is a new Cluster that has the revision and is in flight.
 	standingJoining
 
+	// standingUnobserved is a new Cluster that may have a release of another owner. It holds its wave, but takes no slot.
+	standingUnobserved
+
 	// standingJoined is a new Cluster that has the revision and is done.
 	standingJoined
 
@@ -36,6 +39,9 @@ const (
 
 	// standingUnapproved is outdated, and its desired release waits for an approval.
 	standingUnapproved
+
+	// standingAdoptionHeld has the release of another owner, whose adoption would change it.
+	standingAdoptionHeld
 
 	// standingUnreachableAfterUpdate was updated and has been unreachable since.
 	standingUnreachableAfterUpdate
@@ -72,13 +78,13 @@ type tally struct {
 
 // unfinished returns the number of Clusters that hold their wave.
 func (t *tally) unfinished() int {
-	return t.by[standingPending] + t.by[standingInFlight]
+	return t.by[standingPending] + t.by[standingInFlight] + t.by[standingUnobserved]
 }
 
 // outdated returns the number of outdated Clusters that cannot be updated now.
 func (t *tally) outdated() int {
 	return t.by[standingUnreachable] + t.by[standingBlocked] + t.by[standingPaused] + t.by[standingUnknown] +
-		t.by[standingUnapproved]
+		t.by[standingUnapproved] + t.by[standingAdoptionHeld]
 }
 
 // unreachable returns the number of Clusters that became unreachable after their update.
@@ -161,7 +167,11 @@ func (p *plan) standingOf(c *Cluster) standing {
 		return standingPinned
 	case p.isReturning(c):
 		return p.standReturning(c)
-	case c.Child.Revision == p.goal && c.Child.Joined:
+	case c.Child.Joined && c.Child.AwaitsAdoption && (c.Child.Revision != p.goal || p.release(c) != nil):
+		return p.standOutdated(c)
+	case p.isUnobserved(c):
+		return standingUnobserved
+	case c.Child.Revision == p.goal && c.Child.Joined, mayAdoptLater(c) && p.hasGoalAlready(c):
 		return asNew(p.standUpdated(c, c.Child.FailedBefore))
 	case c.Child.Revision == p.goal:
 		return p.standUpdated(c, c.Child.FailedBefore)
@@ -237,6 +247,8 @@ func (p *plan) standUpdated(c *Cluster, failedBefore bool) standing {
 	case changes:
 		// This plan updates the Cluster, so its present health is not the result of the update.
 		return standingInFlight
+	case c.Child.AdoptionHeld:
+		return standingAdoptionHeld
 	case c.Health == HealthFailed && failedBefore:
 		return standingExcused
 	case c.Health == HealthFailed:
@@ -342,6 +354,13 @@ func (p *plan) group(c *Cluster) int {
 // isNew is true if a Cluster without a child never had one. For the first revision, all Clusters are new.
 func (p *plan) isNew(c *Cluster) bool {
 	return !c.Known || p.state.Revision <= 1
+}
+
+// isUnobserved is true if a new Cluster with the goal may turn out to have a release of another owner. A Cluster that
+// waits for something else does not count: it may wait for long.
+func (p *plan) isUnobserved(c *Cluster) bool {
+	return c.Child.Joined && c.Child.Unobserved && c.Health == HealthProgressing && !c.Blocked &&
+		(c.Child.Revision == p.goal || p.hasGoalAlready(c))
 }
 
 // isReturning is true if a Cluster has the revision that was given up.

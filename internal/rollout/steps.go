@@ -133,6 +133,12 @@ func (p *plan) assign(c *Cluster, why string) Step {
 	return s
 }
 
+// mayAdoptLater is true if the child of a Cluster must not adopt a release of another owner before its turn. Its release
+// is marked as that of a new Cluster until then.
+func mayAdoptLater(c *Cluster) bool {
+	return c.Child.Joined && (c.Child.Unobserved || c.Child.AwaitsAdoption)
+}
+
 func replace(c *Cluster, release *Release, revision int64) Step {
 	s := step(c, ActionReplace, fmt.Sprintf("the release changes from %s to %s", c.Child.Identity, release.Identity))
 	s.Revision = revision
@@ -150,7 +156,9 @@ func (p *plan) keep(c *Cluster) Step {
 	case p.isGoalUnapproved(c):
 		return waitForApproval(c)
 	case c.Child.Revision != p.goal:
-		return p.assign(c, "the current HelmOp revision is identical for this Cluster")
+		s := p.assign(c, "the current HelmOp revision is identical for this Cluster")
+		s.Joined = s.Action == ActionUpdate && mayAdoptLater(c)
+		return s
 	case c.Child.Release != *release:
 		return p.assign(c, "the desired release changed")
 	default:
@@ -169,7 +177,9 @@ func (p *plan) rollBack(c *Cluster) Step {
 		return replace(c, c.Good, p.goal)
 	}
 	s := step(c, ActionUpdate, "the HelmOp revision was given up")
-	s.Source, s.Revision, s.Assigned, s.Returned = SourceGood, p.state.Good, true, true
+	s.Source, s.Revision, s.Assigned = SourceGood, p.state.Good, true
+	s.Joined = mayAdoptLater(c)
+	s.Returned = !s.Joined
 	if c.Good == nil {
 		s.Source = SourcePrevious
 	}

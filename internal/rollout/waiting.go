@@ -16,7 +16,7 @@ func (p *plan) progress(steps []Step) Progress {
 	progress := Progress{
 		Wave:     p.wave,
 		Done:     by[standingDone] + by[standingJoined],
-		InFlight: by[standingInFlight] + by[standingJoining],
+		InFlight: by[standingInFlight] + by[standingJoining] + by[standingUnobserved],
 	}
 	for i := range steps {
 		c := &p.in.Clusters[i]
@@ -37,8 +37,12 @@ func (p *plan) progress(steps []Step) Progress {
 	return progress
 }
 
-// hasRevision is true if a Cluster has the current revision after its step.
+// hasRevision is true if a Cluster has the current revision after its step. A Cluster whose release waits for its
+// adoption does not have it yet.
 func (p *plan) hasRevision(c *Cluster, s *Step) bool {
+	if c.Child != nil && c.Child.Joined && c.Child.AwaitsAdoption && !s.Adopts {
+		return false
+	}
 	switch s.Action {
 	case ActionCreate, ActionUpdate:
 		return s.Revision == p.state.Revision
@@ -129,6 +133,9 @@ func (p *plan) waitingForWave() (waitingFor, promote string) {
 		return fmt.Sprintf("the dependencies in %s%s", clusters(tally.by[standingBlocked]), of), wave.Name
 	case tally.by[standingUnapproved] > 0:
 		return fmt.Sprintf("the approval of changes in %s%s", clusters(tally.by[standingUnapproved]), of), wave.Name
+	case tally.by[standingAdoptionHeld] > 0:
+		return fmt.Sprintf("%s%s, whose adoption would change releases", clusters(tally.by[standingAdoptionHeld]), of),
+			wave.Name
 	case tally.by[standingUnknown] > 0 && !p.isKnown:
 		return unknownIn(tally, of), ""
 	case tally.by[standingUnknown] > 0:
@@ -185,6 +192,9 @@ func (p *plan) waitingForOutdated() string {
 	}
 	if n := by[standingUnapproved]; n > 0 {
 		text += fmt.Sprintf(", %d waiting for an approval", n)
+	}
+	if n := by[standingAdoptionHeld]; n > 0 {
+		text += fmt.Sprintf(", %d whose adoption would change the release", n)
 	}
 	return text
 }

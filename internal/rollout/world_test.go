@@ -24,6 +24,9 @@ type world struct {
 
 	deletionsHeld bool
 
+	// adopts is true if releases of other owners are adopted.
+	adopts bool
+
 	// approvalRequired is true if approvals are required, and approved has the approved releases by revision and Cluster.
 	approvalRequired bool
 	approved         map[int64]map[string]Release
@@ -61,6 +64,9 @@ type member struct {
 	// unresolved is true while the desired release of the Cluster is unknown, although it can be rendered.
 	unresolved bool
 
+	// foreign is true while the cluster has the release of another owner. observed is true if the child shows that.
+	foreign, observed bool
+
 	// health is the health of the release, whether the Cluster is reachable or not.
 	health Health
 	since  time.Time
@@ -71,7 +77,7 @@ var worldStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func newWorld(seed int64) *world {
 	w := &world{rng: rand.New(rand.NewSource(seed)), now: worldStart, revisions: map[int64]*revision{},
 		approved: map[int64]map[string]Release{}}
-	w.approvalRequired = w.chance(30)
+	w.approvalRequired, w.adopts = w.chance(30), w.chance(40)
 	w.changeStrategy()
 	for range 1 + w.rng.Intn(60) {
 		w.addCluster()
@@ -119,7 +125,7 @@ func (w *world) addCluster() {
 			Name: fmt.Sprintf("c%03d", w.nextName), Wave: w.rng.Intn(len(w.strategy.Waves) + 1),
 			Selected: w.chance(95), Initialized: w.chance(90),
 		},
-		born: w.now, reachable: w.chance(95),
+		born: w.now, reachable: w.chance(95), foreign: w.adopts && w.chance(50),
 	})
 }
 
@@ -185,6 +191,8 @@ func (w *world) input() Input {
 		seen.Health, seen.ReadySince = HealthProgressing, time.Time{}
 		if c.Child != nil {
 			child := *c.Child
+			child.Unobserved = w.adopts && child.Joined && !c.observed
+			child.AwaitsAdoption = child.Joined && c.foreign && c.observed
 			seen.Child, seen.Own, seen.Health = &child, w.under(c, child.Revision), c.health
 			if child.Revision == w.state.Revision {
 				seen.Own = seen.Target
@@ -290,12 +298,20 @@ func (w *world) apply(c *member, step Step) {
 	c.Child = next
 }
 
+// mayNotAdopt is true if the release of a Cluster has another owner and the plan has not assigned its adoption.
+func (c *member) mayNotAdopt() bool { return c.foreign && c.Child.Joined }
+
 // settle lets the release of a Cluster become ready or fail.
 func (w *world) settle(c *member, faults bool) {
 	switch {
 	case c.Child == nil || !c.reachable && faults:
 	case c.Child.Deleting:
-		c.Child, c.pin = nil, 0
+		c.Child, c.pin, c.observed = nil, 0, false
+	case !c.observed && !c.Blocked:
+		c.observed = true
+	case c.mayNotAdopt():
+	case c.foreign:
+		c.foreign = false
 	case c.health == HealthProgressing && !c.Blocked && faults && w.revisions[c.Child.Revision].bad[c.Name]:
 		c.health = HealthFailed
 	case c.health != HealthReady && !c.Blocked:
@@ -331,6 +347,7 @@ func (w *world) happen() {
 		c.Selected = !c.Selected
 	case n < 74:
 		c.Initialized = true
+	case n < 80 && c.Child != nil && c.foreign:
 	case n < 77 && c.Child != nil && c.health == HealthFailed:
 		c.health, c.since = HealthReady, w.now
 	case n < 79 && c.Child != nil:
@@ -401,7 +418,10 @@ func (w *world) calm() {
 	for _, c := range w.clusters {
 		c.reachable, c.Blocked, c.Paused, c.Initialized, c.Deleting, c.unresolved = true, false, false, true, false, false
 		c.pin = 0
-		w.settle(c, false)
+		// A release is observed, adopted and then ready.
+		for range 3 {
+			w.settle(c, false)
+		}
 	}
 	w.approve()
 }

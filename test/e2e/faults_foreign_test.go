@@ -23,12 +23,16 @@ import (
 
 // helmUser is a user with Helm and the kubeconfig of a workload cluster.
 type helmUser struct {
-	scenario *scenario
-	config   *action.Configuration
-	chart    *chart.Chart
+	scenario  *scenario
+	config    *action.Configuration
+	chart     *chart.Chart
+	namespace string
 }
 
-func (w *workload) helmUser() *helmUser {
+func (w *workload) helmUser() *helmUser { return w.helmUserIn(releaseNamespace) }
+
+// helmUserIn returns a user whose releases are in a namespace.
+func (w *workload) helmUserIn(namespace string) *helmUser {
 	s := w.scenario
 	s.Helper()
 	kubeconfig, err := w.server.Kubeconfig()
@@ -37,14 +41,14 @@ func (w *workload) helmUser() *helmUser {
 	s.must(os.WriteFile(file, kubeconfig, 0o600))
 	settings := cli.New()
 	settings.KubeConfig = file
-	settings.SetNamespace(releaseNamespace)
+	settings.SetNamespace(namespace)
 	config := new(action.Configuration)
-	s.must(config.Init(settings.RESTClientGetter(), releaseNamespace, "secret", s.Logf))
+	s.must(config.Init(settings.RESTClientGetter(), namespace, "secret", s.Logf))
 	root, err := binaries.RepositoryRoot()
 	s.must(err)
 	loaded, err := loader.Load(filepath.Join(root, "test", "charts", environment.ChartHello))
 	s.must(err)
-	return &helmUser{scenario: s, config: config, chart: loaded}
+	return &helmUser{scenario: s, config: config, chart: loaded, namespace: namespace}
 }
 
 func (h *helmUser) values(text string) map[string]any {
@@ -55,7 +59,7 @@ func (h *helmUser) values(text string) map[string]any {
 func (h *helmUser) install(name string) {
 	h.scenario.Helper()
 	install := action.NewInstall(h.config)
-	install.ReleaseName, install.Namespace, install.CreateNamespace = name, releaseNamespace, true
+	install.ReleaseName, install.Namespace, install.CreateNamespace = name, h.namespace, true
 	_, err := install.RunWithContext(h.scenario.Context(), h.chart, h.values("by hand"))
 	h.scenario.must(err)
 }
@@ -64,7 +68,7 @@ func (h *helmUser) install(name string) {
 func (h *helmUser) upgrade(name string) {
 	h.scenario.Helper()
 	upgrade := action.NewUpgrade(h.config)
-	upgrade.Namespace = releaseNamespace
+	upgrade.Namespace = h.namespace
 	_, err := upgrade.RunWithContext(h.scenario.Context(), name, h.chart, h.values("by hand"))
 	h.scenario.must(err)
 }

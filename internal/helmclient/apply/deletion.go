@@ -30,6 +30,16 @@ type Deletion struct {
 	obeysKeepPolicy bool
 }
 
+// endOfKind returns the number of first objects that have the same kind.
+func endOfKind(resources kube.ResourceList) int {
+	kind := resources[0].Mapping.GroupVersionKind
+	end := slices.IndexFunc(resources, func(info *resource.Info) bool { return info.Mapping.GroupVersionKind != kind })
+	if end < 0 {
+		return len(resources)
+	}
+	return end
+}
+
 // DeleteAll deletes objects, kind after kind. It deletes successive objects of one kind concurrently. Objects that do
 // not exist count as deleted.
 func (k *Client) DeleteAll(resources kube.ResourceList, how Deletion) (*kube.Result, []error) {
@@ -39,10 +49,7 @@ func (k *Client) DeleteAll(resources kube.ResourceList, how Deletion) (*kube.Res
 	rediscover := map[schema.GroupVersionKind]func(){}
 	for len(resources) > 0 {
 		kind := resources[0].Mapping.GroupVersionKind
-		end := slices.IndexFunc(resources, func(info *resource.Info) bool { return info.Mapping.GroupVersionKind != kind })
-		if end < 0 {
-			end = len(resources)
-		}
+		end := endOfKind(resources)
 		if rediscover[kind] == nil {
 			rediscover[kind] = sync.OnceFunc(k.Clients.Conn.Kinds.Invalidate)
 		}

@@ -24,6 +24,7 @@ const (
 	HelmReleaseName      = "meta.helm.sh/release-name"
 	helmReleaseNamespace = "meta.helm.sh/release-namespace"
 	helmManagedBy        = "app.kubernetes.io/managed-by"
+	managedByHelm        = "Helm"
 )
 
 const (
@@ -58,6 +59,13 @@ func (r ReleaseName) other(annotations map[string]string) string {
 type observedState struct {
 	uid         types.UID
 	annotations map[string]string
+	// isLabelled means that the object has the label of Helm.
+	isLabelled bool
+}
+
+func stateOf(object *metav1.PartialObjectMetadata) *observedState {
+	return &observedState{uid: object.UID, annotations: object.Annotations,
+		isLabelled: object.Labels[helmManagedBy] == managedByHelm}
 }
 
 // read reads the metadata of an object from the cluster.
@@ -66,7 +74,7 @@ func (k *Client) read(info *resource.Info) (*observedState, error) {
 	if err := k.readMetadata(k.readRequest(info).Name(info.Name).SetHeader("Accept", AsMetadata), object); err != nil {
 		return nil, err
 	}
-	return &observedState{uid: object.UID, annotations: object.Annotations}, nil
+	return stateOf(object), nil
 }
 
 func (k *Client) readRequest(info *resource.Info) *rest.Request {
@@ -98,7 +106,7 @@ func (k *Client) listNamespace(infos kube.ResourceList, observed map[string]*obs
 	for _, info := range infos {
 		names[info.Name] = true
 	}
-	options := metav1.ListOptions{LabelSelector: kblabels.Set{helmManagedBy: "Helm"}.String(), Limit: readsPerPage}
+	options := metav1.ListOptions{LabelSelector: kblabels.Set{helmManagedBy: managedByHelm}.String(), Limit: readsPerPage}
 	// If other releases have many objects of the kind, further pages would cost more requests than they save.
 	for range 2 + len(infos)/readsPerPage {
 		list := &metav1.PartialObjectMetadataList{}
@@ -109,8 +117,7 @@ func (k *Client) listNamespace(infos kube.ResourceList, observed map[string]*obs
 		}
 		for i := range list.Items {
 			if object := &list.Items[i]; names[object.Name] {
-				observed[observedKey(infos[0].Namespace, object.Name)] = &observedState{uid: object.UID,
-					annotations: object.Annotations}
+				observed[observedKey(infos[0].Namespace, object.Name)] = stateOf(object)
 			}
 		}
 		if options.Continue = list.Continue; options.Continue == "" {

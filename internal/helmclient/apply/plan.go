@@ -179,7 +179,7 @@ func (p *Planner) mark(info *resource.Info) error {
 	if err != nil {
 		return err
 	}
-	object.SetLabels(kblabels.Merge(object.GetLabels(), kblabels.Set{helmManagedBy: "Helm"}))
+	object.SetLabels(kblabels.Merge(object.GetLabels(), kblabels.Set{helmManagedBy: managedByHelm}))
 	object.SetAnnotations(kblabels.Merge(object.GetAnnotations(),
 		kblabels.Set{HelmReleaseName: p.Owner.Name, helmReleaseNamespace: p.Owner.Namespace}))
 	return nil
@@ -210,7 +210,7 @@ func (p *Planner) list(infos kube.ResourceList) error {
 	group.SetLimit(plannedAtOnce)
 	for _, info := range lists {
 		group.Go(func() error {
-			options := metav1.ListOptions{LabelSelector: kblabels.Set{helmManagedBy: "Helm"}.String(), Limit: readsPerPage}
+			options := metav1.ListOptions{LabelSelector: kblabels.Set{helmManagedBy: managedByHelm}.String(), Limit: readsPerPage}
 			request := p.readRequest(info).VersionedParams(&options, scheme.ParameterCodec)
 			path := request.URL().Path
 			response, err := request.Do(p.Ctx).Raw()
@@ -293,7 +293,7 @@ func (p *Planner) checkOwner(change *model.Change, isNew bool) {
 	live := unstructured.Unstructured{Object: change.Before}
 	annotations := live.GetAnnotations()
 	other := p.Owner.other(annotations)
-	isOwned := p.Owner.owns(annotations) && live.GetLabels()[helmManagedBy] == "Helm"
+	isOwned := p.Owner.owns(annotations) && live.GetLabels()[helmManagedBy] == managedByHelm
 	switch {
 	case isNew && !p.TakeOwnership && !isOwned:
 		change.Reason, change.Message = model.ReasonOwnedByOther, "the object exists and does not belong to the release"

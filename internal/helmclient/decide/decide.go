@@ -5,6 +5,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,9 +39,14 @@ const (
 	ReasonNotDeployed          = "NotDeployed"
 	ReasonRetryFailed          = "RetryFailed"
 	ReasonChangedOutsideHelmOp = "ChangedOutsideHelmOp"
+	// ReasonInstalledOnce is the reason to leave a release alone that differs from the desired state, because a revision of
+	// it worked and the policy is to install it once.
+	ReasonInstalledOnce = "InstalledOnce"
 	// ReasonObjectsMissing is the reason of an upgrade without changes, which re-creates objects that were deleted.
-	ReasonObjectsMissing     = "ObjectsMissing"
-	ReasonAdopt              = "Adopt"
+	ReasonObjectsMissing = "ObjectsMissing"
+	ReasonAdopt          = "Adopt"
+	// ReasonWouldChange is the reason to leave a release to its owner, because the adoption would change the release.
+	ReasonWouldChange        = "WouldChange"
 	ReasonInterrupted        = "Interrupted"
 	ReasonPendingTimeout     = "PendingTimeout"
 	ReasonPendingOtherOwner  = "PendingOtherOwner"
@@ -109,6 +115,9 @@ type Decision struct {
 	// Keep is a revision that must stay in the history, even above the history limit, because a rollback may need it; zero
 	// if there is none.
 	Keep int
+	// UnchangedOnly means, with ActionAdopt, that an adoption that would change the release is an error. Otherwise, such an
+	// adoption upgrades the release.
+	UnchangedOnly bool
 	// Request is the last retry request, as a label value. Act saves it in the new record.
 	Request string
 	// RequeueAfter is the time until the next decision, set with ActionWait only.
@@ -153,6 +162,10 @@ func Next(obs model.Observation, desired model.Desired, policy model.Policy, pas
 // decide decides by the observed state, without drift.
 func (s situation) decide(d Decision) Decision {
 	revision := s.newest.Revision
+	if s.isInstalledOnce(d.State) {
+		return d.stay(model.ActionNone, ReasonInstalledOnce, fmt.Sprintf(
+			"The release was installed once, and stays at Helm revision %d.", revision))
+	}
 	switch d.State {
 	case model.StateForeign:
 		if !s.policy.TakeOwnership {
@@ -192,6 +205,20 @@ func (s situation) decide(d Decision) Decision {
 		return d.finishUninstall()
 	default:
 		return s.decidePending(d)
+	}
+}
+
+// isInstalledOnce reports whether a release must be left alone although it differs from the desired state. A failed or
+// interrupted first installation is continued, and a release in sync is tested.
+func (s situation) isInstalledOnce(state model.State) bool {
+	if !s.policy.InstallOnce || s.past.RetryRequested {
+		return false
+	}
+	switch state {
+	case model.StateOutOfSync, model.StateUnmanaged, model.StateRolledBack:
+		return slices.ContainsFunc(s.obs.Records, model.Record.Worked)
+	default:
+		return false
 	}
 }
 
@@ -263,6 +290,15 @@ func joinDifferences(differ []model.Difference) string {
 		words[i] = string(difference)
 	}
 	return strings.Join(words, ", ")
+}
+
+// Performed returns the decision that was carried out, given the newest revision that the action saved: an adoption that
+// created a revision was an upgrade.
+func (d Decision) Performed(revision int) Decision {
+	if d.Action == model.ActionAdopt && revision > d.FromRevision {
+		d.Action, d.ToRevision = model.ActionUpgrade, revision
+	}
+	return d
 }
 
 // MakesDesired reports whether the release has its desired state after a success of the action.

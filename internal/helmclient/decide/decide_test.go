@@ -32,6 +32,8 @@ func fromFuture(r *model.Record) { r.ChangedAt = helmtest.Now.Add(time.Hour) }
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	adopt := model.Policy{TakeOwnership: true}
+	once := model.Policy{InstallOnce: true}
+	unchangedOnly := model.Policy{TakeOwnership: true, AdoptUnchangedOnly: true}
 	one := func(r model.Record) []model.Record { return []model.Record{r} }
 	before := helmtest.Record("deployed", 3, otherArtifact)
 	tests := map[string]struct {
@@ -107,8 +109,32 @@ func TestDecide(t *testing.T) {
 			state: model.StateForeign, action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3},
 		"foreign pending": {records: one(helmtest.Record("pending-upgrade", 3, unlabelled, old)),
 			state: model.StateForeign, action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3},
+		"install once, other values": {records: one(helmtest.Record("deployed", 3, otherValues)), policy: once,
+			state: model.StateOutOfSync, action: model.ActionNone, reason: ReasonInstalledOnce, from: 3, to: 3},
+		"install once, upgraded with the helm command": {records: one(helmtest.Record("deployed", 3, otherHand)),
+			policy: once, state: model.StateUnmanaged, action: model.ActionNone, reason: ReasonInstalledOnce, from: 3, to: 3},
+		"install once, in sync": {records: one(helmtest.Record("deployed", 3)), policy: once,
+			state: model.StateInSync, action: model.ActionNone, reason: ReasonInSync, from: 3, to: 3},
+		"install once, never worked": {records: one(helmtest.Record("failed", 1, otherValues)), policy: once,
+			state: model.StateOutOfSync, action: model.ActionUpgrade, reason: ReasonValuesChanged, from: 1, to: 2},
+		"install once, uninstalled": {records: one(helmtest.Record("uninstalled", 3)), policy: once,
+			state: model.StateUninstalled, action: model.ActionInstall, reason: ReasonNotInstalled, from: 3, to: 4},
+		"install once, absent": {policy: once, state: model.StateAbsent, action: model.ActionInstall,
+			reason: ReasonNotInstalled, to: 1},
 		"adopt": {records: one(helmtest.Record("deployed", 3, otherOwner)), policy: adopt,
-			state: model.StateForeign, action: model.ActionUpgrade, reason: ReasonAdopt, from: 3, to: 4},
+			state: model.StateForeign, action: model.ActionAdopt, reason: ReasonAdopt, from: 3, to: 3},
+		"adopt failed": {records: one(helmtest.Record("failed", 3, otherOwner)), policy: adopt,
+			state: model.StateForeign, action: model.ActionUpgrade, reason: ReasonAdopt, from: 3, to: 4, failures: 1},
+		"adopt unchanged only": {records: one(helmtest.Record("deployed", 3, otherOwner)), policy: unchangedOnly,
+			state: model.StateForeign, action: model.ActionAdopt, reason: ReasonAdopt, from: 3, to: 3},
+		"adopt unchanged only, failed": {records: one(helmtest.Record("failed", 3, unlabelled)), policy: unchangedOnly,
+			state: model.StateForeign, action: model.ActionRefuse, reason: ReasonWouldChange, from: 3, to: 3},
+		"adopt unchanged only, pending for long": {records: one(helmtest.Record("pending-upgrade", 3, unlabelled, old)),
+			policy: unchangedOnly,
+			state:  model.StateForeign, action: model.ActionRefuse, reason: ReasonWouldChange, from: 3, to: 3},
+		"unchanged only, without ownership": {records: one(helmtest.Record("deployed", 3, unlabelled)),
+			policy: model.Policy{AdoptUnchangedOnly: true},
+			state:  model.StateForeign, action: model.ActionRefuse, reason: ReasonConflict, from: 3, to: 3},
 		"adopt pending, young": {records: one(helmtest.Record("pending-upgrade", 3, otherOwner)), policy: adopt,
 			state: model.StateForeign, action: model.ActionWait, reason: ReasonPendingOtherOwner, from: 3, to: 3,
 			after: OtherProcessRetry},
@@ -206,7 +232,8 @@ func TestDecide(t *testing.T) {
 			got.Message = ""
 			want := Decision{Action: test.action, State: test.state, Reason: test.reason, FromRevision: test.from,
 				ToRevision: test.to, Recovery: test.recovery, RequeueAfter: test.after, Failures: test.failures,
-				Interruptions: test.cut}
+				Interruptions: test.cut,
+				UnchangedOnly: test.action == model.ActionAdopt && test.policy.AdoptUnchangedOnly}
 			if got != want {
 				t.Errorf("Decide:\n got %+v\nwant %+v", got, want)
 			}

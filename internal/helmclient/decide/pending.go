@@ -12,12 +12,21 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// decideAdoption decides if the release belongs to another owner and the policy permits to take it over.
+// decideAdoption decides if the release belongs to another owner and the policy permits to take it over. Only a deployed
+// revision can be adopted without an upgrade.
 func decideAdoption(d Decision, newest model.Record, policy model.Policy, now time.Time) Decision {
 	status := release.Status(newest.Status)
-	if !status.IsPending() && status != release.StatusUninstalling {
-		return d.act(model.ActionUpgrade, ReasonAdopt, fmt.Sprintf("Adopting the release at Helm revision "+
-			"%d.", newest.Revision))
+	adopting := fmt.Sprintf("Adopting the release at Helm revision %d.", newest.Revision)
+	switch {
+	case status == release.StatusDeployed:
+		d.UnchangedOnly = policy.AdoptUnchangedOnly
+		return d.stay(model.ActionAdopt, ReasonAdopt, adopting)
+	case policy.AdoptUnchangedOnly:
+		return d.stay(model.ActionRefuse, ReasonWouldChange, fmt.Sprintf("The release is not adopted: its Helm revision %d"+
+			" is %s, and only a deployed revision can be adopted without a change; repair the release with the tool that"+
+			" made it, or set install.adoption to Upgrade.", newest.Revision, newest.Status))
+	case !status.IsPending() && status != release.StatusUninstalling:
+		return d.act(model.ActionUpgrade, ReasonAdopt, adopting)
 	}
 	// The pending record belongs to another owner, so only its age counts.
 	if wait := remainingPending(newest, model.Desired{}, policy, now); wait > 0 {

@@ -43,6 +43,8 @@ var (
 	ErrForbidden = errors.New("not permitted")
 	// ErrConflict means that an object of the release exists and has another owner.
 	ErrConflict = errors.New("object has another owner")
+	// ErrWouldChange means that the release of another owner was not adopted, because the adoption would change it.
+	ErrWouldChange = errors.New("the release is not adopted")
 	// ErrStale means that the release changed since it was observed: observe and decide again.
 	ErrStale = errors.New("release changed since it was observed")
 	// ErrTooLarge means that the release is too large for Helm's storage.

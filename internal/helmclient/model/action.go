@@ -6,15 +6,18 @@ package model
 // UserAgent is the user agent of all requests to workload clusters, for example in audit logs.
 const UserAgent = "helmop"
 
-// RendersChart reports whether the action creates a revision from a chart and values.
+// RendersChart reports whether the action needs a chart and values.
 func (a Action) RendersChart() bool {
 	switch a {
-	case ActionInstall, ActionRecoverThenInstall, ActionUpgrade, ActionRecoverThenUpgrade:
+	case ActionInstall, ActionRecoverThenInstall, ActionUpgrade, ActionRecoverThenUpgrade, ActionAdopt:
 		return true
 	default:
 		return false
 	}
 }
+
+// Installs reports whether the action installs a release that does not exist, or no longer exists.
+func (a Action) Installs() bool { return a == ActionInstall || a == ActionRecoverThenInstall }
 
 // FieldManager is the field manager of the fields that Helm writes. By default, Helm uses the name of the binary. After
 // the binary is renamed, fields of the old field manager would be left behind.
@@ -30,6 +33,9 @@ const (
 	ActionInstall Action = "Install"
 	// ActionUpgrade upgrades the release.
 	ActionUpgrade Action = "Upgrade"
+	// ActionAdopt takes over the release of another owner. If the desired state would change nothing, the action labels the
+	// newest record and creates no revision. Otherwise it upgrades the release or fails, see decide.Decision.
+	ActionAdopt Action = "Adopt"
 	// ActionRecoverThenInstall resolves a pending record, then installs.
 	ActionRecoverThenInstall Action = "RecoverThenInstall"
 	// ActionRecoverThenUpgrade resolves a pending record, then upgrades.

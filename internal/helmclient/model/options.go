@@ -164,7 +164,7 @@ type (
 
 // SkipsSchema reports whether an action skips the validation of the values with the chart's schema.
 func (o Options) SkipsSchema(action Action) bool {
-	if action == ActionInstall || action == ActionRecoverThenInstall {
+	if action.Installs() {
 		return o.Install.DisableSchemaValidation
 	}
 	return o.Upgrade.DisableSchemaValidation

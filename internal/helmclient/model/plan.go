@@ -10,10 +10,10 @@ import (
 // Plan is what the next installation or upgrade of a release would do. It contains the objects with all values, also
 // those from Secrets.
 type Plan struct {
-	// Action is ActionInstall or ActionUpgrade; ActionNone if the release is in sync; ActionRefuse if the release belongs
-	// to another owner.
+	// Action is ActionInstall or ActionUpgrade; ActionAdopt if the release of another owner is adopted without a change;
+	// ActionNone if the release is in sync; ActionRefuse if the release belongs to another owner.
 	Action Action
-	// Message is why the action is refused, or what the action waits for; empty otherwise.
+	// Message explains ActionAdopt and ActionRefuse, or has what the action waits for; empty otherwise.
 	Message string
 	// Changes are the objects that would change, and those whose change would fail: the release's namespace, the folder
 	// crds, the objects of the manifest in their order, and then the deletions.

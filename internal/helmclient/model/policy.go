@@ -43,6 +43,10 @@ const (
 type Policy struct {
 	// TakeOwnership adopts a release of another owner.
 	TakeOwnership bool
+	// AdoptUnchangedOnly adopts a release of another owner only if the desired state would change nothing.
+	AdoptUnchangedOnly bool
+	// InstallOnce leaves a release of the owner alone once a revision of it worked, unless a retry is requested.
+	InstallOnce bool
 	// PendingTimeout is the age from which a pending record of another process counts as abandoned. Zero means
 	// [DefaultPendingTimeout].
 	PendingTimeout time.Duration

@@ -27,6 +27,9 @@ type CarefulDriver interface {
 	// Replace replaces the record that was first read under the key. The error is driver.ErrReleaseExists if any process
 	// changed the record since.
 	Replace(key string, rls *release.Release) error
+	// Relabel replaces HelmOp's labels on the record that was first read under the key, and changes nothing else. The error
+	// is of the kind helmerr.ErrStale if any process changed the record since.
+	Relabel(key string, labels map[string]string) error
 	// Refresh drops all cached records, so that they are read again.
 	Refresh()
 }
@@ -133,6 +136,22 @@ func (d *RecordingDriver) Replace(key string, rls *release.Release) error {
 		return err
 	}
 	d.Hide("", 0)
+	d.record(rls)
+	return nil
+}
+
+// Relabel sets HelmOp's labels on a record that was read, and leaves its content as it is.
+func (d *RecordingDriver) Relabel(key string, rls *release.Release) error {
+	careful, ok := d.Driver.(CarefulDriver)
+	if !ok {
+		return fmt.Errorf("the storage driver %s cannot change labels", d.Name())
+	}
+	defer d.forgetQueries()
+	rls.Labels = d.Labels.Apply(rls.Labels, rls.Version)
+	model.SetText(rls.Labels, model.LabelShard, d.Shard)
+	if err := careful.Relabel(key, rls.Labels); err != nil {
+		return err
+	}
 	d.record(rls)
 	return nil
 }

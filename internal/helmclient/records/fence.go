@@ -7,7 +7,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,11 +31,14 @@ type recordState struct {
 	texts [][sha256.Size]byte
 	// id is the UID of the Secret; empty if this action wrote the Secret.
 	id types.UID
+	// labels are the labels of the Secret.
+	labels map[string]string
 }
 
 // stateOf returns the state of a Secret that was read, or that was written and has the resource version.
 func stateOf(secret *corev1.Secret, version string) recordState {
-	return recordState{version: version, texts: [][sha256.Size]byte{textOf(secret)}, id: secret.UID}
+	return recordState{version: version, texts: [][sha256.Size]byte{textOf(secret)}, id: secret.UID,
+		labels: secret.Labels}
 }
 
 func textOf(secret *corev1.Secret) [sha256.Size]byte { return sha256.Sum256(secret.Data[Key]) }
@@ -55,7 +60,8 @@ func (s *Store) SeenUID(key string) types.UID { return s.state(key).id }
 
 // save writes the Secret of a record if the Secret in the cluster has the state that this action read or wrote.
 // Otherwise, another manager may have taken over the release or begun to uninstall it, and the payload may be deleted.
-// Changed metadata is not a conflict, and neither is a write of this action whose response was lost.
+// Changed metadata is not a conflict, unless another manager has adopted the record, see [Store.Relabel]. Neither is a
+// write of this action whose response was lost.
 func (s *Store) save(secret *corev1.Secret) error {
 	state := s.state(secret.Name)
 	state.texts = append(slices.Clone(state.texts), textOf(secret))
@@ -79,13 +85,19 @@ func (s *Store) save(secret *corev1.Secret) error {
 		case textOf(current) == textOf(secret):
 			s.noteState(secret.Name, stateOf(current, current.ResourceVersion))
 			return nil
-		case !slices.Contains(state.texts, textOf(current)):
+		case !slices.Contains(state.texts, textOf(current)), wasAdopted(current, state.labels):
 			return s.overtake(secret)
 		case try == WriteTries:
 			return err
 		}
 		state.version = current.ResourceVersion
 	}
+}
+
+// wasAdopted reports whether another manager has adopted a record that had the given labels: an adoption changes the
+// object that requested the revision, and nothing but labels.
+func wasAdopted(current *corev1.Secret, before map[string]string) bool {
+	return current.Labels[model.LabelReleaseUID] != before[model.LabelReleaseUID]
 }
 
 // overtake stores that another writer changed a record. This action then writes no further record.
@@ -120,4 +132,81 @@ func write(request *rest.Request) (version string, err error) {
 	// The Secret was written in any case. Without the version, the next write does not check for conflicts.
 	_ = json.Unmarshal(response, &written)
 	return written.ResourceVersion, nil
+}
+
+// Relabel implements CarefulDriver. It replaces HelmOp's labels on the record that was read under the key, and changes
+// nothing else. The write requires the version that was read, as [Store.Update] does. So of an adoption and another
+// write at the same time, at most one succeeds.
+func (s *Store) Relabel(key string, labels map[string]string) error {
+	if err := s.Overtaken(); err != nil {
+		return err
+	}
+	state := s.state(key)
+	if state.version == "" {
+		return fmt.Errorf("the release record %q was not read before it was labelled", key)
+	}
+	defer s.forget()
+	for try := 1; ; try++ {
+		version, err := s.patchLabels(key, state, labels)
+		if err == nil {
+			state.version, state.labels = version, labels
+			s.noteState(key, state)
+			return nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("labelling the release record %q: %w", key, err)
+		}
+		current, readErr := s.readSecret(key)
+		switch {
+		case apierrors.IsNotFound(readErr):
+			return s.overtake(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Labels: state.labels}})
+		case readErr != nil:
+			return readErr
+		case hasLabels(current, labels):
+			// The response to an earlier attempt was lost.
+			s.noteState(key, stateOf(current, current.ResourceVersion))
+			return nil
+		case !slices.Contains(state.texts, textOf(current)), wasAdopted(current, state.labels):
+			return s.overtake(current)
+		case try == WriteTries:
+			return fmt.Errorf("labelling the release record %q: %w", key, err)
+		}
+		state.version, state.labels = current.ResourceVersion, current.Labels
+	}
+}
+
+// patchLabels sets the labels of a record, and removes HelmOp's other labels. The ID of the payload stays: it belongs to
+// the content. It returns the new resource version.
+func (s *Store) patchLabels(key string, state recordState, labels map[string]string) (version string, err error) {
+	changed := map[string]any{}
+	for label := range state.labels {
+		if strings.HasPrefix(label, model.LabelPrefix) && label != model.LabelPayload {
+			changed[label] = nil
+		}
+	}
+	for label, value := range labels {
+		changed[label] = value
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": state.version, "labels": changed,
+	}})
+	if err != nil {
+		return "", err
+	}
+	err = persist(func() error {
+		version, err = write(s.client.Patch(types.MergePatchType).Namespace(s.namespace).Resource("secrets").Name(key).
+			Param("fieldManager", model.FieldManager).Body(patch))
+		return err
+	})
+	return version, err
+}
+
+// hasLabels reports whether a Secret has all labels.
+func hasLabels(secret *corev1.Secret, labels map[string]string) bool {
+	for key, value := range labels {
+		if secret.Labels[key] != value {
+			return false
+		}
+	}
+	return true
 }

@@ -1,0 +1,133 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmoprelease
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// onceOf returns a release that is installed once; done means that it was installed.
+func onceOf(done bool) *addonsv1.HelmOpRelease {
+	release := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
+	release.Generation = 3
+	release.Spec.ReconcileStrategy = addonsv1.ReconcileStrategyInstallOnce
+	if done {
+		release.Annotations = map[string]string{addonsv1.InstalledOnceAnnotation: "true"}
+	}
+	return release
+}
+
+func wantInstalledOnce(t *testing.T, release *addonsv1.HelmOpRelease) {
+	t.Helper()
+	for _, name := range []string{addonsv1.ReadyCondition, addonsv1.ReleasedCondition} {
+		got := conditions.Get(release, name)
+		if got == nil || got.Status != report.True || got.Reason != addonsv1.InstalledOnceReason ||
+			got.ObservedGeneration != release.Generation {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if release.Annotations[addonsv1.InstalledOnceAnnotation] != "true" || release.Status.Inventory != nil ||
+		conditions.Has(release, addonsv1.StalledCondition) || release.Status.Failures != 0 {
+		t.Errorf("%v, %+v", release.Annotations, release.Status)
+	}
+}
+
+// TestInstalledOnceIsLeftAlone checks that a pass over a release that was installed once uses neither a connection nor
+// the engine, also after a move, which loses the status, and after a change of the spec.
+func TestInstalledOnceIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*addonsv1.HelmOpRelease){
+		"as before":     func(*addonsv1.HelmOpRelease) {},
+		"after a move":  func(r *addonsv1.HelmOpRelease) { r.Status = addonsv1.HelmOpReleaseStatus{} },
+		"other values":  func(r *addonsv1.HelmOpRelease) { r.Spec.ValuesDigest, r.Generation = "x", 4 },
+		"it had failed": func(r *addonsv1.HelmOpRelease) { r.Status = triedFor("it").Status },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := controllertest.NewReleaseBench(t)
+			b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+			object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b.Cluster)
+			if err != nil {
+				t.Fatal(err)
+			}
+			release := onceOf(true)
+			change(release)
+			r := &Reconciler{watcher: forgettingWatcher{forgetting: &forgetting{}}}
+			result, err := r.reconcileNormal(t.Context(), &releaseScope{release: release, helmOp: b.HelmOp,
+				cluster: b.Cluster, object: &unstructured.Unstructured{Object: object}})
+			if err != nil || !result.IsZero() {
+				t.Errorf("%v, %v", result, err)
+			}
+			wantInstalledOnce(t, release)
+		})
+	}
+}
+
+// TestInstalledOnceEnds checks that a release with another strategy is reconciled again.
+func TestInstalledOnceEnds(t *testing.T) {
+	t.Parallel()
+	release := onceOf(true)
+	release.Spec.ReconcileStrategy = addonsv1.ReconcileStrategyContinuous
+	p := &releasePass{releaseScope: &releaseScope{release: release, cluster: &clusterv1.Cluster{}}}
+	if end, err := (&Reconciler{}).checkInstalledOnce(t.Context(), p); end != nil || err != nil {
+		t.Errorf("%v, %v", end, err)
+	}
+	if len(release.Annotations) != 0 {
+		t.Errorf("annotations %v", release.Annotations)
+	}
+}
+
+// TestFinishOnce checks when a release counts as installed once: when it is Ready with its current spec, or when Helm
+// shows that it was installed before.
+func TestFinishOnce(t *testing.T) {
+	t.Parallel()
+	ready := func(release *addonsv1.HelmOpRelease) {
+		report.SetCondition(release, addonsv1.ReadyCondition, report.True, addonsv1.ReadyReason, "")
+	}
+	for name, tc := range map[string]struct {
+		change func(*addonsv1.HelmOpRelease)
+		reason string
+		done   bool
+	}{
+		"ready":         {ready, decide.ReasonBackoff, true},
+		"not ready":     {func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, addonsv1.ProgressingReason, "") }, decide.ReasonBackoff, false},
+		"not reported":  {func(*addonsv1.HelmOpRelease) {}, decide.ReasonBackoff, false},
+		"spec changed":  {func(r *addonsv1.HelmOpRelease) { ready(r); r.Generation++ }, decide.ReasonBackoff, false},
+		"continuous":    {func(r *addonsv1.HelmOpRelease) { ready(r); r.Spec.ReconcileStrategy = "" }, decide.ReasonBackoff, false},
+		"was installed": {func(*addonsv1.HelmOpRelease) {}, decide.ReasonInstalledOnce, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			release := onceOf(false)
+			tc.change(release)
+			r := &Reconciler{watcher: forgettingWatcher{forgetting: &forgetting{}}}
+			p := &releasePass{releaseScope: &releaseScope{release: release}}
+			if tc.reason == decide.ReasonInstalledOnce {
+				p.decision = decide.Decision{Action: model.ActionNone, Reason: tc.reason}
+				if _, err := r.carryOut(t.Context(), p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := r.finishOnce(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			if tc.done {
+				wantInstalledOnce(t, release)
+			} else if len(release.Annotations) != 0 {
+				t.Errorf("done: %v", release.Annotations)
+			}
+		})
+	}
+}

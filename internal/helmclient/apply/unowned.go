@@ -1,0 +1,77 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	"helm.sh/helm/v3/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// UnownedObject is an object of a manifest that exists and does not have the marks of Helm for the release.
+type UnownedObject struct {
+	Ref inventory.Ref
+	// Owner is the other release that the marks name, as namespace/name; empty if marks are missing.
+	Owner string
+}
+
+// Unowned returns the objects of a recorded manifest that exist in the cluster and do not carry Helm's label and
+// annotations for the release of the client. HelmOp needs them: by the annotations, it spares objects of other releases
+// when it deletes, and by the label it lists the objects. It reads only metadata.
+func (k *Client) Unowned(manifest string) ([]UnownedObject, error) {
+	resources, err := k.buildServed([]byte(manifest))
+	if err != nil {
+		return nil, err
+	}
+	var unowned []UnownedObject
+	for len(resources) > 0 {
+		end := endOfKind(resources)
+		found, err := k.unownedOf(resources[:end])
+		if err != nil {
+			return nil, err
+		}
+		unowned = append(unowned, found...)
+		resources = resources[end:]
+	}
+	return unowned, nil
+}
+
+// unownedOf is Unowned for objects of one kind.
+func (k *Client) unownedOf(infos kube.ResourceList) ([]UnownedObject, error) {
+	observed := k.readTogether(infos)
+	states := make([]*observedState, len(infos))
+	var group errgroup.Group
+	group.SetLimit(plannedAtOnce)
+	for i, info := range infos {
+		if states[i] = observed[observedKey(info.Namespace, info.Name)]; states[i] != nil {
+			continue
+		}
+		group.Go(func() (err error) {
+			states[i], err = k.read(info)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("reading %s: %w", refOf(info), err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var unowned []UnownedObject
+	for i, info := range infos {
+		state := states[i]
+		if state == nil || state.isLabelled && k.Owner.owns(state.annotations) {
+			continue
+		}
+		unowned = append(unowned, UnownedObject{Ref: refOf(info), Owner: k.Owner.other(state.annotations)})
+	}
+	return unowned, nil
+}

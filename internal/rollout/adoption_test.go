@@ -1,0 +1,192 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"testing"
+	"time"
+)
+
+// In these tests, the current revision is the first one, as for a HelmOp that adopts the releases of a fleet.
+
+// adopting returns a Cluster with a child for revision 7, without a revision before it. The child joined: the Cluster
+// counts as new until the child reports a release of another owner.
+func adopting(name string, wave int, health Health, changes ...func(*Cluster)) Cluster {
+	return fleetMember(name, wave, 7, health, append([]func(*Cluster){joined, stranger, noGood}, changes...)...)
+}
+
+func unobserved(c *Cluster) { c.Child.Unobserved = true }
+func awaits(c *Cluster)     { c.Child.AwaitsAdoption = true }
+
+// adopts is a Cluster that the plan has permitted to adopt.
+func adopts(c *Cluster) { c.Child.Joined, c.Known = false, true }
+
+func held(c *Cluster) { adopts(c); c.Child.AdoptionHeld = true }
+
+func TestPlanAdoptions(t *testing.T) {
+	t.Parallel()
+	first := State{Revision: 7, Good: -1}
+	one := Strategy{MaxUnavailable: Limit{Count: 1}}
+	for name, tc := range map[string]planTest{
+		"without a strategy all are adopted at once": {
+			clusters:   []Cluster{adopting("a", 0, onItsWay, awaits), adopting("b", 0, onItsWay, awaits)},
+			want:       "a: Update Target 7, b: Update Target 7",
+			waitingFor: "2 of 2 Clusters to be ready", check: wantAdopts("a", "b"),
+		},
+		"maxUnavailable holds": {
+			strategy:   one,
+			clusters:   []Cluster{adopting("a", 0, onItsWay, awaits), adopting("b", 0, onItsWay, awaits)},
+			want:       "a: Update Target 7",
+			waitingFor: "2 of 2 Clusters to be ready",
+			check: func(t *testing.T, result Result) {
+				t.Helper()
+				wantAdopts("a")(t, result)
+				wantProgress(1, 0, 1, 0)(t, result)
+			},
+		},
+		"an adoption in flight takes a slot": {
+			strategy:   one,
+			clusters:   []Cluster{adopting("a", 0, onItsWay, adopts), adopting("b", 0, onItsWay, awaits)},
+			waitingFor: "2 of 2 Clusters to be ready", check: wantAdopts(),
+		},
+		"the next follows when it is done": {
+			strategy:   one,
+			clusters:   []Cluster{adopting("a", 0, ready, adopts), adopting("b", 0, onItsWay, awaits)},
+			want:       "b: Update Target 7",
+			waitingFor: "1 of 2 Clusters to be ready", check: wantAdopts("b"),
+		},
+		"an adoption is done after its soak time": {
+			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Soak: 5 * time.Minute},
+			clusters: []Cluster{adopting("a", 0, ready, adopts, readyFor(time.Minute)),
+				adopting("b", 0, onItsWay, awaits)},
+			waitingFor: "2 of 2 Clusters to be ready for 5m0s", requeue: 4 * time.Minute, check: wantAdopts(),
+		},
+		"new installations take no slot": {
+			strategy:   one,
+			clusters:   []Cluster{adopting("a", 0, onItsWay), adopting("b", 0, onItsWay), adopting("c", 0, onItsWay, awaits)},
+			want:       "c: Update Target 7",
+			waitingFor: "1 of 1 Cluster to be ready", check: wantAdopts("c"),
+		},
+		"a later wave waits": {
+			strategy:   canary(Wave{}),
+			clusters:   []Cluster{adopting("a", 0, onItsWay, awaits), adopting("b", 1, onItsWay, awaits)},
+			want:       "a: Update Target 7",
+			waitingFor: "1 of 1 Cluster of wave canary to be ready", check: wantAdopts("a"),
+		},
+		"a later wave waits for Clusters that were not observed yet": {
+			strategy:   canary(Wave{}),
+			clusters:   []Cluster{adopting("a", 0, onItsWay, unobserved), adopting("b", 1, onItsWay, awaits)},
+			waitingFor: "1 of 1 Cluster of wave canary to be ready", check: wantAdopts(),
+		},
+		"Clusters that were not observed yet take no slot": {
+			strategy:   one,
+			clusters:   []Cluster{adopting("a", 0, onItsWay, unobserved), adopting("b", 0, onItsWay, awaits)},
+			want:       "b: Update Target 7",
+			waitingFor: "2 of 2 Clusters to be ready", check: wantAdopts("b"),
+		},
+		"a later wave does not wait for unreachable Clusters": {
+			strategy:   canary(Wave{}),
+			clusters:   []Cluster{adopting("a", 0, unreachable, unobserved), adopting("b", 1, onItsWay, awaits)},
+			want:       "b: Update Target 7",
+			waitingFor: "1 of 1 Cluster in no wave to be ready", check: wantAdopts("b"),
+		},
+		"a manual wave needs a promotion": {
+			strategy:   canary(Wave{Manual: true}),
+			clusters:   []Cluster{adopting("a", 0, ready, adopts), adopting("b", 1, onItsWay, awaits)},
+			waitingFor: "the promotion of wave canary", promote: "canary", check: wantAdopts(),
+		},
+		"a failed adoption spends the budget": {
+			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}, Budgeted: true, MaxFailures: Limit{Count: 1}},
+			clusters:   []Cluster{adopting("a", 0, failed, adopts), adopting("b", 0, onItsWay, awaits)},
+			phase:      PhasePaused,
+			waitingFor: "the annotation rollout-continue, or for a change of the spec", check: wantAdopts(),
+		},
+		"a paused rollout adopts nothing": {
+			strategy:   Strategy{Paused: true},
+			clusters:   []Cluster{adopting("a", 0, onItsWay, awaits)},
+			waitingFor: "spec.rollout.paused to be unset: 1 Cluster is outdated", check: wantAdopts(),
+		},
+		"a release that would change takes no slot and spends no budget": {
+			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}, Budgeted: true, MaxFailures: Limit{Count: 1}},
+			clusters:   []Cluster{adopting("a", 0, failed, held), adopting("b", 0, onItsWay, awaits)},
+			want:       "b: Update Target 7",
+			waitingFor: "1 of 1 Cluster to be ready", check: wantAdopts("b"),
+		},
+		"a wave of releases that would change does not pass": {
+			strategy:   canary(Wave{}),
+			clusters:   []Cluster{adopting("a", 0, failed, held), adopting("b", 1, onItsWay, awaits)},
+			waitingFor: "1 Cluster of wave canary, whose adoption would change releases", promote: "canary",
+			check: wantAdopts(),
+		},
+		"a blocked Cluster adopts nothing": {
+			clusters:   []Cluster{adopting("a", 0, onItsWay, awaits, blocked)},
+			waitingFor: "Clusters that cannot be updated now: 0 unreachable, 1 waiting for dependencies, 0 paused",
+			check:      wantAdopts(),
+		},
+		"a change of the Cluster itself does not start the adoption": {
+			strategy: one,
+			clusters: []Cluster{adopting("a", 0, onItsWay, adopts), adopting("b", 0, onItsWay, awaits, moved)},
+			want:     "b: Update Target 7 joined", waitingFor: "2 of 2 Clusters to be ready", check: wantAdopts(),
+		},
+	} {
+		if tc.state.Revision == 0 {
+			tc.state = first
+		}
+		t.Run(name, tc.run)
+	}
+}
+
+// TestPlanAdoptionsOfLaterRevisions checks that a Cluster whose release waits for its adoption gets another revision
+// within the limits, and that neither an identical revision nor a return lets it adopt the release out of turn.
+func TestPlanAdoptionsOfLaterRevisions(t *testing.T) {
+	t.Parallel()
+	one := Strategy{MaxUnavailable: Limit{Count: 1}}
+	old := func(name string, changes ...func(*Cluster)) Cluster {
+		return fleetMember(name, 0, 6, onItsWay, append([]func(*Cluster){joined, awaits}, changes...)...)
+	}
+	for name, tc := range map[string]planTest{
+		"another revision": {
+			strategy: one, clusters: []Cluster{old("a"), old("b")},
+			want: "a: Update Target 7", waitingFor: "2 of 2 Clusters to be ready", check: wantAdopts("a"),
+		},
+		"an identical revision": {
+			strategy: one,
+			clusters: []Cluster{fleetMember("a", 0, 7, onItsWay), old("b", sameAsOwn)},
+			want:     "b: Update Target 7 joined", waitingFor: "2 of 2 Clusters to be ready", check: wantAdopts(),
+		},
+		"a return": {
+			strategy: one, state: State{Revision: 7, Good: 6, Phase: PhaseAborted},
+			clusters: []Cluster{fleetMember("a", 0, 7, onItsWay),
+				fleetMember("b", 0, 7, onItsWay, joined, awaits)},
+			want:       "a: Update Good 6 returned, b: Update Good 6 joined",
+			waitingFor: "2 Clusters to be ready with HelmOp revision 6", phase: PhaseAborted, check: wantAdopts(),
+		},
+	} {
+		t.Run(name, tc.run)
+	}
+}
+
+// wantAdopts checks which Clusters may adopt releases of other owners from this plan on.
+func wantAdopts(names ...string) func(*testing.T, Result) {
+	return func(t *testing.T, result Result) {
+		t.Helper()
+		var got []string
+		for _, s := range result.Steps {
+			if s.Adopts {
+				got = append(got, s.Cluster)
+				if s.Joined || s.Returned {
+					t.Errorf("%s adopts as a new Cluster: %+v", s.Cluster, s)
+				}
+			}
+		}
+		if len(got) != len(names) {
+			t.Fatalf("adoptions in %v, want %v", got, names)
+		}
+		for i := range got {
+			if got[i] != names[i] {
+				t.Errorf("adoptions in %v, want %v", got, names)
+			}
+		}
+	}
+}
