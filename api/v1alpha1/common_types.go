@@ -96,8 +96,9 @@ const (
 	// from: "<kind>/<namespace>/<name>".
 	MigratedFromAnnotation = "addons.cluster.x-k8s.io/migrated-from"
 
-	// MigrationAnnotation on an object of another tool has the step of its migration: "Paused" until its releases are
-	// adopted, then "Detaching". The command "kubectl helmop migrate" sets the annotation.
+	// MigrationAnnotation on an object of another tool has the step of its migration and the name of its HelmOp: "Paused
+	// calico" until its releases are adopted, then "Detaching calico". The command "kubectl helmop migrate" sets the
+	// annotation.
 	MigrationAnnotation = "addons.cluster.x-k8s.io/migration"
 
 	// DriftDetectionAnnotation with the value "Disabled", on an object in a workload cluster or on the object in its

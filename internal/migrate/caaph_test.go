@@ -190,8 +190,8 @@ valuesTemplate: "now: {{ now }}"
 					".dockerconfigjson",
 				"!spec.tlsConfig.insecureSkipTLSVerify: HelmOp verifies the certificate of the registry; create a Secret with " +
 					"the certificate of its authority in ca.crt, and set spec.tlsConfig.caSecret",
-				"!spec.valuesTemplate: HelmOp cannot read the template, spec.valuesTemplate: the output of a template must " +
-					"depend on the Cluster only, not on time, randomness, files or the network; see docs/templates.md, and correct the template",
+				"!spec.valuesTemplate: HelmOp cannot read the template, spec.valuesTemplate line 1: the function \"now\" is " +
+					"not available: the output of a template must depend on the Cluster only, not on time, randomness, files or the network; see docs/templates.md, and correct the template",
 			},
 		},
 	} {

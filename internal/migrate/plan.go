@@ -194,6 +194,13 @@ func uninstall(helmOp *addonsv1.HelmOp) *addonsv1.UninstallOptions {
 	return helmOp.Spec.Uninstall
 }
 
+// Step returns the step of a migration in which an object of another tool is, and the name of its HelmOp. Both are empty
+// before the first step.
+func Step(object metav1.Object) (step, helmOp string) {
+	step, helmOp, _ = strings.Cut(object.GetAnnotations()[addonsv1.MigrationAnnotation], " ")
+	return step, helmOp
+}
+
 // decode reads an object into a type with the fields that the package needs.
 func decode(object *unstructured.Unstructured, into any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into)

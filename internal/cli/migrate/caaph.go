@@ -43,7 +43,7 @@ func (caaph) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) {
 func (caaph) pause(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	return each(item, func(ref migrate.Object) error {
 		_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
-			setPaused(object)
+			setPaused(object, item)
 			annotate(object, clusterv1.PausedAnnotation, "true")
 			return nil
 		})
@@ -78,8 +78,7 @@ func each(item *migrate.Item, do func(migrate.Object) error) error {
 
 func (t caaph) detach(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	chart := item.From[0]
-	object, err := edit(ctx, c, chart, setDetaching)
-	if err != nil || object == nil {
+	if exists, err := markDetaching(ctx, c, item, chart); err != nil || !exists {
 		return err
 	}
 	if err := t.detachReleases(ctx, c, chart); err != nil {

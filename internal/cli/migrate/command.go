@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
@@ -112,7 +113,7 @@ func (m *migration) run(ctx context.Context, names []string) error {
 	defer cancel()
 	var err error
 	m.tool = tools[m.from]
-	if m.client, err = m.Connect(m.tool.kinds()...); err != nil {
+	if m.client, err = m.Connect(append(m.tool.kinds(), corev1.SchemeGroupVersion.WithKind("Secret"))...); err != nil {
 		return err
 	}
 	plan, err := m.tool.plan(ctx, m.client)

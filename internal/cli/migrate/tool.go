@@ -51,15 +51,22 @@ type tool interface {
 }
 
 // tools are the values of --from.
-var tools = map[string]tool{"caaph": caaph{}}
+var tools = map[string]tool{"caaph": caaph{}, "flux": flux{}}
 
 func toolNames() []string { return slices.Sorted(maps.Keys(tools)) }
 
 // list lists the objects of a kind in the namespace of a client.
 func list(ctx context.Context, c *kube.Client, kind schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
+	return listIn(ctx, c, kind, c.Namespace)
+}
+
+// listIn lists the objects of a kind in a namespace.
+func listIn(ctx context.Context, c *kube.Client, kind schema.GroupVersionKind, namespace string) (
+	[]*unstructured.Unstructured, error,
+) {
 	objects := &unstructured.UnstructuredList{}
 	objects.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	items, _, err := kube.ListAll[*unstructured.Unstructured](ctx, c, objects, client.InNamespace(c.Namespace))
+	items, _, err := kube.ListAll[*unstructured.Unstructured](ctx, c, objects, client.InNamespace(namespace))
 	if kube.IsKindMissing(err) {
 		return nil, kube.WithText(fmt.Sprintf("the API server does not serve the kind %s of %s; check --context", kind.Kind,
 			kind.GroupVersion()), err)
@@ -116,20 +123,29 @@ func annotate(object metav1.Object, key, value string) {
 
 // stepOf returns the step of a migration in which an object is; empty before the first one.
 func stepOf(object metav1.Object) string {
-	return object.GetAnnotations()[addonsv1.MigrationAnnotation]
+	step, _ := migrate.Step(object)
+	return step
+}
+
+// setStep sets the step of an object.
+func setStep(object metav1.Object, step string, item *migrate.Item) {
+	annotate(object, addonsv1.MigrationAnnotation, step+" "+item.HelmOp.Name)
 }
 
 // setPaused sets the step of an object to stepPaused, unless its deletion has begun.
-func setPaused(object metav1.Object) {
+func setPaused(object metav1.Object, item *migrate.Item) {
 	if stepOf(object) != stepDetaching {
-		annotate(object, addonsv1.MigrationAnnotation, stepPaused)
+		setStep(object, stepPaused, item)
 	}
 }
 
-// setDetaching sets the step of an object to stepDetaching.
-func setDetaching(object *unstructured.Unstructured) error {
-	annotate(object, addonsv1.MigrationAnnotation, stepDetaching)
-	return nil
+// markDetaching sets the step of an object to stepDetaching. exists is false if there is no object.
+func markDetaching(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object) (exists bool, err error) {
+	object, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
+		setStep(object, stepDetaching, item)
+		return nil
+	})
+	return object != nil, err
 }
 
 // detachAttempts is how often an object is detached that its tool changes at the same time.
