@@ -21,9 +21,8 @@ const (
 	// kubeconfigSuffix ends the name of the Secret with the kubeconfig of a Cluster.
 	kubeconfigSuffix = "-kubeconfig"
 
-	// fluxNameLabel and fluxNamespaceLabel are labels that Flux sets on all objects of a release.
-	fluxNameLabel      = "helm.toolkit.fluxcd.io/name"
-	fluxNamespaceLabel = "helm.toolkit.fluxcd.io/namespace"
+	// fluxNameLabel is a label that Flux sets on all objects of a release.
+	fluxNameLabel = "helm.toolkit.fluxcd.io/name"
 )
 
 // FromFlux converts HelmReleases that install charts in Clusters by their kubeconfigs. HelmReleases that differ only in
@@ -147,7 +146,7 @@ func (r *fluxReader) item(object *unstructured.Unstructured) (Item, []fluxDepend
 	item.setFluxChart(r, release)
 	item.setFluxValues(release)
 	item.setFluxOptions(release)
-	item.setFluxPostRender(release, cluster.Name)
+	item.setFluxPostRender(release)
 	item.blockManaged(withoutOwnLabels(release))
 	if release.Spec.Suspend && release.Annotations[addonsv1.MigrationAnnotation] == "" {
 		item.block("spec.suspend", "the object is suspended; resume it, so that its release is up to date when HelmOp adopts it")

@@ -5,7 +5,6 @@ package migrate
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -218,16 +217,14 @@ func or(first, second *metav1.Duration) *metav1.Duration {
 	return second
 }
 
-// setFluxPostRender converts the post renderers. HelmOp sets the labels that Flux sets on all objects of a release, so
-// that the adoption does not change the objects.
-func (i *Item) setFluxPostRender(release *helmRelease, cluster string) {
-	post := &addonsv1.PostRender{CommonMetadata: &addonsv1.ObjectMetadata{Labels: map[string]string{}}}
+// setFluxPostRender converts the post renderers. An adoption does not need the labels that Flux sets on all objects of a
+// release.
+func (i *Item) setFluxPostRender(release *helmRelease) {
+	post := &addonsv1.PostRender{}
 	if common := release.Spec.CommonMetadata; common != nil {
-		maps.Copy(post.CommonMetadata.Labels, escapeMap(common.Labels))
-		post.CommonMetadata.Annotations = escapeMap(common.Annotations)
+		post.CommonMetadata = &addonsv1.ObjectMetadata{Labels: escapeMap(common.Labels),
+			Annotations: escapeMap(common.Annotations)}
 	}
-	post.CommonMetadata.Labels[fluxNameLabel] = qualified(release.Name, cluster)
-	post.CommonMetadata.Labels[fluxNamespaceLabel] = escape(release.Namespace)
 	for n, renderer := range release.Spec.PostRenderers {
 		if renderer.Kustomize == nil {
 			i.block(fmt.Sprintf("spec.postRenderers[%d]", n), "HelmOp supports kustomize only")
@@ -242,7 +239,9 @@ func (i *Item) setFluxPostRender(release *helmRelease, cluster string) {
 		}
 		post.Images = append(post.Images, renderer.Kustomize.Images...)
 	}
-	i.HelmOp.Spec.PostRender = post
+	if post.CommonMetadata != nil || len(post.Patches)+len(post.Images) > 0 {
+		i.HelmOp.Spec.PostRender = post
+	}
 }
 
 func escapeMap(from map[string]string) map[string]string {

@@ -60,9 +60,6 @@ func TestFromFlux(t *testing.T) {
 			want: map[string]string{"cilium": `
 clusterSelector: {matchLabels: {migrated.addons.cluster.x-k8s.io/cilium: "true"}}
 install: {takeOwnership: true}
-postRender:
-  commonMetadata:
-    labels: {helm.toolkit.fluxcd.io/name: "{{ .ClusterName }}-cilium", helm.toolkit.fluxcd.io/namespace: fleet}
 release: {name: "{{ .ClusterName }}-cilium", namespace: kube-system}
 source:
   url: oci://registry.example/charts/cilium
@@ -112,7 +109,6 @@ overrides:
 postRender:
   commonMetadata:
     annotations: {a: b}
-    labels: {helm.toolkit.fluxcd.io/name: app, helm.toolkit.fluxcd.io/namespace: fleet}
   images: [{name: a, newTag: b}]
   patches: [{patch: 'a: {{ "{{" }} b }}', target: {kind: Service}}]
 release: {name: app, namespace: kube-system}
