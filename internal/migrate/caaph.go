@@ -126,7 +126,7 @@ func fromHelmChartProxy(object *unstructured.Unstructured, releases []*unstructu
 		item.block("spec", "the object cannot be read: %v", err)
 		return item
 	}
-	item.HelmOp = newHelmOp(proxy.Namespace, proxy.Name, item.Origin())
+	item.HelmOp = newHelmOp(proxy.Namespace, proxy.Name, item.From[0].Origin())
 	spec := &item.HelmOp.Spec
 	spec.ClusterSelector = &proxy.Spec.ClusterSelector
 	spec.Release.Namespace = nonEmpty(proxy.Spec.ReleaseNamespace, apiutil.DefaultReleaseNamespace)

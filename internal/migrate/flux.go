@@ -141,7 +141,7 @@ func (r *fluxReader) item(object *unstructured.Unstructured) (Item, []fluxDepend
 		item.block("spec.kubeConfig", "%s", why)
 		return item, nil
 	}
-	item.HelmOp = newHelmOp(release.Namespace, unqualified(release.Name, cluster.Name), item.Origin())
+	item.HelmOp = newHelmOp(release.Namespace, unqualified(release.Name, cluster.Name), item.From[0].Origin())
 	item.addFluxRelease(release, cluster, object)
 	item.setFluxChart(r, release)
 	item.setFluxValues(release)

@@ -100,12 +100,7 @@ type Gap struct {
 func (g Gap) String() string { return g.Field + ": " + g.Text }
 
 // Origin returns the value of the annotation MigratedFromAnnotation of the HelmOp.
-func (i *Item) Origin() string {
-	if len(i.From) == 0 {
-		return ""
-	}
-	return i.From[0].Origin()
-}
+func (i *Item) Origin() string { return i.HelmOp.Annotations[addonsv1.MigratedFromAnnotation] }
 
 // Title names the item for messages.
 func (i *Item) Title() string {
@@ -160,11 +155,9 @@ func (i *Item) order() string {
 // newHelmOp returns a HelmOp that adopts releases.
 func newHelmOp(namespace, name, origin string) *addonsv1.HelmOp {
 	helmOp := &addonsv1.HelmOp{
-		TypeMeta:   metav1.TypeMeta{APIVersion: addonsv1.GroupVersion.String(), Kind: apiutil.HelmOpKind},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-	}
-	if origin != "" {
-		helmOp.Annotations = map[string]string{addonsv1.MigratedFromAnnotation: origin}
+		TypeMeta: metav1.TypeMeta{APIVersion: addonsv1.GroupVersion.String(), Kind: apiutil.HelmOpKind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+			Annotations: map[string]string{addonsv1.MigratedFromAnnotation: origin}},
 	}
 	install(helmOp).TakeOwnership = ptr.To(true)
 	return helmOp

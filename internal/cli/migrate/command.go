@@ -28,11 +28,14 @@ type migration struct {
 	comparison fleet.Comparison
 
 	from, output string
-	apply, undo  bool
-	preview      bool
-	timeout      time.Duration
-	client       *kube.Client
-	tool         tool
+
+	// release and chartURL are for --from helm.
+	release, chartURL string
+	apply, undo       bool
+	preview           bool
+	timeout           time.Duration
+	client            *kube.Client
+	tool              tool
 }
 
 // Commands returns the commands of the package.
@@ -41,13 +44,15 @@ func Commands(o kube.Options) []*cobra.Command { return []*cobra.Command{newMigr
 func newMigrate(o kube.Options) *cobra.Command {
 	m := &migration{Base: kube.NewBase(o)}
 	cmd := &cobra.Command{
-		Use:   "migrate --from " + strings.Join(toolNames(), "|") + " [NAME...]",
+		Use:   "migrate --from " + strings.Join(toolNames, "|") + " [NAME...]",
 		Short: "Take over releases from another tool",
 		Long: `Take over releases from another tool.
 
 The command reads the objects of the other tool in a namespace, or those with the given names:
 
   caaph  HelmChartProxies of the Cluster API add-on provider for Helm
+  flux   HelmReleases of Flux whose kubeConfig is the one of a Cluster
+  helm   none: it reads the release --release in all Clusters of the namespace
 
 For each, it prints the HelmOp that replaces the object, what a HelmOp cannot express, and what the HelmOp would change
 in each Cluster. Without --apply and --undo it writes nothing. With -o yaml it prints the HelmOps only.
@@ -78,13 +83,16 @@ The command uses your rights: to read and write the objects of the other tool, H
 	m.Add(cmd)
 	m.comparison.Add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&m.from, "from", "", "Tool to migrate from: "+strings.Join(toolNames(), ", ")+".")
+	flags.StringVar(&m.from, "from", "", "Tool to migrate from: "+strings.Join(toolNames, ", ")+".")
+	flags.StringVar(&m.release, "release", "", "With --from helm, the release: NAMESPACE/NAME.")
+	flags.StringVar(&m.chartURL, "chart-url", "",
+		"With --from helm, the OCI repository of the chart, oci://HOST/REPOSITORY: a release does not name it.")
 	flags.BoolVar(&m.apply, "apply", false, "Hand the releases over to HelmOp.")
 	flags.BoolVar(&m.undo, "undo", false, "Return to the other tool. Possible until its objects are being deleted.")
 	flags.BoolVar(&m.preview, "preview", true, "Show what the HelmOps would change in their Clusters.")
 	flags.StringVarP(&m.output, "output", "o", "", "Output format: yaml prints the HelmOps (default: a report).")
 	flags.DurationVar(&m.timeout, "timeout", defaultTimeout, "How long the command may take; 0 is without a limit.")
-	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(toolNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(toolNames, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"yaml"},
 		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -92,10 +100,12 @@ The command uses your rights: to read and write the objects of the other tool, H
 
 func (m *migration) validate() error {
 	switch {
-	case tools[m.from] == nil:
-		return kube.Usagef("--from %q is unknown; use one of %s", m.from, strings.Join(toolNames(), ", "))
+	case m.toolOf() == nil:
+		return kube.Usagef("--from %q is unknown; use one of %s", m.from, strings.Join(toolNames, ", "))
 	case m.output != "" && m.output != "yaml":
 		return kube.Usagef("--output %q is unknown; use yaml", m.output)
+	case m.from != "helm" && (m.release != "" || m.chartURL != ""):
+		return kube.Usagef("--release and --chart-url are for --from helm")
 	case m.apply && m.undo:
 		return kube.Usagef("--apply and --undo cannot be used together")
 	case m.output != "" && (m.apply || m.undo):
@@ -112,7 +122,7 @@ func (m *migration) run(ctx context.Context, names []string) error {
 	ctx, cancel := kube.Bounded(ctx, m.timeout)
 	defer cancel()
 	var err error
-	m.tool = tools[m.from]
+	m.tool = m.toolOf()
 	if m.client, err = m.Connect(append(m.tool.kinds(), corev1.SchemeGroupVersion.WithKind("Secret"))...); err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,10 +49,22 @@ type tool interface {
 	detach(ctx context.Context, c *kube.Client, item *migrate.Item) error
 }
 
-// tools are the values of --from.
-var tools = map[string]tool{"caaph": caaph{}, "flux": flux{}}
+// toolNames are the values of --from.
+var toolNames = []string{"caaph", "flux", "helm"}
 
-func toolNames() []string { return slices.Sorted(maps.Keys(tools)) }
+// toolOf returns the tool of --from; nil if it is unknown.
+func (m *migration) toolOf() tool {
+	switch m.from {
+	case "caaph":
+		return caaph{}
+	case "flux":
+		return flux{}
+	case "helm":
+		return plain{release: m.release, url: m.chartURL}
+	default:
+		return nil
+	}
+}
 
 // list lists the objects of a kind in the namespace of a client.
 func list(ctx context.Context, c *kube.Client, kind schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
