@@ -95,7 +95,7 @@ func TestFromCAAPH(t *testing.T) {
 			releases: []string{releaseProxy("one", "calico", "deployed")},
 			spec: `
 clusterSelector: {matchLabels: {cni: calico}}
-install: {takeOwnership: true}
+install: {takeOwnership: true, adoption: WhenUnchanged}
 release: {name: calico, namespace: tigera}
 source: {url: "oci://registry.example/charts/tigera-operator", ref: {tag: v3.30.1}}
 valuesTemplate: "cidr: {{ index .Cluster.spec.clusterNetwork.pods.cidrBlocks 0 }}"
@@ -106,7 +106,7 @@ valuesTemplate: "cidr: {{ index .Cluster.spec.clusterNetwork.pods.cidrBlocks 0 }
 			releases: []string{releaseProxy("one", "tigera-operator-1764111600", "deployed")},
 			spec: `
 clusterSelector: {matchLabels: {cni: calico}}
-install: {takeOwnership: true}
+install: {takeOwnership: true, adoption: WhenUnchanged}
 release:
   name: '{{ get .ClusterAnnotations "release-name.addons.cluster.x-k8s.io/calico" | default "tigera-operator" }}'
   namespace: tigera
@@ -140,6 +140,7 @@ install:
   disableOpenAPIValidation: true
   remediation: {strategy: Uninstall}
   takeOwnership: true
+  adoption: WhenUnchanged
   timeout: 7m0s
 release: {name: calico, namespace: default}
 source:
@@ -172,7 +173,7 @@ upgrade:
 			releases: []string{releaseProxy("one", "", "pending-install"), releaseProxy("two", "calico", "failed")},
 			spec: `
 clusterSelector: {matchLabels: {cni: calico}}
-install: {takeOwnership: true}
+install: {takeOwnership: true, adoption: WhenUnchanged}
 release: {name: calico, namespace: default}
 source:
   url: oci://registry.example/charts/tigera-operator

@@ -59,7 +59,7 @@ func TestFromFlux(t *testing.T) {
 			releases: []string{fluxRelease("one-cilium", "one", ref), fluxRelease("two-cilium", "two", ref)},
 			want: map[string]string{"cilium": `
 clusterSelector: {matchLabels: {migrated.addons.cluster.x-k8s.io/cilium: "true"}}
-install: {takeOwnership: true}
+install: {takeOwnership: true, adoption: WhenUnchanged}
 release: {name: "{{ .ClusterName }}-cilium", namespace: kube-system}
 source:
   url: oci://registry.example/charts/cilium
@@ -99,6 +99,7 @@ install:
   crds: CreateReplace
   remediation: {retries: 3, strategy: Uninstall}
   takeOwnership: true
+  adoption: WhenUnchanged
   timeout: 3m
 overrides:
 - name: target-paths

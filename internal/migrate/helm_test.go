@@ -78,7 +78,7 @@ func TestFromHelm(t *testing.T) {
 	want := &addonsv1.HelmOp{}
 	if err := yaml.UnmarshalStrict([]byte(`
 clusterSelector: {matchLabels: {migrated.addons.cluster.x-k8s.io/calico: "true"}}
-install: {takeOwnership: true}
+install: {takeOwnership: true, adoption: WhenUnchanged}
 release: {name: calico, namespace: tigera}
 source: {url: oci://registry.example/charts/tigera-operator, ref: {tag: 3.30.1}}
 upgrade: {valuesPolicy: ResetThenReuse}

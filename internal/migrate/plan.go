@@ -160,6 +160,7 @@ func newHelmOp(namespace, name, origin string) *addonsv1.HelmOp {
 			Annotations: map[string]string{addonsv1.MigratedFromAnnotation: origin}},
 	}
 	install(helmOp).TakeOwnership = ptr.To(true)
+	install(helmOp).Adoption = addonsv1.AdoptionPolicyWhenUnchanged
 	return helmOp
 }
 
